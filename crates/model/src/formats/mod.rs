@@ -1,0 +1,3 @@
+//! Workload files: reading and writing. TOML is the native format.
+
+pub mod toml;

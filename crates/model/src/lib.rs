@@ -1,0 +1,22 @@
+//! Surety's words: what runs, what was promised, what guarantees it, what became of it.
+//!
+//! The flow, walked once: a [`workload::Workload`] is read from a file ([`formats`]); a [`world::World`] runs it
+//! and returns a [`record::Record`]; a [`verdict::Verdict`] holds each [`promise::Promise`] against the record; a
+//! [`plan::Plan`] adds [`reservation::Reservation`]s, each with its proof. Data and arithmetic only: no I/O, no
+//! clock, no thread.
+
+#![forbid(unsafe_code)]
+
+pub mod distribution;
+pub mod event;
+pub mod formats;
+pub mod job;
+pub mod plan;
+pub mod platform;
+pub mod promise;
+pub mod record;
+pub mod reservation;
+pub mod source;
+pub mod verdict;
+pub mod workload;
+pub mod world;

@@ -1,0 +1,132 @@
+//! [`Plan`]: reservations with their proofs, or why there are none.
+
+use serde::{Deserialize, Serialize};
+use surety_units::Bandwidth;
+
+use crate::platform::Platform;
+use crate::reservation::Reservation;
+use crate::workload::Workload;
+
+/// Reservations for the activities of one workload on one platform. Its JSON form is `surety.plan/1`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Always `surety.plan/1`.
+    pub schema: String,
+    /// The machine it was made for.
+    pub platform: Platform,
+    /// Who gets what, and why that is enough.
+    pub reservations: Vec<PlannedReservation>,
+    /// Promises no reservation was found for.
+    pub refusals: Vec<Refusal>,
+}
+
+/// The schema's name and version.
+pub const PLAN_SCHEMA: &str = "surety.plan/1";
+
+/// One activity's reservation with its proof.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedReservation {
+    /// Whose.
+    pub activity: String,
+    /// The promises it is for, as text.
+    pub promises: Vec<String>,
+    /// (Q, D, T).
+    pub reservation: Reservation,
+    /// Why that is enough.
+    pub proof: Proof,
+}
+
+/// An argument an engineer can redo by hand: theorem, inputs, steps, result.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Proof {
+    /// Which rule.
+    pub theorem: String,
+    /// Where the rule comes from: paper or kernel file.
+    pub source: String,
+    /// What follows, in one sentence.
+    pub conclusion: String,
+    /// Lower bound of the fraction of activations within the limit, where the promise is about a fraction.
+    pub probability: Option<f64>,
+    /// Numbers it starts from.
+    pub inputs: Vec<ProofInput>,
+    /// What is done with them, line by line.
+    pub steps: Vec<String>,
+    /// What has to hold for it.
+    pub assumptions: Vec<String>,
+    /// Largest numerical error of an iterated computation.
+    pub residual: Option<f64>,
+    /// Deterministic simulations that agree.
+    pub simulations: Vec<SimulationEvidence>,
+}
+
+/// One number a proof starts from.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProofInput {
+    /// What.
+    pub name: String,
+    /// How much, with its unit.
+    pub value: String,
+}
+
+impl ProofInput {
+    /// A named value.
+    pub fn new(name: &str, value: impl ToString) -> ProofInput {
+        ProofInput { name: name.to_owned(), value: value.to_string() }
+    }
+}
+
+/// A simulation anyone can repeat: same seed, same hash.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SimulationEvidence {
+    /// Platform profile.
+    pub profile: String,
+    /// Seed.
+    pub seed: u64,
+    /// Hash of everything that happened, hexadecimal.
+    pub hash: String,
+    /// Activations simulated.
+    pub activations: u64,
+    /// Of those, missed.
+    pub missed: u64,
+}
+
+/// Why a promise got no reservation, and the nearest thing that would get one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Refusal {
+    /// Whose.
+    pub activity: String,
+    /// The promise, as text.
+    pub promise: String,
+    /// Which constraint binds, with the numbers.
+    pub because: String,
+    /// Nearest feasible requests, best first.
+    pub nearest: Vec<String>,
+}
+
+impl Plan {
+    /// The workload with this plan's reservations on its activities.
+    pub fn apply_to(&self, workload: &Workload) -> Workload {
+        let mut reserved = workload.unreserved();
+        for planned in &self.reservations {
+            for task in reserved.tasks.iter_mut().filter(|t| t.name == planned.activity) {
+                task.reservation = Some(planned.reservation);
+            }
+            for irq in reserved.irqs.iter_mut().filter(|i| i.name == planned.activity) {
+                irq.reservation = Some(planned.reservation);
+            }
+        }
+        reserved
+    }
+
+    /// Sum of the reservations' bandwidths; `None` when the exact sum does not fit.
+    pub fn total_bandwidth(&self) -> Option<Bandwidth> {
+        self.reservations
+            .iter()
+            .try_fold(Bandwidth::ZERO, |sum, planned| sum.checked_add(planned.reservation.bandwidth()))
+    }
+
+    /// The planned reservation of an activity.
+    pub fn reservation_of(&self, activity: &str) -> Option<&PlannedReservation> {
+        self.reservations.iter().find(|r| r.activity == activity)
+    }
+}

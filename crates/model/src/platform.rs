@@ -1,0 +1,118 @@
+//! [`Platform`]: what the machine is, as far as scheduling depends on it.
+
+use serde::{Deserialize, Serialize};
+use surety_units::{Bandwidth, Nanos};
+
+/// How the kernel stops a task whose budget is used up.
+///
+/// Without high-resolution enforcement (`HRTICK_DL`) the budget is looked at on each tick and at each switch, so
+/// a task overruns by up to one tick and pays it back later. Every supply bound depends on this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Enforcement {
+    /// On the tick: an overrun of up to this length.
+    Tick(Nanos),
+    /// By a timer, at the exact time.
+    Exact,
+}
+
+impl Enforcement {
+    /// The longest overrun.
+    pub fn overrun_max(self) -> Nanos {
+        match self {
+            Enforcement::Tick(tick) => tick,
+            Enforcement::Exact => Nanos::ZERO,
+        }
+    }
+}
+
+/// The reservation the kernel keeps on every CPU so that realtime and deadline tasks cannot starve fair ones
+/// (`dl_server`, 6.8 and later).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FairServer {
+    /// Its budget.
+    pub runtime: Nanos,
+    /// Its period.
+    pub period: Nanos,
+}
+
+impl FairServer {
+    /// 50 ms in each second: the kernel's default.
+    pub const DEFAULT: FairServer =
+        FairServer { runtime: Nanos::from_millis(50), period: Nanos::from_millis(1000) };
+}
+
+/// Realtime throttling of kernels without the fair server: all realtime tasks of a CPU stop for the rest of the
+/// period once they have run this long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RealtimeLimit {
+    /// `sched_rt_runtime_us`.
+    pub runtime: Nanos,
+    /// `sched_rt_period_us`.
+    pub period: Nanos,
+}
+
+/// The classes of the scheduler, in words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum SchedClass {
+    /// `SCHED_DEADLINE`.
+    Deadline,
+    /// `SCHED_FIFO` and `SCHED_RR`.
+    Realtime,
+    /// `SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`.
+    Fair,
+}
+
+/// A machine as scheduling sees it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Platform {
+    /// A name for tables: `linux-6.18`, or this machine's kernel.
+    pub name: String,
+    /// How many CPUs, all alike.
+    pub cpus: u32,
+    /// The tick's length (1/HZ).
+    pub tick: Nanos,
+    /// How budgets are enforced.
+    pub enforcement: Enforcement,
+    /// The fair class's base slice on this many CPUs.
+    pub base_slice: Nanos,
+    /// The fair server, where the kernel has one.
+    pub fair_server: Option<FairServer>,
+    /// Realtime throttling, where the kernel throttles that way.
+    pub realtime_limit: Option<RealtimeLimit>,
+    /// Time slice of `SCHED_RR`.
+    pub round_robin_slice: Nanos,
+    /// The fraction of each CPU that deadline tasks may reserve (`sched_rt_runtime / sched_rt_period`).
+    pub deadline_cap: Bandwidth,
+    /// Whether sessions are scheduled as groups (autogroup).
+    pub autogroup: bool,
+    /// Classes from the most to the least important.
+    pub class_order: Vec<SchedClass>,
+    /// What one context switch costs the thread switched to.
+    pub switch_cost: Nanos,
+}
+
+impl Platform {
+    /// A mainline 6.18 kernel at 250 Hz with this many CPUs and its defaults.
+    ///
+    /// The base slice is 0.70 ms times `1 + ilog2(min(cpus, 8))` (`kernel/sched/fair.c`, logarithmic scaling).
+    pub fn linux_6_18(cpus: u32) -> Platform {
+        let tick = Nanos::from_millis(4);
+        let scale = 1 + cpus.clamp(1, 8).ilog2();
+        Platform {
+            name: "linux-6.18".to_owned(),
+            cpus,
+            tick,
+            enforcement: Enforcement::Tick(tick),
+            base_slice: Nanos::from_micros(700) * i64::from(scale),
+            fair_server: Some(FairServer::DEFAULT),
+            realtime_limit: None,
+            round_robin_slice: Nanos::from_millis(100),
+            deadline_cap: Bandwidth::new(95, 100).expect("constant"),
+            autogroup: true,
+            class_order: vec![SchedClass::Deadline, SchedClass::Realtime, SchedClass::Fair],
+            switch_cost: Nanos::ZERO,
+        }
+    }
+}

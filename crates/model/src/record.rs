@@ -1,0 +1,484 @@
+//! [`Record`]: what every world returns: for each activity its distributions, misses and what was in force.
+
+use std::collections::BTreeMap;
+
+use surety_stats::{Histogram, Moments};
+use surety_units::{Bandwidth, CpuSet, Nanos, Tid};
+
+use crate::promise::{Bound, Comparison, Metric, Promise};
+use crate::workload::Task;
+
+/// Where the numbers of an activity come from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Basis {
+    /// Seen: a finite number of activations of a process with chance in it.
+    Sample,
+    /// Computed without chance or approximation.
+    Exact,
+    /// A proven limit; the truth is on its right side.
+    Bound,
+}
+
+/// What one world said about one workload.
+#[derive(Clone, Debug)]
+pub struct Record {
+    /// The world's name: `host`, `sim`, `analysis`.
+    pub world: String,
+    /// Whether any activity ran under a reservation.
+    pub reserved: bool,
+    /// What chance was drawn from.
+    pub seed: u64,
+    /// How long activity was observed, warm-up excluded.
+    pub duration: Nanos,
+    /// What was really in force.
+    pub in_force: InForce,
+    /// Whether the result can be taken at its word: empty when trusted, else the reasons it is degraded.
+    pub degraded: Vec<String>,
+    /// One record per activity, in the workload's order.
+    pub activities: Vec<ActivityRecord>,
+    /// How complete the trace behind it is, where there was one.
+    pub trace: Option<TraceQuality>,
+    /// Hash of everything that happened, where the world is deterministic: same seed, same hash, on every machine.
+    pub hash: Option<u64>,
+}
+
+impl Record {
+    /// The record of an activity.
+    pub fn activity(&self, name: &str) -> Option<&ActivityRecord> {
+        self.activities.iter().find(|a| a.name == name)
+    }
+
+    /// Whether nothing speaks against the result.
+    pub fn is_trusted(&self) -> bool {
+        self.degraded.is_empty()
+    }
+}
+
+/// What was in force while a record was made, as read back.
+#[derive(Clone, Debug, Default)]
+pub struct InForce {
+    /// Kernel release, or the simulator's profile.
+    pub kernel: String,
+    /// CPUs the workload ran on.
+    pub cpus: CpuSet,
+    /// Threads with what the kernel said about them.
+    pub threads: Vec<ThreadInForce>,
+    /// Everything else about the machine that a reader needs to judge the numbers, by name.
+    pub environment: BTreeMap<String, String>,
+}
+
+/// A thread with its policy and affinity as read back from the kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadInForce {
+    /// Whose thread.
+    pub activity: String,
+    /// Which; `None` in a world without real threads.
+    pub tid: Option<Tid>,
+    /// The policy, in words.
+    pub policy: String,
+    /// The CPUs it may run on.
+    pub affinity: CpuSet,
+    /// Whether this is what was asked for.
+    pub as_requested: bool,
+}
+
+/// How complete a trace is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceQuality {
+    /// Events decoded.
+    pub events: u64,
+    /// Events the tracer lost.
+    pub lost: u64,
+    /// Jobs given up because of that.
+    pub censored_jobs: u64,
+}
+
+/// What became of one activity.
+#[derive(Clone, Debug)]
+pub struct ActivityRecord {
+    /// Its name in the workload.
+    pub name: String,
+    /// `task`, `irq`, `load`, ...
+    pub kind: &'static str,
+    /// Where the numbers come from.
+    pub basis: Basis,
+    /// Planned activations inside the observed time.
+    pub activations: u64,
+    /// Of those, done before its end.
+    pub completed: u64,
+    /// Of those, given up because the one before was late.
+    pub skipped: u64,
+    /// Of those, still open at the end or lost by the tracer.
+    pub unfinished: u64,
+    /// Of those, past their deadline: late, skipped, or open beyond it.
+    pub missed: u64,
+    /// The span after a release at which an activation counts as missed.
+    pub deadline: Option<Nanos>,
+    /// Release to completion.
+    pub response: Option<Distribution>,
+    /// Release to start.
+    pub latency: Option<Distribution>,
+    /// CPU time of a job.
+    pub execution: Option<Distribution>,
+    /// CPU time received.
+    pub share: Option<Share>,
+    /// Longest time a thread that wanted the CPU was without it.
+    pub longest_gap: Option<Nanos>,
+    /// Evidence for each promise of the activity, in its order.
+    pub evidence: Vec<Evidence>,
+    /// Other results by name, with their unit: a load's rate, for instance.
+    pub figures: Vec<Figure>,
+}
+
+/// One named number.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Figure {
+    /// What.
+    pub name: String,
+    /// How much.
+    pub value: f64,
+    /// In which unit.
+    pub unit: &'static str,
+}
+
+/// CPU time received by the threads of an activity.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Share {
+    /// Per thread: CPU time, and time spent waiting for a CPU where it is known.
+    pub threads: Vec<(Nanos, Option<Nanos>)>,
+    /// Over this span.
+    pub span: Nanos,
+}
+
+impl Share {
+    /// CPU time of all threads.
+    pub fn run(&self) -> Nanos {
+        self.threads.iter().map(|(run, _)| *run).sum()
+    }
+
+    /// CPU time of all threads over the span, as a share of one CPU.
+    pub fn fraction(&self) -> f64 {
+        if self.span.is_positive() { self.run().get() as f64 / self.span.get() as f64 } else { 0.0 }
+    }
+
+    /// What the threads got of the time in which they wanted a CPU.
+    pub fn of_demand(&self) -> Option<f64> {
+        let waited: Option<Vec<Nanos>> = self.threads.iter().map(|(_, waited)| *waited).collect();
+        let waited: Nanos = waited?.into_iter().sum();
+        let run = self.run();
+        let wanted = run + waited;
+        wanted.is_positive().then(|| run.get() as f64 / wanted.get() as f64)
+    }
+}
+
+/// A distribution of times.
+#[derive(Clone, Debug)]
+pub enum Distribution {
+    /// Values that occurred.
+    Observed(Box<Observed>),
+    /// Proven limits: with at least this probability the value is at most this time, ascending.
+    Limits(Vec<(f64, Nanos)>),
+}
+
+/// Values that occurred.
+#[derive(Clone, Debug, Default)]
+pub struct Observed {
+    /// Every value, to 0.4 %.
+    pub histogram: Histogram,
+    /// Mean, deviation and the exact extremes.
+    pub moments: Moments,
+}
+
+impl Observed {
+    /// Takes a value; a negative one counts as 0.
+    pub fn record(&mut self, value: Nanos) {
+        self.histogram.record(value.get_unsigned());
+        self.moments.record(value.get_unsigned() as f64);
+    }
+}
+
+impl Distribution {
+    /// The values, where they were observed.
+    pub fn observed(&self) -> Option<&Observed> {
+        match self {
+            Distribution::Observed(observed) => Some(observed),
+            Distribution::Limits(_) => None,
+        }
+    }
+
+    /// The `q` quantile: observed, or the smallest proven limit that covers it.
+    pub fn quantile(&self, q: f64) -> Option<Nanos> {
+        match self {
+            Distribution::Observed(observed) => {
+                observed.histogram.quantile(q).map(|v| Nanos::new(i64::try_from(v).unwrap_or(i64::MAX)))
+            }
+            Distribution::Limits(limits) => limits.iter().find(|(p, _)| *p >= q).map(|(_, value)| *value),
+        }
+    }
+}
+
+/// What speaks for or against one promise.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Evidence {
+    /// Activations within the limit, of those that can be judged.
+    Counted {
+        /// Within.
+        within: u64,
+        /// Of.
+        of: u64,
+    },
+    /// One measured value of the whole run.
+    Value {
+        /// The value, in the promise's base unit (ns, share of a CPU, bytes or events per second, a count).
+        value: f64,
+        /// What got in the way of more, where that was known: the same value relative to what was asked for.
+        of_demand: Option<f64>,
+    },
+    /// A proof that the fraction within the limit is at least this.
+    Proven {
+        /// Lower bound of the long-run fraction.
+        at_least: f64,
+        /// What proves it.
+        because: String,
+    },
+    /// This world cannot see it.
+    NotObservable {
+        /// Why.
+        because: String,
+    },
+}
+
+/// What became of one job, as a world saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobOutcome {
+    /// Done.
+    Completed {
+        /// Planned release.
+        release: Nanos,
+        /// First instant on a CPU.
+        start: Nanos,
+        /// End.
+        completion: Nanos,
+        /// CPU time used.
+        execution: Nanos,
+    },
+    /// Given up because the job before was late.
+    Skipped {
+        /// Planned release.
+        release: Nanos,
+    },
+    /// Still open when observation ended, or lost by the tracer.
+    Unfinished {
+        /// Planned release.
+        release: Nanos,
+        /// Last instant it was known to be open.
+        until: Nanos,
+    },
+}
+
+/// Adds up the jobs of one task into its record: the one place where misses and limits are counted, whichever
+/// world saw the jobs.
+#[derive(Clone, Debug)]
+pub struct JobAccount {
+    record: ActivityRecord,
+    promises: Vec<Promise>,
+    response: Observed,
+    latency: Observed,
+    execution: Observed,
+}
+
+impl JobAccount {
+    /// An empty account for a task.
+    pub fn new(task: &Task, basis: Basis) -> JobAccount {
+        let mut record = ActivityRecord::new(&task.name, "task", basis);
+        record.deadline = task.relative_deadline();
+        record.evidence = task.promises.iter().map(|p| initial_evidence(p, record.deadline)).collect();
+        JobAccount {
+            record,
+            promises: task.promises.clone(),
+            response: Observed::default(),
+            latency: Observed::default(),
+            execution: Observed::default(),
+        }
+    }
+
+    /// Takes one job.
+    pub fn add(&mut self, outcome: JobOutcome) {
+        let record = &mut self.record;
+        record.activations += 1;
+        match outcome {
+            JobOutcome::Completed { release, start, completion, execution } => {
+                record.completed += 1;
+                let (response, latency) = (completion - release, start - release);
+                self.response.record(response);
+                self.latency.record(latency);
+                self.execution.record(execution);
+                let late = record.deadline.is_some_and(|d| response > d);
+                record.missed += u64::from(late);
+                self.count(|metric| match metric {
+                    Metric::Response => Some(Seen::Exactly(response)),
+                    Metric::Latency => Some(Seen::Exactly(latency)),
+                    _ => None,
+                });
+            }
+            JobOutcome::Skipped { .. } => {
+                record.skipped += 1;
+                record.missed += 1;
+                // A skipped activation never responded: it is outside every limit.
+                self.count(|metric| per_job(metric).then_some(Seen::Exactly(Nanos::MAX)));
+            }
+            JobOutcome::Unfinished { release, until } => {
+                record.unfinished += 1;
+                let open = until - release;
+                record.missed += u64::from(record.deadline.is_some_and(|d| open > d));
+                self.count(|metric| per_job(metric).then_some(Seen::AtLeast(open)));
+            }
+        }
+    }
+
+    fn count(&mut self, seen: impl Fn(Metric) -> Option<Seen>) {
+        for (promise, evidence) in self.promises.iter().zip(&mut self.record.evidence) {
+            let (Bound::Time(limit), Evidence::Counted { within, of }) = (promise.bound, evidence) else { continue };
+            match seen(promise.metric) {
+                Some(Seen::Exactly(value)) => {
+                    *of += 1;
+                    *within += u64::from(promise.comparison.holds(&value, &limit));
+                }
+                // Open longer than the limit: certainly outside. Open for less: nobody knows, so not counted.
+                Some(Seen::AtLeast(value)) if value > limit => *of += 1,
+                _ => {}
+            }
+        }
+    }
+
+    /// The record of all jobs taken so far, with the CPU time the task's threads received.
+    pub fn finish(mut self, share: Option<Share>) -> ActivityRecord {
+        let distribution =
+            |o: Observed| (o.moments.count() > 0).then(|| Distribution::Observed(Box::new(o)));
+        self.record.response = distribution(self.response);
+        self.record.latency = distribution(self.latency);
+        self.record.execution = distribution(self.execution);
+        self.record.share = share;
+        let record = &mut self.record;
+        for (promise, evidence) in self.promises.iter().zip(&mut record.evidence) {
+            let value = match promise.metric {
+                Metric::Missed | Metric::Late => record.missed as f64,
+                Metric::Dropped => record.skipped as f64,
+                Metric::Share => match &record.share {
+                    Some(share) => {
+                        *evidence = Evidence::Value { value: share.fraction(), of_demand: share.of_demand() };
+                        continue;
+                    }
+                    None => continue,
+                },
+                _ => continue,
+            };
+            *evidence = Evidence::Value { value, of_demand: None };
+        }
+        self.record
+    }
+}
+
+/// What a job shows of a time.
+enum Seen {
+    Exactly(Nanos),
+    AtLeast(Nanos),
+}
+
+fn per_job(metric: Metric) -> bool {
+    matches!(metric, Metric::Response | Metric::Latency)
+}
+
+fn initial_evidence(promise: &Promise, deadline: Option<Nanos>) -> Evidence {
+    let unseen = |because: &str| Evidence::NotObservable { because: because.to_owned() };
+    match (promise.metric, promise.bound) {
+        (Metric::Response | Metric::Latency, Bound::Time(_)) => match promise.comparison {
+            Comparison::Equal => unseen("a time is never exactly equal to another"),
+            _ => Evidence::Counted { within: 0, of: 0 },
+        },
+        (_, Bound::TimesIdle(_)) => unseen("there was no run on the idle machine to compare with"),
+        (Metric::Missed | Metric::Late, _) if deadline.is_none() => {
+            unseen("the task has no deadline: give it a period or promise a response")
+        }
+        (Metric::Missed | Metric::Late | Metric::Dropped | Metric::Share, _) => {
+            unseen("no CPU time or activation was seen")
+        }
+        _ => unseen("a task has no such result"),
+    }
+}
+
+impl ActivityRecord {
+    /// An empty record.
+    pub fn new(name: &str, kind: &'static str, basis: Basis) -> ActivityRecord {
+        ActivityRecord {
+            name: name.to_owned(),
+            kind,
+            basis,
+            activations: 0,
+            completed: 0,
+            skipped: 0,
+            unfinished: 0,
+            missed: 0,
+            deadline: None,
+            response: None,
+            latency: None,
+            execution: None,
+            share: None,
+            longest_gap: None,
+            evidence: Vec::new(),
+            figures: Vec::new(),
+        }
+    }
+
+    /// Missed over planned activations.
+    pub fn miss_ratio(&self) -> Option<f64> {
+        (self.activations > 0).then(|| self.missed as f64 / self.activations as f64)
+    }
+
+    /// CPU time received as a share of one CPU, where it was seen.
+    pub fn share_received(&self) -> Option<f64> {
+        self.share.as_ref().map(Share::fraction)
+    }
+}
+
+/// The value of a promise's bound in its base unit.
+pub fn bound_value(bound: Bound) -> f64 {
+    match bound {
+        Bound::Time(time) => time.get() as f64,
+        Bound::Count(count) => count as f64,
+        Bound::Share(share) => Bandwidth::as_f64(share),
+        Bound::Rate(rate) => rate.0 as f64,
+        Bound::Frequency(frequency) => frequency.per_second(),
+        Bound::TimesIdle(thousandths) => thousandths as f64 / 1e3,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::distribution::TimeDistribution;
+
+    #[test]
+    fn late_skipped_and_open_jobs_are_misses_and_unknown_ones_are_not_counted() {
+        let ms = Nanos::from_millis;
+        let mut task = Task::periodic("t", ms(40), TimeDistribution::Constant(ms(10)));
+        task.promises = vec![Promise::parse("response <= 40ms @ 99%").unwrap()];
+        let mut account = JobAccount::new(&task, Basis::Sample);
+        let done = |release, completion| JobOutcome::Completed {
+            release: ms(release),
+            start: ms(release),
+            completion: ms(completion),
+            execution: ms(10),
+        };
+        account.add(done(0, 40));
+        account.add(done(40, 81));
+        account.add(JobOutcome::Skipped { release: ms(80) });
+        account.add(JobOutcome::Unfinished { release: ms(120), until: ms(130) });
+        account.add(JobOutcome::Unfinished { release: ms(120), until: ms(190) });
+        let record = account.finish(None);
+        assert_eq!((record.activations, record.completed, record.skipped, record.unfinished), (5, 2, 1, 2));
+        assert_eq!(record.missed, 3);
+        assert_eq!(record.evidence, [Evidence::Counted { within: 1, of: 4 }]);
+        assert_eq!(record.response.unwrap().observed().unwrap().histogram.count(), 2);
+    }
+}

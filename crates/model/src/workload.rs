@@ -1,0 +1,636 @@
+//! [`Workload`]: what runs and what was promised. Data only: no world, no device path, no CPU number of a
+//! particular machine; those are bound when it runs.
+
+use std::collections::BTreeMap;
+
+use surety_units::{Bytes, Frequency, Nanos, Rate};
+
+use crate::distribution::TimeDistribution;
+use crate::promise::Promise;
+use crate::reservation::Reservation;
+use crate::source::Source;
+
+/// Everything a workload file says. See `docs/formats/workload.md`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Workload {
+    /// One line for people.
+    pub title: Option<String>,
+    /// Threads and programs that need CPU time.
+    pub tasks: Vec<Task>,
+    /// Interrupt sources with their handling threads.
+    pub irqs: Vec<Irq>,
+    /// Block devices by role.
+    pub disks: Vec<Disk>,
+    /// Sequential file accesses at a rate.
+    pub streams: Vec<Stream>,
+    /// Commands whose start-up time matters.
+    pub startups: Vec<Startup>,
+    /// Best-effort activity there to disturb.
+    pub loads: Vec<Load>,
+    /// Control groups with a weight.
+    pub groups: Vec<Group>,
+    /// Events passing through tasks.
+    pub chains: Vec<Chain>,
+    /// Locks tasks share.
+    pub resources: Vec<Resource>,
+    /// What is varied from run to run.
+    pub vary: Vary,
+    /// Where it was read from, for messages; takes no part in comparisons.
+    pub source: Source,
+}
+
+/// A thread or program that needs CPU time.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Task {
+    /// Its role.
+    pub name: String,
+    /// What it is.
+    pub body: TaskBody,
+    /// When its jobs are released.
+    pub release: Release,
+    /// What happens to releases while a job is late.
+    pub late: Late,
+    /// Scheduling class asked for without a reservation.
+    pub policy: PolicySpec,
+    /// Control group, by name.
+    pub group: Option<String>,
+    /// How many of it.
+    pub instances: Instances,
+    /// Ends after this many jobs.
+    pub jobs: Option<u64>,
+    /// Whether it sleeps until a time or for a time.
+    pub sleep: Sleep,
+    /// What was promised about it.
+    pub promises: Vec<Promise>,
+    /// The guarantee it runs under.
+    pub reservation: Option<Reservation>,
+}
+
+/// What a task is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum TaskBody {
+    /// Made for the run: burns CPU time.
+    Synthetic(Work),
+    /// Made for the run: a sequence of steps each job goes through.
+    Phases(Vec<Phase>),
+    /// A program.
+    Command(String),
+    /// A thread that is already running.
+    Match(ThreadMatch),
+}
+
+/// CPU time of each job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Work {
+    /// Never done.
+    Forever,
+    /// Drawn for each job.
+    Drawn(TimeDistribution),
+    /// Taken job by job from a recorded file.
+    Trace(String),
+}
+
+/// One step of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Phase {
+    /// Burns CPU time.
+    Run(TimeDistribution),
+    /// Sleeps.
+    Sleep(Nanos),
+    /// Takes a resource.
+    Lock(String),
+    /// Gives it back.
+    Unlock(String),
+    /// Waits for an event.
+    Wait(String),
+    /// Raises an event.
+    Signal(String),
+}
+
+/// Which running thread is meant.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadMatch {
+    /// By the thread's name.
+    pub comm: Option<String>,
+    /// By process id, given when the workload runs (`--pid`).
+    pub pid: Option<i32>,
+}
+
+/// When jobs are released.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Release {
+    /// Not known or not asked: one job, or found from a trace.
+    #[default]
+    Unspecified,
+    /// On an absolute grid.
+    Periodic {
+        /// Distance of the grid's points.
+        period: Nanos,
+        /// First point.
+        start: Nanos,
+        /// A release comes up to this much after its grid point.
+        jitter: Nanos,
+    },
+    /// At least this far apart.
+    Sporadic {
+        /// Smallest distance.
+        gap: Nanos,
+    },
+}
+
+impl Release {
+    /// Period or smallest gap.
+    pub fn interval(&self) -> Option<Nanos> {
+        match self {
+            Release::Unspecified => None,
+            Release::Periodic { period, .. } => Some(*period),
+            Release::Sporadic { gap } => Some(*gap),
+        }
+    }
+}
+
+/// What becomes of releases that pass while a job still runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Late {
+    /// They wait: every planned activation runs, late.
+    #[default]
+    Queue,
+    /// They are given up and counted as missed.
+    Skip,
+}
+
+/// How a periodic task sleeps.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Sleep {
+    /// Until the next grid point.
+    #[default]
+    Absolute,
+    /// For the rest of the period, measured from when it looks.
+    Relative,
+}
+
+/// The scheduling class a task asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicySpec {
+    /// `SCHED_OTHER`.
+    Fair {
+        /// -20..=19.
+        nice: i32,
+        /// Slice of its own, 0.1 to 100 ms.
+        slice: Option<Nanos>,
+    },
+    /// `SCHED_BATCH`.
+    Batch {
+        /// -20..=19.
+        nice: i32,
+    },
+    /// `SCHED_IDLE`.
+    Idle,
+    /// `SCHED_FIFO`.
+    Fifo {
+        /// 1..=99.
+        priority: u32,
+    },
+    /// `SCHED_RR`.
+    RoundRobin {
+        /// 1..=99.
+        priority: u32,
+    },
+    /// `SCHED_DEADLINE`, with the task's reservation.
+    Deadline,
+}
+
+impl Default for PolicySpec {
+    fn default() -> PolicySpec {
+        PolicySpec::Fair { nice: 0, slice: None }
+    }
+}
+
+impl std::fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            PolicySpec::Fair { nice: 0, .. } => f.write_str("fair"),
+            PolicySpec::Fair { nice, .. } => write!(f, "fair nice {nice}"),
+            PolicySpec::Batch { nice: 0 } => f.write_str("batch"),
+            PolicySpec::Batch { nice } => write!(f, "batch nice {nice}"),
+            PolicySpec::Idle => f.write_str("idle"),
+            PolicySpec::Fifo { priority } => write!(f, "fifo:{priority}"),
+            PolicySpec::RoundRobin { priority } => write!(f, "rr:{priority}"),
+            PolicySpec::Deadline => f.write_str("deadline"),
+        }
+    }
+}
+
+/// How many of a task there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Instances {
+    /// This many.
+    Count(u32),
+    /// One pinned to each CPU of the run.
+    PerCpu,
+}
+
+impl Instances {
+    /// The number on a machine with `cpus` CPUs in the run.
+    pub fn on(self, cpus: u32) -> u32 {
+        match self {
+            Instances::Count(count) => count,
+            Instances::PerCpu => cpus,
+        }
+    }
+}
+
+/// An interrupt source with its handling thread.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Irq {
+    /// Its role.
+    pub name: String,
+    /// The device's role, bound when it runs.
+    pub device: Option<String>,
+    /// When interrupts come.
+    pub arrivals: Arrivals,
+    /// Service time of one request.
+    pub work: TimeDistribution,
+    /// How many requests the device holds.
+    pub buffer: Option<u64>,
+    /// What was promised about it.
+    pub promises: Vec<Promise>,
+    /// The guarantee its thread runs under.
+    pub reservation: Option<Reservation>,
+}
+
+/// When requests or events arrive.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Arrivals {
+    /// On a grid.
+    Periodic {
+        /// Distance.
+        period: Nanos,
+    },
+    /// At least this far apart.
+    Sporadic {
+        /// Smallest distance.
+        gap: Nanos,
+    },
+    /// Independent of each other.
+    Poisson {
+        /// Mean rate.
+        rate: Frequency,
+    },
+    /// A fixed number in flight: a completed request makes the next one.
+    Closed {
+        /// How many in flight.
+        outstanding: u32,
+        /// How long the device takes for one.
+        service: Nanos,
+    },
+}
+
+/// A block device by role.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Disk {
+    /// Its role: the `d` of `[disk.d]`.
+    pub name: String,
+    /// Made for the run with this size.
+    pub make: Option<Bytes>,
+    /// Device model when emulated or simulated.
+    pub model: Option<String>,
+    /// I/O scheduler.
+    pub scheduler: Option<String>,
+}
+
+/// A file of a stream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StreamFile {
+    /// Made for the run with this size.
+    Make(Bytes),
+    /// There already.
+    Path(String),
+}
+
+/// Which way a stream's bytes go.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direction {
+    /// From the disk.
+    #[default]
+    Read,
+    /// To the disk.
+    Write,
+}
+
+/// Sequential file access at a promised byte rate.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Stream {
+    /// Its role.
+    pub name: String,
+    /// How many of it.
+    pub count: u32,
+    /// Disk, by name.
+    pub disk: Option<String>,
+    /// The file.
+    pub file: StreamFile,
+    /// Bytes per second.
+    pub rate: Rate,
+    /// Read or written.
+    pub direction: Direction,
+    /// Bytes of one access; computed where not given.
+    pub access: Option<Bytes>,
+    /// How much an access may come late at the disk.
+    pub jitter: Option<Nanos>,
+    /// Play-out buffer.
+    pub buffer: Option<Bytes>,
+    /// Bytes fetched at once.
+    pub batch: Option<Bytes>,
+    /// What was promised about it.
+    pub promises: Vec<Promise>,
+}
+
+/// What a start-up runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StartupBody {
+    /// A program.
+    Command(String),
+    /// The recorded I/O of one.
+    Replay(String),
+}
+
+/// When a started program counts as ready.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Ready {
+    /// When it exits.
+    #[default]
+    Exit,
+    /// When it prints this.
+    Stdout(String),
+    /// When this socket takes connections.
+    Socket(String),
+}
+
+/// A command whose time to start is the promise.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Startup {
+    /// Its role.
+    pub name: String,
+    /// What is started.
+    pub body: StartupBody,
+    /// When it is ready.
+    pub ready: Ready,
+    /// With nothing of it cached.
+    pub cold: bool,
+    /// How often.
+    pub repeat: u32,
+    /// Given up after this.
+    pub timeout: Option<Nanos>,
+    /// Disk, by name.
+    pub disk: Option<String>,
+    /// What was promised about it.
+    pub promises: Vec<Promise>,
+}
+
+/// The kinds of load there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum LoadKind {
+    /// Busy loops.
+    Spinners,
+    /// Random reads and writes over large blocks of memory.
+    MemoryThrash,
+    /// File readers.
+    Readers,
+    /// File writers.
+    Writers,
+    /// One file copied to another.
+    FileCopy,
+    /// Echo requests both ways.
+    PingFlood,
+    /// UDP packets at a rate.
+    UdpSender,
+    /// UDP packets as fast as they go.
+    UdpFlood,
+    /// Many small processes talking.
+    Messages,
+    /// Processes made and ended.
+    Forks,
+    /// Timers that fire.
+    Timers,
+    /// Any program.
+    Command,
+}
+
+/// Every kind of load with its word.
+pub const LOAD_KINDS: &[(&str, LoadKind)] = &[
+    ("spinners", LoadKind::Spinners),
+    ("memory-thrash", LoadKind::MemoryThrash),
+    ("readers", LoadKind::Readers),
+    ("writers", LoadKind::Writers),
+    ("file-copy", LoadKind::FileCopy),
+    ("ping-flood", LoadKind::PingFlood),
+    ("udp-sender", LoadKind::UdpSender),
+    ("udp-flood", LoadKind::UdpFlood),
+    ("messages", LoadKind::Messages),
+    ("forks", LoadKind::Forks),
+    ("timers", LoadKind::Timers),
+    ("command", LoadKind::Command),
+];
+
+impl LoadKind {
+    /// Its word in a workload file.
+    pub fn word(self) -> &'static str {
+        LOAD_KINDS.iter().find(|(_, k)| *k == self).map(|(w, _)| *w).expect("every kind is in the table")
+    }
+}
+
+/// Best-effort activity there to disturb. It has a result too: its price is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Its role.
+    pub name: String,
+    /// What it does.
+    pub kind: LoadKind,
+    /// How many of it.
+    pub count: Instances,
+    /// Scheduling class.
+    pub policy: PolicySpec,
+    /// Control group, by name.
+    pub group: Option<String>,
+    /// Bytes of the file or memory it works on.
+    pub size: Option<Bytes>,
+    /// Bytes of one access.
+    pub block: Option<Bytes>,
+    /// Limit of its byte rate.
+    pub rate: Option<Rate>,
+    /// Disk, by name.
+    pub disk: Option<String>,
+    /// Past the page cache.
+    pub direct: bool,
+    /// In random order.
+    pub random: bool,
+    /// The program of [`LoadKind::Command`].
+    pub command: Option<String>,
+    /// What was promised about it.
+    pub promises: Vec<Promise>,
+}
+
+/// A control group with a weight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// `cpu.weight`, 1..=10000; 100 is the default.
+    pub weight: u32,
+    /// The group it is in.
+    pub parent: Option<String>,
+}
+
+/// An event that passes through tasks.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chain {
+    /// Its role.
+    pub name: String,
+    /// When events start.
+    pub start: Arrivals,
+    /// The tasks it passes, in order.
+    pub through: Vec<String>,
+    /// What was promised about it.
+    pub promises: Vec<Promise>,
+}
+
+/// What a lock does about priority inversion.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LockProtocol {
+    /// Nothing.
+    #[default]
+    None,
+    /// The holder inherits the highest waiter's priority.
+    Inherit,
+}
+
+/// A lock tasks share.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Resource {
+    /// Its name.
+    pub name: String,
+    /// What it does about priority inversion.
+    pub protocol: LockProtocol,
+}
+
+/// What is varied from run to run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Vary {
+    /// Every combination of these: path into the workload (`disk.d.scheduler`) and its values.
+    pub product: BTreeMap<String, Vec<VaryValue>>,
+    /// Rows of paths set together.
+    pub rows: Vec<BTreeMap<String, VaryValue>>,
+}
+
+impl Vary {
+    /// Whether nothing is varied.
+    pub fn is_empty(&self) -> bool {
+        self.product.is_empty() && self.rows.is_empty()
+    }
+}
+
+/// One value a path is set to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VaryValue {
+    /// Text, a quantity with its unit included.
+    Text(String),
+    /// A whole number.
+    Integer(i64),
+    /// Yes or no.
+    Boolean(bool),
+}
+
+impl Workload {
+    /// The names of everything that has results, in the order of the file's kinds, with what kind it is.
+    pub fn activities(&self) -> Vec<(&'static str, &str)> {
+        let mut names = Vec::new();
+        names.extend(self.tasks.iter().map(|a| ("task", a.name.as_str())));
+        names.extend(self.irqs.iter().map(|a| ("irq", a.name.as_str())));
+        names.extend(self.streams.iter().map(|a| ("stream", a.name.as_str())));
+        names.extend(self.startups.iter().map(|a| ("startup", a.name.as_str())));
+        names.extend(self.loads.iter().map(|a| ("load", a.name.as_str())));
+        names.extend(self.chains.iter().map(|a| ("chain", a.name.as_str())));
+        names
+    }
+
+    /// The promises of an activity.
+    pub fn promises_of(&self, name: &str) -> &[Promise] {
+        let found = self
+            .tasks
+            .iter()
+            .map(|a| (&a.name, &a.promises))
+            .chain(self.irqs.iter().map(|a| (&a.name, &a.promises)))
+            .chain(self.streams.iter().map(|a| (&a.name, &a.promises)))
+            .chain(self.startups.iter().map(|a| (&a.name, &a.promises)))
+            .chain(self.loads.iter().map(|a| (&a.name, &a.promises)))
+            .chain(self.chains.iter().map(|a| (&a.name, &a.promises)))
+            .find(|(n, _)| n.as_str() == name);
+        found.map(|(_, p)| p.as_slice()).unwrap_or_default()
+    }
+
+    /// The task of this name.
+    pub fn task(&self, name: &str) -> Option<&Task> {
+        self.tasks.iter().find(|t| t.name == name)
+    }
+
+    /// Whether any activity runs under a reservation.
+    pub fn is_reserved(&self) -> bool {
+        self.tasks.iter().any(|t| t.reservation.is_some()) || self.irqs.iter().any(|i| i.reservation.is_some())
+    }
+
+    /// The same without any reservation: what happens today.
+    pub fn unreserved(&self) -> Workload {
+        let mut workload = self.clone();
+        workload.tasks.iter_mut().for_each(|t| t.reservation = None);
+        workload.irqs.iter_mut().for_each(|i| i.reservation = None);
+        workload
+    }
+}
+
+impl Task {
+    /// A synthetic periodic task at nice 0 with nothing promised: a start to fill in.
+    pub fn periodic(name: &str, period: Nanos, work: TimeDistribution) -> Task {
+        Task {
+            name: name.to_owned(),
+            body: TaskBody::Synthetic(Work::Drawn(work)),
+            release: Release::Periodic { period, start: Nanos::ZERO, jitter: Nanos::ZERO },
+            late: Late::default(),
+            policy: PolicySpec::default(),
+            group: None,
+            instances: Instances::Count(1),
+            jobs: None,
+            sleep: Sleep::default(),
+            promises: Vec::new(),
+            reservation: None,
+        }
+    }
+
+    /// The span after a release by which the job should be done: the shortest time limit promised for its
+    /// response, else the reservation's deadline, else the period.
+    pub fn relative_deadline(&self) -> Option<Nanos> {
+        let promised = self.promises.iter().filter_map(Promise::response_limit).min();
+        promised.or(self.reservation.map(|r| r.deadline)).or(self.release.interval())
+    }
+}
+
+impl Load {
+    /// A load of a kind with this many in it, everything else as it is by default.
+    pub fn new(name: &str, kind: LoadKind, count: u32) -> Load {
+        Load {
+            name: name.to_owned(),
+            kind,
+            count: Instances::Count(count),
+            policy: PolicySpec::default(),
+            group: None,
+            size: None,
+            block: None,
+            rate: None,
+            disk: None,
+            direct: false,
+            random: false,
+            command: None,
+            promises: Vec::new(),
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! [`World`]: anything that takes a workload and returns a record: a simulator, a theory, a running kernel.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use surety_units::{CpuSet, Nanos};
+use thiserror::Error;
+
+use crate::event::{Event, TraceSink};
+use crate::record::Record;
+use crate::workload::Workload;
+
+/// Set from outside to end a run early. Clones share one flag.
+#[derive(Clone, Debug, Default)]
+pub struct Cancel {
+    flag: Arc<AtomicBool>,
+}
+
+impl Cancel {
+    /// A cancellation that shares this flag, as signal handlers set it.
+    pub fn from_flag(flag: Arc<AtomicBool>) -> Cancel {
+        Cancel { flag }
+    }
+
+    /// Ends the run.
+    pub fn cancel(&self) {
+        self.flag.store(true, Ordering::SeqCst);
+    }
+
+    /// Whether the run should end.
+    pub fn is_cancelled(&self) -> bool {
+        self.flag.load(Ordering::SeqCst)
+    }
+
+    /// The flag itself, for code that polls it.
+    pub fn flag(&self) -> &Arc<AtomicBool> {
+        &self.flag
+    }
+}
+
+/// How a workload is to be run.
+#[derive(Clone, Debug)]
+pub struct RunOptions {
+    /// Chance is drawn from this; the same in every world.
+    pub seed: u64,
+    /// How long activity is observed.
+    pub duration: Nanos,
+    /// How long it runs before that, unobserved.
+    pub warm_up: Nanos,
+    /// The CPUs it runs on; `None`: all the world has.
+    pub cpus: Option<CpuSet>,
+    /// Ends the run early.
+    pub cancel: Cancel,
+}
+
+impl Default for RunOptions {
+    /// 25 s after half a second of warm-up, seed 1, on every CPU.
+    fn default() -> RunOptions {
+        RunOptions {
+            seed: 1,
+            duration: Nanos::from_secs(25),
+            warm_up: Nanos::from_millis(500),
+            cpus: None,
+            cancel: Cancel::default(),
+        }
+    }
+}
+
+/// Somebody who watches a run: a progress bar, a trace file, a job builder.
+pub trait Observer {
+    /// This much of the run is done.
+    fn progress(&mut self, _done: Nanos, _total: Nanos) {}
+
+    /// Something the user should know now.
+    fn notice(&mut self, _text: &str) {}
+
+    /// Whether the run should report its events; worlds that can save work when nobody wants them ask once.
+    fn wants_events(&self) -> bool {
+        false
+    }
+
+    /// Something happened. Worlds that record first and decode later call this after the run.
+    fn event(&mut self, _event: &Event<'_>) {}
+}
+
+/// Watches nothing.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unobserved;
+
+impl Observer for Unobserved {}
+
+/// Passes events to a sink and ignores the rest.
+pub struct EventsTo<'a>(pub &'a mut dyn TraceSink);
+
+impl Observer for EventsTo<'_> {
+    fn wants_events(&self) -> bool {
+        true
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        self.0.event(event);
+    }
+}
+
+/// Why a world returned no record.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum WorldError {
+    /// The workload holds something this world cannot run.
+    #[error("{world} cannot run {object}: {why}")]
+    Unsupported {
+        /// The world.
+        world: String,
+        /// Path of the object in the workload, `task.player`.
+        object: String,
+        /// Why not, and what to do.
+        why: String,
+    },
+    /// The machine or the user's rights do not allow it.
+    #[error("{what}: {remedy}")]
+    Machine {
+        /// What could not be done.
+        what: String,
+        /// What to do.
+        remedy: String,
+    },
+    /// An activity ended that should not have.
+    #[error("{object} failed: {why}")]
+    Activity {
+        /// Path of the object in the workload.
+        object: String,
+        /// What happened and what to do.
+        why: String,
+    },
+    /// Ended by the user.
+    #[error("interrupted")]
+    Interrupted,
+}
+
+/// One of the places a workload can run in.
+pub trait World {
+    /// Its name in tables: `host`, `sim`, `analysis`.
+    fn name(&self) -> String;
+
+    /// Runs the workload, reservations included, and says what became of every activity.
+    fn run(
+        &self,
+        workload: &Workload,
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Record, WorldError>;
+}
