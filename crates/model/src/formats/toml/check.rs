@@ -14,7 +14,8 @@ pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
         let path = format!("task.{}", task.name);
         check.group(&path, task.group.as_deref());
         if task.policy == PolicySpec::Deadline && task.reservation.is_none() {
-            let help = "write `reservation = { runtime = \"5ms\", period = \"40ms\" }`, or let `plan` find one";
+            let help =
+                "write `reservation = { runtime = \"5ms\", period = \"40ms\" }`, or let `plan` find one";
             check.wrong(
                 &format!("{path}.policy"),
                 "policy `deadline` needs a reservation".to_owned(),
@@ -40,7 +41,11 @@ pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
         check.disk(&path, load.disk.as_deref());
         if load.policy == PolicySpec::Deadline {
             let message = "a load is best effort: it takes no deadline policy".to_owned();
-            check.wrong(&format!("{path}.policy"), message, Some("make it a task with a reservation".to_owned()));
+            check.wrong(
+                &format!("{path}.policy"),
+                message,
+                Some("make it a task with a reservation".to_owned()),
+            );
         }
     }
     for stream in &workload.streams {
@@ -96,10 +101,14 @@ impl Check<'_> {
         }
         for (what, mut names) in kinds {
             names.sort_unstable();
-            let doubles: Vec<String> = names.windows(2).filter(|w| w[0] == w[1]).map(|w| w[1].clone()).collect();
+            let doubles: Vec<String> =
+                names.windows(2).filter(|w| w[0] == w[1]).map(|w| w[1].clone()).collect();
             for name in doubles {
                 let kind = activities.iter().rev().find(|(_, n)| *n == name).map_or(what, |(k, _)| *k);
-                let message = format!("two {} are called `{name}`", if what == "activities" { what } else { "of a kind" });
+                let message = format!(
+                    "two {} are called `{name}`",
+                    if what == "activities" { what } else { "of a kind" }
+                );
                 let help = "results are told apart by name: give each its own".to_owned();
                 self.wrong(&format!("{kind}.{name}"), message, Some(help));
             }

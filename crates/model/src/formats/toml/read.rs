@@ -92,7 +92,8 @@ fn task(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Task> 
     if given.len() != 1 {
         let span = given.get(1).map_or(table.span.clone(), |f| f.span.clone());
         let message = format!("task `{name}` needs exactly one of work, phases, command, match");
-        let help = "write `work = \"5ms\"` for a synthetic task, `command = \"...\"` for a program".to_owned();
+        let help =
+            "write `work = \"5ms\"` for a synthetic task, `command = \"...\"` for a program".to_owned();
         reading.wrong(span, message, "here", Some(help));
     }
     let body = if let Some(field) = work {
@@ -210,9 +211,7 @@ fn distribution_table(reading: &mut Reading, table: Table<'_>) -> Option<TimeDis
         ("exponential", Kind::Exponential),
         ("empirical", Kind::Empirical),
     ];
-    if table.required(reading, "kind", "\"lognormal\"").is_none() {
-        return None;
-    }
+    table.required(reading, "kind", "\"lognormal\"")?;
     let kind = table.word(reading, "kind", &kinds)?;
     let span = table.span.clone();
     let mut time = |key: &'static str| -> Option<Nanos> {
@@ -251,7 +250,8 @@ fn empirical(reading: &mut Reading, table: &Table<'_>) -> Option<TimeDistributio
     let numbers: Vec<u64> =
         counts.items().iter().filter_map(|f| f.integer(reading, ANY_COUNT)).map(|n| n as u64).collect();
     if times.len() != numbers.len() {
-        let message = format!("{} values and {} counts: one count for each value", times.len(), numbers.len());
+        let message =
+            format!("{} values and {} counts: one count for each value", times.len(), numbers.len());
         reading.wrong(counts.span, message, "here", None);
         return None;
     }
@@ -319,7 +319,8 @@ fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
     if let (Some(field), Some(time)) = (&slice_field, slice)
         && !(Nanos::from_micros(100)..=Nanos::from_millis(100)).contains(&time)
     {
-        let message = format!("slice {} is outside the kernel's range of 100us to 100ms", time.to_exact_string());
+        let message =
+            format!("slice {} is outside the kernel's range of 100us to 100ms", time.to_exact_string());
         reading.wrong(field.span.clone(), message, "out of range", None);
     }
     let fair = PolicySpec::Fair { nice: nice.unwrap_or(0), slice };
@@ -343,10 +344,9 @@ fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
         return fair;
     };
     let takes_nice = matches!(chosen, PolicySpec::Fair { .. } | PolicySpec::Batch { .. });
-    for (given, name, takes) in [
-        (nice_field, "nice", takes_nice),
-        (slice_field, "slice", matches!(chosen, PolicySpec::Fair { .. })),
-    ] {
+    for (given, name, takes) in
+        [(nice_field, "nice", takes_nice), (slice_field, "slice", matches!(chosen, PolicySpec::Fair { .. }))]
+    {
         if let Some(field) = given
             && !takes
         {
@@ -397,8 +397,7 @@ fn reservation(reading: &mut Reading, table: &Table<'_>) -> Option<Reservation> 
     let path = table.path.clone();
     table.finish(reading);
     let (runtime, period) = (runtime?, period?);
-    let reservation =
-        Reservation { runtime, deadline: deadline.unwrap_or(period), period, reclaim, demote };
+    let reservation = Reservation { runtime, deadline: deadline.unwrap_or(period), period, reclaim, demote };
     if let Err(error) = reservation.check() {
         use crate::reservation::ReservationError::*;
         let key = match error {
@@ -463,7 +462,8 @@ fn arrivals_of(reading: &mut Reading, field: &Field<'_>) -> Option<Arrivals> {
             rate.map(|rate| Arrivals::Poisson { rate })
         }
         Kind::Closed => {
-            let outstanding = table.required(reading, "outstanding", "8").and_then(|f| f.integer(reading, COUNT_32));
+            let outstanding =
+                table.required(reading, "outstanding", "8").and_then(|f| f.integer(reading, COUNT_32));
             let service = positive(reading, "service");
             outstanding.zip(service).map(|(n, service)| Arrivals::Closed { outstanding: n as u32, service })
         }
@@ -516,7 +516,8 @@ fn stream_file(reading: &mut Reading, field: &Field<'_>) -> Option<StreamFile> {
         DeValue::String(path) => Some(StreamFile::Path(path.to_string())),
         _ => {
             let table = field.table(reading)?;
-            let make = table.required(reading, "make", "\"105MB\"").and_then(|f| f.quantity(reading, "105MB"));
+            let make =
+                table.required(reading, "make", "\"105MB\"").and_then(|f| f.quantity(reading, "105MB"));
             table.finish(reading);
             make.map(StreamFile::Make)
         }
@@ -627,7 +628,8 @@ fn vary(reading: &mut Reading, table: Table<'_>) -> Vary {
         if key == "rows" {
             for row in field.items() {
                 let Some(row) = row.table(reading) else { continue };
-                let pairs: Vec<(String, Field<'_>)> = row.entries().map(|(k, _, f)| (k.to_owned(), f)).collect();
+                let pairs: Vec<(String, Field<'_>)> =
+                    row.entries().map(|(k, _, f)| (k.to_owned(), f)).collect();
                 let values = pairs.into_iter().filter_map(|(k, f)| Some((k, vary_value(reading, &f)?)));
                 let row = values.collect();
                 vary.rows.push(row);

@@ -67,7 +67,12 @@ impl<'t> Table<'t> {
         let field = self.field(reading, key);
         if field.is_none() {
             let message = format!("`{key}` is missing");
-            reading.wrong(self.span.clone(), message, "in this table", Some(format!("write `{key} = {example}`")));
+            reading.wrong(
+                self.span.clone(),
+                message,
+                "in this table",
+                Some(format!("write `{key} = {example}`")),
+            );
         }
         field
     }
@@ -203,7 +208,11 @@ impl<'t> Field<'t> {
     }
 
     /// The quantity in it.
-    pub fn quantity<T: FromStr<Err = QuantityError>>(&self, reading: &mut Reading, example: &str) -> Option<T> {
+    pub fn quantity<T: FromStr<Err = QuantityError>>(
+        &self,
+        reading: &mut Reading,
+        example: &str,
+    ) -> Option<T> {
         let text = match self.value {
             DeValue::String(text) => text,
             DeValue::Integer(_) | DeValue::Float(_) => {

@@ -224,13 +224,23 @@ fn mistakes_are_reported_at_their_place() {
         Mistake {
             text: "work = \"5ms\"\npromise = [\"response <= 40ms @ 99\"]",
             line: 5,
-            column: 31,
+            column: 32,
             says: &["unit"],
         },
         Mistake { text: "work = \"5ms\"\npromise = \"speed > 3\"", line: 5, column: 12, says: &["speed"] },
         Mistake { text: "work = \"5ms\"\npolicy = \"fifo:100\"", line: 5, column: 10, says: &["fifo:N"] },
-        Mistake { text: "work = \"5ms\"\npolicy = \"fifo:1\"\nnice = 1", line: 6, column: 8, says: &["nice"] },
-        Mistake { text: "work = \"5ms\"\npolicy = \"deadline\"", line: 5, column: 10, says: &["reservation"] },
+        Mistake {
+            text: "work = \"5ms\"\npolicy = \"fifo:1\"\nnice = 1",
+            line: 6,
+            column: 8,
+            says: &["nice"],
+        },
+        Mistake {
+            text: "work = \"5ms\"\npolicy = \"deadline\"",
+            line: 5,
+            column: 10,
+            says: &["reservation"],
+        },
         Mistake { text: "work = \"5ms\"\ngroup = \"gui\"", line: 5, column: 9, says: &["no group", "gui"] },
         Mistake { text: "work = \"5ms\"\nnice = 20", line: 5, column: 8, says: &["-20", "19"] },
         Mistake {
@@ -240,7 +250,12 @@ fn mistakes_are_reported_at_their_place() {
             says: &["no log-normal"],
         },
         Mistake { text: "work = { kind = \"lognorml\" }", line: 4, column: 17, says: &["lognormal"] },
-        Mistake { text: "work = \"5ms\"\n[[load]]\nname = \"t\"\nkind = \"spinners\"", line: 6, column: 8, says: &["two activities", "t"] },
+        Mistake {
+            text: "work = \"5ms\"\n[[load]]\nname = \"t\"\nkind = \"spinners\"",
+            line: 6,
+            column: 8,
+            says: &["two activities", "t"],
+        },
         Mistake { text: "work = \"5ms\"\nslice = \"1s\"", line: 5, column: 9, says: &["100ms"] },
     ];
     for mistake in in_task {
@@ -251,8 +266,18 @@ fn mistakes_are_reported_at_their_place() {
         Mistake { text: "format = 2", line: 1, column: 10, says: &["format 2"] },
         Mistake { text: "format = 1\n[[task]\n", line: 2, column: 8, says: &[] },
         Mistake { text: "format = 1\n[vary]\n\"task.x.nice\" = [1]", line: 3, column: 1, says: &["no task"] },
-        Mistake { text: "format = 1\n[[group]]\nname=\"a\"\nparent=\"a\"", line: 4, column: 8, says: &["inside itself"] },
-        Mistake { text: "format = 1\n[[load]]\nname=\"a\"\nkind=\"spiners\"", line: 4, column: 6, says: &["spinners"] },
+        Mistake {
+            text: "format = 1\n[[group]]\nname=\"a\"\nparent=\"a\"",
+            line: 4,
+            column: 8,
+            says: &["inside itself"],
+        },
+        Mistake {
+            text: "format = 1\n[[load]]\nname=\"a\"\nkind=\"spiners\"",
+            line: 4,
+            column: 6,
+            says: &["spinners"],
+        },
     ] {
         check(mistake.text, &mistake);
     }

@@ -259,7 +259,9 @@ fn stream(out: &mut Out, stream: &Stream) {
     }
     out.optional_text("disk", stream.disk.as_deref());
     match &stream.file {
-        StreamFile::Make(size) => out.line("file", &format!("{{ make = {} }}", quote(&size.to_exact_string()))),
+        StreamFile::Make(size) => {
+            out.line("file", &format!("{{ make = {} }}", quote(&size.to_exact_string())))
+        }
         StreamFile::Path(path) => out.quoted("file", path),
     }
     out.quoted("rate", &stream.rate.to_exact_string());
@@ -325,8 +327,10 @@ fn vary(out: &mut Out, vary: &Vary) {
             .rows
             .iter()
             .map(|row| {
-                let pairs: Vec<String> =
-                    row.iter().map(|(path, value)| format!("{} = {}", quote(path), vary_value(value))).collect();
+                let pairs: Vec<String> = row
+                    .iter()
+                    .map(|(path, value)| format!("{} = {}", quote(path), vary_value(value)))
+                    .collect();
                 format!("{{ {} }}", pairs.join(", "))
             })
             .collect();
