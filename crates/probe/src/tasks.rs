@@ -6,7 +6,7 @@
 use surety_kernel::clock;
 use surety_kernel::tracefs::Marker;
 use surety_model::event::JobMarker;
-use surety_model::job::{next_activation, planned_release};
+use surety_model::job::{next_activation, planned_release, release_jitter};
 use surety_model::record::JobOutcome;
 use surety_model::workload::{Late, Release, Sleep, Task, TaskBody, Work};
 use surety_units::Nanos;
@@ -193,16 +193,6 @@ impl TaskBodySpec {
             execution: used,
         }
     }
-}
-
-/// The delay of one release, even between 0 and `jitter`: the same draw in every world.
-pub fn release_jitter(jitter: Nanos, seed: u64, key: &str, job: u64) -> Nanos {
-    use surety_model::distribution::TimeDistribution;
-    if !jitter.is_positive() {
-        return Nanos::ZERO;
-    }
-    let delay = TimeDistribution::Uniform { low: Nanos::ZERO, high: jitter };
-    delay.draw(seed, &format!("{key}~jitter"), job)
 }
 
 /// Writes a job marker; a trace that cannot take it loses it, which the trace's own counts show.

@@ -14,6 +14,8 @@ use crate::workload::*;
 
 const ANY_COUNT: Range<i64> = 1..i64::MAX;
 const COUNT_32: Range<i64> = 1..u32::MAX as i64;
+/// More threads of one kind than this on a CPU measure nothing any more.
+const MOST_PER_CPU: u32 = 10_000;
 
 /// Reads the whole document. `None` when nothing can be made of it.
 pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
@@ -360,10 +362,18 @@ fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
 fn instances(reading: &mut Reading, table: &Table<'_>, key: &'static str) -> Option<Instances> {
     let field = table.field(reading, key)?;
     match field.value {
-        DeValue::String(text) if text == "per-cpu" => Some(Instances::PerCpu),
-        DeValue::String(_) => {
-            field.wrong_type(reading, "a whole number or \"per-cpu\"");
-            None
+        DeValue::String(text) => {
+            let each = match text.strip_suffix("per-cpu").map(str::trim) {
+                Some("") => Some(1),
+                Some(number) => number.parse().ok().filter(|n| (1..=MOST_PER_CPU).contains(n)),
+                None => None,
+            };
+            if each.is_none() {
+                let message = format!("`{text}` is no number of instances");
+                let help = format!("write 4, \"per-cpu\", or \"4 per-cpu\" with at most {MOST_PER_CPU}");
+                reading.wrong(field.span, message, "here", Some(help));
+            }
+            each.map(Instances::PerCpu)
         }
         _ => field.integer(reading, COUNT_32).map(|n| Instances::Count(n as u32)),
     }

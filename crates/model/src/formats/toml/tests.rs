@@ -142,7 +142,7 @@ command = "make -j2"
 [[load]]
 name = "spin"
 kind = "spinners"
-count = "per-cpu"
+count = "4 per-cpu"
 
 [[group]]
 name     = "ui"
@@ -256,6 +256,7 @@ fn mistakes_are_reported_at_their_place() {
             column: 8,
             says: &["two activities", "t"],
         },
+        Mistake { text: "work = \"5ms\"\ninstances = \"all\"", line: 5, column: 13, says: &["4 per-cpu"] },
         Mistake { text: "work = \"5ms\"\nslice = \"1s\"", line: 5, column: 9, says: &["100ms"] },
     ];
     for mistake in in_task {

@@ -112,7 +112,8 @@ impl Out {
         match instances {
             Instances::Count(1) => {}
             Instances::Count(count) => self.line(key, &count.to_string()),
-            Instances::PerCpu => self.line(key, "\"per-cpu\""),
+            Instances::PerCpu(1) => self.line(key, "\"per-cpu\""),
+            Instances::PerCpu(each) => self.quoted(key, &format!("{each} per-cpu")),
         }
     }
 
