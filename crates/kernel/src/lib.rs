@@ -12,10 +12,17 @@
 #![deny(clippy::undocumented_unsafe_blocks)]
 
 pub mod clock;
+pub mod command;
+pub mod deadline;
 pub mod error;
 pub mod kernel;
+pub mod perf;
 pub mod real;
 pub mod sched;
+pub mod scripted;
+pub mod signals;
+#[cfg(test)]
+mod testing;
 pub mod thread;
 pub mod tracefs;
 
@@ -23,3 +30,4 @@ pub use error::{KernelError, Operation};
 pub use kernel::{Kernel, ProcessIdentity, SleepingThread};
 pub use real::RealKernel;
 pub use sched::{SchedAttr, SchedPolicy};
+pub use scripted::ScriptedKernel;

@@ -281,12 +281,16 @@ impl TryFrom<&RawSchedAttr> for SchedAttr {
 /// One `sched_setattr` call; thread 0 is the caller. Nothing protects against the bandwidth leak here: use
 /// [`crate::Kernel::set_scheduler`].
 pub(crate) fn write_attr(tid: Tid, attr: &SchedAttr) -> Result<(), KernelError> {
+    write_attr_plainly(tid, attr)
+        .map_err(|errno| KernelError::new(attr.policy.set_operation(), format!("thread {tid}"), errno))
+}
+
+/// As [`write_attr`], without allocating: usable between fork and exec.
+pub(crate) fn write_attr_plainly(tid: Tid, attr: &SchedAttr) -> Result<(), i32> {
     let raw = RawSchedAttr::from(attr);
     // SAFETY: the kernel reads `size` bytes of a structure of exactly that size, which lives over the call.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid.0, &raw const raw, 0_u32) };
-    check(result)
-        .map(|_| ())
-        .map_err(|errno| KernelError::new(attr.policy.set_operation(), format!("thread {tid}"), errno))
+    check(result).map(|_| ())
 }
 
 /// One `sched_getattr` call; thread 0 is the caller. The slice of a fair thread is as the kernel says it.
@@ -301,13 +305,18 @@ pub fn read_attr(tid: Tid) -> Result<SchedAttr, KernelError> {
 
 /// Sets a thread's CPU affinity; thread 0 is the caller.
 pub(crate) fn write_affinity(tid: Tid, cpus: &CpuSet) -> Result<(), KernelError> {
+    write_affinity_plainly(tid, cpus).map_err(|errno| {
+        KernelError::new(Operation::SetAffinity, format!("thread {tid}, CPUs {cpus},"), errno)
+    })
+}
+
+/// As [`write_affinity`], without allocating: usable between fork and exec.
+pub(crate) fn write_affinity_plainly(tid: Tid, cpus: &CpuSet) -> Result<(), i32> {
     let words = cpus.as_words();
     // SAFETY: the kernel reads as many bytes of the mask as its length says; the mask lives over the call.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_setaffinity, tid.0, size_of_val(words), words.as_ptr()) };
-    check(result).map(|_| ()).map_err(|errno| {
-        KernelError::new(Operation::SetAffinity, format!("thread {tid}, CPUs {cpus},"), errno)
-    })
+    check(result).map(|_| ())
 }
 
 /// A thread's CPU affinity; thread 0 is the caller.
