@@ -8,10 +8,10 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use surety_enforce::{Enforcer, attr_of_policy, attr_of_reservation, describe};
+use surety_enforce::{EnforceError, Enforcer, Owner, attr_of_policy, attr_of_reservation, describe};
 use surety_kernel::command::{ChildSetup, Spawned, spawn};
 use surety_kernel::tracefs::Marker;
-use surety_kernel::{Kernel, KernelError, SchedAttr, thread};
+use surety_kernel::{Kernel, SchedAttr, thread};
 use surety_model::record::ThreadInForce;
 use surety_model::workload::{Load, PolicySpec, Task, TaskBody, ThreadMatch, Workload};
 use surety_model::world::WorldError;
@@ -259,11 +259,11 @@ impl Stage<'_> {
             cast.members.iter().partition(|m| m.wanted.policy.is_deadline());
         for member in plain.into_iter().chain(reserved) {
             let name = self.name_of(member.activity);
-            let refused = |error: KernelError| WorldError::Machine {
+            let refused = |error: EnforceError| WorldError::Machine {
                 what: format!("{name} (thread {}) could not get {}", member.tid, describe(&member.wanted)),
                 remedy: error.to_string(),
             };
-            let own = matches!(member.body, Body::Synthetic(_) | Body::Worker(_));
+            let owner = if matches!(member.body, Body::Found) { Owner::Others } else { Owner::Ours };
             let is_default = member.wanted == attr_of_policy(PolicySpec::default());
             // What was running before keeps its place unless a reservation needs all of the root domain.
             let moves = match member.body {
@@ -271,10 +271,10 @@ impl Stage<'_> {
                 _ => true,
             };
             if moves {
-                enforcer.set_affinity(member.tid, member.affinity, own).map_err(&refused)?;
+                enforcer.set_affinity(member.tid, member.affinity, owner).map_err(&refused)?;
             }
             if !(is_default && matches!(member.body, Body::Found | Body::Program(..))) {
-                enforcer.set_scheduler(member.tid, member.wanted, own).map_err(&refused)?;
+                enforcer.set_scheduler(member.tid, member.wanted, owner).map_err(&refused)?;
             }
         }
         Ok(())

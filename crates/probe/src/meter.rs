@@ -3,7 +3,7 @@
 //! A thread's CPU time stands still while it does not run, so a reading taken when it next runs after a border is
 //! the reading at the border, however late it comes.
 
-use surety_kernel::clock;
+use surety_kernel::{clock, thread};
 use surety_units::Nanos;
 
 use crate::window::Window;
@@ -12,7 +12,7 @@ use crate::window::Window;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ShareMeter {
     window: Window,
-    cpu_at_observe: Option<Nanos>,
+    at_observe: Option<(Nanos, Option<Nanos>)>,
     last_look: Nanos,
     longest_gap: Nanos,
 }
@@ -20,7 +20,7 @@ pub(crate) struct ShareMeter {
 impl ShareMeter {
     /// A meter for the calling thread.
     pub fn new(window: Window) -> ShareMeter {
-        ShareMeter { window, cpu_at_observe: None, last_look: Nanos::MAX, longest_gap: Nanos::ZERO }
+        ShareMeter { window, at_observe: None, last_look: Nanos::MAX, longest_gap: Nanos::ZERO }
     }
 
     /// Notes that the thread runs at `now`. Gaps between successive looks count when the thread is busy all the
@@ -29,8 +29,8 @@ impl ShareMeter {
         if now < self.window.observe {
             return;
         }
-        if self.cpu_at_observe.is_none() {
-            self.cpu_at_observe = Some(clock::thread_cpu_time());
+        if self.at_observe.is_none() {
+            self.at_observe = Some((clock::thread_cpu_time(), thread::own_wait_time()));
         }
         let gap = now - self.last_look.min(now);
         if gap > self.longest_gap {
@@ -44,9 +44,22 @@ impl ShareMeter {
         self.last_look = Nanos::MAX;
     }
 
-    /// CPU time inside the window, and the longest gap seen.
-    pub fn finish(self) -> (Nanos, Nanos) {
-        let used = self.cpu_at_observe.map_or(Nanos::ZERO, |start| clock::thread_cpu_time() - start);
-        (used.min(self.window.observed()), self.longest_gap)
+    /// What the thread got inside the window.
+    pub fn finish(self) -> Metered {
+        let Some((cpu, waited)) = self.at_observe else { return Metered::default() };
+        let run = (clock::thread_cpu_time() - cpu).min(self.window.observed());
+        let waited = thread::own_wait_time().zip(waited).map(|(end, start)| end - start);
+        Metered { run, waited, longest_gap: self.longest_gap }
     }
+}
+
+/// What a thread got inside the observed window.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Metered {
+    /// CPU time.
+    pub run: Nanos,
+    /// Time it wanted a CPU and had none, where the kernel counts that.
+    pub waited: Option<Nanos>,
+    /// Longest time between two looks.
+    pub longest_gap: Nanos,
 }

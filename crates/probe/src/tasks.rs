@@ -11,7 +11,7 @@ use surety_model::record::JobOutcome;
 use surety_model::workload::{Late, Release, Sleep, Task, TaskBody, Work};
 use surety_units::Nanos;
 
-use crate::meter::ShareMeter;
+use crate::meter::{Metered, ShareMeter};
 use crate::window::{Gate, Window};
 
 /// Work is burnt in pieces of this, so that a starved thread notices the end of the run.
@@ -37,8 +37,8 @@ pub struct Stamp {
 pub struct TaskRun {
     /// Its jobs in the order they ran.
     pub stamps: Vec<Stamp>,
-    /// CPU time inside the observed window.
-    pub run: Nanos,
+    /// What it got inside the observed window.
+    pub metered: Metered,
 }
 
 /// What a synthetic task does, ready to run.
@@ -92,15 +92,15 @@ impl TaskBodySpec {
 
     /// Runs the task in the calling thread until the window ends.
     pub fn run(&self, gate: &Gate, window: &Window, marker: Option<&Marker>) -> TaskRun {
-        let mut result =
-            TaskRun { stamps: Vec::with_capacity(self.stamps_max(window.end - window.begin)), run: Nanos::ZERO };
+        let room = self.stamps_max(window.end - window.begin);
+        let mut result = TaskRun { stamps: Vec::with_capacity(room), ..TaskRun::default() };
         let mut meter = ShareMeter::new(*window);
         if self.release.interval().is_none() {
             self.run_once(gate, window, &mut meter, &mut result);
         } else {
             self.run_jobs(gate, window, marker, &mut meter, &mut result);
         }
-        result.run = meter.finish().0;
+        result.metered = meter.finish();
         result
     }
 

@@ -74,7 +74,6 @@ impl LoadWorker for Thrasher {
             }
             done += if now >= window.observe { BATCH } else { 0 };
         }
-        let (run, gap) = meter.finish();
-        LoadRun { run, longest_gap: Some(gap), done }
+        LoadRun { metered: meter.finish(), is_busy: true, done }
     }
 }

@@ -11,6 +11,7 @@ use surety_model::workload::{Load, LoadKind};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
+use crate::meter::Metered;
 use crate::window::{Gate, Window};
 
 /// A kind of load: makes the workers of one `[[load]]`.
@@ -34,10 +35,10 @@ pub(crate) trait LoadWorker: Send {
 /// What one worker did inside the observed window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct LoadRun {
-    /// CPU time.
-    pub run: Nanos,
-    /// Longest time without a CPU, where the worker never sleeps.
-    pub longest_gap: Option<Nanos>,
+    /// What it got.
+    pub metered: Metered,
+    /// Whether it never sleeps, so that its gaps are time without a CPU.
+    pub is_busy: bool,
     /// Units of work: bytes, rounds.
     pub done: u64,
 }

@@ -136,6 +136,6 @@ impl LoadWorker for Reader {
                 }
             }
         }
-        LoadRun { run: meter.finish().0, longest_gap: None, done }
+        LoadRun { metered: meter.finish(), is_busy: false, done }
     }
 }

@@ -43,7 +43,6 @@ impl LoadWorker for Spinner {
             }
             meter.look(now);
         }
-        let (run, gap) = meter.finish();
-        LoadRun { run, longest_gap: Some(gap), done: 0 }
+        LoadRun { metered: meter.finish(), is_busy: true, done: 0 }
     }
 }
