@@ -15,6 +15,8 @@ pub mod clock;
 pub mod command;
 pub mod deadline;
 pub mod error;
+pub mod facts;
+pub mod journal;
 pub mod kernel;
 pub mod perf;
 pub mod real;
