@@ -87,7 +87,11 @@ impl<'a> Enforcer<'a> {
         }
         let found = self.kernel.affinity(tid)?;
         if found != wanted {
-            return Err(EnforceError::NotAsSet { tid, wanted: format!("CPUs {wanted}"), found: format!("CPUs {found}") });
+            return Err(EnforceError::NotAsSet {
+                tid,
+                wanted: format!("CPUs {wanted}"),
+                found: format!("CPUs {found}"),
+            });
         }
         Ok(())
     }

@@ -40,7 +40,7 @@ pub fn put_in_force(
     kernel: &dyn Kernel,
     enforcer: &mut Enforcer<'_>,
 ) -> Result<Vec<Applied>, EnforceError> {
-    let result = bindings
+    let result: Result<Vec<Applied>, EnforceError> = bindings
         .iter()
         .filter_map(|binding| Some((binding, plan.reservation_of(&binding.activity)?)))
         .map(|(binding, planned)| {

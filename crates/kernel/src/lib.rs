@@ -16,6 +16,7 @@ pub mod command;
 pub mod deadline;
 pub mod error;
 pub mod facts;
+pub mod files;
 pub mod journal;
 pub mod kernel;
 pub mod perf;

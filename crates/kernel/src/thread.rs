@@ -59,6 +59,13 @@ pub fn unlock_memory() {
     unsafe { libc::munlockall() };
 }
 
+/// How long the calling thread has wanted a CPU and had none, since it began; `None` where the kernel does not count
+/// that (`CONFIG_SCHED_INFO`).
+pub fn own_wait_time() -> Option<Nanos> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok().map(Nanos::new)
+}
+
 /// Touches 128 KiB of the calling thread's stack so that measured code takes no page fault there.
 #[inline(never)]
 pub fn prefault_stack() {
