@@ -307,6 +307,11 @@ impl Stage<'_> {
 }
 
 impl Cast {
+    /// The threads of synthetic tasks.
+    pub fn own_tasks(&self) -> impl Iterator<Item = Tid> + '_ {
+        self.members.iter().filter(|m| matches!(m.body, Body::Synthetic(_))).map(|m| m.tid)
+    }
+
     /// Ends everybody: threads by the gate, programs by signal.
     pub fn send_home(self, gate: &Gate) {
         gate.stop();

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use surety_kernel::KernelError;
 use surety_kernel::tracefs::{CpuStats, Marker, RawPages, TraceInstance, Tracefs};
-use surety_trace::source::ReadAt;
+use surety_trace::{MARKER_EVENT, ReadAt};
 use surety_units::{Bytes, CpuId, CpuSet};
 
 /// Buffer of each CPU. A busy CPU makes about 1 MB of scheduling events a second.
@@ -122,7 +122,7 @@ impl Recording {
         let tracefs = self.instance.tracefs().clone();
         let stats = self.cpus.iter().map(|cpu| Ok((cpu, self.instance.stats(cpu)?))).collect::<Result<_, _>>()?;
         let (mut formats, mut missing) = (BTreeMap::new(), Vec::new());
-        for event in events {
+        for event in events.iter().chain([&MARKER_EVENT]) {
             match tracefs.event_format(event) {
                 Ok(text) => {
                     formats.insert((*event).to_owned(), text);

@@ -89,14 +89,14 @@ impl World for HostWorld<'_> {
         };
         let mut cast = stage.assemble(&mut enforcer)?;
         // Without the kernel's tracer a user still sees the switches of their own threads.
-        let switches = match &recorder {
-            None if self.trace => OwnSwitches::open(cast.members.iter().map(|m| m.tid), &mut degraded),
+        let mut switches = match &recorder {
+            None if self.trace => OwnSwitches::open(cast.own_tasks(), &mut degraded),
             _ => OwnSwitches::default(),
         };
         let threads = stage.read_back(&cast);
         let window = Window::new(clock::monotonic() + RUN_UP, options.warm_up, options.duration);
         gate.open(window);
-        let watched = self.watch(&mut cast, workload, &window, options, observer);
+        let watched = self.watch(&mut cast, &mut switches, workload, &window, options, observer);
         let (before, after) = match watched {
             Ok(snapshots) => snapshots,
             Err(error) => {
@@ -172,6 +172,7 @@ impl HostWorld<'_> {
     fn watch(
         &self,
         cast: &mut Cast,
+        switches: &mut OwnSwitches,
         workload: &Workload,
         window: &Window,
         options: &RunOptions,
@@ -186,6 +187,7 @@ impl HostWorld<'_> {
             }
             observer.progress((now - window.begin).max(Nanos::ZERO).min(total), total);
             self.check_programs(cast, workload, now, window)?;
+            switches.collect();
             if before.is_none() && now >= window.observe {
                 before = Some(self.snapshot(cast, options));
             }

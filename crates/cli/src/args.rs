@@ -1,0 +1,262 @@
+//! The command line: one source for parsing, help and the manual.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use surety_units::{Bandwidth, CpuSet, Nanos, Probability};
+
+use crate::exit::EXIT_CODES;
+
+/// Guaranteed time on Linux: say what each activity needs; measure what it gets, derive the reservations that
+/// guarantee it, prove them, put them in force, and measure again.
+#[derive(Debug, Parser)]
+#[command(name = "surety", version, after_help = EXIT_CODES, max_term_width = 100)]
+pub struct Arguments {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+#[derive(Debug, Args)]
+pub struct Common {
+    /// Print one JSON document instead of tables
+    #[arg(long, global = true)]
+    pub json: bool,
+    /// Colour: auto, always, never
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
+    pub color: Color,
+    /// Say less: no progress, no notes
+    #[arg(long, short, global = true)]
+    pub quiet: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// The whole loop: measure, profile, plan, prove, enforce, measure again, verdict
+    #[command(after_help = EXIT_CODES)]
+    Guarantee(GuaranteeArgs),
+    /// Run a workload in one or more worlds
+    #[command(after_help = EXIT_CODES)]
+    Run(RunArgs),
+    /// Derive reservations with their proofs
+    #[command(after_help = EXIT_CODES)]
+    Plan(PlanArgs),
+    /// Put a plan in force, in the foreground; everything is taken back at the end
+    #[command(after_help = EXIT_CODES)]
+    Apply(ApplyArgs),
+    /// Record what the scheduler does, and say what threads got
+    #[command(after_help = EXIT_CODES)]
+    Trace(TraceArgs),
+    /// What this machine can and cannot do, and how to mend it
+    #[command(after_help = EXIT_CODES)]
+    Doctor(DoctorArgs),
+}
+
+/// How a workload is run.
+#[derive(Clone, Debug, Args)]
+pub struct Running {
+    /// How long each run is observed
+    #[arg(long = "for", value_name = "TIME", default_value = "25s", value_parser = positive)]
+    pub duration: Nanos,
+    /// How long each run goes on before it is observed
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
+    pub warm_up: Nanos,
+    /// What chance is drawn from; the same in every world
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// The CPUs it runs on, such as 2-3 [default: all]
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    pub cpus: Option<CpuSet>,
+    /// Write one offline HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct GuaranteeArgs {
+    /// Workload file
+    #[arg(required_unless_present_any = ["share", "pid"], conflicts_with_all = ["share", "pid"])]
+    pub workload: Option<PathBuf>,
+    /// Guarantee a command this share of a CPU
+    #[arg(long, value_name = "PERCENT", value_parser = share, requires = "command")]
+    pub share: Option<Bandwidth>,
+    /// Guarantee a running thread a response time
+    #[arg(long, value_name = "N", requires = "response", conflicts_with = "share")]
+    pub pid: Option<i32>,
+    /// Time from wake-up to completion, for --pid
+    #[arg(long, value_name = "TIME", value_parser = positive, requires = "pid")]
+    pub response: Option<Nanos>,
+    /// Its period, for --pid [default: found from a trace]
+    #[arg(long, value_name = "TIME", value_parser = positive, requires = "pid")]
+    pub period: Option<Nanos>,
+    /// Fraction of activations promised, for --pid
+    #[arg(long, value_name = "PERCENT", default_value = "99%", value_parser = percent, requires = "pid")]
+    pub at: Probability,
+    /// Load beside it, such as 8s (8 spinners), 4s2m (and 2 memory thrashers), 10r (10 readers)
+    #[arg(long, value_name = "LOAD", conflicts_with = "workload")]
+    pub load: Option<String>,
+    #[command(flatten)]
+    pub running: Running,
+    /// Write the plan to this file
+    #[arg(long, value_name = "FILE")]
+    pub save_plan: Option<PathBuf>,
+    /// Print the proofs in full
+    #[arg(long)]
+    pub explain: bool,
+    /// Command and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    /// Workload file
+    pub workload: PathBuf,
+    /// Worlds: host, sim, analysis
+    #[arg(long, value_name = "WORLD", num_args = 1.., default_value = "host")]
+    pub on: Vec<String>,
+    #[command(flatten)]
+    pub running: Running,
+    /// Record nothing of what the scheduler does
+    #[arg(long)]
+    pub no_trace: bool,
+}
+
+#[derive(Debug, Args)]
+pub struct PlanArgs {
+    /// Workload file
+    pub workload: PathBuf,
+    /// Print the proofs in full
+    #[arg(long)]
+    pub explain: bool,
+    /// Write the plan to this file
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Plan for this many CPUs of a mainline kernel instead of this machine
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub cpus: Option<u32>,
+    /// How long the run that verifies it will be
+    #[arg(long = "for", value_name = "TIME", default_value = "25s", value_parser = positive)]
+    pub duration: Nanos,
+}
+
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// Plan file, as `surety plan --output` writes it
+    pub plan: PathBuf,
+    /// Which activity COMMAND is [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "command")]
+    pub activity: Option<String>,
+    /// Running threads: activity=TID
+    #[arg(long, value_name = "NAME=TID", value_parser = binding)]
+    pub bind: Vec<(String, i32)>,
+    /// Take it back after this [default: at Ctrl-C or the command's end]
+    #[arg(long = "for", value_name = "TIME", value_parser = positive)]
+    pub duration: Option<Nanos>,
+    /// Command and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    #[command(subcommand)]
+    pub verb: TraceVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum TraceVerb {
+    /// Record scheduling events of the whole machine into a file
+    Record(RecordArgs),
+    /// Jobs of threads: how many, how long, how far apart
+    Stats(StatsArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// File to write
+    #[arg(long, short, value_name = "FILE", default_value = "trace.dat")]
+    pub output: PathBuf,
+    /// How long [default: until COMMAND ends, or Ctrl-C]
+    #[arg(long = "for", value_name = "TIME", value_parser = positive)]
+    pub duration: Option<Nanos>,
+    /// Command and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct StatsArgs {
+    /// Trace file
+    #[arg(default_value = "trace.dat")]
+    pub file: PathBuf,
+    /// Only this thread
+    #[arg(long, value_name = "N")]
+    pub tid: Option<i32>,
+    /// Only threads with this name
+    #[arg(long, value_name = "NAME")]
+    pub comm: Option<String>,
+    /// At most this many threads, busiest first
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub top: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct DoctorArgs {
+    /// Give leaked deadline bandwidth back
+    #[arg(long)]
+    pub repair: bool,
+}
+
+fn time(text: &str) -> Result<Nanos, String> {
+    text.parse().map_err(|e: surety_units::QuantityError| e.to_string())
+}
+
+fn positive(text: &str) -> Result<Nanos, String> {
+    let time = time(text)?;
+    if time.is_positive() { Ok(time) } else { Err("a time longer than nothing is needed".to_owned()) }
+}
+
+fn cpus(text: &str) -> Result<CpuSet, String> {
+    let set: CpuSet = text.parse().map_err(|e: surety_units::QuantityError| e.to_string())?;
+    if set.is_empty() { Err("at least one CPU is needed".to_owned()) } else { Ok(set) }
+}
+
+fn share(text: &str) -> Result<Bandwidth, String> {
+    let share: Bandwidth = text.parse().map_err(|e: surety_units::QuantityError| e.to_string())?;
+    match share {
+        Bandwidth::ZERO => Err("a share of nothing needs no guarantee".to_owned()),
+        share if share > Bandwidth::ONE => Err("a command's thread can have at most 100%".to_owned()),
+        share => Ok(share),
+    }
+}
+
+fn percent(text: &str) -> Result<Probability, String> {
+    text.parse().map_err(|e: surety_units::QuantityError| e.to_string())
+}
+
+fn binding(text: &str) -> Result<(String, i32), String> {
+    let wrong = || format!("`{text}` is no binding such as player=1234");
+    let (name, tid) = text.split_once('=').ok_or_else(wrong)?;
+    let tid: i32 = tid.parse().ok().filter(|t| *t > 0).ok_or_else(wrong)?;
+    Ok((name.to_owned(), tid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Arguments::command().debug_assert();
+    }
+}

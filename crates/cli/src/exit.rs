@@ -1,0 +1,145 @@
+//! Exit codes, and failures with the code they end in.
+
+use std::fmt;
+use std::process::ExitCode;
+
+use surety_enforce::EnforceError;
+use surety_kernel::KernelError;
+use surety_kernel::journal::JournalError;
+use surety_model::source::Diagnostics;
+use surety_model::verdict::{Outcome, Verdict};
+use surety_model::world::WorldError;
+
+/// How a command ended. Documented in `--help` and the manual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Code {
+    /// Done; every promise kept.
+    Kept = 0,
+    /// A promise is broken, or no reservation can keep it.
+    Broken = 1,
+    /// Bad input or usage.
+    BadInput = 2,
+    /// This machine or this user cannot do it.
+    Machine = 3,
+    /// Undecided, or kept only in simulation.
+    Undecided = 4,
+    /// An error of this program.
+    Internal = 5,
+    /// Ended by Ctrl-C.
+    Interrupted = 130,
+}
+
+/// What `--help` says about them.
+pub const EXIT_CODES: &str = "\
+Exit codes:
+  0    done; every promise kept
+  1    a promise is broken, or no reservation can keep it
+  2    bad input or usage
+  3    this machine or this user cannot do it
+  4    undecided, or kept only in simulation
+  5    an error of this program
+  130  interrupted";
+
+impl From<Code> for ExitCode {
+    fn from(code: Code) -> ExitCode {
+        ExitCode::from(code as u8)
+    }
+}
+
+impl Code {
+    /// The code of a set of verdicts: the worst of them. What a world cannot see is undecided.
+    pub fn of(verdicts: &[Verdict]) -> Code {
+        let has = |outcome| verdicts.iter().any(|v| v.outcome == outcome);
+        if has(Outcome::Broken) {
+            Code::Broken
+        } else if has(Outcome::Undecided) || has(Outcome::NotObservable) {
+            Code::Undecided
+        } else {
+            Code::Kept
+        }
+    }
+}
+
+/// Why a command did not come to its end.
+#[derive(Debug)]
+pub struct Failure {
+    /// What it ends in.
+    pub code: Code,
+    /// What happened, on which object, why, and what to do.
+    pub message: Message,
+}
+
+/// The words of a failure.
+#[derive(Debug)]
+pub enum Message {
+    /// Mistakes in an input with their places.
+    Input(Box<Diagnostics>),
+    /// One sentence, and what to do.
+    Words { what: String, help: Option<String> },
+}
+
+impl Failure {
+    /// A failure in words.
+    pub fn new(code: Code, what: impl Into<String>) -> Failure {
+        Failure { code, message: Message::Words { what: what.into(), help: None } }
+    }
+
+    /// The same with what to do.
+    pub fn help(self, help: impl Into<String>) -> Failure {
+        match self.message {
+            Message::Words { what, .. } => {
+                Failure { message: Message::Words { what, help: Some(help.into()) }, ..self }
+            }
+            Message::Input(_) => self,
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.message {
+            Message::Input(diagnostics) => write!(f, "{diagnostics}"),
+            Message::Words { what, help: None } => f.write_str(what),
+            Message::Words { what, help: Some(help) } => write!(f, "{what} ({help})"),
+        }
+    }
+}
+
+impl From<Diagnostics> for Failure {
+    fn from(diagnostics: Diagnostics) -> Failure {
+        Failure { code: Code::BadInput, message: Message::Input(Box::new(diagnostics)) }
+    }
+}
+
+impl From<KernelError> for Failure {
+    fn from(error: KernelError) -> Failure {
+        Failure::new(Code::Machine, error.to_string())
+    }
+}
+
+impl From<JournalError> for Failure {
+    fn from(error: JournalError) -> Failure {
+        Failure::new(Code::Machine, error.to_string())
+    }
+}
+
+impl From<EnforceError> for Failure {
+    fn from(error: EnforceError) -> Failure {
+        Failure::new(Code::Machine, error.to_string())
+    }
+}
+
+impl From<WorldError> for Failure {
+    fn from(error: WorldError) -> Failure {
+        let code = match &error {
+            WorldError::Unsupported { .. } | WorldError::Activity { .. } => Code::BadInput,
+            WorldError::Machine { .. } => Code::Machine,
+            WorldError::Interrupted => Code::Interrupted,
+            _ => Code::Internal,
+        };
+        match error {
+            WorldError::Machine { what, remedy } => Failure::new(code, what).help(remedy),
+            error => Failure::new(code, error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! `surety`: guaranteed time on Linux.
+//!
+//! A thin shell over the libraries: arguments in, worlds run, reports out, one documented exit code
+//! ([`exit::Code`]). What a verb does stands in the file of its name.
+
+#![forbid(unsafe_code)]
+// A binary's items are for nobody else: their comments are for its readers.
+#![allow(missing_docs)]
+
+mod apply;
+mod args;
+mod doctor;
+mod exit;
+mod guarantee;
+mod input;
+mod planning;
+mod run;
+mod session;
+mod trace;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::{Arguments, Verb};
+use crate::exit::{Code, Failure};
+use crate::session::Session;
+
+fn main() -> ExitCode {
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            // Help and version are no failure and go to standard output; clap knows.
+            let _ = error.print();
+            let code = if error.use_stderr() { Code::BadInput } else { Code::Kept };
+            return code.into();
+        }
+    };
+    let session = Session::new(&arguments.common);
+    match dispatch(&arguments, &session) {
+        Ok(code) => code.into(),
+        Err(failure) => {
+            session.fail(&failure);
+            failure.code.into()
+        }
+    }
+}
+
+fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
+    match &arguments.verb {
+        Verb::Guarantee(args) => guarantee::guarantee(args, session),
+        Verb::Run(args) => run::run(args, session),
+        Verb::Plan(args) => planning::plan(args, session),
+        Verb::Apply(args) => apply::apply(args, session),
+        Verb::Trace(args) => trace::trace(args, session),
+        Verb::Doctor(args) => doctor::doctor(args, session),
+    }
+}

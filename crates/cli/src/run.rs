@@ -1,0 +1,123 @@
+//! `surety run`: a workload in one or more worlds, one table.
+
+use surety_analysis::AnalysisWorld;
+use surety_kernel::facts::MachineFacts;
+use surety_model::platform::Platform;
+use surety_model::record::Record;
+use surety_model::source::nearest;
+use surety_model::workload::Workload;
+use surety_model::world::{RunOptions, World};
+use surety_probe::{HostWorld, platform_of};
+use surety_report::{Report, Row};
+use surety_sim::SimWorld;
+
+use crate::args::{RunArgs, Running};
+use crate::exit::{Code, Failure};
+use crate::input::read_workload;
+use crate::session::Session;
+
+/// The options of one run.
+pub fn options_of(running: &Running, session: &Session) -> RunOptions {
+    RunOptions {
+        seed: running.seed,
+        duration: running.duration,
+        warm_up: running.warm_up,
+        cpus: running.cpus,
+        cancel: session.cancel.clone(),
+    }
+}
+
+/// This machine as a platform, on the CPUs of the run.
+pub fn host_platform(session: &Session, running: &Running) -> (MachineFacts, Platform) {
+    let facts = MachineFacts::read(&session.kernel);
+    let online = facts.cpus.online.map_or(1, |c| c.len() as u32);
+    let platform = platform_of(&facts, running.cpus.map_or(online, |c| c.len() as u32));
+    (facts, platform)
+}
+
+/// Where a workload can run: the words `--on` takes.
+enum Place {
+    Host,
+    Sim(Platform),
+    Analysis(Platform),
+}
+
+/// Words of `--on`, for messages.
+const PLACES: &[&str] = &["host", "sim", "sim:linux-6.18", "analysis"];
+
+fn place_of(word: &str, host: &Platform) -> Result<Place, Failure> {
+    match word {
+        "host" => Ok(Place::Host),
+        "sim" => Ok(Place::Sim(host.clone())),
+        "sim:linux-6.18" => Ok(Place::Sim(Platform::linux_6_18(host.cpus))),
+        "analysis" => Ok(Place::Analysis(host.clone())),
+        _ => {
+            let near = nearest(word, PLACES.iter().copied());
+            let help = near.map_or_else(|| format!("use {}", PLACES.join(", ")), |n| format!("did you mean {n}?"));
+            Err(Failure::new(Code::BadInput, format!("there is no world `{word}`")).help(help))
+        }
+    }
+}
+
+/// The verb.
+pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
+    let workload = read_workload(&args.workload)?;
+    let (_, platform) = host_platform(session, &args.running);
+    let places = args.on.iter().map(|word| Ok((word, place_of(word, &platform)?))).collect::<Result<Vec<_>, Failure>>()?;
+    let options = options_of(&args.running, session);
+    let mut records: Vec<(String, Record)> = Vec::new();
+    for (word, place) in places {
+        let mut watch = session.watch(word, None);
+        let record = match place {
+            Place::Host => {
+                let world = HostWorld::new(&session.kernel, session.journal());
+                let world = if args.no_trace { world.untraced() } else { world };
+                world.run(&workload, &options, &mut watch)
+            }
+            Place::Sim(platform) => SimWorld::new(platform).run(&workload, &options, &mut watch),
+            Place::Analysis(platform) => AnalysisWorld::new(platform).run(&workload, &options, &mut watch),
+        };
+        let record = record.map_err(|error| located(error.into(), &workload))?;
+        records.push((word.clone(), record));
+    }
+    finish(&workload, &records, &args.running, session)
+}
+
+/// Prints a report of records; the code is that of the last.
+fn finish(
+    workload: &Workload,
+    records: &[(String, Record)],
+    running: &Running,
+    session: &Session,
+) -> Result<Code, Failure> {
+    let rows: Vec<Row<'_>> = records.iter().map(|(label, record)| Row::new(label, record, workload)).collect();
+    let verdicts: Vec<_> = rows.last().map(|r| r.verdicts.clone()).unwrap_or_default();
+    let code = Code::of(&verdicts);
+    let report = Report {
+        title: workload.title.as_deref(),
+        file: workload.source.name(),
+        rows: &rows,
+        plan: None,
+        exit: Some(code as u8),
+        made: None,
+    };
+    session.publish(&report, running)?;
+    Ok(code)
+}
+
+/// A failure about an object of a workload, with the place of that object in its file.
+pub fn located(failure: Failure, workload: &Workload) -> Failure {
+    use crate::exit::Message;
+    let Message::Words { what, help } = failure.message else { return failure };
+    let object = what.split([' ', ':', '`']).find(|word| {
+        let mut parts = word.split('.');
+        let kind = parts.next().unwrap_or_default();
+        let kinds = ["task", "irq", "disk", "stream", "startup", "load", "group", "chain"];
+        kinds.contains(&kind) && parts.next().is_some()
+    });
+    let what = match object.and_then(|path| workload.source.locate(path)) {
+        Some(place) => format!("{place}: {what}"),
+        None => what,
+    };
+    Failure { code: failure.code, message: Message::Words { what, help } }
+}

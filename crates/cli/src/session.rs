@@ -1,0 +1,220 @@
+//! [`Session`]: the terminal, the signals, the journal: what every command shares.
+
+use std::cell::OnceCell;
+use std::io::IsTerminal;
+
+use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
+use indicatif::{ProgressBar, ProgressStyle};
+use surety_kernel::RealKernel;
+use surety_kernel::journal::{Entry, Journal, Recovered, RuntimeDir, Undone, recover_dead};
+use surety_kernel::signals::Interrupt;
+use surety_model::event::{Event, TraceSink};
+use surety_model::world::{Cancel, Observer};
+use surety_units::Nanos;
+
+use crate::args::{Color, Common};
+use crate::exit::{Failure, Message};
+
+/// What every command shares.
+pub struct Session {
+    /// This machine.
+    pub kernel: RealKernel,
+    /// Set by Ctrl-C.
+    pub cancel: Cancel,
+    /// JSON on standard output, nothing else there.
+    pub json: bool,
+    /// Colour on standard output.
+    pub color: bool,
+    quiet: bool,
+    journal: OnceCell<Result<Journal, String>>,
+    /// Uninstalls the handlers at the end.
+    _interrupt: Option<Interrupt>,
+}
+
+impl Session {
+    /// Installs the signal handlers and looks at the terminal.
+    pub fn new(common: &Common) -> Session {
+        let interrupt = Interrupt::install();
+        let cancel = match &interrupt {
+            Ok(interrupt) => Cancel::from_flag(interrupt.flag()),
+            Err(error) => {
+                eprintln!("warning: Ctrl-C will be mended only by the next start: {error}");
+                Cancel::default()
+            }
+        };
+        let color = match common.color {
+            Color::Always => true,
+            Color::Never => false,
+            Color::Auto => std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+        };
+        Session {
+            kernel: RealKernel::new(),
+            cancel,
+            json: common.json,
+            color,
+            quiet: common.quiet,
+            journal: OnceCell::new(),
+            _interrupt: interrupt.ok(),
+        }
+    }
+
+    /// Columns of the terminal; 100 where there is none.
+    pub fn width(&self) -> usize {
+        let columns = terminal_size::terminal_size().map_or(100, |(width, _)| usize::from(width.0));
+        columns.clamp(60, 160)
+    }
+
+    /// Takes back what dead runs left, and opens this run's journal. `None`, with a note, where there can be none.
+    pub fn journal(&self) -> Option<&Journal> {
+        let opened = self.journal.get_or_init(|| {
+            let directory = RuntimeDir::find().map_err(|e| e.to_string())?;
+            for recovered in recover_dead(&self.kernel, &directory).map_err(|e| e.to_string())? {
+                self.note(&recovery_in_words(&recovered));
+            }
+            Journal::open(&self.kernel, &directory).map_err(|e| e.to_string())
+        });
+        match opened {
+            Ok(journal) => Some(journal),
+            Err(why) => {
+                self.note(&format!("no journal: threads of others will not be changed: {why}"));
+                None
+            }
+        }
+    }
+
+    /// One line for the user, on standard error.
+    pub fn note(&self, text: &str) {
+        if !self.quiet {
+            eprintln!("note: {text}");
+        }
+    }
+
+    /// One heading of what happens now.
+    pub fn step(&self, text: &str) {
+        if !self.quiet && !self.json {
+            eprintln!("{text}");
+        }
+    }
+
+    /// What went wrong, on standard error.
+    pub fn fail(&self, failure: &Failure) {
+        let renderer = if std::io::stderr().is_terminal() && self.color { Renderer::styled() } else { Renderer::plain() };
+        match &failure.message {
+            Message::Words { what, help } => {
+                eprintln!("error: {what}");
+                if let Some(help) = help {
+                    eprintln!("  help: {help}");
+                }
+            }
+            Message::Input(diagnostics) => {
+                for diagnostic in &diagnostics.list {
+                    let snippet = Snippet::source(diagnostics.text.as_str())
+                        .path(diagnostics.name.as_str())
+                        .annotation(
+                            AnnotationKind::Primary
+                                .span(clip(&diagnostics.text, diagnostic.span.clone()))
+                                .label(diagnostic.label.as_str()),
+                        );
+                    let mut report =
+                        vec![Level::ERROR.primary_title(diagnostic.message.as_str()).element(snippet)];
+                    if let Some(help) = &diagnostic.help {
+                        report.push(annotate_snippets::Group::with_title(
+                            Level::HELP.secondary_title(help.as_str()),
+                        ));
+                    }
+                    eprintln!("{}", renderer.render(&report));
+                }
+            }
+        }
+    }
+
+    /// Watches a run: a bar on a terminal, events to a sink.
+    pub fn watch<'a>(&self, label: &str, sink: Option<&'a mut dyn TraceSink>) -> Watch<'a> {
+        let shown = !self.quiet && !self.json && std::io::stderr().is_terminal();
+        let bar = if shown { ProgressBar::new(0) } else { ProgressBar::hidden() };
+        let style = ProgressStyle::with_template("  {msg:24} [{bar:30}] {pos:>3} %");
+        bar.set_style(style.expect("the template is well formed").progress_chars("=> "));
+        bar.set_length(100);
+        bar.set_message(label.to_owned());
+        Watch { bar, sink, quiet: self.quiet }
+    }
+}
+
+/// What came of something a killed run left.
+fn recovery_in_words(recovered: &Recovered) -> String {
+    match recovered {
+        Recovered::Entry { owner, entry, result } => {
+            let what = match entry.as_ref() {
+                Entry::Scheduler { thread, old, .. } => {
+                    format!("thread {}'s class, {} before", thread.pid, surety_enforce::describe(old))
+                }
+                Entry::Affinity { thread, old, .. } => format!("thread {}'s CPUs, {old} before", thread.pid),
+                Entry::File { path, old, .. } => format!("{}, {} before", path.display(), old.trim()),
+                Entry::Directory { path } => format!("directory {}", path.display()),
+                Entry::TraceInstance { name } => format!("trace instance {name}"),
+                Entry::Process { process } => format!("process {}", process.pid),
+                other => format!("{other:?}"),
+            };
+            match result {
+                Ok(Undone::Restored) => format!("run {} was killed; took back what it left: {what}", owner.pid),
+                Ok(_) => format!("run {} was killed; nothing was left to take back of {what}", owner.pid),
+                Err(error) => format!("run {} was killed; {what} could not be taken back: {error}", owner.pid),
+            }
+        }
+        Recovered::Unreadable { owner, line } => {
+            format!("line {line} of the journal of run {} is damaged; the others were used", owner.pid)
+        }
+        Recovered::Refused { name, why } => format!("journal {name} was not touched: {why}"),
+        other => format!("{other:?}"),
+    }
+}
+
+/// A span inside the text, on character borders.
+fn clip(text: &str, span: std::ops::Range<usize>) -> std::ops::Range<usize> {
+    let border = |mut at: usize| {
+        at = at.min(text.len());
+        while !text.is_char_boundary(at) {
+            at -= 1;
+        }
+        at
+    };
+    let start = border(span.start);
+    start..border(span.end).max(start)
+}
+
+/// Shows a run's progress and passes its events on.
+pub struct Watch<'a> {
+    bar: ProgressBar,
+    sink: Option<&'a mut dyn TraceSink>,
+    quiet: bool,
+}
+
+impl Observer for Watch<'_> {
+    fn progress(&mut self, done: Nanos, total: Nanos) {
+        if total.is_positive() {
+            self.bar.set_position(done.mul_ratio(100, total.get_unsigned()).get_unsigned());
+        }
+    }
+
+    fn notice(&mut self, text: &str) {
+        if !self.quiet {
+            self.bar.suspend(|| eprintln!("note: {text}"));
+        }
+    }
+
+    fn wants_events(&self) -> bool {
+        self.sink.is_some()
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        if let Some(sink) = &mut self.sink {
+            sink.event(event);
+        }
+    }
+}
+
+impl Drop for Watch<'_> {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,61 @@
+//! A finished recording read: events to the observer, histories of threads for the record.
+
+use surety_model::event::{Event, TraceSink};
+use surety_model::job::ThreadHistory;
+use surety_model::record::TraceQuality;
+use surety_model::world::Observer;
+use surety_trace::format::parse_header_page;
+use surety_trace::{Endian, EventTable, JobBuilder, RawPages, Symbols};
+
+use crate::recorder::{PageFile, RawTrace};
+use crate::world::quality;
+
+/// What a trace shows.
+#[derive(Debug)]
+pub(crate) struct Decoded {
+    /// Every thread seen.
+    pub histories: Vec<ThreadHistory>,
+    /// How complete it is; `None` when there is no trace.
+    pub quality: Option<TraceQuality>,
+    /// Where it comes from, in words.
+    pub source: &'static str,
+}
+
+impl Default for Decoded {
+    fn default() -> Decoded {
+        Decoded { histories: Vec::new(), quality: None, source: "none" }
+    }
+}
+
+/// Builds jobs and passes events on.
+struct Both<'a> {
+    jobs: JobBuilder,
+    observer: Option<&'a mut dyn Observer>,
+}
+
+impl TraceSink for Both<'_> {
+    fn event(&mut self, event: &Event<'_>) {
+        self.jobs.event(event);
+        if let Some(observer) = &mut self.observer {
+            observer.event(event);
+        }
+    }
+}
+
+/// Reads a recording; the error is one sentence.
+pub(crate) fn decode(raw: &RawTrace, observer: &mut dyn Observer) -> Result<Decoded, String> {
+    let layout = parse_header_page(&raw.header_page).map_err(|e| e.to_string())?;
+    let layout = layout.with_page_size(raw.page_size);
+    let symbols = raw.symbols.as_deref().map(Symbols::parse).unwrap_or_default();
+    let formats = raw.formats.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+    let endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
+    let table = EventTable::new(endian, formats, symbols).map_err(|e| e.to_string())?;
+    let sources = raw.pages.iter().map(|(cpu, file): &(_, PageFile)| (*cpu, file));
+    let observer = observer.wants_events().then_some(observer);
+    let mut both = Both { jobs: JobBuilder::new(), observer };
+    let summary = RawPages::new(table, layout, sources).read_into(&mut both).map_err(|e| e.to_string())?;
+    let histories = both.jobs.finish().threads;
+    let lost = summary.lost.max(raw.lost());
+    let quality = quality(summary.delivered, lost, &histories);
+    Ok(Decoded { histories, quality: Some(quality), source: "tracefs" })
+}

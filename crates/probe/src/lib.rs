@@ -1,0 +1,26 @@
+//! The host world: a workload on the kernel that is running, with real threads, real programs and real loads.
+//!
+//! One value walked through: a [`world::HostWorld`] makes the [`cast`](world) of a workload, opens the
+//! [`window::Gate`], lets [`tasks`] stamp their jobs while a [`recorder::Recording`] takes down what the scheduler
+//! does, and turns stamps, counts and trace into a `Record`.
+//!
+//! **Invariant:** nothing here knows another world, prints, or touches Linux but through `surety-kernel`.
+
+#![forbid(unsafe_code)]
+
+mod cast;
+mod decode;
+mod loads;
+mod meter;
+mod noise;
+pub mod platform;
+pub mod recorder;
+mod switches;
+pub mod tasks;
+pub mod window;
+pub mod world;
+
+pub use cast::split_command;
+pub use meter::Metered;
+pub use platform::{environment_of, platform_of};
+pub use world::HostWorld;

@@ -1,0 +1,143 @@
+//! [`OwnSwitches`]: what an ordinary user sees of the scheduler: when their own threads got and lost a CPU.
+//!
+//! Together with the tasks' own stamps that is enough to tell jobs and their CPU time apart; who ran instead stays
+//! unknown.
+
+use surety_kernel::perf::{SwitchRecord, ThreadSwitches};
+use surety_model::event::{Comm, Event, EventKind, JobMarker, LeaveState, TraceSink};
+use surety_model::world::Observer;
+use surety_trace::JobBuilder;
+use surety_units::{Bytes, CpuId, Nanos, Tid};
+
+use crate::decode::Decoded;
+use crate::window::Window;
+use crate::world::{MemberResult, Returned, quality};
+
+/// Buffer of each thread: two thousand switches between two looks.
+const BUFFER: Bytes = Bytes(64 << 10);
+
+/// Switches of threads of ours, collected while a run lasts.
+#[derive(Default)]
+pub(crate) struct OwnSwitches {
+    threads: Vec<(ThreadSwitches, Vec<SwitchRecord>)>,
+}
+
+impl OwnSwitches {
+    /// Starts collecting for these threads, as many as the user's limits allow.
+    pub fn open(tids: impl Iterator<Item = Tid>, degraded: &mut Vec<String>) -> OwnSwitches {
+        let mut threads = Vec::new();
+        for tid in tids {
+            match ThreadSwitches::open(tid, BUFFER) {
+                Ok(switches) => threads.push((switches, Vec::new())),
+                Err(error) => {
+                    degraded.push(format!("the switches of own threads were not all recorded: {error}"));
+                    break;
+                }
+            }
+        }
+        OwnSwitches { threads }
+    }
+
+    /// Takes what has come since the last look.
+    pub fn collect(&mut self) {
+        for (switches, records) in &mut self.threads {
+            switches.read(|record| records.push(record));
+        }
+    }
+
+    /// Switches and stamps together as histories.
+    pub fn into_histories(
+        mut self,
+        results: &[MemberResult],
+        window: &Window,
+        observer: &mut dyn Observer,
+    ) -> Decoded {
+        if self.threads.is_empty() {
+            return Decoded::default();
+        }
+        self.collect();
+        let wanted = observer.wants_events();
+        let mut jobs = JobBuilder::new();
+        let (mut events, mut lost) = (0, 0);
+        for (switches, records) in &self.threads {
+            let tid = switches.tid();
+            let Some(result) = results.iter().find(|r| r.tid == tid) else { continue };
+            let mut sink = |event: &Event<'_>| {
+                events += 1;
+                jobs.event(event);
+                if wanted {
+                    observer.event(event);
+                }
+            };
+            lost += replay(tid, records, result, window, &mut sink);
+        }
+        let histories = jobs.finish().threads;
+        let quality = quality(events, lost, &histories);
+        Decoded { histories, quality: Some(quality), source: "switches of own threads" }
+    }
+}
+
+/// One thread's switches and stamps in the order of time; returns how many switches were lost.
+fn replay(
+    tid: Tid,
+    records: &[SwitchRecord],
+    result: &MemberResult,
+    window: &Window,
+    sink: &mut dyn TraceSink,
+) -> u64 {
+    let mut lost = 0;
+    let mut cpu = CpuId(0);
+    let mut marks = marks_of(result, window).into_iter().peekable();
+    let mut mark_until = |time: Nanos, cpu: CpuId, sink: &mut dyn TraceSink| {
+        while let Some((at, marker)) = marks.next_if(|(at, _)| *at <= time) {
+            let mut buffer = [0; 64];
+            let length = marker.write(&mut buffer);
+            let text = std::str::from_utf8(&buffer[..length]).expect("markers are ASCII");
+            sink.event(&Event { time: at, cpu, current: tid, kind: EventKind::Marker { text } });
+        }
+    };
+    for record in records {
+        match *record {
+            SwitchRecord::In { time, cpu: on } => {
+                mark_until(time, cpu, sink);
+                cpu = on;
+                sink.event(&switch(time, cpu, Tid::IDLE, LeaveState::Other(b'I'), tid));
+            }
+            SwitchRecord::Out { time, cpu: on, preempted } => {
+                mark_until(time, on, sink);
+                let state = if preempted { LeaveState::Runnable { preempted } } else { LeaveState::Sleeping };
+                sink.event(&switch(time, on, tid, state, Tid::IDLE));
+            }
+            SwitchRecord::Lost { count } => lost += count,
+        }
+    }
+    mark_until(Nanos::MAX, cpu, sink);
+    lost
+}
+
+fn switch(time: Nanos, cpu: CpuId, prev: Tid, prev_state: LeaveState, next: Tid) -> Event<'static> {
+    let kind = EventKind::Switch {
+        prev,
+        prev_comm: Comm::default(),
+        prev_prio: 120,
+        prev_state,
+        next,
+        next_comm: Comm::default(),
+        next_prio: 120,
+    };
+    Event { time, cpu, current: prev, kind }
+}
+
+/// The begins and ends of a thread's jobs, from its own stamps.
+fn marks_of(result: &MemberResult, window: &Window) -> Vec<(Nanos, JobMarker)> {
+    let Returned::Synthetic(run) = &result.outcome else { return Vec::new() };
+    let mut marks = Vec::new();
+    for stamp in &run.stamps {
+        let release = window.begin + stamp.release;
+        marks.push((window.begin + stamp.start, JobMarker::Begin { job: stamp.job, release }));
+        if let Some(completion) = stamp.completion {
+            marks.push((window.begin + completion, JobMarker::End { job: stamp.job }));
+        }
+    }
+    marks
+}
