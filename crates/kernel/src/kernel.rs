@@ -88,6 +88,9 @@ pub trait Kernel: Send + Sync {
     /// The calling process.
     fn own_pid(&self) -> Tid;
 
+    /// The calling thread.
+    fn own_tid(&self) -> Tid;
+
     /// The user the calling process acts as; 0 is root.
     fn effective_user(&self) -> u32;
 
@@ -103,7 +106,7 @@ pub trait Kernel: Send + Sync {
     /// kernel's 20-bit fixed point. The calling thread itself is running, leaves directly, and so cannot be
     /// throttled between the two steps.
     fn set_scheduler(&self, tid: Tid, attr: &SchedAttr) -> Result<(), KernelError> {
-        if attr.policy.is_deadline() || tid == Tid(0) {
+        if attr.policy.is_deadline() || tid == Tid(0) || tid == self.own_tid() {
             return self.set_scheduler_directly(tid, attr);
         }
         let current = self.scheduler(tid)?;

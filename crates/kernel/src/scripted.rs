@@ -42,6 +42,8 @@ pub struct ScriptedThread {
     pub affinity: CpuSet,
     /// Whether it runs; one that sleeps leaks its bandwidth when it leaves SCHED_DEADLINE carelessly.
     pub running: bool,
+    /// Its environment, `NAME=VALUE` each.
+    pub environment: Vec<String>,
 }
 
 /// One call, as recorded.
@@ -161,6 +163,13 @@ impl ScriptedKernel {
         }
     }
 
+    /// Gives a thread a variable of its environment, `NAME=VALUE`.
+    pub fn set_environment(&self, tid: Tid, variable: &str) {
+        if let Some(thread) = self.lock().machine.threads.get_mut(&tid) {
+            thread.environment.push(variable.to_owned());
+        }
+    }
+
     /// Changes a thread behind the caller's back, unrecorded and unchecked.
     pub fn interfere(&self, tid: Tid, attr: SchedAttr) {
         if let Some(thread) = self.lock().machine.threads.get_mut(&tid) {
@@ -266,7 +275,9 @@ impl Script {
             start_time: self.next_start,
             attr: SchedAttr::from(SchedPolicy::DEFAULT),
             affinity: self.online,
-            running: false,
+            // Whoever asks is running.
+            running: tid == self.own_pid,
+            environment: Vec::new(),
         };
         self.next_start += 1;
         self.machine.threads.insert(tid, thread);
@@ -346,6 +357,7 @@ impl Script {
         let thread = self.machine.threads.get(&tid)?;
         match file {
             "comm" => Some(format!("{}\n", thread.name)),
+            "environ" => Some(thread.environment.iter().map(|variable| format!("{variable}\0")).collect()),
             "stat" => {
                 let state = if thread.running { 'R' } else { 'S' };
                 Some(format!("{tid} ({}) {state}{} {} 0\n", thread.name, " 0".repeat(18), thread.start_time))
@@ -494,7 +506,7 @@ impl Kernel for ScriptedKernel {
     }
 
     fn sleeping_thread(&self) -> Result<SleepingThread, KernelError> {
-        let mut script = self.call(Operation::Spawn, "a helper thread")?;
+        let mut script = self.call(Operation::Spawn, "a sleeping thread")?;
         let (tid, process) = (Tid(script.next_tid), script.own_pid);
         script.next_tid += 1;
         script.add_thread(tid, process, "surety-sleeper");
@@ -509,6 +521,10 @@ impl Kernel for ScriptedKernel {
 
     fn own_pid(&self) -> Tid {
         self.lock().own_pid
+    }
+
+    fn own_tid(&self) -> Tid {
+        self.own_pid()
     }
 
     fn effective_user(&self) -> u32 {
