@@ -197,7 +197,8 @@ const CGROUP_V2: &str = "/sys/fs/cgroup";
 ///
 /// Tried first: reading `sched_rt_runtime_us`. The handler of that file (`sched_rt_handler` in
 /// `kernel/sched/rt.c`, since 6.15) rebuilds the scheduling domains after every access, a read included, and
-/// touches nothing else. Where that regains nothing, [`rebuild_by_cpuset`] is used.
+/// touches nothing else. Where that regains nothing, a throw-away cpuset is used,
+/// which has the domains rebuilt too and is removed whatever happens.
 ///
 /// # Errors
 /// ENOENT where there is no cpuset controller; EACCES or EPERM without root.
@@ -431,6 +432,7 @@ mod tests {
             stop.store(true, std::sync::atomic::Ordering::Relaxed);
         });
         // Bandwidth of a thread that ran is given back when its zero-lag timer fires.
-        assert!(eventually(|| booked_or_free(&kernel) == before), "{before} before");
+        let after = || booked_or_free(&kernel);
+        assert!(eventually(|| after() >= before), "{before} before, {} after", after());
     }
 }

@@ -147,6 +147,15 @@ pub trait Kernel: Send + Sync {
             && !matches!(state_of_stat(&text), Some('Z' | 'X') | None)
     }
 
+    /// Whether this is a thread of the kernel's own, which has no program and no environment.
+    fn is_kernel_thread(&self, pid: Tid) -> bool {
+        /// `PF_KTHREAD` of `include/linux/sched.h`, in field 9 of the stat file.
+        const FLAG: u64 = 0x20_0000;
+        let stat = self.read_text(Path::new(&format!("/proc/{pid}/stat")));
+        let flags = |stat: &str| fields_of_stat(stat)?.nth(9 - 3)?.parse::<u64>().ok();
+        stat.ok().as_deref().and_then(flags).is_some_and(|flags| flags & FLAG != 0)
+    }
+
     /// The threads of a process, in ascending order.
     fn threads(&self, pid: Tid) -> Result<Vec<Tid>, KernelError> {
         let names =

@@ -162,20 +162,27 @@ fn is_same(kernel: &dyn Kernel, thread: ProcessIdentity) -> Result<bool, KernelE
 /// Kills every process that carries a mark, until none is found.
 fn end_marked(kernel: &dyn Kernel, mark: &str) -> Result<Undone, KernelError> {
     let variable = format!("{MARK_VARIABLE}={mark}");
+    let (mut ended, mut undecided_rounds) = (false, 0);
     // A process may start another while the list is being read; each round is a new list.
-    for round in 0..50 {
-        let mut found = false;
+    for _ in 0..50 {
+        let (mut found, mut undecided) = (false, false);
         for pid in kernel.processes()?.into_iter().filter(|pid| *pid != kernel.own_pid()) {
             // The identity first: the environment then is that one's or nobody's.
             let Ok(process) = kernel.identity(pid) else { continue };
             let environment =
                 kernel.read_text(Path::new(&format!("/proc/{pid}/environ"))).unwrap_or_default();
+            // A program that is just being loaded has no environment for a moment.
+            undecided |= environment.is_empty() && !kernel.is_kernel_thread(pid);
             if environment.split('\0').any(|one| one == variable) && kernel.is_alive(process) {
                 found |= kernel.signal(process, libc::SIGKILL)?;
             }
         }
-        if !found {
-            return Ok(if round == 0 { Undone::AsBefore } else { Undone::Restored });
+        ended |= found;
+        if !found && undecided && undecided_rounds < 5 {
+            undecided_rounds += 1;
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        } else if !found {
+            return Ok(if ended { Undone::Restored } else { Undone::AsBefore });
         }
     }
     Err(KernelError::new(Operation::Signal, format!("the processes marked {mark}"), libc::EAGAIN))
