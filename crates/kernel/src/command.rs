@@ -32,7 +32,13 @@ pub struct ChildSetup {
     pub scheduler: Option<SchedAttr>,
     /// `cgroup.procs` files of the control groups it joins.
     pub groups: Vec<PathBuf>,
+    /// A mark that it and all it starts carry in their environment, for recovery
+    /// ([`crate::journal::Journal::mark_children`]).
+    pub mark: Option<String>,
 }
+
+/// The environment variable that carries [`ChildSetup::mark`].
+pub const MARK_VARIABLE: &str = "SURETY_MARK";
 
 /// A running program with everything it started. Dropping kills the whole group and reaps.
 #[derive(Debug)]
@@ -104,6 +110,9 @@ pub fn spawn(mut command: Command, setup: &ChildSetup) -> Result<Spawned, Kernel
         }
         Ok(())
     };
+    if let Some(mark) = &setup.mark {
+        command.env(MARK_VARIABLE, mark);
+    }
     command.process_group(0);
     // SAFETY: between fork and exec the closure makes only system calls (prctl, getppid, open, write, close,
     // sched_setattr, sched_setaffinity) and touches memory prepared before; it neither allocates nor locks.
@@ -281,7 +290,7 @@ mod tests {
         let setup = ChildSetup {
             affinity: Some(CpuSet::single(cpu)),
             scheduler: Some(SchedPolicy::Batch { nice: 5 }.into()),
-            groups: Vec::new(),
+            ..ChildSetup::default()
         };
         let mut spawned = spawn(shell("taskset -cp $$; chrt -p $$; nice; exit 3"), &setup).unwrap();
         let text = output(&mut spawned);

@@ -31,8 +31,8 @@ impl KernelBandwidth {
 /// reservation the kernel accepts.
 const UNIT_RUNTIME: i64 = 1024;
 const PROBE_PERIOD: Nanos = Nanos::new(UNIT_RUNTIME << KERNEL_BANDWIDTH_SHIFT);
-/// No single helper asks for more: 0.9 of a CPU.
-const HELPER_MAX: u64 = (9 << KERNEL_BANDWIDTH_SHIFT) / 10;
+/// No single thread asks for more: 0.9 of a CPU.
+const HOLDER_MAX: u64 = (9 << KERNEL_BANDWIDTH_SHIFT) / 10;
 /// The share of each CPU for real-time and deadline threads unless set otherwise: 0.95.
 const DEFAULT_LIMIT: (i64, i64) = (950_000, 1_000_000);
 
@@ -43,39 +43,39 @@ fn reservation(units: u64) -> SchedAttr {
 
 /// How much bandwidth the caller's root domain still admits, exactly.
 ///
-/// Helper threads that sleep take all of it for a few milliseconds and give it back without a leak; meanwhile a
+/// Threads that sleep take all of it for a few milliseconds and give it back without a leak; meanwhile a
 /// reservation somebody else asks for is refused.
 ///
 /// # Errors
 /// EPERM without CAP_SYS_NICE, or when the caller's cpuset does not span the root domain.
 pub fn admissible_bandwidth(kernel: &dyn Kernel) -> Result<KernelBandwidth, KernelError> {
-    let mut helpers = Helpers { kernel, sleeping: Vec::new() };
+    let mut holders = Holders { kernel, sleeping: Vec::new() };
     let cpus = kernel.online_cpus()?;
     let mut total = 0;
     // A root domain admits less than one whole CPU for each of its CPUs; the bound only ends the loop.
     for _ in 0..2 * cpus.len() + 1 {
-        let taken = helpers.take_most(&cpus)?;
+        let taken = holders.take_most(&cpus)?;
         total += taken;
-        if taken < HELPER_MAX {
+        if taken < HOLDER_MAX {
             break;
         }
     }
-    helpers.release()?;
+    holders.release()?;
     Ok(KernelBandwidth(total))
 }
 
-/// The helper threads, which leave the class however the search ends.
-struct Helpers<'k> {
+/// The threads that hold bandwidth, which leave the class however the search ends.
+struct Holders<'k> {
     kernel: &'k dyn Kernel,
     sleeping: Vec<crate::kernel::SleepingThread>,
 }
 
-impl Helpers<'_> {
-    /// One more helper takes the largest reservation that is accepted; returns its units.
+impl Holders<'_> {
+    /// One more holder takes the largest reservation that is accepted; returns its units.
     fn take_most(&mut self, cpus: &CpuSet) -> Result<u64, KernelError> {
-        let helper = self.kernel.sleeping_thread()?;
-        let tid = helper.tid;
-        self.sleeping.push(helper);
+        let holder = self.kernel.sleeping_thread()?;
+        let tid = holder.tid;
+        self.sleeping.push(holder);
         // It inherits the caller's policy and affinity.
         self.kernel.set_scheduler(tid, &SchedPolicy::DEFAULT.into())?;
         self.kernel.set_affinity(tid, cpus)?;
@@ -84,11 +84,11 @@ impl Helpers<'_> {
             Err(error) if error.errno == libc::EBUSY => Ok(false),
             Err(error) => Err(error),
         };
-        if admits(HELPER_MAX)? {
-            return Ok(HELPER_MAX);
+        if admits(HOLDER_MAX)? {
+            return Ok(HOLDER_MAX);
         }
         // Invariant: `low` is admitted and held, `high` is not. Nothing is always admitted.
-        let (mut low, mut high) = (0, HELPER_MAX);
+        let (mut low, mut high) = (0, HOLDER_MAX);
         while high - low > 1 {
             let middle = low + (high - low) / 2;
             if admits(middle)? { low = middle } else { high = middle }
@@ -98,14 +98,14 @@ impl Helpers<'_> {
 
     fn release(&mut self) -> Result<(), KernelError> {
         let mut result = Ok(());
-        for helper in self.sleeping.drain(..) {
-            result = result.and(self.kernel.set_scheduler(helper.tid, &SchedPolicy::DEFAULT.into()));
+        for holder in self.sleeping.drain(..) {
+            result = result.and(self.kernel.set_scheduler(holder.tid, &SchedPolicy::DEFAULT.into()));
         }
         result
     }
 }
 
-impl Drop for Helpers<'_> {
+impl Drop for Holders<'_> {
     fn drop(&mut self) {
         // After an error; the error that matters has been returned already.
         let _ = self.release();
@@ -197,7 +197,8 @@ const CGROUP_V2: &str = "/sys/fs/cgroup";
 ///
 /// Tried first: reading `sched_rt_runtime_us`. The handler of that file (`sched_rt_handler` in
 /// `kernel/sched/rt.c`, since 6.15) rebuilds the scheduling domains after every access, a read included, and
-/// touches nothing else. Where that regains nothing, [`rebuild_by_cpuset`] is used.
+/// touches nothing else. Where that regains nothing, a throw-away cpuset is used,
+/// which has the domains rebuilt too and is removed whatever happens.
 ///
 /// # Errors
 /// ENOENT where there is no cpuset controller; EACCES or EPERM without root.
@@ -297,7 +298,7 @@ mod tests {
             if failed.operation != Operation::RemoveDir {
                 assert_eq!(after, before, "fault at call {at}, {failed:?}, result {result:?}");
             }
-            assert!(kernel.threads(kernel.own_pid()).unwrap().len() == 1, "helpers ended");
+            assert!(kernel.threads(kernel.own_pid()).unwrap().len() == 1, "holders ended");
         }
     }
 
@@ -349,7 +350,8 @@ mod tests {
         }
         // 0.1 %: small enough to disturb nobody should the repair fail.
         let small = 1 << 10;
-        let admissible = || admissible_bandwidth(&kernel).unwrap();
+        // Reads no limit, so looking does not repair.
+        let leaked = || idle.capacity.0 - booked_or_free(&kernel);
 
         // Another program may read the limits at any time and so repair the leak before it is seen.
         let seen = eventually(|| {
@@ -357,7 +359,7 @@ mod tests {
             account(&kernel, 1).unwrap().unwrap().leaked().0 == small
         });
         assert!(seen, "this kernel leaks; should it no longer, the protection can go");
-        assert!(eventually(|| repair_leak(&kernel).is_ok() && admissible() == idle.admissible));
+        assert!(eventually(|| repair_leak(&kernel).is_ok() && leaked() == 0));
 
         // The way by a cpuset alone, for kernels whose limits can be read without consequence.
         leak_for_real(&kernel, small);
@@ -366,44 +368,71 @@ mod tests {
                 eprintln!("SKIPPED the way by a cpuset: {error}");
                 repair_leak(&kernel).unwrap();
             }
-            Ok(()) => assert!(eventually(|| admissible() == idle.admissible), "{idle:?}"),
+            Ok(()) => assert!(eventually(|| leaked() == 0), "{idle:?}"),
         }
+    }
+
+    /// What threads hold and what is still admitted: the capacity, less what leaked.
+    fn booked_or_free(kernel: &RealKernel) -> u64 {
+        let free = admissible_bandwidth(kernel).unwrap().0;
+        free + held_bandwidth(kernel).unwrap().iter().map(|(_, held)| held.0).sum::<u64>()
     }
 
     #[test]
     fn the_protected_ways_out_leak_nothing_on_this_machine() {
         let kernel = RealKernel::new();
         let _alone = crate::testing::machine_wide();
-        let before = match admissible_bandwidth(&kernel) {
-            Ok(before) => before,
-            Err(error) => return eprintln!("SKIPPED: {error}"),
-        };
+        if let Err(error) = admissible_bandwidth(&kernel) {
+            return eprintln!("SKIPPED: {error}");
+        }
+        let before = booked_or_free(&kernel);
+        let fair: SchedAttr = SchedPolicy::DEFAULT.into();
+        let cpus = kernel.online_cpus().unwrap();
         // A thread that sleeps, set and reset from outside.
         let sleeper = kernel.sleeping_thread().unwrap();
-        kernel.set_affinity(sleeper.tid, &kernel.online_cpus().unwrap()).unwrap();
+        kernel.set_affinity(sleeper.tid, &cpus).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20));
         kernel.set_scheduler(sleeper.tid, &reservation(3 << 10)).unwrap();
-        kernel.set_scheduler(sleeper.tid, &SchedPolicy::DEFAULT.into()).unwrap();
+        kernel.set_scheduler(sleeper.tid, &fair).unwrap();
         drop(sleeper);
-        // A thread that runs and takes and leaves the class itself.
-        let cpus = kernel.online_cpus().unwrap();
-        std::thread::spawn(move || {
-            let kernel = RealKernel::new();
-            kernel.set_affinity(Tid(0), &cpus).unwrap();
-            kernel.set_scheduler(Tid(0), &reservation(3 << 10)).unwrap();
-            assert!(kernel.scheduler(Tid(0)).unwrap().policy.is_deadline());
-            kernel.set_scheduler(Tid(0), &SchedPolicy::DEFAULT.into()).unwrap();
-        })
-        .join()
-        .unwrap();
-        // One that ends in the class.
-        std::thread::spawn(move || {
-            let kernel = RealKernel::new();
-            kernel.set_affinity(Tid(0), &cpus).unwrap();
-            kernel.set_scheduler(Tid(0), &reservation(3 << 10)).unwrap();
-        })
-        .join()
-        .unwrap();
-        assert!(eventually(|| admissible_bandwidth(&kernel) == Ok(before)), "{before:?} before");
+        // Threads that run: one takes and leaves the class itself, one ends in it.
+        for leaves in [true, false] {
+            let running = std::thread::spawn(move || {
+                let kernel = RealKernel::new();
+                kernel.set_affinity(Tid(0), &cpus).unwrap();
+                kernel.set_scheduler(kernel.own_tid(), &reservation(3 << 10)).unwrap();
+                assert!(kernel.scheduler(Tid(0)).unwrap().policy.is_deadline());
+                if leaves {
+                    kernel.set_scheduler(kernel.own_tid(), &fair).unwrap();
+                }
+            });
+            running.join().unwrap();
+        }
+        // A thread that spins and so is throttled most of the time, set and reset from outside.
+        let stop = std::sync::atomic::AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let (tell, told) = std::sync::mpsc::channel();
+            let stop = &stop;
+            scope.spawn(move || {
+                tell.send(crate::thread::own_tid()).unwrap();
+                while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                    std::hint::spin_loop();
+                }
+            });
+            let spinner = told.recv().unwrap();
+            kernel.set_affinity(spinner, &cpus).unwrap();
+            let tenth =
+                SchedPolicy::deadline(Nanos::MILLISECOND, Nanos::MILLISECOND * 10, Nanos::MILLISECOND * 10);
+            for _ in 0..10 {
+                kernel.set_scheduler(spinner, &tenth.into()).unwrap();
+                std::thread::sleep(std::time::Duration::from_millis(7));
+                kernel.set_scheduler(spinner, &fair).unwrap();
+                assert_eq!(kernel.scheduler(spinner), Ok(fair));
+            }
+            stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        });
+        // Bandwidth of a thread that ran is given back when its zero-lag timer fires.
+        let after = || booked_or_free(&kernel);
+        assert!(eventually(|| after() >= before), "{before} before, {} after", after());
     }
 }

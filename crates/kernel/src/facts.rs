@@ -12,7 +12,7 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 use crate::clock;
 use crate::kernel::Kernel;
 use crate::sched::{self, SchedPolicy};
-use crate::tracefs::{Tracefs, TracefsAccess};
+use crate::tracefs::TracefsAccess;
 
 /// What the machine is and what this process may do on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -132,7 +132,8 @@ const CAP_SYS_NICE: u32 = 23;
 const CAP_PERFMON: u32 = 38;
 
 impl MachineFacts {
-    /// Reads everything. Takes a few milliseconds.
+    /// Reads everything. Takes a few milliseconds. The tick, the slice and the limits are always those of the
+    /// calling thread on the real machine; tests of decisions make their facts by hand.
     ///
     /// Reading the limits of real-time threads mends leaked bandwidth on kernels since 6.15: whoever looks for a
     /// leak calls [`crate::deadline::account`] first.
@@ -145,7 +146,11 @@ impl MachineFacts {
             scheduler: ask.scheduler(kernel_release.as_deref()),
             privileges: ask.privileges(),
             cgroups: ask.cgroups(),
-            tracefs: Tracefs::open().map(|t| t.access()).map_err(|error| error.to_string()),
+            tracefs: match kernel.tracefs_root() {
+                Ok(root) if root.starts_with("/sys") => Ok(TracefsAccess::Mounted),
+                Ok(_) => Ok(TracefsAccess::Detached),
+                Err(error) => Err(error.to_string()),
+            },
             perf_event_paranoid: ask.number("/proc/sys/kernel/perf_event_paranoid"),
             clock_source: ask.line("/sys/devices/system/clocksource/clocksource0/current_clocksource"),
             load_average: ask

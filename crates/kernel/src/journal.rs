@@ -79,6 +79,11 @@ pub enum Entry {
         /// The instance; begins with `surety`.
         name: String,
     },
+    /// Processes we start, and whatever they start: they carry `SURETY_MARK=` with this in their environment.
+    Marked {
+        /// The mark; begins with `surety`.
+        mark: String,
+    },
     /// A process we started.
     Process {
         /// The process.
@@ -176,6 +181,15 @@ impl Journal {
         Ok(id)
     }
 
+    /// Records a mark for processes about to be started ([`crate::command::ChildSetup::mark`]): recovery kills
+    /// every process that carries it, grandchildren that outlived their parent too.
+    pub fn mark_children(&self, kernel: &dyn Kernel) -> Result<(EntryId, String), JournalError> {
+        let owner = kernel.identity(kernel.own_pid())?;
+        let next = self.lock().next;
+        let mark = format!("surety-{}-{}-{next}", owner.pid, owner.start_time);
+        Ok((self.record(Entry::Marked { mark: mark.clone() })?, mark))
+    }
+
     /// Says that a change has been undone, or was never made, or need not be undone any more.
     pub fn done(&self, id: EntryId) -> Result<(), JournalError> {
         let mut log = self.lock();
@@ -258,7 +272,9 @@ fn is_permitted(entry: &Entry) -> bool {
             inside(path, &["/sys/fs/cgroup"])
                 && path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"surety"))
         }
-        Entry::TraceInstance { name } => crate::tracefs::is_plain_name(name) && name.starts_with("surety"),
+        Entry::TraceInstance { name } | Entry::Marked { mark: name } => {
+            crate::tracefs::is_plain_name(name) && name.starts_with("surety")
+        }
         Entry::Scheduler { .. } | Entry::Affinity { .. } | Entry::Process { .. } => true,
     }
 }

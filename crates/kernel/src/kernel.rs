@@ -88,6 +88,9 @@ pub trait Kernel: Send + Sync {
     /// The calling process.
     fn own_pid(&self) -> Tid;
 
+    /// The calling thread.
+    fn own_tid(&self) -> Tid;
+
     /// The user the calling process acts as; 0 is root.
     fn effective_user(&self) -> u32;
 
@@ -103,7 +106,7 @@ pub trait Kernel: Send + Sync {
     /// kernel's 20-bit fixed point. The calling thread itself is running, leaves directly, and so cannot be
     /// throttled between the two steps.
     fn set_scheduler(&self, tid: Tid, attr: &SchedAttr) -> Result<(), KernelError> {
-        if attr.policy.is_deadline() || tid == Tid(0) {
+        if attr.policy.is_deadline() || tid == Tid(0) || tid == self.own_tid() {
             return self.set_scheduler_directly(tid, attr);
         }
         let current = self.scheduler(tid)?;
@@ -142,6 +145,15 @@ pub trait Kernel: Send + Sync {
         };
         start_time_of_stat(&text) == Some(process.start_time)
             && !matches!(state_of_stat(&text), Some('Z' | 'X') | None)
+    }
+
+    /// Whether this is a thread of the kernel's own, which has no program and no environment.
+    fn is_kernel_thread(&self, pid: Tid) -> bool {
+        /// `PF_KTHREAD` of `include/linux/sched.h`, in field 9 of the stat file.
+        const FLAG: u64 = 0x20_0000;
+        let stat = self.read_text(Path::new(&format!("/proc/{pid}/stat")));
+        let flags = |stat: &str| fields_of_stat(stat)?.nth(9 - 3)?.parse::<u64>().ok();
+        stat.ok().as_deref().and_then(flags).is_some_and(|flags| flags & FLAG != 0)
     }
 
     /// The threads of a process, in ascending order.

@@ -4,6 +4,7 @@
 //!   decide by; [`RealKernel`] is this machine, [`ScriptedKernel`] one in memory with faults at every call.
 //! - [`clock`], [`thread`], [`command`], [`perf`], [`tracefs`] and [`signals`] are what a measured run uses
 //!   directly, because a trait object between two clock readings would be measured too.
+//! - [`facts`] says what this machine is; [`deadline`] takes stock of its SCHED_DEADLINE bandwidth and mends leaks.
 //! - [`journal`] makes every change survive a `kill -9`: the old value is on disk before the new one is set.
 //!
 //! **Invariant:** unsafe code is allowed here only, and each block says why it is sound. Nothing here decides

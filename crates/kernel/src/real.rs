@@ -112,9 +112,9 @@ impl Kernel for RealKernel {
                 // Ends when the other side is dropped.
                 let _ = sleep.recv();
             })
-            .map_err(|error| KernelError::from_io(Operation::Spawn, "a helper thread", &error))?;
+            .map_err(|error| KernelError::from_io(Operation::Spawn, "a sleeping thread", &error))?;
         let tid =
-            told.recv().map_err(|_| KernelError::new(Operation::Spawn, "a helper thread", libc::EIO))?;
+            told.recv().map_err(|_| KernelError::new(Operation::Spawn, "a sleeping thread", libc::EIO))?;
         let wake = move || {
             drop(wake);
             let _ = thread.join();
@@ -135,6 +135,10 @@ impl Kernel for RealKernel {
 
     fn own_pid(&self) -> Tid {
         Tid(i32::try_from(std::process::id()).expect("process numbers are positive 32-bit integers"))
+    }
+
+    fn own_tid(&self) -> Tid {
+        crate::thread::own_tid()
     }
 
     fn effective_user(&self) -> u32 {

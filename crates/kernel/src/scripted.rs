@@ -12,7 +12,9 @@ use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::error::{KernelError, Operation};
 use crate::kernel::{Kernel, ProcessIdentity, SleepingThread};
-use crate::sched::{DEADLINE_PERIOD_MAX, DEADLINE_RUNTIME_MIN, SchedAttr, SchedPolicy, UTIL_SCALE};
+use crate::sched::SchedAttr;
+
+mod rules;
 
 /// What a scripted machine consists of; compare two to see that all was undone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -42,6 +44,8 @@ pub struct ScriptedThread {
     pub affinity: CpuSet,
     /// Whether it runs; one that sleeps leaks its bandwidth when it leaves SCHED_DEADLINE carelessly.
     pub running: bool,
+    /// Its environment, `NAME=VALUE` each.
+    pub environment: Vec<String>,
 }
 
 /// One call, as recorded.
@@ -161,6 +165,13 @@ impl ScriptedKernel {
         }
     }
 
+    /// Gives a thread a variable of its environment, `NAME=VALUE`.
+    pub fn set_environment(&self, tid: Tid, variable: &str) {
+        if let Some(thread) = self.lock().machine.threads.get_mut(&tid) {
+            thread.environment.push(variable.to_owned());
+        }
+    }
+
     /// Changes a thread behind the caller's back, unrecorded and unchecked.
     pub fn interfere(&self, tid: Tid, attr: SchedAttr) {
         if let Some(thread) = self.lock().machine.threads.get_mut(&tid) {
@@ -255,115 +266,6 @@ impl ScriptedKernel {
             Some(errno) => Err(KernelError::new(operation, object, errno)),
             None => Ok(script),
         }
-    }
-}
-
-impl Script {
-    fn add_thread(&mut self, tid: Tid, process: Tid, name: &str) {
-        let thread = ScriptedThread {
-            process,
-            name: name.to_owned(),
-            start_time: self.next_start,
-            attr: SchedAttr::from(SchedPolicy::DEFAULT),
-            affinity: self.online,
-            running: false,
-        };
-        self.next_start += 1;
-        self.machine.threads.insert(tid, thread);
-    }
-
-    fn caller(&self, tid: Tid) -> Tid {
-        if tid == Tid(0) { self.own_pid } else { tid }
-    }
-
-    fn booked(&self) -> u64 {
-        let held: u64 = self.machine.threads.values().map(|t| t.attr.policy.booked_bandwidth()).sum();
-        held + self.machine.leaked
-    }
-
-    /// The checks of `sched_setattr` in the kernel's order: parameters, privilege, affinity, admission.
-    fn set_scheduler(&mut self, tid: Tid, attr: &SchedAttr) -> Result<(), i32> {
-        let tid = self.caller(tid);
-        let (capacity, booked, online, privileged) =
-            (self.capacity, self.booked(), self.online, self.privileged);
-        let thread = self.machine.threads.get_mut(&tid).ok_or(libc::ESRCH)?;
-        let old = thread.attr.policy;
-        match attr.policy {
-            SchedPolicy::Deadline { runtime, deadline, period, .. } => {
-                let ordered = runtime <= deadline && deadline <= period;
-                let shortest = Nanos::from_micros(100);
-                if runtime < DEADLINE_RUNTIME_MIN
-                    || !ordered
-                    || period < shortest
-                    || period > DEADLINE_PERIOD_MAX
-                {
-                    return Err(libc::EINVAL);
-                }
-                if !privileged || !online.is_subset(&thread.affinity) {
-                    return Err(libc::EPERM);
-                }
-                if booked - old.booked_bandwidth() + attr.policy.booked_bandwidth() > capacity {
-                    return Err(libc::EBUSY);
-                }
-            }
-            SchedPolicy::Fifo { priority } | SchedPolicy::RoundRobin { priority } => {
-                if !(1..=99).contains(&priority) {
-                    return Err(libc::EINVAL);
-                }
-                if !privileged {
-                    return Err(libc::EPERM);
-                }
-            }
-            SchedPolicy::Other { nice, .. } | SchedPolicy::Batch { nice } | SchedPolicy::Ext { nice } => {
-                if !(-20..=19).contains(&nice) {
-                    return Err(libc::EINVAL);
-                }
-                if !privileged && nice < 0 {
-                    return Err(libc::EPERM);
-                }
-            }
-            SchedPolicy::Idle => {}
-        }
-        if old.is_deadline() && !attr.policy.is_deadline() && !thread.running {
-            self.machine.leaked += old.booked_bandwidth();
-        }
-        let clamp = |given: Option<u32>, had: Option<u32>, default| {
-            given.map_or(had, |value| (value != default).then_some(value))
-        };
-        thread.attr = SchedAttr {
-            util_min: clamp(attr.util_min, thread.attr.util_min, 0),
-            util_max: clamp(attr.util_max, thread.attr.util_max, UTIL_SCALE),
-            ..*attr
-        };
-        Ok(())
-    }
-
-    /// Files under /proc that threads have.
-    fn proc_text(&self, path: &Path) -> Option<String> {
-        let rest = path.strip_prefix("/proc").ok()?.to_str()?;
-        let (tid, file) = rest.split_once('/')?;
-        let tid = if tid == "self" { self.own_pid } else { Tid(tid.parse().ok()?) };
-        let thread = self.machine.threads.get(&tid)?;
-        match file {
-            "comm" => Some(format!("{}\n", thread.name)),
-            "stat" => {
-                let state = if thread.running { 'R' } else { 'S' };
-                Some(format!("{tid} ({}) {state}{} {} 0\n", thread.name, " 0".repeat(18), thread.start_time))
-            }
-            _ => None,
-        }
-    }
-
-    fn proc_list(&self, path: &Path) -> Option<Vec<String>> {
-        let rest = path.strip_prefix("/proc").ok()?.to_str()?;
-        if rest.is_empty() {
-            let leaders = self.machine.threads.iter().filter(|(tid, thread)| **tid == thread.process);
-            return Some(leaders.map(|(tid, _)| tid.to_string()).collect());
-        }
-        let process = Tid(rest.strip_suffix("/task")?.parse().ok()?);
-        let threads = self.machine.threads.iter().filter(|(_, thread)| thread.process == process);
-        let names: Vec<String> = threads.map(|(tid, _)| tid.to_string()).collect();
-        (!names.is_empty()).then_some(names)
     }
 }
 
@@ -494,7 +396,7 @@ impl Kernel for ScriptedKernel {
     }
 
     fn sleeping_thread(&self) -> Result<SleepingThread, KernelError> {
-        let mut script = self.call(Operation::Spawn, "a helper thread")?;
+        let mut script = self.call(Operation::Spawn, "a sleeping thread")?;
         let (tid, process) = (Tid(script.next_tid), script.own_pid);
         script.next_tid += 1;
         script.add_thread(tid, process, "surety-sleeper");
@@ -511,6 +413,10 @@ impl Kernel for ScriptedKernel {
         self.lock().own_pid
     }
 
+    fn own_tid(&self) -> Tid {
+        self.own_pid()
+    }
+
     fn effective_user(&self) -> u32 {
         if self.lock().privileged { 0 } else { 65_534 }
     }
@@ -523,6 +429,7 @@ impl Kernel for ScriptedKernel {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sched::SchedPolicy;
 
     fn reservation(percent: i64) -> SchedAttr {
         let period = Nanos::from_millis(10);

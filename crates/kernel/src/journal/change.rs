@@ -5,7 +5,8 @@ use std::path::Path;
 use surety_units::{CpuSet, Tid};
 
 use super::{Entry, EntryId, Journal, JournalError, is_permitted};
-use crate::error::KernelError;
+use crate::command::MARK_VARIABLE;
+use crate::error::{KernelError, Operation};
 use crate::kernel::{Kernel, ProcessIdentity};
 use crate::sched::{DEADLINE_RUNTIME_MIN, SchedAttr, SchedPolicy};
 
@@ -138,6 +139,7 @@ pub(super) fn undo(kernel: &dyn Kernel, entry: &Entry) -> Result<Undone, KernelE
             let path = kernel.tracefs_root()?.join("instances").join(name);
             kernel.remove_dir(&path).map(|()| Undone::Restored)
         }
+        Entry::Marked { mark } => end_marked(kernel, mark),
         Entry::Process { process } => kernel.signal(*process, libc::SIGKILL).map(|alive| match alive {
             true => Undone::Restored,
             false => Undone::Gone,
@@ -155,6 +157,35 @@ pub(super) fn undo(kernel: &dyn Kernel, entry: &Entry) -> Result<Undone, KernelE
 /// Whether the number still is the thread the entry is about.
 fn is_same(kernel: &dyn Kernel, thread: ProcessIdentity) -> Result<bool, KernelError> {
     Ok(kernel.identity(thread.pid)? == thread)
+}
+
+/// Kills every process that carries a mark, until none is found.
+fn end_marked(kernel: &dyn Kernel, mark: &str) -> Result<Undone, KernelError> {
+    let variable = format!("{MARK_VARIABLE}={mark}");
+    let (mut ended, mut undecided_rounds) = (false, 0);
+    // A process may start another while the list is being read; each round is a new list.
+    for _ in 0..50 {
+        let (mut found, mut undecided) = (false, false);
+        for pid in kernel.processes()?.into_iter().filter(|pid| *pid != kernel.own_pid()) {
+            // The identity first: the environment then is that one's or nobody's.
+            let Ok(process) = kernel.identity(pid) else { continue };
+            let environment =
+                kernel.read_text(Path::new(&format!("/proc/{pid}/environ"))).unwrap_or_default();
+            // A program that is just being loaded has no environment for a moment.
+            undecided |= environment.is_empty() && !kernel.is_kernel_thread(pid);
+            if environment.split('\0').any(|one| one == variable) && kernel.is_alive(process) {
+                found |= kernel.signal(process, libc::SIGKILL)?;
+            }
+        }
+        ended |= found;
+        if !found && undecided && undecided_rounds < 5 {
+            undecided_rounds += 1;
+            std::thread::sleep(std::time::Duration::from_millis(5));
+        } else if !found {
+            return Ok(if ended { Undone::Restored } else { Undone::AsBefore });
+        }
+    }
+    Err(KernelError::new(Operation::Signal, format!("the processes marked {mark}"), libc::EAGAIN))
 }
 
 fn undo_scheduler(
@@ -301,6 +332,21 @@ mod tests {
         assert_eq!(journal.undo(&kernel, first).unwrap(), Undone::Restored);
         assert_eq!(kernel.thread(Tid(5)).unwrap().attr.policy, SchedPolicy::DEFAULT);
         assert_eq!(journal.undo(&kernel, second).unwrap(), Undone::AsBefore);
+    }
+
+    #[test]
+    fn marked_processes_are_ended_and_no_others() {
+        let kernel = ScriptedKernel::new(1);
+        let base = tempfile::tempdir().unwrap();
+        let journal = Journal::open(&kernel, &RuntimeDir::at(&base.path().join("run")).unwrap()).unwrap();
+        let (id, mark) = journal.mark_children(&kernel).unwrap();
+        let variables = [format!("SURETY_MARK={mark}"), format!("SURETY_MARK={mark}0"), "HOME=/".to_owned()];
+        for (tid, variable) in (1..).zip(&variables) {
+            kernel.add_thread(Tid(tid), Tid(tid), "task");
+            kernel.set_environment(Tid(tid), variable);
+        }
+        assert_eq!(journal.undo(&kernel, id).unwrap(), Undone::Restored);
+        assert_eq!(kernel.state().threads.keys().copied().collect::<Vec<_>>(), [Tid(2), Tid(3)]);
     }
 
     #[test]
