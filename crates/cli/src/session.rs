@@ -2,6 +2,7 @@
 
 use std::cell::OnceCell;
 use std::io::IsTerminal;
+use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -12,8 +13,11 @@ use surety_model::event::{Event, TraceSink};
 use surety_model::world::{Cancel, Observer};
 use surety_units::Nanos;
 
-use crate::args::{Color, Common};
-use crate::exit::{Failure, Message};
+use surety_report::Report;
+use surety_report::text::Style;
+
+use crate::args::{Color, Common, Running};
+use crate::exit::{Code, Failure, Message};
 
 /// What every command shares.
 pub struct Session {
@@ -128,6 +132,32 @@ impl Session {
         }
     }
 
+    /// How tables are laid out.
+    pub fn style(&self) -> Style {
+        Style { width: self.width(), color: self.color }
+    }
+
+    /// Prints a document on standard output.
+    pub fn print_json(&self, document: &serde_json::Value) {
+        println!("{document:#}");
+    }
+
+    /// Prints a report in the form asked for, and writes its page.
+    pub fn publish(&self, report: &Report<'_>, running: &Running) -> Result<(), Failure> {
+        if self.json {
+            self.print_json(&surety_report::json::record_json(report));
+        } else if let [row] = report.rows {
+            print!("{}", surety_report::table::record(row, &self.style()));
+        } else {
+            print!("{}", surety_report::table::comparison(report.rows, &self.style()));
+        }
+        if let Some(path) = &running.html {
+            write_file(path, &surety_report::html::page(report))?;
+            self.step(&format!("page written to {}", path.display()));
+        }
+        Ok(())
+    }
+
     /// Watches a run: a bar on a terminal, events to a sink.
     pub fn watch<'a>(&self, label: &str, sink: Option<&'a mut dyn TraceSink>) -> Watch<'a> {
         let shown = !self.quiet && !self.json && std::io::stderr().is_terminal();
@@ -138,6 +168,14 @@ impl Session {
         bar.set_message(label.to_owned());
         Watch { bar, sink, quiet: self.quiet }
     }
+}
+
+/// Writes a file of ours, or says why not.
+pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
+    std::fs::write(path, text).map_err(|error| {
+        Failure::new(Code::BadInput, format!("{} cannot be written: {error}", path.display()))
+            .help("choose a place you can write to")
+    })
 }
 
 /// What came of something a killed run left.

@@ -81,6 +81,8 @@ pub(crate) struct Stage<'a> {
     pub gate: Arc<Gate>,
     /// Where markers go.
     pub marker: Option<Marker>,
+    /// What programs and all they start carry, so that a later start finds what a killed run left.
+    pub mark: Option<String>,
 }
 
 impl Stage<'_> {
@@ -119,7 +121,8 @@ impl Stage<'_> {
                 None => LoadRun::default(),
             };
             let (tid, handle) = self.spawn_thread(&load.name, move || run(&mut worker))?;
-            let affinity = load.count.pinned_to(instance as u32, &self.cpus).map_or(self.cpus, CpuSet::single);
+            let affinity =
+                load.count.pinned_to(instance as u32, &self.cpus).map_or(self.cpus, CpuSet::single);
             cast.members.push(Member {
                 activity: Activity::Load(index),
                 tid,
@@ -143,7 +146,9 @@ impl Stage<'_> {
                 TaskBody::Command(line) => self.start_program(task, line)?,
                 TaskBody::Match(which) => (self.find_thread(task, which)?, Body::Found),
                 TaskBody::Phases(_) => {
-                    return Err(self.unsupported(task, "this version runs no `phases` on the host; use `work`"));
+                    return Err(
+                        self.unsupported(task, "this version runs no `phases` on the host; use `work`")
+                    );
                 }
             };
             let affinity = task.instances.pinned_to(instance, &self.cpus).map_or(unpinned, CpuSet::single);
@@ -216,6 +221,7 @@ impl Stage<'_> {
             affinity: Some(self.cpus),
             scheduler: (!default).then_some(scheduler),
             groups: Vec::new(),
+            mark: self.mark.clone(),
         };
         let spawned = spawn(command, &setup).map_err(|error| failed(error.to_string()))?;
         Ok((spawned.pid(), Body::Program(Box::new(spawned), errors)))
@@ -299,7 +305,8 @@ impl Stage<'_> {
                 policy: attr.as_ref().map_or_else(|| "gone".to_owned(), describe),
                 affinity,
                 as_requested: found
-                    || (attr.is_some_and(|a| a.policy == member.wanted.policy) && affinity == member.affinity),
+                    || (attr.is_some_and(|a| a.policy == member.wanted.policy)
+                        && affinity == member.affinity),
             }
         };
         cast.members.iter().map(describe_member).collect()

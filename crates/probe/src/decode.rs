@@ -45,7 +45,13 @@ impl TraceSink for Both<'_> {
 /// Reads a recording; the error is one sentence.
 pub(crate) fn decode(raw: &RawTrace, observer: &mut dyn Observer) -> Result<Decoded, String> {
     let layout = parse_header_page(&raw.header_page).map_err(|e| e.to_string())?;
-    let layout = layout.with_page_size(raw.page_size);
+    if layout.page_size() != raw.page_size {
+        return Err(format!(
+            "pages are {} bytes and their description is for {}",
+            raw.page_size,
+            layout.page_size()
+        ));
+    }
     let symbols = raw.symbols.as_deref().map(Symbols::parse).unwrap_or_default();
     let formats = raw.formats.iter().map(|(name, text)| (name.as_str(), text.as_str()));
     let endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };

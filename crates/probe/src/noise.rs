@@ -23,7 +23,9 @@ impl CpuUse {
         let mut sum = CpuUse::default();
         for line in text.lines() {
             let mut fields = line.split_ascii_whitespace();
-            let Some(number) = fields.next().and_then(|f| f.strip_prefix("cpu")?.parse().ok()) else { continue };
+            let Some(number) = fields.next().and_then(|f| f.strip_prefix("cpu")?.parse().ok()) else {
+                continue;
+            };
             if !cpus.contains(surety_units::CpuId(number)) {
                 continue;
             }
@@ -36,14 +38,21 @@ impl CpuUse {
         let own = kernel.read_text(Path::new("/proc/self/stat")).ok()?;
         // utime and stime are fields 14 and 15; the name in field 2 may hold blanks.
         let fields: Vec<&str> = own.rsplit_once(')')?.1.split_ascii_whitespace().collect();
-        let of = |index: usize| fields.get(index - 3).and_then(|f| f.parse::<i64>().ok()).map(|t| CLOCK_TICK * t);
+        let of =
+            |index: usize| fields.get(index - 3).and_then(|f| f.parse::<i64>().ok()).map(|t| CLOCK_TICK * t);
         sum.ours = of(14)? + of(15)?;
         Some(sum)
     }
 
     /// Shares of the CPUs' time that others and the hypervisor took between two readings; `programs` is CPU time
     /// of programs of ours, which the kernel does not count as this process's.
-    pub fn disturbance(before: &CpuUse, after: &CpuUse, programs: Nanos, span: Nanos, cpus: usize) -> (f64, f64) {
+    pub fn disturbance(
+        before: &CpuUse,
+        after: &CpuUse,
+        programs: Nanos,
+        span: Nanos,
+        cpus: usize,
+    ) -> (f64, f64) {
         let capacity = span.get() as f64 * cpus as f64;
         if capacity <= 0.0 {
             return (0.0, 0.0);

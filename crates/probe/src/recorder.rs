@@ -36,8 +36,11 @@ pub struct Recording {
 #[derive(Debug)]
 struct Collector {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Vec<(CpuId, File)>, std::io::Error>>>,
+    thread: Option<JoinHandle<std::io::Result<CpuFiles>>>,
 }
+
+/// One file of pages for each CPU.
+type CpuFiles = Vec<(CpuId, File)>;
 
 /// A finished recording: one file of raw pages for each CPU, and the texts needed to read them.
 #[derive(Debug)]
@@ -87,19 +90,27 @@ impl Recording {
     ///
     /// The clock is CLOCK_MONOTONIC, the clock of the tasks' own stamps. When a buffer overflows the newest events
     /// are dropped and counted.
-    pub fn start(tracefs: &Tracefs, name: &str, events: &[&str], cpus: CpuSet) -> Result<Recording, KernelError> {
+    pub fn start(
+        tracefs: &Tracefs,
+        name: &str,
+        events: &[&str],
+        cpus: CpuSet,
+    ) -> Result<Recording, KernelError> {
         let instance = tracefs.create_instance(name)?;
         instance.set_clock("mono")?;
         instance.set_buffer_size(BUFFER)?;
         instance.set_option("overwrite", false)?;
         instance.enable_events(events)?;
         let marker = instance.marker()?;
-        let readers: Vec<RawPages> = cpus.iter().map(|cpu| instance.raw_pages(cpu)).collect::<Result<_, _>>()?;
+        let readers: Vec<RawPages> =
+            cpus.iter().map(|cpu| instance.raw_pages(cpu)).collect::<Result<_, _>>()?;
         instance.set_recording(true)?;
         let stop = Arc::new(AtomicBool::new(false));
         let thread = {
             let stop = Arc::clone(&stop);
-            std::thread::Builder::new().name("surety-recorder".to_owned()).spawn(move || collect(readers, &stop))
+            std::thread::Builder::new()
+                .name("surety-recorder".to_owned())
+                .spawn(move || collect(readers, &stop))
         };
         let thread = thread.map_err(|error| {
             KernelError::from_io(surety_kernel::Operation::Open, "a thread for the recorder", &error)
@@ -120,7 +131,8 @@ impl Recording {
         })?;
         let page_size = self.instance.page_size()?;
         let tracefs = self.instance.tracefs().clone();
-        let stats = self.cpus.iter().map(|cpu| Ok((cpu, self.instance.stats(cpu)?))).collect::<Result<_, _>>()?;
+        let stats =
+            self.cpus.iter().map(|cpu| Ok((cpu, self.instance.stats(cpu)?))).collect::<Result<_, _>>()?;
         let (mut formats, mut missing) = (BTreeMap::new(), Vec::new());
         for event in events.iter().chain([&MARKER_EVENT]) {
             match tracefs.event_format(event) {
@@ -152,7 +164,7 @@ impl Recording {
 }
 
 impl Collector {
-    fn finish(&mut self) -> Result<Vec<(CpuId, File)>, std::io::Error> {
+    fn finish(&mut self) -> std::io::Result<CpuFiles> {
         self.stop.store(true, Ordering::SeqCst);
         match self.thread.take() {
             Some(thread) => {
@@ -172,7 +184,7 @@ impl Drop for Collector {
 }
 
 /// Carries pages to files until told to stop, then once more.
-fn collect(readers: Vec<RawPages>, stop: &AtomicBool) -> Result<Vec<(CpuId, File)>, std::io::Error> {
+fn collect(readers: Vec<RawPages>, stop: &AtomicBool) -> std::io::Result<CpuFiles> {
     let mut targets: Vec<(RawPages, File)> = Vec::new();
     for reader in readers {
         targets.push((reader, tempfile::tempfile()?));

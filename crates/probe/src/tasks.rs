@@ -210,12 +210,9 @@ fn mark(marker: Option<&Marker>, text: JobMarker) {
 /// when, under `late = "skip"`, a job was still open past its release; else it is open.
 pub fn outcomes(task: &Task, stamps: &[Stamp], observe: Nanos, end: Nanos) -> Vec<JobOutcome> {
     let completed = |s: &Stamp| match s.completion {
-        Some(completion) => JobOutcome::Completed {
-            release: s.release,
-            start: s.start,
-            completion,
-            execution: s.execution,
-        },
+        Some(completion) => {
+            JobOutcome::Completed { release: s.release, start: s.start, completion, execution: s.execution }
+        }
         None => JobOutcome::Unfinished { release: s.release, until: end },
     };
     let Some(interval) = task.release.interval() else {

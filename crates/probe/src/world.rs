@@ -78,6 +78,7 @@ impl World for HostWorld<'_> {
         let mut degraded = Vec::new();
         let recorder = self.start_recording(all_cpus, &mut degraded);
         let mut enforcer = Enforcer::new(self.kernel, self.journal);
+        let children = ChildrenEntry::open(workload, self.journal, self.kernel);
         let stage = Stage {
             kernel: self.kernel,
             workload,
@@ -86,6 +87,7 @@ impl World for HostWorld<'_> {
             all_cpus,
             gate: Arc::clone(&gate),
             marker: recorder.as_ref().map(Traced::marker),
+            mark: children.as_ref().map(|c| c.mark.clone()),
         };
         let mut cast = stage.assemble(&mut enforcer)?;
         // Without the kernel's tracer a user still sees the switches of their own threads.
@@ -105,6 +107,7 @@ impl World for HostWorld<'_> {
             }
         };
         let results = collect(cast);
+        drop(children);
         let undo_failures = enforcer.undo();
         degraded.extend(undo_failures.iter().map(|e| format!("a change could not be taken back: {e}")));
         let decoded = match recorder {
@@ -113,7 +116,8 @@ impl World for HostWorld<'_> {
         };
         for thread in threads.iter().filter(|t| !t.as_requested) {
             let tid = thread.tid.map_or_else(String::new, |t| format!(" (thread {t})"));
-            degraded.push(format!("{}{tid} did not have what was asked for: {}", thread.activity, thread.policy));
+            degraded
+                .push(format!("{}{tid} did not have what was asked for: {}", thread.activity, thread.policy));
         }
         judge_disturbance(&before, &after, &results, &window, cpus, &mut degraded);
         let mut environment = environment_of(&facts);
@@ -215,7 +219,8 @@ impl HostWorld<'_> {
         window: &Window,
     ) -> Result<(), WorldError> {
         for member in &mut cast.members {
-            let (Body::Program(program, errors), Activity::Task(index)) = (&mut member.body, member.activity) else {
+            let (Body::Program(program, errors), Activity::Task(index)) = (&mut member.body, member.activity)
+            else {
                 continue;
             };
             let ended = program.wait_until(Nanos::ZERO).ok().flatten();
@@ -255,7 +260,8 @@ impl HostWorld<'_> {
     /// The same of all threads of a process that are alive.
     fn schedstat_of_process(&self, pid: Tid) -> Option<(Nanos, Nanos)> {
         let threads = self.kernel.threads(pid).ok()?;
-        let sum = threads.iter().filter_map(|tid| self.schedstat(&format!("/proc/{pid}/task/{tid}/schedstat")));
+        let sum =
+            threads.iter().filter_map(|tid| self.schedstat(&format!("/proc/{pid}/task/{tid}/schedstat")));
         Some(sum.fold((Nanos::ZERO, Nanos::ZERO), |(run, wait), (r, w)| (run + r, wait + w)))
     }
 }
@@ -307,6 +313,39 @@ fn collect(cast: Cast) -> Vec<MemberResult> {
     cast.members.into_iter().map(result_of).collect()
 }
 
+/// The journal's entry about programs of this run: what carries the mark is ended when this is dropped, or at the
+/// next start.
+struct ChildrenEntry<'a> {
+    journal: &'a Journal,
+    kernel: &'a dyn Kernel,
+    id: EntryId,
+    mark: String,
+}
+
+impl<'a> ChildrenEntry<'a> {
+    /// Where the workload starts programs and there is a journal.
+    fn open(
+        workload: &Workload,
+        journal: Option<&'a Journal>,
+        kernel: &'a dyn Kernel,
+    ) -> Option<ChildrenEntry<'a>> {
+        let journal = journal?;
+        let has_programs = workload.tasks.iter().any(|t| matches!(t.body, TaskBody::Command(_)));
+        if !has_programs {
+            return None;
+        }
+        let (id, mark) = journal.mark_children(kernel).ok()?;
+        Some(ChildrenEntry { journal, kernel, id, mark })
+    }
+}
+
+impl Drop for ChildrenEntry<'_> {
+    fn drop(&mut self) {
+        // What fails here stays in the journal, and the next start tries again.
+        let _ = self.journal.undo(self.kernel, self.id);
+    }
+}
+
 /// A recording with its entry in the journal.
 struct Traced<'a> {
     recording: Recording,
@@ -315,14 +354,19 @@ struct Traced<'a> {
 }
 
 impl<'a> Traced<'a> {
-    fn start(journal: Option<&'a Journal>, kernel: &'a dyn Kernel, cpus: CpuSet) -> Result<Traced<'a>, String> {
+    fn start(
+        journal: Option<&'a Journal>,
+        kernel: &'a dyn Kernel,
+        cpus: CpuSet,
+    ) -> Result<Traced<'a>, String> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let tracefs = Tracefs::open().map_err(|e| e.to_string())?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("surety-{}-{number}", kernel.own_pid());
         let entry = match journal {
             Some(journal) => {
-                let entry = journal.record(Entry::TraceInstance { name: name.clone() }).map_err(|e| e.to_string())?;
+                let entry =
+                    journal.record(Entry::TraceInstance { name: name.clone() }).map_err(|e| e.to_string())?;
                 Some((journal, entry))
             }
             None => None,
@@ -375,22 +419,32 @@ fn check_supported(workload: &Workload) -> Result<(), WorldError> {
         Err(WorldError::Unsupported { world: "host".to_owned(), object, why: why.to_owned() })
     };
     if let Some(irq) = workload.irqs.first() {
-        return refuse(format!("irq.{}", irq.name), "this version binds no interrupts on the host; leave it out");
+        return refuse(
+            format!("irq.{}", irq.name),
+            "this version binds no interrupts on the host; leave it out",
+        );
     }
     if let Some(stream) = workload.streams.first() {
         return refuse(format!("stream.{}", stream.name), "this version runs no streams; leave it out");
     }
     if let Some(startup) = workload.startups.first() {
-        return refuse(format!("startup.{}", startup.name), "this version measures no start-ups; leave it out");
+        return refuse(
+            format!("startup.{}", startup.name),
+            "this version measures no start-ups; leave it out",
+        );
     }
     if let Some(chain) = workload.chains.first() {
         return refuse(format!("chain.{}", chain.name), "this version runs no chains; leave it out");
     }
     if let Some(group) = workload.groups.first() {
-        return refuse(format!("group.{}", group.name), "this version makes no control groups; try `--on sim`");
+        return refuse(
+            format!("group.{}", group.name),
+            "this version makes no control groups; try `--on sim`",
+        );
     }
     if let Some(task) = workload.tasks.iter().find(|t| t.reservation.is_some_and(|r| r.demote)) {
-        let why = "no kernel runs a reserved task on as a fair one when its budget is used up; leave out `demote`";
+        let why =
+            "no kernel runs a reserved task on as a fair one when its budget is used up; leave out `demote`";
         return refuse(format!("task.{}", task.name), why);
     }
     if workload.tasks.is_empty() && workload.loads.is_empty() {
@@ -495,7 +549,8 @@ fn task_record(
     let mut record = account.finish(seen.then_some(share));
     record.longest_gap = longest_gap;
     if !matches!(task.body, TaskBody::Synthetic(_)) && record.activations == 0 {
-        let because = "without the kernel's scheduling events the jobs of a program cannot be told apart".to_owned();
+        let because =
+            "without the kernel's scheduling events the jobs of a program cannot be told apart".to_owned();
         for evidence in record.evidence.iter_mut().filter(|e| matches!(e, Evidence::Counted { .. })) {
             *evidence = Evidence::NotObservable { because: because.clone() };
         }
@@ -517,7 +572,9 @@ fn load_record(load: &Load, runs: &[LoadRun], window: &Window, cpus: CpuSet) -> 
     let evidence_of = |metric: Metric| match (metric, rate) {
         (Metric::Share, _) => Evidence::Value { value: share.fraction(), of_demand: share.of_demand() },
         (Metric::Rate, Some(value)) => Evidence::Value { value, of_demand: None },
-        _ => Evidence::NotObservable { because: format!("a load of kind `{}` has no such result", load.kind.word()) },
+        _ => Evidence::NotObservable {
+            because: format!("a load of kind `{}` has no such result", load.kind.word()),
+        },
     };
     record.evidence = load.promises.iter().map(|p| evidence_of(p.metric)).collect();
     record.share = Some(share);

@@ -45,8 +45,10 @@ impl LoadDriver for Readers {
             return Err(WorldError::Unsupported {
                 world: "host".to_owned(),
                 object: format!("load.{}", load.name),
-                why: format!("this version makes and binds no disks; leave out `disk = \"{disk}\"`: the readers \
-                              then read files in the directory for temporary files"),
+                why: format!(
+                    "this version makes and binds no disks; leave out `disk = \"{disk}\"`: the readers \
+                              then read files in the directory for temporary files"
+                ),
             });
         }
         let block = usize::try_from(load.block.unwrap_or(BLOCK).0).unwrap_or(usize::MAX).max(1);
@@ -63,7 +65,8 @@ impl LoadDriver for Readers {
         }
         let failed = |error: std::io::Error| WorldError::Machine {
             what: format!("the file of load.{} cannot be made or read: {error}", load.name),
-            remedy: "make room in the directory for temporary files or set TMPDIR to one with room".to_owned(),
+            remedy: "make room in the directory for temporary files or set TMPDIR to one with room"
+                .to_owned(),
         };
         let mut workers: Vec<Box<dyn LoadWorker>> = Vec::new();
         for index in 0..count {

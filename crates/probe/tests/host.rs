@@ -1,0 +1,90 @@
+//! The host world on the kernel that runs the tests: what it measures is what was done.
+
+use surety_kernel::{Kernel, RealKernel};
+use surety_model::formats::toml;
+use surety_model::record::Record;
+use surety_model::world::{RunOptions, Unobserved, World, WorldError};
+use surety_probe::HostWorld;
+use surety_units::{CpuId, CpuSet, Nanos};
+
+fn run(text: &str, options: &RunOptions) -> Result<Record, WorldError> {
+    let kernel = RealKernel::new();
+    let workload = toml::read("test.toml", text).unwrap_or_else(|e| panic!("{e}"));
+    HostWorld::new(&kernel, None).run(&workload, options, &mut Unobserved)
+}
+
+fn short(millis: i64) -> RunOptions {
+    RunOptions {
+        duration: Nanos::from_millis(millis),
+        warm_up: Nanos::from_millis(100),
+        cpus: Some(CpuSet::single(CpuId(0))),
+        ..RunOptions::default()
+    }
+}
+
+#[test]
+fn every_planned_activation_is_accounted_for_and_works_what_it_drew() {
+    let text = "format = 1\n[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"2ms\"\npromise = \"response <= 10ms @ 50%\"\n";
+    let record = run(text, &short(1000)).unwrap_or_else(|e| panic!("{e}"));
+    let task = record.activity("t").unwrap();
+    assert_eq!(task.activations, 100);
+    assert_eq!(task.completed + task.skipped + task.unfinished, 100);
+    let execution = task.execution.as_ref().unwrap().observed().unwrap();
+    assert!(execution.moments.min().unwrap() >= 2e6);
+    let share = task.share_received().unwrap();
+    assert!((0.19..0.25).contains(&share), "{share}");
+    assert_eq!(record.in_force.threads.len(), 1);
+    eprintln!("degraded: {:?}", record.degraded);
+}
+
+#[test]
+fn two_spinners_on_one_cpu_get_all_of_it_between_them() {
+    let text = "format = 1\n[[load]]\nname = \"s\"\nkind = \"spinners\"\ncount = 2\n";
+    let record = run(text, &short(1000)).unwrap_or_else(|e| panic!("{e}"));
+    let share = record.activity("s").unwrap().share.clone().unwrap();
+    assert_eq!(share.threads.len(), 2);
+    // Other processes of the machine may take some; the two cannot have more than the CPU.
+    assert!((0.3..=1.001).contains(&share.fraction()), "{share:?}");
+}
+
+#[test]
+fn what_this_world_cannot_run_is_refused_in_words() {
+    let stream = "format = 1\n[[stream]]\nname = \"m\"\nfile = { make = \"1MB\" }\nrate = \"1MB/s\"\n";
+    let error = run(stream, &short(100)).unwrap_err();
+    assert!(error.to_string().contains("stream.m"), "{error}");
+    let gone = "format = 1\n[[task]]\nname = \"c\"\ncommand = \"/no/such/program\"\n";
+    let error = run(gone, &short(100)).unwrap_err();
+    assert!(error.to_string().contains("/no/such/program"), "{error}");
+    let dies = "format = 1\n[[task]]\nname = \"c\"\ncommand = \"sh -c 'echo broken >&2; exit 7'\"\n";
+    let error = run(dies, &short(500)).unwrap_err();
+    assert!(error.to_string().contains("broken") && error.to_string().contains('7'), "{error}");
+}
+
+#[test]
+fn reserved_tasks_run_under_their_reservation_and_the_record_says_so() {
+    let kernel = RealKernel::new();
+    if kernel.effective_user() != 0 {
+        eprintln!("SKIPPED: only root may set SCHED_DEADLINE");
+        return;
+    }
+    let text = "format = 1\n[[task]]\nname = \"t\"\nperiod = \"20ms\"\nwork = \"3ms\"\n\
+                reservation = { runtime = \"5ms\", period = \"20ms\" }\n[[load]]\nname = \"s\"\nkind = \"spinners\"\n";
+    let record = run(text, &short(1000)).unwrap_or_else(|e| panic!("{e}"));
+    assert!(record.reserved);
+    let thread = record.in_force.threads.iter().find(|t| t.activity == "t").unwrap();
+    assert_eq!(thread.policy, "deadline 5ms/20ms/20ms");
+    assert!(thread.as_requested, "{thread:?}");
+    assert_eq!(record.activity("t").unwrap().activations, 50);
+}
+
+#[test]
+fn cancelling_ends_a_run_early() {
+    let options = short(60_000);
+    let cancel = options.cancel.clone();
+    std::thread::spawn(move || {
+        std::thread::sleep(std::time::Duration::from_millis(300));
+        cancel.cancel();
+    });
+    let text = "format = 1\n[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"2ms\"\n";
+    assert_eq!(run(text, &options).unwrap_err(), WorldError::Interrupted);
+}
