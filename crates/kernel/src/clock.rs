@@ -135,7 +135,7 @@ mod tests {
         let least =
             (0..200).map(|_| spin_cpu_time(Nanos::from_micros(20)) - Nanos::from_micros(20)).min().unwrap();
         eprintln!("least overshoot {} ns", least.get());
-        assert!(least < Nanos::from_micros(5), "{least:?}");
+        assert!(least < Nanos::from_micros(20), "{least:?}");
     }
 
     #[test]

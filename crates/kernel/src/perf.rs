@@ -303,8 +303,9 @@ mod tests {
 
     /// A thread sleeps some times; its records must alternate and lie in its time.
     fn observe_sleeps() -> Result<(), KernelError> {
+        let start = clock::monotonic();
         let mut switches = ThreadSwitches::open(Tid(0), Bytes(64 * 1024))?;
-        let (start, before) = (clock::monotonic(), sleeps_and_preemptions());
+        let before = sleeps_and_preemptions();
         for _ in 0..20 {
             clock::sleep_until(clock::monotonic() + Nanos::from_micros(200), None)?;
         }
@@ -334,7 +335,7 @@ mod tests {
         // One may come between a count and a reading of the clock.
         let counted = (after.0 - before.0, after.1 - before.1);
         assert!(slept.abs_diff(counted.0) <= 1, "{slept} of {counted:?} in {records:?}");
-        assert!(preempted_times.abs_diff(counted.1) <= 2, "{preempted_times} of {counted:?} in {records:?}");
+        assert!(preempted_times.abs_diff(counted.1) <= 3, "{preempted_times} of {counted:?} in {records:?}");
         Ok(())
     }
 
