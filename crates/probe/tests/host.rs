@@ -1,5 +1,7 @@
 //! The host world on the kernel that runs the tests: what it measures is what was done.
 
+use std::sync::{Mutex, PoisonError};
+
 use surety_kernel::{Kernel, RealKernel};
 use surety_model::formats::toml;
 use surety_model::record::Record;
@@ -7,7 +9,11 @@ use surety_model::world::{RunOptions, Unobserved, World, WorldError};
 use surety_probe::HostWorld;
 use surety_units::{CpuId, CpuSet, Nanos};
 
+/// One experiment at a time: they share a CPU.
+static ALONE: Mutex<()> = Mutex::new(());
+
 fn run(text: &str, options: &RunOptions) -> Result<Record, WorldError> {
+    let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
     let kernel = RealKernel::new();
     let workload = toml::read("test.toml", text).unwrap_or_else(|e| panic!("{e}"));
     HostWorld::new(&kernel, None).run(&workload, options, &mut Unobserved)
@@ -29,12 +35,14 @@ fn every_planned_activation_is_accounted_for_and_works_what_it_drew() {
     let task = record.activity("t").unwrap();
     assert_eq!(task.activations, 100);
     assert_eq!(task.completed + task.skipped + task.unfinished, 100);
-    let execution = task.execution.as_ref().unwrap().observed().unwrap();
-    assert!(execution.moments.min().unwrap() >= 2e6);
-    let share = task.share_received().unwrap();
-    assert!((0.19..0.25).contains(&share), "{share}");
     assert_eq!(record.in_force.threads.len(), 1);
-    eprintln!("degraded: {:?}", record.degraded);
+    let share = task.share_received().unwrap();
+    if let Some(execution) = task.execution.as_ref().and_then(|d| d.observed()) {
+        assert!(execution.moments.min().unwrap() >= 2e6);
+        // Every completed job used its work, and nobody uses more than all jobs and their overhead.
+        assert!(share >= task.completed as f64 * 0.002 - 0.01 && share < 0.3, "{share}");
+    }
+    assert!(task.missed < 50 || !record.is_trusted(), "many misses on an idle CPU: {record:?}");
 }
 
 #[test]
@@ -43,8 +51,9 @@ fn two_spinners_on_one_cpu_get_all_of_it_between_them() {
     let record = run(text, &short(1000)).unwrap_or_else(|e| panic!("{e}"));
     let share = record.activity("s").unwrap().share.clone().unwrap();
     assert_eq!(share.threads.len(), 2);
-    // Other processes of the machine may take some; the two cannot have more than the CPU.
-    assert!((0.3..=1.001).contains(&share.fraction()), "{share:?}");
+    assert!(share.fraction() <= 1.001, "{share:?}");
+    // Other programs may take some of the CPU, and then the record says so.
+    assert!(share.fraction() > 0.9 || !record.is_trusted(), "{share:?} {:?}", record.degraded);
 }
 
 #[test]

@@ -1,0 +1,374 @@
+//! `surety guarantee`: the whole loop.
+//!
+//! Measure as it is; profile under a generous reservation; fit the work; plan; predict by theory and simulation;
+//! enforce and measure again; one table, one verdict. Where the user may not reserve, all but the last step is done
+//! and the answer says so.
+
+use std::collections::BTreeMap;
+
+use surety_analysis::AnalysisWorld;
+use surety_fit::{FittedTask, WorkFit, fit_thread};
+use surety_kernel::deadline;
+use surety_kernel::facts::MachineFacts;
+use surety_model::plan::{Plan, SimulationEvidence};
+use surety_model::platform::Platform;
+use surety_model::record::Record;
+use surety_model::reservation::Reservation;
+use surety_model::verdict::{Outcome, Verdict, judge};
+use surety_model::workload::{Task, TaskBody, Workload};
+use surety_model::world::{RunOptions, World, WorldError};
+use surety_plan::{PlanOptions, plan, profile_passes};
+use surety_probe::HostWorld;
+use surety_report::{Report, Row};
+use surety_sim::SimWorld;
+use surety_trace::JobBuilder;
+
+use crate::args::GuaranteeArgs;
+use crate::exit::{Code, Failure};
+use crate::input::workload_of;
+use crate::run::{host_platform, located, options_of};
+use crate::session::{Session, write_file};
+
+/// The verb.
+pub fn guarantee(args: &GuaranteeArgs, session: &Session) -> Result<Code, Failure> {
+    let workload = workload_of(args)?;
+    if workload.tasks.iter().all(|t| t.promises.is_empty()) {
+        let what = "the workload promises nothing about a task: there is nothing to guarantee";
+        return Err(Failure::new(Code::BadInput, what).help("add `promise = [\"response <= 40ms @ 99%\"]` to a task"));
+    }
+    let mut walk = Walk::new(args, workload, session);
+    let outcome = walk.through();
+    match outcome {
+        Ok(code) => {
+            walk.publish(code)?;
+            Ok(code)
+        }
+        Err(failure) => Err(located(failure, &walk.workload)),
+    }
+}
+
+/// One walk through the loop: what is known so far.
+struct Walk<'a> {
+    args: &'a GuaranteeArgs,
+    session: &'a Session,
+    facts: MachineFacts,
+    platform: Platform,
+    options: RunOptions,
+    /// As declared.
+    workload: Workload,
+    /// With fitted tasks in place of programs, for worlds that run none.
+    model: Workload,
+    records: Vec<(String, Record)>,
+    plan: Option<Plan>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(args: &'a GuaranteeArgs, workload: Workload, session: &'a Session) -> Walk<'a> {
+        let (facts, platform) = host_platform(session, &args.running);
+        let workload = workload.unreserved();
+        Walk {
+            args,
+            session,
+            facts,
+            platform,
+            options: options_of(&args.running, session),
+            model: workload.clone(),
+            workload,
+            records: Vec::new(),
+            plan: None,
+        }
+    }
+
+    fn through(&mut self) -> Result<Code, Failure> {
+        let session = self.session;
+        let may_reserve = self.facts.privileges.sys_nice;
+        session.step("measuring as it is");
+        let (unreserved, seen) = self.measure("host unreserved", &self.workload.clone())?;
+        let tids = threads_of(&unreserved);
+        self.keep("host unreserved", unreserved);
+        let fitted = if may_reserve {
+            session.step("profiling under generous reservations");
+            self.profile()?
+        } else {
+            session.note(
+                "this user may not reserve CPU time, so work is fitted from the run above and the promise can only be \
+                 kept in simulation; run as root or with CAP_SYS_NICE to enforce it",
+            );
+            self.fit(&self.workload.clone(), &tids, seen)
+        };
+        let works: BTreeMap<String, WorkFit> = fitted.iter().map(|(n, f)| (n.clone(), f.work.clone())).collect();
+        self.take_over(&fitted);
+        session.step("planning");
+        let plan = plan(&self.model, &works, &self.plan_options());
+        let is_refused = !plan.refusals.is_empty();
+        self.plan = Some(plan);
+        if is_refused {
+            self.predict_unreserved();
+            return Ok(Code::Broken);
+        }
+        session.step("predicting by analysis and simulation");
+        self.predict_reserved()?;
+        if !may_reserve {
+            return Ok(self.code_by_simulation());
+        }
+        session.step("enforcing and measuring again");
+        let reserved = self.plan_made().apply_to(&self.workload);
+        let (record, _) = self.measure("host reserved", &reserved)?;
+        let verdicts = self.keep("host reserved", record);
+        Ok(self.code_with_proofs(&verdicts))
+    }
+
+    fn plan_made(&self) -> &Plan {
+        self.plan.as_ref().expect("a plan is made before it is used")
+    }
+
+    /// Runs a workload on this kernel, with the jobs its trace shows.
+    fn measure(&self, label: &str, workload: &Workload) -> Result<(Record, JobBuilder), Failure> {
+        let mut jobs = JobBuilder::new();
+        let world = HostWorld::new(&self.session.kernel, self.session.journal());
+        let record = {
+            let mut watch = self.session.watch(label, Some(&mut jobs));
+            world.run(workload, &self.options, &mut watch)?
+        };
+        Ok((record, jobs))
+    }
+
+    /// Adds a row, and returns its verdicts.
+    fn keep(&mut self, label: &str, record: Record) -> Vec<Verdict> {
+        let verdicts =
+            record.activities.iter().flat_map(|a| judge(self.workload.promises_of(&a.name), a)).collect();
+        self.records.push((label.to_owned(), record));
+        verdicts
+    }
+
+    /// Runs the tasks with promises under generous reservations, loads on, and fits their work.
+    fn profile(&self) -> Result<BTreeMap<String, FittedTask>, Failure> {
+        let admitted = self.booked_by_others();
+        let mut fitted = BTreeMap::new();
+        for pass in profile_passes(&self.workload, &self.platform, admitted) {
+            let reserved = reserve(&self.workload, &pass);
+            let (record, jobs) = self.measure("profile", &reserved)?;
+            for reason in &record.degraded {
+                self.session.note(&format!("profile pass: {reason}"));
+            }
+            let only: Vec<String> = pass.into_iter().map(|(name, _)| name).collect();
+            let tids = threads_of(&record).into_iter().filter(|(name, _)| only.contains(name)).collect();
+            fitted.extend(self.fit(&reserved, &tids, jobs));
+        }
+        Ok(fitted)
+    }
+
+    /// Kernel units of bandwidth that threads outside this run hold.
+    fn booked_by_others(&self) -> u64 {
+        let held = deadline::held_bandwidth(&self.session.kernel).unwrap_or_default();
+        held.iter().map(|(_, bandwidth)| bandwidth.0).sum()
+    }
+
+    /// Fits what the trace shows of each task with a promise; what cannot be fitted is noted and planned as declared.
+    fn fit(
+        &self,
+        workload: &Workload,
+        tids: &BTreeMap<String, Vec<i32>>,
+        jobs: JobBuilder,
+    ) -> BTreeMap<String, FittedTask> {
+        let histories = jobs.finish().threads;
+        let mut fitted = BTreeMap::new();
+        for task in workload.tasks.iter().filter(|t| !t.promises.is_empty()) {
+            let own = tids.get(&task.name).map(Vec::as_slice).unwrap_or_default();
+            let Some(history) = histories.iter().find(|h| own.contains(&h.tid.0)) else {
+                self.session.note(&format!("{}: no trace of it; planned as declared", task.name));
+                continue;
+            };
+            match fit_thread(history, Some(task)) {
+                Ok(fit) => {
+                    for note in &fit.notes {
+                        self.session.note(&format!("{}: {note}", task.name));
+                    }
+                    self.session.step(&format!("  {}: {}", task.name, fit.work.gross.describe()));
+                    fitted.insert(task.name.clone(), fit);
+                }
+                Err(error) => self.session.note(&format!("{}: {error}", task.name)),
+            }
+        }
+        fitted
+    }
+
+    /// Puts fitted releases and works where the workload declares none: programs become tasks the other worlds can run.
+    fn take_over(&mut self, fitted: &BTreeMap<String, FittedTask>) {
+        for task in &mut self.model.tasks {
+            let Some(fit) = fitted.get(&task.name) else { continue };
+            if !matches!(task.body, TaskBody::Synthetic(_)) {
+                task.body = fit.task.body.clone();
+            }
+            if task.release.interval().is_none() {
+                task.release = fit.task.release;
+            }
+        }
+    }
+
+    fn plan_options(&self) -> PlanOptions {
+        let mut options = PlanOptions::new(self.platform.clone());
+        options.admitted = self.booked_by_others();
+        for task in &self.model.tasks {
+            if let Some(interval) = task.release.interval() {
+                let count = self.options.duration.div_floor(interval).max(0) as u64;
+                options.verify_activations.insert(task.name.clone(), count);
+            }
+        }
+        options
+    }
+
+    /// What the simulator says of the workload as it is; what it cannot run is noted.
+    fn predict_unreserved(&mut self) {
+        match self.simulate("sim unreserved", &self.model.clone()) {
+            Ok(record) => drop(self.keep("sim unreserved", record)),
+            Err(error) => self.session.note(&format!("not simulated: {error}")),
+        }
+    }
+
+    fn simulate(&self, label: &str, workload: &Workload) -> Result<Record, WorldError> {
+        let mut watch = self.session.watch(label, None);
+        SimWorld::new(self.platform.clone()).run(workload, &self.options, &mut watch)
+    }
+
+    /// Analysis and both simulations; the reserved one joins every proof as evidence.
+    fn predict_reserved(&mut self) -> Result<(), Failure> {
+        let reserved = self.plan_made().apply_to(&self.model);
+        let analysis = {
+            let mut watch = self.session.watch("analysis", None);
+            AnalysisWorld::new(self.platform.clone()).run(&reserved, &self.options, &mut watch)
+        };
+        match analysis {
+            Ok(record) => drop(self.keep("analysis", record)),
+            Err(error) => self.session.note(&format!("not analysed: {error}")),
+        }
+        self.predict_unreserved();
+        if self.options.cancel.is_cancelled() {
+            return Err(WorldError::Interrupted.into());
+        }
+        match self.simulate("sim reserved", &reserved) {
+            Ok(record) => {
+                let evidence = |activity: &str| {
+                    let seen = record.activity(activity)?;
+                    Some(SimulationEvidence {
+                        profile: record.in_force.kernel.clone(),
+                        seed: record.seed,
+                        hash: format!("{:016x}", record.hash?),
+                        activations: seen.activations,
+                        missed: seen.missed,
+                    })
+                };
+                if let Some(plan) = &mut self.plan {
+                    for planned in &mut plan.reservations {
+                        planned.proof.simulations.extend(evidence(&planned.activity));
+                    }
+                }
+                self.keep("sim reserved", record);
+            }
+            Err(WorldError::Interrupted) => return Err(WorldError::Interrupted.into()),
+            Err(error) => self.session.note(&format!("not simulated: {error}")),
+        }
+        Ok(())
+    }
+
+    fn verdicts_of(&self, label: &str) -> Vec<Verdict> {
+        let found = self.records.iter().find(|(l, _)| l == label);
+        let activities = found.map(|(_, r)| r.activities.as_slice()).unwrap_or_default();
+        activities.iter().flat_map(|a| judge(self.workload.promises_of(&a.name), a)).collect()
+    }
+
+    /// The code of measured verdicts. What measuring alone never decides (a promise about every activation) is
+    /// decided by a proof of the same reservations.
+    fn code_with_proofs(&self, measured: &[Verdict]) -> Code {
+        let proven = self.verdicts_of("analysis");
+        let is_proven = |verdict: &Verdict| {
+            proven.iter().any(|p| {
+                p.activity == verdict.activity && p.promise == verdict.promise && p.outcome == Outcome::Kept
+            })
+        };
+        let open = |v: &Verdict| matches!(v.outcome, Outcome::Undecided | Outcome::NotObservable);
+        let left: Vec<Verdict> = measured.iter().filter(|v| !(open(v) && is_proven(v))).cloned().collect();
+        Code::of(&left)
+    }
+
+    /// The code when nothing could be enforced: kept only in simulation is not kept.
+    fn code_by_simulation(&self) -> Code {
+        let simulated = self.verdicts_of("sim reserved");
+        match Code::of(&simulated) {
+            Code::Broken => Code::Broken,
+            _ => Code::Undecided,
+        }
+    }
+
+    /// Prints and writes everything that was found out.
+    fn publish(&self, code: Code) -> Result<(), Failure> {
+        let rows: Vec<Row<'_>> =
+            self.records.iter().map(|(label, record)| Row::new(label, record, &self.workload)).collect();
+        let report = Report {
+            title: self.workload.title.as_deref(),
+            file: self.workload.source.name(),
+            rows: &rows,
+            plan: self.plan.as_ref(),
+            exit: Some(code as u8),
+            made: None,
+        };
+        self.session.publish(&report, &self.args.running)?;
+        if let Some(plan) = &self.plan {
+            if !self.session.json {
+                println!();
+                print!("{}", surety_report::table::plan(plan, &self.session.style()));
+                if self.args.explain {
+                    println!();
+                    print!("{}", surety_report::table::explain(plan, &self.session.style()));
+                }
+                println!();
+                println!("{}", self.closing(&rows, code));
+            }
+            if let Some(path) = &self.args.save_plan {
+                write_file(path, &surety_report::plan_file::plan_to_json(plan))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The last line: what it comes to.
+    fn closing(&self, rows: &[Row<'_>], code: Code) -> String {
+        let is_refused = self.plan.as_ref().is_some_and(|p| !p.refusals.is_empty());
+        if is_refused {
+            return "Refused: no reservation on this machine keeps every promise; see the nearest feasible requests."
+                .to_owned();
+        }
+        let enforced = rows.iter().any(|r| r.label == "host reserved");
+        if !enforced {
+            return "Not enforced: this user may not reserve CPU time, so the promise is kept in simulation only. \
+                    Run as root, or give the program CAP_SYS_NICE."
+                .to_owned();
+        }
+        let summary = surety_report::summary(rows).sentence;
+        match code {
+            Code::Undecided => format!("{summary} Measure longer with --for."),
+            _ => summary,
+        }
+    }
+}
+
+/// A workload in which these tasks, and no others, are reserved.
+fn reserve(workload: &Workload, pass: &[(String, Reservation)]) -> Workload {
+    let mut reserved = workload.unreserved();
+    let of = |task: &Task| pass.iter().find(|(name, _)| *name == task.name).map(|(_, r)| *r);
+    for task in &mut reserved.tasks {
+        task.reservation = of(task);
+    }
+    reserved
+}
+
+/// The threads of each activity.
+fn threads_of(record: &Record) -> BTreeMap<String, Vec<i32>> {
+    let mut threads: BTreeMap<String, Vec<i32>> = BTreeMap::new();
+    for thread in &record.in_force.threads {
+        if let Some(tid) = thread.tid {
+            threads.entry(thread.activity.clone()).or_default().push(tid.0);
+        }
+    }
+    threads
+}
