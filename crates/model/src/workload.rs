@@ -576,7 +576,8 @@ impl Workload {
 
     /// Whether any activity runs under a reservation.
     pub fn is_reserved(&self) -> bool {
-        self.tasks.iter().any(|t| t.reservation.is_some()) || self.irqs.iter().any(|i| i.reservation.is_some())
+        self.tasks.iter().any(|t| t.reservation.is_some())
+            || self.irqs.iter().any(|i| i.reservation.is_some())
     }
 
     /// The same without any reservation: what happens today.
