@@ -1,0 +1,403 @@
+//! [`EventTable`]: from a record's bytes to an [`Event`], by the formats of the kernel that recorded it.
+//!
+//! The table is built once from format texts; each event's fields are resolved to offsets then, so that decoding a
+//! record is one look-up by id and a few loads. What has no decoder is passed over and counted by name.
+
+use std::collections::BTreeMap;
+
+use surety_model::event::{Event, EventKind, Woken};
+use surety_units::{CpuId, Nanos, Tid};
+
+use crate::endian::Endian;
+use crate::format::{EventFormat, FormatError};
+use crate::states::StateTable;
+use crate::symbols::Symbols;
+
+mod fields;
+
+use fields::{Pointer, Scalar, Text, signed32, unsigned32};
+
+/// The events to enable for a recording, as `system:name`. Those not in [`REQUIRED_EVENTS`] are optional: kernels
+/// without them (no `irq_vectors` outside x86) only show less.
+pub const EVENTS: &[&str] = &[
+    "sched:sched_switch",
+    "sched:sched_waking",
+    "sched:sched_wakeup",
+    "sched:sched_wakeup_new",
+    "sched:sched_migrate_task",
+    "sched:sched_process_fork",
+    "sched:sched_process_exec",
+    "sched:sched_process_exit",
+    "irq:irq_handler_entry",
+    "irq:irq_handler_exit",
+    "irq:softirq_raise",
+    "irq:softirq_entry",
+    "irq:softirq_exit",
+    "timer:hrtimer_start",
+    "timer:hrtimer_cancel",
+    "timer:hrtimer_expire_entry",
+    "irq_vectors:local_timer_entry",
+    "irq_vectors:local_timer_exit",
+    "irq_vectors:reschedule_entry",
+    "irq_vectors:reschedule_exit",
+    "irq_vectors:call_function_entry",
+    "irq_vectors:call_function_exit",
+    "irq_vectors:call_function_single_entry",
+    "irq_vectors:call_function_single_exit",
+    "irq_vectors:irq_work_entry",
+    "irq_vectors:irq_work_exit",
+    "irq_vectors:x86_platform_ipi_entry",
+    "irq_vectors:x86_platform_ipi_exit",
+    "irq_vectors:thermal_apic_entry",
+    "irq_vectors:thermal_apic_exit",
+    "irq_vectors:threshold_apic_entry",
+    "irq_vectors:threshold_apic_exit",
+    "irq_vectors:deferred_error_apic_entry",
+    "irq_vectors:deferred_error_apic_exit",
+    "irq_vectors:error_apic_entry",
+    "irq_vectors:error_apic_exit",
+    "irq_vectors:spurious_apic_entry",
+    "irq_vectors:spurious_apic_exit",
+];
+
+/// Those of [`EVENTS`] without which there are no jobs.
+pub const REQUIRED_EVENTS: &[&str] = &["sched:sched_switch", "sched:sched_waking"];
+
+/// The event of text written by programs. It cannot be enabled, it is always on; its format must be in the table.
+pub const MARKER_EVENT: &str = "ftrace:print";
+
+/// Every vector of `irq_vectors` that pairs an `_entry` with an `_exit`.
+const VECTORS: &[&str] = &[
+    "local_timer",
+    "reschedule",
+    "call_function",
+    "call_function_single",
+    "irq_work",
+    "x86_platform_ipi",
+    "thermal_apic",
+    "threshold_apic",
+    "deferred_error_apic",
+    "error_apic",
+    "spurious_apic",
+];
+
+/// What an event's format says about an event of interest.
+#[derive(Clone, Debug)]
+enum Decoder {
+    Switch(Box<Switch>),
+    Wake { kind: Wake, tid: Scalar, comm: Text, prio: Scalar, target: Scalar },
+    Migrate { tid: Scalar, comm: Text, from: Scalar, to: Scalar },
+    Fork { parent: Scalar, child: Scalar, child_comm: Text },
+    Exec { tid: Scalar, old: Scalar },
+    Exit { tid: Scalar, comm: Text },
+    IrqEntry { irq: Scalar, name: Text },
+    IrqExit { irq: Scalar },
+    VectorEntry { name: &'static str },
+    VectorExit { name: &'static str },
+    Softirq { kind: Softirq, vector: Scalar },
+    TimerStart { timer: Pointer, function: Pointer, expires: Scalar },
+    TimerCancel { timer: Pointer },
+    TimerExpire { timer: Pointer, function: Pointer },
+    Marker { text: Text },
+    /// Known by name, of no interest.
+    Ignored,
+}
+
+#[derive(Clone, Debug)]
+struct Switch {
+    prev: Scalar,
+    prev_comm: Text,
+    prev_prio: Scalar,
+    prev_state: Scalar,
+    next: Scalar,
+    next_comm: Text,
+    next_prio: Scalar,
+    states: StateTable,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Wake {
+    Waking,
+    Wakeup,
+    New,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Softirq {
+    Raise,
+    Entry,
+    Exit,
+}
+
+/// An event of the table: where it stands there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EventIndex(u16);
+
+impl EventIndex {
+    /// The position, for arrays of counts as long as [`EventTable::names`].
+    pub fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// One event the table knows.
+#[derive(Clone, Debug)]
+struct Entry {
+    name: String,
+    current: Scalar,
+    decoder: Decoder,
+}
+
+/// All formats of one kernel, ready to decode its records.
+#[derive(Clone, Debug)]
+pub struct EventTable {
+    endian: Endian,
+    symbols: Symbols,
+    /// Where each record keeps its event's id.
+    kind: Scalar,
+    /// By event id: position in `entries` plus 1, 0 for none.
+    by_id: Vec<u16>,
+    entries: Vec<Entry>,
+    names: Vec<String>,
+}
+
+impl EventTable {
+    /// Builds the table from pairs of `system:name` and format text.
+    ///
+    /// Any event may be given; those without a decoder are only counted. The name in the text wins over the one given,
+    /// of which only the system counts.
+    ///
+    /// # Errors
+    /// [`FormatError`]: a text that is no format, an event of interest without a field it needs, an id used twice.
+    pub fn new<'a, F>(endian: Endian, formats: F, symbols: Symbols) -> Result<EventTable, FormatError>
+    where
+        F: IntoIterator<Item = (&'a str, &'a str)>,
+    {
+        let mut table = EventTable {
+            endian,
+            symbols,
+            kind: Scalar { offset: 0, size: 2, signed: false },
+            by_id: Vec::new(),
+            entries: Vec::new(),
+            names: Vec::new(),
+        };
+        let mut taken: BTreeMap<u16, String> = BTreeMap::new();
+        for (name, text) in formats {
+            let system = name.split(':').next().unwrap_or_default();
+            let format = EventFormat::parse(system, text)?;
+            if let Some(other) = taken.insert(format.id, format.full_name()) {
+                return Err(FormatError::Duplicate { event: format.full_name(), id: format.id, other });
+            }
+            table.add(&format)?;
+        }
+        Ok(table)
+    }
+
+    fn add(&mut self, format: &EventFormat) -> Result<(), FormatError> {
+        self.kind = Scalar::of(format, "common_type")?;
+        let entry = Entry {
+            name: format.full_name(),
+            current: Scalar::of(format, "common_pid")?,
+            decoder: decoder(format)?,
+        };
+        let id = usize::from(format.id);
+        if self.by_id.len() <= id {
+            self.by_id.resize(id + 1, 0);
+        }
+        self.names.push(entry.name.clone());
+        self.entries.push(entry);
+        // At most 65536 distinct ids exist, and an id of 65535 entries before it is still a u16.
+        self.by_id[id] = u16::try_from(self.entries.len()).unwrap_or(0);
+        Ok(())
+    }
+
+    /// `system:name` of every event, by [`EventIndex`].
+    pub fn names(&self) -> &[String] {
+        &self.names
+    }
+
+    /// The byte order records are read in.
+    pub fn endian(&self) -> Endian {
+        self.endian
+    }
+
+    /// Which event a record is; `None` for an id the table does not have.
+    #[inline]
+    pub fn identify(&self, record: &[u8]) -> Option<EventIndex> {
+        let id = self.kind.unsigned(self.endian, record)?;
+        match self.by_id.get(usize::try_from(id).ok()?) {
+            None | Some(0) => None,
+            Some(position) => Some(EventIndex(position - 1)),
+        }
+    }
+
+    /// Whether events of this index become an [`Event`] at all.
+    #[inline]
+    pub fn is_decoded(&self, index: EventIndex) -> bool {
+        self.entries.get(index.index()).is_some_and(|e| !matches!(e.decoder, Decoder::Ignored))
+    }
+
+    /// Decodes a record that [`EventTable::identify`] knew. `None`: an event of no interest, or a record shorter than
+    /// its format.
+    #[inline]
+    pub fn decode<'a>(
+        &self,
+        index: EventIndex,
+        cpu: CpuId,
+        time: Nanos,
+        record: &'a [u8],
+    ) -> Option<Event<'a>> {
+        let entry = self.entries.get(index.index())?;
+        let current = Tid(signed32(entry.current.signed(self.endian, record)?));
+        let kind = self.kind_of(&entry.decoder, record)?;
+        Some(Event { time, cpu, current, kind })
+    }
+
+    #[inline]
+    fn kind_of<'a>(&self, decoder: &Decoder, record: &'a [u8]) -> Option<EventKind<'a>> {
+        let endian = self.endian;
+        let tid = |field: &Scalar| field.signed(endian, record).map(|v| Tid(signed32(v)));
+        let prio = |field: &Scalar| field.signed(endian, record).map(signed32);
+        let number = |field: &Scalar| field.unsigned(endian, record).map(unsigned32);
+        let cpu = |field: &Scalar| number(field).map(CpuId);
+        let comm = |field: &Text| field.comm(endian, record);
+        Some(match decoder {
+            Decoder::Switch(s) => EventKind::Switch {
+                prev: tid(&s.prev)?,
+                prev_comm: comm(&s.prev_comm)?,
+                prev_prio: prio(&s.prev_prio)?,
+                prev_state: s.states.state(s.prev_state.unsigned(endian, record)?),
+                next: tid(&s.next)?,
+                next_comm: comm(&s.next_comm)?,
+                next_prio: prio(&s.next_prio)?,
+            },
+            Decoder::Wake { kind, tid: id, comm: name, prio: priority, target } => {
+                let woken =
+                    Woken { tid: tid(id)?, comm: comm(name)?, prio: prio(priority)?, target: cpu(target)? };
+                match kind {
+                    Wake::Waking => EventKind::Waking(woken),
+                    Wake::Wakeup => EventKind::Wakeup(woken),
+                    Wake::New => EventKind::WakeupNew(woken),
+                }
+            }
+            Decoder::Migrate { tid: id, comm: name, from, to } => {
+                EventKind::Migrate { tid: tid(id)?, comm: comm(name)?, from: cpu(from)?, to: cpu(to)? }
+            }
+            Decoder::Fork { parent, child, child_comm } => EventKind::Fork {
+                parent: tid(parent)?,
+                child: tid(child)?,
+                child_comm: comm(child_comm)?,
+            },
+            Decoder::Exec { tid: id, old } => EventKind::Exec { tid: tid(id)?, old: tid(old)? },
+            Decoder::Exit { tid: id, comm: name } => EventKind::Exit { tid: tid(id)?, comm: comm(name)? },
+            Decoder::IrqEntry { irq, name } => {
+                EventKind::IrqEntry { irq: number(irq)?, name: name.text(endian, record)? }
+            }
+            Decoder::IrqExit { irq } => EventKind::IrqExit { irq: number(irq)? },
+            Decoder::VectorEntry { name } => EventKind::VectorEntry { name },
+            Decoder::VectorExit { name } => EventKind::VectorExit { name },
+            Decoder::Softirq { kind, vector } => {
+                let vector = number(vector)?;
+                match kind {
+                    Softirq::Raise => EventKind::SoftirqRaise { vector },
+                    Softirq::Entry => EventKind::SoftirqEntry { vector },
+                    Softirq::Exit => EventKind::SoftirqExit { vector },
+                }
+            }
+            Decoder::TimerStart { timer, function, expires } => EventKind::TimerStart {
+                timer: timer.read(endian, record)?,
+                function: self.symbols.timer_function(function.read(endian, record)?),
+                expires: Nanos::new(expires.signed(endian, record)?),
+            },
+            Decoder::TimerCancel { timer } => EventKind::TimerCancel { timer: timer.read(endian, record)? },
+            Decoder::TimerExpire { timer, function } => EventKind::TimerExpire {
+                timer: timer.read(endian, record)?,
+                function: self.symbols.timer_function(function.read(endian, record)?),
+            },
+            Decoder::Marker { text } => {
+                EventKind::Marker { text: text.text(endian, record)?.trim_end_matches('\n') }
+            }
+            Decoder::Ignored => return None,
+        })
+    }
+}
+
+/// Resolves the fields an event of interest needs.
+fn decoder(format: &EventFormat) -> Result<Decoder, FormatError> {
+    let scalar = |name| Scalar::of(format, name);
+    let text = |name| Text::of(format, name);
+    let pointer = |name| Pointer::of(format, name);
+    let wake = |kind| -> Result<Decoder, FormatError> {
+        Ok(Decoder::Wake {
+            kind,
+            tid: scalar("pid")?,
+            comm: text("comm")?,
+            prio: scalar("prio")?,
+            target: scalar("target_cpu")?,
+        })
+    };
+    let softirq = |kind| Ok(Decoder::Softirq { kind, vector: scalar("vec")? });
+    match (format.system.as_str(), format.name.as_str()) {
+        ("sched", "sched_switch") => Ok(Decoder::Switch(Box::new(Switch {
+            prev: scalar("prev_pid")?,
+            prev_comm: text("prev_comm")?,
+            prev_prio: scalar("prev_prio")?,
+            prev_state: scalar("prev_state")?,
+            next: scalar("next_pid")?,
+            next_comm: text("next_comm")?,
+            next_prio: scalar("next_prio")?,
+            states: StateTable::parse(&format.print_fmt)
+                .ok_or_else(|| FormatError::States { event: format.full_name() })?,
+        }))),
+        ("sched", "sched_waking") => wake(Wake::Waking),
+        ("sched", "sched_wakeup") => wake(Wake::Wakeup),
+        ("sched", "sched_wakeup_new") => wake(Wake::New),
+        ("sched", "sched_migrate_task") => Ok(Decoder::Migrate {
+            tid: scalar("pid")?,
+            comm: text("comm")?,
+            from: scalar("orig_cpu")?,
+            to: scalar("dest_cpu")?,
+        }),
+        ("sched", "sched_process_fork") => Ok(Decoder::Fork {
+            parent: scalar("parent_pid")?,
+            child: scalar("child_pid")?,
+            child_comm: text("child_comm")?,
+        }),
+        ("sched", "sched_process_exec") => {
+            Ok(Decoder::Exec { tid: scalar("pid")?, old: scalar("old_pid")? })
+        }
+        ("sched", "sched_process_exit") => Ok(Decoder::Exit { tid: scalar("pid")?, comm: text("comm")? }),
+        ("irq", "irq_handler_entry") => Ok(Decoder::IrqEntry { irq: scalar("irq")?, name: text("name")? }),
+        ("irq", "irq_handler_exit") => Ok(Decoder::IrqExit { irq: scalar("irq")? }),
+        ("irq", "softirq_raise") => softirq(Softirq::Raise),
+        ("irq", "softirq_entry") => softirq(Softirq::Entry),
+        ("irq", "softirq_exit") => softirq(Softirq::Exit),
+        ("timer", "hrtimer_start") => Ok(Decoder::TimerStart {
+            timer: pointer("hrtimer")?,
+            function: pointer("function")?,
+            expires: scalar("expires")?,
+        }),
+        ("timer", "hrtimer_cancel") => Ok(Decoder::TimerCancel { timer: pointer("hrtimer")? }),
+        ("timer", "hrtimer_expire_entry") => {
+            Ok(Decoder::TimerExpire { timer: pointer("hrtimer")?, function: pointer("function")? })
+        }
+        ("ftrace", "print") => Ok(Decoder::Marker { text: text("buf")? }),
+        ("irq_vectors", name) => Ok(vector_decoder(name)),
+        _ => Ok(Decoder::Ignored),
+    }
+}
+
+/// Entry or exit of a vector with a known name.
+fn vector_decoder(name: &str) -> Decoder {
+    let known = |stem: &str| VECTORS.iter().copied().find(|v| *v == stem);
+    if let Some(name) = name.strip_suffix("_entry").and_then(known) {
+        Decoder::VectorEntry { name }
+    } else if let Some(name) = name.strip_suffix("_exit").and_then(known) {
+        Decoder::VectorExit { name }
+    } else {
+        Decoder::Ignored
+    }
+}
+
+#[cfg(test)]
+mod tests;

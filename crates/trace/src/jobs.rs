@@ -1,0 +1,471 @@
+//! [`JobBuilder`]: from events to each thread's jobs.
+//!
+//! **Without markers** a job is a busy period: released by `sched_waking` (by `sched_wakeup` where no waking was seen),
+//! started at the first switch-in, complete when the thread is switched out for any reason but wanting the CPU. A late
+//! periodic thread does not sleep between jobs, so one busy period may hold several.
+//!
+//! **With markers** ([`JobMarker`], written by the thread itself) jobs are exact. From a thread's first `Begin` on only
+//! marked jobs count; busy periods before it were set-up and are dropped.
+//! - release: the planned release the marker names;
+//! - start: the first switch-in of the busy period, when that came at or after the planned release and no job of the
+//!   thread has begun or ended in this busy period; otherwise the thread was on the CPU already, and the job starts
+//!   where it says so, at its `Begin`;
+//! - completion: the `End` marker;
+//! - execution and interruption: between `Begin` and `End` (the wake-up path is not the job's work);
+//! - preemptions and throttling: between start and `End`.
+//!
+//! A `Begin` before its own planned release cannot be on the trace's clock: the job is given up and counted
+//! ([`Anomalies::misdated`]).
+//!
+//! **Interrupts** are what runs on top of a thread: hard handlers, x86 vectors and softirqs, nested ones once
+//! ([`interrupts`]). **Throttling** of deadline threads looks like preemption in `sched_switch`; the replenishment
+//! timer tells ([`throttle`]). A throttle is not counted as a preemption.
+//!
+//! **What cannot be known is not invented.** A job is *censored* (counted, not listed) when the trace begins or ends
+//! inside it, when its release was not seen, and when events were lost on the CPU its thread was last seen on. A
+//! switch-in recorded up to [`REORDER_MAX`] before its own wake-up is clock skew between CPUs: the job is released at
+//! its start.
+//!
+//! **A switch that was not recorded** shows in the next event of its CPU, which names another current thread. Some
+//! kernels leave out whole classes (a guest kernel was met that records no switch out of the idle thread on secondary
+//! CPUs). A thread found on an idle CPU came on it at the latest of three instants: the CPU's last event, the thread's
+//! last event, its readiness; an idle CPU does not let a ready thread wait, so the error is that of one wake-up. Where
+//! another thread was on the CPU, that one's open job is censored. Both are counted.
+//!
+//! Events must come in one order of time ([`crate::merge`]). Nothing is allocated per event, only per thread, CPU and
+//! job.
+
+use surety_model::event::{Comm, Event, EventKind, JobMarker, LeaveState, TraceSink, Woken};
+use surety_model::job::ThreadHistory;
+use surety_units::{CpuId, Nanos, Tid};
+
+use interrupts::{Context, InterruptStack};
+use thread::Place;
+use threads::ThreadTable;
+use throttle::Replenishments;
+
+pub mod interrupts;
+mod thread;
+mod threads;
+pub mod throttle;
+
+/// How much later than the switch-in a wake-up may be recorded and still be taken as its cause.
+pub const REORDER_MAX: Nanos = Nanos::from_micros(100);
+/// CPU numbers from here on are no CPU's: their events are passed over and counted.
+const CPUS_MAX: usize = 1 << 16;
+
+/// What did not go by the book.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct Anomalies {
+    /// Switch-ins recorded before their own wake-up.
+    pub reordered: u64,
+    /// Switch-ins of a sleeping thread with no wake-up in sight; their jobs are censored.
+    pub unreleased: u64,
+    /// Switches out of idle that were not recorded and were inferred from the next event.
+    pub inferred: u64,
+    /// Events that contradict what was seen before: a thread on two CPUs, or leaving one it was not on.
+    pub inconsistent: u64,
+    /// Interrupt exits without their entry.
+    pub unmatched_exits: u64,
+    /// Begin markers before their own planned release.
+    pub misdated: u64,
+    /// End markers of jobs that did not begin, and begin markers of jobs before the last one's end.
+    pub unmatched_markers: u64,
+    /// Places where events were lost.
+    pub gaps: u64,
+    /// Events on impossible CPUs.
+    pub impossible: u64,
+}
+
+/// Everything a trace shows about threads.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Jobs {
+    /// One history for each thread, by thread id; a reused id has several, in order of time.
+    pub threads: Vec<ThreadHistory>,
+    /// What did not go by the book.
+    pub anomalies: Anomalies,
+}
+
+/// Who is on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Occupant {
+    /// Not known since the trace began or events were lost.
+    Unknown,
+    /// Nobody.
+    Idle,
+    /// The thread of that slot.
+    Thread(usize),
+}
+
+/// One CPU as the events show it.
+#[derive(Clone, Debug)]
+struct Cpu {
+    occupant: Occupant,
+    /// Time of its last event.
+    last: Nanos,
+    interrupts: InterruptStack,
+    replenishments: Replenishments,
+}
+
+/// Builds the jobs of all threads from events in order of time.
+#[derive(Clone, Debug)]
+pub struct JobBuilder {
+    threads: ThreadTable,
+    cpus: Vec<Cpu>,
+    throttles: throttle::Throttles,
+    anomalies: Anomalies,
+    last: Nanos,
+}
+
+impl Default for JobBuilder {
+    fn default() -> JobBuilder {
+        JobBuilder::new()
+    }
+}
+
+impl JobBuilder {
+    /// Nothing seen yet.
+    pub fn new() -> JobBuilder {
+        JobBuilder {
+            threads: ThreadTable::default(),
+            cpus: Vec::new(),
+            throttles: throttle::Throttles::default(),
+            anomalies: Anomalies::default(),
+            last: Nanos::ZERO,
+        }
+    }
+
+    /// Ends the trace: what is still open is censored.
+    pub fn finish(self) -> Jobs {
+        let end = self.last;
+        let mut threads: Vec<ThreadHistory> =
+            self.threads.slots.into_iter().map(|thread| thread.finish(end)).collect();
+        // Slots are in the order of appearance, and the sort is stable.
+        threads.sort_by_key(|history| history.tid);
+        Jobs { threads, anomalies: self.anomalies }
+    }
+
+    fn slot(&mut self, tid: Tid, at: Nanos) -> usize {
+        self.threads.slot(tid, at)
+    }
+
+    /// The CPU's state, made at its first event.
+    fn cpu(&mut self, cpu: CpuId) -> Option<&mut Cpu> {
+        let index = cpu.index();
+        if index >= CPUS_MAX {
+            return None;
+        }
+        if index >= self.cpus.len() {
+            self.cpus.resize_with(index + 1, Cpu::new);
+        }
+        self.cpus.get_mut(index)
+    }
+
+    /// A CPU nothing is known of runs the thread that was current at its first event.
+    fn adopt(&mut self, cpu: CpuId, current: Tid, at: Nanos) {
+        let occupant = if current == Tid::IDLE {
+            Occupant::Idle
+        } else {
+            let slot = self.slot(current, at);
+            let thread = &mut self.threads.slots[slot];
+            if thread.on_cpu_elsewhere(cpu) {
+                self.anomalies.inconsistent += 1;
+                return;
+            }
+            thread.adopt(at, cpu);
+            Occupant::Thread(slot)
+        };
+        self.cpus[cpu.index()].occupant = occupant;
+    }
+
+    /// The event's CPU runs another thread than the switches say: one was not recorded.
+    fn infer(&mut self, cpu: CpuId, current: Tid) {
+        let state = &mut self.cpus[cpu.index()];
+        let last = state.last;
+        match state.occupant {
+            Occupant::Idle => self.anomalies.inferred += 1,
+            Occupant::Thread(slot) => {
+                self.anomalies.inconsistent += 1;
+                state.interrupts.clear(last);
+                self.threads.slots[slot].lose(last);
+            }
+            Occupant::Unknown => {}
+        }
+        state.replenishments = Replenishments::default();
+        state.occupant = if current == Tid::IDLE {
+            Occupant::Idle
+        } else {
+            let slot = self.threads.slot(current, last);
+            let thread = &mut self.threads.slots[slot];
+            let outcome = thread.switch_in(last.max(thread.last_seen()), cpu);
+            self.anomalies.inconsistent += u64::from(outcome.inconsistent);
+            self.throttles.end_of(slot);
+            Occupant::Thread(slot)
+        };
+    }
+
+    fn switch(
+        &mut self,
+        event: &Event<'_>,
+        (prev, prev_comm, prev_prio, prev_state): (Tid, Comm, i32, LeaveState),
+        (next, next_comm, next_prio): (Tid, Comm, i32),
+    ) {
+        let (at, cpu) = (event.time, event.cpu);
+        let state = &mut self.cpus[cpu.index()];
+        let interrupted = state.interrupts.clear(at);
+        let occupant = state.occupant;
+        let timer = state.replenishments.at_switch(&self.throttles, prev_prio, next_prio, next_comm);
+        self.charge_interrupt(occupant, interrupted);
+
+        if prev != Tid::IDLE {
+            let slot = match occupant {
+                Occupant::Thread(slot) if self.threads.slots[slot].is_living(prev) => slot,
+                other => {
+                    // Somebody else was thought to be here: that one's whereabouts are unknown from here on.
+                    if let Occupant::Thread(slot) = other {
+                        self.anomalies.inconsistent += 1;
+                        self.threads.slots[slot].lose(at);
+                    }
+                    self.slot(prev, at)
+                }
+            };
+            let thread = &mut self.threads.slots[slot];
+            thread.name(prev_comm);
+            let throttled = match prev_state {
+                LeaveState::Runnable { .. } if prev_prio < 0 => timer.of(thread.replenishment),
+                _ => None,
+            };
+            let outcome = thread.switch_out(at, cpu, prev_state, throttled.is_some());
+            self.anomalies.inconsistent += u64::from(outcome.inconsistent);
+            self.anomalies.unreleased += u64::from(outcome.unreleased);
+            if let Some(throttled) = throttled {
+                self.throttles.begin(throttled.timer, slot);
+                if throttled.certain {
+                    self.threads.slots[slot].replenishment = Some(throttled.timer);
+                    self.throttles.own(throttled.timer);
+                }
+            }
+        } else if let Occupant::Thread(slot) = occupant {
+            self.anomalies.inconsistent += 1;
+            self.threads.slots[slot].lose(at);
+        }
+
+        self.cpus[cpu.index()].occupant = if next == Tid::IDLE {
+            Occupant::Idle
+        } else {
+            let slot = self.slot(next, at);
+            let thread = &mut self.threads.slots[slot];
+            thread.name(next_comm);
+            thread.deadline = next_prio < 0;
+            let outcome = thread.switch_in(at, cpu);
+            self.anomalies.inconsistent += u64::from(outcome.inconsistent);
+            self.throttles.end_of(slot);
+            Occupant::Thread(slot)
+        };
+    }
+
+    /// Charges `(since, until)` of interrupts to who was under them.
+    fn charge_interrupt(&mut self, occupant: Occupant, span: Option<(Nanos, Nanos)>) {
+        if let (Occupant::Thread(slot), Some((since, until))) = (occupant, span) {
+            self.threads.slots[slot].interrupt(since, until);
+        }
+    }
+
+    fn enter(&mut self, event: &Event<'_>, context: Context) {
+        let cpu = event.cpu.index();
+        // A thread whose own work softirqs are is not interrupted by them.
+        if let (Context::Softirq(_), Occupant::Thread(slot)) = (context, self.cpus[cpu].occupant)
+            && self.cpus[cpu].interrupts.is_empty()
+            && self.threads.slots[slot].runs_softirqs
+        {
+            return;
+        }
+        self.cpus[cpu].interrupts.enter(context, event.time);
+    }
+
+    fn leave(&mut self, event: &Event<'_>, context: Context) {
+        let state = &mut self.cpus[event.cpu.index()];
+        let occupant = state.occupant;
+        match state.interrupts.leave(context, event.time) {
+            Ok(span) => self.charge_interrupt(occupant, span),
+            Err(interrupts::Unmatched) => {
+                let own = matches!((context, occupant), (Context::Softirq(_), Occupant::Thread(slot))
+                    if self.threads.slots[slot].runs_softirqs);
+                self.anomalies.unmatched_exits += u64::from(!own);
+            }
+        }
+    }
+
+    fn waking(&mut self, at: Nanos, woken: &Woken) {
+        if woken.tid == Tid::IDLE {
+            return;
+        }
+        let slot = self.threads.slot(woken.tid, at);
+        let gaps = self.anomalies.gaps;
+        let thread = &mut self.threads.slots[slot];
+        thread.name(woken.comm);
+        thread.deadline = woken.prio < 0;
+        let reordered = thread.waking(at, gaps);
+        self.anomalies.reordered += u64::from(reordered);
+    }
+
+    fn wakeup(&mut self, at: Nanos, woken: &Woken) {
+        if woken.tid == Tid::IDLE {
+            return;
+        }
+        let slot = self.threads.slot(woken.tid, at);
+        let gaps = self.anomalies.gaps;
+        let thread = &mut self.threads.slots[slot];
+        thread.name(woken.comm);
+        thread.deadline = woken.prio < 0;
+        let reordered = thread.wakeup(at, woken.target, gaps);
+        self.anomalies.reordered += u64::from(reordered);
+    }
+
+    fn marker(&mut self, event: &Event<'_>, marker: JobMarker) {
+        if event.current == Tid::IDLE {
+            return;
+        }
+        let slot = self.slot(event.current, event.time);
+        let thread = &mut self.threads.slots[slot];
+        match marker {
+            JobMarker::Begin { job, release } => {
+                let begun = thread.begin(event.time, job, release);
+                self.anomalies.misdated += u64::from(begun.misdated);
+                self.anomalies.unmatched_markers += u64::from(begun.unmatched);
+            }
+            JobMarker::End { job } => {
+                self.anomalies.unmatched_markers += u64::from(!thread.end(event.time, job));
+            }
+        }
+    }
+
+    /// Events of this CPU are missing: who was last seen here is nowhere, and the open jobs of all of them are given up.
+    fn lost(&mut self, event: &Event<'_>) {
+        self.anomalies.gaps += 1;
+        let state = &mut self.cpus[event.cpu.index()];
+        state.interrupts.clear(state.last);
+        state.replenishments = Replenishments::default();
+        state.occupant = Occupant::Unknown;
+        // What ran here is known up to the last event before the gap.
+        let until = state.last;
+        for thread in self.threads.slots.iter_mut().filter(|t| t.last_cpu == event.cpu) {
+            thread.lose(until);
+        }
+    }
+
+    fn exec(&mut self, at: Nanos, tid: Tid, old: Tid) {
+        let slot = self.slot(old, at);
+        if tid != old {
+            // Only the caller survives, under its leader's id.
+            self.threads.rename(slot, tid);
+        }
+        self.threads.slots[slot].touch(at);
+    }
+}
+
+impl Cpu {
+    fn new() -> Cpu {
+        Cpu {
+            occupant: Occupant::Unknown,
+            last: Nanos::ZERO,
+            interrupts: InterruptStack::default(),
+            replenishments: Replenishments::default(),
+        }
+    }
+}
+
+impl TraceSink for JobBuilder {
+    fn event(&mut self, event: &Event<'_>) {
+        // A sink that is handed events out of order sees them at the latest time so far.
+        let event = &Event { time: event.time.max(self.last), ..*event };
+        self.last = event.time;
+        let Some(cpu) = self.cpu(event.cpu) else {
+            self.anomalies.impossible += 1;
+            return;
+        };
+        if let EventKind::Lost { .. } = event.kind {
+            self.lost(event);
+            self.cpus[event.cpu.index()].last = event.time;
+            return;
+        }
+        let as_switched = match cpu.occupant {
+            Occupant::Unknown => None,
+            Occupant::Idle => Some(event.current == Tid::IDLE),
+            Occupant::Thread(slot) => Some(self.threads.slots[slot].tid == event.current),
+        };
+        match as_switched {
+            Some(true) => {}
+            Some(false) => self.infer(event.cpu, event.current),
+            None => self.adopt(event.cpu, event.current, event.time),
+        }
+        self.cpus[event.cpu.index()].last = event.time;
+        match event.kind {
+            EventKind::Switch { prev, prev_comm, prev_prio, prev_state, next, next_comm, next_prio } => {
+                self.switch(event, (prev, prev_comm, prev_prio, prev_state), (next, next_comm, next_prio));
+            }
+            EventKind::Waking(woken) => self.waking(event.time, &woken),
+            EventKind::Wakeup(woken) => self.wakeup(event.time, &woken),
+            EventKind::WakeupNew(woken) => {
+                let slot = self.threads.newborn(woken.tid, event.time, true);
+                self.threads.slots[slot].last_cpu = woken.target;
+                self.waking(event.time, &woken);
+            }
+            EventKind::Fork { child, child_comm, .. } => {
+                let slot = self.threads.newborn(child, event.time, false);
+                self.threads.slots[slot].name(child_comm);
+            }
+            EventKind::Exec { tid, old } => self.exec(event.time, tid, old),
+            EventKind::Exit { tid, comm } => {
+                let slot = self.slot(tid, event.time);
+                self.threads.slots[slot].name(comm);
+                self.threads.slots[slot].touch(event.time);
+            }
+            EventKind::Migrate { tid, comm, to, .. } => {
+                let slot = self.slot(tid, event.time);
+                let thread = &mut self.threads.slots[slot];
+                thread.name(comm);
+                thread.touch(event.time);
+                if !matches!(thread.place, Place::Running { .. }) {
+                    thread.last_cpu = to;
+                }
+            }
+            EventKind::IrqEntry { irq, .. } => self.enter(event, Context::Irq(irq)),
+            EventKind::IrqExit { irq } => self.leave(event, Context::Irq(irq)),
+            EventKind::VectorEntry { name } => self.enter(event, Context::Vector(name)),
+            EventKind::VectorExit { name } => self.leave(event, Context::Vector(name)),
+            EventKind::SoftirqEntry { vector } => self.enter(event, Context::Softirq(vector)),
+            EventKind::SoftirqExit { vector } => self.leave(event, Context::Softirq(vector)),
+            EventKind::TimerStart { timer, function, .. } => {
+                let cpu = &mut self.cpus[event.cpu.index()];
+                let deadline = match cpu.occupant {
+                    Occupant::Thread(slot) => self.threads.slots[slot].deadline,
+                    _ => false,
+                };
+                cpu.replenishments.start(&mut self.throttles, timer, function, deadline);
+            }
+            EventKind::TimerExpire { timer, function } => {
+                self.cpus[event.cpu.index()].replenishments.expire(&mut self.throttles, timer, function);
+                self.replenish(timer, event.time);
+            }
+            EventKind::TimerCancel { timer } => self.replenish(timer, event.time),
+            EventKind::Marker { text } => {
+                if let Some(marker) = JobMarker::parse(text) {
+                    self.marker(event, marker);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+impl JobBuilder {
+    fn replenish(&mut self, timer: u64, at: Nanos) {
+        if let Some(slot) = self.throttles.end(timer) {
+            self.threads.slots[slot].replenish(at);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

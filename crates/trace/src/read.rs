@@ -1,0 +1,76 @@
+//! [`TraceReader`]: what every trace format does, and what it reports of the reading.
+//!
+//! One format is one file beside this module that implements the trait.
+
+use serde::Serialize;
+use surety_model::event::TraceSink;
+use surety_units::Nanos;
+
+use crate::format::FormatError;
+use crate::merge::PageReadError;
+
+pub mod raw_pages;
+
+/// A recorded trace that can be read.
+pub trait TraceReader {
+    /// Hands every event to `sink`, all CPUs merged by time, and says what was read.
+    ///
+    /// # Errors
+    /// A source that fails, or formats that cannot be used. Damage inside the trace is no error: it is counted.
+    fn read(&mut self, sink: &mut dyn TraceSink) -> Result<ReadSummary, TraceError>;
+}
+
+/// A trace that cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TraceError {
+    /// The source of pages failed.
+    #[error(transparent)]
+    Read(#[from] PageReadError),
+    /// The kernel's description of its records cannot be used.
+    #[error(transparent)]
+    Format(#[from] FormatError),
+}
+
+/// How often an event occurred.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct EventCount {
+    /// `system:name`.
+    pub event: String,
+    /// How many records.
+    pub count: u64,
+}
+
+/// What a reading met.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct ReadSummary {
+    /// Records by event, those that occurred only, in the order of the formats.
+    pub events: Vec<EventCount>,
+    /// Events handed to the sink, losses not counted.
+    pub delivered: u64,
+    /// Records of events without a format, passed over by their length.
+    pub unknown: u64,
+    /// Records too short for their format.
+    pub malformed: u64,
+    /// Places where the tracer lost events, or a damaged page hides some.
+    pub gaps: u64,
+    /// Events lost there, as far as the tracer knows.
+    pub lost: u64,
+    /// Records whose time lay before their predecessor's on the same CPU; they were given that one's time.
+    pub disordered: u64,
+    /// The largest such step back.
+    pub disorder_max: Nanos,
+    /// Pages that could not be read to their end.
+    pub damaged_pages: u64,
+    /// CPUs whose pages end in the middle of one.
+    pub truncated: u64,
+    /// Time of the first and the last record; `None` when there are none.
+    pub span: Option<(Nanos, Nanos)>,
+}
+
+impl ReadSummary {
+    /// Whether the trace is all there: nothing lost, damaged or cut.
+    pub fn is_complete(&self) -> bool {
+        self.gaps == 0 && self.damaged_pages == 0 && self.truncated == 0 && self.malformed == 0
+    }
+}

@@ -1,0 +1,97 @@
+//! [`RawPages`]: ring-buffer pages as `per_cpu/cpuN/trace_pipe_raw` gives them, one source of pages per CPU.
+
+use surety_model::event::{Event, EventKind, TraceSink};
+use surety_units::{CpuId, Nanos};
+
+use crate::decode::EventTable;
+use crate::merge::{Item, Merge};
+use crate::page::PageLayout;
+use crate::read::{EventCount, ReadSummary, TraceError, TraceReader};
+use crate::source::ReadAt;
+
+/// Raw pages of some CPUs and what is needed to read them.
+pub struct RawPages<S> {
+    table: EventTable,
+    merge: Merge<S>,
+}
+
+impl<S: ReadAt> RawPages<S> {
+    /// Pages of this layout, decoded by this table; each source holds one CPU's pages one after the other.
+    pub fn new(
+        table: EventTable,
+        layout: PageLayout,
+        sources: impl IntoIterator<Item = (CpuId, S)>,
+    ) -> RawPages<S> {
+        let merge = Merge::new(layout, table.endian(), sources);
+        RawPages { table, merge }
+    }
+
+    /// Reads all of it into `sink`. The trait's method is this one for a sink behind a pointer; a sink whose type is
+    /// known is called directly.
+    ///
+    /// # Errors
+    /// A source that fails.
+    pub fn read_into<K: TraceSink + ?Sized>(&mut self, sink: &mut K) -> Result<ReadSummary, TraceError> {
+        let RawPages { table, merge } = self;
+        let mut summary = ReadSummary::default();
+        let mut counts = vec![0u64; table.names().len()];
+        let mut first = None;
+        let mut last = Nanos::ZERO;
+        let merged = merge.for_each(|cpu, time, item| {
+            let time = instant(time);
+            first.get_or_insert(time);
+            last = time;
+            let record = match item {
+                Item::Record(record) => record,
+                Item::Lost(count) => {
+                    summary.gaps += 1;
+                    summary.lost = summary.lost.saturating_add(count.unwrap_or(0));
+                    sink.event(&Event {
+                        time,
+                        cpu,
+                        current: surety_units::Tid::IDLE,
+                        kind: EventKind::Lost { count },
+                    });
+                    return;
+                }
+            };
+            let Some(index) = table.identify(record) else {
+                summary.unknown += 1;
+                return;
+            };
+            counts[index.index()] += 1;
+            match table.decode(index, cpu, time, record) {
+                Some(event) => {
+                    summary.delivered += 1;
+                    sink.event(&event);
+                }
+                None => summary.malformed += u64::from(table.is_decoded(index)),
+            }
+        })?;
+        summary.events = table
+            .names()
+            .iter()
+            .zip(counts)
+            .filter(|(_, count)| *count > 0)
+            .map(|(event, count)| EventCount { event: event.clone(), count })
+            .collect();
+        summary.disordered = merged.disordered;
+        summary.disorder_max = instant(merged.disorder_max);
+        summary.damaged_pages = merged.damaged_pages;
+        summary.truncated = merged.truncated;
+        summary.span = first.map(|first| (first, last));
+        Ok(summary)
+    }
+}
+
+impl<S: ReadAt> TraceReader for RawPages<S> {
+    fn read(&mut self, sink: &mut dyn TraceSink) -> Result<ReadSummary, TraceError> {
+        self.read_into(sink)
+    }
+}
+
+/// A page's time as an instant. Clocks count from 0 in 63 bits; a broken page's time stops at the limit.
+#[inline]
+fn instant(time: u64) -> Nanos {
+    Nanos::new(i64::try_from(time).unwrap_or(i64::MAX))
+}
