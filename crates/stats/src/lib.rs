@@ -1,0 +1,31 @@
+//! Statistics: what is recorded of a run, and what may be concluded from it.
+//!
+//! Three kinds of thing live here. *Recorders* ([`Moments`], [`Histogram`], [`Sample`]) take one value per planned
+//! activation and merge exactly. *Conclusions* ([`intervals`], [`goodness`]) are distribution free wherever
+//! possible, and say "unbounded" or `None` when there are too few samples. *Models* ([`Pmf`], [`Pcg`]) are the
+//! distributions the analyses convolve and the seeded chance the simulator draws from.
+//!
+//! Every result is the same bits on every machine: logarithms and exponentials come from the pure-Rust `libm`, never
+//! from the platform, and only operations that IEEE 754 rounds exactly (`+ - * /`, square root, rounding) come from
+//! `std`.
+
+#![forbid(unsafe_code)]
+
+pub mod goodness;
+pub mod histogram;
+pub mod intervals;
+pub mod moments;
+pub mod pmf;
+pub mod random;
+pub mod rank;
+pub mod sample;
+pub mod special;
+
+pub use histogram::{Histogram, HistogramError};
+pub use intervals::{ProbabilityInterval, RankInterval};
+pub use moments::{Moments, MomentsError};
+pub use pmf::{Pmf, PmfError};
+pub use random::{Pcg, stream_of};
+pub use rank::quantile_rank;
+pub use sample::Sample;
+pub use special::{normal_cdf, normal_quantile};

@@ -1,0 +1,20 @@
+//! Special functions, each in its own file: what the exact intervals and the goodness-of-fit tests are made of.
+//!
+//! | file | functions |
+//! |---|---|
+//! | `gamma` | the logarithm of the gamma function, and the two small terms that keep binomial masses accurate |
+//! | `beta` | the regularised incomplete beta function, both tails, and their inverses |
+//! | `normal` | the standard normal distribution function and its inverse |
+//! | `kolmogorov` | the tail of Kolmogorov's distribution |
+//!
+//! Both tails are offered wherever one of them may be tiny: `1 - p` of a `p` near 1 has no digits left.
+
+mod beta;
+mod gamma;
+mod kolmogorov;
+mod normal;
+
+pub use beta::{beta_lower, beta_upper, inverse_beta_lower, inverse_beta_upper};
+pub use gamma::ln_gamma;
+pub use kolmogorov::kolmogorov_tail;
+pub use normal::{normal_cdf, normal_quantile};
