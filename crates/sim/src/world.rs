@@ -1,0 +1,7 @@
+//! x
+/// x
+#[derive(Debug)]
+pub struct SimWorld;
+/// x
+#[derive(Debug)]
+pub struct TickPhase;
