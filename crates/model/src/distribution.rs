@@ -84,7 +84,9 @@ pub enum DistributionError {
         p99: Nanos,
     },
     /// Nothing measured.
-    #[error("an empirical distribution needs at least one value, and as many counts as values, none of them 0")]
+    #[error(
+        "an empirical distribution needs at least one value, and as many counts as values, none of them 0"
+    )]
     Empty,
 }
 
@@ -233,8 +235,7 @@ mod tests {
 
     #[test]
     fn log_normal_has_the_mean_and_quantile_asked_for() {
-        let work =
-            TimeDistribution::LogNormal { mean: Nanos::from_millis(14), p99: Nanos::from_millis(22) };
+        let work = TimeDistribution::LogNormal { mean: Nanos::from_millis(14), p99: Nanos::from_millis(22) };
         let p99 = work.quantile(0.99).as_millis_f64();
         assert!((p99 - 22.0).abs() < 1e-6, "{p99}");
         let n = 200_000;

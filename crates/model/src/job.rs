@@ -2,6 +2,7 @@
 
 use surety_units::{Nanos, Tid};
 
+use crate::distribution::TimeDistribution;
 use crate::event::Comm;
 use crate::workload::{Late, Release};
 
@@ -103,6 +104,15 @@ pub fn next_activation(release: &Release, late: Late, job: u64, completion: Nano
 /// Grid point `index`.
 pub fn planned_release(start: Nanos, interval: Nanos, index: u64) -> Nanos {
     start + interval * i64::try_from(index).expect("a run holds fewer than 2^63 activations")
+}
+
+/// How much later than its grid point job `job` is released: even between 0 and `jitter`, drawn like work.
+pub fn release_jitter(jitter: Nanos, seed: u64, name: &str, job: u64) -> Nanos {
+    if !jitter.is_positive() {
+        return Nanos::ZERO;
+    }
+    let delay = TimeDistribution::Uniform { low: Nanos::ZERO, high: jitter };
+    delay.draw(seed, &format!("{name}~jitter"), job)
 }
 
 #[cfg(test)]

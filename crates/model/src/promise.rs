@@ -79,7 +79,11 @@ const COMPARISONS: &[(&str, Comparison)] = &[
 impl Comparison {
     /// Its sign.
     pub fn sign(self) -> &'static str {
-        COMPARISONS.iter().find(|(_, c)| *c == self).map(|(s, _)| *s).expect("every comparison is in the table")
+        COMPARISONS
+            .iter()
+            .find(|(_, c)| *c == self)
+            .map(|(s, _)| *s)
+            .expect("every comparison is in the table")
     }
 
     /// Whether `left SIGN right` holds.
@@ -158,15 +162,22 @@ impl Promise {
             });
         };
         let (value, span) = cursor.take_until(&["@", " over "]);
-        let bound = parse_bound(*metric, value).map_err(|message| PromiseError { message, span: span.clone() })?;
-        if value.contains("idle") && !matches!(metric, Metric::Startup | Metric::Completion | Metric::Response) {
-            return Err(PromiseError { message: format!("`{word}` has no idle reference to compare with"), span });
+        let bound =
+            parse_bound(*metric, value).map_err(|message| PromiseError { message, span: span.clone() })?;
+        if value.contains("idle")
+            && !matches!(metric, Metric::Startup | Metric::Completion | Metric::Response)
+        {
+            return Err(PromiseError {
+                message: format!("`{word}` has no idle reference to compare with"),
+                span,
+            });
         }
         let mut at = None;
         if cursor.eat("@") {
             let (percent, span) = cursor.take_until(&[" over "]);
             let parsed: Result<Probability, _> = percent.parse();
-            let probability = parsed.map_err(|e| PromiseError { message: e.to_string(), span: span.clone() })?;
+            let probability =
+                parsed.map_err(|e| PromiseError { message: e.to_string(), span: span.clone() })?;
             if probability == Probability::ZERO {
                 let message = "a promise at 0% promises nothing".to_owned();
                 return Err(PromiseError { message, span });
@@ -217,10 +228,11 @@ fn parse_bound(metric: Metric, value: &str) -> Result<Bound, String> {
             value.parse().map(Bound::Rate).map_err(text)
         }
         Metric::Rate => value.parse().map(Bound::Frequency).map_err(text),
-        Metric::Late | Metric::Lost | Metric::Missed | Metric::Dropped => value
-            .parse()
-            .map(Bound::Count)
-            .map_err(|_| format!("`{value}` is not a count: `{}` is compared with a whole number", metric.word())),
+        Metric::Late | Metric::Lost | Metric::Missed | Metric::Dropped => {
+            value.parse().map(Bound::Count).map_err(|_| {
+                format!("`{value}` is not a count: `{}` is compared with a whole number", metric.word())
+            })
+        }
     }
 }
 

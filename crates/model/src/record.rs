@@ -338,7 +338,9 @@ impl JobAccount {
 
     fn count(&mut self, seen: impl Fn(Metric) -> Option<Seen>) {
         for (promise, evidence) in self.promises.iter().zip(&mut self.record.evidence) {
-            let (Bound::Time(limit), Evidence::Counted { within, of }) = (promise.bound, evidence) else { continue };
+            let (Bound::Time(limit), Evidence::Counted { within, of }) = (promise.bound, evidence) else {
+                continue;
+            };
             match seen(promise.metric) {
                 Some(Seen::Exactly(value)) => {
                     *of += 1;
@@ -353,8 +355,7 @@ impl JobAccount {
 
     /// The record of all jobs taken so far, with the CPU time the task's threads received.
     pub fn finish(mut self, share: Option<Share>) -> ActivityRecord {
-        let distribution =
-            |o: Observed| (o.moments.count() > 0).then(|| Distribution::Observed(Box::new(o)));
+        let distribution = |o: Observed| (o.moments.count() > 0).then(|| Distribution::Observed(Box::new(o)));
         self.record.response = distribution(self.response);
         self.record.latency = distribution(self.latency);
         self.record.execution = distribution(self.execution);

@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use surety_stats::{failure_lower, failure_upper, samples_needed_zero_failures};
+use surety_stats::intervals::{failure_lower, failure_upper, samples_needed_zero_failures};
 
 use crate::promise::{Comparison, Metric, Promise};
 use crate::record::{ActivityRecord, Evidence, bound_value};
@@ -84,7 +84,10 @@ fn judge_count(promise: &Promise, within: u64, of: u64) -> (Outcome, String) {
     let failures = of - within;
     let Some(at) = promise.at else {
         return if failures > 0 {
-            (Outcome::Broken, format!("{failures} of {of} activations are outside, and every one was promised"))
+            (
+                Outcome::Broken,
+                format!("{failures} of {of} activations are outside, and every one was promised"),
+            )
         } else {
             let bound = failure_upper(0, of, CONFIDENCE);
             let text = format!(
@@ -99,9 +102,15 @@ fn judge_count(promise: &Promise, within: u64, of: u64) -> (Outcome, String) {
     let lower = failure_lower(failures, of, CONFIDENCE);
     let seen = format!("{failures} of {of} outside");
     if upper <= allowed {
-        (Outcome::Kept, format!("{seen}: at most {} with 95 % confidence, {} allowed", percent(upper), percent(allowed)))
+        (
+            Outcome::Kept,
+            format!("{seen}: at most {} with 95 % confidence, {} allowed", percent(upper), percent(allowed)),
+        )
     } else if lower > allowed {
-        (Outcome::Broken, format!("{seen}: at least {} with 95 % confidence, {} allowed", percent(lower), percent(allowed)))
+        (
+            Outcome::Broken,
+            format!("{seen}: at least {} with 95 % confidence, {} allowed", percent(lower), percent(allowed)),
+        )
     } else {
         let needed = samples_to_decide(failures, of, allowed);
         let remedy = match needed {
@@ -110,7 +119,12 @@ fn judge_count(promise: &Promise, within: u64, of: u64) -> (Outcome, String) {
         };
         (
             Outcome::Undecided,
-            format!("{seen}: between {} and {}, {} allowed; {remedy}", percent(lower), percent(upper), percent(allowed)),
+            format!(
+                "{seen}: between {} and {}, {} allowed; {remedy}",
+                percent(lower),
+                percent(upper),
+                percent(allowed)
+            ),
         )
     }
 }
@@ -160,9 +174,10 @@ fn judge_value(promise: &Promise, value: f64, of_demand: Option<f64>) -> (Outcom
         return (Outcome::Kept, text);
     }
     match (promise.comparison, of_demand) {
-        (Comparison::AtLeast | Comparison::Above, Some(part)) if part >= limit => {
-            (Outcome::Kept, format!("{text}; it asked for no more: it got {} of the time it wanted a CPU", percent(part)))
-        }
+        (Comparison::AtLeast | Comparison::Above, Some(part)) if part >= limit => (
+            Outcome::Kept,
+            format!("{text}; it asked for no more: it got {} of the time it wanted a CPU", percent(part)),
+        ),
         _ => (Outcome::Broken, text),
     }
 }

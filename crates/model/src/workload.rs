@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use surety_units::{Bytes, Frequency, Nanos, Rate};
+use surety_units::{Bytes, CpuId, CpuSet, Frequency, Nanos, Rate};
 
 use crate::distribution::TimeDistribution;
 use crate::promise::Promise;
@@ -226,8 +226,8 @@ impl std::fmt::Display for PolicySpec {
 pub enum Instances {
     /// This many.
     Count(u32),
-    /// One pinned to each CPU of the run.
-    PerCpu,
+    /// This many pinned to each CPU of the run.
+    PerCpu(u32),
 }
 
 impl Instances {
@@ -235,8 +235,14 @@ impl Instances {
     pub fn on(self, cpus: u32) -> u32 {
         match self {
             Instances::Count(count) => count,
-            Instances::PerCpu => cpus,
+            Instances::PerCpu(each) => each.saturating_mul(cpus),
         }
+    }
+
+    /// The one CPU of `cpus` that instance `instance` stays on; `None`: wherever the run may be.
+    pub fn pinned_to(self, instance: u32, cpus: &CpuSet) -> Option<CpuId> {
+        let Instances::PerCpu(each) = self else { return None };
+        cpus.iter().nth((instance / each.max(1)) as usize)
     }
 }
 
@@ -576,7 +582,8 @@ impl Workload {
 
     /// Whether any activity runs under a reservation.
     pub fn is_reserved(&self) -> bool {
-        self.tasks.iter().any(|t| t.reservation.is_some()) || self.irqs.iter().any(|i| i.reservation.is_some())
+        self.tasks.iter().any(|t| t.reservation.is_some())
+            || self.irqs.iter().any(|i| i.reservation.is_some())
     }
 
     /// The same without any reservation: what happens today.

@@ -1,7 +1,7 @@
 //! What one value costs: the recorders on the path of every activation, and the draws of the simulator.
 //!
-//! `cargo bench -p surety-stats`. Each benchmark takes 4096 log-normal durations a pass, so that neither the branch
-//! predictor nor one cache line decides; `ns` a value is the time divided by the items divan reports.
+//! `cargo bench -p surety-stats`. Each benchmark takes 4096 log-normal durations a pass, so that neither the
+//! branch predictor nor one cache line decides; `ns` a value is the time divided by the items divan reports.
 
 use divan::counter::ItemsCount;
 use divan::{Bencher, black_box};

@@ -1,16 +1,17 @@
 //! [`Histogram`]: counts of durations in log-linear buckets, with a bounded relative error.
 //!
-//! Every octave above 128 is divided into 128 equal buckets; below 256 every integer has its own. A value of a bucket
-//! is given back as the bucket's midpoint, so it is wrong by at most half a bucket: 1/256 = 0.39 % of the value. With
-//! `s = max(0, floor(log2 v) - 7)` the bucket of `v` is
+//! Every octave above 128 is divided into 128 equal buckets; below 256 every integer has its own. A value of
+//! a bucket is given back as the bucket's midpoint, so it is wrong by at most half a bucket: 1/256 = 0.39 %
+//! of the value. With `s = max(0, floor(log2 v) - 7)` the bucket of `v` is
 //!
 //! ```text
 //! index(v) = 128 s + (v >> s)          low(index) = (index - 128 s) << s,   s = max(0, index / 128 - 1)
 //! ```
 //!
-//! which is continuous over the octaves: 33 of them from 2^7 to 2^40 ns (18 minutes) need 4352 counters, 34 KiB.
-//! A value from 2^40 on is counted as overflow, never dropped: it takes part in the count, in the ranks and in the
-//! maximum. The extremes are exact, and no quantile is ever outside them. Merging adds counters, so it is exact.
+//! which is continuous over the octaves: 33 of them from 2^7 to 2^40 ns (18 minutes) need 4352 counters, 34
+//! KiB. A value from 2^40 on is counted as overflow, never dropped: it takes part in the count, in the ranks
+//! and in the maximum. The extremes are exact, and no quantile is ever outside them. Merging adds counters,
+//! so it is exact.
 
 use std::fmt;
 
@@ -29,7 +30,8 @@ const COUNTERS: usize = IN_RANGE + 1;
 
 /// A histogram of nanoseconds with a relative error of at most 1/256 below [`Histogram::LIMIT`].
 ///
-/// Its size is fixed when it is made; recording allocates nothing. Counters stop at `u64::MAX` instead of wrapping.
+/// Its size is fixed when it is made; recording allocates nothing. Counters stop at `u64::MAX` instead of
+/// wrapping.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "HistogramForm", into = "HistogramForm")]
 pub struct Histogram {
@@ -116,8 +118,8 @@ impl Histogram {
 
     /// The `rank`-th smallest value, counted from 1, within the bucket error and between the extremes.
     ///
-    /// A rank among the overflow gives the maximum: all that is known of it is that it lies between the limit and
-    /// the maximum, and a latency must not be understated. `None` outside `1..=count`.
+    /// A rank among the overflow gives the maximum: all that is known of it is that it lies between the limit
+    /// and the maximum, and a latency must not be understated. `None` outside `1..=count`.
     pub fn value_at_rank(&self, rank: u64) -> Option<u64> {
         if rank == 0 || rank > self.count {
             return None;
@@ -148,15 +150,16 @@ impl Histogram {
 
     /// How many values certainly were at most `value`.
     ///
-    /// A bucket that reaches beyond `value` is left out (unless the maximum shows that all its values are within), so
-    /// this never claims more than is true; it is exact for a `value` below 256, one that ends a bucket, and one not
-    /// below the maximum. Whoever must count against an exact limit counts while recording, or keeps a
-    /// [`crate::Sample`].
+    /// A bucket that reaches beyond `value` is left out (unless the maximum shows that all its values are
+    /// within), so this never claims more than is true; it is exact for a `value` below 256, one that ends a
+    /// bucket, and one not below the maximum. Whoever must count against an exact limit counts while
+    /// recording, or keeps a [`crate::Sample`].
     pub fn count_at_most(&self, value: u64) -> u64 {
         if value >= self.max {
             return self.count;
         }
-        // The bucket after `value`'s own ends beyond it, and so does its own unless `value + 1` starts another.
+        // The bucket after `value`'s own ends beyond it, and so does its own unless `value + 1` starts
+        // another.
         self.counters[..index_of(value + 1)].iter().fold(0, |sum: u64, &c| sum.saturating_add(c))
     }
 
@@ -399,7 +402,7 @@ mod tests {
             let mut histogram = of(&[0, value, value, value]);
             histogram.record(Histogram::LIMIT - 1);
             let given = histogram.value_at_rank(rank).unwrap();
-            prop_assert!(given.abs_diff(value) as f64 <= value as f64 / 256.0, "{value} came back as {given}");
+            prop_assert!(given.abs_diff(value) as f64 <= value as f64 / 256.0, "{value} as {given}");
         }
 
         #[test]

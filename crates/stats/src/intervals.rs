@@ -1,19 +1,21 @@
 //! Exact, distribution-free confidence: of a failure probability from counts, and of a quantile from ranks.
 //!
-//! *Failures.* Of `n` independent activations `k` failed. The bounds of Clopper and Pearson (Biometrika 26, 1934) are
-//! the probabilities at which `k` would just be too unlikely; they hold at least as often as they say, for every true
-//! value: with `α = 1 - confidence`, the upper bound solves `P{X <= k} = α`, the lower one `P{X >= k} = α`.
+//! *Failures.* Of `n` independent activations `k` failed. The bounds of Clopper and Pearson (Biometrika 26,
+//! 1934) are the probabilities at which `k` would just be too unlikely; they hold at least as often as they
+//! say, for every true value: with `α = 1 - confidence`, the upper bound solves `P{X <= k} = α`, the lower
+//! one `P{X >= k} = α`.
 //!
-//! *Quantiles.* Let `x(1) <= ... <= x(n)` be the sorted samples. How many of them lie below the true `q` quantile is
-//! binomial with `n` and `q`, whatever the distribution (Wilks 1941; David and Nagaraja, Order Statistics, 7.1). So
-//! `x(h)` is below it with probability at most `P{X >= h}`, and `x(l)` above it with at most `P{X <= l-1}`. When even the
-//! largest sample is too likely to lie below, the interval has no upper end, and that is the answer.
+//! *Quantiles.* Let `x(1) <= ... <= x(n)` be the sorted samples. How many of them lie below the true `q`
+//! quantile is binomial with `n` and `q`, whatever the distribution (Wilks 1941; David and Nagaraja, Order
+//! Statistics, 7.1). So `x(h)` is below it with probability at most `P{X >= h}`, and `x(l)` above it with at
+//! most `P{X <= l-1}`. When even the largest sample is too likely to lie below, the interval has no upper
+//! end, and that is the answer.
 //!
 //! Both need independence: check it with [`crate::goodness::independence`] first.
 //!
-//! Confidences are strictly between 0 and 1; every function here panics on others, as they are constants of a program
-//! and not input. Comparisons of probabilities allow one part in 10^10, so that a run planned to fit exactly is not
-//! refused by rounding.
+//! Confidences are strictly between 0 and 1; every function here panics on others, as they are constants of a
+//! program and not input. Comparisons of probabilities allow one part in 10^10, so that a run planned to fit
+//! exactly is not refused by rounding.
 
 use crate::special::{beta_lower, beta_upper, inverse_beta_lower, inverse_beta_upper};
 
@@ -114,9 +116,11 @@ pub fn quantile_ranks(n: u64, q: f64, confidence: f64) -> RankInterval {
     RankInterval { low: highest_lower_rank(n, q, each_side), high: lowest_upper_rank(n, q, each_side) }
 }
 
-/// The lowest rank whose sample is, with at least this confidence, not below the `q` quantile of `n` independent samples.
+/// The lowest rank whose sample is, with at least this confidence, not below the `q` quantile of `n`
+/// independent samples.
 ///
-/// `None`: `n` is below [`samples_needed_zero_failures`], no sample can bound it. Panics unless `0 < confidence < 1`.
+/// `None`: `n` is below [`samples_needed_zero_failures`], no sample can bound it. Panics unless
+/// `0 < confidence < 1`.
 pub fn quantile_upper_rank(n: u64, q: f64, confidence: f64) -> Option<u64> {
     lowest_upper_rank(n, q, risk(confidence))
 }
@@ -149,17 +153,17 @@ fn first_true(mut low: u64, mut high: u64, holds: impl Fn(u64) -> bool) -> u64 {
 
 /// How many independent samples give the `q` quantile a finite two-sided upper end: `ceil(ln(α/2) / ln q)`.
 ///
-/// For 95 %: 368 for the 99 % quantile, 3 688 for 99.9 %, 36 887 for 99.99 %. `None` when no number does (`q` is 1 or
-/// not a probability). Panics unless `0 < confidence < 1`.
+/// For 95 %: 368 for the 99 % quantile, 3 688 for 99.9 %, 36 887 for 99.99 %. `None` when no number does (`q`
+/// is 1 or not a probability). Panics unless `0 < confidence < 1`.
 pub fn samples_needed_upper(q: f64, confidence: f64) -> Option<u64> {
     samples_needed(q, risk(confidence) / 2.0)
 }
 
-/// How many independent activations without a failure show, one-sided, that the fraction `promised` is kept: `ceil(ln α /
-/// ln promised)`.
+/// How many independent activations without a failure show, one-sided, that the fraction `promised` is kept:
+/// `ceil(ln α / ln promised)`.
 ///
-/// For 95 %: 29 956 for 99.99 %. `None` when no number does (`promised` is 1 or not a probability). Panics unless
-/// `0 < confidence < 1`.
+/// For 95 %: 29 956 for 99.99 %. `None` when no number does (`promised` is 1 or not a probability). Panics
+/// unless `0 < confidence < 1`.
 pub fn samples_needed_zero_failures(promised: f64, confidence: f64) -> Option<u64> {
     samples_needed(promised, risk(confidence))
 }
@@ -174,8 +178,8 @@ fn samples_needed(p: f64, risk: f64) -> Option<u64> {
     Some((exact.ceil() as u64).max(1))
 }
 
-/// The most failures in `n` activations after which the one-sided upper bound on the failure probability still is at most
-/// `1 - promised`.
+/// The most failures in `n` activations after which the one-sided upper bound on the failure probability
+/// still is at most `1 - promised`.
 ///
 /// `None` when not even a run without failures would do: it is too short. Panics unless `0 < confidence < 1`.
 pub fn max_failures(n: u64, promised: f64, confidence: f64) -> Option<u64> {
@@ -189,11 +193,12 @@ pub fn max_failures(n: u64, promised: f64, confidence: f64) -> Option<u64> {
     first_true(0, n, too_many).checked_sub(1)
 }
 
-/// The largest true failure probability with which a run of `n` independent activations passes with probability at least
-/// `power`, where passing means at most [`max_failures`]; 0 when no run of `n` can pass.
+/// The largest true failure probability with which a run of `n` independent activations passes with
+/// probability at least `power`, where passing means at most [`max_failures`]; 0 when no run of `n` can pass.
 ///
-/// A plan has to aim at this, not at the promise itself: with a true failure probability of exactly `1 - promised` a run
-/// passes only with probability `1 - confidence`. Panics unless `confidence` and `power` are between 0 and 1.
+/// A plan has to aim at this, not at the promise itself: with a true failure probability of exactly
+/// `1 - promised` a run passes only with probability `1 - confidence`. Panics unless `confidence` and `power`
+/// are between 0 and 1.
 pub fn design_failure_probability(n: u64, promised: f64, confidence: f64, power: f64) -> f64 {
     // P{X <= k} = power at p is P{X >= k+1} = 1 - power: where the lower bound of k+1 failures lies.
     max_failures(n, promised, confidence).map_or(0.0, |most| failure_lower(most + 1, n, power))
@@ -204,8 +209,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// R. G. Newcombe, "Two-sided confidence intervals for the single proportion", Statistics in Medicine 17 (1998),
-    /// table I, method 5 (Clopper-Pearson), to the printed four decimals.
+    /// R. G. Newcombe, "Two-sided confidence intervals for the single proportion", Statistics in Medicine 17
+    /// (1998), table I, method 5 (Clopper-Pearson), to the printed four decimals.
     #[test]
     fn newcombes_examples() {
         for (failures, n, low, high) in [
@@ -274,8 +279,8 @@ mod tests {
         assert_eq!(samples_needed_upper(f64::NAN, 0.95), None);
     }
 
-    /// The interval of the median from the sign test, as tabulated in W. J. Conover, Practical Nonparametric Statistics:
-    /// for n = 5 none exists at 95 %, for 6 it is the range, for 10 it is the 2nd to the 9th value, for 20 the 6th to 15th.
+    /// The interval of the median from the sign test, sums of binomial coefficients over 2^n: for n = 5 none
+    /// exists at 95 %, for 6 it is the range, for 10 it is the 2nd to the 9th value, for 20 the 6th to 15th.
     #[test]
     fn intervals_of_the_median() {
         for (n, low, high) in
@@ -288,7 +293,13 @@ mod tests {
 
     #[test]
     fn failures_that_still_pass() {
-        // One failure needs n with (1-p)^n + n p (1-p)^(n-1) <= 0.05: 473 for 1 %; Guenther's tables for 99 %.
+        // Wilks' sample sizes of the first three orders: for 95 % of a population, as reactor safety uses
+        // them, and 99 %.
+        for (n, most) in
+            [(58, None), (59, Some(0)), (92, Some(0)), (93, Some(1)), (123, Some(1)), (124, Some(2))]
+        {
+            assert_eq!(max_failures(n, 0.95, 0.95), most, "n = {n}");
+        }
         for (n, most) in
             [(0, None), (298, None), (299, Some(0)), (472, Some(0)), (473, Some(1)), (628, Some(2))]
         {
@@ -317,9 +328,14 @@ mod tests {
     proptest! {
         /// The bounds are where the definition puts them, and order around the observed fraction.
         #[test]
-        fn bounds_solve_their_definition(n in 1u64..100_000, part in 0.0..=1.0f64, confidence in 0.5..0.9999f64) {
+        fn bounds_solve_their_definition(
+            n in 1u64..100_000,
+            part in 0.0..=1.0f64,
+            confidence in 0.5..0.9999f64,
+        ) {
             let failures = (part * n as f64) as u64;
-            let (low, high) = (failure_lower(failures, n, confidence), failure_upper(failures, n, confidence));
+            let low = failure_lower(failures, n, confidence);
+            let high = failure_upper(failures, n, confidence);
             let fraction = failures as f64 / n as f64;
             prop_assert!(low <= fraction && fraction <= high, "{low} {fraction} {high}");
             let risk = 1.0 - confidence;
@@ -346,7 +362,11 @@ mod tests {
 
         /// The interval covers, and is the narrowest that does.
         #[test]
-        fn rank_intervals_cover_tightly(n in 1u64..20_000, q in 0.001..0.9999f64, confidence in 0.5..0.999f64) {
+        fn rank_intervals_cover_tightly(
+            n in 1u64..20_000,
+            q in 0.001..0.9999f64,
+            confidence in 0.5..0.999f64,
+        ) {
             let each_side = (1.0 - confidence) / 2.0;
             let RankInterval { low, high } = quantile_ranks(n, q, confidence);
             match high {

@@ -1,13 +1,24 @@
 //! Statistics: what is recorded of a run, and what may be concluded from it.
 //!
-//! Three kinds of thing live here. *Recorders* ([`Moments`], [`Histogram`], [`Sample`]) take one value per planned
-//! activation and merge exactly. *Conclusions* ([`intervals`], [`goodness`]) are distribution free wherever
-//! possible, and say "unbounded" or `None` when there are too few samples. *Models* ([`Pmf`], [`Pcg`]) are the
-//! distributions the analyses convolve and the seeded chance the simulator draws from.
+//! Three kinds of thing live here. *Recorders* ([`Moments`], [`Histogram`], [`Sample`]) take one value per
+//! planned activation and merge exactly. *Conclusions* ([`intervals`], [`goodness`]) are distribution free
+//! wherever possible, and say "unbounded" or `None` when there are too few samples. *Models* ([`Pmf`],
+//! [`Pcg`]) are the distributions the analyses convolve and the seeded chance the simulator draws from.
 //!
-//! Every result is the same bits on every machine: logarithms and exponentials come from the pure-Rust `libm`, never
-//! from the platform, and only operations that IEEE 754 rounds exactly (`+ - * /`, square root, rounding) come from
-//! `std`.
+//! ```
+//! use surety_stats::{Histogram, intervals};
+//!
+//! let mut latency = Histogram::new();
+//! (0..30_000u64).for_each(|i| latency.record(1_000 + i % 100));
+//! assert_eq!(latency.max(), Some(1_099));
+//! // With 95 % confidence at least 99.99 % of wake-ups are no later than the latest of 29 956 or more.
+//! assert_eq!(intervals::quantile_upper_rank(latency.count(), 0.9999, 0.95), Some(30_000));
+//! assert_eq!(intervals::quantile_upper_rank(1_000, 0.9999, 0.95), None);
+//! ```
+//!
+//! Every result is the same bits on every machine: logarithms and exponentials come from the pure-Rust
+//! `libm`, never from the platform, and only operations that IEEE 754 rounds exactly (`+ - * /`, square root,
+//! rounding) come from `std`.
 
 #![forbid(unsafe_code)]
 

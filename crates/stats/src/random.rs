@@ -1,13 +1,15 @@
 //! [`Pcg`]: seeded chance, the same on every machine and independent for every job.
 //!
-//! The generator is PCG XSL RR 128/64 of M. E. O'Neill, "PCG: a family of simple fast space-efficient statistically good
-//! algorithms for random number generation" (Harvey Mudd College, HMC-CS-2014-0905, 2014): a 128-bit linear congruence
-//! `s <- M s + c mod 2^128` whose halves are xor-ed together and rotated by its own top six bits.
+//! The generator is PCG XSL RR 128/64 of M. E. O'Neill, "PCG: a family of simple fast space-efficient
+//! statistically good algorithms for random number generation" (Harvey Mudd College, HMC-CS-2014-0905, 2014):
+//! a 128-bit linear congruence `s <- M s + c mod 2^128` whose halves are xor-ed together and rotated by its
+//! own top six bits.
 //!
-//! A simulation must not depend on the order in which its jobs happen: job `k` of task `i` draws the same work in every
-//! world. So there is no shared generator. [`Pcg::for_job`] hashes seed, stream and job number into the state and the
-//! increment of a generator for that job alone, with the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable
-//! pseudorandom number generators", OOPSLA 2014; constants by D. Stafford, variant 13).
+//! A simulation must not depend on the order in which its jobs happen: job `k` of task `i` draws the same
+//! work in every world. So there is no shared generator. [`Pcg::for_job`] hashes seed, stream and job number
+//! into the state and the increment of a generator for that job alone, with the finalizer of SplitMix64
+//! (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014; constants by D.
+//! Stafford, variant 13).
 
 use crate::special::normal_quantile;
 
@@ -33,9 +35,11 @@ impl Pcg {
 
     /// The generator of one job: independent of the one of every other seed, stream or job.
     ///
-    /// `stream` is the task, usually [`stream_of`] its name; what the generator gives never changes between releases.
+    /// `stream` is the task, usually [`stream_of`] its name; what the generator gives never changes between
+    /// releases.
     pub fn for_job(seed: u64, stream: u64, job: u64) -> Pcg {
-        // Two lanes with different beginnings absorb the same three words: 128 bits in which a collision is not met.
+        // Two lanes with different beginnings absorb the same three words: 128 bits in which a collision is
+        // not met.
         let lane = |start: u64| {
             [seed, stream, job].iter().fold(start, |h, &word| mix(h.wrapping_add(GOLDEN) ^ mix(word)))
         };
@@ -61,11 +65,12 @@ impl Pcg {
         folded.rotate_right((self.state >> 122) as u32)
     }
 
-    /// Uniform between 0 and 1, never either of them: an odd multiple of 2^-53, so its logarithm and its complement's are
-    /// finite and the mean is exactly one half.
+    /// Uniform between 0 and 1, never either of them: an odd multiple of 2^-53, so its logarithm and its
+    /// complement's are finite and the mean is exactly one half.
     #[inline]
     pub fn unit_open(&mut self) -> f64 {
-        // Below 2^53 every integer is a float. Adding a half instead of the last bit would round the largest up to 1.
+        // Below 2^53 every integer is a float. Adding a half instead of the last bit would round the largest
+        // up to 1.
         ((self.next_u64() >> 11) | 1) as f64 * (1.0 / (1u64 << 53) as f64)
     }
 
@@ -95,7 +100,8 @@ impl Pcg {
 /// 2^64 divided by the golden ratio, the increment of SplitMix64.
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// The finalizer of SplitMix64: a bijection in which every input bit changes every output bit half of the time.
+/// The finalizer of SplitMix64: a bijection in which every input bit changes every output bit half of the
+/// time.
 #[inline]
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -132,8 +138,8 @@ mod tests {
         }
     }
 
-    /// The finalizer over multiples of the golden increment is SplitMix64 itself, whose output from seed 1234567 is the
-    /// published test vector of its Java reference.
+    /// The finalizer over multiples of the golden increment is SplitMix64 itself, whose output from seed
+    /// 1234567 is a widely published test vector.
     #[test]
     fn the_finalizer_is_splitmix64() {
         let outputs: Vec<u64> =
@@ -174,7 +180,8 @@ mod tests {
         }
     }
 
-    /// One value from each job of a task must be as random as many from one generator; likewise over streams and seeds.
+    /// One value from each job of a task must be as random as many from one generator; likewise over streams
+    /// and seeds.
     #[test]
     fn first_values_over_jobs_streams_and_seeds_are_independent_and_uniform() {
         let n = 20_000u64;

@@ -1,15 +1,17 @@
 //! The rank rule: which of `n` sorted samples is the `q` quantile.
 //!
-//! Everything in Surety that names a quantile uses this one rule (the inverse of the empirical distribution function,
-//! definition 1 of Hyndman and Fan 1996): the smallest sample that at least a fraction `q` of all samples does not
-//! exceed. It is always a sample that really occurred, never an interpolation and never above the maximum.
+//! Everything in Surety that names a quantile uses this one rule (the inverse of the empirical distribution
+//! function, definition 1 of Hyndman and Fan 1996): the smallest sample that at least a fraction `q` of all
+//! samples does not exceed. It is always a sample that really occurred, never an interpolation and never
+//! above the maximum.
 
 /// The rank, from 1 to `n`, of the `q` quantile of `n` samples: `ceil(q n)`, at least 1.
 ///
 /// `None` when there are no samples or `q` is not within 0 and 1.
 ///
-/// A decimal fraction is rarely a float: `0.07 * 100.0` is a little more than 7, yet the 7 % quantile of 100 samples is
-/// the 7th. A product within four units in the last place of a whole number therefore counts as that number.
+/// A decimal fraction is rarely a float: `0.07 * 100.0` is a little more than 7, yet the 7 % quantile of 100
+/// samples is the 7th. A product within four units in the last place of a whole number therefore counts as
+/// that number.
 pub fn quantile_rank(q: f64, n: u64) -> Option<u64> {
     if n == 0 || !(0.0..=1.0).contains(&q) {
         return None;

@@ -1,8 +1,9 @@
-//! Special functions, each in its own file: what the exact intervals and the goodness-of-fit tests are made of.
+//! Special functions, each in its own file: what the exact intervals and the goodness-of-fit tests are made
+//! of.
 //!
 //! | file | functions |
 //! |---|---|
-//! | `gamma` | the logarithm of the gamma function, and the two small terms that keep binomial masses accurate |
+//! | `gamma` | the logarithm of the gamma function, and binomial masses that keep their digits |
 //! | `beta` | the regularised incomplete beta function, both tails, and their inverses |
 //! | `normal` | the standard normal distribution function and its inverse |
 //! | `kolmogorov` | the tail of Kolmogorov's distribution |

@@ -1,1 +1,40 @@
-//! x
+//! The native workload format, `format = 1`: TOML, every quantity with its unit.
+//!
+//! Reading reports everything that is wrong at once, each with its place; an unknown key is an error with the
+//! nearest known one. Writing gives text that reads back to an equal workload.
+
+mod check;
+mod read;
+mod table;
+mod write;
+
+use crate::source::{Diagnostics, Source};
+use crate::workload::Workload;
+
+/// The format's version this program reads and writes.
+pub const FORMAT: i64 = 1;
+
+/// Reads a workload. `name` is what messages call the text, a file path as a rule.
+pub fn read(name: &str, text: &str) -> Result<Workload, Diagnostics> {
+    let mut reading = table::Reading::default();
+    let workload = read::workload(&mut reading, text);
+    let mut list = reading.diagnostics;
+    let source = Source::new(name, text, reading.places);
+    if let Some(mut workload) = workload {
+        workload.source = source;
+        check::references(&workload, &mut list);
+        if list.is_empty() {
+            return Ok(workload);
+        }
+    }
+    list.sort_by_key(|d| d.span.start);
+    Err(Diagnostics { name: name.to_owned(), text: text.to_owned(), list })
+}
+
+/// Writes a workload as text that reads back to an equal one.
+pub fn write(workload: &Workload) -> String {
+    write::workload(workload)
+}
+
+#[cfg(test)]
+mod tests;

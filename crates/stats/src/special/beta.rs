@@ -1,6 +1,7 @@
 //! The regularised incomplete beta function `I_x(a, b)`, its complement, and the inverses of both.
 //!
-//! It is every tail of a binomial distribution: `P{X >= k} = I_p(k, n-k+1)`. With `y = 1 - x` the smaller tail is
+//! It is every tail of a binomial distribution: `P{X >= k} = I_p(k, n-k+1)`. With `y = 1 - x` the smaller
+//! tail is
 //!
 //! ```text
 //! I_x(a, b) = x^a y^b / B(a, b) · 1/(β0 + α1/(β1 + α2/(β2 + ...)))         for x <= a / (a+b)
@@ -8,11 +9,12 @@
 //! βm = m + m (b-m) x / (a+2m-1) + (a+m) (a y - b x + 1 + m (1+y)) / (a+2m+1)
 //! ```
 //!
-//! by DiDonato and Morris ("Algorithm 708", ACM TOMS 18, 1992, equation 9; the even part of DLMF 8.17.22), evaluated by
-//! the modified Lentz method (Thompson and Barnett 1986) in about `sqrt(max(a, b))` steps; beyond `a / (a+b)` the symmetry
-//! `I_x(a, b) = 1 - I_y(b, a)` gives the complement. Because `x` and `y` enter through `a y - b x`, nothing cancels when
-//! `b` is a billion and `x` one in a billion, where the older fraction loses eight digits. The factor before it is a
-//! binomial mass, formed without a difference of large logarithms (`gamma.rs`).
+//! by DiDonato and Morris ("Algorithm 708", ACM TOMS 18, 1992), evaluated by the modified Lentz method
+//! (Thompson and Barnett 1986) in at most about `5 (a+b)^(1/3)` steps; beyond `a / (a+b)` the symmetry
+//! `I_x(a, b) = 1 - I_y(b, a)` gives the complement. Because `x` and `y` enter through `a y - b x`, nothing
+//! cancels when `b` is a billion and `x` one in a billion, where the more common fraction (DLMF 8.17.22)
+//! loses eight digits. The factor before it is a binomial mass, formed without a difference of large
+//! logarithms (`gamma.rs`).
 
 use super::gamma::binomial_mass;
 
@@ -28,12 +30,12 @@ pub fn beta_upper(a: f64, b: f64, x: f64) -> f64 {
 
 /// The `x` with `I_x(a, b) = p`, for `p` between 0 and 1.
 pub fn inverse_beta_lower(a: f64, b: f64, p: f64) -> f64 {
-    invert(a, b, p, |(lower, _)| lower, true)
+    invert(a, b, p, Tail::Lower)
 }
 
 /// The `x` with `1 - I_x(a, b) = q`, for `q` between 0 and 1.
 pub fn inverse_beta_upper(a: f64, b: f64, q: f64) -> f64 {
-    invert(a, b, q, |(_, upper)| upper, false)
+    invert(a, b, q, Tail::Upper)
 }
 
 /// Both tails at `x`; the smaller one by the fraction, the other as its complement.
@@ -63,7 +65,7 @@ fn tails(a: f64, b: f64, x: f64) -> (f64, f64) {
 fn fraction(a: f64, b: f64, x: f64, y: f64) -> f64 {
     /// Stands in for a denominator that happens to vanish.
     const TINY: f64 = 1e-300;
-    /// Far beyond the about `5 sqrt(max(a, b))` steps that counts up to 10^12 need.
+    /// Far beyond what counts up to 10^12 need.
     const STEPS: u32 = 10_000_000;
     let away_from_zero = |value: f64| if value.abs() < TINY { TINY } else { value };
     let mut value = a * (a * y - b * x + 1.0) / (a + 1.0);
@@ -86,32 +88,59 @@ fn fraction(a: f64, b: f64, x: f64, y: f64) -> f64 {
     value
 }
 
-/// Newton's method on the logarithm of the tail, kept inside a bracket that shrinks at every step.
-fn invert(a: f64, b: f64, target: f64, tail: fn((f64, f64)) -> f64, ascending: bool) -> f64 {
+/// Which tail an inverse is asked for.
+#[derive(Clone, Copy, PartialEq)]
+enum Tail {
+    Lower,
+    Upper,
+}
+
+impl Tail {
+    fn at(self, a: f64, b: f64, x: f64) -> f64 {
+        let (lower, upper) = tails(a, b, x);
+        if self == Tail::Lower { lower } else { upper }
+    }
+
+    /// Whether a tail of this size is cut by an `x` below the one that cuts `target`.
+    fn is_before(self, reached: f64, target: f64) -> bool {
+        if self == Tail::Lower { reached < target } else { reached > target }
+    }
+
+    fn mirrored(self) -> Tail {
+        if self == Tail::Lower { Tail::Upper } else { Tail::Lower }
+    }
+}
+
+fn invert(a: f64, b: f64, target: f64, tail: Tail) -> f64 {
     if !(0.0..=1.0).contains(&target) {
         return f64::NAN;
     }
     if target == 0.0 || target == 1.0 {
-        return if (target == 0.0) == ascending { 0.0 } else { 1.0 };
+        return if (target == 0.0) == (tail == Tail::Lower) { 0.0 } else { 1.0 };
     }
-    let (mut low, mut high) = (0.0, 1.0);
-    let mut x = a / (a + b);
+    // Floats are dense near 0 and not near 1: the search is for whichever of x and 1 - x is the smaller.
+    if tail.is_before(tail.at(a, b, 0.5), target) {
+        1.0 - invert_below_half(b, a, target, tail.mirrored())
+    } else {
+        invert_below_half(a, b, target, tail)
+    }
+}
+
+/// Newton's method on the logarithm of the tail, kept inside a bracket that shrinks at every step.
+fn invert_below_half(a: f64, b: f64, target: f64, tail: Tail) -> f64 {
+    let (mut low, mut high) = (0.0, 0.5);
+    let mut x = (a / (a + b)).min(0.25);
     for _ in 0..200 {
-        let reached = tail(tails(a, b, x));
-        if reached == target {
-            return x;
-        }
-        if (reached < target) == ascending {
+        let reached = tail.at(a, b, x);
+        if tail.is_before(reached, target) {
             low = x;
         } else {
             high = x;
         }
         // The density is x^a y^b / B(a, b) / (x y).
-        let y = 1.0 - x;
-        let density = binomial_mass(a, b, x, y) * a * b / (a + b) / (x * y);
-        let slope = if ascending { density } else { -density };
-        let step = reached * libm::log(target / reached) / slope;
-        let newton = x + step;
+        let density = binomial_mass(a, b, x, 1.0 - x) * a / (a + b) * b / (x * (1.0 - x));
+        let slope = if tail == Tail::Lower { density } else { -density };
+        let newton = x + reached * libm::log(target / reached) / slope;
         let next = if newton > low && newton < high { newton } else { middle(low, high) };
         if (next - x).abs() <= 2.0 * f64::EPSILON * x || next <= low || next >= high {
             return next;
@@ -196,7 +225,8 @@ mod tests {
             log_tail in -60.0..-0.01f64,
         ) {
             let (a, b, tail) = (log_a.exp(), log_b.exp(), log_tail.exp());
-            // The tail at a rounded x differs from the target by the density times the rounding of x or 1 - x.
+            // The tail at a rounded x differs from the target by the density times the rounding of x or 1 -
+            // x.
             let slack = |x: f64| {
                 let density = binomial_mass(a, b, x, 1.0 - x) * a * b / (a + b) / (x * (1.0 - x));
                 4.0 * f64::EPSILON * density * x + 1e-11 * tail
@@ -210,7 +240,11 @@ mod tests {
         }
 
         #[test]
-        fn the_tails_are_complements_and_mirror_each_other(a in 0.1..500.0f64, b in 0.1..500.0f64, x in 0.0..1.0f64) {
+        fn the_tails_are_complements_and_mirror_each_other(
+            a in 0.1..500.0f64,
+            b in 0.1..500.0f64,
+            x in 0.0..1.0f64,
+        ) {
             prop_assert!((beta_lower(a, b, x) + beta_upper(a, b, x) - 1.0).abs() < 1e-15);
             prop_assert!((beta_lower(a, b, x) - beta_upper(b, a, 1.0 - x)).abs() < 1e-13);
         }

@@ -1,7 +1,8 @@
 //! The logarithm of the gamma function, and binomial masses that do not lose digits to it.
 //!
-//! `ln Γ(10^9)` is 2·10^10: a difference of three such logarithms has lost ten digits. C. Loader ("Fast and accurate
-//! computation of binomial probabilities", 2000) writes the mass as a product of small terms instead, with `n = a + b`:
+//! `ln Γ(10^9)` is 2·10^10: a difference of three such logarithms has lost ten digits. C. Loader ("Fast and
+//! accurate computation of binomial probabilities", 2000) writes the mass as a product of small terms
+//! instead, with `n = a + b`:
 //!
 //! ```text
 //! Γ(n+1)/(Γ(a+1)Γ(b+1)) x^a (1-x)^b = sqrt(n / (2π a b)) exp(δ(n) - δ(a) - δ(b) - D(a, n x) - D(b, n (1-x)))
@@ -18,13 +19,15 @@ pub fn ln_gamma(x: f64) -> f64 {
 
 /// The error of Stirling's formula for `ln Γ(z+1)`, `z > 0`.
 fn stirling_error(mut z: f64) -> f64 {
-    // δ(z) = δ(z+1) + (z + 1/2) ln(1 + 1/z) - 1 climbs to where the series is accurate, without any large logarithm.
+    // δ(z) = δ(z+1) + (z + 1/2) ln(1 + 1/z) - 1 climbs to where the series is accurate, without any large
+    // logarithm.
     let mut climbed = 0.0;
     while z < 16.0 {
         climbed += (z + 0.5) * libm::log1p(1.0 / z) - 1.0;
         z += 1.0;
     }
-    // The asymptotic series of B(2k) / (2k (2k-1) z^(2k-1)), B the Bernoulli numbers; what is left out is below 1e-17.
+    // The asymptotic series of B(2k) / (2k (2k-1) z^(2k-1)), B the Bernoulli numbers; what is left out is
+    // below 1e-17.
     let r = 1.0 / (z * z);
     let terms = [
         1.0 / 12.0,
@@ -45,7 +48,8 @@ fn deviance(x: f64, m: f64) -> f64 {
     if v.abs() >= 0.1 {
         return x * libm::log(x / m) - difference;
     }
-    // ln(x/m) = 2 atanh v, whose first term takes the difference away exactly: the rest is positive and small.
+    // ln(x/m) = 2 atanh v, whose first term takes the difference away exactly: the rest is positive and
+    // small.
     let v2 = v * v;
     let mut power = 2.0 * x * v;
     let mut sum = difference * v;

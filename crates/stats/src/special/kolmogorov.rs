@@ -1,4 +1,5 @@
-//! The limiting distribution of `sqrt(n)` times the Kolmogorov-Smirnov statistic (Kolmogorov 1933, Smirnov 1948).
+//! The limiting distribution of `sqrt(n)` times the Kolmogorov-Smirnov statistic (Kolmogorov 1933, Smirnov
+//! 1948).
 
 use std::f64::consts::PI;
 
@@ -27,7 +28,8 @@ pub fn kolmogorov_tail(x: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The defining alternating series, summed with 30 digits on both sides of the point where the formulas change.
+    /// The defining alternating series, summed with 30 digits on both sides of the point where the formulas
+    /// change.
     #[test]
     fn the_defining_series() {
         for (x, tail) in [
@@ -46,7 +48,8 @@ mod tests {
         }
     }
 
-    /// F. J. Massey, "The Kolmogorov-Smirnov test for goodness of fit", JASA 46 (1951), table 1: the last row.
+    /// F. J. Massey, "The Kolmogorov-Smirnov test for goodness of fit", JASA 46 (1951), table 1: the last
+    /// row.
     #[test]
     fn masseys_critical_values() {
         for (x, tail) in [(1.07, 0.20), (1.14, 0.15), (1.22, 0.10), (1.36, 0.05), (1.63, 0.01)] {

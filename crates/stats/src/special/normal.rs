@@ -1,8 +1,9 @@
 //! The standard normal distribution: its function by the complementary error function, its inverse by AS 241.
 //!
 //! The inverse is algorithm PPND16 of M. J. Wichura, "Algorithm AS 241: the percentage points of the normal
-//! distribution", Applied Statistics 37 (1988) 477-484: three rational approximations of degree 7 over 7, one for the
-//! centre in `0.425² - (p - 1/2)²`, two for the tails in `sqrt(-ln min(p, 1-p))`, good to one part in 10^16.
+//! distribution", Applied Statistics 37 (1988) 477-484: three rational approximations of degree 7 over 7, one
+//! for the centre in `0.425² - (p - 1/2)²`, two for the tails in `sqrt(-ln min(p, 1-p))`, good to one part in
+//! 10^16.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 

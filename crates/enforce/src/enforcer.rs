@@ -1,0 +1,113 @@
+//! [`Enforcer`]: changes threads, reads back what came of it, and takes it all back.
+
+use surety_kernel::journal::{EntryId, Journal, JournalError, Undone};
+use surety_kernel::{Kernel, KernelError, SchedAttr};
+use surety_units::{CpuSet, Tid};
+use thiserror::Error;
+
+use crate::attributes::describe;
+
+/// Whose thread is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Owner {
+    /// A thread or child of this process: it ends with us, nothing has to be undone.
+    Ours,
+    /// Somebody else's: journalled, and given back as it was.
+    Others,
+}
+
+/// Why something is not in force.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum EnforceError {
+    /// The kernel refused.
+    #[error(transparent)]
+    Refused(#[from] KernelError),
+    /// It could not be written down, so it was not done.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+    /// The kernel said yes and did something else.
+    #[error("thread {tid} was given {wanted} and has {found}; another program may be changing it")]
+    NotAsSet {
+        /// The thread.
+        tid: Tid,
+        /// What was set.
+        wanted: String,
+        /// What was read back.
+        found: String,
+    },
+    /// Others' threads are only changed with a journal.
+    #[error("thread {tid} is not ours, and there is no journal to write the change down in")]
+    NoJournal {
+        /// The thread.
+        tid: Tid,
+    },
+}
+
+/// Puts policies and affinities in force. What it changed of others is undone when it is dropped.
+pub struct Enforcer<'a> {
+    kernel: &'a dyn Kernel,
+    journal: Option<&'a Journal>,
+    entries: Vec<EntryId>,
+}
+
+impl<'a> Enforcer<'a> {
+    /// For threads of ours, and with a journal for others' too.
+    pub fn new(kernel: &'a dyn Kernel, journal: Option<&'a Journal>) -> Enforcer<'a> {
+        Enforcer { kernel, journal, entries: Vec::new() }
+    }
+
+    /// Gives a thread its class and verifies that it has it.
+    pub fn set_scheduler(&mut self, tid: Tid, wanted: SchedAttr, owner: Owner) -> Result<(), EnforceError> {
+        match owner {
+            Owner::Ours => self.kernel.set_scheduler(tid, &wanted)?,
+            Owner::Others => {
+                let journal = self.journal.ok_or(EnforceError::NoJournal { tid })?;
+                self.entries.push(journal.set_scheduler(self.kernel, tid, wanted)?);
+            }
+        }
+        let found = self.kernel.scheduler(tid)?;
+        if !found.is_result_of(&wanted) {
+            return Err(EnforceError::NotAsSet { tid, wanted: describe(&wanted), found: describe(&found) });
+        }
+        Ok(())
+    }
+
+    /// Gives a thread its CPUs and verifies that it has them.
+    pub fn set_affinity(&mut self, tid: Tid, wanted: CpuSet, owner: Owner) -> Result<(), EnforceError> {
+        if self.kernel.affinity(tid)? == wanted {
+            return Ok(());
+        }
+        match owner {
+            Owner::Ours => self.kernel.set_affinity(tid, &wanted)?,
+            Owner::Others => {
+                let journal = self.journal.ok_or(EnforceError::NoJournal { tid })?;
+                self.entries.push(journal.set_affinity(self.kernel, tid, wanted)?);
+            }
+        }
+        let found = self.kernel.affinity(tid)?;
+        if found != wanted {
+            return Err(EnforceError::NotAsSet {
+                tid,
+                wanted: format!("CPUs {wanted}"),
+                found: format!("CPUs {found}"),
+            });
+        }
+        Ok(())
+    }
+
+    /// Takes back what was changed of others, last first, and says what could not be; ends of threads are no
+    /// failure, and what somebody changed after us stays as they want it.
+    pub fn undo(&mut self) -> Vec<JournalError> {
+        let Some(journal) = self.journal else { return Vec::new() };
+        let undo = |id| journal.undo(self.kernel, id).map(|_: Undone| ());
+        self.entries.drain(..).rev().filter_map(|id| undo(id).err()).collect()
+    }
+}
+
+impl Drop for Enforcer<'_> {
+    fn drop(&mut self) {
+        // What fails here stays in the journal, and the next start tries again.
+        let _ = self.undo();
+    }
+}

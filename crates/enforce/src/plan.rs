@@ -1,0 +1,57 @@
+//! A [`Plan`] put on threads.
+
+use surety_kernel::Kernel;
+use surety_model::plan::Plan;
+use surety_units::{CpuSet, Tid};
+
+use crate::attributes::{attr_of_reservation, describe};
+use crate::enforcer::{EnforceError, Enforcer, Owner};
+
+/// Which thread an activity of a plan is on this machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Binding {
+    /// The activity's name in the plan.
+    pub activity: String,
+    /// Its thread.
+    pub tid: Tid,
+    /// Whose thread that is.
+    pub owner: Owner,
+}
+
+/// What was put in force for one activity, as read back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Applied {
+    /// The activity.
+    pub activity: String,
+    /// Its thread.
+    pub tid: Tid,
+    /// Its class now, in words.
+    pub policy: String,
+}
+
+/// Gives every bound activity its planned reservation. All or nothing: on the first refusal what was done is
+/// taken back.
+///
+/// A reservation needs a thread that may run on the whole root domain, so affinity is widened to `domain` first.
+pub fn put_in_force(
+    plan: &Plan,
+    bindings: &[Binding],
+    domain: CpuSet,
+    kernel: &dyn Kernel,
+    enforcer: &mut Enforcer<'_>,
+) -> Result<Vec<Applied>, EnforceError> {
+    let result: Result<Vec<Applied>, EnforceError> = bindings
+        .iter()
+        .filter_map(|binding| Some((binding, plan.reservation_of(&binding.activity)?)))
+        .map(|(binding, planned)| {
+            enforcer.set_affinity(binding.tid, domain, binding.owner)?;
+            enforcer.set_scheduler(binding.tid, attr_of_reservation(&planned.reservation), binding.owner)?;
+            let policy = describe(&kernel.scheduler(binding.tid)?);
+            Ok(Applied { activity: binding.activity.clone(), tid: binding.tid, policy })
+        })
+        .collect();
+    if result.is_err() {
+        let _ = enforcer.undo();
+    }
+    result
+}

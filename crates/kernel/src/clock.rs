@@ -1,0 +1,156 @@
+//! Clocks, absolute sleeping, and work of an exact amount of CPU time.
+//!
+//! These are free functions because they are called in measured loops; nothing here allocates or locks.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use surety_units::Nanos;
+
+use crate::error::{KernelError, Operation};
+
+fn now(clock: libc::clockid_t) -> Nanos {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `time` is a valid place for the answer. The clocks used below exist on every kernel since 2.6.39,
+    // so the call cannot fail.
+    unsafe { libc::clock_gettime(clock, &raw mut time) };
+    from_timespec(time)
+}
+
+fn from_timespec(time: libc::timespec) -> Nanos {
+    Nanos::new(time.tv_sec * 1_000_000_000 + time.tv_nsec)
+}
+
+fn to_timespec(time: Nanos) -> libc::timespec {
+    let ns = time.get().max(0);
+    libc::timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 }
+}
+
+/// CLOCK_MONOTONIC: stands still while the machine is suspended. No system call where the vDSO serves it.
+pub fn monotonic() -> Nanos {
+    now(libc::CLOCK_MONOTONIC)
+}
+
+/// CLOCK_BOOTTIME: goes on while the machine is suspended. A jump against [`monotonic`] is a suspension.
+pub fn boottime() -> Nanos {
+    now(libc::CLOCK_BOOTTIME)
+}
+
+/// CPU time the calling thread has used, user and kernel. One system call.
+pub fn thread_cpu_time() -> Nanos {
+    now(libc::CLOCK_THREAD_CPUTIME_ID)
+}
+
+/// The length of the scheduler's tick, by the resolution of the coarse clock: budgets without a
+/// high-resolution timer are enforced on it.
+pub fn tick_length() -> Nanos {
+    let mut resolution = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: `resolution` is a valid place for the answer; the coarse clock exists since 2.6.32.
+    unsafe { libc::clock_getres(libc::CLOCK_MONOTONIC_COARSE, &raw mut resolution) };
+    from_timespec(resolution)
+}
+
+/// Why [`sleep_until`] returned.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Woken {
+    /// The instant came.
+    OnTime,
+    /// The flag was set when a signal came, or before.
+    Cancelled,
+}
+
+/// Sleeps until an instant of CLOCK_MONOTONIC; one that has passed returns at once without sleeping.
+///
+/// A signal restarts the sleep for the same instant unless `cancel` is set by then. Setting the flag alone does
+/// not wake the sleeper: send it a signal too, or keep sleeps short.
+///
+/// # Errors
+/// Only what the kernel answers beside EINTR, such as EINVAL for a clock it lacks.
+pub fn sleep_until(instant: Nanos, cancel: Option<&AtomicBool>) -> Result<Woken, KernelError> {
+    let time = to_timespec(instant);
+    loop {
+        if cancel.is_some_and(|flag| flag.load(Ordering::Relaxed)) {
+            return Ok(Woken::Cancelled);
+        }
+        // SAFETY: `time` is valid over the call; with TIMER_ABSTIME the remaining time is not written.
+        let result = unsafe {
+            libc::clock_nanosleep(
+                libc::CLOCK_MONOTONIC,
+                libc::TIMER_ABSTIME,
+                &raw const time,
+                std::ptr::null_mut(),
+            )
+        };
+        match result {
+            0 => return Ok(Woken::OnTime),
+            libc::EINTR => {}
+            errno => return Err(KernelError::new(Operation::Sleep, "CLOCK_MONOTONIC", errno)),
+        }
+    }
+}
+
+/// Uses exactly `amount` of the calling thread's CPU time, preempted or not, and returns what was used.
+///
+/// A thread's CPU time never advances faster than the wall clock. So spinning on the (cheap) wall clock for what
+/// is left can not overshoot, and the thread clock, a system call, is read about once for each preemption.
+pub fn spin_cpu_time(amount: Nanos) -> Nanos {
+    spin_cpu_time_from(thread_cpu_time(), amount)
+}
+
+/// As [`spin_cpu_time`], counted from an earlier reading of [`thread_cpu_time`]: the job's own overhead since
+/// then is part of the amount. Returns the CPU time used since `start`.
+pub fn spin_cpu_time_from(start: Nanos, amount: Nanos) -> Nanos {
+    let end = start.saturating_add(amount);
+    loop {
+        let used = thread_cpu_time();
+        if used >= end {
+            return used.saturating_sub(start);
+        }
+        let wall_end = monotonic().saturating_add(end - used);
+        while monotonic() < wall_end {
+            std::hint::spin_loop();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spinning_uses_what_was_asked_and_no_more_than_the_wall_clock_saw() {
+        for micros in [0, 1, 50, 2_000] {
+            let amount = Nanos::from_micros(micros);
+            let (wall, cpu) = (monotonic(), thread_cpu_time());
+            let used = spin_cpu_time(amount);
+            let (cpu, wall) = (thread_cpu_time() - cpu, monotonic() - wall);
+            assert!(used >= amount, "{used:?} of {amount:?}");
+            // The two clocks may differ by parts per million.
+            assert!(used <= cpu && cpu <= wall + Nanos::from_micros(50), "{used:?} {cpu:?} {wall:?}");
+        }
+    }
+
+    #[test]
+    fn overshoot_is_small_in_the_undisturbed_case() {
+        // Noise can only add; the least of many runs is the undisturbed one.
+        let least =
+            (0..200).map(|_| spin_cpu_time(Nanos::from_micros(20)) - Nanos::from_micros(20)).min().unwrap();
+        eprintln!("least overshoot {} ns", least.get());
+        assert!(least < Nanos::from_micros(5), "{least:?}");
+    }
+
+    #[test]
+    fn sleeping_ends_no_earlier_than_asked_and_obeys_the_flag() {
+        let instant = monotonic() + Nanos::MILLISECOND;
+        assert_eq!(sleep_until(instant, None), Ok(Woken::OnTime));
+        assert!(monotonic() >= instant);
+        let flag = AtomicBool::new(true);
+        assert_eq!(sleep_until(Nanos::MAX, Some(&flag)), Ok(Woken::Cancelled));
+        assert_eq!(sleep_until(Nanos::ZERO, None), Ok(Woken::OnTime));
+    }
+
+    #[test]
+    fn the_tick_is_one_of_the_kernels_choices() {
+        let hz = 1_000_000_000 / tick_length().get();
+        assert!([100, 250, 300, 1000].contains(&hz), "HZ {hz}");
+    }
+}

@@ -1,0 +1,348 @@
+//! [`Spawned`]: a program that runs as part of an experiment and cannot outlive it.
+//!
+//! The child is in a process group of its own, is killed when the thread that started it ends
+//! (PR_SET_PDEATHSIG, with the race against a parent that is already gone closed), and takes its affinity,
+//! policy and control groups *before* its program starts, so that no instant of it runs under the parent's.
+//!
+//! A SCHED_DEADLINE task cannot start others (`fork` fails with EAGAIN) unless reset-on-fork is set, and many
+//! programs start helpers. So SCHED_DEADLINE is not taken here: set it on [`Spawned::pid`] once the program runs.
+
+use std::ffi::CString;
+use std::io::{self, PipeReader, Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::PathBuf;
+use std::process::{ChildStderr, ChildStdout, Command, ExitStatus};
+
+use surety_units::{CpuSet, Nanos, Tid};
+
+use crate::clock;
+use crate::error::{KernelError, Operation, last_errno};
+use crate::kernel::{Kernel, ProcessIdentity};
+use crate::real::{RealKernel, open_pidfd, send_signal};
+use crate::sched::{self, SchedAttr};
+
+/// What the child takes on before its program starts.
+#[derive(Clone, Debug, Default)]
+pub struct ChildSetup {
+    /// The CPUs it may use.
+    pub affinity: Option<CpuSet>,
+    /// Its scheduling; not SCHED_DEADLINE.
+    pub scheduler: Option<SchedAttr>,
+    /// `cgroup.procs` files of the control groups it joins.
+    pub groups: Vec<PathBuf>,
+}
+
+/// A running program with everything it started. Dropping kills the whole group and reaps.
+#[derive(Debug)]
+pub struct Spawned {
+    identity: ProcessIdentity,
+    pidfd: OwnedFd,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    ended: Option<Ended>,
+}
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// Exit code or signal.
+    pub status: ExitStatus,
+    /// CPU time of the program and of its children that it waited for.
+    pub cpu_time: Nanos,
+}
+
+/// Steps of the child that can fail, reported to the parent as one byte.
+const STEP_DEATH_SIGNAL: u8 = 1;
+const STEP_GROUP: u8 = 2;
+const STEP_AFFINITY: u8 = 3;
+const STEP_SCHEDULER: u8 = 4;
+
+/// Starts a program. Redirect its streams on `command` first; piped ones are in the result.
+///
+/// Call this from a thread that lives as long as the program should: the child is killed when *that thread*
+/// ends. A set-user-id program sheds this protection.
+///
+/// # Errors
+/// The step that failed: starting, affinity, scheduling or joining a group. EINVAL when asked for SCHED_DEADLINE.
+pub fn spawn(mut command: Command, setup: &ChildSetup) -> Result<Spawned, KernelError> {
+    let program = command.get_program().to_string_lossy().into_owned();
+    if setup.scheduler.is_some_and(|attr| attr.policy.is_deadline()) {
+        return Err(KernelError::new(
+            Operation::SetDeadline,
+            format!("{program} before it runs"),
+            libc::EINVAL,
+        ));
+    }
+    let started = |error: &io::Error| KernelError::from_io(Operation::Spawn, program.clone(), error);
+    let (report, reporter) = io::pipe().map_err(|e| started(&e))?;
+    let groups = setup
+        .groups
+        .iter()
+        .map(|path| CString::new(path.as_os_str().as_bytes()))
+        .collect::<Result<Vec<_>, _>>()
+        .map_err(|_| KernelError::new(Operation::Spawn, program.clone(), libc::EINVAL))?;
+    let (affinity, scheduler) = (setup.affinity, setup.scheduler);
+    let parent = std::process::id();
+    let before_program = move || {
+        let step = |number: u8, result: Result<(), i32>| {
+            result.map_err(|errno| {
+                let _ = (&reporter).write(&[number]);
+                io::Error::from_raw_os_error(errno)
+            })
+        };
+        step(STEP_DEATH_SIGNAL, die_with_parent(parent))?;
+        for group in &groups {
+            step(STEP_GROUP, join_group(group))?;
+        }
+        if let Some(cpus) = &affinity {
+            step(STEP_AFFINITY, sched::write_affinity_plainly(Tid(0), cpus))?;
+        }
+        if let Some(attr) = &scheduler {
+            step(STEP_SCHEDULER, sched::write_attr_plainly(Tid(0), attr))?;
+        }
+        Ok(())
+    };
+    command.process_group(0);
+    // SAFETY: between fork and exec the closure makes only system calls (prctl, getppid, open, write, close,
+    // sched_setattr, sched_setaffinity) and touches memory prepared before; it neither allocates nor locks.
+    unsafe { command.pre_exec(before_program) };
+    let spawned = command.spawn();
+    // The command holds our end of the report, which the reader must see closed.
+    drop(command);
+    let mut child = spawned.map_err(|error| failed_step(&program, setup, report, &error))?;
+    let pid = Tid(i32::try_from(child.id()).expect("process numbers are positive 32-bit integers"));
+    let opened = RealKernel::new().identity(pid).and_then(|identity| Ok((identity, open_pidfd(pid)?)));
+    let (identity, pidfd) = opened.inspect_err(|_| {
+        let _ = child.kill();
+        let _ = child.wait();
+    })?;
+    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    Ok(Spawned { identity, pidfd, stdout, stderr, ended: None })
+}
+
+/// The error of the step that the child reported, or of starting it.
+fn failed_step(program: &str, setup: &ChildSetup, mut report: PipeReader, error: &io::Error) -> KernelError {
+    let mut step = [0];
+    let reported = report.read(&mut step).unwrap_or(0);
+    let operation = match (reported, step[0]) {
+        (1, STEP_GROUP) => Operation::Write,
+        (1, STEP_AFFINITY) => Operation::SetAffinity,
+        (1, STEP_SCHEDULER) => setup.scheduler.map_or(Operation::SetFair, |attr| attr.policy.set_operation()),
+        _ => Operation::Spawn,
+    };
+    KernelError::from_io(operation, program, error)
+}
+
+/// In the child: SIGKILL comes when the parent's thread ends. When it ended before that was arranged, the
+/// child has been given another parent, and ends itself.
+fn die_with_parent(parent: u32) -> Result<(), i32> {
+    // SAFETY: takes integers.
+    if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
+        return Err(last_errno());
+    }
+    // SAFETY: takes no argument and cannot fail.
+    let now = unsafe { libc::getppid() };
+    if u32::try_from(now) == Ok(parent) { Ok(()) } else { Err(libc::ESRCH) }
+}
+
+/// In the child: joins a control group; `0` there means the writer.
+fn join_group(path: &CString) -> Result<(), i32> {
+    // SAFETY: the path is a C string that lives over the call.
+    let file = unsafe { libc::open(path.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
+    if file < 0 {
+        return Err(last_errno());
+    }
+    // SAFETY: `open` just gave this descriptor to us alone.
+    let file = unsafe { OwnedFd::from_raw_fd(file) };
+    // SAFETY: one byte is read from a constant.
+    if unsafe { libc::write(file.as_raw_fd(), c"0".as_ptr().cast(), 1) } != 1 {
+        return Err(last_errno());
+    }
+    Ok(())
+}
+
+impl Spawned {
+    /// The program's process, which leads its group.
+    pub fn pid(&self) -> Tid {
+        self.identity.pid
+    }
+
+    /// The program's process, unmistakable: for the journal.
+    pub fn identity(&self) -> ProcessIdentity {
+        self.identity
+    }
+
+    /// Its standard output, once, when it was piped.
+    pub fn take_stdout(&mut self) -> Option<ChildStdout> {
+        self.stdout.take()
+    }
+
+    /// Its standard error, once, when it was piped.
+    pub fn take_stderr(&mut self) -> Option<ChildStderr> {
+        self.stderr.take()
+    }
+
+    /// Signals the program's own process; `false` when it has ended.
+    pub fn signal(&self, signal: i32) -> Result<bool, KernelError> {
+        send_signal(&self.pidfd, self.identity.pid, signal)
+    }
+
+    /// Waits until the program ends, or an instant of CLOCK_MONOTONIC comes, whichever is first. What the
+    /// program left running in its group is killed when it ends.
+    pub fn wait_until(&mut self, instant: Nanos) -> Result<Option<Ended>, KernelError> {
+        while self.ended.is_none() {
+            let left = instant.saturating_sub(clock::monotonic()).max(Nanos::ZERO);
+            let millis = left.div_ceil(Nanos::MILLISECOND).min(i64::from(i32::MAX));
+            let mut poll = libc::pollfd { fd: self.pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+            let millis = i32::try_from(millis).expect("bounded above");
+            // SAFETY: one descriptor in a structure that lives over the call.
+            match unsafe { libc::poll(&raw mut poll, 1, millis) } {
+                0 if clock::monotonic() >= instant => return Ok(None),
+                0 => {}
+                1 => return self.end().map(Some),
+                _ => match last_errno() {
+                    libc::EINTR => {}
+                    errno => return Err(self.wait_error(errno)),
+                },
+            }
+        }
+        Ok(self.ended)
+    }
+
+    /// Kills the program with its whole group, reaps it, and says how it ended (perhaps before that).
+    pub fn end(&mut self) -> Result<Ended, KernelError> {
+        if let Some(ended) = self.ended {
+            return Ok(ended);
+        }
+        // The leader has not been reaped, so neither its number nor its group's can be another's.
+        // SAFETY: takes integers.
+        unsafe { libc::kill(-self.identity.pid.0, libc::SIGKILL) };
+        let mut status = 0;
+        // SAFETY: `rusage` is plain integers, for which zero bytes are a value.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
+        loop {
+            // SAFETY: both places are valid over the call.
+            let reaped = unsafe { libc::wait4(self.identity.pid.0, &raw mut status, 0, &raw mut usage) };
+            match reaped {
+                pid if pid == self.identity.pid.0 => break,
+                _ if last_errno() == libc::EINTR => {}
+                _ => return Err(self.wait_error(last_errno())),
+            }
+        }
+        let time = |t: libc::timeval| Nanos::from_micros(t.tv_sec * 1_000_000 + t.tv_usec);
+        let ended = Ended {
+            status: ExitStatus::from_raw(status),
+            cpu_time: time(usage.ru_utime) + time(usage.ru_stime),
+        };
+        self.ended = Some(ended);
+        Ok(ended)
+    }
+
+    fn wait_error(&self, errno: i32) -> KernelError {
+        KernelError::new(Operation::Wait, format!("process {}", self.identity.pid), errno)
+    }
+}
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        // Only ECHILD is possible, and then there is nothing left to reap.
+        let _ = self.end();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sched::SchedPolicy;
+    use std::process::Stdio;
+    use surety_units::CpuId;
+
+    fn shell(script: &str) -> Command {
+        let mut command = Command::new("sh");
+        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command
+    }
+
+    fn in_seconds(seconds: i64) -> Nanos {
+        clock::monotonic() + Nanos::from_secs(seconds)
+    }
+
+    fn output(spawned: &mut Spawned) -> String {
+        let mut text = String::new();
+        spawned.take_stdout().unwrap().read_to_string(&mut text).unwrap();
+        text
+    }
+
+    #[test]
+    fn the_program_starts_with_what_was_set() {
+        let cpu = *crate::sched::read_affinity(Tid(0)).unwrap().lowest().as_ref().unwrap();
+        let setup = ChildSetup {
+            affinity: Some(CpuSet::single(cpu)),
+            scheduler: Some(SchedPolicy::Batch { nice: 5 }.into()),
+            groups: Vec::new(),
+        };
+        let mut spawned = spawn(shell("taskset -cp $$; chrt -p $$; nice; exit 3"), &setup).unwrap();
+        let text = output(&mut spawned);
+        let ended = spawned.wait_until(in_seconds(20)).unwrap().unwrap();
+        assert_eq!(ended.status.code(), Some(3));
+        assert!(text.contains(&format!("affinity list: {cpu}\n")), "{text}");
+        assert!(text.contains("SCHED_BATCH") && text.ends_with("5\n"), "{text}");
+    }
+
+    #[test]
+    fn the_step_that_fails_is_named() {
+        let none = spawn(Command::new("/no/such/program"), &ChildSetup::default()).unwrap_err();
+        assert_eq!((none.operation, none.errno), (Operation::Spawn, libc::ENOENT));
+        let nowhere = ChildSetup { affinity: Some(CpuSet::single(CpuId(1000))), ..ChildSetup::default() };
+        let error = spawn(shell("true"), &nowhere).unwrap_err();
+        assert_eq!((error.operation, error.errno), (Operation::SetAffinity, libc::EINVAL));
+        let group = ChildSetup { groups: vec!["/no/such/cgroup.procs".into()], ..ChildSetup::default() };
+        assert_eq!(spawn(shell("true"), &group).unwrap_err().operation, Operation::Write);
+        let wrong = SchedPolicy::Fifo { priority: 100 };
+        let scheduler = ChildSetup { scheduler: Some(wrong.into()), ..ChildSetup::default() };
+        assert_eq!(spawn(shell("true"), &scheduler).unwrap_err().operation, Operation::SetRealtime);
+        let ms = Nanos::MILLISECOND;
+        let deadline = SchedPolicy::deadline(ms, ms * 10, ms * 10);
+        let scheduler = ChildSetup { scheduler: Some(deadline.into()), ..ChildSetup::default() };
+        assert_eq!(spawn(shell("true"), &scheduler).unwrap_err().operation, Operation::SetDeadline);
+    }
+
+    #[test]
+    fn dropping_ends_the_program_and_what_it_started() {
+        let kernel = RealKernel::new();
+        let mut spawned = spawn(shell("sleep 1000 & echo $!; wait"), &ChildSetup::default()).unwrap();
+        let mut number = Vec::new();
+        let mut byte = [0];
+        let mut stdout = spawned.take_stdout().unwrap();
+        while stdout.read(&mut byte).unwrap() == 1 && byte[0] != b'\n' {
+            number.push(byte[0]);
+        }
+        let grandchild = Tid(String::from_utf8(number).unwrap().parse().unwrap());
+        let grandchild = kernel.identity(grandchild).unwrap();
+        let child = spawned.identity();
+        assert_eq!(spawned.wait_until(clock::monotonic()), Ok(None));
+        assert!(kernel.is_alive(child) && kernel.is_alive(grandchild));
+        drop(spawned);
+        assert!(!kernel.is_alive(child));
+        // The kill is sent; that it is done takes the other process a moment.
+        let gone = (0..200).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            !kernel.is_alive(grandchild)
+        });
+        assert!(gone);
+    }
+
+    #[test]
+    fn the_program_dies_with_the_thread_that_started_it() {
+        let started = std::thread::spawn(|| {
+            let spawned = spawn(shell("exec sleep 1000"), &ChildSetup::default()).unwrap();
+            // Not dropped: only the end of this thread can end the program.
+            std::mem::ManuallyDrop::new(spawned)
+        });
+        let mut spawned = std::mem::ManuallyDrop::into_inner(started.join().unwrap());
+        let ended = spawned.wait_until(in_seconds(20)).unwrap().expect("killed with its thread");
+        assert_eq!(ended.status.signal(), Some(libc::SIGKILL));
+    }
+}

@@ -1,0 +1,317 @@
+//! Changes under the journal: read the old value, record it, make the change; and how each kind is undone.
+
+use std::path::Path;
+
+use surety_units::{CpuSet, Tid};
+
+use super::{Entry, EntryId, Journal, JournalError, is_permitted};
+use crate::error::KernelError;
+use crate::kernel::{Kernel, ProcessIdentity};
+use crate::sched::{DEADLINE_RUNTIME_MIN, SchedAttr, SchedPolicy};
+
+/// What undoing an entry came to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Undone {
+    /// The old value is back, the thing we made is gone.
+    Restored,
+    /// There was nothing to undo: the change had not been made, or was undone already.
+    AsBefore,
+    /// The thread, process or file is gone, or another has its number.
+    Gone,
+    /// Somebody changed it after us; it is left as they want it.
+    ChangedByOthers,
+    /// The entry names what no journal of ours would; nothing was done.
+    NotPermitted,
+}
+
+impl Journal {
+    /// Sets a thread's scheduling under the journal. The thread is named by its number; 0 is ESRCH here.
+    pub fn set_scheduler(
+        &self,
+        kernel: &dyn Kernel,
+        tid: Tid,
+        set: SchedAttr,
+    ) -> Result<EntryId, JournalError> {
+        let (thread, old) = (kernel.identity(tid)?, kernel.scheduler(tid)?);
+        self.change(Entry::Scheduler { thread, old, set }, || kernel.set_scheduler(tid, &set))
+    }
+
+    /// Sets a thread's affinity under the journal.
+    pub fn set_affinity(&self, kernel: &dyn Kernel, tid: Tid, set: CpuSet) -> Result<EntryId, JournalError> {
+        let (thread, old) = (kernel.identity(tid)?, kernel.affinity(tid)?);
+        self.change(Entry::Affinity { thread, old, set }, || kernel.set_affinity(tid, &set))
+    }
+
+    /// Writes a file of /proc or /sys under the journal.
+    pub fn write_text(&self, kernel: &dyn Kernel, path: &Path, set: &str) -> Result<EntryId, JournalError> {
+        let old = chosen(&kernel.read_text(path)?).to_owned();
+        let entry = Entry::File { path: path.to_owned(), old, set: set.to_owned() };
+        self.change(entry, || kernel.write_text(path, set))
+    }
+
+    /// Makes a control group under the journal; its name must begin with `surety`.
+    pub fn make_dir(&self, kernel: &dyn Kernel, path: &Path) -> Result<EntryId, JournalError> {
+        self.change(Entry::Directory { path: path.to_owned() }, || kernel.make_dir(path))
+    }
+
+    /// Records an entry, makes the change, and takes the entry back when the kernel refused the change.
+    fn change(
+        &self,
+        entry: Entry,
+        make: impl FnOnce() -> Result<(), KernelError>,
+    ) -> Result<EntryId, JournalError> {
+        debug_assert!(is_permitted(&entry), "recovery would refuse {entry:?}");
+        let id = self.record(entry)?;
+        match make() {
+            Ok(()) => Ok(id),
+            // A refused change has changed nothing, except that leaving SCHED_DEADLINE is two steps, of which
+            // the first may have been made. Undoing sorts that out; what cannot be undone now stays recorded.
+            Err(error) => {
+                let directory = matches!(self.entry(id), Some(Entry::Directory { .. }));
+                if directory && error.errno == libc::EEXIST {
+                    // The directory is another's: undoing would remove it.
+                    self.done(id)?;
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// Undoes one change, where it is still as we left it. Later changes of the same object are undone first,
+    /// or the older value could not be told from one that others set.
+    pub fn undo(&self, kernel: &dyn Kernel, id: EntryId) -> Result<Undone, JournalError> {
+        let Some(entry) = self.entry(id) else { return Ok(Undone::AsBefore) };
+        let later = self.open_entries().into_iter().rev().take_while(|(other, _)| *other > id);
+        for (other, _) in later.filter(|(_, other)| is_same_object(other, &entry)) {
+            self.undo_alone(kernel, other)?;
+        }
+        self.undo_alone(kernel, id)
+    }
+
+    fn undo_alone(&self, kernel: &dyn Kernel, id: EntryId) -> Result<Undone, JournalError> {
+        let Some(entry) = self.entry(id) else { return Ok(Undone::AsBefore) };
+        let undone = undo(kernel, &entry)?;
+        self.done(id)?;
+        Ok(undone)
+    }
+
+    /// Undoes every change, last one first, going on after failures. A change that could not be undone, and
+    /// those of the same object before it, stay in the journal; the latter are not in the result.
+    pub fn undo_all(&self, kernel: &dyn Kernel) -> Vec<(Entry, Result<Undone, JournalError>)> {
+        let mut results: Vec<(Entry, Result<Undone, JournalError>)> = Vec::new();
+        for (id, entry) in self.open_entries().into_iter().rev() {
+            let blocked =
+                results.iter().any(|(other, result)| result.is_err() && is_same_object(other, &entry));
+            if !blocked {
+                let result = self.undo_alone(kernel, id);
+                results.push((entry, result));
+            }
+        }
+        results
+    }
+}
+
+/// Whether two entries change the same thing, so that only the later one can be undone first.
+pub(super) fn is_same_object(one: &Entry, other: &Entry) -> bool {
+    match (one, other) {
+        (Entry::Scheduler { thread: a, .. }, Entry::Scheduler { thread: b, .. })
+        | (Entry::Affinity { thread: a, .. }, Entry::Affinity { thread: b, .. })
+        // A reservation keeps the thread from getting a smaller affinity back.
+        | (Entry::Scheduler { thread: a, .. }, Entry::Affinity { thread: b, .. }) => a == b,
+        (Entry::File { path: a, .. }, Entry::File { path: b, .. }) => a == b,
+        _ => false,
+    }
+}
+
+/// Undoes one entry, where it is still as its owner left it.
+pub(super) fn undo(kernel: &dyn Kernel, entry: &Entry) -> Result<Undone, KernelError> {
+    if !is_permitted(entry) {
+        return Ok(Undone::NotPermitted);
+    }
+    let result = match entry {
+        Entry::Scheduler { thread, old, set } => undo_scheduler(kernel, *thread, old, set),
+        Entry::Affinity { thread, old, set } => undo_affinity(kernel, *thread, old, set),
+        Entry::File { path, old, set } => undo_file(kernel, path, old, set),
+        Entry::Directory { path } => kernel.remove_dir(path).map(|()| Undone::Restored),
+        Entry::TraceInstance { name } => {
+            let path = kernel.tracefs_root()?.join("instances").join(name);
+            kernel.remove_dir(&path).map(|()| Undone::Restored)
+        }
+        Entry::Process { process } => kernel.signal(*process, libc::SIGKILL).map(|alive| match alive {
+            true => Undone::Restored,
+            false => Undone::Gone,
+        }),
+    };
+    match result {
+        Err(error) if error.is_gone() => Ok(match entry {
+            Entry::Directory { .. } | Entry::TraceInstance { .. } => Undone::AsBefore,
+            _ => Undone::Gone,
+        }),
+        result => result,
+    }
+}
+
+/// Whether the number still is the thread the entry is about.
+fn is_same(kernel: &dyn Kernel, thread: ProcessIdentity) -> Result<bool, KernelError> {
+    Ok(kernel.identity(thread.pid)? == thread)
+}
+
+fn undo_scheduler(
+    kernel: &dyn Kernel,
+    thread: ProcessIdentity,
+    old: &SchedAttr,
+    set: &SchedAttr,
+) -> Result<Undone, KernelError> {
+    if !is_same(kernel, thread)? {
+        return Ok(Undone::Gone);
+    }
+    let now = kernel.scheduler(thread.pid)?;
+    let back = old.undoing(set);
+    if now.is_result_of(&back) {
+        return Ok(Undone::AsBefore);
+    }
+    if !now.is_result_of(set) && !is_half_way_out(&now.policy) {
+        return Ok(Undone::ChangedByOthers);
+    }
+    kernel.set_scheduler(thread.pid, &back)?;
+    Ok(Undone::Restored)
+}
+
+/// Whether a thread was caught between the two steps out of SCHED_DEADLINE ([`Kernel::set_scheduler`]): nobody
+/// else wants a reservation of the least runtime with no bandwidth.
+fn is_half_way_out(policy: &SchedPolicy) -> bool {
+    match policy {
+        SchedPolicy::Deadline { runtime, .. } => {
+            *runtime == DEADLINE_RUNTIME_MIN && policy.booked_bandwidth() == 0
+        }
+        _ => false,
+    }
+}
+
+fn undo_affinity(
+    kernel: &dyn Kernel,
+    thread: ProcessIdentity,
+    old: &CpuSet,
+    set: &CpuSet,
+) -> Result<Undone, KernelError> {
+    if !is_same(kernel, thread)? {
+        return Ok(Undone::Gone);
+    }
+    let now = kernel.affinity(thread.pid)?;
+    if now == *old {
+        return Ok(Undone::AsBefore);
+    }
+    // The kernel keeps only the CPUs that the thread's cpuset allows.
+    if !now.is_subset(set) {
+        return Ok(Undone::ChangedByOthers);
+    }
+    kernel.set_affinity(thread.pid, old)?;
+    Ok(Undone::Restored)
+}
+
+fn undo_file(kernel: &dyn Kernel, path: &Path, old: &str, set: &str) -> Result<Undone, KernelError> {
+    let now = kernel.read_text(path)?;
+    let now = chosen(&now);
+    if now == chosen(old) {
+        return Ok(Undone::AsBefore);
+    }
+    if now != chosen(set) {
+        return Ok(Undone::ChangedByOthers);
+    }
+    kernel.write_text(path, chosen(old))?;
+    Ok(Undone::Restored)
+}
+
+/// The value in a file's text: the bracketed word where the file lists choices (`none [mq-deadline] bfq`), else
+/// everything without surrounding white space.
+fn chosen(text: &str) -> &str {
+    let text = text.trim();
+    let bracketed = |word: &'_ str| word.len() > 2 && word.starts_with('[') && word.ends_with(']');
+    match text.split_ascii_whitespace().find(|word| bracketed(word)) {
+        Some(word) => &word[1..word.len() - 1],
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ScriptedKernel;
+    use crate::journal::RuntimeDir;
+
+    #[test]
+    fn a_file_of_choices_is_read_by_its_brackets() {
+        for (text, value) in [
+            ("none [mq-deadline] bfq\n", "mq-deadline"),
+            ("12\n", "12"),
+            (" a b ", "a b"),
+            ("[x]", "x"),
+            ("[] y", "[] y"),
+        ] {
+            assert_eq!(chosen(text), value);
+        }
+    }
+
+    #[test]
+    fn what_others_changed_is_left_to_them() {
+        let kernel = ScriptedKernel::new(2);
+        kernel.add_thread(Tid(5), Tid(5), "task");
+        kernel.add_file("/sys/block/vda/queue/scheduler", "[none] bfq\n");
+        let base = tempfile::tempdir().unwrap();
+        let journal = Journal::open(&kernel, &RuntimeDir::at(&base.path().join("run")).unwrap()).unwrap();
+        let fifo = SchedAttr::from(SchedPolicy::Fifo { priority: 3 });
+        let path = Path::new("/sys/block/vda/queue/scheduler");
+
+        let id = journal.set_scheduler(&kernel, Tid(5), fifo).unwrap();
+        kernel.interfere(Tid(5), SchedPolicy::Idle.into());
+        assert_eq!(journal.undo(&kernel, id).unwrap(), Undone::ChangedByOthers);
+        assert_eq!(kernel.thread(Tid(5)).unwrap().attr.policy, SchedPolicy::Idle);
+
+        let id = journal.set_scheduler(&kernel, Tid(5), fifo).unwrap();
+        kernel.end_thread(Tid(5));
+        kernel.add_thread(Tid(5), Tid(5), "another");
+        kernel.interfere(Tid(5), fifo);
+        assert_eq!(journal.undo(&kernel, id).unwrap(), Undone::Gone, "the number is another's now");
+        assert_eq!(kernel.thread(Tid(5)).unwrap().attr, fifo);
+
+        let id = journal.write_text(&kernel, path, "bfq").unwrap();
+        kernel.add_file(path, "none bfq [kyber]\n");
+        assert_eq!(journal.undo(&kernel, id).unwrap(), Undone::ChangedByOthers);
+        kernel.add_file(path, "[none] bfq\n");
+        let id = journal.write_text(&kernel, path, "bfq").unwrap();
+        kernel.add_file(path, "none [bfq]\n");
+        assert_eq!(journal.undo(&kernel, id).unwrap(), Undone::Restored);
+        assert_eq!(kernel.read_text(path).unwrap(), "none");
+        assert_eq!(journal.undo(&kernel, id).unwrap(), Undone::AsBefore, "undone once");
+        let file = journal.path();
+        drop(journal);
+        assert!(!file.exists(), "a journal with nothing open removes itself");
+    }
+
+    #[test]
+    fn an_older_change_is_undone_through_the_newer_ones() {
+        let kernel = ScriptedKernel::new(1);
+        kernel.add_thread(Tid(5), Tid(5), "task");
+        let base = tempfile::tempdir().unwrap();
+        let journal = Journal::open(&kernel, &RuntimeDir::at(&base.path().join("run")).unwrap()).unwrap();
+        let set = |policy: SchedPolicy| journal.set_scheduler(&kernel, Tid(5), policy.into()).unwrap();
+        let first = set(SchedPolicy::Idle);
+        let second = set(SchedPolicy::Fifo { priority: 1 });
+        assert_eq!(journal.undo(&kernel, first).unwrap(), Undone::Restored);
+        assert_eq!(kernel.thread(Tid(5)).unwrap().attr.policy, SchedPolicy::DEFAULT);
+        assert_eq!(journal.undo(&kernel, second).unwrap(), Undone::AsBefore);
+    }
+
+    #[test]
+    fn a_directory_of_others_is_not_removed() {
+        let kernel = ScriptedKernel::new(1);
+        let path = Path::new("/sys/fs/cgroup/surety-theirs");
+        kernel.add_dir(path);
+        let base = tempfile::tempdir().unwrap();
+        let journal = Journal::open(&kernel, &RuntimeDir::at(&base.path().join("run")).unwrap()).unwrap();
+        assert!(journal.make_dir(&kernel, path).is_err());
+        assert!(journal.undo_all(&kernel).is_empty());
+        assert!(kernel.exists(path));
+    }
+}

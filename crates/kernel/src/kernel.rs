@@ -1,0 +1,224 @@
+//! [`Kernel`]: everything that changes or asks the machine, behind one trait.
+//!
+//! An implementation provides a dozen single operations; what can be built from them (identities, the CPUs that
+//! are online, leaving SCHED_DEADLINE without leaking bandwidth) is written here once, so the scripted kernel
+//! tests the same code that runs on the real one.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use surety_units::{CpuSet, Nanos, Tid};
+
+use crate::error::{KernelError, Operation};
+use crate::sched::{DEADLINE_PERIOD_MAX, DEADLINE_RUNTIME_MIN, SchedAttr, SchedPolicy};
+
+/// A process or thread that no later one with the same number can be mistaken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct ProcessIdentity {
+    /// Its number.
+    pub pid: Tid,
+    /// When it started, in clock ticks since boot: field 22 of `/proc/PID/stat`.
+    pub start_time: u64,
+}
+
+/// A thread that sleeps until it is dropped: a holder for bandwidth that never runs.
+pub struct SleepingThread {
+    /// Its number.
+    pub tid: Tid,
+    wake: Option<Box<dyn FnOnce() + Send>>,
+}
+
+impl SleepingThread {
+    /// A sleeping thread; `wake` ends it and waits for its end.
+    pub fn new(tid: Tid, wake: Box<dyn FnOnce() + Send>) -> SleepingThread {
+        SleepingThread { tid, wake: Some(wake) }
+    }
+}
+
+impl Drop for SleepingThread {
+    fn drop(&mut self) {
+        if let Some(wake) = self.wake.take() {
+            wake();
+        }
+    }
+}
+
+/// The machine: threads and their scheduling, files of /proc and /sys, directories that are kernel objects.
+pub trait Kernel: Send + Sync {
+    /// A thread's scheduling. A fair thread with the kernel's base slice has slice `None`. Thread 0 is the caller.
+    fn scheduler(&self, tid: Tid) -> Result<SchedAttr, KernelError>;
+
+    /// One call of `sched_setattr` without protection against the bandwidth leak. Callers want
+    /// [`Kernel::set_scheduler`].
+    fn set_scheduler_directly(&self, tid: Tid, attr: &SchedAttr) -> Result<(), KernelError>;
+
+    /// The CPUs a thread may use. Thread 0 is the caller.
+    fn affinity(&self, tid: Tid) -> Result<CpuSet, KernelError>;
+
+    /// Sets the CPUs a thread may use. Thread 0 is the caller.
+    fn set_affinity(&self, tid: Tid, cpus: &CpuSet) -> Result<(), KernelError>;
+
+    /// A file's whole text.
+    fn read_text(&self, path: &Path) -> Result<String, KernelError>;
+
+    /// Writes a text to an existing file in one `write`, as files of the kernel require. Never makes a file.
+    fn write_text(&self, path: &Path, text: &str) -> Result<(), KernelError>;
+
+    /// The names in a directory, in ascending order.
+    fn list_dir(&self, path: &Path) -> Result<Vec<String>, KernelError>;
+
+    /// Makes one directory: a cpuset, a trace instance.
+    fn make_dir(&self, path: &Path) -> Result<(), KernelError>;
+
+    /// Removes one directory.
+    fn remove_dir(&self, path: &Path) -> Result<(), KernelError>;
+
+    /// Whether a file or directory exists.
+    fn exists(&self, path: &Path) -> bool;
+
+    /// Signals a process if it is still the same one; `false` when that one has ended.
+    fn signal(&self, process: ProcessIdentity, signal: i32) -> Result<bool, KernelError>;
+
+    /// A new thread of the calling process that only sleeps.
+    fn sleeping_thread(&self) -> Result<SleepingThread, KernelError>;
+
+    /// The directory under which this kernel's tracing files are.
+    fn tracefs_root(&self) -> Result<PathBuf, KernelError>;
+
+    /// The calling process.
+    fn own_pid(&self) -> Tid;
+
+    /// The user the calling process acts as; 0 is root.
+    fn effective_user(&self) -> u32;
+
+    /// CLOCK_MONOTONIC.
+    fn monotonic(&self) -> Nanos;
+
+    /// Sets a thread's scheduling, and leaves SCHED_DEADLINE only in the way that leaks nothing.
+    ///
+    /// The kernel gives a reservation's bandwidth back when the thread's zero-lag timer fires, and that timer is
+    /// armed when the thread stops running. A thread that sleeps and has not run since it got the class has no
+    /// such timer, so its bandwidth would stay booked in the root domain for ever. A change of the reservation
+    /// is booked at once, therefore the thread is first given (1024 ns, 2^22 us), whose bandwidth is 0 in the
+    /// kernel's 20-bit fixed point. The calling thread itself is running, leaves directly, and so cannot be
+    /// throttled between the two steps.
+    fn set_scheduler(&self, tid: Tid, attr: &SchedAttr) -> Result<(), KernelError> {
+        if attr.policy.is_deadline() || tid == Tid(0) {
+            return self.set_scheduler_directly(tid, attr);
+        }
+        let current = self.scheduler(tid)?;
+        if current.policy.is_deadline() && current.policy.booked_bandwidth() > 0 {
+            self.set_scheduler_directly(tid, &weightless(&current, DEADLINE_PERIOD_MAX)).or_else(
+                |error| {
+                    // An administrator may have lowered the longest period. The shortest one whose ratio is still 0
+                    // is the least runtime shifted by 20 bits, plus one.
+                    if error.errno != libc::EINVAL {
+                        return Err(error);
+                    }
+                    let shortest = Nanos::new((DEADLINE_RUNTIME_MIN.get() << 20) + 1);
+                    self.set_scheduler_directly(tid, &weightless(&current, shortest))
+                },
+            )?;
+        }
+        self.set_scheduler_directly(tid, attr)
+    }
+
+    /// Who a process or thread is now; ESRCH when there is none of that number.
+    fn identity(&self, pid: Tid) -> Result<ProcessIdentity, KernelError> {
+        let gone =
+            |errno| KernelError::new(Operation::Read, format!("the start time of process {pid}"), errno);
+        let text = self.read_text(Path::new(&format!("/proc/{pid}/stat"))).map_err(|e| match e.errno {
+            libc::ENOENT => gone(libc::ESRCH),
+            _ => e,
+        })?;
+        let start_time = start_time_of_stat(&text).ok_or_else(|| gone(libc::EIO))?;
+        Ok(ProcessIdentity { pid, start_time })
+    }
+
+    /// Whether exactly this process or thread is still there (a zombie is not).
+    fn is_alive(&self, process: ProcessIdentity) -> bool {
+        let Ok(text) = self.read_text(Path::new(&format!("/proc/{}/stat", process.pid))) else {
+            return false;
+        };
+        start_time_of_stat(&text) == Some(process.start_time)
+            && !matches!(state_of_stat(&text), Some('Z' | 'X') | None)
+    }
+
+    /// The threads of a process, in ascending order.
+    fn threads(&self, pid: Tid) -> Result<Vec<Tid>, KernelError> {
+        let names =
+            self.list_dir(Path::new(&format!("/proc/{pid}/task"))).map_err(|error| match error.errno {
+                libc::ENOENT => {
+                    KernelError::new(Operation::List, format!("the threads of process {pid}"), libc::ESRCH)
+                }
+                _ => error,
+            })?;
+        Ok(numbers(&names))
+    }
+
+    /// Every process of the machine that this user can see, in ascending order.
+    fn processes(&self) -> Result<Vec<Tid>, KernelError> {
+        self.list_dir(Path::new("/proc")).map(|names| numbers(&names))
+    }
+
+    /// A thread's name, at most 15 bytes for user threads.
+    fn name(&self, tid: Tid) -> Result<String, KernelError> {
+        let text = self.read_text(Path::new(&format!("/proc/{tid}/comm")))?;
+        Ok(text.trim_end_matches('\n').to_owned())
+    }
+
+    /// The CPUs that are online.
+    fn online_cpus(&self) -> Result<CpuSet, KernelError> {
+        let path = "/sys/devices/system/cpu/online";
+        let text = self.read_text(Path::new(path))?;
+        text.trim().parse().map_err(|_| KernelError::new(Operation::Read, path, libc::EIO))
+    }
+
+    /// The identity of this boot: start times compare only within one.
+    fn boot_id(&self) -> Result<String, KernelError> {
+        Ok(self.read_text(Path::new("/proc/sys/kernel/random/boot_id"))?.trim().to_owned())
+    }
+}
+
+/// A reservation of bandwidth 0 with the other attributes of `current`.
+fn weightless(current: &SchedAttr, period: Nanos) -> SchedAttr {
+    let policy = SchedPolicy::deadline(DEADLINE_RUNTIME_MIN, period, period);
+    SchedAttr { policy, reset_on_fork: current.reset_on_fork, util_min: None, util_max: None }
+}
+
+/// The fields of `/proc/PID/stat` after the name, which may itself hold spaces and parentheses.
+fn fields_of_stat(stat: &str) -> Option<impl Iterator<Item = &str>> {
+    Some(stat.rsplit_once(')')?.1.split_ascii_whitespace())
+}
+
+/// Field 22, the start time; the name is field 2 and the state field 3.
+fn start_time_of_stat(stat: &str) -> Option<u64> {
+    fields_of_stat(stat)?.nth(22 - 3)?.parse().ok()
+}
+
+fn state_of_stat(stat: &str) -> Option<char> {
+    fields_of_stat(stat)?.next()?.chars().next()
+}
+
+fn numbers(names: &[String]) -> Vec<Tid> {
+    let mut tids: Vec<Tid> = names.iter().filter_map(|n| n.parse().ok()).map(Tid).collect();
+    tids.sort_unstable();
+    tids
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_start_time_is_found_behind_any_name() {
+        let rest = "S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 987654 20 21";
+        for name in ["a", "a b", "x) y", "((", ")"] {
+            let stat = format!("12 ({name}) {rest}");
+            assert_eq!(start_time_of_stat(&stat), Some(987_654), "{name}");
+            assert_eq!(state_of_stat(&stat), Some('S'), "{name}");
+        }
+        assert_eq!(start_time_of_stat("12 (a) S 1 2"), None);
+        assert_eq!(start_time_of_stat(""), None);
+    }
+}

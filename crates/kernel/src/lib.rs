@@ -1,0 +1,36 @@
+//! The only crate of Surety that touches Linux: safe, typed access behind one trait, with a scripted double.
+//!
+//! - [`Kernel`] is everything that changes or asks the machine and that enforcement, the guard and `doctor`
+//!   decide by; [`RealKernel`] is this machine, [`ScriptedKernel`] one in memory with faults at every call.
+//! - [`clock`], [`thread`], [`command`], [`perf`], [`tracefs`] and [`signals`] are what a measured run uses
+//!   directly, because a trait object between two clock readings would be measured too.
+//! - [`journal`] makes every change survive a `kill -9`: the old value is on disk before the new one is set.
+//!
+//! **Invariant:** unsafe code is allowed here only, and each block says why it is sound. Nothing here decides
+//! what is promised, planned or measured.
+
+#![deny(clippy::undocumented_unsafe_blocks)]
+
+pub mod clock;
+pub mod command;
+pub mod deadline;
+pub mod error;
+pub mod facts;
+pub mod files;
+pub mod journal;
+pub mod kernel;
+pub mod perf;
+pub mod real;
+pub mod sched;
+pub mod scripted;
+pub mod signals;
+#[cfg(test)]
+mod testing;
+pub mod thread;
+pub mod tracefs;
+
+pub use error::{KernelError, Operation};
+pub use kernel::{Kernel, ProcessIdentity, SleepingThread};
+pub use real::RealKernel;
+pub use sched::{SchedAttr, SchedPolicy};
+pub use scripted::ScriptedKernel;

@@ -1,0 +1,220 @@
+//! [`RealKernel`]: this machine.
+
+use std::fs;
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, OnceLock, mpsc};
+
+use surety_units::{CpuSet, Nanos, Tid};
+
+use crate::clock;
+use crate::error::{KernelError, Operation, check};
+use crate::kernel::{Kernel, ProcessIdentity, SleepingThread};
+use crate::sched::{self, SchedAttr, SchedPolicy};
+use crate::tracefs::Tracefs;
+
+/// The machine this program runs on.
+#[derive(Default)]
+pub struct RealKernel {
+    base_slice: OnceLock<Option<Nanos>>,
+    tracefs: Mutex<Option<Tracefs>>,
+}
+
+impl RealKernel {
+    /// This machine. Asks nothing yet.
+    pub fn new() -> RealKernel {
+        RealKernel::default()
+    }
+
+    /// The slice of a fair thread that asked for none; `None` when this kernel does not say (before 6.12).
+    pub fn base_slice(&self) -> Option<Nanos> {
+        *self.base_slice.get_or_init(|| {
+            // The kernel's own thread that starts others never asks for a slice; in a PID namespace without it,
+            // the first process stands in.
+            [Tid(2), Tid(1)].into_iter().find_map(|tid| match sched::read_attr(tid).ok()?.policy {
+                SchedPolicy::Other { slice, .. } => slice,
+                _ => None,
+            })
+        })
+    }
+}
+
+impl Kernel for RealKernel {
+    fn scheduler(&self, tid: Tid) -> Result<SchedAttr, KernelError> {
+        let mut attr = sched::read_attr(tid)?;
+        if let SchedPolicy::Other { slice, .. } = &mut attr.policy
+            && *slice == self.base_slice()
+        {
+            *slice = None;
+        }
+        Ok(attr)
+    }
+
+    fn set_scheduler_directly(&self, tid: Tid, attr: &SchedAttr) -> Result<(), KernelError> {
+        sched::write_attr(tid, attr)
+    }
+
+    fn affinity(&self, tid: Tid) -> Result<CpuSet, KernelError> {
+        sched::read_affinity(tid)
+    }
+
+    fn set_affinity(&self, tid: Tid, cpus: &CpuSet) -> Result<(), KernelError> {
+        sched::write_affinity(tid, cpus)
+    }
+
+    fn read_text(&self, path: &Path) -> Result<String, KernelError> {
+        read_text(path)
+    }
+
+    fn write_text(&self, path: &Path, text: &str) -> Result<(), KernelError> {
+        write_text(path, text)
+    }
+
+    fn list_dir(&self, path: &Path) -> Result<Vec<String>, KernelError> {
+        list_dir(path)
+    }
+
+    fn make_dir(&self, path: &Path) -> Result<(), KernelError> {
+        make_dir(path)
+    }
+
+    fn remove_dir(&self, path: &Path) -> Result<(), KernelError> {
+        remove_dir(path)
+    }
+
+    fn exists(&self, path: &Path) -> bool {
+        path.exists()
+    }
+
+    fn signal(&self, process: ProcessIdentity, signal: i32) -> Result<bool, KernelError> {
+        let descriptor = match open_pidfd(process.pid) {
+            Err(error) if error.errno == libc::ESRCH => return Ok(false),
+            opened => opened?,
+        };
+        // The descriptor pins whoever has the number now; only then is the start time worth comparing.
+        match self.identity(process.pid) {
+            Ok(now) if now == process => send_signal(&descriptor, process.pid, signal),
+            Ok(_) => Ok(false),
+            Err(error) if error.is_gone() => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn sleeping_thread(&self) -> Result<SleepingThread, KernelError> {
+        let (tell, told) = mpsc::channel();
+        let (wake, sleep) = mpsc::channel::<()>();
+        let thread = std::thread::Builder::new()
+            .name("surety-sleeper".to_owned())
+            .stack_size(64 * 1024)
+            .spawn(move || {
+                let _ = tell.send(crate::thread::own_tid());
+                // Ends when the other side is dropped.
+                let _ = sleep.recv();
+            })
+            .map_err(|error| KernelError::from_io(Operation::Spawn, "a helper thread", &error))?;
+        let tid =
+            told.recv().map_err(|_| KernelError::new(Operation::Spawn, "a helper thread", libc::EIO))?;
+        let wake = move || {
+            drop(wake);
+            let _ = thread.join();
+        };
+        Ok(SleepingThread::new(tid, Box::new(wake)))
+    }
+
+    fn tracefs_root(&self) -> Result<PathBuf, KernelError> {
+        let mut tracefs = self.tracefs.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if let Some(tracefs) = &*tracefs {
+            return Ok(tracefs.root().to_owned());
+        }
+        let opened = Tracefs::open()?;
+        let root = opened.root().to_owned();
+        *tracefs = Some(opened);
+        Ok(root)
+    }
+
+    fn own_pid(&self) -> Tid {
+        Tid(i32::try_from(std::process::id()).expect("process numbers are positive 32-bit integers"))
+    }
+
+    fn effective_user(&self) -> u32 {
+        // SAFETY: takes no argument and cannot fail.
+        unsafe { libc::geteuid() }
+    }
+
+    fn monotonic(&self) -> Nanos {
+        clock::monotonic()
+    }
+}
+
+fn object(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// A file's whole text; bytes that are not UTF-8 are replaced.
+pub(crate) fn read_text(path: &Path) -> Result<String, KernelError> {
+    let failed = |error: &std::io::Error| KernelError::from_io(Operation::Read, object(path), error);
+    let mut bytes = Vec::new();
+    fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|e| failed(&e))?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+/// Writes an existing file in one `write`.
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), KernelError> {
+    let failed = |error: &std::io::Error| KernelError::from_io(Operation::Write, object(path), error);
+    let mut file = fs::OpenOptions::new().write(true).open(path).map_err(|e| failed(&e))?;
+    let written = file.write(text.as_bytes()).map_err(|e| failed(&e))?;
+    if written != text.len() {
+        return Err(KernelError::new(Operation::Write, object(path), libc::EIO));
+    }
+    Ok(())
+}
+
+pub(crate) fn list_dir(path: &Path) -> Result<Vec<String>, KernelError> {
+    let failed = |error: &std::io::Error| KernelError::from_io(Operation::List, object(path), error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path).map_err(|e| failed(&e))? {
+        names.push(entry.map_err(|e| failed(&e))?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+pub(crate) fn make_dir(path: &Path) -> Result<(), KernelError> {
+    fs::create_dir(path).map_err(|error| KernelError::from_io(Operation::MakeDir, object(path), &error))
+}
+
+pub(crate) fn remove_dir(path: &Path) -> Result<(), KernelError> {
+    fs::remove_dir(path).map_err(|error| KernelError::from_io(Operation::RemoveDir, object(path), &error))
+}
+
+/// A descriptor of a process, which no later process with its number can take over.
+pub(crate) fn open_pidfd(pid: Tid) -> Result<OwnedFd, KernelError> {
+    // SAFETY: takes two integers.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0_u32) };
+    let descriptor = check(result)
+        .map_err(|errno| KernelError::new(Operation::Signal, format!("process {pid}"), errno))?;
+    let descriptor = i32::try_from(descriptor).expect("a descriptor fits 32 bits");
+    // SAFETY: the kernel just gave this descriptor to us alone.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+}
+
+/// Signals the process behind a descriptor; `false` when it has ended.
+pub(crate) fn send_signal(descriptor: &OwnedFd, pid: Tid, signal: i32) -> Result<bool, KernelError> {
+    // SAFETY: the descriptor is open; a null `siginfo` asks the kernel to fill in the usual one.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_pidfd_send_signal,
+            descriptor.as_raw_fd(),
+            signal,
+            std::ptr::null::<libc::siginfo_t>(),
+            0_u32,
+        )
+    };
+    match check(result) {
+        Ok(_) => Ok(true),
+        Err(libc::ESRCH) => Ok(false),
+        Err(errno) => Err(KernelError::new(Operation::Signal, format!("process {pid}"), errno)),
+    }
+}

@@ -1,0 +1,81 @@
+//! [`Interrupt`]: Ctrl-C and SIGTERM as a flag that work in progress looks at.
+//!
+//! The first signal asks for an orderly end, in which everything is undone. A second one of the kind acts as if
+//! nothing were installed and ends the program at once; what was not undone then is in the journal.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use signal_hook::SigId;
+use signal_hook::consts::{SIGINT, SIGTERM};
+
+use crate::error::{KernelError, Operation};
+
+/// Whether the user, or the system, wants the program to end. Uninstalled on drop.
+#[derive(Debug)]
+pub struct Interrupt {
+    flag: Arc<AtomicBool>,
+    installed: Vec<SigId>,
+}
+
+impl Interrupt {
+    /// Catches SIGINT and SIGTERM from now on.
+    pub fn install() -> Result<Interrupt, KernelError> {
+        let mut interrupt = Interrupt { flag: Arc::new(AtomicBool::new(false)), installed: Vec::new() };
+        for signal in [SIGINT, SIGTERM] {
+            let failed = |error: std::io::Error| {
+                KernelError::from_io(Operation::Signal, format!("ourselves, signal {signal},"), &error)
+            };
+            // Handlers run in the order they were registered: the default acts only when the flag was set before.
+            let default =
+                signal_hook::flag::register_conditional_default(signal, Arc::clone(&interrupt.flag));
+            interrupt.installed.push(default.map_err(failed)?);
+            let set = signal_hook::flag::register(signal, Arc::clone(&interrupt.flag));
+            interrupt.installed.push(set.map_err(failed)?);
+        }
+        Ok(interrupt)
+    }
+
+    /// Whether a signal came.
+    pub fn is_set(&self) -> bool {
+        self.flag.load(Ordering::Relaxed)
+    }
+
+    /// The flag itself, for [`crate::clock::sleep_until`] and for threads that outlive a borrow.
+    pub fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.flag)
+    }
+}
+
+impl Drop for Interrupt {
+    fn drop(&mut self) {
+        for id in self.installed.drain(..) {
+            signal_hook::low_level::unregister(id);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_sets_the_flag_and_wakes_a_sleeper() {
+        let interrupt = Interrupt::install().unwrap();
+        assert!(!interrupt.is_set());
+        let flag = interrupt.flag();
+        let (tell, told) = std::sync::mpsc::channel();
+        let sleeper = std::thread::spawn(move || {
+            // SAFETY: takes no argument and cannot fail.
+            tell.send(unsafe { libc::pthread_self() }).unwrap();
+            let hour = crate::clock::monotonic() + surety_units::Nanos::from_secs(3600);
+            crate::clock::sleep_until(hour, Some(&flag))
+        });
+        let thread = told.recv().unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        // SAFETY: the thread has not been joined, so its handle is valid; the handler only sets a flag.
+        unsafe { libc::pthread_kill(thread, SIGTERM) };
+        assert_eq!(sleeper.join().unwrap(), Ok(crate::clock::Woken::Cancelled));
+        assert!(interrupt.is_set());
+    }
+}

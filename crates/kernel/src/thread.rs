@@ -1,0 +1,115 @@
+//! The calling thread: its number, name, timer slack and memory.
+
+use std::ffi::CString;
+
+use surety_units::{Nanos, Tid};
+
+use crate::error::{KernelError, Operation, check, last_errno};
+
+/// The calling thread's number.
+pub fn own_tid() -> Tid {
+    // SAFETY: takes no argument and cannot fail.
+    Tid(unsafe { libc::gettid() })
+}
+
+/// Names the calling thread for traces and `ps`; the kernel keeps 15 bytes, and what follows a NUL is cut.
+pub fn set_name(name: &str) -> Result<(), KernelError> {
+    let bytes: Vec<u8> = name.bytes().take_while(|b| *b != 0).collect();
+    let name = CString::new(bytes).expect("bytes before the first NUL hold none");
+    // SAFETY: the name is a C string that lives over the call; the kernel copies at most 16 bytes of it.
+    let result = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    check(result.into()).map(|_| ()).map_err(|e| KernelError::new(Operation::Prctl, "the thread's name", e))
+}
+
+/// How much later than asked the calling thread's sleeps may end so that timers can be joined; 50 us by default,
+/// at least 1 ns. Real-time and deadline threads have none.
+pub fn set_timer_slack(slack: Nanos) -> Result<(), KernelError> {
+    // A slack of 0 would restore the default.
+    let slack = slack.get_unsigned().max(1);
+    // SAFETY: takes integers only.
+    let result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack) };
+    check(result.into()).map(|_| ()).map_err(|e| KernelError::new(Operation::Prctl, "the timer slack", e))
+}
+
+/// The calling thread's timer slack.
+pub fn timer_slack() -> Result<Nanos, KernelError> {
+    // SAFETY: takes integers only.
+    let result = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
+    match check(result.into()) {
+        Ok(slack) => Ok(Nanos::new(slack)),
+        Err(errno) => Err(KernelError::new(Operation::Prctl, "the timer slack", errno)),
+    }
+}
+
+/// Keeps all memory of the process, now and later, out of swap and faulted in. Undone by [`unlock_memory`].
+///
+/// # Errors
+/// EPERM or ENOMEM where RLIMIT_MEMLOCK is smaller than the process.
+pub fn lock_memory() -> Result<(), KernelError> {
+    // SAFETY: takes flags only; locking changes no value in memory.
+    match unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } {
+        0 => Ok(()),
+        _ => Err(KernelError::new(Operation::LockMemory, "the process", last_errno())),
+    }
+}
+
+/// Undoes [`lock_memory`].
+pub fn unlock_memory() {
+    // SAFETY: takes no argument; unlocking changes no value in memory.
+    unsafe { libc::munlockall() };
+}
+
+/// How long the calling thread has wanted a CPU and had none, since it began; `None` where the kernel does not count
+/// that (`CONFIG_SCHED_INFO`).
+pub fn own_wait_time() -> Option<Nanos> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    text.split_ascii_whitespace().nth(1)?.parse().ok().map(Nanos::new)
+}
+
+/// Touches 128 KiB of the calling thread's stack so that measured code takes no page fault there.
+#[inline(never)]
+pub fn prefault_stack() {
+    let mut pages = [0_u8; 128 * 1024];
+    for byte in pages.iter_mut().step_by(4096) {
+        // A volatile write cannot be optimised away.
+        // SAFETY: `byte` is a valid exclusive reference.
+        unsafe { std::ptr::write_volatile(byte, 1) };
+    }
+    std::hint::black_box(&pages);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn name_and_slack_are_the_threads_own() {
+        let before = timer_slack().unwrap();
+        let other = std::thread::spawn(|| {
+            set_name("surety-name-longer-than-15").unwrap();
+            set_timer_slack(Nanos::new(1)).unwrap();
+            let comm = std::fs::read_to_string(format!("/proc/self/task/{}/comm", own_tid())).unwrap();
+            prefault_stack();
+            (comm, timer_slack().unwrap(), own_tid())
+        });
+        let (comm, slack, tid) = other.join().unwrap();
+        assert_eq!(comm, "surety-name-lon\n");
+        assert_eq!(slack, Nanos::new(1));
+        assert_ne!(tid, own_tid());
+        assert_eq!(timer_slack().unwrap(), before);
+    }
+
+    #[test]
+    fn memory_is_locked_or_the_limit_is_named() {
+        // Under a small limit the refusal must say what to raise; later tests must not run locked.
+        match lock_memory() {
+            Ok(()) => {
+                let status = std::fs::read_to_string("/proc/self/status").unwrap();
+                let locked = status.lines().find_map(|l| l.strip_prefix("VmLck:")).unwrap();
+                unlock_memory();
+                assert_ne!(locked.trim(), "0 kB");
+            }
+            Err(error) => assert!(error.to_string().contains("RLIMIT_MEMLOCK"), "{error}"),
+        }
+    }
+}

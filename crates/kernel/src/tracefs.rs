@@ -1,0 +1,184 @@
+//! [`Tracefs`]: the kernel's tracing files, found mounted or mounted for us alone.
+//!
+//! Where nothing is mounted, root gets a *detached* mount (`fsopen`, `fsconfig`, `fsmount`): it has no place in
+//! the file system, is reached through `/proc/self/fd/N`, and vanishes with the descriptor, so nothing is left
+//! behind. Instances made through it stay until they are removed: see [`TraceInstance`].
+
+use std::ffi::CStr;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::error::{KernelError, Operation, check};
+use crate::real::{list_dir, read_text, remove_dir};
+
+mod instance;
+mod raw;
+
+pub use instance::{Marker, TraceInstance};
+pub use raw::{CpuStats, RawPages};
+
+/// Where distributions mount it.
+const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
+
+/// How the tracing files are reached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum TracefsAccess {
+    /// It was mounted already.
+    Mounted,
+    /// By a mount of our own that only this process can reach.
+    Detached,
+}
+
+/// The tracing file system. Cheap to clone; clones share the mount.
+#[derive(Clone, Debug)]
+pub struct Tracefs {
+    root: PathBuf,
+    mount: Option<Arc<OwnedFd>>,
+}
+
+impl Tracefs {
+    /// Finds tracefs, or mounts it for this process alone.
+    ///
+    /// # Errors
+    /// EPERM or EACCES when it is out of reach for this user, ENODEV when the kernel has none.
+    pub fn open() -> Result<Tracefs, KernelError> {
+        let mut refused = None;
+        for point in MOUNT_POINTS {
+            let root = PathBuf::from(point);
+            match std::fs::metadata(root.join("events")) {
+                Ok(_) if std::fs::read_dir(root.join("instances")).is_ok() => {
+                    return Ok(Tracefs { root, mount: None });
+                }
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                _ => refused = Some(point),
+            }
+        }
+        Tracefs::detached().map_err(|error| match refused {
+            Some(point) => KernelError::new(Operation::OpenTracefs, point, libc::EACCES),
+            None => error,
+        })
+    }
+
+    /// A mount of our own, without a place in the file system.
+    fn detached() -> Result<Tracefs, KernelError> {
+        /// `FSCONFIG_CMD_CREATE` of `include/uapi/linux/mount.h`.
+        const CREATE: u32 = 6;
+        const CLOSE_ON_EXEC: u32 = 1;
+        let failed = |errno| KernelError::new(Operation::OpenTracefs, "a mount of our own", errno);
+        let own = |descriptor: libc::c_long| {
+            let descriptor = i32::try_from(descriptor).expect("a descriptor fits 32 bits");
+            // SAFETY: called only with descriptors the kernel just gave to us alone.
+            unsafe { OwnedFd::from_raw_fd(descriptor) }
+        };
+        let name: &CStr = c"tracefs";
+        // SAFETY: the name is a C string that lives over the call.
+        let context = unsafe { libc::syscall(libc::SYS_fsopen, name.as_ptr(), CLOSE_ON_EXEC) };
+        let context = own(check(context).map_err(failed)?);
+        let nothing = std::ptr::null::<libc::c_void>();
+        // SAFETY: this command takes neither key nor value, both must be null.
+        let created =
+            unsafe { libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), CREATE, nothing, nothing, 0) };
+        check(created).map_err(failed)?;
+        // SAFETY: takes a descriptor and two integers.
+        let mount = unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), CLOSE_ON_EXEC, 0) };
+        let mount = own(check(mount).map_err(failed)?);
+        let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
+        Ok(Tracefs { root, mount: Some(Arc::new(mount)) })
+    }
+
+    /// The directory the tracing files are under; valid in this process while `self` lives.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Whether it was mounted or is ours.
+    pub fn access(&self) -> TracefsAccess {
+        if self.mount.is_some() { TracefsAccess::Detached } else { TracefsAccess::Mounted }
+    }
+
+    /// Makes an instance: a set of buffers of its own, nothing enabled, recording nothing.
+    ///
+    /// Record its name in the journal first, so that a `kill -9` leaves nothing.
+    ///
+    /// # Errors
+    /// EEXIST when the name is taken; EINVAL when it is not a plain file name.
+    pub fn create_instance(&self, name: &str) -> Result<TraceInstance, KernelError> {
+        TraceInstance::create(self.clone(), name)
+    }
+
+    /// The names of all instances, whoever made them.
+    pub fn instances(&self) -> Result<Vec<String>, KernelError> {
+        list_dir(&self.root.join("instances"))
+    }
+
+    /// Removes an instance by its name: what the journal does after a crash.
+    pub fn remove_instance(&self, name: &str) -> Result<(), KernelError> {
+        remove_dir(&self.instance_path(name)?)
+    }
+
+    /// The text that describes a page of the ring buffer.
+    pub fn header_page(&self) -> Result<String, KernelError> {
+        read_text(&self.root.join("events/header_page"))
+    }
+
+    /// The text that describes an event's header.
+    pub fn header_event(&self) -> Result<String, KernelError> {
+        read_text(&self.root.join("events/header_event"))
+    }
+
+    /// The format text of an event `system:event`.
+    pub fn event_format(&self, event: &str) -> Result<String, KernelError> {
+        let (system, name) = split_event(event)?;
+        read_text(&self.root.join("events").join(system).join(name).join("format"))
+    }
+
+    /// Whether this kernel has an event `system:event`.
+    pub fn has_event(&self, event: &str) -> bool {
+        split_event(event).is_ok_and(|(system, name)| {
+            self.root.join("events").join(system).join(name).join("format").exists()
+        })
+    }
+
+    /// Addresses and texts of `trace_printk` formats, which a trace file carries along.
+    pub fn printk_formats(&self) -> Result<String, KernelError> {
+        read_text(&self.root.join("printk_formats"))
+    }
+
+    /// The names of threads seen lately, one `TID NAME` a line.
+    pub fn saved_names(&self) -> Result<String, KernelError> {
+        read_text(&self.root.join("saved_cmdlines"))
+    }
+
+    fn instance_path(&self, name: &str) -> Result<PathBuf, KernelError> {
+        if !is_plain_name(name) {
+            return Err(KernelError::new(
+                Operation::MakeDir,
+                format!("trace instance {name:?}"),
+                libc::EINVAL,
+            ));
+        }
+        Ok(self.root.join("instances").join(name))
+    }
+}
+
+/// Whether a name is one part of a path that stays where it is put.
+pub(crate) fn is_plain_name(name: &str) -> bool {
+    !name.is_empty()
+        && name.len() <= 64
+        && !name.starts_with('.')
+        && name.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'-' | b'_' | b'.'))
+}
+
+/// `system:event` in its parts.
+fn split_event(event: &str) -> Result<(&str, &str), KernelError> {
+    match event.split_once(':') {
+        Some((system, name)) if is_plain_name(system) && is_plain_name(name) => Ok((system, name)),
+        _ => Err(KernelError::new(
+            Operation::Read,
+            format!("event {event:?} (not system:event)"),
+            libc::EINVAL,
+        )),
+    }
+}

@@ -1,0 +1,343 @@
+//! The whole format read and written back, and every kind of mistake with the place it is reported at.
+
+use surety_units::{Bytes, Nanos};
+
+use super::{read, write};
+use crate::distribution::TimeDistribution;
+use crate::promise::Promise;
+use crate::source::place_of;
+use crate::workload::*;
+
+/// Every key of format 1 at least once.
+const EVERYTHING: &str = r#"
+format = 1
+title  = "Everything"
+
+[[task]]
+name     = "player"
+period   = "40ms"
+start    = "5ms"
+jitter   = "100us"
+work     = { kind = "lognormal", mean = "14ms", p99 = "22ms" }
+late     = "skip"
+sleep    = "relative"
+nice     = -5
+slice    = "3ms"
+group    = "ui"
+instances = 4
+jobs     = 5000
+promise  = ["response <= 40ms @ 99%", "missed == 0"]
+reservation = { runtime = "26ms", deadline = "40ms", period = "40ms", reclaim = true }
+
+[[task]]
+name = "sporadic"
+gap = "30ms"
+work = { kind = "uniform", low = "1ms", high = "2ms" }
+policy = "fifo:80"
+instances = "per-cpu"
+
+[[task]]
+name = "hog"
+work = "forever"
+policy = "idle"
+
+[[task]]
+name = "replayed"
+period = "10ms"
+work = { trace = "jobs.csv" }
+policy = "rr:10"
+
+[[task]]
+name = "measured"
+period = "10ms"
+work = { kind = "empirical", values = ["1ms", "2ms"], counts = [3, 1] }
+policy = "batch"
+nice = 5
+
+[[task]]
+name = "steps"
+period = "16.6ms"
+phases = [{ run = "1ms" }, { lock = "m" }, { run = { kind = "exponential", mean = "100us" } }, { unlock = "m" },
+          { sleep = "1ms" }, { signal = "e" }, { wait = "f" }]
+
+[[task]]
+name     = "encoder"
+command  = "ffmpeg -threads 1 -re -i in.mkv -f null -"
+promise  = "share >= 25%"
+
+[[task]]
+name = "audio"
+match = { comm = "pipewire", pid = 12 }
+
+[[irq]]
+name     = "net"
+device   = "eth"
+arrivals = { kind = "sporadic", gap = "95us" }
+work     = "9us"
+buffer   = 256
+promise  = ["lost == 0"]
+reservation = { runtime = "20us", period = "100us" }
+
+[[irq]]
+name = "disk"
+arrivals = { kind = "closed", outstanding = 8, service = "40us" }
+work = { kind = "normal", mean = "12us", std_dev = "1us" }
+
+[disk.d]
+make      = "1GiB"
+model     = "hdd-2004"
+scheduler = "bfq"
+
+[[stream]]
+name     = "movie"
+count    = 4
+disk     = "d"
+file     = { make = "105MB" }
+rate     = "1MB/s"
+read     = "64KiB"
+jitter   = "10ms"
+buffer   = "1MiB"
+batch    = "160KiB"
+promise  = ["late == 0"]
+
+[[stream]]
+name = "capture"
+file = "out.raw"
+rate = "10Mbit/s"
+write = true
+
+[[startup]]
+name     = "xterm"
+command  = "xterm -e true"
+ready    = "stdout:ready"
+cold     = true
+repeat   = 10
+timeout  = "120s"
+disk     = "d"
+promise  = ["startup <= 1.2x idle"]
+
+[[startup]]
+name = "replay"
+replay = "xterm.trace"
+ready = "socket:/run/x"
+
+[[load]]
+name     = "readers"
+kind     = "readers"
+count    = 10
+disk     = "d"
+size     = "64MiB"
+block    = "64KiB"
+rate     = "10MB/s"
+direct   = true
+random   = true
+group    = "ui"
+nice     = 3
+
+[[load]]
+name = "make"
+kind = "command"
+command = "make -j2"
+
+[[load]]
+name = "spin"
+kind = "spinners"
+count = "4 per-cpu"
+
+[[group]]
+name     = "ui"
+weight   = 200
+parent   = "all"
+
+[[group]]
+name     = "all"
+
+[[chain]]
+name     = "key"
+start    = { kind = "poisson", rate = "0.5/s" }
+through  = ["player", "hog"]
+promise  = ["response <= 100ms @ 95%"]
+
+[[chain]]
+name = "beat"
+start = { kind = "periodic", period = "1s" }
+through = ["hog"]
+
+[[resource]]
+name = "m"
+protocol = "inherit"
+
+[vary]
+"disk.d.scheduler" = ["none", "bfq"]
+"load.readers.count" = [0, 10]
+rows = [{ "task.player.reservation" = "none", "load.spin.count" = 1 }, { "startup.xterm.cold" = false }]
+"#;
+
+#[test]
+fn the_whole_format_reads_and_writes_back() {
+    let workload = read("all.toml", EVERYTHING).unwrap_or_else(|e| panic!("{e}"));
+    assert_eq!(workload.tasks.len(), 8);
+    let player = workload.task("player").unwrap();
+    assert_eq!(player.release.interval(), Some(Nanos::from_millis(40)));
+    assert_eq!(player.instances, Instances::Count(4));
+    assert_eq!(player.promises[0], Promise::parse("response <= 40ms @ 99%").unwrap());
+    assert_eq!(workload.streams[0].access, Some(Bytes(65_536)));
+    assert_eq!(workload.streams[1].direction, Direction::Write);
+    assert_eq!(workload.vary.rows.len(), 2);
+    let text = write(&workload);
+    let again = read("again.toml", &text).unwrap_or_else(|e| panic!("{e}\n{text}"));
+    assert_eq!(again, workload);
+    assert_eq!(write(&again), text);
+}
+
+/// One mistake: the file's lines after `format = 1`, where it is reported, and words of the message or help.
+struct Mistake {
+    text: &'static str,
+    line: usize,
+    column: usize,
+    says: &'static [&'static str],
+}
+
+#[test]
+fn mistakes_are_reported_at_their_place() {
+    let task = |line: &str| format!("format = 1\n[[task]]\nname = \"t\"\n{line}\n");
+    let in_task = [
+        Mistake { text: "work = \"5ms\"\nperod = \"40ms\"", line: 5, column: 1, says: &["perod", "period"] },
+        Mistake { text: "work = \"5ms\"\nperiod = 40", line: 5, column: 10, says: &["unit", "40ms"] },
+        Mistake { text: "work = \"5ms\"\nperiod = \"40\"", line: 5, column: 10, says: &["unit"] },
+        Mistake { text: "work = \"5ms\"\nperiod = \"-40ms\"", line: 5, column: 10, says: &["negative"] },
+        Mistake { text: "work = \"5ms\"\nperiod = \"0s\"", line: 5, column: 10, says: &["zero"] },
+        Mistake { text: "period = \"40ms\"", line: 2, column: 1, says: &["exactly one of work"] },
+        Mistake { text: "work = \"5ms\"\ncommand = \"x\"", line: 5, column: 11, says: &["exactly one"] },
+        Mistake {
+            text: "work = \"5ms\"\nreservation = { runtime = \"20us\", period = \"50us\" }",
+            line: 5,
+            column: 44,
+            says: &["50us", "kernel", "100us"],
+        },
+        Mistake {
+            text: "work = \"5ms\"\nreservation = { runtime = \"50ms\", period = \"40ms\" }",
+            line: 5,
+            column: 27,
+            says: &["50ms", "longer", "40ms"],
+        },
+        Mistake {
+            text: "work = \"5ms\"\npromise = [\"response <= 40ms @ 99\"]",
+            line: 5,
+            column: 32,
+            says: &["unit"],
+        },
+        Mistake { text: "work = \"5ms\"\npromise = \"speed > 3\"", line: 5, column: 12, says: &["speed"] },
+        Mistake { text: "work = \"5ms\"\npolicy = \"fifo:100\"", line: 5, column: 10, says: &["fifo:N"] },
+        Mistake {
+            text: "work = \"5ms\"\npolicy = \"fifo:1\"\nnice = 1",
+            line: 6,
+            column: 8,
+            says: &["nice"],
+        },
+        Mistake {
+            text: "work = \"5ms\"\npolicy = \"deadline\"",
+            line: 5,
+            column: 10,
+            says: &["reservation"],
+        },
+        Mistake { text: "work = \"5ms\"\ngroup = \"gui\"", line: 5, column: 9, says: &["no group", "gui"] },
+        Mistake { text: "work = \"5ms\"\nnice = 20", line: 5, column: 8, says: &["-20", "19"] },
+        Mistake {
+            text: "work = { kind = \"lognormal\", mean = \"14ms\", p99 = \"1ms\" }",
+            line: 4,
+            column: 8,
+            says: &["no log-normal"],
+        },
+        Mistake { text: "work = { kind = \"lognorml\" }", line: 4, column: 17, says: &["lognormal"] },
+        Mistake {
+            text: "work = \"5ms\"\n[[load]]\nname = \"t\"\nkind = \"spinners\"",
+            line: 6,
+            column: 8,
+            says: &["two activities", "t"],
+        },
+        Mistake { text: "work = \"5ms\"\ninstances = \"all\"", line: 5, column: 13, says: &["4 per-cpu"] },
+        Mistake { text: "work = \"5ms\"\nslice = \"1s\"", line: 5, column: 9, says: &["100ms"] },
+    ];
+    for mistake in in_task {
+        check(&task(mistake.text), &mistake);
+    }
+    for mistake in [
+        Mistake { text: "", line: 1, column: 1, says: &["format", "missing"] },
+        Mistake { text: "format = 2", line: 1, column: 10, says: &["format 2"] },
+        Mistake { text: "format = 1\n[[task]\n", line: 2, column: 8, says: &[] },
+        Mistake { text: "format = 1\n[vary]\n\"task.x.nice\" = [1]", line: 3, column: 1, says: &["no task"] },
+        Mistake {
+            text: "format = 1\n[[group]]\nname=\"a\"\nparent=\"a\"",
+            line: 4,
+            column: 8,
+            says: &["inside itself"],
+        },
+        Mistake {
+            text: "format = 1\n[[load]]\nname=\"a\"\nkind=\"spiners\"",
+            line: 4,
+            column: 6,
+            says: &["spinners"],
+        },
+    ] {
+        check(mistake.text, &mistake);
+    }
+}
+
+fn check(text: &str, mistake: &Mistake) {
+    let errors = read("f.toml", text).expect_err(text);
+    let first = &errors.list[0];
+    let place = place_of(text, first.span.start);
+    assert_eq!((place.line, place.column), (mistake.line, mistake.column), "{text}\n{errors}");
+    let said = errors.to_string();
+    for word in mistake.says {
+        assert!(said.contains(word), "{text}\n{said}\nlacks `{word}`");
+    }
+    assert!(said.starts_with("f.toml:"), "{said}");
+}
+
+#[test]
+fn every_mistake_is_reported_at_once() {
+    let text = "format = 1\n[[task]]\nname = \"a\"\nwork = 5\nperiod = \"x\"\nfoo = 1\n";
+    let errors = read("f.toml", text).unwrap_err();
+    assert_eq!(errors.list.len(), 3, "{errors}");
+}
+
+mod laws {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn time() -> impl Strategy<Value = Nanos> {
+        (1i64..10_000_000_000).prop_map(Nanos::new)
+    }
+
+    fn work() -> impl Strategy<Value = TimeDistribution> {
+        prop_oneof![
+            time().prop_map(TimeDistribution::Constant),
+            (time(), time()).prop_map(|(a, b)| TimeDistribution::Uniform { low: a.min(b), high: a.max(b) }),
+            (time(), time()).prop_map(|(mean, std_dev)| TimeDistribution::Normal { mean, std_dev }),
+            time().prop_map(|mean| TimeDistribution::Exponential { mean }),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn tasks_read_back(period in time(), work in work(), nice in -20i32..20, title in "\\PC*", jobs in 1u64..1 << 40) {
+            let mut task = Task::periodic("t", period, work);
+            task.policy = PolicySpec::Fair { nice, slice: None };
+            task.jobs = Some(jobs);
+            let workload = Workload { title: Some(title), tasks: vec![task], ..Workload::default() };
+            let text = write(&workload);
+            let again = read("t.toml", &text).map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?;
+            prop_assert_eq!(again, workload);
+        }
+
+        #[test]
+        fn any_text_gives_a_workload_or_diagnostics(text in "\\PC{0,200}") {
+            if let Err(errors) = read("t.toml", &text) {
+                prop_assert!(!errors.list.is_empty());
+                let _ = errors.to_string();
+            }
+        }
+    }
+}

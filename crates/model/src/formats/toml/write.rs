@@ -1,0 +1,348 @@
+//! From a [`Workload`] to the text of a workload file.
+
+use std::fmt::Write as _;
+
+use surety_units::Nanos;
+
+use super::FORMAT;
+use crate::distribution::TimeDistribution;
+use crate::promise::Promise;
+use crate::reservation::Reservation;
+use crate::workload::*;
+
+/// The whole file.
+pub(super) fn workload(workload: &Workload) -> String {
+    let mut out = Out { text: format!("format = {FORMAT}\n") };
+    out.optional_text("title", workload.title.as_deref());
+    workload.tasks.iter().for_each(|t| task(&mut out, t));
+    workload.irqs.iter().for_each(|i| irq(&mut out, i));
+    workload.disks.iter().for_each(|d| disk(&mut out, d));
+    workload.streams.iter().for_each(|s| stream(&mut out, s));
+    workload.startups.iter().for_each(|s| startup(&mut out, s));
+    workload.loads.iter().for_each(|l| load(&mut out, l));
+    for group in &workload.groups {
+        out.header("[[group]]", &group.name);
+        out.line("weight", &group.weight.to_string());
+        out.optional_text("parent", group.parent.as_deref());
+    }
+    for chain in &workload.chains {
+        out.header("[[chain]]", &chain.name);
+        out.line("start", &arrivals(&chain.start));
+        let names: Vec<String> = chain.through.iter().map(|n| quote(n)).collect();
+        out.line("through", &format!("[{}]", names.join(", ")));
+        out.promises(&chain.promises);
+    }
+    for resource in &workload.resources {
+        out.header("[[resource]]", &resource.name);
+        if resource.protocol == LockProtocol::Inherit {
+            out.line("protocol", "\"inherit\"");
+        }
+    }
+    vary(&mut out, &workload.vary);
+    out.text
+}
+
+struct Out {
+    text: String,
+}
+
+impl Out {
+    fn header(&mut self, header: &str, name: &str) {
+        let _ = write!(self.text, "\n{header}\n");
+        self.line("name", &quote(name));
+    }
+
+    fn line(&mut self, key: &str, value: &str) {
+        let _ = writeln!(self.text, "{key} = {value}");
+    }
+
+    fn quoted(&mut self, key: &str, value: &str) {
+        self.line(key, &quote(value));
+    }
+
+    fn optional_text(&mut self, key: &str, value: Option<&str>) {
+        if let Some(value) = value {
+            self.quoted(key, value);
+        }
+    }
+
+    fn optional_time(&mut self, key: &str, value: Option<Nanos>) {
+        self.optional_text(key, value.map(Nanos::to_exact_string).as_deref());
+    }
+
+    fn optional_number(&mut self, key: &str, value: Option<u64>) {
+        if let Some(value) = value {
+            self.line(key, &value.to_string());
+        }
+    }
+
+    fn flag(&mut self, key: &str, value: bool) {
+        if value {
+            self.line(key, "true");
+        }
+    }
+
+    fn promises(&mut self, promises: &[Promise]) {
+        if promises.is_empty() {
+            return;
+        }
+        let texts: Vec<String> = promises.iter().map(|p| quote(&p.to_string())).collect();
+        self.line("promise", &format!("[{}]", texts.join(", ")));
+    }
+
+    fn policy(&mut self, policy: PolicySpec) {
+        match policy {
+            PolicySpec::Fair { nice, slice } => {
+                if nice != 0 {
+                    self.line("nice", &nice.to_string());
+                }
+                self.optional_time("slice", slice);
+            }
+            PolicySpec::Batch { nice } => {
+                self.line("policy", "\"batch\"");
+                if nice != 0 {
+                    self.line("nice", &nice.to_string());
+                }
+            }
+            other => self.quoted("policy", &other.to_string()),
+        }
+    }
+
+    fn instances(&mut self, key: &str, instances: Instances) {
+        match instances {
+            Instances::Count(1) => {}
+            Instances::Count(count) => self.line(key, &count.to_string()),
+            Instances::PerCpu(1) => self.line(key, "\"per-cpu\""),
+            Instances::PerCpu(each) => self.quoted(key, &format!("{each} per-cpu")),
+        }
+    }
+
+    fn reservation(&mut self, reservation: Option<Reservation>) {
+        let Some(r) = reservation else { return };
+        let mut parts = vec![
+            format!("runtime = {}", time(r.runtime)),
+            format!("deadline = {}", time(r.deadline)),
+            format!("period = {}", time(r.period)),
+        ];
+        for (name, set) in [("reclaim", r.reclaim), ("demote", r.demote)] {
+            if set {
+                parts.push(format!("{name} = true"));
+            }
+        }
+        self.line("reservation", &format!("{{ {} }}", parts.join(", ")));
+    }
+}
+
+/// A TOML string.
+fn quote(text: &str) -> String {
+    toml::Value::String(text.to_owned()).to_string()
+}
+
+fn time(value: Nanos) -> String {
+    quote(&value.to_exact_string())
+}
+
+fn task(out: &mut Out, task: &Task) {
+    out.header("[[task]]", &task.name);
+    match task.release {
+        Release::Unspecified => {}
+        Release::Periodic { period, start, jitter } => {
+            out.line("period", &time(period));
+            for (key, value) in [("start", start), ("jitter", jitter)] {
+                out.optional_time(key, value.is_positive().then_some(value));
+            }
+        }
+        Release::Sporadic { gap } => out.line("gap", &time(gap)),
+    }
+    match &task.body {
+        TaskBody::Synthetic(Work::Forever) => out.line("work", "\"forever\""),
+        TaskBody::Synthetic(Work::Drawn(work)) => out.line("work", &distribution(work)),
+        TaskBody::Synthetic(Work::Trace(file)) => out.line("work", &format!("{{ trace = {} }}", quote(file))),
+        TaskBody::Phases(phases) => {
+            let steps: Vec<String> = phases.iter().map(phase).collect();
+            out.line("phases", &format!("[{}]", steps.join(", ")));
+        }
+        TaskBody::Command(command) => out.quoted("command", command),
+        TaskBody::Match(thread) => {
+            let mut parts = Vec::new();
+            parts.extend(thread.comm.as_ref().map(|c| format!("comm = {}", quote(c))));
+            parts.extend(thread.pid.map(|p| format!("pid = {p}")));
+            out.line("match", &format!("{{ {} }}", parts.join(", ")));
+        }
+    }
+    if task.late == Late::Skip {
+        out.line("late", "\"skip\"");
+    }
+    if task.sleep == Sleep::Relative {
+        out.line("sleep", "\"relative\"");
+    }
+    out.policy(task.policy);
+    out.optional_text("group", task.group.as_deref());
+    out.instances("instances", task.instances);
+    out.optional_number("jobs", task.jobs);
+    out.promises(&task.promises);
+    out.reservation(task.reservation);
+}
+
+fn distribution(distribution: &TimeDistribution) -> String {
+    match distribution {
+        TimeDistribution::Constant(value) => time(*value),
+        TimeDistribution::Uniform { low, high } => {
+            format!("{{ kind = \"uniform\", low = {}, high = {} }}", time(*low), time(*high))
+        }
+        TimeDistribution::Normal { mean, std_dev } => {
+            format!("{{ kind = \"normal\", mean = {}, std_dev = {} }}", time(*mean), time(*std_dev))
+        }
+        TimeDistribution::LogNormal { mean, p99 } => {
+            format!("{{ kind = \"lognormal\", mean = {}, p99 = {} }}", time(*mean), time(*p99))
+        }
+        TimeDistribution::Exponential { mean } => {
+            format!("{{ kind = \"exponential\", mean = {} }}", time(*mean))
+        }
+        TimeDistribution::Empirical(empirical) => {
+            let (values, counts): (Vec<String>, Vec<String>) =
+                empirical.pairs().map(|(v, c)| (time(v), c.to_string())).unzip();
+            format!(
+                "{{ kind = \"empirical\", values = [{}], counts = [{}] }}",
+                values.join(", "),
+                counts.join(", ")
+            )
+        }
+    }
+}
+
+fn phase(phase: &Phase) -> String {
+    let (key, value) = match phase {
+        Phase::Run(work) => ("run", distribution(work)),
+        Phase::Sleep(span) => ("sleep", time(*span)),
+        Phase::Lock(name) => ("lock", quote(name)),
+        Phase::Unlock(name) => ("unlock", quote(name)),
+        Phase::Wait(name) => ("wait", quote(name)),
+        Phase::Signal(name) => ("signal", quote(name)),
+    };
+    format!("{{ {key} = {value} }}")
+}
+
+fn arrivals(arrivals: &Arrivals) -> String {
+    match arrivals {
+        Arrivals::Periodic { period } => format!("{{ kind = \"periodic\", period = {} }}", time(*period)),
+        Arrivals::Sporadic { gap } => format!("{{ kind = \"sporadic\", gap = {} }}", time(*gap)),
+        Arrivals::Poisson { rate } => {
+            format!("{{ kind = \"poisson\", rate = {} }}", quote(&rate.to_exact_string()))
+        }
+        Arrivals::Closed { outstanding, service } => {
+            format!("{{ kind = \"closed\", outstanding = {outstanding}, service = {} }}", time(*service))
+        }
+    }
+}
+
+fn irq(out: &mut Out, irq: &Irq) {
+    out.header("[[irq]]", &irq.name);
+    out.optional_text("device", irq.device.as_deref());
+    out.line("arrivals", &arrivals(&irq.arrivals));
+    out.line("work", &distribution(&irq.work));
+    out.optional_number("buffer", irq.buffer);
+    out.promises(&irq.promises);
+    out.reservation(irq.reservation);
+}
+
+fn disk(out: &mut Out, disk: &Disk) {
+    let _ = write!(out.text, "\n[disk.{}]\n", quote(&disk.name));
+    out.optional_text("make", disk.make.map(|b| b.to_exact_string()).as_deref());
+    out.optional_text("model", disk.model.as_deref());
+    out.optional_text("scheduler", disk.scheduler.as_deref());
+}
+
+fn stream(out: &mut Out, stream: &Stream) {
+    out.header("[[stream]]", &stream.name);
+    if stream.count != 1 {
+        out.line("count", &stream.count.to_string());
+    }
+    out.optional_text("disk", stream.disk.as_deref());
+    match &stream.file {
+        StreamFile::Make(size) => {
+            out.line("file", &format!("{{ make = {} }}", quote(&size.to_exact_string())))
+        }
+        StreamFile::Path(path) => out.quoted("file", path),
+    }
+    out.quoted("rate", &stream.rate.to_exact_string());
+    let size = stream.access.map(|b| quote(&b.to_exact_string()));
+    match (stream.direction, size) {
+        (Direction::Read, None) => {}
+        (Direction::Read, Some(size)) => out.line("read", &size),
+        (Direction::Write, size) => out.line("write", size.as_deref().unwrap_or("true")),
+    }
+    out.optional_time("jitter", stream.jitter);
+    out.optional_text("buffer", stream.buffer.map(|b| b.to_exact_string()).as_deref());
+    out.optional_text("batch", stream.batch.map(|b| b.to_exact_string()).as_deref());
+    out.promises(&stream.promises);
+}
+
+fn startup(out: &mut Out, startup: &Startup) {
+    out.header("[[startup]]", &startup.name);
+    match &startup.body {
+        StartupBody::Command(command) => out.quoted("command", command),
+        StartupBody::Replay(file) => out.quoted("replay", file),
+    }
+    match &startup.ready {
+        Ready::Exit => {}
+        Ready::Stdout(text) => out.quoted("ready", &format!("stdout:{text}")),
+        Ready::Socket(path) => out.quoted("ready", &format!("socket:{path}")),
+    }
+    out.flag("cold", startup.cold);
+    if startup.repeat != 1 {
+        out.line("repeat", &startup.repeat.to_string());
+    }
+    out.optional_time("timeout", startup.timeout);
+    out.optional_text("disk", startup.disk.as_deref());
+    out.promises(&startup.promises);
+}
+
+fn load(out: &mut Out, load: &Load) {
+    out.header("[[load]]", &load.name);
+    out.quoted("kind", load.kind.word());
+    out.instances("count", load.count);
+    out.policy(load.policy);
+    out.optional_text("group", load.group.as_deref());
+    out.optional_text("size", load.size.map(|b| b.to_exact_string()).as_deref());
+    out.optional_text("block", load.block.map(|b| b.to_exact_string()).as_deref());
+    out.optional_text("rate", load.rate.map(|r| r.to_exact_string()).as_deref());
+    out.optional_text("disk", load.disk.as_deref());
+    out.flag("direct", load.direct);
+    out.flag("random", load.random);
+    out.optional_text("command", load.command.as_deref());
+    out.promises(&load.promises);
+}
+
+fn vary(out: &mut Out, vary: &Vary) {
+    if vary.is_empty() {
+        return;
+    }
+    out.text.push_str("\n[vary]\n");
+    for (path, values) in &vary.product {
+        let values: Vec<String> = values.iter().map(vary_value).collect();
+        out.line(&quote(path), &format!("[{}]", values.join(", ")));
+    }
+    if !vary.rows.is_empty() {
+        let rows: Vec<String> = vary
+            .rows
+            .iter()
+            .map(|row| {
+                let pairs: Vec<String> = row
+                    .iter()
+                    .map(|(path, value)| format!("{} = {}", quote(path), vary_value(value)))
+                    .collect();
+                format!("{{ {} }}", pairs.join(", "))
+            })
+            .collect();
+        out.line("rows", &format!("[{}]", rows.join(", ")));
+    }
+}
+
+fn vary_value(value: &VaryValue) -> String {
+    match value {
+        VaryValue::Text(text) => quote(text),
+        VaryValue::Integer(number) => number.to_string(),
+        VaryValue::Boolean(yes) => yes.to_string(),
+    }
+}

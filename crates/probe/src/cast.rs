@@ -1,0 +1,382 @@
+//! [`Cast`]: who takes part in a run: every thread and program of a workload, made ready, given its policy and
+//! affinity, with what the kernel says about it afterwards.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use surety_enforce::{EnforceError, Enforcer, Owner, attr_of_policy, attr_of_reservation, describe};
+use surety_kernel::command::{ChildSetup, Spawned, spawn};
+use surety_kernel::tracefs::Marker;
+use surety_kernel::{Kernel, SchedAttr, thread};
+use surety_model::record::ThreadInForce;
+use surety_model::workload::{Load, PolicySpec, Task, TaskBody, ThreadMatch, Workload};
+use surety_model::world::WorldError;
+use surety_units::{CpuSet, Nanos, Tid};
+
+use crate::loads::{LoadRun, LoadWorker, driver_of};
+use crate::tasks::{TaskBodySpec, TaskRun};
+use crate::window::Gate;
+
+/// Stack of a thread of ours: its loops need little, and locked memory is not for free.
+const STACK: usize = 256 << 10;
+
+/// Somebody who takes part.
+pub(crate) struct Member {
+    /// Index into the workload's tasks or loads.
+    pub activity: Activity,
+    /// The thread.
+    pub tid: Tid,
+    /// What runs there.
+    pub body: Body,
+    /// What it was asked to have.
+    wanted: SchedAttr,
+    /// The CPUs it was asked to stay on.
+    affinity: CpuSet,
+}
+
+/// Whose member it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Activity {
+    /// `workload.tasks[_]`.
+    Task(usize),
+    /// `workload.loads[_]`.
+    Load(usize),
+}
+
+/// What runs in a member.
+pub(crate) enum Body {
+    /// A thread of ours with jobs.
+    Synthetic(JoinHandle<TaskRun>),
+    /// A thread of ours that disturbs.
+    Worker(JoinHandle<LoadRun>),
+    /// A program we started, with what it wrote to standard error.
+    Program(Box<Spawned>, File),
+    /// A thread that was running before.
+    Found,
+}
+
+/// Everybody, ready at the gate.
+pub(crate) struct Cast {
+    /// In the order of the workload.
+    pub members: Vec<Member>,
+}
+
+/// What the cast is made from.
+pub(crate) struct Stage<'a> {
+    /// The kernel.
+    pub kernel: &'a dyn Kernel,
+    /// The workload.
+    pub workload: &'a Workload,
+    /// What work is drawn from.
+    pub seed: u64,
+    /// The CPUs of the run.
+    pub cpus: CpuSet,
+    /// Every CPU of the root domain: what a deadline thread may use.
+    pub all_cpus: CpuSet,
+    /// Where threads wait.
+    pub gate: Arc<Gate>,
+    /// Where markers go.
+    pub marker: Option<Marker>,
+}
+
+impl Stage<'_> {
+    /// Makes everybody and gives each its policy; nobody runs yet, but programs that were asked for do.
+    ///
+    /// When one cannot be made, those already made are sent home.
+    pub fn assemble(&self, enforcer: &mut Enforcer<'_>) -> Result<Cast, WorldError> {
+        let mut cast = Cast { members: Vec::new() };
+        let made = self.make_all(&mut cast).and_then(|()| self.enforce_all(&cast, enforcer));
+        match made {
+            Ok(()) => Ok(cast),
+            Err(error) => {
+                cast.send_home(&self.gate);
+                Err(error)
+            }
+        }
+    }
+
+    fn make_all(&self, cast: &mut Cast) -> Result<(), WorldError> {
+        for (index, load) in self.workload.loads.iter().enumerate() {
+            self.make_load(cast, index, load)?;
+        }
+        for (index, task) in self.workload.tasks.iter().enumerate() {
+            self.make_task(cast, index, task)?;
+        }
+        Ok(())
+    }
+
+    fn make_load(&self, cast: &mut Cast, index: usize, load: &Load) -> Result<(), WorldError> {
+        let driver = driver_of(load)?;
+        let count = load.count.on(self.cpus.len() as u32);
+        for (instance, mut worker) in driver.prepare(load, count)?.into_iter().enumerate() {
+            let gate = Arc::clone(&self.gate);
+            let run = move |worker: &mut Box<dyn LoadWorker>| match gate.wait() {
+                Some(window) => worker.run(&gate, &window),
+                None => LoadRun::default(),
+            };
+            let (tid, handle) = self.spawn_thread(&load.name, move || run(&mut worker))?;
+            let affinity = load.count.pinned_to(instance as u32, &self.cpus).map_or(self.cpus, CpuSet::single);
+            cast.members.push(Member {
+                activity: Activity::Load(index),
+                tid,
+                body: Body::Worker(handle),
+                wanted: attr_of_policy(load.policy),
+                affinity,
+            });
+        }
+        Ok(())
+    }
+
+    fn make_task(&self, cast: &mut Cast, index: usize, task: &Task) -> Result<(), WorldError> {
+        let wanted = match &task.reservation {
+            Some(reservation) => attr_of_reservation(reservation),
+            None => attr_of_policy(task.policy),
+        };
+        let unpinned = if wanted.policy.is_deadline() { self.all_cpus } else { self.cpus };
+        for instance in 0..task.instances.on(self.cpus.len() as u32) {
+            let (tid, body) = match &task.body {
+                TaskBody::Synthetic(_) => self.make_synthetic(task, instance)?,
+                TaskBody::Command(line) => self.start_program(task, line)?,
+                TaskBody::Match(which) => (self.find_thread(task, which)?, Body::Found),
+                TaskBody::Phases(_) => {
+                    return Err(self.unsupported(task, "this version runs no `phases` on the host; use `work`"));
+                }
+            };
+            let affinity = task.instances.pinned_to(instance, &self.cpus).map_or(unpinned, CpuSet::single);
+            cast.members.push(Member { activity: Activity::Task(index), tid, body, wanted, affinity });
+        }
+        Ok(())
+    }
+
+    fn unsupported(&self, task: &Task, why: &str) -> WorldError {
+        WorldError::Unsupported {
+            world: "host".to_owned(),
+            object: format!("task.{}", task.name),
+            why: why.to_owned(),
+        }
+    }
+
+    fn make_synthetic(&self, task: &Task, instance: u32) -> Result<(Tid, Body), WorldError> {
+        let Some(body) = TaskBodySpec::of(task, instance, self.seed) else {
+            let why = "this version takes no work from a recorded file; give a distribution";
+            return Err(self.unsupported(task, why));
+        };
+        let (gate, marker) = (Arc::clone(&self.gate), self.marker.clone());
+        let run = move || match gate.wait() {
+            Some(window) => body.run(&gate, &window, marker.as_ref()),
+            None => TaskRun::default(),
+        };
+        let (tid, handle) = self.spawn_thread(&task.name, run)?;
+        Ok((tid, Body::Synthetic(handle)))
+    }
+
+    /// A thread of ours: named, with exact timers and no page fault ahead, its id known before it works.
+    fn spawn_thread<T: Send + 'static>(
+        &self,
+        name: &str,
+        body: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<(Tid, JoinHandle<T>), WorldError> {
+        let (sender, receiver) = mpsc::channel();
+        let own_name = name.to_owned();
+        let spawned = std::thread::Builder::new().stack_size(STACK).spawn(move || {
+            // A thread without its name or with inexact timers still runs; the record shows what it got.
+            let _ = thread::set_name(&own_name);
+            let _ = thread::set_timer_slack(Nanos::new(1));
+            thread::prefault_stack();
+            let _ = sender.send(thread::own_tid());
+            body()
+        });
+        let handle = spawned.map_err(|error| WorldError::Machine {
+            what: format!("no thread could be made for `{name}`: {error}"),
+            remedy: "raise the limit of processes (ulimit -u) or ask for fewer instances".to_owned(),
+        })?;
+        let tid = receiver.recv().map_err(|_| WorldError::Machine {
+            what: format!("the thread of `{name}` ended before it began"),
+            remedy: "run again; report it if it repeats".to_owned(),
+        })?;
+        Ok((tid, handle))
+    }
+
+    fn start_program(&self, task: &Task, line: &str) -> Result<(Tid, Body), WorldError> {
+        let object = format!("task.{}", task.name);
+        let failed = |why: String| WorldError::Activity { object: object.clone(), why };
+        let words = split_command(line).map_err(failed)?;
+        let errors = tempfile::tempfile().map_err(|e| failed(format!("no file for its messages: {e}")))?;
+        let mut command = Command::new(&words[0]);
+        let for_child = errors.try_clone().map_err(|e| failed(format!("no file for its messages: {e}")))?;
+        command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(for_child);
+        // A reservation comes once the program runs: a deadline thread cannot start others.
+        let scheduler = attr_of_policy(task.policy);
+        let default = task.policy == PolicySpec::default();
+        let setup = ChildSetup {
+            affinity: Some(self.cpus),
+            scheduler: (!default).then_some(scheduler),
+            groups: Vec::new(),
+        };
+        let spawned = spawn(command, &setup).map_err(|error| failed(error.to_string()))?;
+        Ok((spawned.pid(), Body::Program(Box::new(spawned), errors)))
+    }
+
+    /// The thread a match means: by its number, or the one of its name.
+    fn find_thread(&self, task: &Task, which: &ThreadMatch) -> Result<Tid, WorldError> {
+        let failed = |why: String| WorldError::Activity { object: format!("task.{}", task.name), why };
+        if let Some(pid) = which.pid {
+            return match self.kernel.name(Tid(pid)) {
+                Ok(_) => Ok(Tid(pid)),
+                Err(error) => Err(failed(format!("thread {pid}: {error}"))),
+            };
+        }
+        let name = which.comm.as_deref().unwrap_or_default();
+        let mut found = Vec::new();
+        for process in self.kernel.processes().unwrap_or_default() {
+            for tid in self.kernel.threads(process).unwrap_or_default() {
+                if self.kernel.name(tid).is_ok_and(|n| n == name) {
+                    found.push(tid);
+                }
+            }
+        }
+        match found.as_slice() {
+            [tid] => Ok(*tid),
+            [] => Err(failed(format!("no running thread is called `{name}`; see `ps -eLo tid,comm`"))),
+            many => {
+                let list: Vec<String> = many.iter().take(8).map(Tid::to_string).collect();
+                Err(failed(format!(
+                    "{} threads are called `{name}` ({}); choose one with `match = {{ pid = N }}`",
+                    many.len(),
+                    list.join(", ")
+                )))
+            }
+        }
+    }
+
+    /// Gives everybody affinity and policy, reservations last so that nothing half set up uses them.
+    fn enforce_all(&self, cast: &Cast, enforcer: &mut Enforcer<'_>) -> Result<(), WorldError> {
+        let (reserved, plain): (Vec<&Member>, Vec<&Member>) =
+            cast.members.iter().partition(|m| m.wanted.policy.is_deadline());
+        for member in plain.into_iter().chain(reserved) {
+            let name = self.name_of(member.activity);
+            let refused = |error: EnforceError| WorldError::Machine {
+                what: format!("{name} (thread {}) could not get {}", member.tid, describe(&member.wanted)),
+                remedy: error.to_string(),
+            };
+            let owner = if matches!(member.body, Body::Found) { Owner::Others } else { Owner::Ours };
+            let is_default = member.wanted == attr_of_policy(PolicySpec::default());
+            // What was running before keeps its place unless a reservation needs all of the root domain.
+            let moves = match member.body {
+                Body::Found => member.wanted.policy.is_deadline(),
+                _ => true,
+            };
+            if moves {
+                enforcer.set_affinity(member.tid, member.affinity, owner).map_err(&refused)?;
+            }
+            if !(is_default && matches!(member.body, Body::Found | Body::Program(..))) {
+                enforcer.set_scheduler(member.tid, member.wanted, owner).map_err(&refused)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn name_of(&self, activity: Activity) -> &str {
+        match activity {
+            Activity::Task(index) => &self.workload.tasks[index].name,
+            Activity::Load(index) => &self.workload.loads[index].name,
+        }
+    }
+
+    /// What the kernel says about everybody, now.
+    pub fn read_back(&self, cast: &Cast) -> Vec<ThreadInForce> {
+        let describe_member = |member: &Member| {
+            let attr = self.kernel.scheduler(member.tid).ok();
+            let affinity = self.kernel.affinity(member.tid).unwrap_or_default();
+            let found = matches!(member.body, Body::Found) && !member.wanted.policy.is_deadline();
+            ThreadInForce {
+                activity: self.name_of(member.activity).to_owned(),
+                tid: Some(member.tid),
+                policy: attr.as_ref().map_or_else(|| "gone".to_owned(), describe),
+                affinity,
+                as_requested: found
+                    || (attr.is_some_and(|a| a.policy == member.wanted.policy) && affinity == member.affinity),
+            }
+        };
+        cast.members.iter().map(describe_member).collect()
+    }
+}
+
+impl Cast {
+    /// Ends everybody: threads by the gate, programs by signal.
+    pub fn send_home(self, gate: &Gate) {
+        gate.stop();
+        for member in self.members {
+            match member.body {
+                Body::Synthetic(handle) => drop(handle.join()),
+                Body::Worker(handle) => drop(handle.join()),
+                Body::Program(..) | Body::Found => {}
+            }
+        }
+    }
+}
+
+/// The last line a program wrote to standard error, for messages.
+pub(crate) fn last_words(errors: &mut File) -> Option<String> {
+    const ENOUGH: i64 = 4096;
+    let length = i64::try_from(errors.metadata().ok()?.len()).ok()?;
+    errors.seek(SeekFrom::End(-length.min(ENOUGH))).ok()?;
+    let mut bytes = Vec::new();
+    errors.read_to_end(&mut bytes).ok()?;
+    let text = String::from_utf8_lossy(&bytes);
+    text.lines().rev().map(str::trim).find(|l| !l.is_empty()).map(str::to_owned)
+}
+
+/// Splits a command line into words as a shell does: blanks, single and double quotes, backslash. No expansion.
+pub fn split_command(line: &str) -> Result<Vec<String>, String> {
+    let mut words: Vec<String> = Vec::new();
+    let mut word: Option<String> = None;
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            ' ' | '\t' | '\n' => words.extend(word.take()),
+            '\'' | '"' => {
+                let into = word.get_or_insert_default();
+                loop {
+                    match characters.next() {
+                        None => return Err(format!("the quote {character} in `{line}` is not closed")),
+                        Some(c) if c == character => break,
+                        Some('\\') if character == '"' => into.extend(characters.next()),
+                        Some(c) => into.push(c),
+                    }
+                }
+            }
+            '\\' => match characters.next() {
+                Some(c) => word.get_or_insert_default().push(c),
+                None => return Err(format!("`{line}` ends with a backslash")),
+            },
+            c => word.get_or_insert_default().push(c),
+        }
+    }
+    words.extend(word);
+    if words.is_empty() { Err("the command is empty".to_owned()) } else { Ok(words) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn command_lines_are_split_like_a_shell_does() {
+        for (line, words) in [
+            ("a b  c", vec!["a", "b", "c"]),
+            ("sh -c 'while :; do :; done'", vec!["sh", "-c", "while :; do :; done"]),
+            (r#"a "b \"c\"" d\ e"#, vec!["a", r#"b "c""#, "d e"]),
+            ("a ''", vec!["a", ""]),
+        ] {
+            assert_eq!(split_command(line).unwrap(), words, "{line}");
+        }
+        for line in ["", "  ", "a 'b", "a \\"] {
+            assert!(split_command(line).is_err(), "{line}");
+        }
+    }
+}

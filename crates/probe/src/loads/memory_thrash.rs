@@ -1,0 +1,79 @@
+//! `memory-thrash`: random reads and writes over a block larger than the caches (`size`, 64 MiB each by default).
+
+use surety_kernel::clock;
+use surety_model::record::Figure;
+use surety_model::workload::{Load, LoadKind};
+use surety_model::world::WorldError;
+use surety_stats::Pcg;
+use surety_units::{Bytes, Nanos};
+
+use super::{LoadDriver, LoadRun, LoadWorker};
+use crate::meter::ShareMeter;
+use crate::window::{Gate, Window};
+
+/// Bytes of one worker's block where the workload names none.
+const SIZE: Bytes = Bytes(64 << 20);
+/// Accesses between two looks at the clock.
+const BATCH: u64 = 256;
+
+/// The kind.
+pub(super) struct MemoryThrash;
+
+struct Thrasher {
+    block: Vec<u64>,
+    chance: Pcg,
+}
+
+impl LoadDriver for MemoryThrash {
+    fn kind(&self) -> LoadKind {
+        LoadKind::MemoryThrash
+    }
+
+    fn prepare(&self, load: &Load, count: u32) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
+        let words = usize::try_from(load.size.unwrap_or(SIZE).0 / 8).unwrap_or(usize::MAX).max(1);
+        let mut workers: Vec<Box<dyn LoadWorker>> = Vec::new();
+        for index in 0..count {
+            let mut block = Vec::new();
+            block.try_reserve_exact(words).map_err(|_| WorldError::Machine {
+                what: format!("there is no memory for load.{} ({count} blocks of {words} words)", load.name),
+                remedy: "make `size` or `count` smaller".to_owned(),
+            })?;
+            // Writing every page takes the faults now, not while others are measured.
+            block.resize(words, u64::from(index) + 1);
+            workers.push(Box::new(Thrasher { block, chance: Pcg::for_job(0, u64::from(index), 0) }));
+        }
+        Ok(workers)
+    }
+
+    fn figures(&self, done: u64, observed: Nanos) -> Vec<Figure> {
+        let per_second = done as f64 / observed.as_secs_f64();
+        vec![Figure { name: "accesses".to_owned(), value: per_second, unit: "/s" }]
+    }
+}
+
+impl LoadWorker for Thrasher {
+    fn run(&mut self, gate: &Gate, window: &Window) -> LoadRun {
+        if !gate.sleep_until(window.begin) {
+            return LoadRun::default();
+        }
+        let mut meter = ShareMeter::new(*window);
+        let mut done = 0;
+        let words = self.block.len() as u64;
+        loop {
+            let now = clock::monotonic();
+            if gate.is_over(window, now) {
+                break;
+            }
+            meter.look(now);
+            for _ in 0..BATCH {
+                let chance = self.chance.next_u64();
+                // Multiply-shift maps 32 random bits onto the block; its tiny bias does not matter to a load.
+                let index = (((chance >> 32) * words) >> 32) as usize;
+                let word = &mut self.block[index];
+                *word = if chance & 1 == 0 { word.wrapping_add(chance) } else { *word ^ 1 };
+            }
+            done += if now >= window.observe { BATCH } else { 0 };
+        }
+        LoadRun { metered: meter.finish(), is_busy: true, done }
+    }
+}

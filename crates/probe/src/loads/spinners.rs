@@ -1,0 +1,48 @@
+//! `spinners`: busy loops that take every CPU they are given, and see for themselves how long they were away.
+
+use surety_kernel::clock;
+use surety_model::record::Figure;
+use surety_model::workload::{Load, LoadKind};
+use surety_model::world::WorldError;
+use surety_units::Nanos;
+
+use super::{LoadDriver, LoadRun, LoadWorker};
+use crate::meter::ShareMeter;
+use crate::window::{Gate, Window};
+
+/// The kind.
+pub(super) struct Spinners;
+
+struct Spinner;
+
+impl LoadDriver for Spinners {
+    fn kind(&self) -> LoadKind {
+        LoadKind::Spinners
+    }
+
+    fn prepare(&self, _load: &Load, count: u32) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
+        Ok((0..count).map(|_| Box::new(Spinner) as Box<dyn LoadWorker>).collect())
+    }
+
+    fn figures(&self, _done: u64, _observed: Nanos) -> Vec<Figure> {
+        // Its result is its share.
+        Vec::new()
+    }
+}
+
+impl LoadWorker for Spinner {
+    fn run(&mut self, gate: &Gate, window: &Window) -> LoadRun {
+        if !gate.sleep_until(window.begin) {
+            return LoadRun::default();
+        }
+        let mut meter = ShareMeter::new(*window);
+        loop {
+            let now = clock::monotonic();
+            if gate.is_over(window, now) {
+                break;
+            }
+            meter.look(now);
+        }
+        LoadRun { metered: meter.finish(), is_busy: true, done: 0 }
+    }
+}

@@ -1,0 +1,55 @@
+//! What else happened on the machine while a run lasted: CPU time of others, and time the hypervisor took.
+
+use std::path::Path;
+
+use surety_kernel::Kernel;
+use surety_units::{CpuSet, Nanos};
+
+/// CPU time of the CPUs of a run, as `/proc/stat` counts it, and of our own processes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct CpuUse {
+    busy: Nanos,
+    stolen: Nanos,
+    ours: Nanos,
+}
+
+/// `/proc` counts in hundredths of a second on every architecture (USER_HZ).
+const CLOCK_TICK: Nanos = Nanos::from_millis(10);
+
+impl CpuUse {
+    /// Reads the counts now; `None` where `/proc` does not show them.
+    pub fn read(kernel: &dyn Kernel, cpus: &CpuSet) -> Option<CpuUse> {
+        let text = kernel.read_text(Path::new("/proc/stat")).ok()?;
+        let mut sum = CpuUse::default();
+        for line in text.lines() {
+            let mut fields = line.split_ascii_whitespace();
+            let Some(number) = fields.next().and_then(|f| f.strip_prefix("cpu")?.parse().ok()) else { continue };
+            if !cpus.contains(surety_units::CpuId(number)) {
+                continue;
+            }
+            let ticks: Vec<i64> = fields.filter_map(|f| f.parse().ok()).collect();
+            // user nice system idle iowait irq softirq steal
+            let of = |index: usize| CLOCK_TICK * ticks.get(index).copied().unwrap_or(0);
+            sum.busy += of(0) + of(1) + of(2) + of(5) + of(6);
+            sum.stolen += of(7);
+        }
+        let own = kernel.read_text(Path::new("/proc/self/stat")).ok()?;
+        // utime and stime are fields 14 and 15; the name in field 2 may hold blanks.
+        let fields: Vec<&str> = own.rsplit_once(')')?.1.split_ascii_whitespace().collect();
+        let of = |index: usize| fields.get(index - 3).and_then(|f| f.parse::<i64>().ok()).map(|t| CLOCK_TICK * t);
+        sum.ours = of(14)? + of(15)?;
+        Some(sum)
+    }
+
+    /// Shares of the CPUs' time that others and the hypervisor took between two readings; `programs` is CPU time
+    /// of programs of ours, which the kernel does not count as this process's.
+    pub fn disturbance(before: &CpuUse, after: &CpuUse, programs: Nanos, span: Nanos, cpus: usize) -> (f64, f64) {
+        let capacity = span.get() as f64 * cpus as f64;
+        if capacity <= 0.0 {
+            return (0.0, 0.0);
+        }
+        let others = (after.busy - before.busy) - (after.ours - before.ours) - programs;
+        let stolen = after.stolen - before.stolen;
+        (others.get().max(0) as f64 / capacity, stolen.get().max(0) as f64 / capacity)
+    }
+}

@@ -1,0 +1,128 @@
+//! [`Window`]: when a run begins, when it is observed, when it ends; and the gate its threads wait at.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+
+use surety_kernel::clock;
+use surety_units::Nanos;
+
+/// The instants of one run on CLOCK_MONOTONIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// Time 0 of the workload.
+    pub begin: Nanos,
+    /// Observation starts.
+    pub observe: Nanos,
+    /// Everything ends.
+    pub end: Nanos,
+}
+
+impl Window {
+    /// A run that begins at `begin`.
+    pub fn new(begin: Nanos, warm_up: Nanos, duration: Nanos) -> Window {
+        Window { begin, observe: begin + warm_up, end: begin + warm_up + duration }
+    }
+
+    /// An instant in workload time.
+    pub fn since_begin(&self, instant: Nanos) -> Nanos {
+        instant - self.begin
+    }
+
+    /// How long activity is observed.
+    pub fn observed(&self) -> Nanos {
+        self.end - self.observe
+    }
+}
+
+/// Where the threads of a run wait until all of them are set up, and how they learn that it is over.
+#[derive(Debug, Default)]
+pub struct Gate {
+    window: Mutex<Option<Window>>,
+    opened: Condvar,
+    stopped: Arc<AtomicBool>,
+}
+
+impl Gate {
+    /// A closed gate whose stop flag is shared with whoever cancels the run.
+    pub fn new(stopped: Arc<AtomicBool>) -> Gate {
+        Gate { stopped, ..Gate::default() }
+    }
+
+    /// Lets every thread through, into this window.
+    pub fn open(&self, window: Window) {
+        *self.window.lock().expect("no thread panics inside the lock") = Some(window);
+        self.opened.notify_all();
+    }
+
+    /// Ends the run: threads that wait go home, threads that run stop at their next look.
+    pub fn stop(&self) {
+        self.stopped.store(true, Ordering::SeqCst);
+        // Whoever waits must look again; the lock orders the store before the look.
+        drop(self.window.lock());
+        self.opened.notify_all();
+    }
+
+    /// Waits for the gate to open; `None` when the run is given up before.
+    pub fn wait(&self) -> Option<Window> {
+        let mut window = self.window.lock().expect("no thread panics inside the lock");
+        loop {
+            if self.is_stopped() {
+                return None;
+            }
+            if let Some(window) = *window {
+                return Some(window);
+            }
+            window = self.opened.wait(window).expect("no thread panics inside the lock");
+        }
+    }
+
+    /// Whether the run was ended before its time.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::Relaxed)
+    }
+
+    /// Whether a thread should stop now: given up, or at the end.
+    pub fn is_over(&self, window: &Window, now: Nanos) -> bool {
+        now >= window.end || self.is_stopped()
+    }
+
+    /// Sleeps until an instant, looking at the stop flag at least every 50 ms; false when the run was given up.
+    pub fn sleep_until(&self, instant: Nanos) -> bool {
+        const LOOK: Nanos = Nanos::from_millis(50);
+        loop {
+            if self.is_stopped() {
+                return false;
+            }
+            let now = clock::monotonic();
+            // The last stretch is one sleep to the exact instant: every earlier wake-up ends well before it.
+            let next = if instant - now > LOOK * 2 { now + LOOK } else { instant };
+            if clock::sleep_until(next, None).is_err() {
+                return false;
+            }
+            if next == instant {
+                return !self.is_stopped();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_gate_lets_through_or_sends_home() {
+        let gate = Arc::new(Gate::default());
+        let waiting = {
+            let gate = Arc::clone(&gate);
+            std::thread::spawn(move || gate.wait())
+        };
+        let window = Window::new(Nanos::new(5), Nanos::new(10), Nanos::new(100));
+        gate.open(window);
+        assert_eq!(waiting.join().unwrap(), Some(window));
+        assert_eq!(window.observed(), Nanos::new(100));
+        gate.stop();
+        assert_eq!(gate.wait(), None);
+        assert!(!gate.sleep_until(Nanos::MAX));
+    }
+}

@@ -1,0 +1,529 @@
+//! [`HostWorld`]: a workload on this kernel, for real, traced all the while.
+//!
+//! Everybody is made and given policy and affinity first, waits at the gate, and starts together. The main thread
+//! only sleeps while they run. The record is made from the tasks' own stamps; the trace gives what threads of
+//! others did, and says how complete it is.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use surety_enforce::Enforcer;
+use surety_kernel::facts::MachineFacts;
+use surety_kernel::journal::{Entry, EntryId, Journal};
+use surety_kernel::tracefs::{Marker, Tracefs};
+use surety_kernel::{Kernel, clock};
+use surety_model::job::ThreadHistory;
+use surety_model::promise::Metric;
+use surety_model::record::{
+    ActivityRecord, Basis, Evidence, InForce, JobAccount, JobOutcome, Record, Share, TraceQuality,
+};
+use surety_model::workload::{Load, Task, TaskBody, Workload};
+use surety_model::world::{Observer, RunOptions, World, WorldError};
+use surety_units::{CpuSet, Nanos, Tid};
+
+use crate::cast::{Activity, Body, Cast, Member, Stage, last_words};
+use crate::decode::{Decoded, decode};
+use crate::loads::{LoadRun, driver_of};
+use crate::noise::CpuUse;
+use crate::platform::environment_of;
+use crate::recorder::Recording;
+use crate::switches::OwnSwitches;
+use crate::tasks::{TaskRun, outcomes};
+use crate::window::{Gate, Window};
+
+/// Between the gate's opening and time 0: every thread reaches its first sleep.
+const RUN_UP: Nanos = Nanos::from_millis(100);
+/// How often the main thread looks up while a run lasts.
+const LOOK: Nanos = Nanos::from_millis(100);
+/// Others may use this part of the CPUs before a result counts as disturbed.
+const DISTURBANCE_MAX: f64 = 0.02;
+
+/// This kernel as a world.
+pub struct HostWorld<'a> {
+    kernel: &'a dyn Kernel,
+    journal: Option<&'a Journal>,
+    trace: bool,
+}
+
+impl<'a> HostWorld<'a> {
+    /// The world of this kernel. With a journal it may change threads of others and leaves nothing behind even
+    /// after `kill -9`; without one it changes only its own.
+    pub fn new(kernel: &'a dyn Kernel, journal: Option<&'a Journal>) -> HostWorld<'a> {
+        HostWorld { kernel, journal, trace: true }
+    }
+
+    /// The same without recording what the scheduler does.
+    pub fn untraced(self) -> HostWorld<'a> {
+        HostWorld { trace: false, ..self }
+    }
+}
+
+impl World for HostWorld<'_> {
+    fn name(&self) -> String {
+        "host".to_owned()
+    }
+
+    fn run(
+        &self,
+        workload: &Workload,
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Record, WorldError> {
+        check_supported(workload)?;
+        let facts = MachineFacts::read(self.kernel);
+        let (cpus, all_cpus) = self.choose_cpus(options)?;
+        let gate = Arc::new(Gate::default());
+        let mut degraded = Vec::new();
+        let recorder = self.start_recording(all_cpus, &mut degraded);
+        let mut enforcer = Enforcer::new(self.kernel, self.journal);
+        let stage = Stage {
+            kernel: self.kernel,
+            workload,
+            seed: options.seed,
+            cpus,
+            all_cpus,
+            gate: Arc::clone(&gate),
+            marker: recorder.as_ref().map(Traced::marker),
+        };
+        let mut cast = stage.assemble(&mut enforcer)?;
+        // Without the kernel's tracer a user still sees the switches of their own threads.
+        let switches = match &recorder {
+            None if self.trace => OwnSwitches::open(cast.members.iter().map(|m| m.tid), &mut degraded),
+            _ => OwnSwitches::default(),
+        };
+        let threads = stage.read_back(&cast);
+        let window = Window::new(clock::monotonic() + RUN_UP, options.warm_up, options.duration);
+        gate.open(window);
+        let watched = self.watch(&mut cast, workload, &window, options, observer);
+        let (before, after) = match watched {
+            Ok(snapshots) => snapshots,
+            Err(error) => {
+                cast.send_home(&gate);
+                return Err(error);
+            }
+        };
+        let results = collect(cast);
+        let undo_failures = enforcer.undo();
+        degraded.extend(undo_failures.iter().map(|e| format!("a change could not be taken back: {e}")));
+        let decoded = match recorder {
+            Some(traced) => traced.finish(observer, &mut degraded),
+            None => switches.into_histories(&results, &window, observer),
+        };
+        for thread in threads.iter().filter(|t| !t.as_requested) {
+            let tid = thread.tid.map_or_else(String::new, |t| format!(" (thread {t})"));
+            degraded.push(format!("{}{tid} did not have what was asked for: {}", thread.activity, thread.policy));
+        }
+        judge_disturbance(&before, &after, &results, &window, cpus, &mut degraded);
+        let mut environment = environment_of(&facts);
+        environment.insert("trace".to_owned(), decoded.source.to_owned());
+        let activities = records(workload, &results, &before, &after, &decoded, &window, cpus);
+        Ok(Record {
+            world: self.name(),
+            reserved: workload.is_reserved(),
+            seed: options.seed,
+            duration: options.duration,
+            in_force: InForce {
+                kernel: facts.kernel_release.unwrap_or_default(),
+                cpus,
+                threads,
+                environment,
+            },
+            degraded,
+            activities,
+            trace: decoded.quality,
+            hash: None,
+        })
+    }
+}
+
+impl HostWorld<'_> {
+    /// The CPUs of the run, and all CPUs of the machine.
+    fn choose_cpus(&self, options: &RunOptions) -> Result<(CpuSet, CpuSet), WorldError> {
+        let failed = |error: surety_kernel::KernelError| WorldError::Machine {
+            what: "the machine's CPUs are not known".to_owned(),
+            remedy: error.to_string(),
+        };
+        let online = self.kernel.online_cpus().map_err(failed)?;
+        let allowed = self.kernel.affinity(Tid(0)).map_err(failed)?;
+        let Some(wanted) = options.cpus else { return Ok((allowed, online)) };
+        if wanted.is_empty() || !wanted.is_subset(&online) {
+            return Err(WorldError::Machine {
+                what: format!("CPUs {wanted} are not all there: online are {online}"),
+                remedy: "choose with --cpus among those".to_owned(),
+            });
+        }
+        Ok((wanted, online))
+    }
+
+    /// Starts recording where the user may; says why not otherwise.
+    fn start_recording(&self, cpus: CpuSet, degraded: &mut Vec<String>) -> Option<Traced<'_>> {
+        if !self.trace {
+            return None;
+        }
+        let started = Traced::start(self.journal, self.kernel, cpus);
+        started
+            .map_err(|why| degraded.push(format!("the kernel's scheduling events were not recorded: {why}")))
+            .ok()
+    }
+
+    /// Sleeps through the run; reads the counts where observation starts and where it ends.
+    fn watch(
+        &self,
+        cast: &mut Cast,
+        workload: &Workload,
+        window: &Window,
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<(Snapshot, Snapshot), WorldError> {
+        let total = window.end - window.begin;
+        let mut before = None;
+        loop {
+            let now = clock::monotonic();
+            if options.cancel.is_cancelled() {
+                return Err(WorldError::Interrupted);
+            }
+            observer.progress((now - window.begin).max(Nanos::ZERO).min(total), total);
+            self.check_programs(cast, workload, now, window)?;
+            if before.is_none() && now >= window.observe {
+                before = Some(self.snapshot(cast, options));
+            }
+            if now >= window.end {
+                let after = self.snapshot(cast, options);
+                return Ok((before.unwrap_or_default(), after));
+            }
+            let mut next = (now + LOOK).min(window.end);
+            if before.is_none() {
+                next = next.min(window.observe);
+            }
+            clock::sleep_until(next, None).map_err(|error| WorldError::Machine {
+                what: "the run could not be timed".to_owned(),
+                remedy: error.to_string(),
+            })?;
+        }
+    }
+
+    /// A program that ends with an error before its time is the end of the run.
+    fn check_programs(
+        &self,
+        cast: &mut Cast,
+        workload: &Workload,
+        now: Nanos,
+        window: &Window,
+    ) -> Result<(), WorldError> {
+        for member in &mut cast.members {
+            let (Body::Program(program, errors), Activity::Task(index)) = (&mut member.body, member.activity) else {
+                continue;
+            };
+            let ended = program.wait_until(Nanos::ZERO).ok().flatten();
+            let Some(ended) = ended.filter(|e| !e.status.success() && now < window.end) else { continue };
+            let words = last_words(errors).map_or_else(String::new, |line| format!("; it said: {line}"));
+            return Err(WorldError::Activity {
+                object: format!("task.{}", workload.tasks[index].name),
+                why: format!("the command ended with {} before the run did{words}", ended.status),
+            });
+        }
+        Ok(())
+    }
+
+    fn snapshot(&self, cast: &Cast, options: &RunOptions) -> Snapshot {
+        let cpus = options.cpus.or_else(|| self.kernel.affinity(Tid(0)).ok()).unwrap_or_default();
+        let of_member = |member: &Member| -> Option<(Nanos, Nanos)> {
+            match &member.body {
+                Body::Program(program, _) => self.schedstat_of_process(program.pid()),
+                Body::Found => self.schedstat(&format!("/proc/{}/schedstat", member.tid)),
+                _ => None,
+            }
+        };
+        Snapshot {
+            use_of_cpus: CpuUse::read(self.kernel, &cpus),
+            members: cast.members.iter().map(of_member).collect(),
+            at: clock::monotonic(),
+        }
+    }
+
+    /// CPU time and waiting time of a thread.
+    fn schedstat(&self, path: &str) -> Option<(Nanos, Nanos)> {
+        let text = self.kernel.read_text(Path::new(path)).ok()?;
+        let mut numbers = text.split_ascii_whitespace().map(|n| n.parse().map(Nanos::new));
+        Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
+    }
+
+    /// The same of all threads of a process that are alive.
+    fn schedstat_of_process(&self, pid: Tid) -> Option<(Nanos, Nanos)> {
+        let threads = self.kernel.threads(pid).ok()?;
+        let sum = threads.iter().filter_map(|tid| self.schedstat(&format!("/proc/{pid}/task/{tid}/schedstat")));
+        Some(sum.fold((Nanos::ZERO, Nanos::ZERO), |(run, wait), (r, w)| (run + r, wait + w)))
+    }
+}
+
+/// Counts at one border of the observed window.
+#[derive(Debug, Default)]
+struct Snapshot {
+    use_of_cpus: Option<CpuUse>,
+    /// CPU time and waiting time of members that are no threads of ours, by member.
+    members: Vec<Option<(Nanos, Nanos)>>,
+    at: Nanos,
+}
+
+impl Snapshot {
+    /// CPU time and waiting time of a member between two borders.
+    fn between(before: &Snapshot, after: &Snapshot, member: usize) -> Option<(Nanos, Nanos)> {
+        let of = |s: &Snapshot| s.members.get(member).copied().flatten();
+        let (start, end) = (of(before)?, of(after)?);
+        Some(((end.0 - start.0).max(Nanos::ZERO), (end.1 - start.1).max(Nanos::ZERO)))
+    }
+}
+
+/// What a member returned.
+#[derive(Debug)]
+pub(crate) struct MemberResult {
+    pub activity: Activity,
+    pub tid: Tid,
+    pub outcome: Returned,
+}
+
+/// What a member returned, by its kind.
+#[derive(Debug)]
+pub(crate) enum Returned {
+    Synthetic(TaskRun),
+    Worker(LoadRun),
+    Outside,
+}
+
+/// Waits for our threads, which end by themselves, and ends programs.
+fn collect(cast: Cast) -> Vec<MemberResult> {
+    let result_of = |member: Member| {
+        let outcome = match member.body {
+            Body::Synthetic(handle) => handle.join().map_or(Returned::Outside, Returned::Synthetic),
+            Body::Worker(handle) => handle.join().map_or(Returned::Outside, Returned::Worker),
+            Body::Program(..) | Body::Found => Returned::Outside,
+        };
+        MemberResult { activity: member.activity, tid: member.tid, outcome }
+    };
+    cast.members.into_iter().map(result_of).collect()
+}
+
+/// A recording with its entry in the journal.
+struct Traced<'a> {
+    recording: Recording,
+    journal: Option<(&'a Journal, EntryId)>,
+    kernel: &'a dyn Kernel,
+}
+
+impl<'a> Traced<'a> {
+    fn start(journal: Option<&'a Journal>, kernel: &'a dyn Kernel, cpus: CpuSet) -> Result<Traced<'a>, String> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let tracefs = Tracefs::open().map_err(|e| e.to_string())?;
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("surety-{}-{number}", kernel.own_pid());
+        let entry = match journal {
+            Some(journal) => {
+                let entry = journal.record(Entry::TraceInstance { name: name.clone() }).map_err(|e| e.to_string())?;
+                Some((journal, entry))
+            }
+            None => None,
+        };
+        match Recording::start(&tracefs, &name, surety_trace::EVENTS, cpus) {
+            Ok(recording) => Ok(Traced { recording, journal: entry, kernel }),
+            Err(error) => {
+                if let Some((journal, id)) = entry {
+                    let _ = journal.undo(kernel, id);
+                }
+                Err(error.to_string())
+            }
+        }
+    }
+
+    fn marker(&self) -> Marker {
+        self.recording.marker()
+    }
+
+    /// Ends the recording and decodes it.
+    fn finish(self, observer: &mut dyn Observer, degraded: &mut Vec<String>) -> Decoded {
+        let finished = self.recording.finish(surety_trace::EVENTS);
+        if let Some((journal, id)) = self.journal {
+            // The instance is gone already; undoing finds that and closes the entry.
+            let _ = journal.undo(self.kernel, id);
+        }
+        let decoded = finished.map_err(|e| e.to_string()).and_then(|raw| decode(&raw, observer));
+        match decoded {
+            Ok(decoded) => {
+                if decoded.quality.is_some_and(|q| q.lost > 0) {
+                    let quality = decoded.quality.unwrap_or_default();
+                    degraded.push(format!(
+                        "the tracer lost {} events; {} jobs were given up because of that",
+                        quality.lost, quality.censored_jobs
+                    ));
+                }
+                decoded
+            }
+            Err(why) => {
+                degraded.push(format!("the recorded events could not be read: {why}"));
+                Decoded::default()
+            }
+        }
+    }
+}
+
+/// Says in words what this world cannot run.
+fn check_supported(workload: &Workload) -> Result<(), WorldError> {
+    let refuse = |object: String, why: &str| {
+        Err(WorldError::Unsupported { world: "host".to_owned(), object, why: why.to_owned() })
+    };
+    if let Some(irq) = workload.irqs.first() {
+        return refuse(format!("irq.{}", irq.name), "this version binds no interrupts on the host; leave it out");
+    }
+    if let Some(stream) = workload.streams.first() {
+        return refuse(format!("stream.{}", stream.name), "this version runs no streams; leave it out");
+    }
+    if let Some(startup) = workload.startups.first() {
+        return refuse(format!("startup.{}", startup.name), "this version measures no start-ups; leave it out");
+    }
+    if let Some(chain) = workload.chains.first() {
+        return refuse(format!("chain.{}", chain.name), "this version runs no chains; leave it out");
+    }
+    if let Some(group) = workload.groups.first() {
+        return refuse(format!("group.{}", group.name), "this version makes no control groups; try `--on sim`");
+    }
+    if let Some(task) = workload.tasks.iter().find(|t| t.reservation.is_some_and(|r| r.demote)) {
+        let why = "no kernel runs a reserved task on as a fair one when its budget is used up; leave out `demote`";
+        return refuse(format!("task.{}", task.name), why);
+    }
+    if workload.tasks.is_empty() && workload.loads.is_empty() {
+        return refuse("workload".to_owned(), "there is nothing in it to run; add a [[task]]");
+    }
+    Ok(())
+}
+
+/// Says when others or the hypervisor took so much time that the numbers are theirs too.
+fn judge_disturbance(
+    before: &Snapshot,
+    after: &Snapshot,
+    results: &[MemberResult],
+    window: &Window,
+    cpus: CpuSet,
+    degraded: &mut Vec<String>,
+) {
+    let (Some(first), Some(last)) = (&before.use_of_cpus, &after.use_of_cpus) else { return };
+    let programs: Nanos =
+        (0..results.len()).filter_map(|i| Snapshot::between(before, after, i)).map(|(run, _)| run).sum();
+    let span = (after.at - before.at).max(window.observed());
+    let (others, stolen) = CpuUse::disturbance(first, last, programs, span, cpus.len());
+    if others > DISTURBANCE_MAX {
+        degraded.push(format!(
+            "other programs used {:.1} % of CPUs {cpus} meanwhile; end them or choose other CPUs with --cpus",
+            others * 100.0
+        ));
+    }
+    if stolen > DISTURBANCE_MAX {
+        degraded.push(format!("the hypervisor took {:.1} % of CPUs {cpus}", stolen * 100.0));
+    }
+}
+
+/// One record per activity.
+fn records(
+    workload: &Workload,
+    results: &[MemberResult],
+    before: &Snapshot,
+    after: &Snapshot,
+    decoded: &Decoded,
+    window: &Window,
+    cpus: CpuSet,
+) -> Vec<ActivityRecord> {
+    let histories: BTreeMap<Tid, &ThreadHistory> = decoded.histories.iter().map(|h| (h.tid, h)).collect();
+    let of = |activity: Activity| -> Vec<(usize, &MemberResult)> {
+        results.iter().enumerate().filter(|(_, r)| r.activity == activity).collect()
+    };
+    let mut records = Vec::new();
+    for (index, task) in workload.tasks.iter().enumerate() {
+        let members = of(Activity::Task(index));
+        let outside = |i: usize| Snapshot::between(before, after, i);
+        records.push(task_record(task, &members, outside, &histories, window));
+    }
+    for (index, load) in workload.loads.iter().enumerate() {
+        let members = of(Activity::Load(index));
+        let runs: Vec<LoadRun> = members
+            .iter()
+            .filter_map(|(_, m)| match &m.outcome {
+                Returned::Worker(run) => Some(*run),
+                _ => None,
+            })
+            .collect();
+        records.push(load_record(load, &runs, window, cpus));
+    }
+    records
+}
+
+fn task_record(
+    task: &Task,
+    members: &[(usize, &MemberResult)],
+    outside: impl Fn(usize) -> Option<(Nanos, Nanos)>,
+    histories: &BTreeMap<Tid, &ThreadHistory>,
+    window: &Window,
+) -> ActivityRecord {
+    let mut account = JobAccount::new(task, Basis::Sample);
+    let mut share = Share { threads: Vec::new(), span: window.observed() };
+    let (observe, end) = (window.since_begin(window.observe), window.since_begin(window.end));
+    let mut longest_gap = None;
+    for (index, member) in members {
+        let history = histories.get(&member.tid);
+        longest_gap = longest_gap.max(history.map(|h| h.longest_wait));
+        match &member.outcome {
+            Returned::Synthetic(run) => {
+                outcomes(task, &run.stamps, observe, end).into_iter().for_each(|o| account.add(o));
+                share.threads.push((run.metered.run, run.metered.waited));
+            }
+            _ => {
+                share.threads.extend(outside(*index).map(|(run, wait)| (run, Some(wait))));
+                let jobs = history.map(|h| h.jobs.as_slice()).unwrap_or_default();
+                for job in jobs.iter().filter(|j| (window.observe..window.end).contains(&j.release)) {
+                    account.add(JobOutcome::Completed {
+                        release: job.release,
+                        start: job.start,
+                        completion: job.completion,
+                        execution: job.execution_net(),
+                    });
+                }
+            }
+        }
+    }
+    let seen = !share.threads.is_empty();
+    let mut record = account.finish(seen.then_some(share));
+    record.longest_gap = longest_gap;
+    if !matches!(task.body, TaskBody::Synthetic(_)) && record.activations == 0 {
+        let because = "without the kernel's scheduling events the jobs of a program cannot be told apart".to_owned();
+        for evidence in record.evidence.iter_mut().filter(|e| matches!(e, Evidence::Counted { .. })) {
+            *evidence = Evidence::NotObservable { because: because.clone() };
+        }
+    }
+    record
+}
+
+fn load_record(load: &Load, runs: &[LoadRun], window: &Window, cpus: CpuSet) -> ActivityRecord {
+    let mut record = ActivityRecord::new(&load.name, "load", Basis::Sample);
+    record.activations = u64::from(load.count.on(cpus.len() as u32));
+    record.completed = runs.len() as u64;
+    let threads = runs.iter().map(|r| (r.metered.run, r.metered.waited)).collect();
+    let share = Share { threads, span: window.observed() };
+    record.longest_gap = runs.iter().filter(|r| r.is_busy).map(|r| r.metered.longest_gap).max();
+    let done = runs.iter().map(|r| r.done).sum();
+    record.figures =
+        driver_of(load).map(|driver| driver.figures(done, window.observed())).unwrap_or_default();
+    let rate = record.figures.iter().find(|f| f.name == "rate").map(|f| f.value);
+    let evidence_of = |metric: Metric| match (metric, rate) {
+        (Metric::Share, _) => Evidence::Value { value: share.fraction(), of_demand: share.of_demand() },
+        (Metric::Rate, Some(value)) => Evidence::Value { value, of_demand: None },
+        _ => Evidence::NotObservable { because: format!("a load of kind `{}` has no such result", load.kind.word()) },
+    };
+    record.evidence = load.promises.iter().map(|p| evidence_of(p.metric)).collect();
+    record.share = Some(share);
+    record
+}
+
+/// How complete a trace is, for a record.
+pub(crate) fn quality(events: u64, lost: u64, histories: &[ThreadHistory]) -> TraceQuality {
+    let censored_jobs = if lost == 0 { 0 } else { histories.iter().map(|h| h.censored).sum() };
+    TraceQuality { events, lost, censored_jobs }
+}
