@@ -125,8 +125,14 @@ impl Recorder {
         self.keep(at, Kept::Tick { entry });
     }
 
-    /// A program writes a marker.
+    /// A program writes a marker: it goes into the hash as well.
     pub fn marker(&mut self, at: (Nanos, CpuId, Tid), marker: JobMarker) {
+        let (kind, job) = match marker {
+            JobMarker::Begin { job, .. } => (1, job),
+            JobMarker::End { job } => (2, job),
+        };
+        self.mix(at.0.get_unsigned());
+        self.mix(job << 34 ^ u64::from(at.2.0.unsigned_abs()) << 2 ^ kind);
         self.keep(at, Kept::Marker(marker));
     }
 

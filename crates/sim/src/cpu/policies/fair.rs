@@ -60,7 +60,7 @@ impl Fair {
                 queues.entities.push(new_entity(group_weights[group], base_slice, above));
                 queues.entities[entity].owns = Some(queues.queues.len());
                 let depth = queues.queues[above].depth + 1;
-                queues.queues.push(Queue { entity: Some(entity), depth, ..Queue::default() });
+                queues.queues.push(Queue::below(entity, depth));
             }
         }
         Fair { queues, cpus, group_weights, of_thread: Vec::new(), balance: Balance::new(hardware) }

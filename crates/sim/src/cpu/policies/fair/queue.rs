@@ -59,6 +59,13 @@ pub(super) struct Queue {
     pub(super) depth: u32,
 }
 
+impl Queue {
+    /// The queue that `entity` stands for.
+    pub(super) fn below(entity: usize, depth: u32) -> Queue {
+        Queue { entity: Some(entity), depth, ..Queue::default() }
+    }
+}
+
 /// All queues and entities of a machine.
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
