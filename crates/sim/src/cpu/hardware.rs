@@ -1,0 +1,284 @@
+//! [`Hardware`]: what the machine and every policy see: time, CPUs, threads, timers. It decides nothing.
+
+use surety_model::event::Comm;
+use surety_model::platform::{Platform, SchedClass};
+use surety_model::reservation::Reservation;
+use surety_model::workload::PolicySpec;
+use surety_units::{CpuId, Nanos, Tid};
+
+use crate::cpu::recorder::{Named, Recorder};
+use crate::engine::{Agenda, Slot};
+
+/// A thread's place among the threads of a machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ThreadId(pub u32);
+
+impl ThreadId {
+    /// As an index into per-thread arrays.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// How a thread is scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Scheduling {
+    /// `SCHED_OTHER`.
+    Fair {
+        /// -20..=19.
+        nice: i32,
+        /// Slice of its own.
+        slice: Option<Nanos>,
+    },
+    /// `SCHED_BATCH`.
+    Batch {
+        /// -20..=19.
+        nice: i32,
+    },
+    /// `SCHED_IDLE`.
+    Idle,
+    /// `SCHED_FIFO` with a priority of 1..=99.
+    Fifo(u32),
+    /// `SCHED_RR` with a priority of 1..=99.
+    RoundRobin(u32),
+    /// `SCHED_DEADLINE`.
+    Deadline(Reservation),
+}
+
+impl Scheduling {
+    /// What a policy and a reservation come to; `None` for the deadline policy without a reservation.
+    pub fn of(policy: PolicySpec, reservation: Option<Reservation>) -> Option<Scheduling> {
+        if let Some(reservation) = reservation {
+            return Some(Scheduling::Deadline(reservation));
+        }
+        match policy {
+            PolicySpec::Fair { nice, slice } => Some(Scheduling::Fair { nice, slice }),
+            PolicySpec::Batch { nice } => Some(Scheduling::Batch { nice }),
+            PolicySpec::Idle => Some(Scheduling::Idle),
+            PolicySpec::Fifo { priority } => Some(Scheduling::Fifo(priority)),
+            PolicySpec::RoundRobin { priority } => Some(Scheduling::RoundRobin(priority)),
+            PolicySpec::Deadline => None,
+        }
+    }
+
+    /// Its class.
+    pub fn class(&self) -> SchedClass {
+        match self {
+            Scheduling::Fair { .. } | Scheduling::Batch { .. } | Scheduling::Idle => SchedClass::Fair,
+            Scheduling::Fifo(_) | Scheduling::RoundRobin(_) => SchedClass::Realtime,
+            Scheduling::Deadline(_) => SchedClass::Deadline,
+        }
+    }
+
+    /// The kernel's internal priority: below 0 deadline, 0..=98 realtime, 100..=139 fair.
+    pub fn prio(&self) -> i32 {
+        match self {
+            Scheduling::Fair { nice, .. } | Scheduling::Batch { nice } => 120 + nice,
+            Scheduling::Idle => 120,
+            Scheduling::Fifo(priority) | Scheduling::RoundRobin(priority) => {
+                99 - i32::try_from(*priority).expect("priorities end at 99")
+            }
+            Scheduling::Deadline(_) => -1,
+        }
+    }
+}
+
+/// What a thread is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ThreadState {
+    /// Waits for a time, a lock or an event.
+    Sleeping,
+    /// Wants a CPU and has none: queued, or without budget.
+    Ready,
+    /// Has a CPU.
+    Running,
+    /// Is gone.
+    Exited,
+}
+
+impl ThreadState {
+    /// Whether it has a CPU or wants one.
+    pub fn wants_cpu(self) -> bool {
+        matches!(self, ThreadState::Ready | ThreadState::Running)
+    }
+}
+
+/// A thread.
+#[derive(Clone, Debug)]
+pub struct Thread {
+    /// Its id in events.
+    pub tid: Tid,
+    /// Its name in events.
+    pub comm: Comm,
+    /// How it asked to be scheduled.
+    pub asked: Scheduling,
+    /// How it is scheduled now: what it asked for, or what it inherits from a waiter.
+    pub scheduling: Scheduling,
+    /// Its class now.
+    pub class: SchedClass,
+    /// Control group, by its place in the machine's list; `None` is the root.
+    pub group: Option<usize>,
+    /// The only CPU it may run on, if it may not run on all.
+    pub pinned: Option<usize>,
+    /// The CPU it is on or was last on.
+    pub cpu: usize,
+    /// What it is doing.
+    pub state: ThreadState,
+    /// CPU time left of its present step; [`Nanos::MAX`] never ends.
+    pub remaining: Nanos,
+    /// CPU time used.
+    pub run: Nanos,
+    /// Time it wanted a CPU and had none, without the present wait.
+    pub waited: Nanos,
+    /// Since when it has wanted a CPU, while [`ThreadState::Ready`].
+    pub ready_since: Nanos,
+    /// The longest such time that is over.
+    pub longest_gap: Nanos,
+    /// Its sleep's end.
+    pub(crate) alarm: Slot,
+}
+
+impl Thread {
+    /// As events name it.
+    pub fn named(&self) -> Named {
+        Named { tid: self.tid, comm: self.comm, prio: self.scheduling.prio() }
+    }
+
+    /// Whether it may run on a CPU.
+    pub fn may_run_on(&self, cpu: usize) -> bool {
+        self.pinned.is_none_or(|only| only == cpu)
+    }
+}
+
+/// A CPU.
+#[derive(Clone, Debug)]
+pub struct Cpu {
+    /// Its number.
+    pub id: CpuId,
+    /// The thread it runs.
+    pub current: Option<ThreadId>,
+    /// Its time up to here is in its threads' accounts.
+    pub accounted: Nanos,
+    /// Whether it must choose again.
+    pub reschedule: bool,
+    /// First instant of its grid of ticks.
+    pub tick_phase: Nanos,
+    pub(crate) tick: Slot,
+    pub(crate) completion: Slot,
+}
+
+/// What a slot of the agenda stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Occasion {
+    /// The tick of a CPU.
+    Tick(usize),
+    /// The end of the present step of a CPU's thread.
+    Completion(usize),
+    /// The end of a thread's sleep.
+    Alarm(ThreadId),
+    /// A timer of the policy of this class, with its own number for it.
+    Policy(SchedClass, u32),
+}
+
+/// A group threads share the CPU through: its weight and the group it is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct GroupSpec {
+    /// `cpu.weight`, 1..=10000.
+    pub weight: u32,
+    /// The group above, an earlier one of the list.
+    pub parent: Option<usize>,
+}
+
+/// The state the machine and its policies share.
+#[derive(Clone, Debug)]
+pub struct Hardware {
+    /// Simulated time.
+    pub now: Nanos,
+    /// What the machine is.
+    pub platform: Platform,
+    /// The CPUs.
+    pub cpus: Vec<Cpu>,
+    /// The threads.
+    pub threads: Vec<Thread>,
+    /// The groups.
+    pub groups: Vec<GroupSpec>,
+    /// What happened.
+    pub recorder: Recorder,
+    /// Threads that a policy wants scheduled otherwise from now on; the machine does it.
+    pub changes: Vec<(ThreadId, Scheduling)>,
+    pub(crate) agenda: Agenda,
+    pub(crate) occasions: Vec<Occasion>,
+}
+
+impl Hardware {
+    pub(crate) fn add_slot(&mut self, occasion: Occasion) -> Slot {
+        self.occasions.push(occasion);
+        self.agenda.add_slot()
+    }
+
+    /// A timer for the policy of a class, which gets `number` back when it fires.
+    pub fn add_timer(&mut self, class: SchedClass, number: u32) -> Slot {
+        self.add_slot(Occasion::Policy(class, number))
+    }
+
+    /// Lets a timer fire at an instant, or now when that has passed.
+    pub fn arm(&mut self, timer: Slot, at: Nanos) {
+        self.agenda.arm(timer, at.max(self.now));
+    }
+
+    /// Keeps a timer from firing.
+    pub fn cancel(&mut self, timer: Slot) {
+        self.agenda.cancel(timer);
+    }
+
+    /// Whether a timer will fire.
+    pub fn is_armed(&self, timer: Slot) -> bool {
+        self.agenda.is_armed(timer)
+    }
+
+    /// A thread.
+    pub fn thread(&self, thread: ThreadId) -> &Thread {
+        &self.threads[thread.index()]
+    }
+
+    /// The thread a CPU runs.
+    pub fn current(&self, cpu: usize) -> Option<ThreadId> {
+        self.cpus[cpu].current
+    }
+
+    /// The thread a CPU runs, when it is of a class.
+    pub fn current_of(&self, cpu: usize, class: SchedClass) -> Option<ThreadId> {
+        self.cpus[cpu].current.filter(|t| self.thread(*t).class == class)
+    }
+
+    /// Whether a CPU has nothing to run and is not about to choose.
+    pub fn is_idle(&self, cpu: usize) -> bool {
+        self.cpus[cpu].current.is_none() && !self.cpus[cpu].reschedule
+    }
+
+    /// Has a CPU choose again as soon as the present event is over.
+    pub fn reschedule(&mut self, cpu: usize) {
+        self.cpus[cpu].reschedule = true;
+    }
+
+    /// The instant, CPU and thread an event on a CPU is recorded with.
+    pub fn here(&self, cpu: usize) -> (Nanos, CpuId, Tid) {
+        let current = self.cpus[cpu].current.map_or(Tid::IDLE, |t| self.thread(t).tid);
+        (self.now, self.cpus[cpu].id, current)
+    }
+
+    /// Puts a thread that does not run on another CPU.
+    pub fn migrate(&mut self, thread: ThreadId, to: usize) {
+        let from = self.thread(thread).cpu;
+        if from == to {
+            return;
+        }
+        debug_assert!(self.thread(thread).may_run_on(to), "a pinned thread moves nowhere");
+        if self.recorder.is_wanted() {
+            let named = self.thread(thread).named();
+            let (from, to) = (self.cpus[from].id, self.cpus[to].id);
+            self.recorder.migrate(self.here(self.thread(thread).cpu), named, from, to);
+        }
+        self.threads[thread.index()].cpu = to;
+    }
+}

@@ -1,0 +1,626 @@
+//! [`Machine`]: CPUs, threads and policies moved through simulated time.
+//!
+//! One event is worked off at a time: a tick, the end of a thread's step, the end of a sleep, a policy's timer.
+//! Then every CPU that has to choose again does, in the order of the CPUs, until none has to. A CPU's tick comes on
+//! a grid of its own and stops while it is idle (`NO_HZ_IDLE`). The time a thread runs is booked when somebody
+//! looks: on ticks, at switches, and where a policy's kernel counterpart calls `update_curr`.
+
+use surety_model::event::{Comm, LeaveState};
+use surety_model::platform::{Platform, SchedClass};
+use surety_model::world::Observer;
+use surety_units::{CpuId, Nanos, Tid};
+
+use crate::cpu::hardware::{Cpu, GroupSpec, Hardware, Occasion, Scheduling, Thread, ThreadId, ThreadState};
+use crate::cpu::policies;
+use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
+use crate::cpu::program::{Moment, Programs, Step};
+use crate::cpu::recorder::{Named, Recorder};
+use crate::cpu::resources::Resources;
+use crate::engine::Agenda;
+
+/// What a thread is made from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadSpec {
+    /// Its name in events.
+    pub name: String,
+    /// How it is scheduled.
+    pub scheduling: Scheduling,
+    /// Its group's place in the machine's list.
+    pub group: Option<usize>,
+    /// The only CPU it may run on.
+    pub pinned: Option<usize>,
+}
+
+/// What a machine is made from.
+#[derive(Clone, Debug)]
+pub struct MachineSpec {
+    /// How it behaves.
+    pub platform: Platform,
+    /// Its CPUs by number; their count stands above the platform's.
+    pub cpus: Vec<CpuId>,
+    /// First instant of each CPU's grid of ticks; CPUs beyond the list have 0.
+    pub tick_phases: Vec<Nanos>,
+    /// Groups, parents before children.
+    pub groups: Vec<GroupSpec>,
+    /// Whether events are kept for an observer.
+    pub events: bool,
+}
+
+/// What a machine has done, counted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Entries of the agenda worked off: ticks, completions, alarms, timers.
+    pub events: u64,
+    /// Changes of the running thread.
+    pub switches: u64,
+}
+
+/// A machine with the programs of its threads.
+pub struct Machine<P> {
+    hardware: Hardware,
+    policies: Vec<Box<dyn CpuPolicy>>,
+    watchers: Vec<usize>,
+    /// Place in `policies` of each class, by the class's own number.
+    ranks: [usize; 3],
+    resources: Resources,
+    programs: P,
+    counts: Counts,
+}
+
+impl<P: Programs> Machine<P> {
+    /// A machine without threads, at time 0.
+    pub fn new(spec: MachineSpec, programs: P) -> Machine<P> {
+        let mut hardware = Hardware {
+            now: Nanos::ZERO,
+            cpus: Vec::new(),
+            threads: Vec::new(),
+            groups: spec.groups,
+            recorder: Recorder::new(spec.events),
+            changes: Vec::new(),
+            agenda: Agenda::default(),
+            occasions: Vec::new(),
+            platform: spec.platform,
+        };
+        for (index, id) in spec.cpus.iter().enumerate() {
+            let tick = hardware.add_slot(Occasion::Tick(index));
+            let completion = hardware.add_slot(Occasion::Completion(index));
+            hardware.cpus.push(Cpu {
+                id: *id,
+                current: None,
+                accounted: Nanos::ZERO,
+                reschedule: false,
+                tick_phase: spec.tick_phases.get(index).copied().unwrap_or_default(),
+                tick,
+                completion,
+            });
+        }
+        let mut order = hardware.platform.class_order.clone();
+        for (class, _) in policies::ALL {
+            if !order.contains(class) {
+                order.push(*class);
+            }
+        }
+        let mut ranks = [0; 3];
+        for (rank, class) in order.iter().enumerate() {
+            ranks[*class as usize] = rank;
+        }
+        let policies: Vec<_> = order.iter().map(|class| policies::make(*class, &mut hardware)).collect();
+        let watchers = (0..policies.len()).filter(|rank| policies[*rank].watches()).collect();
+        Machine {
+            hardware,
+            policies,
+            watchers,
+            ranks,
+            resources: Resources::default(),
+            programs,
+            counts: Counts::default(),
+        }
+    }
+
+    /// Adds a lock and says by which number steps name it.
+    pub fn add_lock(&mut self, inherit: bool) -> usize {
+        self.resources.add_lock(inherit)
+    }
+
+    /// Adds an event and says by which number steps name it.
+    pub fn add_signal(&mut self) -> usize {
+        self.resources.add_signal()
+    }
+
+    /// Adds a thread, asleep until `start`.
+    pub fn spawn(&mut self, spec: &ThreadSpec, start: Nanos) -> ThreadId {
+        let id = ThreadId(u32::try_from(self.hardware.threads.len()).expect("fewer than 2^32 threads"));
+        let alarm = self.hardware.add_slot(Occasion::Alarm(id));
+        self.hardware.threads.push(Thread {
+            tid: Tid(i32::try_from(id.0).expect("fewer than 2^31 threads") + 1),
+            comm: Comm::new(&spec.name),
+            asked: spec.scheduling,
+            scheduling: spec.scheduling,
+            class: spec.scheduling.class(),
+            group: spec.group,
+            pinned: spec.pinned,
+            cpu: spec.pinned.unwrap_or(id.index() % self.hardware.cpus.len()),
+            state: ThreadState::Sleeping,
+            remaining: Nanos::ZERO,
+            run: Nanos::ZERO,
+            waited: Nanos::ZERO,
+            ready_since: Nanos::ZERO,
+            longest_gap: Nanos::ZERO,
+            alarm,
+        });
+        for policy in &mut self.policies {
+            policy.admit(&mut self.hardware, id);
+        }
+        self.hardware.arm(alarm, start);
+        id
+    }
+
+    /// Works off everything up to and including `end`. Where a run is cut into pieces changes nothing.
+    pub fn run_until(&mut self, end: Nanos, observer: &mut dyn Observer) {
+        while self.hardware.agenda.next_time().is_some_and(|time| time <= end) {
+            let (time, slot) = self.hardware.agenda.pop().expect("there is a next time");
+            self.hardware.now = time;
+            self.counts.events += 1;
+            match self.hardware.occasions[slot.index()] {
+                Occasion::Tick(cpu) => self.tick(cpu),
+                Occasion::Completion(cpu) => self.advance(cpu),
+                Occasion::Alarm(thread) => {
+                    let waker = self.hardware.thread(thread).cpu;
+                    self.wake(thread, waker);
+                }
+                Occasion::Policy(class, number) => {
+                    let rank = self.rank(class);
+                    if let Some(cpu) = self.policies[rank].accounts_for_timer(number) {
+                        self.account(cpu);
+                    }
+                    self.policies[rank].timer(&mut self.hardware, number);
+                }
+            }
+            self.settle();
+            if self.hardware.recorder.is_wanted() {
+                self.hardware.recorder.hand_on(observer);
+            }
+        }
+        self.hardware.now = end;
+    }
+
+    /// CPU time a thread has used up to now.
+    pub fn run_of(&self, thread: ThreadId) -> Nanos {
+        let t = self.hardware.thread(thread);
+        let cpu = &self.hardware.cpus[t.cpu];
+        let unbooked = if cpu.current == Some(thread) { self.hardware.now - cpu.accounted } else { Nanos::ZERO };
+        t.run + unbooked
+    }
+
+    /// Forgets what threads have waited so far: observation begins now.
+    pub fn observe_from_here(&mut self) {
+        for thread in &mut self.hardware.threads {
+            thread.waited = Nanos::ZERO;
+            thread.longest_gap = Nanos::ZERO;
+            thread.ready_since = self.hardware.now;
+        }
+    }
+
+    /// Time a thread has wanted a CPU without having one, and the longest single such time, since observation
+    /// began; a wait that is not over counts up to now.
+    pub fn waits(&self, thread: ThreadId) -> (Nanos, Nanos) {
+        let t = self.hardware.thread(thread);
+        match t.state {
+            ThreadState::Ready => {
+                let open = self.hardware.now - t.ready_since;
+                (t.waited + open, t.longest_gap.max(open))
+            }
+            _ => (t.waited, t.longest_gap),
+        }
+    }
+
+    /// The state it shares with its policies.
+    pub fn hardware(&self) -> &Hardware {
+        &self.hardware
+    }
+
+    /// What has happened, for mixing in more.
+    pub fn recorder_mut(&mut self) -> &mut Recorder {
+        &mut self.hardware.recorder
+    }
+
+    /// The programs.
+    pub fn programs(&self) -> &P {
+        &self.programs
+    }
+
+    /// The programs, to set them up before they run.
+    pub fn programs_mut(&mut self) -> &mut P {
+        &mut self.programs
+    }
+
+    /// What it has done so far.
+    pub fn counts(&self) -> Counts {
+        self.counts
+    }
+
+    fn rank(&self, class: SchedClass) -> usize {
+        self.ranks[class as usize]
+    }
+
+    fn rank_of(&self, thread: ThreadId) -> usize {
+        self.rank(self.hardware.thread(thread).class)
+    }
+
+    /// Books the time a CPU has run since it was last looked at.
+    fn account(&mut self, cpu: usize) {
+        let hardware = &mut self.hardware;
+        let ran = hardware.now - hardware.cpus[cpu].accounted;
+        if !ran.is_positive() {
+            return;
+        }
+        hardware.cpus[cpu].accounted = hardware.now;
+        let current = hardware.cpus[cpu].current;
+        let class = current.map(|id| {
+            let thread = &mut hardware.threads[id.index()];
+            thread.run += ran;
+            if thread.remaining != Nanos::MAX {
+                thread.remaining = thread.remaining - ran;
+            }
+            thread.class
+        });
+        if let (Some(thread), Some(class)) = (current, class) {
+            let rank = self.rank(class);
+            self.policies[rank].account(&mut self.hardware, cpu, thread, ran);
+        }
+        for rank in &self.watchers {
+            self.policies[*rank].class_ran(&mut self.hardware, cpu, class, ran);
+        }
+    }
+
+    fn account_all(&mut self) {
+        for cpu in 0..self.hardware.cpus.len() {
+            self.account(cpu);
+        }
+    }
+
+    fn tick(&mut self, cpu: usize) {
+        let next = self.hardware.now + self.hardware.platform.tick;
+        let slot = self.hardware.cpus[cpu].tick;
+        self.hardware.agenda.arm(slot, next);
+        self.hardware.recorder.tick(self.hardware.here(cpu), true);
+        self.account(cpu);
+        if let Some(thread) = self.hardware.current(cpu) {
+            let rank = self.rank_of(thread);
+            self.policies[rank].tick(&mut self.hardware, cpu, thread);
+        }
+        if self.hardware.cpus.len() > 1 {
+            for rank in 0..self.policies.len() {
+                if self.policies[rank].wants_balance(&self.hardware, cpu) {
+                    self.account_all();
+                    self.policies[rank].balance(&mut self.hardware, cpu);
+                }
+            }
+        }
+        self.hardware.recorder.tick(self.hardware.here(cpu), false);
+    }
+
+    /// Lets every CPU that has to choose again do so, and every thread that has nothing left to do take its next
+    /// step, until all is at rest.
+    fn settle(&mut self) {
+        loop {
+            self.make_changes();
+            let Some(cpu) = self.hardware.cpus.iter().position(|c| c.reschedule) else { return };
+            self.schedule(cpu);
+        }
+    }
+
+    fn make_changes(&mut self) {
+        while let Some((thread, scheduling)) = self.hardware.changes.pop() {
+            self.change(thread, scheduling);
+        }
+    }
+
+    /// Schedules a thread otherwise from now on, whatever it is doing (`__sched_setscheduler`, `rt_mutex_setprio`).
+    fn change(&mut self, thread: ThreadId, scheduling: Scheduling) {
+        let now = self.hardware.thread(thread);
+        if now.scheduling == scheduling || now.state == ThreadState::Exited {
+            return;
+        }
+        let (cpu, state) = (now.cpu, now.state);
+        let awake = state != ThreadState::Sleeping;
+        let runs = self.hardware.current(cpu) == Some(thread);
+        if awake {
+            self.account(cpu);
+            let rank = self.rank_of(thread);
+            self.policies[rank].dequeue(&mut self.hardware, cpu, thread, Departure::Changes);
+            if runs {
+                self.policies[rank].switch(&mut self.hardware, cpu, Some(thread), None);
+            }
+        }
+        let t = &mut self.hardware.threads[thread.index()];
+        t.scheduling = scheduling;
+        t.class = scheduling.class();
+        if awake {
+            let rank = self.rank_of(thread);
+            self.policies[rank].enqueue(&mut self.hardware, cpu, thread, Arrival::Changed);
+            self.class_enqueued(cpu, thread);
+            if runs {
+                self.policies[rank].switch(&mut self.hardware, cpu, None, Some(thread));
+                self.hardware.reschedule(cpu);
+            } else {
+                self.check_preempt(cpu, thread);
+            }
+        }
+    }
+
+    fn class_enqueued(&mut self, cpu: usize, thread: ThreadId) {
+        let class = self.hardware.thread(thread).class;
+        for rank in &self.watchers {
+            self.policies[*rank].class_enqueued(&mut self.hardware, cpu, class);
+        }
+    }
+
+    /// Wakes a thread, in the context of CPU `waker`.
+    fn wake(&mut self, thread: ThreadId, waker: usize) {
+        let t = self.hardware.thread(thread);
+        if t.state != ThreadState::Sleeping {
+            return;
+        }
+        let rank = self.rank_of(thread);
+        let arrival = if t.run == Nanos::ZERO { Arrival::New } else { Arrival::Woken };
+        let target = self.policies[rank].select_cpu(&self.hardware, thread, arrival);
+        if self.hardware.recorder.is_wanted() {
+            let named = self.hardware.thread(thread).named();
+            let target = self.hardware.cpus[target].id;
+            self.hardware.recorder.wakeup(self.hardware.here(waker), named, target);
+        }
+        self.hardware.migrate(thread, target);
+        let now = self.hardware.now;
+        let t = &mut self.hardware.threads[thread.index()];
+        t.state = ThreadState::Ready;
+        t.ready_since = now;
+        let class = t.class;
+        if self.policies[rank].accounts_on_enqueue() && self.hardware.current_of(target, class).is_some() {
+            self.account(target);
+        }
+        self.policies[rank].enqueue(&mut self.hardware, target, thread, arrival);
+        self.class_enqueued(target, thread);
+        self.check_preempt(target, thread);
+    }
+
+    /// Whether a thread that joined a queue takes over (`wakeup_preempt` in `kernel/sched/core.c`).
+    fn check_preempt(&mut self, cpu: usize, thread: ThreadId) {
+        let rank = self.rank_of(thread);
+        if !self.policies[rank].is_queued(thread) {
+            return;
+        }
+        match self.hardware.current(cpu) {
+            None => self.hardware.reschedule(cpu),
+            Some(current) => match self.rank_of(current).cmp(&rank) {
+                std::cmp::Ordering::Greater => self.hardware.reschedule(cpu),
+                std::cmp::Ordering::Equal => {
+                    self.policies[rank].wakeup_preempt(&mut self.hardware, cpu, current, thread);
+                }
+                std::cmp::Ordering::Less => {}
+            },
+        }
+    }
+
+    /// The current thread of a CPU stops wanting it.
+    fn leave(&mut self, cpu: usize, thread: ThreadId, departure: Departure) {
+        let rank = self.rank_of(thread);
+        self.policies[rank].dequeue(&mut self.hardware, cpu, thread, departure);
+        self.hardware.threads[thread.index()].state = match departure {
+            Departure::Exits => ThreadState::Exited,
+            _ => ThreadState::Sleeping,
+        };
+        self.hardware.reschedule(cpu);
+    }
+
+    /// Has the current thread of a CPU, when it has nothing left to do, take steps until one takes time.
+    fn advance(&mut self, cpu: usize) {
+        self.account(cpu);
+        while let Some(thread) = self.hardware.current(cpu) {
+            let t = self.hardware.thread(thread);
+            if t.remaining.is_positive() || t.state != ThreadState::Running {
+                break;
+            }
+            let moment = Moment { now: self.hardware.now, run: t.run, thread };
+            let here = self.hardware.here(cpu);
+            let recorder = &mut self.hardware.recorder;
+            match self.programs.next(moment, &mut |marker| recorder.marker(here, marker)) {
+                Step::Run(work) => self.hardware.threads[thread.index()].remaining = work.max(Nanos::ZERO),
+                Step::RunForever => self.hardware.threads[thread.index()].remaining = Nanos::MAX,
+                Step::SleepUntil(until) if until > self.hardware.now => {
+                    let alarm = self.hardware.thread(thread).alarm;
+                    self.hardware.arm(alarm, until);
+                    self.leave(cpu, thread, Departure::Sleeps);
+                }
+                Step::SleepUntil(_) => {}
+                Step::Lock(lock) => {
+                    if !self.resources.lock(lock, thread) {
+                        self.leave(cpu, thread, Departure::Sleeps);
+                        self.inherit(lock);
+                    }
+                }
+                Step::Unlock(lock) => {
+                    if let Some(next) = self.resources.unlock(&self.hardware, lock, thread) {
+                        self.wake(next, cpu);
+                        self.inherit(lock);
+                    }
+                    let own = self.resources.inherited(&self.hardware, thread);
+                    self.change(thread, own);
+                    if self.hardware.cpus[cpu].reschedule {
+                        break;
+                    }
+                }
+                Step::Wait(signal) => {
+                    if !self.resources.wait(signal, thread) {
+                        self.leave(cpu, thread, Departure::Sleeps);
+                    }
+                }
+                Step::Signal(signal) => {
+                    if let Some(next) = self.resources.signal(&self.hardware, signal) {
+                        self.wake(next, cpu);
+                    }
+                    if self.hardware.cpus[cpu].reschedule {
+                        break;
+                    }
+                }
+                Step::Yield => {
+                    let rank = self.rank_of(thread);
+                    self.policies[rank].yield_now(&mut self.hardware, cpu, thread);
+                    self.hardware.reschedule(cpu);
+                    break;
+                }
+                Step::Exit => self.leave(cpu, thread, Departure::Exits),
+            }
+        }
+        self.arm_completion(cpu);
+    }
+
+    /// Passes the priority of a lock's waiters on to its holder, and to those the holder waits for.
+    fn inherit(&mut self, lock: usize) {
+        if self.resources.inherits(lock) {
+            for holder in self.resources.holders_reached(lock) {
+                let scheduling = self.resources.inherited(&self.hardware, holder);
+                self.change(holder, scheduling);
+            }
+        }
+    }
+
+    fn arm_completion(&mut self, cpu: usize) {
+        let slot = self.hardware.cpus[cpu].completion;
+        let remaining = self.hardware.current(cpu).map(|t| self.hardware.thread(t).remaining);
+        match remaining {
+            Some(left) if left.is_positive() && left != Nanos::MAX => {
+                self.hardware.agenda.arm(slot, self.hardware.now + left);
+            }
+            _ => self.hardware.agenda.cancel(slot),
+        }
+    }
+
+    /// A CPU chooses what to run.
+    fn schedule(&mut self, cpu: usize) {
+        self.account(cpu);
+        self.make_changes();
+        self.hardware.cpus[cpu].reschedule = false;
+        let prev = self.hardware.current(cpu);
+        let next = self.choose(cpu);
+        if next != prev {
+            self.switch(cpu, prev, next);
+        } else if let Some(thread) = next {
+            // It slept and was woken, or was throttled and replenished, before it had left the CPU.
+            self.hardware.threads[thread.index()].state = ThreadState::Running;
+        }
+        if self.hardware.cpus.len() > 1 {
+            for policy in &mut self.policies {
+                policy.push(&mut self.hardware, cpu);
+            }
+        }
+        if let Some(thread) = next {
+            if !self.hardware.thread(thread).remaining.is_positive() {
+                self.advance(cpu);
+                let cost = self.hardware.platform.switch_cost;
+                if next != prev && cost.is_positive() {
+                    self.charge(cpu, thread, cost);
+                }
+            } else if next != prev {
+                let cost = self.hardware.platform.switch_cost;
+                if cost.is_positive() {
+                    self.charge(cpu, thread, cost);
+                } else {
+                    self.arm_completion(cpu);
+                }
+            }
+        }
+    }
+
+    /// Adds the cost of the switch to what the thread switched to has to do.
+    fn charge(&mut self, cpu: usize, thread: ThreadId, cost: Nanos) {
+        let t = &mut self.hardware.threads[thread.index()];
+        if t.remaining.is_positive() {
+            t.remaining = t.remaining.saturating_add(cost);
+        }
+        self.arm_completion(cpu);
+    }
+
+    fn choose(&mut self, cpu: usize) -> Option<ThreadId> {
+        let mut rank = 0;
+        while rank < self.policies.len() {
+            if self.hardware.cpus.len() > 1 && self.policies[rank].wants_pull(&self.hardware, cpu) {
+                self.account_all();
+                self.policies[rank].pull(&mut self.hardware, cpu);
+            }
+            match self.policies[rank].pick(&mut self.hardware, cpu) {
+                Pick::Nothing => rank += 1,
+                Pick::Thread(thread) => return Some(thread),
+                Pick::Serve(class) => {
+                    let served = self.rank(class);
+                    match self.policies[served].pick(&mut self.hardware, cpu) {
+                        Pick::Thread(thread) => return Some(thread),
+                        _ => self.policies[rank].unserved(&mut self.hardware, cpu),
+                    }
+                }
+            }
+        }
+        None
+    }
+
+    fn switch(&mut self, cpu: usize, prev: Option<ThreadId>, next: Option<ThreadId>) {
+        self.counts.switches += 1;
+        let now = self.hardware.now;
+        let hardware = &mut self.hardware;
+        let word = |t: Option<ThreadId>| t.map_or(u64::from(u32::MAX), |t| u64::from(t.0));
+        hardware.recorder.mix(now.get_unsigned());
+        hardware.recorder.mix((cpu as u64) << 48 ^ word(prev) << 24 ^ word(next));
+        if hardware.recorder.is_wanted() {
+            let id = hardware.cpus[cpu].id;
+            let named = |t: Option<ThreadId>| t.map_or(Named::idle(id), |t| hardware.thread(t).named());
+            let (leaves, enters) = (named(prev), named(next));
+            let state = match prev.map(|t| hardware.thread(t)) {
+                None => LeaveState::Runnable { preempted: false },
+                Some(t) => match t.state {
+                    ThreadState::Sleeping => LeaveState::Sleeping,
+                    ThreadState::Exited => LeaveState::Dead,
+                    _ => LeaveState::Runnable { preempted: true },
+                },
+            };
+            hardware.recorder.switch((now, id), leaves, state, enters);
+        }
+        if let Some(prev) = prev {
+            let thread = &mut hardware.threads[prev.index()];
+            if thread.state == ThreadState::Running {
+                thread.state = ThreadState::Ready;
+                thread.ready_since = now;
+            }
+        }
+        if let Some(next) = next {
+            let thread = &mut hardware.threads[next.index()];
+            let gap = now - thread.ready_since;
+            thread.waited += gap;
+            thread.longest_gap = thread.longest_gap.max(gap);
+            thread.state = ThreadState::Running;
+        }
+        hardware.cpus[cpu].current = next;
+        match (prev, next) {
+            (None, Some(_)) => {
+                let (phase, tick) = (hardware.cpus[cpu].tick_phase, hardware.platform.tick);
+                let first = phase + tick * ((now - phase).div_floor(tick) + 1);
+                let slot = hardware.cpus[cpu].tick;
+                hardware.agenda.arm(slot, first);
+            }
+            (_, None) => {
+                let (tick, completion) = (hardware.cpus[cpu].tick, hardware.cpus[cpu].completion);
+                hardware.agenda.cancel(tick);
+                hardware.agenda.cancel(completion);
+            }
+            _ => {}
+        }
+        let class = |t: Option<ThreadId>| t.map(|t| self.rank_of(t));
+        let (left, entered) = (class(prev), class(next));
+        if let Some(rank) = left {
+            let same = next.filter(|_| entered == left);
+            self.policies[rank].switch(&mut self.hardware, cpu, prev, same);
+        }
+        if let Some(rank) = entered.filter(|_| entered != left) {
+            self.policies[rank].switch(&mut self.hardware, cpu, None, next);
+        }
+    }
+}

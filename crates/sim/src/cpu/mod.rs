@@ -1,0 +1,10 @@
+//! A machine of alike CPUs: [`machine`] moves time and threads, [`policy`] is what every scheduler implements,
+//! [`policies`] holds them, [`hardware`] is the state both see, [`program`] is what threads do.
+
+pub mod hardware;
+pub mod machine;
+pub mod policies;
+pub mod policy;
+pub mod program;
+pub mod recorder;
+mod resources;

@@ -1,0 +1,531 @@
+//! `SCHED_DEADLINE`: earliest deadline first over Constant Bandwidth Servers, after `kernel/sched/deadline.c`.
+//!
+//! [`entity`] holds the rules of one reservation, [`bandwidth`] GRUB, [`server`] the fair server. Here they meet
+//! the CPUs. A budget is looked at when time is booked: on ticks and at switches; with exact enforcement a timer
+//! sees to it that time is booked when the budget ends. A reservation without budget leaves the queue until its
+//! timer fires at the next period, or runs on as a fair thread if it is to be demoted.
+//!
+//! *Placement* (global EDF, as the kernel's push and pull): a woken thread stays on its CPU when it would run
+//! there at once; else it goes to a CPU without deadline threads, else to the one whose earliest deadline is the
+//! latest if its own is earlier. A CPU that has chosen pushes its first waiting thread on in the same way; one
+//! that is about to choose takes the earliest waiting thread that beats its own. Lowest number first among equals.
+
+mod bandwidth;
+mod entity;
+mod server;
+
+use surety_model::platform::{Enforcement, SchedClass};
+use surety_model::reservation::Reservation;
+use surety_units::Nanos;
+
+use crate::cpu::hardware::{Hardware, Scheduling, ThreadId};
+use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
+use crate::engine::Slot;
+
+use bandwidth::Bandwidths;
+use entity::Entity;
+use server::{Action, Server};
+
+/// The kinds of timer, in the two low bits of a timer's number.
+const REPLENISH: u32 = 0;
+const INACTIVE: u32 = 1;
+const ENFORCE: u32 = 2;
+
+/// Where an entity stands that no thread ever had a reservation for.
+const NONE: u32 = u32::MAX;
+
+/// The deadline class.
+pub struct Deadline {
+    /// Servers first, one for each CPU where the platform has them; then threads with a reservation.
+    entities: Vec<Entity>,
+    servers: Vec<Server>,
+    /// Entity of each thread.
+    of_thread: Vec<u32>,
+    /// Thread of each entity that is no server.
+    thread_of: Vec<ThreadId>,
+    /// Entities that may run on each CPU, by deadline and then by order of coming.
+    queues: Vec<Vec<(Nanos, u32)>>,
+    bandwidths: Bandwidths,
+    /// Per CPU, where budgets are enforced exactly.
+    enforce: Vec<Slot>,
+    /// Queued threads, running or not.
+    waiting: usize,
+}
+
+impl Deadline {
+    /// For a machine without threads.
+    pub fn new(hardware: &mut Hardware) -> Deadline {
+        let cpus = hardware.cpus.len();
+        let mut policy = Deadline {
+            entities: Vec::new(),
+            servers: Vec::new(),
+            of_thread: Vec::new(),
+            thread_of: Vec::new(),
+            queues: vec![Vec::new(); cpus],
+            bandwidths: Bandwidths::new(cpus, hardware.platform.deadline_cap),
+            enforce: Vec::new(),
+            waiting: 0,
+        };
+        if let Some(parameters) = hardware.platform.fair_server {
+            for cpu in 0..cpus {
+                let (runtime, period) = (parameters.runtime, parameters.period);
+                policy.add_entity(hardware, Reservation::implicit(runtime, period), cpu);
+                policy.servers.push(Server::new(SchedClass::Fair));
+            }
+        }
+        if hardware.platform.enforcement == Enforcement::Exact {
+            policy.enforce =
+                (0..cpus).map(|cpu| hardware.add_timer(SchedClass::Deadline, number(cpu, ENFORCE))).collect();
+        }
+        policy
+    }
+
+    fn add_entity(&mut self, hardware: &mut Hardware, reservation: Reservation, cpu: usize) -> usize {
+        let index = self.entities.len();
+        let timers = (
+            hardware.add_timer(SchedClass::Deadline, number(index, REPLENISH)),
+            hardware.add_timer(SchedClass::Deadline, number(index, INACTIVE)),
+        );
+        let Reservation { runtime, deadline, period, reclaim, demote } = reservation;
+        let mut entity = Entity::new(runtime, deadline, period, cpu, timers);
+        (entity.reclaim, entity.demote) = (reclaim, demote);
+        self.bandwidths.book(cpu, entity.bandwidth());
+        self.entities.push(entity);
+        index
+    }
+
+    /// The server an entity is, if it is one: servers come first, by CPU.
+    fn is_server(&self, entity: usize) -> bool {
+        entity < self.servers.len()
+    }
+
+    fn thread_at(&self, entity: usize) -> Option<ThreadId> {
+        entity.checked_sub(self.servers.len()).map(|place| self.thread_of[place])
+    }
+
+    fn entity_of(&self, thread: ThreadId) -> usize {
+        debug_assert_ne!(self.of_thread[thread.index()], NONE, "a deadline thread has a reservation");
+        self.of_thread[thread.index()] as usize
+    }
+
+    fn insert(&mut self, index: usize) {
+        let entity = &mut self.entities[index];
+        entity.queued = true;
+        let (cpu, deadline) = (entity.cpu, entity.deadline);
+        let queue = &mut self.queues[cpu];
+        let place = queue.partition_point(|(d, _)| *d <= deadline);
+        queue.insert(place, (deadline, u32::try_from(index).expect("fewer than 2^32 entities")));
+        self.waiting += usize::from(index >= self.servers.len());
+    }
+
+    fn remove(&mut self, index: usize) {
+        let entity = &mut self.entities[index];
+        if !entity.queued {
+            return;
+        }
+        entity.queued = false;
+        let queue = &mut self.queues[entity.cpu];
+        let place = queue.iter().position(|(_, e)| *e as usize == index).expect("a queued entity is in its queue");
+        queue.remove(place);
+        self.waiting -= usize::from(index >= self.servers.len());
+    }
+
+    /// The bandwidth counts as active from now on (`task_contending`).
+    fn contend(&mut self, hardware: &mut Hardware, index: usize) {
+        let entity = &mut self.entities[index];
+        hardware.cancel(entity.inactive);
+        if !entity.active {
+            entity.active = true;
+            self.bandwidths.activate(entity.cpu, entity.bandwidth());
+        }
+    }
+
+    /// It sleeps: the bandwidth stays active until the 0-lag time (`task_non_contending`).
+    fn stop_contending(&mut self, hardware: &mut Hardware, index: usize) {
+        let entity = &self.entities[index];
+        let free = entity.zero_lag();
+        if free > hardware.now {
+            hardware.arm(entity.inactive, free);
+        } else {
+            self.deactivate(index);
+        }
+    }
+
+    fn deactivate(&mut self, index: usize) {
+        let entity = &mut self.entities[index];
+        if entity.active {
+            entity.active = false;
+            self.bandwidths.deactivate(entity.cpu, entity.bandwidth());
+        }
+    }
+
+    fn start_timer(&self, hardware: &mut Hardware, index: usize, at: Nanos) {
+        let entity = &self.entities[index];
+        hardware.arm(entity.timer, at);
+        let here = hardware.here(entity.cpu);
+        hardware.recorder.timer_start(here, index as u64 + 1, at);
+    }
+
+    /// Its budget is used up or given up.
+    fn throttle(&mut self, hardware: &mut Hardware, index: usize) {
+        self.remove(index);
+        let next = self.entities[index].next_period();
+        hardware.reschedule(self.entities[index].cpu);
+        if next < hardware.now {
+            self.entities[index].replenish(hardware.now);
+            self.insert(index);
+            return;
+        }
+        self.entities[index].throttled = true;
+        self.start_timer(hardware, index, next);
+        if let Some(thread) = self.thread_at(index).filter(|_| self.entities[index].demote) {
+            hardware.changes.push((thread, Scheduling::Fair { nice: 0, slice: None }));
+        }
+    }
+
+    /// A thread's replenishment.
+    fn replenish(&mut self, hardware: &mut Hardware, index: usize) {
+        if !self.entities[index].throttled {
+            return;
+        }
+        self.entities[index].replenish(hardware.now);
+        let Some(thread) = self.thread_at(index) else { return };
+        let t = hardware.thread(thread);
+        if t.class != SchedClass::Deadline {
+            hardware.changes.push((thread, t.asked));
+            return;
+        }
+        if !t.state.wants_cpu() {
+            return;
+        }
+        self.insert(index);
+        self.offer(hardware, index);
+    }
+
+    /// An entity has joined a queue by itself: the CPU chooses again if it comes first, else the thread may go
+    /// elsewhere.
+    fn offer(&mut self, hardware: &mut Hardware, index: usize) {
+        let (cpu, deadline) = (self.entities[index].cpu, self.entities[index].deadline);
+        let first = match hardware.current_of(cpu, SchedClass::Deadline) {
+            Some(current) => {
+                let current = &self.entities[self.entity_of(current)];
+                !current.queued || deadline < current.deadline
+            }
+            None => true,
+        };
+        if first {
+            hardware.reschedule(cpu);
+        } else {
+            self.push(hardware, cpu);
+        }
+    }
+
+    /// Does what a server asks for.
+    fn act(&mut self, hardware: &mut Hardware, cpu: usize, action: Action) {
+        match action {
+            Action::Nothing => {}
+            Action::Arm(at) => self.start_timer(hardware, cpu, at),
+            Action::Enqueue => {
+                hardware.cancel(self.entities[cpu].timer);
+                if !self.entities[cpu].queued {
+                    self.insert(cpu);
+                }
+                self.offer(hardware, cpu);
+            }
+            Action::Throttle(until) => {
+                self.remove(cpu);
+                self.start_timer(hardware, cpu, until);
+                hardware.reschedule(cpu);
+            }
+            Action::Stop => {
+                self.remove(cpu);
+                hardware.cancel(self.entities[cpu].timer);
+                self.stop_contending(hardware, cpu);
+            }
+        }
+    }
+
+    /// Whether a CPU runs something of a more important class, so that not even its first entity gets through.
+    fn is_outranked(hardware: &Hardware, cpu: usize) -> bool {
+        let order = &hardware.platform.class_order;
+        let rank = |class| order.iter().position(|c| *c == class);
+        let current = hardware.current(cpu).map(|t| hardware.thread(t).class);
+        current.is_some_and(|class| rank(class) < rank(SchedClass::Deadline))
+    }
+
+    /// The earliest waiting thread of a CPU that may go to one of `targets`.
+    fn movable(&self, hardware: &Hardware, cpu: usize, target: Option<usize>) -> Option<(Nanos, usize)> {
+        let skipped = usize::from(!Self::is_outranked(hardware, cpu));
+        let current = hardware.current(cpu);
+        self.queues[cpu].iter().skip(skipped).find_map(|(deadline, entity)| {
+            let thread = self.thread_at(*entity as usize)?;
+            let t = hardware.thread(thread);
+            let may = target.map_or(t.pinned.is_none(), |target| t.may_run_on(target));
+            (may && Some(thread) != current).then_some((*deadline, *entity as usize))
+        })
+    }
+
+    /// Where a thread with this deadline would run at once: a CPU without deadline threads, its own first, else
+    /// the CPU whose earliest deadline is the latest and later than its own.
+    fn later_cpu(&self, hardware: &Hardware, own: usize, deadline: Nanos) -> Option<usize> {
+        let free = |cpu: &usize| self.queues[*cpu].is_empty() && !Self::is_outranked(hardware, *cpu);
+        let others = (0..self.queues.len()).filter(|cpu| *cpu != own);
+        std::iter::once(own).chain(others.clone()).find(free).or_else(|| {
+            others
+                .filter(|cpu| !Self::is_outranked(hardware, *cpu))
+                .map(|cpu| (self.queues[cpu].first().map_or(Nanos::MAX, |(d, _)| *d), cpu))
+                .filter(|(first, _)| deadline < *first)
+                .max_by_key(|(first, cpu)| (*first, std::cmp::Reverse(*cpu)))
+                .map(|(_, cpu)| cpu)
+        })
+    }
+
+    fn move_to(&mut self, hardware: &mut Hardware, index: usize, to: usize) {
+        let Some(thread) = self.thread_at(index) else { return };
+        let queued = self.entities[index].queued;
+        if queued {
+            self.remove(index);
+        }
+        self.follow(index, to);
+        hardware.migrate(thread, to);
+        if queued {
+            self.insert(index);
+        }
+    }
+
+    /// Books an entity's bandwidth where its thread is.
+    fn follow(&mut self, index: usize, to: usize) {
+        let entity = &mut self.entities[index];
+        if entity.cpu != to {
+            self.bandwidths.migrate(entity.cpu, to, entity.bandwidth(), entity.active);
+            entity.cpu = to;
+        }
+    }
+
+    fn rate(&self, index: usize) -> Option<u64> {
+        let entity = &self.entities[index];
+        entity.reclaim.then(|| self.bandwidths.rate(entity.cpu, entity.bandwidth()))
+    }
+
+    /// With exact enforcement: has the CPU's time booked when the budget of what it will run ends.
+    fn arm_enforcement(&self, hardware: &mut Hardware, cpu: usize) {
+        let Some(timer) = self.enforce.get(cpu) else { return };
+        match self.queues[cpu].first() {
+            Some((_, index)) => {
+                let entity = &self.entities[*index as usize];
+                let lasts = match self.rate(*index as usize) {
+                    Some(rate) => Bandwidths::lasts(entity.budget, rate),
+                    None => entity.budget,
+                };
+                hardware.arm(*timer, hardware.now + lasts);
+            }
+            None => hardware.cancel(*timer),
+        }
+    }
+}
+
+fn number(index: usize, kind: u32) -> u32 {
+    u32::try_from(index).expect("fewer than 2^30 entities") << 2 | kind
+}
+
+impl CpuPolicy for Deadline {
+    fn class(&self) -> SchedClass {
+        SchedClass::Deadline
+    }
+
+    fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
+        let t = hardware.thread(thread);
+        let Scheduling::Deadline(reservation) = t.asked else {
+            self.of_thread.push(NONE);
+            return;
+        };
+        let cpu = t.cpu;
+        let index = self.add_entity(hardware, reservation, cpu);
+        self.of_thread.push(u32::try_from(index).expect("fewer than 2^32 entities"));
+        self.thread_of.push(thread);
+    }
+
+    fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
+        let t = hardware.thread(thread);
+        if t.pinned.is_some() || self.queues.len() == 1 {
+            return t.cpu;
+        }
+        let deadline = self.entities[self.entity_of(thread)].deadline_after_wake(hardware.now);
+        let outranked = Self::is_outranked(hardware, t.cpu);
+        let runs_here = self.queues[t.cpu].first().is_none_or(|(first, _)| deadline < *first);
+        let current_moves = hardware
+            .current_of(t.cpu, SchedClass::Deadline)
+            .is_none_or(|current| hardware.thread(current).pinned.is_none());
+        if runs_here && current_moves && !outranked {
+            return t.cpu;
+        }
+        self.later_cpu(hardware, t.cpu, deadline).unwrap_or(t.cpu)
+    }
+
+    fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival) {
+        let index = self.entity_of(thread);
+        let now = hardware.now;
+        self.follow(index, cpu);
+        self.contend(hardware, index);
+        let entity = &mut self.entities[index];
+        if entity.throttled {
+            return;
+        }
+        if arrival == Arrival::Changed {
+            if !entity.begun || entity.deadline < now {
+                entity.begin_period(now);
+            }
+        } else if entity.wakes_too_early(now) {
+            entity.throttled = true;
+            entity.budget = entity.budget.min(Nanos::ZERO);
+            let next = entity.next_period();
+            self.start_timer(hardware, index, next);
+            return;
+        } else {
+            entity.wake(now);
+        }
+        self.insert(index);
+    }
+
+    fn dequeue(&mut self, hardware: &mut Hardware, _cpu: usize, thread: ThreadId, departure: Departure) {
+        let index = self.entity_of(thread);
+        self.remove(index);
+        if departure != Departure::Changes {
+            self.stop_contending(hardware, index);
+        }
+    }
+
+    fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick {
+        self.arm_enforcement(hardware, cpu);
+        match self.queues[cpu].first() {
+            None => Pick::Nothing,
+            Some((_, index)) => match self.thread_at(*index as usize) {
+                Some(thread) => Pick::Thread(thread),
+                None => Pick::Serve(self.servers[*index as usize].serves),
+            },
+        }
+    }
+
+    fn switch(&mut self, _hardware: &mut Hardware, _cpu: usize, _prev: Option<ThreadId>, _next: Option<ThreadId>) {}
+
+    fn account(&mut self, hardware: &mut Hardware, _cpu: usize, thread: ThreadId, ran: Nanos) {
+        let index = self.entity_of(thread);
+        let used = match self.rate(index) {
+            Some(rate) => Bandwidths::used(ran, rate),
+            None => ran,
+        };
+        let entity = &mut self.entities[index];
+        entity.budget = entity.budget - used;
+        if !entity.budget.is_positive() && !entity.throttled {
+            self.throttle(hardware, index);
+        }
+    }
+
+    fn wakeup_preempt(&mut self, hardware: &mut Hardware, cpu: usize, current: ThreadId, woken: ThreadId) {
+        let (current, woken) = (self.entity_of(current), self.entity_of(woken));
+        if self.entities[woken].deadline < self.entities[current].deadline {
+            hardware.reschedule(cpu);
+        }
+    }
+
+    fn is_queued(&self, thread: ThreadId) -> bool {
+        self.entities[self.entity_of(thread)].queued
+    }
+
+    fn yield_now(&mut self, hardware: &mut Hardware, _cpu: usize, thread: ThreadId) {
+        let index = self.entity_of(thread);
+        self.entities[index].yielded = true;
+        if !self.entities[index].throttled {
+            self.throttle(hardware, index);
+        }
+    }
+
+    fn accounts_for_timer(&self, number: u32) -> Option<usize> {
+        let index = (number >> 2) as usize;
+        // The budget of a CPU, or its fair server, is judged by the time up to now.
+        (number & 3 == ENFORCE || number & 3 == REPLENISH && self.is_server(index)).then_some(index)
+    }
+
+    fn timer(&mut self, hardware: &mut Hardware, number: u32) {
+        let index = (number >> 2) as usize;
+        match number & 3 {
+            REPLENISH => {
+                let here = hardware.here(self.entities[index].cpu);
+                hardware.recorder.timer_expire(here, index as u64 + 1);
+                if self.is_server(index) {
+                    let now = hardware.now;
+                    let action = self.servers[index].timer(&mut self.entities[index], now);
+                    self.act(hardware, index, action);
+                } else {
+                    self.replenish(hardware, index);
+                }
+            }
+            INACTIVE => self.deactivate(index),
+            _ => {
+                // Time is booked. What is left, because the rate has changed, gets a timer again.
+                if !hardware.cpus[index].reschedule {
+                    self.arm_enforcement(hardware, index);
+                }
+            }
+        }
+    }
+
+    fn wants_pull(&self, hardware: &Hardware, cpu: usize) -> bool {
+        self.waiting > 1 && {
+            let own = self.queues[cpu].first().map_or(Nanos::MAX, |(d, _)| *d);
+            let mut others = (0..self.queues.len()).filter(|other| *other != cpu);
+            others.any(|o| self.movable(hardware, o, Some(cpu)).is_some_and(|(deadline, _)| deadline < own))
+        }
+    }
+
+    fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
+        let own = self.queues[cpu].first().map_or(Nanos::MAX, |(d, _)| *d);
+        let best = (0..self.queues.len())
+            .filter(|other| *other != cpu)
+            .filter_map(|other| self.movable(hardware, other, Some(cpu)))
+            .filter(|(deadline, _)| *deadline < own)
+            .min();
+        if let Some((_, index)) = best {
+            self.move_to(hardware, index, cpu);
+        }
+    }
+
+    fn push(&mut self, hardware: &mut Hardware, cpu: usize) {
+        for _ in 1..self.queues.len() {
+            let Some((deadline, index)) = self.movable(hardware, cpu, None) else { return };
+            let Some(target) = self.later_cpu(hardware, cpu, deadline).filter(|target| *target != cpu) else {
+                return;
+            };
+            self.move_to(hardware, index, target);
+            hardware.reschedule(target);
+        }
+    }
+
+    fn watches(&self) -> bool {
+        !self.servers.is_empty()
+    }
+
+    fn class_enqueued(&mut self, hardware: &mut Hardware, cpu: usize, class: SchedClass) {
+        if self.servers[cpu].serves != class || self.servers[cpu].state != server::State::Off {
+            return;
+        }
+        let now = hardware.now;
+        self.contend(hardware, cpu);
+        let action = self.servers[cpu].start(&mut self.entities[cpu], now);
+        self.act(hardware, cpu, action);
+    }
+
+    fn class_ran(&mut self, hardware: &mut Hardware, cpu: usize, class: Option<SchedClass>, ran: Nanos) {
+        if class.is_some_and(|class| class != self.servers[cpu].serves) {
+            return;
+        }
+        let now = hardware.now;
+        let action = self.servers[cpu].ran(&mut self.entities[cpu], class.is_none(), ran, now);
+        self.act(hardware, cpu, action);
+    }
+
+    fn unserved(&mut self, hardware: &mut Hardware, cpu: usize) {
+        let action = self.servers[cpu].stop();
+        self.act(hardware, cpu, action);
+    }
+}

@@ -1,0 +1,415 @@
+//! The fair class: `SCHED_OTHER`, `SCHED_BATCH` and `SCHED_IDLE`, after `kernel/sched/fair.c` of 6.18.
+//!
+//! [`queue`] holds the rule by which one queue chooses (EEVDF), [`weight`] what threads and groups are worth,
+//! [`balance`] the model of where threads run. Here they meet: a group has a queue on each CPU and an entity that
+//! stands for it in the queue above; a CPU descends from its root queue to a thread.
+//!
+//! A slice's end is noticed when time is booked: on ticks and when a thread joins or leaves. A woken thread takes
+//! over when it would be picked; the running one's protection yields only to a shorter slice. A thread that
+//! sleeps having had more than its share stays in the queue, delayed, until it is eligible.
+//!
+//! *Groups, a model*: the weight of a group's entity is the group's weight times the part of the group's load that
+//! is on that CPU, taken at the instant a thread joins or leaves and on ticks; the kernel smooths the load over
+//! tens of milliseconds first.
+
+mod balance;
+mod queue;
+mod weight;
+
+use surety_model::platform::SchedClass;
+use surety_units::Nanos;
+
+use crate::cpu::hardware::{Hardware, Scheduling, ThreadId};
+use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
+
+use balance::Balance;
+use queue::{Entity, Queue, Queues};
+
+/// Limits of a slice of one's own (`sched_attr::sched_runtime`), ns.
+const SLICE_LIMITS: (i64, i64) = (100_000, 100_000_000);
+
+/// The fair class.
+pub struct Fair {
+    /// Root queues first, one for each CPU; then each group's, CPU by CPU. A group's entities stand in the same
+    /// order before those of threads.
+    queues: Queues,
+    cpus: usize,
+    group_weights: Vec<i64>,
+    /// Entity of each thread.
+    of_thread: Vec<usize>,
+    balance: Balance,
+}
+
+impl Fair {
+    /// For a machine without threads.
+    pub fn new(hardware: &mut Hardware) -> Fair {
+        let cpus = hardware.cpus.len();
+        let base_slice = hardware.platform.base_slice.get().max(1);
+        let mut queues = Queues {
+            entities: Vec::new(),
+            queues: vec![Queue::default(); cpus],
+            base_slice,
+            tick: hardware.platform.tick.get(),
+            own_slices: false,
+        };
+        let group_weights: Vec<i64> = hardware.groups.iter().map(|g| weight::of_group(g.weight)).collect();
+        for (group, spec) in hardware.groups.iter().enumerate() {
+            for cpu in 0..cpus {
+                let above = queue_of(cpus, spec.parent, cpu);
+                let entity = queues.entities.len();
+                queues.entities.push(new_entity(group_weights[group], base_slice, above));
+                queues.entities[entity].owns = Some(queues.queues.len());
+                let depth = queues.queues[above].depth + 1;
+                queues.queues.push(Queue::below(entity, depth));
+            }
+        }
+        Fair { queues, cpus, group_weights, of_thread: Vec::new(), balance: Balance::new(hardware) }
+    }
+
+    fn parent(&self, entity: usize) -> Option<usize> {
+        self.queues.queues[self.queues.entities[entity].queue].entity
+    }
+
+    fn depth(&self, entity: usize) -> u32 {
+        self.queues.queues[self.queues.entities[entity].queue].depth
+    }
+
+    /// Weight of a group's entity: the group's weight times the part of its load that is here.
+    fn update_group(&mut self, entity: usize) {
+        let Some(queue) = self.queues.entities[entity].owns else { return };
+        let place = queue - self.cpus;
+        let (group, first) = (place / self.cpus, queue - place % self.cpus);
+        let whole: i64 = (first..first + self.cpus).map(|q| self.queues.load(q)).sum();
+        let here = self.queues.load(queue);
+        if here == 0 {
+            return;
+        }
+        let weight = self.group_weights[group];
+        let share = (weight * here / whole).clamp(weight::GROUP_MIN, weight.max(weight::GROUP_MIN));
+        self.queues.reweight(entity, share);
+    }
+
+    /// The entity and all above it take new weights and slices.
+    fn update_above(&mut self, entity: Option<usize>) {
+        let mut next = entity;
+        while let Some(entity) = next {
+            self.update_group(entity);
+            self.take_shortest_slice(entity);
+            next = self.parent(entity);
+        }
+    }
+
+    fn take_shortest_slice(&mut self, entity: usize) {
+        if let Some(owned) = self.queues.entities[entity].owns {
+            self.queues.entities[entity].slice = self.queues.shortest_slice(owned);
+        }
+    }
+
+    /// A thread's entity joins, with those groups above it that were empty here.
+    fn join(&mut self, entity: usize, initial: bool) {
+        let (mut next, mut initial) = (Some(entity), initial);
+        while let Some(entity) = next {
+            if self.queues.entities[entity].queued {
+                if self.queues.entities[entity].delayed {
+                    self.queues.requeue(entity);
+                }
+                break;
+            }
+            self.take_shortest_slice(entity);
+            self.update_group(entity);
+            self.queues.enqueue(entity, initial);
+            initial = false;
+            next = self.parent(entity);
+        }
+        self.update_above(next);
+    }
+
+    /// An entity leaves, with those groups above it that are then empty here.
+    fn quit(&mut self, entity: usize, sleeps: bool, may_delay: bool) {
+        let (mut next, mut sleeps, mut may_delay) = (Some(entity), sleeps, may_delay);
+        while let Some(entity) = next {
+            if !self.queues.dequeue(entity, sleeps, may_delay) {
+                break;
+            }
+            next = self.parent(entity);
+            if self.queues.queues[self.queues.entities[entity].queue].count > 0 {
+                break;
+            }
+            (sleeps, may_delay) = (true, true);
+        }
+        self.update_above(next);
+    }
+
+    /// The thread to run on a CPU; entities that only waited to become eligible are let go on the way.
+    fn descend(&mut self, cpu: usize) -> Option<ThreadId> {
+        let mut queue = cpu;
+        loop {
+            let entity = self.queues.pick(queue, true)?;
+            let picked = &self.queues.entities[entity];
+            if picked.delayed {
+                self.quit(entity, true, false);
+                queue = cpu;
+            } else if let Some(owned) = picked.owns {
+                queue = owned;
+            } else {
+                return picked.thread;
+            }
+        }
+    }
+
+    /// The entities of two threads, or of the groups they are in, that meet in one queue.
+    fn meeting(&self, a: usize, b: usize) -> Option<(usize, usize)> {
+        let (mut a, mut b) = (a, b);
+        while self.queues.entities[a].queue != self.queues.entities[b].queue {
+            let (depth_a, depth_b) = (self.depth(a), self.depth(b));
+            if depth_a >= depth_b {
+                a = self.parent(a)?;
+            }
+            if depth_b >= depth_a {
+                b = self.parent(b)?;
+            }
+        }
+        Some((a, b))
+    }
+
+    fn set_chain(&mut self, entity: usize, until: Option<usize>) {
+        let mut next = Some(entity);
+        while let Some(entity) = next.filter(|e| Some(*e) != until) {
+            self.queues.set_current(entity);
+            next = self.parent(entity);
+        }
+    }
+
+    fn put_chain(&mut self, entity: usize, until: Option<usize>) {
+        let mut next = Some(entity);
+        while let Some(entity) = next.filter(|e| Some(*e) != until) {
+            self.queues.put_current(entity);
+            next = self.parent(entity);
+        }
+    }
+
+    /// A thread that waits goes to another CPU.
+    fn move_to(&mut self, hardware: &mut Hardware, thread: ThreadId, to: usize) {
+        let entity = self.of_thread[thread.index()];
+        self.quit(entity, false, false);
+        self.balance.leaves(hardware.thread(thread).cpu, thread);
+        hardware.migrate(thread, to);
+        self.queues.entities[entity].queue = queue_of(self.cpus, hardware.thread(thread).group, to);
+        self.join(entity, false);
+        self.balance.joins(to, thread);
+        match hardware.current_of(to, SchedClass::Fair) {
+            Some(current) => self.wakeup_preempt(hardware, to, current, thread),
+            None if hardware.current(to).is_none() => hardware.reschedule(to),
+            None => {}
+        }
+    }
+
+    /// Load of a CPU: weight in its root queue.
+    fn load(&self, cpu: usize) -> i64 {
+        self.queues.load(cpu)
+    }
+
+    /// What a thread adds to the load of its CPU.
+    fn load_of(&self, thread: ThreadId) -> i64 {
+        let mut entity = self.of_thread[thread.index()];
+        let mut load = self.queues.entities[entity].weight;
+        while let Some(parent) = self.parent(entity) {
+            let whole = self.queues.load(self.queues.entities[entity].queue).max(1);
+            load = load * self.queues.entities[parent].weight / whole;
+            entity = parent;
+        }
+        load
+    }
+}
+
+/// The queue of a group, or of the root, on a CPU.
+fn queue_of(cpus: usize, group: Option<usize>, cpu: usize) -> usize {
+    group.map_or(0, |group| (group + 1) * cpus) + cpu
+}
+
+fn new_entity(weight: i64, slice: i64, queue: usize) -> Entity {
+    Entity {
+        weight,
+        virtual_time: 0,
+        deadline: 0,
+        relative: false,
+        lag: 0,
+        slice,
+        protected: 0,
+        queued: false,
+        delayed: false,
+        queue,
+        owns: None,
+        thread: None,
+    }
+}
+
+impl CpuPolicy for Fair {
+    fn class(&self) -> SchedClass {
+        SchedClass::Fair
+    }
+
+    fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
+        let t = hardware.thread(thread);
+        let slice = match t.asked {
+            Scheduling::Fair { slice: Some(slice), .. } => {
+                self.queues.own_slices = true;
+                slice.get().clamp(SLICE_LIMITS.0, SLICE_LIMITS.1)
+            }
+            _ => self.queues.base_slice,
+        };
+        let queue = queue_of(self.cpus, t.group, t.cpu);
+        let mut entity = new_entity(weight::of(&t.asked), slice, queue);
+        entity.thread = Some(thread);
+        self.of_thread.push(self.queues.entities.len());
+        self.queues.entities.push(entity);
+    }
+
+    fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, arrival: Arrival) -> usize {
+        let t = hardware.thread(thread);
+        let entity = &self.queues.entities[self.of_thread[thread.index()]];
+        if self.cpus == 1 || t.pinned.is_some() || entity.queued {
+            return t.cpu;
+        }
+        self.balance.place(hardware, t.cpu, arrival, |cpu| self.load(cpu))
+    }
+
+    fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival) {
+        let entity = self.of_thread[thread.index()];
+        let t = hardware.thread(thread);
+        if !self.queues.entities[entity].queued {
+            self.queues.entities[entity].queue = queue_of(self.cpus, t.group, cpu);
+            self.queues.reweight(entity, weight::of(&t.scheduling));
+        }
+        self.join(entity, arrival == Arrival::New);
+        self.balance.joins(cpu, thread);
+    }
+
+    fn dequeue(&mut self, _hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure) {
+        let entity = self.of_thread[thread.index()];
+        self.quit(entity, departure != Departure::Changes, departure == Departure::Sleeps);
+        self.balance.leaves(cpu, thread);
+    }
+
+    fn pick(&mut self, _hardware: &mut Hardware, cpu: usize) -> Pick {
+        self.descend(cpu).map_or(Pick::Nothing, Pick::Thread)
+    }
+
+    fn switch(&mut self, _hardware: &mut Hardware, _cpu: usize, prev: Option<ThreadId>, next: Option<ThreadId>) {
+        let entity = |t: ThreadId| self.of_thread[t.index()];
+        match (prev.map(entity), next.map(entity)) {
+            (Some(prev), Some(next)) => {
+                let (until_prev, until_next) = match self.meeting(prev, next) {
+                    Some((p, n)) if p == n => (Some(p), Some(n)),
+                    Some((p, n)) => (self.parent(p), self.parent(n)),
+                    None => (None, None),
+                };
+                self.put_chain(prev, until_prev);
+                self.set_chain(next, until_next);
+            }
+            (Some(prev), None) => self.put_chain(prev, None),
+            (None, Some(next)) => self.set_chain(next, None),
+            (None, None) => {}
+        }
+    }
+
+    fn account(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, ran: Nanos) {
+        let mut next = Some(self.of_thread[thread.index()]);
+        while let Some(entity) = next {
+            if self.queues.account(entity, ran.get()) {
+                hardware.reschedule(cpu);
+            }
+            next = self.parent(entity);
+        }
+    }
+
+    fn tick(&mut self, _hardware: &mut Hardware, _cpu: usize, thread: ThreadId) {
+        let entity = self.of_thread[thread.index()];
+        self.update_above(self.parent(entity));
+    }
+
+    fn wakeup_preempt(&mut self, hardware: &mut Hardware, cpu: usize, current: ThreadId, woken: ThreadId) {
+        if hardware.cpus[cpu].reschedule {
+            return;
+        }
+        let (running, new) = (hardware.thread(current).scheduling, hardware.thread(woken).scheduling);
+        let (current, woken) = (self.of_thread[current.index()], self.of_thread[woken.index()]);
+        let Some((current, woken)) = self.meeting(current, woken) else { return };
+        if current == woken {
+            return;
+        }
+        // An idle thread outside of groups never stands in the way of another, nor does it take over.
+        let is_idle = |entity: usize, s: Scheduling| {
+            s == Scheduling::Idle && self.queues.entities[entity].thread.is_some()
+        };
+        match (is_idle(current, running), is_idle(woken, new)) {
+            (true, false) => {
+                self.queues.end_protection(current);
+                hardware.reschedule(cpu);
+                return;
+            }
+            (false, true) => return,
+            _ => {}
+        }
+        if !matches!(new, Scheduling::Fair { .. }) {
+            return;
+        }
+        let queue = self.queues.entities[current].queue;
+        let shorter = self.queues.entities[woken].slice < self.queues.entities[current].slice;
+        if self.queues.pick(queue, !shorter) == Some(woken) {
+            if shorter {
+                self.queues.end_protection(current);
+            }
+            hardware.reschedule(cpu);
+        } else if shorter {
+            self.queues.shorten_protection(current);
+        }
+    }
+
+    fn is_queued(&self, thread: ThreadId) -> bool {
+        let entity = &self.queues.entities[self.of_thread[thread.index()]];
+        entity.queued && !entity.delayed
+    }
+
+    fn yield_now(&mut self, _hardware: &mut Hardware, _cpu: usize, thread: ThreadId) {
+        let entity = self.of_thread[thread.index()];
+        let queue = self.queues.entities[entity].queue;
+        if self.queues.queues[queue].count > 1 && self.queues.is_eligible(entity) {
+            let span = self.queues.virtual_span(entity, self.queues.entities[entity].slice);
+            let e = &mut self.queues.entities[entity];
+            e.virtual_time = e.deadline;
+            e.deadline += span;
+        }
+    }
+
+    fn accounts_on_enqueue(&self) -> bool {
+        true
+    }
+
+    fn wants_pull(&self, hardware: &Hardware, cpu: usize) -> bool {
+        self.queues.queues[cpu].count == 0 && self.balance.busiest_spare(hardware, cpu).is_some()
+    }
+
+    fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
+        if let Some((_, thread)) = self.balance.busiest_spare(hardware, cpu) {
+            self.move_to(hardware, thread, cpu);
+        }
+    }
+
+    fn wants_balance(&mut self, hardware: &Hardware, cpu: usize) -> bool {
+        self.balance.is_due(hardware, cpu)
+    }
+
+    fn balance(&mut self, hardware: &mut Hardware, cpu: usize) {
+        if let Some((thread, idle)) = self.balance.spare_for_idle(hardware, cpu) {
+            self.move_to(hardware, thread, idle);
+        }
+        let loads: Vec<i64> = (0..self.cpus).map(|cpu| self.load(cpu)).collect();
+        let mut failed = self.balance.take_failures(cpu);
+        let found = self.balance.from_busiest(hardware, cpu, &loads, &mut failed, |thread| self.load_of(thread));
+        self.balance.put_failures(cpu, failed);
+        if let Some(thread) = found {
+            self.move_to(hardware, thread, cpu);
+        }
+    }
+}

@@ -1,0 +1,151 @@
+//! [`Balance`]: on which CPU a fair thread runs. This is a model, stated here, not the kernel's code.
+//!
+//! The kernel's choice depends on caches, domains and averages over tens of milliseconds. The model keeps its
+//! outcome on a machine of alike CPUs that share a cache:
+//!
+//! - A new thread goes to an idle CPU, else to the one with the least weight.
+//! - A woken thread stays on its CPU if that is idle, else goes to an idle one, else stays.
+//! - A CPU about to idle takes a waiting thread from the CPU with most of them; on its tick a busy CPU with a
+//!   waiting thread hands it to an idle one.
+//! - Every 16 ms times the number of CPUs a busy CPU looks at the one with the most weight and takes a waiting
+//!   thread worth at most half the difference. Each time in a row it finds none, it is content with one worth
+//!   twice as much, but never more than the whole difference (`sd->nr_balance_failed`): so three equal threads
+//!   on two CPUs take turns.
+//!
+//! Among equal CPUs the lowest number wins, among threads the one that joined last.
+
+use surety_model::platform::SchedClass;
+use surety_units::Nanos;
+
+use crate::cpu::hardware::{Hardware, ThreadId};
+use crate::cpu::policy::Arrival;
+
+/// Time between two looks at the other CPUs, for each CPU there is (`busy_factor` times the domain's weight, ms).
+const INTERVAL_PER_CPU: Nanos = Nanos::from_millis(16);
+
+/// Where fair threads are.
+#[derive(Clone, Debug)]
+pub(super) struct Balance {
+    /// Threads that want each CPU, the running one included, in the order they joined. Empty on one CPU.
+    wanting: Vec<Vec<ThreadId>>,
+    next: Vec<Nanos>,
+    failures: Vec<u32>,
+    interval: Nanos,
+}
+
+impl Balance {
+    pub(super) fn new(hardware: &Hardware) -> Balance {
+        let cpus = hardware.cpus.len();
+        let interval = INTERVAL_PER_CPU * i64::try_from(cpus).expect("fewer than 2^63 CPUs");
+        let wanting = if cpus > 1 { vec![Vec::new(); cpus] } else { Vec::new() };
+        Balance { wanting, next: vec![interval; cpus], failures: vec![0; cpus], interval }
+    }
+
+    pub(super) fn joins(&mut self, cpu: usize, thread: ThreadId) {
+        if let Some(list) = self.wanting.get_mut(cpu) {
+            list.push(thread);
+        }
+    }
+
+    pub(super) fn leaves(&mut self, cpu: usize, thread: ThreadId) {
+        if let Some(list) = self.wanting.get_mut(cpu) {
+            list.retain(|t| *t != thread);
+        }
+    }
+
+    /// The CPU for a new or woken thread.
+    pub(super) fn place(
+        &self,
+        hardware: &Hardware,
+        previous: usize,
+        arrival: Arrival,
+        load: impl Fn(usize) -> i64,
+    ) -> usize {
+        let is_free = |cpu: &usize| hardware.is_idle(*cpu) && self.wanting[*cpu].is_empty();
+        let cpus = 0..hardware.cpus.len();
+        if arrival != Arrival::New && is_free(&previous) {
+            return previous;
+        }
+        let idle = cpus.clone().find(is_free);
+        match arrival {
+            Arrival::New => idle.or_else(|| cpus.min_by_key(|cpu| load(*cpu))).unwrap_or(previous),
+            _ => idle.unwrap_or(previous),
+        }
+    }
+
+    /// How many threads of a CPU wait and will not run when it chooses.
+    fn spare(&self, hardware: &Hardware, cpu: usize) -> usize {
+        let elsewhere = hardware.current(cpu).is_some_and(|t| hardware.thread(t).class != SchedClass::Fair);
+        self.wanting[cpu].len() - usize::from(!elsewhere && !self.wanting[cpu].is_empty())
+    }
+
+    fn movable(&self, hardware: &Hardware, from: usize, to: usize) -> impl Iterator<Item = ThreadId> {
+        let current = hardware.current(from);
+        let may = move |t: &&ThreadId| Some(**t) != current && hardware.thread(**t).may_run_on(to);
+        self.wanting[from].iter().rev().filter(may).copied()
+    }
+
+    /// The CPU with most waiting threads, and the one of them that would go to `cpu`.
+    pub(super) fn busiest_spare(&self, hardware: &Hardware, cpu: usize) -> Option<(usize, ThreadId)> {
+        (0..self.wanting.len())
+            .filter(|other| *other != cpu)
+            .filter_map(|other| {
+                let spare = self.spare(hardware, other);
+                let thread = (spare > 0).then(|| self.movable(hardware, other, cpu).next())??;
+                Some((spare, other, thread))
+            })
+            .max_by_key(|(spare, other, _)| (*spare, std::cmp::Reverse(*other)))
+            .map(|(_, other, thread)| (other, thread))
+    }
+
+    /// A waiting thread of a busy CPU for an idle one.
+    pub(super) fn spare_for_idle(&self, hardware: &Hardware, cpu: usize) -> Option<(ThreadId, usize)> {
+        if self.spare(hardware, cpu) == 0 {
+            return None;
+        }
+        let mut idle = (0..self.wanting.len()).filter(|c| hardware.is_idle(*c) && self.wanting[*c].is_empty());
+        idle.find_map(|idle| self.movable(hardware, cpu, idle).next().map(|thread| (thread, idle)))
+    }
+
+    /// Whether a busy CPU has to balance on this tick.
+    pub(super) fn is_due(&mut self, hardware: &Hardware, cpu: usize) -> bool {
+        if hardware.now >= self.next[cpu] {
+            self.next[cpu] = hardware.now + self.interval;
+            return true;
+        }
+        self.spare_for_idle(hardware, cpu).is_some()
+    }
+
+    pub(super) fn take_failures(&mut self, cpu: usize) -> u32 {
+        self.failures[cpu]
+    }
+
+    pub(super) fn put_failures(&mut self, cpu: usize, failures: u32) {
+        self.failures[cpu] = failures;
+    }
+
+    /// The thread a CPU takes from the one with the most load, if that evens things out.
+    pub(super) fn from_busiest(
+        &self,
+        hardware: &Hardware,
+        cpu: usize,
+        loads: &[i64],
+        failures: &mut u32,
+        load_of: impl Fn(ThreadId) -> i64,
+    ) -> Option<ThreadId> {
+        let others = (0..loads.len()).filter(|other| *other != cpu && self.spare(hardware, *other) > 0);
+        let busiest = others.max_by_key(|other| (loads[*other], std::cmp::Reverse(*other)))?;
+        let difference = loads[busiest] - loads[cpu];
+        let fits = |thread: &ThreadId| {
+            let load = load_of(*thread);
+            load <= difference && load >> (*failures).min(32) <= difference / 2
+        };
+        let found = self.movable(hardware, busiest, cpu).find(fits);
+        match found {
+            Some(_) => *failures = 0,
+            None if difference > 0 => *failures += 1,
+            None => *failures = 0,
+        }
+        found
+    }
+}

@@ -1,0 +1,298 @@
+//! `SCHED_FIFO` and `SCHED_RR`, after `kernel/sched/rt.c`.
+//!
+//! Each CPU has a list for each priority. The first thread of the most important list that is not empty runs; a
+//! thread that is preempted stays first, one that wakes joins at the end. A round-robin thread whose slice is used
+//! up, which only the tick sees, goes to the end of its list and gets a new slice.
+//!
+//! *Throttling*, only where the platform has a limit: realtime threads of a CPU that have run longer than the
+//! limit's runtime stop until the period's timer takes a runtime off their account.
+//!
+//! *Placement, a model*: a woken thread stays on its CPU unless a thread at least as important runs there and
+//! another CPU runs something less important; it then goes to the one with the least important thread, the lowest
+//! number among equals. A CPU that has chosen pushes a waiting unpinned thread on in the same way, and one that is
+//! about to choose takes the most important waiting thread that beats its own.
+
+use std::collections::VecDeque;
+
+use surety_model::platform::{RealtimeLimit, SchedClass};
+use surety_units::Nanos;
+
+use crate::cpu::hardware::{Hardware, Scheduling, ThreadId};
+use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
+use crate::engine::Slot;
+
+/// Priorities are 1..=99.
+const PRIORITIES: usize = 100;
+
+/// The queue of one CPU.
+struct Queue {
+    lists: Vec<VecDeque<ThreadId>>,
+    /// Bit `p` is set when list `p` holds a thread.
+    occupied: u128,
+    /// CPU time on the account of throttling.
+    time: Nanos,
+    throttled: bool,
+    /// End of the throttling period.
+    period_end: Slot,
+}
+
+impl Queue {
+    fn highest(&self) -> Option<usize> {
+        (self.occupied != 0).then(|| 127 - self.occupied.leading_zeros() as usize)
+    }
+
+    fn first(&self) -> Option<(usize, ThreadId)> {
+        let priority = self.highest()?;
+        let thread = *self.lists[priority].front().expect("an occupied list is not empty");
+        Some((priority, thread))
+    }
+
+    fn push_back(&mut self, priority: usize, thread: ThreadId) {
+        self.lists[priority].push_back(thread);
+        self.occupied |= 1 << priority;
+    }
+
+    fn remove(&mut self, priority: usize, thread: ThreadId) {
+        let list = &mut self.lists[priority];
+        let place = list.iter().position(|t| *t == thread).expect("a queued thread is in its list");
+        list.remove(place);
+        if list.is_empty() {
+            self.occupied &= !(1 << priority);
+        }
+    }
+
+    /// The most important thread that is not `current` and may go to `target`.
+    fn movable(&self, hardware: &Hardware, current: Option<ThreadId>, target: usize) -> Option<(usize, ThreadId)> {
+        let mut left = self.occupied;
+        while left != 0 {
+            let priority = 127 - left.leading_zeros() as usize;
+            let mut list = self.lists[priority].iter();
+            let found = list.find(|t| Some(**t) != current && hardware.thread(**t).may_run_on(target));
+            if let Some(thread) = found {
+                return Some((priority, *thread));
+            }
+            left &= !(1 << priority);
+        }
+        None
+    }
+}
+
+/// What the class keeps of a thread.
+#[derive(Clone, Copy, Default)]
+struct Entity {
+    queued: bool,
+    slice: Nanos,
+}
+
+/// The realtime class.
+pub struct Realtime {
+    queues: Vec<Queue>,
+    entities: Vec<Entity>,
+    limit: Option<RealtimeLimit>,
+    slice: Nanos,
+    /// Threads in queues, running or not.
+    queued: usize,
+}
+
+impl Realtime {
+    /// For a machine without threads.
+    pub fn new(hardware: &mut Hardware) -> Realtime {
+        let cpus = hardware.cpus.len();
+        let queues = (0..cpus)
+            .map(|cpu| Queue {
+                lists: vec![VecDeque::new(); PRIORITIES],
+                occupied: 0,
+                time: Nanos::ZERO,
+                throttled: false,
+                period_end: hardware
+                    .add_timer(SchedClass::Realtime, u32::try_from(cpu).expect("fewer than 2^32 CPUs")),
+            })
+            .collect();
+        Realtime {
+            queues,
+            entities: Vec::new(),
+            limit: hardware.platform.realtime_limit,
+            slice: hardware.platform.round_robin_slice,
+            queued: 0,
+        }
+    }
+
+    /// The least important CPU that may run `thread` of `priority`, with what it runs below it.
+    fn less_important(&self, hardware: &Hardware, thread: ThreadId, priority: usize) -> Option<usize> {
+        (0..self.queues.len())
+            .filter(|cpu| hardware.thread(thread).may_run_on(*cpu))
+            .map(|cpu| (self.importance(hardware, cpu), cpu))
+            .filter(|(importance, _)| *importance < priority)
+            .min()
+            .map(|(_, cpu)| cpu)
+    }
+
+    /// How important what a CPU runs or is about to run is: 0 for idle, 1 for fair, its priority plus one for
+    /// realtime, above all of them for a more important class.
+    fn importance(&self, hardware: &Hardware, cpu: usize) -> usize {
+        let waiting = self.queues[cpu].highest().map_or(0, |p| p + 1);
+        let order = &hardware.platform.class_order;
+        let rank = |class| order.iter().position(|c| *c == class);
+        let running = match hardware.current(cpu).map(|t| hardware.thread(t)) {
+            None => 0,
+            Some(t) if t.class == SchedClass::Realtime => priority_of(&t.scheduling) + 1,
+            Some(t) if rank(t.class) < rank(SchedClass::Realtime) => PRIORITIES + 1,
+            Some(_) => 1,
+        };
+        waiting.max(running)
+    }
+}
+
+fn priority_of(scheduling: &Scheduling) -> usize {
+    match scheduling {
+        Scheduling::Fifo(priority) | Scheduling::RoundRobin(priority) => *priority as usize,
+        _ => 0,
+    }
+}
+
+impl CpuPolicy for Realtime {
+    fn class(&self) -> SchedClass {
+        SchedClass::Realtime
+    }
+
+    fn admit(&mut self, _hardware: &mut Hardware, _thread: ThreadId) {
+        self.entities.push(Entity { queued: false, slice: self.slice });
+    }
+
+    fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
+        let t = hardware.thread(thread);
+        let priority = priority_of(&t.scheduling) + 1;
+        if t.pinned.is_some() || self.importance(hardware, t.cpu) < priority {
+            return t.cpu;
+        }
+        self.less_important(hardware, thread, priority).unwrap_or(t.cpu)
+    }
+
+    fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, _arrival: Arrival) {
+        let priority = priority_of(&hardware.thread(thread).scheduling);
+        self.queues[cpu].push_back(priority, thread);
+        self.entities[thread.index()].queued = true;
+        self.queued += 1;
+        if let Some(limit) = self.limit {
+            let timer = self.queues[cpu].period_end;
+            if !hardware.is_armed(timer) {
+                hardware.arm(timer, hardware.now + limit.period);
+            }
+        }
+    }
+
+    fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, _departure: Departure) {
+        let priority = priority_of(&hardware.thread(thread).scheduling);
+        self.queues[cpu].remove(priority, thread);
+        self.entities[thread.index()].queued = false;
+        self.queued -= 1;
+    }
+
+    fn pick(&mut self, _hardware: &mut Hardware, cpu: usize) -> Pick {
+        let queue = &self.queues[cpu];
+        match queue.first() {
+            Some((_, thread)) if !queue.throttled => Pick::Thread(thread),
+            _ => Pick::Nothing,
+        }
+    }
+
+    fn switch(&mut self, _hardware: &mut Hardware, _cpu: usize, _prev: Option<ThreadId>, _next: Option<ThreadId>) {}
+
+    fn account(&mut self, hardware: &mut Hardware, cpu: usize, _thread: ThreadId, ran: Nanos) {
+        if let Some(limit) = self.limit {
+            let queue = &mut self.queues[cpu];
+            queue.time += ran;
+            if queue.time > limit.runtime && limit.runtime < limit.period && !queue.throttled {
+                queue.throttled = true;
+                hardware.reschedule(cpu);
+            }
+        }
+    }
+
+    fn tick(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
+        let Scheduling::RoundRobin(priority) = hardware.thread(thread).scheduling else { return };
+        let entity = &mut self.entities[thread.index()];
+        entity.slice = entity.slice - hardware.platform.tick;
+        if entity.slice.is_positive() {
+            return;
+        }
+        entity.slice = self.slice;
+        if entity.queued && self.queues[cpu].lists[priority as usize].len() > 1 {
+            self.yield_now(hardware, cpu, thread);
+            hardware.reschedule(cpu);
+        }
+    }
+
+    fn wakeup_preempt(&mut self, hardware: &mut Hardware, cpu: usize, current: ThreadId, woken: ThreadId) {
+        if hardware.thread(woken).scheduling.prio() < hardware.thread(current).scheduling.prio() {
+            hardware.reschedule(cpu);
+        }
+    }
+
+    fn is_queued(&self, thread: ThreadId) -> bool {
+        self.entities[thread.index()].queued
+    }
+
+    fn yield_now(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
+        let priority = priority_of(&hardware.thread(thread).scheduling);
+        self.queues[cpu].remove(priority, thread);
+        self.queues[cpu].push_back(priority, thread);
+    }
+
+    fn timer(&mut self, hardware: &mut Hardware, number: u32) {
+        let Some(limit) = self.limit else { return };
+        let cpu = number as usize;
+        let queue = &mut self.queues[cpu];
+        queue.time = (queue.time - limit.runtime).max(Nanos::ZERO);
+        if queue.throttled && queue.time < limit.runtime {
+            queue.throttled = false;
+            hardware.reschedule(cpu);
+        }
+        if queue.occupied != 0 || queue.time.is_positive() {
+            let timer = queue.period_end;
+            hardware.arm(timer, hardware.now + limit.period);
+        }
+    }
+
+    fn wants_pull(&self, hardware: &Hardware, cpu: usize) -> bool {
+        let own = usize::from(self.queues[cpu].occupied != 0);
+        self.queued > own && !self.queues[cpu].throttled && {
+            let mut others = (0..self.queues.len()).filter(|other| *other != cpu);
+            others.any(|o| self.queues[o].movable(hardware, hardware.current(o), cpu).is_some())
+        }
+    }
+
+    fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
+        let own = self.queues[cpu].highest().unwrap_or(0);
+        let best = (0..self.queues.len())
+            .filter(|other| *other != cpu)
+            .filter_map(|o| Some((self.queues[o].movable(hardware, hardware.current(o), cpu)?, o)))
+            .filter(|((priority, _), _)| *priority > own)
+            .max_by_key(|((priority, _), other)| (*priority, std::cmp::Reverse(*other)));
+        if let Some(((priority, thread), from)) = best {
+            self.queues[from].remove(priority, thread);
+            hardware.migrate(thread, cpu);
+            self.queues[cpu].push_back(priority, thread);
+        }
+    }
+
+    fn push(&mut self, hardware: &mut Hardware, cpu: usize) {
+        for _ in 0..self.queues.len() {
+            let current = hardware.current(cpu);
+            let Some((priority, thread)) = (0..self.queues.len())
+                .filter(|other| *other != cpu)
+                .filter_map(|other| self.queues[cpu].movable(hardware, current, other))
+                .max_by_key(|(priority, _)| *priority)
+            else {
+                return;
+            };
+            let Some(target) = self.less_important(hardware, thread, priority + 1).filter(|t| *t != cpu) else {
+                return;
+            };
+            self.queues[cpu].remove(priority, thread);
+            hardware.migrate(thread, target);
+            self.queues[target].push_back(priority, thread);
+            hardware.reschedule(target);
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! [`CpuPolicy`]: what a scheduler implements, one for each class of the machine.
+//!
+//! A policy owns the queues of its class on every CPU. It knows its own threads and the [`Hardware`], and no other
+//! policy. The machine calls it; it answers, arms timers, and asks for a new choice with [`Hardware::reschedule`].
+//!
+//! One seam lets a class run through another: a policy may answer [`Pick::Serve`], "whatever this class would run
+//! here", and hears through [`CpuPolicy::class_enqueued`], [`CpuPolicy::class_ran`] and [`CpuPolicy::unserved`]
+//! how the classes it serves fare. The deadline class's fair server is built on it.
+
+use surety_model::platform::SchedClass;
+use surety_units::Nanos;
+
+use crate::cpu::hardware::{Hardware, ThreadId};
+
+/// What a policy would run on a CPU.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pick {
+    /// Nothing.
+    Nothing,
+    /// This thread.
+    Thread(ThreadId),
+    /// Whatever this class would run.
+    Serve(SchedClass),
+}
+
+/// Why a thread joins a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// It is new.
+    New,
+    /// It slept.
+    Woken,
+    /// It comes from another class.
+    Changed,
+}
+
+/// Why a thread leaves a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Departure {
+    /// It sleeps.
+    Sleeps,
+    /// It is gone.
+    Exits,
+    /// It goes to another class.
+    Changes,
+}
+
+/// A scheduler of one class.
+///
+/// The machine keeps to this: `account` is called with all time a thread of the class has run before `dequeue`,
+/// `tick` or `pick` on its CPU, and before `enqueue` there when [`CpuPolicy::accounts_on_enqueue`] says so;
+/// `switch` follows every change of the running thread in which one of the two is of the class.
+pub trait CpuPolicy {
+    /// Its class.
+    fn class(&self) -> SchedClass;
+
+    /// A thread that may become one of the class exists, in no queue yet.
+    fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId);
+
+    /// The CPU a new or woken thread goes to.
+    fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, arrival: Arrival) -> usize;
+
+    /// A thread joins the queue of a CPU.
+    fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival);
+
+    /// A thread leaves the queue of its CPU; it may be the current one.
+    fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure);
+
+    /// What it would run on a CPU now. The current thread, if of the class, takes part.
+    fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick;
+
+    /// A CPU goes from `prev` to `next`: those of the two that are of this class.
+    fn switch(&mut self, hardware: &mut Hardware, cpu: usize, prev: Option<ThreadId>, next: Option<ThreadId>);
+
+    /// Its current thread has run for `ran` since the last account.
+    fn account(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, ran: Nanos);
+
+    /// The tick of a CPU whose current thread is of the class.
+    fn tick(&mut self, _hardware: &mut Hardware, _cpu: usize, _thread: ThreadId) {}
+
+    /// A thread of the class joined the queue of a CPU that runs another of the class: says, by asking for a new
+    /// choice or not, whether it takes over.
+    fn wakeup_preempt(&mut self, hardware: &mut Hardware, cpu: usize, current: ThreadId, woken: ThreadId);
+
+    /// Whether a thread in its hands stands in a queue, and so may make a CPU choose again.
+    fn is_queued(&self, thread: ThreadId) -> bool;
+
+    /// The current thread gives way.
+    fn yield_now(&mut self, _hardware: &mut Hardware, _cpu: usize, _thread: ThreadId) {}
+
+    /// One of its timers fires.
+    fn timer(&mut self, _hardware: &mut Hardware, _number: u32) {}
+
+    /// The CPU whose time has to be booked before a timer fires.
+    fn accounts_for_timer(&self, _number: u32) -> Option<usize> {
+        None
+    }
+
+    /// Whether it looks at the time its current thread has run when another joins the queue.
+    fn accounts_on_enqueue(&self) -> bool {
+        false
+    }
+
+    /// Whether it would take threads from other CPUs for one that is about to choose; all CPUs are accounted
+    /// before [`CpuPolicy::pull`] then.
+    fn wants_pull(&self, _hardware: &Hardware, _cpu: usize) -> bool {
+        false
+    }
+
+    /// Takes threads from other CPUs.
+    fn pull(&mut self, _hardware: &mut Hardware, _cpu: usize) {}
+
+    /// A CPU has just chosen: threads it left waiting may go elsewhere.
+    fn push(&mut self, _hardware: &mut Hardware, _cpu: usize) {}
+
+    /// The tick of a busy CPU, whatever runs there: the time to balance. Says whether it wants all CPUs accounted
+    /// and [`CpuPolicy::balance`] called.
+    fn wants_balance(&mut self, _hardware: &Hardware, _cpu: usize) -> bool {
+        false
+    }
+
+    /// Evens out the load between CPUs.
+    fn balance(&mut self, _hardware: &mut Hardware, _cpu: usize) {}
+
+    /// Whether it wants to hear how other classes fare.
+    fn watches(&self) -> bool {
+        false
+    }
+
+    /// A thread of a class joined the queue of a CPU.
+    fn class_enqueued(&mut self, _hardware: &mut Hardware, _cpu: usize, _class: SchedClass) {}
+
+    /// A thread of a class, or nothing, has run on a CPU for `ran`.
+    fn class_ran(&mut self, _hardware: &mut Hardware, _cpu: usize, _class: Option<SchedClass>, _ran: Nanos) {}
+
+    /// The class it wanted to serve has nothing to run here.
+    fn unserved(&mut self, _hardware: &mut Hardware, _cpu: usize) {}
+}

@@ -1,0 +1,52 @@
+//! [`Programs`]: what the threads of a machine do, one [`Step`] at a time.
+//!
+//! A thread asks for its next step while it is on a CPU and has nothing left to do, as a real thread does: so a job
+//! starts at the instant the thread first runs, and a job that is late begins at the instant the one before ended,
+//! without sleeping in between.
+
+use surety_model::event::JobMarker;
+use surety_units::Nanos;
+
+use crate::cpu::hardware::ThreadId;
+
+/// What a thread does next.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Uses this much CPU time.
+    Run(Nanos),
+    /// Uses CPU time for ever.
+    RunForever,
+    /// Sleeps until this instant; one that has passed is no sleep at all.
+    SleepUntil(Nanos),
+    /// Takes a resource, and waits for it while another thread holds it.
+    Lock(usize),
+    /// Gives a resource back.
+    Unlock(usize),
+    /// Takes one raising of an event, and waits for it while there is none.
+    Wait(usize),
+    /// Raises an event: a waiting thread takes it, else it is kept until one waits.
+    Signal(usize),
+    /// Gives up the CPU as `sched_yield` does.
+    Yield,
+    /// Ends.
+    Exit,
+}
+
+/// The instant of a question, as a thread sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Moment {
+    /// Simulated time.
+    pub now: Nanos,
+    /// CPU time the thread has used so far.
+    pub run: Nanos,
+    /// The thread's place among the threads of the machine.
+    pub thread: ThreadId,
+}
+
+/// What all threads of a machine do.
+pub trait Programs {
+    /// The next step of the thread. A program that never runs, sleeps or ends would keep time from passing.
+    ///
+    /// Markers it writes appear in the trace at this instant.
+    fn next(&mut self, at: Moment, mark: &mut dyn FnMut(JobMarker)) -> Step;
+}

@@ -1,0 +1,251 @@
+//! [`SimWorld`]: the world `sim`.
+//!
+//! Time 0 is the start of the run. Activations with a planned release in `[warm_up, warm_up + duration)` are
+//! observed; the run ends at `warm_up + duration`, and what happens at that very instant still counts. Shares,
+//! waits and the longest gap are measured from the warm-up's end to the run's end; a gap that reaches beyond
+//! either is cut there.
+//!
+//! What is simulated is CPU time. `spinners` and `memory-thrash` want it without end; that the latter also slows
+//! its neighbours through caches and memory is not in it, and is said. Interrupts, disks and programs are refused.
+//! Ungrouped threads of a run share one session, so on a platform with autogroup they share the root as well.
+
+mod build;
+mod jobs;
+
+use std::collections::BTreeMap;
+
+use surety_model::platform::{Enforcement, Platform};
+use surety_model::promise::Metric;
+use surety_model::record::{
+    ActivityRecord, Basis, Evidence, InForce, JobAccount, Record, Share, ThreadInForce,
+};
+use surety_model::workload::{Load, LoadKind, Workload};
+use surety_model::world::{Observer, RunOptions, World, WorldError};
+use surety_stats::random::{Pcg, stream_of};
+use surety_units::{CpuSet, Nanos};
+
+use crate::cpu::hardware::{Scheduling, ThreadId};
+use build::{Activity, Member, Stage};
+
+/// The world's name.
+const NAME: &str = "sim";
+
+/// Simulated time between two reports of progress.
+const STRIDE: Nanos = Nanos::from_millis(100);
+
+/// Where the grid of ticks lies in a run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TickPhase {
+    /// Anywhere, drawn from the seed: as on a machine, where a run begins at any instant of a tick.
+    #[default]
+    Drawn,
+    /// The first tick comes at this time.
+    At(Nanos),
+}
+
+impl TickPhase {
+    fn of(self, seed: u64, tick: Nanos) -> Nanos {
+        match self {
+            TickPhase::At(phase) => phase,
+            TickPhase::Drawn => {
+                let mut chance = Pcg::for_job(seed, stream_of("~tick"), 0);
+                Nanos::new(i64::try_from(chance.below(tick.get_unsigned().max(1))).expect("below a tick"))
+            }
+        }
+    }
+}
+
+/// The simulator as a world.
+#[derive(Clone, Debug)]
+pub struct SimWorld {
+    /// The machine that is simulated.
+    pub platform: Platform,
+    /// Where its ticks lie.
+    pub tick_phase: TickPhase,
+}
+
+impl SimWorld {
+    /// A simulator of this machine; ticks lie where the seed puts them.
+    pub fn new(platform: Platform) -> SimWorld {
+        SimWorld { platform, tick_phase: TickPhase::default() }
+    }
+}
+
+impl World for SimWorld {
+    fn name(&self) -> String {
+        NAME.to_owned()
+    }
+
+    fn run(
+        &self,
+        workload: &Workload,
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Record, WorldError> {
+        let cpus = options.cpus.unwrap_or_else(|| CpuSet::first(self.platform.cpus));
+        if cpus.is_empty() {
+            return Err(WorldError::Machine {
+                what: "there is no CPU to simulate".to_owned(),
+                remedy: "choose at least one with --cpus".to_owned(),
+            });
+        }
+        let mut stage = build::stage(self, workload, options, &cpus, observer.wants_events())?;
+        for load in workload.loads.iter().filter(|l| l.kind == LoadKind::MemoryThrash) {
+            observer.notice(&format!(
+                "load.{}: simulated by the CPU time it uses; what it does to caches and memory is not in the result",
+                load.name
+            ));
+        }
+        let runs_before = simulate(&mut stage, options, observer)?;
+        let runs: Vec<Nanos> = stage
+            .members
+            .iter()
+            .zip(&runs_before)
+            .map(|(member, before)| stage.machine.run_of(member.thread) - *before)
+            .collect();
+        let shares = Shares { stage: &stage, runs: &runs, span: options.duration };
+        let mut activities = Vec::new();
+        for (index, task) in workload.tasks.iter().enumerate() {
+            let mut account = JobAccount::new(task, Basis::Sample);
+            for member in members_of(&stage, Activity::Task(index)) {
+                let thread = &stage.machine.programs().threads[member.thread.index()];
+                thread.outcomes(options.warm_up, |outcome| account.add(outcome));
+            }
+            let mut record = account.finish(Some(shares.of(Activity::Task(index))));
+            record.longest_gap = shares.longest_gap(Activity::Task(index));
+            activities.push(record);
+        }
+        for (index, load) in workload.loads.iter().enumerate() {
+            let share = shares.of(Activity::Load(index));
+            let mut record = ActivityRecord::new(&load.name, "load", Basis::Sample);
+            record.longest_gap = shares.longest_gap(Activity::Load(index));
+            record.evidence = load_evidence(load, &share);
+            record.share = Some(share);
+            activities.push(record);
+        }
+        for run in &runs {
+            stage.machine.recorder_mut().mix(run.get_unsigned());
+        }
+        Ok(Record {
+            world: self.name(),
+            reserved: workload.is_reserved(),
+            seed: options.seed,
+            duration: options.duration,
+            in_force: self.in_force(workload, options, cpus, &stage),
+            degraded: Vec::new(),
+            activities,
+            trace: None,
+            hash: Some(stage.machine.recorder_mut().hash()),
+        })
+    }
+}
+
+/// Runs the machine through warm-up and observation; the CPU time of each member at the border.
+fn simulate(stage: &mut Stage, options: &RunOptions, observer: &mut dyn Observer) -> Result<Vec<Nanos>, WorldError> {
+    let end = options.warm_up + options.duration;
+    let mut before = None;
+    let mut now = Nanos::ZERO;
+    loop {
+        if options.cancel.is_cancelled() {
+            return Err(WorldError::Interrupted);
+        }
+        observer.progress(now, end);
+        if before.is_none() && now >= options.warm_up {
+            before = Some(stage.members.iter().map(|m| stage.machine.run_of(m.thread)).collect());
+            stage.machine.observe_from_here();
+        }
+        if now >= end {
+            return Ok(before.unwrap_or_default());
+        }
+        let next = (now + STRIDE).min(end);
+        now = if now < options.warm_up { next.min(options.warm_up) } else { next };
+        stage.machine.run_until(now, observer);
+    }
+}
+
+fn members_of(stage: &Stage, activity: Activity) -> impl Iterator<Item = &Member> {
+    stage.members.iter().filter(move |member| member.activity == activity)
+}
+
+/// What the threads of a run got.
+struct Shares<'a> {
+    stage: &'a Stage,
+    runs: &'a [Nanos],
+    span: Nanos,
+}
+
+impl Shares<'_> {
+    fn of(&self, activity: Activity) -> Share {
+        let threads = members_of(self.stage, activity).map(|member| {
+            let (waited, _) = self.stage.machine.waits(member.thread);
+            (self.runs[member.thread.index()], Some(waited))
+        });
+        Share { threads: threads.collect(), span: self.span }
+    }
+
+    fn longest_gap(&self, activity: Activity) -> Option<Nanos> {
+        let gap = |thread: ThreadId| self.stage.machine.waits(thread).1;
+        members_of(self.stage, activity).map(|member| gap(member.thread)).max()
+    }
+}
+
+fn load_evidence(load: &Load, share: &Share) -> Vec<Evidence> {
+    let of_promise = |metric| match metric {
+        Metric::Share => Evidence::Value { value: share.fraction(), of_demand: share.of_demand() },
+        _ => Evidence::NotObservable { because: "a simulated load has CPU time and nothing else".to_owned() },
+    };
+    load.promises.iter().map(|promise| of_promise(promise.metric)).collect()
+}
+
+impl SimWorld {
+    fn in_force(&self, workload: &Workload, options: &RunOptions, cpus: CpuSet, stage: &Stage) -> InForce {
+        let platform = &self.platform;
+        let threads = stage.members.iter().map(|member| ThreadInForce {
+            activity: match member.activity {
+                Activity::Task(index) => workload.tasks[index].name.clone(),
+                Activity::Load(index) => workload.loads[index].name.clone(),
+            },
+            tid: None,
+            policy: policy_words(&member.scheduling),
+            affinity: member.pinned.map_or(cpus, CpuSet::single),
+            as_requested: true,
+        });
+        let enforcement = match platform.enforcement {
+            Enforcement::Tick(_) => "on the tick".to_owned(),
+            Enforcement::Exact => "exact".to_owned(),
+        };
+        let order: Vec<String> =
+            platform.class_order.iter().map(|c| format!("{c:?}").to_lowercase()).collect();
+        let mut environment = BTreeMap::from([
+            ("tick".to_owned(), platform.tick.to_exact_string()),
+            ("tick phase".to_owned(), self.tick_phase.of(options.seed, platform.tick).to_exact_string()),
+            ("enforcement".to_owned(), enforcement),
+            ("base slice".to_owned(), platform.base_slice.to_exact_string()),
+            ("class order".to_owned(), order.join(" > ")),
+            ("switch cost".to_owned(), platform.switch_cost.to_exact_string()),
+        ]);
+        if workload.loads.iter().any(|l| l.kind == LoadKind::MemoryThrash) {
+            environment.insert("memory-thrash".to_owned(), "simulated by its CPU time only".to_owned());
+        }
+        InForce { kernel: platform.name.clone(), cpus, threads: threads.collect(), environment }
+    }
+}
+
+/// A thread's scheduling in words.
+fn policy_words(scheduling: &Scheduling) -> String {
+    match scheduling {
+        Scheduling::Deadline(r) => {
+            let times = [r.runtime, r.deadline, r.period].map(Nanos::to_exact_string).join("/");
+            let flag = |set: bool, word: &str| if set { format!(" {word}") } else { String::new() };
+            format!("deadline {times}{}{}", flag(r.reclaim, "reclaim"), flag(r.demote, "demote"))
+        }
+        Scheduling::Fair { nice, slice } => {
+            let spec = surety_model::workload::PolicySpec::Fair { nice: *nice, slice: *slice };
+            slice.map_or(spec.to_string(), |s| format!("{spec} slice {}", s.to_exact_string()))
+        }
+        Scheduling::Batch { nice } => surety_model::workload::PolicySpec::Batch { nice: *nice }.to_string(),
+        Scheduling::Idle => "idle".to_owned(),
+        Scheduling::Fifo(priority) => format!("fifo:{priority}"),
+        Scheduling::RoundRobin(priority) => format!("rr:{priority}"),
+    }
+}

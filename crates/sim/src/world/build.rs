@@ -1,0 +1,316 @@
+//! From a workload to a machine with threads; what cannot be simulated is refused in words.
+
+use std::collections::BTreeMap;
+
+use surety_model::reservation::Reservation;
+use surety_model::workload::{
+    Instances, Load, LoadKind, LockProtocol, Phase as TaskPhase, Task, TaskBody, Work, Workload,
+};
+use surety_model::world::{RunOptions, WorldError};
+use surety_units::{CpuId, CpuSet, Nanos};
+
+use super::jobs::{self, Jobs, Phase, Thread};
+use super::{NAME, SimWorld};
+use crate::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
+use crate::cpu::machine::{Machine, MachineSpec, ThreadSpec};
+
+/// A thread of a run with what it belongs to.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub(super) thread: ThreadId,
+    pub(super) activity: Activity,
+    pub(super) scheduling: Scheduling,
+    pub(super) pinned: Option<CpuId>,
+}
+
+/// Whose thread: the place of a task or a load in the workload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Activity {
+    Task(usize),
+    Load(usize),
+}
+
+/// A machine ready to run a workload.
+pub(super) struct Stage {
+    pub(super) machine: Machine<Jobs>,
+    pub(super) members: Vec<Member>,
+}
+
+fn refuse<T>(object: String, why: impl Into<String>) -> Result<T, WorldError> {
+    Err(WorldError::Unsupported { world: NAME.to_owned(), object, why: why.into() })
+}
+
+/// The threads of a workload on a machine with these CPUs.
+pub(super) fn stage(
+    world: &SimWorld,
+    workload: &Workload,
+    options: &RunOptions,
+    cpus: &CpuSet,
+    events: bool,
+) -> Result<Stage, WorldError> {
+    check_kinds(workload)?;
+    let (groups, places) = groups(workload)?;
+    let ids: Vec<CpuId> = cpus.iter().collect();
+    let phase = world.tick_phase.of(options.seed, world.platform.tick);
+    let spec = MachineSpec {
+        platform: world.platform.clone(),
+        tick_phases: vec![phase; ids.len()],
+        cpus: ids.clone(),
+        groups,
+        events,
+    };
+    let machine = Machine::new(spec, Jobs::default());
+    let mut builder = Builder {
+        stage: Stage { machine, members: Vec::new() },
+        places,
+        locks: BTreeMap::new(),
+        signals: BTreeMap::new(),
+        seed: options.seed,
+        end: options.warm_up + options.duration,
+        cpus: *cpus,
+        ids,
+    };
+    for (index, task) in workload.tasks.iter().enumerate() {
+        builder.task(workload, index, task)?;
+    }
+    for (index, load) in workload.loads.iter().enumerate() {
+        builder.load(index, load)?;
+    }
+    admit(world, workload, &builder.stage, builder.ids.len())?;
+    Ok(builder.stage)
+}
+
+fn check_kinds(workload: &Workload) -> Result<(), WorldError> {
+    if let Some(irq) = workload.irqs.first() {
+        let why = "interrupts are not simulated; leave it out, or give its thread as a task with the gap as its period";
+        return refuse(format!("irq.{}", irq.name), why);
+    }
+    if let Some(stream) = workload.streams.first() {
+        return refuse(format!("stream.{}", stream.name), "disks are not simulated; leave it out");
+    }
+    if let Some(startup) = workload.startups.first() {
+        return refuse(format!("startup.{}", startup.name), "programs cannot be simulated; leave it out");
+    }
+    if let Some(chain) = workload.chains.first() {
+        let why = "chains are not simulated; leave it out, or tie the tasks with wait and signal phases";
+        return refuse(format!("chain.{}", chain.name), why);
+    }
+    if workload.tasks.is_empty() && workload.loads.is_empty() {
+        return refuse("workload".to_owned(), "there is nothing in it to run; add a [[task]]");
+    }
+    Ok(())
+}
+
+/// Groups with parents before children, and each one's place by name.
+fn groups(workload: &Workload) -> Result<(Vec<GroupSpec>, BTreeMap<&str, usize>), WorldError> {
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
+    let mut specs = Vec::new();
+    while specs.len() < workload.groups.len() {
+        let ready = workload.groups.iter().find(|group| {
+            let parent = group.parent.as_deref();
+            !places.contains_key(group.name.as_str()) && parent.is_none_or(|p| places.contains_key(p))
+        });
+        let Some(group) = ready else {
+            let missing = workload.groups.iter().find(|g| !places.contains_key(g.name.as_str()));
+            let name = missing.map_or("", |g| g.name.as_str());
+            let why = "its parent is not there or is inside it; name a group above it";
+            return refuse(format!("group.{name}"), why);
+        };
+        let parent = group.parent.as_deref().and_then(|p| places.get(p).copied());
+        places.insert(&group.name, specs.len());
+        specs.push(GroupSpec { weight: group.weight, parent });
+    }
+    Ok((specs, places))
+}
+
+struct Builder<'a> {
+    stage: Stage,
+    places: BTreeMap<&'a str, usize>,
+    locks: BTreeMap<&'a str, usize>,
+    signals: BTreeMap<&'a str, usize>,
+    seed: u64,
+    end: Nanos,
+    cpus: CpuSet,
+    ids: Vec<CpuId>,
+}
+
+impl<'a> Builder<'a> {
+    fn task(&mut self, workload: &'a Workload, index: usize, task: &'a Task) -> Result<(), WorldError> {
+        let object = format!("task.{}", task.name);
+        let Some(scheduling) = Scheduling::of(task.policy, task.reservation) else {
+            return refuse(object, "policy `deadline` needs a reservation; give it one or let `plan` find one");
+        };
+        if task.release.interval().is_some_and(|interval| !interval.is_positive()) {
+            return refuse(object, "its period or gap is not above zero; give it one");
+        }
+        if task.reservation.is_some() {
+            self.check_reservation(workload, task, &object)?;
+        }
+        let group = self.group(&object, task.group.as_deref())?;
+        for instance in 0..task.instances.on(self.ids.len() as u32) {
+            let phases = self.phases(workload, task, instance, &object)?;
+            let thread = Thread::of_task(task, instance, phases, self.seed, self.end);
+            let pinned = task.instances.pinned_to(instance, &self.cpus);
+            self.member(Activity::Task(index), &task.name, scheduling, group, pinned, thread);
+        }
+        Ok(())
+    }
+
+    fn check_reservation(&self, workload: &Workload, task: &Task, object: &str) -> Result<(), WorldError> {
+        let Some(Err(error)) = task.reservation.map(|r| r.check()) else {
+            if matches!(task.instances, Instances::PerCpu(_)) {
+                let why = "the kernel refuses a reservation to a thread pinned to one CPU; give a number of instances";
+                return refuse(object.to_owned(), why);
+            }
+            let TaskBody::Phases(phases) = &task.body else { return Ok(()) };
+            let inherits = |name: &String| {
+                let resource = workload.resources.iter().find(|r| r.name == *name);
+                resource.is_some_and(|r| r.protocol == LockProtocol::Inherit)
+            };
+            let taken = phases.iter().find_map(|phase| match phase {
+                TaskPhase::Lock(name) if inherits(name) => Some(name),
+                _ => None,
+            });
+            return match taken {
+                Some(name) => refuse(
+                    object.to_owned(),
+                    format!("lending a reservation through the resource `{name}` is not simulated; give the resource no protocol, or the task a realtime policy"),
+                ),
+                None => Ok(()),
+            };
+        };
+        refuse(object.to_owned(), format!("{error}; change its reservation"))
+    }
+
+    fn group(&self, object: &str, name: Option<&str>) -> Result<Option<usize>, WorldError> {
+        match name {
+            None => Ok(None),
+            Some(name) => match self.places.get(name) {
+                Some(place) => Ok(Some(*place)),
+                None => refuse(object.to_owned(), format!("there is no group `{name}`; add [[group]] or correct it")),
+            },
+        }
+    }
+
+    fn phases(
+        &mut self,
+        workload: &'a Workload,
+        task: &'a Task,
+        instance: u32,
+        object: &str,
+    ) -> Result<Vec<Phase>, WorldError> {
+        let key = jobs::key(&task.name, instance);
+        let phases = match &task.body {
+            TaskBody::Synthetic(Work::Forever) => return Ok(vec![Phase::Run(None, 0)]),
+            TaskBody::Synthetic(Work::Drawn(work)) => {
+                return Ok(vec![Phase::Run(Some(work.clone()), jobs::stream(&key, 0))]);
+            }
+            TaskBody::Synthetic(Work::Trace(_)) => {
+                let why = "its work is in a file this world does not read; fit a distribution from it first";
+                return refuse(object.to_owned(), why);
+            }
+            TaskBody::Command(_) => {
+                let why = "a program cannot be simulated; fit a workload from a trace of it, or run on the host";
+                return refuse(object.to_owned(), why);
+            }
+            TaskBody::Match(_) => {
+                let why = "there is no running thread to match; fit a workload from a trace, or run on the host";
+                return refuse(object.to_owned(), why);
+            }
+            TaskBody::Phases(phases) => phases,
+        };
+        let mut runs = 0;
+        let mut steps = Vec::new();
+        for phase in phases {
+            steps.push(match phase {
+                TaskPhase::Run(work) => {
+                    runs += 1;
+                    Phase::Run(Some(work.clone()), jobs::stream(&key, runs - 1))
+                }
+                TaskPhase::Sleep(length) => Phase::Sleep(*length),
+                TaskPhase::Lock(name) => Phase::Lock(self.lock(workload, name)),
+                TaskPhase::Unlock(name) => Phase::Unlock(self.lock(workload, name)),
+                TaskPhase::Wait(name) => Phase::Wait(self.signal(name)),
+                TaskPhase::Signal(name) => Phase::Signal(self.signal(name)),
+            });
+        }
+        Ok(steps)
+    }
+
+    fn lock(&mut self, workload: &Workload, name: &'a str) -> usize {
+        let machine = &mut self.stage.machine;
+        *self.locks.entry(name).or_insert_with(|| {
+            let resource = workload.resources.iter().find(|r| r.name == name);
+            machine.add_lock(resource.is_some_and(|r| r.protocol == LockProtocol::Inherit))
+        })
+    }
+
+    fn signal(&mut self, name: &'a str) -> usize {
+        let machine = &mut self.stage.machine;
+        *self.signals.entry(name).or_insert_with(|| machine.add_signal())
+    }
+
+    fn load(&mut self, index: usize, load: &Load) -> Result<(), WorldError> {
+        let object = format!("load.{}", load.name);
+        if !matches!(load.kind, LoadKind::Spinners | LoadKind::MemoryThrash) {
+            let why = format!(
+                "only `spinners` and `memory-thrash` are simulated, not `{}`; leave it out or put spinners in its place",
+                load.kind.word()
+            );
+            return refuse(object, why);
+        }
+        let Some(scheduling) = Scheduling::of(load.policy, None) else {
+            return refuse(object, "a load takes no deadline policy; make it a task with a reservation");
+        };
+        let group = self.group(&object, load.group.as_deref())?;
+        for instance in 0..load.count.on(self.ids.len() as u32) {
+            let pinned = load.count.pinned_to(instance, &self.cpus);
+            self.member(Activity::Load(index), &load.name, scheduling, group, pinned, Thread::hog());
+        }
+        Ok(())
+    }
+
+    fn member(
+        &mut self,
+        activity: Activity,
+        name: &str,
+        scheduling: Scheduling,
+        group: Option<usize>,
+        pinned: Option<CpuId>,
+        thread: Thread,
+    ) {
+        let place = pinned.and_then(|cpu| self.ids.iter().position(|id| *id == cpu));
+        let spec = ThreadSpec { name: name.to_owned(), scheduling, group, pinned: place };
+        let id = self.stage.machine.spawn(&spec, thread.first_release());
+        self.stage.machine.programs_mut().threads.push(thread);
+        self.stage.members.push(Member { thread: id, activity, scheduling, pinned });
+    }
+}
+
+/// The kernel's admission: all bandwidth reserved, the fair servers' included, fits under the cap on every CPU
+/// (`__dl_overflow` in `kernel/sched/deadline.c`).
+fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> Result<(), WorldError> {
+    let reservations = || {
+        stage.members.iter().filter_map(|member| match (member.scheduling, member.activity) {
+            (Scheduling::Deadline(reservation), Activity::Task(task)) => Some((reservation, task)),
+            _ => None,
+        })
+    };
+    let cap = world.platform.deadline_cap.to_kernel() * cpus as u64;
+    let server = world.platform.fair_server.map_or(0, |s| Reservation::implicit(s.runtime, s.period).bandwidth().to_kernel());
+    let mut booked = server * cpus as u64;
+    for (reservation, task) in reservations() {
+        booked += reservation.bandwidth().to_kernel();
+        if booked > cap {
+            let percent = |bandwidth: u64| bandwidth as f64 / (1u64 << 20) as f64 * 100.0;
+            let why = format!(
+                "with it {:.1} % of a CPU are reserved, the fair servers' {:.1} % included, and the kernel admits {:.1} % on {cpus} CPUs; reserve less",
+                percent(booked),
+                percent(server * cpus as u64),
+                percent(cap),
+            );
+            return refuse(format!("task.{}", workload.tasks[task].name), why);
+        }
+    }
+    Ok(())
+}
