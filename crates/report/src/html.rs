@@ -46,7 +46,7 @@ pub fn page(report: &Report<'_>) -> String {
     let title = report.title.or(report.file).unwrap_or("Surety report");
     let mut body = String::new();
     header(&mut body, title, report);
-    promises(&mut body, report.rows);
+    matrix(&mut body, report.rows);
     if !report.rows.is_empty() {
         section(&mut body, "Results", &sheet(&compare::results(report.rows)));
         let charts: String =
@@ -55,6 +55,7 @@ pub fn page(report: &Report<'_>) -> String {
             section(&mut body, "Before and after", &charts);
         }
     }
+    reasons(&mut body, report.rows);
     if let Some(price) = compare::price(report.rows) {
         let lead = "<p>What best-effort activity got in each row; behind a value, its ratio to the same world \
                     without reservations.</p>";
@@ -123,8 +124,37 @@ fn header(out: &mut String, title: &str, report: &Report<'_>) {
     out.push_str("</header>\n");
 }
 
+/// Every promise with what each row says, at a glance.
+fn matrix(out: &mut String, rows: &[Row<'_>]) {
+    let judged = compare::judged(rows);
+    if judged.is_empty() {
+        return;
+    }
+    let labels: String =
+        rows.iter().map(|r| format!("<th scope=\"col\">{}</th>", escape(&r.label))).collect();
+    let mut content = format!(
+        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">promise</th>{labels}</tr></thead>\n<tbody>\n"
+    );
+    for judged in judged {
+        let _ = write!(
+            content,
+            "<tr><th scope=\"row\">{} <code>{}</code></th>",
+            escape(judged.activity),
+            escape(&judged.promise)
+        );
+        for row in rows {
+            let cell =
+                judged.by_row.iter().find(|(label, _)| *label == row.label).map(|(_, v)| badge(v.outcome));
+            let _ = write!(content, "<td>{}</td>", cell.unwrap_or_default());
+        }
+        content.push_str("</tr>\n");
+    }
+    content.push_str("</tbody></table></div>\n");
+    section(out, "Promises", &content);
+}
+
 /// Every promise with what each row says, and why.
-fn promises(out: &mut String, rows: &[Row<'_>]) {
+fn reasons(out: &mut String, rows: &[Row<'_>]) {
     let judged = compare::judged(rows);
     if judged.is_empty() {
         return;
@@ -148,7 +178,7 @@ fn promises(out: &mut String, rows: &[Row<'_>]) {
         }
         content.push_str("</tbody></table></div>\n");
     }
-    section(out, "Promises", &content);
+    section(out, "Why", &content);
 }
 
 /// A sheet as a table; its sections are rows that span it.
@@ -179,7 +209,8 @@ fn sheet(sheet: &Sheet) -> String {
                     let number = if sheet.columns[column].is_number { " number" } else { "" };
                     let (open, close) = if place == 0 { ("th scope=\"row\"", "th") } else { ("td", "td") };
                     let class = format!("{}{number}", cell.tone.word());
-                    let _ = write!(out, "<{open} class=\"{class}\">{}</{close}>", escape(&cell.text));
+                    let text = escape(&cell.text).replace("&lt;= ", "≤ ");
+                    let _ = write!(out, "<{open} class=\"{class}\">{text}</{close}>");
                 }
                 out.push_str("</tr>\n");
             }

@@ -19,7 +19,7 @@ use crate::row::Row;
 const WIDTH: f64 = 860.0;
 const LEFT: f64 = 150.0;
 const RIGHT: f64 = 760.0;
-const BINS: usize = 96;
+const BINS: usize = 72;
 const STRIP: f64 = 58.0;
 
 /// One row's line in the drawings.
@@ -36,32 +36,45 @@ struct Series<'a> {
 pub(super) fn charts(block: &Block, rows: &[Row<'_>]) -> String {
     let series = series_of(block, rows);
     let seen: Vec<&Observed> = series.iter().filter_map(|s| s.observed).collect();
-    let Some(low) = seen.iter().filter_map(|o| o.histogram.min()).min() else { return String::new() };
+    // A handful of very short times would squeeze everything else to the right: they stand at the left end.
+    let lowest = |o: &&Observed| Some(o.histogram.min()?.max(o.histogram.quantile(0.002)? / 2));
+    let Some(low) = seen.iter().filter_map(lowest).min() else { return String::new() };
     let high = seen.iter().filter_map(|o| o.histogram.max()).max().unwrap_or(low);
-    let deadline = block.deadline.filter(|_| block.metric == Metric::Response).map(|d| d.get() as f64);
     let corners = corners(block, rows);
-    let marks = deadline.into_iter().chain(corners.iter().map(|c| c.limit));
+    let mark = Mark::of(block, &corners);
+    let marks = mark.iter().map(|m| m.at).chain(corners.iter().map(|c| c.limit));
     let limits = series.iter().flat_map(|s| s.limits).map(|(_, t)| t.get() as f64);
     let (mut from, mut to) = (low as f64, high as f64);
     for mark in marks.chain(limits) {
         (from, to) = (from.min(mark), to.max(mark));
     }
     let axis = TimeAxis::new(from, to, LEFT, RIGHT);
-    let what = block.metric.word();
+    let what = if block.metric == Metric::Latency { "latency" } else { "response time" };
     let scale = if axis.is_log() { "logarithmic" } else { "linear" };
     let name = escape(&block.name);
+    let past = match &mark {
+        Some(mark) => format!(" Red: past the {}.", mark.word),
+        None => String::new(),
+    };
     let mut out = String::new();
     let _ = write!(
         out,
-        "<figure><figcaption><b>{name}: {what} times.</b> Each strip is one row, on one {scale} time axis. \
-         What is past the deadline is drawn in the colour of a broken promise.</figcaption>{}</figure>",
-        strips(&series, &axis, deadline, what)
+        "<figure><figcaption><b>{name}: {what}.</b> One strip per row on one {scale} axis; the height is the \
+         part of the row's activations, each strip to its own scale.{past}</figcaption>{}</figure>",
+        strips(&series, &axis, mark.as_ref(), what)
     );
+    let promise = match corners.len() {
+        0 => "",
+        _ => " A promise is a corner that no line may enter.",
+    };
+    let skipped = match series.iter().any(|s| s.activity.skipped > 0) {
+        true => " A skipped activation never ends: its line does not fall to zero.",
+        false => "",
+    };
     let _ = write!(
         out,
-        "<figure><figcaption><b>{name}: the tail.</b> How many activations took longer than a time. \
-         A promise is a corner no line may enter; a skipped activation never ends, so its line never falls to zero. \
-         </figcaption>{}</figure>",
+        "<figure><figcaption><b>{name}: the tail of the {what}.</b> The part of the activations that took longer \
+         than a time.{promise}{skipped}</figcaption>{}</figure>",
         tail(&series, &axis, &corners, what)
     );
     out
@@ -78,6 +91,10 @@ fn series_of<'a>(block: &Block, rows: &'a [Row<'_>]) -> Vec<Series<'a>> {
             Some(Distribution::Limits(limits)) => (None, limits.as_slice()),
             _ => continue,
         };
+        if observed.is_none() {
+            series.push(Series { label: &row.label, activity, observed, limits, class: String::new() });
+            continue;
+        }
         let world = worlds.iter().position(|w| *w == row.record.world).unwrap_or_else(|| {
             worlds.push(&row.record.world);
             worlds.len() - 1
@@ -95,6 +112,22 @@ fn series_of<'a>(block: &Block, rows: &'a [Row<'_>]) -> Vec<Series<'a>> {
         series.push(Series { label: &row.label, activity, observed, limits, class });
     }
     series
+}
+
+/// The time that divides early from late: the deadline, or the shortest latency promised.
+struct Mark {
+    at: f64,
+    word: &'static str,
+}
+
+impl Mark {
+    fn of(block: &Block, corners: &[Corner]) -> Option<Mark> {
+        if block.metric == Metric::Response {
+            return block.deadline.map(|d| Mark { at: d.get() as f64, word: "deadline" });
+        }
+        let shortest = corners.iter().map(|c| c.limit).fold(f64::INFINITY, f64::min);
+        shortest.is_finite().then_some(Mark { at: shortest, word: "limit promised" })
+    }
 }
 
 /// The corner a promise forbids: later than `limit` for more than `fraction` of the activations.
@@ -140,16 +173,15 @@ fn time_axis(out: &mut String, axis: &TimeAxis, top: f64, bottom: f64, what: &st
         text(out, x, bottom + 17.0, "tick mid", &label);
     }
     line(out, LEFT, bottom, RIGHT, bottom, "axis");
-    let title = format!("{what} time{}", if axis.is_log() { ", logarithmic" } else { "" });
+    let title = format!("{what}{}", if axis.is_log() { ", logarithmic" } else { "" });
     text(out, (LEFT + RIGHT) / 2.0, bottom + 37.0, "title mid", &title);
 }
 
-fn strips(series: &[Series<'_>], axis: &TimeAxis, deadline: Option<f64>, what: &str) -> String {
+fn strips(series: &[Series<'_>], axis: &TimeAxis, mark: Option<&Mark>, what: &str) -> String {
     let top = 26.0;
     let bottom = top + STRIP * series.len() as f64;
-    let mut out = open_svg(bottom + 46.0, &format!("distribution of {what} times, one strip per row"));
+    let mut out = open_svg(bottom + 46.0, &format!("distribution of the {what}, one strip per row"));
     time_axis(&mut out, axis, top, bottom, what);
-    let deadline_x = deadline.map(|d| axis.x(d));
     for (index, s) in series.iter().enumerate() {
         let base = top + STRIP * (index + 1) as f64;
         line(&mut out, LEFT, base, RIGHT, base, "base");
@@ -166,17 +198,18 @@ fn strips(series: &[Series<'_>], axis: &TimeAxis, deadline: Option<f64>, what: &
             continue;
         };
         text(&mut out, LEFT - 12.0, base - 9.0, "tick end", &format!("n = {}", observed.histogram.count()));
-        bars(&mut out, observed, axis, base, deadline, &s.class);
-        if let Some(ratio) = s.activity.miss_ratio().filter(|_| deadline.is_some()) {
+        bars(&mut out, observed, axis, base, mark.map(|m| m.at), &s.class);
+        if let Some(ratio) = s.activity.miss_ratio().filter(|_| mark.is_some_and(|m| m.word == "deadline")) {
             let class = if s.activity.missed > 0 { "late" } else { "none-late" };
             let note = if s.activity.missed > 0 { percent(ratio) } else { "none".to_owned() };
             text(&mut out, RIGHT + 10.0, base - 24.0, class, &note);
             text(&mut out, RIGHT + 10.0, base - 9.0, "tick", "missed");
         }
     }
-    if let (Some(x), Some(d)) = (deadline_x, deadline) {
+    if let Some(mark) = mark {
+        let x = axis.x(mark.at);
         line(&mut out, x, top - 8.0, x, bottom, "deadline");
-        let label = format!("deadline {}", chosen_time(Nanos::from_f64_rounded(d)));
+        let label = format!("{} {}", mark.word, chosen_time(Nanos::from_f64_rounded(mark.at)));
         let (x, class) = anchored(x);
         text(&mut out, x, top - 13.0, &format!("deadline-text {class}"), &label);
     }
@@ -252,7 +285,8 @@ fn short(label: &str) -> String {
 }
 
 fn tail(series: &[Series<'_>], axis: &TimeAxis, corners: &[Corner], what: &str) -> String {
-    let (top, bottom) = (18.0, 278.0);
+    let top = 12.0 + 16.0 * corners.len() as f64;
+    let bottom = top + 260.0;
     let most = series.iter().filter_map(|s| s.observed).map(|o| o.histogram.count()).max().unwrap_or(1);
     let smallest_promise = corners.iter().map(|c| c.fraction).filter(|f| *f > 0.0).fold(1.0, f64::min);
     // One decade below the promise and as far as the samples reach.
@@ -261,8 +295,8 @@ fn tail(series: &[Series<'_>], axis: &TimeAxis, corners: &[Corner], what: &str) 
     let lowest = 10f64.powi(-decades);
     let y = |fraction: f64| top - fraction.max(lowest).log10() / f64::from(decades) * (bottom - top);
     let legend_rows = series.len().div_ceil(3);
-    let height = bottom + 52.0 + 20.0 * legend_rows as f64;
-    let mut out = open_svg(height, &format!("fraction of activations with longer {what} times"));
+    let height = bottom + 62.0 + 20.0 * legend_rows as f64;
+    let mut out = open_svg(height, &format!("fraction of activations with a longer {what}"));
     time_axis(&mut out, axis, top, bottom, what);
     for decade in 0..=decades {
         let fraction = 10f64.powi(-decade);
@@ -276,23 +310,24 @@ fn tail(series: &[Series<'_>], axis: &TimeAxis, corners: &[Corner], what: &str) 
     );
     for (index, corner) in corners.iter().enumerate() {
         let (x, floor) = (axis.x(corner.limit), y(corner.fraction));
+        let baseline = top - 7.0 - 16.0 * index as f64;
         let _ = write!(
             out,
             "<rect class=\"corner\" x=\"{x:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{:.1}\"/>\
-             <path class=\"corner-edge\" d=\"M{x:.1} {top}V{floor:.1}H{RIGHT}\"/>",
+             <path class=\"corner-edge\" d=\"M{x:.1} {baseline:.1}V{floor:.1}H{RIGHT}\"/>",
             RIGHT - x,
             floor - top
         );
-        let y_text = top + 16.0 + 15.0 * index as f64;
-        let (x_text, class) = if RIGHT - x > 190.0 { (RIGHT - 8.0, "end") } else { (x - 8.0, "end") };
-        text(&mut out, x_text, y_text, &format!("corner-text {class}"), &corner.text);
+        // The texts stand above the drawing, where no line passes.
+        let (x_text, class) = if WIDTH - x > 260.0 { (x + 6.0, "start") } else { (x - 6.0, "end") };
+        text(&mut out, x_text, baseline, &format!("corner-text {class}"), &corner.text);
     }
     for s in series {
         curve(&mut out, s, axis, &y, lowest);
     }
     for (index, s) in series.iter().enumerate() {
         let x = LEFT + 205.0 * (index % 3) as f64;
-        let y = bottom + 58.0 + 20.0 * (index / 3) as f64;
+        let y = bottom + 66.0 + 20.0 * (index / 3) as f64;
         if s.observed.is_some() {
             line(&mut out, x, y - 4.0, x + 26.0, y - 4.0, &format!("curve {}", s.class));
         } else {

@@ -11,7 +11,7 @@ use crate::text::{Style, Tone, clean, columns, cut, pad};
 
 /// Lines of one drawing.
 const BINS_MAX: i32 = 16;
-const RATIOS: [f64; 9] = [1.05, 1.1, 1.2, 1.5, 2.0, 3.0, 5.0, 10.0, 100.0];
+const RATIOS: [f64; 13] = [1.05, 1.1, 1.15, 1.2, 1.25, 1.3, 1.4, 1.5, 2.0, 3.0, 5.0, 10.0, 100.0];
 /// Narrowest drawing of one series, its percentage included.
 const NARROWEST: usize = 20;
 

@@ -1,6 +1,7 @@
 //! A whole loop made up without a machine: the jobs of a queue simulated by hand with deterministic draws.
 
 #![allow(dead_code, reason = "each test file uses a part of it")]
+#![allow(clippy::unwrap_used, reason = "a failing fixture is a failing test")]
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -78,7 +79,7 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
                 continue;
             }
             free = completion;
-            run = run + execution;
+            run += execution;
             account.add(JobOutcome::Completed { release, start, completion, execution });
         }
         let share = Share { threads: vec![(run, Some(run / 7))], span };
