@@ -1,0 +1,384 @@
+//! One HTML file that needs nothing else: no network, no script, styles and drawings inside.
+//!
+//! The verdict comes first, then the table, the drawings, the price, the proofs, and what was in force. Every text
+//! from outside goes through `escape`.
+
+mod axis;
+mod chart;
+
+use std::fmt::Write;
+
+use surety_model::plan::{Plan, PlannedReservation};
+use surety_model::verdict::Outcome;
+
+use crate::compare;
+use crate::quantity::{chosen_time, percent, probability};
+use crate::row::{Report, Row, summary};
+use crate::sheet::{Line, Sheet};
+use crate::text::Tone;
+
+const CSS: &str = include_str!("html/page.css");
+
+/// The text with everything that has a meaning in HTML replaced, fit for elements and quoted attributes.
+fn escape(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '&' => out.push_str("&amp;"),
+            '<' => out.push_str("&lt;"),
+            '>' => out.push_str("&gt;"),
+            '"' => out.push_str("&quot;"),
+            '\'' => out.push_str("&#39;"),
+            // Not allowed in a document (WHATWG HTML, section 13.1.4), and bidirectional overrides would reorder text.
+            c if (c.is_control() && c != '\n' && c != '\t')
+                || matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}') =>
+            {
+                out.push('\u{fffd}');
+            }
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// The whole page.
+pub fn page(report: &Report<'_>) -> String {
+    let title = report.title.or(report.file).unwrap_or("Surety report");
+    let mut body = String::new();
+    header(&mut body, title, report);
+    matrix(&mut body, report.rows);
+    if !report.rows.is_empty() {
+        section(&mut body, "Results", &sheet(&compare::results(report.rows)));
+        let charts: String =
+            compare::blocks(report.rows).iter().map(|b| chart::charts(b, report.rows)).collect();
+        if !charts.is_empty() {
+            section(&mut body, "Before and after", &charts);
+        }
+    }
+    reasons(&mut body, report.rows);
+    if let Some(price) = compare::price(report.rows) {
+        let lead = "<p>What best-effort activity got in each row; behind a value, its ratio to the same world \
+                    without reservations.</p>";
+        section(&mut body, "The price", &format!("{lead}{}", sheet(&price)));
+    }
+    if let Some(plan) = report.plan {
+        section(&mut body, "The plan and its proofs", &plan_section(plan));
+    }
+    if !report.rows.is_empty() {
+        section(&mut body, "What was in force", &in_force(report.rows));
+    }
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n<title>{}</title>\n<style>\n{CSS}</style>\n</head>\n\
+         <body>\n<main>\n{body}</main>\n</body>\n</html>\n",
+        escape(title)
+    )
+}
+
+fn section(out: &mut String, title: &str, content: &str) {
+    let _ = write!(out, "<section>\n<h2>{}</h2>\n{content}</section>\n", escape(title));
+}
+
+/// The word on a badge.
+fn badge(outcome: Outcome) -> String {
+    format!("<span class=\"badge {}\">{outcome}</span>", Tone::of(outcome).word())
+}
+
+fn header(out: &mut String, title: &str, report: &Report<'_>) {
+    let summary = summary(report.rows);
+    let (word, tone) = match summary.outcome {
+        Some(outcome) => (outcome.to_string(), Tone::of(outcome).word()),
+        None => ("no verdict".to_owned(), "faint"),
+    };
+    let mut facts: Vec<String> = Vec::new();
+    facts.extend(report.file.map(|f| format!("<code>{}</code>", escape(f))));
+    if let Some(row) = report.rows.last() {
+        let in_force = &row.record.in_force;
+        if !in_force.kernel.is_empty() {
+            facts.push(escape(&in_force.kernel));
+        }
+        if !in_force.cpus.is_empty() {
+            facts.push(format!("CPUs {}", in_force.cpus));
+        }
+        facts.push(format!("{} observed", chosen_time(row.record.duration)));
+        facts.push(format!("seed {}", row.record.seed));
+    }
+    facts.extend(report.made.map(escape));
+    let _ = write!(
+        out,
+        "<header>\n<h1>{}</h1>\n<p class=\"verdict {tone}\"><span class=\"word\">{word}</span> {}</p>\n\
+         <p class=\"facts\">{}</p>\n",
+        escape(title),
+        escape(&summary.sentence),
+        facts.join(" <span class=\"dot\">·</span> ")
+    );
+    for (reason, rows) in compare::degraded(report.rows) {
+        let _ = writeln!(
+            out,
+            "<p class=\"degraded\"><b>Not to be taken at its word</b> ({}): {}</p>",
+            escape(&rows.join(", ")),
+            escape(reason)
+        );
+    }
+    out.push_str("</header>\n");
+}
+
+/// Every promise with what each row says, at a glance.
+fn matrix(out: &mut String, rows: &[Row<'_>]) {
+    let judged = compare::judged(rows);
+    if judged.is_empty() {
+        return;
+    }
+    let labels: String =
+        rows.iter().map(|r| format!("<th scope=\"col\">{}</th>", escape(&r.label))).collect();
+    let mut content = format!(
+        "<div class=\"scroll\"><table>\n<thead><tr><th scope=\"col\">promise</th>{labels}</tr></thead>\n<tbody>\n"
+    );
+    for judged in judged {
+        let _ = write!(
+            content,
+            "<tr><th scope=\"row\">{} <code>{}</code></th>",
+            escape(judged.activity),
+            escape(&judged.promise)
+        );
+        for row in rows {
+            let cell =
+                judged.by_row.iter().find(|(label, _)| *label == row.label).map(|(_, v)| badge(v.outcome));
+            let _ = write!(content, "<td>{}</td>", cell.unwrap_or_default());
+        }
+        content.push_str("</tr>\n");
+    }
+    content.push_str("</tbody></table></div>\n");
+    section(out, "Promises", &content);
+}
+
+/// Every promise with what each row says, and why.
+fn reasons(out: &mut String, rows: &[Row<'_>]) {
+    let judged = compare::judged(rows);
+    if judged.is_empty() {
+        return;
+    }
+    let mut content = String::new();
+    for judged in judged {
+        let _ = write!(
+            content,
+            "<div class=\"scroll\"><table class=\"promise\">\n<caption><b>{}</b> <code>{}</code></caption>\n<tbody>\n",
+            escape(judged.activity),
+            escape(&judged.promise)
+        );
+        for (label, verdict) in judged.by_row {
+            let _ = writeln!(
+                content,
+                "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>",
+                escape(label),
+                badge(verdict.outcome),
+                escape(&verdict.because)
+            );
+        }
+        content.push_str("</tbody></table></div>\n");
+    }
+    section(out, "Why", &content);
+}
+
+/// A sheet as a table; its sections are rows that span it.
+fn sheet(sheet: &Sheet) -> String {
+    let used = sheet.used_columns();
+    let mut out = String::from("<div class=\"scroll\"><table>\n<thead><tr>");
+    for &column in &used {
+        let column = &sheet.columns[column];
+        let class = if column.is_number { " class=\"number\"" } else { "" };
+        let _ = write!(out, "<th scope=\"col\"{class}>{}</th>", escape(&column.title));
+    }
+    out.push_str("</tr></thead>\n<tbody>\n");
+    for line in &sheet.lines {
+        match line {
+            Line::Section(name, remark) => {
+                let _ = writeln!(
+                    out,
+                    "<tr class=\"section\"><th scope=\"rowgroup\" colspan=\"{}\">{} <span>{}</span></th></tr>",
+                    used.len(),
+                    escape(name),
+                    escape(remark)
+                );
+            }
+            Line::Cells(cells) => {
+                out.push_str("<tr>");
+                for (place, &column) in used.iter().enumerate() {
+                    let cell = &cells[column];
+                    let number = if sheet.columns[column].is_number { " number" } else { "" };
+                    let (open, close) = if place == 0 { ("th scope=\"row\"", "th") } else { ("td", "td") };
+                    let class = format!("{}{number}", cell.tone.word());
+                    let text = escape(&cell.text).replace("&lt;= ", "≤ ");
+                    let _ = write!(out, "<{open} class=\"{class}\">{text}</{close}>");
+                }
+                out.push_str("</tr>\n");
+            }
+        }
+    }
+    out + "</tbody></table></div>\n"
+}
+
+fn plan_section(plan: &Plan) -> String {
+    let mut out = String::new();
+    if let Some(total) = plan.total_bandwidth().filter(|_| !plan.reservations.is_empty()) {
+        let _ = writeln!(
+            out,
+            "<p>{} reserved of {} CPU{} ({}).</p>",
+            percent(total.as_f64()),
+            plan.platform.cpus,
+            if plan.platform.cpus == 1 { "" } else { "s" },
+            escape(&plan.platform.name)
+        );
+    }
+    plan.reservations.iter().for_each(|planned| reservation(&mut out, planned));
+    for refusal in &plan.refusals {
+        let _ = write!(
+            out,
+            "<div class=\"refusal\"><p><span class=\"badge bad\">refused</span> <b>{}</b> <code>{}</code></p><p>{}</p>",
+            escape(&refusal.activity),
+            escape(&refusal.promise),
+            escape(&refusal.because)
+        );
+        if !refusal.nearest.is_empty() {
+            out.push_str("<p>Nearest that would be granted:</p><ul>");
+            refusal.nearest.iter().for_each(|n| {
+                let _ = write!(out, "<li>{}</li>", escape(n));
+            });
+            out.push_str("</ul>");
+        }
+        out.push_str("</div>\n");
+    }
+    out
+}
+
+fn reservation(out: &mut String, planned: &PlannedReservation) {
+    let r = &planned.reservation;
+    let proof = &planned.proof;
+    let flags =
+        [(r.reclaim, ", reclaims unused bandwidth"), (r.demote, ", runs on as a fair task when used up")];
+    let flags: String = flags.iter().filter(|(on, _)| *on).map(|(_, text)| *text).collect();
+    let _ = write!(
+        out,
+        "<details class=\"proof\"><summary><b>{}</b> {} in {} of each {} <span>({} of a CPU{flags})</span></summary>\n<dl>\n",
+        escape(&planned.activity),
+        chosen_time(r.runtime),
+        chosen_time(r.deadline),
+        chosen_time(r.period),
+        crate::table::bandwidth(planned),
+    );
+    let mut entry = |term: &str, content: String| {
+        let _ = writeln!(out, "<dt>{term}</dt><dd>{content}</dd>");
+    };
+    let codes: Vec<String> = planned.promises.iter().map(|p| format!("<code>{}</code>", escape(p))).collect();
+    entry("Promises", codes.join(", "));
+    entry("Conclusion", escape(&proof.conclusion));
+    if let Some(p) = proof.probability {
+        entry("Probability", format!("at least {} of the activations", probability(p)));
+    }
+    entry("Theorem", escape(&proof.theorem));
+    entry("Source", escape(&proof.source));
+    let list = |items: Vec<String>, tag: &str| {
+        let items: String = items.iter().map(|i| format!("<li>{i}</li>")).collect();
+        format!("<{tag}>{items}</{tag}>")
+    };
+    if !proof.inputs.is_empty() {
+        let inputs = proof.inputs.iter().map(|i| format!("{} = {}", escape(&i.name), escape(&i.value)));
+        entry("Given", list(inputs.collect(), "ul"));
+    }
+    if !proof.steps.is_empty() {
+        entry("Steps", list(proof.steps.iter().map(|s| escape(s)).collect(), "ol"));
+    }
+    if !proof.assumptions.is_empty() {
+        entry("Provided", list(proof.assumptions.iter().map(|a| escape(a)).collect(), "ul"));
+    }
+    if let Some(residual) = proof.residual.filter(|r| r.is_finite()) {
+        entry("Residual", format!("at most {residual:.1e}"));
+    }
+    if !proof.simulations.is_empty() {
+        let simulations = proof.simulations.iter().map(|s| {
+            format!(
+                "{}, seed {}: {} of {} activations missed, hash <code>{}</code>",
+                escape(&s.profile),
+                s.seed,
+                s.missed,
+                s.activations,
+                escape(&s.hash)
+            )
+        });
+        entry("Simulated", list(simulations.collect(), "ul"));
+    }
+    out.push_str("</dl></details>\n");
+}
+
+/// One fold per row: machine, threads as read back, environment.
+fn in_force(rows: &[Row<'_>]) -> String {
+    let mut out = String::new();
+    for row in rows {
+        let record = row.record;
+        let _ = write!(out, "<details><summary><b>{}</b></summary>\n<dl>\n", escape(&row.label));
+        let mut entry = |term: &str, content: &str| {
+            let _ = writeln!(out, "<dt>{}</dt><dd>{}</dd>", escape(term), escape(content));
+        };
+        entry(
+            "World",
+            &format!("{}, {}", record.world, if record.reserved { "reserved" } else { "unreserved" }),
+        );
+        if !record.in_force.kernel.is_empty() {
+            entry("Kernel", &record.in_force.kernel);
+        }
+        if !record.in_force.cpus.is_empty() {
+            entry("CPUs", &record.in_force.cpus.to_string());
+        }
+        entry("Observed", &chosen_time(record.duration));
+        entry("Seed", &record.seed.to_string());
+        if let Some(hash) = record.hash {
+            entry("Hash", &format!("{hash:016x}"));
+        }
+        if let Some(trace) = record.trace {
+            let text = format!(
+                "{} events, {} lost, {} jobs given up because of that",
+                trace.events, trace.lost, trace.censored_jobs
+            );
+            entry("Trace", &text);
+        }
+        for (name, value) in &record.in_force.environment {
+            entry(name, value);
+        }
+        out.push_str("</dl>\n");
+        if !record.in_force.threads.is_empty() {
+            out.push_str(
+                "<div class=\"scroll\"><table><thead><tr><th>activity</th><th class=\"number\">thread</th>\
+                 <th>policy</th><th>CPUs</th><th></th></tr></thead><tbody>\n",
+            );
+            for thread in &record.in_force.threads {
+                let _ = writeln!(
+                    out,
+                    "<tr><th scope=\"row\">{}</th><td class=\"number\">{}</td><td>{}</td><td>{}</td><td class=\"bad\">{}</td></tr>",
+                    escape(&thread.activity),
+                    thread.tid.map(|t| t.to_string()).unwrap_or_default(),
+                    escape(&thread.policy),
+                    thread.affinity,
+                    if thread.as_requested { "" } else { "not as asked" }
+                );
+            }
+            out.push_str("</tbody></table></div>\n");
+        }
+        out.push_str("</details>\n");
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::escape;
+
+    #[test]
+    fn nothing_from_outside_is_markup() {
+        assert_eq!(
+            escape("<b a=\"1\" c='2'>&\x1b\u{202e}"),
+            "&lt;b a=&quot;1&quot; c=&#39;2&#39;&gt;&amp;\u{fffd}\u{fffd}"
+        );
+        assert_eq!(escape("grün 日本"), "grün 日本");
+    }
+}

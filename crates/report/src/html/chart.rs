@@ -1,0 +1,376 @@
+//! Drawings of one activity's times as inline SVG: the distribution of each row on a shared axis, and the tail.
+//!
+//! The tail is what a promise is about. `response <= D @ p` says that the fraction later than D is at most `1 - p`: a
+//! corner of the drawing, right of D and above `1 - p`, which the curve must not enter. A skipped activation never
+//! responds, so it is later than every time.
+
+use std::fmt::Write;
+
+use surety_model::promise::{Bound, Comparison, Metric};
+use surety_model::record::{ActivityRecord, Distribution, Observed};
+use surety_units::Nanos;
+
+use super::axis::TimeAxis;
+use super::escape;
+use crate::compare::Block;
+use crate::quantity::{chosen_time, percent, probability};
+use crate::row::Row;
+
+const WIDTH: f64 = 860.0;
+const LEFT: f64 = 150.0;
+const RIGHT: f64 = 760.0;
+const BINS: usize = 72;
+const STRIP: f64 = 58.0;
+
+/// One row's line in the drawings.
+struct Series<'a> {
+    label: &'a str,
+    activity: &'a ActivityRecord,
+    observed: Option<&'a Observed>,
+    limits: &'a [(f64, Nanos)],
+    /// Style class: colour by reserved or not, dashes by world.
+    class: String,
+}
+
+/// Both drawings of a block; empty when no row observed anything.
+pub(super) fn charts(block: &Block, rows: &[Row<'_>]) -> String {
+    let series = series_of(block, rows);
+    let seen: Vec<&Observed> = series.iter().filter_map(|s| s.observed).collect();
+    // A handful of very short times would squeeze everything else to the right: they stand at the left end.
+    let lowest = |o: &&Observed| Some(o.histogram.min()?.max(o.histogram.quantile(0.002)? / 2));
+    let Some(low) = seen.iter().filter_map(lowest).min() else { return String::new() };
+    let high = seen.iter().filter_map(|o| o.histogram.max()).max().unwrap_or(low);
+    let corners = corners(block, rows);
+    let mark = Mark::of(block, &corners);
+    let marks = mark.iter().map(|m| m.at).chain(corners.iter().map(|c| c.limit));
+    let limits = series.iter().flat_map(|s| s.limits).map(|(_, t)| t.get() as f64);
+    let (mut from, mut to) = (low as f64, high as f64);
+    for mark in marks.chain(limits) {
+        (from, to) = (from.min(mark), to.max(mark));
+    }
+    let axis = TimeAxis::new(from, to, LEFT, RIGHT);
+    let what = if block.metric == Metric::Latency { "latency" } else { "response time" };
+    let scale = if axis.is_log() { "logarithmic" } else { "linear" };
+    let name = escape(&block.name);
+    let past = match &mark {
+        Some(mark) => format!(" Red: past the {}.", mark.word),
+        None => String::new(),
+    };
+    let mut out = String::new();
+    let _ = write!(
+        out,
+        "<figure><figcaption><b>{name}: {what}.</b> One strip per row on one {scale} axis; the height is the \
+         part of the row's activations, each strip to its own scale.{past}</figcaption>{}</figure>",
+        strips(&series, &axis, mark.as_ref(), what)
+    );
+    let promise = match corners.len() {
+        0 => "",
+        _ => " A promise is a corner that no line may enter.",
+    };
+    let skipped = match series.iter().any(|s| s.activity.skipped > 0) {
+        true => " A skipped activation never ends: its line does not fall to zero.",
+        false => "",
+    };
+    let _ = write!(
+        out,
+        "<figure><figcaption><b>{name}: the tail of the {what}.</b> The part of the activations that took longer \
+         than a time.{promise}{skipped}</figcaption>{}</figure>",
+        tail(&series, &axis, &corners, what)
+    );
+    out
+}
+
+fn series_of<'a>(block: &Block, rows: &'a [Row<'_>]) -> Vec<Series<'a>> {
+    let mut worlds: Vec<&str> = Vec::new();
+    let mut used: Vec<(usize, bool)> = Vec::new();
+    let mut series = Vec::new();
+    for row in rows {
+        let Some(activity) = row.record.activity(&block.name) else { continue };
+        let (observed, limits) = match block.distribution(activity) {
+            Some(Distribution::Observed(o)) if o.histogram.count() > 0 => (Some(o.as_ref()), &[][..]),
+            Some(Distribution::Limits(limits)) => (None, limits.as_slice()),
+            _ => continue,
+        };
+        if observed.is_none() {
+            series.push(Series { label: &row.label, activity, observed, limits, class: String::new() });
+            continue;
+        }
+        let world = worlds.iter().position(|w| *w == row.record.world).unwrap_or_else(|| {
+            worlds.push(&row.record.world);
+            worlds.len() - 1
+        });
+        let key = (world, row.record.reserved);
+        // Several rows of one world in one state (kernels, schedulers) need colours of their own.
+        let repeated = used.iter().filter(|k| **k == key).count();
+        used.push(key);
+        let state = match (repeated, row.record.reserved) {
+            (0, false) => "before".to_owned(),
+            (0, true) => "after".to_owned(),
+            (n, _) => format!("more{}", (n - 1) % 4),
+        };
+        let class = format!("{state} dash{}", world % 3);
+        series.push(Series { label: &row.label, activity, observed, limits, class });
+    }
+    series
+}
+
+/// The time that divides early from late: the deadline, or the shortest latency promised.
+struct Mark {
+    at: f64,
+    word: &'static str,
+}
+
+impl Mark {
+    fn of(block: &Block, corners: &[Corner]) -> Option<Mark> {
+        if block.metric == Metric::Response {
+            return block.deadline.map(|d| Mark { at: d.get() as f64, word: "deadline" });
+        }
+        let shortest = corners.iter().map(|c| c.limit).fold(f64::INFINITY, f64::min);
+        shortest.is_finite().then_some(Mark { at: shortest, word: "limit promised" })
+    }
+}
+
+/// The corner a promise forbids: later than `limit` for more than `fraction` of the activations.
+struct Corner {
+    limit: f64,
+    fraction: f64,
+    text: String,
+}
+
+fn corners(block: &Block, rows: &[Row<'_>]) -> Vec<Corner> {
+    let mut corners: Vec<Corner> = Vec::new();
+    for verdict in rows.iter().flat_map(|r| &r.verdicts).filter(|v| v.activity == block.name) {
+        let promise = &verdict.promise;
+        let is_upper = matches!(promise.comparison, Comparison::AtMost | Comparison::Below);
+        if let (true, Bound::Time(limit)) = (promise.metric == block.metric && is_upper, promise.bound) {
+            let text = promise.to_string();
+            if corners.iter().all(|c| c.text != text) {
+                let fraction = promise.at.map_or(0.0, |p| p.complement().as_f64());
+                corners.push(Corner { limit: limit.get() as f64, fraction, text });
+            }
+        }
+    }
+    corners
+}
+
+fn open_svg(height: f64, title: &str) -> String {
+    format!("<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">", escape(title))
+}
+
+fn text(out: &mut String, x: f64, y: f64, class: &str, content: &str) {
+    let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>", escape(content));
+}
+
+fn line(out: &mut String, x1: f64, y1: f64, x2: f64, y2: f64, class: &str) {
+    let _ =
+        write!(out, "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" class=\"{class}\"/>");
+}
+
+/// Vertical rules at the ticks, their texts below, and what the axis is.
+fn time_axis(out: &mut String, axis: &TimeAxis, top: f64, bottom: f64, what: &str) {
+    for (x, label) in axis.ticks() {
+        line(out, x, top, x, bottom, "grid");
+        text(out, x, bottom + 17.0, "tick mid", &label);
+    }
+    line(out, LEFT, bottom, RIGHT, bottom, "axis");
+    let title = format!("{what}{}", if axis.is_log() { ", logarithmic" } else { "" });
+    text(out, (LEFT + RIGHT) / 2.0, bottom + 37.0, "title mid", &title);
+}
+
+fn strips(series: &[Series<'_>], axis: &TimeAxis, mark: Option<&Mark>, what: &str) -> String {
+    let top = 26.0;
+    let bottom = top + STRIP * series.len() as f64;
+    let mut out = open_svg(bottom + 46.0, &format!("distribution of the {what}, one strip per row"));
+    time_axis(&mut out, axis, top, bottom, what);
+    for (index, s) in series.iter().enumerate() {
+        let base = top + STRIP * (index + 1) as f64;
+        line(&mut out, LEFT, base, RIGHT, base, "base");
+        text(&mut out, LEFT - 12.0, base - 24.0, "label end", &short(s.label));
+        let Some(observed) = s.observed else {
+            text(&mut out, LEFT - 12.0, base - 9.0, "tick end", "proven limits");
+            for (p, limit) in s.limits {
+                let x = axis.x(limit.get() as f64);
+                line(&mut out, x, base - 34.0, x, base, "bound");
+                let x_text = if x > (LEFT + RIGHT) / 2.0 { (x - 6.0, "tick end") } else { (x + 6.0, "tick") };
+                let label = format!("{} within {}", probability(*p), chosen_time(*limit));
+                text(&mut out, x_text.0, base - 26.0, x_text.1, &label);
+            }
+            continue;
+        };
+        text(&mut out, LEFT - 12.0, base - 9.0, "tick end", &format!("n = {}", observed.histogram.count()));
+        bars(&mut out, observed, axis, base, mark.map(|m| m.at), &s.class);
+        if let Some(ratio) = s.activity.miss_ratio().filter(|_| mark.is_some_and(|m| m.word == "deadline")) {
+            let class = if s.activity.missed > 0 { "late" } else { "none-late" };
+            let note = if s.activity.missed > 0 { percent(ratio) } else { "none".to_owned() };
+            text(&mut out, RIGHT + 10.0, base - 24.0, class, &note);
+            text(&mut out, RIGHT + 10.0, base - 9.0, "tick", "missed");
+        }
+    }
+    if let Some(mark) = mark {
+        let x = axis.x(mark.at);
+        line(&mut out, x, top - 8.0, x, bottom, "deadline");
+        let label = format!("{} {}", mark.word, chosen_time(Nanos::from_f64_rounded(mark.at)));
+        let (x, class) = anchored(x);
+        text(&mut out, x, top - 13.0, &format!("deadline-text {class}"), &label);
+    }
+    out + "</svg>"
+}
+
+/// A text centred on `x` that stays on the drawing.
+fn anchored(x: f64) -> (f64, &'static str) {
+    if x > WIDTH - 80.0 { (WIDTH - 4.0, "end") } else { (x, "mid") }
+}
+
+/// The bars of one strip, each as high as its part of the values; those past the deadline in their own colour.
+fn bars(
+    out: &mut String,
+    observed: &Observed,
+    axis: &TimeAxis,
+    base: f64,
+    deadline: Option<f64>,
+    class: &str,
+) {
+    let mut edges = axis.bins(BINS);
+    // The deadline is an edge too, so that no bar lies on both sides of it.
+    if let Some(d) = deadline {
+        let at = edges.partition_point(|e| *e < d);
+        edges.insert(at, d);
+    }
+    let histogram = &observed.histogram;
+    let (min, max) = (histogram.min().unwrap_or(0) as f64, histogram.max().unwrap_or(0) as f64);
+    let mut counts = vec![0.0; edges.len() - 1];
+    for (low, high, count) in histogram.buckets() {
+        let (low, high) = ((low as f64).max(min), (high as f64).min(max));
+        let bin_of = |v: f64| edges[1..].partition_point(|e| *e < v).min(counts.len() - 1);
+        let (first, last) = (bin_of(low), bin_of(high));
+        if first == last {
+            counts[first] += count as f64;
+            continue;
+        }
+        // A bucket across an edge is shared out by length: rounding to one side would make a comb.
+        for bin in first..=last {
+            let overlap = (high.min(edges[bin + 1]) - low.max(edges[bin])).max(0.0);
+            counts[bin] += count as f64 * overlap / (high - low);
+        }
+    }
+    // Height is density on the drawing: the bin at the deadline is narrower than the others.
+    let width_of = |bin: usize| (axis.x(edges[bin + 1]) - axis.x(edges[bin])).max(0.01);
+    let full = (RIGHT - LEFT) / BINS as f64;
+    let density = |bin: usize| {
+        if width_of(bin) < full * 0.15 { counts[bin] } else { counts[bin] * full / width_of(bin) }
+    };
+    let highest = (0..counts.len()).map(density).fold(0.0, f64::max);
+    let (mut before, mut after) = (String::new(), String::new());
+    for bin in 0..counts.len() {
+        if counts[bin] <= 0.0 {
+            continue;
+        }
+        // A single late job must be seen: no bar is lower than a pixel and a half.
+        let height = (density(bin) / highest * (STRIP - 16.0)).max(1.5);
+        let (x, width) = (axis.x(edges[bin]), width_of(bin));
+        let late = deadline.is_some_and(|d| edges[bin] >= d);
+        let path = if late { &mut after } else { &mut before };
+        let _ = write!(path, "M{x:.1} {base:.1}v{:.1}h{:.2}v{height:.1}z", -height, (width - 0.6).max(0.8));
+    }
+    for (path, class) in [(before, class), (after, "late-bar")] {
+        if !path.is_empty() {
+            let _ = write!(out, "<path class=\"bar {class}\" d=\"{path}\"/>");
+        }
+    }
+}
+
+/// A label that fits beside the drawing.
+fn short(label: &str) -> String {
+    crate::text::cut(&crate::text::clean(label), 20)
+}
+
+fn tail(series: &[Series<'_>], axis: &TimeAxis, corners: &[Corner], what: &str) -> String {
+    let top = 12.0 + 16.0 * corners.len() as f64;
+    let bottom = top + 260.0;
+    let most = series.iter().filter_map(|s| s.observed).map(|o| o.histogram.count()).max().unwrap_or(1);
+    let smallest_promise = corners.iter().map(|c| c.fraction).filter(|f| *f > 0.0).fold(1.0, f64::min);
+    // One decade below the promise and as far as the samples reach.
+    let reach = (most as f64).log10().ceil().max((-smallest_promise.log10()).ceil() + 1.0);
+    let decades = reach.clamp(2.0, 7.0) as i32;
+    let lowest = 10f64.powi(-decades);
+    let y = |fraction: f64| top - fraction.max(lowest).log10() / f64::from(decades) * (bottom - top);
+    let legend_rows = series.len().div_ceil(3);
+    let height = bottom + 62.0 + 20.0 * legend_rows as f64;
+    let mut out = open_svg(height, &format!("fraction of activations with a longer {what}"));
+    time_axis(&mut out, axis, top, bottom, what);
+    for decade in 0..=decades {
+        let fraction = 10f64.powi(-decade);
+        line(&mut out, LEFT, y(fraction), RIGHT, y(fraction), "grid");
+        text(&mut out, LEFT - 8.0, y(fraction) + 4.0, "tick end", &fraction_text(fraction));
+    }
+    let _ = write!(
+        out,
+        "<text class=\"title mid\" transform=\"translate(84 {:.1}) rotate(-90)\">activations that took longer</text>",
+        (top + bottom) / 2.0
+    );
+    for (index, corner) in corners.iter().enumerate() {
+        let (x, floor) = (axis.x(corner.limit), y(corner.fraction));
+        let baseline = top - 7.0 - 16.0 * index as f64;
+        let _ = write!(
+            out,
+            "<rect class=\"corner\" x=\"{x:.1}\" y=\"{top}\" width=\"{:.1}\" height=\"{:.1}\"/>\
+             <path class=\"corner-edge\" d=\"M{x:.1} {baseline:.1}V{floor:.1}H{RIGHT}\"/>",
+            RIGHT - x,
+            floor - top
+        );
+        // The texts stand above the drawing, where no line passes.
+        let (x_text, class) = if WIDTH - x > 260.0 { (x + 6.0, "start") } else { (x - 6.0, "end") };
+        text(&mut out, x_text, baseline, &format!("corner-text {class}"), &corner.text);
+    }
+    for s in series {
+        curve(&mut out, s, axis, &y, lowest);
+    }
+    for (index, s) in series.iter().enumerate() {
+        let x = LEFT + 205.0 * (index % 3) as f64;
+        let y = bottom + 66.0 + 20.0 * (index / 3) as f64;
+        if s.observed.is_some() {
+            line(&mut out, x, y - 4.0, x + 26.0, y - 4.0, &format!("curve {}", s.class));
+        } else {
+            point(&mut out, x + 13.0, y - 4.0);
+        }
+        let note = if s.observed.is_some() { "" } else { " (proven limit)" };
+        text(&mut out, x + 34.0, y, "legend", &format!("{}{note}", short(s.label)));
+    }
+    out + "</svg>"
+}
+
+/// A fraction on the logarithmic axis: `100 %`, `1 %`, `0.001 %`.
+fn fraction_text(fraction: f64) -> String {
+    let percent = fraction * 100.0;
+    let decimals = (-percent.log10()).round().max(0.0) as usize;
+    format!("{percent:.decimals$} %")
+}
+
+fn point(out: &mut String, x: f64, y: f64) {
+    let _ = write!(out, "<path class=\"limit\" d=\"M{x:.1} {:.1}l6 6l-6 6l-6 -6z\"/>", y - 6.0);
+}
+
+/// The fraction of activations that took longer than each time, skipped ones longer than all.
+fn curve(out: &mut String, s: &Series<'_>, axis: &TimeAxis, y: &dyn Fn(f64) -> f64, lowest: f64) {
+    let Some(observed) = s.observed else {
+        for (p, limit) in s.limits {
+            point(out, axis.x(limit.get() as f64), y((1.0 - p).max(lowest)));
+        }
+        return;
+    };
+    let histogram = &observed.histogram;
+    let skipped = s.activity.skipped;
+    let of = (histogram.count() + skipped) as f64;
+    let (min, max) = (histogram.min().unwrap_or(0), histogram.max().unwrap_or(0));
+    let mut longer = histogram.count() + skipped;
+    let mut path = format!("M{LEFT} {:.1}", y(1.0));
+    for (low, high, count) in histogram.buckets() {
+        let _ = write!(path, "H{:.1}", axis.x(((low.max(min) + high.min(max)) / 2) as f64));
+        longer -= count;
+        let _ = write!(path, "V{:.1}", y(longer as f64 / of));
+    }
+    if longer > 0 {
+        let _ = write!(path, "H{RIGHT}");
+    }
+    let _ = write!(out, "<path class=\"curve {}\" d=\"{path}\"/>", s.class);
+}

@@ -1,0 +1,87 @@
+//! Plans as files: `surety.plan/1`, described in `docs/formats/plan.md`.
+//!
+//! A plan file is edited by hand and carried between machines, so reading trusts nothing in it: the schema, the form,
+//! and every number on which arithmetic is done later.
+
+use serde_json::Value;
+use surety_model::plan::{PLAN_SCHEMA, Plan};
+use surety_model::reservation::ReservationError;
+use thiserror::Error;
+
+use crate::json::RECORD_SCHEMA;
+
+/// Why a text is no plan.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum PlanFileError {
+    /// Not JSON at all.
+    #[error("this is not JSON: {0}")]
+    NotJson(serde_json::Error),
+    /// JSON without a schema.
+    #[error("this is no plan: it has no `schema`; `surety plan WORKLOAD` writes one with \"{PLAN_SCHEMA}\"")]
+    NoSchema,
+    /// A record, which is the other file Surety writes.
+    #[error("this is a record (\"{RECORD_SCHEMA}\"), not a plan; `surety plan WORKLOAD` makes one")]
+    IsRecord,
+    /// Another schema or version.
+    #[error("schema \"{found}\" is not known: this program reads \"{PLAN_SCHEMA}\"; make the plan again")]
+    OtherSchema {
+        /// What the file says.
+        found: String,
+    },
+    /// The right schema, but something in it is not as it should be.
+    #[error("the plan is damaged: {0}")]
+    Form(serde_json::Error),
+    /// Three numbers that are no reservation.
+    #[error("the reservation of `{activity}` cannot be: {source}")]
+    Reservation {
+        /// Whose.
+        activity: String,
+        /// Why.
+        source: ReservationError,
+    },
+    /// A platform no arithmetic can be done with.
+    #[error("the plan's platform cannot be: {why}")]
+    Platform {
+        /// Which number, and what it should be.
+        why: &'static str,
+    },
+}
+
+/// A plan as the text of a plan file, indented, its last line ended.
+pub fn plan_to_json(plan: &Plan) -> String {
+    let mut text =
+        serde_json::to_string_pretty(plan).expect("a plan has only text keys and no failing parts");
+    text.push('\n');
+    text
+}
+
+/// Reads a plan file's text.
+pub fn plan_from_json(text: &str) -> Result<Plan, PlanFileError> {
+    let value: Value = serde_json::from_str(text).map_err(PlanFileError::NotJson)?;
+    match value.get("schema").and_then(Value::as_str) {
+        Some(PLAN_SCHEMA) => {}
+        Some(RECORD_SCHEMA) => return Err(PlanFileError::IsRecord),
+        Some(found) => return Err(PlanFileError::OtherSchema { found: found.to_owned() }),
+        None => return Err(PlanFileError::NoSchema),
+    }
+    // From the text again, not from the value: only so does an error know its line.
+    let plan: Plan = serde_json::from_str(text).map_err(PlanFileError::Form)?;
+    for planned in &plan.reservations {
+        planned
+            .reservation
+            .check()
+            .map_err(|source| PlanFileError::Reservation { activity: planned.activity.clone(), source })?;
+    }
+    let platform = |why| Err(PlanFileError::Platform { why });
+    if plan.platform.cpus == 0 {
+        return platform("`cpus` is 0, and something has to run");
+    }
+    if !plan.platform.tick.is_positive() {
+        return platform("`tick` is not a positive number of nanoseconds");
+    }
+    if plan.platform.deadline_cap.ratio().1 == 0 {
+        return platform("`deadline_cap` has the denominator 0");
+    }
+    Ok(plan)
+}

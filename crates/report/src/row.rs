@@ -1,0 +1,141 @@
+//! [`Row`] and [`Report`]: what every form of report is made from.
+
+use surety_model::plan::Plan;
+use surety_model::record::{Evidence, Record};
+use surety_model::verdict::{Outcome, Verdict, judge};
+use surety_model::workload::Workload;
+
+/// One world's answer: a line in every table.
+#[derive(Clone, Debug)]
+pub struct Row<'a> {
+    /// What it is called: `host unreserved`, `analysis`, `sim reserved`.
+    pub label: String,
+    /// What the world returned.
+    pub record: &'a Record,
+    /// What is to be said of each promise, in the order of the workload.
+    pub verdicts: Vec<Verdict>,
+}
+
+impl<'a> Row<'a> {
+    /// A record with the workload's promises held against it.
+    pub fn new(label: &str, record: &'a Record, workload: &Workload) -> Row<'a> {
+        let verdicts =
+            record.activities.iter().flat_map(|a| judge(workload.promises_of(&a.name), a)).collect();
+        Row { label: label.to_owned(), record, verdicts }
+    }
+
+    /// Every verdict with the evidence it was made from.
+    fn judged(&self) -> impl Iterator<Item = (&Verdict, Option<&Evidence>)> {
+        self.verdicts.iter().enumerate().map(|(index, verdict)| {
+            let place = self.verdicts[..index].iter().filter(|v| v.activity == verdict.activity).count();
+            let evidence = self.record.activity(&verdict.activity).and_then(|a| a.evidence.get(place));
+            (verdict, evidence)
+        })
+    }
+}
+
+/// Everything one run of a command has to say. The last row is the one that counts: the state that is in force.
+#[derive(Clone, Debug, Default)]
+pub struct Report<'a> {
+    /// The workload's title.
+    pub title: Option<&'a str>,
+    /// The file the workload was read from.
+    pub file: Option<&'a str>,
+    /// Rows in the order in which they were made.
+    pub rows: &'a [Row<'a>],
+    /// The plan, where one was made.
+    pub plan: Option<&'a Plan>,
+    /// The command's exit code, where it is known.
+    pub exit: Option<u8>,
+    /// When and by what it was made, in words; the clock belongs to the caller.
+    pub made: Option<&'a str>,
+}
+
+/// What is to be said in one sentence.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// The worst of the last row: broken before undecided before not observable before kept. `None`: no promise.
+    pub outcome: Option<Outcome>,
+    /// The label of the row it is about.
+    pub row: Option<String>,
+    /// How many promises of that row are kept, broken, undecided, not observable.
+    pub counts: [usize; 4],
+    /// Of those kept, how many only because another row of the same state proves them.
+    pub by_proof: usize,
+    /// The sentence, the state before included where there is one.
+    pub sentence: String,
+}
+
+/// The outcomes from the worst to the best; a summary is as bad as its worst part.
+const WORST_FIRST: [Outcome; 4] =
+    [Outcome::Broken, Outcome::Undecided, Outcome::NotObservable, Outcome::Kept];
+
+/// Says what became of the promises in the last row, and what became of them before any reservation.
+///
+/// A promise about every activation is never decided by watching: where the last row leaves one open or cannot see
+/// it, a proof in a row of the same state (reserved or not) counts as keeping it, and the sentence says so. A promise
+/// seen broken stays broken, whatever is proven.
+pub fn summary(rows: &[Row<'_>]) -> Summary {
+    let nothing = |sentence: &str| Summary {
+        outcome: None,
+        row: rows.last().map(|r| r.label.clone()),
+        counts: [0; 4],
+        by_proof: 0,
+        sentence: sentence.to_owned(),
+    };
+    let Some(last) = rows.last() else { return nothing("Nothing was run.") };
+    let of = last.verdicts.len();
+    if of == 0 {
+        return nothing("No promise was made.");
+    }
+    let (outcomes, proofs): (Vec<Outcome>, Vec<Option<&str>>) =
+        last.verdicts.iter().map(|verdict| with_proofs(verdict, last, rows)).unzip();
+    let count = |outcome| outcomes.iter().filter(|o| **o == outcome).count();
+    let outcome = WORST_FIRST.into_iter().find(|o| count(*o) > 0).expect("there is a verdict");
+    let mut sentence = match (outcome, of) {
+        (Outcome::Kept, 1) => format!("The promise is kept: {}", last.label),
+        (Outcome::Kept, _) => format!("All {of} promises are kept: {}", last.label),
+        (_, 1) => format!("The promise is {outcome}: {}", last.label),
+        _ => {
+            let n = count(outcome);
+            format!("{n} of {of} promises {} {outcome}: {}", if n == 1 { "is" } else { "are" }, last.label)
+        }
+    };
+    let by_proof = proofs.iter().flatten().count();
+    if let Some(prover) = proofs.iter().flatten().next() {
+        sentence += &format!(", {by_proof} of them by proof ({prover})");
+    }
+    if let Some(before) = before(last, rows) {
+        let broken = before.verdicts.iter().filter(|v| v.outcome == Outcome::Broken).count();
+        sentence += &match broken {
+            0 => format!("; none was seen broken before ({})", before.label),
+            _ => format!("; {broken} of {} broken before ({})", before.verdicts.len(), before.label),
+        };
+    }
+    sentence.push('.');
+    let counts = [Outcome::Kept, Outcome::Broken, Outcome::Undecided, Outcome::NotObservable].map(count);
+    Summary { outcome: Some(outcome), row: Some(last.label.clone()), counts, by_proof, sentence }
+}
+
+/// The same world's row without reservations, for a row with some.
+fn before<'r, 'a>(row: &Row<'_>, rows: &'r [Row<'a>]) -> Option<&'r Row<'a>> {
+    rows.iter().find(|r| row.record.reserved && !r.record.reserved && r.record.world == row.record.world)
+}
+
+/// The outcome of a verdict of `row` when proofs count, and the label of the row whose proof decided it.
+fn with_proofs<'r>(verdict: &Verdict, row: &Row<'_>, rows: &'r [Row<'_>]) -> (Outcome, Option<&'r str>) {
+    if !matches!(verdict.outcome, Outcome::Undecided | Outcome::NotObservable) {
+        return (verdict.outcome, None);
+    }
+    let proves = |other: &&Row<'_>| {
+        other.record.reserved == row.record.reserved
+            && other.judged().any(|(v, evidence)| {
+                let is_same = v.activity == verdict.activity && v.promise == verdict.promise;
+                is_same && v.outcome == Outcome::Kept && matches!(evidence, Some(Evidence::Proven { .. }))
+            })
+    };
+    match rows.iter().find(proves) {
+        Some(other) => (Outcome::Kept, Some(&other.label)),
+        None => (verdict.outcome, None),
+    }
+}

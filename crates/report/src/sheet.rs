@@ -1,0 +1,258 @@
+//! [`Sheet`]: a table before anybody knows whether it becomes text or HTML, and its layout as text.
+//!
+//! Too wide a sheet is made to fit in this order: columns that may be omitted go, the least important first, and a
+//! closing line names them; then texts wrap inside their cells; then the sheet is cut into panels that each repeat
+//! the first column; at last texts break inside words. No line is ever wider than asked.
+
+use crate::text::{Style, Tone, clean, columns, pad, paragraph, wrap};
+
+/// A table.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sheet {
+    pub columns: Vec<Column>,
+    pub lines: Vec<Line>,
+}
+
+/// A column.
+#[derive(Clone, Debug)]
+pub(crate) struct Column {
+    pub title: String,
+    /// Numbers stand on the right.
+    pub is_number: bool,
+    /// 0: never omitted; else the largest goes first.
+    pub omit: u8,
+}
+
+/// A line.
+#[derive(Clone, Debug)]
+pub(crate) enum Line {
+    /// What the lines below are about, and a remark.
+    Section(String, String),
+    /// One cell for each column.
+    Cells(Vec<Cell>),
+}
+
+/// A cell.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cell {
+    pub text: String,
+    pub tone: Tone,
+}
+
+impl Cell {
+    /// A text as it is.
+    pub(crate) fn plain(text: impl Into<String>) -> Cell {
+        Cell { text: text.into(), tone: Tone::Plain }
+    }
+
+    /// A text with a tone.
+    pub(crate) fn toned(text: impl Into<String>, tone: Tone) -> Cell {
+        Cell { text: text.into(), tone }
+    }
+}
+
+impl Column {
+    /// A column of texts.
+    pub(crate) fn words(title: &str) -> Column {
+        Column { title: title.to_owned(), is_number: false, omit: 0 }
+    }
+
+    /// A column of numbers, omitted in this order of need.
+    pub(crate) fn numbers(title: &str, omit: u8) -> Column {
+        Column { title: title.to_owned(), is_number: true, omit }
+    }
+}
+
+/// Space between columns.
+const GAP: usize = 2;
+/// A column of texts is not made narrower than this before panels are tried.
+const NARROW: usize = 12;
+
+impl Sheet {
+    /// The columns in which any line says something; the first always.
+    pub(crate) fn used_columns(&self) -> Vec<usize> {
+        (0..self.columns.len()).filter(|&c| c == 0 || self.cells().any(|l| !l[c].text.is_empty())).collect()
+    }
+
+    fn cells(&self) -> impl Iterator<Item = &Vec<Cell>> {
+        self.lines.iter().filter_map(|line| match line {
+            Line::Cells(cells) => Some(cells),
+            Line::Section(..) => None,
+        })
+    }
+
+    fn has_sections(&self) -> bool {
+        self.lines.iter().any(|l| matches!(l, Line::Section(..)))
+    }
+
+    /// The widest entry of a column.
+    fn natural_width(&self, column: usize) -> usize {
+        let cells = self.cells().map(|l| columns(&clean(&l[column].text)));
+        cells.max().unwrap_or(0).max(columns(&clean(&self.columns[column].title)))
+    }
+
+    /// The sheet as text, each line ended.
+    pub(crate) fn text(&self, style: &Style) -> String {
+        let indent = if self.has_sections() { 2 } else { 0 };
+        let room = style.columns() - indent;
+        let natural: Vec<usize> = (0..self.columns.len()).map(|c| self.natural_width(c)).collect();
+        let mut used = self.used_columns();
+        let total = |used: &[usize], width: &dyn Fn(usize) -> usize| {
+            used.iter().map(|&c| width(c)).sum::<usize>() + GAP * used.len().saturating_sub(1)
+        };
+        // What a column cannot be narrower than while nothing breaks inside a number.
+        let least = |c: usize| if self.columns[c].is_number { natural[c] } else { natural[c].min(NARROW) };
+        let mut omitted = Vec::new();
+        while total(&used, &|c| natural[c]) > room
+            && let Some((at, _)) = used
+                .iter()
+                .enumerate()
+                .filter(|(_, c)| self.columns[**c].omit > 0)
+                .max_by_key(|(_, c)| self.columns[**c].omit)
+        {
+            omitted.push(used.remove(at));
+        }
+        let mut panels: Vec<Vec<usize>> = Vec::new();
+        let mut rest = used.as_slice();
+        if let [first, others @ ..] = rest {
+            rest = others;
+            loop {
+                let mut panel = vec![*first];
+                while let [next, others @ ..] = rest {
+                    panel.push(*next);
+                    if total(&panel, &least) > room && panel.len() > 2 {
+                        panel.pop();
+                        break;
+                    }
+                    rest = others;
+                }
+                panels.push(panel);
+                if rest.is_empty() {
+                    break;
+                }
+            }
+        }
+        let panels: Vec<String> =
+            panels.iter().map(|panel| self.panel(panel, &natural, indent, style)).collect();
+        let mut out = panels.join("\n");
+        if !omitted.is_empty() {
+            omitted.sort_unstable();
+            let names: Vec<&str> = omitted.iter().map(|&c| self.columns[c].title.as_str()).collect();
+            let needed = indent + total(&self.used_columns(), &|c| natural[c]);
+            let note =
+                format!("not shown for want of room: {} (with {needed} columns they are)", names.join(", "));
+            for line in wrap(&note, style.columns()) {
+                out += &style.paint(Tone::Faint, &line);
+                out.push('\n');
+            }
+        }
+        out
+    }
+
+    /// Some of the columns, wrapped to fit.
+    fn panel(&self, used: &[usize], natural: &[usize], indent: usize, style: &Style) -> String {
+        let room = style.columns() - indent;
+        let mut widths: Vec<usize> = used.iter().map(|&c| natural[c]).collect();
+        let gaps = GAP * used.len().saturating_sub(1);
+        while widths.iter().sum::<usize>() + gaps > room {
+            // The widest column of texts gives way first; numbers only when nothing else is left.
+            let widest = |words: bool| {
+                let candidates = (0..used.len()).filter(|&i| self.columns[used[i]].is_number != words);
+                let floor = if words { NARROW } else { 2 };
+                candidates.filter(|&i| widths[i] > floor).max_by_key(|&i| (widths[i], std::cmp::Reverse(i)))
+            };
+            let last_resort = || (0..used.len()).filter(|&i| widths[i] > 2).max_by_key(|&i| widths[i]);
+            match widest(true).or_else(|| widest(false)).or_else(last_resort) {
+                Some(i) => widths[i] -= 1,
+                None => break,
+            }
+        }
+        let mut out = String::new();
+        let titles: Vec<Cell> =
+            self.columns.iter().map(|c| Cell::toned(c.title.as_str(), Tone::Faint)).collect();
+        if used.iter().any(|&c| !titles[c].text.is_empty()) {
+            self.line(&mut out, &titles, used, &widths, indent, style);
+        }
+        for line in &self.lines {
+            match line {
+                Line::Section(name, remark) => {
+                    let lead = if remark.is_empty() { name.clone() } else { format!("{name}  ") };
+                    out += &paragraph(style, &lead, Tone::Strong, remark);
+                }
+                Line::Cells(cells) => self.line(&mut out, cells, used, &widths, indent, style),
+            }
+        }
+        out
+    }
+
+    /// One line of cells, on as many lines of text as its longest cell needs.
+    fn line(
+        &self,
+        out: &mut String,
+        cells: &[Cell],
+        used: &[usize],
+        widths: &[usize],
+        indent: usize,
+        style: &Style,
+    ) {
+        let wrapped: Vec<Vec<String>> =
+            used.iter().zip(widths).map(|(&c, &width)| wrap(&clean(&cells[c].text), width)).collect();
+        let height = wrapped.iter().map(Vec::len).max().unwrap_or(1);
+        for row in 0..height {
+            let mut line = " ".repeat(indent);
+            let mut pending = 0;
+            for ((&c, texts), &width) in used.iter().zip(&wrapped).zip(widths) {
+                let text = texts.get(row).map_or("", String::as_str);
+                let padded = pad(text, width, self.columns[c].is_number);
+                let left = padded.len() - padded.trim_start_matches(' ').len();
+                // Spaces are written only before something: lines have no blanks at their end.
+                if !text.is_empty() {
+                    line += &" ".repeat(pending + left);
+                    line += &style.paint(cells[c].tone, text);
+                    pending = columns(&padded) - left - columns(text) + GAP;
+                } else {
+                    pending += width + GAP;
+                }
+            }
+            *out += line.trim_end();
+            out.push('\n');
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sheet(cells: &[&[&str]], omit: &[u8]) -> Sheet {
+        let columns = omit.iter().enumerate().map(|(i, o)| match i {
+            0 => Column::words("name"),
+            _ => Column::numbers(&format!("c{i}"), *o),
+        });
+        let line = |texts: &&[&str]| Line::Cells(texts.iter().map(|t| Cell::plain(*t)).collect());
+        Sheet { columns: columns.collect(), lines: cells.iter().map(line).collect() }
+    }
+
+    #[test]
+    fn numbers_stand_on_the_right_and_empty_columns_are_left_out() {
+        let text = sheet(&[&["a", "1", ""], &["bcdef", "200", ""]], &[0, 0, 0]).text(&Style::plain(80));
+        assert_eq!(text, "name    c1\na        1\nbcdef  200\n");
+    }
+
+    #[test]
+    fn the_least_important_columns_go_first_and_are_named() {
+        let wide = "x".repeat(14);
+        let text = sheet(&[&["a", &wide, &wide, &wide]], &[0, 1, 2, 0]).text(&Style::plain(40));
+        assert!(text.contains("not shown for want of room: c2"), "{text}");
+        assert!(text.contains("c1") && text.contains("c3"), "{text}");
+    }
+
+    #[test]
+    fn what_cannot_be_omitted_is_cut_into_panels_within_the_width() {
+        let wide = "x".repeat(15);
+        let text = sheet(&[&["a", &wide, &wide, &wide, &wide]], &[0; 5]).text(&Style::plain(40));
+        assert!(text.lines().all(|l| columns(l) <= 40), "{text}");
+        assert_eq!(text.matches("name").count(), 2, "{text}");
+        assert_eq!(text.matches(&wide).count(), 4, "{text}");
+    }
+}

@@ -1,0 +1,335 @@
+//! Reports for a terminal or a log: every function returns lines of at most [`Style::width`] columns.
+
+mod bars;
+mod explain;
+
+use surety_model::plan::Plan;
+use surety_model::record::{ActivityRecord, Distribution};
+use surety_units::Nanos;
+
+use crate::compare;
+use crate::quantity::{TimeUnit, chosen_time, percent, probability};
+use crate::row::{Row, summary};
+use crate::sheet::{Cell, Column, Line, Sheet};
+use crate::text::{Style, Tone, columns, paragraph};
+
+pub use bars::distributions;
+pub use explain::explain;
+
+/// The whole loop in one table: every activity with a line per row, then what the loads paid, then every verdict in
+/// words, then the reasons not to take a row at its word, and one closing sentence.
+pub fn comparison(rows: &[Row<'_>], style: &Style) -> String {
+    let mut out = compare::results(rows).text(style);
+    price(rows, &mut out, style);
+    verdicts(rows, &mut out, style);
+    degraded(rows, &mut out, style);
+    let summary = summary(rows);
+    let tone = summary.outcome.map_or(Tone::Plain, Tone::of);
+    out.push('\n');
+    for line in crate::text::wrap(&crate::text::clean(&summary.sentence), style.columns()) {
+        out += &style.paint(tone, &line);
+        out.push('\n');
+    }
+    out
+}
+
+/// One record in full: what was in force, every distribution, figures, verdicts.
+pub fn record(row: &Row<'_>, style: &Style) -> String {
+    let mut out = String::new();
+    let record = row.record;
+    let mut facts =
+        vec![format!("{} observed", chosen_time(record.duration)), format!("seed {}", record.seed)];
+    if !record.in_force.kernel.is_empty() {
+        facts.insert(0, record.in_force.kernel.clone());
+    }
+    if !record.in_force.cpus.is_empty() {
+        facts.insert(1.min(facts.len()), format!("CPUs {}", record.in_force.cpus));
+    }
+    if let Some(hash) = record.hash {
+        facts.push(format!("hash {hash:016x}"));
+    }
+    if let Some(trace) = record.trace {
+        facts.push(format!("trace of {} events, {} lost", trace.events, trace.lost));
+    }
+    out += &paragraph(style, &format!("{}  ", row.label), Tone::Strong, &facts.join(", "));
+    out.push('\n');
+    out += &distributions_sheet(row).text(style);
+    price(std::slice::from_ref(row), &mut out, style);
+    verdicts(std::slice::from_ref(row), &mut out, style);
+    in_force(row, &mut out, style);
+    degraded(std::slice::from_ref(row), &mut out, style);
+    out
+}
+
+/// Every distribution of every activity that is no load.
+fn distributions_sheet(row: &Row<'_>) -> Sheet {
+    const QUANTILES: [(&str, f64, u8); 6] = [
+        ("p50", 0.5, 3),
+        ("p90", 0.9, 5),
+        ("p95", 0.95, 4),
+        ("p99", 0.99, 0),
+        ("p99.9", 0.999, 2),
+        ("max", 1.0, 0),
+    ];
+    let mut columns = vec![Column::words(""), Column::numbers("count", 6), Column::numbers("mean", 0)];
+    columns.extend(QUANTILES.iter().map(|(title, _, omit)| Column::numbers(title, *omit)));
+    let mut lines = Vec::new();
+    for activity in row.record.activities.iter().filter(|a| a.kind != "load") {
+        lines.push(Line::Section(activity.name.clone(), counts(activity)));
+        let kinds = [
+            ("response", &activity.response),
+            ("latency", &activity.latency),
+            ("execution", &activity.execution),
+        ];
+        for (name, distribution) in kinds {
+            let Some(distribution) = distribution else { continue };
+            let mut cells = vec![Cell::plain(name)];
+            let reference = distribution.quantile(0.5).unwrap_or(Nanos::MILLISECOND);
+            let unit = TimeUnit::fitting(reference);
+            match distribution {
+                Distribution::Observed(observed) => {
+                    let mean = observed.moments.mean().map(Nanos::from_f64_rounded);
+                    cells.push(Cell::plain(observed.histogram.count().to_string()));
+                    cells.push(Cell::plain(mean.map(|m| unit.show(m)).unwrap_or_default()));
+                    cells.extend(QUANTILES.iter().map(|(_, q, _)| {
+                        Cell::plain(distribution.quantile(*q).map(|t| unit.show(t)).unwrap_or_default())
+                    }));
+                }
+                Distribution::Limits(limits) => {
+                    cells.resize_with(QUANTILES.len() + 3, Cell::default);
+                    for (p, limit) in limits {
+                        // The limit holds for every smaller quantile too; it is shown at the largest it covers.
+                        if let Some(at) = QUANTILES.iter().rposition(|(_, q, _)| q <= p) {
+                            cells[at + 3] = Cell::plain(format!("<= {}", unit.show(*limit)));
+                        }
+                    }
+                }
+            }
+            lines.push(Line::Cells(cells));
+        }
+    }
+    Sheet { columns, lines }
+}
+
+/// The counts of an activity in words.
+fn counts(activity: &ActivityRecord) -> String {
+    let mut parts = vec![activity.kind.to_owned()];
+    if let Some(deadline) = activity.deadline {
+        parts.push(format!("deadline {}", chosen_time(deadline)));
+    }
+    if activity.activations > 0 {
+        parts.push(format!("{} activations", activity.activations));
+        for (count, word) in [
+            (activity.completed, "completed"),
+            (activity.skipped, "skipped"),
+            (activity.unfinished, "unfinished"),
+            (activity.missed, "missed"),
+        ] {
+            if count > 0 {
+                parts.push(format!("{count} {word}"));
+            }
+        }
+    }
+    if let Some(share) = activity.share_received() {
+        parts.push(format!("{} of a CPU", percent(share)));
+    }
+    if let Some(gap) = activity.longest_gap {
+        parts.push(format!("longest gap {gap}"));
+    }
+    parts.join(", ")
+}
+
+/// Threads as the kernel reads them back, and the environment.
+fn in_force(row: &Row<'_>, out: &mut String, style: &Style) {
+    let in_force = &row.record.in_force;
+    if !in_force.threads.is_empty() {
+        heading("in force", out, style);
+        let titles = ["activity", "thread", "policy", "CPUs", ""].map(Column::words);
+        let lines = in_force.threads.iter().map(|t| {
+            let asked = if t.as_requested { Cell::plain("") } else { Cell::toned("not as asked", Tone::Bad) };
+            Line::Cells(vec![
+                Cell::plain(t.activity.as_str()),
+                Cell::plain(t.tid.map(|t| t.to_string()).unwrap_or_default()),
+                Cell::plain(t.policy.as_str()),
+                Cell::plain(t.affinity.to_string()),
+                asked,
+            ])
+        });
+        *out += &Sheet { columns: titles.to_vec(), lines: lines.collect() }.text(style);
+    }
+    if !in_force.environment.is_empty() {
+        heading("environment", out, style);
+        let width =
+            in_force.environment.keys().map(|k| columns(k)).max().unwrap_or(0).min(style.columns() / 3);
+        for (name, value) in &in_force.environment {
+            *out +=
+                &paragraph(style, &format!("{}  ", crate::text::pad(name, width, false)), Tone::Faint, value);
+        }
+    }
+}
+
+fn heading(text: &str, out: &mut String, style: &Style) {
+    *out += &format!("\n{}\n", style.paint(Tone::Strong, text));
+}
+
+fn price(rows: &[Row<'_>], out: &mut String, style: &Style) {
+    if let Some(sheet) = compare::price(rows) {
+        heading("price and other figures", out, style);
+        *out += &sheet.text(style);
+    }
+}
+
+fn verdicts(rows: &[Row<'_>], out: &mut String, style: &Style) {
+    let judged = compare::judged(rows);
+    if judged.is_empty() {
+        return;
+    }
+    heading("verdicts", out, style);
+    for judged in judged {
+        *out += &paragraph(style, &format!("{}: ", judged.activity), Tone::Plain, &judged.promise);
+        let label_width = judged.by_row.iter().map(|(l, _)| columns(l)).max().unwrap_or(0);
+        let word_width = judged.by_row.iter().map(|(_, v)| v.outcome.to_string().len()).max().unwrap_or(0);
+        for (label, verdict) in judged.by_row {
+            let label = crate::text::pad(label, label_width, false);
+            let lead = format!("  {label}  {:word_width$}  ", verdict.outcome);
+            *out += &paragraph(style, &lead, Tone::of(verdict.outcome), &verdict.because);
+        }
+    }
+}
+
+fn degraded(rows: &[Row<'_>], out: &mut String, style: &Style) {
+    let reasons = compare::degraded(rows);
+    if reasons.is_empty() {
+        return;
+    }
+    heading("not to be taken at its word", out, style);
+    for (reason, labels) in reasons {
+        *out += &paragraph(style, &format!("{}: ", labels.join(", ")), Tone::Open, reason);
+    }
+}
+
+/// A plan in brief: who gets what, for which promise, by which rule; what was refused, and what would be granted.
+pub fn plan(plan: &Plan, style: &Style) -> String {
+    let mut out = String::new();
+    if !plan.reservations.is_empty() {
+        let mut columns = vec![Column::words("activity")];
+        columns.extend(["runtime", "deadline", "period", "bandwidth"].map(|t| Column::numbers(t, 0)));
+        columns.extend(["flags", "promise", "by"].map(Column::words));
+        let lines = plan.reservations.iter().map(|planned| {
+            let r = &planned.reservation;
+            let flags = [(r.reclaim, "reclaim"), (r.demote, "demote")];
+            let flags: Vec<&str> = flags.iter().filter(|(on, _)| *on).map(|(_, word)| *word).collect();
+            let proven = planned.proof.probability.map(|p| format!(", >= {}", probability(p)));
+            Line::Cells(vec![
+                Cell::plain(planned.activity.as_str()),
+                Cell::plain(chosen_time(r.runtime)),
+                Cell::plain(chosen_time(r.deadline)),
+                Cell::plain(chosen_time(r.period)),
+                Cell::plain(bandwidth(planned)),
+                Cell::plain(flags.join(", ")),
+                Cell::plain(planned.promises.join("; ")),
+                Cell::plain(format!("{}{}", planned.proof.theorem, proven.unwrap_or_default())),
+            ])
+        });
+        out += &Sheet { columns, lines: lines.collect() }.text(style);
+        if let Some(total) = plan.total_bandwidth() {
+            let cpus = plan.platform.cpus;
+            let text = format!(
+                "{} reserved of {cpus} CPU{} ({}); deadline tasks may have {} of each",
+                percent(total.as_f64()),
+                if cpus == 1 { "" } else { "s" },
+                plan.platform.name,
+                percent(plan.platform.deadline_cap.as_f64()),
+            );
+            out += &paragraph(style, "", Tone::Plain, &text);
+        }
+    }
+    refusals(plan, &mut out, style);
+    if out.is_empty() {
+        out += &paragraph(style, "", Tone::Plain, "Nothing was promised that needs a reservation.");
+    }
+    out
+}
+
+/// Runtime over period in percent; a plan file may hold a period of 0, which is no bandwidth.
+pub(crate) fn bandwidth(planned: &surety_model::plan::PlannedReservation) -> String {
+    let r = &planned.reservation;
+    surety_units::Bandwidth::of(r.runtime, r.period).map_or_else(|| "-".to_owned(), |b| percent(b.as_f64()))
+}
+
+pub(crate) fn refusals(plan: &Plan, out: &mut String, style: &Style) {
+    for refusal in &plan.refusals {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        let lead = format!("{}: ", refusal.activity);
+        *out += &paragraph(style, &lead, Tone::Bad, &format!("{}: refused", refusal.promise));
+        *out += &paragraph(style, "  because  ", Tone::Faint, &refusal.because);
+        for (index, nearest) in refusal.nearest.iter().enumerate() {
+            let lead = if index == 0 { "  nearest  " } else { "       or  " };
+            *out += &paragraph(style, lead, Tone::Faint, nearest);
+        }
+    }
+}
+
+/// How a check of the machine turned out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CheckVerdict {
+    /// As it should be.
+    Good,
+    /// Usable, with less than is possible.
+    Limited,
+    /// Not usable.
+    Bad,
+}
+
+/// One thing looked at on a machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Check {
+    /// What was looked at.
+    pub name: String,
+    /// How it turned out.
+    pub verdict: CheckVerdict,
+    /// What was found.
+    pub found: String,
+    /// What to do about it.
+    pub remedy: Option<String>,
+}
+
+/// A list of checks, each with what was found and, where something is to be done, what.
+pub fn checks(checks: &[Check], style: &Style) -> String {
+    let mut out = String::new();
+    let width = checks.iter().map(|c| columns(&c.name)).max().unwrap_or(0).min(style.columns() / 3);
+    for check in checks {
+        let (word, tone) = match check.verdict {
+            CheckVerdict::Good => ("good   ", Tone::Good),
+            CheckVerdict::Limited => ("limited", Tone::Open),
+            CheckVerdict::Bad => ("bad    ", Tone::Bad),
+        };
+        let lead = format!("{word}  {}  ", crate::text::pad(&check.name, width, false));
+        out += &paragraph(style, &lead, tone, &check.found);
+        if let Some(remedy) = &check.remedy {
+            out += &paragraph(style, &format!("{}-> ", " ".repeat(9)), Tone::Faint, remedy);
+        }
+    }
+    out
+}
+
+/// Any table: titles and rows of cells. Columns in which every cell looks like a number stand on the right. Missing
+/// cells are empty, cells beyond the titles are left out.
+pub fn cells(header: &[&str], rows: &[Vec<String>], style: &Style) -> String {
+    let is_number = |text: &str| {
+        let start = text.trim_start_matches(['<', '>', '=', ' ', '+', '-']);
+        start.is_empty() || start.starts_with(|c: char| c.is_ascii_digit())
+    };
+    let columns = header.iter().enumerate().map(|(index, title)| {
+        let mut texts = rows.iter().filter_map(|r| r.get(index)).peekable();
+        let numbers = index > 0 && texts.peek().is_some() && texts.all(|t| is_number(t));
+        if numbers { Column::numbers(title, 0) } else { Column::words(title) }
+    });
+    let lines = rows.iter().map(|row| {
+        let cell = |i: usize| Cell::plain(row.get(i).map_or("", String::as_str));
+        Line::Cells((0..header.len()).map(cell).collect())
+    });
+    Sheet { columns: columns.collect(), lines: lines.collect() }.text(style)
+}

@@ -1,0 +1,69 @@
+//! Proofs in full: everything an engineer needs to redo them by hand.
+
+use surety_model::plan::{Plan, PlannedReservation};
+
+use crate::quantity::{chosen_time, probability};
+use crate::text::{Style, Tone, paragraph};
+
+/// Every reservation with its whole proof, then every refusal.
+pub fn explain(plan: &Plan, style: &Style) -> String {
+    let mut out = String::new();
+    for planned in &plan.reservations {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        one(planned, &mut out, style);
+    }
+    super::refusals(plan, &mut out, style);
+    if out.is_empty() {
+        out += &paragraph(style, "", Tone::Plain, "The plan holds neither a reservation nor a refusal.");
+    }
+    out
+}
+
+fn one(planned: &PlannedReservation, out: &mut String, style: &Style) {
+    let r = &planned.reservation;
+    let exact = format!(
+        "runtime {} ({} ns) within {} of each {} ({} of a CPU){}{}",
+        chosen_time(r.runtime),
+        r.runtime.get(),
+        chosen_time(r.deadline),
+        chosen_time(r.period),
+        super::bandwidth(planned),
+        if r.reclaim { ", reclaims unused bandwidth" } else { "" },
+        if r.demote { ", runs on as a fair task when the budget is used up" } else { "" },
+    );
+    *out += &paragraph(style, &format!("{}: ", planned.activity), Tone::Strong, &exact);
+    let proof = &planned.proof;
+    let mut entry = |word: &str, text: &str| {
+        *out += &paragraph(style, &format!("  {word:<12}"), Tone::Faint, text);
+    };
+    for promise in &planned.promises {
+        entry("promise", promise);
+    }
+    entry("conclusion", &proof.conclusion);
+    if let Some(p) = proof.probability {
+        entry("probability", &format!("at least {} of the activations", probability(p)));
+    }
+    entry("theorem", &proof.theorem);
+    entry("source", &proof.source);
+    for (index, input) in proof.inputs.iter().enumerate() {
+        entry(if index == 0 { "given" } else { "" }, &format!("{} = {}", input.name, input.value));
+    }
+    for (index, step) in proof.steps.iter().enumerate() {
+        entry(&format!("step {}", index + 1), step);
+    }
+    for (index, assumption) in proof.assumptions.iter().enumerate() {
+        entry(if index == 0 { "provided" } else { "" }, assumption);
+    }
+    if let Some(residual) = proof.residual.filter(|r| r.is_finite()) {
+        entry("residual", &format!("at most {residual:.1e}"));
+    }
+    for simulation in &proof.simulations {
+        let text = format!(
+            "{}, seed {}: {} of {} activations missed, hash {}",
+            simulation.profile, simulation.seed, simulation.missed, simulation.activations, simulation.hash
+        );
+        entry("simulated", &text);
+    }
+}
