@@ -1,0 +1,285 @@
+//! [`ServedTask`]: the fraction of a task's planned activations that respond within a limit, under a reservation.
+//!
+//! With inter-release times of at least G there are `z = floor(G/T)` budgets between releases, and within a limit R
+//! (release jitter J deducted) `k = floor((R - J - D)/T) + 1` budgets are complete. When no job needs more than
+//! `min(k, z)` budgets every one is in time. Otherwise [`crate::cbs`] bounds the fraction.
+//! All of it stands on [`crate::foundation`].
+
+use surety_model::distribution::TimeDistribution;
+use surety_model::platform::Enforcement;
+use surety_model::reservation::Reservation;
+use surety_model::workload::{Late, Release, Task};
+use surety_units::Nanos;
+
+use crate::cbs::{Backlog, CbsError, skip};
+use crate::work::{at_most, family, maximum};
+
+/// A task's activation and work beside its reservation.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ServedTask {
+    /// CPU time of a job, interrupts on top included.
+    pub work: TimeDistribution,
+    /// Releases are at least this far apart.
+    pub gap: Nanos,
+    /// A release comes up to this much after its planned time.
+    pub jitter: Nanos,
+    /// What becomes of releases that pass.
+    pub late: Late,
+    /// (Q, D, T).
+    pub reservation: Reservation,
+    /// How budgets are enforced.
+    pub enforcement: Enforcement,
+}
+
+/// The smallest distance of releases and their jitter; `None` when the task has no release rule.
+pub fn release_distance(task: &Task) -> Option<(Nanos, Nanos)> {
+    match task.release {
+        Release::Unspecified => None,
+        Release::Periodic { period, jitter, .. } => Some((period - jitter, jitter)),
+        Release::Sporadic { gap } => Some((gap, Nanos::ZERO)),
+    }
+}
+
+/// How a task responds: solved once, asked for any limit.
+#[derive(Clone, Debug)]
+pub struct Response {
+    task: ServedTask,
+    /// Budgets between releases.
+    between: u32,
+    /// The backlog, where there may be one.
+    backlog: Option<Backlog>,
+}
+
+/// A proven fraction with the argument for it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ResponseBound {
+    /// Lower bound of the long-run fraction of planned activations within the limit.
+    pub probability: f64,
+    /// Which rule.
+    pub theorem: &'static str,
+    /// Where it comes from.
+    pub source: &'static str,
+    /// The numbers.
+    pub steps: Vec<String>,
+    /// What the rule needs beside the foundation.
+    pub assumptions: Vec<String>,
+    /// Largest numerical error of an iteration.
+    pub residual: Option<f64>,
+}
+
+impl ServedTask {
+    /// Budgets between two releases.
+    pub fn budgets_between(&self) -> u32 {
+        budgets(self.gap.div_floor(self.reservation.period))
+    }
+
+    /// Budgets complete within a time after the planned release.
+    pub fn budgets_within(&self, limit: Nanos) -> u32 {
+        let after_first = limit - self.jitter - self.reservation.deadline;
+        if after_first.is_negative() {
+            0
+        } else {
+            budgets(after_first.div_floor(self.reservation.period) + 1)
+        }
+    }
+
+    /// By when this many budgets are complete, after the planned release.
+    pub fn complete_after(&self, budgets: u32) -> Nanos {
+        let reservation = self.reservation;
+        self.jitter + reservation.deadline + reservation.period * (i64::from(budgets) - 1)
+    }
+
+    /// Whether no job needs more than the budgets before the next release: then there never is a backlog.
+    pub fn is_bounded(&self) -> bool {
+        maximum(&self.work)
+            .is_some_and(|most| most <= self.reservation.runtime * i64::from(self.budgets_between()))
+    }
+
+    /// Solves for the backlog.
+    pub fn solve(self) -> Result<Response, CbsError> {
+        let between = self.budgets_between();
+        if between == 0 {
+            return Err(CbsError::NoBudget);
+        }
+        let needs_backlog = !self.is_bounded() && !self.starts_afresh();
+        let backlog = if needs_backlog {
+            Some(Backlog::stationary(&self.work, self.reservation.runtime, between)?)
+        } else {
+            None
+        };
+        Ok(Response { task: self, between, backlog })
+    }
+
+    fn starts_afresh(&self) -> bool {
+        self.late == Late::Skip && self.enforcement == Enforcement::Exact
+    }
+}
+
+/// Counts of budgets are small; a limit of ages is as good as this many.
+fn budgets(count: i64) -> u32 {
+    u32::try_from(count.clamp(0, 1 << 16)).expect("clamped to 17 bits")
+}
+
+impl Response {
+    /// The task it is about.
+    pub fn task(&self) -> &ServedTask {
+        &self.task
+    }
+
+    /// Lower bound of the fraction of planned activations done within this many budgets.
+    pub fn probability(&self, within: u32) -> f64 {
+        let task = &self.task;
+        let runtime = task.reservation.runtime;
+        if within == 0 {
+            return 0.0;
+        }
+        if task.is_bounded() {
+            // No backlog, and `at_most` is exactly 1 from the maximum on.
+            return at_most(&task.work, runtime * i64::from(within));
+        }
+        match (&self.backlog, task.late) {
+            (Some(backlog), Late::Queue) => backlog.within(within),
+            (Some(backlog), Late::Skip) => skip::on_the_tick(&task.work, runtime, within, backlog),
+            (None, _) => skip::exact(&task.work, runtime, self.between, within),
+        }
+    }
+
+    /// The shortest proven limit for a fraction, if one of up to 64 budgets will do.
+    pub fn limit(&self, fraction: f64) -> Option<Nanos> {
+        (1..=64).find(|k| self.probability(*k) >= fraction).map(|k| self.task.complete_after(k))
+    }
+
+    /// The fraction within a limit with its argument.
+    pub fn within(&self, limit: Nanos) -> ResponseBound {
+        let task = &self.task;
+        let Reservation { runtime, deadline, period, .. } = task.reservation;
+        let within = task.budgets_within(limit);
+        let probability = self.probability(within);
+        let mut steps = vec![
+            format!(
+                "releases are at least {} apart: {} budget(s) of {runtime} before the next one",
+                task.gap, self.between
+            ),
+            format!(
+                "by {limit} after a release {within} budget(s) are complete: the n-th by (n-1) x {period} + {deadline}{}",
+                if task.jitter.is_positive() { format!(" + {} jitter", task.jitter) } else { String::new() }
+            ),
+        ];
+        let mut bound = ResponseBound {
+            probability,
+            theorem: "",
+            source: "Abeni and Buttazzo, Real-Time Systems 27, 2004",
+            steps: Vec::new(),
+            assumptions: Vec::new(),
+            residual: None,
+        };
+        let independent = || {
+            "work is independent from job to job and distributed as given (identically, for ever)".to_owned()
+        };
+        if task.is_bounded() {
+            let most = maximum(&task.work).unwrap_or(Nanos::ZERO);
+            bound.theorem = "constant-bandwidth server, bounded work";
+            steps.push(format!("no job needs more than {most}, so nothing is ever left over at a release"));
+            bound.assumptions.push(format!("no job ever needs more than {most}"));
+            if probability < 1.0 {
+                bound.assumptions.push(independent());
+            }
+        } else if let Some(backlog) = &self.backlog {
+            bound.theorem = "constant-bandwidth server, stationary backlog bounded from above";
+            bound.source =
+                "Lindley 1952; Kingman 1964; Abeni and Buttazzo 2004; Palopoli et al., IEEE TPDS 27(3), 2016";
+            bound.residual = Some(backlog.residual);
+            bound.assumptions.push(independent());
+            steps.push(format!(
+                "backlog w' = max(0, w + c - {} x {runtime}), c {}, rounded up",
+                self.between,
+                family(&task.work)
+            ));
+            if let Some(decay) = backlog.decay {
+                let per_ms = decay / backlog.step().as_millis_f64();
+                steps.push(format!(
+                    "exponential bound P{{w > x}} <= exp(-{per_ms:.4} x/ms), sharpened by {} steps of the recursion",
+                    backlog.iterations
+                ));
+            }
+            steps.push(format!(
+                "P{{w = 0}} >= {:.6}, {:.1e} deducted for cuts and rounding",
+                backlog.none(),
+                backlog.deducted
+            ));
+        } else {
+            bound.theorem = "constant-bandwidth server, releases skipped while late";
+            bound.assumptions.push(independent());
+            steps.push(
+                "every job starts without backlog; a late one costs the releases it runs over".to_owned(),
+            );
+        }
+        steps.push(format!("P{{response <= {limit}}} >= {probability:.6}"));
+        bound.steps = steps;
+        bound
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn served(
+        work: TimeDistribution,
+        q: i64,
+        d: i64,
+        t: i64,
+        late: Late,
+        enforcement: Enforcement,
+    ) -> ServedTask {
+        let ms = Nanos::from_millis;
+        ServedTask {
+            work,
+            gap: ms(40),
+            jitter: Nanos::ZERO,
+            late,
+            reservation: Reservation { deadline: ms(d), ..Reservation::implicit(ms(q), ms(t)) },
+            enforcement,
+        }
+    }
+
+    #[test]
+    fn bounded_work_is_certain_and_unbounded_work_never_is() {
+        let ms = Nanos::from_millis;
+        let tick = Enforcement::Tick(ms(4));
+        let uniform = TimeDistribution::Uniform { low: ms(10), high: ms(20) };
+        let player = TimeDistribution::LogNormal { mean: ms(14), p99: ms(22) };
+        for (task, limit, low, high) in [
+            (served(uniform.clone(), 20, 40, 40, Late::Queue, tick), 40, 1.0, 1.0),
+            (served(uniform.clone(), 20, 30, 40, Late::Queue, tick), 30, 1.0, 1.0),
+            (served(uniform.clone(), 20, 40, 40, Late::Queue, tick), 39, 0.0, 0.0),
+            // Half a budget is complete by the first of two deadlines.
+            (served(uniform.clone(), 10, 20, 20, Late::Queue, tick), 40, 1.0, 1.0),
+            (served(uniform, 15, 20, 20, Late::Queue, tick), 20, 0.5, 0.5),
+            (served(player.clone(), 27, 40, 40, Late::Queue, tick), 40, 0.999, 0.9999),
+            (served(player.clone(), 27, 40, 40, Late::Skip, tick), 40, 0.999, 0.9999),
+            (served(player.clone(), 27, 40, 40, Late::Skip, Enforcement::Exact), 40, 0.999, 0.9999),
+            (served(player, 16, 40, 40, Late::Queue, tick), 80, 0.8, 0.99999),
+        ] {
+            let bound = task.clone().solve().unwrap().within(ms(limit));
+            let p = bound.probability;
+            assert!((low..=high).contains(&p), "{task:?} {limit}: {p}");
+            assert!(!bound.theorem.is_empty() && !bound.source.is_empty());
+            assert!(bound.steps.last().unwrap().contains("P{response"));
+        }
+    }
+
+    #[test]
+    fn jitter_shortens_both_the_gap_and_the_limit() {
+        let ms = Nanos::from_millis;
+        let mut task =
+            served(TimeDistribution::Constant(ms(10)), 10, 30, 30, Late::Queue, Enforcement::Exact);
+        (task.gap, task.jitter) = (ms(30), ms(10));
+        let response = task.solve().unwrap();
+        assert_eq!(response.within(ms(40)).probability, 1.0);
+        assert_eq!(response.within(ms(39)).probability, 0.0);
+        assert_eq!(response.limit(1.0), Some(ms(40)));
+        let late = served(TimeDistribution::Constant(ms(10)), 10, 50, 50, Late::Queue, Enforcement::Exact);
+        assert_eq!(late.solve().unwrap_err(), CbsError::NoBudget);
+    }
+}

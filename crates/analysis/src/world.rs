@@ -1,0 +1,310 @@
+//! [`AnalysisWorld`]: the world in which nothing runs and everything said is proven.
+//!
+//! It bounds response times of tasks whose work is known and that run under a reservation, and the share of tasks
+//! under a reservation. About everything else it says that it cannot see it, and why.
+
+use surety_model::distribution::TimeDistribution;
+use surety_model::platform::Platform;
+use surety_model::promise::{Bound, Comparison, Metric, Promise};
+use surety_model::record::{ActivityRecord, Basis, Distribution, Evidence, InForce, Record, ThreadInForce};
+use surety_model::reservation::Reservation;
+use surety_model::workload::{Instances, Task, TaskBody, Work, Workload};
+use surety_model::world::{Observer, RunOptions, World, WorldError};
+use surety_units::{CpuSet, Nanos};
+
+use crate::foundation::{Foundation, ReservedThread};
+use crate::response::{Response, ServedTask, release_distance};
+use crate::supply::Supply;
+
+/// The fractions for which limits of response times are given.
+const FRACTIONS: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.999, 1.0];
+
+/// Theory for one machine.
+#[derive(Clone, Debug)]
+pub struct AnalysisWorld {
+    platform: Platform,
+}
+
+impl AnalysisWorld {
+    /// Theory for this machine.
+    pub fn new(platform: Platform) -> AnalysisWorld {
+        AnalysisWorld { platform }
+    }
+}
+
+impl World for AnalysisWorld {
+    fn name(&self) -> String {
+        "analysis".to_owned()
+    }
+
+    fn run(
+        &self,
+        workload: &Workload,
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Record, WorldError> {
+        let mut platform = self.platform.clone();
+        let cpus = options.cpus.unwrap_or_else(|| CpuSet::first(platform.cpus));
+        platform.cpus = u32::try_from(cpus.len()).expect("a CPU set holds at most 1024");
+        let mut tasks: Vec<TaskView<'_>> =
+            workload.tasks.iter().map(|t| TaskView::of(t, &platform)).collect();
+        let threads: Vec<ReservedThread> = tasks.iter().flat_map(|t| t.threads(platform.cpus)).collect();
+        let foundation = Foundation::of(&threads, &platform, 0);
+        let objection = foundation.objection().or_else(|| {
+            let irq = workload.irqs.iter().find(|irq| irq.reservation.is_some())?;
+            Some(format!("the demand of the reserved interrupt thread {} is not analysed", irq.name))
+        });
+
+        for view in &mut tasks {
+            let supply = |r| Supply::new(r, platform.enforcement, foundation.edf.alone);
+            view.supply = view.task.reservation.map(supply);
+        }
+        let mut record = Record {
+            world: self.name(),
+            reserved: workload.is_reserved(),
+            seed: options.seed,
+            duration: options.duration,
+            in_force: in_force(workload, &platform, cpus),
+            degraded: Vec::new(),
+            activities: Vec::new(),
+            trace: None,
+            hash: None,
+        };
+        let total = i64::try_from(tasks.len()).unwrap_or(i64::MAX);
+        for (done, view) in tasks.iter().enumerate() {
+            if options.cancel.is_cancelled() {
+                return Err(WorldError::Interrupted);
+            }
+            record.activities.push(view.record(objection.as_deref()));
+            observer.progress(Nanos::new(i64::try_from(done + 1).unwrap_or(total)), Nanos::new(total));
+        }
+        for (kind, name) in workload.activities().into_iter().filter(|(kind, _)| *kind != "task") {
+            let mut activity = ActivityRecord::new(name, kind, Basis::Bound);
+            activity.evidence =
+                unseen(workload.promises_of(name).len(), &format!("no bound for a {kind} in this version"));
+            record.activities.push(activity);
+        }
+        Ok(record)
+    }
+}
+
+fn unseen(count: usize, because: &str) -> Vec<Evidence> {
+    vec![Evidence::NotObservable { because: because.to_owned() }; count]
+}
+
+fn in_force(workload: &Workload, platform: &Platform, cpus: CpuSet) -> InForce {
+    let threads = workload
+        .tasks
+        .iter()
+        .map(|task| ThreadInForce {
+            activity: task.name.clone(),
+            tid: None,
+            policy: match task.reservation {
+                Some(r) => format!(
+                    "deadline {}/{}/{}",
+                    r.runtime.to_exact_string(),
+                    r.deadline.to_exact_string(),
+                    r.period.to_exact_string()
+                ),
+                None => task.policy.to_string(),
+            },
+            affinity: cpus,
+            as_requested: true,
+        })
+        .collect();
+    InForce { kernel: platform.name.clone(), cpus, threads, ..InForce::default() }
+}
+
+/// A task with what the theory needs of it.
+struct TaskView<'a> {
+    task: &'a Task,
+    served: Option<ServedTask>,
+    supply: Option<Supply>,
+}
+
+impl<'a> TaskView<'a> {
+    fn of(task: &'a Task, platform: &Platform) -> TaskView<'a> {
+        let served = task.reservation.and_then(|r| served(task, r, platform));
+        TaskView { task, served, supply: None }
+    }
+
+    fn threads(&self, cpus: u32) -> Vec<ReservedThread> {
+        let Some(reservation) = self.task.reservation else { return Vec::new() };
+        let bounded = self.served.as_ref().is_some_and(ServedTask::is_bounded);
+        vec![ReservedThread { reservation, bounded }; self.task.instances.on(cpus) as usize]
+    }
+
+    fn record(&self, objection: Option<&str>) -> ActivityRecord {
+        let mut record = ActivityRecord::new(&self.task.name, "task", Basis::Bound);
+        record.deadline = self.task.relative_deadline();
+        let promises = &self.task.promises;
+        let Some(reservation) = self.task.reservation else {
+            let why = "no bound for tasks without a reservation beside load";
+            record.evidence = unseen(promises.len(), why);
+            return record;
+        };
+        let objection = objection.map(str::to_owned).or_else(|| {
+            (matches!(self.task.instances, Instances::PerCpu(_)))
+                .then(|| "the kernel refuses reservations of threads pinned to one CPU (EPERM)".to_owned())
+        });
+        if let Some(objection) = objection {
+            record.evidence = unseen(promises.len(), &format!("no proof: {objection}"));
+            return record;
+        }
+        let response = match self.served.clone() {
+            None => Err("its work or its releases are not known".to_owned()),
+            Some(served) => served.solve().map_err(|error| error.to_string()),
+        };
+        if let Ok(response) = &response {
+            let limits: Vec<(f64, Nanos)> =
+                FRACTIONS.iter().filter_map(|p| response.limit(*p).map(|limit| (*p, limit))).collect();
+            record.response = (!limits.is_empty()).then_some(Distribution::Limits(limits));
+        }
+        record.longest_gap = self.supply.map(|supply| supply.blackout());
+        record.evidence =
+            promises.iter().map(|p| self.evidence(p, reservation, &response, record.deadline)).collect();
+        record
+    }
+
+    fn evidence(
+        &self,
+        promise: &Promise,
+        reservation: Reservation,
+        response: &Result<Response, String>,
+        deadline: Option<Nanos>,
+    ) -> Evidence {
+        let unseen = |because: String| Evidence::NotObservable { because };
+        let below = |limit: Nanos| {
+            if promise.comparison == Comparison::Below { limit - Nanos::new(1) } else { limit }
+        };
+        let limit = match (promise.metric, promise.bound) {
+            (Metric::Response, _) => promise.response_limit().map(below),
+            (Metric::Missed | Metric::Late, Bound::Count(0)) if promise.comparison != Comparison::Below => {
+                deadline
+            }
+            (Metric::Share, Bound::Share(share)) => {
+                let at_least = matches!(promise.comparison, Comparison::AtLeast | Comparison::Above);
+                let enough = match (promise.over, self.supply) {
+                    (Some(window), Some(supply)) => supply.guaranteed(window) >= share.of_span(window),
+                    _ => reservation.bandwidth() >= share,
+                };
+                let span = promise.over.map_or("in the long run".to_owned(), |w| format!("in every {w}"));
+                let because = format!(
+                    "{} in every {} for a thread that wants it, {span}",
+                    reservation.runtime, reservation.period
+                );
+                return if at_least && enough {
+                    Evidence::Proven { at_least: 1.0, because }
+                } else {
+                    unseen(format!("{because}, does not prove {promise}"))
+                };
+            }
+            _ => None,
+        };
+        match (limit, response) {
+            (None, _) => unseen(format!("no bound for `{promise}` in this version")),
+            (_, Err(why)) => unseen(format!("no bound: {why}")),
+            (Some(limit), Ok(response)) => {
+                let bound = response.within(limit);
+                let promised = promise.at.map_or(1.0, |p| p.as_f64());
+                if promise.at.is_none() && bound.probability < promised {
+                    let because =
+                        format!("{}: not every activation is provably within {limit}", bound.theorem);
+                    return Evidence::Proven { at_least: bound.probability, because };
+                }
+                Evidence::Proven { at_least: bound.probability, because: bound.theorem.to_owned() }
+            }
+        }
+    }
+}
+
+/// The task under a reservation, where its work is a distribution and its releases are known.
+fn served(task: &Task, reservation: Reservation, platform: &Platform) -> Option<ServedTask> {
+    let (gap, jitter) = release_distance(task)?;
+    let work = drawn_work(task)?.clone();
+    Some(ServedTask { work, gap, jitter, late: task.late, reservation, enforcement: platform.enforcement })
+}
+
+/// The declared distribution of a task's work.
+pub fn drawn_work(task: &Task) -> Option<&TimeDistribution> {
+    match &task.body {
+        TaskBody::Synthetic(Work::Drawn(work)) => Some(work),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_model::verdict::{Outcome, judge};
+    use surety_model::workload::{Load, LoadKind};
+    use surety_model::world::Unobserved;
+
+    fn player(reservation: Option<Reservation>, promises: &[&str]) -> Task {
+        let ms = Nanos::from_millis;
+        let mut task =
+            Task::periodic("player", ms(40), TimeDistribution::LogNormal { mean: ms(14), p99: ms(22) });
+        task.reservation = reservation;
+        task.promises = promises.iter().map(|p| Promise::parse(p).unwrap()).collect();
+        task
+    }
+
+    fn analysed(task: Task) -> ActivityRecord {
+        let workload = Workload {
+            tasks: vec![task],
+            loads: vec![Load::new("spin", LoadKind::Spinners, 4)],
+            ..Workload::default()
+        };
+        let world = AnalysisWorld::new(Platform::linux_6_18(2));
+        let record = world.run(&workload, &RunOptions::default(), &mut Unobserved).unwrap();
+        assert_eq!(record.activities.len(), 2);
+        record.activities[0].clone()
+    }
+
+    #[test]
+    fn promises_are_proven_left_open_or_not_seen() {
+        let ms = Nanos::from_millis;
+        let task = player(
+            Some(Reservation::implicit(ms(27), ms(40))),
+            &[
+                "response <= 40ms @ 99%",
+                "response <= 40ms @ 99.999%",
+                "response <= 40ms",
+                "response <= 39ms @ 50%",
+                "share >= 65%",
+                "share >= 65% over 80ms",
+                "latency <= 1ms @ 50%",
+            ],
+        );
+        let record = analysed(task.clone());
+        let outcomes: Vec<Outcome> = judge(&task.promises, &record).into_iter().map(|v| v.outcome).collect();
+        use Outcome::{Kept, NotObservable, Undecided};
+        assert_eq!(outcomes, [Kept, Undecided, Undecided, Undecided, Kept, NotObservable, NotObservable]);
+        let limits = record.response.unwrap();
+        assert_eq!(limits.quantile(0.99), Some(ms(40)));
+        assert_eq!(limits.quantile(1.0), None, "log-normal work has no limit");
+        assert_eq!(record.basis, Basis::Bound);
+    }
+
+    #[test]
+    fn nothing_is_claimed_without_reservation_or_admission() {
+        let ms = Nanos::from_millis;
+        let mut twins = player(Some(Reservation::implicit(ms(27), ms(40))), &["response <= 40ms @ 99%"]);
+        twins.instances = Instances::Count(3);
+        for (task, word) in [
+            (player(None, &["response <= 40ms @ 99%"]), "without a reservation"),
+            (
+                player(Some(Reservation::implicit(ms(13), ms(40))), &["response <= 40ms @ 99%"]),
+                "larger runtime",
+            ),
+            (twins, "EBUSY"),
+        ] {
+            let record = analysed(task);
+            assert!(record.response.is_none());
+            match &record.evidence[0] {
+                Evidence::NotObservable { because } => assert!(because.contains(word), "{because}"),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+}
