@@ -22,11 +22,7 @@ pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
                 Some(help.to_owned()),
             );
         }
-<<<<<<< HEAD
         if task.reservation.is_some() && matches!(task.instances, Instances::PerCpu(_)) {
-=======
-        if task.reservation.is_some() && task.instances == Instances::PerCpu {
->>>>>>> trace
             let message = "the kernel refuses SCHED_DEADLINE to a thread pinned to one CPU".to_owned();
             let help = "give a number of instances instead of \"per-cpu\"".to_owned();
             check.wrong(&format!("{path}.instances"), message, Some(help));

@@ -14,11 +14,8 @@ use crate::workload::*;
 
 const ANY_COUNT: Range<i64> = 1..i64::MAX;
 const COUNT_32: Range<i64> = 1..u32::MAX as i64;
-<<<<<<< HEAD
 /// More threads of one kind than this on a CPU measure nothing any more.
 const MOST_PER_CPU: u32 = 10_000;
-=======
->>>>>>> trace
 
 /// Reads the whole document. `None` when nothing can be made of it.
 pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
@@ -365,7 +362,6 @@ fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
 fn instances(reading: &mut Reading, table: &Table<'_>, key: &'static str) -> Option<Instances> {
     let field = table.field(reading, key)?;
     match field.value {
-<<<<<<< HEAD
         DeValue::String(text) => {
             let each = match text.strip_suffix("per-cpu").map(str::trim) {
                 Some("") => Some(1),
@@ -378,12 +374,6 @@ fn instances(reading: &mut Reading, table: &Table<'_>, key: &'static str) -> Opt
                 reading.wrong(field.span, message, "here", Some(help));
             }
             each.map(Instances::PerCpu)
-=======
-        DeValue::String(text) if text == "per-cpu" => Some(Instances::PerCpu),
-        DeValue::String(_) => {
-            field.wrong_type(reading, "a whole number or \"per-cpu\"");
-            None
->>>>>>> trace
         }
         _ => field.integer(reading, COUNT_32).map(|n| Instances::Count(n as u32)),
     }

@@ -142,11 +142,7 @@ command = "make -j2"
 [[load]]
 name = "spin"
 kind = "spinners"
-<<<<<<< HEAD
 count = "4 per-cpu"
-=======
-count = "per-cpu"
->>>>>>> trace
 
 [[group]]
 name     = "ui"
@@ -260,10 +256,7 @@ fn mistakes_are_reported_at_their_place() {
             column: 8,
             says: &["two activities", "t"],
         },
-<<<<<<< HEAD
         Mistake { text: "work = \"5ms\"\ninstances = \"all\"", line: 5, column: 13, says: &["4 per-cpu"] },
-=======
->>>>>>> trace
         Mistake { text: "work = \"5ms\"\nslice = \"1s\"", line: 5, column: 9, says: &["100ms"] },
     ];
     for mistake in in_task {

@@ -112,12 +112,8 @@ impl Out {
         match instances {
             Instances::Count(1) => {}
             Instances::Count(count) => self.line(key, &count.to_string()),
-<<<<<<< HEAD
             Instances::PerCpu(1) => self.line(key, "\"per-cpu\""),
             Instances::PerCpu(each) => self.quoted(key, &format!("{each} per-cpu")),
-=======
-            Instances::PerCpu => self.line(key, "\"per-cpu\""),
->>>>>>> trace
         }
     }
 
