@@ -38,8 +38,9 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> Result<Code, Failure> {
         Some(name) => {
             let mut command = Command::new(&args.command[0]);
             command.args(&args.command[1..]).stdin(Stdio::inherit());
-            let child = spawn(command, &ChildSetup::default())
-                .map_err(|e| Failure::new(Code::BadInput, e.to_string()).help("check the command's name and path"))?;
+            let child = spawn(command, &ChildSetup::default()).map_err(|e| {
+                Failure::new(Code::BadInput, e.to_string()).help("check the command's name and path")
+            })?;
             bindings.push(Binding { activity: name, tid: child.pid(), owner: Owner::Ours });
             Some(child)
         }

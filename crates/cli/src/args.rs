@@ -233,7 +233,7 @@ fn cpus(text: &str) -> Result<CpuSet, String> {
 fn share(text: &str) -> Result<Bandwidth, String> {
     let share: Bandwidth = text.parse().map_err(|e: surety_units::QuantityError| e.to_string())?;
     match share {
-        Bandwidth::ZERO => Err("a share of nothing needs no guarantee".to_owned()),
+        share if share == Bandwidth::ZERO => Err("a share of nothing needs no guarantee".to_owned()),
         share if share > Bandwidth::ONE => Err("a command's thread can have at most 100%".to_owned()),
         share => Ok(share),
     }

@@ -68,7 +68,8 @@ fn kernel(facts: &MachineFacts) -> Check {
 
 fn cpus(facts: &MachineFacts) -> Check {
     let shown = |set: Option<surety_units::CpuSet>| set.map_or("not known".to_owned(), |s| s.to_string());
-    let found = format!("online {}, allowed here {}", shown(facts.cpus.online), shown(facts.cpus.own_affinity));
+    let found =
+        format!("online {}, allowed here {}", shown(facts.cpus.online), shown(facts.cpus.own_affinity));
     match (facts.cpus.online, facts.cpus.own_affinity) {
         (Some(online), Some(own)) if online != own => check(
             "cpus",
@@ -87,7 +88,10 @@ fn reservations(facts: &MachineFacts) -> Check {
         check(
             "reservations",
             CheckVerdict::Limited,
-            format!("user {} may not set SCHED_DEADLINE: promises are kept in simulation only", facts.privileges.user),
+            format!(
+                "user {} may not set SCHED_DEADLINE: promises are kept in simulation only",
+                facts.privileges.user
+            ),
             Some("run as root, or give the program CAP_SYS_NICE"),
         )
     }
@@ -148,7 +152,12 @@ fn bandwidth(
         Ok(Some(after)) if after.leaked().0 == 0 => {
             check(NAME, CheckVerdict::Good, format!("repaired: {found}; now {}", describe(&after)), None)
         }
-        Ok(_) => check(NAME, CheckVerdict::Bad, format!("{found}; still so after the repair"), Some("restart the machine")),
+        Ok(_) => check(
+            NAME,
+            CheckVerdict::Bad,
+            format!("{found}; still so after the repair"),
+            Some("restart the machine"),
+        ),
         Err(error) => check(NAME, CheckVerdict::Bad, format!("{found}; not repaired: {error}"), None),
     }
 }
@@ -195,7 +204,12 @@ fn tracing(facts: &MachineFacts) -> Check {
 /// Whether an ordinary user sees their own threads' switches, tried.
 fn own_events() -> Check {
     match ThreadSwitches::open(Tid(0), Bytes(4096)) {
-        Ok(_) => check("own scheduling events", CheckVerdict::Good, "perf events of own threads can be opened", None),
+        Ok(_) => check(
+            "own scheduling events",
+            CheckVerdict::Good,
+            "perf events of own threads can be opened",
+            None,
+        ),
         Err(error) => check("own scheduling events", CheckVerdict::Limited, error.to_string(), None),
     }
 }
@@ -226,7 +240,8 @@ fn autogroup(facts: &MachineFacts) -> Check {
 }
 
 fn memory(facts: &MachineFacts) -> Check {
-    let enough = facts.privileges.ipc_lock || facts.privileges.locked_memory_limit.is_none_or(|l| l >= 64 << 20);
+    let enough =
+        facts.privileges.ipc_lock || facts.privileges.locked_memory_limit.is_none_or(|l| l >= 64 << 20);
     if enough {
         check("locked memory", CheckVerdict::Good, "memory can be locked while measuring", None)
     } else {

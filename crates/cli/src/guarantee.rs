@@ -34,7 +34,9 @@ pub fn guarantee(args: &GuaranteeArgs, session: &Session) -> Result<Code, Failur
     let workload = workload_of(args)?;
     if workload.tasks.iter().all(|t| t.promises.is_empty()) {
         let what = "the workload promises nothing about a task: there is nothing to guarantee";
-        return Err(Failure::new(Code::BadInput, what).help("add `promise = [\"response <= 40ms @ 99%\"]` to a task"));
+        return Err(
+            Failure::new(Code::BadInput, what).help("add `promise = [\"response <= 40ms @ 99%\"]` to a task")
+        );
     }
     let mut walk = Walk::new(args, workload, session);
     let outcome = walk.through();
@@ -96,7 +98,8 @@ impl<'a> Walk<'a> {
             );
             self.fit(&self.workload.clone(), &tids, seen)
         };
-        let works: BTreeMap<String, WorkFit> = fitted.iter().map(|(n, f)| (n.clone(), f.work.clone())).collect();
+        let works: BTreeMap<String, WorkFit> =
+            fitted.iter().map(|(n, f)| (n.clone(), f.work.clone())).collect();
         self.take_over(&fitted);
         session.step("planning");
         let plan = plan(&self.model, &works, &self.plan_options());

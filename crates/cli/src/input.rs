@@ -67,7 +67,12 @@ pub fn workload_of(args: &GuaranteeArgs) -> Result<Workload, Failure> {
             name: format!("thread-{pid}"),
             body: TaskBody::Match(ThreadMatch { comm: None, pid: Some(pid) }),
             release,
-            promises: vec![promise(Metric::Response, Comparison::AtMost, Bound::Time(response), Some(args.at))],
+            promises: vec![promise(
+                Metric::Response,
+                Comparison::AtMost,
+                Bound::Time(response),
+                Some(args.at),
+            )],
             ..template
         });
     }

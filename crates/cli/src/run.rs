@@ -53,7 +53,8 @@ fn place_of(word: &str, host: &Platform) -> Result<Place, Failure> {
         "analysis" => Ok(Place::Analysis(host.clone())),
         _ => {
             let near = nearest(word, PLACES.iter().copied());
-            let help = near.map_or_else(|| format!("use {}", PLACES.join(", ")), |n| format!("did you mean {n}?"));
+            let help =
+                near.map_or_else(|| format!("use {}", PLACES.join(", ")), |n| format!("did you mean {n}?"));
             Err(Failure::new(Code::BadInput, format!("there is no world `{word}`")).help(help))
         }
     }
@@ -63,7 +64,11 @@ fn place_of(word: &str, host: &Platform) -> Result<Place, Failure> {
 pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
     let workload = read_workload(&args.workload)?;
     let (_, platform) = host_platform(session, &args.running);
-    let places = args.on.iter().map(|word| Ok((word, place_of(word, &platform)?))).collect::<Result<Vec<_>, Failure>>()?;
+    let places = args
+        .on
+        .iter()
+        .map(|word| Ok((word, place_of(word, &platform)?)))
+        .collect::<Result<Vec<_>, Failure>>()?;
     let options = options_of(&args.running, session);
     let mut records: Vec<(String, Record)> = Vec::new();
     for (word, place) in places {
@@ -90,7 +95,8 @@ fn finish(
     running: &Running,
     session: &Session,
 ) -> Result<Code, Failure> {
-    let rows: Vec<Row<'_>> = records.iter().map(|(label, record)| Row::new(label, record, workload)).collect();
+    let rows: Vec<Row<'_>> =
+        records.iter().map(|(label, record)| Row::new(label, record, workload)).collect();
     let verdicts: Vec<_> = rows.last().map(|r| r.verdicts.clone()).unwrap_or_default();
     let code = Code::of(&verdicts);
     let report = Report {

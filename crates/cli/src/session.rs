@@ -13,8 +13,7 @@ use surety_model::event::{Event, TraceSink};
 use surety_model::world::{Cancel, Observer};
 use surety_units::Nanos;
 
-use surety_report::Report;
-use surety_report::text::Style;
+use surety_report::{Report, Style};
 
 use crate::args::{Color, Common, Running};
 use crate::exit::{Code, Failure, Message};
@@ -102,7 +101,11 @@ impl Session {
 
     /// What went wrong, on standard error.
     pub fn fail(&self, failure: &Failure) {
-        let renderer = if std::io::stderr().is_terminal() && self.color { Renderer::styled() } else { Renderer::plain() };
+        let renderer = if std::io::stderr().is_terminal() && self.color {
+            Renderer::styled()
+        } else {
+            Renderer::plain()
+        };
         match &failure.message {
             Message::Words { what, help } => {
                 eprintln!("error: {what}");
@@ -134,7 +137,7 @@ impl Session {
 
     /// How tables are laid out.
     pub fn style(&self) -> Style {
-        Style { width: self.width(), color: self.color }
+        Style { width: self.width(), colour: self.color }
     }
 
     /// Prints a document on standard output.
@@ -194,9 +197,13 @@ fn recovery_in_words(recovered: &Recovered) -> String {
                 other => format!("{other:?}"),
             };
             match result {
-                Ok(Undone::Restored) => format!("run {} was killed; took back what it left: {what}", owner.pid),
+                Ok(Undone::Restored) => {
+                    format!("run {} was killed; took back what it left: {what}", owner.pid)
+                }
                 Ok(_) => format!("run {} was killed; nothing was left to take back of {what}", owner.pid),
-                Err(error) => format!("run {} was killed; {what} could not be taken back: {error}", owner.pid),
+                Err(error) => {
+                    format!("run {} was killed; {what} could not be taken back: {error}", owner.pid)
+                }
             }
         }
         Recovered::Unreadable { owner, line } => {

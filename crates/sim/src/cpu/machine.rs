@@ -188,7 +188,8 @@ impl<P: Programs> Machine<P> {
     pub fn run_of(&self, thread: ThreadId) -> Nanos {
         let t = self.hardware.thread(thread);
         let cpu = &self.hardware.cpus[t.cpu];
-        let unbooked = if cpu.current == Some(thread) { self.hardware.now - cpu.accounted } else { Nanos::ZERO };
+        let unbooked =
+            if cpu.current == Some(thread) { self.hardware.now - cpu.accounted } else { Nanos::ZERO };
         t.run + unbooked
     }
 

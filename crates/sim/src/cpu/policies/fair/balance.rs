@@ -103,7 +103,8 @@ impl Balance {
         if self.spare(hardware, cpu) == 0 {
             return None;
         }
-        let mut idle = (0..self.wanting.len()).filter(|c| hardware.is_idle(*c) && self.wanting[*c].is_empty());
+        let mut idle =
+            (0..self.wanting.len()).filter(|c| hardware.is_idle(*c) && self.wanting[*c].is_empty());
         idle.find_map(|idle| self.movable(hardware, cpu, idle).next().map(|thread| (thread, idle)))
     }
 
