@@ -121,6 +121,15 @@ fn header(out: &mut String, title: &str, report: &Report<'_>) {
             escape(reason)
         );
     }
+    for refusal in report.plan.iter().flat_map(|p| &p.refusals) {
+        let _ = writeln!(
+            out,
+            "<p class=\"degraded\"><b>Refused</b> {} <code>{}</code>: {}</p>",
+            escape(&refusal.activity),
+            escape(&refusal.promise),
+            escape(&refusal.because)
+        );
+    }
     out.push_str("</header>\n");
 }
 
@@ -184,7 +193,7 @@ fn reasons(out: &mut String, rows: &[Row<'_>]) {
 /// A sheet as a table; its sections are rows that span it.
 fn sheet(sheet: &Sheet) -> String {
     let used = sheet.used_columns();
-    let mut out = String::from("<div class=\"scroll\"><table>\n<thead><tr>");
+    let mut out = String::from("<div class=\"scroll\"><table class=\"sheet\">\n<thead><tr>");
     for &column in &used {
         let column = &sheet.columns[column];
         let class = if column.is_number { " class=\"number\"" } else { "" };

@@ -103,7 +103,10 @@ pub fn summary(rows: &[Row<'_>]) -> Summary {
     };
     let by_proof = proofs.iter().flatten().count();
     if let Some(prover) = proofs.iter().flatten().next() {
-        sentence += &format!(", {by_proof} of them by proof ({prover})");
+        sentence += &match of {
+            1 => format!(", by proof ({prover})"),
+            _ => format!(", {by_proof} of them by proof ({prover})"),
+        };
     }
     if let Some(before) = before(last, rows) {
         let broken = before.verdicts.iter().filter(|v| v.outcome == Outcome::Broken).count();

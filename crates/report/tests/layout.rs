@@ -159,7 +159,7 @@ fn balanced(page: &str) {
     while let Some((_, after)) = rest.split_once('<') {
         let (tag, after) = after.split_once('>').expect("a tag ends");
         rest = after;
-        let name = tag.trim_start_matches('/').split([' ', '/']).next().unwrap();
+        let name = tag.trim_start_matches('/').split([' ', '/']).next().expect("split gives one part");
         if tag.starts_with('/') {
             assert_eq!(open.pop(), Some(name), "closing {name}");
         } else if !tag.ends_with('/') && !["!DOCTYPE", "meta"].contains(&name) {

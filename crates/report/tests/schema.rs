@@ -21,8 +21,8 @@ fn documented(page: &str) -> BTreeMap<String, String> {
     let mut keys = BTreeMap::new();
     for line in text.lines().filter(|l| l.starts_with("| `")) {
         let mut cells = line.split('|').map(str::trim).skip(1);
-        let key = cells.next().unwrap().trim_matches('`').to_owned();
-        let known = keys.insert(key.clone(), cells.next().unwrap().to_owned());
+        let key = cells.next().expect("a first cell").trim_matches('`').to_owned();
+        let known = keys.insert(key.clone(), cells.next().expect("a second cell").to_owned());
         assert_eq!(known, None, "{page} names `{key}` twice");
     }
     assert!(keys.len() > 20, "{page} has its tables");
