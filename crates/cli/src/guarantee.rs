@@ -315,43 +315,38 @@ impl<'a> Walk<'a> {
             exit: Some(code as u8),
             made: None,
         };
+        if let (Some(plan), false) = (&self.plan, self.session.json) {
+            let style = self.session.style();
+            let plan_text = match self.args.explain {
+                true => surety_report::table::explain(plan, &style),
+                false => surety_report::table::plan(plan, &style),
+            };
+            println!("{plan_text}");
+        }
         self.session.publish(&report, &self.args.running)?;
-        if let Some(plan) = &self.plan {
-            if !self.session.json {
-                println!();
-                print!("{}", surety_report::table::plan(plan, &self.session.style()));
-                if self.args.explain {
-                    println!();
-                    print!("{}", surety_report::table::explain(plan, &self.session.style()));
-                }
-                println!();
-                println!("{}", self.closing(&rows, code));
-            }
-            if let Some(path) = &self.args.save_plan {
-                write_file(path, &surety_report::plan_file::plan_to_json(plan))?;
-            }
+        if let (Some(plan), Some(path)) = (&self.plan, &self.args.save_plan) {
+            write_file(path, &surety_report::plan_file::plan_to_json(plan))?;
+        }
+        if let (Some(advice), false) = (self.advice(code), self.session.json) {
+            println!("\n{advice}");
         }
         Ok(())
     }
 
-    /// The last line: what it comes to.
-    fn closing(&self, rows: &[Row<'_>], code: Code) -> String {
-        let is_refused = self.plan.as_ref().is_some_and(|p| !p.refusals.is_empty());
-        if is_refused {
-            return "Refused: no reservation on this machine keeps every promise; see the nearest feasible requests."
-                .to_owned();
+    /// What is to be added to the verdict in the last row, and what to do.
+    fn advice(&self, code: Code) -> Option<&'static str> {
+        if self.plan.as_ref().is_some_and(|p| !p.refusals.is_empty()) {
+            return Some(
+                "Refused: no reservation on this machine keeps every promise; see the nearest feasible requests.",
+            );
         }
-        let enforced = rows.iter().any(|r| r.label == "host reserved");
-        if !enforced {
-            return "Not enforced: this user may not reserve CPU time, so the promise is kept in simulation only. \
-                    Run as root, or give the program CAP_SYS_NICE."
-                .to_owned();
+        if !self.records.iter().any(|(label, _)| label == "host reserved") {
+            return Some(
+                "Not enforced: this user may not reserve CPU time, so the promise is kept in simulation only. Run as \
+                 root, or give the program CAP_SYS_NICE.",
+            );
         }
-        let summary = surety_report::summary(rows).sentence;
-        match code {
-            Code::Undecided => format!("{summary} Measure longer with --for."),
-            _ => summary,
-        }
+        (code == Code::Undecided).then_some("Undecided: measure longer with --for.")
     }
 }
 

@@ -156,9 +156,13 @@ fn object(path: &Path) -> String {
 }
 
 /// A file's whole text; bytes that are not UTF-8 are replaced.
+///
+/// The first read asks for 64 KiB: some files of the kernel (tracefs' `header_page`) end after one read, however
+/// little it asked for, and `read_to_end` into an empty vector begins with a few bytes.
 pub(crate) fn read_text(path: &Path) -> Result<String, KernelError> {
+    const FIRST_READ: usize = 64 << 10;
     let failed = |error: &std::io::Error| KernelError::from_io(Operation::Read, object(path), error);
-    let mut bytes = Vec::new();
+    let mut bytes = Vec::with_capacity(FIRST_READ);
     fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|e| failed(&e))?;
     Ok(String::from_utf8(bytes)
         .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))

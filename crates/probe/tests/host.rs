@@ -42,6 +42,11 @@ fn every_planned_activation_is_accounted_for_and_works_what_it_drew() {
         // Every completed job used its work, and nobody uses more than all jobs and their overhead.
         assert!(share >= task.completed as f64 * 0.002 - 0.01 && share < 0.3, "{share}");
     }
+    if RealKernel::new().effective_user() == 0 {
+        let trace = record.trace.unwrap_or_else(|| panic!("root records a trace: {:?}", record.degraded));
+        assert!(trace.events > 200, "{trace:?}");
+        assert!(task.longest_gap.is_some(), "the task's thread is in the trace");
+    }
     assert!(task.missed < 50 || !record.is_trusted(), "many misses on an idle CPU: {record:?}");
 }
 
