@@ -45,9 +45,9 @@ pub enum AdmissionError {
     )]
     Affinity {
         /// Where the thread may run.
-        affinity: CpuSet,
+        affinity: Box<CpuSet>,
         /// The root domain.
-        span: CpuSet,
+        span: Box<CpuSet>,
     },
     /// `EBUSY`.
     #[error(
@@ -125,7 +125,10 @@ impl RootDomain {
     pub fn check(&self, reservation: &Reservation, affinity: &CpuSet) -> Result<u64, AdmissionError> {
         reservation.check()?;
         if !self.span.is_subset(affinity) {
-            return Err(AdmissionError::Affinity { affinity: *affinity, span: self.span });
+            return Err(AdmissionError::Affinity {
+                affinity: Box::new(*affinity),
+                span: Box::new(self.span),
+            });
         }
         let asked = reservation.bandwidth().to_kernel();
         if asked > self.free() {

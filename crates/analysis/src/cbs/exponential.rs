@@ -18,8 +18,9 @@ pub fn decay(masses: &[f64], budget: usize) -> Option<f64> {
             .filter(|(_, p)| **p > 0.0)
             .map(|(h, p)| p * libm::exp(theta * (h as f64 - budget as f64)))
             .sum();
+        let all = mean + at_rest * libm::exp(-theta * budget as f64);
         // The margin is far above the rounding of a sum of at most 2^15 terms.
-        !(mean + at_rest * libm::exp(-theta * budget as f64) <= 1.0 - 1e-11)
+        all.is_nan() || all > 1.0 - 1e-11
     };
     // A single term may not exceed 1 either.
     let mut high = -libm::log(masses[highest]) / (highest - budget) as f64;
