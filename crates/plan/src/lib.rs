@@ -83,11 +83,8 @@ pub fn plan(workload: &Workload, fits: &BTreeMap<String, WorkFit>, options: &Pla
         reservations: Vec::new(),
         refusals: Vec::new(),
     };
-    let promised = || workload.tasks.iter().filter(|task| !task.promises.is_empty());
-    let threads =
-        promised().map(|task| task.instances.on(options.platform.cpus)).fold(0u32, u32::saturating_add);
-    let mut together = together::Together::new(options, threads);
-    for task in promised() {
+    let mut together = together::Together::new(workload, options);
+    for task in workload.tasks.iter().filter(|task| !task.promises.is_empty()) {
         plan_task(task, fits.get(&task.name), options, &mut together, &mut plan);
     }
     together.finish(&mut plan);

@@ -14,7 +14,7 @@
 //! largest with which a run of n passes 95 times in a hundred.
 
 use surety_analysis::cbs::CbsError;
-use surety_analysis::response::{Response, ServedTask, release_distance};
+use surety_analysis::response::{Response, ServedTask, on_grid, release_distance};
 use surety_analysis::work::{family, mean};
 use surety_fit::WorkFit;
 use surety_model::distribution::{Empirical, TimeDistribution};
@@ -110,6 +110,7 @@ impl Frame {
             work: distribution.clone(),
             gap: self.gap,
             jitter: self.jitter,
+            grid: on_grid(task),
             late: task.late,
             reservation: Reservation { deadline: self.deadline, ..Reservation::implicit(work, self.period) },
             enforcement,
@@ -119,8 +120,7 @@ impl Frame {
 
 /// The work a budget has to be worth for a promise in this frame, or why none is enough.
 ///
-/// `None` in the place of the sizing's work is no answer; a budget longer than D is refused by the caller, who knows
-/// what is feasible.
+/// A budget longer than D is refused by the caller, who knows what is feasible.
 pub fn size(
     task: &Task,
     request: ResponseRequest,
@@ -336,6 +336,13 @@ fn from_fit(
         }
     }
     sizing.assumptions.push("jobs will be like those measured".to_owned());
+    if let Some(found) = fit.independence.filter(|found| !found.holds()) {
+        sizing.assumptions.push(format!(
+            "the measured jobs are correlated (r1 = {:.3}, independent ones stay within {:.3}): the fraction is proven only \
+             as far as work is independent",
+            found.lag_one, found.bound
+        ));
+    }
     Ok(())
 }
 

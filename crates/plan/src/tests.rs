@@ -5,6 +5,7 @@ use proptest::prelude::*;
 use surety_analysis::RootDomain;
 use surety_fit::{Series, WorkFit};
 use surety_model::distribution::{Empirical, TimeDistribution};
+use surety_model::reservation::Reservation;
 use surety_model::workload::{Irq, Late, Release};
 
 fn ms(n: i64) -> Nanos {
@@ -62,8 +63,6 @@ fn the_declared_player_gets_its_26_to_27_and_a_half_ms() {
     assert!(proof.inputs.iter().any(|i| i.value.contains("22.00 ms")));
 }
 
-use surety_model::reservation::Reservation;
-
 #[test]
 fn a_fit_gives_what_its_family_and_its_ranks_need() {
     let declared =
@@ -78,6 +77,17 @@ fn a_fit_gives_what_its_family_and_its_ranks_need() {
         assert!(runtime > truth - ms(1) && runtime < truth + ms(3), "{seed}: {runtime} {truth}");
         assert!(planned.proof.assumptions.iter().any(|a| a.contains("like those measured")));
     }
+}
+
+#[test]
+fn correlated_work_is_never_passed_off_as_independent() {
+    let mut fit = fitted(&player(), 3, 1_000);
+    fit.independence =
+        Some(surety_stats::goodness::Independence { lag_one: 0.5, bound: 0.062, effective_samples: 333.0 });
+    let workload = of(vec![task("player", 40, player(), &["response <= 40ms @ 99%"])]);
+    let plan = plan(&workload, &BTreeMap::from([("player".to_owned(), fit)]), &options(2, None));
+    let assumptions = &plan.reservations[0].proof.assumptions;
+    assert!(assumptions.iter().any(|a| a.contains("0.500")), "{assumptions:?}");
 }
 
 #[test]

@@ -1,14 +1,14 @@
 //! Putting reservations together: each request is kept if, with all kept before it, the kernel admits the set, every
 //! scheduling deadline is kept and the fair server stays in the background. Proofs are written when the set is complete.
 
-use surety_analysis::foundation::{Foundation, ReservedThread};
+use surety_analysis::foundation::{Foundation, ReservedThread, realtime_hog};
 use surety_analysis::response::ResponseBound;
 use surety_analysis::{RootDomain, work};
 use surety_model::plan::{Plan, PlannedReservation, Proof, ProofInput};
 use surety_model::platform::Enforcement;
 use surety_model::promise::Promise;
 use surety_model::reservation::{KERNEL_RUNTIME_MIN, Reservation};
-use surety_model::workload::Task;
+use surety_model::workload::{Task, Workload};
 use surety_units::{Bandwidth, Nanos, Probability};
 
 use crate::demand::Demand;
@@ -20,6 +20,7 @@ use crate::{GRAIN, PlanOptions, Request, share};
 pub(crate) struct Together<'a> {
     options: &'a PlanOptions,
     alone: bool,
+    hog: Option<String>,
     kept: Vec<Kept>,
 }
 
@@ -64,9 +65,13 @@ impl Kept {
 }
 
 impl<'a> Together<'a> {
-    /// Nothing kept yet; `threads` is how many will be reserved at most.
-    pub(crate) fn new(options: &'a PlanOptions, threads: u32) -> Together<'a> {
-        Together { options, alone: threads <= options.platform.cpus, kept: Vec::new() }
+    /// Nothing kept yet of a workload.
+    pub(crate) fn new(workload: &Workload, options: &'a PlanOptions) -> Together<'a> {
+        let platform = &options.platform;
+        let promised = workload.tasks.iter().filter(|task| !task.promises.is_empty());
+        let threads = promised.map(|task| task.instances.on(platform.cpus)).fold(0u32, u32::saturating_add);
+        let hog = platform.fair_server.and_then(|_| realtime_hog(workload));
+        Together { options, alone: threads <= platform.cpus, hog, kept: Vec::new() }
     }
 
     /// Keeps what it can of a task's requests and says why not the rest.
@@ -170,7 +175,7 @@ impl<'a> Together<'a> {
             ));
         }
         let others = self.kept.iter().map(|k| k.task.name.as_str()).collect::<Vec<_>>();
-        let objection = self.foundation(Some(candidate)).objection()?;
+        let objection = self.foundation(Some(candidate)).objection().or_else(|| self.hog.clone())?;
         let beside = if others.is_empty() { String::new() } else { format!(" beside {}", others.join(", ")) };
         Some(format!(
             "{} in every {} are needed{beside}: {objection}",
