@@ -1,5 +1,5 @@
-//! [`Foundation`]: what every bound about reserved threads stands on: the kernel admits them all, every one of them
-//! keeps its scheduling deadlines, and the fair servers stay in the background.
+//! [`Foundation`]: what every bound about reserved threads stands on: the kernel admits them all, every one
+//! of them keeps its scheduling deadlines, and the fair servers stay in the background.
 
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::reservation::Reservation;
@@ -102,8 +102,8 @@ impl Foundation {
     }
 }
 
-/// A realtime activity of the workload itself that never lets go of its CPU, so that the fair server has to act and the
-/// argument of [`crate::fair_server`] fails.
+/// A realtime activity of the workload itself that never lets go of its CPU, so that the fair server has to
+/// act and the argument of [`crate::fair_server`] fails.
 pub fn realtime_hog(workload: &Workload) -> Option<String> {
     let realtime =
         |policy: &PolicySpec| matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });

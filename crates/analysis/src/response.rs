@@ -1,15 +1,16 @@
-//! [`ServedTask`]: the fraction of a task's planned activations that respond within a limit, under a reservation.
+//! [`ServedTask`]: the fraction of a task's planned activations that respond within a limit, under a
+//! reservation.
 //!
-//! With inter-release times of at least G there are `z = floor(G/T)` budgets between releases, and within a limit R
-//! (release jitter J deducted) `k = floor((R - J - D)/T) + 1` budgets are complete. When no job needs more than
-//! `min(k, z)` budgets every one is in time. Otherwise [`crate::cbs`] bounds the fraction.
+//! With inter-release times of at least G there are `z = floor(G/T)` budgets between releases, and within a
+//! limit R (release jitter J deducted) `k = floor((R - J - D)/T) + 1` budgets are complete. When no job needs
+//! more than `min(k, z)` budgets every one is in time. Otherwise [`crate::cbs`] bounds the fraction.
 //!
-//! Releases that fall inside a server period need care. With D < T the kernel cuts what is left of a budget at such a
-//! waking to `(Q/D)` of the time to the deadline, or lets it wait for the next period (`update_dl_revised_wakeup` and
-//! `dl_check_constrained_dl` in `kernel/sched/deadline.c`), and a skipping task may begin a job on a leftover. So
-//! unless releases stand on a grid of whole server periods, only jobs that find no backlog are counted: their budgets are
-//! fresh. With D = T the waking rule of the server keeps the sums and queueing tasks need no such care.
-//! All of it stands on [`crate::foundation`].
+//! Releases that fall inside a server period need care. With D < T the kernel cuts what is left of a budget
+//! at such a waking to `(Q/D)` of the time to the deadline, or lets it wait for the next period
+//! (`update_dl_revised_wakeup` and `dl_check_constrained_dl` in `kernel/sched/deadline.c`), and a skipping
+//! task may begin a job on a leftover. So unless releases stand on a grid of whole server periods, only jobs
+//! that find no backlog are counted: their budgets are fresh. With D = T the waking rule of the server keeps
+//! the sums and queueing tasks need no such care. All of it stands on [`crate::foundation`].
 
 use surety_model::distribution::TimeDistribution;
 use surety_model::platform::Enforcement;
@@ -310,7 +311,8 @@ mod tests {
         assert_eq!(response.within(ms(40)).probability, 1.0);
         assert_eq!(response.within(ms(39)).probability, 0.0);
         assert_eq!(response.limit(1.0), Some(ms(40)));
-        // Off the grid, with a deadline before the period, backlogs are not trusted: less is proven, but not nothing.
+        // Off the grid, with a deadline before the period, backlogs are not trusted: less is proven, but not
+        // nothing.
         let player = TimeDistribution::LogNormal { mean: ms(14), p99: ms(22) };
         let mut task = served(player, 18, 30, 40, Late::Queue, Enforcement::Exact);
         let on_the_grid = task.clone().solve().unwrap().probability(1);

@@ -1,7 +1,7 @@
 //! [`AnalysisWorld`]: the world in which nothing runs and everything said is proven.
 //!
-//! It bounds response times of tasks whose work is known and that run under a reservation, and the share of tasks
-//! under a reservation. About everything else it says that it cannot see it, and why.
+//! It bounds response times of tasks whose work is known and that run under a reservation, and the share of
+//! tasks under a reservation. About everything else it says that it cannot see it, and why.
 
 use surety_model::distribution::TimeDistribution;
 use surety_model::platform::Platform;

@@ -1,8 +1,8 @@
 //! [`Demand`]: what is known of a task's work, and what a budget has to hold beside it.
 //!
-//! Work comes from a fit (interrupts on top included) or from the workload's declaration. Overheads are kept out of
-//! the distribution: a budget Q pays `(c (1 + rho) + o)` for work c, so it is worth `(Q - o) / (1 + rho)` of work. For a
-//! job of several budgets this deducts o from each, more than it takes.
+//! Work comes from a fit (interrupts on top included) or from the workload's declaration. Overheads are kept
+//! out of the distribution: a budget Q pays `(c (1 + rho) + o)` for work c, so it is worth `(Q - o) / (1 +
+//! rho)` of work. For a job of several budgets this deducts o from each, more than it takes.
 
 use surety_analysis::work::{family, maximum};
 use surety_analysis::world::drawn_work;

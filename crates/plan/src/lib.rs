@@ -1,10 +1,11 @@
 //! Reservations for the promises of a workload, each with its proof, or why there are none.
 //!
-//! [`plan`] sizes one reservation for each task with a promise ([`response`], [`share`]) from what is known of its
-//! work ([`demand`]), then puts them together: the kernel has to admit them all, all have to keep their scheduling
-//! deadlines, and the fair server has to stay in the background (`surety_analysis::foundation`). What does not fit is
-//! refused with the constraint that binds and the nearest requests that would fit ([`refusal`]). [`profile`] gives the
-//! generous reservations under which work is measured first.
+//! [`plan`] sizes one reservation for each task with a promise ([`response`], [`share`]) from what is known
+//! of its work ([`demand`]), then puts them together: the kernel has to admit them all, all have to keep
+//! their scheduling deadlines, and the fair server has to stay in the background
+//! (`surety_analysis::foundation`). What does not fit is refused with the constraint that binds and the
+//! nearest requests that would fit ([`refusal`]). [`profile`] gives the generous reservations under which
+//! work is measured first.
 
 #![forbid(unsafe_code)]
 
@@ -36,8 +37,8 @@ pub const GRAIN: Nanos = Nanos::from_micros(10);
 pub struct PlanOptions {
     /// The machine.
     pub platform: Platform,
-    /// How many activations the verifying run will have, by task; a task that is not in it is planned for its promise
-    /// alone.
+    /// How many activations the verifying run will have, by task; a task that is not in it is planned for its
+    /// promise alone.
     pub verify_activations: BTreeMap<String, u64>,
     /// What deadline tasks outside the workload have booked, in kernel units (2^-20 of a CPU).
     pub admitted: u64,

@@ -1,5 +1,5 @@
-//! Reservations for the profile pass: generous, so that jobs are not late and do not merge, and work can be measured
-//! while the loads run.
+//! Reservations for the profile pass: generous, so that jobs are not late and do not merge, and work can be
+//! measured while the loads run.
 
 use surety_analysis::RootDomain;
 use surety_model::platform::Platform;
@@ -11,7 +11,8 @@ use crate::GRAIN;
 
 /// The period of a task whose own is not known.
 const PERIOD: Nanos = Nanos::from_millis(100);
-/// One thread gets at most this many percent of a CPU: the rest is what keeps the fair server in the background.
+/// One thread gets at most this many percent of a CPU: the rest is what keeps the fair server in the
+/// background.
 const PERCENT_MAX: u64 = 89;
 
 /// As much of a CPU as one thread may have with nothing else reserved, in the task's own period.
@@ -28,9 +29,9 @@ fn share_of(task: &Task, domain: &RootDomain, threads: u64) -> Reservation {
     Reservation::implicit(runtime, period)
 }
 
-/// The passes in which to profile the tasks with promises of a workload: in each, tasks with the reservation every one of
-/// their threads gets. At most as many threads as CPUs go together, so that each has one to itself; `admitted` kernel
-/// units are booked by others. Tasks that cannot be reserved are in no pass.
+/// The passes in which to profile the tasks with promises of a workload: in each, tasks with the reservation
+/// every one of their threads gets. At most as many threads as CPUs go together, so that each has one to
+/// itself; `admitted` kernel units are booked by others. Tasks that cannot be reserved are in no pass.
 pub fn profile_passes(
     workload: &Workload,
     platform: &Platform,

@@ -1,4 +1,5 @@
-//! Why a promise gets no reservation, and the nearest requests that would: computed with what is left, not guessed.
+//! Why a promise gets no reservation, and the nearest requests that would: computed with what is left, not
+//! guessed.
 
 use surety_analysis::response::Response;
 use surety_units::{Nanos, Probability};
@@ -19,9 +20,11 @@ impl Refused {
     }
 }
 
-/// What would be feasible instead of `limit @ at`, given how the task responds with the largest feasible runtime.
+/// What would be feasible instead of `limit @ at`, given how the task responds with the largest feasible
+/// runtime.
 ///
-/// A later limit at the same fraction; a smaller fraction at the same limit, in whole tenths of a percent; less work.
+/// A later limit at the same fraction; a smaller fraction at the same limit, in whole tenths of a percent;
+/// less work.
 pub fn nearest(
     response: Option<&Response>,
     limit: Nanos,

@@ -5,13 +5,13 @@
 //!
 //! - every activation promised: the largest work declared, spread over `min(k, z)` budgets;
 //! - declared work: the smallest runtime at which the proven fraction reaches what is required;
-//! - fitted work: the larger of the order-statistic 95 % upper bound of the p-quantile, whatever the distribution, and
-//!   what the accepted family with its parameters at their 95 % upper limits requires (without a family: the largest
-//!   sample and 5 %).
+//! - fitted work: the larger of the order-statistic 95 % upper bound of the p-quantile, whatever the
+//!   distribution, and what the accepted family with its parameters at their 95 % upper limits requires
+//!   (without a family: the largest sample and 5 %).
 //!
-//! Required is p, or more where a verifying run of n activations is announced: it is judged by its own one-sided 95 %
-//! bound, so with a true fraction of just p it would pass one time in twenty. The fraction of failures aimed at is the
-//! largest with which a run of n passes 95 times in a hundred.
+//! Required is p, or more where a verifying run of n activations is announced: it is judged by its own
+//! one-sided 95 % bound, so with a true fraction of just p it would pass one time in twenty. The fraction of
+//! failures aimed at is the largest with which a run of n passes 95 times in a hundred.
 
 use surety_analysis::cbs::CbsError;
 use surety_analysis::response::{Response, ServedTask, on_grid, release_distance};
@@ -346,7 +346,8 @@ fn from_fit(
     Ok(())
 }
 
-/// The samples up to a limit, with the 95 % upper bound of the fraction beyond it placed at twice the largest.
+/// The samples up to a limit, with the 95 % upper bound of the fraction beyond it placed at twice the
+/// largest.
 fn beyond_counted(fit: &WorkFit, limit: Nanos) -> TimeDistribution {
     const UNIT: u64 = 1_000_000;
     let series = &fit.gross;

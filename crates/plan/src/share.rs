@@ -1,9 +1,9 @@
 //! Sizing a reservation for `share >= S [over W]`.
 //!
-//! The period is 100 ms, or a tenth of the window where that is shorter, but at least ten ticks where budgets are
-//! looked at on the tick, so that overruns are small beside budgets. In the long run Q/T is given exactly; in every
-//! window of W what [`Supply::guaranteed`] says. One percent is added: interrupts on top burn budget, and the
-//! kernel's bandwidths are rounded down.
+//! The period is 100 ms, or a tenth of the window where that is shorter, but at least ten ticks where budgets
+//! are looked at on the tick, so that overruns are small beside budgets. In the long run Q/T is given
+//! exactly; in every window of W what [`Supply::guaranteed`] says. One percent is added: interrupts on top
+//! burn budget, and the kernel's bandwidths are rounded down.
 
 use surety_analysis::Supply;
 use surety_model::platform::{Enforcement, Platform};

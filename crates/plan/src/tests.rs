@@ -193,8 +193,8 @@ fn shares_are_given_with_their_gap() {
 #[test]
 fn a_set_is_admitted_together_or_the_one_too_many_is_refused() {
     let player = |name: &str| task(name, 40, player(), &["response <= 40ms @ 99%"]);
-    // Two of three would fill both CPUs for more than half of each period: the third cannot be done in what is left,
-    // though the kernel would admit it. One CPU does not even admit two.
+    // Two of three would fill both CPUs for more than half of each period: the third cannot be done in what
+    // is left, though the kernel would admit it. One CPU does not even admit two.
     for (cpus, kept, last, word) in [(2, 2, "beside a, b", "density"), (1, 1, "beside a", "EBUSY")] {
         let plan = planned(vec![player("a"), player("b"), player("c")], &options(cpus, None));
         assert_eq!(plan.reservations.len(), kept);
@@ -231,7 +231,8 @@ fn what_this_version_does_not_plan_is_said() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 12, ..ProptestConfig::default() })]
 
-    /// What is promised is what a task gets that runs the very recursion with all overheads, and a plan is admitted.
+    /// What is promised is what a task gets that runs the very recursion with all overheads, and a plan is
+    /// admitted.
     #[test]
     fn plans_hold_when_played(mean in 2i64..14, spread in 11i64..20, limit in 20i64..90, skip: bool) {
         let work = TimeDistribution::LogNormal { mean: ms(mean), p99: ms(mean * spread / 10) };
@@ -254,7 +255,8 @@ proptest! {
             releases += if skip { budgets } else { 1 };
             backlog = if skip { Nanos::ZERO } else { (v - runtime).max(Nanos::ZERO) };
         }
-        // Near saturation late jobs come in clusters of a hundred: 200 000 are worth 2000, a standard error of 0.3 %.
+        // Near saturation late jobs come in clusters of a hundred: 200 000 are worth 2000, a standard error
+        // of 0.3 %.
         prop_assert!(f64::from(within) / releases as f64 >= 0.97, "{within} of {releases} with {runtime}");
     }
 

@@ -1,5 +1,6 @@
-//! Putting reservations together: each request is kept if, with all kept before it, the kernel admits the set, every
-//! scheduling deadline is kept and the fair server stays in the background. Proofs are written when the set is complete.
+//! Putting reservations together: each request is kept if, with all kept before it, the kernel admits the
+//! set, every scheduling deadline is kept and the fair server stays in the background. Proofs are written
+//! when the set is complete.
 
 use surety_analysis::foundation::{Foundation, ReservedThread, realtime_hog};
 use surety_analysis::response::ResponseBound;

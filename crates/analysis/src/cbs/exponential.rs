@@ -1,8 +1,9 @@
 //! The exponential bound of a backlog: `P{w > x} <= exp(-theta (x + 1))` for whole x.
 //!
-//! For the steps `X = c - z Q` of a random walk with negative mean and any `theta > 0` with `E[exp(theta X)] <= 1`
-//! (Kingman 1964 after Lundberg): the walk's maximum, which is the stationary backlog, exceeds x with at most this
-//! probability; on whole numbers to exceed x is to reach x + 1. The largest such theta gives the best bound.
+//! For the steps `X = c - z Q` of a random walk with negative mean and any `theta > 0` with `E[exp(theta X)]
+//! <= 1` (Kingman 1964 after Lundberg): the walk's maximum, which is the stationary backlog, exceeds x with
+//! at most this probability; on whole numbers to exceed x is to reach x + 1. The largest such theta gives the
+//! best bound.
 
 /// The largest decay, by bisection, that provably keeps `E[exp(theta (c - budget))] <= 1`.
 ///
