@@ -1,16 +1,17 @@
 //! [`RootDomain`]: what the kernel will answer to `sched_setattr(SCHED_DEADLINE)`, to the last bit.
 //!
-//! Follows `__checkparam_dl`, `sched_dl_overflow` and `__dl_overflow` in `kernel/sched/deadline.c` and the affinity
-//! rule of `__sched_setscheduler` in `kernel/sched/syscalls.c`, in the kernel's order: parameters (`EINVAL`), then
-//! affinity (`EPERM`), then bandwidth (`EBUSY`). Bandwidths are 20-bit fixed point, each rounded down:
+//! Follows `__checkparam_dl`, `sched_dl_overflow` and `__dl_overflow` in `kernel/sched/deadline.c` and the
+//! affinity rule of `__sched_setscheduler` in `kernel/sched/syscalls.c`, in the kernel's order: parameters
+//! (`EINVAL`), then affinity (`EPERM`), then bandwidth (`EBUSY`). Bandwidths are 20-bit fixed point, each
+//! rounded down:
 //!
 //! ```text
 //! runtime * 2^20 / period + admitted + cpus * fair_server  <=  cap * cpus
 //! ```
 //!
-//! With the defaults the cap is 996147 (95 %) and the fair server 52428 (5 %): tasks may reserve 90 % of each CPU.
-//! The kernel compares runtime / period, not runtime / deadline: an admitted set with deadlines below the periods
-//! may still miss them ([`crate::edf`] decides that).
+//! With the defaults the cap is 996147 (95 %) and the fair server 52428 (5 %): tasks may reserve 90 % of each
+//! CPU. The kernel compares runtime / period, not runtime / deadline: an admitted set with deadlines below
+//! the periods may still miss them ([`crate::edf`] decides that).
 
 use surety_model::platform::Platform;
 use surety_model::reservation::{Reservation, ReservationError};
@@ -45,9 +46,9 @@ pub enum AdmissionError {
     )]
     Affinity {
         /// Where the thread may run.
-        affinity: CpuSet,
+        affinity: Box<CpuSet>,
         /// The root domain.
-        span: CpuSet,
+        span: Box<CpuSet>,
     },
     /// `EBUSY`.
     #[error(
@@ -115,7 +116,8 @@ impl RootDomain {
 
     /// The largest runtime the kernel would admit with this period; may be below what it takes at all.
     pub fn largest_runtime(&self, period: Nanos) -> Nanos {
-        // runtime * 2^20 / period, rounded down, is at most `free` up to runtime = ((free + 1) * period - 1) / 2^20.
+        // runtime * 2^20 / period, rounded down, is at most `free` up to runtime = ((free + 1) * period - 1)
+        // / 2^20.
         let wide = (u128::from(self.free()) + 1) * u128::from(period.get_unsigned());
         let runtime = wide.saturating_sub(1) >> KERNEL_BANDWIDTH_SHIFT;
         Nanos::new(i64::try_from(runtime).unwrap_or(i64::MAX)).min(period)
@@ -125,7 +127,10 @@ impl RootDomain {
     pub fn check(&self, reservation: &Reservation, affinity: &CpuSet) -> Result<u64, AdmissionError> {
         reservation.check()?;
         if !self.span.is_subset(affinity) {
-            return Err(AdmissionError::Affinity { affinity: *affinity, span: self.span });
+            return Err(AdmissionError::Affinity {
+                affinity: Box::new(*affinity),
+                span: Box::new(self.span),
+            });
         }
         let asked = reservation.bandwidth().to_kernel();
         if asked > self.free() {

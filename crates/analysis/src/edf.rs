@@ -5,14 +5,16 @@
 //! 1. No contention: with no more reserved threads than CPUs each has a CPU to itself (global EDF runs the M
 //!    threads with the earliest deadlines).
 //! 2. One CPU: the demand of all budgets with their deadline in any window fits into it,
-//!    `dbf(t) = sum_i (floor((t - D_i)/T_i) + 1) Q_i <= t` (Baruah, Mok and Rosier, RTSS 1990), looked at from the far
-//!    end as in QPA; exact below full utilisation (Zhang and Burns, "Schedulability analysis for real-time systems with EDF scheduling", 2009).
-//! 3. Several CPUs: density, `sum_i d_i <= M - (M-1) d_max`, `d_i = Q_i/D_i` (Goossens, Funk and Baruah, "Priority-driven
-//!    scheduling of periodic task systems on multiprocessors", 2003, with densities for deadlines below periods).
+//!    `dbf(t) = sum_i (floor((t - D_i)/T_i) + 1) Q_i <= t` (Baruah, Mok and Rosier, RTSS 1990), looked at
+//!    from the far end as in QPA; exact below full utilisation (Zhang and Burns, "Schedulability analysis for
+//!    real-time systems with EDF scheduling", 2009).
+//! 3. Several CPUs: density, `sum_i d_i <= M - (M-1) d_max`, `d_i = Q_i/D_i` (Goossens, Funk and Baruah,
+//!    "Priority-driven scheduling of periodic task systems on multiprocessors", 2003, with densities for
+//!    deadlines below periods).
 //!
-//! Where budgets are looked at on the tick, a thread may overrun its budget by less than one tick `h`, and pays it
-//! back. So a window sees at most `h` more of it (test 2: `dbf_i(t) + h` from its first deadline on), and a single
-//! budget takes at most `Q + h` (test 3). A thread whose work never exceeds Q never overruns.
+//! Where budgets are looked at on the tick, a thread may overrun its budget by less than one tick `h`, and
+//! pays it back. So a window sees at most `h` more of it (test 2: `dbf_i(t) + h` from its first deadline on),
+//! and a single budget takes at most `Q + h` (test 3). A thread whose work never exceeds Q never overruns.
 //!
 //! The kernel's admission implies none of these for deadlines below periods, nor for more threads than CPUs.
 
@@ -34,7 +36,8 @@ pub struct Demand {
 }
 
 impl Demand {
-    /// Of a reservation; `bounded`: no job of its thread ever needs more than one budget, so it never overruns.
+    /// Of a reservation; `bounded`: no job of its thread ever needs more than one budget, so it never
+    /// overruns.
     pub fn of(reservation: &Reservation, enforcement: Enforcement, bounded: bool) -> Demand {
         Demand {
             runtime: reservation.runtime,
@@ -165,8 +168,8 @@ fn one_cpu(demands: &[Demand]) -> Schedulability {
         if t <= first {
             break;
         }
-        // Demand is a step function: below `t` it changes at deadlines only, and no window between `demand` and the
-        // deadline before `t` can be asked for more than its length.
+        // Demand is a step function: below `t` it changes at deadlines only, and no window between `demand`
+        // and the deadline before `t` can be asked for more than its length.
         t = if demand < t { demand.max(first) } else { deadline_before(demands, t).unwrap_or(first) };
     }
     result.holds = true;
@@ -253,7 +256,8 @@ mod tests {
         }
     }
 
-    /// Lets every budget arrive as early and as often as it may and runs the earliest deadline: true if none is missed.
+    /// Lets every budget arrive as early and as often as it may and runs the earliest deadline: true if none
+    /// is missed.
     fn replay(demands: &[Demand], length: i64) -> bool {
         let mut open: Vec<(i64, i64)> = Vec::new();
         for now in 0..length {

@@ -1,10 +1,11 @@
 //! [`argument`]: why the kernel's fair server does not run ahead of a reservation.
 //!
-//! Each CPU has a reservation for the fair class (`dl_server`, 50 ms in each second). It is deferred: it becomes a
-//! deadline entity only if by `T - Q` into its period fair threads have not had its Q anyway, and every moment a fair
-//! thread runs in the background is deducted (`kernel/sched/deadline.c`, `update_curr_dl_se` and `dl_server_timer`).
-//! So it stays in the background as long as deadline threads leave each CPU at least Q in every window of
-//! `T - Q`, and fair threads are ready to use it; when none is ready, it is off.
+//! Each CPU has a reservation for the fair class (`dl_server`, 50 ms in each second). It is deferred: it
+//! becomes a deadline entity only if by `T - Q` into its period fair threads have not had its Q anyway, and
+//! every moment a fair thread runs in the background is deducted (`kernel/sched/deadline.c`,
+//! `update_curr_dl_se` and `dl_server_timer`). So it stays in the background as long as deadline threads
+//! leave each CPU at least Q in every window of `T - Q`, and fair threads are ready to use it; when none is
+//! ready, it is off.
 
 use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;

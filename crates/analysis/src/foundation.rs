@@ -1,8 +1,9 @@
-//! [`Foundation`]: what every bound about reserved threads stands on: the kernel admits them all, every one of them
-//! keeps its scheduling deadlines, and the fair servers stay in the background.
+//! [`Foundation`]: what every bound about reserved threads stands on: the kernel admits them all, every one
+//! of them keeps its scheduling deadlines, and the fair servers stay in the background.
 
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::reservation::Reservation;
+use surety_model::workload::{Load, LoadKind, PolicySpec, Task, TaskBody, Work, Workload};
 
 use crate::admission::{AdmissionError, RootDomain};
 use crate::edf::{Demand, Schedulability, schedulable};
@@ -99,6 +100,27 @@ impl Foundation {
         assumptions.push("every CPU runs at the speed the work was measured at".to_owned());
         assumptions
     }
+}
+
+/// A realtime activity of the workload itself that never lets go of its CPU, so that the fair server has to
+/// act and the argument of [`crate::fair_server`] fails.
+pub fn realtime_hog(workload: &Workload) -> Option<String> {
+    let realtime =
+        |policy: &PolicySpec| matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });
+    let endless = |task: &&Task| {
+        task.reservation.is_none()
+            && realtime(&task.policy)
+            && matches!(task.body, TaskBody::Synthetic(Work::Forever))
+    };
+    let load = |load: &&Load| {
+        realtime(&load.policy) && matches!(load.kind, LoadKind::Spinners | LoadKind::MemoryThrash)
+    };
+    let name = workload.tasks.iter().find(endless).map(|t| &t.name);
+    let name = name.or_else(|| workload.loads.iter().find(load).map(|l| &l.name))?;
+    Some(format!(
+        "{name} is a realtime activity that never lets go of its CPU: the kernel's fair server has to act there and may \
+         run ahead of a reservation"
+    ))
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
 //! Theory: what can be said about a workload without running it.
 //!
-//! [`admission`] predicts the kernel's answer to a reservation; [`supply`] says how little CPU time a reservation
-//! may give in a window; [`edf`] decides whether a set of reservations keeps its scheduling deadlines and
-//! [`fair_server`] why the kernel's own reservation does not get in the way; [`cbs`] bounds the probability that a
-//! job is done within a number of budgets; [`response`] puts these together for one task, and [`world`] for a whole
-//! workload. Every number given out is a proven bound under the assumptions stated beside it.
+//! [`admission`] predicts the kernel's answer to a reservation; [`supply`] says how little CPU time a
+//! reservation may give in a window; [`edf`] decides whether a set of reservations keeps its scheduling
+//! deadlines and [`fair_server`] why the kernel's own reservation does not get in the way; [`cbs`] bounds the
+//! probability that a job is done within a number of budgets; [`response`] puts these together for one task,
+//! and [`world`] for a whole workload. Every number given out is a proven bound under the assumptions stated
+//! beside it.
 
 #![forbid(unsafe_code)]
 

@@ -1,9 +1,16 @@
-//! [`ServedTask`]: the fraction of a task's planned activations that respond within a limit, under a reservation.
+//! [`ServedTask`]: the fraction of a task's planned activations that respond within a limit, under a
+//! reservation.
 //!
-//! With inter-release times of at least G there are `z = floor(G/T)` budgets between releases, and within a limit R
-//! (release jitter J deducted) `k = floor((R - J - D)/T) + 1` budgets are complete. When no job needs more than
-//! `min(k, z)` budgets every one is in time. Otherwise [`crate::cbs`] bounds the fraction.
-//! All of it stands on [`crate::foundation`].
+//! With inter-release times of at least G there are `z = floor(G/T)` budgets between releases, and within a
+//! limit R (release jitter J deducted) `k = floor((R - J - D)/T) + 1` budgets are complete. When no job needs
+//! more than `min(k, z)` budgets every one is in time. Otherwise [`crate::cbs`] bounds the fraction.
+//!
+//! Releases that fall inside a server period need care. With D < T the kernel cuts what is left of a budget
+//! at such a waking to `(Q/D)` of the time to the deadline, or lets it wait for the next period
+//! (`update_dl_revised_wakeup` and `dl_check_constrained_dl` in `kernel/sched/deadline.c`), and a skipping
+//! task may begin a job on a leftover. So unless releases stand on a grid of whole server periods, only jobs
+//! that find no backlog are counted: their budgets are fresh. With D = T the waking rule of the server keeps
+//! the sums and queueing tasks need no such care. All of it stands on [`crate::foundation`].
 
 use surety_model::distribution::TimeDistribution;
 use surety_model::platform::Enforcement;
@@ -23,6 +30,8 @@ pub struct ServedTask {
     pub gap: Nanos,
     /// A release comes up to this much after its planned time.
     pub jitter: Nanos,
+    /// Releases come on a grid of exactly `gap`, not merely at least that far apart.
+    pub grid: bool,
     /// What becomes of releases that pass.
     pub late: Late,
     /// (Q, D, T).
@@ -38,6 +47,11 @@ pub fn release_distance(task: &Task) -> Option<(Nanos, Nanos)> {
         Release::Periodic { period, jitter, .. } => Some((period - jitter, jitter)),
         Release::Sporadic { gap } => Some((gap, Nanos::ZERO)),
     }
+}
+
+/// Whether releases stand on a grid of their smallest distance.
+pub fn on_grid(task: &Task) -> bool {
+    matches!(task.release, Release::Periodic { jitter: Nanos::ZERO, .. })
 }
 
 /// How a task responds: solved once, asked for any limit.
@@ -110,8 +124,19 @@ impl ServedTask {
         Ok(Response { task: self, between, backlog })
     }
 
+    /// Every release falls on the beginning of a server period, if the server is running at all.
+    fn is_aligned(&self) -> bool {
+        self.grid && self.gap % self.reservation.period == Nanos::ZERO
+    }
+
     fn starts_afresh(&self) -> bool {
-        self.late == Late::Skip && self.enforcement == Enforcement::Exact
+        self.late == Late::Skip && self.enforcement == Enforcement::Exact && self.is_aligned()
+    }
+
+    /// Whether the backlog's sums tell when a job is done that finds some of it.
+    fn sums_hold(&self) -> bool {
+        self.late == Late::Queue
+            && (self.is_aligned() || self.reservation.deadline == self.reservation.period)
     }
 }
 
@@ -137,10 +162,10 @@ impl Response {
             // No backlog, and `at_most` is exactly 1 from the maximum on.
             return at_most(&task.work, runtime * i64::from(within));
         }
-        match (&self.backlog, task.late) {
-            (Some(backlog), Late::Queue) => backlog.within(within),
-            (Some(backlog), Late::Skip) => skip::on_the_tick(&task.work, runtime, within, backlog),
-            (None, _) => skip::exact(&task.work, runtime, self.between, within),
+        match &self.backlog {
+            Some(backlog) if task.sums_hold() => backlog.within(within),
+            Some(backlog) => skip::without_backlog(&task.work, runtime, within, backlog),
+            None => skip::exact(&task.work, runtime, self.between, within),
         }
     }
 
@@ -202,6 +227,12 @@ impl Response {
                     backlog.iterations
                 ));
             }
+            if !task.sums_hold() {
+                steps.push(
+                    "only jobs that find no backlog are counted: P{w = 0} x P{c within the budgets}"
+                        .to_owned(),
+                );
+            }
             steps.push(format!(
                 "P{{w = 0}} >= {:.6}, {:.1e} deducted for cuts and rounding",
                 backlog.none(),
@@ -237,6 +268,7 @@ mod tests {
             work,
             gap: ms(40),
             jitter: Nanos::ZERO,
+            grid: true,
             late,
             reservation: Reservation { deadline: ms(d), ..Reservation::implicit(ms(q), ms(t)) },
             enforcement,
@@ -279,6 +311,16 @@ mod tests {
         assert_eq!(response.within(ms(40)).probability, 1.0);
         assert_eq!(response.within(ms(39)).probability, 0.0);
         assert_eq!(response.limit(1.0), Some(ms(40)));
+        // Off the grid, with a deadline before the period, backlogs are not trusted: less is proven, but not
+        // nothing.
+        let player = TimeDistribution::LogNormal { mean: ms(14), p99: ms(22) };
+        let mut task = served(player, 18, 30, 40, Late::Queue, Enforcement::Exact);
+        let on_the_grid = task.clone().solve().unwrap().probability(1);
+        task.grid = false;
+        let off_it = task.clone().solve().unwrap().probability(1);
+        assert!(off_it < on_the_grid && off_it > on_the_grid - 0.2, "{off_it} {on_the_grid}");
+        task.reservation.deadline = ms(40);
+        assert_eq!(task.solve().unwrap().probability(1), on_the_grid);
         let late = served(TimeDistribution::Constant(ms(10)), 10, 50, 50, Late::Queue, Enforcement::Exact);
         assert_eq!(late.solve().unwrap_err(), CbsError::NoBudget);
     }

@@ -1,34 +1,36 @@
 //! [`Supply`]: the least CPU time a reservation gives in a window of any length.
 //!
-//! A thread that always wants the CPU under (Q, D, T) has received at least `j Q` at `(j-1) T + D` after a fresh
-//! start, as late as possible:
+//! A thread that always wants the CPU under (Q, D, T) has received at least `j Q` at `(j-1) T + D` after a
+//! fresh start, as late as possible:
 //!
 //! ```text
 //! late(x) = y Q + min(Q, x - (D - Q) - y T),   y = floor((x - (D - Q)) / T)          (0 for x < D - Q)
 //! ```
 //!
-//! With exact enforcement it has received at most `(i+1) Q` up to the end of period `i`, and the worst window begins
-//! when Q has been given at the very start of a period:
+//! With exact enforcement it has received at most `(i+1) Q` up to the end of period `i`, and the worst window
+//! begins when Q has been given at the very start of a period:
 //!
 //! ```text
 //! guaranteed(t) = max(0, late(t + Q) - Q)
 //! ```
 //!
 //! This is the supply bound function of the explicit deadline periodic resource (Easwaran, Anand and Lee,
-//! "Compositional analysis framework using EDP resource models", RTSS 2007), with the blackout `(T-Q) + (D-Q)`.
+//! "Compositional analysis framework using EDP resource models", RTSS 2007), with the blackout `(T-Q) +
+//! (D-Q)`.
 //!
 //! Where budgets are looked at on the tick only, a thread overruns by o, less than a tick h. At its next
-//! replenishment `j = floor(o/Q) + 1 <= k = max(1, ceil(h/Q))` budgets are granted at once, the deadline moves j
-//! periods on, and `r = jQ - o` is left to run at once (`replenish_dl_entity` in `kernel/sched/deadline.c`); then it
-//! may overrun again. So a window can begin r + h into a period with `jQ + h` received in it and before, and
+//! replenishment `j = floor(o/Q) + 1 <= k = max(1, ceil(h/Q))` budgets are granted at once, the deadline
+//! moves j periods on, and `r = jQ - o` is left to run at once (`replenish_dl_entity` in
+//! `kernel/sched/deadline.c`); then it may overrun again. So a window can begin r + h into a period with `jQ
+//! + h` received in it and before, and
 //!
 //! ```text
 //! guaranteed(t) = max(0, min(late(t + kQ) - kQ - h,  late(t + h) - (k-1)Q - h))
 //! ```
 //!
-//! the first for o up to h, the second for o just below (k-1)Q. Its blackout is `(2k-1) T + D - 2kQ + h`. A thread
-//! that is alone on its CPU runs as soon as it has budget: `D = Q` in `late`, and its longest gap is the time from one
-//! replenishment to the next less what it ran, `k (T-Q) + h`.
+//! the first for o up to h, the second for o just below (k-1)Q. Its blackout is `(2k-1) T + D - 2kQ + h`. A
+//! thread that is alone on its CPU runs as soon as it has budget: `D = Q` in `late`, and its longest gap is
+//! the time from one replenishment to the next less what it ran, `k (T-Q) + h`.
 //!
 //! Holds where every reservation keeps its scheduling deadlines ([`crate::edf`]).
 
@@ -136,8 +138,9 @@ mod tests {
         assert_eq!(exact.guaranteed(Nanos::from_millis(1016)), Nanos::from_millis(200));
     }
 
-    /// A thread that always runs under (Q, T) whose budget is looked at every `h` ticks only, alone on its CPU:
-    /// true where it runs, one entry per time unit. `h = 1` enforces exactly. Replenished as the kernel does.
+    /// A thread that always runs under (Q, T) whose budget is looked at every `h` ticks only, alone on its
+    /// CPU: true where it runs, one entry per time unit. `h = 1` enforces exactly. Replenished as the kernel
+    /// does.
     fn alone(q: i64, t: i64, h: i64, phase: i64, length: usize) -> Vec<bool> {
         let (mut budget, mut deadline, mut throttled) = (q, t, false);
         (0..length as i64)

@@ -1,7 +1,9 @@
-//! What is known of a distribution of work beyond the model's quantiles: distribution function, maximum, tail.
+//! What is known of a distribution of work beyond the model's quantiles: distribution function, maximum,
+//! tail.
 //!
-//! The tail `P{c > x}` and `E[c; c > x]` of unbounded families in closed form let an analysis cut them and account
-//! for what it cut. Normal work is cut at zero, as the model draws it: that lowers the variance and raises the mean.
+//! The tail `P{c > x}` and `E[c; c > x]` of unbounded families in closed form let an analysis cut them and
+//! account for what it cut. Normal work is cut at zero, as the model draws it: that lowers the variance and
+//! raises the mean.
 
 use surety_model::distribution::{TimeDistribution, log_normal_parameters};
 use surety_stats::special::normal_cdf;

@@ -1,7 +1,7 @@
 //! [`AnalysisWorld`]: the world in which nothing runs and everything said is proven.
 //!
-//! It bounds response times of tasks whose work is known and that run under a reservation, and the share of tasks
-//! under a reservation. About everything else it says that it cannot see it, and why.
+//! It bounds response times of tasks whose work is known and that run under a reservation, and the share of
+//! tasks under a reservation. About everything else it says that it cannot see it, and why.
 
 use surety_model::distribution::TimeDistribution;
 use surety_model::platform::Platform;
@@ -12,8 +12,9 @@ use surety_model::workload::{Instances, Task, TaskBody, Work, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos};
 
-use crate::foundation::{Foundation, ReservedThread};
-use crate::response::{Response, ServedTask, release_distance};
+use crate::admission::AdmissionError;
+use crate::foundation::{Foundation, ReservedThread, realtime_hog};
+use crate::response::{Response, ServedTask, on_grid, release_distance};
 use crate::supply::Supply;
 
 /// The fractions for which limits of response times are given.
@@ -51,6 +52,13 @@ impl World for AnalysisWorld {
         let threads: Vec<ReservedThread> = tasks.iter().flat_map(|t| t.threads(platform.cpus)).collect();
         let foundation = Foundation::of(&threads, &platform, 0);
         let objection = foundation.objection().or_else(|| {
+            if workload.is_reserved() && platform.cpus < self.platform.cpus {
+                let (affinity, span) = (Box::new(cpus), Box::new(CpuSet::first(self.platform.cpus)));
+                return Some(AdmissionError::Affinity { affinity, span }.to_string());
+            }
+            if let Some(hog) = realtime_hog(workload).filter(|_| platform.fair_server.is_some()) {
+                return Some(hog);
+            }
             let irq = workload.irqs.iter().find(|irq| irq.reservation.is_some())?;
             Some(format!("the demand of the reserved interrupt thread {} is not analysed", irq.name))
         });
@@ -222,7 +230,15 @@ impl<'a> TaskView<'a> {
 fn served(task: &Task, reservation: Reservation, platform: &Platform) -> Option<ServedTask> {
     let (gap, jitter) = release_distance(task)?;
     let work = drawn_work(task)?.clone();
-    Some(ServedTask { work, gap, jitter, late: task.late, reservation, enforcement: platform.enforcement })
+    Some(ServedTask {
+        work,
+        gap,
+        jitter,
+        grid: on_grid(task),
+        late: task.late,
+        reservation,
+        enforcement: platform.enforcement,
+    })
 }
 
 /// The declared distribution of a task's work.
@@ -237,7 +253,7 @@ pub fn drawn_work(task: &Task) -> Option<&TimeDistribution> {
 mod tests {
     use super::*;
     use surety_model::verdict::{Outcome, judge};
-    use surety_model::workload::{Load, LoadKind};
+    use surety_model::workload::{Load, LoadKind, PolicySpec};
     use surety_model::world::Unobserved;
 
     fn player(reservation: Option<Reservation>, promises: &[&str]) -> Task {
@@ -284,6 +300,29 @@ mod tests {
         assert_eq!(limits.quantile(0.99), Some(ms(40)));
         assert_eq!(limits.quantile(1.0), None, "log-normal work has no limit");
         assert_eq!(record.basis, Basis::Bound);
+    }
+
+    #[test]
+    fn a_realtime_hog_or_a_part_of_the_machine_ends_every_proof() {
+        let ms = Nanos::from_millis;
+        let task = player(Some(Reservation::implicit(ms(27), ms(40))), &["response <= 40ms @ 99%"]);
+        let mut hog = Load::new("hog", LoadKind::Spinners, 1);
+        hog.policy = PolicySpec::Fifo { priority: 1 };
+        let world = AnalysisWorld::new(Platform::linux_6_18(2));
+        let seen = |loads: Vec<Load>, cpus: Option<CpuSet>| {
+            let workload = Workload { tasks: vec![task.clone()], loads, ..Workload::default() };
+            let options = RunOptions { cpus, ..RunOptions::default() };
+            world.run(&workload, &options, &mut Unobserved).unwrap().activities[0].evidence[0].clone()
+        };
+        assert!(matches!(seen(Vec::new(), None), Evidence::Proven { .. }));
+        for (evidence, word) in
+            [(seen(vec![hog], None), "hog"), (seen(Vec::new(), Some(CpuSet::first(1))), "EPERM")]
+        {
+            match evidence {
+                Evidence::NotObservable { because } => assert!(because.contains(word), "{because}"),
+                other => panic!("{other:?}"),
+            }
+        }
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! [`Family`]: the parametric family of a sample, where a test does not reject it at 5 %.
 //!
-//! Parameters come from the sample itself, so the plain Kolmogorov-Smirnov test would accept nearly everything. Used
-//! are: for normal and log-normal Lilliefors' test; for the exponential Stephens' modification
-//! `(D - 0.2/n)(sqrt n + 0.26 + 0.5/sqrt n)` with his points (JASA 69, 1974); for the uniform the samples strictly
-//! between the extremes, which given these are uniform between them, so that the plain test is exact. Of the families
-//! that stand the likeliest is taken.
+//! Parameters come from the sample itself, so the plain Kolmogorov-Smirnov test would accept nearly
+//! everything. Used are: for normal and log-normal Lilliefors' test; for the exponential Stephens'
+//! modification `(D - 0.2/n)(sqrt n + 0.26 + 0.5/sqrt n)` with his points (JASA 69, 1974); for the uniform
+//! the samples strictly between the extremes, which given these are uniform between them, so that the plain
+//! test is exact. Of the families that stand the likeliest is taken.
 
 use surety_model::distribution::TimeDistribution;
 use surety_stats::Moments;
@@ -102,11 +102,11 @@ impl FamilyFit {
         self.family.distribution()
     }
 
-    /// The distribution with every parameter at the one-sided upper limit of its own confidence interval: at least the
-    /// truth at every quantile above the median, with about this confidence.
+    /// The distribution with every parameter at the one-sided upper limit of its own confidence interval: at
+    /// least the truth at every quantile above the median, with about this confidence.
     ///
-    /// Mean: `z s / sqrt n`; deviation: `z s / sqrt(2n)`, both of the large-sample normal law. Uniform: the largest of n
-    /// is below `low + r (high - low)` with probability `r^n`.
+    /// Mean: `z s / sqrt n`; deviation: `z s / sqrt(2n)`, both of the large-sample normal law. Uniform: the
+    /// largest of n is below `low + r (high - low)` with probability `r^n`.
     pub fn pessimistic(&self, confidence: f64) -> TimeDistribution {
         let n = self.n as f64;
         let z = normal_quantile(confidence);

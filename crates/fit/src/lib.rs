@@ -1,8 +1,10 @@
-//! From a thread's jobs in a trace to a task: when it is released, how much work its jobs need, and how sure that is.
+//! From a thread's jobs in a trace to a task: when it is released, how much work its jobs need, and how sure
+//! that is.
 //!
-//! [`fit_thread`] first makes sure that the jobs are jobs ([`separation`]: a late thread does not sleep between two
-//! jobs, so one busy period may hold several), then finds the release rule ([`release`]), then the distribution of
-//! work ([`work`], [`family`]). What cannot be told apart is refused in words, with the remedy.
+//! [`fit_thread`] first makes sure that the jobs are jobs ([`separation`]: a late thread does not sleep
+//! between two jobs, so one busy period may hold several), then finds the release rule ([`release`]), then
+//! the distribution of work ([`work`], [`family`]). What cannot be told apart is refused in words, with the
+//! remedy.
 
 #![forbid(unsafe_code)]
 
@@ -27,7 +29,8 @@ pub const JOBS_MIN: usize = 20;
 /// A task as a trace shows it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct FittedTask {
-    /// Ready for a workload file: the hint's name and promises, the release found, the work as a distribution.
+    /// Ready for a workload file: the hint's name and promises, the release found, the work as a
+    /// distribution.
     pub task: Task,
     /// The work of its jobs.
     pub work: WorkFit,
@@ -66,7 +69,8 @@ pub enum FitError {
 
 /// Fits a task to what a trace shows of one thread.
 ///
-/// The hint is the task as a workload declares it: its period, if any, is believed, its promises and name are kept.
+/// The hint is the task as a workload declares it: its period, if any, is believed, its promises and name are
+/// kept.
 pub fn fit_thread(history: &ThreadHistory, hint: Option<&Task>) -> Result<FittedTask, FitError> {
     let declared = hint.map_or(Release::Unspecified, |task| task.release);
     let late = hint.map_or(Late::Queue, |task| task.late);
@@ -159,7 +163,8 @@ mod tests {
         }
     }
 
-    /// A task of 40 ms alone on a CPU, as a busy-period trace shows it: late jobs merge, wake-ups jitter by 60 us.
+    /// A task of 40 ms alone on a CPU, as a busy-period trace shows it: late jobs merge, wake-ups jitter by
+    /// 60 us.
     fn traced(work: &TimeDistribution, n: u64) -> Vec<Job> {
         let ms = Nanos::from_millis;
         let mut generator = Pcg::new(3, 4);
@@ -201,7 +206,8 @@ mod tests {
         let family = work.family.as_ref().expect("log-normal work is recognised");
         assert!(family.p_value > 0.05);
         let TimeDistribution::LogNormal { mean, p99 } = family.distribution() else { panic!("{family:?}") };
-        // Three standard errors of the mean (2.9 ms / sqrt n) are below 2 %, and of the 99 % quantile as well.
+        // Three standard errors of the mean (2.9 ms / sqrt n) are below 2 %, and of the 99 % quantile as
+        // well.
         assert!((mean.as_millis_f64() / 14.0 - 1.0).abs() < 0.02, "{mean}");
         assert!((p99.as_millis_f64() / 22.0 - 1.0).abs() < 0.02, "{p99}");
         let sigma = |w| {

@@ -1,10 +1,11 @@
 //! [`ReleaseFit`]: the release rule behind a list of releases.
 //!
-//! Candidates for the period are low quantiles of the distances and halves of them; a distance conforms when it lies
-//! within 15 % of a period of a whole multiple (multiples come from skipped or merged activations). The largest
-//! candidate to which 90 % conform is taken, and made exact by a straight line through (index, release), whose slope
-//! has the standard error `s / sqrt(sum (i - mean)^2)`. If releases leave that grid by more than a tenth of the period,
-//! there is no grid: the thread is sporadic, with the smallest distance as its gap.
+//! Candidates for the period are low quantiles of the distances and halves of them; a distance conforms when
+//! it lies within 15 % of a period of a whole multiple (multiples come from skipped or merged activations).
+//! The largest candidate to which 90 % conform is taken, and made exact by a straight line through (index,
+//! release), whose slope has the standard error `s / sqrt(sum (i - mean)^2)`. If releases leave that grid by
+//! more than a tenth of the period, there is no grid: the thread is sporadic, with the smallest distance as
+//! its gap.
 
 use surety_model::workload::Release;
 use surety_units::Nanos;
@@ -99,7 +100,8 @@ pub fn fit(releases: &[Nanos], declared: Option<Nanos>) -> Option<ReleaseFit> {
     Some(found.and_then(|start| grid(releases, start)).unwrap_or(sporadic))
 }
 
-/// The straight line through releases whose distances are near multiples of `period`; `None` when they leave it.
+/// The straight line through releases whose distances are near multiples of `period`; `None` when they leave
+/// it.
 fn grid(releases: &[Nanos], period: f64) -> Option<ReleaseFit> {
     let origin = releases[0].get();
     let times: Vec<f64> = releases.iter().map(|r| (r.get() - origin) as f64).collect();
@@ -139,8 +141,8 @@ fn grid(releases: &[Nanos], period: f64) -> Option<ReleaseFit> {
     })
 }
 
-/// The roundest time that the measured slope cannot be told from: within three standard errors, or 50 parts per
-/// million, which is what two clocks of a machine may differ by.
+/// The roundest time that the measured slope cannot be told from: within three standard errors, or 50 parts
+/// per million, which is what two clocks of a machine may differ by.
 fn rounded(slope: f64, error: f64) -> Nanos {
     let margin = (3.0 * error).max(50e-6 * slope);
     let round_units = [10e6, 1e6, 100e3, 10e3, 1e3];

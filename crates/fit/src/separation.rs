@@ -1,13 +1,14 @@
 //! Is a busy period one job?
 //!
-//! A periodic thread that is late asks to sleep until a time that has passed: it does not sleep, and the trace shows
-//! one busy period of several jobs. With a release interval P known, a busy period that reaches the next release,
-//! `completion - release >= P`, may hold more than one job; one that does not holds exactly one.
+//! A periodic thread that is late asks to sleep until a time that has passed: it does not sleep, and the
+//! trace shows one busy period of several jobs. With a release interval P known, a busy period that reaches
+//! the next release, `completion - release >= P`, may hold more than one job; one that does not holds exactly
+//! one.
 //!
-//! Such periods begin with a job that is late, so leaving them out cuts the upper tail of the work. They are therefore
-//! kept as counts above every other sample: quantile bounds by ranks stay true, and none exists for a quantile that
-//! lies among them. A family fitted to the rest misses at most their fraction of the mass; beyond 1 % that is more
-//! than a promise at 99 % allows in all, and the fit is refused.
+//! Such periods begin with a job that is late, so leaving them out cuts the upper tail of the work. They are
+//! therefore kept as counts above every other sample: quantile bounds by ranks stay true, and none exists for
+//! a quantile that lies among them. A family fitted to the rest misses at most their fraction of the mass;
+//! beyond 1 % that is more than a promise at 99 % allows in all, and the fit is refused.
 
 use surety_model::job::{Job, ThreadHistory};
 use surety_units::Nanos;

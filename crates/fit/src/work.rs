@@ -75,9 +75,9 @@ impl Series {
         self.samples.quantile(1.0)
     }
 
-    /// A value that with this confidence is not below the `q` quantile, whatever the distribution: the sample of rank h,
-    /// smallest h with `P{Binomial(n, q) >= h} <= 1 - confidence`. `beyond` jobs count above all samples.
-    /// `None`: too few samples, or the rank lies among those beyond.
+    /// A value that with this confidence is not below the `q` quantile, whatever the distribution: the sample
+    /// of rank h, smallest h with `P{Binomial(n, q) >= h} <= 1 - confidence`. `beyond` jobs count above all
+    /// samples. `None`: too few samples, or the rank lies among those beyond.
     pub fn quantile_upper(&self, q: f64, confidence: f64, beyond: u64) -> Option<Nanos> {
         let rank = quantile_upper_rank(self.n + beyond, q, confidence).filter(|rank| *rank <= self.n)?;
         let mut below = 0;

@@ -1,8 +1,9 @@
 //! The exponential bound of a backlog: `P{w > x} <= exp(-theta (x + 1))` for whole x.
 //!
-//! For the steps `X = c - z Q` of a random walk with negative mean and any `theta > 0` with `E[exp(theta X)] <= 1`
-//! (Kingman 1964 after Lundberg): the walk's maximum, which is the stationary backlog, exceeds x with at most this
-//! probability; on whole numbers to exceed x is to reach x + 1. The largest such theta gives the best bound.
+//! For the steps `X = c - z Q` of a random walk with negative mean and any `theta > 0` with `E[exp(theta X)]
+//! <= 1` (Kingman 1964 after Lundberg): the walk's maximum, which is the stationary backlog, exceeds x with
+//! at most this probability; on whole numbers to exceed x is to reach x + 1. The largest such theta gives the
+//! best bound.
 
 /// The largest decay, by bisection, that provably keeps `E[exp(theta (c - budget))] <= 1`.
 ///
@@ -18,8 +19,9 @@ pub fn decay(masses: &[f64], budget: usize) -> Option<f64> {
             .filter(|(_, p)| **p > 0.0)
             .map(|(h, p)| p * libm::exp(theta * (h as f64 - budget as f64)))
             .sum();
+        let all = mean + at_rest * libm::exp(-theta * budget as f64);
         // The margin is far above the rounding of a sum of at most 2^15 terms.
-        !(mean + at_rest * libm::exp(-theta * budget as f64) <= 1.0 - 1e-11)
+        all.is_nan() || all > 1.0 - 1e-11
     };
     // A single term may not exceed 1 either.
     let mut high = -libm::log(masses[highest]) / (highest - budget) as f64;

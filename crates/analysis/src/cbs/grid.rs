@@ -1,8 +1,8 @@
 //! [`WorkGrid`]: a distribution of work on a grid of fractions of a budget, never below the truth.
 //!
-//! The step is `floor(Q / cells)`, so that a budget loses less than one step when it is rounded down to the grid;
-//! work is rounded up: cell h holds `P{(h-1) step < c <= h step}`. Families without a maximum are cut where
-//! `P{c > x}` is below 1e-12, and what was cut is kept as a [`Tail`] to be accounted for.
+//! The step is `floor(Q / cells)`, so that a budget loses less than one step when it is rounded down to the
+//! grid; work is rounded up: cell h holds `P{(h-1) step < c <= h step}`. Families without a maximum are cut
+//! where `P{c > x}` is below 1e-12, and what was cut is kept as a [`Tail`] to be accounted for.
 
 use surety_model::distribution::TimeDistribution;
 use surety_units::Nanos;

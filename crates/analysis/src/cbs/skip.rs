@@ -1,16 +1,17 @@
 //! A task that gives up releases passing while a job runs: every job begins without backlog of its own.
 //!
-//! With exact enforcement a job of work c takes `n = ceil(c/Q)` budgets, the last of them given before the n-th server
-//! period ends. With z budgets between releases it uses up `m = max(1, ceil(n/z))` planned releases, itself included.
-//! By renewal (one success at most in each cycle of m releases):
+//! With exact enforcement a job of work c takes `n = ceil(c/Q)` budgets, the last of them given before the
+//! n-th server period ends. With z budgets between releases it uses up `m = max(1, ceil(n/z))` planned
+//! releases, itself included. By renewal (one success at most in each cycle of m releases):
 //!
 //! ```text
 //! fraction of planned releases done within k budgets  >=  P{c <= kQ} / E[m]
 //! ```
 //!
-//! On the tick an overrun is missing from the next job's budget even though the job before is done. Then compare with
-//! the task that queues everything: its backlog is never smaller, and a release at which it is zero is not skipped
-//! and has its whole budget. So the fraction is at least `P{W = 0} P{c <= kQ}`.
+//! On the tick an overrun is missing from the next job's budget even though the job before is done. Then
+//! compare with the task that queues everything: its backlog is never smaller, and a release at which it is
+//! zero is not skipped and has its whole budget. The same holds for releases inside server periods. So the
+//! fraction is at least `P{W = 0} P{c <= kQ}`.
 
 use surety_model::distribution::TimeDistribution;
 use surety_units::Nanos;
@@ -37,8 +38,9 @@ pub fn exact(work: &TimeDistribution, runtime: Nanos, between: u32, within: u32)
     at_most(work, runtime * i64::from(within)) / releases
 }
 
-/// Lower bound under enforcement on the tick.
-pub fn on_the_tick(work: &TimeDistribution, runtime: Nanos, within: u32, queued: &Backlog) -> f64 {
+/// Lower bound from the jobs alone that find no backlog, for enforcement on the tick and wherever backlogs
+/// are not trusted.
+pub fn without_backlog(work: &TimeDistribution, runtime: Nanos, within: u32, queued: &Backlog) -> f64 {
     queued.none() * at_most(work, runtime * i64::from(within))
 }
 
@@ -47,7 +49,8 @@ mod tests {
     use super::*;
     use surety_stats::random::Pcg;
 
-    /// Planned releases done within one budget when the rule is played; `tick` > 0 lets jobs overrun and pay back.
+    /// Planned releases done within one budget when the rule is played; `tick` > 0 lets jobs overrun and pay
+    /// back.
     fn played(work: &TimeDistribution, runtime: Nanos, tick: Nanos) -> f64 {
         let mut generator = Pcg::new(5, 9);
         let (mut planned, mut done, mut debt) = (0u64, 0u64, Nanos::ZERO);
@@ -87,7 +90,7 @@ mod tests {
             let proven = exact(&player, runtime, 1, 1);
             assert!((proven - seen).abs() < 0.003, "{runtime}: {proven} {seen}");
             let queued = Backlog::stationary(&player, runtime, 1).unwrap();
-            let tick = on_the_tick(&player, runtime, 1, &queued);
+            let tick = without_backlog(&player, runtime, 1, &queued);
             let seen = played(&player, runtime, us(4_000));
             assert!(tick <= seen + 0.002, "{runtime}: {tick} {seen}");
             assert!(tick > seen - 0.25, "{runtime}: {tick} {seen}");
