@@ -114,7 +114,11 @@ fn throttling(facts: &MachineFacts) -> Check {
                 "{} in {} of each CPU, {}",
                 runtime.to_exact_string(),
                 period.to_exact_string(),
-                if servers > 0 { "fair servers charged" } else { "no fair server" }
+                match (servers, scheduler.deadline_servers_counted) {
+                    (0, _) => "no fair server",
+                    (_, true) => "fair servers charged",
+                    (_, false) => "a fair server assumed (debugfs is out of reach)",
+                }
             ),
             None,
         ),

@@ -11,6 +11,7 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::clock;
 use crate::kernel::Kernel;
+use crate::mount::DetachedMount;
 use crate::sched::{self, SchedPolicy};
 use crate::tracefs::TracefsAccess;
 
@@ -79,9 +80,11 @@ pub struct SchedulerFacts {
     pub deadline_period_min: Option<Nanos>,
     /// Longest period a SCHED_DEADLINE reservation may have.
     pub deadline_period_max: Option<Nanos>,
-    /// How many servers of 5 % the kernel charges to each CPU before reservations: one for fair threads since
-    /// 6.12, one for sched_ext since 7.0 where that is built in. Told by release: nothing readable says it.
+    /// How many servers of 5 % the kernel charges to each CPU before reservations: one for fair threads, one for
+    /// sched_ext, as far as it has them. Counted in debugfs; [`SERVERS_ASSUMED`] where that is out of reach.
     pub deadline_servers: u64,
+    /// Whether that was counted.
+    pub deadline_servers_counted: bool,
     /// Whether shares are first divided between sessions.
     pub autogroup: Option<bool>,
     /// This process's autogroup, such as `/autogroup-6 nice 0`.
@@ -143,7 +146,7 @@ impl MachineFacts {
         MachineFacts {
             architecture: std::env::consts::ARCH,
             cpus: ask.cpus(),
-            scheduler: ask.scheduler(kernel_release.as_deref()),
+            scheduler: ask.scheduler(),
             privileges: ask.privileges(),
             cgroups: ask.cgroups(),
             tracefs: match kernel.tracefs_root() {
@@ -211,13 +214,14 @@ impl Ask<'_> {
         }
     }
 
-    fn scheduler(&self, release: Option<&str>) -> SchedulerFacts {
+    fn scheduler(&self) -> SchedulerFacts {
         let sysctl = |name: &str| format!("/proc/sys/kernel/{name}");
         let own = |field: usize| -> Option<i32> {
             let stat = self.text("/proc/self/stat")?;
             stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(field - 3)?.parse().ok()
         };
         let sched_ext = self.kernel.exists(Path::new("/sys/kernel/sched_ext"));
+        let servers = count_servers();
         let base_slice = match sched::read_attr(Tid(0)).map(|attr| attr.policy) {
             Ok(SchedPolicy::Other { slice, .. }) => slice,
             _ => None,
@@ -228,7 +232,8 @@ impl Ask<'_> {
             rt_period: self.micros(&sysctl("sched_rt_period_us")),
             deadline_period_min: self.micros(&sysctl("sched_deadline_period_min_us")),
             deadline_period_max: self.micros(&sysctl("sched_deadline_period_max_us")),
-            deadline_servers: release.map_or(0, |release| servers_of_release(release, sched_ext)),
+            deadline_servers: servers.unwrap_or(SERVERS_ASSUMED),
+            deadline_servers_counted: servers.is_some(),
             autogroup: self.number(&sysctl("sched_autogroup_enabled")).map(|on| on != 0),
             own_autogroup: self.line("/proc/self/autogroup"),
             own_session: own(6).map(Tid),
@@ -311,15 +316,22 @@ fn cpuset_of_cgroups(text: &str) -> Option<&str> {
         .map(|(_, path)| path)
 }
 
-/// Servers the kernel charges to each CPU: the fair server came with 6.12, that of sched_ext with 7.0.
-fn servers_of_release(release: &str, sched_ext: bool) -> u64 {
-    let mut parts = release.split(|c: char| !c.is_ascii_digit()).map(str::parse::<u64>);
-    match (parts.next(), parts.next()) {
-        (Some(Ok(major)), Some(Ok(minor))) => {
-            u64::from((major, minor) >= (6, 12)) + u64::from(major >= 7 && sched_ext)
-        }
-        _ => 0,
-    }
+/// Servers taken to be charged to each CPU where they cannot be counted: the safe side, because it leaves less to
+/// reservations.
+pub const SERVERS_ASSUMED: u64 = 1;
+
+/// The deadline servers of a kernel: directories `fair_server`, `ext_server` below `sched` in debugfs, which lists
+/// them even where their files cannot be read. `None` where debugfs is out of reach.
+fn count_servers() -> Option<u64> {
+    let mounted = std::fs::read_dir("/sys/kernel/debug/sched").ok();
+    let own = mounted.is_none().then(|| DetachedMount::of(c"debugfs").ok()).flatten();
+    let entries = match (&own, mounted) {
+        (_, Some(entries)) => entries,
+        (Some(mount), None) => std::fs::read_dir(mount.root().join("sched")).ok()?,
+        (None, None) => return None,
+    };
+    let is_server = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().ends_with("_server");
+    Some(entries.flatten().filter(is_server).count() as u64)
 }
 
 #[cfg(test)]
@@ -361,18 +373,5 @@ mod tests {
         assert_eq!(cpuset_of_cgroups("3:cpuset:/a\n0::/b\n"), Some("/a"));
         assert_eq!(cpuset_of_cgroups("4:cpu,cpuacct:/c\n0::/b:x\n"), Some("/b:x"));
         assert_eq!(of_cpuinfo("model name\t: A: B\nflags\t\t: x hypervisor\n", "model name"), Some("A: B"));
-        let cases = [
-            ("6.1.0-18-amd64", true, 0),
-            ("6.7.9", false, 0),
-            ("6.11.2", true, 0),
-            ("6.12", true, 1),
-            ("6.18.44-fc", true, 1),
-            ("7.2.12", true, 2),
-            ("7.2.12", false, 1),
-            ("unknown", true, 0),
-        ];
-        for (release, sched_ext, servers) in cases {
-            assert_eq!(servers_of_release(release, sched_ext), servers, "{release}");
-        }
     }
 }

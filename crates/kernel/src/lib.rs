@@ -20,6 +20,7 @@ pub mod facts;
 pub mod files;
 pub mod journal;
 pub mod kernel;
+mod mount;
 pub mod perf;
 pub mod real;
 pub mod sched;

@@ -4,12 +4,11 @@
 //! the file system, is reached through `/proc/self/fd/N`, and vanishes with the descriptor, so nothing is left
 //! behind. Instances made through it stay until they are removed: see [`TraceInstance`].
 
-use std::ffi::CStr;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{KernelError, Operation, check};
+use crate::error::{KernelError, Operation};
+use crate::mount::DetachedMount;
 use crate::real::{list_dir, read_text, remove_dir};
 
 mod instance;
@@ -35,7 +34,7 @@ pub enum TracefsAccess {
 #[derive(Clone, Debug)]
 pub struct Tracefs {
     root: PathBuf,
-    mount: Option<Arc<OwnedFd>>,
+    mount: Option<Arc<DetachedMount>>,
 }
 
 impl Tracefs {
@@ -61,31 +60,11 @@ impl Tracefs {
         })
     }
 
-    /// A mount of our own, without a place in the file system.
+    /// A mount of our own.
     fn detached() -> Result<Tracefs, KernelError> {
-        /// `FSCONFIG_CMD_CREATE` of `include/uapi/linux/mount.h`.
-        const CREATE: u32 = 6;
-        const CLOSE_ON_EXEC: u32 = 1;
         let failed = |errno| KernelError::new(Operation::OpenTracefs, "a mount of our own", errno);
-        let own = |descriptor: libc::c_long| {
-            let descriptor = i32::try_from(descriptor).expect("a descriptor fits 32 bits");
-            // SAFETY: called only with descriptors the kernel just gave to us alone.
-            unsafe { OwnedFd::from_raw_fd(descriptor) }
-        };
-        let name: &CStr = c"tracefs";
-        // SAFETY: the name is a C string that lives over the call.
-        let context = unsafe { libc::syscall(libc::SYS_fsopen, name.as_ptr(), CLOSE_ON_EXEC) };
-        let context = own(check(context).map_err(failed)?);
-        let nothing = std::ptr::null::<libc::c_void>();
-        // SAFETY: this command takes neither key nor value, both must be null.
-        let created =
-            unsafe { libc::syscall(libc::SYS_fsconfig, context.as_raw_fd(), CREATE, nothing, nothing, 0) };
-        check(created).map_err(failed)?;
-        // SAFETY: takes a descriptor and two integers.
-        let mount = unsafe { libc::syscall(libc::SYS_fsmount, context.as_raw_fd(), CLOSE_ON_EXEC, 0) };
-        let mount = own(check(mount).map_err(failed)?);
-        let root = PathBuf::from(format!("/proc/self/fd/{}", mount.as_raw_fd()));
-        Ok(Tracefs { root, mount: Some(Arc::new(mount)) })
+        let mount = DetachedMount::of(c"tracefs").map_err(failed)?;
+        Ok(Tracefs { root: mount.root(), mount: Some(Arc::new(mount)) })
     }
 
     /// The directory the tracing files are under; valid in this process while `self` lives.

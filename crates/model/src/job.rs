@@ -24,7 +24,8 @@ pub struct Job {
     pub start: Nanos,
     /// Last instant on a CPU before it slept, or its end marker.
     pub completion: Nanos,
-    /// Time on CPUs between start and completion, nested interrupts included.
+    /// Time on CPUs between start and completion (between the markers, where those separate), nested interrupts
+    /// included.
     pub execution: Nanos,
     /// Of that, hard and soft interrupts that ran on top.
     pub interrupted: Nanos,

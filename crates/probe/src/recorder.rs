@@ -26,9 +26,10 @@ const ROUND: Duration = Duration::from_millis(250);
 /// A recording that is going on.
 #[derive(Debug)]
 pub struct Recording {
-    instance: TraceInstance,
+    // Dropped in this order: the kernel keeps an instance that somebody still reads or writes.
     marker: Marker,
     collector: Collector,
+    instance: TraceInstance,
     cpus: CpuSet,
 }
 
@@ -88,8 +89,9 @@ impl ReadAt for PageFile {
 impl Recording {
     /// Starts recording `events` (`system:event`) on all of `cpus` in an instance called `name`.
     ///
-    /// The clock is CLOCK_MONOTONIC, the clock of the tasks' own stamps. When a buffer overflows the newest events
-    /// are dropped and counted.
+    /// The clock is CLOCK_MONOTONIC, the clock of the tasks' own stamps. When a buffer overflows the oldest events
+    /// are overwritten: only then do the pages say where events are missing, and the jobs around the hole are
+    /// censored.
     pub fn start(
         tracefs: &Tracefs,
         name: &str,
@@ -99,7 +101,7 @@ impl Recording {
         let instance = tracefs.create_instance(name)?;
         instance.set_clock("mono")?;
         instance.set_buffer_size(BUFFER)?;
-        instance.set_option("overwrite", false)?;
+        instance.set_option("overwrite", true)?;
         instance.enable_events(events)?;
         let marker = instance.marker()?;
         let readers: Vec<RawPages> =
@@ -115,7 +117,7 @@ impl Recording {
         let thread = thread.map_err(|error| {
             KernelError::from_io(surety_kernel::Operation::Open, "a thread for the recorder", &error)
         })?;
-        Ok(Recording { instance, marker, collector: Collector { stop, thread: Some(thread) }, cpus })
+        Ok(Recording { marker, collector: Collector { stop, thread: Some(thread) }, instance, cpus })
     }
 
     /// A handle that writes markers into this recording.

@@ -96,6 +96,8 @@ impl World for HostWorld<'_> {
             _ => OwnSwitches::default(),
         };
         let threads = stage.read_back(&cast);
+        // It holds a marker, and the kernel keeps an instance that somebody may write to.
+        drop(stage);
         let window = Window::new(clock::monotonic() + RUN_UP, options.warm_up, options.duration);
         gate.open(window);
         let watched = self.watch(&mut cast, &mut switches, workload, &window, options, observer);
@@ -313,13 +315,24 @@ fn collect(cast: Cast) -> Vec<MemberResult> {
     cast.members.into_iter().map(result_of).collect()
 }
 
-/// The journal's entry about programs of this run: what carries the mark is ended when this is dropped, or at the
-/// next start.
-struct ChildrenEntry<'a> {
+/// An entry of the journal that is undone when this is dropped, or at the next start.
+struct Journalled<'a> {
     journal: &'a Journal,
     kernel: &'a dyn Kernel,
     id: EntryId,
+}
+
+impl Drop for Journalled<'_> {
+    fn drop(&mut self) {
+        // What fails here stays in the journal, and the next start tries again.
+        let _ = self.journal.undo(self.kernel, self.id);
+    }
+}
+
+/// What programs of this run, and all they start, are marked with: whoever still carries it at the end is ended.
+struct ChildrenEntry<'a> {
     mark: String,
+    _entry: Journalled<'a>,
 }
 
 impl<'a> ChildrenEntry<'a> {
@@ -335,22 +348,14 @@ impl<'a> ChildrenEntry<'a> {
             return None;
         }
         let (id, mark) = journal.mark_children(kernel).ok()?;
-        Some(ChildrenEntry { journal, kernel, id, mark })
+        Some(ChildrenEntry { mark, _entry: Journalled { journal, kernel, id } })
     }
 }
 
-impl Drop for ChildrenEntry<'_> {
-    fn drop(&mut self) {
-        // What fails here stays in the journal, and the next start tries again.
-        let _ = self.journal.undo(self.kernel, self.id);
-    }
-}
-
-/// A recording with its entry in the journal.
+/// A recording with its entry in the journal. The entry goes last: it is closed once the instance is gone.
 struct Traced<'a> {
     recording: Recording,
-    journal: Option<(&'a Journal, EntryId)>,
-    kernel: &'a dyn Kernel,
+    entry: Option<Journalled<'a>>,
 }
 
 impl<'a> Traced<'a> {
@@ -363,23 +368,15 @@ impl<'a> Traced<'a> {
         let tracefs = Tracefs::open().map_err(|e| e.to_string())?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let name = format!("surety-{}-{number}", kernel.own_pid());
-        let entry = match journal {
-            Some(journal) => {
-                let entry =
-                    journal.record(Entry::TraceInstance { name: name.clone() }).map_err(|e| e.to_string())?;
-                Some((journal, entry))
-            }
-            None => None,
+        let record = |journal: &'a Journal| {
+            let id =
+                journal.record(Entry::TraceInstance { name: name.clone() }).map_err(|e| e.to_string())?;
+            Ok::<_, String>(Journalled { journal, kernel, id })
         };
-        match Recording::start(&tracefs, &name, surety_trace::EVENTS, cpus) {
-            Ok(recording) => Ok(Traced { recording, journal: entry, kernel }),
-            Err(error) => {
-                if let Some((journal, id)) = entry {
-                    let _ = journal.undo(kernel, id);
-                }
-                Err(error.to_string())
-            }
-        }
+        let entry = journal.map(record).transpose()?;
+        let recording =
+            Recording::start(&tracefs, &name, surety_trace::EVENTS, cpus).map_err(|e| e.to_string())?;
+        Ok(Traced { recording, entry })
     }
 
     fn marker(&self) -> Marker {
@@ -388,11 +385,9 @@ impl<'a> Traced<'a> {
 
     /// Ends the recording and decodes it.
     fn finish(self, observer: &mut dyn Observer, degraded: &mut Vec<String>) -> Decoded {
-        let finished = self.recording.finish(surety_trace::EVENTS);
-        if let Some((journal, id)) = self.journal {
-            // The instance is gone already; undoing finds that and closes the entry.
-            let _ = journal.undo(self.kernel, id);
-        }
+        let Traced { recording, entry } = self;
+        let finished = recording.finish(surety_trace::EVENTS);
+        drop(entry);
         let decoded = finished.map_err(|e| e.to_string()).and_then(|raw| decode(&raw, observer));
         match decoded {
             Ok(decoded) => {

@@ -215,9 +215,9 @@ mod tests {
         // What a `kill -9` does: the descriptor goes, Drop does not run.
         let TraceInstance { tracefs, .. } = &*std::mem::ManuallyDrop::new(instance);
         if let Some(mount) = &tracefs.mount {
-            use std::os::fd::AsRawFd;
+            use std::os::fd::{AsFd, AsRawFd};
             // SAFETY: the owner is never dropped, so the descriptor is closed only here; nothing uses it again.
-            unsafe { libc::close(mount.as_raw_fd()) };
+            unsafe { libc::close(mount.as_fd().as_raw_fd()) };
         }
         let again = Tracefs::open().unwrap();
         assert!(again.instances().unwrap().contains(&name));
