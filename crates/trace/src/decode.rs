@@ -85,20 +85,64 @@ const VECTORS: &[&str] = &[
 #[derive(Clone, Debug)]
 enum Decoder {
     Switch(Box<Switch>),
-    Wake { kind: Wake, tid: Scalar, comm: Text, prio: Scalar, target: Scalar },
-    Migrate { tid: Scalar, comm: Text, from: Scalar, to: Scalar },
-    Fork { parent: Scalar, child: Scalar, child_comm: Text },
-    Exec { tid: Scalar, old: Scalar },
-    Exit { tid: Scalar, comm: Text },
-    IrqEntry { irq: Scalar, name: Text },
-    IrqExit { irq: Scalar },
-    VectorEntry { name: &'static str },
-    VectorExit { name: &'static str },
-    Softirq { kind: Softirq, vector: Scalar },
-    TimerStart { timer: Pointer, function: Pointer, expires: Scalar },
-    TimerCancel { timer: Pointer },
-    TimerExpire { timer: Pointer, function: Pointer },
-    Marker { text: Text },
+    Wake {
+        kind: Wake,
+        tid: Scalar,
+        comm: Text,
+        prio: Scalar,
+        target: Scalar,
+    },
+    Migrate {
+        tid: Scalar,
+        comm: Text,
+        from: Scalar,
+        to: Scalar,
+    },
+    Fork {
+        parent: Scalar,
+        child: Scalar,
+        child_comm: Text,
+    },
+    Exec {
+        tid: Scalar,
+        old: Scalar,
+    },
+    Exit {
+        tid: Scalar,
+        comm: Text,
+    },
+    IrqEntry {
+        irq: Scalar,
+        name: Text,
+    },
+    IrqExit {
+        irq: Scalar,
+    },
+    VectorEntry {
+        name: &'static str,
+    },
+    VectorExit {
+        name: &'static str,
+    },
+    Softirq {
+        kind: Softirq,
+        vector: Scalar,
+    },
+    TimerStart {
+        timer: Pointer,
+        function: Pointer,
+        expires: Scalar,
+    },
+    TimerCancel {
+        timer: Pointer,
+    },
+    TimerExpire {
+        timer: Pointer,
+        function: Pointer,
+    },
+    Marker {
+        text: Text,
+    },
     /// Known by name, of no interest.
     Ignored,
 }
@@ -283,11 +327,9 @@ impl EventTable {
             Decoder::Migrate { tid: id, comm: name, from, to } => {
                 EventKind::Migrate { tid: tid(id)?, comm: comm(name)?, from: cpu(from)?, to: cpu(to)? }
             }
-            Decoder::Fork { parent, child, child_comm } => EventKind::Fork {
-                parent: tid(parent)?,
-                child: tid(child)?,
-                child_comm: comm(child_comm)?,
-            },
+            Decoder::Fork { parent, child, child_comm } => {
+                EventKind::Fork { parent: tid(parent)?, child: tid(child)?, child_comm: comm(child_comm)? }
+            }
             Decoder::Exec { tid: id, old } => EventKind::Exec { tid: tid(id)?, old: tid(old)? },
             Decoder::Exit { tid: id, comm: name } => EventKind::Exit { tid: tid(id)?, comm: comm(name)? },
             Decoder::IrqEntry { irq, name } => {
@@ -363,9 +405,7 @@ fn decoder(format: &EventFormat) -> Result<Decoder, FormatError> {
             child: scalar("child_pid")?,
             child_comm: text("child_comm")?,
         }),
-        ("sched", "sched_process_exec") => {
-            Ok(Decoder::Exec { tid: scalar("pid")?, old: scalar("old_pid")? })
-        }
+        ("sched", "sched_process_exec") => Ok(Decoder::Exec { tid: scalar("pid")?, old: scalar("old_pid")? }),
         ("sched", "sched_process_exit") => Ok(Decoder::Exit { tid: scalar("pid")?, comm: text("comm")? }),
         ("irq", "irq_handler_entry") => Ok(Decoder::IrqEntry { irq: scalar("irq")?, name: text("name")? }),
         ("irq", "irq_handler_exit") => Ok(Decoder::IrqExit { irq: scalar("irq")? }),

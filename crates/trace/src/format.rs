@@ -41,7 +41,9 @@ pub enum FormatError {
         what: &'static str,
     },
     /// The decoder needs a field the kernel does not have.
-    #[error("format of {event}: there is no field `{field}` of the kind needed; this kernel's event is unknown here")]
+    #[error(
+        "format of {event}: there is no field `{field}` of the kind needed; this kernel's event is unknown here"
+    )]
     Field {
         /// The event.
         event: String,
@@ -49,7 +51,9 @@ pub enum FormatError {
         field: &'static str,
     },
     /// The meaning of `prev_state` could not be read.
-    #[error("format of {event}: the print format has no flag table for prev_state, so states cannot be told apart")]
+    #[error(
+        "format of {event}: the print format has no flag table for prev_state, so states cannot be told apart"
+    )]
     States {
         /// The event.
         event: String,
@@ -241,7 +245,10 @@ mod tests {
         let format = EventFormat::parse("sched", WAKING).unwrap();
         assert_eq!((format.full_name().as_str(), format.fields.len()), ("sched:sched_waking", 8));
         let comm = format.field("comm").unwrap();
-        assert_eq!((comm.offset, comm.size, comm.signed, comm.type_name.as_str()), (8, 16, false, "char[16]"));
+        assert_eq!(
+            (comm.offset, comm.size, comm.signed, comm.type_name.as_str()),
+            (8, 16, false, "char[16]")
+        );
         assert!(format.field("pid").unwrap().signed);
         assert_eq!(format.field("common_type").unwrap().type_name, "unsigned short");
         assert!(format.print_fmt.starts_with("\"comm=%s"));
@@ -259,9 +266,14 @@ mod tests {
             ("__data_loc char[] name", "name", "char[]", Place::DataLoc, true),
             ("__rel_loc cpumask_t[] mask", "mask", "cpumask_t[]", Place::RelLoc, true),
         ] {
-            let field = Field::parse(&format!("field:{declaration};\toffset:8;\tsize:4;\tsigned:1;")).unwrap();
+            let field =
+                Field::parse(&format!("field:{declaration};\toffset:8;\tsize:4;\tsigned:1;")).unwrap();
             let expected = (name, type_name, place, array);
-            assert_eq!((&*field.name, &*field.type_name, field.place, field.array), expected, "{declaration}");
+            assert_eq!(
+                (&*field.name, &*field.type_name, field.place, field.array),
+                expected,
+                "{declaration}"
+            );
         }
     }
 
@@ -269,7 +281,10 @@ mod tests {
     fn errors_name_event_and_line() {
         for (text, message) in [
             ("name: x\nID: 70000\n", "format of s:x, line 2: the ID is no number below 65536"),
-            ("name: x\nID: 1\nfield:int a;\toffset:q;", "format of s:x, line 3: a property of a field that is no"),
+            (
+                "name: x\nID: 1\nfield:int a;\toffset:q;",
+                "format of s:x, line 3: a property of a field that is no",
+            ),
             ("name: x\nfield:int a;\tsize:4;", "format of s:x, line 2: a field without its offset"),
             ("name: x\nhello", "format of s:x, line 2: a line that is none of"),
             ("name: x\nfield:int a;\toffset:0;\tsize:4;", "format of s:x: there is no `ID:` line"),
@@ -289,7 +304,9 @@ mod tests {
                       field: local_t commit;\toffset:8;\tsize:4;\tsigned:1;\n\
                       field: char data;\toffset:12;\tsize:4084;\tsigned:0;\n";
         assert_eq!(parse_header_page(narrow).ok(), PageLayout::new(8, 4, 12, 4096));
-        for broken in ["", "field: local_t commit;\toffset:8;\tsize:3;\nfield: char data;\toffset:12;\tsize:9;"] {
+        for broken in
+            ["", "field: local_t commit;\toffset:8;\tsize:3;\nfield: char data;\toffset:12;\tsize:9;"]
+        {
             assert!(parse_header_page(broken).is_err(), "{broken:?}");
         }
     }

@@ -73,9 +73,15 @@ struct Stream<S> {
 #[derive(Clone, Copy)]
 enum Head {
     End,
-    Record { start: usize, end: usize },
+    Record {
+        start: usize,
+        end: usize,
+    },
     /// Then the record, if the page has one.
-    Lost { count: Option<u64>, then: Option<(usize, usize)> },
+    Lost {
+        count: Option<u64>,
+        then: Option<(usize, usize)>,
+    },
 }
 
 /// A merge of per-CPU page streams.
@@ -88,7 +94,11 @@ pub struct Merge<S> {
 
 impl<S: ReadAt> Merge<S> {
     /// A merge of the streams of these CPUs; each source is whole pages one after the other.
-    pub fn new(layout: PageLayout, endian: Endian, sources: impl IntoIterator<Item = (CpuId, S)>) -> Merge<S> {
+    pub fn new(
+        layout: PageLayout,
+        endian: Endian,
+        sources: impl IntoIterator<Item = (CpuId, S)>,
+    ) -> Merge<S> {
         let mut streams: Vec<Stream<S>> = sources
             .into_iter()
             .map(|(cpu, source)| Stream {

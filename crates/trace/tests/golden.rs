@@ -65,9 +65,7 @@ fn lines_with(what: &[&str]) -> Vec<(i64, String)> {
 }
 
 fn support_lines(text: &str) -> Vec<i64> {
-    text.lines()
-        .map(|l| if l.starts_with('#') { 0 } else { support::parse_text(l)[0].micros })
-        .collect()
+    text.lines().map(|l| if l.starts_with('#') { 0 } else { support::parse_text(l)[0].micros }).collect()
 }
 
 fn close(a: Nanos, micros: i64) -> bool {

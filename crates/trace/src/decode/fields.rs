@@ -153,7 +153,8 @@ mod tests {
     #[test]
     fn signs_are_extended_where_the_kernel_says_so() {
         let record = [0xff, 0xff, 0xff, 0xfe];
-        for (size, signed, value) in [(1, true, -1), (1, false, 255), (4, true, -0x0100_0001), (2, true, -1)] {
+        for (size, signed, value) in [(1, true, -1), (1, false, 255), (4, true, -0x0100_0001), (2, true, -1)]
+        {
             let field = Scalar { offset: 0, size, signed };
             assert_eq!(field.signed(Endian::Little, &record), Some(value), "{size} {signed}");
         }

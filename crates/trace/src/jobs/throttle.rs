@@ -99,8 +99,7 @@ impl Replenishments {
         if prev_prio >= 0 {
             return candidates;
         }
-        let sought =
-            if throttles.named { TimerFunction::DeadlineReplenish } else { TimerFunction::Other };
+        let sought = if throttles.named { TimerFunction::DeadlineReplenish } else { TimerFunction::Other };
         for (place, armed) in candidates.armed.iter_mut().zip(slice.armed) {
             *place = armed.filter(|(_, f)| *f == sought).map(|(timer, _)| timer);
         }
@@ -122,10 +121,7 @@ impl Candidates {
     /// The timer that throttles a thread which owns `own`.
     pub(super) fn of(&self, own: Option<u64>) -> Option<Throttled> {
         match own {
-            Some(own) => self
-                .armed
-                .contains(&Some(own))
-                .then_some(Throttled { timer: own, certain: true }),
+            Some(own) => self.armed.contains(&Some(own)).then_some(Throttled { timer: own, certain: true }),
             None => self.new,
         }
     }

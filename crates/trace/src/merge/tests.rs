@@ -66,14 +66,14 @@ fn by_time_then_cpu_then_as_recorded() {
 #[test]
 fn losses_stand_before_what_follows_them() {
     let empty_but_lost = page(&[], LOST);
-    let (seen, _) =
-        merged(vec![(0, [page(&[(5, 1)], LOST), empty_but_lost, page(&[(9, 2)], 0)].concat())]);
+    let (seen, _) = merged(vec![(0, [page(&[(5, 1)], LOST), empty_but_lost, page(&[(9, 2)], 0)].concat())]);
     assert_eq!(seen, [(0, 5, None), (0, 5, Some(1)), (0, 9, None), (0, 9, Some(2))]);
 }
 
 #[test]
 fn time_never_goes_back_within_a_cpu() {
-    let (seen, counts) = merged(vec![(0, [page(&[(100, 1), (97, 2)], 0), page(&[(90, 3), (101, 4)], 0)].concat())]);
+    let (seen, counts) =
+        merged(vec![(0, [page(&[(100, 1), (97, 2)], 0), page(&[(90, 3), (101, 4)], 0)].concat())]);
     let times: Vec<u64> = seen.iter().map(|s| s.1).collect();
     assert_eq!(times, [100, 100, 100, 101]);
     assert_eq!((counts.disordered, counts.disorder_max), (2, 10));

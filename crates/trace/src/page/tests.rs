@@ -132,11 +132,9 @@ fn record_bytes_are_the_payload() {
 fn lost_events_with_and_without_their_number() {
     for shape in shapes() {
         let page = shape.head(1, 0).word(1);
-        for (flags, lost) in [
-            (0, None),
-            (MISSING_EVENTS, Some(None)),
-            (MISSING_EVENTS | MISSING_STORED, Some(Some(77))),
-        ] {
+        for (flags, lost) in
+            [(0, None), (MISSING_EVENTS, Some(None)), (MISSING_EVENTS | MISSING_STORED, Some(Some(77)))]
+        {
             let bytes = page.finish(5, flags);
             let records = Records::new(&bytes, page.layout(), page.endian);
             assert_eq!(records.lost(), lost);
@@ -164,12 +162,12 @@ fn damage_ends_the_page_and_keeps_what_came_before() {
         let good = shape.head(1, 2).word(1);
         let (endian, long) = (good.endian, good.long);
         let damaged = [
-            good.again().head(28, 1).word(0),     // longer than what was committed
-            good.again().head(0, 1),              // its length word is missing
-            good.again().head(0, 1).word(0),      // a length that does not hold itself
+            good.again().head(28, 1).word(0),       // longer than what was committed
+            good.again().head(0, 1),                // its length word is missing
+            good.again().head(0, 1).word(0),        // a length that does not hold itself
             good.again().head(0, 1).word(u32::MAX), // a length beyond everything
-            good.again().head(29, 1).word(1000),  // discarded, beyond the page
-            good.again().head(30, 1),             // half an extension
+            good.again().head(29, 1).word(1000),    // discarded, beyond the page
+            good.again().head(30, 1),               // half an extension
         ];
         for page in damaged {
             let (read, fault) = times_and_lengths(&page.finish(10, 0), &page);

@@ -90,7 +90,8 @@ fn parse_line(line: &str) -> Line {
 
 /// The value of `key=` in arguments; it ends at the next ` word=` or at the end.
 fn value<'a>(arguments: &'a str, key: &str, next: &str) -> &'a str {
-    let start = arguments.find(&format!("{key}=")).unwrap_or_else(|| panic!("{key} in {arguments}")) + key.len() + 1;
+    let start =
+        arguments.find(&format!("{key}=")).unwrap_or_else(|| panic!("{key} in {arguments}")) + key.len() + 1;
     let rest = &arguments[start..];
     if next.is_empty() { rest } else { &rest[..rest.find(next).unwrap_or(rest.len())] }
 }
@@ -100,7 +101,8 @@ fn normal_form(event: &str, arguments: &str) -> (String, Option<String>) {
     let function = || format!("{:?}", timer_function(value(arguments, "function", " ")));
     match event {
         "sched_switch" => {
-            let text = arguments.replace("prev_state=Z", "prev_state=X").replace("prev_state=t", "prev_state=T");
+            let text =
+                arguments.replace("prev_state=Z", "prev_state=X").replace("prev_state=t", "prev_state=T");
             (format!("{event}: {text}"), None)
         }
         "sched_waking" | "sched_wakeup" | "sched_wakeup_new" => (format!("{event}: {arguments}"), None),
@@ -111,7 +113,8 @@ fn normal_form(event: &str, arguments: &str) -> (String, Option<String>) {
         }
         "sched_process_fork" => {
             let parent = value(arguments, " pid", " ");
-            let [comm, child] = [value(arguments, "child_comm", " child_pid="), value(arguments, "child_pid", "")];
+            let [comm, child] =
+                [value(arguments, "child_comm", " child_pid="), value(arguments, "child_pid", "")];
             (format!("{event}: pid={parent} child_comm={comm} child_pid={child}"), None)
         }
         "sched_process_exec" => (format!("{event}: {}", &arguments[arguments.find("pid=").unwrap()..]), None),
