@@ -1,6 +1,8 @@
 //! What the integration tests, the benchmark and the fuzz target share: this kernel's formats, and the kernel's own text
 //! of a trace as something to compare with.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
+
+pub mod synthetic;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
