@@ -90,7 +90,7 @@ impl<S: ReadAt> TraceReader for RawPages<S> {
     }
 }
 
-/// A page's time as an instant. Clocks count from 0 in 63 bits; a broken page's time stops at the limit.
+/// A merged time as an instant; the merge keeps it within 63 bits.
 #[inline]
 fn instant(time: u64) -> Nanos {
     Nanos::new(i64::try_from(time).unwrap_or(i64::MAX))

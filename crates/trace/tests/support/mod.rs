@@ -214,7 +214,7 @@ pub fn assert_same(decoded: &[Line], text: &[Line]) {
     }
     let sorted = |lines: &'_ [Line]| {
         let mut lines: Vec<Line> = lines.to_vec();
-        lines.sort_by(|a, b| (a.cpu, a.micros).cmp(&(b.cpu, b.micros)));
+        lines.sort_by_key(|l| (l.cpu, l.micros));
         lines
     };
     let (decoded, text) = (sorted(decoded), sorted(text));
