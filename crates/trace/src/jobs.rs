@@ -149,16 +149,13 @@ impl JobBuilder {
         self.threads.slot(tid, at)
     }
 
-    /// The CPU's state, made at its first event.
-    fn cpu(&mut self, cpu: CpuId) -> Option<&mut Cpu> {
+    /// Makes room for the CPU's state at its first event; `false` for a number no CPU has.
+    fn has_cpu(&mut self, cpu: CpuId) -> bool {
         let index = cpu.index();
-        if index >= CPUS_MAX {
-            return None;
-        }
-        if index >= self.cpus.len() {
+        if index >= self.cpus.len() && index < CPUS_MAX {
             self.cpus.resize_with(index + 1, Cpu::new);
         }
-        self.cpus.get_mut(index)
+        index < CPUS_MAX
     }
 
     /// A CPU nothing is known of runs the thread that was current at its first event.
@@ -380,16 +377,20 @@ impl TraceSink for JobBuilder {
         // A sink that is handed events out of order sees them at the latest time so far.
         let event = &Event { time: event.time.max(self.last), ..*event };
         self.last = event.time;
-        let Some(cpu) = self.cpu(event.cpu) else {
+        if !self.has_cpu(event.cpu) {
             self.anomalies.impossible += 1;
             return;
-        };
+        }
         if let EventKind::Lost { .. } = event.kind {
             self.lost(event);
             self.cpus[event.cpu.index()].last = event.time;
             return;
         }
-        let as_switched = match cpu.occupant {
+        if let EventKind::Exec { tid, old } = event.kind {
+            // First: the event's current thread bears its new id already.
+            self.exec(event.time, tid, old);
+        }
+        let as_switched = match self.cpus[event.cpu.index()].occupant {
             Occupant::Unknown => None,
             Occupant::Idle => Some(event.current == Tid::IDLE),
             Occupant::Thread(slot) => Some(self.threads.slots[slot].tid == event.current),
@@ -415,7 +416,6 @@ impl TraceSink for JobBuilder {
                 let slot = self.threads.newborn(child, event.time, false);
                 self.threads.slots[slot].name(child_comm);
             }
-            EventKind::Exec { tid, old } => self.exec(event.time, tid, old),
             EventKind::Exit { tid, comm } => {
                 let slot = self.slot(tid, event.time);
                 self.threads.slots[slot].name(comm);

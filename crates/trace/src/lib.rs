@@ -1,7 +1,7 @@
 //! Kernel traces: from the bytes of the tracer's ring buffers to the jobs of threads.
 //!
 //! The flow, walked once: a [`read::TraceReader`] takes pages through a [`source::ReadAt`], walks them ([`page`]),
-//! merges the CPUs by time ([`merge`]), decodes records by the kernel's own format texts ([`format`], [`decode`]) and
+//! merges the CPUs by time ([`merge`]), decodes records by the kernel's own format texts ([`mod@format`], [`decode`]) and
 //! hands [`surety_model::event::Event`]s to a sink. The sink that matters is [`jobs::JobBuilder`]: it returns each
 //! thread's history, which [`statistics`] condenses.
 //!

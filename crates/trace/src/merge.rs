@@ -16,6 +16,10 @@ use crate::endian::Endian;
 use crate::page::{PageFault, PageLayout, Walk};
 use crate::source::{ReadAt, read_full};
 
+/// Times are instants of 63 bits ([`surety_units::Nanos`]); what a broken page says beyond stops here, before it is
+/// ordered.
+const TIME_MAX: u64 = i64::MAX as u64;
+
 /// What a merged stream holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Item<'a> {
@@ -208,6 +212,7 @@ impl<S: ReadAt> Stream<S> {
 
     #[inline]
     fn set_time(&mut self, time: u64, counts: &mut MergeCounts) {
+        let time = time.min(TIME_MAX);
         if time < self.time {
             counts.disordered += 1;
             counts.disorder_max = counts.disorder_max.max(self.time - time);

@@ -4,6 +4,8 @@
 //! marked jobs: one of half a millisecond, one of 7 ms, for which it is throttled three times. That kernel records no
 //! switch out of the idle thread on CPU 1, so two of the player's switch-ins have to be inferred.
 
+#![allow(clippy::unwrap_used)]
+
 mod support;
 
 use std::path::PathBuf;

@@ -1,1 +1,270 @@
-//! Tests.
+//! Scripted events with the jobs they must give, and laws for random scripts.
+//!
+//! A script is lines of `TIME CPU EVENT ...`, times in microseconds. The thread that is current is the one the last
+//! switch of the CPU put there; `@TID` behind the CPU says otherwise.
+
+use proptest::prelude::*;
+use surety_model::event::TimerFunction;
+use surety_model::job::{Job, Separation};
+
+use super::*;
+
+mod scripts;
+
+fn us(value: i64) -> Nanos {
+    Nanos::from_micros(value)
+}
+
+/// `TID:STATE:PRIO`, the last two optional.
+fn party(text: &str) -> (Tid, LeaveState, i32) {
+    let mut parts = text.split(':');
+    let tid = Tid(parts.next().unwrap().parse().unwrap());
+    let state = match parts.next().unwrap_or("R") {
+        "R+" => LeaveState::Runnable { preempted: true },
+        letter => crate::states::leave_state(letter.as_bytes()[0]),
+    };
+    (tid, state, parts.next().map_or(120, |p| p.parse().unwrap()))
+}
+
+fn comm(tid: Tid) -> Comm {
+    Comm::new(&match tid.0 {
+        0 => "swapper".to_owned(),
+        900 => "migration/0".to_owned(),
+        901 => "ksoftirqd/0".to_owned(),
+        tid => format!("t{tid}"),
+    })
+}
+
+fn function(name: &str) -> TimerFunction {
+    match name {
+        "dl" => TimerFunction::DeadlineReplenish,
+        "tick" => TimerFunction::Tick,
+        _ => TimerFunction::Other,
+    }
+}
+
+/// Runs a script.
+fn play(script: &str) -> Jobs {
+    let mut builder = JobBuilder::new();
+    let mut current = [Tid::IDLE; 4];
+    for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (cpu, who) = words[1].split_once('@').unwrap_or((words[1], ""));
+        let cpu: u32 = cpu.parse().unwrap();
+        let here = &mut current[cpu as usize];
+        if let Ok(tid) = who.parse() {
+            *here = Tid(tid);
+        }
+        let mut running = *here;
+        let number = |k: usize| words[k].parse::<i32>().unwrap();
+        let woken =
+            || Woken { tid: Tid(number(3)), comm: comm(Tid(number(3))), prio: 120, target: CpuId(cpu) };
+        let kind = match words[2] {
+            "sw" => {
+                let ((prev, prev_state, prev_prio), (next, _, next_prio)) =
+                    (party(words[3]), party(words[4]));
+                *here = next;
+                EventKind::Switch {
+                    prev,
+                    prev_comm: comm(prev),
+                    prev_prio,
+                    prev_state,
+                    next,
+                    next_comm: comm(next),
+                    next_prio,
+                }
+            }
+            "waking" => EventKind::Waking(woken()),
+            "wakeup" => EventKind::Wakeup(woken()),
+            "new" => EventKind::WakeupNew(woken()),
+            "fork" => EventKind::Fork { parent: running, child: Tid(number(3)), child_comm: comm(running) },
+            "exit" => EventKind::Exit { tid: Tid(number(3)), comm: comm(Tid(number(3))) },
+            "exec" => {
+                running = Tid(number(3));
+                *here = running;
+                EventKind::Exec { tid: Tid(number(3)), old: Tid(number(4)) }
+            }
+            "irq" => EventKind::IrqEntry { irq: 9, name: "disk" },
+            "irqx" => EventKind::IrqExit { irq: 9 },
+            "soft" => EventKind::SoftirqEntry { vector: 3 },
+            "softx" => EventKind::SoftirqExit { vector: 3 },
+            "vec" => EventKind::VectorEntry { name: "local_timer" },
+            "vecx" => EventKind::VectorExit { name: "local_timer" },
+            "arm" => EventKind::TimerStart {
+                timer: words[3].parse().unwrap(),
+                function: function(words[4]),
+                expires: Nanos::ZERO,
+            },
+            "fire" => {
+                EventKind::TimerExpire { timer: words[3].parse().unwrap(), function: function(words[4]) }
+            }
+            "cancel" => EventKind::TimerCancel { timer: words[3].parse().unwrap() },
+            "mark" => EventKind::Marker { text: words[3] },
+            "lost" => EventKind::Lost { count: None },
+            other => panic!("{other}"),
+        };
+        let time = us(words[0].parse().unwrap());
+        builder.event(&Event { time, cpu: CpuId(cpu), current: running, kind });
+    }
+    builder.finish()
+}
+
+/// One thread in a line: its jobs as `release/start/completion execution`, what is not zero of the rest, and what was
+/// censored.
+fn tell(jobs: &Jobs, tid: i32) -> String {
+    let lives: Vec<String> = jobs
+        .threads
+        .iter()
+        .filter(|t| t.tid == Tid(tid))
+        .map(|thread| {
+            let mut told: Vec<String> = thread.jobs.iter().map(tell_job).collect();
+            if thread.censored > 0 {
+                told.push(format!("censored {}", thread.censored));
+            }
+            told.join("; ")
+        })
+        .collect();
+    lives.join(" | ")
+}
+
+fn tell_job(job: &Job) -> String {
+    let micros = |t: Nanos| t.get() / 1000;
+    let mut text = format!(
+        "{}/{}/{} {}",
+        micros(job.release),
+        micros(job.start),
+        micros(job.completion),
+        micros(job.execution)
+    );
+    for (name, value) in [
+        ("int", micros(job.interrupted)),
+        ("pre", i64::from(job.preemptions)),
+        ("thr", micros(job.throttled)),
+    ] {
+        if value != 0 {
+            text += &format!(" {name} {value}");
+        }
+    }
+    job.index.map_or(text.clone(), |index| format!("#{index} {text}"))
+}
+
+#[test]
+fn scripts_give_their_jobs() {
+    for (what, script, tid, expected) in scripts::SCRIPTS {
+        assert_eq!(&tell(&play(script), *tid), expected, "{what}");
+    }
+}
+
+#[test]
+fn waiting_is_what_was_wanted_and_not_had() {
+    let jobs = play(
+        "10 0 waking 7
+         15 0 sw 0 7
+         20 0 sw 7:R+ 8
+         40 0 sw 8:S 7
+         50 0 sw 7:S 0
+         60 0 waking 7
+         70 1 waking 9",
+    );
+    let thread = jobs.threads.iter().find(|t| t.tid == Tid(7)).unwrap();
+    assert_eq!((thread.waited, thread.longest_wait), (us(5 + 20 + 10), us(20)));
+    assert_eq!((thread.run, thread.seen), (us(15), (us(10), us(60))));
+}
+
+#[test]
+fn separation_is_markers_only_with_markers() {
+    let jobs = play("10 0 waking 7\n12 0 sw 0 7\n13 0 mark surety:b:0:9000\n14 0 waking 8");
+    let separations: Vec<Separation> = jobs.threads.iter().map(|t| t.separation).collect();
+    assert_eq!(separations, [Separation::Markers, Separation::BusyPeriod]);
+}
+
+#[test]
+fn anomalies_are_counted() {
+    for (script, expected) in [
+        ("5 0 irqx", Anomalies { unmatched_exits: 1, ..Anomalies::default() }),
+        ("5 0 lost\n6 1 lost", Anomalies { gaps: 2, ..Anomalies::default() }),
+        (
+            "1 0 waking 7\n2 0 sw 0 7\n3 0 sw 7:S 0\n5 0 sw 0 7\n6 1 waking 7\n7 0 sw 7:S 0",
+            Anomalies { reordered: 1, ..Anomalies::default() },
+        ),
+        (
+            "1 0 waking 7\n2 0 sw 0 7\n3 0 sw 7:S 0\n5 0 sw 0 7\n7 0 sw 7:S 0",
+            Anomalies { unreleased: 1, ..Anomalies::default() },
+        ),
+        ("1 0 waking 7\n2 0 sw 0 7\n3 1 sw 0 7", Anomalies { inconsistent: 1, ..Anomalies::default() }),
+        ("1 0 sw 5:S 0\n2 0@7 irq", Anomalies { inferred: 1, ..Anomalies::default() }),
+        ("1 0@7 mark surety:b:1:9000", Anomalies { misdated: 1, ..Anomalies::default() }),
+        (
+            "1 0@7 mark surety:e:1\n2 0 mark surety:b:2:0\n3 0 mark surety:b:3:0",
+            Anomalies { unmatched_markers: 2, ..Anomalies::default() },
+        ),
+    ] {
+        assert_eq!(play(script).anomalies, expected, "{script}");
+    }
+    let mut builder = JobBuilder::new();
+    let kind = EventKind::Lost { count: None };
+    builder.event(&Event { time: us(1), cpu: CpuId(u32::MAX), current: Tid(1), kind });
+    assert_eq!(builder.finish().anomalies, Anomalies { impossible: 1, ..Anomalies::default() });
+}
+
+/// Any event of a small world: three CPUs, six threads, two timers.
+fn any_event() -> impl Strategy<Value = (i64, String)> {
+    let state = prop_oneof![Just("R"), Just("R+"), Just("S"), Just("D"), Just("X")];
+    let kind = prop_oneof![
+        6 => (0..6i32, state, -1..1i32, 0..6i32, -1..1i32)
+            .prop_map(|(p, s, pp, n, np)| format!("sw {p}:{s}:{pp} {n}:R:{np}")),
+        4 => (1..6i32).prop_map(|t| format!("waking {t}")),
+        2 => (1..6i32).prop_map(|t| format!("wakeup {t}")),
+        1 => (1..6i32).prop_map(|t| format!("new {t}")),
+        1 => (1..6i32).prop_map(|t| format!("fork {t}")),
+        1 => (1..6i32).prop_map(|t| format!("exit {t}")),
+        1 => (1..6i32, 1..6i32).prop_map(|(a, b)| format!("exec {a} {b}")),
+        4 => prop_oneof![Just("irq"), Just("irqx"), Just("soft"), Just("softx"), Just("vec"), Just("vecx")]
+            .prop_map(str::to_owned),
+        3 => (1..3i32, prop_oneof![Just("arm"), Just("fire")], prop_oneof![Just("dl"), Just("?")])
+            .prop_map(|(t, what, f)| format!("{what} {t} {f}")),
+        4 => (0..3u8, any::<bool>(), -10_000..3_000_000i64).prop_map(|(job, begin, release)| if begin {
+            format!("mark surety:b:{job}:{release}")
+        } else {
+            format!("mark surety:e:{job}")
+        }),
+        1 => Just("lost".to_owned()),
+    ];
+    let current = prop::option::weighted(0.1, 0..6i32);
+    (0..20i64, 0..3u8, current, kind).prop_map(|(step, cpu, current, kind)| {
+        let who = current.map_or(String::new(), |tid| format!("@{tid}"));
+        (step, format!("{cpu}{who} {kind}"))
+    })
+}
+
+proptest! {
+    /// However contradictory the events: the sums hold.
+    #[test]
+    fn sums_hold_for_any_events(events in prop::collection::vec(any_event(), 0..120)) {
+        let mut now = 0;
+        let mut script = String::new();
+        for (step, event) in events {
+            now += step;
+            script += &format!("{now} {event}\n");
+        }
+        let jobs = play(&script);
+        for thread in &jobs.threads {
+            let mut executed = Nanos::ZERO;
+            let mut before = Nanos::ZERO;
+            for job in &thread.jobs {
+                prop_assert!(job.start <= job.completion, "{job:?}");
+                prop_assert!(job.release <= job.start, "{job:?}");
+                prop_assert!(!job.interrupted.is_negative() && job.interrupted <= job.execution, "{job:?}");
+                prop_assert!(job.execution + job.throttled <= job.completion - job.start, "{job:?}");
+                prop_assert!(before <= job.completion, "jobs come in the order of completion");
+                before = job.completion;
+                executed += job.execution;
+            }
+            prop_assert!(executed <= thread.run);
+            prop_assert!(thread.longest_wait <= thread.waited);
+            prop_assert!(thread.run + thread.waited <= us(now), "{thread:?}");
+            prop_assert!(thread.seen.0 <= thread.seen.1);
+        }
+        prop_assert_eq!(play(&script), jobs, "the same events give the same jobs");
+    }
+}

@@ -328,11 +328,7 @@ impl Thread {
 
     pub(super) fn begin(&mut self, at: Nanos, index: u64, release: Nanos) -> Begun {
         self.touch(at);
-        if self.separation == Separation::BusyPeriod {
-            self.separation = Separation::Markers;
-            self.jobs.clear();
-            self.censored = 0;
-        }
+        self.separate_by_markers();
         let unmatched = self.dismiss();
         let misdated = release > at || release.is_negative();
         if misdated || !matches!(self.place, Place::Running { .. }) {
@@ -356,6 +352,7 @@ impl Thread {
     /// False when no such job began.
     pub(super) fn end(&mut self, at: Nanos, index: u64) -> bool {
         self.touch(at);
+        self.separate_by_markers();
         if self.dismissed.take() == Some(index) {
             return true;
         }
@@ -364,7 +361,6 @@ impl Thread {
         }
         if self.marked.is_none_or(|marked| marked.index != index) {
             // The trace began inside this job, or its begin marker was lost.
-            self.separation = Separation::Markers;
             self.dismiss();
             self.censored += 1;
             self.dismissed = None;
@@ -460,6 +456,15 @@ impl Thread {
             throttled: self.tally.throttled - before.throttled,
             index: None,
         });
+    }
+
+    /// From the first marker on, busy periods count no more, and those before it were set-up.
+    fn separate_by_markers(&mut self) {
+        if self.separation == Separation::BusyPeriod {
+            self.separation = Separation::Markers;
+            self.jobs.clear();
+            self.censored = 0;
+        }
     }
 
     /// Gives up the marked job that is open; true when there was one.

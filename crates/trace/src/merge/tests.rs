@@ -80,6 +80,12 @@ fn time_never_goes_back_within_a_cpu() {
 }
 
 #[test]
+fn times_beyond_63_bits_stop_before_they_are_ordered() {
+    let (seen, _) = merged(vec![(0, page(&[(u64::MAX, 1)], 0)), (1, page(&[(1 << 63, 2)], 0))]);
+    assert_eq!(seen, [(0, TIME_MAX, Some(1)), (1, TIME_MAX, Some(2))]);
+}
+
+#[test]
 fn damage_is_counted_and_told_as_loss() {
     let mut damaged = page(&[(5, 1), (6, 2)], 0);
     damaged[24] = 28; // the second record now claims 112 bytes

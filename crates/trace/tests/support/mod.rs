@@ -1,6 +1,8 @@
 //! What the integration tests, the benchmark and the fuzz target share: this kernel's formats, and the kernel's own text
 //! of a trace as something to compare with.
-#![allow(dead_code)]
+#![allow(dead_code, clippy::unwrap_used)]
+
+pub mod synthetic;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -212,7 +214,7 @@ pub fn assert_same(decoded: &[Line], text: &[Line]) {
     }
     let sorted = |lines: &'_ [Line]| {
         let mut lines: Vec<Line> = lines.to_vec();
-        lines.sort_by(|a, b| (a.cpu, a.micros).cmp(&(b.cpu, b.micros)));
+        lines.sort_by_key(|l| (l.cpu, l.micros));
         lines
     };
     let (decoded, text) = (sorted(decoded), sorted(text));
