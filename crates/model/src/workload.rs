@@ -614,10 +614,17 @@ impl Task {
     }
 
     /// The span after a release by which the job should be done: the shortest time limit promised for its
-    /// response, else the reservation's deadline, else the period.
+    /// response, else the reservation's deadline, else the period. A task without releases has none unless promised.
     pub fn relative_deadline(&self) -> Option<Nanos> {
         let promised = self.promises.iter().filter_map(Promise::response_limit).min();
-        promised.or(self.reservation.map(|r| r.deadline)).or(self.release.interval())
+        let interval = self.release.interval();
+        let reserved = interval.and(self.reservation.map(|r| r.deadline));
+        promised.or(reserved).or(interval)
+    }
+
+    /// Whether it never completes: no job of it is ever an activation.
+    pub fn is_endless(&self) -> bool {
+        matches!(self.body, TaskBody::Synthetic(Work::Forever))
     }
 }
 

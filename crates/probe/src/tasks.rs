@@ -207,8 +207,11 @@ fn mark(marker: Option<&Marker>, text: JobMarker) {
 /// What became of every planned activation whose release lies in the observed part of the run.
 ///
 /// `observe` and `end` are in workload time. An activation without a stamp was skipped when a later one ran or
-/// when, under `late = "skip"`, a job was still open past its release; else it is open.
+/// when, under `late = "skip"`, a job was still open past its release; else it is open. Endless work has none.
 pub fn outcomes(task: &Task, stamps: &[Stamp], observe: Nanos, end: Nanos) -> Vec<JobOutcome> {
+    if task.is_endless() {
+        return Vec::new();
+    }
     let completed = |s: &Stamp| match s.completion {
         Some(completion) => {
             JobOutcome::Completed { release: s.release, start: s.start, completion, execution: s.execution }
