@@ -13,7 +13,7 @@ use surety_enforce::Enforcer;
 use surety_kernel::facts::MachineFacts;
 use surety_kernel::journal::{Entry, EntryId, Journal};
 use surety_kernel::tracefs::{Marker, Tracefs};
-use surety_kernel::{Kernel, clock};
+use surety_kernel::{Kernel, clock, thread};
 use surety_model::job::ThreadHistory;
 use surety_model::promise::Metric;
 use surety_model::record::{
@@ -76,6 +76,7 @@ impl World for HostWorld<'_> {
         let (cpus, all_cpus) = self.choose_cpus(options)?;
         let gate = Arc::new(Gate::default());
         let mut degraded = Vec::new();
+        let memory = LockedMemory::lock();
         let recorder = self.start_recording(all_cpus, &mut degraded);
         let mut enforcer = Enforcer::new(self.kernel, self.journal);
         let children = ChildrenEntry::open(workload, self.journal, self.kernel);
@@ -121,9 +122,11 @@ impl World for HostWorld<'_> {
             degraded
                 .push(format!("{}{tid} did not have what was asked for: {}", thread.activity, thread.policy));
         }
-        judge_disturbance(&before, &after, &results, &window, cpus, &mut degraded);
         let mut environment = environment_of(&facts);
+        let disturbance = judge_disturbance(&before, &after, &results, &window, cpus, &mut degraded);
+        environment.insert("used by others".to_owned(), disturbance);
         environment.insert("trace".to_owned(), decoded.source.to_owned());
+        environment.insert("memory".to_owned(), memory.in_words());
         let activities = records(workload, &results, &before, &after, &decoded, &window, cpus);
         Ok(Record {
             world: self.name(),
@@ -315,6 +318,29 @@ fn collect(cast: Cast) -> Vec<MemberResult> {
     cast.members.into_iter().map(result_of).collect()
 }
 
+/// The process's memory, locked and faulted in while a run lasts, where the user may.
+struct LockedMemory {
+    refused: Option<String>,
+}
+
+impl LockedMemory {
+    fn lock() -> LockedMemory {
+        LockedMemory { refused: thread::lock_memory().err().map(|e| e.to_string()) }
+    }
+
+    fn in_words(&self) -> String {
+        self.refused.as_ref().map_or_else(|| "locked".to_owned(), |why| format!("not locked: {why}"))
+    }
+}
+
+impl Drop for LockedMemory {
+    fn drop(&mut self) {
+        if self.refused.is_none() {
+            thread::unlock_memory();
+        }
+    }
+}
+
 /// An entry of the journal that is undone when this is dropped, or at the next start.
 struct Journalled<'a> {
     journal: &'a Journal,
@@ -448,7 +474,7 @@ fn check_supported(workload: &Workload) -> Result<(), WorldError> {
     Ok(())
 }
 
-/// Says when others or the hypervisor took so much time that the numbers are theirs too.
+/// Says how much time others and the hypervisor took, and when that was so much that the numbers are theirs too.
 fn judge_disturbance(
     before: &Snapshot,
     after: &Snapshot,
@@ -456,8 +482,10 @@ fn judge_disturbance(
     window: &Window,
     cpus: CpuSet,
     degraded: &mut Vec<String>,
-) {
-    let (Some(first), Some(last)) = (&before.use_of_cpus, &after.use_of_cpus) else { return };
+) -> String {
+    let (Some(first), Some(last)) = (&before.use_of_cpus, &after.use_of_cpus) else {
+        return "not known".to_owned();
+    };
     let programs: Nanos =
         (0..results.len()).filter_map(|i| Snapshot::between(before, after, i)).map(|(run, _)| run).sum();
     let span = (after.at - before.at).max(window.observed());
@@ -471,6 +499,7 @@ fn judge_disturbance(
     if stolen > DISTURBANCE_MAX {
         degraded.push(format!("the hypervisor took {:.1} % of CPUs {cpus}", stolen * 100.0));
     }
+    format!("{:.2} % of the CPUs, {:.2} % by the hypervisor", others * 100.0, stolen * 100.0)
 }
 
 /// One record per activity.

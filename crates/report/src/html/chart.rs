@@ -188,7 +188,11 @@ fn strips(series: &[Series<'_>], axis: &TimeAxis, mark: Option<&Mark>, what: &st
         text(&mut out, LEFT - 12.0, base - 24.0, "label end", &short(s.label));
         let Some(observed) = s.observed else {
             text(&mut out, LEFT - 12.0, base - 9.0, "tick end", "proven limits");
-            for (p, limit) in s.limits {
+            for (index, (p, limit)) in s.limits.iter().enumerate() {
+                // One limit covers every smaller fraction that has the same: the largest is written.
+                if s.limits.get(index + 1).is_some_and(|(_, next)| next == limit) {
+                    continue;
+                }
                 let x = axis.x(limit.get() as f64);
                 line(&mut out, x, base - 34.0, x, base, "bound");
                 let x_text = if x > (LEFT + RIGHT) / 2.0 { (x - 6.0, "tick end") } else { (x + 6.0, "tick") };
