@@ -65,6 +65,7 @@ pub struct Machine<P> {
     resources: Resources,
     programs: P,
     counts: Counts,
+    went_idle: bool,
 }
 
 impl<P: Programs> Machine<P> {
@@ -114,6 +115,7 @@ impl<P: Programs> Machine<P> {
             resources: Resources::default(),
             programs,
             counts: Counts::default(),
+            went_idle: false,
         }
     }
 
@@ -305,8 +307,23 @@ impl<P: Programs> Machine<P> {
     fn settle(&mut self) {
         loop {
             self.make_changes();
-            let Some(cpu) = self.hardware.cpus.iter().position(|c| c.reschedule) else { return };
-            self.schedule(cpu);
+            match self.hardware.cpus.iter().position(|c| c.reschedule) {
+                Some(cpu) => self.schedule(cpu),
+                None if self.went_idle => self.look_again(),
+                None => return,
+            }
+        }
+    }
+
+    /// A CPU that went idle before another one, at the same instant, left a thread waiting looks again.
+    fn look_again(&mut self) {
+        self.went_idle = false;
+        for cpu in 0..self.hardware.cpus.len() {
+            let wanted = self.policies.iter().any(|policy| policy.wants_pull(&self.hardware, cpu));
+            if wanted && self.hardware.is_idle(cpu) {
+                self.hardware.reschedule(cpu);
+                return;
+            }
         }
     }
 
@@ -499,6 +516,12 @@ impl<P: Programs> Machine<P> {
     /// A CPU chooses what to run.
     fn schedule(&mut self, cpu: usize) {
         self.account(cpu);
+        let slot = self.hardware.cpus[cpu].completion;
+        let ends = |t: ThreadId| !self.hardware.thread(t).remaining.is_positive();
+        if self.hardware.is_armed(slot) && self.hardware.current(cpu).is_some_and(ends) {
+            // Its step ends at this very instant, and it may not get the CPU back for long.
+            self.advance(cpu);
+        }
         self.make_changes();
         self.hardware.cpus[cpu].reschedule = false;
         let prev = self.hardware.current(cpu);
@@ -607,6 +630,7 @@ impl<P: Programs> Machine<P> {
                 hardware.agenda.arm(slot, first);
             }
             (_, None) => {
+                self.went_idle = hardware.cpus.len() > 1;
                 let (tick, completion) = (hardware.cpus[cpu].tick, hardware.cpus[cpu].completion);
                 hardware.agenda.cancel(tick);
                 hardware.agenda.cancel(completion);
