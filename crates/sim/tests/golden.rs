@@ -23,7 +23,7 @@ kind  = "spinners"
 count = 4
 "#,
         1,
-        0,
+        0x62507d3e9963ee66,
     ),
     (
         "reservations and realtime threads on two CPUs",
@@ -58,7 +58,7 @@ kind  = "spinners"
 count = "2 per-cpu"
 "#,
         2,
-        0,
+        0x1eba0cdc59e473e2,
     ),
     (
         "groups, nice values and slices on two CPUs",
@@ -92,7 +92,7 @@ name   = "back"
 weight = 50
 "#,
         2,
-        0,
+        0x3dc1c6b7c15777bb,
     ),
     (
         "phases with a lock that passes priority on",
@@ -121,7 +121,7 @@ name     = "l"
 protocol = "inherit"
 "#,
         1,
-        0,
+        0x13c7f959ce49294c,
     ),
 ];
 

