@@ -65,7 +65,9 @@ fn minute(scheduling: &[Scheduling]) -> Counts {
 
 fn run(bencher: Bencher<'_, '_>, scheduling: &[Scheduling]) {
     let counts = minute(scheduling);
-    bencher.counter(ItemsCount::new(counts.events + counts.switches)).bench(|| minute(divan::black_box(scheduling)));
+    bencher
+        .counter(ItemsCount::new(counts.events + counts.switches))
+        .bench(|| minute(divan::black_box(scheduling)));
 }
 
 #[divan::bench]

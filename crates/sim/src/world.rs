@@ -141,7 +141,11 @@ impl World for SimWorld {
 }
 
 /// Runs the machine through warm-up and observation; the CPU time of each member at the border.
-fn simulate(stage: &mut Stage, options: &RunOptions, observer: &mut dyn Observer) -> Result<Vec<Nanos>, WorldError> {
+fn simulate(
+    stage: &mut Stage,
+    options: &RunOptions,
+    observer: &mut dyn Observer,
+) -> Result<Vec<Nanos>, WorldError> {
     let end = options.warm_up + options.duration;
     let mut before = None;
     let mut now = Nanos::ZERO;

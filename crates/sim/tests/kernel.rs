@@ -31,23 +31,34 @@ fn reserved(runtime: i64, period: i64, more: &str, cpus: u32, phase: i64) -> (f6
     );
     let mut world = world();
     world.tick_phase = TickPhase::At(Nanos::from_micros(phase));
-    let record = world.run(&workload(&text), &options(20, cpus), &mut Unobserved).unwrap();
-    (share(&record, "r"), record.activity("r").unwrap().longest_gap.unwrap())
+    let record =
+        world.run(&workload(&text), &options(20, cpus), &mut Unobserved).expect("it can be simulated");
+    (
+        share(&record, "r"),
+        record.activity("r").expect("it can be simulated").longest_gap.expect("it can be simulated"),
+    )
 }
 
 #[test]
 fn reservations_get_the_measured_shares_and_gaps() {
     // (Q, T): share and longest gap, both measured.
-    for (runtime, period, measured, longest) in
-        [(1, 10, 0.099, 37.3), (2, 10, 0.1993, 18.9), (5, 10, 0.5003, 8.3), (26, 40, 0.6492, 18.1), (10, 100, 0.1003, 93.3)]
-    {
+    for (runtime, period, measured, longest) in [
+        (1, 10, 0.099, 37.3),
+        (2, 10, 0.1993, 18.9),
+        (5, 10, 0.5003, 8.3),
+        (26, 40, 0.6492, 18.1),
+        (10, 100, 0.1003, 93.3),
+    ] {
         let mut gap = Nanos::ZERO;
         for phase in [0, 700, 1300, 2100, 2900, 3700] {
             let (share, longest) = reserved(runtime, period, "", 2, phase);
             assert!((share - measured).abs() < 0.002, "({runtime}, {period}): {share}, measured {measured}");
             gap = gap.max(longest);
         }
-        assert!((gap.as_millis_f64() / longest - 1.0).abs() < 0.1, "({runtime}, {period}): {gap}, measured {longest}");
+        assert!(
+            (gap.as_millis_f64() / longest - 1.0).abs() < 0.1,
+            "({runtime}, {period}): {gap}, measured {longest}"
+        );
         // The bound trace analyses use: (1 + ceil(tick/Q)) T - Q.
         let bound = ms((1 + (4 + runtime - 1) / runtime) * period - runtime);
         assert!(gap <= bound, "({runtime}, {period}): {gap} above {bound}");
@@ -76,30 +87,42 @@ fn nice_values_share_by_weight() {
     }
 }
 
-#[test]
-fn a_periodic_thread_beside_hogs_is_as_late_as_measured() {
-    let run = |late: &str, seconds, phase| {
-        let text = format!(
-            "[[task]]\nname = \"p\"\nperiod = \"40ms\"\nwork = {{ kind = \"lognormal\", mean = \"14ms\", p99 = \"22ms\" }}\nlate = \"{late}\"\n[[load]]\nname = \"spin\"\nkind = \"spinners\"\ncount = 4"
-        );
+/// The work is what the measured jobs really used: log-normal with a mean of 14 ms as drawn, 14.7 ms as the kernel
+/// booked it, because interrupts and the hypervisor's time were no progress for the thread.
+fn beside_hogs(late: &str, seconds: i64) -> Vec<(f64, f64, f64)> {
+    let text = format!(
+        "[[task]]\nname = \"player\"\nperiod = \"40ms\"\nwork = {{ kind = \"lognormal\", mean = \"14.7ms\", p99 = \"23.1ms\" }}\nlate = \"{late}\"\n[[load]]\nname = \"spin\"\nkind = \"spinners\"\ncount = 4"
+    );
+    let run = |phase| {
         let mut world = world();
         world.tick_phase = TickPhase::At(Nanos::from_micros(phase));
         let options = RunOptions { seed: 1, ..options(seconds, 1) };
-        world.run(&workload(&text), &options, &mut Unobserved).unwrap()
+        let record = world.run(&workload(&text), &options, &mut Unobserved).expect("it can be simulated");
+        let player = record.activity("player").expect("it can be simulated");
+        let quantile = |q| {
+            player
+                .response
+                .as_ref()
+                .expect("it can be simulated")
+                .quantile(q)
+                .expect("it can be simulated")
+                .as_millis_f64()
+        };
+        (quantile(0.5), quantile(0.95), player.miss_ratio().expect("it can be simulated"))
     };
-    let mut middles = Vec::new();
-    let mut tails = Vec::new();
-    for phase in (0..4000).step_by(400) {
-        let record = run("skip", 8, phase);
-        let player = record.activity("p").unwrap();
-        let quantile = |q| player.response.as_ref().unwrap().quantile(q).unwrap().as_millis_f64();
-        middles.push(quantile(0.5));
-        tails.push(quantile(0.95));
-        // Measured: 198 or 199 of 200.
-        assert!(player.miss_ratio().unwrap() > 0.97, "{:?}", player.miss_ratio());
+    (0..4000).step_by(400).map(run).collect()
+}
+
+#[test]
+fn a_periodic_thread_beside_hogs_is_as_late_as_measured() {
+    // Medians of the measured runs: 68.5 ms, 106.2 ms, 199 of 200 missed; with a queue 1.97 s and 3.72 s.
+    // With a queue the backlog grows, so the run is as long as the measured ones.
+    for (late, seconds, middle, tail) in [("skip", 200, 68.5, 106.2), ("queue", 8, 1970.0, 3720.0)] {
+        let runs = beside_hogs(late, seconds);
+        let mean = |of: fn(&(f64, f64, f64)) -> f64| runs.iter().map(of).sum::<f64>() / runs.len() as f64;
+        assert!((mean(|r| r.0) / middle - 1.0).abs() < 0.1, "{late}: {runs:?}");
+        assert!((mean(|r| r.1) / tail - 1.0).abs() < 0.1, "{late}: {runs:?}");
+        // The 95 % interval of 199 of 200.
+        assert!((0.972..=1.0).contains(&mean(|r| r.2)), "{late}: {runs:?}");
     }
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    // Measured medians: 69.3 and 103.9 ms, with 1 to 4 % of the CPU going to others.
-    assert!((mean(&middles) / 69.3 - 1.0).abs() < 0.1, "{middles:?}");
-    assert!((mean(&tails) / 103.9 - 1.0).abs() < 0.15, "{tails:?}");
 }

@@ -84,9 +84,8 @@ fn earliest_deadline_first() {
 fn global_edf_runs_the_earliest_deadlines_on_all_cpus() {
     // Dhall's effect: two light reservations with early deadlines on two CPUs delay one that needs a whole CPU.
     let mut bench = Bench::new(exact(2));
-    let light: Vec<_> = (0..2)
-        .map(|_| bench.spawn(reserved(ms(1), ms(10)), ms(0), &[Step::Run(ms(1))]))
-        .collect();
+    let light: Vec<_> =
+        (0..2).map(|_| bench.spawn(reserved(ms(1), ms(10)), ms(0), &[Step::Run(ms(1))])).collect();
     let heavy = bench.spawn(reserved(ms(11), ms(11)), ms(0), &[Step::Run(ms(11))]);
     bench.run(ms(40));
     assert_eq!(light.iter().map(|id| completions(&bench, *id)[0]).collect::<Vec<_>>(), [1, 1]);
@@ -187,7 +186,9 @@ fn a_short_slice_lowers_latency() {
         let platform = Platform { tick: ms(1), base_slice: ms(3), ..plain(1) };
         let mut bench = Bench::new(platform);
         let steps: Vec<Step> = (1..200)
-            .flat_map(|job| [Step::SleepUntil(Nanos::from_micros(50_700) * job), Step::Run(Nanos::from_micros(300))])
+            .flat_map(|job| {
+                [Step::SleepUntil(Nanos::from_micros(50_700) * job), Step::Run(Nanos::from_micros(300))]
+            })
             .collect();
         let id = bench.spawn(Scheduling::Fair { nice: 0, slice }, ms(0), &steps);
         for _ in 0..4 {
@@ -220,7 +221,11 @@ fn inheritance_bounds_a_priority_inversion() {
         let hold = |work| [Step::Lock(lock), Step::Run(ms(work)), Step::Unlock(lock)];
         bench.spawn(Scheduling::Fifo(10), ms(0), &hold(10));
         bench.spawn(Scheduling::Fifo(20), ms(2), &[Step::Run(ms(100))]);
-        let high = bench.spawn(Scheduling::Fifo(30), ms(1), &[Step::Lock(lock), Step::Run(ms(1)), Step::Unlock(lock)]);
+        let high = bench.spawn(
+            Scheduling::Fifo(30),
+            ms(1),
+            &[Step::Lock(lock), Step::Run(ms(1)), Step::Unlock(lock)],
+        );
         bench.run(ms(300));
         // Without inheritance: 1 ms by low, 100 by middle from 2 on, 8 ms more by low, then 1 by high.
         let done = completions(&bench, high)[1];
@@ -232,7 +237,11 @@ fn inheritance_bounds_a_priority_inversion() {
 fn events_are_kept_until_somebody_waits() {
     let mut bench = Bench::new(plain(2));
     let event = bench.machine.add_signal();
-    let waits = bench.spawn(FAIR, ms(0), &[Step::Wait(event), Step::Run(ms(1)), Step::Wait(event), Step::Wait(event)]);
+    let waits = bench.spawn(
+        FAIR,
+        ms(0),
+        &[Step::Wait(event), Step::Run(ms(1)), Step::Wait(event), Step::Wait(event)],
+    );
     bench.spawn(FAIR, ms(0), &[Step::Run(ms(5)), Step::Signal(event), Step::Signal(event), Step::Run(ms(1))]);
     bench.run(ms(100));
     assert_eq!(completions(&bench, waits), [5, 6, 6]);
@@ -241,17 +250,15 @@ fn events_are_kept_until_somebody_waits() {
 #[test]
 fn groups_share_by_weight_before_their_threads_do() {
     use surety_sim::cpu::hardware::GroupSpec;
-    let groups =
-        vec![GroupSpec { weight: 100, parent: None }, GroupSpec { weight: 300, parent: None }, GroupSpec {
-            weight: 100,
-            parent: Some(1),
-        }];
+    let groups = vec![
+        GroupSpec { weight: 100, parent: None },
+        GroupSpec { weight: 300, parent: None },
+        GroupSpec { weight: 100, parent: Some(1) },
+    ];
     let mut bench = Bench::with_groups(plain(1), groups);
     let placed = [Some(0), Some(0), Some(0), Some(1), Some(2)];
-    let ids: Vec<_> = placed
-        .iter()
-        .map(|group| bench.spawn_as(FAIR, *group, None, ms(0), &[Step::RunForever]))
-        .collect();
+    let ids: Vec<_> =
+        placed.iter().map(|group| bench.spawn_as(FAIR, *group, None, ms(0), &[Step::RunForever])).collect();
     bench.run(Nanos::from_secs(60));
     let shares: Vec<f64> = ids.iter().map(|id| bench.run_of(*id).as_secs_f64() / 60.0).collect();
     // A quarter among three; three quarters between a thread and a group of the same weight.

@@ -130,7 +130,11 @@ fn a_cancelled_run_ends_and_progress_is_reported_sparingly() {
     let options = RunOptions { cancel: watch.cancel.clone(), ..options(10, 1) };
     let result = world().run(&workload(&text), &options, &mut watch);
     assert_eq!(result.unwrap_err(), WorldError::Interrupted);
-    assert!(watch.reports.len() <= 11 && watch.reports.windows(2).all(|w| w[0] < w[1]), "{:?}", watch.reports);
+    assert!(
+        watch.reports.len() <= 11 && watch.reports.windows(2).all(|w| w[0] < w[1]),
+        "{:?}",
+        watch.reports
+    );
 }
 
 /// Keeps what a trace analysis relies on, and counts.
@@ -158,7 +162,10 @@ impl Observer for Trace {
         self.last = event.time;
         let cpu = event.cpu.index();
         self.running.resize(self.running.len().max(cpu + 1), 0);
-        assert_eq!(event.current.0, self.running[cpu], "the current thread is the one switched to: {event:?}");
+        assert_eq!(
+            event.current.0, self.running[cpu],
+            "the current thread is the one switched to: {event:?}"
+        );
         match event.kind {
             EventKind::Switch { prev, next, .. } => {
                 self.switches += 1;
@@ -193,7 +200,9 @@ impl Observer for Trace {
 
 #[test]
 fn events_tell_the_whole_story_and_change_nothing() {
-    let text = PLAYER.replace("LATE", "skip").replace("promise", "reservation = { runtime = \"20ms\", period = \"40ms\" }\npromise");
+    let text = PLAYER
+        .replace("LATE", "skip")
+        .replace("promise", "reservation = { runtime = \"20ms\", period = \"40ms\" }\npromise");
     let mut trace = Trace::default();
     let record = world().run(&workload(&text), &options(5, 2), &mut trace).unwrap();
     let silent = simulate(&text, 5, 2);
@@ -238,7 +247,8 @@ name = "l"
 
 #[test]
 fn time_left_at_the_end_is_an_open_job() {
-    let record = simulate("[[task]]\nname = \"t\"\nperiod = \"100ms\"\nwork = \"60ms\"\nstart = \"70ms\"", 1, 1);
+    let record =
+        simulate("[[task]]\nname = \"t\"\nperiod = \"100ms\"\nwork = \"60ms\"\nstart = \"70ms\"", 1, 1);
     let task = record.activity("t").unwrap();
     // Releases from 570 to 1470; the last one is open at 1500.
     assert_eq!((task.activations, task.completed, task.unfinished, task.missed), (10, 9, 1, 0));

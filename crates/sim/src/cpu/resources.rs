@@ -121,6 +121,7 @@ impl Resources {
 }
 
 fn take_first(waiters: &mut Vec<ThreadId>, hardware: &Hardware) -> Option<ThreadId> {
-    let best = (0..waiters.len()).min_by_key(|i| (hardware.thread(waiters[*i]).scheduling.prio().min(120), *i))?;
+    let best =
+        (0..waiters.len()).min_by_key(|i| (hardware.thread(waiters[*i]).scheduling.prio().min(120), *i))?;
     Some(waiters.remove(best))
 }

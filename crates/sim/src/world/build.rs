@@ -138,7 +138,10 @@ impl<'a> Builder<'a> {
     fn task(&mut self, workload: &'a Workload, index: usize, task: &'a Task) -> Result<(), WorldError> {
         let object = format!("task.{}", task.name);
         let Some(scheduling) = Scheduling::of(task.policy, task.reservation) else {
-            return refuse(object, "policy `deadline` needs a reservation; give it one or let `plan` find one");
+            return refuse(
+                object,
+                "policy `deadline` needs a reservation; give it one or let `plan` find one",
+            );
         };
         if task.release.interval().is_some_and(|interval| !interval.is_positive()) {
             return refuse(object, "its period or gap is not above zero; give it one");
@@ -174,7 +177,9 @@ impl<'a> Builder<'a> {
             return match taken {
                 Some(name) => refuse(
                     object.to_owned(),
-                    format!("lending a reservation through the resource `{name}` is not simulated; give the resource no protocol, or the task a realtime policy"),
+                    format!(
+                        "lending a reservation through the resource `{name}` is not simulated; give the resource no protocol, or the task a realtime policy"
+                    ),
                 ),
                 None => Ok(()),
             };
@@ -187,7 +192,10 @@ impl<'a> Builder<'a> {
             None => Ok(None),
             Some(name) => match self.places.get(name) {
                 Some(place) => Ok(Some(*place)),
-                None => refuse(object.to_owned(), format!("there is no group `{name}`; add [[group]] or correct it")),
+                None => refuse(
+                    object.to_owned(),
+                    format!("there is no group `{name}`; add [[group]] or correct it"),
+                ),
             },
         }
     }
@@ -210,11 +218,13 @@ impl<'a> Builder<'a> {
                 return refuse(object.to_owned(), why);
             }
             TaskBody::Command(_) => {
-                let why = "a program cannot be simulated; fit a workload from a trace of it, or run on the host";
+                let why =
+                    "a program cannot be simulated; fit a workload from a trace of it, or run on the host";
                 return refuse(object.to_owned(), why);
             }
             TaskBody::Match(_) => {
-                let why = "there is no running thread to match; fit a workload from a trace, or run on the host";
+                let why =
+                    "there is no running thread to match; fit a workload from a trace, or run on the host";
                 return refuse(object.to_owned(), why);
             }
             TaskBody::Phases(phases) => phases,
@@ -297,7 +307,10 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
         })
     };
     let cap = world.platform.deadline_cap.to_kernel() * cpus as u64;
-    let server = world.platform.fair_server.map_or(0, |s| Reservation::implicit(s.runtime, s.period).bandwidth().to_kernel());
+    let server = world
+        .platform
+        .fair_server
+        .map_or(0, |s| Reservation::implicit(s.runtime, s.period).bandwidth().to_kernel());
     let mut booked = server * cpus as u64;
     for (reservation, task) in reservations() {
         booked += reservation.bandwidth().to_kernel();

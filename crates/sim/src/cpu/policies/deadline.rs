@@ -128,7 +128,8 @@ impl Deadline {
         }
         entity.queued = false;
         let queue = &mut self.queues[entity.cpu];
-        let place = queue.iter().position(|(_, e)| *e as usize == index).expect("a queued entity is in its queue");
+        let place =
+            queue.iter().position(|(_, e)| *e as usize == index).expect("a queued entity is in its queue");
         queue.remove(place);
         self.waiting -= usize::from(index >= self.servers.len());
     }
@@ -424,7 +425,14 @@ impl CpuPolicy for Deadline {
         }
     }
 
-    fn switch(&mut self, _hardware: &mut Hardware, _cpu: usize, _prev: Option<ThreadId>, _next: Option<ThreadId>) {}
+    fn switch(
+        &mut self,
+        _hardware: &mut Hardware,
+        _cpu: usize,
+        _prev: Option<ThreadId>,
+        _next: Option<ThreadId>,
+    ) {
+    }
 
     fn account(&mut self, hardware: &mut Hardware, _cpu: usize, thread: ThreadId, ran: Nanos) {
         let index = self.entity_of(thread);
@@ -433,7 +441,7 @@ impl CpuPolicy for Deadline {
             None => ran,
         };
         let entity = &mut self.entities[index];
-        entity.budget = entity.budget - used;
+        entity.budget -= used;
         if !entity.budget.is_positive() && !entity.throttled {
             self.throttle(hardware, index);
         }

@@ -295,7 +295,13 @@ impl CpuPolicy for Fair {
         self.descend(cpu).map_or(Pick::Nothing, Pick::Thread)
     }
 
-    fn switch(&mut self, _hardware: &mut Hardware, _cpu: usize, prev: Option<ThreadId>, next: Option<ThreadId>) {
+    fn switch(
+        &mut self,
+        _hardware: &mut Hardware,
+        _cpu: usize,
+        prev: Option<ThreadId>,
+        next: Option<ThreadId>,
+    ) {
         let entity = |t: ThreadId| self.of_thread[t.index()];
         match (prev.map(entity), next.map(entity)) {
             (Some(prev), Some(next)) => {
@@ -406,7 +412,8 @@ impl CpuPolicy for Fair {
         }
         let loads: Vec<i64> = (0..self.cpus).map(|cpu| self.load(cpu)).collect();
         let mut failed = self.balance.take_failures(cpu);
-        let found = self.balance.from_busiest(hardware, cpu, &loads, &mut failed, |thread| self.load_of(thread));
+        let found =
+            self.balance.relieve_busiest(hardware, cpu, &loads, &mut failed, |thread| self.load_of(thread));
         self.balance.put_failures(cpu, failed);
         if let Some(thread) = found {
             self.move_to(hardware, thread, cpu);

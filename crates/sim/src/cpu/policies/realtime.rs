@@ -62,7 +62,12 @@ impl Queue {
     }
 
     /// The most important thread that is not `current` and may go to `target`.
-    fn movable(&self, hardware: &Hardware, current: Option<ThreadId>, target: usize) -> Option<(usize, ThreadId)> {
+    fn movable(
+        &self,
+        hardware: &Hardware,
+        current: Option<ThreadId>,
+        target: usize,
+    ) -> Option<(usize, ThreadId)> {
         let mut left = self.occupied;
         while left != 0 {
             let priority = 127 - left.leading_zeros() as usize;
@@ -196,7 +201,14 @@ impl CpuPolicy for Realtime {
         }
     }
 
-    fn switch(&mut self, _hardware: &mut Hardware, _cpu: usize, _prev: Option<ThreadId>, _next: Option<ThreadId>) {}
+    fn switch(
+        &mut self,
+        _hardware: &mut Hardware,
+        _cpu: usize,
+        _prev: Option<ThreadId>,
+        _next: Option<ThreadId>,
+    ) {
+    }
 
     fn account(&mut self, hardware: &mut Hardware, cpu: usize, _thread: ThreadId, ran: Nanos) {
         if let Some(limit) = self.limit {
@@ -212,7 +224,7 @@ impl CpuPolicy for Realtime {
     fn tick(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
         let Scheduling::RoundRobin(priority) = hardware.thread(thread).scheduling else { return };
         let entity = &mut self.entities[thread.index()];
-        entity.slice = entity.slice - hardware.platform.tick;
+        entity.slice -= hardware.platform.tick;
         if entity.slice.is_positive() {
             return;
         }
@@ -286,7 +298,8 @@ impl CpuPolicy for Realtime {
             else {
                 return;
             };
-            let Some(target) = self.less_important(hardware, thread, priority + 1).filter(|t| *t != cpu) else {
+            let Some(target) = self.less_important(hardware, thread, priority + 1).filter(|t| *t != cpu)
+            else {
                 return;
             };
             self.queues[cpu].remove(priority, thread);

@@ -45,7 +45,13 @@ pub(super) struct Entity {
 }
 
 impl Entity {
-    pub(super) fn new(runtime: Nanos, relative: Nanos, period: Nanos, cpu: usize, timers: (Slot, Slot)) -> Entity {
+    pub(super) fn new(
+        runtime: Nanos,
+        relative: Nanos,
+        period: Nanos,
+        cpu: usize,
+        timers: (Slot, Slot),
+    ) -> Entity {
         Entity {
             runtime,
             relative,
@@ -174,7 +180,11 @@ mod tests {
             let mut entity = entity(q, d, t);
             entity.budget = ms(left);
             entity.wake(ms(now));
-            assert_eq!((entity.deadline, entity.budget), (ms(deadline), ms(budget)), "({q},{d},{t}) at {now}");
+            assert_eq!(
+                (entity.deadline, entity.budget),
+                (ms(deadline), ms(budget)),
+                "({q},{d},{t}) at {now}"
+            );
         }
     }
 

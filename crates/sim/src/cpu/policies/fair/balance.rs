@@ -103,7 +103,8 @@ impl Balance {
         if self.spare(hardware, cpu) == 0 {
             return None;
         }
-        let mut idle = (0..self.wanting.len()).filter(|c| hardware.is_idle(*c) && self.wanting[*c].is_empty());
+        let mut idle =
+            (0..self.wanting.len()).filter(|c| hardware.is_idle(*c) && self.wanting[*c].is_empty());
         idle.find_map(|idle| self.movable(hardware, cpu, idle).next().map(|thread| (thread, idle)))
     }
 
@@ -125,7 +126,7 @@ impl Balance {
     }
 
     /// The thread a CPU takes from the one with the most load, if that evens things out.
-    pub(super) fn from_busiest(
+    pub(super) fn relieve_busiest(
         &self,
         hardware: &Hardware,
         cpu: usize,

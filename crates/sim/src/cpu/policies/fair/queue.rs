@@ -83,7 +83,9 @@ pub(super) struct Queues {
 fn scaled(a: i64, b: i64, c: i64) -> i64 {
     match a.checked_mul(b) {
         Some(product) => product / c,
-        None => i64::try_from(i128::from(a) * i128::from(b) / i128::from(c)).expect("a scaled virtual time fits"),
+        None => {
+            i64::try_from(i128::from(a) * i128::from(b) / i128::from(c)).expect("a scaled virtual time fits")
+        }
     }
 }
 
@@ -278,7 +280,8 @@ impl Queues {
         let totals = self.totals(queue);
         let eligible = |entity: usize| self.is_eligible_at(queue, totals, self.entities[entity].virtual_time);
         let running = running.filter(|c| eligible(*c));
-        if let Some(c) = running.filter(|c| protect && self.entities[*c].virtual_time < self.entities[*c].protected)
+        if let Some(c) =
+            running.filter(|c| protect && self.entities[*c].virtual_time < self.entities[*c].protected)
         {
             return Some(c);
         }
