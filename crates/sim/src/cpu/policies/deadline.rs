@@ -1,6 +1,6 @@
 //! `SCHED_DEADLINE`: earliest deadline first over Constant Bandwidth Servers, after `kernel/sched/deadline.c`.
 //!
-//! [`entity`] holds the rules of one reservation, [`bandwidth`] GRUB, [`server`] the fair server. Here they meet
+//! `entity` holds the rules of one reservation, `bandwidth` GRUB, `server` the fair server. Here they meet
 //! the CPUs. A budget is looked at when time is booked: on ticks and at switches; with exact enforcement a timer
 //! sees to it that time is booked when the budget ends. A reservation without budget leaves the queue until its
 //! timer fires at the next period, or runs on as a fair thread if it is to be demoted.
