@@ -5,16 +5,18 @@
 //! a grid of its own and stops while it is idle (`NO_HZ_IDLE`). The time a thread runs is booked when somebody
 //! looks: on ticks, at switches, and where a policy's kernel counterpart calls `update_curr`.
 
-use surety_model::event::{Comm, LeaveState};
+mod switching;
+
+use surety_model::event::Comm;
 use surety_model::platform::{Platform, SchedClass};
 use surety_model::world::Observer;
 use surety_units::{CpuId, Nanos, Tid};
 
 use crate::cpu::hardware::{Cpu, GroupSpec, Hardware, Occasion, Scheduling, Thread, ThreadId, ThreadState};
 use crate::cpu::policies;
-use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
+use crate::cpu::policy::{Arrival, CpuPolicy, Departure};
 use crate::cpu::program::{Moment, Programs, Step};
-use crate::cpu::recorder::{Named, Recorder};
+use crate::cpu::recorder::Recorder;
 use crate::cpu::resources::Resources;
 use crate::engine::Agenda;
 
@@ -65,6 +67,7 @@ pub struct Machine<P> {
     resources: Resources,
     programs: P,
     counts: Counts,
+    went_idle: bool,
 }
 
 impl<P: Programs> Machine<P> {
@@ -114,6 +117,7 @@ impl<P: Programs> Machine<P> {
             resources: Resources::default(),
             programs,
             counts: Counts::default(),
+            went_idle: false,
         }
     }
 
@@ -261,7 +265,7 @@ impl<P: Programs> Machine<P> {
             let thread = &mut hardware.threads[id.index()];
             thread.run += ran;
             if thread.remaining != Nanos::MAX {
-                thread.remaining = thread.remaining - ran;
+                thread.remaining -= ran;
             }
             thread.class
         });
@@ -306,8 +310,23 @@ impl<P: Programs> Machine<P> {
     fn settle(&mut self) {
         loop {
             self.make_changes();
-            let Some(cpu) = self.hardware.cpus.iter().position(|c| c.reschedule) else { return };
-            self.schedule(cpu);
+            match self.hardware.cpus.iter().position(|c| c.reschedule) {
+                Some(cpu) => self.schedule(cpu),
+                None if self.went_idle => self.look_again(),
+                None => return,
+            }
+        }
+    }
+
+    /// A CPU that went idle before another one, at the same instant, left a thread waiting looks again.
+    fn look_again(&mut self) {
+        self.went_idle = false;
+        for cpu in 0..self.hardware.cpus.len() {
+            let wanted = self.policies.iter().any(|policy| policy.wants_pull(&self.hardware, cpu));
+            if wanted && self.hardware.is_idle(cpu) {
+                self.hardware.reschedule(cpu);
+                return;
+            }
         }
     }
 
@@ -494,134 +513,6 @@ impl<P: Programs> Machine<P> {
                 self.hardware.agenda.arm(slot, self.hardware.now + left);
             }
             _ => self.hardware.agenda.cancel(slot),
-        }
-    }
-
-    /// A CPU chooses what to run.
-    fn schedule(&mut self, cpu: usize) {
-        self.account(cpu);
-        self.make_changes();
-        self.hardware.cpus[cpu].reschedule = false;
-        let prev = self.hardware.current(cpu);
-        let next = self.choose(cpu);
-        if next != prev {
-            self.switch(cpu, prev, next);
-        } else if let Some(thread) = next {
-            // It slept and was woken, or was throttled and replenished, before it had left the CPU.
-            self.hardware.threads[thread.index()].state = ThreadState::Running;
-        }
-        if self.hardware.cpus.len() > 1 {
-            for policy in &mut self.policies {
-                policy.push(&mut self.hardware, cpu);
-            }
-        }
-        if let Some(thread) = next {
-            if !self.hardware.thread(thread).remaining.is_positive() {
-                self.advance(cpu);
-                let cost = self.hardware.platform.switch_cost;
-                if next != prev && cost.is_positive() {
-                    self.charge(cpu, thread, cost);
-                }
-            } else if next != prev {
-                let cost = self.hardware.platform.switch_cost;
-                if cost.is_positive() {
-                    self.charge(cpu, thread, cost);
-                } else {
-                    self.arm_completion(cpu);
-                }
-            }
-        }
-    }
-
-    /// Adds the cost of the switch to what the thread switched to has to do.
-    fn charge(&mut self, cpu: usize, thread: ThreadId, cost: Nanos) {
-        let t = &mut self.hardware.threads[thread.index()];
-        if t.remaining.is_positive() {
-            t.remaining = t.remaining.saturating_add(cost);
-        }
-        self.arm_completion(cpu);
-    }
-
-    fn choose(&mut self, cpu: usize) -> Option<ThreadId> {
-        let mut rank = 0;
-        while rank < self.policies.len() {
-            if self.hardware.cpus.len() > 1 && self.policies[rank].wants_pull(&self.hardware, cpu) {
-                self.account_all();
-                self.policies[rank].pull(&mut self.hardware, cpu);
-            }
-            match self.policies[rank].pick(&mut self.hardware, cpu) {
-                Pick::Nothing => rank += 1,
-                Pick::Thread(thread) => return Some(thread),
-                Pick::Serve(class) => {
-                    let served = self.rank(class);
-                    match self.policies[served].pick(&mut self.hardware, cpu) {
-                        Pick::Thread(thread) => return Some(thread),
-                        _ => self.policies[rank].unserved(&mut self.hardware, cpu),
-                    }
-                }
-            }
-        }
-        None
-    }
-
-    fn switch(&mut self, cpu: usize, prev: Option<ThreadId>, next: Option<ThreadId>) {
-        self.counts.switches += 1;
-        let now = self.hardware.now;
-        let hardware = &mut self.hardware;
-        let word = |t: Option<ThreadId>| t.map_or(u64::from(u32::MAX), |t| u64::from(t.0));
-        hardware.recorder.mix(now.get_unsigned());
-        hardware.recorder.mix((cpu as u64) << 48 ^ word(prev) << 24 ^ word(next));
-        if hardware.recorder.is_wanted() {
-            let id = hardware.cpus[cpu].id;
-            let named = |t: Option<ThreadId>| t.map_or(Named::idle(id), |t| hardware.thread(t).named());
-            let (leaves, enters) = (named(prev), named(next));
-            let state = match prev.map(|t| hardware.thread(t)) {
-                None => LeaveState::Runnable { preempted: false },
-                Some(t) => match t.state {
-                    ThreadState::Sleeping => LeaveState::Sleeping,
-                    ThreadState::Exited => LeaveState::Dead,
-                    _ => LeaveState::Runnable { preempted: true },
-                },
-            };
-            hardware.recorder.switch((now, id), leaves, state, enters);
-        }
-        if let Some(prev) = prev {
-            let thread = &mut hardware.threads[prev.index()];
-            if thread.state == ThreadState::Running {
-                thread.state = ThreadState::Ready;
-                thread.ready_since = now;
-            }
-        }
-        if let Some(next) = next {
-            let thread = &mut hardware.threads[next.index()];
-            let gap = now - thread.ready_since;
-            thread.waited += gap;
-            thread.longest_gap = thread.longest_gap.max(gap);
-            thread.state = ThreadState::Running;
-        }
-        hardware.cpus[cpu].current = next;
-        match (prev, next) {
-            (None, Some(_)) => {
-                let (phase, tick) = (hardware.cpus[cpu].tick_phase, hardware.platform.tick);
-                let first = phase + tick * ((now - phase).div_floor(tick) + 1);
-                let slot = hardware.cpus[cpu].tick;
-                hardware.agenda.arm(slot, first);
-            }
-            (_, None) => {
-                let (tick, completion) = (hardware.cpus[cpu].tick, hardware.cpus[cpu].completion);
-                hardware.agenda.cancel(tick);
-                hardware.agenda.cancel(completion);
-            }
-            _ => {}
-        }
-        let class = |t: Option<ThreadId>| t.map(|t| self.rank_of(t));
-        let (left, entered) = (class(prev), class(next));
-        if let Some(rank) = left {
-            let same = next.filter(|_| entered == left);
-            self.policies[rank].switch(&mut self.hardware, cpu, prev, same);
-        }
-        if let Some(rank) = entered.filter(|_| entered != left) {
-            self.policies[rank].switch(&mut self.hardware, cpu, None, next);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! `SCHED_DEADLINE`: earliest deadline first over Constant Bandwidth Servers, after `kernel/sched/deadline.c`.
 //!
-//! [`entity`] holds the rules of one reservation, [`bandwidth`] GRUB, [`server`] the fair server. Here they meet
+//! `entity` holds the rules of one reservation, `bandwidth` GRUB, `server` the fair server. Here they meet
 //! the CPUs. A budget is looked at when time is booked: on ticks and at switches; with exact enforcement a timer
 //! sees to it that time is booked when the budget ends. A reservation without budget leaves the queue until its
 //! timer fires at the next period, or runs on as a fair thread if it is to be demoted.
@@ -9,6 +9,9 @@
 //! there at once; else it goes to a CPU without deadline threads, else to the one whose earliest deadline is the
 //! latest if its own is earlier. A CPU that has chosen pushes its first waiting thread on in the same way; one
 //! that is about to choose takes the earliest waiting thread that beats its own. Lowest number first among equals.
+//! A thread that its timer replenishes goes to another CPU without deadline threads if there is one: the kernel's
+//! timer enqueues it and then pushes it as one that waits. (Measured: a lone reservation on two CPUs changes sides
+//! at every replenishment.)
 
 mod bandwidth;
 mod entity;
@@ -199,8 +202,23 @@ impl Deadline {
         if !t.state.wants_cpu() {
             return;
         }
+        let pinned = t.pinned.is_some();
         self.insert(index);
-        self.offer(hardware, index);
+        let (own, deadline) = (self.entities[index].cpu, self.entities[index].deadline);
+        let elsewhere = self.later_cpu(hardware, own, deadline).filter(|cpu| self.queues[*cpu].is_empty());
+        match elsewhere.filter(|_| !pinned && self.replenished_moves(hardware, own)) {
+            Some(cpu) => {
+                self.move_to(hardware, index, cpu);
+                hardware.reschedule(cpu);
+            }
+            None => self.offer(hardware, index),
+        }
+    }
+
+    /// Whether the timer pushes the thread it replenishes away from a CPU: it is not current there, so it counts as
+    /// one to be pushed although it would run at once, unless another deadline thread runs.
+    fn replenished_moves(&self, hardware: &Hardware, cpu: usize) -> bool {
+        self.queues.len() > 1 && hardware.current_of(cpu, SchedClass::Deadline).is_none()
     }
 
     /// An entity has joined a queue by itself: the CPU chooses again if it comes first, else the thread may go
@@ -423,7 +441,7 @@ impl CpuPolicy for Deadline {
             None => ran,
         };
         let entity = &mut self.entities[index];
-        entity.budget = entity.budget - used;
+        entity.budget -= used;
         if !entity.budget.is_positive() && !entity.throttled {
             self.throttle(hardware, index);
         }

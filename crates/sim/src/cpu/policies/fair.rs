@@ -1,7 +1,7 @@
 //! The fair class: `SCHED_OTHER`, `SCHED_BATCH` and `SCHED_IDLE`, after `kernel/sched/fair.c` of 6.18.
 //!
-//! [`queue`] holds the rule by which one queue chooses (EEVDF), [`weight`] what threads and groups are worth,
-//! [`balance`] the model of where threads run. Here they meet: a group has a queue on each CPU and an entity that
+//! `queue` holds the rule by which one queue chooses (EEVDF), `weight` what threads and groups are worth,
+//! `balance` the model of where threads run. Here they meet: a group has a queue on each CPU and an entity that
 //! stands for it in the queue above; a CPU descends from its root queue to a thread.
 //!
 //! A slice's end is noticed when time is booked: on ticks and when a thread joins or leaves. A woken thread takes
@@ -413,7 +413,7 @@ impl CpuPolicy for Fair {
         let loads: Vec<i64> = (0..self.cpus).map(|cpu| self.load(cpu)).collect();
         let mut failed = self.balance.take_failures(cpu);
         let found =
-            self.balance.from_busiest(hardware, cpu, &loads, &mut failed, |thread| self.load_of(thread));
+            self.balance.relieve_busiest(hardware, cpu, &loads, &mut failed, |thread| self.load_of(thread));
         self.balance.put_failures(cpu, failed);
         if let Some(thread) = found {
             self.move_to(hardware, thread, cpu);

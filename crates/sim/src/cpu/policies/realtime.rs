@@ -224,7 +224,7 @@ impl CpuPolicy for Realtime {
     fn tick(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
         let Scheduling::RoundRobin(priority) = hardware.thread(thread).scheduling else { return };
         let entity = &mut self.entities[thread.index()];
-        entity.slice = entity.slice - hardware.platform.tick;
+        entity.slice -= hardware.platform.tick;
         if entity.slice.is_positive() {
             return;
         }

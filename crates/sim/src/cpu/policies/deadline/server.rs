@@ -88,7 +88,7 @@ impl Server {
         if self.state == State::IdleWait && !idle {
             self.state = State::Waiting;
         }
-        entity.budget = entity.budget - ran;
+        entity.budget -= ran;
         if entity.budget.is_positive() {
             return Action::Nothing;
         }

@@ -126,7 +126,7 @@ impl Balance {
     }
 
     /// The thread a CPU takes from the one with the most load, if that evens things out.
-    pub(super) fn from_busiest(
+    pub(super) fn relieve_busiest(
         &self,
         hardware: &Hardware,
         cpu: usize,

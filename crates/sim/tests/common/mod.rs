@@ -1,0 +1,138 @@
+//! Machines with scripted threads, and workloads read from text, for the tests of this folder.
+
+#![allow(dead_code, reason = "each test file uses what it needs")]
+
+use surety_model::event::JobMarker;
+use surety_model::formats::toml;
+use surety_model::platform::{Enforcement, Platform};
+use surety_model::record::Record;
+use surety_model::reservation::Reservation;
+use surety_model::workload::Workload;
+use surety_model::world::{RunOptions, Unobserved, World as _, WorldError};
+use surety_sim::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
+use surety_sim::cpu::machine::{Machine, MachineSpec, ThreadSpec};
+use surety_sim::cpu::program::{Moment, Programs, Step};
+use surety_sim::{SimWorld, TickPhase};
+use surety_units::{CpuId, CpuSet, Nanos};
+
+pub fn ms(n: i64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+pub fn us(n: i64) -> Nanos {
+    Nanos::from_micros(n)
+}
+
+pub const FAIR: Scheduling = Scheduling::Fair { nice: 0, slice: None };
+
+pub fn nice(nice: i32) -> Scheduling {
+    Scheduling::Fair { nice, slice: None }
+}
+
+pub fn reserved(runtime: Nanos, period: Nanos) -> Scheduling {
+    Scheduling::Deadline(Reservation::implicit(runtime, period))
+}
+
+/// Threads that take their steps one after another and then end; the instant of each question is kept.
+#[derive(Default)]
+pub struct Script {
+    pub steps: Vec<Vec<Step>>,
+    pub asked: Vec<Vec<Nanos>>,
+}
+
+impl Programs for Script {
+    fn next(&mut self, at: Moment, _mark: &mut dyn FnMut(JobMarker)) -> Step {
+        let place = at.thread.index();
+        self.asked[place].push(at.now);
+        let done = self.asked[place].len() - 1;
+        self.steps[place].get(done).copied().unwrap_or(Step::Exit)
+    }
+}
+
+/// A machine of `cpus` with scripted threads.
+pub struct Bench {
+    pub machine: Machine<Script>,
+}
+
+impl Bench {
+    pub fn new(platform: Platform) -> Bench {
+        Bench::with_groups(platform, Vec::new())
+    }
+
+    pub fn with_groups(platform: Platform, groups: Vec<GroupSpec>) -> Bench {
+        let cpus = (0..platform.cpus).map(CpuId).collect();
+        let spec = MachineSpec { platform, cpus, tick_phases: Vec::new(), groups, events: false };
+        Bench { machine: Machine::new(spec, Script::default()) }
+    }
+
+    pub fn spawn(&mut self, scheduling: Scheduling, start: Nanos, steps: &[Step]) -> ThreadId {
+        self.spawn_as(scheduling, None, None, start, steps)
+    }
+
+    pub fn spawn_as(
+        &mut self,
+        scheduling: Scheduling,
+        group: Option<usize>,
+        pinned: Option<usize>,
+        start: Nanos,
+        steps: &[Step],
+    ) -> ThreadId {
+        let script = self.machine.programs_mut();
+        script.steps.push(steps.to_vec());
+        script.asked.push(Vec::new());
+        self.machine.spawn(&ThreadSpec { name: "t".to_owned(), scheduling, group, pinned }, start)
+    }
+
+    pub fn run(&mut self, end: Nanos) {
+        self.machine.run_until(end, &mut Unobserved);
+    }
+
+    pub fn run_of(&self, thread: ThreadId) -> Nanos {
+        self.machine.run_of(thread)
+    }
+
+    /// The instants at which a thread finished its steps.
+    pub fn finished(&self, thread: ThreadId) -> &[Nanos] {
+        &self.machine.programs().asked[thread.index()][1..]
+    }
+}
+
+/// Steps of jobs of constant work on a grid.
+pub fn periodic(period: Nanos, work: Nanos, jobs: i64) -> Vec<Step> {
+    (1..=jobs).flat_map(|job| [Step::Run(work), Step::SleepUntil(period * job)]).collect()
+}
+
+/// A platform without fair server whose budgets are enforced exactly.
+pub fn exact(cpus: u32) -> Platform {
+    Platform { enforcement: Enforcement::Exact, fair_server: None, ..Platform::linux_6_18(cpus) }
+}
+
+pub fn workload(text: &str) -> Workload {
+    toml::read("test", &format!("format = 1\n{text}")).unwrap_or_else(|e| panic!("{e:?}"))
+}
+
+pub fn options(seconds: i64, cpus: u32) -> RunOptions {
+    RunOptions {
+        duration: Nanos::from_secs(seconds),
+        cpus: Some(CpuSet::first(cpus)),
+        ..RunOptions::default()
+    }
+}
+
+/// A world like the development machine: two CPUs, 250 Hz, ticks half a millisecond after the start.
+pub fn world() -> SimWorld {
+    SimWorld { tick_phase: TickPhase::At(us(500)), ..SimWorld::new(Platform::linux_6_18(2)) }
+}
+
+pub fn simulate(text: &str, seconds: i64, cpus: u32) -> Record {
+    try_simulate(text, seconds, cpus).unwrap_or_else(|e| panic!("{e}"))
+}
+
+pub fn try_simulate(text: &str, seconds: i64, cpus: u32) -> Result<Record, WorldError> {
+    world().run(&workload(text), &options(seconds, cpus), &mut Unobserved)
+}
+
+/// Share of one CPU an activity received.
+pub fn share(record: &Record, name: &str) -> f64 {
+    record.activity(name).and_then(|a| a.share_received()).expect("the activity is there")
+}

@@ -1,0 +1,284 @@
+//! Small sets of threads whose schedules can be worked out by hand.
+
+mod common;
+
+use common::{Bench, FAIR, exact, ms, nice, periodic, reserved};
+use surety_model::platform::{Platform, RealtimeLimit, SchedClass};
+use surety_model::reservation::Reservation;
+use surety_sim::cpu::hardware::Scheduling;
+use surety_sim::cpu::program::Step;
+use surety_units::Nanos;
+
+fn plain(cpus: u32) -> Platform {
+    Platform { fair_server: None, ..Platform::linux_6_18(cpus) }
+}
+
+fn completions(bench: &Bench, thread: surety_sim::cpu::hardware::ThreadId) -> Vec<i64> {
+    bench.finished(thread).iter().map(|t| t.get() / 1_000_000).collect()
+}
+
+#[test]
+fn fifo_runs_to_completion_and_by_priority() {
+    let mut bench = Bench::new(plain(1));
+    let a = bench.spawn(Scheduling::Fifo(10), ms(0), &[Step::Run(ms(30))]);
+    let b = bench.spawn(Scheduling::Fifo(10), ms(1), &[Step::Run(ms(20))]);
+    let high = bench.spawn(Scheduling::Fifo(20), ms(5), &[Step::Run(ms(10))]);
+    let fair = bench.spawn(FAIR, ms(0), &[Step::Run(ms(1))]);
+    bench.run(ms(200));
+    // The preempted thread stays first in its list: `a` ends before `b` begins.
+    assert_eq!(completions(&bench, high), [15]);
+    assert_eq!(completions(&bench, a), [40]);
+    assert_eq!(completions(&bench, b), [60]);
+    assert_eq!(completions(&bench, fair), [61]);
+}
+
+#[test]
+fn round_robin_alternates_every_100_ms() {
+    let mut bench = Bench::new(plain(1));
+    let a = bench.spawn(Scheduling::RoundRobin(10), ms(0), &[Step::Run(ms(250))]);
+    let b = bench.spawn(Scheduling::RoundRobin(10), ms(0), &[Step::Run(ms(250))]);
+    bench.run(ms(1000));
+    assert_eq!((completions(&bench, a), completions(&bench, b)), (vec![450], vec![500]));
+}
+
+#[test]
+fn fixed_priorities_follow_the_response_time_equations() {
+    // Priorities by rate, all released together: R3 = 7 + ceil(R3/10) 3 + ceil(R3/20) 5 has the solution 18.
+    let mut bench = Bench::new(plain(1));
+    let set = [(3, 10, 30), (5, 20, 20), (7, 60, 10)];
+    let ids: Vec<_> = set
+        .iter()
+        .map(|(work, period, priority)| {
+            bench.spawn(Scheduling::Fifo(*priority), ms(0), &periodic(ms(*period), ms(*work), 1))
+        })
+        .collect();
+    // The first job of each; the higher ones go on with a second job at their next release.
+    let mut again = Bench::new(plain(1));
+    let repeated: Vec<_> = set
+        .iter()
+        .map(|(work, period, priority)| {
+            again.spawn(Scheduling::Fifo(*priority), ms(0), &periodic(ms(*period), ms(*work), 3))
+        })
+        .collect();
+    bench.run(ms(60));
+    again.run(ms(60));
+    let first: Vec<i64> = ids.iter().map(|id| completions(&bench, *id)[0]).collect();
+    assert_eq!(first, [3, 8, 15]);
+    let first: Vec<i64> = repeated.iter().map(|id| completions(&again, *id)[0]).collect();
+    assert_eq!(first, [3, 8, 18]);
+}
+
+#[test]
+fn earliest_deadline_first() {
+    // (2, 5) and (4, 7): U = 0.971, which fixed priorities do not manage and EDF does.
+    let mut bench = Bench::new(exact(1));
+    let a = bench.spawn(reserved(ms(2), ms(5)), ms(0), &periodic(ms(5), ms(2), 5));
+    let b = bench.spawn(reserved(ms(4), ms(7)), ms(0), &periodic(ms(7), ms(4), 4));
+    bench.run(ms(40));
+    let jobs = |steps: Vec<i64>| steps.into_iter().step_by(2).collect::<Vec<_>>();
+    assert_eq!(jobs(completions(&bench, a))[..5], [2, 8, 14, 17, 22]);
+    assert_eq!(jobs(completions(&bench, b))[..4], [6, 12, 20, 26]);
+}
+
+#[test]
+fn global_edf_runs_the_earliest_deadlines_on_all_cpus() {
+    // Dhall's effect: two light reservations with early deadlines on two CPUs delay one that needs a whole CPU.
+    let mut bench = Bench::new(exact(2));
+    let light: Vec<_> =
+        (0..2).map(|_| bench.spawn(reserved(ms(1), ms(10)), ms(0), &[Step::Run(ms(1))])).collect();
+    let heavy = bench.spawn(reserved(ms(11), ms(11)), ms(0), &[Step::Run(ms(11))]);
+    bench.run(ms(40));
+    assert_eq!(light.iter().map(|id| completions(&bench, *id)[0]).collect::<Vec<_>>(), [1, 1]);
+    assert_eq!(completions(&bench, heavy), [12]);
+}
+
+#[test]
+fn a_constrained_reservation_waits_for_its_next_period() {
+    let reservation =
+        Reservation { runtime: ms(2), deadline: ms(4), period: ms(10), reclaim: false, demote: false };
+    let mut bench = Bench::new(exact(1));
+    // It sleeps past its deadline at 4 and wakes at 5: nothing before 10.
+    let steps = [Step::Run(ms(1)), Step::SleepUntil(ms(5)), Step::Run(ms(1))];
+    let id = bench.spawn(Scheduling::Deadline(reservation), ms(0), &steps);
+    bench.run(ms(40));
+    assert_eq!(completions(&bench, id), [1, 10, 11]);
+}
+
+#[test]
+fn yield_gives_up_the_budget_until_the_next_period() {
+    let mut bench = Bench::new(exact(1));
+    let steps = [Step::Run(ms(1)), Step::Yield, Step::Run(ms(3))];
+    let id = bench.spawn(reserved(ms(4), ms(10)), ms(0), &steps);
+    bench.run(ms(40));
+    assert_eq!(completions(&bench, id), [1, 10, 13]);
+}
+
+#[test]
+fn a_demoted_reservation_runs_on_as_a_fair_thread() {
+    let mut runs = Vec::new();
+    for demote in [false, true] {
+        let reservation =
+            Reservation { runtime: ms(2), deadline: ms(10), period: ms(10), reclaim: false, demote };
+        let mut bench = Bench::new(exact(1));
+        let reserved = bench.spawn(Scheduling::Deadline(reservation), ms(0), &[Step::RunForever]);
+        let fair = bench.spawn(FAIR, ms(0), &[Step::RunForever]);
+        bench.run(Nanos::from_secs(10));
+        assert_eq!(bench.run_of(reserved) + bench.run_of(fair), Nanos::from_secs(10));
+        runs.push(bench.run_of(reserved).as_secs_f64() / 10.0);
+    }
+    assert!((runs[0] - 0.2).abs() < 0.001, "{runs:?}");
+    // A fifth for certain, and half of the rest.
+    assert!((runs[1] - 0.6).abs() < 0.02, "{runs:?}");
+}
+
+#[test]
+fn the_order_of_classes_is_data() {
+    for (order, reserved_first) in [
+        ([SchedClass::Deadline, SchedClass::Realtime, SchedClass::Fair], true),
+        ([SchedClass::Realtime, SchedClass::Deadline, SchedClass::Fair], false),
+    ] {
+        let mut bench = Bench::new(Platform { class_order: order.to_vec(), ..exact(1) });
+        let reserved = bench.spawn(reserved(ms(5), ms(20)), ms(0), &[Step::Run(ms(5))]);
+        let fifo = bench.spawn(Scheduling::Fifo(1), ms(0), &[Step::Run(ms(5))]);
+        bench.run(ms(40));
+        let expected = if reserved_first { (5, 10) } else { (10, 5) };
+        assert_eq!((completions(&bench, reserved)[0], completions(&bench, fifo)[0]), expected);
+    }
+}
+
+#[test]
+fn throttled_realtime_leaves_a_twentieth() {
+    let limit = RealtimeLimit { runtime: ms(950), period: ms(1000) };
+    let mut bench = Bench::new(Platform { realtime_limit: Some(limit), ..plain(1) });
+    let hog = bench.spawn(Scheduling::Fifo(50), ms(0), &[Step::RunForever]);
+    let fair = bench.spawn(FAIR, ms(0), &[Step::RunForever]);
+    bench.run(Nanos::from_secs(20));
+    let share = bench.run_of(hog).as_secs_f64() / 20.0;
+    assert!((share - 0.95).abs() < 0.005, "{share}");
+    assert_eq!(bench.run_of(hog) + bench.run_of(fair), Nanos::from_secs(20));
+}
+
+#[test]
+fn the_fair_server_steps_in_only_when_fair_threads_starve() {
+    // One FIFO thread that leaves a tenth of the time: the fair thread gets its 5 % and more without the server.
+    let platform = Platform::linux_6_18(1);
+    let mut bench = Bench::new(platform.clone());
+    let hog = bench.spawn(Scheduling::Fifo(50), ms(0), &periodic(ms(100), ms(90), 100));
+    bench.spawn(FAIR, ms(0), &[Step::RunForever]);
+    bench.run(Nanos::from_secs(10));
+    assert_eq!(bench.run_of(hog), Nanos::from_secs(9));
+    assert_eq!(bench.machine.waits(hog).1, Nanos::ZERO);
+    // A hog that leaves nothing loses 50 ms in each second.
+    let mut bench = Bench::new(platform);
+    let hog = bench.spawn(Scheduling::Fifo(50), ms(0), &[Step::RunForever]);
+    let fair = bench.spawn(FAIR, ms(0), &[Step::RunForever]);
+    bench.run(Nanos::from_secs(20));
+    assert!((bench.run_of(fair).as_secs_f64() / 20.0 - 0.05).abs() < 0.001);
+    let (longest_of_fair, longest_of_hog) = (bench.machine.waits(fair).1, bench.machine.waits(hog).1);
+    assert!(longest_of_fair <= ms(950) && longest_of_fair >= ms(940), "{longest_of_fair}");
+    assert!(longest_of_hog >= ms(50) && longest_of_hog <= ms(56), "{longest_of_hog}");
+}
+
+#[test]
+fn a_short_slice_lowers_latency() {
+    // A thread that wants 0.3 ms every 50 ms beside four hogs that are protected for their slice of 3 ms.
+    let latency = |slice| {
+        let platform = Platform { tick: ms(1), base_slice: ms(3), ..plain(1) };
+        let mut bench = Bench::new(platform);
+        let steps: Vec<Step> = (1..200)
+            .flat_map(|job| {
+                [Step::SleepUntil(Nanos::from_micros(50_700) * job), Step::Run(Nanos::from_micros(300))]
+            })
+            .collect();
+        let id = bench.spawn(Scheduling::Fair { nice: 0, slice }, ms(0), &steps);
+        for _ in 0..4 {
+            bench.spawn(FAIR, ms(0), &[Step::RunForever]);
+        }
+        bench.run(Nanos::from_secs(10));
+        let (waited, _) = bench.machine.waits(id);
+        waited
+    };
+    let (short, base) = (latency(Some(Nanos::from_micros(100))), latency(None));
+    assert!(short * 3 < base * 2, "{short} {base}");
+}
+
+#[test]
+fn idle_threads_give_way_at_once() {
+    let mut bench = Bench::new(plain(1));
+    bench.spawn(Scheduling::Idle, ms(0), &[Step::RunForever]);
+    let steps = periodic(ms(10), ms(1), 100);
+    let id = bench.spawn(nice(19), ms(1), &steps);
+    bench.run(ms(1000));
+    assert!(bench.machine.waits(id).1 < Nanos::from_micros(4100), "{}", bench.machine.waits(id).1);
+}
+
+#[test]
+fn inheritance_bounds_a_priority_inversion() {
+    // Low holds the lock for 10 ms, middle wants the CPU for 100 ms, high wants the lock.
+    for inherit in [true, false] {
+        let mut bench = Bench::new(plain(1));
+        let lock = bench.machine.add_lock(inherit);
+        let hold = |work| [Step::Lock(lock), Step::Run(ms(work)), Step::Unlock(lock)];
+        bench.spawn(Scheduling::Fifo(10), ms(0), &hold(10));
+        bench.spawn(Scheduling::Fifo(20), ms(2), &[Step::Run(ms(100))]);
+        let high = bench.spawn(
+            Scheduling::Fifo(30),
+            ms(1),
+            &[Step::Lock(lock), Step::Run(ms(1)), Step::Unlock(lock)],
+        );
+        bench.run(ms(300));
+        // Without inheritance: 1 ms by low, 100 by middle from 2 on, 8 ms more by low, then 1 by high.
+        let done = completions(&bench, high)[1];
+        assert_eq!(done, if inherit { 11 } else { 111 });
+    }
+}
+
+#[test]
+fn events_are_kept_until_somebody_waits() {
+    let mut bench = Bench::new(plain(2));
+    let event = bench.machine.add_signal();
+    let waits = bench.spawn(
+        FAIR,
+        ms(0),
+        &[Step::Wait(event), Step::Run(ms(1)), Step::Wait(event), Step::Wait(event)],
+    );
+    bench.spawn(FAIR, ms(0), &[Step::Run(ms(5)), Step::Signal(event), Step::Signal(event), Step::Run(ms(1))]);
+    bench.run(ms(100));
+    assert_eq!(completions(&bench, waits), [5, 6, 6]);
+}
+
+#[test]
+fn groups_share_by_weight_before_their_threads_do() {
+    use surety_sim::cpu::hardware::GroupSpec;
+    let groups = vec![
+        GroupSpec { weight: 100, parent: None },
+        GroupSpec { weight: 300, parent: None },
+        GroupSpec { weight: 100, parent: Some(1) },
+    ];
+    let mut bench = Bench::with_groups(plain(1), groups);
+    let placed = [Some(0), Some(0), Some(0), Some(1), Some(2)];
+    let ids: Vec<_> =
+        placed.iter().map(|group| bench.spawn_as(FAIR, *group, None, ms(0), &[Step::RunForever])).collect();
+    bench.run(Nanos::from_secs(60));
+    let shares: Vec<f64> = ids.iter().map(|id| bench.run_of(*id).as_secs_f64() / 60.0).collect();
+    // A quarter among three; three quarters between a thread and a group of the same weight.
+    for (share, expected) in shares.iter().zip([1.0 / 12.0, 1.0 / 12.0, 1.0 / 12.0, 0.375, 0.375]) {
+        assert!((share - expected).abs() < 0.01, "{shares:?}");
+    }
+}
+
+#[test]
+fn a_group_on_two_cpus_has_half_its_weight_on_each() {
+    use surety_sim::cpu::hardware::GroupSpec;
+    let groups = vec![GroupSpec { weight: 100, parent: None }];
+    let mut bench = Bench::with_groups(plain(2), groups);
+    let ids: Vec<_> = [(Some(0), 0), (Some(0), 1), (None, 0), (None, 1)]
+        .iter()
+        .map(|(group, cpu)| bench.spawn_as(FAIR, *group, Some(*cpu), ms(0), &[Step::RunForever]))
+        .collect();
+    bench.run(Nanos::from_secs(60));
+    let shares: Vec<f64> = ids.iter().map(|id| bench.run_of(*id).as_secs_f64() / 60.0).collect();
+    for (share, expected) in shares.iter().zip([1.0 / 3.0, 1.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0]) {
+        assert!((share - expected).abs() < 0.01, "{shares:?}");
+    }
+}

@@ -1,0 +1,265 @@
+//! The world `sim`: what it refuses, what it counts, what it says.
+
+mod common;
+
+use common::{ms, options, simulate, try_simulate, workload, world};
+use surety_model::event::{Event, EventKind, JobMarker};
+use surety_model::record::Evidence;
+use surety_model::world::{Cancel, Observer, RunOptions, Unobserved, World as _, WorldError};
+use surety_units::{CpuSet, Nanos};
+
+const PLAYER: &str = r#"
+[[task]]
+name    = "player"
+period  = "40ms"
+work    = { kind = "lognormal", mean = "14ms", p99 = "22ms" }
+late    = "LATE"
+promise = ["response <= 40ms @ 99%"]
+
+[[load]]
+name  = "busy"
+kind  = "spinners"
+count = 4
+"#;
+
+#[test]
+fn what_cannot_be_simulated_is_refused_by_name() {
+    let task = |body: &str| format!("[[task]]\nname = \"a\"\n{body}");
+    for (text, object) in [
+        (task("command = \"true\""), "task.a"),
+        (task("match = { comm = \"x\" }"), "task.a"),
+        (task("period = \"1ms\"\nwork = { trace = \"x\" }"), "task.a"),
+        ("[[irq]]\nname = \"n\"\narrivals = { kind = \"sporadic\", gap = \"1ms\" }\nwork = \"9us\"".to_owned(), "irq.n"),
+        ("[[load]]\nname = \"r\"\nkind = \"readers\"\ncount = 2".to_owned(), "load.r"),
+        ("[[startup]]\nname = \"s\"\ncommand = \"true\"".to_owned(), "startup.s"),
+        (String::new(), "workload"),
+        // The fair servers take 10 % of two CPUs, 180 % are left.
+        (
+            "[[task]]\nname = \"a\"\nwork = \"forever\"\ninstances = 3\nreservation = { runtime = \"7ms\", period = \"10ms\" }"
+                .to_owned(),
+            "task.a",
+        ),
+    ] {
+        match try_simulate(&text, 1, 2) {
+            Err(WorldError::Unsupported { world, object: refused, why }) => {
+                assert_eq!((world.as_str(), refused.as_str()), ("sim", object), "{why}");
+                assert!(why.contains(';'), "says what to do: {why}");
+            }
+            other => panic!("{object}: {other:?}"),
+        }
+    }
+}
+
+#[test]
+fn every_planned_activation_is_counted_once() {
+    for late in ["skip", "queue"] {
+        let record = simulate(&PLAYER.replace("LATE", late), 10, 1);
+        let player = record.activity("player").unwrap();
+        // Releases at 520, 560, ... 10480 ms: warm-up ends at 500, the run at 10500.
+        assert_eq!(player.activations, 250, "{late}");
+        assert_eq!(player.completed + player.skipped + player.unfinished, 250, "{late}");
+        assert_eq!(player.skipped > 0, late == "skip");
+        assert!(player.missed > 200, "a fifth of a CPU is not enough: {}", player.missed);
+        let Evidence::Counted { within, of } = player.evidence[0] else { panic!("counted") };
+        // One that is open and not yet late says nothing.
+        assert!(of - within == player.missed && of >= 249, "{within} of {of}");
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_run_and_another_seed_another() {
+    let text = PLAYER.replace("LATE", "skip");
+    let run = |seed| {
+        let options = RunOptions { seed, ..options(2, 2) };
+        world().run(&workload(&text), &options, &mut Unobserved).unwrap().hash.unwrap()
+    };
+    assert_eq!(run(1), run(1));
+    assert_ne!(run(1), run(2));
+}
+
+#[test]
+fn time_is_split_into_running_and_waiting() {
+    let record = simulate(&PLAYER.replace("LATE", "queue"), 5, 1);
+    let busy = record.activity("busy").unwrap().share.as_ref().unwrap();
+    for (run, waited) in &busy.threads {
+        assert_eq!(*run + waited.unwrap(), Nanos::from_secs(5));
+    }
+    let all: Nanos = record.activities.iter().map(|a| a.share.as_ref().unwrap().run()).sum();
+    assert_eq!(all, Nanos::from_secs(5));
+}
+
+#[test]
+fn instances_per_cpu_are_pinned_and_cpus_keep_their_numbers() {
+    let text = "[[load]]\nname = \"busy\"\nkind = \"memory-thrash\"\ncount = \"2 per-cpu\"";
+    struct Notices(Vec<String>);
+    impl Observer for Notices {
+        fn notice(&mut self, text: &str) {
+            self.0.push(text.to_owned());
+        }
+    }
+    let cpus: CpuSet = "2,5".parse().unwrap();
+    let options = RunOptions { cpus: Some(cpus), ..options(1, 2) };
+    let mut notices = Notices(Vec::new());
+    let record = world().run(&workload(text), &options, &mut notices).unwrap();
+    let affinities: Vec<String> = record.in_force.threads.iter().map(|t| t.affinity.to_string()).collect();
+    assert_eq!(affinities, ["2", "2", "5", "5"]);
+    assert_eq!(record.in_force.cpus, cpus);
+    assert!(notices.0[0].contains("load.busy"), "{:?}", notices.0);
+    for (run, _) in &record.activity("busy").unwrap().share.as_ref().unwrap().threads {
+        assert!((run.as_secs_f64() - 0.5).abs() < 0.01);
+    }
+}
+
+#[test]
+fn a_cancelled_run_ends_and_progress_is_reported_sparingly() {
+    let text = PLAYER.replace("LATE", "skip");
+    struct Watch {
+        cancel: Cancel,
+        reports: Vec<Nanos>,
+    }
+    impl Observer for Watch {
+        fn progress(&mut self, done: Nanos, total: Nanos) {
+            assert_eq!(total, ms(10_500));
+            self.reports.push(done);
+            if done >= ms(1000) {
+                self.cancel.cancel();
+            }
+        }
+    }
+    let mut watch = Watch { cancel: Cancel::default(), reports: Vec::new() };
+    let options = RunOptions { cancel: watch.cancel.clone(), ..options(10, 1) };
+    let result = world().run(&workload(&text), &options, &mut watch);
+    assert_eq!(result.unwrap_err(), WorldError::Interrupted);
+    assert!(
+        watch.reports.len() <= 11 && watch.reports.windows(2).all(|w| w[0] < w[1]),
+        "{:?}",
+        watch.reports
+    );
+}
+
+/// Keeps what a trace analysis relies on, and counts.
+#[derive(Default)]
+struct Trace {
+    last: Nanos,
+    running: Vec<i32>,
+    switches: u64,
+    wakeups: u64,
+    begun: u64,
+    ended: u64,
+    starts: u64,
+    expiries: u64,
+    migrations: u64,
+    run: std::collections::BTreeMap<i32, (Nanos, Nanos)>,
+}
+
+impl Observer for Trace {
+    fn wants_events(&self) -> bool {
+        true
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        assert!(event.time >= self.last, "events come in order");
+        self.last = event.time;
+        let cpu = event.cpu.index();
+        self.running.resize(self.running.len().max(cpu + 1), 0);
+        assert_eq!(
+            event.current.0, self.running[cpu],
+            "the current thread is the one switched to: {event:?}"
+        );
+        match event.kind {
+            EventKind::Switch { prev, next, .. } => {
+                self.switches += 1;
+                assert_eq!(prev.0, self.running[cpu]);
+                assert_ne!(prev, next);
+                self.running[cpu] = next.0;
+                let leaves = self.run.entry(prev.0).or_default();
+                leaves.0 += event.time - leaves.1;
+                self.run.entry(next.0).or_default().1 = event.time;
+            }
+            EventKind::Wakeup(_) => self.wakeups += 1,
+            EventKind::Migrate { from, to, .. } => {
+                assert_ne!(from, to);
+                self.migrations += 1;
+            }
+            EventKind::Marker { text } => match JobMarker::parse(text).expect("a job marker") {
+                JobMarker::Begin { job, release } => {
+                    assert!(release <= event.time && release == ms(40) * job as i64);
+                    self.begun += 1;
+                }
+                JobMarker::End { .. } => self.ended += 1,
+            },
+            EventKind::TimerStart { expires, .. } => {
+                assert!(expires >= event.time);
+                self.starts += 1;
+            }
+            EventKind::TimerExpire { .. } => self.expiries += 1,
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn events_tell_the_whole_story_and_change_nothing() {
+    let text = PLAYER
+        .replace("LATE", "skip")
+        .replace("promise", "reservation = { runtime = \"20ms\", period = \"40ms\" }\npromise");
+    let mut trace = Trace::default();
+    let record = world().run(&workload(&text), &options(5, 2), &mut trace).unwrap();
+    let silent = simulate(&text, 5, 2);
+    assert_eq!(record.hash, silent.hash, "watching changes nothing");
+    let player = record.activity("player").unwrap();
+    // Twelve or thirteen releases lie in the warm-up.
+    assert!(trace.ended >= player.completed && trace.ended <= player.completed + 13);
+    assert!(trace.begun >= trace.ended && trace.begun <= trace.ended + 1);
+    assert!(trace.switches > 1000 && trace.wakeups > 100 && trace.migrations > 0);
+    assert!(trace.expiries > 0 && trace.starts >= trace.expiries);
+    // Tid 1 is the player's. Its CPU time by switches is what the record says, give or take the warm-up.
+    let from_switches = trace.run[&1].0.as_secs_f64();
+    let from_record = player.share.as_ref().unwrap().run().as_secs_f64();
+    assert!((from_switches - from_record).abs() < 0.3, "{from_switches} {from_record}");
+}
+
+#[test]
+fn phases_share_resources_and_pass_events() {
+    let text = r#"
+[[task]]
+name   = "producer"
+period = "10ms"
+phases = [{ run = "1ms" }, { lock = "l" }, { run = "1ms" }, { unlock = "l" }, { signal = "e" }]
+
+[[task]]
+name   = "consumer"
+period = "10ms"
+phases = [{ wait = "e" }, { lock = "l" }, { run = { kind = "uniform", low = "1ms", high = "2ms" } }, { unlock = "l" }, { sleep = "500us" }]
+
+[[resource]]
+name = "l"
+"#;
+    let record = simulate(text, 2, 2);
+    for name in ["producer", "consumer"] {
+        let activity = record.activity(name).unwrap();
+        assert_eq!((activity.completed, activity.missed), (200, 0), "{name}");
+    }
+    let consumer = record.activity("consumer").unwrap();
+    let response = consumer.response.as_ref().unwrap();
+    assert!(response.quantile(0.01).unwrap() >= ms(3) && response.quantile(1.0).unwrap() <= ms(5));
+}
+
+#[test]
+fn time_left_at_the_end_is_an_open_job() {
+    let record =
+        simulate("[[task]]\nname = \"t\"\nperiod = \"100ms\"\nwork = \"60ms\"\nstart = \"70ms\"", 1, 1);
+    let task = record.activity("t").unwrap();
+    // Releases from 570 to 1470; the last one is open at 1500.
+    assert_eq!((task.activations, task.completed, task.unfinished, task.missed), (10, 9, 1, 0));
+}
+
+#[test]
+fn a_switch_costs_the_thread_switched_to() {
+    let mut world = world();
+    world.platform.switch_cost = Nanos::from_micros(100);
+    let text = "[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"1ms\"";
+    let record = world.run(&workload(text), &options(1, 1), &mut Unobserved).unwrap();
+    let response = record.activity("t").unwrap().response.as_ref().unwrap();
+    assert_eq!(response.observed().unwrap().moments.max(), Some(1.1e6));
+}
