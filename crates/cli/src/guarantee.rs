@@ -66,7 +66,7 @@ struct Walk<'a> {
 
 impl<'a> Walk<'a> {
     fn new(args: &'a GuaranteeArgs, workload: Workload, session: &'a Session) -> Walk<'a> {
-        let (facts, platform) = host_platform(session, &args.running);
+        let (facts, platform) = host_platform(session);
         let workload = workload.unreserved();
         Walk {
             args,

@@ -27,11 +27,11 @@ pub fn options_of(running: &Running, session: &Session) -> RunOptions {
     }
 }
 
-/// This machine as a platform, on the CPUs of the run.
-pub fn host_platform(session: &Session, running: &Running) -> (MachineFacts, Platform) {
+/// This machine as a platform.
+pub fn host_platform(session: &Session) -> (MachineFacts, Platform) {
     let facts = MachineFacts::read(&session.kernel);
     let online = facts.cpus.online.map_or(1, |c| c.len() as u32);
-    let platform = platform_of(&facts, running.cpus.map_or(online, |c| c.len() as u32));
+    let platform = platform_of(&facts, online);
     (facts, platform)
 }
 
@@ -63,7 +63,7 @@ fn place_of(word: &str, host: &Platform) -> Result<Place, Failure> {
 /// The verb.
 pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
     let workload = read_workload(&args.workload)?;
-    let (_, platform) = host_platform(session, &args.running);
+    let (_, platform) = host_platform(session);
     let places = args
         .on
         .iter()

@@ -1,5 +1,7 @@
 //! Whatever call of the kernel fails, and wherever the process dies: the machine ends as it began.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
+
 use surety_enforce::{Binding, Enforcer, Owner, put_in_force};
 use surety_kernel::journal::{Journal, RuntimeDir, recover_dead};
 use surety_kernel::{Kernel, ScriptedKernel};

@@ -88,26 +88,42 @@ pub fn sleep_until(instant: Nanos, cancel: Option<&AtomicBool>) -> Result<Woken,
     }
 }
 
+/// A gap between two looks at the wall clock that may be time without a CPU. A tick or a device interrupt takes
+/// less and counts as the thread's own, as the kernel counts it.
+const GAP: Nanos = Nanos::from_micros(20);
+
 /// Uses exactly `amount` of the calling thread's CPU time, preempted or not, and returns what was used.
-///
-/// A thread's CPU time never advances faster than the wall clock. So spinning on the (cheap) wall clock for what
-/// is left can not overshoot, and the thread clock, a system call, is read about once for each preemption.
 pub fn spin_cpu_time(amount: Nanos) -> Nanos {
-    spin_cpu_time_from(thread_cpu_time(), amount)
+    spin_cpu_time_while(thread_cpu_time(), amount, |_| true)
 }
 
-/// As [`spin_cpu_time`], counted from an earlier reading of [`thread_cpu_time`]: the job's own overhead since
-/// then is part of the amount. Returns the CPU time used since `start`.
-pub fn spin_cpu_time_from(start: Nanos, amount: Nanos) -> Nanos {
-    let end = start.saturating_add(amount);
+/// Uses `amount` of the calling thread's CPU time, counted from an earlier reading of [`thread_cpu_time`], while
+/// `goes_on` says so of the present instant; returns the CPU time used since that reading.
+///
+/// Reading the thread clock has the kernel book the time used so far, and then a slice or a budget that is used up
+/// ends at once and not, as for a program that only computes, on the next tick. So the wall clock, which needs no
+/// system call, is watched instead, and the thread clock is read only where that changes nothing: when the thread
+/// has just come back from a gap, and when the amount must be used up. The wall clock runs at least as fast as the
+/// thread's, so the estimate never falls short and each last reading only narrows it.
+pub fn spin_cpu_time_while(start: Nanos, amount: Nanos, mut goes_on: impl FnMut(Nanos) -> bool) -> Nanos {
+    let mut known = thread_cpu_time() - start;
+    let mut known_at = monotonic();
+    let mut last = known_at;
     loop {
-        let used = thread_cpu_time();
-        if used >= end {
-            return used.saturating_sub(start);
+        let now = monotonic();
+        if !goes_on(now) {
+            return thread_cpu_time() - start;
         }
-        let wall_end = monotonic().saturating_add(end - used);
-        while monotonic() < wall_end {
-            std::hint::spin_loop();
+        let used_up = known + (now - known_at) >= amount;
+        if used_up || now - last > GAP {
+            known = thread_cpu_time() - start;
+            known_at = monotonic();
+            if known >= amount {
+                return known;
+            }
+            last = known_at;
+        } else {
+            last = now;
         }
     }
 }
@@ -127,6 +143,14 @@ mod tests {
             // The two clocks may differ by parts per million.
             assert!(used <= cpu && cpu <= wall + Nanos::from_micros(50), "{used:?} {cpu:?} {wall:?}");
         }
+    }
+
+    #[test]
+    fn spinning_ends_when_told_to() {
+        let end = monotonic() + Nanos::from_millis(2);
+        let used = spin_cpu_time_while(thread_cpu_time(), Nanos::MAX, |now| now < end);
+        assert!(monotonic() >= end);
+        assert!(used <= Nanos::from_millis(2) + Nanos::from_micros(500), "{used:?}");
     }
 
     #[test]

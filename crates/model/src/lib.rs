@@ -7,6 +7,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod activation;
 pub mod distribution;
 pub mod event;
 pub mod formats;

@@ -14,6 +14,7 @@ use surety_kernel::facts::MachineFacts;
 use surety_kernel::journal::{Entry, EntryId, Journal};
 use surety_kernel::tracefs::{Marker, Tracefs};
 use surety_kernel::{Kernel, clock, thread};
+use surety_model::activation::Activations;
 use surety_model::job::ThreadHistory;
 use surety_model::promise::Metric;
 use surety_model::record::{
@@ -30,7 +31,7 @@ use crate::noise::CpuUse;
 use crate::platform::environment_of;
 use crate::recorder::Recording;
 use crate::switches::OwnSwitches;
-use crate::tasks::{TaskRun, outcomes};
+use crate::tasks::TaskRun;
 use crate::window::{Gate, Window};
 
 /// Between the gate's opening and time 0: every thread reaches its first sleep.
@@ -546,13 +547,14 @@ fn task_record(
     let mut account = JobAccount::new(task, Basis::Sample);
     let mut share = Share { threads: Vec::new(), span: window.observed() };
     let (observe, end) = (window.since_begin(window.observe), window.since_begin(window.end));
+    let plan = Activations::of(task);
     let mut longest_gap = None;
     for (index, member) in members {
         let history = histories.get(&member.tid);
         longest_gap = longest_gap.max(history.map(|h| h.longest_wait));
         match &member.outcome {
             Returned::Synthetic(run) => {
-                outcomes(task, &run.stamps, observe, end).into_iter().for_each(|o| account.add(o));
+                plan.outcomes(&run.stamps, observe, end).into_iter().for_each(|o| account.add(o));
                 share.threads.push((run.metered.run, run.metered.waited));
             }
             _ => {

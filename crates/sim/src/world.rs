@@ -87,11 +87,12 @@ impl World for SimWorld {
         options: &RunOptions,
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
-        let cpus = options.cpus.unwrap_or_else(|| CpuSet::first(self.platform.cpus));
-        if cpus.is_empty() {
+        let all = CpuSet::first(self.platform.cpus);
+        let cpus = options.cpus.unwrap_or(all);
+        if cpus.is_empty() || !cpus.is_subset(&all) {
             return Err(WorldError::Machine {
-                what: "there is no CPU to simulate".to_owned(),
-                remedy: "choose at least one with --cpus".to_owned(),
+                what: format!("CPUs {cpus} are not all there: {} has {all}", self.platform.name),
+                remedy: "choose with --cpus among those".to_owned(),
             });
         }
         let mut stage = build::stage(self, workload, options, &cpus, observer.wants_events())?;
@@ -114,7 +115,7 @@ impl World for SimWorld {
             let mut account = JobAccount::new(task, Basis::Sample);
             for member in members_of(&stage, Activity::Task(index)) {
                 let thread = &stage.machine.programs().threads[member.thread.index()];
-                thread.outcomes(options.warm_up, |outcome| account.add(outcome));
+                thread.outcomes(options.warm_up).into_iter().for_each(|outcome| account.add(outcome));
             }
             let mut record = account.finish(Some(shares.of(Activity::Task(index))));
             record.longest_gap = shares.longest_gap(Activity::Task(index));
@@ -216,7 +217,7 @@ impl SimWorld {
             },
             tid: None,
             policy: policy_words(&member.scheduling),
-            affinity: member.pinned.map_or(cpus, CpuSet::single),
+            affinity: member.allowed.unwrap_or_else(|| CpuSet::first(platform.cpus)),
             as_requested: true,
         });
         let enforcement = match platform.enforcement {

@@ -1,5 +1,7 @@
 //! The program as its users run it.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
+
 mod bad_input;
 mod common;
 mod guarantee;

@@ -4,7 +4,7 @@ use surety_model::event::Comm;
 use surety_model::platform::{Platform, SchedClass};
 use surety_model::reservation::Reservation;
 use surety_model::workload::PolicySpec;
-use surety_units::{CpuId, Nanos, Tid};
+use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::recorder::{Named, Recorder};
 use crate::engine::{Agenda, Slot};
@@ -118,8 +118,8 @@ pub struct Thread {
     pub class: SchedClass,
     /// Control group, by its place in the machine's list; `None` is the root.
     pub group: Option<usize>,
-    /// The only CPU it may run on, if it may not run on all.
-    pub pinned: Option<usize>,
+    /// The places of the CPUs it may run on; `None`: all.
+    pub allowed: Option<CpuSet>,
     /// The CPU it is on or was last on.
     pub cpu: usize,
     /// What it is doing.
@@ -144,9 +144,15 @@ impl Thread {
         Named { tid: self.tid, comm: self.comm, prio: self.scheduling.prio() }
     }
 
-    /// Whether it may run on a CPU.
+    /// Whether it may run on the CPU at a place.
     pub fn may_run_on(&self, cpu: usize) -> bool {
-        self.pinned.is_none_or(|only| only == cpu)
+        let place = || CpuId(u32::try_from(cpu).expect("fewer than 2^32 CPUs"));
+        self.allowed.as_ref().is_none_or(|allowed| allowed.contains(place()))
+    }
+
+    /// Whether it may run on one CPU only.
+    pub fn is_pinned(&self) -> bool {
+        self.allowed.as_ref().is_some_and(|allowed| allowed.len() == 1)
     }
 }
 

@@ -10,7 +10,7 @@ mod switching;
 use surety_model::event::Comm;
 use surety_model::platform::{Platform, SchedClass};
 use surety_model::world::Observer;
-use surety_units::{CpuId, Nanos, Tid};
+use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::hardware::{Cpu, GroupSpec, Hardware, Occasion, Scheduling, Thread, ThreadId, ThreadState};
 use crate::cpu::policies;
@@ -29,8 +29,8 @@ pub struct ThreadSpec {
     pub scheduling: Scheduling,
     /// Its group's place in the machine's list.
     pub group: Option<usize>,
-    /// The only CPU it may run on.
-    pub pinned: Option<usize>,
+    /// The places of the CPUs it may run on, at least one; `None`: all.
+    pub allowed: Option<CpuSet>,
 }
 
 /// What a machine is made from.
@@ -142,8 +142,8 @@ impl<P: Programs> Machine<P> {
             scheduling: spec.scheduling,
             class: spec.scheduling.class(),
             group: spec.group,
-            pinned: spec.pinned,
-            cpu: spec.pinned.unwrap_or(id.index() % self.hardware.cpus.len()),
+            cpu: self.first_cpu(spec, id),
+            allowed: spec.allowed,
             state: ThreadState::Sleeping,
             remaining: Nanos::ZERO,
             run: Nanos::ZERO,
@@ -157,6 +157,17 @@ impl<P: Programs> Machine<P> {
         }
         self.hardware.arm(alarm, start);
         id
+    }
+
+    /// Where a thread begins: threads in turn on the CPUs they may use.
+    fn first_cpu(&self, spec: &ThreadSpec, id: ThreadId) -> usize {
+        match &spec.allowed {
+            None => id.index() % self.hardware.cpus.len(),
+            Some(allowed) => {
+                let turn = id.index() % allowed.len().max(1);
+                allowed.iter().nth(turn).expect("a thread may run somewhere").index()
+            }
+        }
     }
 
     /// Works off everything up to and including `end`. Where a run is cut into pieces changes nothing.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use surety_model::activation::draw_key;
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
     Instances, Load, LoadKind, LockProtocol, Phase as TaskPhase, Task, TaskBody, Work, Workload,
@@ -20,7 +21,7 @@ pub(super) struct Member {
     pub(super) thread: ThreadId,
     pub(super) activity: Activity,
     pub(super) scheduling: Scheduling,
-    pub(super) pinned: Option<CpuId>,
+    pub(super) allowed: Option<CpuSet>,
 }
 
 /// Whose thread: the place of a task or a load in the workload.
@@ -50,7 +51,9 @@ pub(super) fn stage(
 ) -> Result<Stage, WorldError> {
     check_kinds(workload)?;
     let (groups, places) = groups(workload)?;
-    let ids: Vec<CpuId> = cpus.iter().collect();
+    // All of the machine is simulated, so that servers, reclaiming and migration are the machine's own; threads without a
+    // reservation stay on the CPUs of the run, as on the host.
+    let ids: Vec<CpuId> = CpuSet::first(world.platform.cpus).iter().collect();
     let phase = world.tick_phase.of(options.seed, world.platform.tick);
     let spec = MachineSpec {
         platform: world.platform.clone(),
@@ -150,11 +153,12 @@ impl<'a> Builder<'a> {
             self.check_reservation(workload, task, &object)?;
         }
         let group = self.group(&object, task.group.as_deref())?;
-        for instance in 0..task.instances.on(self.ids.len() as u32) {
+        let confined = (task.reservation.is_none() && self.cpus.len() < self.ids.len()).then_some(self.cpus);
+        for instance in 0..task.instances.on(self.cpus.len() as u32) {
             let phases = self.phases(workload, task, instance, &object)?;
             let thread = Thread::of_task(task, instance, phases, self.seed, self.end);
-            let pinned = task.instances.pinned_to(instance, &self.cpus);
-            self.member(Activity::Task(index), &task.name, scheduling, group, pinned, thread);
+            let pinned = task.instances.pinned_to(instance, &self.cpus).map(CpuSet::single);
+            self.member(Activity::Task(index), &task.name, scheduling, group, pinned.or(confined), thread);
         }
         Ok(())
     }
@@ -207,7 +211,7 @@ impl<'a> Builder<'a> {
         instance: u32,
         object: &str,
     ) -> Result<Vec<Phase>, WorldError> {
-        let key = jobs::key(&task.name, instance);
+        let key = draw_key(&task.name, instance);
         let phases = match &task.body {
             TaskBody::Synthetic(Work::Forever) => return Ok(vec![Phase::Run(None, 0)]),
             TaskBody::Synthetic(Work::Drawn(work)) => {
@@ -273,9 +277,17 @@ impl<'a> Builder<'a> {
             return refuse(object, "a load takes no deadline policy; make it a task with a reservation");
         };
         let group = self.group(&object, load.group.as_deref())?;
-        for instance in 0..load.count.on(self.ids.len() as u32) {
-            let pinned = load.count.pinned_to(instance, &self.cpus);
-            self.member(Activity::Load(index), &load.name, scheduling, group, pinned, Thread::hog());
+        let confined = (self.cpus.len() < self.ids.len()).then_some(self.cpus);
+        for instance in 0..load.count.on(self.cpus.len() as u32) {
+            let pinned = load.count.pinned_to(instance, &self.cpus).map(CpuSet::single);
+            self.member(
+                Activity::Load(index),
+                &load.name,
+                scheduling,
+                group,
+                pinned.or(confined),
+                Thread::hog(),
+            );
         }
         Ok(())
     }
@@ -286,14 +298,14 @@ impl<'a> Builder<'a> {
         name: &str,
         scheduling: Scheduling,
         group: Option<usize>,
-        pinned: Option<CpuId>,
+        allowed: Option<CpuSet>,
         thread: Thread,
     ) {
-        let place = pinned.and_then(|cpu| self.ids.iter().position(|id| *id == cpu));
-        let spec = ThreadSpec { name: name.to_owned(), scheduling, group, pinned: place };
+        // CPU numbers are places: every CPU from 0 on is simulated.
+        let spec = ThreadSpec { name: name.to_owned(), scheduling, group, allowed };
         let id = self.stage.machine.spawn(&spec, thread.first_release());
         self.stage.machine.programs_mut().threads.push(thread);
-        self.stage.members.push(Member { thread: id, activity, scheduling, pinned });
+        self.stage.members.push(Member { thread: id, activity, scheduling, allowed });
     }
 }
 

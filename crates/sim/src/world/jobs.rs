@@ -4,9 +4,9 @@
 //! `i > 0`; the second and later `run` phases of a job draw under `NAME/1`, `NAME/2`, ... A job starts when its
 //! thread first runs after the release, and one whose release has passed starts where the one before ended.
 
+use surety_model::activation::{Activations, Stamp, draw_key};
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::JobMarker;
-use surety_model::job::{next_activation, planned_release, release_jitter};
 use surety_model::record::JobOutcome;
 use surety_model::workload::{Late, Release, Sleep, Task};
 use surety_stats::random::{Pcg, stream_of};
@@ -24,16 +24,6 @@ pub(super) enum Phase {
     Unlock(usize),
     Wait(usize),
     Signal(usize),
-}
-
-/// One job as its thread saw it.
-#[derive(Clone, Copy, Debug)]
-struct Stamp {
-    job: u64,
-    release: Nanos,
-    start: Nanos,
-    completion: Option<Nanos>,
-    execution: Nanos,
 }
 
 /// Where a thread stands.
@@ -55,10 +45,7 @@ pub(super) struct Thread {
     key: String,
     seed: u64,
     phases: Vec<Phase>,
-    release: Release,
-    late: Late,
-    sleep: Sleep,
-    jobs: u64,
+    plan: Activations,
     end: Nanos,
     stage: Stage,
     job: u64,
@@ -73,26 +60,20 @@ const ROOM_MAX: u64 = 1 << 20;
 impl Thread {
     /// Instance `instance` of a task.
     pub(super) fn of_task(task: &Task, instance: u32, phases: Vec<Phase>, seed: u64, end: Nanos) -> Thread {
-        let planned = match task.release {
-            Release::Periodic { start, .. } => start,
-            _ => Nanos::ZERO,
-        };
-        let jobs = task.jobs.unwrap_or(u64::MAX);
-        let room = task.release.interval().map_or(1, |i| end.div_ceil(i).unsigned_abs() + 1);
+        let plan = Activations::of(task);
+        let planned = plan.start();
+        let room = plan.room(end).min(ROOM_MAX);
         Thread {
-            key: key(&task.name, instance),
+            key: draw_key(&task.name, instance),
             seed,
             phases,
-            release: task.release,
-            late: task.late,
-            sleep: task.sleep,
-            jobs,
+            plan,
             end,
-            stage: if jobs == 0 || planned >= end { Stage::Over } else { Stage::Due },
+            stage: if plan.jobs == 0 || planned >= end { Stage::Over } else { Stage::Due },
             job: 0,
             planned,
             run_before: Nanos::ZERO,
-            stamps: Vec::with_capacity(usize::try_from(room.min(jobs).min(ROOM_MAX)).expect("bounded")),
+            stamps: Vec::with_capacity(usize::try_from(room).expect("bounded")),
         }
     }
 
@@ -102,10 +83,13 @@ impl Thread {
             key: String::new(),
             seed: 0,
             phases: vec![Phase::Run(None, 0)],
-            release: Release::Unspecified,
-            late: Late::Queue,
-            sleep: Sleep::Absolute,
-            jobs: 1,
+            plan: Activations {
+                release: Release::Unspecified,
+                late: Late::Queue,
+                sleep: Sleep::Absolute,
+                jobs: 1,
+                endless: true,
+            },
             end: Nanos::MAX,
             stage: Stage::In(0),
             job: 0,
@@ -121,10 +105,7 @@ impl Thread {
     }
 
     fn jitter(&self) -> Nanos {
-        match self.release {
-            Release::Periodic { jitter, .. } => release_jitter(jitter, self.seed, &self.key, self.job),
-            _ => Nanos::ZERO,
-        }
+        self.plan.jitter(self.seed, &self.key, self.job)
     }
 
     /// The job is done: plans the next one.
@@ -133,12 +114,9 @@ impl Thread {
             stamp.completion = Some(now);
             stamp.execution = run - self.run_before;
         }
-        let next = self.release.interval().map(|interval| match self.sleep {
-            Sleep::Absolute => next_activation(&self.release, self.late, self.job, now),
-            Sleep::Relative => (self.job + 1, (self.planned + interval).max(now)),
-        });
+        let next = self.plan.after(self.job, self.planned, now);
         self.stage = Stage::Over;
-        if let Some((job, planned)) = next.filter(|(job, planned)| *job < self.jobs && *planned < self.end) {
+        if let Some((job, planned)) = next.filter(|(_, planned)| *planned < self.end) {
             (self.job, self.planned, self.stage) = (job, planned, Stage::Planned);
         }
     }
@@ -187,58 +165,10 @@ impl Thread {
         }
     }
 
-    /// What became of every planned activation whose release lies in the observed part of the run, which begins at
-    /// `observe`. An activation that did not run was skipped when a later one ran or when, under `skip`, a job was
-    /// still open past its release; else it is open.
-    pub(super) fn outcomes(&self, observe: Nanos, mut take: impl FnMut(JobOutcome)) {
-        let end = self.end;
-        let outcome = |s: &Stamp| match s.completion {
-            Some(completion) => JobOutcome::Completed {
-                release: s.release,
-                start: s.start,
-                completion,
-                execution: s.execution,
-            },
-            None => JobOutcome::Unfinished { release: s.release, until: end },
-        };
-        let Some(interval) = self.release.interval() else {
-            self.stamps.iter().for_each(|s| take(outcome(s)));
-            return;
-        };
-        if self.sleep == Sleep::Relative {
-            self.stamps.iter().filter(|s| s.release >= observe).for_each(|s| take(outcome(s)));
-            return;
-        }
-        let start = match self.release {
-            Release::Periodic { start, .. } => start,
-            _ => Nanos::ZERO,
-        };
-        let last = self.stamps.last();
-        let mut stamps = self.stamps.iter().peekable();
-        for job in 0..self.jobs {
-            let release = planned_release(start, interval, job);
-            if release >= end {
-                break;
-            }
-            let stamp = stamps.next_if(|s| s.job == job);
-            if release < observe {
-                continue;
-            }
-            take(match (stamp, last) {
-                (Some(stamp), _) => outcome(stamp),
-                (None, Some(last)) if job < last.job => JobOutcome::Skipped { release },
-                (None, Some(last)) if self.late == Late::Skip && last.completion.is_none() => {
-                    JobOutcome::Skipped { release }
-                }
-                (None, _) => JobOutcome::Unfinished { release, until: end },
-            });
-        }
+    /// What became of every planned activation from `observe` on.
+    pub(super) fn outcomes(&self, observe: Nanos) -> Vec<JobOutcome> {
+        self.plan.outcomes(&self.stamps, observe, self.end)
     }
-}
-
-/// The name an instance draws under.
-pub(super) fn key(name: &str, instance: u32) -> String {
-    if instance == 0 { name.to_owned() } else { format!("{name}#{instance}") }
 }
 
 /// The stream the `place`-th `run` phase of a job draws from.

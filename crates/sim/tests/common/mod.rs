@@ -80,7 +80,8 @@ impl Bench {
         let script = self.machine.programs_mut();
         script.steps.push(steps.to_vec());
         script.asked.push(Vec::new());
-        self.machine.spawn(&ThreadSpec { name: "t".to_owned(), scheduling, group, pinned }, start)
+        let allowed = pinned.map(|place| CpuSet::single(CpuId(place as u32)));
+        self.machine.spawn(&ThreadSpec { name: "t".to_owned(), scheduling, group, allowed }, start)
     }
 
     pub fn run(&mut self, end: Nanos) {

@@ -202,7 +202,7 @@ impl Deadline {
         if !t.state.wants_cpu() {
             return;
         }
-        let pinned = t.pinned.is_some();
+        let pinned = t.is_pinned();
         self.insert(index);
         let (own, deadline) = (self.entities[index].cpu, self.entities[index].deadline);
         let elsewhere = self.later_cpu(hardware, own, deadline).filter(|cpu| self.queues[*cpu].is_empty());
@@ -279,7 +279,7 @@ impl Deadline {
         self.queues[cpu].iter().skip(skipped).find_map(|(deadline, entity)| {
             let thread = self.thread_at(*entity as usize)?;
             let t = hardware.thread(thread);
-            let may = target.map_or(t.pinned.is_none(), |target| t.may_run_on(target));
+            let may = target.map_or(!t.is_pinned(), |target| t.may_run_on(target));
             (may && Some(thread) != current).then_some((*deadline, *entity as usize))
         })
     }
@@ -366,7 +366,7 @@ impl CpuPolicy for Deadline {
 
     fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
-        if t.pinned.is_some() || self.queues.len() == 1 {
+        if t.is_pinned() || self.queues.len() == 1 {
             return t.cpu;
         }
         let deadline = self.entities[self.entity_of(thread)].deadline_after_wake(hardware.now);
@@ -374,7 +374,7 @@ impl CpuPolicy for Deadline {
         let runs_here = self.queues[t.cpu].first().is_none_or(|(first, _)| deadline < *first);
         let current_moves = hardware
             .current_of(t.cpu, SchedClass::Deadline)
-            .is_none_or(|current| hardware.thread(current).pinned.is_none());
+            .is_none_or(|current| !hardware.thread(current).is_pinned());
         if runs_here && current_moves && !outranked {
             return t.cpu;
         }

@@ -268,10 +268,10 @@ impl CpuPolicy for Fair {
     fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
         let entity = &self.queues.entities[self.of_thread[thread.index()]];
-        if self.cpus == 1 || t.pinned.is_some() || entity.queued {
+        if self.cpus == 1 || t.is_pinned() || entity.queued {
             return t.cpu;
         }
-        self.balance.place(hardware, t.cpu, arrival, |cpu| self.load(cpu))
+        self.balance.place(hardware, t, arrival, |cpu| self.load(cpu))
     }
 
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival) {

@@ -167,7 +167,7 @@ impl CpuPolicy for Realtime {
     fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
         let priority = priority_of(&t.scheduling) + 1;
-        if t.pinned.is_some() || self.importance(hardware, t.cpu) < priority {
+        if t.is_pinned() || self.importance(hardware, t.cpu) < priority {
             return t.cpu;
         }
         self.less_important(hardware, thread, priority).unwrap_or(t.cpu)

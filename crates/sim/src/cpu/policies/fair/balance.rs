@@ -17,7 +17,7 @@
 use surety_model::platform::SchedClass;
 use surety_units::Nanos;
 
-use crate::cpu::hardware::{Hardware, ThreadId};
+use crate::cpu::hardware::{Hardware, Thread, ThreadId};
 use crate::cpu::policy::Arrival;
 
 /// Time between two looks at the other CPUs, for each CPU there is (`busy_factor` times the domain's weight, ms).
@@ -57,12 +57,13 @@ impl Balance {
     pub(super) fn place(
         &self,
         hardware: &Hardware,
-        previous: usize,
+        thread: &Thread,
         arrival: Arrival,
         load: impl Fn(usize) -> i64,
     ) -> usize {
+        let previous = thread.cpu;
         let is_free = |cpu: &usize| hardware.is_idle(*cpu) && self.wanting[*cpu].is_empty();
-        let cpus = 0..hardware.cpus.len();
+        let cpus = (0..hardware.cpus.len()).filter(|cpu| thread.may_run_on(*cpu));
         if arrival != Arrival::New && is_free(&previous) {
             return previous;
         }

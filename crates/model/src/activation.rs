@@ -1,0 +1,222 @@
+//! [`Activations`]: when the jobs of a task are released, and what became of every planned one.
+//!
+//! Every world obeys these rules and counts by them, so that a measured and a simulated run differ only in what
+//! happened. Times count from the start of the run.
+
+use surety_units::Nanos;
+
+use crate::distribution::TimeDistribution;
+use crate::record::JobOutcome;
+use crate::workload::{Late, Release, Sleep, Task};
+
+/// The plan by which a task's jobs are released.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Activations {
+    /// When jobs are released.
+    pub release: Release,
+    /// What becomes of releases that pass while a job still runs.
+    pub late: Late,
+    /// How it sleeps.
+    pub sleep: Sleep,
+    /// It ends after this many jobs.
+    pub jobs: u64,
+    /// Its work never ends: it has no activations.
+    pub endless: bool,
+}
+
+/// One job as the world that ran it saw it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stamp {
+    /// Index on the grid.
+    pub job: u64,
+    /// Planned release.
+    pub release: Nanos,
+    /// First instant on a CPU.
+    pub start: Nanos,
+    /// End; `None` while open when the run ended.
+    pub completion: Option<Nanos>,
+    /// CPU time used.
+    pub execution: Nanos,
+}
+
+impl Activations {
+    /// The plan of a task.
+    pub fn of(task: &Task) -> Activations {
+        Activations {
+            release: task.release,
+            late: task.late,
+            sleep: task.sleep,
+            jobs: task.jobs.unwrap_or(u64::MAX),
+            endless: task.is_endless(),
+        }
+    }
+
+    /// The first point of the grid.
+    pub fn start(&self) -> Nanos {
+        match self.release {
+            Release::Periodic { start, .. } => start,
+            _ => Nanos::ZERO,
+        }
+    }
+
+    /// Grid point `index`; the start where there is no grid.
+    pub fn planned(&self, index: u64) -> Nanos {
+        let index = i64::try_from(index).expect("a run holds fewer than 2^63 activations");
+        self.start() + self.release.interval().map_or(Nanos::ZERO, |interval| interval * index)
+    }
+
+    /// How much later than its grid point job `job` of the thread `key` is released: even between 0 and the jitter,
+    /// drawn like work.
+    pub fn jitter(&self, seed: u64, key: &str, job: u64) -> Nanos {
+        match self.release {
+            Release::Periodic { jitter, .. } if jitter.is_positive() => {
+                let delay = TimeDistribution::Uniform { low: Nanos::ZERO, high: jitter };
+                delay.draw(seed, &format!("{key}~jitter"), job)
+            }
+            _ => Nanos::ZERO,
+        }
+    }
+
+    /// The activation after job `job`, which was planned for `release` and completed at `completion`.
+    ///
+    /// `queue`: the next point of the grid, passed or not. `skip`: the first point that is not before the completion;
+    /// those between are given up. A relative sleeper looks at the clock when its job is done and sleeps for the rest
+    /// of the period, so a late job moves the whole grid. `None` where there is no grid or no further job.
+    pub fn after(&self, job: u64, release: Nanos, completion: Nanos) -> Option<(u64, Nanos)> {
+        let interval = self.release.interval()?;
+        let follower = job + 1;
+        let next = match (self.sleep, self.late) {
+            (Sleep::Relative, _) => (follower, (release + interval).max(completion)),
+            (Sleep::Absolute, Late::Queue) => (follower, self.planned(follower)),
+            (Sleep::Absolute, Late::Skip) => {
+                let reached = (completion - self.start()).div_ceil(interval).max(0).unsigned_abs();
+                let index = follower.max(reached);
+                (index, self.planned(index))
+            }
+        };
+        (next.0 < self.jobs).then_some(next)
+    }
+
+    /// How many jobs a run of this length can hold.
+    pub fn room(&self, length: Nanos) -> u64 {
+        let planned = match self.release.interval() {
+            Some(interval) => length.div_ceil(interval).max(0).unsigned_abs() + 2,
+            None => 2,
+        };
+        planned.min(self.jobs)
+    }
+
+    /// What became of every planned activation whose release lies in `[observe, end)`, told by the jobs that ran.
+    ///
+    /// An activation that did not run was skipped when a later one ran or when, under `skip`, a job was still open past
+    /// its release; else it is open. A relative sleeper's grid moves with every job: what ran is all there was. Endless
+    /// work has none.
+    pub fn outcomes(&self, stamps: &[Stamp], observe: Nanos, end: Nanos) -> Vec<JobOutcome> {
+        let outcome = |s: &Stamp| match s.completion {
+            Some(completion) => JobOutcome::Completed {
+                release: s.release,
+                start: s.start,
+                completion,
+                execution: s.execution,
+            },
+            None => JobOutcome::Unfinished { release: s.release, until: end },
+        };
+        if self.endless {
+            return Vec::new();
+        }
+        if self.release.interval().is_none() {
+            return stamps.iter().map(outcome).collect();
+        }
+        if self.sleep == Sleep::Relative {
+            return stamps.iter().filter(|s| s.release >= observe).map(outcome).collect();
+        }
+        let last = stamps.last();
+        let mut stamps = stamps.iter().peekable();
+        let mut outcomes = Vec::new();
+        for job in 0..self.jobs {
+            let release = self.planned(job);
+            if release >= end {
+                break;
+            }
+            let stamp = stamps.next_if(|s| s.job == job);
+            if release < observe {
+                continue;
+            }
+            outcomes.push(match (stamp, last) {
+                (Some(stamp), _) => outcome(stamp),
+                (None, Some(last)) if job < last.job => JobOutcome::Skipped { release },
+                (None, Some(last)) if self.late == Late::Skip && last.completion.is_none() => {
+                    JobOutcome::Skipped { release }
+                }
+                (None, _) => JobOutcome::Unfinished { release, until: end },
+            });
+        }
+        outcomes
+    }
+}
+
+/// The name instance `instance` of a task draws its work under.
+pub fn draw_key(task: &str, instance: u32) -> String {
+    if instance == 0 { task.to_owned() } else { format!("{task}#{instance}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ms(n: i64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    fn every(period: i64, start: i64, late: Late) -> Activations {
+        let mut task = Task::periodic("t", ms(period), TimeDistribution::Constant(ms(1)));
+        task.release = Release::Periodic { period: ms(period), start: ms(start), jitter: Nanos::ZERO };
+        task.late = late;
+        Activations::of(&task)
+    }
+
+    #[test]
+    fn queue_keeps_every_point_and_skip_drops_those_passed() {
+        for (late, completion, expected) in [
+            (Late::Queue, 30, (1, 45)),
+            (Late::Queue, 300, (1, 45)),
+            (Late::Skip, 30, (1, 45)),
+            (Late::Skip, 45, (1, 45)),
+            (Late::Skip, 46, (2, 85)),
+            (Late::Skip, 200, (5, 205)),
+        ] {
+            let next = every(40, 5, late).after(0, ms(5), ms(completion));
+            assert_eq!(next, Some((expected.0, ms(expected.1))), "{late:?} {completion}");
+        }
+        let relative = Activations { sleep: Sleep::Relative, ..every(40, 5, Late::Queue) };
+        assert_eq!(relative.after(0, ms(5), ms(30)), Some((1, ms(45))));
+        assert_eq!(relative.after(0, ms(5), ms(70)), Some((1, ms(70))));
+        let single = Activations { jobs: 1, ..every(40, 5, Late::Queue) };
+        assert_eq!(single.after(0, ms(5), ms(30)), None);
+    }
+
+    #[test]
+    fn every_planned_activation_has_an_outcome() {
+        let stamp = |job: u64, completion: Option<i64>| Stamp {
+            job,
+            release: ms(10) * job as i64,
+            start: ms(10) * job as i64,
+            completion: completion.map(ms),
+            execution: ms(1),
+        };
+        // Jobs 0 and 3 ran, 1 and 2 were passed, 4 was open at 55 ms, 5 came while it was.
+        let stamps = [stamp(0, Some(25)), stamp(3, Some(31)), stamp(4, None)];
+        let kinds = |late| -> String {
+            let letter = |o: &JobOutcome| match o {
+                JobOutcome::Completed { .. } => 'c',
+                JobOutcome::Skipped { .. } => 's',
+                JobOutcome::Unfinished { .. } => 'u',
+            };
+            every(10, 0, late).outcomes(&stamps, ms(10), ms(55)).iter().map(letter).collect()
+        };
+        assert_eq!(kinds(Late::Skip), "sscus");
+        assert_eq!(kinds(Late::Queue), "sscuu");
+        let endless = Activations { endless: true, ..every(10, 0, Late::Queue) };
+        assert_eq!(endless.outcomes(&stamps, ms(0), ms(55)), []);
+    }
+}
