@@ -255,9 +255,15 @@ mod tests {
         let error =
             fit_thread(&history(traced(&busy, 2_000), Separation::BusyPeriod), Some(&hint)).unwrap_err();
         assert!(error.to_string().contains("profile pass"), "{error}");
-        // With markers each job stands alone, merged or not.
+        // With markers each job stands alone, merged or not, even when every job waits for many before it.
         let marked: Vec<Job> = traced(&player(), 200);
-        assert!(fit_thread(&history(marked, Separation::Markers), Some(&hint)).is_ok());
+        assert!(fit_thread(&history(marked.clone(), Separation::Markers), Some(&hint)).is_ok());
+        let mut late = marked;
+        for (index, job) in late.iter_mut().enumerate() {
+            let delay = ms(30) * index as i64;
+            (job.start, job.completion) = (job.start + delay, job.completion + delay);
+        }
+        assert!(fit_thread(&history(late, Separation::Markers), Some(&hint)).is_ok());
         let rare = TimeDistribution::LogNormal { mean: ms(17), p99: ms(36) };
         let jobs = traced(&rare, 2_000);
         let fitted = fit_thread(&history(jobs, Separation::BusyPeriod), Some(&hint)).unwrap();

@@ -10,7 +10,7 @@
 //! a quantile that lies among them. A family fitted to the rest misses at most their fraction of the mass;
 //! beyond 1 % that is more than a promise at 99 % allows in all, and the fit is refused.
 
-use surety_model::job::{Job, ThreadHistory};
+use surety_model::job::{Job, Separation, ThreadHistory};
 use surety_units::Nanos;
 
 use crate::FitError;
@@ -29,11 +29,15 @@ pub struct SingleJobs {
     pub merged: u64,
 }
 
-/// Refuses a thread that never sleeps.
+/// Refuses a thread that never sleeps, unless markers tell its jobs apart: those of an overloaded thread overlap
+/// from release to completion without running into each other.
 pub fn check_sleeps(history: &ThreadHistory, thread: &str) -> Result<(), FitError> {
     let refuse = |why: String| Err(FitError::Inseparable { thread: thread.to_owned(), why });
     if history.jobs.is_empty() && history.run.is_positive() {
         return refuse(format!("it ran for {} and never slept", history.run));
+    }
+    if history.separation == Separation::Markers {
+        return Ok(());
     }
     let (Some(first), Some(last)) = (history.jobs.first(), history.jobs.last()) else { return Ok(()) };
     let span = last.completion - first.release;

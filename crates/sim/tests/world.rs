@@ -100,7 +100,8 @@ fn instances_per_cpu_are_pinned_and_cpus_keep_their_numbers() {
     let cpus: CpuSet = "2,5".parse().unwrap();
     let options = RunOptions { cpus: Some(cpus), ..options(1, 2) };
     let mut notices = Notices(Vec::new());
-    let record = world().run(&workload(text), &options, &mut notices).unwrap();
+    let machine = surety_sim::SimWorld::new(surety_model::platform::Platform::linux_6_18(6));
+    let record = machine.run(&workload(text), &options, &mut notices).unwrap();
     let affinities: Vec<String> = record.in_force.threads.iter().map(|t| t.affinity.to_string()).collect();
     assert_eq!(affinities, ["2", "2", "5", "5"]);
     assert_eq!(record.in_force.cpus, cpus);

@@ -4,5 +4,6 @@
 
 mod bad_input;
 mod common;
+mod fitting;
 mod guarantee;
 mod leaves_nothing;

@@ -1,0 +1,122 @@
+//! What a trace of this kernel gives back of the work that was really done: from a profile pass, from an overloaded
+//! trace with markers, and not at all from an overloaded trace without.
+
+use surety_fit::{FittedTask, fit_thread};
+use surety_kernel::{Kernel, RealKernel};
+use surety_model::distribution::TimeDistribution;
+use surety_model::event::{Event, EventKind, TraceSink};
+use surety_model::job::ThreadHistory;
+use surety_model::record::Record;
+use surety_model::reservation::Reservation;
+use surety_model::workload::{Late, Load, LoadKind, Task, Workload};
+use surety_model::world::{EventsTo, RunOptions, World};
+use surety_probe::HostWorld;
+use surety_trace::JobBuilder;
+use surety_units::{CpuId, CpuSet, Nanos};
+
+use crate::common::{alone, is_root};
+
+/// Builds jobs twice: as the trace is, and as if the program had written no markers.
+#[derive(Default)]
+struct Twice {
+    marked: JobBuilder,
+    plain: JobBuilder,
+}
+
+impl TraceSink for Twice {
+    fn event(&mut self, event: &Event<'_>) {
+        self.marked.event(event);
+        if !matches!(event.kind, EventKind::Marker { .. }) {
+            self.plain.event(event);
+        }
+    }
+}
+
+fn player() -> Task {
+    let work = TimeDistribution::LogNormal { mean: Nanos::from_millis(7), p99: Nanos::from_millis(11) };
+    Task::periodic("player", Nanos::from_millis(20), work)
+}
+
+/// Runs the player beside a load on one CPU; its histories with and without markers, and the record.
+fn run(task: Task, spinners: u32) -> (ThreadHistory, ThreadHistory, Record) {
+    let kernel = RealKernel::new();
+    let loads = vec![Load::new("busy", LoadKind::Spinners, spinners)];
+    let workload = Workload { tasks: vec![task], loads, ..Workload::default() };
+    let options = RunOptions {
+        duration: Nanos::from_secs(5),
+        warm_up: Nanos::ZERO,
+        cpus: Some(CpuSet::single(CpuId(0))),
+        ..RunOptions::default()
+    };
+    let mut builders = Twice::default();
+    let record = HostWorld::new(&kernel, None)
+        .run(&workload, &options, &mut EventsTo(&mut builders))
+        .unwrap_or_else(|e| panic!("{e}"));
+    let tid = record.in_force.threads.iter().find(|t| t.activity == "player").and_then(|t| t.tid).unwrap();
+    let of = |jobs: JobBuilder| jobs.finish().threads.into_iter().find(|h| h.tid == tid).unwrap();
+    let (marked, mut plain) = (of(builders.marked), of(builders.plain));
+    // Waiting for the run to begin wakes the thread a few times: no jobs of the task.
+    let begin = marked.jobs.first().unwrap().release;
+    plain.jobs.retain(|job| job.release >= begin);
+    (marked, plain, record)
+}
+
+/// How far the fitted work is from what the thread says its completed jobs used: the largest relative error of mean,
+/// median and 0.9 quantile.
+fn error(fitted: &FittedTask, record: &Record) -> f64 {
+    let done = record.activity("player").unwrap().execution.as_ref().unwrap().observed().unwrap();
+    let quantile = |q| done.histogram.quantile(q).unwrap() as f64;
+    let series = &fitted.work.gross;
+    [
+        (series.mean, done.moments.mean().unwrap()),
+        (series.samples.quantile(0.5).get() as f64, quantile(0.5)),
+        (series.samples.quantile(0.9).get() as f64, quantile(0.9)),
+    ]
+    .into_iter()
+    .map(|(found, truth)| (found / truth - 1.0).abs())
+    .fold(0.0, f64::max)
+}
+
+/// A hypervisor that takes the CPU away unseen adds to what the trace shows, never takes from it: the best of a few
+/// runs is the undisturbed one.
+fn best_error(what: &str, mut run: impl FnMut() -> f64) {
+    let mut best = f64::MAX;
+    for _ in 0..4 {
+        best = best.min(run());
+        if best < 0.02 {
+            return;
+        }
+    }
+    panic!("{what}: fitted work is {:.1} % from what was done", best * 100.0);
+}
+
+#[test]
+fn work_comes_back_from_a_profile_pass_and_from_marked_overload_and_is_refused_without_markers() {
+    if !is_root() || RealKernel::new().tracefs_root().is_err() {
+        eprintln!("SKIPPED: only root may set SCHED_DEADLINE and read the tracer");
+        return;
+    }
+    let _alone = alone();
+    let mut profiled = player();
+    profiled.reservation = Some(Reservation::implicit(Nanos::from_millis(17), Nanos::from_millis(20)));
+    best_error("profile pass", || {
+        let (marked, plain, record) = run(profiled.clone(), 3);
+        // Without markers the jobs stand alone too; what the thread does around its work is then part of it.
+        let found = fit_thread(&plain, None).unwrap_or_else(|e| panic!("{e}"));
+        assert!(found.release.unwrap().describe().contains("20ms"));
+        let fitted = fit_thread(&marked, Some(&player())).unwrap_or_else(|e| panic!("{e}"));
+        error(&fitted, &record)
+    });
+
+    // A quarter of a CPU where 35 % are needed, and every late job waits for the one before: it never sleeps.
+    let mut overloaded = player();
+    overloaded.late = Late::Queue;
+    best_error("overload with markers", || {
+        let (marked, plain, record) = run(overloaded.clone(), 3);
+        let error_text =
+            fit_thread(&plain, Some(&overloaded)).expect_err("jobs that ran into each other").to_string();
+        assert!(error_text.contains("record"), "{error_text}");
+        let fitted = fit_thread(&marked, Some(&overloaded)).unwrap_or_else(|e| panic!("{e}"));
+        error(&fitted, &record)
+    });
+}
