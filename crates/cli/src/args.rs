@@ -259,4 +259,26 @@ mod tests {
     fn the_command_line_is_consistent() {
         Arguments::command().debug_assert();
     }
+
+    /// Every `$ surety ...` of the documentation is a command this program takes.
+    #[test]
+    fn commands_in_the_documentation_parse() {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        let mut commands = 0;
+        for file in ["README.md", "docs/formats/workload.md", "docs/formats/plan.md", "docs/formats/record.md"] {
+            let text = std::fs::read_to_string(root.join(file)).unwrap();
+            for line in text.lines().map(str::trim_start) {
+                let command = line.strip_prefix("$ sudo ").or(line.strip_prefix("$ "));
+                let Some(command) = command.filter(|c| c.starts_with("surety ")) else { continue };
+                let words = surety_probe::split_command(command).unwrap();
+                let parsed = Arguments::try_parse_from(&words);
+                assert!(parsed.is_ok(), "{file}: {command}: {}", parsed.unwrap_err());
+                commands += 1;
+                for example in words.iter().filter(|w| w.starts_with("examples/")) {
+                    assert!(root.join(example).exists(), "{file} names {example}");
+                }
+            }
+        }
+        assert!(commands >= 10, "{commands}");
+    }
 }
