@@ -276,7 +276,7 @@ fn stats_show_jobs_and_say_what_is_missing() {
     let table = place.run(&["trace", "stats", "a.dat"]);
     let text = String::from_utf8_lossy(&table.stdout).into_owned();
     assert!(text.contains("8795 player"), "{text}");
-    assert!(text.contains("1 threads by their own markers"), "{text}");
+    assert!(text.contains("by their own markers for threads that write them (1)"), "{text}");
     assert!(text.contains("records of events the file does not describe"), "{text}");
     assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
 

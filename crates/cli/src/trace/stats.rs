@@ -169,7 +169,7 @@ fn in_words(seen: &Seen, not_shown: usize) -> Vec<Check> {
     let jobs = match exact {
         0 => "from waking to sleeping; jobs of a late thread that does not sleep between them count as one"
             .to_owned(),
-        _ => format!("of {exact} threads by their own markers; of the others from waking to sleeping"),
+        _ => format!("by their own markers for threads that write them ({exact}); else from waking to sleeping"),
     };
     say("jobs", CheckVerdict::Good, jobs, None);
     match summary.lost_at_least() {
@@ -232,7 +232,7 @@ fn in_words(seen: &Seen, not_shown: usize) -> Vec<Check> {
 /// Counts that are not 0 with their words.
 fn phrases(counts: &[(u64, &str)]) -> String {
     let there = counts.iter().filter(|(count, _)| *count > 0);
-    there.map(|(count, words)| format!("{count} {words}")).collect::<Vec<_>>().join("; ")
+    there.map(|(count, words)| format!("{words}: {count}")).collect::<Vec<_>>().join("; ")
 }
 
 /// `surety.trace-stats/1`.
