@@ -10,6 +10,7 @@
 
 mod cast;
 mod decode;
+mod journalled;
 mod loads;
 mod meter;
 mod noise;

@@ -2,26 +2,33 @@
 //!
 //! A tracefs instance of our own records into its own buffers; one thread carries full pages to files without
 //! names a few times a second, so that a long run needs no large buffers and nothing is left behind. Decoding
-//! waits until the run is over: it would disturb what is measured.
+//! waits until the run is over: it would disturb what is measured. [`JournalledRecording`] is the same with an entry
+//! in the journal, so that a killed run leaves no instance either.
 
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use surety_kernel::KernelError;
+use surety_kernel::journal::{Entry, Journal, JournalError};
 use surety_kernel::tracefs::{CpuStats, Marker, RawPages, TraceInstance, Tracefs};
-use surety_trace::{MARKER_EVENT, ReadAt};
-use surety_units::{Bytes, CpuId, CpuSet};
+use surety_kernel::{Kernel, KernelError, clock};
+use surety_trace::write::tracedat::{TraceDatContent, TraceDatWriteError};
+use surety_trace::{Endian, MARKER_EVENT, ReadAt, Symbols};
+use surety_units::{Bytes, CpuId, CpuSet, Nanos};
+
+use crate::journalled::Journalled;
 
 /// Buffer of each CPU. A busy CPU makes about 1 MB of scheduling events a second.
 const BUFFER: Bytes = Bytes(8 << 20);
 /// Time between two rounds of carrying pages off.
 const ROUND: Duration = Duration::from_millis(250);
+/// The clock of every recording: CLOCK_MONOTONIC, the clock of the tasks' own stamps.
+const CLOCK: &str = "mono";
 
 /// A recording that is going on.
 #[derive(Debug)]
@@ -37,7 +44,14 @@ pub struct Recording {
 #[derive(Debug)]
 struct Collector {
     stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<std::io::Result<CpuFiles>>>,
+    thread: Option<JoinHandle<std::io::Result<Collected>>>,
+}
+
+/// What the collector's thread brings home.
+#[derive(Debug, Default)]
+struct Collected {
+    files: CpuFiles,
+    cpu_time: Nanos,
 }
 
 /// One file of pages for each CPU.
@@ -52,6 +66,8 @@ pub struct RawTrace {
     pub page_size: usize,
     /// `events/header_page`.
     pub header_page: String,
+    /// `events/header_event`.
+    pub header_event: String,
     /// Format text of each event recorded, by `system:event`.
     pub formats: BTreeMap<String, String>,
     /// Events this kernel does not have.
@@ -60,6 +76,12 @@ pub struct RawTrace {
     pub stats: Vec<(CpuId, CpuStats)>,
     /// `/proc/kallsyms`, where it can be read.
     pub symbols: Option<String>,
+    /// `printk_formats`, empty where it cannot be read.
+    pub printk_formats: String,
+    /// Names of threads seen lately, one `TID NAME` a line; empty where they cannot be read.
+    pub names: String,
+    /// CPU time of the thread that carried the pages off.
+    pub cpu_time: Nanos,
 }
 
 impl RawTrace {
@@ -67,13 +89,55 @@ impl RawTrace {
     pub fn lost(&self) -> u64 {
         self.stats.iter().map(|(_, s)| s.lost()).sum()
     }
+
+    /// Writes a trace.dat file (version 6) and returns its length in bytes.
+    ///
+    /// # Errors
+    /// A page description that is none, pages that cannot be read, and what `out` reports.
+    pub fn write_trace_dat(&self, out: &mut dyn Write) -> Result<u64, TraceDatWriteError> {
+        let symbols = self.symbols.as_deref().unwrap_or_default();
+        // A table of nothing but zeros, as a restricted kernel shows it, is not worth its megabytes.
+        let hidden = Symbols::parse(symbols).is_empty();
+        TraceDatContent {
+            endian: Endian::NATIVE,
+            header_page: &self.header_page,
+            header_event: &self.header_event,
+            formats: self.formats.iter().map(|(name, text)| (name.as_str(), text.as_str())).collect(),
+            symbols: if hidden { "" } else { symbols },
+            printk_formats: &self.printk_formats,
+            names: &self.names,
+            clock: CLOCK,
+            statistics: self.stats.iter().map(|(cpu, stats)| statistics_text(*cpu, stats)).collect(),
+            pages: self.pages.iter().map(|(cpu, file)| (*cpu, file)).collect(),
+        }
+        .write(out)
+    }
 }
 
-/// A file of raw pages.
+/// A CPU's counts in the words of its `stats` file.
+fn statistics_text(cpu: CpuId, stats: &CpuStats) -> String {
+    format!(
+        "CPU: {cpu}\nentries: {}\noverrun: {}\ncommit overrun: {}\ndropped events: {}\nread events: {}\n",
+        stats.entries, stats.overrun, stats.commit_overrun, stats.dropped, stats.read
+    )
+}
+
+/// A file read page by page.
 #[derive(Debug)]
 pub struct PageFile {
     file: File,
     length: u64,
+}
+
+impl PageFile {
+    /// A file, as long as it is now.
+    ///
+    /// # Errors
+    /// When its length cannot be told.
+    pub fn new(file: File) -> std::io::Result<PageFile> {
+        let length = file.metadata()?.len();
+        Ok(PageFile { file, length })
+    }
 }
 
 impl ReadAt for PageFile {
@@ -99,7 +163,7 @@ impl Recording {
         cpus: CpuSet,
     ) -> Result<Recording, KernelError> {
         let instance = tracefs.create_instance(name)?;
-        instance.set_clock("mono")?;
+        instance.set_clock(CLOCK)?;
         instance.set_buffer_size(BUFFER)?;
         instance.set_option("overwrite", true)?;
         instance.enable_events(events)?;
@@ -128,9 +192,10 @@ impl Recording {
     /// Stops recording, carries off the rest and removes the instance.
     pub fn finish(mut self, events: &[&str]) -> Result<RawTrace, KernelError> {
         self.instance.set_recording(false)?;
-        let files = self.collector.finish().map_err(|error| {
+        let failed = |error: std::io::Error| {
             KernelError::from_io(surety_kernel::Operation::Read, "the pages of the recording", &error)
-        })?;
+        };
+        let Collected { files, cpu_time } = self.collector.finish().map_err(failed)?;
         let page_size = self.instance.page_size()?;
         let tracefs = self.instance.tracefs().clone();
         let stats =
@@ -146,34 +211,93 @@ impl Recording {
         }
         let pages = files
             .into_iter()
-            .map(|(cpu, file)| {
-                let length = file.metadata().map(|m| m.len()).map_err(|error| {
-                    KernelError::from_io(surety_kernel::Operation::Read, "the pages of the recording", &error)
-                })?;
-                Ok((cpu, PageFile { file, length }))
-            })
+            .map(|(cpu, file)| Ok((cpu, PageFile::new(file).map_err(failed)?)))
             .collect::<Result<_, KernelError>>()?;
         Ok(RawTrace {
             pages,
             page_size,
             header_page: tracefs.header_page()?,
+            header_event: tracefs.header_event()?,
             formats,
             missing,
             stats,
             symbols: std::fs::read_to_string("/proc/kallsyms").ok(),
+            printk_formats: tracefs.printk_formats().unwrap_or_default(),
+            names: tracefs.saved_names().unwrap_or_default(),
+            cpu_time,
         })
     }
 }
 
+/// A recording with its entry in the journal. The entry is closed once the instance is gone.
+#[derive(Debug)]
+pub struct JournalledRecording<'a> {
+    // Dropped in this order.
+    recording: Recording,
+    entry: Option<Journalled<'a>>,
+}
+
+impl<'a> JournalledRecording<'a> {
+    /// Starts a recording of `events` in an instance named after this process; with a journal, the name is in it
+    /// before the instance is made. See [`Recording::start`].
+    ///
+    /// # Errors
+    /// [`RecordingError`].
+    pub fn start(
+        tracefs: &Tracefs,
+        journal: Option<&'a Journal>,
+        kernel: &'a dyn Kernel,
+        events: &[&str],
+        cpus: CpuSet,
+    ) -> Result<JournalledRecording<'a>, RecordingError> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("surety-{}-{number}", kernel.own_pid());
+        let entry = journal
+            .map(|journal| Journalled::record(journal, kernel, Entry::TraceInstance { name: name.clone() }))
+            .transpose()?;
+        let recording = Recording::start(tracefs, &name, events, cpus)?;
+        Ok(JournalledRecording { recording, entry })
+    }
+
+    /// A handle that writes markers into this recording.
+    pub fn marker(&self) -> Marker {
+        self.recording.marker()
+    }
+
+    /// Stops recording, carries off the rest, removes the instance and closes the entry.
+    ///
+    /// # Errors
+    /// What the kernel refuses, and pages that cannot be read or kept.
+    pub fn finish(self, events: &[&str]) -> Result<RawTrace, KernelError> {
+        let JournalledRecording { recording, entry } = self;
+        let finished = recording.finish(events);
+        drop(entry);
+        finished
+    }
+}
+
+/// A recording that could not be started.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RecordingError {
+    /// The kernel refused.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
+    /// The instance could not be put in the journal, so it was not made.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
 impl Collector {
-    fn finish(&mut self) -> std::io::Result<CpuFiles> {
+    fn finish(&mut self) -> std::io::Result<Collected> {
         self.stop.store(true, Ordering::SeqCst);
         match self.thread.take() {
             Some(thread) => {
                 thread.thread().unpark();
                 thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the recorder's thread died")))
             }
-            None => Ok(Vec::new()),
+            None => Ok(Collected::default()),
         }
     }
 }
@@ -186,7 +310,7 @@ impl Drop for Collector {
 }
 
 /// Carries pages to files until told to stop, then once more.
-fn collect(readers: Vec<RawPages>, stop: &AtomicBool) -> std::io::Result<CpuFiles> {
+fn collect(readers: Vec<RawPages>, stop: &AtomicBool) -> std::io::Result<Collected> {
     let mut targets: Vec<(RawPages, File)> = Vec::new();
     for reader in readers {
         targets.push((reader, tempfile::tempfile()?));
@@ -201,7 +325,8 @@ fn collect(readers: Vec<RawPages>, stop: &AtomicBool) -> std::io::Result<CpuFile
             }
         }
         if last {
-            return Ok(targets.into_iter().map(|(reader, file)| (reader.cpu(), file)).collect());
+            let files = targets.into_iter().map(|(reader, file)| (reader.cpu(), file)).collect();
+            return Ok(Collected { files, cpu_time: clock::thread_cpu_time() });
         }
         std::thread::park_timeout(ROUND);
     }

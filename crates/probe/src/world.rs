@@ -7,12 +7,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use surety_enforce::Enforcer;
 use surety_kernel::facts::MachineFacts;
-use surety_kernel::journal::{Entry, EntryId, Journal};
-use surety_kernel::tracefs::{Marker, Tracefs};
+use surety_kernel::journal::Journal;
+use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, clock, thread};
 use surety_model::activation::Activations;
 use surety_model::job::ThreadHistory;
@@ -26,10 +25,11 @@ use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::cast::{Activity, Body, Cast, Member, Stage, last_words};
 use crate::decode::{Decoded, decode};
+use crate::journalled::Journalled;
 use crate::loads::{LoadRun, driver_of};
 use crate::noise::CpuUse;
 use crate::platform::environment_of;
-use crate::recorder::Recording;
+use crate::recorder::{JournalledRecording, RecordingError};
 use crate::switches::OwnSwitches;
 use crate::tasks::TaskRun;
 use crate::window::{Gate, Window};
@@ -88,7 +88,7 @@ impl World for HostWorld<'_> {
             cpus,
             all_cpus,
             gate: Arc::clone(&gate),
-            marker: recorder.as_ref().map(Traced::marker),
+            marker: recorder.as_ref().map(JournalledRecording::marker),
             mark: children.as_ref().map(|c| c.mark.clone()),
         };
         let mut cast = stage.assemble(&mut enforcer)?;
@@ -115,7 +115,7 @@ impl World for HostWorld<'_> {
         let undo_failures = enforcer.undo();
         degraded.extend(undo_failures.iter().map(|e| format!("a change could not be taken back: {e}")));
         let decoded = match recorder {
-            Some(traced) => traced.finish(observer, &mut degraded),
+            Some(recording) => read_recording(recording, observer, &mut degraded),
             None => switches.into_histories(&results, &window, observer),
         };
         for thread in threads.iter().filter(|t| !t.as_requested) {
@@ -168,12 +168,14 @@ impl HostWorld<'_> {
     }
 
     /// Starts recording where the user may; says why not otherwise.
-    fn start_recording(&self, cpus: CpuSet, degraded: &mut Vec<String>) -> Option<Traced<'_>> {
+    fn start_recording(&self, cpus: CpuSet, degraded: &mut Vec<String>) -> Option<JournalledRecording<'_>> {
         if !self.trace {
             return None;
         }
-        let started = Traced::start(self.journal, self.kernel, cpus);
-        started
+        let events = surety_trace::EVENTS;
+        Tracefs::open()
+            .map_err(RecordingError::from)
+            .and_then(|tracefs| JournalledRecording::start(&tracefs, self.journal, self.kernel, events, cpus))
             .map_err(|why| degraded.push(format!("the kernel's scheduling events were not recorded: {why}")))
             .ok()
     }
@@ -342,20 +344,6 @@ impl Drop for LockedMemory {
     }
 }
 
-/// An entry of the journal that is undone when this is dropped, or at the next start.
-struct Journalled<'a> {
-    journal: &'a Journal,
-    kernel: &'a dyn Kernel,
-    id: EntryId,
-}
-
-impl Drop for Journalled<'_> {
-    fn drop(&mut self) {
-        // What fails here stays in the journal, and the next start tries again.
-        let _ = self.journal.undo(self.kernel, self.id);
-    }
-}
-
 /// What programs of this run, and all they start, are marked with: whoever still carries it at the end is ended.
 struct ChildrenEntry<'a> {
     mark: String,
@@ -375,62 +363,32 @@ impl<'a> ChildrenEntry<'a> {
             return None;
         }
         let (id, mark) = journal.mark_children(kernel).ok()?;
-        Some(ChildrenEntry { mark, _entry: Journalled { journal, kernel, id } })
+        Some(ChildrenEntry { mark, _entry: Journalled::of(journal, kernel, id) })
     }
 }
 
-/// A recording with its entry in the journal. The entry goes last: it is closed once the instance is gone.
-struct Traced<'a> {
-    recording: Recording,
-    entry: Option<Journalled<'a>>,
-}
-
-impl<'a> Traced<'a> {
-    fn start(
-        journal: Option<&'a Journal>,
-        kernel: &'a dyn Kernel,
-        cpus: CpuSet,
-    ) -> Result<Traced<'a>, String> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let tracefs = Tracefs::open().map_err(|e| e.to_string())?;
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("surety-{}-{number}", kernel.own_pid());
-        let record = |journal: &'a Journal| {
-            let id =
-                journal.record(Entry::TraceInstance { name: name.clone() }).map_err(|e| e.to_string())?;
-            Ok::<_, String>(Journalled { journal, kernel, id })
-        };
-        let entry = journal.map(record).transpose()?;
-        let recording =
-            Recording::start(&tracefs, &name, surety_trace::EVENTS, cpus).map_err(|e| e.to_string())?;
-        Ok(Traced { recording, entry })
-    }
-
-    fn marker(&self) -> Marker {
-        self.recording.marker()
-    }
-
-    /// Ends the recording and decodes it.
-    fn finish(self, observer: &mut dyn Observer, degraded: &mut Vec<String>) -> Decoded {
-        let Traced { recording, entry } = self;
-        let finished = recording.finish(surety_trace::EVENTS);
-        drop(entry);
-        let decoded = finished.map_err(|e| e.to_string()).and_then(|raw| decode(&raw, observer));
-        match decoded {
-            Ok(decoded) => {
-                if decoded.quality.is_some_and(|q| q.lost > 0) {
-                    let quality = decoded.quality.unwrap_or_default();
-                    degraded.push(format!(
-                        "the tracer lost {} events; {} jobs were given up because of that",
-                        quality.lost, quality.censored_jobs
-                    ));
-                }
-                decoded
+/// Ends a recording and decodes it.
+fn read_recording(
+    recording: JournalledRecording<'_>,
+    observer: &mut dyn Observer,
+    degraded: &mut Vec<String>,
+) -> Decoded {
+    let finished = recording.finish(surety_trace::EVENTS);
+    let decoded = finished.map_err(|e| e.to_string()).and_then(|raw| decode(&raw, observer));
+    match decoded {
+        Ok(decoded) => {
+            if decoded.quality.is_some_and(|q| q.lost > 0) {
+                let quality = decoded.quality.unwrap_or_default();
+                degraded.push(format!(
+                    "the tracer lost {} events; {} jobs were given up because of that",
+                    quality.lost, quality.censored_jobs
+                ));
             }
-            Err(why) => {
-                degraded.push(format!("the recorded events could not be read: {why}"));
-                Decoded::default()
-            }
+            decoded
+        }
+        Err(why) => {
+            degraded.push(format!("the recorded events could not be read: {why}"));
+            Decoded::default()
         }
     }
 }

@@ -217,6 +217,16 @@ impl EventTable {
     where
         F: IntoIterator<Item = (&'a str, &'a str)>,
     {
+        let (table, mut unusable) = EventTable::of_usable(endian, formats, symbols);
+        if unusable.is_empty() { Ok(table) } else { Err(unusable.swap_remove(0)) }
+    }
+
+    /// The same of texts from elsewhere, a trace file for instance: what cannot be used is left out and said in the
+    /// order met. Records of an event left out are unknown to the table.
+    pub fn of_usable<'a, F>(endian: Endian, formats: F, symbols: Symbols) -> (EventTable, Vec<FormatError>)
+    where
+        F: IntoIterator<Item = (&'a str, &'a str)>,
+    {
         let mut table = EventTable {
             endian,
             symbols,
@@ -226,24 +236,32 @@ impl EventTable {
             names: Vec::new(),
         };
         let mut taken: BTreeMap<u16, String> = BTreeMap::new();
+        let mut unusable = Vec::new();
         for (name, text) in formats {
             let system = name.split(':').next().unwrap_or_default();
-            let format = EventFormat::parse(system, text)?;
-            if let Some(other) = taken.insert(format.id, format.full_name()) {
-                return Err(FormatError::Duplicate { event: format.full_name(), id: format.id, other });
-            }
-            table.add(&format)?;
+            let added = EventFormat::parse(system, text).and_then(|format| {
+                if let Some(other) = taken.get(&format.id) {
+                    let other = other.clone();
+                    return Err(FormatError::Duplicate { event: format.full_name(), id: format.id, other });
+                }
+                table.add(&format)?;
+                taken.insert(format.id, format.full_name());
+                Ok(())
+            });
+            unusable.extend(added.err());
         }
-        Ok(table)
+        (table, unusable)
     }
 
     fn add(&mut self, format: &EventFormat) -> Result<(), FormatError> {
-        self.kind = Scalar::of(format, "common_type")?;
+        // Everything that can fail comes before the first change.
+        let kind = Scalar::of(format, "common_type")?;
         let entry = Entry {
             name: format.full_name(),
             current: Scalar::of(format, "common_pid")?,
             decoder: decoder(format)?,
         };
+        self.kind = kind;
         let id = usize::from(format.id);
         if self.by_id.len() <= id {
             self.by_id.resize(id + 1, 0);

@@ -127,6 +127,11 @@ impl EventFormat {
         let mut fields = Vec::new();
         for (index, line) in text.lines().enumerate() {
             let fail = |what| FormatError::Line { event: event.clone(), line: index + 1, what };
+            if let Some(print_fmt) = &mut print_fmt {
+                // It is the last entry, and older kernels break its line where the text it prints has a new one.
+                continued(print_fmt, line);
+                continue;
+            }
             let line = line.trim();
             if let Some(value) = line.strip_prefix("name:") {
                 name = Some(value.trim().to_owned());
@@ -160,6 +165,14 @@ impl EventFormat {
     /// The field of that name.
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|f| f.name == name)
+    }
+}
+
+/// Joins a further line to a print format.
+fn continued(print_fmt: &mut String, line: &str) {
+    if !line.trim().is_empty() {
+        print_fmt.push('\n');
+        print_fmt.push_str(line.trim_end());
     }
 }
 
@@ -253,6 +266,14 @@ mod tests {
         assert_eq!(format.field("common_type").unwrap().type_name, "unsigned short");
         assert!(format.print_fmt.starts_with("\"comm=%s"));
         assert_eq!(format.field("absent"), None);
+    }
+
+    #[test]
+    fn a_print_format_may_take_several_lines() {
+        let text =
+            "name: x\nID: 1\nformat:\n\tfield:int a;\toffset:0;\tsize:4;\n\nprint fmt: \"a=%d\n\", REC->a\n";
+        let format = EventFormat::parse("s", text).unwrap();
+        assert_eq!(format.print_fmt, "\"a=%d\n\", REC->a");
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! hands [`surety_model::event::Event`]s to a sink. The sink that matters is [`jobs::JobBuilder`]: it returns each
 //! thread's history, which [`statistics`] condenses.
 //!
-//! A new file format is one new file under `read/` that implements the trait. Nothing here does I/O, reads a clock or
+//! A new file format is one new file under `read/` that implements the trait, or under [`write`]. Nothing here does I/O, reads a clock or
 //! starts a thread, and no input, however broken, makes it panic or loop: what cannot be read is counted.
 
 #![forbid(unsafe_code)]
@@ -21,6 +21,7 @@ pub mod source;
 pub mod states;
 pub mod statistics;
 pub mod symbols;
+pub mod write;
 
 pub use decode::{EVENTS, EventTable, MARKER_EVENT, REQUIRED_EVENTS};
 pub use endian::Endian;
@@ -28,7 +29,9 @@ pub use format::{EventFormat, FormatError};
 pub use jobs::{JobBuilder, Jobs};
 pub use page::PageLayout;
 pub use read::raw_pages::RawPages;
+pub use read::tracedat_v6::{TraceDat, TraceDatError};
 pub use read::{ReadSummary, TraceError, TraceReader};
 pub use source::ReadAt;
 pub use statistics::ThreadStatistics;
 pub use symbols::Symbols;
+pub use write::tracedat::TraceDatContent;

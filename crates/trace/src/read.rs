@@ -10,6 +10,7 @@ use crate::format::FormatError;
 use crate::merge::PageReadError;
 
 pub mod raw_pages;
+pub mod tracedat_v6;
 
 /// A recorded trace that can be read.
 pub trait TraceReader {
@@ -56,6 +57,9 @@ pub struct ReadSummary {
     pub gaps: u64,
     /// Events lost there, as far as the tracer knows.
     pub lost: u64,
+    /// Events lost by the tracer's own statistics at the end of the recording, where the trace holds them: mostly the
+    /// same ones, but also those that left no mark in the pages.
+    pub counted_lost: Option<u64>,
     /// Records whose time lay before their predecessor's on the same CPU; they were given that one's time.
     pub disordered: u64,
     /// The largest such step back.
@@ -69,8 +73,17 @@ pub struct ReadSummary {
 }
 
 impl ReadSummary {
+    /// Events lost, by the marks in the pages or by the tracer's statistics, whichever says more.
+    pub fn lost_at_least(&self) -> u64 {
+        self.lost.max(self.counted_lost.unwrap_or(0))
+    }
+
     /// Whether the trace is all there: nothing lost, damaged or cut.
     pub fn is_complete(&self) -> bool {
-        self.gaps == 0 && self.damaged_pages == 0 && self.truncated == 0 && self.malformed == 0
+        self.gaps == 0
+            && self.lost_at_least() == 0
+            && self.damaged_pages == 0
+            && self.truncated == 0
+            && self.malformed == 0
     }
 }

@@ -65,6 +65,36 @@ impl<T: ReadAt + ?Sized> ReadAt for Box<T> {
     }
 }
 
+/// A part of a source, as a source of its own.
+#[derive(Clone, Copy, Debug)]
+pub struct Window<'a, S: ?Sized> {
+    source: &'a S,
+    start: u64,
+    length: u64,
+}
+
+impl<'a, S: ReadAt + ?Sized> Window<'a, S> {
+    /// `length` bytes of `source` from `start` on, fewer where the source ends before.
+    pub fn new(source: &'a S, start: u64, length: u64) -> Window<'a, S> {
+        Window { source, start, length: length.min(source.len().saturating_sub(start)) }
+    }
+}
+
+impl<S: ReadAt + ?Sized> ReadAt for Window<'_, S> {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        let rest = usize::try_from(self.length.saturating_sub(offset)).unwrap_or(usize::MAX);
+        let count = rest.min(buf.len());
+        if count == 0 {
+            return Ok(0);
+        }
+        self.source.read_at(self.start.saturating_add(offset), &mut buf[..count])
+    }
+
+    fn len(&self) -> u64 {
+        self.length
+    }
+}
+
 /// Fills `buf` from `offset` as far as the source reaches and returns how many bytes there were.
 pub(crate) fn read_full<S: ReadAt + ?Sized>(source: &S, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
@@ -101,6 +131,21 @@ mod tests {
         fn len(&self) -> u64 {
             self.bytes.len() as u64
         }
+    }
+
+    #[test]
+    fn a_window_shows_its_part_and_no_more() {
+        let bytes = vec![0, 1, 2, 3, 4, 5];
+        let read = |start, length, offset| {
+            let mut buf = [9; 4];
+            let count = Window::new(&bytes, start, length).read_at(offset, &mut buf).unwrap();
+            buf[..count].to_vec()
+        };
+        assert_eq!(read(1, 3, 0), [1, 2, 3]);
+        assert_eq!(read(1, 3, 2), [3]);
+        assert_eq!(read(4, 100, 0), [4, 5]);
+        assert_eq!(read(4, 100, u64::MAX), [] as [u8; 0]);
+        assert_eq!((Window::new(&bytes, 4, 100).len(), Window::new(&bytes, 100, 1).len()), (2, 0));
     }
 
     #[test]

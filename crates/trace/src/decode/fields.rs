@@ -71,7 +71,8 @@ impl Text {
         let wrong = || FormatError::Field { event: format.full_name(), field: name };
         let Field { offset, size, place, array, .. } = *format.field(name).ok_or_else(wrong)?;
         match place {
-            Place::Fixed if !array => Err(wrong()),
+            // Older kernels call the open array of a marker `char buf` of size 0.
+            Place::Fixed if !array && size != 0 => Err(wrong()),
             Place::Fixed if size == 0 => Ok(Text::Tail { offset }),
             Place::Fixed => Ok(Text::Fixed { offset, size }),
             Place::DataLoc => Ok(Text::Elsewhere { offset, base: 0 }),

@@ -207,6 +207,13 @@ fn anomalies_are_counted() {
     assert_eq!(builder.finish().anomalies, Anomalies { impossible: 1, ..Anomalies::default() });
 }
 
+#[test]
+fn time_that_was_counted_is_not_counted_again_by_inference() {
+    // Thread 5 runs on CPU 1 until a switch there does not name it; then an event of CPU 0 finds it there.
+    let jobs = play("0 1 sw 0 5\n0 0 sw 0 0\n1 1 sw 0 0\n1 0@5 sw 0 0");
+    assert_eq!(jobs.threads.iter().map(|t| t.run).sum::<Nanos>(), us(1), "{jobs:?}");
+}
+
 /// Any event of a small world: three CPUs, six threads, two timers.
 fn any_event() -> impl Strategy<Value = (i64, String)> {
     let state = prop_oneof![Just("R"), Just("R+"), Just("S"), Just("D"), Just("X")];

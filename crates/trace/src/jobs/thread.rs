@@ -389,6 +389,10 @@ impl Thread {
             Place::Waiting { since } => self.wait(since, until),
             _ => {}
         }
+        // A switch-in that is inferred later must not count that time again.
+        if !matches!(self.place, Place::Unknown) {
+            self.touch(until.max(self.seen.1));
+        }
         if self.busy.take().is_some() && self.separation == Separation::BusyPeriod {
             self.censored += 1;
         }

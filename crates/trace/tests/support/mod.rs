@@ -3,6 +3,7 @@
 #![allow(dead_code, clippy::unwrap_used)]
 
 pub mod synthetic;
+pub mod tracedat;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,0 +1,16 @@
+//! `surety trace`: what the scheduler does, recorded into a file, and what a file says of its threads.
+
+use crate::args::{TraceArgs, TraceVerb};
+use crate::exit::{Code, Failure};
+use crate::session::Session;
+
+mod record;
+mod stats;
+
+/// The verb.
+pub fn trace(args: &TraceArgs, session: &Session) -> Result<Code, Failure> {
+    match &args.verb {
+        TraceVerb::Record(args) => record::record(args, session),
+        TraceVerb::Stats(args) => stats::stats(args, session),
+    }
+}

@@ -1,0 +1,339 @@
+//! `surety trace` as people run it: the built program, real recordings where this user may make them, and files of every
+//! kind.
+
+#![allow(clippy::unwrap_used)]
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use serde_json::Value;
+use surety_kernel::tracefs::Tracefs;
+use surety_trace::{Endian, TraceDatContent};
+use surety_units::CpuId;
+
+/// A directory for one test: an output directory that must hold nothing but what was asked for, and one for journals.
+struct Place {
+    directory: tempfile::TempDir,
+}
+
+impl Place {
+    fn new() -> Place {
+        let place = Place { directory: tempfile::tempdir().unwrap() };
+        fs::create_dir(place.out()).unwrap();
+        fs::create_dir(place.journals()).unwrap();
+        place
+    }
+
+    fn out(&self) -> PathBuf {
+        self.directory.path().join("out")
+    }
+
+    fn journals(&self) -> PathBuf {
+        self.directory.path().join("journals")
+    }
+
+    /// The program with its journals in this place.
+    fn surety(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_surety"));
+        command.args(arguments).env("SURETY_RUNTIME_DIR", self.journals()).current_dir(self.out());
+        command.stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self, arguments: &[&str]) -> Output {
+        self.surety(arguments).output().unwrap()
+    }
+
+    /// What the output directory holds.
+    fn files(&self) -> BTreeSet<String> {
+        names(&self.out())
+    }
+}
+
+fn names(directory: &Path) -> BTreeSet<String> {
+    let entries = fs::read_dir(directory).unwrap();
+    entries.map(|e| e.unwrap().file_name().to_string_lossy().into_owned()).collect()
+}
+
+fn words(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+fn json(output: &Output) -> Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", words(output)))
+}
+
+/// Tracefs, or a loud reason why nothing can be recorded.
+fn tracefs() -> Option<Tracefs> {
+    let tried = Tracefs::open().and_then(|tracefs| tracefs.instances().map(|_| tracefs));
+    tried.inspect_err(|error| eprintln!("SKIPPED: nothing can be recorded here: {error}")).ok()
+}
+
+/// Instances that a process of that number made.
+fn instances_of(tracefs: &Tracefs, pid: u32) -> Vec<String> {
+    let all = tracefs.instances().unwrap();
+    all.into_iter().filter(|name| name.starts_with(&format!("surety-{pid}-"))).collect()
+}
+
+/// Waits for an end that must come.
+fn end_of(mut child: Child) -> (u32, Output) {
+    let pid = child.id();
+    for _ in 0..600 {
+        if child.try_wait().unwrap().is_some() {
+            return (pid, child.wait_with_output().unwrap());
+        }
+        std::thread::sleep(Duration::from_millis(100));
+    }
+    child.kill().unwrap();
+    panic!("the program did not end");
+}
+
+#[test]
+fn a_recording_shows_the_periodic_command_and_leaves_only_its_file() {
+    let Some(tracefs) = tracefs() else { return };
+    let place = Place::new();
+    // A shell under a name of its own, which sleeps 20 times.
+    std::os::unix::fs::symlink("/bin/sh", place.directory.path().join("surety-beat")).unwrap();
+    let beat = place.directory.path().join("surety-beat");
+    let script = "n=0; while [ $n -lt 20 ]; do sleep 0.02; n=$((n+1)); done; echo out";
+    let mut command = place.surety(&["trace", "record", "-o", "a.dat", "--for", "60s", "--json", "--"]);
+    let child = command.arg(&beat).args(["-c", script]).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let (pid, output) = end_of(child.spawn().unwrap());
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    let made = json(&output);
+    assert!(made["events"].as_u64().unwrap() > 100, "{made}");
+    assert_eq!((&made["interrupted"], &made["command"]), (&false.into(), &"exit status: 0".into()));
+    assert!(words(&output).contains("out"), "the command's output is not lost");
+    assert_eq!(documented_but_not_in(&made, "record."), BTreeSet::new());
+
+    assert_eq!(place.files(), ["a.dat".to_owned()].into());
+    assert_eq!(instances_of(&tracefs, pid), [] as [String; 0]);
+    assert_eq!(names(&place.journals()), BTreeSet::new());
+    assert_eq!(fs::metadata(place.out().join("a.dat")).unwrap().len(), made["bytes"].as_u64().unwrap());
+
+    let seen = json(&place.run(&["trace", "stats", "a.dat", "--comm", "surety-beat", "--json"]));
+    let [thread] = seen["threads"].as_array().unwrap().as_slice() else { panic!("{seen}") };
+    assert_eq!((&thread["name"], &seen["clock"]), (&"surety-beat".into(), &"mono".into()));
+    if seen["quality"]["lost"] == 0 {
+        assert!(thread["jobs"].as_u64().unwrap() >= 20, "{thread}");
+        assert!(thread["run_ns"].as_u64().unwrap() > 0);
+    }
+    let counted: u64 = seen["events"].as_array().unwrap().iter().map(|e| e["count"].as_u64().unwrap()).sum();
+    assert_eq!(counted, made["events"].as_u64().unwrap());
+
+    let table = place.run(&["trace", "stats", "a.dat", "--top", "100000"]);
+    let text = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(text.lines().any(|l| l.contains("surety-beat") && l.contains('%')), "{text}");
+    same_as_trace_cmd(&place.out().join("a.dat"), counted);
+}
+
+/// The number of events trace-cmd reads, where it is installed.
+fn same_as_trace_cmd(file: &Path, events: u64) {
+    match Command::new("trace-cmd").args(["report", "-R", "-t"]).arg(file).output() {
+        Ok(output) => {
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            // Its lines of events hold the CPU in brackets; headings and notes about lost events do not.
+            let lines = text.lines().filter(|l| l.contains("] ") && l.contains(": ")).count();
+            assert_eq!(lines as u64, events, "{}", words(&output));
+        }
+        Err(error) => {
+            eprintln!("SKIPPED: trace-cmd cannot be started ({error}); install the package trace-cmd")
+        }
+    }
+}
+
+#[test]
+fn an_interrupt_ends_a_recording_in_good_order() {
+    let Some(tracefs) = tracefs() else { return };
+    let place = Place::new();
+    let mut command = place.surety(&["trace", "record"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let begun = (0..600).any(|_| {
+        std::thread::sleep(Duration::from_millis(100));
+        !instances_of(&tracefs, child.id()).is_empty()
+    });
+    assert!(begun);
+    // The machine is never quite still: some events come.
+    std::thread::sleep(Duration::from_millis(500));
+    let told = Command::new("kill").args(["-INT", &child.id().to_string()]).status().unwrap();
+    assert!(told.success());
+    let (pid, output) = end_of(child);
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    assert_eq!(place.files(), ["trace.dat".to_owned()].into());
+    assert_eq!(instances_of(&tracefs, pid), [] as [String; 0]);
+    assert!(words(&output).contains("trace.dat: "), "{}", words(&output));
+    assert_eq!(place.run(&["trace", "stats"]).status.code(), Some(0));
+}
+
+#[test]
+fn commands_that_fail_are_reported() {
+    if tracefs().is_none() {
+        return;
+    }
+    let place = Place::new();
+    let absent = place.run(&["trace", "record", "-o", "a.dat", "--", "/no/such/program"]);
+    assert_eq!(absent.status.code(), Some(2));
+    assert!(words(&absent).contains("/no/such/program"), "{}", words(&absent));
+    assert_eq!(place.files(), BTreeSet::new(), "no file of nothing");
+    fs::write(place.out().join("b.dat"), "precious").unwrap();
+    assert_eq!(
+        place.run(&["trace", "record", "-o", "b.dat", "--", "/no/such/program"]).status.code(),
+        Some(2)
+    );
+    assert_eq!(fs::read_to_string(place.out().join("b.dat")).unwrap(), "precious");
+    let failed = place.run(&["trace", "record", "-o", "c.dat", "--", "sh", "-c", "sleep 0.1; exit 7"]);
+    assert_eq!(failed.status.code(), Some(1), "{}", words(&failed));
+    assert!(words(&failed).contains("exit status: 7"));
+    assert!(place.files().contains("c.dat"), "what was recorded is kept");
+}
+
+#[test]
+fn an_output_that_cannot_be_made_is_refused_before_anything_runs() {
+    if tracefs().is_none() {
+        return;
+    }
+    let place = Place::new();
+    for output in [".", "no/such/directory/a.dat"] {
+        let refused = place.run(&["trace", "record", "-o", output, "--", "sh", "-c", "echo ran > ran"]);
+        assert_eq!(refused.status.code(), Some(2), "{}", words(&refused));
+        assert!(words(&refused).contains("cannot be written"), "{}", words(&refused));
+        assert_eq!(place.files(), BTreeSet::new());
+    }
+}
+
+#[test]
+fn without_privilege_the_remedy_is_said() {
+    let place = Place::new();
+    let readable = |path: &Path| {
+        use std::os::unix::fs::PermissionsExt;
+        fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    };
+    // The build directory may be closed to others.
+    let program = place.directory.path().join("surety");
+    fs::copy(env!("CARGO_BIN_EXE_surety"), &program).unwrap();
+    [place.directory.path(), &program].into_iter().for_each(readable);
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&program);
+    command.args(["trace", "record", "--for", "1s"]).current_dir("/");
+    let output = match command.output() {
+        Ok(output) if !words(&output).starts_with("setpriv:") => output,
+        Ok(output) => return eprintln!("SKIPPED: this user cannot become another: {}", words(&output)),
+        Err(error) => return eprintln!("SKIPPED: setpriv cannot be started: {error}"),
+    };
+    assert_eq!(output.status.code(), Some(3), "{}", words(&output));
+    assert!(words(&output).contains("run as root"), "{}", words(&output));
+}
+
+/// A file of two CPUs with 300 events, as another program might have written it.
+fn a_file() -> Vec<u8> {
+    macro_rules! fixture {
+        ($name:literal) => {
+            include_str!(concat!("../../trace/tests/fixtures/", $name))
+        };
+    }
+    let pages = [
+        include_bytes!("../../trace/tests/fixtures/throttled/cpu0.raw").to_vec(),
+        include_bytes!("../../trace/tests/fixtures/throttled/cpu1.raw").to_vec(),
+    ];
+    let content = TraceDatContent {
+        endian: Endian::Little,
+        header_page: fixture!("formats/header_page.txt"),
+        header_event: "",
+        formats: vec![
+            ("ftrace:print", fixture!("formats/ftrace/print.txt")),
+            ("sched:sched_switch", fixture!("formats/sched/sched_switch.txt")),
+            ("sched:sched_waking", fixture!("formats/sched/sched_waking.txt")),
+            ("sched:sched_wakeup", fixture!("formats/sched/sched_wakeup.txt")),
+            ("timer:hrtimer_start", fixture!("formats/timer/hrtimer_start.txt")),
+            ("timer:hrtimer_expire_entry", fixture!("formats/timer/hrtimer_expire_entry.txt")),
+        ],
+        symbols: fixture!("throttled/kallsyms.txt"),
+        printk_formats: "",
+        names: "",
+        clock: "mono",
+        statistics: Vec::new(),
+        pages: (0..).map(CpuId).zip(pages).collect(),
+    };
+    let mut file = Vec::new();
+    content.write(&mut file).unwrap();
+    file
+}
+
+#[test]
+fn stats_show_jobs_and_say_what_is_missing() {
+    let place = Place::new();
+    fs::write(place.out().join("a.dat"), a_file()).unwrap();
+    let output = place.run(&["trace", "stats", "a.dat", "--tid", "8795", "--json"]);
+    let seen = json(&output);
+    let [player] = seen["threads"].as_array().unwrap().as_slice() else { panic!("{seen}") };
+    assert_eq!((&player["name"], &player["separation"]), (&"player".into(), &"markers".into()));
+    assert_eq!((&player["jobs"], &player["response_ns"]["count"]), (&2.into(), &2.into()));
+    assert_eq!(documented_but_not_in(&seen, ""), BTreeSet::new());
+
+    let table = place.run(&["trace", "stats", "a.dat"]);
+    let text = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(text.contains("8795 player"), "{text}");
+    assert!(text.contains("by their own markers for threads that write them (1)"), "{text}");
+    assert!(text.contains("records of events the file does not describe"), "{text}");
+    assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
+
+    let nobody = place.run(&["trace", "stats", "a.dat", "--comm", "playr"]);
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(words(&nobody).contains("did you mean player?"), "{}", words(&nobody));
+}
+
+#[test]
+fn files_that_are_no_traces_are_refused_with_their_place() {
+    let place = Place::new();
+    let whole = a_file();
+    let seven = b"\x17\x08\x44tracing7\0\0\x08\0\x10\0\0zstd\x001.5.4\0";
+    let cases: [(&str, &[u8], &str); 4] = [
+        ("garbage.dat", b"these are no events", "garbage.dat: byte 0: this is no trace.dat file"),
+        ("empty.dat", b"", "empty.dat: byte 0: "),
+        ("cut.dat", &whole[..1000], "cut.dat: byte "),
+        ("seven.dat", seven, "byte 10: version 7 of trace.dat, compressed with zstd, is not read"),
+    ];
+    for (name, bytes, expected) in cases {
+        fs::write(place.out().join(name), bytes).unwrap();
+        let output = place.run(&["trace", "stats", name]);
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        assert!(words(&output).contains(expected), "{name}: {}", words(&output));
+        assert!(output.stdout.is_empty());
+    }
+    for name in ["no-such.dat", "."] {
+        let output = place.run(&["trace", "stats", name]);
+        assert_eq!(output.status.code(), Some(2));
+        assert!(words(&output).contains(&format!("error: {name}: ")), "{}", words(&output));
+    }
+}
+
+/// Keys on which a document and its page (those keys there that begin so) differ, whoever has them.
+fn documented_but_not_in(document: &Value, prefix: &str) -> BTreeSet<String> {
+    let page = include_str!("../../../docs/formats/trace-stats.md");
+    let documented = page.lines().filter_map(|l| l.strip_prefix("| `")?.split_once('`').map(|(key, _)| key));
+    let documented: BTreeSet<String> = match prefix {
+        "" => documented.filter(|k| !k.starts_with("record.")).map(str::to_owned).collect(),
+        _ => documented.filter_map(|k| k.strip_prefix(prefix)).map(str::to_owned).collect(),
+    };
+    let mut written = BTreeSet::new();
+    keys(document, "", &mut written);
+    documented.symmetric_difference(&written).cloned().collect()
+}
+
+fn keys(value: &Value, path: &str, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(object) => {
+            for (key, value) in object {
+                let below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                found.insert(below.clone());
+                let is_spread = value.get("median").is_some();
+                keys(value, if is_spread { "spread" } else { &below }, found);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| keys(item, &format!("{path}[]"), found)),
+        _ => {}
+    }
+}
