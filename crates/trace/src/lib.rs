@@ -5,8 +5,9 @@
 //! hands [`surety_model::event::Event`]s to a sink. The sink that matters is [`jobs::JobBuilder`]: it returns each
 //! thread's history, which [`statistics`] condenses.
 //!
-//! A new file format is one new file under `read/` that implements the trait, or under [`write`]. Nothing here does I/O, reads a clock or
-//! starts a thread, and no input, however broken, makes it panic or loop: what cannot be read is counted.
+//! A new file format is one new file under `read/` that implements the trait, or one under `write/`. Nothing here does
+//! I/O, reads a clock or starts a thread, and no input, however broken, makes it panic or loop: what cannot be read is
+//! counted.
 
 #![forbid(unsafe_code)]
 

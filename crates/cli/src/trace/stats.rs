@@ -169,7 +169,9 @@ fn in_words(seen: &Seen, not_shown: usize) -> Vec<Check> {
     let jobs = match exact {
         0 => "from waking to sleeping; jobs of a late thread that does not sleep between them count as one"
             .to_owned(),
-        _ => format!("by their own markers for threads that write them ({exact}); else from waking to sleeping"),
+        _ => format!(
+            "by their own markers for threads that write them ({exact}); else from waking to sleeping"
+        ),
     };
     say("jobs", CheckVerdict::Good, jobs, None);
     match summary.lost_at_least() {
