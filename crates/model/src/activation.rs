@@ -3,6 +3,7 @@
 //! Every world obeys these rules and counts by them, so that a measured and a simulated run differ only in what
 //! happened. Times count from the start of the run.
 
+use surety_stats::random::{Pcg, stream_of};
 use surety_units::Nanos;
 
 use crate::distribution::TimeDistribution;
@@ -153,6 +154,16 @@ impl Activations {
         }
         outcomes
     }
+}
+
+/// How long after time 0 the first tick comes: drawn from the seed, the same in every world.
+///
+/// Releases often keep their place between two ticks for a whole run (40 ms is ten ticks of 4 ms), and what is done on
+/// the tick then depends on that place. So a run chooses it, where it can, instead of leaving it to the instant at which
+/// it happens to begin.
+pub fn tick_phase(seed: u64, tick: Nanos) -> Nanos {
+    let mut chance = Pcg::for_job(seed, stream_of("~tick"), 0);
+    Nanos::new(i64::try_from(chance.below(tick.get_unsigned().max(1))).expect("below a tick"))
 }
 
 /// The name instance `instance` of a task draws its work under.

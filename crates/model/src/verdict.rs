@@ -7,7 +7,7 @@ use std::fmt;
 
 use surety_stats::intervals::{failure_lower, failure_upper, samples_needed_zero_failures};
 
-use crate::promise::{Comparison, Metric, Promise};
+use crate::promise::{Bound, Comparison, Metric, Promise};
 use crate::record::{ActivityRecord, Evidence, bound_value};
 
 /// Confidence of the one-sided bounds.
@@ -158,6 +158,7 @@ fn judge_value(promise: &Promise, value: f64, of_demand: Option<f64>) -> (Outcom
     let limit = bound_value(promise.bound);
     let shown = |v: f64| match promise.metric {
         Metric::Share => percent(v),
+        Metric::Rate if matches!(promise.bound, Bound::Rate(_)) => byte_rate(v),
         Metric::Rate => format!("{v:.0}/s"),
         _ => format!("{v:.0}"),
     };
@@ -179,6 +180,16 @@ fn judge_value(promise: &Promise, value: f64, of_demand: Option<f64>) -> (Outcom
             format!("{text}; it asked for no more: it got {} of the time it wanted a CPU", percent(part)),
         ),
         _ => (Outcome::Broken, text),
+    }
+}
+
+/// Bytes per second for people.
+fn byte_rate(bytes: f64) -> String {
+    match bytes {
+        b if b >= 1e9 => format!("{:.2} GB/s", b / 1e9),
+        b if b >= 1e6 => format!("{:.2} MB/s", b / 1e6),
+        b if b >= 1e3 => format!("{:.2} kB/s", b / 1e3),
+        b => format!("{b:.0} B/s"),
     }
 }
 
@@ -224,6 +235,12 @@ mod tests {
         assert_eq!(judge_one(&hard, &proof(0.999)).0, Outcome::Undecided);
         let share = Promise::parse("share >= 25%").unwrap();
         let value = |value, of_demand| Evidence::Value { value, of_demand };
+        let rate = Promise::parse("rate >= 20MB/s").unwrap();
+        let (outcome, because) = judge_one(&rate, &value(103.7e6, None));
+        assert_eq!(
+            (outcome, because.as_str()),
+            (Outcome::Kept, "103.70 MB/s measured, >= 20.00 MB/s promised")
+        );
         assert_eq!(judge_one(&share, &value(0.2495, None)).0, Outcome::Kept);
         assert_eq!(judge_one(&share, &value(0.12, Some(0.5))).0, Outcome::Kept);
         assert_eq!(judge_one(&share, &value(0.12, Some(0.2))).0, Outcome::Broken);

@@ -23,6 +23,14 @@ impl Window {
         Window { begin, observe: begin + warm_up, end: begin + warm_up + duration }
     }
 
+    /// The first instant from `earliest` on at which a run may begin so that its first tick comes `phase` later.
+    ///
+    /// Ticks come at multiples of their length on CLOCK_MONOTONIC (`tick_setup_sched_timer` in
+    /// `kernel/time/tick-sched.c`, without `skew_tick`).
+    pub fn aligned_begin(earliest: Nanos, tick: Nanos, phase: Nanos) -> Nanos {
+        tick * (earliest + phase).div_ceil(tick) - phase
+    }
+
     /// An instant in workload time.
     pub fn since_begin(&self, instant: Nanos) -> Nanos {
         instant - self.begin
@@ -109,6 +117,14 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_begins_at_its_place_between_two_ticks() {
+        let ms = Nanos::from_millis;
+        for (earliest, phase, begin) in [(100, 1, 103), (103, 1, 103), (104, 1, 107), (100, 0, 100)] {
+            assert_eq!(Window::aligned_begin(ms(earliest), ms(4), ms(phase)), ms(begin));
+        }
+    }
 
     #[test]
     fn the_gate_lets_through_or_sends_home() {

@@ -13,7 +13,7 @@ use surety_kernel::facts::MachineFacts;
 use surety_kernel::journal::Journal;
 use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, clock, thread};
-use surety_model::activation::Activations;
+use surety_model::activation::{Activations, tick_phase};
 use surety_model::job::ThreadHistory;
 use surety_model::promise::Metric;
 use surety_model::record::{
@@ -100,7 +100,9 @@ impl World for HostWorld<'_> {
         let threads = stage.read_back(&cast);
         // It holds a marker, and the kernel keeps an instance that somebody may write to.
         drop(stage);
-        let window = Window::new(clock::monotonic() + RUN_UP, options.warm_up, options.duration);
+        let tick = facts.scheduler.tick;
+        let begin = Window::aligned_begin(clock::monotonic() + RUN_UP, tick, tick_phase(options.seed, tick));
+        let window = Window::new(begin, options.warm_up, options.duration);
         gate.open(window);
         let watched = self.watch(&mut cast, &mut switches, workload, &window, options, observer);
         let (before, after) = match watched {

@@ -19,6 +19,7 @@ mod jobs;
 
 use std::collections::BTreeMap;
 
+use surety_model::activation::tick_phase;
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::promise::Metric;
 use surety_model::record::{
@@ -26,7 +27,6 @@ use surety_model::record::{
 };
 use surety_model::workload::{Load, LoadKind, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
-use surety_stats::random::{Pcg, stream_of};
 use surety_units::{CpuSet, Nanos};
 
 use crate::cpu::hardware::{Scheduling, ThreadId};
@@ -41,7 +41,7 @@ const STRIDE: Nanos = Nanos::from_millis(100);
 /// Where the grid of ticks lies in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum TickPhase {
-    /// Anywhere, drawn from the seed: as on a machine, where a run begins at any instant of a tick.
+    /// Anywhere, drawn from the seed: the host world begins its runs at the same place between two ticks.
     #[default]
     Drawn,
     /// The first tick comes at this time.
@@ -52,10 +52,7 @@ impl TickPhase {
     fn of(self, seed: u64, tick: Nanos) -> Nanos {
         match self {
             TickPhase::At(phase) => phase,
-            TickPhase::Drawn => {
-                let mut chance = Pcg::for_job(seed, stream_of("~tick"), 0);
-                Nanos::new(i64::try_from(chance.below(tick.get_unsigned().max(1))).expect("below a tick"))
-            }
+            TickPhase::Drawn => tick_phase(seed, tick),
         }
     }
 }

@@ -132,7 +132,7 @@ fn release(reading: &mut Reading, table: &Table<'_>) -> Release {
     let gap = table.field(reading, "gap");
     let start = table.quantity(reading, "start", "0s");
     let jitter = table.quantity(reading, "jitter", "1ms");
-    let mut positive = |field: &Field<'_>| {
+    let positive = |reading: &mut Reading, field: &Field<'_>| {
         let time: Nanos = field.quantity(reading, "40ms")?;
         if time.is_positive() {
             return Some(time);
@@ -148,7 +148,7 @@ fn release(reading: &mut Reading, table: &Table<'_>) -> Release {
             reading.wrong(gap.span, message, "second of the two", Some(help));
             Release::Unspecified
         }
-        (Some(field), None) => match positive(&field) {
+        (Some(field), None) => match positive(reading, &field) {
             Some(period) => Release::Periodic {
                 period,
                 start: start.unwrap_or(Nanos::ZERO),
@@ -156,15 +156,15 @@ fn release(reading: &mut Reading, table: &Table<'_>) -> Release {
             },
             None => Release::Unspecified,
         },
-        (None, Some(field)) => positive(&field).map_or(Release::Unspecified, |gap| Release::Sporadic { gap }),
-        (None, None) => {
+        (None, gap) => {
             for (key, given) in [("start", start.is_some()), ("jitter", jitter.is_some())] {
                 if given && let Some(field) = table.field(reading, key) {
                     let message = format!("`{key}` needs a `period`");
                     reading.wrong(field.span, message, "without a period", None);
                 }
             }
-            Release::Unspecified
+            let gap = gap.and_then(|field| positive(reading, &field));
+            gap.map_or(Release::Unspecified, |gap| Release::Sporadic { gap })
         }
     }
 }

@@ -206,6 +206,12 @@ fn mistakes_are_reported_at_their_place() {
         Mistake { text: "work = \"5ms\"\nperiod = 40", line: 5, column: 10, says: &["unit", "40ms"] },
         Mistake { text: "work = \"5ms\"\nperiod = \"40\"", line: 5, column: 10, says: &["unit"] },
         Mistake { text: "work = \"5ms\"\nperiod = \"-40ms\"", line: 5, column: 10, says: &["negative"] },
+        Mistake {
+            text: "work = \"5ms\"\ngap = \"9ms\"\njitter = \"1ms\"",
+            line: 6,
+            column: 10,
+            says: &["jitter", "period"],
+        },
         Mistake { text: "work = \"5ms\"\nperiod = \"0s\"", line: 5, column: 10, says: &["zero"] },
         Mistake { text: "period = \"40ms\"", line: 2, column: 1, says: &["exactly one of work"] },
         Mistake { text: "work = \"5ms\"\ncommand = \"x\"", line: 5, column: 11, says: &["exactly one"] },
