@@ -122,13 +122,16 @@ proptest! {
         }
     }
 
-    /// Fair hogs stay within a request of what their weights are worth, at every instant looked at; a request is a
-    /// slice, and every thread with an earlier deadline may first run over until the tick sees it.
+    /// Fair hogs stay near what their weights are worth, at every instant looked at: the difference does not grow.
+    ///
+    /// EEVDF bounds it by one request (Stoica et al. 1996); protecting the running thread's slice (run to parity) and
+    /// the kernel's rounding of averages cost up to one more, and what runs over until the tick sees it comes on top.
     #[test]
     fn lag_stays_bounded(nices in proptest::collection::vec(-10i32..10, 2..7), coarse: bool) {
         let tick = if coarse { ms(4) } else { us(10) };
         let platform = Platform { fair_server: None, tick, ..Platform::linux_6_18(1) };
-        let bound = platform.base_slice + tick * nices.len() as i64;
+        let over = tick * nices.len() as i64;
+        let bound = platform.base_slice * 2 + over;
         let weight = |n: i32| {
             let table = [
                 9548i64, 7620, 6100, 4904, 3906, 3121, 2501, 1991, 1586, 1277, 1024, 820, 655, 526, 423, 335, 272, 215,
