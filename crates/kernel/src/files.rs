@@ -1,9 +1,61 @@
-//! Ordinary files read past the page cache.
+//! Files and directories: those of the kernel as texts, ordinary ones past the page cache.
 
-use std::fs::{File, OpenOptions};
-use std::io;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+
+use crate::error::{KernelError, Operation};
+
+fn object(path: &Path) -> String {
+    path.display().to_string()
+}
+
+/// A file's whole text; bytes that are not UTF-8 are replaced.
+///
+/// The first read asks for 64 KiB: some files of the kernel (tracefs' `header_page`) end after one read, however
+/// little it asked for, and `read_to_end` into an empty vector begins with a few bytes.
+pub(crate) fn read_text(path: &Path) -> Result<String, KernelError> {
+    const FIRST_READ: usize = 64 << 10;
+    let failed = |error: &std::io::Error| KernelError::from_io(Operation::Read, object(path), error);
+    let mut bytes = Vec::with_capacity(FIRST_READ);
+    File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|e| failed(&e))?;
+    Ok(String::from_utf8(bytes)
+        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
+}
+
+/// Writes an existing file in one `write`.
+pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), KernelError> {
+    let failed = |error: &std::io::Error| KernelError::from_io(Operation::Write, object(path), error);
+    let mut file = OpenOptions::new().write(true).open(path).map_err(|e| failed(&e))?;
+    let written = file.write(text.as_bytes()).map_err(|e| failed(&e))?;
+    if written != text.len() {
+        return Err(KernelError::new(Operation::Write, object(path), libc::EIO));
+    }
+    Ok(())
+}
+
+/// The names in a directory, in ascending order.
+pub(crate) fn list_dir(path: &Path) -> Result<Vec<String>, KernelError> {
+    let failed = |error: &std::io::Error| KernelError::from_io(Operation::List, object(path), error);
+    let mut names = Vec::new();
+    for entry in fs::read_dir(path).map_err(|e| failed(&e))? {
+        names.push(entry.map_err(|e| failed(&e))?.file_name().to_string_lossy().into_owned());
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Makes one directory.
+pub(crate) fn make_dir(path: &Path) -> Result<(), KernelError> {
+    fs::create_dir(path).map_err(|error| KernelError::from_io(Operation::MakeDir, object(path), &error))
+}
+
+/// Removes one empty directory.
+pub(crate) fn remove_dir(path: &Path) -> Result<(), KernelError> {
+    fs::remove_dir(path).map_err(|error| KernelError::from_io(Operation::RemoveDir, object(path), &error))
+}
 
 /// The same file, opened for reading past the page cache (`O_DIRECT`). Works for files without a name.
 ///

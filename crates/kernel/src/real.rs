@@ -1,7 +1,5 @@
 //! [`RealKernel`]: this machine.
 
-use std::fs;
-use std::io::{Read, Write};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, mpsc};
@@ -10,6 +8,7 @@ use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::clock;
 use crate::error::{KernelError, Operation, check};
+use crate::files;
 use crate::kernel::{Kernel, ProcessIdentity, SleepingThread};
 use crate::sched::{self, SchedAttr, SchedPolicy};
 use crate::tracefs::Tracefs;
@@ -64,23 +63,23 @@ impl Kernel for RealKernel {
     }
 
     fn read_text(&self, path: &Path) -> Result<String, KernelError> {
-        read_text(path)
+        files::read_text(path)
     }
 
     fn write_text(&self, path: &Path, text: &str) -> Result<(), KernelError> {
-        write_text(path, text)
+        files::write_text(path, text)
     }
 
     fn list_dir(&self, path: &Path) -> Result<Vec<String>, KernelError> {
-        list_dir(path)
+        files::list_dir(path)
     }
 
     fn make_dir(&self, path: &Path) -> Result<(), KernelError> {
-        make_dir(path)
+        files::make_dir(path)
     }
 
     fn remove_dir(&self, path: &Path) -> Result<(), KernelError> {
-        remove_dir(path)
+        files::remove_dir(path)
     }
 
     fn exists(&self, path: &Path) -> bool {
@@ -149,52 +148,6 @@ impl Kernel for RealKernel {
     fn monotonic(&self) -> Nanos {
         clock::monotonic()
     }
-}
-
-fn object(path: &Path) -> String {
-    path.display().to_string()
-}
-
-/// A file's whole text; bytes that are not UTF-8 are replaced.
-///
-/// The first read asks for 64 KiB: some files of the kernel (tracefs' `header_page`) end after one read, however
-/// little it asked for, and `read_to_end` into an empty vector begins with a few bytes.
-pub(crate) fn read_text(path: &Path) -> Result<String, KernelError> {
-    const FIRST_READ: usize = 64 << 10;
-    let failed = |error: &std::io::Error| KernelError::from_io(Operation::Read, object(path), error);
-    let mut bytes = Vec::with_capacity(FIRST_READ);
-    fs::File::open(path).and_then(|mut file| file.read_to_end(&mut bytes)).map_err(|e| failed(&e))?;
-    Ok(String::from_utf8(bytes)
-        .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
-}
-
-/// Writes an existing file in one `write`.
-pub(crate) fn write_text(path: &Path, text: &str) -> Result<(), KernelError> {
-    let failed = |error: &std::io::Error| KernelError::from_io(Operation::Write, object(path), error);
-    let mut file = fs::OpenOptions::new().write(true).open(path).map_err(|e| failed(&e))?;
-    let written = file.write(text.as_bytes()).map_err(|e| failed(&e))?;
-    if written != text.len() {
-        return Err(KernelError::new(Operation::Write, object(path), libc::EIO));
-    }
-    Ok(())
-}
-
-pub(crate) fn list_dir(path: &Path) -> Result<Vec<String>, KernelError> {
-    let failed = |error: &std::io::Error| KernelError::from_io(Operation::List, object(path), error);
-    let mut names = Vec::new();
-    for entry in fs::read_dir(path).map_err(|e| failed(&e))? {
-        names.push(entry.map_err(|e| failed(&e))?.file_name().to_string_lossy().into_owned());
-    }
-    names.sort_unstable();
-    Ok(names)
-}
-
-pub(crate) fn make_dir(path: &Path) -> Result<(), KernelError> {
-    fs::create_dir(path).map_err(|error| KernelError::from_io(Operation::MakeDir, object(path), &error))
-}
-
-pub(crate) fn remove_dir(path: &Path) -> Result<(), KernelError> {
-    fs::remove_dir(path).map_err(|error| KernelError::from_io(Operation::RemoveDir, object(path), &error))
 }
 
 /// A descriptor of a process, which no later process with its number can take over.

@@ -8,8 +8,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{KernelError, Operation};
+use crate::files::{list_dir, read_text, remove_dir};
 use crate::mount::DetachedMount;
-use crate::real::{list_dir, read_text, remove_dir};
 
 mod instance;
 mod raw;

@@ -59,6 +59,22 @@ pub(crate) enum Body {
     Found,
 }
 
+/// What a member returned.
+#[derive(Debug)]
+pub(crate) struct MemberResult {
+    pub activity: Activity,
+    pub tid: Tid,
+    pub outcome: Returned,
+}
+
+/// What a member returned, by its kind.
+#[derive(Debug)]
+pub(crate) enum Returned {
+    Synthetic(TaskRun),
+    Worker(LoadRun),
+    Outside,
+}
+
 /// Everybody, ready at the gate.
 pub(crate) struct Cast {
     /// In the order of the workload.

@@ -8,7 +8,6 @@ use surety_trace::format::parse_header_page;
 use surety_trace::{Endian, EventTable, JobBuilder, RawPages, Symbols};
 
 use crate::recorder::{PageFile, RawTrace};
-use crate::world::quality;
 
 /// What a trace shows.
 #[derive(Debug)]
@@ -64,4 +63,10 @@ pub(crate) fn decode(raw: &RawTrace, observer: &mut dyn Observer) -> Result<Deco
     let lost = summary.lost.max(raw.lost());
     let quality = quality(summary.delivered, lost, &histories);
     Ok(Decoded { histories, quality: Some(quality), source: "tracefs" })
+}
+
+/// How complete a trace is, for a record.
+pub(crate) fn quality(events: u64, lost: u64, histories: &[ThreadHistory]) -> TraceQuality {
+    let censored_jobs = if lost == 0 { 0 } else { histories.iter().map(|h| h.censored).sum() };
+    TraceQuality { events, lost, censored_jobs }
 }

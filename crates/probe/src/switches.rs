@@ -9,9 +9,9 @@ use surety_model::world::Observer;
 use surety_trace::JobBuilder;
 use surety_units::{Bytes, CpuId, Nanos, Tid};
 
-use crate::decode::Decoded;
+use crate::cast::{MemberResult, Returned};
+use crate::decode::{Decoded, quality};
 use crate::window::Window;
-use crate::world::{MemberResult, Returned, quality};
 
 /// Buffer of each thread: two thousand switches between two looks.
 const BUFFER: Bytes = Bytes(64 << 10);

@@ -16,14 +16,12 @@ use surety_kernel::{Kernel, clock, thread};
 use surety_model::activation::{Activations, tick_phase};
 use surety_model::job::ThreadHistory;
 use surety_model::promise::Metric;
-use surety_model::record::{
-    ActivityRecord, Basis, Evidence, InForce, JobAccount, JobOutcome, Record, Share, TraceQuality,
-};
+use surety_model::record::{ActivityRecord, Basis, Evidence, InForce, JobAccount, JobOutcome, Record, Share};
 use surety_model::workload::{Load, Task, TaskBody, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos, Tid};
 
-use crate::cast::{Activity, Body, Cast, Member, Stage, last_words};
+use crate::cast::{Activity, Body, Cast, Member, MemberResult, Returned, Stage, last_words};
 use crate::decode::{Decoded, decode};
 use crate::journalled::Journalled;
 use crate::loads::{LoadRun, driver_of};
@@ -31,7 +29,6 @@ use crate::noise::CpuUse;
 use crate::platform::environment_of;
 use crate::recorder::{JournalledRecording, RecordingError};
 use crate::switches::OwnSwitches;
-use crate::tasks::TaskRun;
 use crate::window::{Gate, Window};
 
 /// Between the gate's opening and time 0: every thread reaches its first sleep.
@@ -294,22 +291,6 @@ impl Snapshot {
     }
 }
 
-/// What a member returned.
-#[derive(Debug)]
-pub(crate) struct MemberResult {
-    pub activity: Activity,
-    pub tid: Tid,
-    pub outcome: Returned,
-}
-
-/// What a member returned, by its kind.
-#[derive(Debug)]
-pub(crate) enum Returned {
-    Synthetic(TaskRun),
-    Worker(LoadRun),
-    Outside,
-}
-
 /// Waits for our threads, which end by themselves, and ends programs.
 fn collect(cast: Cast) -> Vec<MemberResult> {
     let result_of = |member: Member| {
@@ -565,10 +546,4 @@ fn load_record(load: &Load, runs: &[LoadRun], window: &Window, cpus: CpuSet) -> 
     record.evidence = load.promises.iter().map(|p| evidence_of(p.metric)).collect();
     record.share = Some(share);
     record
-}
-
-/// How complete a trace is, for a record.
-pub(crate) fn quality(events: u64, lost: u64, histories: &[ThreadHistory]) -> TraceQuality {
-    let censored_jobs = if lost == 0 { 0 } else { histories.iter().map(|h| h.censored).sum() };
-    TraceQuality { events, lost, censored_jobs }
 }

@@ -12,7 +12,7 @@ use surety_units::{Bytes, CpuId};
 use super::raw::{CpuStats, RawPages};
 use super::{Tracefs, split_event};
 use crate::error::{KernelError, Operation};
-use crate::real::{make_dir, read_text, remove_dir, write_text};
+use crate::files::{make_dir, read_text, remove_dir, write_text};
 
 /// An instance directory: its events, clock and buffers are nobody else's. Removed on drop.
 ///
