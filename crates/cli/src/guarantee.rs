@@ -96,7 +96,8 @@ impl<'a> Walk<'a> {
                 "this user may not reserve CPU time, so work is fitted from the run above and the promise can only be \
                  kept in simulation; run as root or with CAP_SYS_NICE to enforce it",
             );
-            self.fit(&self.workload.clone(), &tids, seen)
+            let all: Vec<String> = self.workload.tasks.iter().map(|t| t.name.clone()).collect();
+            self.fit(&self.workload.clone(), &all, &tids, seen)
         };
         let works: BTreeMap<String, WorkFit> =
             fitted.iter().map(|(n, f)| (n.clone(), f.work.clone())).collect();
@@ -107,6 +108,8 @@ impl<'a> Walk<'a> {
         self.plan = Some(plan);
         if is_refused {
             self.predict_unreserved();
+            // The verdict is of the last row: of what was measured, not of what was only simulated.
+            self.records.sort_by_key(|(label, _)| label == "host unreserved");
             return Ok(Code::Broken);
         }
         session.step("predicting by analysis and simulation");
@@ -156,7 +159,7 @@ impl<'a> Walk<'a> {
             }
             let only: Vec<String> = pass.into_iter().map(|(name, _)| name).collect();
             let tids = threads_of(&record).into_iter().filter(|(name, _)| only.contains(name)).collect();
-            fitted.extend(self.fit(&reserved, &tids, jobs));
+            fitted.extend(self.fit(&reserved, &only, &tids, jobs));
         }
         Ok(fitted)
     }
@@ -167,16 +170,18 @@ impl<'a> Walk<'a> {
         held.iter().map(|(_, bandwidth)| bandwidth.0).sum()
     }
 
-    /// Fits what the trace shows of each task with a promise; what cannot be fitted is noted and planned as declared.
+    /// Fits what the trace shows of the tasks `names` with a promise; what cannot be fitted is noted and planned as
+    /// declared.
     fn fit(
         &self,
         workload: &Workload,
+        names: &[String],
         tids: &BTreeMap<String, Vec<i32>>,
         jobs: JobBuilder,
     ) -> BTreeMap<String, FittedTask> {
         let histories = jobs.finish().threads;
         let mut fitted = BTreeMap::new();
-        for task in workload.tasks.iter().filter(|t| !t.promises.is_empty()) {
+        for task in workload.tasks.iter().filter(|t| !t.promises.is_empty() && names.contains(&t.name)) {
             let own = tids.get(&task.name).map(Vec::as_slice).unwrap_or_default();
             let Some(history) = histories.iter().find(|h| own.contains(&h.tid.0)) else {
                 self.session.note(&format!("{}: no trace of it; planned as declared", task.name));
@@ -337,7 +342,8 @@ impl<'a> Walk<'a> {
     fn advice(&self, code: Code) -> Option<&'static str> {
         if self.plan.as_ref().is_some_and(|p| !p.refusals.is_empty()) {
             return Some(
-                "Refused: no reservation on this machine keeps every promise; see the nearest feasible requests.",
+                "Refused: no reservation was found that keeps every promise; above stands why, and what would be \
+                 feasible where that is known.",
             );
         }
         if !self.records.iter().any(|(label, _)| label == "host reserved") {

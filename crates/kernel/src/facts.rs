@@ -247,11 +247,7 @@ impl Ask<'_> {
 
     fn privileges(&self) -> Privileges {
         let status = self.text("/proc/self/status").unwrap_or_default();
-        let effective = status
-            .lines()
-            .find_map(|line| line.strip_prefix("CapEff:"))
-            .and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok())
-            .unwrap_or(0);
+        let effective = effective_capabilities(&status);
         let may = |capability: u32| effective & (1 << capability) != 0;
         Privileges {
             user: self.kernel.effective_user(),
@@ -285,6 +281,18 @@ impl Ask<'_> {
 }
 
 /// A soft limit; `None` is no limit.
+/// Whether this process may lock whatever it will ever map: CAP_IPC_LOCK, or no RLIMIT_MEMLOCK.
+pub(crate) fn may_lock_without_limit() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    effective_capabilities(&status) & (1 << CAP_IPC_LOCK) != 0 || limit(libc::RLIMIT_MEMLOCK).is_none()
+}
+
+/// The effective capabilities in the text of `/proc/PID/status`; none where it does not show them.
+fn effective_capabilities(status: &str) -> u64 {
+    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
 fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for the answer; the resources asked for exist everywhere.

@@ -43,9 +43,15 @@ pub fn timer_slack() -> Result<Nanos, KernelError> {
 
 /// Keeps all memory of the process, now and later, out of swap and faulted in. Undone by [`unlock_memory`].
 ///
+/// Only where locking has no limit: under one, a process that fits today dies of the first stack or buffer that does
+/// not, because memory that may not be locked is not given at all.
+///
 /// # Errors
-/// EPERM or ENOMEM where RLIMIT_MEMLOCK is smaller than the process.
+/// ENOMEM where RLIMIT_MEMLOCK is a limit and CAP_IPC_LOCK is missing.
 pub fn lock_memory() -> Result<(), KernelError> {
+    if !crate::facts::may_lock_without_limit() {
+        return Err(KernelError::new(Operation::LockMemory, "the process", libc::ENOMEM));
+    }
     // SAFETY: takes flags only; locking changes no value in memory.
     match unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } {
         0 => Ok(()),
@@ -104,6 +110,8 @@ mod tests {
         // Under a small limit the refusal must say what to raise; later tests must not run locked.
         match lock_memory() {
             Ok(()) => {
+                // Locked under a limit, the next thread's stack would be refused and the process die of it.
+                assert!(crate::facts::may_lock_without_limit());
                 let status = std::fs::read_to_string("/proc/self/status").unwrap();
                 let locked = status.lines().find_map(|l| l.strip_prefix("VmLck:")).unwrap();
                 unlock_memory();

@@ -56,10 +56,25 @@ pub fn judge(promises: &[Promise], record: &ActivityRecord) -> Vec<Verdict> {
         .iter()
         .zip(&record.evidence)
         .map(|(promise, evidence)| {
-            let (outcome, because) = judge_one(promise, evidence);
+            let (outcome, because) = in_every_window(promise, evidence, judge_one(promise, evidence));
             Verdict { activity: record.name.clone(), promise: *promise, outcome, because }
         })
         .collect()
+}
+
+/// A run as a whole can break a promise about every window, but only a proof can keep it: worlds count over the run.
+fn in_every_window(
+    promise: &Promise,
+    evidence: &Evidence,
+    (outcome, because): (Outcome, String),
+) -> (Outcome, String) {
+    match (promise.over, outcome, evidence) {
+        (Some(window), Outcome::Kept, Evidence::Counted { .. } | Evidence::Value { .. }) => {
+            let why = format!("{because} over the whole run; that it holds in every {window} needs a proof");
+            (Outcome::Undecided, why)
+        }
+        _ => (outcome, because),
+    }
 }
 
 fn judge_one(promise: &Promise, evidence: &Evidence) -> (Outcome, String) {
@@ -132,7 +147,7 @@ fn judge_count(promise: &Promise, within: u64, of: u64) -> (Outcome, String) {
 /// How many activations in all would put a one-sided bound on one side, if failures go on at the rate seen.
 fn samples_to_decide(failures: u64, of: u64, allowed: f64) -> Option<u64> {
     if failures == 0 {
-        return samples_needed_zero_failures(allowed, CONFIDENCE);
+        return samples_needed_zero_failures(1.0 - allowed, CONFIDENCE);
     }
     let rate = failures as f64 / of as f64;
     let mut n = of;
@@ -205,6 +220,7 @@ fn percent(fraction: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::Basis;
 
     #[test]
     fn outcomes_follow_the_one_sided_bounds() {
@@ -224,6 +240,30 @@ mod tests {
             let promise = Promise::parse(text).unwrap();
             let (found, because) = judge_one(&promise, &Evidence::Counted { within, of });
             assert_eq!(found, outcome, "{text} {within}/{of}: {because}");
+        }
+    }
+
+    #[test]
+    fn an_undecided_verdict_asks_for_the_activations_that_are_missing() {
+        // ln 0.05 / ln 0.99 = 298.07: 299 without a failure show 99 %.
+        let promise = Promise::parse("response <= 40ms @ 99%").unwrap();
+        let (outcome, because) = judge_one(&promise, &Evidence::Counted { within: 100, of: 100 });
+        assert_eq!(outcome, Outcome::Undecided);
+        assert!(because.contains(" 199 more activations"), "{because}");
+    }
+
+    #[test]
+    fn a_mean_over_the_run_does_not_keep_a_promise_about_every_window() {
+        let promise = Promise::parse("share >= 25% over 1s").unwrap();
+        for (evidence, outcome) in [
+            (Evidence::Value { value: 0.4, of_demand: None }, Outcome::Undecided),
+            (Evidence::Value { value: 0.1, of_demand: None }, Outcome::Broken),
+            (Evidence::Proven { at_least: 1.0, because: "CBS".to_owned() }, Outcome::Kept),
+        ] {
+            let mut record = ActivityRecord::new("a", "task", Basis::Sample);
+            record.evidence = vec![evidence.clone()];
+            let verdicts = judge(&[promise], &record);
+            assert_eq!(verdicts[0].outcome, outcome, "{evidence:?}: {}", verdicts[0].because);
         }
     }
 

@@ -329,6 +329,15 @@ fn from_fit(
                 SAMPLE_MARGIN_PERMILLE / 10
             ));
             sizing.proven_for = beyond_counted(fit, sizing.work * budgets);
+            // Few jobs leave room for many long ones: then a budget for the jobs seen is not enough.
+            if let Ok(enough) = search(&sizing.proven_for, promised)
+                && enough > sizing.work
+            {
+                sizing.work = enough;
+                sizing.steps.push(format!(
+                    "as many longer jobs as {seen} measured ones leave possible need budgets worth {enough}"
+                ));
+            }
             sizing.assumptions.push(format!(
                 "no job needs more than {LARGEST_TIMES} times the largest seen ({})",
                 largest * LARGEST_TIMES

@@ -239,7 +239,8 @@ impl Stage<'_> {
             groups: Vec::new(),
             mark: self.mark.clone(),
         };
-        let spawned = spawn(command, &setup).map_err(|error| failed(error.to_string()))?;
+        let spawned = spawn(command, &setup)
+            .map_err(|error| failed(format!("{error}; check the command's name and path")))?;
         Ok((spawned.pid(), Body::Program(Box::new(spawned), errors)))
     }
 
@@ -249,7 +250,7 @@ impl Stage<'_> {
         if let Some(pid) = which.pid {
             return match self.kernel.name(Tid(pid)) {
                 Ok(_) => Ok(Tid(pid)),
-                Err(error) => Err(failed(format!("thread {pid}: {error}"))),
+                Err(_) => Err(failed(format!("no thread {pid} is running; see `ps -eLo tid,comm`"))),
             };
         }
         let name = which.comm.as_deref().unwrap_or_default();

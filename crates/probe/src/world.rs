@@ -235,7 +235,10 @@ impl HostWorld<'_> {
             let words = last_words(errors).map_or_else(String::new, |line| format!("; it said: {line}"));
             return Err(WorldError::Activity {
                 object: format!("task.{}", workload.tasks[index].name),
-                why: format!("the command ended with {} before the run did{words}", ended.status),
+                why: format!(
+                    "the command ended with {} before the run did{words}; run it by itself to see what it needs",
+                    ended.status
+                ),
             });
         }
         Ok(())
