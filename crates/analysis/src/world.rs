@@ -186,15 +186,23 @@ impl<'a> TaskView<'a> {
             if promise.comparison == Comparison::Below { limit - Nanos::new(1) } else { limit }
         };
         let limit = match (promise.metric, promise.bound) {
-            (Metric::Response, _) => promise.response_limit().map(below),
+            (Metric::Response, _) if promise.over.is_none() => promise.response_limit().map(below),
             (Metric::Missed | Metric::Late, Bound::Count(0)) if promise.comparison != Comparison::Below => {
                 deadline
             }
             (Metric::Share, Bound::Share(share)) => {
                 let at_least = matches!(promise.comparison, Comparison::AtLeast | Comparison::Above);
+                let strict = promise.comparison == Comparison::Above;
                 let enough = match (promise.over, self.supply) {
-                    (Some(window), Some(supply)) => supply.guaranteed(window) >= share.of_span(window),
-                    _ => reservation.bandwidth() >= share,
+                    (Some(window), Some(supply)) => {
+                        let (given, owed) = (supply.guaranteed(window), share.of_span(window));
+                        given > owed || (given == owed && !strict)
+                    }
+                    (Some(_), None) => false,
+                    (None, _) => {
+                        let bandwidth = reservation.bandwidth();
+                        bandwidth > share || (bandwidth == share && !strict)
+                    }
                 };
                 let span = promise.over.map_or("in the long run".to_owned(), |w| format!("in every {w}"));
                 let because = format!(

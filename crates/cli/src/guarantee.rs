@@ -12,7 +12,7 @@ use surety_kernel::deadline;
 use surety_kernel::facts::MachineFacts;
 use surety_model::plan::{Plan, SimulationEvidence};
 use surety_model::platform::Platform;
-use surety_model::record::Record;
+use surety_model::record::{Evidence, Record};
 use surety_model::reservation::Reservation;
 use surety_model::verdict::{Outcome, Verdict, judge};
 use surety_model::workload::{Task, TaskBody, Workload};
@@ -192,7 +192,6 @@ impl<'a> Walk<'a> {
                     for note in &fit.notes {
                         self.session.note(&format!("{}: {note}", task.name));
                     }
-                    self.session.step(&format!("  {}: {}", task.name, fit.work.gross.describe()));
                     fitted.insert(task.name.clone(), fit);
                 }
                 Err(error) => self.session.note(&format!("{}: {error}", task.name)),
@@ -247,7 +246,10 @@ impl<'a> Walk<'a> {
             AnalysisWorld::new(self.platform.clone()).run(&reserved, &self.options, &mut watch)
         };
         match analysis {
-            Ok(record) => drop(self.keep("analysis", record)),
+            Ok(mut record) => {
+                self.limit_to_plan(&mut record);
+                self.keep("analysis", record);
+            }
             Err(error) => self.session.note(&format!("not analysed: {error}")),
         }
         self.predict_unreserved();
@@ -277,6 +279,23 @@ impl<'a> Walk<'a> {
             Err(error) => self.session.note(&format!("not simulated: {error}")),
         }
         Ok(())
+    }
+
+    /// The analysis knows the declared work, the plan the measured: an analysed record claims no more than the plan's
+    /// own proof, and of a measured distribution never that it has a largest value.
+    fn limit_to_plan(&self, record: &mut Record) {
+        for planned in &self.plan_made().reservations {
+            let Some(probability) = planned.proof.probability else { continue };
+            let found = record.activities.iter_mut().filter(|a| a.name == planned.activity);
+            for evidence in found.flat_map(|a| &mut a.evidence) {
+                if let Evidence::Proven { at_least, because } = evidence
+                    && *at_least > probability
+                {
+                    *because = format!("{because}; for the work as measured: {}", planned.proof.theorem);
+                    *at_least = probability;
+                }
+            }
+        }
     }
 
     fn verdicts_of(&self, label: &str) -> Vec<Verdict> {
@@ -347,10 +366,13 @@ impl<'a> Walk<'a> {
             );
         }
         if !self.records.iter().any(|(label, _)| label == "host reserved") {
-            return Some(
+            let simulated = self.records.iter().any(|(label, _)| label == "sim reserved");
+            return Some(if simulated {
                 "Not enforced: this user may not reserve CPU time, so the promise is kept in simulation only. Run as \
-                 root, or give the program CAP_SYS_NICE.",
-            );
+                 root, or give the program CAP_SYS_NICE."
+            } else {
+                "Not enforced: this user may not reserve CPU time. Run as root, or give the program CAP_SYS_NICE."
+            });
         }
         (code == Code::Undecided).then_some("Undecided: measure longer with --for.")
     }

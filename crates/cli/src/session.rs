@@ -99,13 +99,28 @@ impl Session {
         }
     }
 
-    /// What went wrong, on standard error.
+    /// What went wrong, on standard error; with `--json` as a document on standard output too.
     pub fn fail(&self, failure: &Failure) {
         let renderer = if std::io::stderr().is_terminal() && self.color {
             Renderer::styled()
         } else {
             Renderer::plain()
         };
+        if self.json {
+            let help = match &failure.message {
+                Message::Words { help, .. } => help.clone(),
+                Message::Input(_) => None,
+            };
+            let what = match &failure.message {
+                Message::Words { what, .. } => what.clone(),
+                Message::Input(diagnostics) => diagnostics.to_string(),
+            };
+            self.print_json(&serde_json::json!({
+                "schema": "surety.error/1",
+                "error": { "what": what, "help": help },
+                "exit": failure.code as u8,
+            }));
+        }
         match &failure.message {
             Message::Words { what, help } => {
                 eprintln!("error: {what}");
@@ -194,6 +209,7 @@ fn recovery_in_words(recovered: &Recovered) -> String {
                 Entry::Directory { path } => format!("directory {}", path.display()),
                 Entry::TraceInstance { name } => format!("trace instance {name}"),
                 Entry::Process { process } => format!("process {}", process.pid),
+                Entry::Marked { mark } => format!("programs marked {mark}"),
                 other => format!("{other:?}"),
             };
             match result {

@@ -161,13 +161,17 @@ impl Share {
         if self.span.is_positive() { self.run().get() as f64 / self.span.get() as f64 } else { 0.0 }
     }
 
-    /// What the threads got of the time in which they wanted a CPU.
+    /// What the threads got of the time in which they wanted a CPU; all of it where they wanted none. `None` where
+    /// waiting is not known.
     pub fn of_demand(&self) -> Option<f64> {
         let waited: Option<Vec<Nanos>> = self.threads.iter().map(|(_, waited)| *waited).collect();
         let waited: Nanos = waited?.into_iter().sum();
         let run = self.run();
         let wanted = run + waited;
-        wanted.is_positive().then(|| run.get() as f64 / wanted.get() as f64)
+        if self.threads.is_empty() {
+            return None;
+        }
+        Some(if wanted.is_positive() { run.get() as f64 / wanted.get() as f64 } else { 1.0 })
     }
 }
 

@@ -178,6 +178,11 @@ fn judge_value(promise: &Promise, value: f64, of_demand: Option<f64>) -> (Outcom
         _ => format!("{v:.0}"),
     };
     let text = format!("{} measured, {} {} promised", shown(value), promise.comparison.sign(), shown(limit));
+    let counts_jobs = matches!(promise.metric, Metric::Missed | Metric::Late | Metric::Dropped);
+    if counts_jobs && limit == 0.0 && value == 0.0 {
+        // The same promise as a response without a percentage: watching never decides it.
+        return (Outcome::Undecided, format!("{text}; that there never is one needs a proof"));
+    }
     let blur = if promise.metric == Metric::Share { SHARE_RESOLUTION } else { 0.0 };
     let holds = match promise.comparison {
         Comparison::AtLeast => value + blur >= limit,
@@ -275,6 +280,14 @@ mod tests {
         assert_eq!(judge_one(&hard, &proof(0.999)).0, Outcome::Undecided);
         let share = Promise::parse("share >= 25%").unwrap();
         let value = |value, of_demand| Evidence::Value { value, of_demand };
+        for (text, seen, outcome) in [
+            ("missed == 0", 0.0, Outcome::Undecided),
+            ("missed == 0", 1.0, Outcome::Broken),
+            ("missed <= 3", 3.0, Outcome::Kept),
+        ] {
+            let promise = Promise::parse(text).unwrap();
+            assert_eq!(judge_one(&promise, &value(seen, None)).0, outcome, "{text} {seen}");
+        }
         let rate = Promise::parse("rate >= 20MB/s").unwrap();
         let (outcome, because) = judge_one(&rate, &value(103.7e6, None));
         assert_eq!(

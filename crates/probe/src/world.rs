@@ -17,7 +17,7 @@ use surety_model::activation::{Activations, tick_phase};
 use surety_model::job::ThreadHistory;
 use surety_model::promise::Metric;
 use surety_model::record::{ActivityRecord, Basis, Evidence, InForce, JobAccount, JobOutcome, Record, Share};
-use surety_model::workload::{Load, Task, TaskBody, Workload};
+use surety_model::workload::{Load, Release, Task, TaskBody, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos, Tid};
 
@@ -217,7 +217,7 @@ impl HostWorld<'_> {
         }
     }
 
-    /// A program that ends with an error before its time is the end of the run.
+    /// A program that ends before its time is the end of the run: nothing was observed of it for the rest.
     fn check_programs(
         &self,
         cast: &mut Cast,
@@ -231,15 +231,22 @@ impl HostWorld<'_> {
                 continue;
             };
             let ended = program.wait_until(Nanos::ZERO).ok().flatten();
-            let Some(ended) = ended.filter(|e| !e.status.success() && now < window.end) else { continue };
+            let Some(ended) = ended.filter(|_| now < window.end) else { continue };
             let words = last_words(errors).map_or_else(String::new, |line| format!("; it said: {line}"));
-            return Err(WorldError::Activity {
-                object: format!("task.{}", workload.tasks[index].name),
-                why: format!(
+            let lasted = (now - window.begin).max(Nanos::ZERO);
+            let why = if ended.status.success() {
+                format!(
+                    "the command was done after {lasted} of a run of {}; observe it for less with --for, or give one \
+                     that lasts",
+                    window.end - window.begin
+                )
+            } else {
+                format!(
                     "the command ended with {} before the run did{words}; run it by itself to see what it needs",
                     ended.status
-                ),
-            });
+                )
+            };
+            return Err(WorldError::Activity { object: format!("task.{}", workload.tasks[index].name), why });
         }
         Ok(())
     }
@@ -248,7 +255,7 @@ impl HostWorld<'_> {
         let cpus = options.cpus.or_else(|| self.kernel.affinity(Tid(0)).ok()).unwrap_or_default();
         let of_member = |member: &Member| -> Option<(Nanos, Nanos)> {
             match &member.body {
-                Body::Program(program, _) => self.schedstat_of_process(program.pid()),
+                Body::Program(program, _) => self.schedstat_of_group(program.pid()),
                 Body::Found => self.schedstat(&format!("/proc/{}/schedstat", member.tid)),
                 _ => None,
             }
@@ -267,12 +274,27 @@ impl HostWorld<'_> {
         Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
     }
 
-    /// The same of all threads of a process that are alive.
-    fn schedstat_of_process(&self, pid: Tid) -> Option<(Nanos, Nanos)> {
-        let threads = self.kernel.threads(pid).ok()?;
-        let sum =
-            threads.iter().filter_map(|tid| self.schedstat(&format!("/proc/{pid}/task/{tid}/schedstat")));
-        Some(sum.fold((Nanos::ZERO, Nanos::ZERO), |(run, wait), (r, w)| (run + r, wait + w)))
+    /// The same of everything a program consists of: all threads of all processes in its group. Processes of it that
+    /// have ended are left out, so a program that keeps starting short ones is seen with less than it used.
+    fn schedstat_of_group(&self, leader: Tid) -> Option<(Nanos, Nanos)> {
+        let in_group = |pid: &Tid| {
+            let stat = self.kernel.read_text(Path::new(&format!("/proc/{pid}/stat"))).unwrap_or_default();
+            // The group is field 5; the name in field 2 may hold blanks.
+            let group = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(5 - 3));
+            group.and_then(|g| g.parse().ok()) == Some(leader.0)
+        };
+        let members = self.kernel.processes().ok()?.into_iter().filter(in_group);
+        let mut sum = None;
+        for pid in members {
+            for tid in self.kernel.threads(pid).unwrap_or_default() {
+                let found = self.schedstat(&format!("/proc/{pid}/task/{tid}/schedstat"));
+                if let Some((run, wait)) = found {
+                    let (r, w) = sum.unwrap_or((Nanos::ZERO, Nanos::ZERO));
+                    sum = Some((r + run, w + wait));
+                }
+            }
+        }
+        sum
     }
 }
 
@@ -504,13 +526,23 @@ fn task_record(
             _ => {
                 share.threads.extend(outside(*index).map(|(run, wait)| (run, Some(wait))));
                 let jobs = history.map(|h| h.jobs.as_slice()).unwrap_or_default();
+                let mut complete = 0;
                 for job in jobs.iter().filter(|j| (window.observe..window.end).contains(&j.release)) {
+                    complete += 1;
                     account.add(JobOutcome::Completed {
                         release: job.release,
                         start: job.start,
                         completion: job.completion,
                         execution: job.execution_net(),
                     });
+                }
+                // A late thread does not sleep between two jobs, so a busy period may hold several releases: what a
+                // known period planned beyond the periods seen never got a response of its own.
+                if let (Some(_), Release::Periodic { period, .. }) = (history, task.release) {
+                    let planned = window.observed().div_floor(period).max(0).unsigned_abs();
+                    for _ in complete..planned {
+                        account.add(JobOutcome::Skipped { release: window.observe });
+                    }
                 }
             }
         }
