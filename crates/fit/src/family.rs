@@ -4,7 +4,7 @@
 //! everything. Used are: for normal and log-normal Lilliefors' test; for the exponential Stephens'
 //! modification `(D - 0.2/n)(sqrt n + 0.26 + 0.5/sqrt n)` with his points (JASA 69, 1974); for the uniform
 //! the samples strictly between the extremes, which given these are uniform between them, so that the plain
-//! test is exact. Of the families that stand the likeliest is taken.
+//! test is exact. Of the families that stand the likeliest is taken, one with a tail before the uniform.
 
 use surety_model::distribution::TimeDistribution;
 use surety_stats::Moments;
@@ -172,7 +172,13 @@ pub fn choose(values: &[Nanos]) -> Option<FamilyFit> {
     if let Some(d) = ks_statistic(&sorted, |x| -libm::expm1(-x / mean)) {
         consider(-n * (1.0 + libm::log(mean)), Family::Exponential { mean }, exponential_p_value(d, n));
     }
-    standing.into_iter().max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, fit)| fit)
+    // A uniform ends at the largest value seen, and few values look uniform by chance: where a family with a tail stands
+    // too, it is taken, because a reservation is sized by the tail.
+    let has_tail = |fit: &FamilyFit| !matches!(fit.family, Family::Uniform { .. });
+    let likelier = |a: &(f64, FamilyFit), b: &(f64, FamilyFit)| {
+        has_tail(&a.1).cmp(&has_tail(&b.1)).then(a.0.total_cmp(&b.0))
+    };
+    standing.into_iter().max_by(likelier).map(|(_, fit)| fit)
 }
 
 /// Stephens' points of the exponential test with estimated mean: statistic, probability.
@@ -194,6 +200,17 @@ mod tests {
 
     fn drawn(work: &TimeDistribution, seed: u64, n: u64) -> Vec<Nanos> {
         (0..n).map(|k| work.draw(seed, "t", k)).collect()
+    }
+
+    #[test]
+    fn few_values_are_not_taken_to_end_where_they_were_seen_to_end() {
+        let ms = Nanos::from_millis;
+        let work = TimeDistribution::LogNormal { mean: ms(14), p99: ms(22) };
+        let bounded = (0..200).filter(|seed| {
+            let fit = choose(&drawn(&work, *seed, 50));
+            fit.is_some_and(|f| matches!(f.family, Family::Uniform { .. }))
+        });
+        assert!(bounded.count() <= 4);
     }
 
     #[test]
