@@ -49,6 +49,11 @@ impl InterruptStack {
         self.depth == 0
     }
 
+    /// The context the CPU is in, on top of all others; `None` when it is in none.
+    pub fn innermost(&self) -> Option<Context> {
+        self.contexts[..self.depth].last().copied()
+    }
+
     /// Enters a context.
     pub fn enter(&mut self, context: Context, at: Nanos) {
         if self.depth == 0 {
