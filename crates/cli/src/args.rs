@@ -178,6 +178,8 @@ pub enum TraceVerb {
     Record(RecordArgs),
     /// Jobs of threads: how many, how long, how far apart
     Stats(StatsArgs),
+    /// Who delayed a thread: its worst jobs told step by step, and what the slowest have in common
+    Explain(ExplainArgs),
 }
 
 #[derive(Debug, Args)]
@@ -207,6 +209,22 @@ pub struct StatsArgs {
     /// At most this many threads, busiest first
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Trace file
+    #[arg(default_value = "trace.dat")]
+    pub file: PathBuf,
+    /// Only this thread
+    #[arg(long, value_name = "N")]
+    pub tid: Option<i32>,
+    /// Only threads with this name
+    #[arg(long, value_name = "NAME")]
+    pub comm: Option<String>,
+    /// How many of the worst jobs are told
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub worst: usize,
 }
 
 #[derive(Debug, Args)]
@@ -265,7 +283,9 @@ mod tests {
     fn commands_in_the_documentation_parse() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut commands = 0;
-        for file in ["README.md", "docs/formats/workload.md", "docs/formats/plan.md", "docs/formats/record.md"] {
+        for file in
+            ["README.md", "docs/formats/workload.md", "docs/formats/plan.md", "docs/formats/record.md"]
+        {
             let text = std::fs::read_to_string(root.join(file)).unwrap();
             for line in text.lines().map(str::trim_start) {
                 let command = line.strip_prefix("$ sudo ").or(line.strip_prefix("$ "));

@@ -126,7 +126,12 @@ fn a_recording_shows_the_periodic_command_and_leaves_only_its_file() {
 
     let table = place.run(&["trace", "stats", "a.dat", "--top", "100000"]);
     let text = String::from_utf8_lossy(&table.stdout).into_owned();
-    assert!(text.lines().any(|l| l.contains("surety-beat") && l.contains('%')), "{text}");
+    // A narrow first column puts the name below the number.
+    assert!(text.contains("surety-beat") && text.contains('%'), "{text}");
+
+    let told = json(&place.run(&["trace", "explain", "a.dat", "--comm", "surety-beat", "--json"]));
+    assert_shared_out(&told);
+    assert!(told["groups"][0]["jobs"].as_u64().unwrap() > 0, "{told}");
     same_as_trace_cmd(&place.out().join("a.dat"), counted);
 }
 
@@ -283,6 +288,70 @@ fn stats_show_jobs_and_say_what_is_missing() {
     let nobody = place.run(&["trace", "stats", "a.dat", "--comm", "playr"]);
     assert_eq!(nobody.status.code(), Some(2));
     assert!(words(&nobody).contains("did you mean player?"), "{}", words(&nobody));
+}
+
+/// The parts of every chain and the causes of every group sum to their responses.
+fn assert_shared_out(seen: &Value) {
+    let sum =
+        |list: &Value, key: &str| list.as_array().unwrap().iter().map(|v| v[key].as_i64().unwrap()).sum();
+    for job in seen["worst"].as_array().unwrap() {
+        let total: i64 = sum(&job["pieces"], "time_ns");
+        assert_eq!(total, job["response_ns"].as_i64().unwrap(), "{job}");
+    }
+    for group in seen["groups"].as_array().unwrap() {
+        let total: i64 = sum(&group["causes"], "sum_ns");
+        assert_eq!(total, group["response_sum_ns"].as_i64().unwrap(), "{group}");
+    }
+}
+
+#[test]
+fn explain_tells_the_worst_jobs_and_shares_every_response_out() {
+    let place = Place::new();
+    fs::write(place.out().join("a.dat"), a_file()).unwrap();
+    let seen = json(&place.run(&["trace", "explain", "a.dat", "--tid", "8795", "--json"]));
+    assert_eq!((&seen["schema"], &seen["threads"][0]["jobs"]), (&"surety.trace-explain/1".into(), &2.into()));
+    assert_eq!(seen["worst"].as_array().unwrap().len(), 2);
+    assert_shared_out(&seen);
+    let everybody = json(&place.run(&["trace", "explain", "a.dat", "--worst", "50", "--json"]));
+    assert_shared_out(&everybody);
+    let (documented, written) = (explain_page(), explain_keys(&everybody));
+    assert_eq!(documented, written);
+
+    let output = place.run(&["trace", "explain", "a.dat", "--comm", "player", "--worst", "1"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for expected in ["8795 player, job ", "starts to run", "done", "slowest 0.1 %", "2 jobs of 8795 player"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
+
+    let nobody = place.run(&["trace", "explain", "a.dat", "--comm", "playr"]);
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(words(&nobody).contains("did you mean player?"), "{}", words(&nobody));
+}
+
+/// Keys that `docs/formats/trace-explain.md` names.
+fn explain_page() -> BTreeSet<String> {
+    let page = include_str!("../../../docs/formats/trace-explain.md");
+    let keys = page.lines().filter_map(|l| l.strip_prefix("| `")?.split_once("` | ").map(|(key, _)| key));
+    // Words of causes have no type: their lines have two columns only.
+    let typed: BTreeSet<&str> =
+        page.lines().filter(|l| l.matches(" | ").count() == 2).filter_map(|l| l.split('`').nth(1)).collect();
+    keys.filter(|key| typed.contains(key)).map(str::to_owned).collect()
+}
+
+/// Keys of a document, those of causes and of `quality` as the page has them.
+fn explain_keys(document: &Value) -> BTreeSet<String> {
+    let mut written = BTreeSet::new();
+    keys(document, "", &mut written);
+    let causes = ["cause", "number", "name", "class", "prio"];
+    let folded = written.into_iter().filter(|k| !k.starts_with("quality.")).map(|key| {
+        let cause = ["groups[].causes[].", "worst[].pieces[]."]
+            .iter()
+            .find_map(|above| key.strip_prefix(above))
+            .filter(|last| causes.contains(last));
+        cause.map_or(key.clone(), |last| format!("cause.{last}"))
+    });
+    folded.collect()
 }
 
 #[test]
