@@ -180,6 +180,8 @@ pub enum TraceVerb {
     Stats(StatsArgs),
     /// Who delayed a thread: its worst jobs told step by step, and what the slowest have in common
     Explain(ExplainArgs),
+    /// Interrupts: how often, how far apart, how long, and the threads they wake
+    Irqs(IrqsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -225,6 +227,13 @@ pub struct ExplainArgs {
     /// How many of the worst jobs are told
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub worst: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct IrqsArgs {
+    /// Trace file
+    #[arg(default_value = "trace.dat")]
+    pub file: PathBuf,
 }
 
 #[derive(Debug, Args)]

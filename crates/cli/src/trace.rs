@@ -7,6 +7,7 @@ use crate::session::Session;
 
 mod explain;
 mod file;
+mod irqs;
 mod record;
 mod stats;
 
@@ -15,6 +16,7 @@ pub fn trace(args: &TraceArgs, session: &Session) -> Result<Code, Failure> {
     match &args.verb {
         TraceVerb::Record(args) => record::record(args, session),
         TraceVerb::Explain(args) => explain::explain(args, session),
+        TraceVerb::Irqs(args) => irqs::irqs(args, session),
         TraceVerb::Stats(args) => stats::stats(args, session),
     }
 }

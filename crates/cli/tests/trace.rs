@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -352,6 +352,86 @@ fn explain_keys(document: &Value) -> BTreeSet<String> {
         cause.map_or(key.clone(), |last| format!("cause.{last}"))
     });
     folded.collect()
+}
+
+/// Counts of `/proc/interrupts` over all CPUs, by the first column without its colon.
+fn interrupt_counts(text: &str) -> BTreeMap<String, u64> {
+    let cpus = text.lines().next().map_or(0, |l| l.split_whitespace().count());
+    let line = |l: &str| {
+        let (name, rest) = l.split_once(':')?;
+        let counts = rest.split_whitespace().take(cpus).map_while(|n| n.parse::<u64>().ok());
+        Some((name.trim().to_owned(), counts.sum()))
+    };
+    text.lines().skip(1).filter_map(line).collect()
+}
+
+/// The kernel's own counts, read inside and around the recording, hold the traced arrivals between them.
+#[test]
+fn traced_interrupts_are_those_the_kernel_counted() {
+    if tracefs().is_none() {
+        return;
+    }
+    let place = Place::new();
+    let counts = || interrupt_counts(&fs::read_to_string("/proc/interrupts").unwrap());
+    let script = "cat /proc/interrupts > inner-a; dd if=/dev/zero of=blob bs=64k count=64 conv=fsync 2>/dev/null; \
+                  sleep 0.3; cat /proc/interrupts > inner-b";
+    let before = counts();
+    let recorded = place.run(&["trace", "record", "-o", "a.dat", "--", "sh", "-c", script]);
+    let after = counts();
+    assert_eq!(recorded.status.code(), Some(0), "{}", words(&recorded));
+    let inner = |name: &str| interrupt_counts(&fs::read_to_string(place.out().join(name)).unwrap());
+    let (inner_before, inner_after) = (inner("inner-a"), inner("inner-b"));
+    let seen = json(&place.run(&["trace", "irqs", "a.dat", "--json"]));
+    if seen["quality"]["lost"] != 0 {
+        return eprintln!("SKIPPED: the tracer lost events on this busy machine");
+    }
+    let difference = |from: &BTreeMap<String, u64>, to: &BTreeMap<String, u64>, key: &str| {
+        to.get(key).copied().unwrap_or(0) - from.get(key).copied().unwrap_or(0)
+    };
+    let mut compared = 0;
+    for interrupt in seen["interrupts"].as_array().unwrap() {
+        let key = match (interrupt["kind"].as_str().unwrap(), interrupt["name"].as_str().unwrap()) {
+            ("irq", _) => interrupt["number"].to_string(),
+            ("vector", "local_timer") => "LOC".to_owned(),
+            _ => continue,
+        };
+        let traced = interrupt["count"].as_u64().unwrap();
+        let least = difference(&inner_before, &inner_after, &key);
+        let most = difference(&before, &after, &key);
+        assert!(least <= traced && traced <= most, "{key}: {least} <= {traced} <= {most}");
+        eprintln!("{key}: {least} <= {traced} <= {most}");
+        compared += 1;
+    }
+    assert!(compared > 0, "{seen}");
+}
+
+#[test]
+fn irqs_show_every_interrupt_as_documented() {
+    let place = Place::new();
+    fs::write(place.out().join("a.dat"), a_file()).unwrap();
+    let without = json(&place.run(&["trace", "irqs", "a.dat", "--json"]));
+    assert_eq!(without["interrupts"].as_array().unwrap().len(), 0, "this file has no interrupt events");
+    if tracefs().is_none() {
+        return;
+    }
+    let made = place.run(&["trace", "record", "-o", "b.dat", "--", "sh", "-c", "sleep 0.2; sleep 0.2"]);
+    assert_eq!(made.status.code(), Some(0), "{}", words(&made));
+    let seen = json(&place.run(&["trace", "irqs", "b.dat", "--json"]));
+    let page = include_str!("../../../docs/formats/trace-irqs.md");
+    let documented: BTreeSet<&str> =
+        page.lines().filter_map(|l| l.strip_prefix("| `")?.split_once('`').map(|(key, _)| key)).collect();
+    let mut written = BTreeSet::new();
+    keys(&seen, "", &mut written);
+    for key in written {
+        // The objects of times have keys of their own; on a quiet machine some arrays are empty.
+        let is_time = ["spread.", "quality.", "series."].iter().any(|p| key.starts_with(p))
+            || key.rsplit_once('.').is_some_and(|(above, _)| above.ends_with("_ns"));
+        assert!(is_time || documented.contains(key.as_str()), "{key} is not documented");
+    }
+    let table = place.run(&["trace", "irqs", "b.dat"]);
+    let text = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(text.contains("softirq") && text.contains("/s"), "{text}");
+    assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
 }
 
 #[test]

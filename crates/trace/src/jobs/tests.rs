@@ -31,6 +31,7 @@ fn comm(tid: Tid) -> Comm {
         0 => "swapper".to_owned(),
         900 => "migration/0".to_owned(),
         901 => "ksoftirqd/0".to_owned(),
+        902 => "irq/9-disk".to_owned(),
         tid => format!("t{tid}"),
     })
 }
@@ -98,6 +99,7 @@ pub(crate) fn feed(script: &str, sink: &mut dyn TraceSink) {
             }
             "irq" => EventKind::IrqEntry { irq: 9, name: "disk" },
             "irqx" => EventKind::IrqExit { irq: 9 },
+            "raise" => EventKind::SoftirqRaise { vector: 3 },
             "soft" => EventKind::SoftirqEntry { vector: 3 },
             "softx" => EventKind::SoftirqExit { vector: 3 },
             "vec" => EventKind::VectorEntry { name: "local_timer" },
