@@ -178,6 +178,10 @@ pub enum TraceVerb {
     Record(RecordArgs),
     /// Jobs of threads: how many, how long, how far apart
     Stats(StatsArgs),
+    /// Who delayed a thread: its worst jobs told step by step, and what the slowest have in common
+    Explain(ExplainArgs),
+    /// Interrupts: how often, how far apart, how long, and the threads they wake
+    Irqs(IrqsArgs),
 }
 
 #[derive(Debug, Args)]
@@ -207,6 +211,29 @@ pub struct StatsArgs {
     /// At most this many threads, busiest first
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct ExplainArgs {
+    /// Trace file
+    #[arg(default_value = "trace.dat")]
+    pub file: PathBuf,
+    /// Only this thread
+    #[arg(long, value_name = "N")]
+    pub tid: Option<i32>,
+    /// Only threads with this name
+    #[arg(long, value_name = "NAME")]
+    pub comm: Option<String>,
+    /// How many of the worst jobs are told
+    #[arg(long, value_name = "N", default_value_t = 5)]
+    pub worst: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct IrqsArgs {
+    /// Trace file
+    #[arg(default_value = "trace.dat")]
+    pub file: PathBuf,
 }
 
 #[derive(Debug, Args)]

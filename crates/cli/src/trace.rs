@@ -1,9 +1,13 @@
-//! `surety trace`: what the scheduler does, recorded into a file, and what a file says of its threads.
+//! `surety trace`: what the scheduler does, recorded into a file, and what a file says of its threads
+//! and of what kept them waiting.
 
 use crate::args::{TraceArgs, TraceVerb};
 use crate::exit::{Code, Failure};
 use crate::session::Session;
 
+mod explain;
+mod file;
+mod irqs;
 mod record;
 mod stats;
 
@@ -11,6 +15,8 @@ mod stats;
 pub fn trace(args: &TraceArgs, session: &Session) -> Result<Code, Failure> {
     match &args.verb {
         TraceVerb::Record(args) => record::record(args, session),
+        TraceVerb::Explain(args) => explain::explain(args, session),
+        TraceVerb::Irqs(args) => irqs::irqs(args, session),
         TraceVerb::Stats(args) => stats::stats(args, session),
     }
 }

@@ -3,7 +3,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -126,7 +126,12 @@ fn a_recording_shows_the_periodic_command_and_leaves_only_its_file() {
 
     let table = place.run(&["trace", "stats", "a.dat", "--top", "100000"]);
     let text = String::from_utf8_lossy(&table.stdout).into_owned();
-    assert!(text.lines().any(|l| l.contains("surety-beat") && l.contains('%')), "{text}");
+    // A narrow first column puts the name below the number.
+    assert!(text.contains("surety-beat") && text.contains('%'), "{text}");
+
+    let told = json(&place.run(&["trace", "explain", "a.dat", "--comm", "surety-beat", "--json"]));
+    assert_shared_out(&told);
+    assert!(told["groups"][0]["jobs"].as_u64().unwrap() > 0, "{told}");
     same_as_trace_cmd(&place.out().join("a.dat"), counted);
 }
 
@@ -283,6 +288,150 @@ fn stats_show_jobs_and_say_what_is_missing() {
     let nobody = place.run(&["trace", "stats", "a.dat", "--comm", "playr"]);
     assert_eq!(nobody.status.code(), Some(2));
     assert!(words(&nobody).contains("did you mean player?"), "{}", words(&nobody));
+}
+
+/// The parts of every chain and the causes of every group sum to their responses.
+fn assert_shared_out(seen: &Value) {
+    let sum =
+        |list: &Value, key: &str| list.as_array().unwrap().iter().map(|v| v[key].as_i64().unwrap()).sum();
+    for job in seen["worst"].as_array().unwrap() {
+        let total: i64 = sum(&job["pieces"], "time_ns");
+        assert_eq!(total, job["response_ns"].as_i64().unwrap(), "{job}");
+    }
+    for group in seen["groups"].as_array().unwrap() {
+        let total: i64 = sum(&group["causes"], "sum_ns");
+        assert_eq!(total, group["response_sum_ns"].as_i64().unwrap(), "{group}");
+    }
+}
+
+#[test]
+fn explain_tells_the_worst_jobs_and_shares_every_response_out() {
+    let place = Place::new();
+    fs::write(place.out().join("a.dat"), a_file()).unwrap();
+    let seen = json(&place.run(&["trace", "explain", "a.dat", "--tid", "8795", "--json"]));
+    assert_eq!((&seen["schema"], &seen["threads"][0]["jobs"]), (&"surety.trace-explain/1".into(), &2.into()));
+    assert_eq!(seen["worst"].as_array().unwrap().len(), 2);
+    assert_shared_out(&seen);
+    let everybody = json(&place.run(&["trace", "explain", "a.dat", "--worst", "50", "--json"]));
+    assert_shared_out(&everybody);
+    let (documented, written) = (explain_page(), explain_keys(&everybody));
+    assert_eq!(documented, written);
+
+    let output = place.run(&["trace", "explain", "a.dat", "--comm", "player", "--worst", "1"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    for expected in ["8795 player, job ", "starts to run", "done", "slowest 0.1 %", "2 jobs of 8795 player"] {
+        assert!(text.contains(expected), "{expected}: {text}");
+    }
+    assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
+
+    let nobody = place.run(&["trace", "explain", "a.dat", "--comm", "playr"]);
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(words(&nobody).contains("did you mean player?"), "{}", words(&nobody));
+}
+
+/// Keys that `docs/formats/trace-explain.md` names.
+fn explain_page() -> BTreeSet<String> {
+    let page = include_str!("../../../docs/formats/trace-explain.md");
+    let keys = page.lines().filter_map(|l| l.strip_prefix("| `")?.split_once("` | ").map(|(key, _)| key));
+    // Words of causes have no type: their lines have two columns only.
+    let typed: BTreeSet<&str> =
+        page.lines().filter(|l| l.matches(" | ").count() == 2).filter_map(|l| l.split('`').nth(1)).collect();
+    keys.filter(|key| typed.contains(key)).map(str::to_owned).collect()
+}
+
+/// Keys of a document, those of causes and of `quality` as the page has them.
+fn explain_keys(document: &Value) -> BTreeSet<String> {
+    let mut written = BTreeSet::new();
+    keys(document, "", &mut written);
+    let causes = ["cause", "number", "name", "class", "prio"];
+    let folded = written.into_iter().filter(|k| !k.starts_with("quality.")).map(|key| {
+        let cause = ["groups[].causes[].", "worst[].pieces[]."]
+            .iter()
+            .find_map(|above| key.strip_prefix(above))
+            .filter(|last| causes.contains(last));
+        cause.map_or(key.clone(), |last| format!("cause.{last}"))
+    });
+    folded.collect()
+}
+
+/// Counts of `/proc/interrupts` over all CPUs, by the first column without its colon.
+fn interrupt_counts(text: &str) -> BTreeMap<String, u64> {
+    let cpus = text.lines().next().map_or(0, |l| l.split_whitespace().count());
+    let line = |l: &str| {
+        let (name, rest) = l.split_once(':')?;
+        let counts = rest.split_whitespace().take(cpus).map_while(|n| n.parse::<u64>().ok());
+        Some((name.trim().to_owned(), counts.sum()))
+    };
+    text.lines().skip(1).filter_map(line).collect()
+}
+
+/// The kernel's own counts, read inside and around the recording, hold the traced arrivals between them.
+#[test]
+fn traced_interrupts_are_those_the_kernel_counted() {
+    if tracefs().is_none() {
+        return;
+    }
+    let place = Place::new();
+    let counts = || interrupt_counts(&fs::read_to_string("/proc/interrupts").unwrap());
+    let script = "cat /proc/interrupts > inner-a; dd if=/dev/zero of=blob bs=64k count=64 conv=fsync 2>/dev/null; \
+                  sleep 0.3; cat /proc/interrupts > inner-b";
+    let before = counts();
+    let recorded = place.run(&["trace", "record", "-o", "a.dat", "--", "sh", "-c", script]);
+    let after = counts();
+    assert_eq!(recorded.status.code(), Some(0), "{}", words(&recorded));
+    let inner = |name: &str| interrupt_counts(&fs::read_to_string(place.out().join(name)).unwrap());
+    let (inner_before, inner_after) = (inner("inner-a"), inner("inner-b"));
+    let seen = json(&place.run(&["trace", "irqs", "a.dat", "--json"]));
+    if seen["quality"]["lost"] != 0 {
+        return eprintln!("SKIPPED: the tracer lost events on this busy machine");
+    }
+    let difference = |from: &BTreeMap<String, u64>, to: &BTreeMap<String, u64>, key: &str| {
+        to.get(key).copied().unwrap_or(0) - from.get(key).copied().unwrap_or(0)
+    };
+    let mut compared = 0;
+    for interrupt in seen["interrupts"].as_array().unwrap() {
+        let key = match (interrupt["kind"].as_str().unwrap(), interrupt["name"].as_str().unwrap()) {
+            ("irq", _) => interrupt["number"].to_string(),
+            ("vector", "local_timer") => "LOC".to_owned(),
+            _ => continue,
+        };
+        let traced = interrupt["count"].as_u64().unwrap();
+        let least = difference(&inner_before, &inner_after, &key);
+        let most = difference(&before, &after, &key);
+        assert!(least <= traced && traced <= most, "{key}: {least} <= {traced} <= {most}");
+        eprintln!("{key}: {least} <= {traced} <= {most}");
+        compared += 1;
+    }
+    assert!(compared > 0, "{seen}");
+}
+
+#[test]
+fn irqs_show_every_interrupt_as_documented() {
+    let place = Place::new();
+    fs::write(place.out().join("a.dat"), a_file()).unwrap();
+    let without = json(&place.run(&["trace", "irqs", "a.dat", "--json"]));
+    assert_eq!(without["interrupts"].as_array().unwrap().len(), 0, "this file has no interrupt events");
+    if tracefs().is_none() {
+        return;
+    }
+    let made = place.run(&["trace", "record", "-o", "b.dat", "--", "sh", "-c", "sleep 0.2; sleep 0.2"]);
+    assert_eq!(made.status.code(), Some(0), "{}", words(&made));
+    let seen = json(&place.run(&["trace", "irqs", "b.dat", "--json"]));
+    let page = include_str!("../../../docs/formats/trace-irqs.md");
+    let documented: BTreeSet<&str> =
+        page.lines().filter_map(|l| l.strip_prefix("| `")?.split_once('`').map(|(key, _)| key)).collect();
+    let mut written = BTreeSet::new();
+    keys(&seen, "", &mut written);
+    for key in written {
+        // The objects of times have keys of their own; on a quiet machine some arrays are empty.
+        let is_time = ["spread.", "quality.", "series."].iter().any(|p| key.starts_with(p))
+            || key.rsplit_once('.').is_some_and(|(above, _)| above.ends_with("_ns"));
+        assert!(is_time || documented.contains(key.as_str()), "{key} is not documented");
+    }
+    let table = place.run(&["trace", "irqs", "b.dat"]);
+    let text = String::from_utf8_lossy(&table.stdout).into_owned();
+    assert!(text.contains("softirq") && text.contains("/s"), "{text}");
+    assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
 }
 
 #[test]

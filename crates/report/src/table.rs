@@ -315,6 +315,11 @@ pub fn checks(checks: &[Check], style: &Style) -> String {
     out
 }
 
+/// A paragraph behind a lead in strong letters, wrapped to the width.
+pub fn led(lead: &str, text: &str, style: &Style) -> String {
+    paragraph(style, lead, Tone::Strong, text)
+}
+
 /// Any table: titles and rows of cells. Columns in which every cell looks like a number stand on the right. Missing
 /// cells are empty, cells beyond the titles are left out.
 pub fn cells(header: &[&str], rows: &[Vec<String>], style: &Style) -> String {

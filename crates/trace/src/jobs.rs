@@ -40,14 +40,16 @@ use surety_model::job::ThreadHistory;
 use surety_units::{CpuId, Nanos, Tid};
 
 use interrupts::{Context, InterruptStack};
-use thread::Place;
+use thread::{NOWHERE, Place};
 use threads::ThreadTable;
 use throttle::Replenishments;
+use watch::{Occupant, Watch};
 
 pub mod interrupts;
 mod thread;
 mod threads;
 pub mod throttle;
+pub(crate) mod watch;
 
 /// How much later than the switch-in a wake-up may be recorded and still be taken as its cause.
 pub const REORDER_MAX: Nanos = Nanos::from_micros(100);
@@ -86,17 +88,6 @@ pub struct Jobs {
     pub anomalies: Anomalies,
 }
 
-/// Who is on a CPU.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Occupant {
-    /// Not known since the trace began or events were lost.
-    Unknown,
-    /// Nobody.
-    Idle,
-    /// The thread of that slot.
-    Thread(usize),
-}
-
 /// One CPU as the events show it.
 #[derive(Clone, Debug)]
 struct Cpu {
@@ -108,41 +99,82 @@ struct Cpu {
 }
 
 /// Builds the jobs of all threads from events in order of time.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct JobBuilder {
-    threads: ThreadTable,
-    cpus: Vec<Cpu>,
-    throttles: throttle::Throttles,
-    anomalies: Anomalies,
-    last: Nanos,
-}
-
-impl Default for JobBuilder {
-    fn default() -> JobBuilder {
-        JobBuilder::new()
-    }
+    machine: Machine<()>,
 }
 
 impl JobBuilder {
     /// Nothing seen yet.
     pub fn new() -> JobBuilder {
-        JobBuilder {
+        JobBuilder::default()
+    }
+
+    /// Ends the trace: what is still open is censored.
+    pub fn finish(self) -> Jobs {
+        self.machine.finish().0
+    }
+}
+
+impl TraceSink for JobBuilder {
+    fn event(&mut self, event: &Event<'_>) {
+        self.machine.event(event);
+    }
+}
+
+/// All CPUs and threads as the events show them, and somebody who watches them change.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Machine<W> {
+    threads: ThreadTable,
+    cpus: Vec<Cpu>,
+    throttles: throttle::Throttles,
+    anomalies: Anomalies,
+    last: Nanos,
+    watch: W,
+}
+
+impl<W: Watch> Machine<W> {
+    /// Nothing seen yet.
+    pub(crate) fn new(watch: W) -> Machine<W> {
+        Machine {
             threads: ThreadTable::default(),
             cpus: Vec::new(),
             throttles: throttle::Throttles::default(),
             anomalies: Anomalies::default(),
             last: Nanos::ZERO,
+            watch,
         }
     }
 
     /// Ends the trace: what is still open is censored.
-    pub fn finish(self) -> Jobs {
+    pub(crate) fn finish(self) -> (Jobs, W) {
         let end = self.last;
         let mut threads: Vec<ThreadHistory> =
             self.threads.slots.into_iter().map(|thread| thread.finish(end)).collect();
         // Slots are in the order of appearance, and the sort is stable.
         threads.sort_by_key(|history| history.tid);
-        Jobs { threads, anomalies: self.anomalies }
+        (Jobs { threads, anomalies: self.anomalies }, self.watch)
+    }
+
+    /// Tells the watcher what the CPU does from `at` on.
+    #[inline]
+    fn tell_cpu(&mut self, cpu: CpuId, at: Nanos) {
+        if W::WATCHES {
+            let state = &self.cpus[cpu.index()];
+            let prio = match state.occupant {
+                Occupant::Thread(slot) => self.threads.slots[slot].prio,
+                _ => 0,
+            };
+            self.watch.cpu(cpu, at, state.occupant, prio, state.interrupts.innermost());
+        }
+    }
+
+    /// Tells the watcher of the thread as it is from `at` on.
+    #[inline]
+    fn tell_thread(&mut self, slot: usize, at: Nanos) {
+        if W::WATCHES {
+            self.watch.thread(slot, at, &self.threads.slots[slot].seen_as());
+        }
     }
 
     fn slot(&mut self, tid: Tid, at: Nanos) -> usize {
@@ -170,9 +202,11 @@ impl JobBuilder {
                 return;
             }
             thread.adopt(at, cpu);
+            self.tell_thread(slot, at);
             Occupant::Thread(slot)
         };
         self.cpus[cpu.index()].occupant = occupant;
+        self.tell_cpu(cpu, at);
     }
 
     /// The event's CPU runs another thread than the switches say: one was not recorded.
@@ -185,20 +219,27 @@ impl JobBuilder {
                 self.anomalies.inconsistent += 1;
                 state.interrupts.clear(last);
                 self.threads.slots[slot].lose(last);
+                self.tell_thread(slot, last);
             }
             Occupant::Unknown => {}
         }
-        state.replenishments = Replenishments::default();
-        state.occupant = if current == Tid::IDLE {
+        let mut since = last;
+        let occupant = if current == Tid::IDLE {
             Occupant::Idle
         } else {
             let slot = self.threads.slot(current, last);
             let thread = &mut self.threads.slots[slot];
-            let outcome = thread.switch_in(last.max(thread.last_seen()), cpu);
+            since = last.max(thread.last_seen());
+            let outcome = thread.switch_in(since, cpu);
             self.anomalies.inconsistent += u64::from(outcome.inconsistent);
             self.throttles.end_of(slot);
+            self.tell_thread(slot, since);
             Occupant::Thread(slot)
         };
+        let state = &mut self.cpus[cpu.index()];
+        state.replenishments = Replenishments::default();
+        state.occupant = occupant;
+        self.tell_cpu(cpu, since);
     }
 
     fn switch(
@@ -222,6 +263,7 @@ impl JobBuilder {
                     if let Occupant::Thread(slot) = other {
                         self.anomalies.inconsistent += 1;
                         self.threads.slots[slot].lose(at);
+                        self.tell_thread(slot, at);
                     }
                     self.slot(prev, at)
                 }
@@ -242,9 +284,11 @@ impl JobBuilder {
                     self.throttles.own(throttled.timer);
                 }
             }
+            self.tell_thread(slot, at);
         } else if let Occupant::Thread(slot) = occupant {
             self.anomalies.inconsistent += 1;
             self.threads.slots[slot].lose(at);
+            self.tell_thread(slot, at);
         }
 
         self.cpus[cpu.index()].occupant = if next == Tid::IDLE {
@@ -253,12 +297,14 @@ impl JobBuilder {
             let slot = self.slot(next, at);
             let thread = &mut self.threads.slots[slot];
             thread.name(next_comm);
-            thread.deadline = next_prio < 0;
+            thread.prio = next_prio;
             let outcome = thread.switch_in(at, cpu);
             self.anomalies.inconsistent += u64::from(outcome.inconsistent);
             self.throttles.end_of(slot);
+            self.tell_thread(slot, at);
             Occupant::Thread(slot)
         };
+        self.tell_cpu(cpu, at);
     }
 
     /// Charges `(since, until)` of interrupts to who was under them.
@@ -278,13 +324,17 @@ impl JobBuilder {
             return;
         }
         self.cpus[cpu].interrupts.enter(context, event.time);
+        self.tell_cpu(event.cpu, event.time);
     }
 
     fn leave(&mut self, event: &Event<'_>, context: Context) {
         let state = &mut self.cpus[event.cpu.index()];
         let occupant = state.occupant;
         match state.interrupts.leave(context, event.time) {
-            Ok(span) => self.charge_interrupt(occupant, span),
+            Ok(span) => {
+                self.charge_interrupt(occupant, span);
+                self.tell_cpu(event.cpu, event.time);
+            }
             Err(interrupts::Unmatched) => {
                 let own = matches!((context, occupant), (Context::Softirq(_), Occupant::Thread(slot))
                     if self.threads.slots[slot].runs_softirqs);
@@ -301,9 +351,14 @@ impl JobBuilder {
         let gaps = self.anomalies.gaps;
         let thread = &mut self.threads.slots[slot];
         thread.name(woken.comm);
-        thread.deadline = woken.prio < 0;
+        thread.prio = woken.prio;
+        if thread.last_cpu == NOWHERE {
+            // The request names the CPU it slept on; the queue it is put in comes with the wake-up.
+            thread.last_cpu = woken.target;
+        }
         let reordered = thread.waking(at, gaps);
         self.anomalies.reordered += u64::from(reordered);
+        self.tell_thread(slot, at);
     }
 
     fn wakeup(&mut self, at: Nanos, woken: &Woken) {
@@ -314,9 +369,10 @@ impl JobBuilder {
         let gaps = self.anomalies.gaps;
         let thread = &mut self.threads.slots[slot];
         thread.name(woken.comm);
-        thread.deadline = woken.prio < 0;
+        thread.prio = woken.prio;
         let reordered = thread.wakeup(at, woken.target, gaps);
         self.anomalies.reordered += u64::from(reordered);
+        self.tell_thread(slot, at);
     }
 
     fn marker(&mut self, event: &Event<'_>, marker: JobMarker) {
@@ -335,6 +391,7 @@ impl JobBuilder {
                 self.anomalies.unmatched_markers += u64::from(!thread.end(event.time, job));
             }
         }
+        self.tell_thread(slot, event.time);
     }
 
     /// Events of this CPU are missing: who was last seen here is nowhere, and the open jobs of all of them are given up.
@@ -346,9 +403,13 @@ impl JobBuilder {
         state.occupant = Occupant::Unknown;
         // What ran here is known up to the last event before the gap.
         let until = state.last;
-        for thread in self.threads.slots.iter_mut().filter(|t| t.last_cpu == event.cpu) {
-            thread.lose(until);
+        for slot in 0..self.threads.slots.len() {
+            if self.threads.slots[slot].last_cpu == event.cpu {
+                self.threads.slots[slot].lose(until);
+                self.tell_thread(slot, until);
+            }
         }
+        self.tell_cpu(event.cpu, until);
     }
 
     fn exec(&mut self, at: Nanos, tid: Tid, old: Tid) {
@@ -358,6 +419,7 @@ impl JobBuilder {
             self.threads.rename(slot, tid);
         }
         self.threads.slots[slot].touch(at);
+        self.tell_thread(slot, at);
     }
 }
 
@@ -372,8 +434,9 @@ impl Cpu {
     }
 }
 
-impl TraceSink for JobBuilder {
-    fn event(&mut self, event: &Event<'_>) {
+impl<W: Watch> Machine<W> {
+    /// Takes one event.
+    pub(crate) fn event(&mut self, event: &Event<'_>) {
         // A sink that is handed events out of order sees them at the latest time so far.
         let event = &Event { time: event.time.max(self.last), ..*event };
         self.last = event.time;
@@ -429,6 +492,7 @@ impl TraceSink for JobBuilder {
                 if !matches!(thread.place, Place::Running { .. }) {
                     thread.last_cpu = to;
                 }
+                self.tell_thread(slot, event.time);
             }
             EventKind::IrqEntry { irq, .. } => self.enter(event, Context::Irq(irq)),
             EventKind::IrqExit { irq } => self.leave(event, Context::Irq(irq)),
@@ -439,7 +503,7 @@ impl TraceSink for JobBuilder {
             EventKind::TimerStart { timer, function, .. } => {
                 let cpu = &mut self.cpus[event.cpu.index()];
                 let deadline = match cpu.occupant {
-                    Occupant::Thread(slot) => self.threads.slots[slot].deadline,
+                    Occupant::Thread(slot) => self.threads.slots[slot].prio < 0,
                     _ => false,
                 };
                 cpu.replenishments.start(&mut self.throttles, timer, function, deadline);
@@ -457,15 +521,14 @@ impl TraceSink for JobBuilder {
             _ => {}
         }
     }
-}
 
-impl JobBuilder {
     fn replenish(&mut self, timer: u64, at: Nanos) {
         if let Some(slot) = self.throttles.end(timer) {
             self.threads.slots[slot].replenish(at);
+            self.tell_thread(slot, at);
         }
     }
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -3,7 +3,7 @@
 //! The flow, walked once: a [`read::TraceReader`] takes pages through a [`source::ReadAt`], walks them ([`page`]),
 //! merges the CPUs by time ([`merge`]), decodes records by the kernel's own format texts ([`mod@format`], [`decode`]) and
 //! hands [`surety_model::event::Event`]s to a sink. The sink that matters is [`jobs::JobBuilder`]: it returns each
-//! thread's history, which [`statistics`] condenses.
+//! thread's history, which [`statistics`] condenses. [`blame`] watches the same rules at work and says who delayed whom.
 //!
 //! A new file format is one new file under `read/` that implements the trait, or one under `write/`. Nothing here does
 //! I/O, reads a clock or starts a thread, and no input, however broken, makes it panic or loop: what cannot be read is
@@ -11,9 +11,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod blame;
 pub mod decode;
 pub mod endian;
 pub mod format;
+pub mod interrupts;
 pub mod jobs;
 pub mod merge;
 pub mod page;
@@ -24,9 +26,11 @@ pub mod statistics;
 pub mod symbols;
 pub mod write;
 
+pub use blame::BlameBuilder;
 pub use decode::{EVENTS, EventTable, MARKER_EVENT, REQUIRED_EVENTS};
 pub use endian::Endian;
 pub use format::{EventFormat, FormatError};
+pub use interrupts::InterruptBuilder;
 pub use jobs::{JobBuilder, Jobs};
 pub use page::PageLayout;
 pub use read::raw_pages::RawPages;

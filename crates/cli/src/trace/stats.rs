@@ -1,18 +1,16 @@
 //! `surety trace stats`: the jobs of threads in a trace file, busiest thread first. JSON: `docs/formats/trace-stats.md`.
 
-use std::fs::File;
 use std::path::Path;
 
 use serde_json::{Value, json};
 use surety_model::event::TraceSink;
-use surety_model::source::nearest;
-use surety_probe::recorder::PageFile;
 use surety_report::table::{Check, CheckVerdict, cells, checks};
 use surety_trace::jobs::Anomalies;
 use surety_trace::statistics::Spread;
-use surety_trace::{JobBuilder, ReadSummary, ThreadStatistics, TraceDat};
+use surety_trace::{JobBuilder, ReadSummary, ThreadStatistics};
 use surety_units::Nanos;
 
+use super::file;
 use crate::args::StatsArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
@@ -40,7 +38,8 @@ pub fn stats(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
         .filter(|t| args.comm.as_deref().is_none_or(|comm| t.comm.text() == comm))
         .collect();
     if chosen.is_empty() && (args.tid.is_some() || args.comm.is_some()) {
-        return Err(nobody(args, &seen));
+        let names: Vec<String> = seen.threads.iter().map(|t| t.comm.text().into_owned()).collect();
+        return Err(file::nobody(&args.file, args.tid, args.comm.as_deref(), &names));
     }
     let shown = &chosen[..chosen.len().min(args.top)];
     if session.json {
@@ -56,20 +55,10 @@ pub fn stats(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
 
 fn read(path: &Path) -> Result<Seen, Failure> {
     let name = path.display().to_string();
-    let unreadable = |why: String| {
-        Failure::new(Code::BadInput, format!("{name}: {why}"))
-            .help("`surety trace record` writes files that can be read")
-    };
-    // Opening a pipe would wait for its writer.
-    let known = std::fs::metadata(path).map_err(|e| unreadable(e.to_string()))?;
-    if !known.is_file() {
-        return Err(unreadable("it is no ordinary file".to_owned()));
-    }
-    let file = File::open(path).and_then(PageFile::new).map_err(|e| unreadable(e.to_string()))?;
-    let mut trace = TraceDat::open(file).map_err(|e| unreadable(e.to_string()))?;
+    let mut trace = file::open(path)?;
     let mut builder = JobBuilder::new();
     let sink: &mut dyn TraceSink = &mut builder;
-    let summary = trace.read_into(sink).map_err(|e| unreadable(e.to_string()))?;
+    let summary = trace.read_into(sink).map_err(|e| file::unreadable(path, &e))?;
     let jobs = builder.finish();
     let mut threads: Vec<ThreadStatistics> = jobs.threads.iter().map(ThreadStatistics::of).collect();
     // Stable: threads equally busy stay in the order of their numbers.
@@ -85,21 +74,6 @@ fn read(path: &Path) -> Result<Seen, Failure> {
         unread,
         threads,
     })
-}
-
-fn nobody(args: &StatsArgs, seen: &Seen) -> Failure {
-    let asked = match (args.tid, &args.comm) {
-        (Some(tid), Some(comm)) => format!("thread {tid} named `{comm}`"),
-        (Some(tid), None) => format!("thread {tid}"),
-        (None, comm) => format!("thread named `{}`", comm.as_deref().unwrap_or_default()),
-    };
-    let names: Vec<String> = seen.threads.iter().map(|t| t.comm.text().into_owned()).collect();
-    let near = args.comm.as_deref().and_then(|c| nearest(c, names.iter().map(String::as_str)));
-    let help = match near {
-        Some(near) => format!("did you mean {near}?"),
-        None => "without --tid and --comm every thread is shown".to_owned(),
-    };
-    Failure::new(Code::BadInput, format!("{}: there is no {asked} in it", seen.file)).help(help)
 }
 
 /// The first column stands in every part of a table that is too wide, so the name is in it.
@@ -248,18 +222,7 @@ fn document(seen: &Seen, shown: &[&ThreadStatistics]) -> Value {
         "first_ns": summary.span.map(|(first, _)| first),
         "last_ns": summary.span.map(|(_, last)| last),
         "events": summary.events.iter().map(|e| json!({ "event": e.event, "count": e.count })).collect::<Vec<_>>(),
-        "quality": {
-            "complete": summary.is_complete(),
-            "lost": summary.lost_at_least(),
-            "gaps": summary.gaps,
-            "damaged_pages": summary.damaged_pages,
-            "cut_cpus": summary.truncated,
-            "malformed": summary.malformed,
-            "unknown": summary.unknown,
-            "disordered": summary.disordered,
-            "disorder_max_ns": summary.disorder_max,
-            "not_read": seen.unread,
-        },
+        "quality": file::quality(summary, &seen.unread),
         "anomalies": seen.anomalies,
         "threads_in_trace": seen.threads.len(),
         "threads": shown.iter().map(|t| thread(t, seen)).collect::<Vec<_>>(),

@@ -14,7 +14,7 @@ use surety_units::Nanos;
 const DEPTH: usize = 16;
 
 /// One kind of interruption.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Context {
     /// A device's handler.
     Irq(u32),
@@ -47,6 +47,11 @@ impl InterruptStack {
     /// Whether the CPU is in no interrupt.
     pub fn is_empty(&self) -> bool {
         self.depth == 0
+    }
+
+    /// The context the CPU is in, on top of all others; `None` when it is in none.
+    pub fn innermost(&self) -> Option<Context> {
+        self.contexts[..self.depth].last().copied()
     }
 
     /// Enters a context.

@@ -31,6 +31,7 @@ fn comm(tid: Tid) -> Comm {
         0 => "swapper".to_owned(),
         900 => "migration/0".to_owned(),
         901 => "ksoftirqd/0".to_owned(),
+        902 => "irq/9-disk".to_owned(),
         tid => format!("t{tid}"),
     })
 }
@@ -46,6 +47,12 @@ fn function(name: &str) -> TimerFunction {
 /// Runs a script.
 fn play(script: &str) -> Jobs {
     let mut builder = JobBuilder::new();
+    feed(script, &mut builder);
+    builder.finish()
+}
+
+/// Hands a script's events to a sink.
+pub(crate) fn feed(script: &str, sink: &mut dyn TraceSink) {
     let mut current = [Tid::IDLE; 4];
     for line in script.lines().map(str::trim).filter(|l| !l.is_empty()) {
         let words: Vec<&str> = line.split_whitespace().collect();
@@ -57,8 +64,8 @@ fn play(script: &str) -> Jobs {
         }
         let mut running = *here;
         let number = |k: usize| words[k].parse::<i32>().unwrap();
-        let woken =
-            || Woken { tid: Tid(number(3)), comm: comm(Tid(number(3))), prio: 120, target: CpuId(cpu) };
+        let target = CpuId(words.get(4).and_then(|word| word.parse().ok()).unwrap_or(cpu));
+        let woken = || Woken { tid: Tid(number(3)), comm: comm(Tid(number(3))), prio: 120, target };
         let kind = match words[2] {
             "sw" => {
                 let ((prev, prev_state, prev_prio), (next, _, next_prio)) =
@@ -74,6 +81,12 @@ fn play(script: &str) -> Jobs {
                     next_prio,
                 }
             }
+            "migrate" => EventKind::Migrate {
+                tid: Tid(number(3)),
+                comm: comm(Tid(number(3))),
+                from: CpuId(0),
+                to: CpuId(words[4].parse().unwrap()),
+            },
             "waking" => EventKind::Waking(woken()),
             "wakeup" => EventKind::Wakeup(woken()),
             "new" => EventKind::WakeupNew(woken()),
@@ -86,6 +99,7 @@ fn play(script: &str) -> Jobs {
             }
             "irq" => EventKind::IrqEntry { irq: 9, name: "disk" },
             "irqx" => EventKind::IrqExit { irq: 9 },
+            "raise" => EventKind::SoftirqRaise { vector: 3 },
             "soft" => EventKind::SoftirqEntry { vector: 3 },
             "softx" => EventKind::SoftirqExit { vector: 3 },
             "vec" => EventKind::VectorEntry { name: "local_timer" },
@@ -104,9 +118,8 @@ fn play(script: &str) -> Jobs {
             other => panic!("{other}"),
         };
         let time = us(words[0].parse().unwrap());
-        builder.event(&Event { time, cpu: CpuId(cpu), current: running, kind });
+        sink.event(&Event { time, cpu: CpuId(cpu), current: running, kind });
     }
-    builder.finish()
 }
 
 /// One thread in a line: its jobs as `release/start/completion execution`, what is not zero of the rest, and what was
@@ -214,6 +227,18 @@ fn time_that_was_counted_is_not_counted_again_by_inference() {
     assert_eq!(jobs.threads.iter().map(|t| t.run).sum::<Nanos>(), us(1), "{jobs:?}");
 }
 
+/// A script of any events.
+pub(crate) fn any_script() -> impl Strategy<Value = String> {
+    prop::collection::vec(any_event(), 0..120).prop_map(|events| {
+        let mut now = 0;
+        let line = |(step, event): (i64, String)| {
+            now += step;
+            format!("{now} {event}\n")
+        };
+        events.into_iter().map(line).collect()
+    })
+}
+
 /// Any event of a small world: three CPUs, six threads, two timers.
 fn any_event() -> impl Strategy<Value = (i64, String)> {
     let state = prop_oneof![Just("R"), Just("R+"), Just("S"), Just("D"), Just("X")];
@@ -221,7 +246,8 @@ fn any_event() -> impl Strategy<Value = (i64, String)> {
         6 => (0..6i32, state, -1..1i32, 0..6i32, -1..1i32)
             .prop_map(|(p, s, pp, n, np)| format!("sw {p}:{s}:{pp} {n}:R:{np}")),
         4 => (1..6i32).prop_map(|t| format!("waking {t}")),
-        2 => (1..6i32).prop_map(|t| format!("wakeup {t}")),
+        2 => (1..6i32, 0..3u8).prop_map(|(t, cpu)| format!("wakeup {t} {cpu}")),
+        1 => (1..6i32, 0..3u8).prop_map(|(t, cpu)| format!("migrate {t} {cpu}")),
         1 => (1..6i32).prop_map(|t| format!("new {t}")),
         1 => (1..6i32).prop_map(|t| format!("fork {t}")),
         1 => (1..6i32).prop_map(|t| format!("exit {t}")),
@@ -247,13 +273,9 @@ fn any_event() -> impl Strategy<Value = (i64, String)> {
 proptest! {
     /// However contradictory the events: the sums hold.
     #[test]
-    fn sums_hold_for_any_events(events in prop::collection::vec(any_event(), 0..120)) {
-        let mut now = 0;
-        let mut script = String::new();
-        for (step, event) in events {
-            now += step;
-            script += &format!("{now} {event}\n");
-        }
+    fn sums_hold_for_any_events(script in any_script()) {
+        let last = script.lines().last().and_then(|line| line.split(' ').next()?.parse().ok());
+        let now: i64 = last.unwrap_or(0);
         let jobs = play(&script);
         for thread in &jobs.threads {
             let mut executed = Nanos::ZERO;

@@ -7,9 +7,13 @@ use surety_model::job::{Job, Separation, ThreadHistory};
 use surety_units::{CpuId, Nanos, Tid};
 
 use super::REORDER_MAX;
+use super::watch::{Seen, Whereabouts};
 
 /// Names of threads whose own work softirqs are; see [`super::interrupts`].
 const SOFTIRQ_THREADS: [&[u8]; 4] = [b"ksoftirqd/", b"ktimers/", b"irq/", b"napi/"];
+
+/// The CPU of a thread that was on none yet.
+pub(super) const NOWHERE: CpuId = CpuId(u32::MAX);
 
 /// Where a thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,8 +101,8 @@ pub(super) struct Thread {
     pub(super) place: Place,
     /// The CPU it is on, was last on, or is queued on.
     pub(super) last_cpu: CpuId,
-    /// It was switched in as a deadline thread.
-    pub(super) deadline: bool,
+    /// Its priority when it was last woken or switched in; below 0 in the deadline class.
+    pub(super) prio: i32,
     /// Its replenishment timer, once known.
     pub(super) replenishment: Option<u64>,
     /// It was forked and has not been woken yet.
@@ -131,8 +135,8 @@ impl Thread {
         Thread {
             tid,
             place: Place::Unknown,
-            last_cpu: CpuId(u32::MAX),
-            deadline: false,
+            last_cpu: NOWHERE,
+            prio: 120,
             replenishment: None,
             unborn: false,
             ended: false,
@@ -162,6 +166,21 @@ impl Thread {
     /// Time of the last event that names it.
     pub(super) fn last_seen(&self) -> Nanos {
         self.seen.1
+    }
+
+    /// What a watcher is told of it.
+    pub(super) fn seen_as(&self) -> Seen<'_> {
+        let place = match self.place {
+            Place::Unknown => Whereabouts::Unknown,
+            // Woken while it was on its way off its CPU: it is to be queued again at once.
+            Place::Asleep { .. } if self.pending.is_some() => Whereabouts::Queued(self.last_cpu),
+            Place::Asleep { .. } => Whereabouts::Asleep,
+            Place::Waiting { .. } if self.throttled_since.is_some() => Whereabouts::Throttled,
+            Place::Waiting { .. } if self.last_cpu == NOWHERE => Whereabouts::Unknown,
+            Place::Waiting { .. } => Whereabouts::Queued(self.last_cpu),
+            Place::Running { .. } => Whereabouts::On(self.last_cpu),
+        };
+        Seen { tid: self.tid, comm: self.comm, place, separation: self.separation, jobs: &self.jobs }
     }
 
     /// The name an event gives it.

@@ -1,0 +1,373 @@
+//! `surety trace explain`: who delayed a thread. Its worst jobs step by step in words, then where the time of all its
+//! jobs goes beside that of the slowest. JSON: `docs/formats/trace-explain.md`.
+
+use serde_json::{Value, json};
+use surety_model::event::Comm;
+use surety_model::job::Separation;
+use surety_report::table::{cells, checks, led};
+use surety_trace::blame::{
+    Average, BlameBuilder, Blames, Cause, Chain, Choice, Class, Culprit, Part, Piece, Stretch, ThreadBlame,
+    average, slowest, stretches,
+};
+use surety_trace::{ReadSummary, TraceReader};
+use surety_units::{Nanos, Tid};
+
+use super::file;
+use crate::args::ExplainArgs;
+use crate::exit::{Code, Failure};
+use crate::session::Session;
+
+/// Steps of a chain that are shown; of longer ones the longest and the ends.
+const STEPS_MAX: usize = 16;
+/// Causes that have a line of their own, those with the most time; the rest is one line.
+const CAUSES_MAX: usize = 16;
+/// The groups of jobs that are averaged, in thousandths from the slowest, and what they are called.
+const GROUPS: [(usize, &str); 3] = [(1000, "all"), (10, "slowest 1 %"), (1, "slowest 0.1 %")];
+
+/// What a trace shows of the chosen threads.
+struct Explained {
+    blames: Blames,
+    summary: ReadSummary,
+    unread: Vec<String>,
+}
+
+/// The verb.
+pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
+    let choice = Choice { tid: args.tid.map(Tid), comm: args.comm.as_deref().map(Comm::new) };
+    let mut trace = file::open(&args.file)?;
+    let mut builder = BlameBuilder::new(choice, args.worst);
+    let summary = trace.read(&mut builder).map_err(|e| file::unreadable(&args.file, &e))?;
+    let mut unread: Vec<String> = trace.unusable().iter().map(ToString::to_string).collect();
+    unread.extend(trace.other_buffers().iter().map(|name| format!("the further buffer {name}")));
+    let explained = Explained { blames: builder.finish(), summary, unread };
+    let threads = &explained.blames.threads;
+    if threads.is_empty() {
+        return Err(no_jobs(args, &explained.blames));
+    }
+    let worst = worst_of(threads, args.worst);
+    let groups = GROUPS
+        .map(|(per_mille, name)| (name, average(slowest(threads.iter().flat_map(|t| &t.jobs), per_mille))));
+    if session.json {
+        session.print_json(&document(args, &explained, &worst, &groups));
+        return Ok(Code::Kept);
+    }
+    let style = session.style();
+    let names = Names(&explained.blames.irq_names);
+    let begin = explained.summary.span.map_or(Nanos::ZERO, |(first, _)| first);
+    for (thread, chain) in &worst {
+        print!("{}", led(&heading(thread, chain), &placed(chain, begin), &style));
+        print!("{}", cells(&["after", "for", "CPU", "what"], &steps(chain, names), &style));
+        println!("{}", led("in all  ", &shares(thread, chain, names), &style));
+    }
+    print!("{}", cells(&group_titles(&groups), &group_rows(&groups, names), &style));
+    println!();
+    print!("{}", led("whose  ", &whose(threads), &style));
+    let missed = "jobs open there are given up, and what was in the way may not be known";
+    print!(
+        "{}",
+        checks(&file::incomplete(&explained.summary, missed).into_iter().collect::<Vec<_>>(), &style)
+    );
+    Ok(Code::Kept)
+}
+
+/// Why there is nothing to explain.
+fn no_jobs(args: &ExplainArgs, blames: &Blames) -> Failure {
+    let histories = &blames.jobs.threads;
+    let is_there = histories.iter().any(|h| {
+        args.tid.is_none_or(|tid| h.tid.0 == tid)
+            && args.comm.as_deref().is_none_or(|comm| h.comm == Comm::new(comm))
+    });
+    if is_there {
+        let text =
+            format!("{}: no job of that thread is in it from release to completion", args.file.display());
+        return Failure::new(Code::BadInput, text)
+            .help("`surety trace stats` shows which threads have jobs; record longer");
+    }
+    let names: Vec<String> = histories.iter().map(|h| h.comm.text().into_owned()).collect();
+    file::nobody(&args.file, args.tid, args.comm.as_deref(), &names)
+}
+
+/// The slowest jobs of all chosen threads.
+fn worst_of(threads: &[ThreadBlame], most: usize) -> Vec<(&ThreadBlame, &Chain)> {
+    let mut worst: Vec<(&ThreadBlame, &Chain)> =
+        threads.iter().flat_map(|thread| thread.worst.iter().map(move |chain| (thread, chain))).collect();
+    worst.sort_by_key(|(_, chain)| std::cmp::Reverse(chain.job.response()));
+    worst.truncate(most);
+    worst
+}
+
+fn heading(thread: &ThreadBlame, chain: &Chain) -> String {
+    let job = chain.job.index.map_or_else(String::new, |index| format!(", job {index}"));
+    format!("{} {}{job}  ", thread.tid, thread.comm)
+}
+
+fn placed(chain: &Chain, begin: Nanos) -> String {
+    let job = &chain.job;
+    let after = (job.release - begin).as_secs_f64();
+    format!(
+        "response {}, released {after:.6} s into the trace, on a CPU first {} after that",
+        job.response(),
+        job.latency()
+    )
+}
+
+/// Names of interrupts' handlers by number.
+#[derive(Clone, Copy)]
+struct Names<'a>(&'a [(u32, String)]);
+
+impl Names<'_> {
+    /// The cause in the words of a table of causes.
+    fn of(self, cause: Cause) -> String {
+        match cause {
+            Cause::Own => "itself".to_owned(),
+            Cause::Earlier => "itself, with what came before".to_owned(),
+            Cause::Thread(culprit) => format!("behind {}", thread_words(&culprit)),
+            Cause::Irq(_) | Cause::Vector(_) | Cause::Softirq(_) => self.interrupt(cause),
+            Cause::Throttled => "out of budget".to_owned(),
+            Cause::Idle => "ready, its CPU idle".to_owned(),
+            Cause::Unwoken => "not woken yet".to_owned(),
+            Cause::Blocked => "waiting inside the job".to_owned(),
+            Cause::Unknown => "not known".to_owned(),
+        }
+    }
+
+    fn interrupt(self, cause: Cause) -> String {
+        match cause {
+            Cause::Irq(irq) => {
+                let names: Vec<&str> =
+                    self.0.iter().filter(|(i, _)| *i == irq).map(|(_, name)| name.as_str()).collect();
+                format!("interrupt {irq} {}", names.join(","))
+            }
+            Cause::Vector(name) => format!("interrupt {name}"),
+            Cause::Softirq(vector) => format!("softirq {}", softirq_name(vector)),
+            _ => String::new(),
+        }
+    }
+}
+
+/// The kernel's names (`include/linux/interrupt.h`, the order of its enumeration).
+pub fn softirq_name(vector: u32) -> String {
+    const NAMES: [&str; 10] =
+        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+    let known = usize::try_from(vector).ok().and_then(|v| NAMES.get(v));
+    known.map_or_else(|| vector.to_string(), |name| (*name).to_owned())
+}
+
+/// `realtime 50 irq/9-disk (123)`: class with its priority, as `chrt` and `nice` count, name and id.
+fn thread_words(culprit: &Culprit) -> String {
+    let class = match culprit.class() {
+        Class::Realtime => format!("realtime {}", 99 - culprit.prio),
+        Class::Fair if culprit.prio != 120 => format!("fair nice {}", culprit.prio - 120),
+        class => class.name().to_owned(),
+    };
+    format!("{class} thread {} ({})", culprit.comm, culprit.tid)
+}
+
+/// The chain as rows of a table. Steps that are left out are told of together, where they were.
+fn steps(chain: &Chain, names: Names<'_>) -> Vec<Vec<String>> {
+    let told = stretches(&chain.pieces);
+    let mut shown: Vec<usize> = (0..told.len()).collect();
+    shown.sort_by_key(|k| (*k != 0 && *k + 1 != told.len(), std::cmp::Reverse(told[*k].time())));
+    shown.truncate(STEPS_MAX);
+    shown.sort_unstable();
+    let mut rows = Vec::new();
+    let mut next = 0;
+    for k in shown {
+        if k > next {
+            let time: Nanos = told[next..k].iter().map(Stretch::time).sum();
+            let after = (told[next].from - chain.job.release).to_string();
+            rows.push(vec![after, time.to_string(), String::new(), left_out(k - next)]);
+        }
+        rows.push(step(&told[k], chain, names));
+        next = k + 1;
+    }
+    let end = chain.job.response().to_string();
+    rows.push(vec![end, String::new(), String::new(), "done".to_owned()]);
+    rows
+}
+
+fn left_out(steps: usize) -> String {
+    if steps == 1 { "a shorter step".to_owned() } else { format!("{steps} shorter steps") }
+}
+
+fn step(stretch: &Stretch, chain: &Chain, names: Names<'_>) -> Vec<String> {
+    let on_cpu_before = stretch.from > chain.job.start;
+    let mut words = match stretch.cause {
+        Cause::Own if stretch.from == chain.job.start => "starts to run".to_owned(),
+        Cause::Own => "runs".to_owned(),
+        Cause::Earlier => "still runs what came before this job".to_owned(),
+        Cause::Thread(culprit) if on_cpu_before => {
+            format!("wants to go on; {} has the CPU", thread_words(&culprit))
+        }
+        Cause::Thread(culprit) => format!("is ready; {} has the CPU", thread_words(&culprit)),
+        Cause::Irq(_) | Cause::Vector(_) | Cause::Softirq(_) => {
+            let wants = if on_cpu_before { "wants to go on" } else { "is ready" };
+            format!("{wants}; {} has the CPU", names.interrupt(stretch.cause))
+        }
+        Cause::Throttled => "has used up its budget and waits for the next".to_owned(),
+        Cause::Idle if on_cpu_before => "is ready for an idle CPU: carried over, or it wakes up".to_owned(),
+        Cause::Idle => "is ready; its CPU comes out of idle".to_owned(),
+        Cause::Unwoken => "is released, but nobody has woken it yet".to_owned(),
+        Cause::Blocked => "sleeps inside the job: waits for something".to_owned(),
+        Cause::Unknown => "is not seen in the trace".to_owned(),
+    };
+    if !stretch.interrupts.is_empty() {
+        let tops: Vec<String> = stretch
+            .interrupts
+            .iter()
+            .map(|part| format!("{} {}", names.interrupt(part.cause), part.time))
+            .collect();
+        words += &format!("; on top {}", tops.join(", "));
+    }
+    vec![
+        (stretch.from - chain.job.release).to_string(),
+        stretch.time().to_string(),
+        stretch.cpu.map_or_else(|| "-".to_owned(), |cpu| cpu.0.to_string()),
+        words,
+    ]
+}
+
+/// Where one response went, most first.
+fn shares(thread: &ThreadBlame, chain: &Chain, names: Names<'_>) -> String {
+    let Some(blamed) = thread.jobs.iter().find(|blamed| blamed.job == chain.job) else {
+        return String::new();
+    };
+    let response = chain.job.response();
+    let mut parts: Vec<&Part> = blamed.parts.iter().collect();
+    parts.sort_by_key(|part| std::cmp::Reverse(part.time));
+    let told = parts
+        .iter()
+        .take(6)
+        .map(|part| format!("{} {} ({})", names.of(part.cause), part.time, share(part.time, response)));
+    let mut told: Vec<String> = told.collect();
+    let rest: Nanos = parts.iter().skip(6).map(|part| part.time).sum();
+    if rest.is_positive() {
+        told.push(format!("{} others {rest}", parts.len() - 6));
+    }
+    told.join("; ")
+}
+
+/// The part of a whole in percent; nothing of nothing is 0 %.
+fn share(part: Nanos, whole: Nanos) -> String {
+    let share = if whole.is_positive() { part.get() as f64 / whole.get() as f64 } else { 0.0 };
+    format!("{:.1} %", share * 100.0)
+}
+
+fn group_titles(groups: &[(&'static str, Average); 3]) -> [&'static str; 4] {
+    ["mean of a response", groups[0].0, groups[1].0, groups[2].0]
+}
+
+/// Causes with the most time in any group, then the rest, then the whole.
+fn group_rows(groups: &[(&'static str, Average); 3], names: Names<'_>) -> Vec<Vec<String>> {
+    // Every group is part of the first, so that one has all causes.
+    let mut causes: Vec<Cause> = groups[0].1.causes.keys().copied().collect();
+    let weight = |cause: &Cause| groups.iter().map(|(_, g)| g.mean_of(*cause)).max();
+    causes.sort_by_key(|cause| std::cmp::Reverse(weight(cause)));
+    let line = |name: String, value: &dyn Fn(&Average) -> Nanos| {
+        let mut row = vec![name];
+        row.extend(groups.iter().map(|(_, group)| value(group).to_string()));
+        row
+    };
+    let (told, rest) = causes.split_at(causes.len().min(CAUSES_MAX));
+    let mut rows: Vec<Vec<String>> =
+        told.iter().map(|cause| line(names.of(*cause), &|group| group.mean_of(*cause))).collect();
+    if !rest.is_empty() {
+        let sum = |group: &Average| rest.iter().filter_map(|c| group.causes.get(c)).copied().sum::<Nanos>();
+        rows.push(line(format!("{} other causes", rest.len()), &|group| group.mean(sum(group))));
+    }
+    rows.push(line("response".to_owned(), &|group| group.mean(group.response)));
+    let mut jobs = vec!["jobs".to_owned()];
+    jobs.extend(groups.iter().map(|(_, group)| group.jobs.to_string()));
+    rows.push(jobs);
+    rows
+}
+
+/// Whose jobs these are and how they were told apart.
+fn whose(threads: &[ThreadBlame]) -> String {
+    let jobs: usize = threads.iter().map(|t| t.jobs.len()).sum();
+    let marked = threads.iter().filter(|t| t.separation == Separation::Markers).count();
+    let who = match threads {
+        [thread] => format!("{jobs} jobs of {} {}", thread.tid, thread.comm),
+        _ => format!("{jobs} jobs of {} threads together; --tid or --comm chooses", threads.len()),
+    };
+    let how = if marked == threads.len() {
+        "by their own markers"
+    } else {
+        "from waking to sleeping; late jobs that do not sleep in between count as one"
+    };
+    format!("{who}, {how}")
+}
+
+/// `surety.trace-explain/1`.
+fn document(
+    args: &ExplainArgs,
+    explained: &Explained,
+    worst: &[(&ThreadBlame, &Chain)],
+    groups: &[(&'static str, Average); 3],
+) -> Value {
+    let thread = |t: &ThreadBlame| {
+        json!({
+            "tid": t.tid,
+            "name": t.comm.text(),
+            "separation": if t.separation == Separation::Markers { "markers" } else { "busy-period" },
+            "jobs": t.jobs.len(),
+        })
+    };
+    let names = &explained.blames.irq_names;
+    json!({
+        "schema": "surety.trace-explain/1",
+        "file": args.file.display().to_string(),
+        "quality": file::quality(&explained.summary, &explained.unread),
+        "threads": explained.blames.threads.iter().map(thread).collect::<Vec<_>>(),
+        "groups": groups.iter().zip(GROUPS).map(|((_, group), (per_mille, _))| json!({
+            "slowest_per_mille": per_mille,
+            "jobs": group.jobs,
+            "response_sum_ns": group.response,
+            "causes": group.causes.iter().map(|(c, sum)| caused(*c, "sum_ns", *sum, names)).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+        "worst": worst.iter().map(|(t, chain)| json!({
+            "tid": t.tid,
+            "name": t.comm.text(),
+            "job": chain.job.index,
+            "release_ns": chain.job.release,
+            "start_ns": chain.job.start,
+            "completion_ns": chain.job.completion,
+            "response_ns": chain.job.response(),
+            "pieces": chain.pieces.iter().map(|p| piece(p, names)).collect::<Vec<_>>(),
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn piece(piece: &Piece, names: &[(u32, String)]) -> Value {
+    let mut value = caused(piece.cause, "time_ns", piece.time(), names);
+    value["from_ns"] = json!(piece.from);
+    value["cpu"] = json!(piece.cpu);
+    value
+}
+
+/// A time with its cause.
+fn caused(cause: Cause, key: &str, time: Nanos, names: &[(u32, String)]) -> Value {
+    let (word, number, name, class, prio) = match cause {
+        Cause::Own => ("own", None, None, None, None),
+        Cause::Earlier => ("earlier", None, None, None, None),
+        Cause::Thread(c) => {
+            let name = c.comm.text().into_owned();
+            ("thread", Some(i64::from(c.tid.0)), Some(name), Some(c.class().name()), Some(c.prio))
+        }
+        Cause::Irq(irq) => {
+            let handlers: Vec<&str> =
+                names.iter().filter(|(i, _)| *i == irq).map(|(_, n)| n.as_str()).collect();
+            ("irq", Some(i64::from(irq)), Some(handlers.join(",")), None, None)
+        }
+        Cause::Vector(name) => ("vector", None, Some(name.to_owned()), None, None),
+        Cause::Softirq(v) => ("softirq", Some(i64::from(v)), Some(softirq_name(v)), None, None),
+        Cause::Throttled => ("throttled", None, None, None, None),
+        Cause::Idle => ("idle", None, None, None, None),
+        Cause::Unwoken => ("unwoken", None, None, None, None),
+        Cause::Blocked => ("blocked", None, None, None, None),
+        Cause::Unknown => ("unknown", None, None, None, None),
+    };
+    let mut value = json!({ "cause": word, "number": number, "name": name, "class": class, "prio": prio });
+    value[key] = json!(time);
+    value
+}

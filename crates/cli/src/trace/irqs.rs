@@ -1,0 +1,181 @@
+//! `surety trace irqs`: every interrupt of a trace file as a source of work. JSON: `docs/formats/trace-irqs.md`.
+
+use serde_json::{Value, json};
+use surety_report::table::{cells, checks, led};
+use surety_trace::interrupts::{Interrupt, InterruptBuilder, Interrupts, Series};
+use surety_trace::jobs::interrupts::Context;
+use surety_trace::{ReadSummary, ThreadStatistics, TraceReader};
+use surety_units::Nanos;
+
+use super::explain::softirq_name;
+use super::file;
+use crate::args::IrqsArgs;
+use crate::exit::{Code, Failure};
+use crate::session::Session;
+
+/// The verb.
+pub fn irqs(args: &IrqsArgs, session: &Session) -> Result<Code, Failure> {
+    let mut trace = file::open(&args.file)?;
+    let mut builder = InterruptBuilder::new();
+    let summary = trace.read(&mut builder).map_err(|e| file::unreadable(&args.file, &e))?;
+    let seen = builder.finish();
+    if session.json {
+        let mut unread: Vec<String> = trace.unusable().iter().map(ToString::to_string).collect();
+        unread.extend(trace.other_buffers().iter().map(|name| format!("the further buffer {name}")));
+        session.print_json(&document(args, &seen, &summary, &unread));
+        return Ok(Code::Kept);
+    }
+    let style = session.style();
+    let span = span(&summary);
+    let rows: Vec<Vec<String>> = seen.sources.iter().map(|source| row(source, &seen, span)).collect();
+    print!("{}", cells(&HEADER, &rows, &style));
+    if !seen.threads.is_empty() {
+        println!();
+        print!("{}", cells(&THREADS, &seen.threads.iter().map(thread_row).collect::<Vec<_>>(), &style));
+    }
+    println!();
+    let text = format!(
+        "of handlers is their time less what is nested inside; {} handlings have no beginning or no end in the trace",
+        seen.incomplete
+    );
+    print!("{}", led("service  ", &text, &style));
+    let missed = "arrivals there are not counted, and gaps not measured across them";
+    print!("{}", checks(&file::incomplete(&summary, missed).into_iter().collect::<Vec<_>>(), &style));
+    Ok(Code::Kept)
+}
+
+const HEADER: [&str; 12] = [
+    "interrupt",
+    "CPUs",
+    "count",
+    "rate",
+    "every",
+    "min",
+    "p99",
+    "service",
+    "p99",
+    "max",
+    "raises",
+    "threads",
+];
+
+const THREADS: [&str; 8] =
+    ["thread", "jobs", "execution", "p99", "max", "response p99", "latency p99", "arrivals every"];
+
+/// From the first to the last record.
+fn span(summary: &ReadSummary) -> Nanos {
+    summary.span.map_or(Nanos::ZERO, |(first, last)| last - first)
+}
+
+/// Arrivals in a second; `None` for a trace of no length.
+fn rate(source: &Interrupt, span: Nanos) -> Option<f64> {
+    span.is_positive().then(|| source.count() as f64 / span.as_secs_f64())
+}
+
+/// `irq 29 virtio1-req.0`, `local_timer`, `softirq TIMER`.
+fn title(source: &Interrupt) -> String {
+    match source.context {
+        Context::Irq(irq) => format!("irq {irq} {}", source.name),
+        Context::Vector(name) => name.to_owned(),
+        Context::Softirq(vector) => format!("softirq {}", softirq_name(vector)),
+    }
+}
+
+fn row(source: &Interrupt, seen: &Interrupts, span: Nanos) -> Vec<String> {
+    let text = |time: Option<Nanos>| time.map_or_else(String::new, |t| t.to_string());
+    let raised: Vec<String> = source.raised.keys().map(|vector| softirq_name(*vector)).collect();
+    let name = |tid| seen.threads.iter().find(|t| t.tid == tid).map(|t| t.comm.to_string());
+    let woken: Vec<String> = source.woken.keys().filter_map(|tid| name(*tid)).collect();
+    let cpus: Vec<String> = source.arrivals.keys().map(|cpu| cpu.0.to_string()).collect();
+    vec![
+        title(source),
+        cpus.join(","),
+        source.count().to_string(),
+        rate(source, span).map_or_else(String::new, |rate| format!("{rate:.1}/s")),
+        text(source.gaps.mean()),
+        text(source.gaps.min()),
+        text(source.gaps.quantile(0.99)),
+        text(source.service.mean()),
+        text(source.service.quantile(0.99)),
+        text(source.service.max()),
+        raised.join(" "),
+        woken.join(" "),
+    ]
+}
+
+fn thread_row(t: &ThreadStatistics) -> Vec<String> {
+    let text = |time: Option<Nanos>| time.map_or_else(String::new, |t| t.to_string());
+    vec![
+        format!("{} {}", t.tid, t.comm),
+        t.jobs.to_string(),
+        text(t.execution.map(|s| s.mean)),
+        text(t.execution.map(|s| s.p99)),
+        text(t.execution.map(|s| s.max)),
+        text(t.response.map(|s| s.p99)),
+        text(t.latency.map(|s| s.p99)),
+        text(t.inter_arrival.map(|s| s.mean)),
+    ]
+}
+
+/// `surety.trace-irqs/1`.
+fn document(args: &IrqsArgs, seen: &Interrupts, summary: &ReadSummary, unread: &[String]) -> Value {
+    json!({
+        "schema": "surety.trace-irqs/1",
+        "file": args.file.display().to_string(),
+        "quality": file::quality(summary, unread),
+        "duration_ns": span(summary),
+        "incomplete": seen.incomplete,
+        "interrupts": seen.sources.iter().map(|s| interrupt(s, span(summary))).collect::<Vec<_>>(),
+        "threads": seen.threads.iter().map(|t| json!({
+            "tid": t.tid,
+            "name": t.comm.text(),
+            "jobs": t.jobs,
+            "execution_ns": t.execution,
+            "response_ns": t.response,
+            "latency_ns": t.latency,
+            "inter_arrival_ns": t.inter_arrival,
+        })).collect::<Vec<_>>(),
+    })
+}
+
+fn interrupt(source: &Interrupt, duration: Nanos) -> Value {
+    let (kind, number) = match source.context {
+        Context::Irq(irq) => ("irq", Some(irq)),
+        Context::Vector(_) => ("vector", None),
+        Context::Softirq(vector) => ("softirq", Some(vector)),
+    };
+    let name = match source.context {
+        Context::Irq(_) => source.name.clone(),
+        Context::Vector(name) => name.to_owned(),
+        Context::Softirq(vector) => softirq_name(vector),
+    };
+    json!({
+        "kind": kind,
+        "number": number,
+        "name": name,
+        "count": source.count(),
+        "rate_per_second": rate(source, duration),
+        "cpus": source.arrivals.iter().map(|(cpu, n)| json!({ "cpu": cpu, "count": n })).collect::<Vec<_>>(),
+        "inter_arrival_ns": series(&source.gaps),
+        "service_ns": series(&source.service),
+        "service_sum_ns": source.service.sum(),
+        "raises": source.raised.iter().map(|(vector, n)| {
+            json!({ "softirq": vector, "name": softirq_name(*vector), "count": n })
+        }).collect::<Vec<_>>(),
+        "wakes": source.woken.iter().map(|(tid, n)| json!({ "tid": tid, "count": n })).collect::<Vec<_>>(),
+    })
+}
+
+/// A series in numbers; `null` when it is empty.
+fn series(series: &Series) -> Value {
+    if series.count() == 0 {
+        return Value::Null;
+    }
+    json!({
+        "count": series.count(),
+        "min": series.min(),
+        "mean": series.mean(),
+        "p99": series.quantile(0.99),
+        "max": series.max(),
+    })
+}

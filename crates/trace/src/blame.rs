@@ -1,0 +1,242 @@
+//! [`BlameBuilder`]: who delayed each job. Every nanosecond from release to completion gets one cause.
+//!
+//! The rules of who is where are [`crate::jobs`]' own: the same state machine runs, and a watcher beside it keeps what
+//! each CPU did and where each thread was. When a job completes, the two histories are laid over each other:
+//! - on a CPU: the thread itself, or the innermost interrupt on top of it;
+//! - queued on a CPU: the innermost interrupt there, the thread that has it, or nobody (the CPU was still idle: it is
+//!   on its way out of idle, or the thread on its way to another CPU);
+//! - out of budget: throttled, whatever runs meanwhile;
+//! - asleep: not woken yet, though released, or waiting for something inside its job;
+//! - not known: events are missing, or the histories do not reach back so far.
+//!
+//! So the parts of a job sum to its response exactly, whatever the events say. The decomposition follows that of `rtla
+//! timerlat --auto-analysis` (tools/tracing/rtla), made for every job of any thread, with throttling and migration.
+//!
+//! Memory: of each CPU the last [`CPU_CHANGES_MAX`] changes, of each thread the last [`THREAD_CHANGES_MAX`], and of each
+//! job its parts; whole chains are kept of the worst jobs of each thread only.
+
+use surety_model::event::{Comm, Event, EventKind, TraceSink};
+use surety_model::job::{Job, Separation};
+use surety_units::{CpuId, Nanos, Tid};
+
+use crate::jobs::{Jobs, Machine};
+
+mod average;
+mod chain;
+mod timeline;
+
+pub use average::{Average, average, slowest};
+pub use chain::{Stretch, stretches};
+
+use timeline::Timelines;
+
+/// Changes of a CPU's occupant or interrupt that are remembered: seconds of a busy CPU.
+pub const CPU_CHANGES_MAX: usize = 1 << 16;
+/// Changes of a thread's place that are remembered: a marked job's release may lie many sleeps back.
+pub const THREAD_CHANGES_MAX: usize = 1 << 12;
+
+/// The kernel's order of precedence, as an internal priority tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// The stopper threads `migration/N`, above all others.
+    Stop,
+    /// `SCHED_DEADLINE`, or a thread that inherited it.
+    Deadline,
+    /// `SCHED_FIFO` and `SCHED_RR`.
+    Realtime,
+    /// `SCHED_NORMAL`, `SCHED_BATCH`, `SCHED_IDLE`.
+    Fair,
+}
+
+impl Class {
+    /// One word.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Stop => "stop",
+            Class::Deadline => "deadline",
+            Class::Realtime => "realtime",
+            Class::Fair => "fair",
+        }
+    }
+}
+
+/// A thread that had the CPU while another wanted it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Culprit {
+    /// Its id.
+    pub tid: Tid,
+    /// Its name when the delayed job completed.
+    pub comm: Comm,
+    /// The kernel's internal priority it had on the CPU: below 0 deadline, 0..=98 realtime, 100..=139 fair.
+    pub prio: i32,
+}
+
+impl Culprit {
+    /// Its scheduling class.
+    pub fn class(&self) -> Class {
+        match self.prio {
+            _ if self.comm.0.starts_with(b"migration/") => Class::Stop,
+            ..0 => Class::Deadline,
+            0..100 => Class::Realtime,
+            _ => Class::Fair,
+        }
+    }
+}
+
+/// What a piece of a job's response went to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Cause {
+    /// The job itself ran.
+    Own,
+    /// Its thread ran, but still for what came before this job.
+    Earlier,
+    /// Another thread had the CPU.
+    Thread(Culprit),
+    /// A device's handler ran.
+    Irq(u32),
+    /// An interrupt of the processor's own ran: timer, reschedule, function call.
+    Vector(&'static str),
+    /// A softirq ran.
+    Softirq(u32),
+    /// The thread's deadline budget was used up.
+    Throttled,
+    /// It was ready and its CPU idle: waking from idle, or a migration under way.
+    Idle,
+    /// Released, but asleep: nobody had woken it yet.
+    Unwoken,
+    /// It slept inside its job: it waited for a lock, a device, another thread.
+    Blocked,
+    /// The trace does not say.
+    Unknown,
+}
+
+impl Cause {
+    /// Whether it is an interrupt of some kind.
+    pub fn is_interrupt(&self) -> bool {
+        matches!(self, Cause::Irq(_) | Cause::Vector(_) | Cause::Softirq(_))
+    }
+}
+
+/// How much of a response one cause took.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part {
+    /// The cause.
+    pub cause: Cause,
+    /// All of its time.
+    pub time: Nanos,
+}
+
+/// A stretch of a response with one cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Its beginning.
+    pub from: Nanos,
+    /// Its end.
+    pub until: Nanos,
+    /// The CPU it happened on, or whose queue the thread stood in; `None` where it stood in none.
+    pub cpu: Option<CpuId>,
+    /// Why.
+    pub cause: Cause,
+}
+
+impl Piece {
+    /// Its length.
+    pub fn time(&self) -> Nanos {
+        self.until - self.from
+    }
+}
+
+/// A job and where its response went.
+#[derive(Clone, Debug, PartialEq)]
+pub struct JobBlame {
+    /// The job.
+    pub job: Job,
+    /// Its causes, each once, in the order they first came; they sum to [`Job::response`].
+    pub parts: Vec<Part>,
+}
+
+impl JobBlame {
+    /// The time of one cause.
+    pub fn time_of(&self, cause: Cause) -> Nanos {
+        self.parts.iter().filter(|part| part.cause == cause).map(|part| part.time).sum()
+    }
+}
+
+/// A job's response piece by piece, in order of time and without a gap.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Chain {
+    /// The job.
+    pub job: Job,
+    /// Its pieces, from release to completion.
+    pub pieces: Vec<Piece>,
+}
+
+/// One thread's jobs and who delayed them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ThreadBlame {
+    /// Thread id.
+    pub tid: Tid,
+    /// Its last name.
+    pub comm: Comm,
+    /// How its jobs were separated.
+    pub separation: Separation,
+    /// Jobs in the order of completion.
+    pub jobs: Vec<JobBlame>,
+    /// The chains of those with the longest responses, the longest first.
+    pub worst: Vec<Chain>,
+}
+
+/// Everything a trace shows of who delayed whom.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Blames {
+    /// Chosen threads with at least one job, by thread id.
+    pub threads: Vec<ThreadBlame>,
+    /// Names of interrupts' handlers by number, in order; a shared interrupt has several.
+    pub irq_names: Vec<(u32, String)>,
+    /// All histories, as [`crate::jobs::JobBuilder`] gives them.
+    pub jobs: Jobs,
+}
+
+/// Whose jobs are looked at. Both conditions hold where both are given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Choice {
+    /// Only this thread.
+    pub tid: Option<Tid>,
+    /// Only threads that bear this name when the job completes.
+    pub comm: Option<Comm>,
+}
+
+/// Builds the blame of all chosen jobs from events in order of time.
+#[derive(Clone, Debug)]
+pub struct BlameBuilder {
+    machine: Machine<Timelines>,
+    irq_names: Vec<(u32, String)>,
+}
+
+impl BlameBuilder {
+    /// Nothing seen yet; of each chosen thread the `worst` longest jobs keep their chains.
+    pub fn new(choice: Choice, worst: usize) -> BlameBuilder {
+        BlameBuilder { machine: Machine::new(Timelines::new(choice, worst)), irq_names: Vec::new() }
+    }
+
+    /// Ends the trace.
+    pub fn finish(self) -> Blames {
+        let (jobs, timelines) = self.machine.finish();
+        Blames { threads: timelines.finish(), irq_names: self.irq_names, jobs }
+    }
+}
+
+impl TraceSink for BlameBuilder {
+    fn event(&mut self, event: &Event<'_>) {
+        if let EventKind::IrqEntry { irq, name } = event.kind {
+            let at = self.irq_names.partition_point(|(i, n)| (*i, n.as_str()) < (irq, name));
+            if self.irq_names.get(at).is_none_or(|(i, n)| (*i, n.as_str()) != (irq, name)) {
+                self.irq_names.insert(at, (irq, name.to_owned()));
+            }
+        }
+        self.machine.event(event);
+    }
+}
+
+#[cfg(test)]
+mod tests;

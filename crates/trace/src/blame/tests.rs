@@ -1,0 +1,311 @@
+//! Scripted events with the chains they must give, and the law that every response is shared out exactly.
+
+use proptest::prelude::*;
+use surety_model::event::TraceSink;
+
+use super::*;
+use crate::JobBuilder;
+use crate::jobs::tests::{any_script, feed};
+
+fn blames(script: &str, choice: Choice, worst: usize) -> Blames {
+    let mut builder = BlameBuilder::new(choice, worst);
+    feed(script, &mut builder);
+    builder.finish()
+}
+
+fn us(time: Nanos) -> i64 {
+    time.get() / 1000
+}
+
+fn cause_name(cause: Cause) -> String {
+    match cause {
+        Cause::Thread(culprit) => format!("{}:{}", culprit.class().name(), culprit.comm),
+        Cause::Irq(irq) => format!("irq{irq}"),
+        Cause::Vector(name) => name.to_owned(),
+        Cause::Softirq(vector) => format!("softirq{vector}"),
+        other => format!("{other:?}").to_lowercase(),
+    }
+}
+
+/// The chain of the thread's slowest job: `FROM CAUSE[@CPU]` for each piece, and its end.
+fn chain(script: &str, tid: i32) -> String {
+    let blames = blames(script, Choice { tid: Some(Tid(tid)), comm: None }, 1);
+    let chain = &blames.threads[0].worst[0];
+    let mut told: Vec<String> = chain
+        .pieces
+        .iter()
+        .map(|piece| {
+            let cpu = piece.cpu.map_or(String::new(), |cpu| format!("@{}", cpu.0));
+            format!("{} {}{cpu}", us(piece.from), cause_name(piece.cause))
+        })
+        .collect();
+    told.push(us(chain.job.completion).to_string());
+    told.join("; ")
+}
+
+#[test]
+fn every_cause_is_named() {
+    let cases = [
+        (
+            "an idle CPU takes its time, and then nothing is in the way",
+            "5 0 sw 8:S 0
+             10 0 waking 7
+             11 0 wakeup 7
+             15 0 sw 0 7
+             40 0 sw 7:S 0",
+            "10 idle@0; 15 own@0; 40",
+        ),
+        (
+            "a thread of a higher class, then one of the same",
+            "5 0 sw 0 8:R:-1
+             8 0 wakeup 7
+             20 0 sw 8:S:-1 9:R:20
+             26 0 sw 9:S:20 5
+             30 0 sw 5:R+ 7
+             40 0 sw 7:S 0",
+            "8 deadline:t8@0; 20 realtime:t9@0; 26 fair:t5@0; 30 own@0; 40",
+        ),
+        (
+            "the stopper is a class of its own",
+            "5 0 sw 0 900:R:0
+             8 0 wakeup 7
+             20 0 sw 900:S:0 7
+             40 0 sw 7:S 0",
+            "8 stop:migration/0@0; 20 own@0; 40",
+        ),
+        (
+            "interrupts while it waits and while it runs, the innermost counts",
+            "5 0 sw 0 8
+             8 0 irq
+             9 0 wakeup 7
+             10 0 vec
+             12 0 vecx
+             13 0 irqx
+             20 0 sw 8:S 7
+             22 0 soft
+             24 0 irq
+             25 0 irqx
+             28 0 softx
+             40 0 sw 7:S 0",
+            "9 irq9@0; 10 local_timer@0; 12 irq9@0; 13 fair:t8@0; 20 own@0; 22 softirq3@0; 24 irq9@0; \
+             25 softirq3@0; 28 own@0; 40",
+        ),
+        (
+            "preempted, and carried to another CPU that is idle",
+            "1 0 sw 6:S 0
+             1 1 sw 6:S 0
+             10 0 wakeup 7
+             15 0 sw 0 7
+             20 0 sw 7:R+ 8
+             30 1 migrate 7 1
+             33 1 sw 0 7
+             40 1 sw 7:S 0",
+            "10 idle@0; 15 own@0; 20 fair:t8@0; 30 idle@1; 33 own@1; 40",
+        ),
+        (
+            "out of budget until its timer fires, and then behind another",
+            "1 0 sw 6:S 0
+             10 0 wakeup 7
+             12 0 sw 0:R:120 7:R:-1
+             15 0 arm 1 dl
+             16 0 sw 7:R:-1 8:R:120
+             30 0 fire 1 dl
+             35 0 sw 8:R+:120 7:R:-1
+             40 0 sw 7:S:-1 0",
+            "10 idle@0; 12 own@0; 16 throttled; 30 fair:t8@0; 35 own@0; 40",
+        ),
+        (
+            "a marked job: not woken in time, blocked inside, its predecessor late",
+            "1 0 sw 6:S 0
+             10 0 wakeup 7
+             12 0 sw 0 7
+             13 0 mark surety:b:0:8000
+             20 0 sw 7:S 0
+             30 0 wakeup 7
+             31 0 sw 0 7
+             50 0 mark surety:e:0
+             60 0 sw 7:S 0",
+            "8 unknown; 10 idle@0; 12 own@0; 20 blocked; 30 idle@0; 31 own@0; 50",
+        ),
+        (
+            "a marked job behind the one before",
+            "1 0 sw 6:S 7
+             2 0 mark surety:b:0:1000
+             3 0 sw 7:S 0
+             6 0 wakeup 7
+             7 0 sw 0 7
+             20 0 mark surety:e:0
+             21 0 mark surety:b:1:5000
+             50 0 mark surety:e:1
+             60 0 sw 7:S 0",
+            "5 unwoken; 6 idle@0; 7 earlier@0; 21 own@0; 50",
+        ),
+        (
+            "woken on its way off the CPU",
+            "1 0 sw 6:S 0
+             2 0 waking 7
+             3 0 sw 0 7
+             4 0 waking 7
+             6 0 sw 7:S 8
+             8 0 wakeup 7
+             10 0 sw 8:S 7
+             40 0 sw 7:S 0",
+            "4 earlier@0; 6 fair:t8@0; 10 own@0; 40",
+        ),
+        (
+            "a CPU of which nothing is known yet",
+            "10 1 waking 7
+             11 1 wakeup 7 0
+             15 0 sw 0 7
+             40 0 sw 7:S 0",
+            "10 idle@1; 11 unknown@0; 15 own@0; 40",
+        ),
+    ];
+    for (what, script, expected) in cases {
+        assert_eq!(chain(script, 7), expected, "{what}");
+    }
+}
+
+#[test]
+fn parts_are_what_the_job_counts_too() {
+    let script = "1 0 sw 6:S 0
+         10 0 wakeup 7
+         12 0 sw 0:R:120 7:R:-1
+         13 0 vec
+         14 0 vecx
+         15 0 arm 1 dl
+         16 0 sw 7:R:-1 8:R:120
+         30 0 fire 1 dl
+         35 0 sw 8:R+:120 7:R:-1
+         40 0 sw 7:S:-1 0";
+    let blames = blames(script, Choice::default(), 0);
+    let thread = blames.threads.iter().find(|t| t.tid == Tid(7)).unwrap();
+    let [job] = thread.jobs.as_slice() else { panic!("{thread:?}") };
+    assert_eq!(job.time_of(Cause::Own), job.job.execution_net());
+    assert_eq!(job.time_of(Cause::Throttled), job.job.throttled);
+    assert_eq!(job.time_of(Cause::Vector("local_timer")), job.job.interrupted);
+    assert_eq!(thread.worst, [], "no chains were asked for");
+}
+
+#[test]
+fn interrupts_lie_within_what_they_interrupt() {
+    let script = "1 0 sw 6:S 8
+         10 0 wakeup 7
+         11 0 irq
+         12 0 irqx
+         13 0 vec
+         15 0 vecx
+         16 0 irq
+         17 0 irqx
+         20 0 sw 8:S 7
+         40 0 sw 7:S 0";
+    let blames = blames(script, Choice { tid: Some(Tid(7)), comm: None }, 1);
+    let told = stretches(&blames.threads[0].worst[0].pieces);
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert_eq!((us(told[0].from), us(told[0].until), us(told[1].until)), (10, 20, 40));
+    let on_top: Vec<(Cause, i64)> = told[0].interrupts.iter().map(|p| (p.cause, us(p.time))).collect();
+    assert_eq!(on_top, [(Cause::Irq(9), 2), (Cause::Vector("local_timer"), 2)]);
+    assert_eq!(blames.irq_names, [(9, "disk".to_owned())]);
+}
+
+#[test]
+fn the_slowest_are_told_apart_from_all() {
+    // Thread 7 runs 10 us five times; once, thread 8 is in the way for 50 us.
+    let mut script = String::from("1 0 sw 6:S 0\n");
+    for k in 0..5 {
+        let at = 100 * (k + 1);
+        script += &format!("{at} 0 wakeup 7\n{at} 0 sw 0 7\n{} 0 sw 7:S 0\n", at + 10);
+    }
+    script += "600 0 sw 0 8\n600 0 wakeup 7\n650 0 sw 8:S 7\n660 0 sw 7:S 0\n";
+    let blames = blames(&script, Choice { tid: Some(Tid(7)), comm: None }, 2);
+    let jobs = &blames.threads[0].jobs;
+    let (all, slow) = (average(jobs), average(slowest(jobs, 10)));
+    let behind = Cause::Thread(Culprit { tid: Tid(8), comm: Comm::new("t8"), prio: 120 });
+    assert_eq!((all.jobs, us(all.mean(all.response)), us(all.mean_of(Cause::Own))), (6, 18, 10));
+    assert_eq!((us(all.mean_of(behind)), us(slow.mean_of(behind)), slow.jobs), (8, 50, 1));
+    assert_eq!(all.causes.values().copied().sum::<Nanos>(), all.response);
+    let worst: Vec<i64> = blames.threads[0].worst.iter().map(|c| us(c.job.release)).collect();
+    assert_eq!(worst, [600, 100], "the longest first, then the earliest");
+    assert_eq!(average([]).mean_of(Cause::Own), Nanos::ZERO);
+}
+
+#[test]
+fn only_the_chosen_are_kept() {
+    let script =
+        "1 0 sw 6:S 0\n2 0 wakeup 7\n3 0 sw 0 7\n4 0 sw 7:S 0\n5 0 wakeup 8\n6 0 sw 0 8\n7 0 sw 8:S 0";
+    let chosen = |choice| blames(script, choice, 1).threads.iter().map(|t| t.tid.0).collect::<Vec<_>>();
+    assert_eq!(chosen(Choice::default()), [7, 8]);
+    assert_eq!(chosen(Choice { tid: Some(Tid(8)), comm: None }), [8]);
+    assert_eq!(chosen(Choice { tid: None, comm: Some(Comm::new("t7")) }), [7]);
+    assert_eq!(chosen(Choice { tid: Some(Tid(8)), comm: Some(Comm::new("t7")) }), [] as [i32; 0]);
+}
+
+#[test]
+fn what_the_histories_no_longer_hold_is_unknown() {
+    let mut builder = BlameBuilder::new(Choice { tid: Some(Tid(7)), comm: None }, 1);
+    feed("1 0 sw 6:S 8\n2 0 wakeup 7", &mut builder);
+    let event = |time: i64, kind| Event { time: Nanos::new(time), cpu: CpuId(0), current: Tid(8), kind };
+    let (entry, exit) = (EventKind::SoftirqEntry { vector: 1 }, EventKind::SoftirqExit { vector: 1 });
+    for k in 0..i64::try_from(CPU_CHANGES_MAX).unwrap() {
+        builder.event(&event(10_000 + 20 * k, entry));
+        builder.event(&event(10_010 + 20 * k, exit));
+    }
+    let switch = |time, prev, next, prev_state| {
+        let comm = Comm::default();
+        let kind = EventKind::Switch {
+            prev: Tid(prev),
+            prev_comm: comm,
+            prev_prio: 120,
+            prev_state,
+            next: Tid(next),
+            next_comm: comm,
+            next_prio: 120,
+        };
+        Event { time: Nanos::new(time), cpu: CpuId(0), current: Tid(prev), kind }
+    };
+    builder.event(&switch(2_000_000, 8, 7, surety_model::event::LeaveState::Sleeping));
+    builder.event(&switch(2_000_100, 7, 0, surety_model::event::LeaveState::Sleeping));
+    let blames = builder.finish();
+    let job = &blames.threads[0].jobs[0];
+    assert!(job.time_of(Cause::Unknown) > Nanos::from_micros(500), "{job:?}");
+    assert!(job.time_of(Cause::Softirq(1)) > Nanos::from_micros(200), "{job:?}");
+    assert_eq!(job.parts.iter().map(|p| p.time).sum::<Nanos>(), job.job.response());
+}
+
+proptest! {
+    /// However contradictory the events: the parts sum to the response, the chain has no gap, and the jobs are those
+    /// that the job builder finds.
+    #[test]
+    fn every_response_is_shared_out_exactly(script in any_script()) {
+        let mut plain = JobBuilder::new();
+        feed(&script, &mut plain);
+        let blames = blames(&script, Choice::default(), usize::MAX);
+        prop_assert_eq!(&blames.jobs, &plain.finish(), "watching changes nothing");
+        let mut jobs: Vec<(Tid, Job)> = Vec::new();
+        for thread in &blames.threads {
+            for blamed in &thread.jobs {
+                jobs.push((thread.tid, blamed.job));
+                let sum: Nanos = blamed.parts.iter().map(|part| part.time).sum();
+                prop_assert_eq!(sum, blamed.job.response(), "{:?}", blamed);
+                prop_assert!(blamed.parts.iter().all(|part| part.time.is_positive()), "{:?}", blamed);
+                prop_assert!(blamed.time_of(Cause::Throttled) <= blamed.job.response());
+            }
+            for chain in &thread.worst {
+                let mut cursor = chain.job.release;
+                for piece in &chain.pieces {
+                    prop_assert_eq!(piece.from, cursor, "{:?}", chain);
+                    prop_assert!(piece.until > piece.from);
+                    cursor = piece.until;
+                }
+                prop_assert_eq!(cursor, chain.job.completion);
+                let told: Nanos = stretches(&chain.pieces).iter().map(Stretch::time).sum();
+                prop_assert_eq!(told, chain.job.response());
+            }
+            prop_assert_eq!(thread.worst.len(), thread.jobs.len());
+            let all = average(&thread.jobs);
+            prop_assert_eq!(all.causes.values().copied().sum::<Nanos>(), all.response);
+        }
+        let listed = blames.jobs.threads.iter().flat_map(|t| t.jobs.iter().map(|job| (t.tid, *job)));
+        prop_assert_eq!(jobs, listed.collect::<Vec<_>>(), "every job, in the same order");
+    }
+}
