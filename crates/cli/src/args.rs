@@ -178,6 +178,8 @@ pub enum TraceVerb {
     Record(RecordArgs),
     /// Jobs of threads: how many, how long, how far apart
     Stats(StatsArgs),
+    /// Write a trace's events as JSON lines or CSV
+    Convert(ConvertArgs),
 }
 
 #[derive(Debug, Args)]
@@ -207,6 +209,29 @@ pub struct StatsArgs {
     /// At most this many threads, busiest first
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
+}
+
+#[derive(Debug, Args)]
+pub struct ConvertArgs {
+    /// Trace file
+    pub file: PathBuf,
+    /// File to write; it ends in .jsonl or .csv
+    pub output: PathBuf,
+    /// Only events in this thread's context or that name it
+    #[arg(long, value_name = "N")]
+    pub tid: Option<i32>,
+    /// Only events in the context of threads with this name or that name one
+    #[arg(long, value_name = "NAME")]
+    pub comm: Option<String>,
+    /// Only events on these CPUs, such as 2-3
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    pub cpus: Option<CpuSet>,
+    /// Only events from this time after the first on
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub from: Option<Nanos>,
+    /// Only events before this time after the first
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    pub to: Option<Nanos>,
 }
 
 #[derive(Debug, Args)]

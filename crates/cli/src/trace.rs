@@ -1,9 +1,11 @@
-//! `surety trace`: what the scheduler does, recorded into a file, and what a file says of its threads.
+//! `surety trace`: what the scheduler does, recorded into a file, what a file says of its threads, and its events in
+//! other formats.
 
 use crate::args::{TraceArgs, TraceVerb};
 use crate::exit::{Code, Failure};
 use crate::session::Session;
 
+mod convert;
 mod record;
 mod stats;
 
@@ -12,5 +14,6 @@ pub fn trace(args: &TraceArgs, session: &Session) -> Result<Code, Failure> {
     match &args.verb {
         TraceVerb::Record(args) => record::record(args, session),
         TraceVerb::Stats(args) => stats::stats(args, session),
+        TraceVerb::Convert(args) => convert::convert(args, session),
     }
 }
