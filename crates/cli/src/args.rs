@@ -178,7 +178,7 @@ pub enum TraceVerb {
     Record(RecordArgs),
     /// Jobs of threads: how many, how long, how far apart
     Stats(StatsArgs),
-    /// Write a trace's events as JSON lines or CSV
+    /// Write a trace's events as JSON lines, CSV or a Perfetto trace
     Convert(ConvertArgs),
 }
 
@@ -215,7 +215,7 @@ pub struct StatsArgs {
 pub struct ConvertArgs {
     /// Trace file
     pub file: PathBuf,
-    /// File to write; it ends in .jsonl or .csv
+    /// File to write; it ends in .jsonl, .csv or .pftrace
     pub output: PathBuf,
     /// Only events in this thread's context or that name it
     #[arg(long, value_name = "N")]

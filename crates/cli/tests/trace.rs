@@ -330,6 +330,11 @@ fn events_are_converted_into_text() {
     assert!(rows > 5 && rows < text.lines().count(), "{rows}");
     assert!(table.lines().skip(1).all(|row| row.contains("8795")), "{table}");
 
+    let output = place.run(&["trace", "convert", "a.dat", "a.pftrace"]);
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    // A Perfetto trace is packets: field 1, a message.
+    assert_eq!(fs::read(place.out().join("a.pftrace")).unwrap()[0], 1 << 3 | 2);
+
     for (arguments, expected) in [
         (["a.dat", "a.xml"], "its ending names no format that is written"),
         (["a.csv", "b.csv"], "a.csv: byte 0: this is no trace.dat file"),
@@ -339,7 +344,7 @@ fn events_are_converted_into_text() {
         assert_eq!(refused.status.code(), Some(2));
         assert!(words(&refused).contains(expected), "{}", words(&refused));
     }
-    let left: BTreeSet<String> = ["a.csv", "a.dat", "a.jsonl"].map(str::to_owned).into();
+    let left: BTreeSet<String> = ["a.csv", "a.dat", "a.jsonl", "a.pftrace"].map(str::to_owned).into();
     assert_eq!(place.files(), left, "no half file stays behind");
 }
 

@@ -1,4 +1,5 @@
-//! `surety trace convert`: the events of a trace file as JSON lines or CSV (`docs/formats/trace-events.md`).
+//! `surety trace convert`: the events of a trace file as JSON lines, CSV (`docs/formats/trace-events.md`) or
+//! a Perfetto trace.
 
 use std::fs::File;
 use std::io::{self, BufWriter};
@@ -10,6 +11,7 @@ use surety_probe::recorder::PageFile;
 use surety_trace::write::csv::Csv;
 use surety_trace::write::jsonl::JsonLines;
 use surety_trace::write::keep::{Kept, Wanted};
+use surety_trace::write::perfetto::Perfetto;
 use surety_trace::{ReadSummary, TraceDat};
 use surety_units::Tid;
 
@@ -22,6 +24,7 @@ use crate::session::Session;
 enum Format {
     JsonLines,
     Csv,
+    Perfetto,
 }
 
 impl Format {
@@ -29,9 +32,10 @@ impl Format {
         match path.extension().and_then(|e| e.to_str()) {
             Some("jsonl") => Ok(Format::JsonLines),
             Some("csv") => Ok(Format::Csv),
+            Some("pftrace") => Ok(Format::Perfetto),
             _ => {
                 let said = format!("{}: its ending names no format that is written", path.display());
-                Err(Failure::new(Code::BadInput, said).help("end it in .jsonl or .csv"))
+                Err(Failure::new(Code::BadInput, said).help("end it in .jsonl, .csv or .pftrace"))
             }
         }
     }
@@ -57,6 +61,10 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
         }
         Format::Csv => {
             let (summary, sink) = read(&mut trace, wanted, Csv::new(out), &args.file)?;
+            (summary, sink.finish())
+        }
+        Format::Perfetto => {
+            let (summary, sink) = read(&mut trace, wanted, Perfetto::new(out), &args.file)?;
             (summary, sink.finish())
         }
     };
