@@ -182,6 +182,8 @@ pub enum TraceVerb {
     Explain(ExplainArgs),
     /// Interrupts: how often, how far apart, how long, and the threads they wake
     Irqs(IrqsArgs),
+    /// Write a trace's events as JSON lines, CSV or a Perfetto trace
+    Convert(ConvertArgs),
 }
 
 #[derive(Debug, Args)]
@@ -234,6 +236,29 @@ pub struct IrqsArgs {
     /// Trace file
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct ConvertArgs {
+    /// Trace file
+    pub file: PathBuf,
+    /// File to write; it ends in .jsonl, .csv or .pftrace
+    pub output: PathBuf,
+    /// Only events in this thread's context or that name it
+    #[arg(long, value_name = "N")]
+    pub tid: Option<i32>,
+    /// Only events in the context of threads with this name or that name one
+    #[arg(long, value_name = "NAME")]
+    pub comm: Option<String>,
+    /// Only events on these CPUs, such as 2-3
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    pub cpus: Option<CpuSet>,
+    /// Only events from this time after the first on
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub from: Option<Nanos>,
+    /// Only events before this time after the first
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    pub to: Option<Nanos>,
 }
 
 #[derive(Debug, Args)]

@@ -1,10 +1,11 @@
-//! `surety trace`: what the scheduler does, recorded into a file, and what a file says of its threads
-//! and of what kept them waiting.
+//! `surety trace`: what the scheduler does, recorded into a file; what a file says of its threads and of what kept them
+//! waiting; and its events in other formats.
 
 use crate::args::{TraceArgs, TraceVerb};
 use crate::exit::{Code, Failure};
 use crate::session::Session;
 
+mod convert;
 mod explain;
 mod file;
 mod irqs;
@@ -18,5 +19,6 @@ pub fn trace(args: &TraceArgs, session: &Session) -> Result<Code, Failure> {
         TraceVerb::Explain(args) => explain::explain(args, session),
         TraceVerb::Irqs(args) => irqs::irqs(args, session),
         TraceVerb::Stats(args) => stats::stats(args, session),
+        TraceVerb::Convert(args) => convert::convert(args, session),
     }
 }

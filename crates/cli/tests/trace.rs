@@ -438,12 +438,12 @@ fn irqs_show_every_interrupt_as_documented() {
 fn files_that_are_no_traces_are_refused_with_their_place() {
     let place = Place::new();
     let whole = a_file();
-    let seven = b"\x17\x08\x44tracing7\0\0\x08\0\x10\0\0zstd\x001.5.4\0";
+    let seven = b"\x17\x08\x44tracing7\0\0\x08\0\x10\0\0lz4\x001.9\0";
     let cases: [(&str, &[u8], &str); 4] = [
         ("garbage.dat", b"these are no events", "garbage.dat: byte 0: this is no trace.dat file"),
         ("empty.dat", b"", "empty.dat: byte 0: "),
         ("cut.dat", &whole[..1000], "cut.dat: byte "),
-        ("seven.dat", seven, "byte 10: version 7 of trace.dat, compressed with zstd, is not read"),
+        ("seven.dat", seven, "byte 18: the file is compressed with `lz4`, which is not read"),
     ];
     for (name, bytes, expected) in cases {
         fs::write(place.out().join(name), bytes).unwrap();
@@ -457,6 +457,44 @@ fn files_that_are_no_traces_are_refused_with_their_place() {
         assert_eq!(output.status.code(), Some(2));
         assert!(words(&output).contains(&format!("error: {name}: ")), "{}", words(&output));
     }
+}
+
+#[test]
+fn events_are_converted_into_text() {
+    let place = Place::new();
+    fs::write(place.out().join("a.dat"), a_file()).unwrap();
+    let made = json(&place.run(&["trace", "convert", "a.dat", "a.jsonl", "--json"]));
+    let text = fs::read_to_string(place.out().join("a.jsonl")).unwrap();
+    assert_eq!(made["written"].as_u64().unwrap(), text.lines().count() as u64);
+    assert_eq!((&made["events"], &made["complete"]), (&made["written"], &true.into()));
+    let switches = text.lines().map(|l| serde_json::from_str::<Value>(l).unwrap());
+    assert!(switches.filter(|o| o["event"] == "sched_switch").count() > 10);
+
+    let output =
+        place.run(&["trace", "convert", "a.dat", "a.csv", "--tid", "8795", "--cpus", "0-1", "--from", "1ms"]);
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    let table = fs::read_to_string(place.out().join("a.csv")).unwrap();
+    assert!(table.starts_with("time_ns,cpu,tid,event,"));
+    let rows = table.lines().count();
+    assert!(rows > 5 && rows < text.lines().count(), "{rows}");
+    assert!(table.lines().skip(1).all(|row| row.contains("8795")), "{table}");
+
+    let output = place.run(&["trace", "convert", "a.dat", "a.pftrace"]);
+    assert_eq!(output.status.code(), Some(0), "{}", words(&output));
+    // A Perfetto trace is packets: field 1, a message.
+    assert_eq!(fs::read(place.out().join("a.pftrace")).unwrap()[0], 1 << 3 | 2);
+
+    for (arguments, expected) in [
+        (["a.dat", "a.xml"], "its ending names no format that is written"),
+        (["a.csv", "b.csv"], "a.csv: byte 0: this is no trace.dat file"),
+        (["a.dat", "no/such/b.csv"], "cannot be written"),
+    ] {
+        let refused = place.run(&["trace", "convert", arguments[0], arguments[1]]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(words(&refused).contains(expected), "{}", words(&refused));
+    }
+    let left: BTreeSet<String> = ["a.csv", "a.dat", "a.jsonl", "a.pftrace"].map(str::to_owned).into();
+    assert_eq!(place.files(), left, "no half file stays behind");
 }
 
 /// Keys on which a document and its page (those keys there that begin so) differ, whoever has them.

@@ -34,7 +34,7 @@ pub use interrupts::InterruptBuilder;
 pub use jobs::{JobBuilder, Jobs};
 pub use page::PageLayout;
 pub use read::raw_pages::RawPages;
-pub use read::tracedat_v6::{TraceDat, TraceDatError};
+pub use read::tracedat::{TraceDat, TraceDatError};
 pub use read::{ReadSummary, TraceError, TraceReader};
 pub use source::ReadAt;
 pub use statistics::ThreadStatistics;

@@ -67,6 +67,11 @@ impl PageLayout {
         self.page_size
     }
 
+    /// The same layout of pages of another size: a buffer may have larger ones than the kernel's description says.
+    pub fn with_page_size(self, page_size: usize) -> Option<PageLayout> {
+        PageLayout::new(self.commit_offset, self.long_size.into(), self.data_offset, page_size)
+    }
+
     /// Bytes of the recording kernel's `long`.
     pub fn long_size(self) -> u8 {
         self.long_size

@@ -10,7 +10,9 @@ use crate::format::FormatError;
 use crate::merge::PageReadError;
 
 pub mod raw_pages;
-pub mod tracedat_v6;
+pub mod tracedat;
+pub(crate) mod tracedat_v6;
+mod tracedat_v7;
 
 /// A recorded trace that can be read.
 pub trait TraceReader {
@@ -68,6 +70,9 @@ pub struct ReadSummary {
     pub damaged_pages: u64,
     /// CPUs whose pages end in the middle of one.
     pub truncated: u64,
+    /// Compressed pages that could not be unpacked, the first of them with their place in the file. They are also
+    /// counted as damaged.
+    pub faults: Vec<String>,
     /// Time of the first and the last record; `None` when there are none.
     pub span: Option<(Nanos, Nanos)>,
 }

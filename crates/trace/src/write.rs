@@ -1,4 +1,14 @@
-//! Writers of trace files: one format is one file beside this module. They fill a [`std::io::Write`]; the file is the
-//! caller's.
+//! Writers of traces: one format is one file beside this module. They fill a [`std::io::Write`]; the file is the caller's.
+//!
+//! [`tracedat`] writes pages as the kernel made them. [`jsonl`], [`csv`] and [`perfetto`] take events one by one
+//! ([`surety_model::event::TraceSink`]), so a recorded trace and a simulated run go through the same writer; [`keep`]
+//! stands before them where only some events are wanted. The words of texts are in `fields.rs`.
 
+pub mod csv;
+mod fields;
+pub mod jsonl;
+pub mod keep;
+pub mod perfetto;
 pub mod tracedat;
+
+pub use fields::FIELDS;

@@ -8,7 +8,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use support::tracedat::{Reported, fixture, foreign, reported};
+use support::tracedat::{Reported, fixture, foreign, narrow_and_big, reported};
 use surety_model::event::{Event, EventKind, TraceSink};
 use surety_trace::merge::{Item, Merge};
 use surety_trace::{
@@ -190,43 +190,6 @@ fn a_file_of_another_machine_is_read_as_trace_cmd_does() {
     assert!(assert_same_fields(&mut file, &theirs) > 400);
 }
 
-/// A one-CPU file of a machine with the other byte order and a long of four bytes: two markers.
-fn narrow_and_big() -> Vec<u8> {
-    let header = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
-                  \tfield: local_t commit;\toffset:8;\tsize:4;\tsigned:1;\n\
-                  \tfield: char data;\toffset:12;\tsize:500;\tsigned:0;\n";
-    let print = "name: print\nID: 5\nformat:\n\
-                 \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
-                 \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
-                 \tfield:unsigned long ip;\toffset:8;\tsize:4;\tsigned:0;\n\
-                 \tfield:char buf[];\toffset:12;\tsize:0;\tsigned:0;\n";
-    let mut page = vec![0; 512];
-    page[..8].copy_from_slice(&1_000_000u64.to_be_bytes());
-    page[8..12].copy_from_slice(&40u32.to_be_bytes());
-    for (at, delta, text) in [(12, 7, b"one\0"), (32, 9, b"two\0")] {
-        // 16 bytes of payload: type 4 in the top five bits, the time in the others.
-        page[at..at + 4].copy_from_slice(&(4u32 << 27 | delta).to_be_bytes());
-        page[at + 4..at + 6].copy_from_slice(&5u16.to_be_bytes());
-        page[at + 8..at + 12].copy_from_slice(&77i32.to_be_bytes());
-        page[at + 16..at + 20].copy_from_slice(text);
-    }
-    let content = TraceDatContent {
-        endian: Endian::Big,
-        header_page: header,
-        header_event: support::tracedat::HEADER_EVENT,
-        formats: vec![("ftrace:print", print)],
-        symbols: "",
-        printk_formats: "",
-        names: "",
-        clock: "mono",
-        statistics: vec!["overrun: 3\ncommit overrun: 0\ndropped events: 2\n".to_owned()],
-        pages: vec![(CpuId(2), page)],
-    };
-    let mut file = Vec::new();
-    content.write(&mut file).unwrap();
-    file
-}
-
 #[test]
 fn the_other_byte_order_and_long_are_read() {
     let file = narrow_and_big();
@@ -255,14 +218,6 @@ fn what_is_not_read_is_refused_in_words() {
     assert!(matches!(TraceDat::open([].as_slice()), Err(TraceDatError::Foreign)));
     other[10] = b'5';
     assert!(refusal(&other).starts_with("byte 10: version 5 of trace.dat is not read by this version"));
-    let seven = [b"\x17\x08\x44tracing7\0\0\x08\0\x10\0\0".as_slice(), b"zstd\x001.5.4\0"].concat();
-    let words = refusal(&seven);
-    assert!(
-        words.starts_with("byte 10: version 7 of trace.dat, compressed with zstd, is not read"),
-        "{words}"
-    );
-    let plain = [b"\x17\x08\x44tracing7\0\0\x08\0\x10\0\0".as_slice(), b"none\0\0"].concat();
-    assert!(refusal(&plain).starts_with("byte 10: version 7 of trace.dat is not read by this version"));
     for (from, to, words) in [
         ("flyrecord\0", "latency  \0", "a latency tracer's text"),
         ("flyrecord\0", "flyrecorx\0", "neither options nor pages begin here"),

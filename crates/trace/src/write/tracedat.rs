@@ -1,6 +1,6 @@
 //! [`TraceDatContent`]: a recording as a trace.dat file of version 6, which trace-cmd and KernelShark open.
 //!
-//! The layout stands in [`crate::read::tracedat_v6`]. Version 6 because every release of those programs reads it. The
+//! The layout stands in `read/tracedat_v6.rs`. Version 6 because every release of those programs reads it. The
 //! pages are written as the kernel made them, each CPU's on a border of the page size. The clock is there twice, as in
 //! trace-cmd's own files: the option says that it follows the table of CPUs.
 
@@ -10,9 +10,8 @@ use surety_units::CpuId;
 
 use crate::endian::Endian;
 use crate::format::{FormatError, parse_header_page};
-use crate::read::tracedat_v6::{
-    CPUS_MAX, FLYRECORD, HEADER_EVENT, HEADER_PAGE, MAGIC, OPTION_CPUSTAT, OPTION_TRACECLOCK, OPTIONS,
-};
+use crate::read::tracedat::{CPUS_MAX, HEADER_EVENT, HEADER_PAGE, MAGIC, OPTION_CPUSTAT, OPTION_TRACECLOCK};
+use crate::read::tracedat_v6::{FLYRECORD, OPTIONS};
 use crate::source::{ReadAt, read_full};
 
 /// The system of the tracer's own events, which a file lists before the others.

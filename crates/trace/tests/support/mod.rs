@@ -4,6 +4,7 @@
 
 pub mod synthetic;
 pub mod tracedat;
+pub mod tracedat_v7;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -39,6 +39,43 @@ fn statistics(cpu: u32) -> String {
     format!("CPU: {cpu}\nentries: 0\noverrun: 0\ncommit overrun: 0\ndropped events: 0\nread events: 100\n")
 }
 
+/// A one-CPU file of a machine with the other byte order and a long of four bytes: two markers.
+pub fn narrow_and_big() -> Vec<u8> {
+    let header = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+                  \tfield: local_t commit;\toffset:8;\tsize:4;\tsigned:1;\n\
+                  \tfield: char data;\toffset:12;\tsize:500;\tsigned:0;\n";
+    let print = "name: print\nID: 5\nformat:\n\
+                 \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+                 \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n\
+                 \tfield:unsigned long ip;\toffset:8;\tsize:4;\tsigned:0;\n\
+                 \tfield:char buf[];\toffset:12;\tsize:0;\tsigned:0;\n";
+    let mut page = vec![0; 512];
+    page[..8].copy_from_slice(&1_000_000u64.to_be_bytes());
+    page[8..12].copy_from_slice(&40u32.to_be_bytes());
+    for (at, delta, text) in [(12, 7, b"one\0"), (32, 9, b"two\0")] {
+        // 16 bytes of payload: type 4 in the top five bits, the time in the others.
+        page[at..at + 4].copy_from_slice(&(4u32 << 27 | delta).to_be_bytes());
+        page[at + 4..at + 6].copy_from_slice(&5u16.to_be_bytes());
+        page[at + 8..at + 12].copy_from_slice(&77i32.to_be_bytes());
+        page[at + 16..at + 20].copy_from_slice(text);
+    }
+    let content = TraceDatContent {
+        endian: Endian::Big,
+        header_page: header,
+        header_event: HEADER_EVENT,
+        formats: vec![("ftrace:print", print)],
+        symbols: "",
+        printk_formats: "",
+        names: "",
+        clock: "mono",
+        statistics: vec!["overrun: 3\ncommit overrun: 0\ndropped events: 2\n".to_owned()],
+        pages: vec![(CpuId(2), page)],
+    };
+    let mut file = Vec::new();
+    content.write(&mut file).unwrap();
+    file
+}
+
 /// A file recorded on another machine, kept beside the repository: six CPUs, 3724 events, no lost ones.
 pub fn foreign() -> Option<PathBuf> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data/traces/lisa_sched_load.dat");

@@ -8,31 +8,31 @@ use crate::source::{ReadAt, read_full};
 const NAME_MAX: usize = 256;
 
 /// A place in a source.
-pub(super) struct Cursor<'a, S: ?Sized> {
+pub(in crate::read) struct Cursor<'a, S: ?Sized> {
     source: &'a S,
     offset: u64,
     length: u64,
     /// The file's byte order, once it is known.
-    pub(super) endian: Endian,
+    pub(in crate::read) endian: Endian,
 }
 
 impl<'a, S: ReadAt + ?Sized> Cursor<'a, S> {
-    pub(super) fn new(source: &'a S) -> Cursor<'a, S> {
+    pub(in crate::read) fn new(source: &'a S) -> Cursor<'a, S> {
         Cursor { source, offset: 0, length: source.len(), endian: Endian::Little }
     }
 
     /// Where the next read begins.
-    pub(super) fn offset(&self) -> u64 {
+    pub(in crate::read) fn offset(&self) -> u64 {
         self.offset
     }
 
     /// The length of the whole file.
-    pub(super) fn length(&self) -> u64 {
+    pub(in crate::read) fn length(&self) -> u64 {
         self.length
     }
 
     /// So many bytes; `what` names them in errors.
-    pub(super) fn bytes(&mut self, count: u64, what: &str) -> Result<Vec<u8>, TraceDatError> {
+    pub(in crate::read) fn bytes(&mut self, count: u64, what: &str) -> Result<Vec<u8>, TraceDatError> {
         let left = self.length.saturating_sub(self.offset);
         let size = usize::try_from(count).ok().filter(|_| count <= left).ok_or_else(|| {
             damaged(self.offset, format!("{what} would take {count} bytes, and {left} are left"))
@@ -48,7 +48,7 @@ impl<'a, S: ReadAt + ?Sized> Cursor<'a, S> {
     }
 
     /// Passes over so many bytes.
-    pub(super) fn skip(&mut self, count: u64, what: &str) -> Result<(), TraceDatError> {
+    pub(in crate::read) fn skip(&mut self, count: u64, what: &str) -> Result<(), TraceDatError> {
         let left = self.length.saturating_sub(self.offset);
         if count > left {
             return Err(damaged(
@@ -60,8 +60,20 @@ impl<'a, S: ReadAt + ?Sized> Cursor<'a, S> {
         Ok(())
     }
 
+    /// Goes to a place of the file.
+    pub(in crate::read) fn seek(&mut self, offset: u64, what: &str) -> Result<(), TraceDatError> {
+        if offset > self.length {
+            return Err(damaged(
+                self.length,
+                format!("{what} should be at byte {offset}, and the file ends before"),
+            ));
+        }
+        self.offset = offset;
+        Ok(())
+    }
+
     /// Whether these bytes come next; then they are passed over.
-    pub(super) fn is_next(&mut self, expected: &[u8]) -> Result<bool, TraceDatError> {
+    pub(in crate::read) fn is_next(&mut self, expected: &[u8]) -> Result<bool, TraceDatError> {
         let mut bytes = vec![0; expected.len()];
         let filled = read_full(self.source, self.offset, &mut bytes)
             .map_err(|source| TraceDatError::Read { offset: self.offset, source })?;
@@ -73,7 +85,7 @@ impl<'a, S: ReadAt + ?Sized> Cursor<'a, S> {
     }
 
     /// A tag that must come next.
-    pub(super) fn tag(&mut self, tag: &[u8]) -> Result<(), TraceDatError> {
+    pub(in crate::read) fn tag(&mut self, tag: &[u8]) -> Result<(), TraceDatError> {
         if self.is_next(tag)? {
             return Ok(());
         }
@@ -82,7 +94,7 @@ impl<'a, S: ReadAt + ?Sized> Cursor<'a, S> {
     }
 
     /// Text up to a zero byte, which is passed over.
-    pub(super) fn name(&mut self, what: &str) -> Result<String, TraceDatError> {
+    pub(in crate::read) fn name(&mut self, what: &str) -> Result<String, TraceDatError> {
         let mut bytes = [0; NAME_MAX];
         let filled = read_full(self.source, self.offset, &mut bytes)
             .map_err(|source| TraceDatError::Read { offset: self.offset, source })?;
@@ -95,51 +107,51 @@ impl<'a, S: ReadAt + ?Sized> Cursor<'a, S> {
     }
 
     /// So many bytes as text; what is no UTF-8 is replaced.
-    pub(super) fn text(&mut self, count: u64, what: &str) -> Result<String, TraceDatError> {
+    pub(in crate::read) fn text(&mut self, count: u64, what: &str) -> Result<String, TraceDatError> {
         let bytes = self.bytes(count, what)?;
         Ok(String::from_utf8(bytes)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }
 
     /// A text behind its length in 4 bytes.
-    pub(super) fn text32(&mut self, what: &str) -> Result<String, TraceDatError> {
+    pub(in crate::read) fn text32(&mut self, what: &str) -> Result<String, TraceDatError> {
         let count = self.u32(what)?;
         self.text(count.into(), what)
     }
 
     /// A text behind its length in 8 bytes.
-    pub(super) fn text64(&mut self, what: &str) -> Result<String, TraceDatError> {
+    pub(in crate::read) fn text64(&mut self, what: &str) -> Result<String, TraceDatError> {
         let count = self.u64(what)?;
         self.text(count, what)
     }
 
     /// Passes over a text behind its length in 4 bytes.
-    pub(super) fn skip32(&mut self, what: &str) -> Result<(), TraceDatError> {
+    pub(in crate::read) fn skip32(&mut self, what: &str) -> Result<(), TraceDatError> {
         let count = self.u32(what)?;
         self.skip(count.into(), what)
     }
 
     /// Passes over a text behind its length in 8 bytes.
-    pub(super) fn skip64(&mut self, what: &str) -> Result<(), TraceDatError> {
+    pub(in crate::read) fn skip64(&mut self, what: &str) -> Result<(), TraceDatError> {
         let count = self.u64(what)?;
         self.skip(count, what)
     }
 
-    pub(super) fn u8(&mut self, what: &str) -> Result<u8, TraceDatError> {
+    pub(in crate::read) fn u8(&mut self, what: &str) -> Result<u8, TraceDatError> {
         Ok(self.fixed::<1>(what)?[0])
     }
 
-    pub(super) fn u16(&mut self, what: &str) -> Result<u16, TraceDatError> {
+    pub(in crate::read) fn u16(&mut self, what: &str) -> Result<u16, TraceDatError> {
         let raw = self.fixed::<2>(what)?;
         Ok(if self.endian == Endian::Little { u16::from_le_bytes(raw) } else { u16::from_be_bytes(raw) })
     }
 
-    pub(super) fn u32(&mut self, what: &str) -> Result<u32, TraceDatError> {
+    pub(in crate::read) fn u32(&mut self, what: &str) -> Result<u32, TraceDatError> {
         let raw = self.fixed::<4>(what)?;
         Ok(if self.endian == Endian::Little { u32::from_le_bytes(raw) } else { u32::from_be_bytes(raw) })
     }
 
-    pub(super) fn u64(&mut self, what: &str) -> Result<u64, TraceDatError> {
+    pub(in crate::read) fn u64(&mut self, what: &str) -> Result<u64, TraceDatError> {
         let raw = self.fixed::<8>(what)?;
         Ok(if self.endian == Endian::Little { u64::from_le_bytes(raw) } else { u64::from_be_bytes(raw) })
     }

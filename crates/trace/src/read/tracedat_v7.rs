@@ -1,0 +1,364 @@
+//! The trace.dat file of version 7, as trace-cmd 3 makes it: sections, found through lists of options.
+//!
+//! The file (trace-cmd's `Documentation/trace-cmd/trace-cmd.dat.v7.5.txt`); numbers are in the file's byte order:
+//!
+//! ```text
+//! 17 08 44 "tracing" "7\0"   u8 big endian?   u8 size of a user's long   u32 page size
+//! "none", "zlib" or "zstd" \0   its version \0        u64 offset of the first list of options
+//!
+//! section: u16 number   u16 flags (1: packed)   u32 place of its name   u64 length        then so many bytes
+//! packed:  u32 packed length   u32 length   packed bytes
+//! list of options, a section: (u16 number, u32 length, bytes)*   u16 0   u32 8   u64 offset of the next list, 0 for none
+//! ```
+//!
+//! | option | bytes | section or meaning |
+//! |---|---|---|
+//! | 2 | text | a CPU's statistics |
+//! | 3 | u64 offset, name \0, clock \0, u32 page size, u32 count, each: u32 CPU, u64 offset, u64 length | a buffer; its section's flag says whether the pages are packed ([`super::tracedat::chunks`]) |
+//! | 4 | text | clocks, the one used in brackets |
+//! | 8 | u32 | CPUs |
+//! | 16 | u64 offset | `header_page\0`, u64 length, text, `header_event\0`, u64 length, text |
+//! | 17 | u64 offset | u32 count of the tracer's own events, each: u64 length, format text |
+//! | 18 | u64 offset | u32 count of systems, each: name \0, u32 count, each: u64 length, format text |
+//! | 19 | u64 offset | u32 length, kallsyms |
+//! | 22 | | a latency tracer's text |
+//!
+//! Options not named here are passed over by their length. The buffer without a name is the main one; in a file that has
+//! none, the first one is read.
+//!
+//! Lists of options have to follow each other, a text is read once, and unpacked texts share one limit: so the work is
+//! bounded by the file's length and that limit.
+
+use ruzstd::decoding::FrameDecoder;
+use surety_units::CpuId;
+
+use super::tracedat::chunks::read_chunks;
+use super::tracedat::codec::Codec;
+use super::tracedat::cursor::Cursor;
+use super::tracedat::{
+    CPUS_MAX, CpuPages, HEADER_EVENT, HEADER_PAGE, OPTION_BUFFER, OPTION_CPUSTAT, OPTION_TRACECLOCK, Options,
+    PAGE_MAX, Parts, Stored, TraceDatError, chosen_clock, damaged, read_cpus, read_events, read_layout,
+    read_systems,
+};
+use crate::decode::EventTable;
+use crate::page::PageLayout;
+use crate::source::ReadAt;
+use crate::symbols::Symbols;
+
+/// Options by their number; those of version 6 keep theirs.
+const DONE: u16 = 0;
+const CPUCOUNT: u16 = 8;
+const HEADER_INFO: u16 = 16;
+const FTRACE_EVENTS: u16 = 17;
+const EVENT_FORMATS: u16 = 18;
+const KALLSYMS: u16 = 19;
+const BUFFER_TEXT: u16 = 22;
+/// The flag of a packed section.
+const PACKED: u16 = 1;
+/// All unpacked texts of a file together. Symbols of large kernels take about 20 MiB.
+const TEXTS_MAX: u64 = 128 << 20;
+/// Pages and unpacked pieces held at one time, one of each for every CPU.
+const HELD_MAX: u64 = 256 << 20;
+
+/// A section of texts.
+struct Section {
+    bytes: Vec<u8>,
+    /// Where its bytes are in the file.
+    offset: u64,
+    packed: bool,
+}
+
+impl Section {
+    /// Reads it; an error inside gets its place in the file.
+    fn read<T>(
+        &self,
+        cursor: &Cursor<'_, impl ReadAt + ?Sized>,
+        read: impl FnOnce(&mut Cursor<'_, Vec<u8>>) -> Result<T, TraceDatError>,
+    ) -> Result<T, TraceDatError> {
+        let mut inside = Cursor::new(&self.bytes);
+        inside.endian = cursor.endian;
+        read(&mut inside).map_err(|error| match error {
+            TraceDatError::Damaged { offset, what } if self.packed => {
+                damaged(self.offset, format!("byte {offset} of what is packed here: {what}"))
+            }
+            TraceDatError::Damaged { offset, what } => damaged(self.offset.saturating_add(offset), what),
+            other => other,
+        })
+    }
+}
+
+/// What the lists of options say.
+#[derive(Default)]
+struct Found {
+    options: Options,
+    cpus: Option<u32>,
+    /// Offsets of sections.
+    header: Option<u64>,
+    own_events: Option<u64>,
+    formats: Option<u64>,
+    symbols: Option<u64>,
+    buffers: Vec<Buffer>,
+    latency: Option<u64>,
+    /// Statistics that follow are of a further buffer.
+    statistics_of_others: bool,
+}
+
+/// A buffer of pages.
+struct Buffer {
+    /// Where the option is.
+    at: u64,
+    section: u64,
+    name: String,
+    clock: String,
+    page_size: u32,
+    /// CPU, offset, length.
+    cpus: Vec<(u32, u64, u64)>,
+}
+
+/// Everything but the pages; the cursor stands behind the start that all versions share.
+pub(super) fn read<S: ReadAt + ?Sized>(cursor: &mut Cursor<'_, S>) -> Result<Parts, TraceDatError> {
+    let offset = cursor.offset();
+    let name = cursor.name("the compression's name")?;
+    let codec = Codec::of(&name).ok_or(TraceDatError::Compression { offset, name })?;
+    cursor.name("the compression's version")?;
+    let at = cursor.offset();
+    let first = cursor.u64("where the options are")?;
+    if first == 0 {
+        return Err(damaged(at, "the file has no options, its recording was not finished".to_owned()));
+    }
+    let mut unpacker = Unpacker { codec, decoder: FrameDecoder::new(), left: TEXTS_MAX };
+    let mut found = Found::default();
+    let mut next = first;
+    while next != 0 {
+        if next < cursor.offset() {
+            return Err(damaged(next, "this list of options lies before what leads to it".to_owned()));
+        }
+        let section = unpacker.section(cursor, next, DONE, "a list of options")?;
+        next = section.read(cursor, |inside| read_options(inside, section.offset, &mut found))?;
+    }
+    let missing = |what: &str| damaged(first, format!("no option of the file says where {what} is"));
+    let header = found.header.ok_or_else(|| missing("the description of pages"))?;
+    let header = unpacker.section(cursor, header, HEADER_INFO, "the description of pages")?;
+    let layout = header.read(cursor, |inside| {
+        inside.tag(HEADER_PAGE)?;
+        let layout = read_layout(inside)?;
+        inside.tag(HEADER_EVENT)?;
+        Ok(layout)
+    })?;
+    let mut formats = Vec::new();
+    if let Some(offset) = found.own_events {
+        let section = unpacker.section(cursor, offset, FTRACE_EVENTS, "the tracer's own events")?;
+        formats.extend(section.read(cursor, read_events)?);
+    }
+    if let Some(offset) = found.formats {
+        let section = unpacker.section(cursor, offset, EVENT_FORMATS, "the events' formats")?;
+        formats.extend(section.read(cursor, read_systems)?);
+    }
+    let mut symbols = String::new();
+    if let Some(offset) = found.symbols {
+        let section = unpacker.section(cursor, offset, KALLSYMS, "the symbol table")?;
+        symbols = section.read(cursor, |inside| inside.text32("the symbol table"))?;
+    }
+    let pairs = formats.iter().map(|(system, text)| (system.as_str(), text.as_str()));
+    let (table, unusable) = EventTable::of_usable(cursor.endian, pairs, Symbols::parse(&symbols));
+    let main = found.buffers.iter().position(|b| b.name.is_empty()).unwrap_or(0);
+    let mut options = found.options;
+    options.other_buffers =
+        found.buffers.iter().enumerate().filter(|(k, _)| *k != main).map(|(_, b)| b.name.clone()).collect();
+    let Some(buffer) = found.buffers.get(main) else {
+        return Err(match found.latency {
+            Some(offset) => TraceDatError::Latency { offset },
+            None => missing("a buffer of events"),
+        });
+    };
+    options.set_clock(&buffer.clock, buffer.at)?;
+    let layout = page_layout(layout, buffer)?;
+    let (pages, cut) = read_buffer(cursor, buffer, layout)?;
+    let most = buffer.cpus.iter().map(|(cpu, ..)| cpu + 1).max().unwrap_or(0);
+    let cpus = found.cpus.unwrap_or(0).max(most);
+    Ok(Parts { layout, table, unusable, cpus, pages, cut, options, codec })
+}
+
+/// What reads sections of texts.
+struct Unpacker {
+    codec: Codec,
+    decoder: FrameDecoder,
+    /// So many bytes may still be unpacked.
+    left: u64,
+}
+
+impl Unpacker {
+    /// The section at `offset`, which must have this number; the cursor stands behind it then.
+    fn section<S: ReadAt + ?Sized>(
+        &mut self,
+        cursor: &mut Cursor<'_, S>,
+        offset: u64,
+        number: u16,
+        what: &str,
+    ) -> Result<Section, TraceDatError> {
+        let (flags, length) = section_head(cursor, offset, number, what)?;
+        let offset = cursor.offset();
+        if flags & PACKED == 0 {
+            return Ok(Section { bytes: cursor.bytes(length, what)?, offset, packed: false });
+        }
+        let packed = u64::from(cursor.u32(what)?);
+        let unpacked = u64::from(cursor.u32(what)?);
+        if packed.checked_add(8) != Some(length) {
+            return Err(damaged(
+                offset,
+                format!("{what} of {length} bytes cannot hold {packed} packed ones"),
+            ));
+        }
+        let left = self.left.checked_sub(unpacked);
+        self.left = left.ok_or_else(|| {
+            damaged(offset, format!("{what} would unpack to {unpacked} bytes, more than are read"))
+        })?;
+        let bytes = cursor.bytes(packed, what)?;
+        // Bounded by the limit above, so it fits.
+        let bytes = self
+            .codec
+            .unpack(&mut self.decoder, &bytes, unpacked as usize)
+            .map_err(|why| damaged(offset, format!("{what}: {why}")))?;
+        Ok(Section { bytes, offset, packed: true })
+    }
+}
+
+/// Flags and length of the section at `offset`; the cursor stands behind its head then.
+fn section_head<S: ReadAt + ?Sized>(
+    cursor: &mut Cursor<'_, S>,
+    offset: u64,
+    number: u16,
+    what: &str,
+) -> Result<(u16, u64), TraceDatError> {
+    cursor.seek(offset, what)?;
+    let found = cursor.u16(what)?;
+    if found != number {
+        return Err(damaged(offset, format!("{what} should begin here, not section {found}")));
+    }
+    let flags = cursor.u16(what)?;
+    cursor.skip(4, what)?;
+    Ok((flags, cursor.u64(what)?))
+}
+
+/// One list of options, whose first byte is at `base` in the file; returns where the next one is.
+fn read_options(
+    cursor: &mut Cursor<'_, Vec<u8>>,
+    base: u64,
+    found: &mut Found,
+) -> Result<u64, TraceDatError> {
+    loop {
+        let at = base.saturating_add(cursor.offset());
+        let id = cursor.u16("an option's number")?;
+        let length = u64::from(cursor.u32("an option's length")?);
+        let end = cursor.offset().saturating_add(length);
+        let mut place = |slot: &mut Option<u64>| -> Result<(), TraceDatError> {
+            let offset = cursor.u64("where a section is")?;
+            slot.get_or_insert(offset);
+            Ok(())
+        };
+        match id {
+            DONE => return cursor.u64("where the next options are"),
+            HEADER_INFO => place(&mut found.header)?,
+            FTRACE_EVENTS => place(&mut found.own_events)?,
+            EVENT_FORMATS => place(&mut found.formats)?,
+            KALLSYMS => place(&mut found.symbols)?,
+            BUFFER_TEXT => found.latency = found.latency.or(Some(at)),
+            CPUCOUNT => found.cpus = Some(read_cpus(cursor)?),
+            OPTION_BUFFER => found.buffers.push(read_buffer_option(cursor, at, end)?),
+            OPTION_CPUSTAT => {
+                let text = cursor.text(length, "the statistics of a CPU")?;
+                // A further buffer's begin with its name.
+                found.statistics_of_others |= text.contains("Buffer:");
+                if !found.statistics_of_others {
+                    found.options.add_statistics(&text);
+                }
+            }
+            OPTION_TRACECLOCK => {
+                let text = cursor.text(length, "the clock")?;
+                if let Some(clock) = chosen_clock(&text) {
+                    found.options.set_clock(clock, at)?;
+                }
+            }
+            _ => {}
+        }
+        if cursor.offset() > end {
+            return Err(damaged(cursor.offset(), format!("option {id} is longer than it says")));
+        }
+        cursor.seek(end, "an option")?;
+    }
+}
+
+/// The option of a buffer, which ends at `end`.
+fn read_buffer_option(cursor: &mut Cursor<'_, Vec<u8>>, at: u64, end: u64) -> Result<Buffer, TraceDatError> {
+    let section = cursor.u64("where a buffer is")?;
+    let name = cursor.name("the name of a buffer")?;
+    let clock = cursor.name("the clock of a buffer")?;
+    // A buffer that holds text has no more.
+    if cursor.offset() >= end {
+        return Ok(Buffer { at, section, name, clock, page_size: 0, cpus: Vec::new() });
+    }
+    let page_size = cursor.u32("the page size of a buffer")?;
+    let count = cursor.u32("the number of CPUs of a buffer")?;
+    let mut cpus = Vec::new();
+    for _ in 0..count {
+        let place = cursor.offset();
+        let cpu = cursor.u32("the number of a CPU")?;
+        if cpu >= CPUS_MAX {
+            return Err(damaged(place, format!("no machine has a CPU {cpu}")));
+        }
+        let offset = cursor.u64("where the pages of a CPU are")?;
+        cpus.push((cpu, offset, cursor.u64("how long the pages of a CPU are")?));
+    }
+    Ok(Buffer { at, section, name, clock, page_size, cpus })
+}
+
+/// The layout of a buffer's pages, which may be larger than the kernel's own.
+fn page_layout(layout: PageLayout, buffer: &Buffer) -> Result<PageLayout, TraceDatError> {
+    let size = buffer.page_size as usize;
+    if size == 0 || size == layout.page_size() {
+        return Ok(layout);
+    }
+    let other = layout.with_page_size(size).filter(|_| size <= PAGE_MAX);
+    other.ok_or_else(|| damaged(buffer.at, format!("no kernel has pages of {size} bytes")))
+}
+
+/// Where the pages of each CPU are, and how many CPUs the file's end cuts.
+fn read_buffer<S: ReadAt + ?Sized>(
+    cursor: &mut Cursor<'_, S>,
+    buffer: &Buffer,
+    layout: PageLayout,
+) -> Result<(Vec<CpuPages>, u64), TraceDatError> {
+    let (flags, _) = section_head(cursor, buffer.section, OPTION_BUFFER, "a buffer of events")?;
+    let file = cursor.length();
+    let (mut pages, mut cut, mut claimed, mut held) = (Vec::new(), 0, 0u64, 0u64);
+    for &(cpu, offset, length) in &buffer.cpus {
+        let there = length.min(file.saturating_sub(offset));
+        claimed = claimed.saturating_add(there);
+        // CPUs share no byte: this also bounds the work below.
+        if claimed > file {
+            let what = format!("{} CPUs have more pages than the file has room for", buffer.cpus.len());
+            return Err(damaged(buffer.at, what));
+        }
+        if length == 0 {
+            continue;
+        }
+        held += layout.page_size() as u64;
+        let stored = if flags & PACKED == 0 {
+            cut += u64::from(there < length);
+            Stored::Plain { offset, length: there }
+        } else {
+            cursor.seek(offset.min(file), "the pages of a CPU")?;
+            // The length counts the pieces, not the word before them.
+            let (chunks, is_cut) = read_chunks(cursor, offset.saturating_add(length).saturating_add(4))?;
+            cut += u64::from(is_cut);
+            held += chunks.iter().map(|c| u64::from(c.length)).max().unwrap_or(0);
+            Stored::Packed(chunks)
+        };
+        if held > HELD_MAX {
+            let what = "the pages of so many CPUs at one time are more than are held".to_owned();
+            return Err(damaged(buffer.at, what));
+        }
+        pages.push(CpuPages { cpu: CpuId(cpu), stored });
+    }
+    Ok((pages, cut))
+}
