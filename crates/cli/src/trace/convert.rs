@@ -15,6 +15,7 @@ use surety_trace::write::perfetto::Perfetto;
 use surety_trace::{ReadSummary, TraceDat};
 use surety_units::Tid;
 
+use super::file;
 use crate::args::ConvertArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
@@ -44,7 +45,7 @@ impl Format {
 /// The verb. A file that was there keeps what it holds until all of the new one is written.
 pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
     let format = Format::of(&args.output)?;
-    let mut trace = open(&args.file)?;
+    let mut trace = file::open(&args.file)?;
     let output = Output::create(&args.output)?;
     let wanted = Wanted {
         tid: args.tid.map(Tid),
@@ -88,21 +89,6 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
     Ok(Code::Kept)
 }
 
-fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Failure {
-    Failure::new(Code::BadInput, format!("{}: {why}", path.display()))
-        .help("`surety trace record` writes files that can be read")
-}
-
-fn open(path: &Path) -> Result<TraceDat<PageFile>, Failure> {
-    // Opening a pipe would wait for its writer.
-    let known = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
-    if !known.is_file() {
-        return Err(unreadable(path, &"it is no ordinary file"));
-    }
-    let file = File::open(path).and_then(PageFile::new).map_err(|e| unreadable(path, &e))?;
-    TraceDat::open(file).map_err(|e| unreadable(path, &e))
-}
-
 /// Reads all of the trace into `sink` and gives it back.
 fn read<K: TraceSink>(
     trace: &mut TraceDat<PageFile>,
@@ -111,7 +97,7 @@ fn read<K: TraceSink>(
     path: &Path,
 ) -> Result<(ReadSummary, K), Failure> {
     let mut kept = Kept::new(wanted, sink);
-    let summary = trace.read_into(&mut kept).map_err(|e| unreadable(path, &e))?;
+    let summary = trace.read_into(&mut kept).map_err(|e| file::unreadable(path, &e))?;
     Ok((summary, kept.into_inner()))
 }
 

@@ -37,8 +37,7 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
     let mut trace = file::open(&args.file)?;
     let mut builder = BlameBuilder::new(choice, args.worst);
     let summary = trace.read(&mut builder).map_err(|e| file::unreadable(&args.file, &e))?;
-    let mut unread: Vec<String> = trace.unusable().iter().map(ToString::to_string).collect();
-    unread.extend(trace.other_buffers().iter().map(|name| format!("the further buffer {name}")));
+    let unread = file::unread(&trace, &summary);
     let explained = Explained { blames: builder.finish(), summary, unread };
     let threads = &explained.blames.threads;
     if threads.is_empty() {

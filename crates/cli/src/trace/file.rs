@@ -29,6 +29,14 @@ pub fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Failure {
         .help("`surety trace record` writes files that can be read")
 }
 
+/// What of a file was not read, in words.
+pub fn unread(trace: &TraceDat<PageFile>, summary: &ReadSummary) -> Vec<String> {
+    let mut unread: Vec<String> = trace.unusable().iter().map(ToString::to_string).collect();
+    unread.extend(summary.faults.iter().cloned());
+    unread.extend(trace.other_buffers().iter().map(|name| format!("the further buffer {name}")));
+    unread
+}
+
 /// `quality` of the JSON documents.
 pub fn quality(summary: &ReadSummary, unread: &[String]) -> Value {
     json!({

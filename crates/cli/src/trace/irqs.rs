@@ -20,8 +20,7 @@ pub fn irqs(args: &IrqsArgs, session: &Session) -> Result<Code, Failure> {
     let summary = trace.read(&mut builder).map_err(|e| file::unreadable(&args.file, &e))?;
     let seen = builder.finish();
     if session.json {
-        let mut unread: Vec<String> = trace.unusable().iter().map(ToString::to_string).collect();
-        unread.extend(trace.other_buffers().iter().map(|name| format!("the further buffer {name}")));
+        let unread = file::unread(&trace, &summary);
         session.print_json(&document(args, &seen, &summary, &unread));
         return Ok(Code::Kept);
     }

@@ -63,9 +63,7 @@ fn read(path: &Path) -> Result<Seen, Failure> {
     let mut threads: Vec<ThreadStatistics> = jobs.threads.iter().map(ThreadStatistics::of).collect();
     // Stable: threads equally busy stay in the order of their numbers.
     threads.sort_by_key(|t| std::cmp::Reverse(t.run));
-    let mut unread: Vec<String> = trace.unusable().iter().map(ToString::to_string).collect();
-    unread.extend(summary.faults.iter().cloned());
-    unread.extend(trace.other_buffers().iter().map(|name| format!("the further buffer {name}")));
+    let unread = file::unread(&trace, &summary);
     Ok(Seen {
         file: name,
         cpus: trace.cpus(),

@@ -1,7 +1,7 @@
 //! [`TraceDat`]: trace.dat files, as trace-cmd, other recorders and [`crate::write::tracedat`] make them.
 //!
-//! All versions begin alike; then [`super::tracedat_v6`] is sequential and [`super::tracedat_v7`] made of sections, which
-//! may be compressed. What the two have in common is here.
+//! All versions begin alike; then version 6 is sequential (`tracedat_v6.rs`) and version 7 made of sections, which may be
+//! compressed (`tracedat_v7.rs`). What the two have in common is here.
 //!
 //! Nothing in the file is trusted: every length is compared with what is left of the file before memory is asked for,
 //! and what is packed is unpacked up to a stated size only. Damage in the part before the table of CPUs is an error with
