@@ -10,6 +10,8 @@ use surety_analysis::AnalysisWorld;
 use surety_fit::{FittedTask, WorkFit, fit_thread};
 use surety_kernel::deadline;
 use surety_kernel::facts::MachineFacts;
+use surety_model::event::{Event, EventKind, JobUse, TraceSink};
+use surety_model::job::ThreadHistory;
 use surety_model::plan::{Plan, SimulationEvidence};
 use surety_model::platform::Platform;
 use surety_model::record::{Evidence, Record};
@@ -22,6 +24,7 @@ use surety_probe::HostWorld;
 use surety_report::{Report, Row};
 use surety_sim::SimWorld;
 use surety_trace::JobBuilder;
+use surety_units::{Nanos, Tid};
 
 use crate::args::GuaranteeArgs;
 use crate::exit::{Code, Failure};
@@ -129,8 +132,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Runs a workload on this kernel, with the jobs its trace shows.
-    fn measure(&self, label: &str, workload: &Workload) -> Result<(Record, JobBuilder), Failure> {
-        let mut jobs = JobBuilder::new();
+    fn measure(&self, label: &str, workload: &Workload) -> Result<(Record, Seen), Failure> {
+        let mut jobs = Seen::default();
         let world = HostWorld::new(&self.session.kernel, self.session.journal());
         let record = {
             let mut watch = self.session.watch(label, Some(&mut jobs));
@@ -177,9 +180,9 @@ impl<'a> Walk<'a> {
         workload: &Workload,
         names: &[String],
         tids: &BTreeMap<String, Vec<i32>>,
-        jobs: JobBuilder,
+        jobs: Seen,
     ) -> BTreeMap<String, FittedTask> {
-        let histories = jobs.finish().threads;
+        let histories = jobs.histories();
         let mut fitted = BTreeMap::new();
         for task in workload.tasks.iter().filter(|t| !t.promises.is_empty() && names.contains(&t.name)) {
             let own = tids.get(&task.name).map(Vec::as_slice).unwrap_or_default();
@@ -375,6 +378,41 @@ impl<'a> Walk<'a> {
             });
         }
         (code == Code::Undecided).then_some("Undecided: measure longer with --for.")
+    }
+}
+
+/// What a run's events show: jobs, and what each used by its thread's own clock where the thread said so.
+#[derive(Default)]
+struct Seen {
+    jobs: JobBuilder,
+    used: BTreeMap<(Tid, u64), Nanos>,
+}
+
+impl TraceSink for Seen {
+    fn event(&mut self, event: &Event<'_>) {
+        self.jobs.event(event);
+        if let EventKind::Marker { text } = event.kind
+            && let Some(JobUse { job, cpu }) = JobUse::parse(text)
+        {
+            self.used.insert((event.current, job), cpu);
+        }
+    }
+}
+
+impl Seen {
+    /// The histories, with the execution that is charged to a budget: a hypervisor's share is taken out of marked jobs.
+    fn histories(self) -> Vec<ThreadHistory> {
+        let mut threads = self.jobs.finish().threads;
+        for history in &mut threads {
+            for job in &mut history.jobs {
+                let used = job.index.and_then(|index| self.used.get(&(history.tid, index)));
+                if let Some(used) = used.filter(|used| **used <= job.execution) {
+                    job.interrupted = job.interrupted.min(*used);
+                    job.execution = *used;
+                }
+            }
+        }
+        threads
     }
 }
 

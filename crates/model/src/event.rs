@@ -294,6 +294,33 @@ impl JobMarker {
     }
 }
 
+/// A marker that says how much CPU time a job used, by the thread's own clock: what the kernel charges to a budget.
+/// Time that a hypervisor takes is in what a trace shows and not in this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobUse {
+    /// The job's index.
+    pub job: u64,
+    /// CPU time used.
+    pub cpu: Nanos,
+}
+
+impl JobUse {
+    /// Writes the marker's text into `buffer` without allocating and returns its length.
+    pub fn write(self, buffer: &mut [u8; 64]) -> usize {
+        use std::io::Write as _;
+        let mut cursor = std::io::Cursor::new(&mut buffer[..]);
+        write!(cursor, "surety:u:{}:{}", self.job, self.cpu.get())
+            .expect("two integers and a tag fit 64 bytes");
+        usize::try_from(cursor.position()).expect("at most 64")
+    }
+
+    /// Reads a marker's text; `None` when it is another's.
+    pub fn parse(text: &str) -> Option<JobUse> {
+        let (job, cpu) = text.trim_end().strip_prefix("surety:u:")?.split_once(':')?;
+        Some(JobUse { job: job.parse().ok()?, cpu: Nanos::new(cpu.parse().ok()?) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -302,6 +329,16 @@ mod tests {
     fn names_are_cut_like_the_kernels() {
         assert_eq!(Comm::new("a-very-long-thread-name").text(), "a-very-long-thr");
         assert_eq!(Comm::new("").text(), "");
+    }
+
+    #[test]
+    fn use_markers_read_back_and_are_no_job_markers() {
+        let used = JobUse { job: 7, cpu: Nanos::from_millis(14) };
+        let mut buffer = [0; 64];
+        let length = used.write(&mut buffer);
+        let text = std::str::from_utf8(&buffer[..length]).unwrap();
+        assert_eq!((JobUse::parse(text), JobMarker::parse(text)), (Some(used), None));
+        assert_eq!(JobUse::parse("surety:e:7"), None);
     }
 
     #[test]

@@ -4,7 +4,7 @@
 //! unknown.
 
 use surety_kernel::perf::{SwitchRecord, ThreadSwitches};
-use surety_model::event::{Comm, Event, EventKind, JobMarker, LeaveState, TraceSink};
+use surety_model::event::{Comm, Event, EventKind, JobMarker, JobUse, LeaveState, TraceSink};
 use surety_model::world::Observer;
 use surety_trace::JobBuilder;
 use surety_units::{Bytes, CpuId, Nanos, Tid};
@@ -89,11 +89,8 @@ fn replay(
     let mut cpu = CpuId(0);
     let mut marks = marks_of(result, window).into_iter().peekable();
     let mut mark_until = |time: Nanos, cpu: CpuId, sink: &mut dyn TraceSink| {
-        while let Some((at, marker)) = marks.next_if(|(at, _)| *at <= time) {
-            let mut buffer = [0; 64];
-            let length = marker.write(&mut buffer);
-            let text = std::str::from_utf8(&buffer[..length]).expect("markers are ASCII");
-            sink.event(&Event { time: at, cpu, current: tid, kind: EventKind::Marker { text } });
+        while let Some((at, text)) = marks.next_if(|(at, _)| *at <= time) {
+            sink.event(&Event { time: at, cpu, current: tid, kind: EventKind::Marker { text: &text } });
         }
     };
     for record in records {
@@ -128,15 +125,23 @@ fn switch(time: Nanos, cpu: CpuId, prev: Tid, prev_state: LeaveState, next: Tid)
     Event { time, cpu, current: prev, kind }
 }
 
-/// The begins and ends of a thread's jobs, from its own stamps.
-fn marks_of(result: &MemberResult, window: &Window) -> Vec<(Nanos, JobMarker)> {
+/// The begins and ends of a thread's jobs and what they used, from its own stamps, as the texts of markers.
+fn marks_of(result: &MemberResult, window: &Window) -> Vec<(Nanos, String)> {
     let Returned::Synthetic(run) = &result.outcome else { return Vec::new() };
+    let text = |write: &dyn Fn(&mut [u8; 64]) -> usize| {
+        let mut buffer = [0; 64];
+        let length = write(&mut buffer);
+        String::from_utf8_lossy(&buffer[..length]).into_owned()
+    };
     let mut marks = Vec::new();
     for stamp in &run.stamps {
-        let release = window.begin + stamp.release;
-        marks.push((window.begin + stamp.start, JobMarker::Begin { job: stamp.job, release }));
+        let begin = JobMarker::Begin { job: stamp.job, release: window.begin + stamp.release };
+        marks.push((window.begin + stamp.start, text(&|buffer| begin.write(buffer))));
         if let Some(completion) = stamp.completion {
-            marks.push((window.begin + completion, JobMarker::End { job: stamp.job }));
+            let at = window.begin + completion;
+            let used = JobUse { job: stamp.job, cpu: stamp.execution };
+            marks.push((at, text(&|buffer| JobMarker::End { job: stamp.job }.write(buffer))));
+            marks.push((at, text(&|buffer| used.write(buffer))));
         }
     }
     marks

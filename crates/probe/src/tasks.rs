@@ -7,7 +7,7 @@ use surety_kernel::clock;
 use surety_kernel::tracefs::Marker;
 use surety_model::activation::{Activations, Stamp, draw_key};
 use surety_model::distribution::TimeDistribution;
-use surety_model::event::JobMarker;
+use surety_model::event::{JobMarker, JobUse};
 use surety_model::workload::{Task, TaskBody, Work};
 use surety_units::Nanos;
 
@@ -68,6 +68,11 @@ impl TaskBodySpec {
             stamps.push(stamp);
             let Some(completion) = stamp.completion else { break };
             mark(marker, JobMarker::End { job });
+            if let Some(marker) = marker {
+                let mut buffer = [0; 64];
+                let length = JobUse { job, cpu: stamp.execution }.write(&mut buffer);
+                let _ = marker.mark(&buffer[..length]);
+            }
             next = self.plan.after(job, release, completion);
         }
         TaskRun { stamps, metered: meter.finish() }
