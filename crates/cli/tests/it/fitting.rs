@@ -1,10 +1,12 @@
 //! What a trace of this kernel gives back of the work that was really done: from a profile pass, from an overloaded
 //! trace with markers, and not at all from an overloaded trace without.
 
+use std::collections::BTreeMap;
+
 use surety_fit::{FittedTask, fit_thread};
 use surety_kernel::{Kernel, RealKernel};
 use surety_model::distribution::TimeDistribution;
-use surety_model::event::{Event, EventKind, TraceSink};
+use surety_model::event::{Event, EventKind, JobUse, TraceSink};
 use surety_model::job::ThreadHistory;
 use surety_model::record::Record;
 use surety_model::reservation::Reservation;
@@ -12,7 +14,7 @@ use surety_model::workload::{Late, Load, LoadKind, Task, Workload};
 use surety_model::world::{EventsTo, RunOptions, World};
 use surety_probe::HostWorld;
 use surety_trace::JobBuilder;
-use surety_units::{CpuId, CpuSet, Nanos};
+use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::common::{alone, is_root};
 
@@ -21,11 +23,18 @@ use crate::common::{alone, is_root};
 struct Twice {
     marked: JobBuilder,
     plain: JobBuilder,
+    /// CPU time by the thread's own clock, as the program takes it: what a hypervisor stole is not work.
+    used: BTreeMap<(Tid, u64), Nanos>,
 }
 
 impl TraceSink for Twice {
     fn event(&mut self, event: &Event<'_>) {
         self.marked.event(event);
+        if let EventKind::Marker { text } = event.kind
+            && let Some(JobUse { job, cpu }) = JobUse::parse(text)
+        {
+            self.used.insert((event.current, job), cpu);
+        }
         if !matches!(event.kind, EventKind::Marker { .. }) {
             self.plain.event(event);
         }
@@ -54,7 +63,12 @@ fn run(task: Task, spinners: u32) -> (ThreadHistory, ThreadHistory, Record) {
         .unwrap_or_else(|e| panic!("{e}"));
     let tid = record.in_force.threads.iter().find(|t| t.activity == "player").and_then(|t| t.tid).unwrap();
     let of = |jobs: JobBuilder| jobs.finish().threads.into_iter().find(|h| h.tid == tid).unwrap();
-    let (marked, mut plain) = (of(builders.marked), of(builders.plain));
+    let (mut marked, mut plain) = (of(builders.marked), of(builders.plain));
+    for job in &mut marked.jobs {
+        let used = job.index.and_then(|index| builders.used.get(&(tid, index)));
+        job.execution = job.execution.min(*used.unwrap_or(&job.execution));
+        job.interrupted = job.interrupted.min(job.execution);
+    }
     // Waiting for the run to begin wakes the thread a few times: no jobs of the task.
     let begin = marked.jobs.first().unwrap().release;
     plain.jobs.retain(|job| job.release >= begin);
