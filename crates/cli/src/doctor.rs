@@ -135,7 +135,8 @@ fn bandwidth(
 ) -> Check {
     const NAME: &str = "deadline bandwidth";
     let limited = |why: String| check(NAME, CheckVerdict::Limited, why, None);
-    let taken = admissible.and_then(|admissible| take_stock(session, facts, admissible));
+    let servers = facts.scheduler.deadline_servers;
+    let taken = admissible.and_then(|admissible| deadline::account_of(&session.kernel, servers, admissible));
     let account = match taken {
         Ok(Some(account)) => account,
         Ok(None) => return limited("the kernel admits without limit".to_owned()),
@@ -151,7 +152,7 @@ fn bandwidth(
     }
     let repaired = deadline::repair_leak(&session.kernel)
         .and_then(|_| deadline::admissible_bandwidth(&session.kernel))
-        .and_then(|admissible| take_stock(session, facts, admissible));
+        .and_then(|admissible| deadline::account_of(&session.kernel, servers, admissible));
     match repaired {
         Ok(Some(after)) if after.leaked().0 == 0 => {
             check(NAME, CheckVerdict::Good, format!("repaired: {found}; now {}", describe(&after)), None)
@@ -164,16 +165,6 @@ fn bandwidth(
         ),
         Err(error) => check(NAME, CheckVerdict::Bad, format!("{found}; not repaired: {error}"), None),
     }
-}
-
-fn take_stock(
-    session: &Session,
-    facts: &MachineFacts,
-    admissible: KernelBandwidth,
-) -> Result<Option<BandwidthAccount>, KernelError> {
-    let held = deadline::held_bandwidth(&session.kernel)?.iter().map(|(_, b)| b.0).sum();
-    let capacity = deadline::expected_capacity(&session.kernel, facts.scheduler.deadline_servers)?;
-    Ok(capacity.map(|capacity| BandwidthAccount { capacity, held: KernelBandwidth(held), admissible }))
 }
 
 fn describe(account: &BandwidthAccount) -> String {

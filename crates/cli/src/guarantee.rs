@@ -144,10 +144,14 @@ impl<'a> Walk<'a> {
 
     /// Adds a row, and returns its verdicts.
     fn keep(&mut self, label: &str, record: Record) -> Vec<Verdict> {
-        let verdicts =
-            record.activities.iter().flat_map(|a| judge(self.workload.promises_of(&a.name), a)).collect();
+        let verdicts = self.judge_all(&record);
         self.records.push((label.to_owned(), record));
         verdicts
+    }
+
+    /// Every promise held against a record.
+    fn judge_all(&self, record: &Record) -> Vec<Verdict> {
+        record.activities.iter().flat_map(|a| judge(self.workload.promises_of(&a.name), a)).collect()
     }
 
     /// Runs the tasks with promises under generous reservations, loads on, and fits their work.
@@ -169,8 +173,7 @@ impl<'a> Walk<'a> {
 
     /// Kernel units of bandwidth that threads outside this run hold.
     fn booked_by_others(&self) -> u64 {
-        let held = deadline::held_bandwidth(&self.session.kernel).unwrap_or_default();
-        held.iter().map(|(_, bandwidth)| bandwidth.0).sum()
+        deadline::total_held(&self.session.kernel).unwrap_or_default().0
     }
 
     /// Fits what the trace shows of the tasks `names` with a promise; what cannot be fitted is noted and planned as
@@ -217,15 +220,9 @@ impl<'a> Walk<'a> {
     }
 
     fn plan_options(&self) -> PlanOptions {
-        let mut options = PlanOptions::new(self.platform.clone());
-        options.admitted = self.booked_by_others();
-        for task in &self.model.tasks {
-            if let Some(interval) = task.release.interval() {
-                let count = self.options.duration.div_floor(interval).max(0) as u64;
-                options.verify_activations.insert(task.name.clone(), count);
-            }
-        }
-        options
+        let options =
+            PlanOptions { admitted: self.booked_by_others(), ..PlanOptions::new(self.platform.clone()) };
+        options.verified_by(&self.model, self.options.duration)
     }
 
     /// What the simulator says of the workload as it is; what it cannot run is noted.
@@ -303,8 +300,7 @@ impl<'a> Walk<'a> {
 
     fn verdicts_of(&self, label: &str) -> Vec<Verdict> {
         let found = self.records.iter().find(|(l, _)| l == label);
-        let activities = found.map(|(_, r)| r.activities.as_slice()).unwrap_or_default();
-        activities.iter().flat_map(|a| judge(self.workload.promises_of(&a.name), a)).collect()
+        found.map(|(_, record)| self.judge_all(record)).unwrap_or_default()
     }
 
     /// The code of measured verdicts. What measuring alone never decides (a promise about every activation) is

@@ -23,15 +23,9 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
         None => PlanOptions::new(platform_of(&facts, online)),
     };
     if args.cpus.is_none() {
-        let held = deadline::held_bandwidth(&session.kernel).unwrap_or_default();
-        options.admitted = held.iter().map(|(_, bandwidth)| bandwidth.0).sum();
+        options.admitted = deadline::total_held(&session.kernel).unwrap_or_default().0;
     }
-    for task in &workload.tasks {
-        if let Some(interval) = task.release.interval() {
-            let count = args.duration.div_floor(interval).max(0) as u64;
-            options.verify_activations.insert(task.name.clone(), count);
-        }
-    }
+    let options = options.verified_by(&workload, args.duration);
     let plan = make_plan(&workload, &BTreeMap::new(), &options);
     let code = if plan.refusals.is_empty() { Code::Kept } else { Code::Broken };
     if let Some(path) = &args.output {

@@ -159,6 +159,11 @@ pub fn held_bandwidth(kernel: &dyn Kernel) -> Result<Vec<(Tid, KernelBandwidth)>
     Ok(held)
 }
 
+/// The sum of [`held_bandwidth`].
+pub fn total_held(kernel: &dyn Kernel) -> Result<KernelBandwidth, KernelError> {
+    Ok(KernelBandwidth(held_bandwidth(kernel)?.iter().map(|(_, bandwidth)| bandwidth.0).sum()))
+}
+
 /// The state of a machine's bandwidth account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BandwidthAccount {
@@ -183,9 +188,18 @@ impl BandwidthAccount {
 /// [`repair_leak`]. A second stock-taking may therefore find nothing where the first found a leak.
 pub fn account(kernel: &dyn Kernel, servers: u64) -> Result<Option<BandwidthAccount>, KernelError> {
     let admissible = admissible_bandwidth(kernel)?;
-    let held = held_bandwidth(kernel)?.iter().map(|(_, bandwidth)| bandwidth.0).sum();
-    let Some(capacity) = expected_capacity(kernel, servers)? else { return Ok(None) };
-    Ok(Some(BandwidthAccount { capacity, held: KernelBandwidth(held), admissible }))
+    account_of(kernel, servers, admissible)
+}
+
+/// The same with what is admitted measured before.
+pub fn account_of(
+    kernel: &dyn Kernel,
+    servers: u64,
+    admissible: KernelBandwidth,
+) -> Result<Option<BandwidthAccount>, KernelError> {
+    let held = total_held(kernel)?;
+    let capacity = expected_capacity(kernel, servers)?;
+    Ok(capacity.map(|capacity| BandwidthAccount { capacity, held, admissible }))
 }
 
 /// Where version 1 of the cpuset controller is usually mounted.

@@ -74,6 +74,19 @@ impl PlanOptions {
     }
 }
 
+impl PlanOptions {
+    /// The same, verified by a run of this length: each task is planned for the activations it will have in it.
+    pub fn verified_by(mut self, workload: &Workload, duration: Nanos) -> PlanOptions {
+        for task in &workload.tasks {
+            if let Some(interval) = task.release.interval() {
+                let count = duration.div_floor(interval).max(0).unsigned_abs();
+                self.verify_activations.insert(task.name.clone(), count);
+            }
+        }
+        self
+    }
+}
+
 /// Plans every promise of a workload.
 ///
 /// `fits`: measured work by task; a task without one is planned from the work the workload declares.
