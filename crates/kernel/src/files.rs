@@ -1,8 +1,10 @@
 //! Files and directories: those of the kernel as texts, ordinary ones past the page cache.
 
+use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
@@ -68,11 +70,48 @@ pub fn reopen_direct(file: &File) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path)
 }
 
+/// A file in `directory` that has no name (`O_TMPFILE`): it is gone with its last descriptor unless
+/// [`give_name`] is called. Readable and writable, with the permissions of an ordinary new file.
+///
+/// # Errors
+/// EOPNOTSUPP or EISDIR where the file system has no such files.
+pub fn nameless_in(directory: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).write(true).custom_flags(libc::O_TMPFILE).mode(0o666).open(directory)
+}
+
+/// Gives a file of [`nameless_in`] a name in its file system.
+///
+/// # Errors
+/// EEXIST when the name is taken, ENOENT for a file that had a name and lost it.
+pub fn give_name(file: &File, path: &Path) -> io::Result<()> {
+    let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
+    let to = CString::new(path.as_os_str().as_bytes())?;
+    let (here, follow) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
+    // SAFETY: both names are C strings that live over the call.
+    let linked = unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), follow) };
+    if linked == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use std::io::Write;
     use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn a_file_without_a_name_gets_one_once() {
+        let directory = tempfile::tempdir().unwrap();
+        let Ok(mut file) = nameless_in(directory.path()) else {
+            eprintln!("SKIPPED: the file system of temporary files has no files without names");
+            return;
+        };
+        file.write_all(b"held").unwrap();
+        assert_eq!(list_dir(directory.path()).unwrap(), [] as [String; 0]);
+        let path = directory.path().join("name");
+        give_name(&file, &path).unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"held");
+        assert_eq!(give_name(&file, &path).unwrap_err().raw_os_error(), Some(libc::EEXIST));
+    }
 
     #[test]
     fn direct_reads_want_whole_blocks() {

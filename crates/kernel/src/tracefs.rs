@@ -13,9 +13,11 @@ use crate::mount::DetachedMount;
 
 mod instance;
 mod raw;
+mod splice;
 
 pub use instance::{Marker, TraceInstance};
 pub use raw::{CpuStats, RawPages};
+pub use splice::Splice;
 
 /// Where distributions mount it.
 const MOUNT_POINTS: [&str; 2] = ["/sys/kernel/tracing", "/sys/kernel/debug/tracing"];
@@ -118,6 +120,21 @@ impl Tracefs {
         split_event(event).is_ok_and(|(system, name)| {
             self.root.join("events").join(system).join(name).join("format").exists()
         })
+    }
+
+    /// Every event that can be enabled, as `system:event`, in ascending order.
+    pub fn events(&self) -> Result<Vec<String>, KernelError> {
+        let root = self.root.join("events");
+        let mut events = Vec::new();
+        for system in list_dir(&root)?.iter().filter(|system| root.join(system).is_dir()) {
+            // Beside the events stand files that switch the whole system.
+            for name in list_dir(&root.join(system))? {
+                if root.join(system).join(&name).join("enable").exists() {
+                    events.push(format!("{system}:{name}"));
+                }
+            }
+        }
+        Ok(events)
     }
 
     /// Addresses and texts of `trace_printk` formats, which a trace file carries along.
