@@ -45,11 +45,14 @@ use threads::ThreadTable;
 use throttle::Replenishments;
 use watch::{Occupant, Watch};
 
+mod drain;
 pub mod interrupts;
 mod thread;
 mod threads;
 pub mod throttle;
 pub(crate) mod watch;
+
+pub use drain::Progress;
 
 /// How much later than the switch-in a wake-up may be recorded and still be taken as its cause.
 pub const REORDER_MAX: Nanos = Nanos::from_micros(100);
@@ -150,7 +153,7 @@ impl<W: Watch> Machine<W> {
     pub(crate) fn finish(self) -> (Jobs, W) {
         let end = self.last;
         let mut threads: Vec<ThreadHistory> =
-            self.threads.slots.into_iter().map(|thread| thread.finish(end)).collect();
+            self.threads.slots.into_iter().filter(|t| !t.forgotten).map(|t| t.finish(end)).collect();
         // Slots are in the order of appearance, and the sort is stable.
         threads.sort_by_key(|history| history.tid);
         (Jobs { threads, anomalies: self.anomalies }, self.watch)

@@ -5,6 +5,8 @@
 //!
 //! The stream whose head is first is drained until another's head comes before its own, so a CPU that is alone costs no
 //! comparison with the rest.
+//!
+//! [`Merge`] does so for sources that are whole, [`live::LiveMerge`] for pages that come one by one.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -15,6 +17,8 @@ use surety_units::CpuId;
 use crate::endian::Endian;
 use crate::page::{PageFault, PageLayout, Walk};
 use crate::source::{ReadAt, read_full};
+
+pub mod live;
 
 /// Times are instants of 63 bits ([`surety_units::Nanos`]); what a broken page says beyond stops here, before it is
 /// ordered.
@@ -56,12 +60,37 @@ pub struct MergeCounts {
     pub truncated: u64,
 }
 
-/// The pages of one CPU.
-struct Stream<S> {
-    cpu: CpuId,
+/// Where a CPU's pages come from, one after the other.
+trait PageSource {
+    /// Fills `page` with the next page and returns how many bytes there were; 0 when there is none now.
+    fn fill(&mut self, page: &mut [u8]) -> io::Result<usize>;
+
+    /// Where the next page begins.
+    fn offset(&self) -> u64;
+}
+
+/// Pages that lie one after the other in a source.
+struct InSource<S> {
     source: S,
-    /// Of the next page.
     offset: u64,
+}
+
+impl<S: ReadAt> PageSource for InSource<S> {
+    fn fill(&mut self, page: &mut [u8]) -> io::Result<usize> {
+        let filled = read_full(&self.source, self.offset, page)?;
+        self.offset += filled as u64;
+        Ok(filled)
+    }
+
+    fn offset(&self) -> u64 {
+        self.offset
+    }
+}
+
+/// The pages of one CPU.
+struct Stream<P> {
+    cpu: CpuId,
+    pages: P,
     page: Vec<u8>,
     /// Bytes of `page` that were read.
     filled: usize,
@@ -90,7 +119,7 @@ enum Head {
 
 /// A merge of per-CPU page streams.
 pub struct Merge<S> {
-    streams: Vec<Stream<S>>,
+    streams: Vec<Stream<InSource<S>>>,
     layout: PageLayout,
     endian: Endian,
     counts: MergeCounts,
@@ -103,20 +132,8 @@ impl<S: ReadAt> Merge<S> {
         endian: Endian,
         sources: impl IntoIterator<Item = (CpuId, S)>,
     ) -> Merge<S> {
-        let mut streams: Vec<Stream<S>> = sources
-            .into_iter()
-            .map(|(cpu, source)| Stream {
-                cpu,
-                source,
-                offset: 0,
-                page: vec![0; layout.page_size()],
-                filled: 0,
-                walk: Walk::new(&[], layout, endian),
-                time: 0,
-                head: Head::End,
-                broken: false,
-            })
-            .collect();
+        let stream = |(cpu, source)| Stream::new(cpu, InSource { source, offset: 0 }, layout, endian);
+        let mut streams: Vec<Stream<InSource<S>>> = sources.into_iter().map(stream).collect();
         // Equal times are told by CPU; two streams of one CPU keep the order they were given in.
         streams.sort_by_key(|s| s.cpu);
         Merge { streams, layout, endian, counts: MergeCounts::default() }
@@ -139,7 +156,8 @@ impl<S: ReadAt> Merge<S> {
         *counts = MergeCounts::default();
         let mut heap = BinaryHeap::with_capacity(streams.len());
         for (index, stream) in streams.iter_mut().enumerate() {
-            stream.rewind(*layout, *endian);
+            stream.pages.offset = 0;
+            stream.forget(*layout, *endian);
             if stream.advance(*layout, *endian, counts)? {
                 heap.push(Reverse((stream.time, index)));
             }
@@ -162,9 +180,22 @@ impl<S: ReadAt> Merge<S> {
     }
 }
 
-impl<S: ReadAt> Stream<S> {
-    fn rewind(&mut self, layout: PageLayout, endian: Endian) {
-        self.offset = 0;
+impl<P: PageSource> Stream<P> {
+    fn new(cpu: CpuId, pages: P, layout: PageLayout, endian: Endian) -> Stream<P> {
+        Stream {
+            cpu,
+            pages,
+            page: vec![0; layout.page_size()],
+            filled: 0,
+            walk: Walk::new(&[], layout, endian),
+            time: 0,
+            head: Head::End,
+            broken: false,
+        }
+    }
+
+    /// Back to the state before the first page.
+    fn forget(&mut self, layout: PageLayout, endian: Endian) {
         self.filled = 0;
         self.walk = Walk::new(&[], layout, endian);
         self.time = 0;
@@ -238,11 +269,15 @@ impl<S: ReadAt> Stream<S> {
         }
         // A page without records may still tell of a loss: it is told with the next record.
         let untold = self.walk.lost.take();
-        self.filled = read_full(&self.source, self.offset, &mut self.page)
-            .map_err(|source| PageReadError { cpu: self.cpu, offset: self.offset, source })?;
-        self.offset += self.filled as u64;
+        let offset = self.pages.offset();
+        self.filled = self
+            .pages
+            .fill(&mut self.page)
+            .map_err(|source| PageReadError { cpu: self.cpu, offset, source })?;
         self.walk = Walk::new(&self.page[..self.filled], layout, endian);
         if self.filled == 0 {
+            // A page may still come.
+            self.walk.lost = untold;
             return Ok(false);
         }
         counts.pages += 1;

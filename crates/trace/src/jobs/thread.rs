@@ -6,6 +6,7 @@ use surety_model::event::{Comm, LeaveState};
 use surety_model::job::{Job, Separation, ThreadHistory};
 use surety_units::{CpuId, Nanos, Tid};
 
+use super::drain::Progress;
 use super::REORDER_MAX;
 use super::watch::{Seen, Whereabouts};
 
@@ -109,6 +110,8 @@ pub(super) struct Thread {
     pub(super) unborn: bool,
     /// It was switched out dead, or another thread bears its id now.
     pub(super) ended: bool,
+    /// It was handed out whole and its slot is free.
+    pub(super) forgotten: bool,
     /// Softirqs it runs are its own work.
     pub(super) runs_softirqs: bool,
     comm: Comm,
@@ -140,6 +143,7 @@ impl Thread {
             replenishment: None,
             unborn: false,
             ended: false,
+            forgotten: false,
             runs_softirqs: false,
             comm: Comm::default(),
             tally: Tally::default(),
@@ -425,6 +429,22 @@ impl Thread {
     pub(super) fn retire(&mut self) {
         self.lose(self.seen.1);
         self.ended = true;
+    }
+
+    /// What is known of it by now.
+    pub(super) fn progress(&self) -> Progress<'_> {
+        Progress {
+            tid: self.tid,
+            comm: self.comm,
+            jobs: &self.jobs,
+            longest_wait: self.longest_wait,
+            seen: self.seen.1,
+        }
+    }
+
+    /// Forgets the jobs that are complete.
+    pub(super) fn forget_jobs(&mut self) {
+        self.jobs.clear();
     }
 
     /// The trace ends.

@@ -16,6 +16,8 @@ pub(super) struct ThreadTable {
     pub(super) slots: Vec<Thread>,
     /// Only looked up, never iterated.
     by_tid: HashMap<i32, usize, BuildHasherDefault<TidHasher>>,
+    /// Slots of forgotten threads, to be used again.
+    free: Vec<usize>,
 }
 
 impl ThreadTable {
@@ -49,12 +51,27 @@ impl ThreadTable {
     }
 
     fn insert(&mut self, thread: Thread) -> usize {
-        let slot = self.slots.len();
+        let slot = self.free.pop().unwrap_or(self.slots.len());
         if let Some(before) = self.by_tid.insert(thread.tid.0, slot) {
             self.slots[before].retire();
         }
-        self.slots.push(thread);
+        match self.slots.get_mut(slot) {
+            Some(free) => *free = thread,
+            None => self.slots.push(thread),
+        }
         slot
+    }
+
+    /// Gives up an ended thread's slot; nobody may name it any more.
+    pub(super) fn forget(&mut self, slot: usize) {
+        let thread = &mut self.slots[slot];
+        if thread.ended && !thread.forgotten {
+            thread.forgotten = true;
+            if self.by_tid.get(&thread.tid.0) == Some(&slot) {
+                self.by_tid.remove(&thread.tid.0);
+            }
+            self.free.push(slot);
+        }
     }
 }
 

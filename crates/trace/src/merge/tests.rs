@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::*;
 
 /// A little-endian page of 4-byte records; each is a time and its value.
-fn page(records: &[(u64, u32)], flags: u64) -> Vec<u8> {
+pub(super) fn page(records: &[(u64, u32)], flags: u64) -> Vec<u8> {
     let start = records.first().map_or(0, |r| r.0);
     let mut bytes = start.to_le_bytes().to_vec();
     let mut body = Vec::new();
@@ -27,10 +27,10 @@ fn page(records: &[(u64, u32)], flags: u64) -> Vec<u8> {
     bytes
 }
 
-const SIZE: usize = 256;
-const LOST: u64 = 1 << 31;
+pub(super) const SIZE: usize = 256;
+pub(super) const LOST: u64 = 1 << 31;
 
-fn layout() -> PageLayout {
+pub(super) fn layout() -> PageLayout {
     PageLayout::new(8, 8, 16, SIZE).unwrap()
 }
 

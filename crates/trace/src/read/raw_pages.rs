@@ -8,7 +8,7 @@ use surety_model::event::{Event, EventKind, TraceSink};
 use surety_units::{CpuId, Nanos};
 
 use crate::decode::EventTable;
-use crate::merge::{Item, Merge};
+use crate::merge::{Item, Merge, MergeCounts};
 use crate::page::PageLayout;
 use crate::read::{Description, EventCount, ReadSummary, TraceError, TraceReader};
 use crate::source::ReadAt;
@@ -37,45 +37,73 @@ impl<S: ReadAt> RawPages<S> {
     /// A source that fails.
     pub fn read_into<K: TraceSink + ?Sized>(&mut self, sink: &mut K) -> Result<ReadSummary, TraceError> {
         let RawPages { table, merge } = self;
-        let mut summary = ReadSummary::default();
-        let mut counts = vec![0u64; table.names().len()];
-        let mut first = None;
-        let mut last = Nanos::ZERO;
-        let merged = merge.for_each(|cpu, time, item| {
-            let time = instant(time);
-            first.get_or_insert(time);
-            last = time;
-            let record = match item {
-                Item::Record(record) => record,
-                Item::Lost(count) => {
-                    summary.gaps += 1;
-                    summary.lost = summary.lost.saturating_add(count.unwrap_or(0));
-                    sink.event(&Event {
-                        time,
-                        cpu,
-                        current: surety_units::Tid::IDLE,
-                        kind: EventKind::Lost { count },
-                    });
-                    return;
-                }
-            };
-            let Some(index) = table.identify(record) else {
-                summary.unknown += 1;
+        let mut tally = Tally::new(table);
+        let merged = merge.for_each(|cpu, time, item| tally.take(table, cpu, time, item, sink))?;
+        Ok(tally.summary(table, &merged))
+    }
+}
+
+/// What was met so far, while it is handed on.
+#[derive(Clone, Debug)]
+pub(super) struct Tally {
+    summary: ReadSummary,
+    /// By event of the table.
+    counts: Vec<u64>,
+}
+
+impl Tally {
+    pub(super) fn new(table: &EventTable) -> Tally {
+        Tally { summary: ReadSummary::default(), counts: vec![0; table.names().len()] }
+    }
+
+    /// Counts one item of the merge and hands it to the sink.
+    #[inline]
+    pub(super) fn take<K: TraceSink + ?Sized>(
+        &mut self,
+        table: &EventTable,
+        cpu: CpuId,
+        time: u64,
+        item: Item<'_>,
+        sink: &mut K,
+    ) {
+        let summary = &mut self.summary;
+        let time = instant(time);
+        summary.span = Some((summary.span.map_or(time, |(first, _)| first), time));
+        let record = match item {
+            Item::Record(record) => record,
+            Item::Lost(count) => {
+                summary.gaps += 1;
+                summary.lost = summary.lost.saturating_add(count.unwrap_or(0));
+                sink.event(&Event {
+                    time,
+                    cpu,
+                    current: surety_units::Tid::IDLE,
+                    kind: EventKind::Lost { count },
+                });
                 return;
-            };
-            counts[index.index()] += 1;
-            match table.decode(index, cpu, time, record) {
-                Some(event) => {
-                    summary.delivered += 1;
-                    sink.event(&event);
-                }
-                None => summary.malformed += u64::from(table.is_decoded(index)),
             }
-        })?;
+        };
+        let Some(index) = table.identify(record) else {
+            summary.unknown += 1;
+            return;
+        };
+        self.counts[index.index()] += 1;
+        match table.decode(index, cpu, time, record) {
+            Some(event) => {
+                summary.delivered += 1;
+                sink.event(&event);
+            }
+            None => summary.malformed += u64::from(table.is_decoded(index)),
+        }
+    }
+
+    /// All of it, with what the merge met.
+    pub(super) fn summary(self, table: &EventTable, merged: &MergeCounts) -> ReadSummary {
+        let mut summary = self.summary;
         summary.events = table
             .names()
             .iter()
-            .zip(counts)
+            .zip(self.counts)
             .filter(|(_, count)| *count > 0)
             .map(|(event, count)| EventCount { event: event.clone(), count })
             .collect();
@@ -83,8 +111,7 @@ impl<S: ReadAt> RawPages<S> {
         summary.disorder_max = instant(merged.disorder_max);
         summary.damaged_pages = merged.damaged_pages;
         summary.truncated = merged.truncated;
-        summary.span = first.map(|first| (first, last));
-        Ok(summary)
+        summary
     }
 }
 
