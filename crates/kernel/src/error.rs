@@ -145,6 +145,7 @@ impl Operation {
                 Op::MakeDir | Op::RemoveDir | Op::Write | Op::Open | Op::Read | Op::List,
                 libc::EACCES | libc::EPERM,
             ) => "run as root, or as the user who owns it",
+            (Op::Write, libc::ENOSPC | libc::EDQUOT) => "make room there, or write less or elsewhere",
             (Op::Write, libc::EINVAL) => "the kernel does not accept this value there",
             (Op::Read | Op::Write | Op::Open | Op::List, libc::ENOENT) => {
                 "this kernel does not offer it; `surety doctor` lists what this machine can do"

@@ -2,33 +2,89 @@
 //!
 //! A tracefs instance of our own records into its own buffers; one thread carries full pages to files without
 //! names a few times a second, so that a long run needs no large buffers and nothing is left behind. Decoding
-//! waits until the run is over: it would disturb what is measured. [`JournalledRecording`] is the same with an entry
-//! in the journal, so that a killed run leaves no instance either.
+//! waits until the run is over: it would disturb what is measured. Only a condition that is to end the recording has it
+//! decoded as it comes. [`JournalledRecording`] is the same with an entry in the journal, so that a killed run leaves no
+//! instance either.
 
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Write;
-use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use std::thread::JoinHandle;
-use std::time::Duration;
 
-use surety_kernel::journal::{Entry, Journal, JournalError};
+use surety_kernel::journal::JournalError;
 use surety_kernel::tracefs::{CpuStats, Marker, RawPages, TraceInstance, Tracefs};
-use surety_kernel::{Kernel, KernelError, clock};
+use surety_kernel::{KernelError, Operation, clock};
+use surety_trace::format::parse_header_page;
 use surety_trace::write::tracedat::{TraceDatContent, TraceDatWriteError};
-use surety_trace::{Endian, MARKER_EVENT, ReadAt, Symbols};
+use surety_trace::{Condition, Endian, EventTable, LivePages, MARKER_EVENT, Met, Symbols};
 use surety_units::{Bytes, CpuId, CpuSet, Nanos};
 
-use crate::journalled::Journalled;
+use collector::{Collector, Live};
 
-/// Buffer of each CPU. A busy CPU makes about 1 MB of scheduling events a second.
-const BUFFER: Bytes = Bytes(8 << 20);
-/// Time between two rounds of carrying pages off.
-const ROUND: Duration = Duration::from_millis(250);
+mod collector;
+mod journalled;
+mod segments;
+
+pub use journalled::JournalledRecording;
+pub use segments::PageFile;
+
+/// Buffer of each CPU unless another is asked for. A busy CPU makes about 1 MB of scheduling events a second.
+pub const BUFFER: Bytes = Bytes(8 << 20);
 /// The clock of every recording: CLOCK_MONOTONIC, the clock of the tasks' own stamps.
 const CLOCK: &str = "mono";
+
+/// What is recorded, how much of it, and until when.
+#[derive(Clone, Debug)]
+pub struct RecordingOptions {
+    /// Events by `system:event`; those the kernel does not have are left out and named.
+    pub events: Vec<String>,
+    /// Buffer of each CPU.
+    pub buffer: Bytes,
+    /// Where the pages lie until the recording is over; `None`: where temporary files are.
+    pub directory: Option<PathBuf>,
+    /// With `keep` at most about so much is on disk and the window is shortened to that; without it the recording ends
+    /// in the round in which so much was carried off.
+    pub size: Option<Bytes>,
+    /// Only so much before the end is kept.
+    pub keep: Option<Nanos>,
+    /// Ends the recording.
+    pub stop_when: Option<StopWhen>,
+    /// Full pages go by `splice(2)` where that works; otherwise they are read and written.
+    pub splice: bool,
+}
+
+impl RecordingOptions {
+    /// These events, all of them, until the recording is finished.
+    pub fn of<E: AsRef<str>>(events: &[E]) -> RecordingOptions {
+        RecordingOptions {
+            events: events.iter().map(|event| event.as_ref().to_owned()).collect(),
+            buffer: BUFFER,
+            directory: None,
+            size: None,
+            keep: None,
+            stop_when: None,
+            splice: true,
+        }
+    }
+}
+
+/// A condition that ends a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StopWhen {
+    /// What is looked for.
+    pub condition: Condition,
+    /// How long the recording goes on after it was met.
+    pub after: Nanos,
+}
+
+/// A limit that ended a recording.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    /// So many bytes were carried off.
+    Size,
+    /// The condition was met.
+    Condition(Met),
+}
 
 /// A recording that is going on.
 #[derive(Debug)]
@@ -36,26 +92,20 @@ pub struct Recording {
     // Dropped in this order: the kernel keeps an instance that somebody still reads or writes.
     marker: Marker,
     collector: Collector,
-    instance: TraceInstance,
+    instance: Arc<TraceInstance>,
     cpus: CpuSet,
+    keep: Option<Nanos>,
+    texts: Texts,
 }
 
-/// The thread that carries pages to files.
+/// The texts records are read by.
 #[derive(Debug)]
-struct Collector {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<std::io::Result<Collected>>>,
+struct Texts {
+    header_page: String,
+    header_event: String,
+    formats: BTreeMap<String, String>,
+    missing: Vec<String>,
 }
-
-/// What the collector's thread brings home.
-#[derive(Debug, Default)]
-struct Collected {
-    files: CpuFiles,
-    cpu_time: Nanos,
-}
-
-/// One file of pages for each CPU.
-type CpuFiles = Vec<(CpuId, File)>;
 
 /// A finished recording: one file of raw pages for each CPU, and the texts needed to read them.
 #[derive(Debug)]
@@ -82,6 +132,18 @@ pub struct RawTrace {
     pub names: String,
     /// CPU time of the thread that carried the pages off.
     pub cpu_time: Nanos,
+    /// Of that, decoding for a condition.
+    pub watching: Nanos,
+    /// Bytes carried off, kept or not.
+    pub carried: u64,
+    /// Full pages went by `splice(2)` to the end.
+    pub spliced: bool,
+    /// Less than the window was kept, to stay within the size.
+    pub shortened: bool,
+    /// The limit that ended the recording.
+    pub ending: Option<Ending>,
+    /// When recording was switched off.
+    pub end: Nanos,
 }
 
 impl RawTrace {
@@ -122,66 +184,66 @@ fn statistics_text(cpu: CpuId, stats: &CpuStats) -> String {
     )
 }
 
-/// A file read page by page.
-#[derive(Debug)]
-pub struct PageFile {
-    file: File,
-    length: u64,
-}
-
-impl PageFile {
-    /// A file, as long as it is now.
-    ///
-    /// # Errors
-    /// When its length cannot be told.
-    pub fn new(file: File) -> std::io::Result<PageFile> {
-        let length = file.metadata()?.len();
-        Ok(PageFile { file, length })
-    }
-}
-
-impl ReadAt for PageFile {
-    fn read_at(&self, offset: u64, buffer: &mut [u8]) -> std::io::Result<usize> {
-        FileExt::read_at(&self.file, buffer, offset)
+impl Texts {
+    /// Of these events and the marker.
+    fn read(tracefs: &Tracefs, events: &[String]) -> Result<Texts, KernelError> {
+        let (mut formats, mut missing) = (BTreeMap::new(), Vec::new());
+        for event in events.iter().map(String::as_str).chain([MARKER_EVENT]) {
+            match tracefs.event_format(event) {
+                Ok(text) => {
+                    formats.insert(event.to_owned(), text);
+                }
+                Err(_) => missing.push(event.to_owned()),
+            }
+        }
+        let (header_page, header_event) = (tracefs.header_page()?, tracefs.header_event()?);
+        Ok(Texts { header_page, header_event, formats, missing })
     }
 
-    fn len(&self) -> u64 {
-        self.length
+    /// What decodes the pages as they come.
+    fn live(&self, page_size: usize) -> Result<LivePages, KernelError> {
+        let unusable = |what: &str| KernelError::new(Operation::Read, what, 0);
+        let layout = parse_header_page(&self.header_page).ok().and_then(|l| l.with_page_size(page_size));
+        let layout = layout.ok_or_else(|| unusable("events/header_page, which describes no page,"))?;
+        let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+        let formats = self.formats.iter().map(|(name, text)| (name.as_str(), text.as_str()));
+        let table = EventTable::new(Endian::NATIVE, formats, Symbols::parse(&symbols));
+        Ok(LivePages::new(table.map_err(|e| unusable(&e.to_string()))?, layout))
     }
 }
 
 impl Recording {
-    /// Starts recording `events` (`system:event`) on all of `cpus` in an instance called `name`.
+    /// Starts recording on all of `cpus` in an instance called `name`.
     ///
     /// The clock is CLOCK_MONOTONIC, the clock of the tasks' own stamps. When a buffer overflows the oldest events
     /// are overwritten: only then do the pages say where events are missing, and the jobs around the hole are
     /// censored.
+    ///
+    /// # Errors
+    /// What the kernel refuses.
     pub fn start(
         tracefs: &Tracefs,
         name: &str,
-        events: &[&str],
+        options: &RecordingOptions,
         cpus: CpuSet,
     ) -> Result<Recording, KernelError> {
-        let instance = tracefs.create_instance(name)?;
+        let instance = Arc::new(tracefs.create_instance(name)?);
         instance.set_clock(CLOCK)?;
-        instance.set_buffer_size(BUFFER)?;
+        instance.set_buffer_size(options.buffer)?;
         instance.set_option("overwrite", true)?;
-        instance.enable_events(events)?;
+        let events: Vec<&str> = options.events.iter().map(String::as_str).collect();
+        instance.enable_events(&events)?;
         let marker = instance.marker()?;
         let readers: Vec<RawPages> =
             cpus.iter().map(|cpu| instance.raw_pages(cpu)).collect::<Result<_, _>>()?;
-        instance.set_recording(true)?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let thread = {
-            let stop = Arc::clone(&stop);
-            std::thread::Builder::new()
-                .name("surety-recorder".to_owned())
-                .spawn(move || collect(readers, &stop))
+        let texts = Texts::read(tracefs, &options.events)?;
+        let live = match options.stop_when {
+            Some(stop_when) => Some(Live::new(texts.live(instance.page_size()?)?, stop_when)),
+            None => None,
         };
-        let thread = thread.map_err(|error| {
-            KernelError::from_io(surety_kernel::Operation::Open, "a thread for the recorder", &error)
-        })?;
-        Ok(Recording { marker, collector: Collector { stop, thread: Some(thread) }, instance, cpus })
+        instance.set_recording(true)?;
+        let collector = Collector::start(Arc::clone(&instance), readers, options.clone(), live)?;
+        Ok(Recording { marker, collector, instance, cpus, keep: options.keep, texts })
     }
 
     /// A handle that writes markers into this recording.
@@ -189,91 +251,63 @@ impl Recording {
         self.marker.clone()
     }
 
+    /// Whether a limit of its own ended it, or something failed: [`Recording::finish`] says which.
+    pub fn is_over(&self) -> bool {
+        self.collector.is_over()
+    }
+
     /// Stops recording, carries off the rest and removes the instance.
-    pub fn finish(mut self, events: &[&str]) -> Result<RawTrace, KernelError> {
+    ///
+    /// # Errors
+    /// What the kernel refuses, and pages that cannot be read or kept.
+    pub fn finish(mut self) -> Result<RawTrace, KernelError> {
         self.instance.set_recording(false)?;
+        let end = clock::monotonic();
         let failed = |error: std::io::Error| {
-            KernelError::from_io(surety_kernel::Operation::Read, "the pages of the recording", &error)
+            KernelError::from_io(Operation::Read, "the pages of the recording", &error)
         };
-        let Collected { files, cpu_time } = self.collector.finish().map_err(failed)?;
+        let collected = self.collector.finish()?;
+        let gone = || KernelError::new(Operation::Wait, "the recorder's thread, which is gone,", 0);
+        let mut collected = collected.ok_or_else(gone)?;
         let page_size = self.instance.page_size()?;
+        let end = collected.ending.map_or(end, |(_, off)| off);
+        if let Some(keep) = self.keep
+            && let Some(layout) = parse_header_page(&self.texts.header_page).ok()
+            && let Some(layout) = layout.with_page_size(page_size)
+        {
+            // The job that met the condition is kept from its release on, however long ago that was.
+            let begun = match collected.ending {
+                Some((Ending::Condition(met), _)) => met.since,
+                _ => end,
+            };
+            let since = (end - keep).min(begun);
+            for (_, pages) in &mut collected.pages {
+                pages.keep_from(since, layout).map_err(failed)?;
+            }
+        }
         let tracefs = self.instance.tracefs().clone();
         let stats =
             self.cpus.iter().map(|cpu| Ok((cpu, self.instance.stats(cpu)?))).collect::<Result<_, _>>()?;
-        let (mut formats, mut missing) = (BTreeMap::new(), Vec::new());
-        for event in events.iter().chain([&MARKER_EVENT]) {
-            match tracefs.event_format(event) {
-                Ok(text) => {
-                    formats.insert((*event).to_owned(), text);
-                }
-                Err(_) => missing.push((*event).to_owned()),
-            }
-        }
-        let pages = files
-            .into_iter()
-            .map(|(cpu, file)| Ok((cpu, PageFile::new(file).map_err(failed)?)))
-            .collect::<Result<_, KernelError>>()?;
+        let Texts { header_page, header_event, formats, missing } = self.texts;
         Ok(RawTrace {
-            pages,
+            pages: collected.pages,
             page_size,
-            header_page: tracefs.header_page()?,
-            header_event: tracefs.header_event()?,
+            header_page,
+            header_event,
             formats,
             missing,
             stats,
             symbols: std::fs::read_to_string("/proc/kallsyms").ok(),
             printk_formats: tracefs.printk_formats().unwrap_or_default(),
             names: tracefs.saved_names().unwrap_or_default(),
-            cpu_time,
+            cpu_time: collected.cpu_time,
+            watching: collected.watching,
+            carried: collected.carried,
+            spliced: collected.spliced,
+            shortened: collected.shortened,
+            ending: collected.ending.map(|(ending, _)| ending),
+            end,
         })
-    }
-}
-
-/// A recording with its entry in the journal. The entry is closed once the instance is gone.
-#[derive(Debug)]
-pub struct JournalledRecording<'a> {
-    // Dropped in this order.
-    recording: Recording,
-    entry: Option<Journalled<'a>>,
-}
-
-impl<'a> JournalledRecording<'a> {
-    /// Starts a recording of `events` in an instance named after this process; with a journal, the name is in it
-    /// before the instance is made. See [`Recording::start`].
-    ///
-    /// # Errors
-    /// [`RecordingError`].
-    pub fn start(
-        tracefs: &Tracefs,
-        journal: Option<&'a Journal>,
-        kernel: &'a dyn Kernel,
-        events: &[&str],
-        cpus: CpuSet,
-    ) -> Result<JournalledRecording<'a>, RecordingError> {
-        static NUMBER: AtomicU32 = AtomicU32::new(0);
-        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("surety-{}-{number}", kernel.own_pid());
-        let entry = journal
-            .map(|journal| Journalled::record(journal, kernel, Entry::TraceInstance { name: name.clone() }))
-            .transpose()?;
-        let recording = Recording::start(tracefs, &name, events, cpus)?;
-        Ok(JournalledRecording { recording, entry })
-    }
-
-    /// A handle that writes markers into this recording.
-    pub fn marker(&self) -> Marker {
-        self.recording.marker()
-    }
-
-    /// Stops recording, carries off the rest, removes the instance and closes the entry.
-    ///
-    /// # Errors
-    /// What the kernel refuses, and pages that cannot be read or kept.
-    pub fn finish(self, events: &[&str]) -> Result<RawTrace, KernelError> {
-        let JournalledRecording { recording, entry } = self;
-        let finished = recording.finish(events);
-        drop(entry);
-        finished
     }
 }
 
@@ -287,47 +321,4 @@ pub enum RecordingError {
     /// The instance could not be put in the journal, so it was not made.
     #[error(transparent)]
     Journal(#[from] JournalError),
-}
-
-impl Collector {
-    fn finish(&mut self) -> std::io::Result<Collected> {
-        self.stop.store(true, Ordering::SeqCst);
-        match self.thread.take() {
-            Some(thread) => {
-                thread.thread().unpark();
-                thread.join().unwrap_or_else(|_| Err(std::io::Error::other("the recorder's thread died")))
-            }
-            None => Ok(Collected::default()),
-        }
-    }
-}
-
-impl Drop for Collector {
-    fn drop(&mut self) {
-        // The instance can only be removed once its readers are closed.
-        let _ = self.finish();
-    }
-}
-
-/// Carries pages to files until told to stop, then once more.
-fn collect(readers: Vec<RawPages>, stop: &AtomicBool) -> std::io::Result<Collected> {
-    let mut targets: Vec<(RawPages, File)> = Vec::new();
-    for reader in readers {
-        targets.push((reader, tempfile::tempfile()?));
-    }
-    let page_size = targets.iter().map(|(r, _)| r.page_size()).max().unwrap_or(4096);
-    let mut page = vec![0; page_size];
-    loop {
-        let last = stop.load(Ordering::SeqCst);
-        for (reader, file) in &mut targets {
-            while let Some(bytes) = reader.read_page(&mut page).map_err(std::io::Error::other)? {
-                file.write_all(bytes)?;
-            }
-        }
-        if last {
-            let files = targets.into_iter().map(|(reader, file)| (reader.cpu(), file)).collect();
-            return Ok(Collected { files, cpu_time: clock::thread_cpu_time() });
-        }
-        std::thread::park_timeout(ROUND);
-    }
 }

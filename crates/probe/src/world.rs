@@ -27,7 +27,7 @@ use crate::journalled::Journalled;
 use crate::loads::{LoadRun, driver_of};
 use crate::noise::CpuUse;
 use crate::platform::environment_of;
-use crate::recorder::{JournalledRecording, RecordingError};
+use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
 use crate::switches::OwnSwitches;
 use crate::window::{Gate, Window};
 
@@ -171,10 +171,12 @@ impl HostWorld<'_> {
         if !self.trace {
             return None;
         }
-        let events = surety_trace::EVENTS;
+        let recorded = RecordingOptions::of(surety_trace::EVENTS);
         Tracefs::open()
             .map_err(RecordingError::from)
-            .and_then(|tracefs| JournalledRecording::start(&tracefs, self.journal, self.kernel, events, cpus))
+            .and_then(|tracefs| {
+                JournalledRecording::start(&tracefs, self.journal, self.kernel, &recorded, cpus)
+            })
             .map_err(|why| degraded.push(format!("the kernel's scheduling events were not recorded: {why}")))
             .ok()
     }
@@ -381,7 +383,7 @@ fn read_recording(
     observer: &mut dyn Observer,
     degraded: &mut Vec<String>,
 ) -> Decoded {
-    let finished = recording.finish(surety_trace::EVENTS);
+    let finished = recording.finish();
     let decoded = finished.map_err(|e| e.to_string()).and_then(|raw| decode(&raw, observer));
     match decoded {
         Ok(decoded) => {

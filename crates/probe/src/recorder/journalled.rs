@@ -1,0 +1,64 @@
+//! [`JournalledRecording`]: a recording that a killed run leaves nothing of.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use surety_kernel::journal::{Entry, Journal};
+use surety_kernel::tracefs::{Marker, Tracefs};
+use surety_kernel::{Kernel, KernelError};
+use surety_units::CpuSet;
+
+use super::{RawTrace, Recording, RecordingError, RecordingOptions};
+use crate::journalled::Journalled;
+
+/// A recording with its entry in the journal. The entry is closed once the instance is gone.
+#[derive(Debug)]
+pub struct JournalledRecording<'a> {
+    // Dropped in this order.
+    recording: Recording,
+    entry: Option<Journalled<'a>>,
+}
+
+impl<'a> JournalledRecording<'a> {
+    /// Starts a recording in an instance named after this process; with a journal, the name is in it before the instance
+    /// is made. See [`Recording::start`].
+    ///
+    /// # Errors
+    /// [`RecordingError`].
+    pub fn start(
+        tracefs: &Tracefs,
+        journal: Option<&'a Journal>,
+        kernel: &'a dyn Kernel,
+        options: &RecordingOptions,
+        cpus: CpuSet,
+    ) -> Result<JournalledRecording<'a>, RecordingError> {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("surety-{}-{number}", kernel.own_pid());
+        let entry = journal
+            .map(|journal| Journalled::record(journal, kernel, Entry::TraceInstance { name: name.clone() }))
+            .transpose()?;
+        let recording = Recording::start(tracefs, &name, options, cpus)?;
+        Ok(JournalledRecording { recording, entry })
+    }
+
+    /// A handle that writes markers into this recording.
+    pub fn marker(&self) -> Marker {
+        self.recording.marker()
+    }
+
+    /// Whether a limit of its own ended it, or something failed.
+    pub fn is_over(&self) -> bool {
+        self.recording.is_over()
+    }
+
+    /// Stops recording, carries off the rest, removes the instance and closes the entry.
+    ///
+    /// # Errors
+    /// What the kernel refuses, and pages that cannot be read or kept.
+    pub fn finish(self) -> Result<RawTrace, KernelError> {
+        let JournalledRecording { recording, entry } = self;
+        let finished = recording.finish();
+        drop(entry);
+        finished
+    }
+}
