@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use surety_trace::Condition;
 use surety_trace::write::keep::Wanted;
-use surety_units::{Bandwidth, CpuSet, Nanos, Probability, Tid};
+use surety_units::{Bandwidth, Bytes, CpuSet, Nanos, Probability, Tid};
 
 use crate::exit::EXIT_CODES;
 
@@ -195,6 +196,27 @@ pub struct RecordArgs {
     /// How long [default: until COMMAND ends, or Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = positive)]
     pub duration: Option<Nanos>,
+    /// Record these events too: system:name or system, with * and ?
+    #[arg(long, value_name = "EVENT")]
+    pub event: Vec<String>,
+    /// Record only the events of --event
+    #[arg(long, requires = "event")]
+    pub only_events: bool,
+    /// End when so much was recorded; with --keep, hold no more than this on disk
+    #[arg(long, value_name = "BYTES", value_parser = room)]
+    pub size: Option<Bytes>,
+    /// Buffer of each CPU in the kernel
+    #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = room)]
+    pub buffer: Bytes,
+    /// Flight recorder: keep only so much before the end
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    pub keep: Option<Nanos>,
+    /// End when a job meets this, such as 'response(player) > 40ms'; also latency, execution, throttled, wait
+    #[arg(long, value_name = "CONDITION", value_parser = condition)]
+    pub stop_when: Option<Condition>,
+    /// Go on for so long after --stop-when was met
+    #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time, requires = "stop_when")]
+    pub after: Nanos,
     /// Command and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
@@ -288,6 +310,18 @@ fn time(text: &str) -> Result<Nanos, String> {
 fn positive(text: &str) -> Result<Nanos, String> {
     let time = time(text)?;
     if time.is_positive() { Ok(time) } else { Err("a time longer than nothing is needed".to_owned()) }
+}
+
+/// Room for pages: less than this is no recording.
+const ROOM_MIN: Bytes = Bytes(64 << 10);
+
+fn room(text: &str) -> Result<Bytes, String> {
+    let bytes: Bytes = text.parse().map_err(|e: surety_units::QuantityError| e.to_string())?;
+    if bytes >= ROOM_MIN { Ok(bytes) } else { Err(format!("at least {ROOM_MIN} are needed")) }
+}
+
+fn condition(text: &str) -> Result<Condition, String> {
+    Condition::parse(text).map_err(|e| e.to_string())
 }
 
 fn cpus(text: &str) -> Result<CpuSet, String> {
