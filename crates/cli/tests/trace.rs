@@ -107,7 +107,6 @@ fn a_recording_shows_the_periodic_command_and_leaves_only_its_file() {
     assert!(made["events"].as_u64().unwrap() > 100, "{made}");
     assert_eq!((&made["interrupted"], &made["command"]), (&false.into(), &"exit status: 0".into()));
     assert!(words(&output).contains("out"), "the command's output is not lost");
-    assert_eq!(documented_but_not_in(&made, "record."), BTreeSet::new());
 
     assert_eq!(place.files(), ["a.dat".to_owned()].into());
     assert_eq!(instances_of(&tracefs, pid), [] as [String; 0]);
@@ -278,7 +277,7 @@ fn stats_show_jobs_and_say_what_is_missing() {
     let [player] = seen["threads"].as_array().unwrap().as_slice() else { panic!("{seen}") };
     assert_eq!((&player["name"], &player["separation"]), (&"player".into(), &"markers".into()));
     assert_eq!((&player["jobs"], &player["response_ns"]["count"]), (&2.into(), &2.into()));
-    assert_eq!(documented_but_not_in(&seen, ""), BTreeSet::new());
+    assert_eq!(documented_but_not_in(&seen), BTreeSet::new());
 
     let table = place.run(&["trace", "stats", "a.dat"]);
     let text = String::from_utf8_lossy(&table.stdout).into_owned();
@@ -499,14 +498,11 @@ fn events_are_converted_into_text() {
     assert_eq!(place.files(), left, "no half file stays behind");
 }
 
-/// Keys on which a document and its page (those keys there that begin so) differ, whoever has them.
-fn documented_but_not_in(document: &Value, prefix: &str) -> BTreeSet<String> {
+/// Keys on which a document and its page differ, whoever has them.
+fn documented_but_not_in(document: &Value) -> BTreeSet<String> {
     let page = include_str!("../../../docs/formats/trace-stats.md");
     let documented = page.lines().filter_map(|l| l.strip_prefix("| `")?.split_once('`').map(|(key, _)| key));
-    let documented: BTreeSet<String> = match prefix {
-        "" => documented.filter(|k| !k.starts_with("record.")).map(str::to_owned).collect(),
-        _ => documented.filter_map(|k| k.strip_prefix(prefix)).map(str::to_owned).collect(),
-    };
+    let documented: BTreeSet<String> = documented.map(str::to_owned).collect();
     let mut written = BTreeSet::new();
     keys(document, "", &mut written);
     documented.symmetric_difference(&written).cloned().collect()

@@ -82,8 +82,8 @@ pub struct StopWhen {
 pub enum Ending {
     /// So many bytes were carried off.
     Size,
-    /// The condition was met.
-    Condition(Met),
+    /// The condition was met, and the time after it is over.
+    Condition,
 }
 
 /// A recording that is going on.
@@ -142,6 +142,8 @@ pub struct RawTrace {
     pub shortened: bool,
     /// The limit that ended the recording.
     pub ending: Option<Ending>,
+    /// The first job in time that met the condition, whatever ended the recording.
+    pub met: Option<Met>,
     /// When recording was switched off.
     pub end: Nanos,
 }
@@ -202,9 +204,10 @@ impl Texts {
 
     /// What decodes the pages as they come.
     fn live(&self, page_size: usize) -> Result<LivePages, KernelError> {
-        let unusable = |what: &str| KernelError::new(Operation::Read, what, 0);
+        let unusable =
+            |what: &str| KernelError::from_io(Operation::Read, what, &std::io::ErrorKind::InvalidData.into());
         let layout = parse_header_page(&self.header_page).ok().and_then(|l| l.with_page_size(page_size));
-        let layout = layout.ok_or_else(|| unusable("events/header_page, which describes no page,"))?;
+        let layout = layout.ok_or_else(|| unusable("events/header_page"))?;
         let symbols = std::fs::read_to_string("/proc/kallsyms").unwrap_or_default();
         let formats = self.formats.iter().map(|(name, text)| (name.as_str(), text.as_str()));
         let table = EventTable::new(Endian::NATIVE, formats, Symbols::parse(&symbols));
@@ -267,8 +270,7 @@ impl Recording {
             KernelError::from_io(Operation::Read, "the pages of the recording", &error)
         };
         let collected = self.collector.finish()?;
-        let gone = || KernelError::new(Operation::Wait, "the recorder's thread, which is gone,", 0);
-        let mut collected = collected.ok_or_else(gone)?;
+        let mut collected = collected.ok_or_else(collector::lost_thread)?;
         let page_size = self.instance.page_size()?;
         let end = collected.ending.map_or(end, |(_, off)| off);
         if let Some(keep) = self.keep
@@ -276,10 +278,7 @@ impl Recording {
             && let Some(layout) = layout.with_page_size(page_size)
         {
             // The job that met the condition is kept from its release on, however long ago that was.
-            let begun = match collected.ending {
-                Some((Ending::Condition(met), _)) => met.since,
-                _ => end,
-            };
+            let begun = collected.met.map_or(end, |met| met.since);
             let since = (end - keep).min(begun);
             for (_, pages) in &mut collected.pages {
                 pages.keep_from(since, layout).map_err(failed)?;
@@ -306,6 +305,7 @@ impl Recording {
             spliced: collected.spliced,
             shortened: collected.shortened,
             ending: collected.ending.map(|(ending, _)| ending),
+            met: collected.met,
             end,
         })
     }

@@ -86,7 +86,9 @@ impl Condition {
     /// [`ConditionError`].
     pub fn parse(text: &str) -> Result<Condition, ConditionError> {
         let shape = || {
-            ConditionError(format!("`{text}` is no condition such as response(player) > 40ms or wait(1234) >= 5ms"))
+            ConditionError(format!(
+                "`{text}` is no condition such as response(player) > 40ms or wait(1234) >= 5ms"
+            ))
         };
         let (word, rest) = text.trim().split_once('(').ok_or_else(shape)?;
         let word = word.trim();
@@ -96,10 +98,15 @@ impl Condition {
             let words = QUANTITIES.iter().map(|(w, _)| *w);
             let near = nearest(word, words.clone()).map(|near| format!("; did you mean {near}?"));
             let words = words.collect::<Vec<_>>().join(", ");
-            ConditionError(format!("`{word}` cannot be waited for: use one of {words}{}", near.unwrap_or_default()))
+            ConditionError(format!(
+                "`{word}` cannot be waited for: use one of {words}{}",
+                near.unwrap_or_default()
+            ))
         })?;
         let whose = match (thread.trim(), thread.trim().parse::<i32>()) {
-            ("", _) => return Err(ConditionError(format!("`{text}` names no thread: write its name or its id"))),
+            ("", _) => {
+                return Err(ConditionError(format!("`{text}` names no thread: write its name or its id")));
+            }
             (_, Ok(tid)) if tid > 0 => Whose::Thread(Tid(tid)),
             (_, Ok(tid)) => return Err(ConditionError(format!("{tid} is no thread's id"))),
             (name, Err(_)) => Whose::Named(Comm::new(name)),
@@ -114,7 +121,9 @@ impl Condition {
         };
         let limit: Nanos = value.trim().parse().map_err(|e| ConditionError(format!("{e}")))?;
         if !limit.is_positive() {
-            return Err(ConditionError("a time longer than nothing is needed: every job takes some".to_owned()));
+            return Err(ConditionError(
+                "a time longer than nothing is needed: every job takes some".to_owned(),
+            ));
         }
         Ok(Condition { quantity, whose, comparison, limit })
     }

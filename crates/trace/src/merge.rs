@@ -270,10 +270,11 @@ impl<P: PageSource> Stream<P> {
         // A page without records may still tell of a loss: it is told with the next record.
         let untold = self.walk.lost.take();
         let offset = self.pages.offset();
-        self.filled = self
-            .pages
-            .fill(&mut self.page)
-            .map_err(|source| PageReadError { cpu: self.cpu, offset, source })?;
+        self.filled = self.pages.fill(&mut self.page).map_err(|source| PageReadError {
+            cpu: self.cpu,
+            offset,
+            source,
+        })?;
         self.walk = Walk::new(&self.page[..self.filled], layout, endian);
         if self.filled == 0 {
             // A page may still come.

@@ -44,7 +44,8 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
     if let (Some(keep), Some(duration)) = (args.keep, args.duration)
         && keep >= duration
     {
-        let what = format!("--keep {keep} is no shorter than --for {duration}: there is nothing to leave out");
+        let what =
+            format!("--keep {keep} is no shorter than --for {duration}: there is nothing to leave out");
         return Err(Failure::new(Code::BadInput, what).help("leave --keep out"));
     }
     let tracefs = Tracefs::open()?;
@@ -59,9 +60,8 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
         stop_when: args.stop_when.map(|condition| StopWhen { condition, after: args.after }),
         ..RecordingOptions::of(&events)
     };
-    let recording =
-        JournalledRecording::start(&tracefs, session.journal(), &session.kernel, &options, cpus)
-            .map_err(refused)?;
+    let recording = JournalledRecording::start(&tracefs, session.journal(), &session.kernel, &options, cpus)
+        .map_err(refused)?;
     let (started, own) = (clock::monotonic(), clock::thread_cpu_time());
     let mut child = start_command(args, session)?;
     let end = wait(args, session, &recording, &mut child)?;

@@ -7,3 +7,5 @@ mod common;
 mod fitting;
 mod guarantee;
 mod leaves_nothing;
+mod recording;
+mod truth;

@@ -88,8 +88,9 @@ impl Splice {
                     self.works = false;
                     let mut rest = vec![0; left];
                     let written = self.read.read_exact(&mut rest).and_then(|()| file.write_all(&rest));
-                    return written
-                        .map_err(|e| KernelError::from_io(Operation::Write, "the pages of the recording", &e));
+                    return written.map_err(|e| {
+                        KernelError::from_io(Operation::Write, "the pages of the recording", &e)
+                    });
                 }
                 Err(errno) => return Err(failed(errno)),
             }
@@ -181,8 +182,7 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("appended");
         // The kernel refuses to splice into a file opened for appending.
-        let file =
-            std::fs::OpenOptions::new().create(true).append(true).custom_flags(0).open(&path).unwrap();
+        let file = std::fs::OpenOptions::new().create(true).append(true).custom_flags(0).open(&path).unwrap();
         let carried: Vec<u64> = cpus()
             .into_iter()
             .map(|cpu| splice.carry(&instance.raw_pages(cpu).unwrap(), &file, u64::MAX).unwrap())

@@ -25,6 +25,12 @@ const LIVE_ROUND: Duration = Duration::from_millis(100);
 /// what takes longer comes late and is counted.
 const BEING_WRITTEN: Nanos = Nanos::from_millis(10);
 
+/// An error of this program, which took the thread with it.
+pub(super) fn lost_thread() -> KernelError {
+    let error = std::io::Error::other("its thread is gone");
+    KernelError::from_io(Operation::Wait, "the recorder's thread", &error)
+}
+
 /// The thread, from outside.
 #[derive(Debug)]
 pub(super) struct Collector {
@@ -47,6 +53,8 @@ pub(super) struct Collected {
     pub shortened: bool,
     /// The limit that ended the recording, and when.
     pub ending: Option<(Ending, Nanos)>,
+    /// The condition's first job, wherever the recording ended.
+    pub met: Option<Met>,
     /// Full pages went by splice to the end.
     pub spliced: bool,
 }
@@ -126,9 +134,9 @@ impl Collector {
         let stop = Arc::new(AtomicBool::new(false));
         let told = Arc::clone(&stop);
         let thread = std::thread::Builder::new().name("surety-recorder".to_owned());
-        let thread = thread.spawn(move || work.run(&told)).map_err(|error| {
-            KernelError::from_io(Operation::Spawn, "a thread for the recorder", &error)
-        })?;
+        let thread = thread
+            .spawn(move || work.run(&told))
+            .map_err(|error| KernelError::from_io(Operation::Spawn, "a thread for the recorder", &error))?;
         Ok(Collector { stop, thread: Some(thread) })
     }
 
@@ -142,7 +150,7 @@ impl Collector {
         self.stop.store(true, Ordering::SeqCst);
         let Some(thread) = self.thread.take() else { return Ok(None) };
         thread.thread().unpark();
-        let died = |_| Err(KernelError::new(Operation::Wait, "the recorder's thread, which died,", 0));
+        let died = |_| Err(lost_thread());
         thread.join().unwrap_or_else(died).map(Some)
     }
 }
@@ -178,7 +186,7 @@ impl Work {
             }
         };
         self.round(Nanos::MAX, u64::MAX)?;
-        let ending = ending.map(|(ending, off)| (self.met().map_or(ending, Ending::Condition), off));
+        let met = self.met();
         let watching = self.live.as_ref().map_or(Nanos::ZERO, |live| live.cpu_time);
         Ok(Collected {
             pages: self.cpus.into_iter().map(Segments::finish).collect(),
@@ -187,6 +195,7 @@ impl Work {
             carried: self.carried,
             shortened: self.shortened,
             ending,
+            met,
             spliced: self.splice.is_some_and(|splice| splice.works()),
         })
     }
@@ -240,7 +249,7 @@ impl Work {
             && let Some(met) = live.met
             && clock::monotonic() >= met.at + live.stop_when.after
         {
-            return Some(Ending::Condition(met));
+            return Some(Ending::Condition);
         }
         let size = self.options.size.filter(|_| self.options.keep.is_none())?;
         (self.carried >= size.0).then_some(Ending::Size)

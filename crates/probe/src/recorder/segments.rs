@@ -151,7 +151,11 @@ impl PageFile {
             let middle = before.midpoint(after);
             let mut begin = [0; 8];
             self.read_exact_at(middle * size, &mut begin)?;
-            if u64::from_ne_bytes(begin) <= since.get_unsigned() { before = middle + 1 } else { after = middle }
+            if u64::from_ne_bytes(begin) <= since.get_unsigned() {
+                before = middle + 1
+            } else {
+                after = middle
+            }
         }
         // The last page that begins before may reach into it.
         let mut dropped = before;

@@ -300,7 +300,10 @@ fn draining_forgets_the_dead_and_uses_their_place_again() {
     let mut builder = JobBuilder::new();
     for tid in 10..1_000 {
         let at = 10 * i64::from(tid);
-        feed(&format!("{at} 0 fork {tid}\n{at} 0 new {tid}\n{at} 0 sw 0 {tid}\n{at} 0 sw {tid}:X 0"), &mut builder);
+        feed(
+            &format!("{at} 0 fork {tid}\n{at} 0 new {tid}\n{at} 0 sw 0 {tid}\n{at} 0 sw {tid}:X 0"),
+            &mut builder,
+        );
         builder.drain(|_| {});
     }
     assert!(builder.machine.threads.slots.len() < 5, "{}", builder.machine.threads.slots.len());

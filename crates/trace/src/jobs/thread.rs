@@ -6,8 +6,8 @@ use surety_model::event::{Comm, LeaveState};
 use surety_model::job::{Job, Separation, ThreadHistory};
 use surety_units::{CpuId, Nanos, Tid};
 
-use super::drain::Progress;
 use super::REORDER_MAX;
+use super::drain::Progress;
 use super::watch::{Seen, Whereabouts};
 
 /// Names of threads whose own work softirqs are; see [`super::interrupts`].

@@ -23,7 +23,8 @@ pub fn chosen(args: &RecordArgs, tracefs: &Tracefs) -> Result<Vec<String>, Failu
         let missing: Vec<&str> =
             REQUIRED_EVENTS.iter().copied().filter(|r| !events.iter().any(|e| e == r)).collect();
         if !missing.is_empty() {
-            let what = format!("--stop-when looks at jobs, and there are none without {}", missing.join(" and "));
+            let what =
+                format!("--stop-when looks at jobs, and there are none without {}", missing.join(" and "));
             return Err(Failure::new(Code::BadInput, what).help("leave --only-events out, or name them too"));
         }
     }
@@ -34,7 +35,9 @@ pub fn chosen(args: &RecordArgs, tracefs: &Tracefs) -> Result<Vec<String>, Failu
 fn matching(pattern: &str, known: &[String]) -> Result<Vec<String>, Failure> {
     let (system, name) = pattern.split_once(':').unwrap_or((pattern, "*"));
     let fits = |event: &&String| {
-        event.split_once(':').is_some_and(|(s, n)| glob(system.as_bytes(), s.as_bytes()) && glob(name.as_bytes(), n.as_bytes()))
+        event.split_once(':').is_some_and(|(s, n)| {
+            glob(system.as_bytes(), s.as_bytes()) && glob(name.as_bytes(), n.as_bytes())
+        })
     };
     let found: Vec<String> = known.iter().filter(fits).cloned().collect();
     if !found.is_empty() {
@@ -46,7 +49,9 @@ fn matching(pattern: &str, known: &[String]) -> Result<Vec<String>, Failure> {
     };
     let help = match near {
         Some(near) => format!("did you mean {near}?"),
-        None => "`ls /sys/kernel/tracing/events` shows systems, and the directories there their events".to_owned(),
+        None => {
+            "`ls /sys/kernel/tracing/events` shows systems, and the directories there their events".to_owned()
+        }
     };
     Err(Failure::new(Code::BadInput, format!("this kernel has no event `{pattern}`")).help(help))
 }

@@ -4,7 +4,7 @@
 //! there keeps what it holds until it is replaced. Where the file system has no files without names it is written in place.
 
 use std::fs::{File, OpenOptions};
-use std::io::BufWriter;
+use std::io::{self, BufWriter, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 
 use surety_kernel::files::{give_name, nameless_in};
@@ -114,10 +114,11 @@ impl Output<'_> {
         Ok(())
     }
 
-    fn name(&self) -> std::io::Result<()> {
+    fn name(&self) -> io::Result<()> {
         match give_name(&self.file, self.path) {
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {}
-            other => return other,
+            Ok(()) => return Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(_) => return self.copy(),
         }
         // A name leads to the file it stands for, and that one keeps its permissions.
         let target = self.path.canonicalize()?;
@@ -127,6 +128,18 @@ impl Output<'_> {
         give_name(&self.file, Path::new(&beside))?;
         std::fs::rename(&beside, &target).inspect_err(|_| {
             let _ = std::fs::remove_file(&beside);
+        })
+    }
+}
+
+impl Output<'_> {
+    /// For file systems that let no such file have a name.
+    fn copy(&self) -> io::Result<()> {
+        let mut from = &self.file;
+        from.seek(SeekFrom::Start(0))?;
+        let copied = File::create(self.path).and_then(|mut to| io::copy(&mut from, &mut to));
+        copied.map(drop).inspect_err(|_| {
+            let _ = std::fs::remove_file(self.path);
         })
     }
 }

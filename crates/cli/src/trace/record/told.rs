@@ -38,13 +38,15 @@ impl Made<'_> {
         {
             session.step(&format!("the command ended with {status}"));
         }
-        match (self.raw.ending, &args.stop_when) {
-            (Some(Ending::Condition(met)), Some(condition)) => {
+        if self.raw.ending == Some(Ending::Size) {
+            session.step("ended: --size is reached");
+        }
+        match (self.raw.met, &args.stop_when) {
+            (Some(met), Some(condition)) => {
                 session.step(&format!("{condition}: {}", self.met_in_words(&met)));
             }
-            (Some(Ending::Size), _) => session.step("ended: --size is reached"),
-            (_, Some(condition)) => session.step(&format!("{condition} was not met")),
-            _ => {}
+            (None, Some(condition)) => session.step(&format!("{condition} was not met")),
+            (_, None) => {}
         }
         let kept = match args.keep {
             Some(_) => format!("the last {} of {}", self.kept(), self.elapsed),
@@ -121,12 +123,9 @@ impl Made<'_> {
 
     /// `surety.trace-record/1`.
     fn json(&self, args: &RecordArgs, end: &End, code: Code) -> Value {
-        let met = match self.raw.ending {
-            Some(Ending::Condition(met)) => Some(met),
-            _ => None,
-        };
+        let met = self.raw.met;
         let ended_by = match (end, self.raw.ending) {
-            (_, Some(Ending::Condition(_))) => "condition",
+            (_, Some(Ending::Condition)) => "condition",
             (_, Some(Ending::Size)) => "size",
             (End::Command(_), None) => "command",
             (End::Interrupted, None) => "interrupt",
@@ -136,7 +135,8 @@ impl Made<'_> {
             End::Command(status) => Some(status.to_string()),
             _ => None,
         };
-        let lost_by_cpu = self.raw.stats.iter().map(|(cpu, stats)| json!({ "cpu": cpu.0, "lost": stats.lost() }));
+        let lost_by_cpu =
+            self.raw.stats.iter().map(|(cpu, stats)| json!({ "cpu": cpu.0, "lost": stats.lost() }));
         let of_job = |value: fn(&Job) -> Nanos| met.and_then(|met| met.job.as_ref().map(value));
         json!({
             "schema": "surety.trace-record/1",
