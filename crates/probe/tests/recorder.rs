@@ -1,6 +1,8 @@
 //! The recorder on the kernel that runs the tests: nothing is lost or told twice, whichever way pages go; a window is a
 //! window.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
+
 use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, RealKernel, clock};
 use surety_model::event::{Event, EventKind};
