@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 use surety_model::plan::{Plan, PlannedReservation};
-use surety_model::record::{ActivityRecord, Basis, Distribution, InForce, Observed, Share};
+use surety_model::record::{ActivityRecord, Basis, Distribution, Evidence, InForce, Observed, Share};
 use surety_model::verdict::{CONFIDENCE, Outcome, Verdict};
 use surety_stats::intervals::quantile_ranks;
 
@@ -110,7 +110,8 @@ fn activity(activity: &ActivityRecord, row: &Row<'_>) -> Value {
     let of = |d: &Option<Distribution>| d.as_ref().map(|d| distribution(d, activity.basis));
     let figures =
         activity.figures.iter().map(|f| json!({ "name": f.name, "value": f.value, "unit": f.unit }));
-    let promises = row.verdicts.iter().filter(|v| v.activity == activity.name).map(promise);
+    let verdicts = row.verdicts.iter().filter(|v| v.activity == activity.name);
+    let promises = verdicts.enumerate().map(|(place, v)| promise(v, activity.evidence.get(place)));
     json!({
         "name": activity.name,
         "kind": activity.kind,
@@ -131,12 +132,22 @@ fn activity(activity: &ActivityRecord, row: &Row<'_>) -> Value {
     })
 }
 
-fn promise(verdict: &Verdict) -> Value {
+fn promise(verdict: &Verdict, found: Option<&Evidence>) -> Value {
     json!({
         "text": verdict.promise.to_string(),
         "verdict": outcome_word(verdict.outcome),
         "because": verdict.because,
+        "evidence": found.map(evidence),
     })
+}
+
+fn evidence(evidence: &Evidence) -> Value {
+    match evidence {
+        Evidence::Counted { within, of } => json!({ "within": within, "of": of }),
+        Evidence::Value { value, of_demand } => json!({ "value": value, "of_demand": of_demand }),
+        Evidence::Proven { at_least, because } => json!({ "at_least": at_least, "because": because }),
+        Evidence::NotObservable { because } => json!({ "not_observable": because }),
+    }
 }
 
 fn share(share: &Share) -> Value {
@@ -181,6 +192,7 @@ fn observed_values(observed: &Observed, basis: Basis) -> Value {
         "std_dev": moments.std_dev(),
         "min": histogram.min(),
         "max": histogram.max(),
+        "moments": moments,
         "quantiles": quantiles.collect::<Vec<_>>(),
         "histogram": histogram.buckets().map(|(low, high, n)| json!([low, high, n])).collect::<Vec<_>>(),
     })

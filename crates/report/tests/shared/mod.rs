@@ -96,8 +96,8 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
     let mut copy = ActivityRecord::new("copy", "load", Basis::Sample);
     let rate = 61_000_000.0 * hogs;
     copy.figures = vec![
-        Figure { name: "rate".to_owned(), value: rate, unit: "B/s" },
-        Figure { name: "copies".to_owned(), value: (hogs * 10.0).floor(), unit: "" },
+        Figure { name: "rate".to_owned(), value: rate, unit: "B/s".into() },
+        Figure { name: "copies".to_owned(), value: (hogs * 10.0).floor(), unit: "".into() },
     ];
     copy.evidence = vec![Evidence::Value { value: rate, of_demand: None }];
     activities.push(copy);
