@@ -121,6 +121,8 @@ pub struct ActivityRecord {
     pub latency: Option<Distribution>,
     /// CPU time of a job.
     pub execution: Option<Distribution>,
+    /// Further distributions of times by name: `raw latency`, an imported `read clat`.
+    pub series: BTreeMap<String, Distribution>,
     /// CPU time received.
     pub share: Option<Share>,
     /// Longest time a thread that wanted the CPU was without it.
@@ -457,6 +459,7 @@ impl ActivityRecord {
             response: None,
             latency: None,
             execution: None,
+            series: BTreeMap::new(),
             share: None,
             longest_gap: None,
             evidence: Vec::new(),

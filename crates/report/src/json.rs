@@ -3,7 +3,7 @@
 //! Times are integer nanoseconds. What is not known is `null`, and so is what is not finite: there is no NaN and no
 //! infinity. Every key is always there.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use surety_model::plan::{Plan, PlannedReservation};
 use surety_model::record::{ActivityRecord, Basis, Distribution, Evidence, InForce, Observed, Share};
 use surety_model::verdict::{CONFIDENCE, Outcome, Verdict};
@@ -110,6 +110,7 @@ fn activity(activity: &ActivityRecord, row: &Row<'_>) -> Value {
     let of = |d: &Option<Distribution>| d.as_ref().map(|d| distribution(d, activity.basis));
     let figures =
         activity.figures.iter().map(|f| json!({ "name": f.name, "value": f.value, "unit": f.unit }));
+    let series = activity.series.iter().map(|(name, d)| (name.clone(), distribution(d, activity.basis)));
     let verdicts = row.verdicts.iter().filter(|v| v.activity == activity.name);
     let promises = verdicts.enumerate().map(|(place, v)| promise(v, activity.evidence.get(place)));
     json!({
@@ -125,6 +126,7 @@ fn activity(activity: &ActivityRecord, row: &Row<'_>) -> Value {
         "response_ns": of(&activity.response),
         "latency_ns": of(&activity.latency),
         "execution_ns": of(&activity.execution),
+        "series": series.collect::<Map<String, Value>>(),
         "share": activity.share.as_ref().map(share),
         "longest_gap_ns": activity.longest_gap,
         "figures": figures.collect::<Vec<_>>(),

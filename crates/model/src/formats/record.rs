@@ -163,6 +163,8 @@ struct ActivityForm {
     response_ns: Option<DistributionForm>,
     latency_ns: Option<DistributionForm>,
     execution_ns: Option<DistributionForm>,
+    #[serde(default)]
+    series: BTreeMap<String, DistributionForm>,
     share: Option<ShareForm>,
     longest_gap_ns: Option<Nanos>,
     figures: Vec<FigureForm>,
@@ -327,6 +329,9 @@ impl ActivityForm {
         record.response = distribution(self.response_ns)?;
         record.latency = distribution(self.latency_ns)?;
         record.execution = distribution(self.execution_ns)?;
+        for (name, form) in self.series {
+            record.series.insert(name, form.into_distribution().map_err(&wrong)?);
+        }
         record.share = self.share.map(|share| Share {
             threads: share.threads.iter().map(|t| (t.run_ns, t.waited_ns)).collect(),
             span: share.span_ns,
