@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use surety_stats::{Histogram, Moments};
 use surety_units::{Bandwidth, CpuSet, Nanos, Tid};
 
+use crate::environment::{Check, CheckVerdict};
 use crate::promise::{Bound, Comparison, Metric, Promise};
 use crate::workload::Task;
 
@@ -66,6 +67,15 @@ pub struct InForce {
     pub threads: Vec<ThreadInForce>,
     /// Everything else about the machine that a reader needs to judge the numbers, by name.
     pub environment: BTreeMap<String, String>,
+    /// Whether the machine was fit to measure, where it is a real one.
+    pub checks: Vec<Check>,
+}
+
+impl InForce {
+    /// The checks that did not find what they should.
+    pub fn faults(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| check.verdict != CheckVerdict::Good)
+    }
 }
 
 /// A thread with its policy and affinity as read back from the kernel.

@@ -103,6 +103,7 @@ fn in_force(in_force: &InForce) -> Value {
         "cpus": in_force.cpus.to_string(),
         "threads": threads.collect::<Vec<_>>(),
         "environment": in_force.environment,
+        "checks": in_force.checks,
     })
 }
 

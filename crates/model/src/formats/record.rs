@@ -12,6 +12,7 @@ use surety_stats::{Histogram, Moments};
 use surety_units::{CpuSet, Nanos, Tid};
 use thiserror::Error;
 
+use crate::environment::Check;
 use crate::promise::Promise;
 use crate::record::{
     ActivityRecord, Basis, Distribution, Evidence, Figure, InForce, Observed, Record, Share, ThreadInForce,
@@ -131,6 +132,8 @@ struct InForceForm {
     cpus: String,
     threads: Vec<ThreadForm>,
     environment: BTreeMap<String, String>,
+    #[serde(default)]
+    checks: Vec<Check>,
 }
 
 #[derive(Deserialize)]
@@ -265,6 +268,7 @@ impl ResultForm {
             cpus: cpus(&self.in_force.cpus)?,
             threads,
             environment: self.in_force.environment,
+            checks: self.in_force.checks,
         };
         let (mut activities, mut promises) = (Vec::new(), BTreeMap::new());
         for activity in self.activities {

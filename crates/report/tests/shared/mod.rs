@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use surety_model::distribution::TimeDistribution;
+use surety_model::environment::Check;
 use surety_model::formats::toml;
 use surety_model::plan::{
     PLAN_SCHEMA, Plan, PlannedReservation, Proof, ProofInput, Refusal, SimulationEvidence,
@@ -121,6 +122,10 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
         in_force: InForce {
             kernel: if is_host { "6.18.5" } else { "linux-6.18" }.to_owned(),
             cpus: CpuSet::first(2),
+            checks: vec![
+                Check::good("clock", "tsc"),
+                Check::limited("load", "3.10 2.00 1.00", "end what else runs, or choose CPUs with --cpus"),
+            ],
             threads: vec![
                 thread("player", is_host.then_some(Tid(4711)), policy, true),
                 thread("audio", is_host.then_some(Tid(4712)), policy, !is_host || reserved),
