@@ -22,6 +22,11 @@
 
 #![forbid(unsafe_code)]
 
+pub mod assumption;
+pub mod change;
+pub mod correlation;
+pub mod counter;
+pub mod ecdf;
 pub mod goodness;
 pub mod histogram;
 pub mod intervals;
@@ -31,6 +36,7 @@ pub mod random;
 pub mod rank;
 pub mod sample;
 pub mod special;
+pub mod stationarity;
 
 pub use histogram::{Histogram, HistogramError};
 pub use intervals::{ProbabilityInterval, RankInterval};
