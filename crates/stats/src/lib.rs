@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assumption;
+pub mod bounds;
 pub mod change;
 pub mod correlation;
 pub mod counter;
