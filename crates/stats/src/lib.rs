@@ -36,6 +36,7 @@ pub mod pmf;
 pub mod random;
 pub mod rank;
 pub mod sample;
+pub mod shape;
 pub mod special;
 pub mod stationarity;
 
