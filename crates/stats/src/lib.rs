@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assumption;
+pub mod bootstrap;
 pub mod bounds;
 pub mod change;
 pub mod correlation;
@@ -35,6 +36,7 @@ pub mod moments;
 pub mod pmf;
 pub mod random;
 pub mod rank;
+pub mod rank_test;
 pub mod sample;
 pub mod shape;
 pub mod special;
