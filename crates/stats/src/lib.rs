@@ -23,6 +23,7 @@
 #![forbid(unsafe_code)]
 
 pub mod assumption;
+pub mod averages;
 pub mod bootstrap;
 pub mod bounds;
 pub mod change;
