@@ -34,6 +34,7 @@ pub mod goodness;
 pub mod histogram;
 pub mod intervals;
 pub mod moments;
+pub mod p_square;
 pub mod pmf;
 pub mod random;
 pub mod rank;
