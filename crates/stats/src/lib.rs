@@ -43,6 +43,7 @@ pub mod sample;
 pub mod shape;
 pub mod special;
 pub mod stationarity;
+pub mod survival;
 
 pub use histogram::{Histogram, HistogramError};
 pub use intervals::{ProbabilityInterval, RankInterval};
