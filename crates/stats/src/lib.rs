@@ -30,6 +30,7 @@ pub mod change;
 pub mod correlation;
 pub mod counter;
 pub mod ecdf;
+pub mod extreme;
 pub mod goodness;
 pub mod histogram;
 pub mod intervals;
