@@ -1,9 +1,24 @@
 //! Statistics: what is recorded of a run, and what may be concluded from it.
 //!
-//! Three kinds of thing live here. *Recorders* ([`Moments`], [`Histogram`], [`Sample`]) take one value per
-//! planned activation and merge exactly. *Conclusions* ([`intervals`], [`goodness`]) are distribution free
-//! wherever possible, and say "unbounded" or `None` when there are too few samples. *Models* ([`Pmf`],
-//! [`Pcg`]) are the distributions the analyses convolve and the seeded chance the simulator draws from.
+//! *Recorders* take one value per planned activation and allocate nothing: [`Moments`], [`Histogram`] and
+//! [`counter`] merge exactly; [`averages`] and [`p_square`] depend on order and do not merge.
+//!
+//! *Conclusions* are distribution free wherever possible, and say "unbounded", refuse, or give `None` when there
+//! are too few samples:
+//!
+//! | question | module |
+//! |---|---|
+//! | how late at most, with what confidence? | [`bounds`] over [`intervals`]; [`ecdf`] for all values at once |
+//! | may these samples be treated as independent and alike? | [`correlation`], [`stationarity`], [`assumption`] |
+//! | when did the run change? | [`change`] |
+//! | which of two runs is slower, and by how much? | [`rank_test`], [`bootstrap`] |
+//! | how skewed, how heavy-tailed? | [`shape`] |
+//! | what of times that were given up? | [`survival`] |
+//! | does a model fit? | [`goodness`] |
+//! | what lies beyond the largest value? | [`extreme`] |
+//!
+//! *Models* ([`Pmf`], [`Pcg`]) are the distributions the analyses convolve and the seeded chance the simulator
+//! draws from. [`bins`] knows the histogram bins of other programs.
 //!
 //! ```
 //! use surety_stats::{Histogram, intervals};
@@ -22,16 +37,32 @@
 
 #![forbid(unsafe_code)]
 
+pub mod assumption;
+pub mod averages;
+pub mod bins;
+pub mod bootstrap;
+pub mod bounds;
+pub mod change;
+pub mod correlation;
+pub mod counter;
+pub mod ecdf;
+pub mod extreme;
 pub mod goodness;
 pub mod histogram;
 pub mod intervals;
 pub mod moments;
+pub mod p_square;
 pub mod pmf;
 pub mod random;
 pub mod rank;
+pub mod rank_test;
 pub mod sample;
+pub mod shape;
 pub mod special;
+pub mod stationarity;
+pub mod survival;
 
+pub use assumption::{Assumption, Finding, Outcome};
 pub use histogram::{Histogram, HistogramError};
 pub use intervals::{ProbabilityInterval, RankInterval};
 pub use moments::{Moments, MomentsError};
