@@ -153,8 +153,10 @@ mod tests {
         ThreadHistory {
             tid: Tid(7),
             comm: Comm::new("player"),
+            prio: 120,
             separation,
             run: jobs.iter().map(|j| j.execution).sum(),
+            interrupted: jobs.iter().map(|j| j.interrupted).sum(),
             waited: Nanos::ZERO,
             longest_wait: Nanos::ZERO,
             censored: 0,

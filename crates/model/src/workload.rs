@@ -48,6 +48,9 @@ pub struct Task {
     pub body: TaskBody,
     /// When its jobs are released.
     pub release: Release,
+    /// How far apart releases of a sporadic task really are, drawn job by job and never below its gap; `None`:
+    /// always the gap.
+    pub spacing: Option<TimeDistribution>,
     /// What happens to releases while a job is late.
     pub late: Late,
     /// Scheduling class asked for without a reservation.
@@ -602,6 +605,7 @@ impl Task {
             name: name.to_owned(),
             body: TaskBody::Synthetic(Work::Drawn(work)),
             release: Release::Periodic { period, start: Nanos::ZERO, jitter: Nanos::ZERO },
+            spacing: None,
             late: Late::default(),
             policy: PolicySpec::default(),
             group: None,

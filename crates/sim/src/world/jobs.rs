@@ -60,11 +60,12 @@ const ROOM_MAX: u64 = 1 << 20;
 impl Thread {
     /// Instance `instance` of a task.
     pub(super) fn of_task(task: &Task, instance: u32, phases: Vec<Phase>, seed: u64, end: Nanos) -> Thread {
-        let plan = Activations::of(task);
+        let key = draw_key(&task.name, instance);
+        let plan = Activations::of(task, &key, seed);
         let planned = plan.start();
         let room = plan.room(end).min(ROOM_MAX);
         Thread {
-            key: draw_key(&task.name, instance),
+            key,
             seed,
             phases,
             plan,
@@ -85,6 +86,7 @@ impl Thread {
             phases: vec![Phase::Run(None, 0)],
             plan: Activations {
                 release: Release::Unspecified,
+                spacing: None,
                 late: Late::Queue,
                 sleep: Sleep::Absolute,
                 jobs: 1,
