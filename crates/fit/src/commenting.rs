@@ -3,10 +3,9 @@
 use surety_model::formats::toml::Comments;
 use surety_units::Nanos;
 
-use crate::source::Why;
-use crate::trace::{FitOptions, Kind, SourceFit, TraceView, Unfitted};
+use crate::trace::{FitOptions, Kind, SourceFit, TraceView, Unfitted, summary};
 
-/// Things left out that get a line of their own; the rest is summed by reason.
+/// Groups of things left out that get a line of their own.
 const NAMED: usize = 12;
 
 /// The workload's one line.
@@ -45,32 +44,21 @@ pub(crate) fn comments(
     comments
 }
 
-/// The remainder: those with the most time by name, the rest by reason.
+/// The remainder: those with the most time by name, the rest as one sum.
 fn left_out(remainder: &[Unfitted]) -> Vec<String> {
-    let mut lines = Vec::new();
-    let named = remainder.iter().filter(|left| !matches!(left.why, Why::NotChosen | Why::BelowShare));
-    for left in named.clone().take(NAMED) {
-        lines.push(format!("Left out: {}, {:.2} % of a CPU: {}.", left.what, left.share * 100.0, left.why));
-    }
-    let rest: Vec<&Unfitted> = named.skip(NAMED).collect();
+    let groups = summary(remainder);
+    let mut lines: Vec<String> = groups
+        .iter()
+        .take(NAMED)
+        .map(|left| {
+            format!("Left out: {} {}, {:.2} % of a CPU: {}.", left.count, left.name, left.share * 100.0, left.why)
+        })
+        .collect();
+    let rest = groups.get(NAMED..).unwrap_or_default();
     if !rest.is_empty() {
         let share: f64 = rest.iter().map(|left| left.share).sum();
-        lines.push(format!(
-            "Left out: {} more for such reasons, {:.2} % of a CPU together.",
-            rest.len(),
-            share * 100.0
-        ));
-    }
-    for (why, words) in [(Why::BelowShare, "threads with less"), (Why::NotChosen, "threads not chosen")] {
-        let those: Vec<&Unfitted> = remainder.iter().filter(|left| left.why == why).collect();
-        if !those.is_empty() {
-            let share: f64 = those.iter().map(|left| left.share).sum();
-            lines.push(format!(
-                "Left out: {} {words}, {:.2} % of a CPU together.",
-                those.len(),
-                share * 100.0
-            ));
-        }
+        let count: usize = rest.iter().map(|left| left.count).sum();
+        lines.push(format!("Left out: {count} more, {:.2} % of a CPU together.", share * 100.0));
     }
     lines
 }

@@ -139,6 +139,12 @@ pub(crate) fn add_group(
         poisson: None,
         notes: notes(group),
     };
+    let given_up: u64 = group.iter().map(|source| source.history.censored).sum();
+    if given_up > 0 {
+        source
+            .notes
+            .push(format!("{given_up} jobs whose beginning or end is not in the trace were given up"));
+    }
     if was_deadline(first.history.prio) {
         source.notes.push(
             "it was in the deadline class; its reservation is in no event, so it is written without one".to_owned(),

@@ -1,7 +1,7 @@
 //! One thread of a trace as a source of CPU time: the rule by which its jobs come, and what each needs.
 //!
-//! In this order: exact jobs by markers are always taken. Else a thread that wants a CPU for 95 % of the trace or more
-//! and hardly sleeps is *endless*. Else its busy periods are its jobs. On a grid they are *periodic*, if at most one in
+//! In this order: exact jobs by markers are always taken. Else a thread that lives for half the trace or more, wants a
+//! CPU for 95 % of that time and hardly sleeps is *endless*. Else its busy periods are its jobs. On a grid they are *periodic*, if at most one in
 //! a hundred may hold several jobs ([`crate::separation`]) and at most one grid point in ten is empty. Otherwise they
 //! are *spaced*: a busy period then is what the thread does between being woken and sleeping again, and the distances
 //! of wake-ups are kept as a distribution.
@@ -16,8 +16,10 @@ use crate::release::{self, ReleaseFit};
 use crate::separation::{check_sleeps, single_jobs};
 use crate::{FitError, JOBS_MIN};
 
-/// A thread that wants a CPU for this fraction of the trace or more may be endless.
+/// A thread that wants a CPU for this fraction of its life or more may be endless.
 const ENDLESS: f64 = 0.95;
+/// If it lives for this fraction of the trace or more.
+const LIVES: f64 = 0.5;
 /// More empty grid points than this, in busy periods, are no grid.
 const ABSENT_MAX: f64 = 0.1;
 /// Releases the phase of a grid is taken from: later ones show the error of the period.
@@ -44,7 +46,9 @@ impl fmt::Display for Why {
         match self {
             Why::NotChosen => f.write_str("not chosen"),
             Why::BelowShare => f.write_str("it used too little CPU time to matter"),
-            Why::TooFew(seen) => write!(f, "{seen} were seen, {JOBS_MIN} are needed: record longer"),
+            Why::TooFew(seen) => {
+                write!(f, "{seen} of it were seen whole, {JOBS_MIN} are needed: record longer")
+            }
             Why::Inseparable(why) => write!(
                 f,
                 "its jobs cannot be told apart: {why}; record it under a generous reservation, or let it write markers"
@@ -87,7 +91,8 @@ pub(crate) fn analyse(history: &ThreadHistory, span: (Nanos, Nanos)) -> Result<S
     let jobs = history.jobs.len();
     let length = (span.1 - span.0).get() as f64;
     let wants = (history.run + history.waited).get() as f64;
-    let always = !exact && wants >= ENDLESS * length;
+    let life = (history.seen.1 - history.seen.0).get() as f64;
+    let always = !exact && wants >= (ENDLESS * life).max(LIVES * length);
     if always && jobs < JOBS_MIN {
         let note = format!("it slept {jobs} times, so it is taken to want a CPU without end");
         return Ok(endless(history, (jobs > 0).then_some(note)));
@@ -114,15 +119,15 @@ pub(crate) fn analyse(history: &ThreadHistory, span: (Nanos, Nanos)) -> Result<S
     let Some((period, jitter)) = grid.filter(|_| exact || is_full(&found, jobs)) else {
         if always || check_sleeps(history, "").is_err() {
             let text = format!(
-                "it slept {jobs} times, but wanted a CPU for {:.1} % of the time: taken as wanting one without end",
-                100.0 * wants / length
+                "it slept {jobs} times, but wanted a CPU for {:.1} % of its life: taken as wanting one without end",
+                100.0 * wants / life.max(1.0)
             );
             return if always { Ok(endless(history, Some(text))) } else { Err(Why::Inseparable(text)) };
         }
         return Ok(spaced(history, &releases));
     };
     let start = phase(&releases, period, span.0);
-    let mut notes = censored(history);
+    let mut notes = Vec::new();
     if beyond > 0 {
         notes.push(format!("{beyond} busy periods may hold several jobs and are left out"));
     }
@@ -162,14 +167,6 @@ fn works(jobs: &[Job]) -> Vec<Nanos> {
     jobs.iter().map(|job| job.execution_net().max(Nanos::ZERO)).collect()
 }
 
-fn censored(history: &ThreadHistory) -> Vec<String> {
-    let given_up = history.censored;
-    (given_up > 0)
-        .then(|| format!("{given_up} jobs whose beginning or end is not in the trace were given up"))
-        .into_iter()
-        .collect()
-}
-
 fn endless(history: &ThreadHistory, note: Option<String>) -> Source<'_> {
     Source {
         history,
@@ -187,7 +184,7 @@ fn spaced<'a>(history: &'a ThreadHistory, releases: &[Nanos]) -> Source<'a> {
         rule: Rule::Spaced(distances),
         work: works(&history.jobs),
         late: Late::Queue,
-        notes: censored(history),
+        notes: Vec::new(),
     }
 }
 

@@ -176,6 +176,46 @@ pub struct Unfitted {
     pub why: Why,
 }
 
+/// Things left out that have a name and a kind of reason in common.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeftGroup {
+    /// Their name; how many, where the reason says all there is to say of them.
+    pub name: String,
+    /// How many.
+    pub count: usize,
+    /// All of them, as part of one CPU.
+    pub share: f64,
+    /// The reason of the first.
+    pub why: Why,
+}
+
+/// The remainder for people: threads of one name together, the busiest first, then those that were too small or not
+/// chosen.
+pub fn summary(remainder: &[Unfitted]) -> Vec<LeftGroup> {
+    let mut groups: Vec<LeftGroup> = Vec::new();
+    for left in remainder {
+        let by_reason = matches!(left.why, Why::BelowShare | Why::NotChosen);
+        let name = match &left.what {
+            _ if by_reason => "threads".to_owned(),
+            Left::Thread { comm, .. } => comm.to_string(),
+            what @ Left::Interrupt { .. } => what.to_string(),
+        };
+        let same = |group: &&mut LeftGroup| {
+            group.name == name
+                && std::mem::discriminant(&group.why) == std::mem::discriminant(&left.why)
+        };
+        match groups.iter_mut().find(same) {
+            Some(group) => (group.count, group.share) = (group.count + 1, group.share + left.share),
+            None => {
+                groups.push(LeftGroup { name, count: 1, share: left.share, why: left.why.clone() });
+            }
+        }
+    }
+    let last = |group: &LeftGroup| matches!(group.why, Why::BelowShare | Why::NotChosen);
+    groups.sort_by(|a, b| last(a).cmp(&last(b)).then(b.share.total_cmp(&a.share)));
+    groups
+}
+
 /// Where the time of the CPUs went. The parts sum to the whole.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Accounts {

@@ -64,13 +64,14 @@ impl Thread {
         let plan = Activations::of(task, &key, seed);
         let planned = plan.start();
         let room = plan.room(end).min(ROOM_MAX);
+        let stage = if plan.jobs == 0 || planned >= end { Stage::Over } else { Stage::Due };
         Thread {
             key,
             seed,
             phases,
             plan,
             end,
-            stage: if plan.jobs == 0 || planned >= end { Stage::Over } else { Stage::Due },
+            stage,
             job: 0,
             planned,
             run_before: Nanos::ZERO,
