@@ -51,7 +51,13 @@ fn left_out(remainder: &[Unfitted]) -> Vec<String> {
         .iter()
         .take(NAMED)
         .map(|left| {
-            format!("Left out: {} {}, {:.2} % of a CPU: {}.", left.count, left.name, left.share * 100.0, left.why)
+            format!(
+                "Left out: {} {}, {:.2} % of a CPU: {}.",
+                left.count,
+                left.name,
+                left.share * 100.0,
+                left.why
+            )
         })
         .collect();
     let rest = groups.get(NAMED..).unwrap_or_default();

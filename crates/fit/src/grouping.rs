@@ -5,13 +5,12 @@
 //! four standard errors of the difference and 1 %.
 
 use surety_model::distribution::TimeDistribution;
-use surety_model::workload::{
-    Instances, Load, LoadKind, Release, Task, TaskBody, Work, Workload,
-};
+use surety_model::workload::{Instances, Load, LoadKind, Release, Task, TaskBody, Work, Workload};
 use surety_stats::Moments;
 use surety_stats::goodness::independence;
 use surety_units::Nanos;
 
+use crate::JOBS_MIN;
 use crate::condense::{Side, condense};
 use crate::family::Family;
 use crate::naming::Names;
@@ -19,7 +18,6 @@ use crate::policy::{policy_of, was_deadline};
 use crate::source::{Rule, Source, Why};
 use crate::trace::{Kind, SourceFit, share};
 use crate::work::Series;
-use crate::JOBS_MIN;
 
 /// Grids of instances lie within this part of the period.
 const PHASE: f64 = 0.05;
@@ -27,6 +25,8 @@ const PHASE: f64 = 0.05;
 const ERRORS: f64 = 4.0;
 /// A difference this small does not matter.
 const ALIKE: f64 = 0.01;
+/// The mean of a family lies within this part of the measured one.
+const FAMILY_MEAN: f64 = 0.05;
 /// A smallest gap of at least this part of the mean distance makes a task sporadic.
 const SPORADIC: f64 = 0.1;
 
@@ -147,7 +147,8 @@ pub(crate) fn add_group(
     }
     if was_deadline(first.history.prio) {
         source.notes.push(
-            "it was in the deadline class; its reservation is in no event, so it is written without one".to_owned(),
+            "it was in the deadline class; its reservation is in no event, so it is written without one"
+                .to_owned(),
         );
     }
     if let Rule::Endless = first.rule {
@@ -161,8 +162,10 @@ pub(crate) fn add_group(
     if values.len() < JOBS_MIN {
         return Err(Why::TooFew(values.len() as u64));
     }
-    let work = Series::new(&values);
+    let mut work = Series::new(&values);
     let drawn = distribution(&work, Side::Up, "work", &mut source.notes);
+    // The figures name the family that is used, or none.
+    work.family = work.family.filter(|_| !matches!(drawn, TimeDistribution::Empirical(_)));
     for member in group {
         let in_order: Vec<f64> = member.work.iter().map(|t| t.get() as f64).collect();
         if let Some(found) = independence(&in_order, 0.999).filter(|found| !found.holds()) {
@@ -207,8 +210,8 @@ fn spaced(group: &[Source<'_>], task: &mut Task, source: &mut SourceFit) -> Resu
     let series = Series::new(&distances);
     let spacing = distribution(&series, Side::Down, "distances of releases", &mut source.notes);
     let mean = Nanos::from_f64_rounded(series.mean);
-    let poisson =
-        series.family.as_ref().filter(|found| matches!(found.family, Family::Exponential { .. }));
+    let exponential = series.family.as_ref().filter(|found| matches!(found.family, Family::Exponential { .. }));
+    let poisson = exponential.filter(|_| matches!(spacing, TimeDistribution::Exponential { .. }));
     source.kind = match poisson {
         Some(_) => Kind::Poisson,
         None if gap.get() as f64 >= SPORADIC * series.mean => Kind::Sporadic,
@@ -223,11 +226,13 @@ fn spaced(group: &[Source<'_>], task: &mut Task, source: &mut SourceFit) -> Resu
     Ok(())
 }
 
-/// The family that stands, else the values on a grid of quantiles.
+/// The family that stands and gives the measured mean back, else the values in groups. The mean is what makes the share of
+/// a CPU, and a family with a long tail may stand with quite another one.
 fn distribution(series: &Series, side: Side, what: &str, notes: &mut Vec<String>) -> TimeDistribution {
     if let Some(family) = &series.family {
         let drawn = family.distribution();
-        if drawn.check().is_ok() {
+        let same_mean = (drawn.mean_ns() - series.mean).abs() <= FAMILY_MEAN * series.mean;
+        if same_mean && drawn.check().is_ok() {
             notes.push(format!("{what}: {} (p = {:.2})", family.family.word(), family.p_value));
             return drawn;
         }
@@ -235,7 +240,7 @@ fn distribution(series: &Series, side: Side, what: &str, notes: &mut Vec<String>
     let condensed = condense(&series.samples, side);
     let values = condensed.values.pairs().count();
     notes.push(format!(
-        "{what}: no known family, kept as {values} values; their mean is {:.2} % {} than measured",
+        "{what}: no family with this mean, kept as {values} values; their mean is {:.2} % {} than measured",
         100.0 * condensed.bias.abs() / series.mean.max(1.0),
         if side == Side::Up { "larger" } else { "smaller" }
     ));
@@ -247,8 +252,7 @@ fn notes(group: &[Source<'_>]) -> Vec<String> {
     let mut notes: Vec<String> = Vec::new();
     for member in group {
         for note in &member.notes {
-            let text =
-                if group.len() > 1 { format!("{}: {note}", member.history.tid) } else { note.clone() };
+            let text = if group.len() > 1 { format!("{}: {note}", member.history.tid) } else { note.clone() };
             notes.push(text);
         }
     }

@@ -33,7 +33,8 @@ pub use family::{Family, FamilyFit};
 pub use release::ReleaseFit;
 pub use source::Why;
 pub use trace::{
-    Accounts, FitOptions, FittedWorkload, Kind, Left, LeftGroup, SourceFit, TraceView, Unfitted, fit_trace, summary,
+    Accounts, FitOptions, FittedWorkload, Kind, Left, LeftGroup, SourceFit, TraceView, Unfitted, fit_trace,
+    summary,
 };
 pub use work::{Series, WorkFit};
 

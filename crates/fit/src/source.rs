@@ -47,7 +47,10 @@ impl fmt::Display for Why {
             Why::NotChosen => f.write_str("not chosen"),
             Why::BelowShare => f.write_str("it used too little CPU time to matter"),
             Why::TooFew(seen) => {
-                write!(f, "{seen} of it were seen whole, {JOBS_MIN} are needed: record longer")
+                write!(
+                    f,
+                    "{seen} of its jobs or arrivals were seen whole, {JOBS_MIN} are needed: record longer"
+                )
             }
             Why::Inseparable(why) => write!(
                 f,
@@ -62,12 +65,7 @@ impl fmt::Display for Why {
 #[derive(Clone, Debug)]
 pub(crate) enum Rule {
     /// On a grid.
-    Periodic {
-        period: Nanos,
-        start: Nanos,
-        jitter: Nanos,
-        fit: ReleaseFit,
-    },
+    Periodic { period: Nanos, start: Nanos, jitter: Nanos, fit: ReleaseFit },
     /// At these distances, in order.
     Spaced(Vec<Nanos>),
     /// Always.

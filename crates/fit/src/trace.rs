@@ -201,8 +201,7 @@ pub fn summary(remainder: &[Unfitted]) -> Vec<LeftGroup> {
             what @ Left::Interrupt { .. } => what.to_string(),
         };
         let same = |group: &&mut LeftGroup| {
-            group.name == name
-                && std::mem::discriminant(&group.why) == std::mem::discriminant(&left.why)
+            group.name == name && std::mem::discriminant(&group.why) == std::mem::discriminant(&left.why)
         };
         match groups.iter_mut().find(same) {
             Some(group) => (group.count, group.share) = (group.count + 1, group.share + left.share),

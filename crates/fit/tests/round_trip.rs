@@ -58,12 +58,8 @@ impl Run {
 }
 
 fn simulate(workload: &Workload, cpus: u32, seconds: i64, seed: u64, markers: bool) -> Run {
-    let mut builders = Builders {
-        jobs: JobBuilder::new(),
-        interrupts: InterruptBuilder::new(),
-        span: None,
-        markers,
-    };
+    let mut builders =
+        Builders { jobs: JobBuilder::new(), interrupts: InterruptBuilder::new(), span: None, markers };
     let options = RunOptions {
         seed,
         duration: Nanos::from_secs(seconds),
@@ -106,9 +102,8 @@ fn simulate(workload: &Workload, cpus: u32, seconds: i64, seed: u64, markers: bo
         }
     }
     responses.iter_mut().for_each(|(_, list)| list.sort_unstable());
-    let load_share = |name: &str| {
-        record.activity(name).and_then(|a| a.share.as_ref()).map_or(0.0, |s| s.fraction())
-    };
+    let load_share =
+        |name: &str| record.activity(name).and_then(|a| a.share.as_ref()).map_or(0.0, |s| s.fraction());
     let shares = workload.loads.iter().map(|load| (load.name.clone(), load_share(&load.name))).collect();
     Run { fitted, responses, shares }
 }
@@ -148,8 +143,7 @@ fn agree(fitted: &TimeDistribution, truth: &TimeDistribution, n: u64) -> Result<
         let p = f64::from(k) * 0.05;
         let value = fitted.quantile(p).get() as f64;
         let low = if p > margin { truth.quantile(p - margin).get() as f64 } else { 0.0 };
-        let high =
-            if p + margin < 1.0 { truth.quantile(p + margin).get() as f64 } else { f64::INFINITY };
+        let high = if p + margin < 1.0 { truth.quantile(p + margin).get() as f64 } else { f64::INFINITY };
         // Clocks and what counts as constant: a microsecond and half a part in a thousand.
         if value < low - low.mul_add(5e-4, 1_000.0) || value > high + high.mul_add(5e-4, 1_000.0) {
             return Err(format!("at {p}: {value} not in {low}..{high}"));
@@ -178,7 +172,10 @@ fn same_task(found: &FittedWorkload, truth: &Task, errors: f64) -> Result<(), St
         return Err(format!("{:?} {:?}", task.policy, task.instances));
     }
     match (task.release, truth.release) {
-        (Release::Periodic { period, start, .. }, Release::Periodic { period: true_period, start: true_start, .. }) => {
+        (
+            Release::Periodic { period, start, .. },
+            Release::Periodic { period: true_period, start: true_start, .. },
+        ) => {
             let off = (period - true_period).get().abs();
             if off * 1_000 > true_period.get() {
                 return Err(format!("period {period} for {true_period}"));
@@ -240,9 +237,8 @@ fn each_kind_of_task_comes_back_with_its_family() {
             same_task(&run.fitted, &task, 3.0).unwrap_or_else(|e| panic!("{} {markers}: {e}", task.name));
             let found = &run.fitted.workload.tasks[0];
             all += 1;
-            right += u32::from(
-                std::mem::discriminant(work_of(found)) == std::mem::discriminant(work_of(&task)),
-            );
+            right +=
+                u32::from(std::mem::discriminant(work_of(found)) == std::mem::discriminant(work_of(&task)));
             assert_eq!(run.fitted.sources[0].kind, kind, "{}", task.name);
             assert_eq!(threads_left(&run.fitted), [] as [&Unfitted; 0]);
         }
@@ -288,7 +284,11 @@ fn the_fitted_workload_responds_and_shares_like_the_original() {
                 // Another seed gives other work and another place between ticks: a quantile of one lies between those
                 // 7 % to either side of the other, give or take one tick of 4 ms.
                 let (low, high) = (at(was, p - 0.07) - 4e6, at(was, p + 0.07) + 4e6);
-                assert!((low..=high).contains(&at(is, p)), "{cpus} CPUs, {name} at {p}: {low} {high} {}", at(is, p));
+                assert!(
+                    (low..=high).contains(&at(is, p)),
+                    "{cpus} CPUs, {name} at {p}: {low} {high} {}",
+                    at(is, p)
+                );
             }
         }
     }

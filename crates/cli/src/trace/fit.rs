@@ -4,8 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value, json};
 use surety_fit::{
-    Accounts, FitOptions, FittedWorkload, Kind, Left, SourceFit, TraceView, Unfitted, Why, fit_trace,
-    summary,
+    Accounts, FitOptions, FittedWorkload, Kind, Left, SourceFit, TraceView, Unfitted, Why, fit_trace, summary,
 };
 use surety_model::event::{Comm, Event, TraceSink};
 use surety_model::formats::toml;
@@ -120,7 +119,8 @@ fn print(args: &FitArgs, fitted: &FittedWorkload, read: &ReadSummary, session: &
         list.push(Check {
             name: "missing".to_owned(),
             verdict: CheckVerdict::Limited,
-            found: "no sched_waking and no sched_wakeup: jobs have no release, so no task can be fitted".to_owned(),
+            found: "no sched_waking and no sched_wakeup: jobs have no release, so no task can be fitted"
+                .to_owned(),
             remedy: Some("record with `surety trace record`, or enable those events too".to_owned()),
         });
     }
