@@ -16,7 +16,7 @@ use crate::family::Family;
 use crate::naming::Names;
 use crate::policy::{policy_of, was_deadline};
 use crate::source::{Rule, Source, Why};
-use crate::trace::{Kind, SourceFit, share};
+use crate::trace::{Kind, SourceFit, share, total};
 use crate::work::Series;
 
 /// Grids of instances lie within this part of the period.
@@ -118,7 +118,7 @@ pub(crate) fn add_group(
     names: &mut Names,
 ) -> Result<Found, Why> {
     let Some(first) = group.first() else { return Err(Why::TooFew(0)) };
-    let time: Nanos = group.iter().map(|source| source.history.run).sum();
+    let time = total(group.iter().map(|source| source.history.run));
     let count = u32::try_from(group.len()).unwrap_or(u32::MAX);
     let policy = policy_of(first.history.prio);
     let mut source = SourceFit {
@@ -210,7 +210,8 @@ fn spaced(group: &[Source<'_>], task: &mut Task, source: &mut SourceFit) -> Resu
     let series = Series::new(&distances);
     let spacing = distribution(&series, Side::Down, "distances of releases", &mut source.notes);
     let mean = Nanos::from_f64_rounded(series.mean);
-    let exponential = series.family.as_ref().filter(|found| matches!(found.family, Family::Exponential { .. }));
+    let exponential =
+        series.family.as_ref().filter(|found| matches!(found.family, Family::Exponential { .. }));
     let poisson = exponential.filter(|_| matches!(spacing, TimeDistribution::Exponential { .. }));
     source.kind = match poisson {
         Some(_) => Kind::Poisson,

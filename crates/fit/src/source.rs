@@ -194,7 +194,7 @@ fn phase(releases: &[Nanos], period: Nanos, begin: Nanos) -> Nanos {
         .take(PHASE_FROM)
         .map(|release| {
             let distance = (*release - first).get();
-            let nearest = (distance + period.get() / 2).div_euclid(period.get());
+            let nearest = distance.saturating_add(period.get() / 2).div_euclid(period.get());
             distance - nearest * period.get()
         })
         .collect();

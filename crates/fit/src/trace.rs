@@ -265,7 +265,8 @@ pub fn fit_trace(view: &TraceView<'_>, options: &FitOptions) -> FittedWorkload {
     let mut found: Vec<Source<'_>> = Vec::new();
     for history in view.histories.iter().filter(|h| h.tid != Tid::IDLE) {
         if fitting.of_interrupts.contains(&history.tid) {
-            fitting.accounts.interrupt_threads += net(history);
+            let account = &mut fitting.accounts.interrupt_threads;
+            *account = account.saturating_add(net(history));
             continue;
         }
         let small = share(history.run, view.span) < options.share_min.as_f64();
@@ -282,10 +283,12 @@ pub fn fit_trace(view: &TraceView<'_>, options: &FitOptions) -> FittedWorkload {
     // Busiest first; threads alike stay in the order of their numbers.
     found.sort_by_key(|source| std::cmp::Reverse(source.history.run));
     for group in groups(found) {
-        let of_group: Nanos = group.iter().map(|source| net(source.history)).sum();
+        let of_group = total(group.iter().map(|source| net(source.history)));
         match add_group(&mut fitting.workload, &group, view.span, &mut names) {
             Ok(Found { source, load }) => {
-                *(if load { &mut fitting.accounts.loads } else { &mut fitting.accounts.tasks }) += of_group;
+                let accounts = &mut fitting.accounts;
+                let account = if load { &mut accounts.loads } else { &mut accounts.tasks };
+                *account = account.saturating_add(of_group);
                 fitting.sources.push(source);
             }
             Err(why) => {
@@ -296,6 +299,11 @@ pub fn fit_trace(view: &TraceView<'_>, options: &FitOptions) -> FittedWorkload {
     fitting.sources.sort_by_key(|source| std::cmp::Reverse(source.time));
     fitting.name_devices(&mut names);
     fitting.finish(view, options)
+}
+
+/// A sum that stops at the limit: damaged traces bear any time.
+pub(crate) fn total(times: impl Iterator<Item = Nanos>) -> Nanos {
+    times.fold(Nanos::ZERO, Nanos::saturating_add)
 }
 
 fn net(history: &ThreadHistory) -> Nanos {
@@ -315,7 +323,7 @@ struct Fitting {
 
 impl Fitting {
     fn leave(&mut self, view: &TraceView<'_>, history: &ThreadHistory, why: Why) {
-        self.accounts.remainder += net(history);
+        self.accounts.remainder = self.accounts.remainder.saturating_add(net(history));
         self.remainder.push(Unfitted {
             what: Left::Thread { tid: history.tid, comm: history.comm },
             time: history.run,
@@ -335,7 +343,7 @@ impl Fitting {
                 view.histories.iter().filter(|h| is_thread_of(h, source, others == 1)).collect();
             match fit_irq(source, &threads, format!("irq-{number}-{}", source.name)) {
                 Ok(fitted) => {
-                    let time = source.service.sum() + threads.iter().map(|t| t.run).sum::<Nanos>();
+                    let time = total(threads.iter().map(|t| t.run)).saturating_add(source.service.sum());
                     self.of_interrupts.extend(threads.iter().map(|t| t.tid));
                     self.devices.push(SourceFit {
                         name: fitted.irq.name.clone(),
@@ -384,12 +392,17 @@ impl Fitting {
     fn finish(mut self, view: &TraceView<'_>, options: &FitOptions) -> FittedWorkload {
         self.remainder.sort_by_key(|left| std::cmp::Reverse(left.time));
         let accounts = &mut self.accounts;
-        accounts.interrupts = view.histories.iter().map(|h| h.run - net(h)).sum();
-        let busy = accounts.tasks
-            + accounts.loads
-            + accounts.interrupt_threads
-            + accounts.remainder
-            + accounts.interrupts;
+        accounts.interrupts = total(view.histories.iter().map(|h| h.run - net(h)));
+        let busy = total(
+            [
+                accounts.tasks,
+                accounts.loads,
+                accounts.interrupt_threads,
+                accounts.remainder,
+                accounts.interrupts,
+            ]
+            .into_iter(),
+        );
         let length = (view.span.1 - view.span.0).max(Nanos::ZERO);
         let all = length.checked_mul(i64::from(view.cpus)).unwrap_or(Nanos::MAX);
         // Damaged traces may show more than there was.

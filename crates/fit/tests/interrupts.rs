@@ -1,5 +1,7 @@
 //! Interrupts of a trace: arrivals of each kind come back, a handler's thread belongs to it, the kernel's own are named.
 
+#![allow(clippy::unwrap_used)]
+
 use surety_fit::{FitOptions, FittedWorkload, Kind, Left, TraceView, Why, fit_trace};
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::{Comm, Event, EventKind, LeaveState, TraceSink, Woken};

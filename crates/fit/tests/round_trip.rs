@@ -5,6 +5,8 @@
 //! random) and the bias of the quantile grid; a quantile p lies between the true quantiles of p - d and p + d, with d the
 //! sampling error of a distribution function; the share of a load one point.
 
+#![allow(clippy::unwrap_used)]
+
 use proptest::prelude::*;
 use surety_fit::{FitOptions, FittedWorkload, Kind, Left, TraceView, Unfitted, Why, fit_trace};
 use surety_model::distribution::TimeDistribution;
