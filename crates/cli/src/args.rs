@@ -184,6 +184,8 @@ pub enum TraceVerb {
     Explain(ExplainArgs),
     /// Interrupts: how often, how far apart, how long, and the threads they wake
     Irqs(IrqsArgs),
+    /// Turn a trace into a workload file: its tasks, loads and interrupts, and what fits none
+    Fit(FitArgs),
     /// Write a trace's events as JSON lines, CSV or a Perfetto trace
     Convert(ConvertArgs),
 }
@@ -284,6 +286,28 @@ pub struct IrqsArgs {
     /// Trace file
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
+}
+
+#[derive(Debug, Args)]
+pub struct FitArgs {
+    /// Trace file
+    #[arg(default_value = "trace.dat")]
+    pub file: PathBuf,
+    /// Workload file to write
+    #[arg(long, short, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Only this thread
+    #[arg(long, value_name = "N", visible_alias = "pid")]
+    pub tid: Option<i32>,
+    /// Only threads with this name
+    #[arg(long, value_name = "NAME", visible_alias = "name")]
+    pub comm: Option<String>,
+    /// Only threads that use at least this part of a CPU
+    #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = percent)]
+    pub min_share: Probability,
+    /// Leave interrupts out; their threads become tasks
+    #[arg(long)]
+    pub no_irqs: bool,
 }
 
 #[derive(Debug, Args)]

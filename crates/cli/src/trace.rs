@@ -8,6 +8,7 @@ use crate::session::Session;
 mod convert;
 mod explain;
 mod file;
+mod fit;
 mod irqs;
 mod record;
 mod stats;
@@ -19,6 +20,7 @@ pub fn trace(args: &TraceArgs, session: &Session) -> Result<Code, Failure> {
         TraceVerb::Explain(args) => explain::explain(args, session),
         TraceVerb::Irqs(args) => irqs::irqs(args, session),
         TraceVerb::Stats(args) => stats::stats(args, session),
+        TraceVerb::Fit(args) => fit::fit(args, session),
         TraceVerb::Convert(args) => convert::convert(args, session),
     }
 }

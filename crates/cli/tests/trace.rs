@@ -436,6 +436,58 @@ fn irqs_show_every_interrupt_as_documented() {
 }
 
 #[test]
+fn a_fit_names_everything_as_documented() {
+    let place = Place::new();
+    fs::write(place.out().join("a.dat"), a_file()).unwrap();
+    let made = json(&place.run(&["trace", "fit", "a.dat", "-o", "a.toml", "--json"]));
+    assert_eq!(made["written"], "a.toml");
+    let page = include_str!("../../../docs/formats/trace-fit.md");
+    let documented: BTreeSet<&str> =
+        page.lines().filter_map(|l| l.strip_prefix("| `")?.split_once('`').map(|(key, _)| key)).collect();
+    let mut written = BTreeSet::new();
+    keys(&made, "", &mut written);
+    for key in written.iter().filter(|key| !key.starts_with("quality.")) {
+        assert!(documented.contains(key.as_str()), "{key} is not documented");
+    }
+    let parts: i64 = made["accounts"].as_object().unwrap().values().map(|v| v.as_i64().unwrap()).sum();
+    assert_eq!(parts, 2 * made["accounts"]["total_ns"].as_i64().unwrap(), "{}", made["accounts"]);
+    // Few jobs: everything is left out, and the file says what.
+    assert_eq!(made["sources"].as_array().unwrap().len(), 0);
+    let text = fs::read_to_string(place.out().join("a.toml")).unwrap();
+    assert!(text.contains("# Left out: ") && text.contains("format = 1"), "{text}");
+    let nobody = place.run(&["trace", "fit", "a.dat", "--comm", "playr"]);
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(words(&nobody).contains("did you mean player?"), "{}", words(&nobody));
+    assert_eq!(place.files(), ["a.dat", "a.toml"].map(str::to_owned).into());
+}
+
+#[test]
+fn a_recorded_task_is_fitted_and_simulated() {
+    if tracefs().is_none() {
+        return;
+    }
+    let place = Place::new();
+    let workload =
+        "format = 1\n[[task]]\nname = \"beat\"\nperiod = \"10ms\"\nwork = \"1ms\"\npolicy = \"fifo:50\"\n";
+    fs::write(place.out().join("w.toml"), workload).unwrap();
+    let surety = env!("CARGO_BIN_EXE_surety");
+    let run = ["run", "w.toml", "--on", "host", "--for", "2s"];
+    let made = place.run(&[&["trace", "record", "-o", "b.dat", "--", surety][..], &run[..]].concat());
+    assert!(place.files().contains("b.dat"), "{}", words(&made));
+    let arguments = ["trace", "fit", "b.dat", "--no-irqs", "--comm", "beat", "-o", "f.toml"];
+    let fitted = place.run(&arguments);
+    let text = String::from_utf8_lossy(&fitted.stdout).into_owned();
+    assert_eq!(fitted.status.code(), Some(0), "{}", words(&fitted));
+    assert!(text.contains("beat") && text.contains("fifo:50"), "{text}");
+    assert!(text.lines().all(|l| l.chars().count() <= 100), "{text}");
+    let file = fs::read_to_string(place.out().join("f.toml")).unwrap();
+    // Where others take the CPU away releases may leave their grid; then there is a gap.
+    assert!(file.contains("period = ") || file.contains("spacing = "), "{file}");
+    let simulated = place.run(&["run", "f.toml", "--on", "sim", "--for", "1s"]);
+    assert_eq!(simulated.status.code(), Some(0), "{}", words(&simulated));
+}
+
+#[test]
 fn files_that_are_no_traces_are_refused_with_their_place() {
     let place = Place::new();
     let whole = a_file();

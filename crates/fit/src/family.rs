@@ -186,7 +186,7 @@ const EXPONENTIAL: [(f64, f64); 5] =
     [(0.926, 0.15), (0.990, 0.10), (1.094, 0.05), (1.190, 0.025), (1.308, 0.01)];
 
 /// Interpolated in the logarithm; beyond the points continued in a straight line, up to one.
-fn exponential_p_value(d: f64, n: f64) -> f64 {
+pub(crate) fn exponential_p_value(d: f64, n: f64) -> f64 {
     let x = (d - 0.2 / n) * (n.sqrt() + 0.26 + 0.5 / n.sqrt());
     let above = EXPONENTIAL.partition_point(|(point, _)| *point < x).clamp(1, EXPONENTIAL.len() - 1);
     let ((x0, p0), (x1, p1)) = (EXPONENTIAL[above - 1], EXPONENTIAL[above]);

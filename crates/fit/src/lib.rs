@@ -5,12 +5,22 @@
 //! between two jobs, so one busy period may hold several), then finds the release rule ([`release`]), then
 //! the distribution of work ([`work`], [`family`]). What cannot be told apart is refused in words, with the
 //! remedy.
+//!
+//! [`fit_trace`] does that for a whole trace: threads and interrupts become a workload, and what does not fit is named.
 
 #![forbid(unsafe_code)]
 
+mod commenting;
+pub mod condense;
 pub mod family;
+mod grouping;
+mod irq;
+pub mod naming;
+pub mod policy;
 pub mod release;
 pub mod separation;
+mod source;
+pub mod trace;
 pub mod work;
 
 use surety_model::job::{Separation, ThreadHistory};
@@ -21,6 +31,11 @@ use thiserror::Error;
 
 pub use family::{Family, FamilyFit};
 pub use release::ReleaseFit;
+pub use source::Why;
+pub use trace::{
+    Accounts, FitOptions, FittedWorkload, Kind, Left, LeftGroup, SourceFit, TraceView, Unfitted, fit_trace,
+    summary,
+};
 pub use work::{Series, WorkFit};
 
 /// The fewest jobs anything is concluded from.
@@ -153,8 +168,10 @@ mod tests {
         ThreadHistory {
             tid: Tid(7),
             comm: Comm::new("player"),
+            prio: 120,
             separation,
             run: jobs.iter().map(|j| j.execution).sum(),
+            interrupted: jobs.iter().map(|j| j.interrupted).sum(),
             waited: Nanos::ZERO,
             longest_wait: Nanos::ZERO,
             censored: 0,

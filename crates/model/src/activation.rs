@@ -10,11 +10,13 @@ use crate::distribution::TimeDistribution;
 use crate::record::JobOutcome;
 use crate::workload::{Late, Release, Sleep, Task};
 
-/// The plan by which a task's jobs are released.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The plan by which a thread's jobs are released.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Activations {
     /// When jobs are released.
     pub release: Release,
+    /// How far apart they are where that is drawn.
+    pub spacing: Option<Spacing>,
     /// What becomes of releases that pass while a job still runs.
     pub late: Late,
     /// How it sleeps.
@@ -23,6 +25,21 @@ pub struct Activations {
     pub jobs: u64,
     /// Its work never ends: it has no activations.
     pub endless: bool,
+}
+
+/// Distances of releases, drawn for each job from a stream of their own.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Spacing {
+    distances: TimeDistribution,
+    seed: u64,
+    stream: u64,
+}
+
+impl Spacing {
+    /// From the release before job `job` to its own, before the smallest gap is observed.
+    fn before(&self, job: u64) -> Nanos {
+        self.distances.draw_from(&mut Pcg::for_job(self.seed, self.stream, job))
+    }
 }
 
 /// One job as the world that ran it saw it.
@@ -41,10 +58,17 @@ pub struct Stamp {
 }
 
 impl Activations {
-    /// The plan of a task.
-    pub fn of(task: &Task) -> Activations {
+    /// The plan of the thread that draws under `key` ([`draw_key`]).
+    pub fn of(task: &Task, key: &str, seed: u64) -> Activations {
+        let sporadic = matches!(task.release, Release::Sporadic { .. });
+        let spacing = task.spacing.clone().filter(|_| sporadic).map(|distances| Spacing {
+            distances,
+            seed,
+            stream: stream_of(&format!("{key}~spacing")),
+        });
         Activations {
             release: task.release,
+            spacing,
             late: task.late,
             sleep: task.sleep,
             jobs: task.jobs.unwrap_or(u64::MAX),
@@ -60,10 +84,12 @@ impl Activations {
         }
     }
 
-    /// Grid point `index`; the start where there is no grid.
-    pub fn planned(&self, index: u64) -> Nanos {
-        let index = i64::try_from(index).expect("a run holds fewer than 2^63 activations");
-        self.start() + self.release.interval().map_or(Nanos::ZERO, |interval| interval * index)
+    /// When job `job` is planned, its predecessor having been planned for `before`; there is an interval.
+    ///
+    /// Drawn distances below the smallest gap count as the gap, so that its analysis as a sporadic task holds.
+    fn next_release(&self, job: u64, before: Nanos, interval: Nanos) -> Nanos {
+        let distance = self.spacing.as_ref().map_or(interval, |s| s.before(job).max(interval));
+        before.saturating_add(distance)
     }
 
     /// How much later than its grid point job `job` of the thread `key` is released: even between 0 and the jitter,
@@ -80,19 +106,28 @@ impl Activations {
 
     /// The activation after job `job`, which was planned for `release` and completed at `completion`.
     ///
-    /// `queue`: the next point of the grid, passed or not. `skip`: the first point that is not before the completion;
-    /// those between are given up. A relative sleeper looks at the clock when its job is done and sleeps for the rest
+    /// `queue`: the next planned release, passed or not. `skip`: the first that is not before the completion; those
+    /// between are given up. A relative sleeper looks at the clock when its job is done and sleeps for the rest
     /// of the period, so a late job moves the whole grid. `None` where there is no grid or no further job.
     pub fn after(&self, job: u64, release: Nanos, completion: Nanos) -> Option<(u64, Nanos)> {
         let interval = self.release.interval()?;
         let follower = job + 1;
         let next = match (self.sleep, self.late) {
-            (Sleep::Relative, _) => (follower, (release + interval).max(completion)),
-            (Sleep::Absolute, Late::Queue) => (follower, self.planned(follower)),
+            (Sleep::Relative, _) => {
+                (follower, self.next_release(follower, release, interval).max(completion))
+            }
+            (Sleep::Absolute, Late::Queue) => (follower, self.next_release(follower, release, interval)),
+            (Sleep::Absolute, Late::Skip) if self.spacing.is_some() => {
+                let mut next = (follower, self.next_release(follower, release, interval));
+                while next.1 < completion && next.0 < self.jobs {
+                    next = (next.0 + 1, self.next_release(next.0 + 1, next.1, interval));
+                }
+                next
+            }
             (Sleep::Absolute, Late::Skip) => {
-                let reached = (completion - self.start()).div_ceil(interval).max(0).unsigned_abs();
-                let index = follower.max(reached);
-                (index, self.planned(index))
+                // On a grid the first point after the completion needs no search.
+                let passed = ((completion - release).div_ceil(interval) - 1).max(0);
+                (follower + passed.unsigned_abs(), release + interval * (passed + 1))
             }
         };
         (next.0 < self.jobs).then_some(next)
@@ -100,7 +135,8 @@ impl Activations {
 
     /// How many jobs a run of this length can hold.
     pub fn room(&self, length: Nanos) -> u64 {
-        let planned = match self.release.interval() {
+        let mean = self.spacing.as_ref().map(|s| Nanos::from_f64_rounded(s.distances.mean_ns()));
+        let planned = match self.release.interval().map(|gap| mean.map_or(gap, |mean| mean.max(gap))) {
             Some(interval) => length.div_ceil(interval).max(0).unsigned_abs() + 2,
             None => 2,
         };
@@ -125,17 +161,20 @@ impl Activations {
         if self.endless {
             return Vec::new();
         }
-        if self.release.interval().is_none() {
+        let Some(interval) = self.release.interval() else {
             return stamps.iter().map(outcome).collect();
-        }
+        };
         if self.sleep == Sleep::Relative {
             return stamps.iter().filter(|s| s.release >= observe).map(outcome).collect();
         }
         let last = stamps.last();
         let mut stamps = stamps.iter().peekable();
         let mut outcomes = Vec::new();
+        let mut release = self.start();
         for job in 0..self.jobs {
-            let release = self.planned(job);
+            if job > 0 {
+                release = self.next_release(job, release, interval);
+            }
             if release >= end {
                 break;
             }
@@ -183,7 +222,7 @@ mod tests {
         let mut task = Task::periodic("t", ms(period), TimeDistribution::Constant(ms(1)));
         task.release = Release::Periodic { period: ms(period), start: ms(start), jitter: Nanos::ZERO };
         task.late = late;
-        Activations::of(&task)
+        Activations::of(&task, "t", 1)
     }
 
     #[test]
@@ -229,5 +268,43 @@ mod tests {
         assert_eq!(kinds(Late::Queue), "sscuu");
         let endless = Activations { endless: true, ..every(10, 0, Late::Queue) };
         assert_eq!(endless.outcomes(&stamps, ms(0), ms(55)), []);
+    }
+
+    #[test]
+    fn drawn_distances_keep_the_gap_and_are_planned_alike_by_all() {
+        let mut task = Task::periodic("t", ms(1), TimeDistribution::Constant(ms(1)));
+        task.release = Release::Sporadic { gap: ms(3) };
+        task.spacing = Some(TimeDistribution::Exponential { mean: ms(10) });
+        for late in [Late::Queue, Late::Skip] {
+            task.late = late;
+            let plan = Activations::of(&task, "t", 5);
+            let mut releases = vec![Nanos::ZERO];
+            let mut stamps = Vec::new();
+            let mut next = Some((0, Nanos::ZERO));
+            while let Some((job, release)) = next.filter(|(_, release)| *release < ms(10_000)) {
+                // Every tenth job takes as long as three mean distances.
+                let completion = release + if job % 10 == 9 { ms(30) } else { ms(1) };
+                stamps.push(Stamp {
+                    job,
+                    release,
+                    start: release,
+                    completion: Some(completion),
+                    execution: ms(1),
+                });
+                releases.push(release);
+                next = plan.after(job, release, completion);
+                if late == Late::Skip {
+                    assert!(next.is_none_or(|(_, next)| next >= completion));
+                }
+            }
+            assert!(releases[1..].windows(2).all(|w| w[1] - w[0] >= ms(3)));
+            let outcomes = plan.outcomes(&stamps, Nanos::ZERO, ms(10_000));
+            let ran = outcomes.iter().filter(|o| matches!(o, JobOutcome::Completed { .. })).count();
+            let skipped = outcomes.iter().filter(|o| matches!(o, JobOutcome::Skipped { .. })).count();
+            assert_eq!(ran, stamps.len());
+            assert_eq!(skipped > 0, late == Late::Skip);
+            // E max(3, X) = 3 + 10 exp(-0.3): 10.4 ms, so about 961 releases, with a deviation of about 28.
+            assert!((870..1050).contains(&outcomes.len()), "{}", outcomes.len());
+        }
     }
 }

@@ -59,6 +59,8 @@ pub struct ThreadHistory {
     pub tid: Tid,
     /// Its last name.
     pub comm: Comm,
+    /// The kernel's priority it last had: below 0 deadline, 0 to 98 realtime, 100 to 139 fair. 120 where no event says.
+    pub prio: i32,
     /// How its jobs were separated.
     pub separation: Separation,
     /// Complete jobs in the order of completion.
@@ -67,6 +69,8 @@ pub struct ThreadHistory {
     pub censored: u64,
     /// CPU time in the trace, complete jobs or not.
     pub run: Nanos,
+    /// Of that, interrupts that ran on top.
+    pub interrupted: Nanos,
     /// Time it wanted a CPU and had none.
     pub waited: Nanos,
     /// Longest single such time.

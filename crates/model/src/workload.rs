@@ -48,6 +48,9 @@ pub struct Task {
     pub body: TaskBody,
     /// When its jobs are released.
     pub release: Release,
+    /// How far apart releases of a sporadic task really are, drawn job by job and never below its gap; `None`:
+    /// always the gap.
+    pub spacing: Option<TimeDistribution>,
     /// What happens to releases while a job is late.
     pub late: Late,
     /// Scheduling class asked for without a reservation.
@@ -602,6 +605,7 @@ impl Task {
             name: name.to_owned(),
             body: TaskBody::Synthetic(Work::Drawn(work)),
             release: Release::Periodic { period, start: Nanos::ZERO, jitter: Nanos::ZERO },
+            spacing: None,
             late: Late::default(),
             policy: PolicySpec::default(),
             group: None,
@@ -614,12 +618,13 @@ impl Task {
     }
 
     /// The span after a release by which the job should be done: the shortest time limit promised for its
-    /// response, else the reservation's deadline, else the period. A task without releases has none unless promised.
+    /// response, else the reservation's deadline, else the period or gap. A task without releases has none unless promised;
+    /// one whose distances are drawn has none of its own, as its smallest gap says little of them.
     pub fn relative_deadline(&self) -> Option<Nanos> {
         let promised = self.promises.iter().filter_map(Promise::response_limit).min();
         let interval = self.release.interval();
         let reserved = interval.and(self.reservation.map(|r| r.deadline));
-        promised.or(reserved).or(interval)
+        promised.or(reserved).or(interval.filter(|_| self.spacing.is_none()))
     }
 
     /// Whether it never completes: no job of it is ever an activation.

@@ -189,7 +189,7 @@ impl Stage<'_> {
         let (gate, marker) = (Arc::clone(&self.gate), self.marker.clone());
         let run = move || match gate.wait() {
             Some(window) => body.run(&gate, &window, marker.as_ref()),
-            None => TaskRun::default(),
+            None => body.not_run(),
         };
         let (tid, handle) = self.spawn_thread(&task.name, run)?;
         Ok((tid, Body::Synthetic(handle)))

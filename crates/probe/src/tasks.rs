@@ -15,8 +15,10 @@ use crate::meter::{Metered, ShareMeter};
 use crate::window::{Gate, Window};
 
 /// What the thread of a synthetic task returns.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct TaskRun {
+    /// The plan its jobs were released by.
+    pub plan: Activations,
     /// Its jobs in the order they ran, in workload time.
     pub stamps: Vec<Stamp>,
     /// What it got inside the observed window.
@@ -48,7 +50,14 @@ impl TaskBodySpec {
             Work::Drawn(distribution) => Some(distribution.clone()),
             Work::Trace(_) => return None,
         };
-        Some(TaskBodySpec { key: draw_key(&task.name, instance), work, plan: Activations::of(task), seed })
+        let key = draw_key(&task.name, instance);
+        let plan = Activations::of(task, &key, seed);
+        Some(TaskBodySpec { key, work, plan, seed })
+    }
+
+    /// What is returned when there was no run.
+    pub fn not_run(&self) -> TaskRun {
+        TaskRun { plan: self.plan.clone(), stamps: Vec::new(), metered: Metered::default() }
     }
 
     /// Runs the task in the calling thread until the window ends.
@@ -56,7 +65,7 @@ impl TaskBodySpec {
         let room = self.plan.room(window.end - window.begin).min(ROOM_MAX);
         let mut stamps = Vec::with_capacity(usize::try_from(room).expect("bounded above"));
         let mut meter = ShareMeter::new(*window);
-        let mut next = (self.plan.jobs > 0).then_some((0, self.plan.planned(0)));
+        let mut next = (self.plan.jobs > 0).then_some((0, self.plan.start()));
         while let Some((job, release)) = next.filter(|(_, release)| window.begin + *release < window.end) {
             let amount = self.work.as_ref().map_or(Nanos::MAX, |w| w.draw(self.seed, &self.key, job));
             let due = window.begin + release + self.plan.jitter(self.seed, &self.key, job);
@@ -75,7 +84,7 @@ impl TaskBodySpec {
             }
             next = self.plan.after(job, release, completion);
         }
-        TaskRun { stamps, metered: meter.finish() }
+        TaskRun { plan: self.plan.clone(), stamps, metered: meter.finish() }
     }
 
     /// Burns `amount` of CPU time as one job; the marker is part of it.
@@ -134,7 +143,7 @@ mod tests {
             assert!(stamp.execution >= ms(1));
             assert!(stamp.start >= stamp.release && stamp.completion.unwrap() - stamp.start >= ms(1));
         }
-        let total = Activations::of(&task).outcomes(&run.stamps, Nanos::ZERO, ms(50)).len();
+        let total = run.plan.outcomes(&run.stamps, Nanos::ZERO, ms(50)).len();
         assert_eq!(total, 10);
     }
 }

@@ -13,7 +13,7 @@ use surety_kernel::facts::MachineFacts;
 use surety_kernel::journal::Journal;
 use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, clock, thread};
-use surety_model::activation::{Activations, tick_phase};
+use surety_model::activation::tick_phase;
 use surety_model::job::ThreadHistory;
 use surety_model::promise::Metric;
 use surety_model::record::{ActivityRecord, Basis, Evidence, InForce, JobAccount, JobOutcome, Record, Share};
@@ -517,14 +517,13 @@ fn task_record(
     let mut account = JobAccount::new(task, Basis::Sample);
     let mut share = Share { threads: Vec::new(), span: window.observed() };
     let (observe, end) = (window.since_begin(window.observe), window.since_begin(window.end));
-    let plan = Activations::of(task);
     let mut longest_gap = None;
     for (index, member) in members {
         let history = histories.get(&member.tid);
         longest_gap = longest_gap.max(history.map(|h| h.longest_wait));
         match &member.outcome {
             Returned::Synthetic(run) => {
-                plan.outcomes(&run.stamps, observe, end).into_iter().for_each(|o| account.add(o));
+                run.plan.outcomes(&run.stamps, observe, end).into_iter().for_each(|o| account.add(o));
                 share.threads.push((run.metered.run, run.metered.waited));
             }
             _ => {

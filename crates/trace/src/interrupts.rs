@@ -68,6 +68,13 @@ impl Series {
         self.histogram.quantile(q).map(time)
     }
 
+    /// The distinct values as the histogram keeps them, ascending, each with its count: the upper end of its bucket, at
+    /// most 1/256 above what was seen and never above the maximum.
+    pub fn values(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
+        let most = self.histogram.max().unwrap_or(0);
+        self.histogram.buckets().map(move |(_, high, count)| (time(high.min(most)), count))
+    }
+
     /// All of them together.
     pub fn sum(&self) -> Nanos {
         time(u64::try_from(self.sum).unwrap_or(u64::MAX))

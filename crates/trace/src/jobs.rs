@@ -273,6 +273,7 @@ impl<W: Watch> Machine<W> {
             };
             let thread = &mut self.threads.slots[slot];
             thread.name(prev_comm);
+            thread.prio = prev_prio;
             let throttled = match prev_state {
                 LeaveState::Runnable { .. } if prev_prio < 0 => timer.of(thread.replenishment),
                 _ => None,

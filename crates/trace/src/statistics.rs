@@ -134,11 +134,13 @@ mod tests {
         let history = ThreadHistory {
             tid: Tid(7),
             comm: Comm::new("player"),
+            prio: 120,
             separation: Separation::BusyPeriod,
             // Completed out of the order of release, as overlapping marked jobs may be.
             jobs: vec![job(0, 1, 5), job(80, 81, 84), job(40, 46, 90)],
             censored: 1,
             run: ms(60),
+            interrupted: Nanos::ZERO,
             waited: ms(7),
             longest_wait: ms(6),
             seen: (ms(0), ms(100)),

@@ -10,6 +10,7 @@ use surety_trace::blame::{
     Average, BlameBuilder, Blames, Cause, Chain, Choice, Class, Culprit, Part, Piece, Stretch, ThreadBlame,
     average, slowest, stretches,
 };
+use surety_trace::jobs::interrupts::softirq_name;
 use surety_units::{Nanos, Tid};
 
 use super::file;
@@ -143,14 +144,6 @@ impl Names<'_> {
             _ => String::new(),
         }
     }
-}
-
-/// The kernel's names (`include/linux/interrupt.h`, the order of its enumeration).
-pub fn softirq_name(vector: u32) -> String {
-    const NAMES: [&str; 10] =
-        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
-    let known = usize::try_from(vector).ok().and_then(|v| NAMES.get(v));
-    known.map_or_else(|| vector.to_string(), |name| (*name).to_owned())
 }
 
 /// `realtime 50 irq/9-disk (123)`: class with its priority, as `chrt` and `nice` count, name and id.

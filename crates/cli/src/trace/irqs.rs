@@ -3,11 +3,10 @@
 use serde_json::{Value, json};
 use surety_report::table::{cells, checks, led};
 use surety_trace::interrupts::{Interrupt, InterruptBuilder, Interrupts, Series};
-use surety_trace::jobs::interrupts::Context;
+use surety_trace::jobs::interrupts::{Context, softirq_name};
 use surety_trace::{ReadSummary, ThreadStatistics};
 use surety_units::Nanos;
 
-use super::explain::softirq_name;
 use super::file;
 use crate::args::IrqsArgs;
 use crate::exit::{Code, Failure};

@@ -8,6 +8,8 @@ mod read;
 mod table;
 mod write;
 
+use std::collections::BTreeMap;
+
 use crate::source::{Diagnostics, Source};
 use crate::workload::Workload;
 
@@ -31,9 +33,17 @@ pub fn read(name: &str, text: &str) -> Result<Workload, Diagnostics> {
     Err(Diagnostics { name: name.to_owned(), text: text.to_owned(), list })
 }
 
+/// Lines for people, by the path of the object they stand above (`task.player`); those of the file under `""`.
+pub type Comments = BTreeMap<String, Vec<String>>;
+
 /// Writes a workload as text that reads back to an equal one.
 pub fn write(workload: &Workload) -> String {
-    write::workload(workload)
+    write_commented(workload, &Comments::new())
+}
+
+/// The same with comments; a path that names nothing in the workload is passed over.
+pub fn write_commented(workload: &Workload, comments: &Comments) -> String {
+    write::workload(workload, comments)
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ pub(super) fn stage(
 
 fn check_kinds(workload: &Workload) -> Result<(), WorldError> {
     if let Some(irq) = workload.irqs.first() {
-        let why = "interrupts are not simulated; leave it out, or give its thread as a task with the gap as its period";
+        let why = "interrupts are not simulated; leave it out (`surety trace fit --no-irqs` writes none), or give its thread as a task with the gap as its period";
         return refuse(format!("irq.{}", irq.name), why);
     }
     if let Some(stream) = workload.streams.first() {

@@ -60,16 +60,18 @@ const ROOM_MAX: u64 = 1 << 20;
 impl Thread {
     /// Instance `instance` of a task.
     pub(super) fn of_task(task: &Task, instance: u32, phases: Vec<Phase>, seed: u64, end: Nanos) -> Thread {
-        let plan = Activations::of(task);
+        let key = draw_key(&task.name, instance);
+        let plan = Activations::of(task, &key, seed);
         let planned = plan.start();
         let room = plan.room(end).min(ROOM_MAX);
+        let stage = if plan.jobs == 0 || planned >= end { Stage::Over } else { Stage::Due };
         Thread {
-            key: draw_key(&task.name, instance),
+            key,
             seed,
             phases,
             plan,
             end,
-            stage: if plan.jobs == 0 || planned >= end { Stage::Over } else { Stage::Due },
+            stage,
             job: 0,
             planned,
             run_before: Nanos::ZERO,
@@ -85,6 +87,7 @@ impl Thread {
             phases: vec![Phase::Run(None, 0)],
             plan: Activations {
                 release: Release::Unspecified,
+                spacing: None,
                 late: Late::Queue,
                 sleep: Sleep::Absolute,
                 jobs: 1,

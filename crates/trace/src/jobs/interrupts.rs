@@ -24,6 +24,14 @@ pub enum Context {
     Softirq(u32),
 }
 
+/// The kernel's names (`include/linux/interrupt.h`, the order of its enumeration).
+pub fn softirq_name(vector: u32) -> String {
+    const NAMES: [&str; 10] =
+        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+    let known = usize::try_from(vector).ok().and_then(|v| NAMES.get(v));
+    known.map_or_else(|| vector.to_string(), |name| (*name).to_owned())
+}
+
 /// An exit whose entry was not seen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unmatched;

@@ -102,7 +102,7 @@ pub(super) struct Thread {
     pub(super) place: Place,
     /// The CPU it is on, was last on, or is queued on.
     pub(super) last_cpu: CpuId,
-    /// Its priority when it was last woken or switched in; below 0 in the deadline class.
+    /// Its priority when it was last woken or switched; below 0 in the deadline class.
     pub(super) prio: i32,
     /// Its replenishment timer, once known.
     pub(super) replenishment: Option<u64>,
@@ -454,10 +454,12 @@ impl Thread {
         ThreadHistory {
             tid: self.tid,
             comm: self.comm,
+            prio: self.prio,
             separation: self.separation,
             jobs: self.jobs,
             censored: self.censored,
             run: self.tally.run,
+            interrupted: self.tally.interrupted,
             waited: self.waited,
             longest_wait: self.longest_wait,
             seen,

@@ -86,6 +86,7 @@ fn named<T>(
 
 fn task(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Task> {
     let release = release(reading, table);
+    let spacing = spacing(reading, table, &release);
     let work = table.field(reading, "work");
     let phases = table.field(reading, "phases");
     let command = table.field(reading, "command");
@@ -121,10 +122,23 @@ fn task(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Task> 
         late: late.unwrap_or_default(),
         sleep: sleep.unwrap_or_default(),
         release,
+        spacing,
         name,
         body: body?,
     };
     Some(task)
+}
+
+/// `spacing`, which says more about a `gap`.
+fn spacing(reading: &mut Reading, table: &Table<'_>, release: &Release) -> Option<TimeDistribution> {
+    let field = table.field(reading, "spacing")?;
+    if !matches!(release, Release::Sporadic { .. }) {
+        let help = "`gap = \"1ms\"` is the smallest distance of releases, `spacing` how they are distributed";
+        let message = "`spacing` needs a `gap`".to_owned();
+        reading.wrong(field.span, message, "without a gap", Some(help.to_owned()));
+        return None;
+    }
+    distribution(reading, &field)
 }
 
 fn release(reading: &mut Reading, table: &Table<'_>) -> Release {

@@ -2,8 +2,8 @@
 
 use surety_units::{Bytes, Nanos};
 
-use super::{read, write};
-use crate::distribution::TimeDistribution;
+use super::{Comments, read, write, write_commented};
+use crate::distribution::{Empirical, TimeDistribution};
 use crate::promise::Promise;
 use crate::source::place_of;
 use crate::workload::*;
@@ -212,6 +212,12 @@ fn mistakes_are_reported_at_their_place() {
             column: 10,
             says: &["jitter", "period"],
         },
+        Mistake {
+            text: "work = \"5ms\"\nperiod = \"9ms\"\nspacing = \"10ms\"",
+            line: 6,
+            column: 11,
+            says: &["spacing", "gap"],
+        },
         Mistake { text: "work = \"5ms\"\nperiod = \"0s\"", line: 5, column: 10, says: &["zero"] },
         Mistake { text: "period = \"40ms\"", line: 2, column: 1, says: &["exactly one of work"] },
         Mistake { text: "work = \"5ms\"\ncommand = \"x\"", line: 5, column: 11, says: &["exactly one"] },
@@ -326,6 +332,11 @@ mod laws {
         ]
     }
 
+    fn measured() -> impl Strategy<Value = TimeDistribution> {
+        let pairs = proptest::collection::vec((time(), 1u64..1 << 40), 1..6);
+        prop_oneof![work(), pairs.prop_map(|p| TimeDistribution::Empirical(Empirical::new(p).unwrap()))]
+    }
+
     proptest! {
         #[test]
         fn tasks_read_back(period in time(), work in work(), nice in -20i32..20, title in "\\PC*", jobs in 1u64..1 << 40) {
@@ -334,6 +345,24 @@ mod laws {
             task.jobs = Some(jobs);
             let workload = Workload { title: Some(title), tasks: vec![task], ..Workload::default() };
             let text = write(&workload);
+            let again = read("t.toml", &text).map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?;
+            prop_assert_eq!(again, workload);
+        }
+
+        #[test]
+        fn sporadic_tasks_read_back_under_any_comment(
+            gap in time(),
+            spacing in proptest::option::of(measured()),
+            work in measured(),
+            lines in proptest::collection::vec("\\PC{0,30}|[\\x00-\\x7f]{0,30}", 0..4),
+        ) {
+            let mut task = Task::periodic("t", gap, work);
+            (task.release, task.spacing) = (Release::Sporadic { gap }, spacing);
+            let loads = vec![Load::new("busy", LoadKind::Spinners, 2)];
+            let workload = Workload { tasks: vec![task], loads, ..Workload::default() };
+            let comments: Comments =
+                ["", "task.t", "load.busy", "load.none"].map(|path| (path.to_owned(), lines.clone())).into();
+            let text = write_commented(&workload, &comments);
             let again = read("t.toml", &text).map_err(|e| TestCaseError::fail(format!("{e}\n{text}")))?;
             prop_assert_eq!(again, workload);
         }

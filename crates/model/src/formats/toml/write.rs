@@ -4,15 +4,17 @@ use std::fmt::Write as _;
 
 use surety_units::Nanos;
 
-use super::FORMAT;
+use super::{Comments, FORMAT};
 use crate::distribution::TimeDistribution;
 use crate::promise::Promise;
 use crate::reservation::Reservation;
 use crate::workload::*;
 
 /// The whole file.
-pub(super) fn workload(workload: &Workload) -> String {
-    let mut out = Out { text: format!("format = {FORMAT}\n") };
+pub(super) fn workload(workload: &Workload, comments: &Comments) -> String {
+    let mut out = Out { text: String::new(), comments };
+    out.comment("");
+    let _ = writeln!(out.text, "format = {FORMAT}");
     out.optional_text("title", workload.title.as_deref());
     workload.tasks.iter().for_each(|t| task(&mut out, t));
     workload.irqs.iter().for_each(|i| irq(&mut out, i));
@@ -42,13 +44,24 @@ pub(super) fn workload(workload: &Workload) -> String {
     out.text
 }
 
-struct Out {
+struct Out<'a> {
     text: String,
+    comments: &'a Comments,
 }
 
-impl Out {
+impl Out<'_> {
+    /// The comment on the object at a path, one `#` a line; what TOML does not allow in comments is left out.
+    fn comment(&mut self, path: &str) {
+        for line in self.comments.get(path).into_iter().flatten() {
+            let plain: String = line.chars().filter(|c| !c.is_control()).collect();
+            let _ = writeln!(self.text, "{}", format!("# {plain}").trim_end());
+        }
+    }
+
     fn header(&mut self, header: &str, name: &str) {
-        let _ = write!(self.text, "\n{header}\n");
+        self.text.push('\n');
+        self.comment(&format!("{}.{name}", header.trim_matches(['[', ']'])));
+        let _ = writeln!(self.text, "{header}");
         self.line("name", &quote(name));
     }
 
@@ -142,7 +155,7 @@ fn time(value: Nanos) -> String {
     quote(&value.to_exact_string())
 }
 
-fn task(out: &mut Out, task: &Task) {
+fn task(out: &mut Out<'_>, task: &Task) {
     out.header("[[task]]", &task.name);
     match task.release {
         Release::Unspecified => {}
@@ -153,6 +166,9 @@ fn task(out: &mut Out, task: &Task) {
             }
         }
         Release::Sporadic { gap } => out.line("gap", &time(gap)),
+    }
+    if let Some(spacing) = &task.spacing {
+        out.line("spacing", &distribution(spacing));
     }
     match &task.body {
         TaskBody::Synthetic(Work::Forever) => out.line("work", "\"forever\""),
@@ -236,7 +252,7 @@ fn arrivals(arrivals: &Arrivals) -> String {
     }
 }
 
-fn irq(out: &mut Out, irq: &Irq) {
+fn irq(out: &mut Out<'_>, irq: &Irq) {
     out.header("[[irq]]", &irq.name);
     out.optional_text("device", irq.device.as_deref());
     out.line("arrivals", &arrivals(&irq.arrivals));
@@ -246,14 +262,16 @@ fn irq(out: &mut Out, irq: &Irq) {
     out.reservation(irq.reservation);
 }
 
-fn disk(out: &mut Out, disk: &Disk) {
-    let _ = write!(out.text, "\n[disk.{}]\n", quote(&disk.name));
+fn disk(out: &mut Out<'_>, disk: &Disk) {
+    out.text.push('\n');
+    out.comment(&format!("disk.{}", disk.name));
+    let _ = writeln!(out.text, "[disk.{}]", quote(&disk.name));
     out.optional_text("make", disk.make.map(|b| b.to_exact_string()).as_deref());
     out.optional_text("model", disk.model.as_deref());
     out.optional_text("scheduler", disk.scheduler.as_deref());
 }
 
-fn stream(out: &mut Out, stream: &Stream) {
+fn stream(out: &mut Out<'_>, stream: &Stream) {
     out.header("[[stream]]", &stream.name);
     if stream.count != 1 {
         out.line("count", &stream.count.to_string());
@@ -278,7 +296,7 @@ fn stream(out: &mut Out, stream: &Stream) {
     out.promises(&stream.promises);
 }
 
-fn startup(out: &mut Out, startup: &Startup) {
+fn startup(out: &mut Out<'_>, startup: &Startup) {
     out.header("[[startup]]", &startup.name);
     match &startup.body {
         StartupBody::Command(command) => out.quoted("command", command),
@@ -298,7 +316,7 @@ fn startup(out: &mut Out, startup: &Startup) {
     out.promises(&startup.promises);
 }
 
-fn load(out: &mut Out, load: &Load) {
+fn load(out: &mut Out<'_>, load: &Load) {
     out.header("[[load]]", &load.name);
     out.quoted("kind", load.kind.word());
     out.instances("count", load.count);
@@ -314,7 +332,7 @@ fn load(out: &mut Out, load: &Load) {
     out.promises(&load.promises);
 }
 
-fn vary(out: &mut Out, vary: &Vary) {
+fn vary(out: &mut Out<'_>, vary: &Vary) {
     if vary.is_empty() {
         return;
     }
