@@ -12,6 +12,7 @@ pub mod family;
 pub mod release;
 pub mod separation;
 pub mod work;
+pub mod worker;
 
 use surety_model::job::{Separation, ThreadHistory};
 use surety_model::workload::{Late, Release, Task, TaskBody, Work};

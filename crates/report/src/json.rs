@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 use surety_model::plan::{Plan, PlannedReservation};
-use surety_model::record::{ActivityRecord, Basis, Distribution, InForce, Observed, Share};
+use surety_model::record::{ActivityRecord, Basis, Distribution, InForce, Observed, Share, ThreadSeen};
 use surety_model::verdict::{CONFIDENCE, Outcome, Verdict};
 use surety_stats::intervals::quantile_ranks;
 
@@ -125,6 +125,7 @@ fn activity(activity: &ActivityRecord, row: &Row<'_>) -> Value {
         "latency_ns": of(&activity.latency),
         "execution_ns": of(&activity.execution),
         "share": activity.share.as_ref().map(share),
+        "threads": activity.threads.iter().map(thread_seen).collect::<Vec<_>>(),
         "longest_gap_ns": activity.longest_gap,
         "figures": figures.collect::<Vec<_>>(),
         "promises": promises.collect::<Vec<_>>(),
@@ -137,6 +138,10 @@ fn promise(verdict: &Verdict) -> Value {
         "verdict": outcome_word(verdict.outcome),
         "because": verdict.because,
     })
+}
+
+fn thread_seen(thread: &ThreadSeen) -> Value {
+    json!({ "tid": thread.tid, "comm": thread.role.comm, "rank": thread.role.rank, "run_ns": thread.run })
 }
 
 fn share(share: &Share) -> Value {
