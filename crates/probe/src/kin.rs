@@ -266,7 +266,8 @@ impl TraceSink for Kin {
                     self.admit(family, child, child_comm, at);
                 }
             }
-            EventKind::Exit { tid, comm } => {
+            // Whoever lives to the end of the window is ended by us, in no particular order.
+            EventKind::Exit { tid, comm } if at <= self.window.1 => {
                 let life = self.now.get(&tid).and_then(|index| self.lives.get_mut(*index));
                 if let Some(life) = life {
                     life.comm = comm;
@@ -373,6 +374,9 @@ mod tests {
         s.wake(52, 103);
         s.wake(52, 104);
         s.fork(60, 7, 900);
+        for (ms, tid) in [(101, 104), (102, 103), (103, 100)] {
+            s.at(ms, 0, tid, exit(tid));
+        }
         let families = s.kin.finish();
         let roles: Vec<_> =
             families[0].threads.iter().map(|t| (t.tid.0, t.role.comm.clone(), t.role.rank)).collect();
