@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use surety_units::{Bandwidth, CpuSet, Nanos, Probability};
+use surety_trace::write::keep::Wanted;
+use surety_units::{Bandwidth, CpuSet, Nanos, Probability, Tid};
 
 use crate::exit::EXIT_CODES;
 
@@ -199,17 +200,46 @@ pub struct RecordArgs {
     pub command: Vec<String>,
 }
 
+/// Which part of a trace is wanted.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Selection {
+    /// Only this thread
+    #[arg(long, value_name = "N", visible_alias = "pid")]
+    pub tid: Option<i32>,
+    /// Only threads with this name
+    #[arg(long, value_name = "NAME", visible_alias = "name")]
+    pub comm: Option<String>,
+    /// Only what happens on these CPUs, such as 2-3
+    #[arg(long, value_name = "LIST", value_parser = cpus, visible_alias = "cpu")]
+    pub cpus: Option<CpuSet>,
+    /// Only from this time after the first event on
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub from: Option<Nanos>,
+    /// Only before this time after the first event
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    pub to: Option<Nanos>,
+}
+
+impl Selection {
+    /// The same for events: those in a chosen thread's context, or that name it.
+    pub fn wanted(&self) -> Wanted {
+        Wanted {
+            tid: self.tid.map(Tid),
+            comm: self.comm.clone(),
+            cpus: self.cpus,
+            from: self.from,
+            to: self.to,
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub struct StatsArgs {
     /// Trace file
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
-    /// Only this thread
-    #[arg(long, value_name = "N")]
-    pub tid: Option<i32>,
-    /// Only threads with this name
-    #[arg(long, value_name = "NAME")]
-    pub comm: Option<String>,
+    #[command(flatten)]
+    pub selection: Selection,
     /// At most this many threads, busiest first
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
@@ -220,12 +250,8 @@ pub struct ExplainArgs {
     /// Trace file
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
-    /// Only this thread
-    #[arg(long, value_name = "N")]
-    pub tid: Option<i32>,
-    /// Only threads with this name
-    #[arg(long, value_name = "NAME")]
-    pub comm: Option<String>,
+    #[command(flatten)]
+    pub selection: Selection,
     /// How many of the worst jobs are told
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub worst: usize,
@@ -244,21 +270,8 @@ pub struct ConvertArgs {
     pub file: PathBuf,
     /// File to write; it ends in .jsonl, .csv or .pftrace
     pub output: PathBuf,
-    /// Only events in this thread's context or that name it
-    #[arg(long, value_name = "N")]
-    pub tid: Option<i32>,
-    /// Only events in the context of threads with this name or that name one
-    #[arg(long, value_name = "NAME")]
-    pub comm: Option<String>,
-    /// Only events on these CPUs, such as 2-3
-    #[arg(long, value_name = "LIST", value_parser = cpus)]
-    pub cpus: Option<CpuSet>,
-    /// Only events from this time after the first on
-    #[arg(long, value_name = "TIME", value_parser = time)]
-    pub from: Option<Nanos>,
-    /// Only events before this time after the first
-    #[arg(long, value_name = "TIME", value_parser = positive)]
-    pub to: Option<Nanos>,
+    #[command(flatten)]
+    pub selection: Selection,
 }
 
 #[derive(Debug, Args)]

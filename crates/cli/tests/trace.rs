@@ -442,7 +442,7 @@ fn files_that_are_no_traces_are_refused_with_their_place() {
     let whole = a_file();
     let seven = b"\x17\x08\x44tracing7\0\0\x08\0\x10\0\0lz4\x001.9\0";
     let cases: [(&str, &[u8], &str); 4] = [
-        ("garbage.dat", b"these are no events", "garbage.dat: byte 0: this is no trace.dat file"),
+        ("garbage.dat", b"these are no events", "garbage.dat: byte 0: this is no trace"),
         ("empty.dat", b"", "empty.dat: byte 0: "),
         ("cut.dat", &whole[..1000], "cut.dat: byte "),
         ("seven.dat", seven, "byte 18: the file is compressed with `lz4`, which is not read"),
@@ -488,7 +488,7 @@ fn events_are_converted_into_text() {
 
     for (arguments, expected) in [
         (["a.dat", "a.xml"], "its ending names no format that is written"),
-        (["a.csv", "b.csv"], "a.csv: byte 0: this is no trace.dat file"),
+        (["a.csv", "b.csv"], "a.csv: byte 0: this is no trace"),
         (["a.dat", "no/such/b.csv"], "cannot be written"),
     ] {
         let refused = place.run(&["trace", "convert", arguments[0], arguments[1]]);

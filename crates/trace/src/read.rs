@@ -1,6 +1,6 @@
 //! [`TraceReader`]: what every trace format does, and what it reports of the reading.
 //!
-//! One format is one file beside this module that implements the trait.
+//! One format is one file beside this module that implements the trait and one line in the table of [`detect`].
 
 use serde::Serialize;
 use surety_model::event::TraceSink;
@@ -9,13 +9,33 @@ use surety_units::Nanos;
 use crate::format::FormatError;
 use crate::merge::PageReadError;
 
+pub mod detect;
 pub mod raw_pages;
 pub mod tracedat;
 pub(crate) mod tracedat_v6;
 mod tracedat_v7;
 
+/// What a trace says of itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Description {
+    /// The format in words: `trace.dat, version 6`.
+    pub format: String,
+    /// How many CPUs were recorded, where that is known.
+    pub cpus: Option<u32>,
+    /// The clock of its times, where that is known: `mono`.
+    pub clock: Option<String>,
+}
+
 /// A recorded trace that can be read.
 pub trait TraceReader {
+    /// What the trace says of itself; formats without a table of contents know all of it only once they were read.
+    fn description(&self) -> Description;
+
+    /// What is in the file and is not read, in words, each with its place where there is one.
+    fn unread(&self) -> Vec<String> {
+        Vec::new()
+    }
+
     /// Hands every event to `sink`, all CPUs merged by time, and says what was read.
     ///
     /// # Errors
@@ -33,6 +53,14 @@ pub enum TraceError {
     /// The kernel's description of its records cannot be used.
     #[error(transparent)]
     Format(#[from] FormatError),
+    /// The medium failed.
+    #[error("byte {offset}: {source}")]
+    Source {
+        /// Where.
+        offset: u64,
+        /// Why.
+        source: std::io::Error,
+    },
 }
 
 /// How often an event occurred.
@@ -70,8 +98,8 @@ pub struct ReadSummary {
     pub damaged_pages: u64,
     /// CPUs whose pages end in the middle of one.
     pub truncated: u64,
-    /// Compressed pages that could not be unpacked, the first of them with their place in the file. They are also
-    /// counted as damaged.
+    /// Places in the file that could not be read and why, the first of them: each with its offset. Compressed pages
+    /// among them are also counted as damaged.
     pub faults: Vec<String>,
     /// Time of the first and the last record; `None` when there are none.
     pub span: Option<(Nanos, Nanos)>,

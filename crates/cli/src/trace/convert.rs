@@ -7,13 +7,11 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use surety_model::event::TraceSink;
-use surety_probe::recorder::PageFile;
 use surety_trace::write::csv::Csv;
 use surety_trace::write::jsonl::JsonLines;
 use surety_trace::write::keep::{Kept, Wanted};
 use surety_trace::write::perfetto::Perfetto;
-use surety_trace::{ReadSummary, TraceDat};
-use surety_units::Tid;
+use surety_trace::{ReadSummary, TraceReader};
 
 use super::file;
 use crate::args::ConvertArgs;
@@ -47,25 +45,19 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
     let format = Format::of(&args.output)?;
     let mut trace = file::open(&args.file)?;
     let output = Output::create(&args.output)?;
-    let wanted = Wanted {
-        tid: args.tid.map(Tid),
-        comm: args.comm.clone(),
-        cpus: args.cpus,
-        from: args.from,
-        to: args.to,
-    };
+    let wanted = || args.selection.wanted();
     let out = BufWriter::with_capacity(1 << 18, &output.file);
     let (summary, written) = match format {
         Format::JsonLines => {
-            let (summary, sink) = read(&mut trace, wanted, JsonLines::new(out), &args.file)?;
+            let (summary, sink) = read(trace.as_mut(), wanted(), JsonLines::new(out), &args.file)?;
             (summary, sink.finish())
         }
         Format::Csv => {
-            let (summary, sink) = read(&mut trace, wanted, Csv::new(out), &args.file)?;
+            let (summary, sink) = read(trace.as_mut(), wanted(), Csv::new(out), &args.file)?;
             (summary, sink.finish())
         }
         Format::Perfetto => {
-            let (summary, sink) = read(&mut trace, wanted, Perfetto::new(out), &args.file)?;
+            let (summary, sink) = read(trace.as_mut(), wanted(), Perfetto::new(out), &args.file)?;
             (summary, sink.finish())
         }
     };
@@ -91,13 +83,13 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
 
 /// Reads all of the trace into `sink` and gives it back.
 fn read<K: TraceSink>(
-    trace: &mut TraceDat<PageFile>,
+    trace: &mut dyn TraceReader,
     wanted: Wanted,
     sink: K,
     path: &Path,
 ) -> Result<(ReadSummary, K), Failure> {
     let mut kept = Kept::new(wanted, sink);
-    let summary = trace.read_into(&mut kept).map_err(|e| file::unreadable(path, &e))?;
+    let summary = trace.read(&mut kept).map_err(|e| file::unreadable(path, &e))?;
     Ok((summary, kept.into_inner()))
 }
 

@@ -5,11 +5,11 @@ use serde_json::{Value, json};
 use surety_model::event::Comm;
 use surety_model::job::Separation;
 use surety_report::table::{cells, checks, led};
+use surety_trace::ReadSummary;
 use surety_trace::blame::{
     Average, BlameBuilder, Blames, Cause, Chain, Choice, Class, Culprit, Part, Piece, Stretch, ThreadBlame,
     average, slowest, stretches,
 };
-use surety_trace::{ReadSummary, TraceReader};
 use surety_units::{Nanos, Tid};
 
 use super::file;
@@ -33,11 +33,12 @@ struct Explained {
 
 /// The verb.
 pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
-    let choice = Choice { tid: args.tid.map(Tid), comm: args.comm.as_deref().map(Comm::new) };
+    let choice =
+        Choice { tid: args.selection.tid.map(Tid), comm: args.selection.comm.as_deref().map(Comm::new) };
     let mut trace = file::open(&args.file)?;
     let mut builder = BlameBuilder::new(choice, args.worst);
     let summary = trace.read(&mut builder).map_err(|e| file::unreadable(&args.file, &e))?;
-    let unread = file::unread(&trace, &summary);
+    let unread = file::unread(trace.as_ref(), &summary);
     let explained = Explained { blames: builder.finish(), summary, unread };
     let threads = &explained.blames.threads;
     if threads.is_empty() {
@@ -73,8 +74,8 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
 fn no_jobs(args: &ExplainArgs, blames: &Blames) -> Failure {
     let histories = &blames.jobs.threads;
     let is_there = histories.iter().any(|h| {
-        args.tid.is_none_or(|tid| h.tid.0 == tid)
-            && args.comm.as_deref().is_none_or(|comm| h.comm == Comm::new(comm))
+        args.selection.tid.is_none_or(|tid| h.tid.0 == tid)
+            && args.selection.comm.as_deref().is_none_or(|comm| h.comm == Comm::new(comm))
     });
     if is_there {
         let text =
@@ -83,7 +84,7 @@ fn no_jobs(args: &ExplainArgs, blames: &Blames) -> Failure {
             .help("`surety trace stats` shows which threads have jobs; record longer");
     }
     let names: Vec<String> = histories.iter().map(|h| h.comm.text().into_owned()).collect();
-    file::nobody(&args.file, args.tid, args.comm.as_deref(), &names)
+    file::nobody(&args.file, &args.selection, &names)
 }
 
 /// The slowest jobs of all chosen threads.

@@ -8,19 +8,20 @@ use serde_json::{Value, json};
 use surety_model::source::nearest;
 use surety_probe::recorder::PageFile;
 use surety_report::table::{Check, CheckVerdict};
-use surety_trace::{ReadSummary, TraceDat};
+use surety_trace::{ReadSummary, TraceReader};
 
+use crate::args::Selection;
 use crate::exit::{Code, Failure};
 
-/// Opens a trace file.
-pub fn open(path: &Path) -> Result<TraceDat<PageFile>, Failure> {
+/// Opens a trace file of any format.
+pub fn open(path: &Path) -> Result<Box<dyn TraceReader>, Failure> {
     // Opening a pipe would wait for its writer.
     let known = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
     if !known.is_file() {
         return Err(unreadable(path, &"it is no ordinary file"));
     }
     let file = File::open(path).and_then(PageFile::new).map_err(|e| unreadable(path, &e))?;
-    TraceDat::open(file).map_err(|e| unreadable(path, &e))
+    surety_trace::open(file).map_err(|e| unreadable(path, &e))
 }
 
 /// A file that cannot be read, and why.
@@ -30,10 +31,9 @@ pub fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Failure {
 }
 
 /// What of a file was not read, in words.
-pub fn unread(trace: &TraceDat<PageFile>, summary: &ReadSummary) -> Vec<String> {
-    let mut unread: Vec<String> = trace.unusable().iter().map(ToString::to_string).collect();
+pub fn unread(trace: &dyn TraceReader, summary: &ReadSummary) -> Vec<String> {
+    let mut unread = trace.unread();
     unread.extend(summary.faults.iter().cloned());
-    unread.extend(trace.other_buffers().iter().map(|name| format!("the further buffer {name}")));
     unread
 }
 
@@ -70,8 +70,9 @@ pub fn incomplete(summary: &ReadSummary, missed: &str) -> Option<Check> {
 }
 
 /// A choice that fits no thread.
-pub fn nobody(path: &Path, tid: Option<i32>, comm: Option<&str>, names: &[String]) -> Failure {
-    let asked = match (tid, comm) {
+pub fn nobody(path: &Path, chosen: &Selection, names: &[String]) -> Failure {
+    let comm = chosen.comm.as_deref();
+    let asked = match (chosen.tid, comm) {
         (Some(tid), Some(comm)) => format!("thread {tid} named `{comm}`"),
         (Some(tid), None) => format!("thread {tid}"),
         (None, comm) => format!("thread named `{}`", comm.unwrap_or_default()),

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use surety_report::table::{cells, checks, led};
 use surety_trace::interrupts::{Interrupt, InterruptBuilder, Interrupts, Series};
 use surety_trace::jobs::interrupts::Context;
-use surety_trace::{ReadSummary, ThreadStatistics, TraceReader};
+use surety_trace::{ReadSummary, ThreadStatistics};
 use surety_units::Nanos;
 
 use super::explain::softirq_name;
@@ -20,7 +20,7 @@ pub fn irqs(args: &IrqsArgs, session: &Session) -> Result<Code, Failure> {
     let summary = trace.read(&mut builder).map_err(|e| file::unreadable(&args.file, &e))?;
     let seen = builder.finish();
     if session.json {
-        let unread = file::unread(&trace, &summary);
+        let unread = file::unread(trace.as_ref(), &summary);
         session.print_json(&document(args, &seen, &summary, &unread));
         return Ok(Code::Kept);
     }

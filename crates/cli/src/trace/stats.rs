@@ -7,7 +7,7 @@ use surety_model::event::TraceSink;
 use surety_report::table::{Check, CheckVerdict, cells, checks};
 use surety_trace::jobs::Anomalies;
 use surety_trace::statistics::Spread;
-use surety_trace::{JobBuilder, ReadSummary, ThreadStatistics};
+use surety_trace::{Description, JobBuilder, ReadSummary, ThreadStatistics};
 use surety_units::Nanos;
 
 use super::file;
@@ -18,8 +18,7 @@ use crate::session::Session;
 /// What a trace shows.
 struct Seen {
     file: String,
-    cpus: u32,
-    clock: Option<String>,
+    description: Description,
     summary: ReadSummary,
     anomalies: Anomalies,
     /// What the file holds and was not read, in words.
@@ -34,12 +33,12 @@ pub fn stats(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
     let chosen: Vec<&ThreadStatistics> = seen
         .threads
         .iter()
-        .filter(|t| args.tid.is_none_or(|tid| t.tid.0 == tid))
-        .filter(|t| args.comm.as_deref().is_none_or(|comm| t.comm.text() == comm))
+        .filter(|t| args.selection.tid.is_none_or(|tid| t.tid.0 == tid))
+        .filter(|t| args.selection.comm.as_deref().is_none_or(|comm| t.comm.text() == comm))
         .collect();
-    if chosen.is_empty() && (args.tid.is_some() || args.comm.is_some()) {
+    if chosen.is_empty() && (args.selection.tid.is_some() || args.selection.comm.is_some()) {
         let names: Vec<String> = seen.threads.iter().map(|t| t.comm.text().into_owned()).collect();
-        return Err(file::nobody(&args.file, args.tid, args.comm.as_deref(), &names));
+        return Err(file::nobody(&args.file, &args.selection, &names));
     }
     let shown = &chosen[..chosen.len().min(args.top)];
     if session.json {
@@ -58,16 +57,15 @@ fn read(path: &Path) -> Result<Seen, Failure> {
     let mut trace = file::open(path)?;
     let mut builder = JobBuilder::new();
     let sink: &mut dyn TraceSink = &mut builder;
-    let summary = trace.read_into(sink).map_err(|e| file::unreadable(path, &e))?;
+    let summary = trace.read(sink).map_err(|e| file::unreadable(path, &e))?;
     let jobs = builder.finish();
     let mut threads: Vec<ThreadStatistics> = jobs.threads.iter().map(ThreadStatistics::of).collect();
     // Stable: threads equally busy stay in the order of their numbers.
     threads.sort_by_key(|t| std::cmp::Reverse(t.run));
-    let unread = file::unread(&trace, &summary);
+    let unread = file::unread(trace.as_ref(), &summary);
     Ok(Seen {
         file: name,
-        cpus: trace.cpus(),
-        clock: trace.clock().map(str::to_owned),
+        description: trace.description(),
         summary,
         anomalies: jobs.anomalies,
         unread,
@@ -134,9 +132,11 @@ fn in_words(seen: &Seen, not_shown: usize) -> Vec<Check> {
     };
     let (summary, anomalies) = (&seen.summary, &seen.anomalies);
     let total: u64 = summary.events.iter().map(|e| e.count).sum();
-    let clock = seen.clock.as_deref().map_or_else(String::new, |clock| format!(", clock {clock}"));
+    let Description { format, cpus, clock } = &seen.description;
+    let clock = clock.as_deref().map_or_else(String::new, |clock| format!(", clock {clock}"));
+    let cpus = cpus.map_or_else(String::new, |cpus| format!(" of {cpus} CPUs"));
     let rest = if not_shown > 0 { format!("; {not_shown} more threads with --top") } else { String::new() };
-    let found = format!("{total} events of {} CPUs in {}{clock}{rest}", seen.cpus, seen.span());
+    let found = format!("{total} events{cpus} in {}{clock}{rest} ({format})", seen.span());
     say("trace", CheckVerdict::Good, found, None);
     let exact = seen.threads.iter().filter(|t| t.exact).count();
     let jobs = match exact {
@@ -216,8 +216,9 @@ fn document(seen: &Seen, shown: &[&ThreadStatistics]) -> Value {
     json!({
         "schema": "surety.trace-stats/1",
         "file": seen.file,
-        "cpus": seen.cpus,
-        "clock": seen.clock,
+        "format": seen.description.format,
+        "cpus": seen.description.cpus,
+        "clock": seen.description.clock,
         "first_ns": summary.span.map(|(first, _)| first),
         "last_ns": summary.span.map(|(_, last)| last),
         "events": summary.events.iter().map(|e| json!({ "event": e.event, "count": e.count })).collect::<Vec<_>>(),

@@ -10,7 +10,7 @@ use surety_units::{CpuId, Nanos};
 use crate::decode::EventTable;
 use crate::merge::{Item, Merge};
 use crate::page::PageLayout;
-use crate::read::{EventCount, ReadSummary, TraceError, TraceReader};
+use crate::read::{Description, EventCount, ReadSummary, TraceError, TraceReader};
 use crate::source::ReadAt;
 
 /// Raw pages of some CPUs and what is needed to read them.
@@ -89,6 +89,10 @@ impl<S: ReadAt> RawPages<S> {
 }
 
 impl<S: ReadAt> TraceReader for RawPages<S> {
+    fn description(&self) -> Description {
+        Description { format: "pages of the ring buffers".to_owned(), cpus: None, clock: None }
+    }
+
     fn read(&mut self, sink: &mut dyn TraceSink) -> Result<ReadSummary, TraceError> {
         self.read_into(sink)
     }

@@ -20,7 +20,7 @@ use crate::endian::Endian;
 use crate::format::{FormatError, parse_header_page};
 use crate::page::PageLayout;
 use crate::read::raw_pages::RawPages;
-use crate::read::{ReadSummary, TraceError, TraceReader, tracedat_v6, tracedat_v7};
+use crate::read::{Description, ReadSummary, TraceError, TraceReader, tracedat_v6, tracedat_v7};
 use crate::source::{ReadAt, Window};
 
 use chunks::{Chunk, Packed, Unpacking};
@@ -262,6 +262,20 @@ impl<S: ReadAt> TraceDat<S> {
 }
 
 impl<S: ReadAt> TraceReader for TraceDat<S> {
+    fn description(&self) -> Description {
+        Description {
+            format: format!("trace.dat, version {}", self.version),
+            cpus: Some(self.cpus()),
+            clock: self.clock().map(str::to_owned),
+        }
+    }
+
+    fn unread(&self) -> Vec<String> {
+        let mut unread: Vec<String> = self.unusable().iter().map(ToString::to_string).collect();
+        unread.extend(self.other_buffers().iter().map(|name| format!("the further buffer {name}")));
+        unread
+    }
+
     fn read(&mut self, sink: &mut dyn TraceSink) -> Result<ReadSummary, TraceError> {
         self.read_into(sink)
     }
