@@ -102,7 +102,7 @@ impl Found {
                     Ok(fit) => fit.notes.iter().for_each(|note| session.note(&format!("{name}: {note}"))),
                     Err(why) => session.note(&format!("{name}: {why}")),
                 }
-                let release = found.release.map_or(Release::Unspecified, |fit| fit.release);
+                let release = period_of(&found).unwrap_or_default();
                 Some(Learnt { release, fit: fit.ok() })
             }
             turns => {
@@ -124,11 +124,17 @@ impl Found {
     }
 }
 
+/// The release rule of a rhythm, when it is a period: the shortest distance ever seen is none to plan by.
+fn period_of(found: &Rhythm) -> Option<Release> {
+    let release = found.release.as_ref()?.release;
+    matches!(release, Release::Periodic { .. }).then_some(release)
+}
+
 /// The work of the jobs in a rhythm; the error is one sentence.
 fn fit_rhythm(task: &Task, found: &Rhythm) -> Result<FittedTask, String> {
     let mut hint = task.clone();
-    if let (Release::Unspecified, Some(fit)) = (hint.release, &found.release) {
-        hint.release = fit.release;
+    if let (Release::Unspecified, Some(release)) = (hint.release, period_of(found)) {
+        hint.release = release;
     }
     fit_thread(&found.history, Some(&hint)).map_err(|error| error.to_string())
 }
