@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use surety_fit::worker::{self, Rhythm, Worker, rhythm};
-use surety_fit::{FittedTask, fit_thread};
+use surety_fit::{FittedTask, ReleaseFit, fit_thread};
 use surety_model::job::ThreadHistory;
 use surety_model::record::Record;
 use surety_model::workload::{Release, Task, TaskBody, ThreadRole, Workload};
@@ -99,7 +99,12 @@ impl Found {
                 let work = fit.as_ref().ok().map(|fit| &fit.work);
                 is_it(&format!("thread {role} ({})", history.tid), &found.describe(work));
                 match &fit {
-                    Ok(fit) => fit.notes.iter().for_each(|note| session.note(&format!("{name}: {note}"))),
+                    Ok(fit) => {
+                        // The rhythm says it better: polling hides the period from the rule of single releases.
+                        let rule = fit.release.as_ref().map(ReleaseFit::describe);
+                        let notes = fit.notes.iter().filter(|note| Some(*note) != rule.as_ref());
+                        notes.for_each(|note| session.note(&format!("{name}: {note}")));
+                    }
                     Err(why) => session.note(&format!("{name}: {why}")),
                 }
                 let release = period_of(&found).unwrap_or_default();
