@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use surety_analysis::AnalysisWorld;
-use surety_fit::{FittedTask, WorkFit, fit_thread};
+use surety_fit::{WorkFit, fit_thread, worker};
 use surety_kernel::deadline;
 use surety_kernel::facts::MachineFacts;
 use surety_model::event::{Event, EventKind, JobUse, TraceSink};
@@ -20,7 +20,7 @@ use surety_model::verdict::{Outcome, Verdict, judge};
 use surety_model::workload::{Task, TaskBody, Workload};
 use surety_model::world::{RunOptions, World, WorldError};
 use surety_plan::{PlanOptions, plan, profile_passes};
-use surety_probe::HostWorld;
+use surety_probe::{HostWorld, Scratch};
 use surety_report::{Report, Row};
 use surety_sim::SimWorld;
 use surety_trace::JobBuilder;
@@ -31,6 +31,7 @@ use crate::exit::{Code, Failure};
 use crate::input::workload_of;
 use crate::run::{host_platform, located, options_of};
 use crate::session::{Session, write_file};
+use crate::workers::{Learnt, Workers};
 
 /// The verb.
 pub fn guarantee(args: &GuaranteeArgs, session: &Session) -> Result<Code, Failure> {
@@ -65,6 +66,8 @@ struct Walk<'a> {
     model: Workload,
     records: Vec<(String, Record)>,
     plan: Option<Plan>,
+    /// What programs were prepared with.
+    scratch: Option<Scratch<'a>>,
 }
 
 impl<'a> Walk<'a> {
@@ -81,15 +84,20 @@ impl<'a> Walk<'a> {
             workload,
             records: Vec::new(),
             plan: None,
+            scratch: None,
         }
     }
 
     fn through(&mut self) -> Result<Code, Failure> {
         let session = self.session;
         let may_reserve = self.facts.privileges.sys_nice;
+        self.scratch =
+            Scratch::prepare(&self.workload, &session.kernel, session.journal(), &self.options.cancel)?;
         session.step("measuring as it is");
         let (unreserved, seen) = self.measure("host unreserved", &self.workload.clone())?;
         let tids = threads_of(&unreserved);
+        self.find_workers(&unreserved);
+        let found = Workers::of(&self.workload, &unreserved);
         self.keep("host unreserved", unreserved);
         let fitted = if may_reserve {
             session.step("profiling under generous reservations");
@@ -100,10 +108,10 @@ impl<'a> Walk<'a> {
                  kept in simulation; run as root or with CAP_SYS_NICE to enforce it",
             );
             let all: Vec<String> = self.workload.tasks.iter().map(|t| t.name.clone()).collect();
-            self.fit(&self.workload.clone(), &all, &tids, seen)
+            self.fit(&self.workload.clone(), &all, (&tids, &found), seen)
         };
         let works: BTreeMap<String, WorkFit> =
-            fitted.iter().map(|(n, f)| (n.clone(), f.work.clone())).collect();
+            fitted.iter().filter_map(|(n, f)| Some((n.clone(), f.fit.as_ref()?.work.clone()))).collect();
         self.take_over(&fitted);
         session.step("planning");
         let plan = plan(&self.model, &works, &self.plan_options());
@@ -131,10 +139,25 @@ impl<'a> Walk<'a> {
         self.plan.as_ref().expect("a plan is made before it is used")
     }
 
+    /// Learns from a run as it is which thread of each program does its work, where the workload does not say.
+    fn find_workers(&mut self, record: &Record) {
+        for workload in [&mut self.workload, &mut self.model] {
+            for task in &mut workload.tasks {
+                let TaskBody::Command(program) = &mut task.body else { continue };
+                if program.worker.is_none() {
+                    let threads =
+                        record.activity(&task.name).map(|a| a.threads.as_slice()).unwrap_or_default();
+                    program.worker = worker::busiest(threads).map(|found| found.role);
+                }
+            }
+        }
+    }
+
     /// Runs a workload on this kernel, with the jobs its trace shows.
     fn measure(&self, label: &str, workload: &Workload) -> Result<(Record, Seen), Failure> {
         let mut jobs = Seen::default();
-        let world = HostWorld::new(&self.session.kernel, self.session.journal());
+        let world =
+            HostWorld::new(&self.session.kernel, self.session.journal()).prepared(self.scratch.as_ref());
         let record = {
             let mut watch = self.session.watch(label, Some(&mut jobs));
             world.run(workload, &self.options, &mut watch)?
@@ -155,7 +178,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Runs the tasks with promises under generous reservations, loads on, and fits their work.
-    fn profile(&self) -> Result<BTreeMap<String, FittedTask>, Failure> {
+    fn profile(&self) -> Result<BTreeMap<String, Learnt>, Failure> {
         let admitted = self.booked_by_others();
         let mut fitted = BTreeMap::new();
         for pass in profile_passes(&self.workload, &self.platform, admitted) {
@@ -166,7 +189,14 @@ impl<'a> Walk<'a> {
             }
             let only: Vec<String> = pass.into_iter().map(|(name, _)| name).collect();
             let tids = threads_of(&record).into_iter().filter(|(name, _)| only.contains(name)).collect();
-            fitted.extend(self.fit(&reserved, &only, &tids, jobs));
+            let found = Workers::of(&reserved, &record);
+            for (name, used) in found.changed(&reserved) {
+                self.session.note(&format!(
+                    "{name}: under the reservation thread {used} did most of the work; say which is the worker with \
+                     `worker = {{ comm = \"...\", rank = 0 }}`"
+                ));
+            }
+            fitted.extend(self.fit(&reserved, &only, (&tids, &found), jobs));
         }
         Ok(fitted)
     }
@@ -182,12 +212,18 @@ impl<'a> Walk<'a> {
         &self,
         workload: &Workload,
         names: &[String],
-        tids: &BTreeMap<String, Vec<i32>>,
+        (tids, workers): (&BTreeMap<String, Vec<i32>>, &Workers),
         jobs: Seen,
-    ) -> BTreeMap<String, FittedTask> {
+    ) -> BTreeMap<String, Learnt> {
         let histories = jobs.histories();
         let mut fitted = BTreeMap::new();
         for task in workload.tasks.iter().filter(|t| !t.promises.is_empty() && names.contains(&t.name)) {
+            if matches!(task.body, TaskBody::Command(_)) {
+                let worker = workers.of_task(task);
+                let learnt = worker.and_then(|worker| worker.learn(task, &histories, self.session));
+                fitted.extend(learnt.map(|learnt| (task.name.clone(), learnt)));
+                continue;
+            }
             let own = tids.get(&task.name).map(Vec::as_slice).unwrap_or_default();
             let Some(history) = histories.iter().find(|h| own.contains(&h.tid.0)) else {
                 self.session.note(&format!("{}: no trace of it; planned as declared", task.name));
@@ -198,7 +234,8 @@ impl<'a> Walk<'a> {
                     for note in &fit.notes {
                         self.session.note(&format!("{}: {note}", task.name));
                     }
-                    fitted.insert(task.name.clone(), fit);
+                    let learnt = Learnt { release: fit.task.release, fit: Some(fit) };
+                    fitted.insert(task.name.clone(), learnt);
                 }
                 Err(error) => self.session.note(&format!("{}: {error}", task.name)),
             }
@@ -207,14 +244,14 @@ impl<'a> Walk<'a> {
     }
 
     /// Puts fitted releases and works where the workload declares none: programs become tasks the other worlds can run.
-    fn take_over(&mut self, fitted: &BTreeMap<String, FittedTask>) {
+    fn take_over(&mut self, fitted: &BTreeMap<String, Learnt>) {
         for task in &mut self.model.tasks {
-            let Some(fit) = fitted.get(&task.name) else { continue };
-            if !matches!(task.body, TaskBody::Synthetic(_)) {
+            let Some(learnt) = fitted.get(&task.name) else { continue };
+            if let (Some(fit), false) = (&learnt.fit, matches!(task.body, TaskBody::Synthetic(_))) {
                 task.body = fit.task.body.clone();
             }
             if task.release.interval().is_none() {
-                task.release = fit.task.release;
+                task.release = learnt.release;
             }
         }
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use surety_model::formats::toml;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
-use surety_model::workload::{Load, LoadKind, Release, Task, TaskBody, ThreadMatch, Workload};
+use surety_model::workload::{Load, LoadKind, Program, Release, Task, TaskBody, ThreadMatch, Workload};
 use surety_units::Nanos;
 
 use crate::args::GuaranteeArgs;
@@ -52,7 +52,7 @@ pub fn workload_of(args: &GuaranteeArgs) -> Result<Workload, Failure> {
         workload.title = Some(format!("{program} with {share} of a CPU"));
         workload.tasks.push(Task {
             name: program.to_owned(),
-            body: TaskBody::Command(quote_command(&args.command)),
+            body: TaskBody::Command(Program::new(&quote_command(&args.command))),
             release: Release::Unspecified,
             promises: vec![promise(Metric::Share, Comparison::AtLeast, Bound::Share(share), None)],
             ..template

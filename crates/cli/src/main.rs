@@ -17,6 +17,7 @@ mod planning;
 mod run;
 mod session;
 mod trace;
+mod workers;
 
 use std::process::ExitCode;
 

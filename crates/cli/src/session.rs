@@ -206,7 +206,9 @@ fn recovery_in_words(recovered: &Recovered) -> String {
                 }
                 Entry::Affinity { thread, old, .. } => format!("thread {}'s CPUs, {old} before", thread.pid),
                 Entry::File { path, old, .. } => format!("{}, {} before", path.display(), old.trim()),
-                Entry::Directory { path } => format!("directory {}", path.display()),
+                Entry::Directory { path } | Entry::Scratch { path } => {
+                    format!("directory {}", path.display())
+                }
                 Entry::TraceInstance { name } => format!("trace instance {name}"),
                 Entry::Process { process } => format!("process {}", process.pid),
                 Entry::Marked { mark } => format!("programs marked {mark}"),

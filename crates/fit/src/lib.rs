@@ -22,6 +22,7 @@ pub mod separation;
 mod source;
 pub mod trace;
 pub mod work;
+pub mod worker;
 
 use surety_model::job::{Separation, ThreadHistory};
 use surety_model::workload::{Late, Release, Task, TaskBody, Work};

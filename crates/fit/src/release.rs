@@ -143,7 +143,7 @@ fn grid(releases: &[Nanos], period: f64) -> Option<ReleaseFit> {
 
 /// The roundest time that the measured slope cannot be told from: within three standard errors, or 50 parts
 /// per million, which is what two clocks of a machine may differ by.
-fn rounded(slope: f64, error: f64) -> Nanos {
+pub(crate) fn rounded(slope: f64, error: f64) -> Nanos {
     let margin = (3.0 * error).max(50e-6 * slope);
     let round_units = [10e6, 1e6, 100e3, 10e3, 1e3];
     let candidate =

@@ -59,6 +59,11 @@ pub(crate) fn remove_dir(path: &Path) -> Result<(), KernelError> {
     fs::remove_dir(path).map_err(|error| KernelError::from_io(Operation::RemoveDir, object(path), &error))
 }
 
+/// Removes a directory with everything in it; links are not followed.
+pub(crate) fn remove_tree(path: &Path) -> Result<(), KernelError> {
+    fs::remove_dir_all(path).map_err(|error| KernelError::from_io(Operation::RemoveDir, object(path), &error))
+}
+
 /// The same file, opened for reading past the page cache (`O_DIRECT`). Works for files without a name.
 ///
 /// Offsets, lengths and buffers must then be multiples of the device's logical block.

@@ -35,6 +35,9 @@ const FORMAT: u32 = 1;
 /// A journal longer than this is not ours.
 const LENGTH_MAX: u64 = 16 << 20;
 
+/// How the name of every directory of [`Entry::Scratch`] begins.
+pub const SCRATCH_PREFIX: &str = "surety-scratch-";
+
 /// One change, with what is needed to undo it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
@@ -72,6 +75,11 @@ pub enum Entry {
     /// A directory we made: a control group.
     Directory {
         /// The directory; its name begins with `surety`.
+        path: PathBuf,
+    },
+    /// A directory of ordinary files we made for a run, with everything in it.
+    Scratch {
+        /// The directory; its name begins with `surety-scratch-`.
         path: PathBuf,
     },
     /// An instance we made in tracefs, by name: the mount it was made through may be gone.
@@ -271,6 +279,12 @@ fn is_permitted(entry: &Entry) -> bool {
         Entry::Directory { path } => {
             inside(path, &["/sys/fs/cgroup"])
                 && path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"surety"))
+        }
+        Entry::Scratch { path } => {
+            inside(path, &["/"])
+                && path
+                    .file_name()
+                    .is_some_and(|name| name.as_encoded_bytes().starts_with(SCRATCH_PREFIX.as_bytes()))
         }
         Entry::TraceInstance { name } | Entry::Marked { mark: name } => {
             crate::tracefs::is_plain_name(name) && name.starts_with("surety")

@@ -73,6 +73,9 @@ pub trait Kernel: Send + Sync {
     /// Removes one directory.
     fn remove_dir(&self, path: &Path) -> Result<(), KernelError>;
 
+    /// Removes a directory of ordinary files with everything in it; links are removed, not followed.
+    fn remove_tree(&self, path: &Path) -> Result<(), KernelError>;
+
     /// Whether a file or directory exists.
     fn exists(&self, path: &Path) -> bool;
 

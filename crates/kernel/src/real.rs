@@ -82,6 +82,10 @@ impl Kernel for RealKernel {
         files::remove_dir(path)
     }
 
+    fn remove_tree(&self, path: &Path) -> Result<(), KernelError> {
+        files::remove_tree(path)
+    }
+
     fn exists(&self, path: &Path) -> bool {
         path.exists()
     }

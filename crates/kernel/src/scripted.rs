@@ -377,6 +377,17 @@ impl Kernel for ScriptedKernel {
         Ok(())
     }
 
+    fn remove_tree(&self, path: &Path) -> Result<(), KernelError> {
+        let object = path.display().to_string();
+        let mut script = self.call(Operation::RemoveDir, &object)?;
+        if !script.machine.dirs.contains(path) {
+            return Err(KernelError::new(Operation::RemoveDir, object, libc::ENOENT));
+        }
+        script.machine.dirs.retain(|dir| !dir.starts_with(path));
+        script.machine.files.retain(|file, _| !file.starts_with(path));
+        Ok(())
+    }
+
     fn exists(&self, path: &Path) -> bool {
         let script = self.lock();
         script.machine.files.contains_key(path)

@@ -8,7 +8,7 @@ use surety_units::{Bandwidth, CpuSet, Nanos, Tid};
 
 use crate::environment::{Check, CheckVerdict};
 use crate::promise::{Bound, Comparison, Metric, Promise};
-use crate::workload::Task;
+use crate::workload::{Task, ThreadRole};
 
 /// Where the numbers of an activity come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,12 +135,25 @@ pub struct ActivityRecord {
     pub series: BTreeMap<String, Distribution>,
     /// CPU time received.
     pub share: Option<Share>,
+    /// The threads of a program, where they were traced, in the order of their creation.
+    pub threads: Vec<ThreadSeen>,
     /// Longest time a thread that wanted the CPU was without it.
     pub longest_gap: Option<Nanos>,
     /// Evidence for each promise of the activity, in its order.
     pub evidence: Vec<Evidence>,
     /// Other results by name, with their unit: a load's rate, for instance.
     pub figures: Vec<Figure>,
+}
+
+/// A thread of a program as a trace shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadSeen {
+    /// Its id in this run.
+    pub tid: Tid,
+    /// What it is recognised by in another.
+    pub role: ThreadRole,
+    /// Time on CPUs while it was observed, interrupts on top and time a hypervisor took included.
+    pub run: Nanos,
 }
 
 /// One named number.
@@ -471,6 +484,7 @@ impl ActivityRecord {
             execution: None,
             series: BTreeMap::new(),
             share: None,
+            threads: Vec::new(),
             longest_gap: None,
             evidence: Vec::new(),
             figures: Vec::new(),

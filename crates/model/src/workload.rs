@@ -77,7 +77,7 @@ pub enum TaskBody {
     /// Made for the run: a sequence of steps each job goes through.
     Phases(Vec<Phase>),
     /// A program.
-    Command(String),
+    Command(Program),
     /// A thread that is already running.
     Match(ThreadMatch),
 }
@@ -108,6 +108,45 @@ pub enum Phase {
     Wait(String),
     /// Raises an event.
     Signal(String),
+}
+
+/// A program to run, and everything it starts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Program {
+    /// The command, in words as a shell splits them.
+    pub line: String,
+    /// A command that is run once before, in the directory the program will run in: it makes what that needs.
+    pub prepare: Option<String>,
+    /// The package that brings the program, for whoever lacks it.
+    pub package: Option<String>,
+    /// The thread that does the work and bears the reservation; `None`: not known yet, the program's first.
+    pub worker: Option<ThreadRole>,
+}
+
+impl Program {
+    /// A program that needs nothing prepared.
+    pub fn new(line: &str) -> Program {
+        Program { line: line.to_owned(), ..Program::default() }
+    }
+}
+
+/// A thread of a program, recognised again in every run of it: by its name, and by its place among the living
+/// threads of that name, the oldest first.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ThreadRole {
+    /// Its name, as the kernel cuts it.
+    pub comm: String,
+    /// How many threads of that name live that were made before it.
+    pub rank: u32,
+}
+
+impl std::fmt::Display for ThreadRole {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self.rank {
+            0 => write!(f, "`{}`", self.comm),
+            rank => write!(f, "`{}` (number {} of that name)", self.comm, u64::from(rank) + 1),
+        }
+    }
 }
 
 /// Which running thread is meant.

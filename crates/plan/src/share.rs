@@ -1,7 +1,9 @@
 //! Sizing a reservation for `share >= S [over W]`.
 //!
-//! The period is 100 ms, or a tenth of the window where that is shorter, but at least ten ticks where budgets
-//! are looked at on the tick, so that overruns are small beside budgets. In the long run Q/T is given
+//! The period is that of the task's own jobs, where it has one: then every job finds a whole budget. It is at most
+//! 100 ms, or a tenth of the window where that is shorter (then a whole fraction of the task's), and at least ten
+//! ticks where budgets are looked at on the tick (then a whole multiple), so that overruns are small beside budgets.
+//! Of a task without a period it is that longest one. In the long run Q/T is given
 //! exactly; in every window of W what [`Supply::guaranteed`] says. One percent is added: interrupts on top
 //! burn budget, and the kernel's bandwidths are rounded down.
 
@@ -20,14 +22,19 @@ const PERIOD: Nanos = Nanos::from_millis(100);
 /// Periods are at least this many ticks.
 const TICKS_MIN: i64 = 10;
 
-/// The period for a share.
-pub fn period(over: Option<Nanos>, platform: &Platform) -> Nanos {
+/// The period for a share of a task with this interval between its jobs, if any.
+pub fn period(interval: Option<Nanos>, over: Option<Nanos>, platform: &Platform) -> Nanos {
     let wished = over.map_or(PERIOD, |window| PERIOD.min(window / 10));
     let shortest = match platform.enforcement {
         Enforcement::Tick(tick) => tick * TICKS_MIN,
         Enforcement::Exact => KERNEL_PERIOD_MIN,
     };
-    wished.max(shortest)
+    let Some(interval) = interval.filter(|i| i.is_positive()) else { return wished.max(shortest) };
+    if interval > wished {
+        let fraction = interval / interval.div_ceil(wished);
+        return if fraction >= shortest { fraction } else { shortest };
+    }
+    interval * shortest.div_ceil(interval).max(1)
 }
 
 /// The smallest runtime in a frame (D, T), with the steps, or why none is enough.

@@ -186,8 +186,10 @@ fn refusals_name_the_numbers_and_the_nearest_request_is_feasible() {
 fn shares_are_given_with_their_gap() {
     let spinner = |promise: &str| {
         let mut spinner = task("encoder", 40, player(), &[promise]);
-        (spinner.release, spinner.body) =
-            (Release::Unspecified, surety_model::workload::TaskBody::Command("ffmpeg".to_owned()));
+        (spinner.release, spinner.body) = (
+            Release::Unspecified,
+            surety_model::workload::TaskBody::Command(surety_model::workload::Program::new("ffmpeg")),
+        );
         planned(vec![spinner], &options(2, None))
     };
     let plan = spinner("share >= 25%");
@@ -195,6 +197,13 @@ fn shares_are_given_with_their_gap() {
     assert_eq!(planned.reservation.period, ms(100));
     assert_eq!(planned.reservation.runtime, Nanos::from_micros(25_260));
     assert_eq!(planned.proof.probability, None);
+    for (period_ms, expected_us) in [(40, 40_000), (25, 50_000), (1000, 100_000), (250, 83_333)] {
+        let periodic = task("encoder", period_ms, player(), &["share >= 25%"]);
+        let made = self::planned(vec![periodic], &options(2, None));
+        let reservation = made.reservations[0].reservation;
+        assert_eq!(reservation.period.get() / 1000, expected_us, "{period_ms} ms");
+        assert!(reservation.runtime.get() * 4 > reservation.period.get(), "{period_ms} ms");
+    }
     let windowed = spinner("share >= 25% over 1s").reservations[0].clone();
     assert!(windowed.reservation.runtime > planned.reservation.runtime, "{windowed:?}");
     assert!(windowed.proof.steps.iter().any(|s| s.contains("longest gap")));

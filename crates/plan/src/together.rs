@@ -89,7 +89,7 @@ impl<'a> Together<'a> {
         });
         let framed = match shortest.min() {
             Some(limit) => frame(task, limit),
-            None => Ok(self.share_frame(requests)),
+            None => Ok(self.share_frame(task, requests)),
         };
         let frame = match framed {
             Ok(frame) => frame,
@@ -107,12 +107,12 @@ impl<'a> Together<'a> {
         refused
     }
 
-    fn share_frame(&self, requests: &[(Promise, Request)]) -> Frame {
+    fn share_frame(&self, task: &Task, requests: &[(Promise, Request)]) -> Frame {
         let window = requests.iter().filter_map(|(_, r)| match r {
             Request::Share { over, .. } => *over,
             Request::Response { .. } => None,
         });
-        let period = share::period(window.min(), &self.options.platform);
+        let period = share::period(task.release.interval(), window.min(), &self.options.platform);
         Frame { deadline: period, period, gap: period, jitter: Nanos::ZERO }
     }
 
@@ -330,9 +330,11 @@ fn proof(kept: &Kept, foundation: &Foundation, enforcement: &Enforcement) -> Pro
                 theorems.push("supply bound of a constant-bandwidth server");
                 sources.push("Abeni and Buttazzo, RTSS 1998; Easwaran, Anand and Lee, RTSS 2007");
                 proof.steps.extend(steps.iter().cloned());
-                proof
-                    .assumptions
-                    .push("the work is done by one thread: deadline threads cannot fork".to_owned());
+                proof.assumptions.push(
+                    "the work is done by the thread that has the reservation: what others of its program do \
+                         comes on top and is not guaranteed"
+                        .to_owned(),
+                );
                 conclusions
                     .push(format!("{promise}: {runtime} in every {period} whenever the thread wants it"));
             }

@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
@@ -13,11 +13,13 @@ use surety_kernel::command::{ChildSetup, Spawned, spawn};
 use surety_kernel::tracefs::Marker;
 use surety_kernel::{Kernel, SchedAttr, thread};
 use surety_model::record::ThreadInForce;
-use surety_model::workload::{Load, PolicySpec, Task, TaskBody, ThreadMatch, Workload};
+use surety_model::workload::{Load, PolicySpec, Program, Task, TaskBody, ThreadMatch, Workload};
 use surety_model::world::WorldError;
 use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::loads::{LoadRun, LoadWorker, driver_of};
+use crate::programs::{Programs, Reserved};
+use crate::scratch::{command_of, not_started};
 use crate::tasks::{TaskBodySpec, TaskRun};
 use crate::window::Gate;
 
@@ -99,6 +101,8 @@ pub(crate) struct Stage<'a> {
     pub marker: Option<Marker>,
     /// What programs and all they start carry, so that a later start finds what a killed run left.
     pub mark: Option<String>,
+    /// Where programs run that had to be prepared.
+    pub scratch: Option<&'a Path>,
 }
 
 impl Stage<'_> {
@@ -151,15 +155,17 @@ impl Stage<'_> {
     }
 
     fn make_task(&self, cast: &mut Cast, index: usize, task: &Task) -> Result<(), WorldError> {
-        let wanted = match &task.reservation {
-            Some(reservation) => attr_of_reservation(reservation),
-            None => attr_of_policy(task.policy),
+        let wanted = match (&task.reservation, &task.body) {
+            // One thread of it, not the first, bears the reservation.
+            (Some(_), TaskBody::Command(Program { worker: Some(_), .. })) => attr_of_policy(task.policy),
+            (Some(reservation), _) => attr_of_reservation(reservation),
+            (None, _) => attr_of_policy(task.policy),
         };
         let unpinned = if wanted.policy.is_deadline() { self.all_cpus } else { self.cpus };
         for instance in 0..task.instances.on(self.cpus.len() as u32) {
             let (tid, body) = match &task.body {
                 TaskBody::Synthetic(_) => self.make_synthetic(task, instance)?,
-                TaskBody::Command(line) => self.start_program(task, line)?,
+                TaskBody::Command(program) => self.start_program(task, program)?,
                 TaskBody::Match(which) => (self.find_thread(task, which)?, Body::Found),
                 TaskBody::Phases(_) => {
                     return Err(
@@ -222,14 +228,12 @@ impl Stage<'_> {
         Ok((tid, handle))
     }
 
-    fn start_program(&self, task: &Task, line: &str) -> Result<(Tid, Body), WorldError> {
+    fn start_program(&self, task: &Task, program: &Program) -> Result<(Tid, Body), WorldError> {
         let object = format!("task.{}", task.name);
         let failed = |why: String| WorldError::Activity { object: object.clone(), why };
-        let words = split_command(line).map_err(failed)?;
         let errors = tempfile::tempfile().map_err(|e| failed(format!("no file for its messages: {e}")))?;
-        let mut command = Command::new(&words[0]);
-        let for_child = errors.try_clone().map_err(|e| failed(format!("no file for its messages: {e}")))?;
-        command.args(&words[1..]).stdin(Stdio::null()).stdout(Stdio::null()).stderr(for_child);
+        let directory = self.scratch.filter(|_| program.prepare.is_some());
+        let command = command_of(&program.line, directory, &errors).map_err(failed)?;
         // A reservation comes once the program runs: a deadline thread cannot start others.
         let scheduler = attr_of_policy(task.policy);
         let default = task.policy == PolicySpec::default();
@@ -239,8 +243,8 @@ impl Stage<'_> {
             groups: Vec::new(),
             mark: self.mark.clone(),
         };
-        let spawned = spawn(command, &setup)
-            .map_err(|error| failed(format!("{error}; check the command's name and path")))?;
+        let spawned =
+            spawn(command, &setup).map_err(|error| failed(not_started(&program.line, program, &error)))?;
         Ok((spawned.pid(), Body::Program(Box::new(spawned), errors)))
     }
 
@@ -310,7 +314,47 @@ impl Stage<'_> {
         }
     }
 
-    /// What the kernel says about everybody, now.
+    /// The programs whose workers get a reservation once they are there.
+    pub fn reserved_programs(&self, cast: &Cast) -> Programs {
+        let reserved = cast.members.iter().filter_map(|member| {
+            let Activity::Task(index) = member.activity else { return None };
+            let task = self.workload.tasks.get(index)?;
+            let (TaskBody::Command(program), Some(reservation)) = (&task.body, &task.reservation) else {
+                return None;
+            };
+            Some(Reserved {
+                name: task.name.clone(),
+                root: member.tid,
+                role: program.worker.clone()?,
+                attr: attr_of_reservation(reservation),
+                worker: None,
+                times: 0,
+                refused: None,
+            })
+        });
+        Programs { reserved: reserved.collect() }
+    }
+
+    /// What the kernel says about the workers of reserved programs, now.
+    pub fn read_back_workers(&self, programs: &Programs) -> Vec<ThreadInForce> {
+        let describe_worker = |reserved: &Reserved| {
+            let tid = reserved.worker.as_ref()?.tid;
+            let attr = self.kernel.scheduler(tid).ok();
+            let affinity = self.kernel.affinity(tid).unwrap_or_default();
+            Some(ThreadInForce {
+                activity: reserved.name.clone(),
+                tid: Some(tid),
+                policy: attr.as_ref().map_or_else(|| "gone".to_owned(), describe),
+                affinity,
+                as_requested: attr.is_some_and(|a| a.is_result_of(&reserved.attr))
+                    && affinity == self.all_cpus,
+            })
+        };
+        programs.reserved.iter().filter_map(describe_worker).collect()
+    }
+
+    /// What the kernel says about everybody, now; not about the first thread of a program whose worker is told
+    /// of on its own.
     pub fn read_back(&self, cast: &Cast) -> Vec<ThreadInForce> {
         let describe_member = |member: &Member| {
             let attr = self.kernel.scheduler(member.tid).ok();
@@ -326,11 +370,28 @@ impl Stage<'_> {
                         && affinity == member.affinity),
             }
         };
-        cast.members.iter().map(describe_member).collect()
+        let has_worker = |member: &&Member| {
+            let Activity::Task(index) = member.activity else { return false };
+            let task = self.workload.tasks.get(index);
+            task.is_some_and(|task| {
+                task.reservation.is_some()
+                    && matches!(&task.body, TaskBody::Command(Program { worker: Some(_), .. }))
+            })
+        };
+        cast.members.iter().filter(|m| !has_worker(m)).map(describe_member).collect()
     }
 }
 
 impl Cast {
+    /// The first threads of programs, with the index of their task.
+    pub fn programs(&self) -> Vec<(usize, Tid)> {
+        let program = |member: &Member| match (&member.body, member.activity) {
+            (Body::Program(..), Activity::Task(index)) => Some((index, member.tid)),
+            _ => None,
+        };
+        self.members.iter().filter_map(program).collect()
+    }
+
     /// The threads of synthetic tasks.
     pub fn own_tasks(&self) -> impl Iterator<Item = Tid> + '_ {
         self.members.iter().filter(|m| matches!(m.body, Body::Synthetic(_))).map(|m| m.tid)

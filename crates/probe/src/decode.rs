@@ -7,6 +7,7 @@ use surety_model::world::Observer;
 use surety_trace::format::parse_header_page;
 use surety_trace::{Endian, EventTable, JobBuilder, RawPages, Symbols};
 
+use crate::kin::{Family, Kin};
 use crate::recorder::{PageFile, RawTrace};
 
 /// What a trace shows.
@@ -16,33 +17,37 @@ pub(crate) struct Decoded {
     pub histories: Vec<ThreadHistory>,
     /// How complete it is; `None` when there is no trace.
     pub quality: Option<TraceQuality>,
+    /// The programs of the run, in its order; empty where no trace shows them.
+    pub families: Vec<Family>,
     /// Where it comes from, in words.
     pub source: &'static str,
 }
 
 impl Default for Decoded {
     fn default() -> Decoded {
-        Decoded { histories: Vec::new(), quality: None, source: "none" }
+        Decoded { histories: Vec::new(), quality: None, families: Vec::new(), source: "none" }
     }
 }
 
 /// Builds jobs and passes events on.
 struct Both<'a> {
     jobs: JobBuilder,
+    kin: Kin,
     observer: Option<&'a mut dyn Observer>,
 }
 
 impl TraceSink for Both<'_> {
     fn event(&mut self, event: &Event<'_>) {
         self.jobs.event(event);
+        self.kin.event(event);
         if let Some(observer) = &mut self.observer {
             observer.event(event);
         }
     }
 }
 
-/// Reads a recording; the error is one sentence.
-pub(crate) fn decode(raw: &RawTrace, observer: &mut dyn Observer) -> Result<Decoded, String> {
+/// Reads a recording, following the programs of `kin`; the error is one sentence.
+pub(crate) fn decode(raw: &RawTrace, kin: Kin, observer: &mut dyn Observer) -> Result<Decoded, String> {
     let layout = parse_header_page(&raw.header_page).map_err(|e| e.to_string())?;
     if layout.page_size() != raw.page_size {
         return Err(format!(
@@ -57,12 +62,12 @@ pub(crate) fn decode(raw: &RawTrace, observer: &mut dyn Observer) -> Result<Deco
     let table = EventTable::new(endian, formats, symbols).map_err(|e| e.to_string())?;
     let sources = raw.pages.iter().map(|(cpu, file): &(_, PageFile)| (*cpu, file));
     let observer = observer.wants_events().then_some(observer);
-    let mut both = Both { jobs: JobBuilder::new(), observer };
+    let mut both = Both { jobs: JobBuilder::new(), kin, observer };
     let summary = RawPages::new(table, layout, sources).read_into(&mut both).map_err(|e| e.to_string())?;
     let histories = both.jobs.finish().threads;
     let lost = summary.lost.max(raw.lost());
     let quality = quality(summary.delivered, lost, &histories);
-    Ok(Decoded { histories, quality: Some(quality), source: "tracefs" })
+    Ok(Decoded { histories, quality: Some(quality), families: both.kin.finish(), source: "tracefs" })
 }
 
 /// How complete a trace is, for a record.

@@ -4,7 +4,6 @@
 //! only sleeps while they run. The record is made from the tasks' own stamps; the trace gives what threads of
 //! others did, and says how complete it is.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,10 +13,8 @@ use surety_kernel::journal::Journal;
 use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, clock, thread};
 use surety_model::activation::tick_phase;
-use surety_model::job::ThreadHistory;
-use surety_model::promise::Metric;
-use surety_model::record::{ActivityRecord, Basis, Evidence, InForce, JobAccount, JobOutcome, Record, Share};
-use surety_model::workload::{Load, Release, Task, TaskBody, Workload};
+use surety_model::record::{InForce, Record};
+use surety_model::workload::{TaskBody, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos, Tid};
 
@@ -25,10 +22,13 @@ use crate::cast::{Activity, Body, Cast, Member, MemberResult, Returned, Stage, l
 use crate::decode::{Decoded, decode};
 use crate::environment::checks_of;
 use crate::journalled::Journalled;
-use crate::loads::{LoadRun, driver_of};
+use crate::kin::Kin;
 use crate::noise::CpuUse;
 use crate::platform::environment_of;
+use crate::programs::{self, Reserved};
 use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
+use crate::records::Seen;
+use crate::scratch::Scratch;
 use crate::switches::OwnSwitches;
 use crate::window::{Gate, Window};
 
@@ -43,6 +43,7 @@ const DISTURBANCE_MAX: f64 = 0.02;
 pub struct HostWorld<'a> {
     kernel: &'a dyn Kernel,
     journal: Option<&'a Journal>,
+    scratch: Option<&'a Path>,
     trace: bool,
 }
 
@@ -50,7 +51,12 @@ impl<'a> HostWorld<'a> {
     /// The world of this kernel. With a journal it may change threads of others and leaves nothing behind even
     /// after `kill -9`; without one it changes only its own.
     pub fn new(kernel: &'a dyn Kernel, journal: Option<&'a Journal>) -> HostWorld<'a> {
-        HostWorld { kernel, journal, trace: true }
+        HostWorld { kernel, journal, scratch: None, trace: true }
+    }
+
+    /// The same with what programs need already prepared in a directory; without it each run prepares its own.
+    pub fn prepared(self, scratch: Option<&'a Scratch<'_>>) -> HostWorld<'a> {
+        HostWorld { scratch: scratch.map(Scratch::path), ..self }
     }
 
     /// The same without recording what the scheduler does.
@@ -73,6 +79,10 @@ impl World for HostWorld<'_> {
         check_supported(workload)?;
         let facts = MachineFacts::read(self.kernel);
         let (cpus, all_cpus) = self.choose_cpus(options)?;
+        let own_scratch = match self.scratch {
+            Some(_) => None,
+            None => Scratch::prepare(workload, self.kernel, self.journal, &options.cancel)?,
+        };
         let gate = Arc::new(Gate::default());
         let mut degraded = Vec::new();
         let memory = LockedMemory::lock();
@@ -88,6 +98,7 @@ impl World for HostWorld<'_> {
             gate: Arc::clone(&gate),
             marker: recorder.as_ref().map(JournalledRecording::marker),
             mark: children.as_ref().map(|c| c.mark.clone()),
+            scratch: self.scratch.or(own_scratch.as_ref().map(Scratch::path)),
         };
         let mut cast = stage.assemble(&mut enforcer)?;
         // Without the kernel's tracer a user still sees the switches of their own threads.
@@ -95,14 +106,23 @@ impl World for HostWorld<'_> {
             None if self.trace => OwnSwitches::open(cast.own_tasks(), &mut degraded),
             _ => OwnSwitches::default(),
         };
-        let threads = stage.read_back(&cast);
+        let mut programs = stage.reserved_programs(&cast);
+        if let Err(error) = programs.settle(self.kernel, &mut enforcer, all_cpus, &options.cancel) {
+            cast.send_home(&gate);
+            return Err(error);
+        }
+        let mut threads = stage.read_back(&cast);
+        threads.extend(stage.read_back_workers(&programs));
+        let roots = cast.programs();
         // It holds a marker, and the kernel keeps an instance that somebody may write to.
         drop(stage);
         let tick = facts.scheduler.tick;
         let begin = Window::aligned_begin(clock::monotonic() + RUN_UP, tick, tick_phase(options.seed, tick));
         let window = Window::new(begin, options.warm_up, options.duration);
         gate.open(window);
-        let watched = self.watch(&mut cast, &mut switches, workload, &window, options, observer);
+        let mut look = || programs.look(self.kernel, &mut enforcer, all_cpus);
+        let watching = Watching { workload, window: &window, options, has_programs: !roots.is_empty() };
+        let watched = self.watch(&mut cast, &mut switches, &watching, &mut look, observer);
         let (before, after) = match watched {
             Ok(snapshots) => snapshots,
             Err(error) => {
@@ -110,12 +130,17 @@ impl World for HostWorld<'_> {
                 return Err(error);
             }
         };
+        degraded.extend(programs.reserved.iter().filter_map(Reserved::objection));
         let results = collect(cast);
         drop(children);
         let undo_failures = enforcer.undo();
         degraded.extend(undo_failures.iter().map(|e| format!("a change could not be taken back: {e}")));
         let decoded = match recorder {
-            Some(recording) => read_recording(recording, observer, &mut degraded),
+            Some(recording) => {
+                let tids: Vec<Tid> = roots.iter().map(|(_, tid)| *tid).collect();
+                let kin = Kin::new(&tids, (window.observe, window.end));
+                read_recording(recording, kin, observer, &mut degraded)
+            }
             None => switches.into_histories(&results, &window, observer),
         };
         for thread in threads.iter().filter(|t| !t.as_requested) {
@@ -128,7 +153,11 @@ impl World for HostWorld<'_> {
         environment.insert("used by others".to_owned(), disturbance);
         environment.insert("trace".to_owned(), decoded.source.to_owned());
         environment.insert("memory".to_owned(), memory.in_words());
-        let activities = records(workload, &results, &before, &after, &decoded, &window, cpus);
+        let families = roots.iter().map(|(_, tid)| *tid).zip(&decoded.families).collect();
+        let histories = decoded.histories.iter().map(|h| (h.tid, h)).collect();
+        let outside = |member: usize| Snapshot::between(&before, &after, member);
+        let seen = Seen { results: &results, families, histories, outside: &outside, window: &window, cpus };
+        let activities = seen.records(workload);
         Ok(Record {
             world: self.name(),
             reserved: workload.is_reserved(),
@@ -188,11 +217,11 @@ impl HostWorld<'_> {
         &self,
         cast: &mut Cast,
         switches: &mut OwnSwitches,
-        workload: &Workload,
-        window: &Window,
-        options: &RunOptions,
+        watching: &Watching<'_>,
+        look: &mut dyn FnMut(),
         observer: &mut dyn Observer,
     ) -> Result<(Snapshot, Snapshot), WorldError> {
+        let Watching { workload, window, options, has_programs } = *watching;
         let total = window.end - window.begin;
         let mut before = None;
         loop {
@@ -202,6 +231,7 @@ impl HostWorld<'_> {
             }
             observer.progress((now - window.begin).max(Nanos::ZERO).min(total), total);
             self.check_programs(cast, workload, now, window)?;
+            look();
             switches.collect();
             if before.is_none() && now >= window.observe {
                 before = Some(self.snapshot(cast, options));
@@ -210,7 +240,8 @@ impl HostWorld<'_> {
                 let after = self.snapshot(cast, options);
                 return Ok((before.unwrap_or_default(), after));
             }
-            let mut next = (now + LOOK).min(window.end);
+            let pause = if has_programs { programs::LOOK } else { LOOK };
+            let mut next = (now + pause).min(window.end);
             if before.is_none() {
                 next = next.min(window.observe);
             }
@@ -259,7 +290,7 @@ impl HostWorld<'_> {
         let cpus = options.cpus.or_else(|| self.kernel.affinity(Tid(0)).ok()).unwrap_or_default();
         let of_member = |member: &Member| -> Option<(Nanos, Nanos)> {
             match &member.body {
-                Body::Program(program, _) => self.schedstat_of_group(program.pid()),
+                Body::Program(program, _) => programs::time_of(self.kernel, program.pid()),
                 Body::Found => self.schedstat(&format!("/proc/{}/schedstat", member.tid)),
                 _ => None,
             }
@@ -277,29 +308,14 @@ impl HostWorld<'_> {
         let mut numbers = text.split_ascii_whitespace().map(|n| n.parse().map(Nanos::new));
         Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
     }
+}
 
-    /// The same of everything a program consists of: all threads of all processes in its group. Processes of it that
-    /// have ended are left out, so a program that keeps starting short ones is seen with less than it used.
-    fn schedstat_of_group(&self, leader: Tid) -> Option<(Nanos, Nanos)> {
-        let in_group = |pid: &Tid| {
-            let stat = self.kernel.read_text(Path::new(&format!("/proc/{pid}/stat"))).unwrap_or_default();
-            // The group is field 5; the name in field 2 may hold blanks.
-            let group = stat.rsplit_once(')').and_then(|(_, rest)| rest.split_ascii_whitespace().nth(5 - 3));
-            group.and_then(|g| g.parse().ok()) == Some(leader.0)
-        };
-        let members = self.kernel.processes().ok()?.into_iter().filter(in_group);
-        let mut sum = None;
-        for pid in members {
-            for tid in self.kernel.threads(pid).unwrap_or_default() {
-                let found = self.schedstat(&format!("/proc/{pid}/task/{tid}/schedstat"));
-                if let Some((run, wait)) = found {
-                    let (r, w) = sum.unwrap_or((Nanos::ZERO, Nanos::ZERO));
-                    sum = Some((r + run, w + wait));
-                }
-            }
-        }
-        sum
-    }
+/// What the main thread watches over while a run lasts.
+struct Watching<'a> {
+    workload: &'a Workload,
+    window: &'a Window,
+    options: &'a RunOptions,
+    has_programs: bool,
 }
 
 /// Counts at one border of the observed window.
@@ -382,11 +398,12 @@ impl<'a> ChildrenEntry<'a> {
 /// Ends a recording and decodes it.
 fn read_recording(
     recording: JournalledRecording<'_>,
+    kin: Kin,
     observer: &mut dyn Observer,
     degraded: &mut Vec<String>,
 ) -> Decoded {
     let finished = recording.finish();
-    let decoded = finished.map_err(|e| e.to_string()).and_then(|raw| decode(&raw, observer));
+    let decoded = finished.map_err(|e| e.to_string()).and_then(|raw| decode(&raw, kin, observer));
     match decoded {
         Ok(decoded) => {
             if decoded.quality.is_some_and(|q| q.lost > 0) {
@@ -471,117 +488,4 @@ fn judge_disturbance(
         degraded.push(format!("the hypervisor took {:.1} % of CPUs {cpus}", stolen * 100.0));
     }
     format!("{:.2} % of the CPUs, {:.2} % by the hypervisor", others * 100.0, stolen * 100.0)
-}
-
-/// One record per activity.
-fn records(
-    workload: &Workload,
-    results: &[MemberResult],
-    before: &Snapshot,
-    after: &Snapshot,
-    decoded: &Decoded,
-    window: &Window,
-    cpus: CpuSet,
-) -> Vec<ActivityRecord> {
-    let histories: BTreeMap<Tid, &ThreadHistory> = decoded.histories.iter().map(|h| (h.tid, h)).collect();
-    let of = |activity: Activity| -> Vec<(usize, &MemberResult)> {
-        results.iter().enumerate().filter(|(_, r)| r.activity == activity).collect()
-    };
-    let mut records = Vec::new();
-    for (index, task) in workload.tasks.iter().enumerate() {
-        let members = of(Activity::Task(index));
-        let outside = |i: usize| Snapshot::between(before, after, i);
-        records.push(task_record(task, &members, outside, &histories, window));
-    }
-    for (index, load) in workload.loads.iter().enumerate() {
-        let members = of(Activity::Load(index));
-        let runs: Vec<LoadRun> = members
-            .iter()
-            .filter_map(|(_, m)| match &m.outcome {
-                Returned::Worker(run) => Some(*run),
-                _ => None,
-            })
-            .collect();
-        records.push(load_record(load, &runs, window, cpus));
-    }
-    records
-}
-
-fn task_record(
-    task: &Task,
-    members: &[(usize, &MemberResult)],
-    outside: impl Fn(usize) -> Option<(Nanos, Nanos)>,
-    histories: &BTreeMap<Tid, &ThreadHistory>,
-    window: &Window,
-) -> ActivityRecord {
-    let mut account = JobAccount::new(task, Basis::Sample);
-    let mut share = Share { threads: Vec::new(), span: window.observed() };
-    let (observe, end) = (window.since_begin(window.observe), window.since_begin(window.end));
-    let mut longest_gap = None;
-    for (index, member) in members {
-        let history = histories.get(&member.tid);
-        longest_gap = longest_gap.max(history.map(|h| h.longest_wait));
-        match &member.outcome {
-            Returned::Synthetic(run) => {
-                run.plan.outcomes(&run.stamps, observe, end).into_iter().for_each(|o| account.add(o));
-                share.threads.push((run.metered.run, run.metered.waited));
-            }
-            _ => {
-                share.threads.extend(outside(*index).map(|(run, wait)| (run, Some(wait))));
-                let jobs = history.map(|h| h.jobs.as_slice()).unwrap_or_default();
-                let mut complete = 0;
-                for job in jobs.iter().filter(|j| (window.observe..window.end).contains(&j.release)) {
-                    complete += 1;
-                    account.add(JobOutcome::Completed {
-                        release: job.release,
-                        start: job.start,
-                        completion: job.completion,
-                        execution: job.execution_net(),
-                    });
-                }
-                // A late thread does not sleep between two jobs, so a busy period may hold several releases: what a
-                // known period planned beyond the periods seen never got a response of its own.
-                if let (Some(_), Release::Periodic { period, .. }) = (history, task.release) {
-                    let planned = window.observed().div_floor(period).max(0).unsigned_abs();
-                    for _ in complete..planned {
-                        account.add(JobOutcome::Skipped { release: window.observe });
-                    }
-                }
-            }
-        }
-    }
-    let seen = !share.threads.is_empty();
-    let mut record = account.finish(seen.then_some(share));
-    record.longest_gap = longest_gap;
-    if !matches!(task.body, TaskBody::Synthetic(_)) && record.activations == 0 {
-        let because =
-            "without the kernel's scheduling events the jobs of a program cannot be told apart".to_owned();
-        for evidence in record.evidence.iter_mut().filter(|e| matches!(e, Evidence::Counted { .. })) {
-            *evidence = Evidence::NotObservable { because: because.clone() };
-        }
-    }
-    record
-}
-
-fn load_record(load: &Load, runs: &[LoadRun], window: &Window, cpus: CpuSet) -> ActivityRecord {
-    let mut record = ActivityRecord::new(&load.name, "load", Basis::Sample);
-    record.activations = u64::from(load.count.on(cpus.len() as u32));
-    record.completed = runs.len() as u64;
-    let threads = runs.iter().map(|r| (r.metered.run, r.metered.waited)).collect();
-    let share = Share { threads, span: window.observed() };
-    record.longest_gap = runs.iter().filter(|r| r.is_busy).map(|r| r.metered.longest_gap).max();
-    let done = runs.iter().map(|r| r.done).sum();
-    record.figures =
-        driver_of(load).map(|driver| driver.figures(done, window.observed())).unwrap_or_default();
-    let rate = record.figures.iter().find(|f| f.name == "rate").map(|f| f.value);
-    let evidence_of = |metric: Metric| match (metric, rate) {
-        (Metric::Share, _) => Evidence::Value { value: share.fraction(), of_demand: share.of_demand() },
-        (Metric::Rate, Some(value)) => Evidence::Value { value, of_demand: None },
-        _ => Evidence::NotObservable {
-            because: format!("a load of kind `{}` has no such result", load.kind.word()),
-        },
-    };
-    record.evidence = load.promises.iter().map(|p| evidence_of(p.metric)).collect();
-    record.share = Some(share);
-    record
 }

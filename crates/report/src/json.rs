@@ -5,7 +5,9 @@
 
 use serde_json::{Map, Value, json};
 use surety_model::plan::{Plan, PlannedReservation};
-use surety_model::record::{ActivityRecord, Basis, Distribution, Evidence, InForce, Observed, Share};
+use surety_model::record::{
+    ActivityRecord, Basis, Distribution, Evidence, InForce, Observed, Share, ThreadSeen,
+};
 use surety_model::verdict::{CONFIDENCE, Outcome, Verdict};
 use surety_stats::intervals::quantile_ranks;
 
@@ -129,6 +131,7 @@ fn activity(activity: &ActivityRecord, row: &Row<'_>) -> Value {
         "execution_ns": of(&activity.execution),
         "series": series.collect::<Map<String, Value>>(),
         "share": activity.share.as_ref().map(share),
+        "threads": activity.threads.iter().map(thread_seen).collect::<Vec<_>>(),
         "longest_gap_ns": activity.longest_gap,
         "figures": figures.collect::<Vec<_>>(),
         "promises": promises.collect::<Vec<_>>(),
@@ -142,6 +145,10 @@ fn promise(verdict: &Verdict, found: Option<&Evidence>) -> Value {
         "because": verdict.because,
         "evidence": found.map(evidence),
     })
+}
+
+fn thread_seen(thread: &ThreadSeen) -> Value {
+    json!({ "tid": thread.tid, "comm": thread.role.comm, "rank": thread.role.rank, "run_ns": thread.run })
 }
 
 fn evidence(evidence: &Evidence) -> Value {

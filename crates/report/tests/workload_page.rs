@@ -72,6 +72,7 @@ fn every_table_names_exactly_the_known_keys() {
         ),
         ("## resource", format!("format = 1\n[[resource]]\nname = \"r\"\n{u}")),
         ("### phases", task(&format!("phases = [{{ run = \"1ms\", {u} }}]"))),
+        ("### worker", task(&format!("command = \"x\"\nworker = {{ comm = \"x\", {u} }}"))),
         ("### match", task(&format!("match = {{ comm = \"x\", {u} }}"))),
         (
             "### reservation",
@@ -144,7 +145,7 @@ fn every_example_reads() {
             let key = row[0].trim_matches('`');
             let example = row[3].trim_matches('`');
             let replaced: &[&str] = match (kind, key) {
-                (_, "phases" | "command" | "match") if kind == "task" => &["work"],
+                ("task", "phases" | "command" | "match" | "prepare" | "package" | "worker") => &["work"],
                 ("task", "gap") => &["period"],
                 ("startup", "replay") => &["command"],
                 _ => &[],
@@ -157,6 +158,9 @@ fn every_example_reads() {
             if (kind, key) == ("load", "command") {
                 lines.retain(|l| !l.starts_with("kind"));
                 lines.push("kind = \"command\"".to_owned());
+            }
+            if let ("task", "prepare" | "package" | "worker") = (kind, key) {
+                lines.push("command = \"x\"".to_owned());
             }
             lines.push(format!("{key} = {example}"));
             let text = format!("{with}{head}\n{}\n", lines.join("\n"));

@@ -7,5 +7,6 @@ mod common;
 mod fitting;
 mod guarantee;
 mod leaves_nothing;
+mod programs;
 mod recording;
 mod truth;

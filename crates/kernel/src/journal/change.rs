@@ -135,6 +135,7 @@ pub(super) fn undo(kernel: &dyn Kernel, entry: &Entry) -> Result<Undone, KernelE
         Entry::Affinity { thread, old, set } => undo_affinity(kernel, *thread, old, set),
         Entry::File { path, old, set } => undo_file(kernel, path, old, set),
         Entry::Directory { path } => kernel.remove_dir(path).map(|()| Undone::Restored),
+        Entry::Scratch { path } => kernel.remove_tree(path).map(|()| Undone::Restored),
         Entry::TraceInstance { name } => {
             let path = kernel.tracefs_root()?.join("instances").join(name);
             kernel.remove_dir(&path).map(|()| Undone::Restored)
@@ -147,7 +148,7 @@ pub(super) fn undo(kernel: &dyn Kernel, entry: &Entry) -> Result<Undone, KernelE
     };
     match result {
         Err(error) if error.is_gone() => Ok(match entry {
-            Entry::Directory { .. } | Entry::TraceInstance { .. } => Undone::AsBefore,
+            Entry::Directory { .. } | Entry::Scratch { .. } | Entry::TraceInstance { .. } => Undone::AsBefore,
             _ => Undone::Gone,
         }),
         result => result,

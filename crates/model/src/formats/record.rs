@@ -16,8 +16,9 @@ use crate::environment::Check;
 use crate::promise::Promise;
 use crate::record::{
     ActivityRecord, Basis, Distribution, Evidence, Figure, InForce, Observed, Record, Share, ThreadInForce,
-    TraceQuality,
+    ThreadSeen, TraceQuality,
 };
+use crate::workload::ThreadRole;
 
 /// The schema's name and version.
 pub const RECORD_SCHEMA: &str = "surety.record/1";
@@ -169,6 +170,8 @@ struct ActivityForm {
     #[serde(default)]
     series: BTreeMap<String, DistributionForm>,
     share: Option<ShareForm>,
+    #[serde(default)]
+    threads: Vec<ThreadSeenForm>,
     longest_gap_ns: Option<Nanos>,
     figures: Vec<FigureForm>,
     promises: Vec<PromiseForm>,
@@ -199,6 +202,14 @@ struct ShareForm {
 struct ShareThreadForm {
     run_ns: Nanos,
     waited_ns: Option<Nanos>,
+}
+
+#[derive(Deserialize)]
+struct ThreadSeenForm {
+    tid: Tid,
+    comm: String,
+    rank: u32,
+    run_ns: Nanos,
 }
 
 #[derive(Deserialize)]
@@ -340,6 +351,15 @@ impl ActivityForm {
             threads: share.threads.iter().map(|t| (t.run_ns, t.waited_ns)).collect(),
             span: share.span_ns,
         });
+        record.threads = self
+            .threads
+            .into_iter()
+            .map(|t| ThreadSeen {
+                tid: t.tid,
+                role: ThreadRole { comm: t.comm, rank: t.rank },
+                run: t.run_ns,
+            })
+            .collect();
         record.longest_gap = self.longest_gap_ns;
         record.evidence = evidence;
         record.figures = self

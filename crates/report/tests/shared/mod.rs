@@ -15,10 +15,10 @@ use surety_model::plan::{
 use surety_model::platform::Platform;
 use surety_model::record::{
     ActivityRecord, Basis, Distribution, Evidence, Figure, InForce, JobAccount, JobOutcome, Observed, Record,
-    Share, ThreadInForce, TraceQuality,
+    Share, ThreadInForce, ThreadSeen, TraceQuality,
 };
 use surety_model::reservation::Reservation;
-use surety_model::workload::Workload;
+use surety_model::workload::{ThreadRole, Workload};
 use surety_report::Row;
 use surety_units::{CpuSet, Nanos, Tid};
 
@@ -86,6 +86,8 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
         let share = Share { threads: vec![(run, Some(run / 7))], span };
         let mut activity = account.finish(Some(share));
         activity.longest_gap = Some(Nanos::new(61_234_567));
+        let role = ThreadRole { comm: "player".to_owned(), rank: 0 };
+        activity.threads = vec![ThreadSeen { tid: Tid(7001), role, run }];
         activities.push(activity);
     }
     let mut load = ActivityRecord::new("hogs", "load", Basis::Sample);

@@ -104,12 +104,20 @@ fn task(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Task> 
     } else if let Some(field) = phases {
         Some(TaskBody::Phases(field.items().iter().filter_map(|item| phase(reading, item)).collect()))
     } else if let Some(field) = command {
-        command_text(reading, &field).map(TaskBody::Command)
+        command_text(reading, &field).map(|line| TaskBody::Command(program(reading, table, line)))
     } else if let Some(field) = matched {
         thread_match(reading, &field).map(TaskBody::Match)
     } else {
         None
     };
+    if !matches!(body, Some(TaskBody::Command(_))) {
+        for key in ["prepare", "package", "worker"] {
+            if let Some(field) = table.field(reading, key) {
+                let message = format!("`{key}` belongs to a task with a `command`");
+                reading.wrong(field.span, message, "without a command", None);
+            }
+        }
+    }
     let late = table.word(reading, "late", &[("queue", Late::Queue), ("skip", Late::Skip)]);
     let sleep = table.word(reading, "sleep", &[("absolute", Sleep::Absolute), ("relative", Sleep::Relative)]);
     let task = Task {
@@ -310,6 +318,20 @@ fn command_text(reading: &mut Reading, field: &Field<'_>) -> Option<String> {
         return None;
     }
     Some(text.to_owned())
+}
+
+/// What belongs to a command.
+fn program(reading: &mut Reading, table: &Table<'_>, line: String) -> Program {
+    let prepare = table.field(reading, "prepare").and_then(|field| command_text(reading, &field));
+    let package = table.text(reading, "package");
+    let worker = table.table(reading, "worker").and_then(|role| {
+        let comm = role.required(reading, "comm", "\"ffmpeg\"");
+        let comm = comm.and_then(|field| field.text(reading, "text").map(str::to_owned));
+        let rank = role.integer(reading, "rank", 0..i64::from(u16::MAX) + 1).unwrap_or(0);
+        role.finish(reading);
+        Some(ThreadRole { comm: comm?, rank: u32::try_from(rank).ok()? })
+    });
+    Program { line, prepare, package, worker }
 }
 
 fn thread_match(reading: &mut Reading, field: &Field<'_>) -> Option<ThreadMatch> {

@@ -63,6 +63,9 @@ phases = [{ run = "1ms" }, { lock = "m" }, { run = { kind = "exponential", mean 
 [[task]]
 name     = "encoder"
 command  = "ffmpeg -threads 1 -re -i in.mkv -f null -"
+prepare  = "ffmpeg -f lavfi -i testsrc2 -t 8 in.mkv"
+package  = "ffmpeg"
+worker   = { comm = "ffmpeg", rank = 1 }
 promise  = "share >= 25%"
 
 [[task]]
@@ -221,6 +224,13 @@ fn mistakes_are_reported_at_their_place() {
         Mistake { text: "work = \"5ms\"\nperiod = \"0s\"", line: 5, column: 10, says: &["zero"] },
         Mistake { text: "period = \"40ms\"", line: 2, column: 1, says: &["exactly one of work"] },
         Mistake { text: "work = \"5ms\"\ncommand = \"x\"", line: 5, column: 11, says: &["exactly one"] },
+        Mistake {
+            text: "work = \"5ms\"\nprepare = \"x\"",
+            line: 5,
+            column: 11,
+            says: &["`prepare`", "command"],
+        },
+        Mistake { text: "command = \"x\"\nworker = { rank = 1 }", line: 5, column: 10, says: &["comm"] },
         Mistake {
             text: "work = \"5ms\"\nreservation = { runtime = \"20us\", period = \"50us\" }",
             line: 5,

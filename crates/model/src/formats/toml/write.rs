@@ -178,7 +178,14 @@ fn task(out: &mut Out<'_>, task: &Task) {
             let steps: Vec<String> = phases.iter().map(phase).collect();
             out.line("phases", &format!("[{}]", steps.join(", ")));
         }
-        TaskBody::Command(command) => out.quoted("command", command),
+        TaskBody::Command(program) => {
+            out.quoted("command", &program.line);
+            out.optional_text("prepare", program.prepare.as_deref());
+            out.optional_text("package", program.package.as_deref());
+            if let Some(ThreadRole { comm, rank }) = &program.worker {
+                out.line("worker", &format!("{{ comm = {}, rank = {rank} }}", quote(comm)));
+            }
+        }
         TaskBody::Match(thread) => {
             let mut parts = Vec::new();
             parts.extend(thread.comm.as_ref().map(|c| format!("comm = {}", quote(c))));
