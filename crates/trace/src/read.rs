@@ -10,7 +10,9 @@ use crate::format::FormatError;
 use crate::merge::PageReadError;
 
 pub mod detect;
+pub mod perfdata;
 pub mod raw_pages;
+pub mod text;
 pub mod tracedat;
 pub(crate) mod tracedat_v6;
 mod tracedat_v7;
