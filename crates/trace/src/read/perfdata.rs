@@ -322,12 +322,17 @@ impl Found {
                     };
                     self.add(bytes, ids, at, endian)?;
                 }
-                Next::Record { at, kind: records::TRACING_DATA, .. } => {
+                Next::Record { at, kind: records::TRACING_DATA, body } => {
+                    let behind = (records::HEADER + body.len()) as u64;
                     let mut cursor = Cursor::new(source);
                     cursor.endian = endian;
-                    // The header and a length of 4 bytes, in a record of its own.
-                    cursor.seek(at.saturating_add(12), "the formats")?;
+                    cursor.seek(at.saturating_add(behind), "the formats")?;
                     self.formats = Some(read_formats(&mut cursor)?);
+                }
+                Next::Record { kind: records::PART, body, .. }
+                    if endian.u64(body, 0) == Some(u64::from(CPUS)) =>
+                {
+                    self.cpus = endian.u32(body, 12);
                 }
                 Next::Record {
                     kind: records::SAMPLE | records::COMPRESSED | records::COMPRESSED2, ..

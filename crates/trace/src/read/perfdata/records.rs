@@ -22,12 +22,14 @@ pub(super) const ATTRIBUTE: u32 = 64;
 pub(super) const TRACING_DATA: u32 = 66;
 pub(super) const FINISHED_ROUND: u32 = 68;
 const HARDWARE_TRACE: u32 = 71;
+/// One of a file's further parts, in a pipe.
+pub(super) const PART: u32 = 80;
 pub(super) const COMPRESSED: u32 = 81;
 /// The same with its length before it, since it may be padded.
 pub(super) const COMPRESSED2: u32 = 83;
 
 /// The bytes before a record's body.
-const HEADER: usize = 8;
+pub(super) const HEADER: usize = 8;
 /// What is read at once; a record has at most 64 KiB.
 const BUFFER: usize = 1 << 18;
 /// The largest history packed records may refer to: what the levels 1 to 19 of zstd take.
