@@ -84,8 +84,7 @@ impl<'s, S: ReadAt + ?Sized> Records<'s, S> {
         }
         let endian = self.endian;
         let Some(header) = self.bytes(at, HEADER)? else { return Ok(Next::Cut) };
-        let header = header.to_vec();
-        let (Some(kind), Some(length)) = (endian.u32(&header, 0), endian.u16(&header, 6)) else {
+        let (Some(kind), Some(length)) = (endian.u32(header, 0), endian.u16(header, 6)) else {
             return Ok(Next::Cut);
         };
         let length = usize::from(length);
