@@ -101,16 +101,9 @@ pub(super) fn kind<'l>(known: Known, arguments: &'l [u8], states: &StateTable) -
             EventKind::Migrate { tid: Tid(tid), comm: comm(name), from: cpu(from)?, to: cpu(to)? }
         }
         Known::Fork => {
-            let (_, (parent, rest)) = either(
-                named(text, b"comm=", b" pid=", |rest| {
-                    signed(rest).filter(|(_, r)| r.starts_with(b" child"))
-                }),
-                || {
-                    named(text, b"parent_comm=", b" parent_pid=", |rest| {
-                        signed(rest).filter(|(_, r)| r.starts_with(b" child"))
-                    })
-                },
-            )?;
+            let parent = |rest| signed(rest).filter(|(_, rest)| rest.starts_with(b" child"));
+            let (_, (parent, rest)) = named(text, b"comm=", b" pid=", parent)
+                .or_else(|| named(text, b"parent_comm=", b" parent_pid=", parent))?;
             let (name, child) = named(rest, b" child_comm=", b" child_pid=", whole)?;
             EventKind::Fork { parent: Tid(parent), child: Tid(child), child_comm: comm(name) }
         }
@@ -232,7 +225,7 @@ fn woken(text: &[u8]) -> Option<Woken> {
             Some((pid, prio, value(rest, b" CPU:")?))
         })
     };
-    let (name, (tid, prio, target)) = either(keyed(), short)?;
+    let (name, (tid, prio, target)) = keyed().or_else(short)?;
     Some(Woken { tid: Tid(tid), comm: comm(name), prio, target: cpu(target)? })
 }
 
@@ -259,10 +252,6 @@ fn named<'l, T>(
         }
         longest = longest.checked_sub(1)?;
     }
-}
-
-fn either<T>(first: Option<T>, second: impl FnOnce() -> Option<T>) -> Option<T> {
-    first.or_else(second)
 }
 
 /// A state by its letters (`S`, `D|K`, `R+`), or by its number: then by the flags kernels mostly have, for a text holds
