@@ -9,7 +9,7 @@ mod support;
 use divan::counter::ItemsCount;
 use support::synthetic::{ROUND, Writer};
 use surety_model::event::{Event, TraceSink};
-use surety_trace::{JobBuilder, RawPages, TraceReader};
+use surety_trace::{JobBuilder, RawPages, TextTrace, TraceReader};
 use surety_units::CpuId;
 
 #[global_allocator]
@@ -63,5 +63,19 @@ fn decode_and_jobs(bencher: divan::Bencher<'_, '_>) {
         reader.read(&mut builder).expect("memory can be read");
         let jobs: usize = builder.finish().threads.iter().map(|t| t.jobs.len()).sum();
         assert_eq!(jobs, CPUS * ROUNDS);
+    });
+}
+
+/// Lines of the kernel's text of a recording, over and over.
+#[divan::bench]
+fn text(bencher: divan::Bencher<'_, '_>) {
+    let recording = std::fs::read(support::fixtures().join("throttled/trace.txt")).expect("a fixture");
+    let events = recording.split(|byte| *byte == b'\n').filter(|line| line.first() == Some(&b' ')).count();
+    let repeated = recording.repeat(1000);
+    let mut trace = TextTrace::open(&repeated).expect("a trace");
+    bencher.counter(ItemsCount::new(1000 * events)).bench_local(|| {
+        let mut count = Count(0);
+        trace.read_into(&mut count).expect("memory can be read");
+        assert_eq!(count.0, 1000 * events as u64);
     });
 }

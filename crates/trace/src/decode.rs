@@ -67,7 +67,7 @@ pub const REQUIRED_EVENTS: &[&str] = &["sched:sched_switch", "sched:sched_waking
 pub const MARKER_EVENT: &str = "ftrace:print";
 
 /// Every vector of `irq_vectors` that pairs an `_entry` with an `_exit`.
-const VECTORS: &[&str] = &[
+pub(crate) const VECTORS: &[&str] = &[
     "local_timer",
     "reschedule",
     "call_function",

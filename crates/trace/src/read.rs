@@ -11,7 +11,9 @@ use crate::merge::PageReadError;
 
 pub mod detect;
 pub mod live;
+pub mod perfdata;
 pub mod raw_pages;
+pub mod text;
 pub mod tracedat;
 pub(crate) mod tracedat_v6;
 mod tracedat_v7;

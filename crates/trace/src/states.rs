@@ -48,6 +48,13 @@ impl StateTable {
         (!letters.is_empty()).then_some(StateTable { letters, preempted })
     }
 
+    /// The flags kernels since 4.14 have, for texts that give a state as a number and hold no table. Kernels before
+    /// marked a preempted thread with a higher bit, one of three; these bits have had no other meaning since.
+    pub fn usual() -> StateTable {
+        let letters = (0..).zip(*b"SDTtXZPI").map(|(bit, letter)| (1 << bit, letter)).collect();
+        StateTable { letters, preempted: 0x100 | 0x400 | 0x800 | 0x1000 }
+    }
+
     /// What a value of `prev_state` says. With several bits the first of the table counts.
     #[inline]
     pub fn state(&self, prev_state: u64) -> LeaveState {

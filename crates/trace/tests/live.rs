@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use surety_model::event::Event;
-use surety_trace::{EVENTS, JobBuilder, TraceReader};
+use surety_trace::{EVENTS, JobBuilder, TextTrace, TraceReader};
 
 /// Records about 0.2 s of forks and sleeps into the directory `$1`; `$2` is the instance, `$3` the events.
 const RECORD: &str = r#"
@@ -86,6 +86,11 @@ fn decoded_events_are_what_this_kernel_prints() {
     assert!(expected.len() > 100, "{} events", expected.len());
     assert!(summary.is_complete(), "{summary:?}");
     support::assert_same(&decoded, &expected);
+    let mut from_text = Vec::new();
+    let mut text = TextTrace::open(text.into_bytes()).unwrap();
+    let of_text = text.read(&mut |event: &Event<'_>| from_text.push(support::render(event))).unwrap();
+    assert_eq!(of_text.malformed, 0, "{:?}", of_text.faults);
+    support::assert_same(&decoded, &from_text);
     let jobs = builder.finish();
     for thread in &jobs.threads {
         for job in &thread.jobs {

@@ -3,6 +3,8 @@
 use std::io;
 
 use crate::read::TraceReader;
+use crate::read::perfdata::{PerfData, PerfDataError, is_perf_data};
+use crate::read::text::{TextError, TextTrace, is_text};
 use crate::read::tracedat::{MAGIC, TraceDat, TraceDatError};
 use crate::source::{ReadAt, read_full};
 
@@ -22,6 +24,12 @@ pub enum OpenError {
     /// A damaged or foreign trace.dat file.
     #[error(transparent)]
     TraceDat(#[from] TraceDatError),
+    /// A damaged perf.data file, or one without tracepoints.
+    #[error(transparent)]
+    PerfData(#[from] PerfDataError),
+    /// A text that is no events.
+    #[error(transparent)]
+    Text(#[from] TextError),
     /// The medium failed.
     #[error("byte {offset}: {source}")]
     Read {
@@ -40,12 +48,20 @@ struct Format<'s, S> {
 }
 
 /// Every format, the surest to tell first.
-fn formats<'s, S: ReadAt + 's>() -> [Format<'s, S>; 1] {
-    [Format {
-        name: "trace.dat",
-        is: |beginning| beginning.starts_with(MAGIC),
-        open: |source| Ok(Box::new(TraceDat::open(source)?)),
-    }]
+fn formats<'s, S: ReadAt + 's>() -> [Format<'s, S>; 3] {
+    [
+        Format {
+            name: "trace.dat",
+            is: |beginning| beginning.starts_with(MAGIC),
+            open: |source| Ok(Box::new(TraceDat::open(source)?)),
+        },
+        Format { name: "perf.data", is: is_perf_data, open: |source| Ok(Box::new(PerfData::open(source)?)) },
+        Format {
+            name: "the text of the kernel, trace-cmd report or perf script",
+            is: is_text,
+            open: |source| Ok(Box::new(TextTrace::open(source)?)),
+        },
+    ]
 }
 
 /// Opens a trace of any format.
