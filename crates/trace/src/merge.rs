@@ -204,8 +204,10 @@ impl<S: ReadAt> Stream<S> {
                 return Ok(true);
             }
             if !self.turn_page(layout, endian, counts)? {
-                self.head = Head::End;
-                return Ok(false);
+                // No event follows that could tell of the loss.
+                let untold = self.walk.lost.take();
+                self.head = untold.map_or(Head::End, |count| Head::Lost { count, then: None });
+                return Ok(untold.is_some());
             }
         }
     }
@@ -237,12 +239,16 @@ impl<S: ReadAt> Stream<S> {
             None => {}
         }
         // A page without records may still tell of a loss: it is told with the next record.
-        let untold = self.walk.lost.take();
+        let (untold, told_at) = (self.walk.lost.take(), self.walk.time());
         self.filled = read_full(&self.source, self.offset, &mut self.page)
             .map_err(|source| PageReadError { cpu: self.cpu, offset: self.offset, source })?;
         self.offset += self.filled as u64;
         self.walk = Walk::new(&self.page[..self.filled], layout, endian);
         if self.filled == 0 {
+            if untold.is_some() {
+                self.walk.lost = untold;
+                self.time = self.time.max(told_at.min(TIME_MAX));
+            }
             return Ok(false);
         }
         counts.pages += 1;

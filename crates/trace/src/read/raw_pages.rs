@@ -39,7 +39,7 @@ impl<S: ReadAt> RawPages<S> {
         let RawPages { table, merge } = self;
         let mut summary = ReadSummary::default();
         let mut counts = vec![0u64; table.names().len()];
-        let mut first = None;
+        let (mut first, mut scratch) = (None, String::new());
         let mut last = Nanos::ZERO;
         let merged = merge.for_each(|cpu, time, item| {
             let time = instant(time);
@@ -64,7 +64,7 @@ impl<S: ReadAt> RawPages<S> {
                 return;
             };
             counts[index.index()] += 1;
-            match table.decode(index, cpu, time, record) {
+            match table.decode(index, cpu, time, record, &mut scratch) {
                 Some(event) => {
                     summary.delivered += 1;
                     sink.event(&event);
