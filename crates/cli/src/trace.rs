@@ -9,6 +9,7 @@ mod convert;
 mod explain;
 mod file;
 mod irqs;
+pub mod output;
 mod record;
 mod stats;
 
