@@ -7,3 +7,4 @@ mod common;
 mod fitting;
 mod guarantee;
 mod leaves_nothing;
+mod simulated;
