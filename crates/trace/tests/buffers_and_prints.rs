@@ -151,7 +151,7 @@ fn printed() -> Vec<u8> {
         header_event: support::tracedat::HEADER_EVENT,
         formats: vec![("ftrace:bprint", &bprint), ("ftrace:bputs", &bputs)],
         symbols: "",
-        printk_formats: "0x1000 : \"a=%d b=%u c=%x %s %ld\\n\"\n0x1020 : \"%llu|%3d|%-3d|\\n\"\n0x1040 : \"only text\\n\"\n",
+        printk_formats: "0x1000 : \"a=%d b=%u c=%x %s %ld\\n\"\n0x1020 : \"%llu|%3d|%x|\\n\"\n0x1040 : \"only text\\n\"\n",
         names: "77 driver\n",
         clock: "mono",
         statistics: Vec::new(),
@@ -171,7 +171,7 @@ fn texts_of_kernel_code_are_those_trace_cmd_prints() {
         texts.push(text.to_owned());
     };
     TraceDat::open(&file).unwrap().read(&mut sink).unwrap();
-    assert_eq!(texts, ["a=-7 b=42 c=ff eth0 -1", "1099511627776|  5|7  |", "only text"]);
+    assert_eq!(texts, ["a=-7 b=42 c=ff eth0 -1", "1099511627776|  5|7|", "only text"]);
     let path = Temporary::new("bprint");
     std::fs::write(&path.0, &file).unwrap();
     let Ok(output) = Command::new("trace-cmd").arg("report").arg(&path.0).output() else {
