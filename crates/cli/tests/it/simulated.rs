@@ -9,7 +9,7 @@ use surety_model::platform::Platform;
 use surety_model::world::{EventsTo, RunOptions, World};
 use surety_probe::recorder::PageFile;
 use surety_sim::SimWorld;
-use surety_trace::{JobBuilder, Jobs, TraceReader};
+use surety_trace::{JobBuilder, Jobs};
 use surety_units::Nanos;
 
 use crate::common::{errors, root, surety, text};
