@@ -130,6 +130,12 @@ pub struct RunArgs {
     /// Record nothing of what the scheduler does
     #[arg(long)]
     pub no_trace: bool,
+    /// Write what the scheduler does into this file, which ends in .dat, .jsonl, .csv or .pftrace; several worlds put
+    /// their names before the ending
+    #[arg(long, value_name = "FILE", conflicts_with = "no_trace")]
+    pub trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub storing: Storing,
 }
 
 #[derive(Debug, Args)]
@@ -186,7 +192,7 @@ pub enum TraceVerb {
     Irqs(IrqsArgs),
     /// Turn a trace into a workload file: its tasks, loads and interrupts, and what fits none
     Fit(FitArgs),
-    /// Write a trace's events as JSON lines, CSV or a Perfetto trace
+    /// Write a trace's events as a trace.dat file, JSON lines, CSV or a Perfetto trace
     Convert(ConvertArgs),
 }
 
@@ -242,6 +248,9 @@ pub struct Selection {
     /// Only before this time after the first event
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub to: Option<Nanos>,
+    /// The buffer of this tracer's instance, of a file that holds several [default: the main one]
+    #[arg(long, value_name = "NAME")]
+    pub buffer: Option<String>,
 }
 
 impl Selection {
@@ -314,10 +323,38 @@ pub struct FitArgs {
 pub struct ConvertArgs {
     /// Trace file
     pub file: PathBuf,
-    /// File to write; it ends in .jsonl, .csv or .pftrace
+    /// File to write; it ends in .dat, .jsonl, .csv or .pftrace
     pub output: PathBuf,
     #[command(flatten)]
     pub selection: Selection,
+    #[command(flatten)]
+    pub storing: Storing,
+}
+
+/// How a trace.dat file is written.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Storing {
+    /// Version of a trace.dat file: 6, which every trace-cmd reads, or 7 [default: 7]
+    #[arg(long, value_name = "N")]
+    pub file_version: Option<FileVersion>,
+    /// Compression of a trace.dat file of version 7 [default: zstd]
+    #[arg(long, value_name = "NAME")]
+    pub compression: Option<Packing>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum FileVersion {
+    #[value(name = "6")]
+    V6,
+    #[value(name = "7")]
+    V7,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Packing {
+    None,
+    Zlib,
+    Zstd,
 }
 
 #[derive(Debug, Args)]

@@ -10,6 +10,7 @@ mod explain;
 mod file;
 mod fit;
 mod irqs;
+pub mod output;
 mod record;
 mod stats;
 

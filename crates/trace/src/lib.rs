@@ -46,4 +46,5 @@ pub use read::{Description, ReadSummary, TraceError, TraceReader};
 pub use source::ReadAt;
 pub use statistics::ThreadStatistics;
 pub use symbols::Symbols;
-pub use write::tracedat::TraceDatContent;
+pub use write::tracedat::{Compression, TraceDatContent, TraceDatForm};
+pub use write::tracedat_events::{Spool, TraceDatEvents};

@@ -36,7 +36,7 @@ struct Explained {
 pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
     let choice =
         Choice { tid: args.selection.tid.map(Tid), comm: args.selection.comm.as_deref().map(Comm::new) };
-    let mut trace = file::open(&args.file)?;
+    let mut trace = file::open_buffer(&args.file, args.selection.buffer.as_deref())?;
     let mut builder = BlameBuilder::new(choice, args.worst);
     let summary = trace.read(&mut builder).map_err(|e| file::unreadable(&args.file, &e))?;
     let unread = file::unread(trace.as_ref(), &summary);

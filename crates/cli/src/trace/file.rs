@@ -24,6 +24,24 @@ pub fn open(path: &Path) -> Result<Box<dyn TraceReader>, Failure> {
     surety_trace::open(file).map_err(|e| unreadable(path, &e))
 }
 
+/// The same, reading one of its buffers if one is named.
+pub fn open_buffer(path: &Path, buffer: Option<&str>) -> Result<Box<dyn TraceReader>, Failure> {
+    let mut trace = open(path)?;
+    let Some(buffer) = buffer else { return Ok(trace) };
+    if trace.choose_buffer(buffer) {
+        return Ok(trace);
+    }
+    let known = trace.buffers();
+    let named: Vec<&str> = known.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+    let help = match (nearest(buffer, named.iter().copied()), named.as_slice()) {
+        (Some(near), _) => format!("did you mean {near}?"),
+        (None, []) => "it holds one buffer, which has no name: leave --buffer away".to_owned(),
+        (None, named) => format!("it holds {}, and the main one, which has no name", named.join(", ")),
+    };
+    let said = format!("{}: there is no buffer `{buffer}` in it", path.display());
+    Err(Failure::new(Code::BadInput, said).help(help))
+}
+
 /// A file that cannot be read, and why.
 pub fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Failure {
     Failure::new(Code::BadInput, format!("{}: {why}", path.display()))

@@ -29,7 +29,7 @@ struct Seen {
 
 /// The verb.
 pub fn stats(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
-    let seen = read(&args.file)?;
+    let seen = read(&args.file, args.selection.buffer.as_deref())?;
     let chosen: Vec<&ThreadStatistics> = seen
         .threads
         .iter()
@@ -52,9 +52,9 @@ pub fn stats(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
     Ok(Code::Kept)
 }
 
-fn read(path: &Path) -> Result<Seen, Failure> {
+fn read(path: &Path, buffer: Option<&str>) -> Result<Seen, Failure> {
     let name = path.display().to_string();
-    let mut trace = file::open(path)?;
+    let mut trace = file::open_buffer(path, buffer)?;
     let mut builder = JobBuilder::new();
     let sink: &mut dyn TraceSink = &mut builder;
     let summary = trace.read(sink).map_err(|e| file::unreadable(path, &e))?;
