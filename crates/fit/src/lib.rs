@@ -153,8 +153,10 @@ mod tests {
         ThreadHistory {
             tid: Tid(7),
             comm: Comm::new("player"),
+            prio: 120,
             separation,
             run: jobs.iter().map(|j| j.execution).sum(),
+            interrupted: jobs.iter().map(|j| j.interrupted).sum(),
             waited: Nanos::ZERO,
             longest_wait: Nanos::ZERO,
             censored: 0,
@@ -183,10 +185,12 @@ mod tests {
             jobs.push(Job {
                 release,
                 start: release,
+                cpu: surety_units::CpuId(0),
                 completion: release + need + interrupted,
                 execution: need + interrupted,
                 interrupted,
                 preemptions: 0,
+                preempted: Nanos::ZERO,
                 throttled: Nanos::ZERO,
                 index: None,
             });

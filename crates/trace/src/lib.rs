@@ -24,6 +24,7 @@ pub mod source;
 pub mod states;
 pub mod statistics;
 pub mod symbols;
+pub mod wanted;
 pub mod write;
 
 pub use blame::BlameBuilder;
@@ -38,6 +39,7 @@ pub use read::raw_pages::RawPages;
 pub use read::tracedat::{TraceDat, TraceDatError};
 pub use read::{Description, ReadSummary, TraceError, TraceReader};
 pub use source::ReadAt;
-pub use statistics::ThreadStatistics;
+pub use statistics::{StatisticsBuilder, ThreadStatistics};
 pub use symbols::Symbols;
+pub use wanted::Wanted;
 pub use write::tracedat::TraceDatContent;
