@@ -142,6 +142,28 @@ impl Histogram {
         Some(self.max)
     }
 
+    /// The least and the largest the `rank`-th smallest value (from 1) can have been: its bucket's ends, cut to
+    /// the extremes.
+    ///
+    /// Exact for the first and the last rank. `None` outside `1..=count`.
+    pub fn range_at_rank(&self, rank: u64) -> Option<(u64, u64)> {
+        if rank == 0 || rank > self.count {
+            return None;
+        }
+        if rank == 1 {
+            return Some((self.min, self.min));
+        }
+        if rank == self.count {
+            return Some((self.max, self.max));
+        }
+        let mut below = 0u64;
+        let bucket = self.buckets().find(|&(_, _, count)| {
+            below = below.saturating_add(count);
+            below >= rank
+        });
+        bucket.map(|(low, high, _)| (low.max(self.min), high.min(self.max)))
+    }
+
     /// The `q` quantile: the value of rank `ceil(q n)`, at least the first ([`crate::rank`]), never above the
     /// maximum. `None` when nothing was counted or `q` is not within 0 and 1.
     pub fn quantile(&self, q: f64) -> Option<u64> {

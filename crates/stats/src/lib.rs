@@ -22,15 +22,29 @@
 
 #![forbid(unsafe_code)]
 
+pub mod assumption;
+pub mod averages;
+pub mod bootstrap;
+pub mod bounds;
+pub mod change;
+pub mod correlation;
+pub mod counter;
+pub mod ecdf;
+pub mod extreme;
 pub mod goodness;
 pub mod histogram;
 pub mod intervals;
 pub mod moments;
+pub mod p_square;
 pub mod pmf;
 pub mod random;
 pub mod rank;
+pub mod rank_test;
 pub mod sample;
+pub mod shape;
 pub mod special;
+pub mod stationarity;
+pub mod survival;
 
 pub use histogram::{Histogram, HistogramError};
 pub use intervals::{ProbabilityInterval, RankInterval};

@@ -6,6 +6,8 @@
 
 use thiserror::Error;
 
+use crate::histogram::Histogram;
+
 /// The most grid points a distribution may span, so that a step chosen too fine is refused and does not fill
 /// the memory.
 pub const POINTS_LIMIT: u64 = 1 << 24;
@@ -88,21 +90,63 @@ impl Pmf {
         Pmf::from_samples(samples, step, |sample, step| sample / step)
     }
 
+    /// The distribution of counted values (in nanoseconds, with how often each occurred), rounded up.
+    pub fn from_counts_ceil(counts: &[(u64, u64)], step: u64) -> Result<Pmf, PmfError> {
+        Pmf::from_counts(counts, step, u64::div_ceil)
+    }
+
+    /// The distribution of counted values (in nanoseconds, with how often each occurred), rounded down.
+    pub fn from_counts_floor(counts: &[(u64, u64)], step: u64) -> Result<Pmf, PmfError> {
+        Pmf::from_counts(counts, step, |value, step| value / step)
+    }
+
+    /// The distribution of a histogram with each value taken as the largest of its bucket and rounded up: it is
+    /// never below the distribution of what was recorded.
+    pub fn from_histogram_ceil(histogram: &Histogram, step: u64) -> Result<Pmf, PmfError> {
+        let max = histogram.max().unwrap_or(0);
+        let counts: Vec<_> = histogram.buckets().map(|(_, high, count)| (high.min(max), count)).collect();
+        Pmf::from_counts_ceil(&counts, step)
+    }
+
+    /// The distribution of a histogram with each value taken as the smallest of its bucket and rounded down: it
+    /// is never above the distribution of what was recorded.
+    pub fn from_histogram_floor(histogram: &Histogram, step: u64) -> Result<Pmf, PmfError> {
+        let min = histogram.min().unwrap_or(0);
+        let counts: Vec<_> = histogram.buckets().map(|(low, _, count)| (low.max(min), count)).collect();
+        Pmf::from_counts_floor(&counts, step)
+    }
+
     fn from_samples(samples: &[u64], step: u64, index_of: fn(u64, u64) -> u64) -> Result<Pmf, PmfError> {
+        Pmf::gather(samples.iter().map(|&sample| (sample, 1)), step, index_of)
+    }
+
+    fn from_counts(counts: &[(u64, u64)], step: u64, index_of: fn(u64, u64) -> u64) -> Result<Pmf, PmfError> {
+        Pmf::gather(counts.iter().copied().filter(|&(_, count)| count > 0), step, index_of)
+    }
+
+    /// Counts are added as integers and divided once, so no mass is lost.
+    fn gather(
+        counted: impl Iterator<Item = (u64, u64)> + Clone,
+        step: u64,
+        index_of: fn(u64, u64) -> u64,
+    ) -> Result<Pmf, PmfError> {
         if step == 0 {
             return Err(PmfError::ZeroStep);
         }
-        let (Some(&min), Some(&max)) = (samples.iter().min(), samples.iter().max()) else {
+        let values = counted.clone().map(|(value, _)| value);
+        let (Some(min), Some(max)) = (values.clone().min(), values.max()) else {
             return Err(PmfError::Empty);
         };
         let (first, last) = (index_of(min, step), index_of(max, step));
         check_span(step, first, last - first)?;
-        let mut counts = vec![0u64; (last - first) as usize + 1];
-        for &sample in samples {
-            counts[(index_of(sample, step) - first) as usize] += 1;
+        let mut counts = vec![0u128; (last - first) as usize + 1];
+        let mut total = 0u128;
+        for (value, count) in counted {
+            counts[(index_of(value, step) - first) as usize] += u128::from(count);
+            total += u128::from(count);
         }
-        let n = samples.len() as f64;
-        Ok(Pmf { step, first, masses: counts.into_iter().map(|count| count as f64 / n).collect() })
+        let total = total as f64;
+        Ok(Pmf { step, first, masses: counts.into_iter().map(|count| count as f64 / total).collect() })
     }
 
     /// The distribution with `masses[i]` at `(first + i) step`.

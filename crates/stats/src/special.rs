@@ -5,6 +5,7 @@
 //! |---|---|
 //! | `gamma` | the logarithm of the gamma function, and binomial masses that keep their digits |
 //! | `beta` | the regularised incomplete beta function, both tails, and their inverses |
+//! | `incomplete_gamma` | the regularised incomplete gamma function, both tails, and the chi-square tail |
 //! | `normal` | the standard normal distribution function and its inverse |
 //! | `kolmogorov` | the tail of Kolmogorov's distribution |
 //!
@@ -12,10 +13,12 @@
 
 mod beta;
 mod gamma;
+mod incomplete_gamma;
 mod kolmogorov;
 mod normal;
 
 pub use beta::{beta_lower, beta_upper, inverse_beta_lower, inverse_beta_upper};
 pub use gamma::ln_gamma;
+pub use incomplete_gamma::{chi_square_tail, gamma_lower, gamma_upper};
 pub use kolmogorov::kolmogorov_tail;
 pub use normal::{normal_cdf, normal_quantile};
