@@ -13,8 +13,8 @@ use surety_model::plan::{
 };
 use surety_model::platform::Platform;
 use surety_model::record::{
-    ActivityRecord, Basis, Distribution, Evidence, Figure, InForce, JobAccount, JobOutcome, Record, Share,
-    ThreadInForce, TraceQuality,
+    ActivityRecord, Basis, Distribution, Evidence, Figure, InForce, JobAccount, JobOutcome, Observed, Record,
+    Share, ThreadInForce, TraceQuality,
 };
 use surety_model::reservation::Reservation;
 use surety_model::workload::Workload;
@@ -94,10 +94,13 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
     });
     activities.push(load);
     let mut copy = ActivityRecord::new("copy", "load", Basis::Sample);
+    let mut write = Observed::default();
+    (1..=100).for_each(|us| write.record(Nanos::from_micros(us)));
+    copy.series.insert("write".to_owned(), Distribution::Observed(Box::new(write)));
     let rate = 61_000_000.0 * hogs;
     copy.figures = vec![
-        Figure { name: "rate".to_owned(), value: rate, unit: "B/s" },
-        Figure { name: "copies".to_owned(), value: (hogs * 10.0).floor(), unit: "" },
+        Figure { name: "rate".to_owned(), value: rate, unit: "B/s".into() },
+        Figure { name: "copies".to_owned(), value: (hogs * 10.0).floor(), unit: "".into() },
     ];
     copy.evidence = vec![Evidence::Value { value: rate, of_demand: None }];
     activities.push(copy);
