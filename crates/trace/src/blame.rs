@@ -181,6 +181,13 @@ pub struct Chain {
     pub pieces: Vec<Piece>,
 }
 
+impl Chain {
+    /// Its causes, each once, in the order they first came.
+    pub fn parts(&self) -> Vec<Part> {
+        chain::parts(&self.pieces)
+    }
+}
+
 /// A thread whose jobs were looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadBlame {

@@ -22,6 +22,7 @@ use surety_units::{CpuId, Nanos, Tid};
 
 use crate::jobs::Anomalies;
 use crate::jobs::interrupts::Context;
+use crate::distribution::{Rounding, Values};
 pub use crate::statistics::Series;
 use crate::statistics::{StatisticsBuilder, ThreadStatistics};
 use crate::wanted::{Wanted, Window};
@@ -30,6 +31,8 @@ use crate::wanted::{Wanted, Window};
 const DEPTH_MAX: usize = 16;
 /// Interrupts that are told apart; entries of further ones are counted.
 pub const SOURCES_MAX: usize = 1024;
+/// Interrupts whose distributions are kept.
+pub const DETAILS_MAX: usize = 4;
 /// Threads that one interrupt is known to wake.
 const WOKEN_MAX: usize = 1024;
 /// Softirqs that one interrupt is known to raise; kernels have ten.
@@ -56,8 +59,19 @@ pub struct Interrupt {
     pub raised: BTreeMap<u32, u64>,
     /// Interrupt threads it woke, by id.
     pub woken: BTreeMap<Tid, u64>,
+    /// Distributions of gaps and service, where they were asked for.
+    pub detail: Option<Box<Detail>>,
     /// The last arrival: of the machine for a device, of each CPU otherwise.
     last: BTreeMap<CpuId, Nanos>,
+}
+
+/// The distributions of one interrupt.
+#[derive(Clone, Debug)]
+pub struct Detail {
+    /// From one arrival to the next.
+    pub gaps: Values,
+    /// Time of each handling.
+    pub service: Values,
 }
 
 impl Interrupt {
@@ -65,6 +79,34 @@ impl Interrupt {
     pub fn count(&self) -> u64 {
         self.arrivals.values().sum()
     }
+}
+
+/// Which interrupts are told of.
+#[derive(Clone, Debug, Default)]
+pub struct InterruptChoice {
+    /// Those of this number or name; `None`: all.
+    pub which: Option<String>,
+    /// Their distributions are wanted, on a grid of this step, or, without one, as fine as the bound allows.
+    pub detail: Option<Option<Nanos>>,
+}
+
+impl InterruptChoice {
+    fn fits(&self, context: Context, name: &str) -> bool {
+        let Some(which) = self.which.as_deref() else { return true };
+        match context {
+            Context::Irq(irq) => name == which || which.parse() == Ok(irq),
+            Context::Vector(vector) => vector == which,
+            Context::Softirq(vector) => softirq_name(vector) == which,
+        }
+    }
+}
+
+/// The kernel's names of softirqs (`include/linux/interrupt.h`, the order of its enumeration).
+pub fn softirq_name(vector: u32) -> String {
+    const NAMES: [&str; 10] =
+        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+    let known = usize::try_from(vector).ok().and_then(|v| NAMES.get(v));
+    known.map_or_else(|| vector.to_string(), |name| (*name).to_owned())
 }
 
 /// Everything a trace shows of interrupts.
@@ -100,6 +142,7 @@ struct Open {
 #[derive(Debug)]
 pub struct InterruptBuilder {
     wanted: Wanted,
+    choice: InterruptChoice,
     window: Option<Window>,
     threads: StatisticsBuilder,
     sources: Vec<Interrupt>,
@@ -112,7 +155,13 @@ impl InterruptBuilder {
     /// Nothing seen yet. Arrivals count on the wanted CPUs and in the wanted time; interrupts are chosen by the threads
     /// they wake where `wanted` chooses threads.
     pub fn new(wanted: Wanted) -> InterruptBuilder {
+        InterruptBuilder::of(wanted, InterruptChoice::default())
+    }
+
+    /// The same of chosen interrupts. Distributions are kept of the first [`DETAILS_MAX`] of them.
+    pub fn of(wanted: Wanted, choice: InterruptChoice) -> InterruptBuilder {
         InterruptBuilder {
+            choice,
             threads: StatisticsBuilder::of_names(wanted.clone(), is_interrupt_thread),
             wanted,
             window: None,
@@ -136,7 +185,8 @@ impl InterruptBuilder {
             }
         }
         // Those seen outside what is wanted only.
-        self.sources.retain(|source| source.count() > 0);
+        let choice = self.choice;
+        self.sources.retain(|source| source.count() > 0 && choice.fits(source.context, &source.name));
         if self.wanted.chooses_threads() {
             self.sources.retain(|source| threads.iter().any(|t| source.woken.contains_key(&t.tid)));
         }
@@ -161,7 +211,14 @@ impl InterruptBuilder {
         if known.is_some() || self.sources.len() >= SOURCES_MAX {
             return known;
         }
+        let details = self.sources.iter().filter(|source| source.detail.is_some()).count();
+        let step = self.choice.detail.filter(|_| details < DETAILS_MAX && self.choice.fits(context, name));
+        let detail = step.map(|step| Detail {
+            gaps: Values::new(Rounding::Floor, step),
+            service: Values::new(Rounding::Ceil, step),
+        });
         self.sources.push(Interrupt {
+            detail: detail.map(Box::new),
             context,
             name: name.to_owned(),
             arrivals: BTreeMap::new(),
@@ -188,6 +245,7 @@ impl InterruptBuilder {
                     *source.arrivals.entry(event.cpu).or_insert(0) += 1;
                     if let Some(last) = source.last.insert(place, at) {
                         source.gaps.record(at - last);
+                        source.detail.iter_mut().for_each(|detail| detail.gaps.record(at - last));
                     }
                 }
             }
@@ -215,7 +273,9 @@ impl InterruptBuilder {
         self.incomplete += (open.len() - place - 1) as u64;
         let Open { source, counts, net, .. } = open[place];
         if let (Some(source), true) = (source, counts) {
-            self.sources[source].service.record(net);
+            let source = &mut self.sources[source];
+            source.service.record(net);
+            source.detail.iter_mut().for_each(|detail| detail.service.record(net));
         }
         open.truncate(place);
         if let Some(outer) = open.last_mut() {
@@ -337,6 +397,30 @@ mod tests {
             ]
         );
         assert_eq!((seen.incomplete, seen.sources[0].name.as_str()), (0, "disk"));
+    }
+
+    #[test]
+    fn chosen_interrupts_alone_with_their_distributions() {
+        let script = "1 0 sw 0 5\n10 0 irq\n12 0 irqx\n20 0 soft\n21 0 softx\n30 0 irq\n33 0 irqx\n40 1 irq\n41 1 irqx";
+        for (which, expected) in [("9", 3), ("disk", 3), ("NET_RX", 1), ("8", 0)] {
+            let choice = InterruptChoice { which: Some(which.to_owned()), detail: Some(None) };
+            let mut builder = InterruptBuilder::of(Wanted::default(), choice);
+            feed(script, &mut builder);
+            let seen = builder.finish();
+            let counts: Vec<u64> = seen.sources.iter().map(Interrupt::count).collect();
+            assert_eq!(counts.iter().sum::<u64>(), expected, "{which}");
+            for source in &seen.sources {
+                let detail = source.detail.as_ref().unwrap();
+                assert_eq!(detail.service.grid().count(), source.service.count());
+                assert_eq!(detail.gaps.grid().count(), source.gaps.count());
+            }
+        }
+        let wanted = Wanted { cpus: "0".parse().ok(), from: Some(Nanos::from_micros(15)), ..Wanted::default() };
+        let mut builder = InterruptBuilder::new(wanted);
+        feed(script, &mut builder);
+        let seen = builder.finish();
+        let counts: Vec<u64> = seen.sources.iter().map(Interrupt::count).collect();
+        assert_eq!(counts, [1, 1], "one irq and one softirq, on CPU 0 and late enough");
     }
 
     #[test]

@@ -2,8 +2,9 @@
 //!
 //! The flow, walked once: a [`read::TraceReader`] takes pages through a [`source::ReadAt`], walks them ([`page`]),
 //! merges the CPUs by time ([`merge`]), decodes records by the kernel's own format texts ([`mod@format`], [`decode`]) and
-//! hands [`surety_model::event::Event`]s to a sink. The sink that matters is [`jobs::JobBuilder`]: it returns each
-//! thread's history, which [`statistics`] condenses. [`blame`] watches the same rules at work and says who delayed whom.
+//! hands [`surety_model::event::Event`]s to a sink. The sink that matters is [`jobs::JobBuilder`]: it hands each job that
+//! completes to a [`jobs::sink::JobSink`]. [`statistics`] condenses them, [`distribution`] looks at one thread closely, and
+//! [`blame`] watches the same rules at work and says who delayed whom. [`wanted`] says which part of a trace counts.
 //!
 //! A new file format is one new file under `read/` that implements the trait, or one under `write/`. Nothing here does
 //! I/O, reads a clock or starts a thread, and no input, however broken, makes it panic or loop: what cannot be read is
@@ -13,6 +14,7 @@
 
 pub mod blame;
 pub mod decode;
+pub mod distribution;
 pub mod endian;
 pub mod format;
 pub mod interrupts;
@@ -28,6 +30,7 @@ pub mod wanted;
 pub mod write;
 
 pub use blame::BlameBuilder;
+pub use distribution::DistributionBuilder;
 pub use decode::{EVENTS, EventTable, MARKER_EVENT, REQUIRED_EVENTS};
 pub use endian::Endian;
 pub use format::{EventFormat, FormatError};

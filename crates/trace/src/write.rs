@@ -2,12 +2,13 @@
 //!
 //! [`tracedat`] writes pages as the kernel made them. [`jsonl`], [`csv`] and [`perfetto`] take events one by one
 //! ([`surety_model::event::TraceSink`]), so a recorded trace and a simulated run go through the same writer; [`keep`]
-//! stands before them where only some events are wanted. The words of texts are in `fields.rs`.
+//! stands before them where only some events are wanted. The words of texts are in `fields.rs`; [`lines`] is for people.
 
 pub mod csv;
 mod fields;
 pub mod jsonl;
 pub mod keep;
+pub mod lines;
 pub mod perfetto;
 pub mod tracedat;
 

@@ -6,8 +6,9 @@ use surety_model::event::Comm;
 use surety_model::job::{Job, Separation};
 use surety_units::{CpuId, Nanos, Tid};
 
+use super::chain::parts;
 use super::{
-    Average, Blames, CPU_CHANGES_MAX, Cause, Chain, Culprit, DEAD_MAX, JobBlame, Part, Piece,
+    Average, Blames, CPU_CHANGES_MAX, Cause, Chain, Culprit, DEAD_MAX, JobBlame, Piece,
     THREAD_CHANGES_MAX, THREADS_MAX, ThreadBlame, Worst,
 };
 use crate::jobs::interrupts::Context;
@@ -297,18 +298,6 @@ fn interrupt(context: Context) -> Cause {
         Context::Vector(name) => Cause::Vector(name),
         Context::Softirq(vector) => Cause::Softirq(vector),
     }
-}
-
-/// Pieces with the same cause together.
-fn parts(pieces: &[Piece]) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
-    for piece in pieces {
-        match parts.iter_mut().find(|part| part.cause == piece.cause) {
-            Some(part) => part.time += piece.time(),
-            None => parts.push(Part { cause: piece.cause, time: piece.time() }),
-        }
-    }
-    parts
 }
 
 /// Keeps the chain when it is one of the longest; of two equal ones the earlier.

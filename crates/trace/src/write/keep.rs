@@ -26,6 +26,11 @@ impl<K: TraceSink> Kept<K> {
     }
 
     /// The sink behind.
+    pub fn sink(&self) -> &K {
+        &self.sink
+    }
+
+    /// The sink behind, alone.
     pub fn into_inner(self) -> K {
         self.sink
     }
