@@ -20,9 +20,9 @@ use std::collections::BTreeMap;
 use surety_model::event::{Comm, Event, EventKind, TraceSink};
 use surety_units::{CpuId, Nanos, Tid};
 
+use crate::distribution::{Rounding, Values};
 use crate::jobs::Anomalies;
 use crate::jobs::interrupts::Context;
-use crate::distribution::{Rounding, Values};
 pub use crate::statistics::Series;
 use crate::statistics::{StatisticsBuilder, ThreadStatistics};
 use crate::wanted::{Wanted, Window};
@@ -415,7 +415,8 @@ mod tests {
                 assert_eq!(detail.gaps.grid().count(), source.gaps.count());
             }
         }
-        let wanted = Wanted { cpus: "0".parse().ok(), from: Some(Nanos::from_micros(15)), ..Wanted::default() };
+        let wanted =
+            Wanted { cpus: "0".parse().ok(), from: Some(Nanos::from_micros(15)), ..Wanted::default() };
         let mut builder = InterruptBuilder::new(wanted);
         feed(script, &mut builder);
         let seen = builder.finish();

@@ -30,8 +30,8 @@ pub mod wanted;
 pub mod write;
 
 pub use blame::BlameBuilder;
-pub use distribution::DistributionBuilder;
 pub use decode::{EVENTS, EventTable, MARKER_EVENT, REQUIRED_EVENTS};
+pub use distribution::DistributionBuilder;
 pub use endian::Endian;
 pub use format::{EventFormat, FormatError};
 pub use interrupts::InterruptBuilder;

@@ -104,7 +104,9 @@ pub fn of_interrupt(args: &IrqsArgs, session: &Session) -> Result<Code, Failure>
         (None, _) => return Err(irqs::none(args)),
         (Some(_), false) => {
             let said = format!("{}: several interrupts: {}", args.file.display(), titles.join(", "));
-            return Err(Failure::new(Code::BadInput, said).help("choose one by its number or name with --irq"));
+            return Err(
+                Failure::new(Code::BadInput, said).help("choose one by its number or name with --irq")
+            );
         }
     };
     let (title, arrivals) = (irqs::title(&source), source.count());

@@ -6,8 +6,8 @@ use surety_model::job::Separation;
 use surety_report::table::{cells, checks, led};
 use surety_trace::ReadSummary;
 use surety_trace::blame::{
-    Average, BlameBuilder, Blames, Cause, Chain, Class, Culprit, Piece, Stretch, ThreadBlame, Worst,
-    average, stretches,
+    Average, BlameBuilder, Blames, Cause, Chain, Class, Culprit, Piece, Stretch, ThreadBlame, Worst, average,
+    stretches,
 };
 use surety_trace::interrupts::softirq_name;
 use surety_units::Nanos;
@@ -300,11 +300,7 @@ fn whose(blames: &Blames) -> String {
 }
 
 /// `surety.trace-explain/1`.
-fn document(
-    args: &ExplainArgs,
-    explained: &Explained,
-    groups: &[Group; 3],
-) -> Value {
+fn document(args: &ExplainArgs, explained: &Explained, groups: &[Group; 3]) -> Value {
     let thread = |t: &ThreadBlame| {
         json!({
             "tid": t.tid,

@@ -72,7 +72,8 @@ mod tests {
 
     #[test]
     fn bars_fit_their_columns_and_show_their_mass() {
-        let points = (0..70i64).map(|k| (Nanos::from_micros(10 * k), 1 + (35 - (k - 35).abs()).unsigned_abs()));
+        let points =
+            (0..70i64).map(|k| (Nanos::from_micros(10 * k), 1 + (35 - (k - 35).abs()).unsigned_abs()));
         let times = Counted {
             name: "execution".to_owned(),
             step: Nanos::from_micros(10),

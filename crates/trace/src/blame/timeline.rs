@@ -8,8 +8,8 @@ use surety_units::{CpuId, Nanos, Tid};
 
 use super::chain::parts;
 use super::{
-    Average, Blames, CPU_CHANGES_MAX, Cause, Chain, Culprit, DEAD_MAX, JobBlame, Piece,
-    THREAD_CHANGES_MAX, THREADS_MAX, ThreadBlame, Worst,
+    Average, Blames, CPU_CHANGES_MAX, Cause, Chain, Culprit, DEAD_MAX, JobBlame, Piece, THREAD_CHANGES_MAX,
+    THREADS_MAX, ThreadBlame, Worst,
 };
 use crate::jobs::interrupts::Context;
 use crate::jobs::sink::{JobSink, ThreadKey, ThreadTotals};

@@ -469,10 +469,7 @@ impl<W: Write> JobSink for JobLines<W> {
         self.room(thread.slot);
         let by = std::mem::take(&mut self.preempted[thread.slot]);
         let window = self.window.unwrap_or(Window::ALL);
-        if self.is_done()
-            || !self.wanted.thread(thread.tid, thread.comm)
-            || !self.wanted.job(window, job)
-        {
+        if self.is_done() || !self.wanted.thread(thread.tid, thread.comm) || !self.wanted.job(window, job) {
             return;
         }
         if self.json {
