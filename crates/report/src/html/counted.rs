@@ -54,7 +54,7 @@ fn quantity(counted: &Counted, shown: &Shown) -> String {
             correlations(counted)
         );
     }
-    out.push_str("<table class=\"promise\"><tbody>");
+    out.push_str("<table><tbody>");
     for (name, sentence) in &counted.facts {
         let _ = write!(out, "<tr><th>{}</th><td>{}</td></tr>", escape(name), escape(sentence));
     }
