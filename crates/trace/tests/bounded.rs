@@ -69,5 +69,5 @@ fn a_long_recording_takes_the_memory_of_its_threads() {
     let mut distributions = DistributionBuilder::new(one, None);
     let grown = growth(&mut distributions).unwrap();
     assert!(grown < 16 << 10, "distributions: {grown} KiB");
-    assert_eq!(distributions.finish().threads[0].jobs, jobs / THREADS as u64);
+    assert_eq!(distributions.finish().threads[0].jobs, jobs.div_ceil(THREADS as u64));
 }

@@ -570,8 +570,8 @@ mod tests {
         };
         assert_eq!(
             lines(false),
-            "     0.000010000   0       7 t7               starts after 2 us, completes after 20 us; ran 12 us with 1 us \
-             of interrupts; preempted 2 times for 6 us by t8 8, t9 9\n"
+            "     0.000010000   0       7 t7               starts after 2.000 us, completes after 20.00 us; ran 12.00 us with 1.000 us \
+             of interrupts; preempted 2 times for 6.000 us by t8 8, t9 9\n"
         );
         let value: serde_json::Value = serde_json::from_str(lines(true).trim()).unwrap();
         assert_eq!((&value["release_ns"], &value["preempted_ns"]), (&10_000.into(), &6_000.into()));
