@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use surety_trace::Condition;
-use surety_trace::write::keep::Wanted;
+use surety_model::event::Comm;
+use surety_trace::{Condition, Wanted};
 use surety_units::{Bandwidth, Bytes, CpuSet, Nanos, Probability, Tid};
 
 use crate::exit::EXIT_CODES;
@@ -190,6 +190,8 @@ pub enum TraceVerb {
     Explain(ExplainArgs),
     /// Interrupts: how often, how far apart, how long, and the threads they wake
     Irqs(IrqsArgs),
+    /// Its events, or the jobs of threads, as lines of text
+    Show(ShowArgs),
     /// Turn a trace into a workload file: its tasks, loads and interrupts, and what fits none
     Fit(FitArgs),
     /// Write a trace's events as a trace.dat file, JSON lines, CSV or a Perfetto trace
@@ -230,19 +232,19 @@ pub struct RecordArgs {
     pub command: Vec<String>,
 }
 
-/// Which part of a trace is wanted.
+/// Which part of a trace is wanted. Every event is read all the same: what happens elsewhere says where a thread is.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Selection {
-    /// Only this thread
+    /// Only this thread; may be given several times
     #[arg(long, value_name = "N", visible_alias = "pid")]
-    pub tid: Option<i32>,
-    /// Only threads with this name
+    pub tid: Vec<i32>,
+    /// Only threads with this name; may be given several times
     #[arg(long, value_name = "NAME", visible_alias = "name")]
-    pub comm: Option<String>,
-    /// Only what happens on these CPUs, such as 2-3
+    pub comm: Vec<String>,
+    /// Only these CPUs, such as 2-3: events there, jobs that started there, CPU time and waiting there
     #[arg(long, value_name = "LIST", value_parser = cpus, visible_alias = "cpu")]
     pub cpus: Option<CpuSet>,
-    /// Only from this time after the first event on
+    /// Only from this time after the first event on: events, jobs released, CPU time and waiting
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub from: Option<Nanos>,
     /// Only before this time after the first event
@@ -254,16 +256,30 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// The same for events: those in a chosen thread's context, or that name it.
+    /// The same for those who apply it.
     pub fn wanted(&self) -> Wanted {
         Wanted {
-            tid: self.tid.map(Tid),
-            comm: self.comm.clone(),
+            tids: self.tid.iter().copied().map(Tid).collect(),
+            names: self.comm.iter().map(|name| Comm::new(name)).collect(),
             cpus: self.cpus,
             from: self.from,
             to: self.to,
         }
     }
+}
+
+/// A close look at one thread or interrupt.
+#[derive(Clone, Debug, Args)]
+pub struct Closely {
+    /// The distributions of one of them: drawn, with quantiles, dependence, stationarity and changes
+    #[arg(long)]
+    pub distribution: bool,
+    /// Grid of the distributions, such as 1ms [default: a round one with about 40 to 80 bars]
+    #[arg(long, value_name = "TIME", value_parser = positive, requires = "distribution")]
+    pub grid: Option<Nanos>,
+    /// Write them as one offline HTML page
+    #[arg(long, value_name = "FILE", requires = "distribution")]
+    pub html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -276,6 +292,23 @@ pub struct StatsArgs {
     /// At most this many threads, busiest first
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
+    #[command(flatten)]
+    pub closely: Closely,
+}
+
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Trace file
+    #[arg(default_value = "trace.dat")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub selection: Selection,
+    /// At most this many lines
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Jobs instead of events, each when it completes
+    #[arg(long)]
+    pub jobs: bool,
 }
 
 #[derive(Debug, Args)]
@@ -295,6 +328,13 @@ pub struct IrqsArgs {
     /// Trace file
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
+    /// Only the interrupt of this number or name, such as 29, local_timer or NET_RX
+    #[arg(long, value_name = "N|NAME")]
+    pub irq: Option<String>,
+    #[command(flatten)]
+    pub selection: Selection,
+    #[command(flatten)]
+    pub closely: Closely,
 }
 
 #[derive(Debug, Args)]
@@ -305,12 +345,8 @@ pub struct FitArgs {
     /// Workload file to write
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Only this thread
-    #[arg(long, value_name = "N", visible_alias = "pid")]
-    pub tid: Option<i32>,
-    /// Only threads with this name
-    #[arg(long, value_name = "NAME", visible_alias = "name")]
-    pub comm: Option<String>,
+    #[command(flatten)]
+    pub selection: Selection,
     /// Only threads that use at least this part of a CPU
     #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = percent)]
     pub min_share: Probability,

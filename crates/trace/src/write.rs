@@ -2,12 +2,14 @@
 //!
 //! [`tracedat`] writes pages as the kernel made them. [`tracedat_events`], [`jsonl`], [`csv`] and [`perfetto`] take events
 //! one by one ([`surety_model::event::TraceSink`]), so a recorded trace and a simulated run go through the same writer;
-//! [`keep`] stands before them where only some events are wanted. The words of texts are in `fields.rs`.
+//! [`keep`] stands before them where only some events are wanted. The words of texts are in `fields.rs`; [`lines`] is for
+//! people.
 
 pub mod csv;
 mod fields;
 pub mod jsonl;
 pub mod keep;
+pub mod lines;
 pub mod perfetto;
 pub mod tracedat;
 pub mod tracedat_events;

@@ -16,7 +16,7 @@ const UNNAMED_CLOCK: &str = "local";
 /// The verb. A file that was there keeps what it holds until all of the new one is written.
 pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
     let output = TraceOutput::create(&args.output, &args.storing)?;
-    let mut trace = file::open_buffer(&args.file, args.selection.buffer.as_deref())?;
+    let mut trace = file::open(&args.file, &args.selection)?;
     let mut kept = Kept::new(args.selection.wanted(), output);
     let summary = trace.read(&mut kept).map_err(|e| file::unreadable(&args.file, &e))?;
     let clock = trace.description().clock;
