@@ -36,6 +36,7 @@ pub const EVENTS: &[&str] = &[
     "timer:hrtimer_start",
     "timer:hrtimer_cancel",
     "timer:hrtimer_expire_entry",
+    "power:cpu_frequency",
     "irq_vectors:local_timer_entry",
     "irq_vectors:local_timer_exit",
     "irq_vectors:reschedule_entry",
@@ -67,7 +68,7 @@ pub const REQUIRED_EVENTS: &[&str] = &["sched:sched_switch", "sched:sched_waking
 pub const MARKER_EVENT: &str = "ftrace:print";
 
 /// Every vector of `irq_vectors` that pairs an `_entry` with an `_exit`.
-const VECTORS: &[&str] = &[
+pub(crate) const VECTORS: &[&str] = &[
     "local_timer",
     "reschedule",
     "call_function",
@@ -139,6 +140,10 @@ enum Decoder {
     TimerExpire {
         timer: Pointer,
         function: Pointer,
+    },
+    Frequency {
+        of: Scalar,
+        khz: Scalar,
     },
     Marker {
         text: Text,
@@ -374,6 +379,7 @@ impl EventTable {
                 timer: timer.read(endian, record)?,
                 function: self.symbols.timer_function(function.read(endian, record)?),
             },
+            Decoder::Frequency { of, khz } => EventKind::Frequency { of: cpu(of)?, khz: number(khz)? },
             Decoder::Marker { text } => {
                 EventKind::Marker { text: text.text(endian, record)?.trim_end_matches('\n') }
             }
@@ -439,6 +445,7 @@ fn decoder(format: &EventFormat) -> Result<Decoder, FormatError> {
         ("timer", "hrtimer_expire_entry") => {
             Ok(Decoder::TimerExpire { timer: pointer("hrtimer")?, function: pointer("function")? })
         }
+        ("power", "cpu_frequency") => Ok(Decoder::Frequency { of: scalar("cpu_id")?, khz: scalar("state")? }),
         ("ftrace", "print") => Ok(Decoder::Marker { text: text("buf")? }),
         ("irq_vectors", name) => Ok(vector_decoder(name)),
         _ => Ok(Decoder::Ignored),

@@ -10,6 +10,7 @@ use crate::format::FormatError;
 use crate::merge::PageReadError;
 
 pub mod detect;
+pub mod perfetto;
 pub mod raw_pages;
 pub mod tracedat;
 pub(crate) mod tracedat_v6;

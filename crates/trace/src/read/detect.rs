@@ -1,0 +1,92 @@
+//! [`open`]: a trace of any format, told by how it begins.
+
+use std::io;
+
+use crate::read::TraceReader;
+use crate::read::perfetto::{PerfettoError, PerfettoTrace, packets};
+use crate::read::tracedat::{MAGIC, TraceDat, TraceDatError};
+use crate::source::{ReadAt, read_full};
+
+/// How much of a file's beginning tells its format.
+const BEGINNING: usize = 4096;
+
+/// A trace that cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// No format begins like this.
+    #[error("byte 0: this is no trace that can be read; known are {known}")]
+    Unknown {
+        /// The formats, in words.
+        known: String,
+    },
+    /// A damaged or foreign trace.dat file.
+    #[error(transparent)]
+    TraceDat(#[from] TraceDatError),
+    /// A foreign Perfetto trace.
+    #[error(transparent)]
+    Perfetto(#[from] PerfettoError),
+    /// The medium failed.
+    #[error("byte {offset}: {source}")]
+    Read {
+        /// Where.
+        offset: u64,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// A format: its name, how to tell it by a file's first bytes, and how to open one.
+struct Format<'s, S> {
+    name: &'static str,
+    is: fn(&[u8]) -> bool,
+    open: fn(S) -> Result<Box<dyn TraceReader + 's>, OpenError>,
+}
+
+/// Every format, the surest to tell first.
+fn formats<'s, S: ReadAt + 's>() -> [Format<'s, S>; 2] {
+    [
+        Format {
+            name: "trace.dat",
+            is: |beginning| beginning.starts_with(MAGIC),
+            open: |source| Ok(Box::new(TraceDat::open(source)?)),
+        },
+        Format {
+            name: "Perfetto",
+            is: packets::is_trace,
+            open: |source| Ok(Box::new(PerfettoTrace::open(source)?)),
+        },
+    ]
+}
+
+/// Opens a trace of any format.
+///
+/// # Errors
+/// [`OpenError`]: what it is not, or where it is damaged.
+pub fn open<'s, S: ReadAt + 's>(source: S) -> Result<Box<dyn TraceReader + 's>, OpenError> {
+    let mut beginning = [0; BEGINNING];
+    let length =
+        read_full(&source, 0, &mut beginning).map_err(|source| OpenError::Read { offset: 0, source })?;
+    let formats = formats::<S>();
+    match formats.iter().find(|format| (format.is)(&beginning[..length])) {
+        Some(format) => (format.open)(source),
+        None => {
+            let names: Vec<&str> = formats.iter().map(|format| format.name).collect();
+            Err(OpenError::Unknown { known: names.join(", ") })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_trace_is_refused_with_what_would_be() {
+        let said = |bytes: &[u8]| open(bytes.to_vec()).map(|_| ()).unwrap_err().to_string();
+        assert!(said(b"GIF89a").contains("known are trace.dat"), "{}", said(b"GIF89a"));
+        assert!(said(b"").starts_with("byte 0"));
+        // One that begins well is judged by its own reader.
+        assert!(said(b"\x17\x08\x44tracing9\0").contains("version 9"));
+    }
+}
