@@ -156,6 +156,11 @@ impl<W: Watch> Machine<W> {
         (Jobs { threads, anomalies: self.anomalies }, self.watch)
     }
 
+    /// The watcher, to be changed between events.
+    pub(crate) fn watch_mut(&mut self) -> &mut W {
+        &mut self.watch
+    }
+
     /// Tells the watcher what the CPU does from `at` on.
     #[inline]
     fn tell_cpu(&mut self, cpu: CpuId, at: Nanos) {
