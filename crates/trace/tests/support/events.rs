@@ -68,13 +68,15 @@ pub fn kind() -> impl Strategy<Value = EventKind<'static>> {
     let start = (any::<u64>(), one_of(FUNCTIONS), any::<i64>()).prop_map(|(timer, function, expires)| {
         EventKind::TimerStart { timer, function, expires: Nanos::new(expires) }
     });
-    prop_oneof![
-        4 => switch,
-        2 => woken().prop_map(EventKind::Waking),
+    let others = prop_oneof![
         woken().prop_map(EventKind::Wakeup),
         woken().prop_map(EventKind::WakeupNew),
         migrate,
-        (tid(), tid(), comm()).prop_map(|(parent, child, child_comm)| EventKind::Fork { parent, child, child_comm }),
+        (tid(), tid(), comm()).prop_map(|(parent, child, child_comm)| EventKind::Fork {
+            parent,
+            child,
+            child_comm
+        }),
         (tid(), tid()).prop_map(|(tid, old)| EventKind::Exec { tid, old }),
         (tid(), comm()).prop_map(|(tid, comm)| EventKind::Exit { tid, comm }),
         (0..1u32 << 31, one_of(HANDLERS)).prop_map(|(irq, name)| EventKind::IrqEntry { irq, name }),
@@ -86,10 +88,12 @@ pub fn kind() -> impl Strategy<Value = EventKind<'static>> {
         any::<u32>().prop_map(|vector| EventKind::SoftirqExit { vector }),
         start,
         any::<u64>().prop_map(|timer| EventKind::TimerCancel { timer }),
-        (any::<u64>(), one_of(FUNCTIONS)).prop_map(|(timer, function)| EventKind::TimerExpire { timer, function }),
+        (any::<u64>(), one_of(FUNCTIONS))
+            .prop_map(|(timer, function)| EventKind::TimerExpire { timer, function }),
         (cpu(), any::<u32>()).prop_map(|(of, khz)| EventKind::Frequency { of, khz }),
         one_of(TEXTS).prop_map(|text| EventKind::Marker { text }),
-    ]
+    ];
+    prop_oneof![1 => switch, 1 => woken().prop_map(EventKind::Waking), 4 => others]
 }
 
 /// A stream of at most `most` events of four CPUs in order of time and CPU. Before some of them events were lost.

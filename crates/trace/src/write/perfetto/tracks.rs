@@ -19,7 +19,7 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use surety_model::event::{Comm, Event, EventKind, TraceSink, Woken};
+use surety_model::event::{Comm, Event, EventKind, Woken};
 use surety_model::job::Job;
 use surety_model::reservation::Reservation;
 use surety_units::{CpuId, Nanos, Tid};
