@@ -15,6 +15,10 @@ use crate::mount::DetachedMount;
 use crate::sched::{self, SchedPolicy};
 use crate::tracefs::TracefsAccess;
 
+mod timing;
+
+pub use timing::{IdleState, TimingFacts};
+
 /// What the machine is and what this process may do on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MachineFacts {
@@ -26,6 +30,8 @@ pub struct MachineFacts {
     pub cpus: CpuFacts,
     /// Limits and switches of the scheduler.
     pub scheduler: SchedulerFacts,
+    /// What makes wake-ups late.
+    pub timing: TimingFacts,
     /// What this process may do.
     pub privileges: Privileges,
     /// Control groups.
@@ -57,7 +63,7 @@ pub struct CpuFacts {
     pub simultaneous_threads: Option<bool>,
     /// Capacity of each CPU of 1024, where the kernel says it.
     pub capacity: BTreeMap<CpuId, u64>,
-    /// Frequency governor of the first CPU; `None` where the frequency is not the kernel's to choose.
+    /// Frequency governor of the CPUs, several where they differ; `None` where the frequency is not the kernel's to choose.
     pub frequency_governor: Option<String>,
     /// The driver that chooses idle states.
     pub idle_driver: Option<String>,
@@ -147,6 +153,7 @@ impl MachineFacts {
             architecture: std::env::consts::ARCH,
             cpus: ask.cpus(),
             scheduler: ask.scheduler(),
+            timing: ask.timing(),
             privileges: ask.privileges(),
             cgroups: ask.cgroups(),
             tracefs: match kernel.tracefs_root() {
@@ -205,13 +212,23 @@ impl Ask<'_> {
             model: of_cpuinfo(&processors, "model name").map(str::to_owned),
             simultaneous_threads: self.number(&at("smt/active")).map(|active| active != 0),
             capacity: capacity.collect(),
-            frequency_governor: self.line(&at("cpu0/cpufreq/scaling_governor")),
+            frequency_governor: self.governors(online.unwrap_or_default()),
             idle_driver: self.line(&at("cpuidle/current_driver")),
             virtual_machine: of_cpuinfo(&processors, "flags")
                 .is_some_and(|flags| flags.split(' ').any(|flag| flag == "hypervisor")),
             stolen: self.text("/proc/stat").and_then(|text| stolen_of_stat(&text)),
             online,
         }
+    }
+
+    /// Every governor in use, `powersave, performance`.
+    fn governors(&self, cpus: CpuSet) -> Option<String> {
+        let mut seen: Vec<String> = Vec::new();
+        for cpu in cpus.iter() {
+            let path = format!("/sys/devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor");
+            seen.extend(self.line(&path).filter(|governor| !seen.contains(governor)));
+        }
+        (!seen.is_empty()).then(|| seen.join(", "))
     }
 
     fn scheduler(&self) -> SchedulerFacts {
@@ -280,7 +297,6 @@ impl Ask<'_> {
     }
 }
 
-/// A soft limit; `None` is no limit.
 /// Whether this process may lock whatever it will ever map: CAP_IPC_LOCK, or no RLIMIT_MEMLOCK.
 pub(crate) fn may_lock_without_limit() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
@@ -293,6 +309,7 @@ fn effective_capabilities(status: &str) -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
+/// A soft limit; `None` is no limit.
 fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: `limit` is a valid place for the answer; the resources asked for exist everywhere.

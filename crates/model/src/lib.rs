@@ -9,6 +9,7 @@
 
 pub mod activation;
 pub mod distribution;
+pub mod environment;
 pub mod event;
 pub mod formats;
 pub mod job;

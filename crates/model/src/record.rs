@@ -1,10 +1,12 @@
 //! [`Record`]: what every world returns: for each activity its distributions, misses and what was in force.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use surety_stats::{Histogram, Moments};
 use surety_units::{Bandwidth, CpuSet, Nanos, Tid};
 
+use crate::environment::{Check, CheckVerdict};
 use crate::promise::{Bound, Comparison, Metric, Promise};
 use crate::workload::Task;
 
@@ -65,6 +67,15 @@ pub struct InForce {
     pub threads: Vec<ThreadInForce>,
     /// Everything else about the machine that a reader needs to judge the numbers, by name.
     pub environment: BTreeMap<String, String>,
+    /// Whether the machine was fit to measure, where it is a real one.
+    pub checks: Vec<Check>,
+}
+
+impl InForce {
+    /// The checks that did not find what they should.
+    pub fn faults(&self) -> impl Iterator<Item = &Check> {
+        self.checks.iter().filter(|check| check.verdict != CheckVerdict::Good)
+    }
 }
 
 /// A thread with its policy and affinity as read back from the kernel.
@@ -120,6 +131,8 @@ pub struct ActivityRecord {
     pub latency: Option<Distribution>,
     /// CPU time of a job.
     pub execution: Option<Distribution>,
+    /// Further distributions of times by name: `raw latency`, an imported `read clat`.
+    pub series: BTreeMap<String, Distribution>,
     /// CPU time received.
     pub share: Option<Share>,
     /// Longest time a thread that wanted the CPU was without it.
@@ -138,7 +151,7 @@ pub struct Figure {
     /// How much.
     pub value: f64,
     /// In which unit.
-    pub unit: &'static str,
+    pub unit: Cow<'static, str>,
 }
 
 /// CPU time received by the threads of an activity.
@@ -194,11 +207,39 @@ pub struct Observed {
 }
 
 impl Observed {
+    /// Of a histogram alone: for the moments each value is taken to be the middle of its bucket, and the extremes are
+    /// the histogram's own.
+    pub fn of_histogram(histogram: Histogram) -> Observed {
+        let mut moments = Moments::new();
+        let (min, max) = (histogram.min().unwrap_or(0), histogram.max().unwrap_or(0));
+        for (low, high, count) in histogram.buckets() {
+            let (low, high) = (low.clamp(min, max), high.clamp(min, max));
+            moments.merge(&repeated(low as f64 + (high - low) as f64 / 2.0, count));
+        }
+        Observed { histogram, moments }
+    }
+
     /// Takes a value; a negative one counts as 0.
     pub fn record(&mut self, value: Nanos) {
         self.histogram.record(value.get_unsigned());
         self.moments.record(value.get_unsigned() as f64);
     }
+}
+
+/// Moments of `count` equal values, by doubling.
+fn repeated(value: f64, mut count: u64) -> Moments {
+    let mut power = Moments::new();
+    power.record(value);
+    let mut sum = Moments::new();
+    while count > 0 {
+        if count & 1 == 1 {
+            sum.merge(&power);
+        }
+        let half = power;
+        power.merge(&half);
+        count >>= 1;
+    }
+    sum
 }
 
 impl Distribution {
@@ -428,6 +469,7 @@ impl ActivityRecord {
             response: None,
             latency: None,
             execution: None,
+            series: BTreeMap::new(),
             share: None,
             longest_gap: None,
             evidence: Vec::new(),

@@ -10,6 +10,7 @@
 
 mod cast;
 mod decode;
+pub mod environment;
 mod journalled;
 mod loads;
 mod meter;
@@ -22,6 +23,7 @@ pub mod window;
 pub mod world;
 
 pub use cast::split_command;
+pub use environment::checks_of;
 pub use meter::Metered;
 pub use platform::{environment_of, platform_of};
 pub use world::HostWorld;

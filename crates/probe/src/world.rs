@@ -23,6 +23,7 @@ use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::cast::{Activity, Body, Cast, Member, MemberResult, Returned, Stage, last_words};
 use crate::decode::{Decoded, decode};
+use crate::environment::checks_of;
 use crate::journalled::Journalled;
 use crate::loads::{LoadRun, driver_of};
 use crate::noise::CpuUse;
@@ -134,10 +135,11 @@ impl World for HostWorld<'_> {
             seed: options.seed,
             duration: options.duration,
             in_force: InForce {
-                kernel: facts.kernel_release.unwrap_or_default(),
+                kernel: facts.kernel_release.clone().unwrap_or_default(),
                 cpus,
                 threads,
                 environment,
+                checks: checks_of(&facts),
             },
             degraded,
             activities,

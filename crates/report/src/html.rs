@@ -354,6 +354,10 @@ fn in_force(rows: &[Row<'_>]) -> String {
         for (name, value) in &record.in_force.environment {
             entry(name, value);
         }
+        for check in record.in_force.faults() {
+            let remedy = check.remedy.as_ref().map_or_else(String::new, |remedy| format!(" → {remedy}"));
+            entry(&format!("⚠ {}", check.name), &format!("{}{remedy}", check.found));
+        }
         out.push_str("</dl>\n");
         if !record.in_force.threads.is_empty() {
             out.push_str(

@@ -3,9 +3,9 @@
 //! Times are integer nanoseconds. What is not known is `null`, and so is what is not finite: there is no NaN and no
 //! infinity. Every key is always there.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use surety_model::plan::{Plan, PlannedReservation};
-use surety_model::record::{ActivityRecord, Basis, Distribution, InForce, Observed, Share};
+use surety_model::record::{ActivityRecord, Basis, Distribution, Evidence, InForce, Observed, Share};
 use surety_model::verdict::{CONFIDENCE, Outcome, Verdict};
 use surety_stats::intervals::quantile_ranks;
 
@@ -103,6 +103,7 @@ fn in_force(in_force: &InForce) -> Value {
         "cpus": in_force.cpus.to_string(),
         "threads": threads.collect::<Vec<_>>(),
         "environment": in_force.environment,
+        "checks": in_force.checks,
     })
 }
 
@@ -110,7 +111,9 @@ fn activity(activity: &ActivityRecord, row: &Row<'_>) -> Value {
     let of = |d: &Option<Distribution>| d.as_ref().map(|d| distribution(d, activity.basis));
     let figures =
         activity.figures.iter().map(|f| json!({ "name": f.name, "value": f.value, "unit": f.unit }));
-    let promises = row.verdicts.iter().filter(|v| v.activity == activity.name).map(promise);
+    let series = activity.series.iter().map(|(name, d)| (name.clone(), distribution(d, activity.basis)));
+    let verdicts = row.verdicts.iter().filter(|v| v.activity == activity.name);
+    let promises = verdicts.enumerate().map(|(place, v)| promise(v, activity.evidence.get(place)));
     json!({
         "name": activity.name,
         "kind": activity.kind,
@@ -124,6 +127,7 @@ fn activity(activity: &ActivityRecord, row: &Row<'_>) -> Value {
         "response_ns": of(&activity.response),
         "latency_ns": of(&activity.latency),
         "execution_ns": of(&activity.execution),
+        "series": series.collect::<Map<String, Value>>(),
         "share": activity.share.as_ref().map(share),
         "longest_gap_ns": activity.longest_gap,
         "figures": figures.collect::<Vec<_>>(),
@@ -131,12 +135,22 @@ fn activity(activity: &ActivityRecord, row: &Row<'_>) -> Value {
     })
 }
 
-fn promise(verdict: &Verdict) -> Value {
+fn promise(verdict: &Verdict, found: Option<&Evidence>) -> Value {
     json!({
         "text": verdict.promise.to_string(),
         "verdict": outcome_word(verdict.outcome),
         "because": verdict.because,
+        "evidence": found.map(evidence),
     })
+}
+
+fn evidence(evidence: &Evidence) -> Value {
+    match evidence {
+        Evidence::Counted { within, of } => json!({ "within": within, "of": of }),
+        Evidence::Value { value, of_demand } => json!({ "value": value, "of_demand": of_demand }),
+        Evidence::Proven { at_least, because } => json!({ "at_least": at_least, "because": because }),
+        Evidence::NotObservable { because } => json!({ "not_observable": because }),
+    }
 }
 
 fn share(share: &Share) -> Value {
@@ -181,6 +195,7 @@ fn observed_values(observed: &Observed, basis: Basis) -> Value {
         "std_dev": moments.std_dev(),
         "min": histogram.min(),
         "max": histogram.max(),
+        "moments": moments,
         "quantiles": quantiles.collect::<Vec<_>>(),
         "histogram": histogram.buckets().map(|(low, high, n)| json!([low, high, n])).collect::<Vec<_>>(),
     })

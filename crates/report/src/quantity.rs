@@ -85,7 +85,7 @@ pub(crate) fn figure(figure: &Figure) -> String {
     if !value.is_finite() {
         return "-".to_owned();
     }
-    match figure.unit {
+    match figure.unit.as_ref() {
         "ns" => Nanos::from_f64_rounded(value).to_string(),
         unit @ ("B" | "B/s") => {
             let (factor, prefix) = match value.abs() {
@@ -147,7 +147,8 @@ mod tests {
         {
             assert_eq!(probability(p), text);
         }
-        let of = |value, unit| figure(&Figure { name: String::new(), value, unit });
+        let of =
+            |value, unit: &'static str| figure(&Figure { name: String::new(), value, unit: unit.into() });
         assert_eq!(of(104_857_600.0, "B/s"), "104.9 MB/s");
         assert_eq!(of(12.0, "/s"), "12 /s");
         assert_eq!(of(f64::INFINITY, "/s"), "-");

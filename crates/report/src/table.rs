@@ -3,6 +3,7 @@
 mod bars;
 mod explain;
 
+pub use surety_model::environment::{Check, CheckVerdict};
 use surety_model::plan::Plan;
 use surety_model::record::{ActivityRecord, Distribution};
 use surety_units::Nanos;
@@ -57,6 +58,7 @@ pub fn record(row: &Row<'_>, style: &Style) -> String {
     price(std::slice::from_ref(row), &mut out, style);
     verdicts(std::slice::from_ref(row), &mut out, style);
     in_force(row, &mut out, style);
+    unfit(row, &mut out, style);
     degraded(std::slice::from_ref(row), &mut out, style);
     out
 }
@@ -168,6 +170,15 @@ fn in_force(row: &Row<'_>, out: &mut String, style: &Style) {
     }
 }
 
+/// What was wrong with the machine, each with what to do.
+fn unfit(row: &Row<'_>, out: &mut String, style: &Style) {
+    let faults: Vec<Check> = row.record.in_force.faults().cloned().collect();
+    if !faults.is_empty() {
+        heading("the machine", out, style);
+        *out += &checks(&faults, style);
+    }
+}
+
 fn heading(text: &str, out: &mut String, style: &Style) {
     *out += &format!("\n{}\n", style.paint(Tone::Strong, text));
 }
@@ -270,30 +281,6 @@ pub(crate) fn refusals(plan: &Plan, out: &mut String, style: &Style) {
             *out += &paragraph(style, lead, Tone::Faint, nearest);
         }
     }
-}
-
-/// How a check of the machine turned out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CheckVerdict {
-    /// As it should be.
-    Good,
-    /// Usable, with less than is possible.
-    Limited,
-    /// Not usable.
-    Bad,
-}
-
-/// One thing looked at on a machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Check {
-    /// What was looked at.
-    pub name: String,
-    /// How it turned out.
-    pub verdict: CheckVerdict,
-    /// What was found.
-    pub found: String,
-    /// What to do about it.
-    pub remedy: Option<String>,
 }
 
 /// A list of checks, each with what was found and, where something is to be done, what.

@@ -37,11 +37,14 @@ fn keys_of<'v>(value: &'v Value, path: &str, found: &mut BTreeMap<String, Vec<&'
     match value {
         Value::Object(object) if !FREE.contains(&path) => {
             for (key, value) in object {
-                let mut below = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                let is_series = path.ends_with(".series");
+                let shown = if is_series { "*" } else { key };
+                let mut below = if path.is_empty() { key.clone() } else { format!("{path}.{shown}") };
                 found.entry(below.clone()).or_default().push(value);
                 let name = key.as_str();
                 if path == "results[].activities[]"
                     && ["response_ns", "latency_ns", "execution_ns"].contains(&name)
+                    || is_series
                 {
                     below = "distribution".to_owned();
                 }

@@ -234,7 +234,13 @@ impl SimWorld {
         if workload.loads.iter().any(|l| l.kind == LoadKind::MemoryThrash) {
             environment.insert("memory-thrash".to_owned(), "simulated by its CPU time only".to_owned());
         }
-        InForce { kernel: platform.name.clone(), cpus, threads: threads.collect(), environment }
+        InForce {
+            kernel: platform.name.clone(),
+            cpus,
+            threads: threads.collect(),
+            environment,
+            checks: Vec::new(),
+        }
     }
 }
 

@@ -1,3 +1,4 @@
-//! Workload files: reading and writing. TOML is the native format.
+//! Files: workloads (TOML is the native format) and results read back.
 
+pub mod record;
 pub mod toml;

@@ -47,7 +47,7 @@ impl LoadDriver for MemoryThrash {
 
     fn figures(&self, done: u64, observed: Nanos) -> Vec<Figure> {
         let per_second = done as f64 / observed.as_secs_f64();
-        vec![Figure { name: "accesses".to_owned(), value: per_second, unit: "/s" }]
+        vec![Figure { name: "accesses".to_owned(), value: per_second, unit: "/s".into() }]
     }
 }
 

@@ -87,7 +87,7 @@ impl LoadDriver for Readers {
 
     fn figures(&self, done: u64, observed: Nanos) -> Vec<Figure> {
         let rate = done as f64 / observed.as_secs_f64();
-        vec![Figure { name: "rate".to_owned(), value: rate, unit: "B/s" }]
+        vec![Figure { name: "rate".to_owned(), value: rate, unit: "B/s".into() }]
     }
 }
 

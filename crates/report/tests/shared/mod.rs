@@ -7,14 +7,15 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use surety_model::distribution::TimeDistribution;
+use surety_model::environment::Check;
 use surety_model::formats::toml;
 use surety_model::plan::{
     PLAN_SCHEMA, Plan, PlannedReservation, Proof, ProofInput, Refusal, SimulationEvidence,
 };
 use surety_model::platform::Platform;
 use surety_model::record::{
-    ActivityRecord, Basis, Distribution, Evidence, Figure, InForce, JobAccount, JobOutcome, Record, Share,
-    ThreadInForce, TraceQuality,
+    ActivityRecord, Basis, Distribution, Evidence, Figure, InForce, JobAccount, JobOutcome, Observed, Record,
+    Share, ThreadInForce, TraceQuality,
 };
 use surety_model::reservation::Reservation;
 use surety_model::workload::Workload;
@@ -94,10 +95,13 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
     });
     activities.push(load);
     let mut copy = ActivityRecord::new("copy", "load", Basis::Sample);
+    let mut write = Observed::default();
+    (1..=100).for_each(|us| write.record(Nanos::from_micros(us)));
+    copy.series.insert("write".to_owned(), Distribution::Observed(Box::new(write)));
     let rate = 61_000_000.0 * hogs;
     copy.figures = vec![
-        Figure { name: "rate".to_owned(), value: rate, unit: "B/s" },
-        Figure { name: "copies".to_owned(), value: (hogs * 10.0).floor(), unit: "" },
+        Figure { name: "rate".to_owned(), value: rate, unit: "B/s".into() },
+        Figure { name: "copies".to_owned(), value: (hogs * 10.0).floor(), unit: "".into() },
     ];
     copy.evidence = vec![Evidence::Value { value: rate, of_demand: None }];
     activities.push(copy);
@@ -118,6 +122,10 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
         in_force: InForce {
             kernel: if is_host { "6.18.5" } else { "linux-6.18" }.to_owned(),
             cpus: CpuSet::first(2),
+            checks: vec![
+                Check::good("clock", "tsc"),
+                Check::limited("load", "3.10 2.00 1.00", "end what else runs, or choose CPUs with --cpus"),
+            ],
             threads: vec![
                 thread("player", is_host.then_some(Tid(4711)), policy, true),
                 thread("audio", is_host.then_some(Tid(4712)), policy, !is_host || reserved),
