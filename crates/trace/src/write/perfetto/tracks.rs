@@ -193,23 +193,24 @@ struct Server {
 impl Server {
     /// A full one.
     fn new(reservation: Reservation, at: Nanos) -> Server {
-        Server { reservation, budget: reservation.runtime, deadline: at + reservation.deadline }
+        Server { reservation, budget: reservation.runtime, deadline: at.saturating_add(reservation.deadline) }
     }
 
     /// The thread wakes.
     fn wake(&mut self, at: Nanos) {
-        let (left, budget) = (i128::from((self.deadline - at).get()), i128::from(self.budget.get()));
+        let (left, budget) =
+            (i128::from(self.deadline.saturating_sub(at).get()), i128::from(self.budget.get()));
         let Reservation { runtime, deadline, period, .. } = self.reservation;
         let usable = left > 0 && budget * i128::from(period.get()) <= left * i128::from(runtime.get());
         if !usable {
             self.budget = runtime;
-            self.deadline = at + deadline;
+            self.deadline = at.saturating_add(deadline);
         }
     }
 
     fn replenish(&mut self) {
-        self.budget = (self.budget + self.reservation.runtime).min(self.reservation.runtime);
-        self.deadline += self.reservation.period;
+        self.budget = self.budget.saturating_add(self.reservation.runtime).min(self.reservation.runtime);
+        self.deadline = self.deadline.saturating_add(self.reservation.period);
     }
 }
 
@@ -327,7 +328,7 @@ impl Followed {
         if let Some(server) = &mut self.server {
             let before = server.budget;
             if matches!(was, Whereabouts::On(_)) {
-                server.budget -= at - self.placed;
+                server.budget = server.budget.saturating_sub(at.saturating_sub(self.placed));
             }
             match was {
                 Whereabouts::Throttled if ready(place) => server.replenish(),
@@ -348,7 +349,7 @@ impl Followed {
         self.drawn += 1;
         let numbers = vec![
             ("release_ns", job.release.get()),
-            ("response_ns", job.response().get()),
+            ("response_ns", job.completion.saturating_sub(job.release).get()),
             ("execution_ns", job.execution.get()),
             ("interrupted_ns", job.interrupted.get()),
             ("preemptions", job.preemptions.into()),
@@ -361,12 +362,12 @@ impl Followed {
         draw(Kind::Jobs, Mark::Slice { from, to, name: format!("job {number}"), numbers });
         let limit = overlay.response_limit.or(overlay.reservation.map(|reservation| reservation.deadline));
         let Some(limit) = limit else { return };
-        let deadline = job.release + limit;
+        let deadline = job.release.saturating_add(limit);
         draw(Kind::Deadlines, Mark::Instant { at: deadline, name: format!("deadline of job {number}") });
         if job.completion > deadline {
             let (from, to) = (deadline.max(self.miss_end), job.completion.max(self.miss_end));
             self.miss_end = to;
-            let late = job.completion - deadline;
+            let late = job.completion.saturating_sub(deadline);
             let numbers = vec![("late_ns", late.get())];
             draw(
                 Kind::Misses,
