@@ -7,7 +7,8 @@ use surety_units::{CpuId, Nanos, Tid};
 /// Names of threads; some fill the kernel's 15 bytes, some are no ASCII.
 const NAMES: &[&str] = &["", "swapper/0", "player", "a:b c", "irq/33-nvme0q1x", "ünïcödé"];
 const HANDLERS: &[&str] = &["", "nvme0q1", "eth0-TxRx-0"];
-const VECTORS: &[&str] = &["local_timer", "reschedule", "call_function", "irq_work", "x86_platform_ipi"];
+const VECTORS: &[&str] =
+    &["local_timer", "reschedule", "call_function", "irq_work", "x86_platform_ipi", "ipi"];
 const TEXTS: &[&str] = &["", "surety:b:1:1000", "surety:e:1", "surety:u:1:77", "B|7|späte Arbeit"];
 const STATES: &[LeaveState] = &[
     LeaveState::Runnable { preempted: false },

@@ -269,6 +269,16 @@ fn decode_generic<'a>(
         counts.add(*number);
         return kind(*number, &body, function).map_or(Decoded::Passed, Decoded::Event);
     }
+    // What the message of arm64 becomes when its reason has no word here.
+    for (name, number, kind) in [
+        ("ipi_entry", event::IPI_ENTRY, EventKind::VectorEntry { name: "ipi" }),
+        ("ipi_exit", event::IPI_EXIT, EventKind::VectorExit { name: "ipi" }),
+    ] {
+        if bare == name {
+            counts.add(number);
+            return Decoded::Event(kind);
+        }
+    }
     let vector = |end: &str| VECTORS.iter().position(|vector| bare.strip_suffix(end) == Some(*vector));
     if let Some(index) = vector("_entry") {
         counts.vectors[index][0] += 1;
