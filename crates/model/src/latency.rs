@@ -156,6 +156,13 @@ pub struct LatencyTotals {
 }
 
 impl LatencyTotals {
+    /// Nothing yet, in memory that has been written to.
+    pub fn touched() -> LatencyTotals {
+        let mut totals = LatencyTotals::default();
+        totals.copy_from(&LatencyTotals::default());
+        totals
+    }
+
     /// Takes over everything, without allocating.
     pub fn copy_from(&mut self, other: &LatencyTotals) {
         (self.planned, self.missed) = (other.planned, other.missed);
@@ -169,10 +176,13 @@ impl LatencyAccount {
     /// An empty account with room for a second of a probe of this period, and for [`RECENT`] values.
     pub fn new(period: Nanos) -> LatencyAccount {
         let a_second = usize::try_from(MOVING.div_ceil(period.max(Nanos::new(1)))).unwrap_or(RECENT);
+        // Memory that is only reserved would be faulted in by the first value.
+        let mut recent = vec![1; RECENT];
+        recent.clear();
         LatencyAccount {
-            totals: LatencyTotals::default(),
+            totals: LatencyTotals::touched(),
             moving: TimeWindow::new(MOVING.get_unsigned(), a_second.saturating_add(1).min(RECENT)),
-            recent: Vec::with_capacity(RECENT),
+            recent,
             oldest: 0,
         }
     }

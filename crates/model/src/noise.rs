@@ -4,7 +4,7 @@
 //! thread, or nothing the kernel knows of. The account keeps every gap in a histogram, and the times of the first ones so
 //! that a trace can say what was in them. It is kept apart from the clock and the thread it runs in.
 
-use surety_units::Nanos;
+use surety_units::{CpuId, Nanos};
 
 use crate::record::Observed;
 
@@ -95,9 +95,114 @@ impl NoiseAccount {
     }
 }
 
+/// What was in gaps, as a trace shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cause {
+    /// `tick`, `irq 24 eth0`, `softirq RCU`, `thread make`, `not in the trace`.
+    pub name: String,
+    /// What sort of thing it is.
+    pub kind: CauseKind,
+    /// Gaps it was in.
+    pub gaps: u64,
+    /// Time it took inside gaps.
+    pub time: Nanos,
+    /// The most it took inside one gap.
+    pub longest: Nanos,
+}
+
+/// A sort of cause.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CauseKind {
+    /// The scheduler's tick and other interrupts of the local timer.
+    Timer,
+    /// Interrupts of devices and between processors, softirqs.
+    Interrupt,
+    /// Other threads: the scheduler's choice.
+    Thread,
+    /// Nothing the kernel knows of: the hypervisor, the firmware, the processor itself.
+    Unseen,
+}
+
+impl CauseKind {
+    /// One word.
+    pub fn word(self) -> &'static str {
+        match self {
+            CauseKind::Timer => "timer",
+            CauseKind::Interrupt => "interrupt",
+            CauseKind::Thread => "thread",
+            CauseKind::Unseen => "unseen",
+        }
+    }
+}
+
+/// Hardware or scheduler, in words. `stolen` is time the hypervisor says it took; causes are those of every CPU.
+pub fn verdict(causes: &[(CpuId, Vec<Cause>)], away: Nanos, stolen: Option<Nanos>) -> String {
+    let all = || causes.iter().flat_map(|(_, causes)| causes);
+    let of = |kind| all().filter(|c| c.kind == kind).map(|c| c.time).sum::<Nanos>();
+    let explained: Nanos = all().map(|c| c.time).sum();
+    let stolen = stolen
+        .map_or(String::new(), |stolen| format!(" The hypervisor's own count of stolen time is {stolen}."));
+    if !away.is_positive() {
+        return format!("Quiet: no gap reached the threshold.{stolen}");
+    }
+    if !explained.is_positive() {
+        return format!("Hardware or scheduler? Not known without a trace: run as root.{stolen}");
+    }
+    let percent = |time: Nanos| time.get() as f64 / explained.get() as f64 * 100.0;
+    let kinds = [CauseKind::Timer, CauseKind::Interrupt, CauseKind::Thread, CauseKind::Unseen];
+    let most = kinds.into_iter().max_by_key(|kind| of(*kind)).unwrap_or(CauseKind::Unseen);
+    let first = all().filter(|c| c.kind == most).max_by_key(|c| c.time).map_or("", |c| c.name.as_str());
+    let (said, share) = (most, percent(of(most)));
+    let sentence = match said {
+        CauseKind::Timer => "The kernel's timer: the tick and what it runs; `nohz_full` CPUs have less of it",
+        CauseKind::Interrupt => "Interrupts: move them to other CPUs by their affinity",
+        CauseKind::Thread => {
+            "The scheduler: other threads ran; a higher class, or a CPU of its own, keeps them away"
+        }
+        CauseKind::Unseen => {
+            "Below the kernel: the hypervisor, the firmware or the processor; no scheduler can help"
+        }
+    };
+    let rest: Vec<String> = kinds
+        .into_iter()
+        .filter(|kind| *kind != most && of(*kind).is_positive())
+        .map(|kind| format!("{} {:.1} %", kind.word(), percent(of(kind))))
+        .collect();
+    let rest = if rest.is_empty() { String::new() } else { format!(" The rest: {}.", rest.join(", ")) };
+    format!("{sentence} ({share:.1} % of the noise, most by {first}).{rest}{stolen}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_verdict_names_the_largest_kind() {
+        let cause = |kind, name: &str, time| Cause {
+            name: name.to_owned(),
+            kind,
+            gaps: 1,
+            time: Nanos::new(time),
+            longest: Nanos::new(time),
+        };
+        let causes = [
+            (
+                CpuId(0),
+                vec![cause(CauseKind::Thread, "thread make", 600), cause(CauseKind::Timer, "tick", 500)],
+            ),
+            (CpuId(1), vec![cause(CauseKind::Unseen, "not in the trace", 900)]),
+        ];
+        let said = verdict(&causes, Nanos::new(2000), None);
+        assert!(said.starts_with("Below the kernel") && said.contains("45.0 %"), "{said}");
+        assert!(said.contains("The rest: timer 25.0 %, thread 30.0 %."), "{said}");
+        let said = verdict(&causes[..1], Nanos::new(2000), Some(Nanos::ZERO));
+        assert!(
+            said.starts_with("The scheduler") && said.contains("thread make") && said.contains("stolen"),
+            "{said}"
+        );
+        assert!(verdict(&[], Nanos::new(1), None).contains("Not known without a trace"));
+        assert!(verdict(&[], Nanos::ZERO, None).starts_with("Quiet"));
+    }
 
     #[test]
     fn gaps_are_counted_and_pauses_are_not() {
