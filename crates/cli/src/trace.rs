@@ -10,7 +10,7 @@ mod explain;
 mod file;
 mod fit;
 mod irqs;
-mod record;
+pub mod record;
 mod stats;
 
 /// The verb.
