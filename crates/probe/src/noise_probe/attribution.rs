@@ -10,16 +10,13 @@ use std::collections::BTreeMap;
 
 use surety_model::event::{Comm, Event, EventKind, TraceSink};
 use surety_model::noise::{Cause, CauseKind, Gap};
+use surety_trace::jobs::interrupts::softirq_name;
 use surety_units::{CpuId, Nanos, Tid};
 
 /// What entering and leaving the kernel may take around what its events cover.
 const EDGES: Nanos = Nanos::from_micros(5);
 /// Deeper nesting than any kernel's.
 const DEPTH_MAX: usize = 16;
-/// Softirqs by number (`enum` in `include/linux/interrupt.h`).
-const SOFTIRQS: [&str; 10] =
-    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
-
 /// One thing that goes on.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Doing {
@@ -44,10 +41,7 @@ impl Doing {
             Doing::Vector("local_timer") => "local timer, the tick".to_owned(),
             Doing::Vector(name) => name.replace('_', " "),
             Doing::Irq(number, name) => format!("irq {number} {name}"),
-            Doing::Softirq(number) => {
-                let name = usize::try_from(*number).ok().and_then(|n| SOFTIRQS.get(n));
-                name.map_or_else(|| format!("softirq {number}"), |name| format!("softirq {name}"))
-            }
+            Doing::Softirq(number) => format!("softirq {}", softirq_name(*number)),
             Doing::Thread(comm) => format!("thread {comm}"),
             Doing::Idle => "idle, though the probe wanted to run".to_owned(),
         }

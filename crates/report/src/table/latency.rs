@@ -8,7 +8,7 @@ use surety_stats::bounds::{Bound, largest_value, quantile_interval};
 use surety_stats::correlation::DEPENDENT;
 use surety_units::Nanos;
 
-use crate::quantity::{TimeUnit, percent};
+use crate::quantity::{TimeUnit, percent, probability};
 use crate::row::Row;
 use crate::sheet::{Cell, Column, Line, Sheet};
 use crate::text::{Style, Tone, paragraph};
@@ -27,8 +27,8 @@ pub fn latency(row: &Row<'_>, style: &Style) -> String {
         if let Some(largest) = largest_value(&intended.histogram, CONFIDENCE) {
             let text = format!(
                 "with {} confidence at least {} of wake-ups are no later than {}, the largest of {}",
-                percent(CONFIDENCE),
-                crate::quantity::probability(largest.covered),
+                probability(CONFIDENCE),
+                probability(largest.covered),
                 time(largest.largest),
                 largest.count
             );
@@ -153,7 +153,7 @@ mod tests {
         for expected in [
             "1000 planned, 3 missed",
             "needs 2688 more",
-            "at least 99.7 % of wake-ups are no later than 2.999 us, the largest of 1000",
+            "with 95 % confidence at least 99.7 % of wake-ups are no later than 2.999 us, the largest of 1000",
             "dependent data: the autocorrelation of neighbours is 0.50",
         ] {
             assert!(text.contains(expected), "{expected}: {text}");
