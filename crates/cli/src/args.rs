@@ -473,9 +473,13 @@ mod tests {
     fn commands_in_the_documentation_parse() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut commands = 0;
-        for file in
-            ["README.md", "docs/formats/workload.md", "docs/formats/plan.md", "docs/formats/record.md"]
-        {
+        for file in [
+            "README.md",
+            "docs/latency.md",
+            "docs/formats/workload.md",
+            "docs/formats/plan.md",
+            "docs/formats/record.md",
+        ] {
             let text = std::fs::read_to_string(root.join(file)).unwrap();
             for line in text.lines().map(str::trim_start) {
                 let command = line.strip_prefix("$ sudo ").or(line.strip_prefix("$ "));

@@ -6,7 +6,7 @@ use std::str::FromStr;
 use surety_enforce::{Enforcer, Owner, attr_of_policy, attr_of_reservation, describe};
 use surety_kernel::facts::MachineFacts;
 use surety_kernel::idle::IdleHold;
-use surety_kernel::{Kernel, SchedAttr, clock};
+use surety_kernel::{Kernel, SchedAttr, SchedPolicy, clock};
 use surety_model::record::{InForce, ThreadInForce};
 use surety_model::reservation::Reservation;
 use surety_model::workload::PolicySpec;
@@ -160,7 +160,12 @@ impl<'a> Surroundings<'a> {
         };
         let cpus = if policy.is_pinned() { cpus } else { self.kernel.online_cpus().unwrap_or(cpus) };
         enforcer.set_affinity(tid, cpus, Owner::Ours).map_err(refused)?;
-        enforcer.set_scheduler(tid, wanted, Owner::Ours).map_err(refused)?;
+        // A fair thread stays as nice as this process is: to be less so is a privilege.
+        let stays = *policy == ProbePolicy::Class(PolicySpec::default())
+            && self.kernel.scheduler(tid).is_ok_and(|a| matches!(a.policy, SchedPolicy::Other { .. }));
+        if !stays {
+            enforcer.set_scheduler(tid, wanted, Owner::Ours).map_err(refused)?;
+        }
         let attr = self.kernel.scheduler(tid).ok();
         let affinity = self.kernel.affinity(tid).unwrap_or_default();
         Ok(ThreadInForce {
@@ -168,7 +173,7 @@ impl<'a> Surroundings<'a> {
             tid: Some(tid),
             policy: attr.as_ref().map_or_else(|| "gone".to_owned(), describe),
             affinity,
-            as_requested: attr.is_some_and(|a| a.policy == wanted.policy) && affinity == cpus,
+            as_requested: affinity == cpus && (stays || attr.is_some_and(|a| a.policy == wanted.policy)),
         })
     }
 
