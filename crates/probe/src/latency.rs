@@ -40,6 +40,8 @@ use company::Company;
 const LOOK: Nanos = Nanos::from_millis(100);
 /// How often it does while a spike would end the run: the trace goes on until then.
 const LOOK_FOR_SPIKE: Nanos = Nanos::from_millis(20);
+/// How long a thread sleeps without looking whether the run is over.
+const LAST_STRETCH: Nanos = Nanos::from_millis(100);
 /// What a flight recorder keeps before the end.
 pub const TRACE_KEPT: Nanos = Nanos::from_secs(2);
 
@@ -173,10 +175,8 @@ impl ThreadSpec {
         let mut used = None;
         let mut now = window.begin;
         while let Some(due) = grid.due() {
-            if !self.rest(gate, &mut grid, due) {
-                break;
-            }
-            now = clock::monotonic();
+            let Some(woke) = self.rest(gate, &mut grid, due) else { break };
+            now = woke;
             let wake = grid.woke(now);
             account.record(&wake, now);
             if used.is_none() && wake.activation.is_some() {
@@ -205,15 +205,23 @@ impl ThreadSpec {
         ThreadRun { account, cpu, waited, end: now }
     }
 
-    /// Sleeps until the next activation; false when the run is over.
-    fn rest(&self, gate: &Gate, grid: &mut LatencyGrid, due: Nanos) -> bool {
-        match grid.sleep() {
-            Sleep::Absolute => gate.sleep_until(due),
+    /// Sleeps until the next activation and says when it woke; `None` when the run is over.
+    fn rest(&self, gate: &Gate, grid: &mut LatencyGrid, due: Nanos) -> Option<Nanos> {
+        let woke = match grid.sleep() {
+            Sleep::Absolute => {
+                // Only a long sleep is cut into pieces; the last of them ends at the instant itself.
+                let near = due - LAST_STRETCH;
+                if near > clock::monotonic() && !gate.sleep_until(near) {
+                    return None;
+                }
+                clock::wake_at(due)
+            }
             Sleep::Relative => {
                 grid.asked(clock::monotonic());
-                clock::sleep_for(self.period).is_ok() && !gate.is_stopped()
+                clock::sleep_for(self.period).map(|()| clock::monotonic())
             }
-        }
+        };
+        woke.ok().filter(|_| !gate.is_stopped())
     }
 
     /// Makes the copy somebody waits for, unless they look at the last one just now.

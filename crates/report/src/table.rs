@@ -1,6 +1,7 @@
 //! Reports for a terminal or a log: every function returns lines of at most [`Style::width`] columns.
 
 mod bars;
+mod counted;
 mod explain;
 mod latency;
 mod noise;
@@ -17,6 +18,7 @@ use crate::sheet::{Cell, Column, Line, Sheet};
 use crate::text::{Style, Tone, columns, paragraph};
 
 pub use bars::distributions;
+pub use counted::counted;
 pub use explain::explain;
 pub use latency::latency;
 pub use noise::noise;

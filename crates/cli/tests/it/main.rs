@@ -10,4 +10,5 @@ mod latency;
 mod leaves_nothing;
 mod programs;
 mod recording;
+mod simulated;
 mod truth;
