@@ -12,7 +12,7 @@ use crate::args::{JOBS_MAX, LatencyArgs};
 use crate::exit::{Code, Failure};
 use crate::input::parse_load;
 use crate::session::{Session, write_file};
-use crate::trace::output::Output;
+use crate::trace::record::output::Output;
 
 /// How long a run is unless it is said.
 const DURATION: Nanos = Nanos::from_secs(10);
