@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use surety_model::event::Comm;
 use surety_model::reservation::Reservation;
+use surety_model::until::Until;
+use surety_probe::probing::ProbePolicy;
 use surety_trace::{Condition, Wanted};
 use surety_units::{Bandwidth, Bytes, CpuSet, Nanos, Probability, Tid};
 
@@ -58,6 +60,12 @@ pub enum Verb {
     /// Record what the scheduler does, and say what threads got
     #[command(after_help = EXIT_CODES)]
     Trace(TraceArgs),
+    /// How late threads wake: one sample for each planned activation, the missed ones counted
+    #[command(after_help = EXIT_CODES)]
+    Latency(LatencyArgs),
+    /// What takes a busy thread's CPU away: hardware or scheduler?
+    #[command(after_help = EXIT_CODES)]
+    Noise(NoiseArgs),
     /// What this machine can and cannot do, and how to mend it
     #[command(after_help = EXIT_CODES)]
     Doctor(DoctorArgs),
@@ -173,6 +181,71 @@ pub struct ApplyArgs {
     /// Command and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct LatencyArgs {
+    /// One thread on each of these CPUs, such as 2-3 [default: all]
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    pub cpus: Option<CpuSet>,
+    /// Between two activations, 10us to 10s
+    #[arg(long, short = 'i', value_name = "TIME", default_value = "1ms", value_parser = probe_period)]
+    pub period: Nanos,
+    /// fair, batch, idle, fifo:N, rr:N or deadline:RUNTIME/DEADLINE/PERIOD
+    #[arg(long, value_name = "POLICY", default_value = "fifo:80")]
+    pub policy: ProbePolicy,
+    /// How long [default: 10s; with --until at most 10min]
+    #[arg(long = "for", value_name = "TIME", value_parser = positive)]
+    pub duration: Option<Nanos>,
+    /// So many activations on each CPU
+    #[arg(long, value_name = "N", conflicts_with_all = ["duration", "until"], value_parser = clap::value_parser!(u64).range(1..=JOBS_MAX))]
+    pub jobs: Option<u64>,
+    /// Until every CPU's quantile is known so well, such as 'ci(p99.9) < 5%'
+    #[arg(long, value_name = "RULE")]
+    pub until: Option<Until>,
+    /// Discarded before that
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
+    pub warm_up: Nanos,
+    /// Sleep for one period from the present instead of until planned instants
+    #[arg(long)]
+    pub relative: bool,
+    /// End at a wake-up later than this, and keep the trace that leads to it
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    pub stop_over: Option<Nanos>,
+    /// The trace's file, with --stop-over
+    #[arg(long, short, value_name = "FILE", default_value = "trace.dat", requires = "stop_over")]
+    pub output: PathBuf,
+    /// Load beside it, such as 8s (8 spinners), 4s2m (and 2 memory thrashers), 10r (10 readers)
+    #[arg(long, value_name = "LOAD")]
+    pub load: Option<String>,
+    /// What the loads and the place between two ticks are drawn from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Write one offline HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+}
+
+#[derive(Debug, Args)]
+pub struct NoiseArgs {
+    /// One busy thread on each of these CPUs, such as 2-3 [default: all]
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    pub cpus: Option<CpuSet>,
+    /// How long
+    #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = positive)]
+    pub duration: Nanos,
+    /// The shortest gap that counts
+    #[arg(long, value_name = "TIME", default_value = "1us", value_parser = positive)]
+    pub threshold: Nanos,
+    /// fair, batch, idle, fifo:N or rr:N; a real-time loop sleeps 20 ms of every 100 ms
+    #[arg(long, value_name = "POLICY", default_value = "fair")]
+    pub policy: ProbePolicy,
+    /// Do not look into the gaps
+    #[arg(long)]
+    pub no_trace: bool,
+    /// Write one offline HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -416,6 +489,18 @@ fn positive(text: &str) -> Result<Nanos, String> {
     if time.is_positive() { Ok(time) } else { Err("a time longer than nothing is needed".to_owned()) }
 }
 
+/// The most activations of one run.
+pub const JOBS_MAX: u64 = 1 << 40;
+
+fn probe_period(text: &str) -> Result<Nanos, String> {
+    let period = time(text)?;
+    if (Nanos::from_micros(10)..=Nanos::from_secs(10)).contains(&period) {
+        Ok(period)
+    } else {
+        Err("a period of 10us to 10s is needed".to_owned())
+    }
+}
+
 /// Room for pages: less than this is no recording.
 const ROOM_MIN: Bytes = Bytes(64 << 10);
 
@@ -494,9 +579,13 @@ mod tests {
     fn commands_in_the_documentation_parse() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut commands = 0;
-        for file in
-            ["README.md", "docs/formats/workload.md", "docs/formats/plan.md", "docs/formats/record.md"]
-        {
+        for file in [
+            "README.md",
+            "docs/latency.md",
+            "docs/formats/workload.md",
+            "docs/formats/plan.md",
+            "docs/formats/record.md",
+        ] {
             let text = std::fs::read_to_string(root.join(file)).unwrap();
             for line in text.lines().map(str::trim_start) {
                 let command = line.strip_prefix("$ sudo ").or(line.strip_prefix("$ "));

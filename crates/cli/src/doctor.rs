@@ -5,9 +5,11 @@ use surety_kernel::KernelError;
 use surety_kernel::deadline::{self, BandwidthAccount, KernelBandwidth};
 use surety_kernel::facts::MachineFacts;
 use surety_kernel::perf::ThreadSwitches;
+use surety_model::workload::PolicySpec;
 use surety_probe::checks_of;
+use surety_probe::noise_probe::{NoiseOptions, NoiseProbe};
 use surety_report::table::{Check, CheckVerdict, checks};
-use surety_units::{Bytes, Tid};
+use surety_units::{Bytes, Nanos, Tid};
 
 use crate::args::DoctorArgs;
 use crate::exit::{Code, Failure};
@@ -25,6 +27,7 @@ pub fn doctor(args: &DoctorArgs, session: &Session) -> Result<Code, Failure> {
     let place = list.iter().position(|c| c.name == "bandwidth limit").map_or(list.len(), |at| at + 1);
     list.insert(place, bandwidth(args, session, &facts, admissible));
     list.push(own_events());
+    list.push(noise(session));
     let bad = list.iter().any(|c| c.verdict == CheckVerdict::Bad);
     let code = if bad { Code::Machine } else { Code::Kept };
     if session.json {
@@ -98,6 +101,36 @@ fn describe(account: &BandwidthAccount) -> String {
         0 => text,
         _ => format!("{text}: {} are booked for nobody", cpus(account.leaked())),
     }
+}
+
+/// What a busy thread on each CPU missed just now.
+fn noise(session: &Session) -> Check {
+    const NAME: &str = "noise";
+    const REMEDY: &str = "`surety noise` says what took it";
+    /// More than this, and short promises are others' to keep.
+    const MAX: f64 = 0.01;
+    let options = NoiseOptions {
+        cpus: None,
+        duration: Nanos::from_millis(200),
+        threshold: Nanos::from_micros(1),
+        policy: PolicySpec::default(),
+        trace: false,
+        cancel: session.cancel.clone(),
+    };
+    let run = match NoiseProbe::new(&session.kernel, None).run(&options) {
+        Ok(run) => run,
+        Err(error) => return Check::limited(NAME, format!("not measured: {error}"), REMEDY),
+    };
+    let observed: Nanos =
+        run.record.activities.iter().filter_map(|a| a.share.as_ref()).map(|share| share.span).sum();
+    let longest = run.record.activities.iter().filter_map(|a| a.longest_gap).max().unwrap_or(Nanos::ZERO);
+    let share = run.away.get() as f64 / observed.get().max(1) as f64;
+    let found = format!(
+        "in {} a busy fair thread was without its CPU for {:.2} %, {longest} at the longest",
+        options.duration.to_exact_string(),
+        share * 100.0
+    );
+    if share > MAX { Check::limited(NAME, found, REMEDY) } else { Check::good(NAME, found) }
 }
 
 /// Whether an ordinary user sees their own threads' switches, tried.

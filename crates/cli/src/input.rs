@@ -92,7 +92,7 @@ pub fn quote_command(words: &[String]) -> String {
 }
 
 /// Reads `8s`, `4s2m`, `10r`: counts with the letter of a kind.
-fn parse_load(text: &str) -> Result<Vec<Load>, Failure> {
+pub fn parse_load(text: &str) -> Result<Vec<Load>, Failure> {
     const LETTERS: &[(char, LoadKind)] =
         &[('s', LoadKind::Spinners), ('m', LoadKind::MemoryThrash), ('r', LoadKind::Readers)];
     let wrong = || {

@@ -13,6 +13,8 @@ mod doctor;
 mod exit;
 mod guarantee;
 mod input;
+mod latency;
+mod noise;
 mod planning;
 mod run;
 mod session;
@@ -54,6 +56,8 @@ fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
         Verb::Plan(args) => planning::plan(args, session),
         Verb::Apply(args) => apply::apply(args, session),
         Verb::Trace(args) => trace::trace(args, session),
+        Verb::Latency(args) => latency::latency(args, session),
+        Verb::Noise(args) => noise::noise(args, session),
         Verb::Doctor(args) => doctor::doctor(args, session),
     }
 }

@@ -176,6 +176,11 @@ impl Session {
         Ok(())
     }
 
+    /// Whether what changes while it is looked at may be shown: on a terminal, and not when told to be quiet.
+    pub fn is_live(&self) -> bool {
+        !self.quiet && !self.json && std::io::stderr().is_terminal()
+    }
+
     /// Watches a run: a bar on a terminal, events to a sink.
     pub fn watch<'a>(&self, label: &str, sink: Option<&'a mut dyn TraceSink>) -> Watch<'a> {
         let shown = !self.quiet && !self.json && std::io::stderr().is_terminal();

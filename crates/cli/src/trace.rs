@@ -12,7 +12,7 @@ mod file;
 mod fit;
 mod irqs;
 pub mod output;
-mod record;
+pub mod record;
 mod show;
 mod stats;
 

@@ -142,9 +142,68 @@ pub fn spin_cpu_time_while(start: Nanos, amount: Nanos, mut goes_on: impl FnMut(
     }
 }
 
+/// Sleeps until an instant of CLOCK_MONOTONIC and reads that clock first of all when it is over: whatever else a thread
+/// looked at after a wake-up would be measured with it, its cache misses included.
+///
+/// # Errors
+/// As [`sleep_until`].
+#[inline(never)]
+pub fn wake_at(instant: Nanos) -> Result<Nanos, KernelError> {
+    let time = to_timespec(instant);
+    let mut woke = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    loop {
+        // SAFETY: both times are valid over the calls; with TIMER_ABSTIME the remaining time is not written.
+        let result = unsafe {
+            let result = libc::clock_nanosleep(
+                libc::CLOCK_MONOTONIC,
+                libc::TIMER_ABSTIME,
+                &raw const time,
+                std::ptr::null_mut(),
+            );
+            libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut woke);
+            result
+        };
+        match result {
+            0 => return Ok(from_timespec(woke)),
+            libc::EINTR => {}
+            errno => return Err(KernelError::new(Operation::Sleep, "CLOCK_MONOTONIC", errno)),
+        }
+    }
+}
+
+/// Sleeps for a span from the present; one that is not positive returns at once. A signal does not shorten it, apart
+/// from the rounding of the remainder that the kernel tells.
+///
+/// # Errors
+/// Only what the kernel answers beside EINTR.
+pub fn sleep_for(span: Nanos) -> Result<(), KernelError> {
+    let mut time = to_timespec(span);
+    loop {
+        let request = time;
+        // SAFETY: both times are valid over the call; the remainder is written when a signal came.
+        let result =
+            unsafe { libc::clock_nanosleep(libc::CLOCK_MONOTONIC, 0, &raw const request, &raw mut time) };
+        match result {
+            0 => return Ok(()),
+            libc::EINTR => {}
+            errno => return Err(KernelError::new(Operation::Sleep, "CLOCK_MONOTONIC", errno)),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sleeping_for_a_span_takes_at_least_that() {
+        let begin = monotonic();
+        assert_eq!(sleep_for(Nanos::MILLISECOND), Ok(()));
+        assert!(monotonic() - begin >= Nanos::MILLISECOND);
+        assert_eq!(sleep_for(Nanos::new(-1)), Ok(()));
+        let due = monotonic() + Nanos::MILLISECOND;
+        assert!(wake_at(due).unwrap() >= due);
+    }
 
     #[test]
     fn spinning_uses_what_was_asked_and_no_more_than_the_wall_clock_saw() {

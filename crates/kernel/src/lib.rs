@@ -2,7 +2,7 @@
 //!
 //! - [`Kernel`] is everything that changes or asks the machine and that enforcement, the guard and `doctor`
 //!   decide by; [`RealKernel`] is this machine, [`ScriptedKernel`] one in memory with faults at every call.
-//! - [`clock`], [`thread`], [`command`], [`perf`], [`tracefs`] and [`signals`] are what a measured run uses
+//! - [`clock`], [`thread`], [`idle`], [`command`], [`perf`], [`tracefs`] and [`signals`] are what a measured run uses
 //!   directly, because a trait object between two clock readings would be measured too.
 //! - [`facts`] says what this machine is; [`deadline`] takes stock of its SCHED_DEADLINE bandwidth and mends leaks.
 //! - [`journal`] makes every change survive a `kill -9`: the old value is on disk before the new one is set.
@@ -18,6 +18,7 @@ pub mod deadline;
 pub mod error;
 pub mod facts;
 pub mod files;
+pub mod idle;
 pub mod journal;
 pub mod kernel;
 mod mount;

@@ -232,6 +232,12 @@ impl Observed {
         Observed { histogram, moments }
     }
 
+    /// Takes over the values of another, without allocating.
+    pub fn copy_from(&mut self, other: &Observed) {
+        self.histogram.copy_from(&other.histogram);
+        self.moments = other.moments;
+    }
+
     /// Takes a value; a negative one counts as 0.
     pub fn record(&mut self, value: Nanos) {
         self.histogram.record(value.get_unsigned());

@@ -140,7 +140,7 @@ impl Stage<'_> {
                 Some(window) => worker.run(&gate, &window),
                 None => LoadRun::default(),
             };
-            let (tid, handle) = self.spawn_thread(&load.name, move || run(&mut worker))?;
+            let (tid, handle) = spawn_thread(&load.name, move || run(&mut worker))?;
             let affinity =
                 load.count.pinned_to(instance as u32, &self.cpus).map_or(self.cpus, CpuSet::single);
             cast.members.push(Member {
@@ -197,35 +197,8 @@ impl Stage<'_> {
             Some(window) => body.run(&gate, &window, marker.as_ref()),
             None => body.not_run(),
         };
-        let (tid, handle) = self.spawn_thread(&task.name, run)?;
+        let (tid, handle) = spawn_thread(&task.name, run)?;
         Ok((tid, Body::Synthetic(handle)))
-    }
-
-    /// A thread of ours: named, with exact timers and no page fault ahead, its id known before it works.
-    fn spawn_thread<T: Send + 'static>(
-        &self,
-        name: &str,
-        body: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<(Tid, JoinHandle<T>), WorldError> {
-        let (sender, receiver) = mpsc::channel();
-        let own_name = name.to_owned();
-        let spawned = std::thread::Builder::new().stack_size(STACK).spawn(move || {
-            // A thread without its name or with inexact timers still runs; the record shows what it got.
-            let _ = thread::set_name(&own_name);
-            let _ = thread::set_timer_slack(Nanos::new(1));
-            thread::prefault_stack();
-            let _ = sender.send(thread::own_tid());
-            body()
-        });
-        let handle = spawned.map_err(|error| WorldError::Machine {
-            what: format!("no thread could be made for `{name}`: {error}"),
-            remedy: "raise the limit of processes (ulimit -u) or ask for fewer instances".to_owned(),
-        })?;
-        let tid = receiver.recv().map_err(|_| WorldError::Machine {
-            what: format!("the thread of `{name}` ended before it began"),
-            remedy: "run again; report it if it repeats".to_owned(),
-        })?;
-        Ok((tid, handle))
     }
 
     fn start_program(&self, task: &Task, program: &Program) -> Result<(Tid, Body), WorldError> {
@@ -408,6 +381,32 @@ impl Cast {
             }
         }
     }
+}
+
+/// A thread of ours: named, with exact timers and no page fault ahead, its id known before it works.
+pub(crate) fn spawn_thread<T: Send + 'static>(
+    name: &str,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<(Tid, JoinHandle<T>), WorldError> {
+    let (sender, receiver) = mpsc::channel();
+    let own_name = name.to_owned();
+    let spawned = std::thread::Builder::new().stack_size(STACK).spawn(move || {
+        // A thread without its name or with inexact timers still runs; the record shows what it got.
+        let _ = thread::set_name(&own_name);
+        let _ = thread::set_timer_slack(Nanos::new(1));
+        thread::prefault_stack();
+        let _ = sender.send(thread::own_tid());
+        body()
+    });
+    let handle = spawned.map_err(|error| WorldError::Machine {
+        what: format!("no thread could be made for `{name}`: {error}"),
+        remedy: "raise the limit of processes (ulimit -u) or ask for fewer instances".to_owned(),
+    })?;
+    let tid = receiver.recv().map_err(|_| WorldError::Machine {
+        what: format!("the thread of `{name}` ended before it began"),
+        remedy: "run again; report it if it repeats".to_owned(),
+    })?;
+    Ok((tid, handle))
 }
 
 /// The last line a program wrote to standard error, for messages.

@@ -5,7 +5,7 @@ use surety_model::job::ThreadHistory;
 use surety_model::record::TraceQuality;
 use surety_model::world::Observer;
 use surety_trace::format::parse_header_page;
-use surety_trace::{Endian, EventTable, JobBuilder, RawPages, Symbols};
+use surety_trace::{Endian, EventTable, JobBuilder, RawPages, ReadSummary, Symbols};
 
 use crate::kin::{Family, Kin};
 use crate::recorder::{PageFile, RawTrace};
@@ -48,6 +48,17 @@ impl TraceSink for Both<'_> {
 
 /// Reads a recording, following the programs of `kin`; the error is one sentence.
 pub(crate) fn decode(raw: &RawTrace, kin: Kin, observer: &mut dyn Observer) -> Result<Decoded, String> {
+    let observer = observer.wants_events().then_some(observer);
+    let mut both = Both { jobs: JobBuilder::new(), kin, observer };
+    let summary = read_raw(raw, &mut both)?;
+    let histories = both.jobs.finish().threads;
+    let lost = summary.lost.max(raw.lost());
+    let quality = quality(summary.delivered, lost, &histories);
+    Ok(Decoded { histories, quality: Some(quality), families: both.kin.finish(), source: "tracefs" })
+}
+
+/// Passes a recording's events to a sink; the error is one sentence.
+pub(crate) fn read_raw(raw: &RawTrace, sink: &mut dyn TraceSink) -> Result<ReadSummary, String> {
     let layout = parse_header_page(&raw.header_page).map_err(|e| e.to_string())?;
     if layout.page_size() != raw.page_size {
         return Err(format!(
@@ -61,13 +72,7 @@ pub(crate) fn decode(raw: &RawTrace, kin: Kin, observer: &mut dyn Observer) -> R
     let endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
     let table = EventTable::new(endian, formats, symbols).map_err(|e| e.to_string())?;
     let sources = raw.pages.iter().map(|(cpu, file): &(_, PageFile)| (*cpu, file));
-    let observer = observer.wants_events().then_some(observer);
-    let mut both = Both { jobs: JobBuilder::new(), kin, observer };
-    let summary = RawPages::new(table, layout, sources).read_into(&mut both).map_err(|e| e.to_string())?;
-    let histories = both.jobs.finish().threads;
-    let lost = summary.lost.max(raw.lost());
-    let quality = quality(summary.delivered, lost, &histories);
-    Ok(Decoded { histories, quality: Some(quality), families: both.kin.finish(), source: "tracefs" })
+    RawPages::new(table, layout, sources).read_into(sink).map_err(|e| e.to_string())
 }
 
 /// How complete a trace is, for a record.

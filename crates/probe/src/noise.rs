@@ -44,6 +44,11 @@ impl CpuUse {
         Some(sum)
     }
 
+    /// Time the hypervisor took since the machine started.
+    pub fn stolen(&self) -> Nanos {
+        self.stolen
+    }
+
     /// Shares of the CPUs' time that others and the hypervisor took between two readings; `programs` is CPU time
     /// of programs of ours, which the kernel does not count as this process's.
     pub fn disturbance(

@@ -145,7 +145,7 @@ fn workers(task: &Task, family: &Family) -> Vec<Tid> {
     family.threads.iter().filter(|t| t.role == *role).map(|t| t.tid).collect()
 }
 
-fn load_record(load: &Load, runs: &[LoadRun], window: &Window, cpus: CpuSet) -> ActivityRecord {
+pub(crate) fn load_record(load: &Load, runs: &[LoadRun], window: &Window, cpus: CpuSet) -> ActivityRecord {
     let mut record = ActivityRecord::new(&load.name, "load", Basis::Sample);
     record.activations = u64::from(load.count.on(cpus.len() as u32));
     record.completed = runs.len() as u64;

@@ -33,11 +33,11 @@ use crate::switches::OwnSwitches;
 use crate::window::{Gate, Window};
 
 /// Between the gate's opening and time 0: every thread reaches its first sleep.
-const RUN_UP: Nanos = Nanos::from_millis(100);
+pub(crate) const RUN_UP: Nanos = Nanos::from_millis(100);
 /// How often the main thread looks up while a run lasts.
 const LOOK: Nanos = Nanos::from_millis(100);
 /// Others may use this part of the CPUs before a result counts as disturbed.
-const DISTURBANCE_MAX: f64 = 0.02;
+pub(crate) const DISTURBANCE_MAX: f64 = 0.02;
 
 /// This kernel as a world.
 pub struct HostWorld<'a> {
@@ -350,16 +350,16 @@ fn collect(cast: Cast) -> Vec<MemberResult> {
 }
 
 /// The process's memory, locked and faulted in while a run lasts, where the user may.
-struct LockedMemory {
+pub(crate) struct LockedMemory {
     refused: Option<String>,
 }
 
 impl LockedMemory {
-    fn lock() -> LockedMemory {
+    pub fn lock() -> LockedMemory {
         LockedMemory { refused: thread::lock_memory().err().map(|e| e.to_string()) }
     }
 
-    fn in_words(&self) -> String {
+    pub fn in_words(&self) -> String {
         self.refused.as_ref().map_or_else(|| "locked".to_owned(), |why| format!("not locked: {why}"))
     }
 }

@@ -3,6 +3,8 @@
 mod bars;
 mod counted;
 mod explain;
+mod latency;
+mod noise;
 
 pub use surety_model::environment::{Check, CheckVerdict};
 use surety_model::plan::Plan;
@@ -18,6 +20,8 @@ use crate::text::{Style, Tone, columns, paragraph};
 pub use bars::distributions;
 pub use counted::counted;
 pub use explain::explain;
+pub use latency::latency;
+pub use noise::noise;
 
 /// The whole loop in one table: every activity with a line per row, then what the loads paid, then every verdict in
 /// words, then the reasons not to take a row at its word, and one closing sentence.

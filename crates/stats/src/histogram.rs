@@ -86,6 +86,12 @@ impl Histogram {
         self.max = self.max.max(value);
     }
 
+    /// Becomes the same as `other`, without allocating.
+    pub fn copy_from(&mut self, other: &Histogram) {
+        self.counters.copy_from_slice(&other.counters[..]);
+        (self.count, self.min, self.max) = (other.count, other.min, other.max);
+    }
+
     /// Counts everything `other` counted, exactly.
     pub fn merge(&mut self, other: &Histogram) {
         for (mine, theirs) in self.counters.iter_mut().zip(other.counters.iter()) {

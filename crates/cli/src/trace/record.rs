@@ -20,7 +20,7 @@ use output::Output;
 use told::Made;
 
 mod events;
-mod output;
+pub mod output;
 mod told;
 
 /// Between two looks at the clock, the signals and the command.

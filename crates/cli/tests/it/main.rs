@@ -6,6 +6,7 @@ mod bad_input;
 mod common;
 mod fitting;
 mod guarantee;
+mod latency;
 mod leaves_nothing;
 mod programs;
 mod recording;

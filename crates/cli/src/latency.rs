@@ -1,0 +1,197 @@
+//! `surety latency`: how late threads wake that sleep until planned instants.
+
+use std::fmt::Write;
+
+use surety_model::latency::Sleep;
+use surety_model::workload::Workload;
+use surety_probe::latency::{LatencyEnd, LatencyOptions, LatencyProbe, LatencyRun, Live, Spike, TRACE_KEPT};
+use surety_report::{Report, Row};
+use surety_units::Nanos;
+
+use crate::args::{JOBS_MAX, LatencyArgs};
+use crate::exit::{Code, Failure};
+use crate::input::parse_load;
+use crate::session::{Session, write_file};
+use crate::trace::record::output::Output;
+
+/// How long a run is unless it is said.
+const DURATION: Nanos = Nanos::from_secs(10);
+/// The longest a rule is waited for unless it is said.
+const DURATION_UNTIL: Nanos = Nanos::from_secs(600);
+
+/// The verb. A run that ends at a spike ends in 1, one whose rule was not met in 4.
+pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
+    let loads = args.load.as_deref().map(parse_load).transpose()?.unwrap_or_default();
+    let longest = if args.until.is_some() { DURATION_UNTIL } else { DURATION };
+    let duration = args.duration.unwrap_or(longest);
+    let jobs =
+        args.jobs.unwrap_or_else(|| duration.div_ceil(args.period).max(1).unsigned_abs()).min(JOBS_MAX);
+    if let (Some(rule), None) = (args.until, args.duration) {
+        session.step(&format!("until {rule}, for {} at most", DURATION_UNTIL.to_exact_string()));
+    }
+    let options = LatencyOptions {
+        cpus: args.cpus,
+        period: args.period,
+        sleep: if args.relative { Sleep::Relative } else { Sleep::Absolute },
+        policy: args.policy,
+        jobs,
+        warm_up: args.warm_up,
+        until: args.until,
+        stop_over: args.stop_over,
+        loads: loads.clone(),
+        seed: args.seed,
+        cancel: session.cancel.clone(),
+    };
+    let mut output = args.stop_over.map(|_| Output::open(&args.output)).transpose()?;
+    let probe = LatencyProbe::new(&session.kernel, session.journal());
+    let mut screen = Screen::default();
+    let mut show = |live: &[Live<'_>]| screen.show(live, session.width());
+    let watcher: Option<&mut dyn FnMut(&[Live<'_>])> = if session.is_live() { Some(&mut show) } else { None };
+    let run = probe.run(&options, watcher);
+    screen.clear();
+    let run = run?;
+    let mut code = match run.end {
+        LatencyEnd::Spike => Code::Broken,
+        LatencyEnd::Done if args.until.is_some() => Code::Undecided,
+        LatencyEnd::Done | LatencyEnd::Until => Code::Kept,
+        LatencyEnd::Cancelled => Code::Interrupted,
+    };
+    if run.record.activities.iter().all(|a| a.activations == 0) && code == Code::Kept {
+        code = Code::Undecided;
+    }
+    publish(args, &run, &loads, code, session)?;
+    if let Some(spike) = &run.spike {
+        tell_spike(args, output.as_mut(), &run, spike, session)?;
+    }
+    Ok(code)
+}
+
+fn publish(
+    args: &LatencyArgs,
+    run: &LatencyRun,
+    loads: &[surety_model::workload::Load],
+    code: Code,
+    session: &Session,
+) -> Result<(), Failure> {
+    let workload = Workload { loads: loads.to_vec(), ..Workload::default() };
+    let rows = [Row::new("latency", &run.record, &workload)];
+    let report = Report {
+        title: Some("wake-up latency"),
+        file: None,
+        rows: &rows,
+        plan: None,
+        exit: Some(code as u8),
+        made: None,
+    };
+    if session.json {
+        session.print_json(&surety_report::json::record_json(&report));
+    } else {
+        print!("{}", surety_report::table::latency(&rows[0], &session.style()));
+        tell_rule(args, run);
+    }
+    if let Some(path) = &args.html {
+        write_file(path, &surety_report::html::page(&report))?;
+        session.step(&format!("page written to {}", path.display()));
+    }
+    Ok(())
+}
+
+/// What became of the rule on each CPU.
+fn tell_rule(args: &LatencyArgs, run: &LatencyRun) {
+    let Some(rule) = args.until else { return };
+    println!();
+    for (cpu, look) in &run.looks {
+        let width = look.width.map_or("unbounded".to_owned(), |width| format!("{:.2} %", width * 100.0));
+        let word = if look.is_met { "met" } else { "not met" };
+        let end = |bound: surety_stats::bounds::Bound| match bound.value() {
+            Some(ns) => Nanos::new(i64::try_from(ns).unwrap_or(i64::MAX)).to_string(),
+            None => bound.to_string(),
+        };
+        println!(
+            "cpu{cpu}: {rule} {word} at look {}: from {} to {}, width {width}; 95 % whatever the number of looks",
+            look.number,
+            end(look.interval.low),
+            end(look.interval.high)
+        );
+    }
+}
+
+/// Names the wake-up, writes its trace, and says how to look into it.
+fn tell_spike(
+    args: &LatencyArgs,
+    output: Option<&mut Output<'_>>,
+    run: &LatencyRun,
+    spike: &Spike,
+    session: &Session,
+) -> Result<(), Failure> {
+    let text = format!(
+        "spike: cpu{} woke {} after its activation {} was due (at {} on the clock), thread {}",
+        spike.cpu,
+        spike.latency,
+        spike.activation,
+        spike.planned.to_exact_string(),
+        spike.tid
+    );
+    let say = |text: &str| if session.json { session.note(text) } else { println!("{text}") };
+    say(&text);
+    if spike.latency >= TRACE_KEPT {
+        say(&format!(
+            "the trace keeps the last {} only: it does not hold all of it",
+            TRACE_KEPT.to_exact_string()
+        ));
+    }
+    let (Some(trace), Some(output)) = (&run.trace, output) else { return Ok(()) };
+    output.write(trace)?;
+    output.read_back()?;
+    output.keep()?;
+    say(&format!(
+        "trace written to {0}; `surety trace explain {0} --tid {1}` says who delayed it",
+        args.output.display(),
+        spike.tid
+    ));
+    Ok(())
+}
+
+/// The lines on the terminal that are written over twice a second.
+#[derive(Default)]
+struct Screen {
+    lines: usize,
+}
+
+impl Screen {
+    fn show(&mut self, live: &[Live<'_>], width: usize) {
+        let mut text = self.back();
+        let time = |ns: Option<u64>| {
+            ns.map_or("-".to_owned(), |ns| Nanos::new(i64::try_from(ns).unwrap_or(i64::MAX)).to_string())
+        };
+        for Live { cpu, totals } in live {
+            let histogram = &totals.intended.histogram;
+            let mean = |mean: Option<f64>| time(mean.map(|m| Nanos::from_f64_rounded(m).get_unsigned()));
+            let line = format!(
+                "cpu{cpu:<3} {:>9} planned {:>6} missed  min {} avg {} max {}  p99 {}  last second {}",
+                totals.planned,
+                totals.missed,
+                time(histogram.min()),
+                mean(totals.intended.moments.mean()),
+                time(histogram.max()),
+                time(histogram.quantile(0.99)),
+                mean(totals.moving_mean),
+            );
+            let line: String = line.chars().take(width.saturating_sub(1)).collect();
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{line}");
+        }
+        self.lines = live.len();
+        eprint!("{text}");
+    }
+
+    /// Goes back over the last lines, and erases them.
+    fn back(&self) -> String {
+        if self.lines > 0 { format!("\x1b[{}A\x1b[J", self.lines) } else { String::new() }
+    }
+
+    fn clear(&mut self) {
+        eprint!("{}", self.back());
+        self.lines = 0;
+    }
+}

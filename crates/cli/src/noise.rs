@@ -1,0 +1,49 @@
+//! `surety noise`: what takes a busy thread's CPU away.
+
+use surety_model::workload::Workload;
+use surety_probe::noise_probe::{NoiseOptions, NoiseProbe};
+use surety_probe::probing::ProbePolicy;
+use surety_report::{Report, Row};
+
+use crate::args::NoiseArgs;
+use crate::exit::{Code, Failure};
+use crate::session::{Session, write_file};
+
+/// The verb.
+pub fn noise(args: &NoiseArgs, session: &Session) -> Result<Code, Failure> {
+    let ProbePolicy::Class(policy) = args.policy else {
+        return Err(Failure::new(Code::BadInput, "a thread under SCHED_DEADLINE cannot watch one CPU")
+            .help("use --policy fifo:N"));
+    };
+    session.step(&format!("busy for {}", args.duration.to_exact_string()));
+    let options = NoiseOptions {
+        cpus: args.cpus,
+        duration: args.duration,
+        threshold: args.threshold,
+        policy,
+        trace: !args.no_trace,
+        cancel: session.cancel.clone(),
+    };
+    let run = NoiseProbe::new(&session.kernel, session.journal()).run(&options)?;
+    let code = if session.cancel.is_cancelled() { Code::Interrupted } else { Code::Kept };
+    let workload = Workload::default();
+    let rows = [Row::new("noise", &run.record, &workload)];
+    let report = Report {
+        title: Some(&run.verdict),
+        file: None,
+        rows: &rows,
+        plan: None,
+        exit: Some(code as u8),
+        made: None,
+    };
+    if session.json {
+        session.print_json(&surety_report::json::record_json(&report));
+    } else {
+        print!("{}", surety_report::table::noise(&rows[0], &run.causes, &run.verdict, &session.style()));
+    }
+    if let Some(path) = &args.html {
+        write_file(path, &surety_report::html::page(&report))?;
+        session.step(&format!("page written to {}", path.display()));
+    }
+    Ok(code)
+}

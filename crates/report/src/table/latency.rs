@@ -1,0 +1,170 @@
+//! The record of a latency probe for a terminal: raw and intended-time quantiles of each CPU with their confidence, what
+//! the largest value says, and whether the samples may be called independent.
+
+use surety_model::latency::{EFFECTIVE, LAG_ONE, RAW};
+use surety_model::record::{ActivityRecord, Observed, Record};
+use surety_model::verdict::CONFIDENCE;
+use surety_stats::bounds::{Bound, largest_value, quantile_interval};
+use surety_stats::correlation::DEPENDENT;
+use surety_units::Nanos;
+
+use crate::quantity::{TimeUnit, percent, probability};
+use crate::row::Row;
+use crate::sheet::{Cell, Column, Line, Sheet};
+use crate::text::{Style, Tone, paragraph};
+
+/// The quantiles shown.
+const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999)];
+
+/// The whole of it.
+pub fn latency(row: &Row<'_>, style: &Style) -> String {
+    let record = row.record;
+    let probes = || record.activities.iter().filter(|a| a.kind == "probe");
+    let mut out = sheet(record).text(style);
+    out.push('\n');
+    for probe in probes() {
+        let Some(intended) = probe.latency.as_ref().and_then(|d| d.observed()) else { continue };
+        if let Some(largest) = largest_value(&intended.histogram, CONFIDENCE) {
+            let text = format!(
+                "with {} confidence at least {} of wake-ups are no later than {}, the largest of {}",
+                probability(CONFIDENCE),
+                probability(largest.covered),
+                time(largest.largest),
+                largest.count
+            );
+            out += &paragraph(style, &format!("{}: ", probe.name), Tone::Strong, &text);
+        }
+        if let Some(lag_one) = figure(probe, LAG_ONE).filter(|r| *r > DEPENDENT) {
+            let worth = figure(probe, EFFECTIVE).map_or(String::new(), |n| {
+                format!("; the latest values are worth about {n:.0} independent ones")
+            });
+            let text = format!(
+                "dependent data: the autocorrelation of neighbours is {lag_one:.2}, so the intervals, which are for \
+                 independent samples, are too narrow{worth}"
+            );
+            out += &paragraph(style, "  ", Tone::Open, &text);
+        }
+    }
+    super::price(std::slice::from_ref(row), &mut out, style);
+    super::in_force(row, &mut out, style);
+    super::unfit(row, &mut out, style);
+    super::degraded(std::slice::from_ref(row), &mut out, style);
+    out
+}
+
+fn figure(probe: &ActivityRecord, name: &str) -> Option<f64> {
+    probe.figures.iter().find(|f| f.name == name).map(|f| f.value)
+}
+
+fn sheet(record: &Record) -> Sheet {
+    let mut columns = vec![Column::words(""), Column::numbers("count", 0), Column::numbers("mean", 1)];
+    columns.extend(QUANTILES.iter().map(|(title, _)| Column::numbers(title, 0)));
+    columns.push(Column::numbers("max", 0));
+    let mut lines = Vec::new();
+    for probe in record.activities.iter().filter(|a| a.kind == "probe") {
+        let mut counts = format!("{} planned, {} missed", probe.activations, probe.missed);
+        if let Some(share) = probe.share_received() {
+            counts += &format!(", the probe itself used {} of a CPU", percent(share));
+        }
+        lines.push(Line::Section(probe.name.clone(), counts));
+        let raw = probe.series.get(RAW).and_then(|d| d.observed());
+        let intended = probe.latency.as_ref().and_then(|d| d.observed());
+        for (name, values) in [("raw", raw), ("intended", intended)] {
+            let Some(values) = values else { continue };
+            lines.push(Line::Cells(values_line(name, values)));
+        }
+        if let Some(values) = intended {
+            lines.push(Line::Cells(bounds_line("  from", values, true)));
+            lines.push(Line::Cells(bounds_line("  to", values, false)));
+        }
+    }
+    Sheet { columns, lines }
+}
+
+fn values_line(name: &str, values: &Observed) -> Vec<Cell> {
+    let histogram = &values.histogram;
+    let shown = |value: Option<u64>| Cell::plain(value.map(time).unwrap_or_default());
+    let mean = values.moments.mean().map(|m| Nanos::from_f64_rounded(m).get_unsigned());
+    let mut cells = vec![Cell::plain(name), Cell::plain(histogram.count().to_string()), shown(mean)];
+    cells.extend(QUANTILES.iter().map(|(_, q)| shown(histogram.quantile(*q))));
+    cells.push(shown(histogram.max()));
+    cells
+}
+
+/// The ends of the intervals, at the confidence of all verdicts.
+fn bounds_line(name: &str, values: &Observed, is_low: bool) -> Vec<Cell> {
+    let mut cells = vec![Cell::plain(name), Cell::default(), Cell::default()];
+    for (_, q) in QUANTILES {
+        let interval = quantile_interval(&values.histogram, q, CONFIDENCE);
+        let bound = interval.map(|i| if is_low { i.low } else { i.high });
+        let text = match bound {
+            Some(Bound::At(value)) => time(value),
+            Some(Bound::Unbounded { needs_more: Some(more) }) => format!("needs {more} more"),
+            _ => "unbounded".to_owned(),
+        };
+        cells.push(Cell::toned(text, Tone::Faint));
+    }
+    cells.push(Cell::default());
+    cells
+}
+
+fn time(ns: u64) -> String {
+    let time = Nanos::new(i64::try_from(ns).unwrap_or(i64::MAX));
+    TimeUnit::fitting(time).show(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_model::record::{Basis, Distribution, Figure, InForce};
+    use surety_model::workload::Workload;
+
+    fn probe(values: impl Iterator<Item = i64>, missed: u64) -> ActivityRecord {
+        let mut observed = Observed::default();
+        values.for_each(|v| observed.record(Nanos::new(v)));
+        let mut record = ActivityRecord::new("cpu1", "probe", Basis::Sample);
+        record.activations = observed.histogram.count();
+        record.missed = missed;
+        record.series.insert(RAW.to_owned(), Distribution::Observed(Box::new(observed.clone())));
+        record.latency = Some(Distribution::Observed(Box::new(observed)));
+        record
+    }
+
+    fn record(activity: ActivityRecord) -> Record {
+        Record {
+            world: "host".to_owned(),
+            reserved: false,
+            seed: 1,
+            duration: Nanos::SECOND,
+            in_force: InForce::default(),
+            degraded: Vec::new(),
+            activities: vec![activity],
+            trace: None,
+            hash: None,
+        }
+    }
+
+    #[test]
+    fn too_few_samples_and_dependent_ones_are_said() {
+        let mut activity = probe((0..1000).map(|i| 2000 + i), 3);
+        activity.figures = vec![Figure { name: LAG_ONE.to_owned(), value: 0.5, unit: "".into() }];
+        let record = record(activity);
+        let text = latency(&Row::new("latency", &record, &Workload::default()), &Style::plain(110));
+        for expected in [
+            "1000 planned, 3 missed",
+            "needs 2688 more",
+            "with 95 % confidence at least 99.7 % of wake-ups are no later than 2.999 us, the largest of 1000",
+            "dependent data: the autocorrelation of neighbours is 0.50",
+        ] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        assert!(text.lines().all(|line| line.chars().count() <= 110), "{text}");
+    }
+
+    #[test]
+    fn nothing_seen_is_no_panic() {
+        let record = record(ActivityRecord::new("cpu0", "probe", Basis::Sample));
+        let text = latency(&Row::new("latency", &record, &Workload::default()), &Style::plain(60));
+        assert!(text.contains("0 planned, 0 missed"), "{text}");
+    }
+}
