@@ -9,11 +9,13 @@
 
 mod apply;
 mod args;
+mod compare;
 mod doctor;
 mod exit;
 mod guarantee;
 mod input;
 mod planning;
+mod repeated;
 mod run;
 mod session;
 mod trace;
@@ -51,6 +53,7 @@ fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
     match &arguments.verb {
         Verb::Guarantee(args) => guarantee::guarantee(args, session),
         Verb::Run(args) => run::run(args, session),
+        Verb::Compare(args) => compare::compare(args, session),
         Verb::Plan(args) => planning::plan(args, session),
         Verb::Apply(args) => apply::apply(args, session),
         Verb::Trace(args) => trace::trace(args, session),

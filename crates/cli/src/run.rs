@@ -6,14 +6,15 @@ use surety_model::platform::Platform;
 use surety_model::record::Record;
 use surety_model::source::nearest;
 use surety_model::workload::Workload;
-use surety_model::world::{RunOptions, World};
+use surety_model::world::{RunOptions, World, WorldError};
 use surety_probe::{HostWorld, platform_of};
 use surety_report::{Report, Row};
 use surety_sim::SimWorld;
 
 use crate::args::{RunArgs, Running};
 use crate::exit::{Code, Failure};
-use crate::input::read_workload;
+use crate::input::read_varied;
+use crate::repeated;
 use crate::session::Session;
 
 /// The options of one run.
@@ -60,30 +61,64 @@ fn place_of(word: &str, host: &Platform) -> Result<Place, Failure> {
     }
 }
 
+/// One run of a workload in a world.
+pub struct Runner<'a> {
+    session: &'a Session,
+    places: Vec<(String, Place)>,
+    traced: bool,
+}
+
+impl<'a> Runner<'a> {
+    /// For the worlds that were asked for.
+    pub fn new(args: &RunArgs, session: &'a Session) -> Result<Runner<'a>, Failure> {
+        let (_, platform) = host_platform(session);
+        let places = args.on.iter().map(|word| Ok((word.clone(), place_of(word, &platform)?)));
+        Ok(Runner { session, places: places.collect::<Result<_, Failure>>()?, traced: !args.no_trace })
+    }
+
+    /// The worlds' words, in the order asked for.
+    pub fn worlds(&self) -> Vec<&str> {
+        self.places.iter().map(|(word, _)| word.as_str()).collect()
+    }
+
+    /// Runs a workload in one of them.
+    pub fn run(
+        &self,
+        world: usize,
+        workload: &Workload,
+        options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        let mut watch = self.session.watch(label, None);
+        match &self.places[world].1 {
+            Place::Host => {
+                let world = HostWorld::new(&self.session.kernel, self.session.journal());
+                let world = if self.traced { world } else { world.untraced() };
+                world.run(workload, options, &mut watch)
+            }
+            Place::Sim(platform) => SimWorld::new(platform.clone()).run(workload, options, &mut watch),
+            Place::Analysis(platform) => {
+                AnalysisWorld::new(platform.clone()).run(workload, options, &mut watch)
+            }
+        }
+    }
+}
+
 /// The verb.
 pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
-    let workload = read_workload(&args.workload)?;
-    let (_, platform) = host_platform(session);
-    let places = args
-        .on
-        .iter()
-        .map(|word| Ok((word, place_of(word, &platform)?)))
-        .collect::<Result<Vec<_>, Failure>>()?;
+    let workload = read_varied(&args.workload)?;
+    let runner = Runner::new(args, session)?;
+    if let Some(ab) = &args.ab {
+        return repeated::ab(ab, &workload, args, &runner, session);
+    }
+    if args.repeat > 1 || !workload.vary.is_empty() {
+        return repeated::varied(&workload, args, &runner, session);
+    }
     let options = options_of(&args.running, session);
     let mut records: Vec<(String, Record)> = Vec::new();
-    for (word, place) in places {
-        let mut watch = session.watch(word, None);
-        let record = match place {
-            Place::Host => {
-                let world = HostWorld::new(&session.kernel, session.journal());
-                let world = if args.no_trace { world.untraced() } else { world };
-                world.run(&workload, &options, &mut watch)
-            }
-            Place::Sim(platform) => SimWorld::new(platform).run(&workload, &options, &mut watch),
-            Place::Analysis(platform) => AnalysisWorld::new(platform).run(&workload, &options, &mut watch),
-        };
-        let record = record.map_err(|error| located(error.into(), &workload))?;
-        records.push((word.clone(), record));
+    for (index, word) in runner.worlds().into_iter().enumerate() {
+        let record = runner.run(index, &workload, &options, word);
+        records.push((word.to_owned(), record.map_err(|error| located(error.into(), &workload))?));
     }
     finish(&workload, &records, &args.running, session)
 }

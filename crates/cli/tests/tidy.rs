@@ -18,7 +18,8 @@ const FLOORS: &[&[&str]] = &[
 ];
 
 /// Crates without system calls, clocks, threads, files.
-const PURE: &[&str] = &["units", "stats", "model", "trace", "analysis", "sim", "fit", "compare", "plan", "report"];
+const PURE: &[&str] =
+    &["units", "stats", "model", "trace", "analysis", "sim", "fit", "compare", "plan", "report"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

@@ -115,7 +115,8 @@ fn conditions(side: &Side<'_>) -> Conditions {
                 add(Found, &format!("affinity of {name}"), affinities.join(" and "));
             }
         }
-        for (name, value) in &run.in_force.environment {
+        // What others used meanwhile is told among the reasons to doubt a run, where it is one.
+        for (name, value) in run.in_force.environment.iter().filter(|(name, _)| *name != "used by others") {
             add(Found, name, value.clone());
         }
         for check in &run.in_force.checks {
@@ -141,17 +142,19 @@ fn rounded(run: &Record) -> String {
     surety_units::Nanos::new(i64::try_from(rounded).unwrap_or(i64::MAX)).to_string()
 }
 
-/// Reasons not to take runs at their word, each once with how many runs of how many have it.
-pub fn degraded(side: &Side<'_>) -> Vec<(String, usize)> {
-    let mut list: Vec<(String, usize)> = Vec::new();
-    for run in &side.runs {
-        let reasons: BTreeSet<&String> = run.degraded.iter().collect();
-        for reason in reasons {
-            // Counts in the words differ from run to run; the reason is the same.
-            let kind = |text: &str| -> String { text.chars().filter(|c| !c.is_ascii_digit()).collect() };
-            match list.iter_mut().find(|(known, _)| kind(known) == kind(reason)) {
-                Some((_, runs)) => *runs += 1,
-                None => list.push((reason.clone(), 1)),
+/// Reasons not to take runs at their word, each once with how many runs of `A` and of `B` have it.
+pub fn degraded(a: &Side<'_>, b: &Side<'_>) -> Vec<(String, [usize; 2])> {
+    let mut list: Vec<(String, [usize; 2])> = Vec::new();
+    for (side, place) in [(a, [1, 0]), (b, [0, 1])] {
+        for run in &side.runs {
+            let reasons: BTreeSet<&String> = run.degraded.iter().collect();
+            for reason in reasons {
+                // Counts in the words differ from run to run; the reason is the same.
+                let kind = |text: &str| -> String { text.chars().filter(|c| !c.is_ascii_digit()).collect() };
+                match list.iter_mut().find(|(known, _)| kind(known) == kind(reason)) {
+                    Some((_, runs)) => *runs = [runs[0] + place[0], runs[1] + place[1]],
+                    None => list.push((reason.clone(), place)),
+                }
             }
         }
     }

@@ -25,6 +25,7 @@ pub mod conditions;
 pub mod floor;
 pub mod metric;
 pub mod order;
+pub mod pool;
 mod verdict;
 mod within;
 

@@ -40,9 +40,8 @@ impl Value {
             return self.is_default;
         }
         let name = format!("{} {}", self.activity, self.metric);
-        let holds = |filter: &String| {
-            filter.split_whitespace().all(|word| name.split(' ').any(|part| part == word))
-        };
+        let holds =
+            |filter: &String| filter.split_whitespace().all(|word| name.split(' ').any(|part| part == word));
         filters.iter().any(holds)
     }
 }
@@ -97,14 +96,7 @@ struct Of<'a, 'l> {
 }
 
 impl Of<'_, '_> {
-    fn add(
-        &mut self,
-        metric: &str,
-        value: Option<f64>,
-        unit: &str,
-        direction: Direction,
-        is_default: bool,
-    ) {
+    fn add(&mut self, metric: &str, value: Option<f64>, unit: &str, direction: Direction, is_default: bool) {
         let Some(value) = value.filter(|v| v.is_finite()) else { return };
         self.list.push(Value {
             activity: self.activity.name.clone(),

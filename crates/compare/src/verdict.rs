@@ -80,14 +80,12 @@ pub struct Judged {
 pub enum Warning {
     /// The sides differ in something that was not varied on purpose.
     Differs(Difference),
-    /// Runs have reasons not to be taken at their word.
+    /// Runs have a reason not to be taken at their word.
     Degraded {
-        /// Which side.
-        side: String,
-        /// How many runs have it.
-        runs: usize,
+        /// How many runs of `A` and of `B` have it.
+        runs: [usize; 2],
         /// Of how many.
-        of: usize,
+        of: [usize; 2],
         /// The reason of the first.
         reason: String,
     },
@@ -108,9 +106,10 @@ impl fmt::Display for Warning {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Warning::Differs(difference) => write!(f, "the sides differ in {difference}"),
-            Warning::Degraded { side, runs, of, reason } => {
-                write!(f, "{runs} of {of} runs of {side} are not to be taken at their word: {reason}")
-            }
+            Warning::Degraded { runs: [a, b], of: [of_a, of_b], reason } => write!(
+                f,
+                "{a} of {of_a} runs of A and {b} of {of_b} of B are not to be taken at their word: {reason}"
+            ),
             Warning::Missing { activity, metric, known: (a, b) } => {
                 write!(f, "{activity} {metric} is not compared: {a} runs of A and {b} of B have it")
             }
@@ -199,21 +198,19 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options) -> Comparison {
     }
     if let ([only_a], [only_b]) = (a.runs.as_slice(), b.runs.as_slice()) {
         for row in rows.iter_mut().filter(|row| row.verdict == Verdict::CannotTell) {
-            row.within =
-                within::shift(only_a, only_b, &row.activity, &row.metric, confidence, options.seed);
+            row.within = within::shift(only_a, only_b, &row.activity, &row.metric, confidence, options.seed);
         }
     }
-    let (studied, others): (Vec<_>, Vec<_>) =
-        conditions::differences(a, b, options.studied.as_deref()).into_iter().partition(|d| d.is_studied);
+    let differences = conditions::differences(a, b, options.studied.as_deref());
+    // Where nobody said what was varied, the one thing that differs is it.
+    let is_only = options.studied.is_none() && differences.len() == 1;
+    let (studied, others): (Vec<_>, Vec<_>) = differences.into_iter().partition(|d| is_only || d.is_studied);
     warnings.extend(others.into_iter().map(Warning::Differs));
-    for side in [a, b] {
-        warnings.extend(conditions::degraded(side).into_iter().map(|(reason, runs)| Warning::Degraded {
-            side: side.label.clone(),
-            runs,
-            of: side.runs.len(),
-            reason,
-        }));
-    }
+    warnings.extend(conditions::degraded(a, b).into_iter().map(|(reason, runs)| Warning::Degraded {
+        runs,
+        of: [runs_a, runs_b],
+        reason,
+    }));
     Comparison {
         labels: (a.label.clone(), b.label.clone()),
         runs: (runs_a, runs_b),
@@ -317,7 +314,8 @@ fn median(values: &[f64]) -> Option<f64> {
 
 /// Holm's correction: the smallest p counts for all metrics, the next for one less, and none less than one before.
 fn correct(rows: &mut [Judged], tested: &[usize]) {
-    let mut order: Vec<(usize, f64)> = tested.iter().filter_map(|&i| Some((i, rows.get(i)?.p_value?))).collect();
+    let mut order: Vec<(usize, f64)> =
+        tested.iter().filter_map(|&i| Some((i, rows.get(i)?.p_value?))).collect();
     order.sort_by(|x, y| x.1.total_cmp(&y.1));
     let mut least = 0.0f64;
     for (place, (index, p)) in order.iter().enumerate() {

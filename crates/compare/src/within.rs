@@ -32,6 +32,7 @@ fn activations(distribution: &Distribution) -> Option<Vec<f64>> {
     let histogram = &distribution.observed()?.histogram;
     let count = histogram.count();
     let taken = count.min(ACTIVATIONS_MAX);
-    let ranks = (0..taken).map(|i| 1 + u64::try_from(u128::from(i) * u128::from(count) / u128::from(taken)).unwrap_or(0));
+    let ranks = (0..taken)
+        .map(|i| 1 + u64::try_from(u128::from(i) * u128::from(count) / u128::from(taken)).unwrap_or(0));
     Some(ranks.filter_map(|rank| histogram.value_at_rank(rank)).map(|v| v as f64).collect())
 }

@@ -130,7 +130,8 @@ fn too_few_runs_tell_nothing_and_say_how_many_are_missing() {
 
 #[test]
 fn what_is_asked_for_is_judged_and_nothing_else() {
-    let options = Options { metrics: vec!["p50 response".to_owned(), "rate".to_owned()], ..Options::default() };
+    let options =
+        Options { metrics: vec!["p50 response".to_owned(), "rate".to_owned()], ..Options::default() };
     let comparison = trial(Machine::Steady, 1.0, 1, &options);
     let names: Vec<&str> = comparison.rows.iter().map(|r| r.metric.as_str()).collect();
     assert_eq!(names, ["response p50", "rate"]);

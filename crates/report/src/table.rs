@@ -5,11 +5,11 @@ mod explain;
 
 pub use surety_model::environment::{Check, CheckVerdict};
 use surety_model::plan::Plan;
-use surety_model::record::{ActivityRecord, Distribution};
+use surety_model::record::{ActivityRecord, Distribution, Figure};
 use surety_units::Nanos;
 
 use crate::compare;
-use crate::quantity::{TimeUnit, chosen_time, percent, probability};
+use crate::quantity::{TimeUnit, chosen_time, figure, percent, probability};
 use crate::row::{Row, summary};
 use crate::sheet::{Cell, Column, Line, Sheet};
 use crate::text::{Style, Tone, columns, paragraph};
@@ -305,6 +305,15 @@ pub fn checks(checks: &[Check], style: &Style) -> String {
 /// A paragraph behind a lead in strong letters, wrapped to the width.
 pub fn led(lead: &str, text: &str, style: &Style) -> String {
     paragraph(style, lead, Tone::Strong, text)
+}
+
+/// A value with its unit for people: `12.4 ms` of nanoseconds, `104.9 MB/s`, `3.20 %` of a fraction whose unit is `%`.
+pub fn amount(value: f64, unit: &str) -> String {
+    match unit {
+        "ns" => TimeUnit::fitting(Nanos::from_f64_rounded(value)).show(Nanos::from_f64_rounded(value)),
+        "%" => percent(value),
+        unit => figure(&Figure { name: String::new(), value, unit: unit.to_owned().into() }),
+    }
 }
 
 /// Any table: titles and rows of cells. Columns in which every cell looks like a number stand on the right. Missing

@@ -45,7 +45,8 @@ pub fn shown(value: &VaryValue) -> String {
 /// Above [`COMBINATIONS_MAX`], or when a row sets a key of the product.
 pub fn combinations(workload: &Workload) -> Result<Vec<Settings>, Diagnostics> {
     let vary = &workload.vary;
-    let mut list: Vec<Settings> = vary.rows.iter().map(|row| Settings(row.clone().into_iter().collect())).collect();
+    let mut list: Vec<Settings> =
+        vary.rows.iter().map(|row| Settings(row.clone().into_iter().collect())).collect();
     for (path, _) in list.iter().flat_map(|row| &row.0) {
         if vary.product.contains_key(path) {
             let message = format!("`{path}` is set by a row and by a list of its own");
@@ -91,8 +92,7 @@ pub fn with(workload: &Workload, settings: &Settings) -> Result<Workload, Diagno
         .parse()
         .map_err(|e: toml::de::Error| wrong(workload, first, e.message().to_owned(), String::new()))?;
     for (path, value) in &settings.0 {
-        set(&mut root, path, value)
-            .map_err(|(message, help)| wrong(workload, path, message, help))?;
+        set(&mut root, path, value).map_err(|(message, help)| wrong(workload, path, message, help))?;
     }
     match super::read(&settings.to_string(), &root.to_string()) {
         Ok(read) => Ok(Workload { source: workload.source.clone(), ..read }),
@@ -100,7 +100,7 @@ pub fn with(workload: &Workload, settings: &Settings) -> Result<Workload, Diagno
             let list = found.list.into_iter().map(|d| {
                 let path = settings.0.iter().map(|(path, _)| path).find(|path| {
                     let key = path.rsplit('.').next().unwrap_or_default();
-                    d.message.contains(&format!("`{key}`"))
+                    d.message.contains(key)
                 });
                 let message = format!("with {settings}: {}", d.message);
                 place(workload, path.map_or(first, String::as_str), message, d.help)
@@ -133,7 +133,10 @@ fn set(root: &mut Table, path: &str, value: &VaryValue) -> Result<(), (String, S
             Value::Table(inner) => inner,
             other => {
                 let help = format!("set {kind}.{name}.{key} as a whole");
-                return Err((format!("`{key}` is {}, not a table with `{last}` in it", other.type_str()), help));
+                return Err((
+                    format!("`{key}` is {}, not a table with `{last}` in it", other.type_str()),
+                    help,
+                ));
             }
         };
     }
