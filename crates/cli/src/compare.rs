@@ -174,7 +174,13 @@ fn plural(count: usize) -> &'static str {
 
 fn row_cells(row: &Judged) -> Vec<String> {
     let (a, b) = row.medians;
-    let interval = row.within.as_ref().map(|w| (w.low, w.high)).or(row.interval);
+    let interval = match (&row.within, &row.ratio) {
+        (Some(within), _) => Some((change(row, within.low), change(row, within.high))),
+        (None, Some(ratio)) if row.unit != "%" => {
+            ratio.interval.map(|(low, high)| (relative(low - 1.0), relative(high - 1.0)))
+        }
+        _ => row.interval.map(|(low, high)| (change(row, low), change(row, high))),
+    };
     let tested = row.p_value.filter(|_| row.verdict != Verdict::CannotTell);
     let p =
         tested.map_or_else(String::new, |p| if p < 1e-4 { "<0.0001".to_owned() } else { format!("{p:.4}") });
@@ -186,9 +192,9 @@ fn row_cells(row: &Judged) -> Vec<String> {
         format!("{} {}", row.activity, row.metric),
         amount(a, &row.unit),
         amount(b, &row.unit),
-        change(row, row.shift),
-        interval.map_or_else(|| "-".to_owned(), |(low, high)| range(&change(row, low), &change(row, high))),
-        row.floor.map_or_else(|| "-".to_owned(), |f| change(row, f).trim_start_matches('+').to_owned()),
+        shifted(row),
+        interval.map_or_else(|| "-".to_owned(), |(low, high)| range(&low, &high)),
+        row.floor.map_or_else(|| "-".to_owned(), |floor| floor_text(row, floor)),
         p,
         verdict,
     ]
@@ -199,6 +205,28 @@ fn range(low: &str, high: &str) -> String {
     match (low.rsplit_once(' '), high.rsplit_once(' ')) {
         (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} .. {high}"),
         _ => format!("{low} .. {high}"),
+    }
+}
+
+/// How much larger B is: of positive values by their ratio.
+fn shifted(row: &Judged) -> String {
+    match row.ratio {
+        Some(ratio) if row.unit != "%" => relative(ratio.estimate - 1.0),
+        _ => change(row, row.shift),
+    }
+}
+
+/// A part more or less; beyond ten times as much, the factor.
+fn relative(part: f64) -> String {
+    if part > 9.0 { format!("x{:.1}", part + 1.0) } else { format!("{:+.1} %", part * 100.0) }
+}
+
+/// The floor as a part, or as a factor where it is a large one.
+fn floor_text(row: &Judged, floor: f64) -> String {
+    match row.ratio {
+        Some(_) if floor > 1.5 => format!("x{floor:.2}"),
+        Some(_) => format!("{:.1} %", (floor - 1.0) * 100.0),
+        None => change(row, floor).trim_start_matches('+').to_owned(),
     }
 }
 
@@ -219,7 +247,7 @@ fn change(row: &Judged, difference: f64) -> String {
 fn sentence(comparison: &Comparison) -> String {
     let named = |verdict: Verdict| -> Vec<String> {
         let rows = comparison.rows.iter().filter(|row| row.verdict == verdict);
-        rows.map(|row| format!("{} {} ({})", row.activity, row.metric, change(row, row.shift))).collect()
+        rows.map(|row| format!("{} {} ({})", row.activity, row.metric, shifted(row))).collect()
     };
     let mut text = String::new();
     for (verdict, word) in [
@@ -280,6 +308,9 @@ fn json(comparison: &Comparison, code: Code) -> serde_json::Value {
             "shift": row.shift,
             "low": row.interval.map(|(low, _)| low),
             "high": row.interval.map(|(_, high)| high),
+            "ratio": row.ratio.map(|r| r.estimate),
+            "ratio_low": row.ratio.and_then(|r| r.interval).map(|(low, _)| low),
+            "ratio_high": row.ratio.and_then(|r| r.interval).map(|(_, high)| high),
             "cliffs_delta": row.delta,
             "floor": row.floor,
             "p": row.p_value,

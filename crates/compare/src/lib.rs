@@ -12,7 +12,7 @@
 //!    (Holm, Scandinavian Journal of Statistics 6, 1979). So the risk that a comparison of two equal things calls
 //!    *any* difference is at most 1 - confidence, whatever depends on what.
 //! 3. [`floor`] asks how far two halves of the same side are apart. A shift within that is not called, however
-//!    significant.
+//!    significant. Positive values are compared by their ratio, on a logarithmic scale; others by their difference.
 //! 4. What differs between the sides besides the numbers is listed by [`conditions`]: the verdict cannot tell which of
 //!    those it comes from.
 //!
@@ -29,7 +29,7 @@ pub mod pool;
 mod verdict;
 mod within;
 
-pub use verdict::{Comparison, Judged, Verdict, compare, runs_needed};
+pub use verdict::{Comparison, Judged, Ratio, Verdict, Warning, compare, runs_needed};
 
 use surety_model::record::Record;
 

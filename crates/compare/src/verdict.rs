@@ -41,6 +41,15 @@ impl fmt::Display for Verdict {
     }
 }
 
+/// How many times as large the values of `B` are: the median over all pairs of runs, with its interval.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ratio {
+    /// The estimate.
+    pub estimate: f64,
+    /// Its interval, where there are runs enough for one.
+    pub interval: Option<(f64, f64)>,
+}
+
 /// One metric with its verdict.
 #[derive(Clone, Debug)]
 pub struct Judged {
@@ -62,9 +71,12 @@ pub struct Judged {
     pub shift: f64,
     /// The interval of the shift at the options' confidence, where there are runs enough for one.
     pub interval: Option<(f64, f64)>,
+    /// The same as a factor, `B` over `A`, where no value is 0 or less: what is judged then.
+    pub ratio: Option<Ratio>,
     /// Cliff's delta: from -1, every run of `B` lower, to 1, every one higher.
     pub delta: f64,
-    /// How far apart two halves of one side are; `None` with too few runs.
+    /// How far apart two halves of one side are: as a factor of at least 1 where there is a [`Judged::ratio`], else
+    /// as a difference; `None` with too few runs.
     pub floor: Option<f64>,
     /// The two-sided p of Mann and Whitney's test, corrected for the number of metrics; `None` where nothing is
     /// tested: the same value everywhere, or a value computed without chance.
@@ -273,11 +285,22 @@ fn row_of(from_a: &[Value], from_b: &[Value], chance: bool, options: &Options) -
     let test = mann_whitney(&a, &b).ok()?;
     let shift = hodges_lehmann(&a, &b, options.confidence).ok()?;
     let medians = (median(&a)?, median(&b)?);
-    // Closer than two buckets of the histogram, two runs cannot be told apart.
-    let resolution = first.resolution * medians.0.abs().max(medians.1.abs());
-    let floors = [&a, &b].map(|side| floor::of_side(side, options.seed));
-    let floor = floors.into_iter().collect::<Option<Vec<f64>>>();
-    let floor = floor.map(|floors| floors.into_iter().fold(resolution, f64::max));
+    let logarithms = |values: &[f64]| -> Option<Vec<f64>> {
+        values.iter().map(|v| (*v > 0.0).then(|| libm::log(*v))).collect()
+    };
+    let of_side = |values: &[f64]| floor::of_side(values, options.seed);
+    // Times and rates differ by factors: a spread of a few long runs must not hide that all others are shorter.
+    let (ratio, floor) = match logarithms(&a).zip(logarithms(&b)) {
+        Some((log_a, log_b)) => {
+            let shift = hodges_lehmann(&log_a, &log_b, options.confidence).ok()?;
+            let interval = shift.low.zip(shift.high).map(|(low, high)| (libm::exp(low), libm::exp(high)));
+            let floor = of_side(&log_a).zip(of_side(&log_b)).map(|(x, y)| libm::exp(x.max(y)));
+            // Closer than two buckets of the histogram, two runs cannot be told apart.
+            let floor = floor.map(|floor| floor.max(1.0 + first.resolution));
+            (Some(Ratio { estimate: libm::exp(shift.estimate), interval }), floor)
+        }
+        None => (None, of_side(&a).zip(of_side(&b)).map(|(x, y)| x.max(y))),
+    };
     let is_constant = |values: &[f64]| values.windows(2).all(|pair| pair[0] == pair[1]);
     let (constant_a, constant_b) = (is_constant(&a), is_constant(&b));
     let same = constant_a && constant_b && a.first() == b.first();
@@ -290,6 +313,7 @@ fn row_of(from_a: &[Value], from_b: &[Value], chance: bool, options: &Options) -
         medians,
         shift: shift.estimate,
         interval: shift.low.zip(shift.high),
+        ratio,
         delta: test.cliffs_delta(),
         floor,
         p_value: (!same && !computed).then_some(test.p_value),
@@ -327,7 +351,10 @@ fn correct(rows: &mut [Judged], tested: &[usize]) {
 /// A difference is called when it is beyond chance, and beyond what equal things differ by.
 fn judged(row: &Judged, risk: f64) -> Verdict {
     let significant = row.p_value.is_some_and(|p| p <= risk * (1.0 + 1e-9));
-    let above_floor = row.floor.is_some_and(|floor| row.shift.abs() > floor);
+    let above_floor = row.floor.is_some_and(|floor| match row.ratio {
+        Some(Ratio { estimate, .. }) => estimate.max(1.0 / estimate) > floor,
+        None => row.shift.abs() > floor,
+    });
     if significant && above_floor { direction_of(row) } else { Verdict::NoDifference }
 }
 
