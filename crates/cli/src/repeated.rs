@@ -56,7 +56,7 @@ pub fn varied(
             if variant.refused.is_some() {
                 continue;
             }
-            match runner.run(variant.world, &variant.workload, &options, &variant.label) {
+            match runner.run(variant.world, &variant.workload, &options, &variant.label, None) {
                 Ok(record) => variant.runs.push(record),
                 Err(WorldError::Interrupted) => return Err(WorldError::Interrupted.into()),
                 Err(why) => variant.refused = Some(why),
@@ -176,7 +176,7 @@ pub fn ab(
         for &side in order {
             let label = format!("{} {} of {}", ["A", "B"][side], round + 1, args.pairs);
             let (_, workload) = &sides[side];
-            let record = runner.run(0, workload, &options, &label);
+            let record = runner.run(0, workload, &options, &label, None);
             runs[side].push(record.map_err(|error| located(error.into(), workload))?);
         }
     }

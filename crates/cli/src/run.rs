@@ -1,21 +1,27 @@
-//! `surety run`: a workload in one or more worlds, one table.
+//! `surety run`: a workload in one or more worlds, one table; with `--trace` also what the scheduler did in each.
+
+use std::path::{Path, PathBuf};
 
 use surety_analysis::AnalysisWorld;
 use surety_kernel::facts::MachineFacts;
+use surety_model::event::{Comm, TraceSink};
 use surety_model::platform::Platform;
+use surety_model::promise::Promise;
 use surety_model::record::Record;
 use surety_model::source::nearest;
-use surety_model::workload::Workload;
+use surety_model::workload::{Task, Workload};
 use surety_model::world::{RunOptions, World, WorldError};
 use surety_probe::{HostWorld, platform_of};
 use surety_report::{Report, Row};
 use surety_sim::SimWorld;
+use surety_trace::write::perfetto::{Overlay, OverlayOf};
 
 use crate::args::{RunArgs, Running};
 use crate::exit::{Code, Failure};
 use crate::input::read_varied;
 use crate::repeated;
 use crate::session::Session;
+use crate::trace::output::TraceOutput;
 
 /// The options of one run.
 pub fn options_of(running: &Running, session: &Session) -> RunOptions {
@@ -41,6 +47,17 @@ enum Place {
     Host,
     Sim(Platform),
     Analysis(Platform),
+}
+
+impl Place {
+    /// The clock of its events, where it has any: recordings are made on CLOCK_MONOTONIC, and a simulation's time begins
+    /// at 0 and counts the same.
+    fn clock(&self) -> Option<&'static str> {
+        match self {
+            Place::Host | Place::Sim(_) => Some("mono"),
+            Place::Analysis(_) => None,
+        }
+    }
 }
 
 /// Words of `--on`, for messages.
@@ -88,8 +105,9 @@ impl<'a> Runner<'a> {
         workload: &Workload,
         options: &RunOptions,
         label: &str,
+        sink: Option<&mut dyn TraceSink>,
     ) -> Result<Record, WorldError> {
-        let mut watch = self.session.watch(label, None);
+        let mut watch = self.session.watch(label, sink);
         match &self.places[world].1 {
             Place::Host => {
                 let world = HostWorld::new(&self.session.kernel, self.session.journal());
@@ -112,15 +130,60 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
         return repeated::ab(ab, &workload, args, &runner, session);
     }
     if args.repeat > 1 || !workload.vary.is_empty() {
+        if args.trace.is_some() {
+            let said = "--trace: the runs of [vary] would overwrite each other's file";
+            return Err(Failure::new(Code::BadInput, said).help("trace a workload without [vary]"));
+        }
         return repeated::varied(&workload, args, &runner, session);
     }
     let options = options_of(&args.running, session);
     let mut records: Vec<(String, Record)> = Vec::new();
-    for (index, word) in runner.worlds().into_iter().enumerate() {
-        let record = runner.run(index, &workload, &options, word);
-        records.push((word.to_owned(), record.map_err(|error| located(error.into(), &workload))?));
+    let clocks: Vec<_> = runner.places.iter().map(|(_, place)| place.clock()).collect();
+    let traced = clocks.iter().flatten().count();
+    if args.trace.is_some() && traced == 0 {
+        let said = "--trace: no world of this run has a scheduler whose events could be written";
+        return Err(Failure::new(Code::BadInput, said.to_owned()).help("add `host` or `sim` to --on"));
+    }
+    for (index, (word, clock)) in runner.worlds().into_iter().zip(clocks).enumerate() {
+        let mut output = match (&args.trace, clock) {
+            (Some(path), Some(_)) => {
+                let path = if traced > 1 { path_of(path, word) } else { path.clone() };
+                Some((TraceOutput::create(&path, &args.storing, promised(&workload))?, path))
+            }
+            _ => None,
+        };
+        let sink = output.as_mut().map(|(output, _)| output as &mut dyn TraceSink);
+        let record = runner.run(index, &workload, &options, word, sink);
+        let record = record.map_err(|error| located(error.into(), &workload))?;
+        if let Some((output, path)) = output {
+            let written = output.finish(clock.unwrap_or_default())?;
+            session.step(&format!("{}: {} events of {word}", path.display(), written.events));
+            if let Some(missing) = written.missing() {
+                session.note(&missing);
+            }
+        }
+        records.push((word.to_owned(), record));
     }
     finish(&workload, &records, &args.running, session)
+}
+
+/// The file of one world: `name.dat` becomes `name.sim.dat`.
+fn path_of(path: &Path, world: &str) -> PathBuf {
+    let world: String = world.chars().map(|c| if c == ':' { '-' } else { c }).collect();
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = path.extension().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}.{world}.{ending}"))
+}
+
+/// What the workload reserves for its tasks and promises of them, as tracks beside their events.
+fn promised(workload: &Workload) -> Vec<Overlay> {
+    let of = |task: &Task| Overlay {
+        of: OverlayOf::Named(Comm::new(&task.name).to_string()),
+        reservation: task.reservation,
+        response_limit: task.promises.iter().find_map(Promise::response_limit),
+    };
+    let overlays = workload.tasks.iter().map(of);
+    overlays.filter(|o| o.reservation.is_some() || o.response_limit.is_some()).collect()
 }
 
 /// Prints a report of records; the code is that of the last.

@@ -20,7 +20,7 @@ fn record(level: f64, rate: f64, pcg: &mut Pcg) -> Record {
     let mut task = ActivityRecord::new("player", "task", Basis::Sample);
     let (mut response, mut latency) = (Observed::default(), Observed::default());
     let mut slow = 0.0;
-    for _ in 0..100 {
+    for _ in 0..150 {
         // Slow spells: neighbours are alike.
         slow = 0.9 * slow + 0.1 * pcg.normal();
         let wait = level * 0.05 * libm::exp(0.8 * pcg.normal() + slow);
@@ -28,8 +28,8 @@ fn record(level: f64, rate: f64, pcg: &mut Pcg) -> Record {
         response.record(Nanos::from_f64_rounded(level + wait));
         task.missed += u64::from(wait > 0.4 * level);
     }
-    task.activations = 100;
-    task.completed = 100;
+    task.activations = 150;
+    task.completed = 150;
     task.deadline = Some(Nanos::from_f64_rounded(1.4e6));
     task.response = Some(Distribution::Observed(Box::new(response)));
     task.latency = Some(Distribution::Observed(Box::new(latency)));

@@ -57,7 +57,7 @@ pub fn busiest(threads: &[ThreadSeen]) -> Option<Worker> {
         return None;
     }
     let part = |run: Nanos| run.get() as f64 / total.get() as f64;
-    roles.sort_by(|a, b| b.1.cmp(&a.1));
+    roles.sort_by_key(|(_, run, _)| std::cmp::Reverse(*run));
     let mut roles = roles.into_iter();
     let (role, run, tids) = roles.next()?;
     let others = roles.map(|(role, run, _)| (role, part(run))).collect();
@@ -228,6 +228,7 @@ mod tests {
     use surety_model::event::Comm;
     use surety_model::job::Separation;
     use surety_stats::random::Pcg;
+    use surety_units::CpuId;
 
     fn job(release_us: i64, execution_us: i64) -> Job {
         let us = Nanos::from_micros;
@@ -237,7 +238,9 @@ mod tests {
             completion: us(release_us + execution_us),
             execution: us(execution_us),
             interrupted: Nanos::ZERO,
+            cpu: CpuId(0),
             preemptions: 0,
+            preempted: Nanos::ZERO,
             throttled: Nanos::ZERO,
             index: None,
         }

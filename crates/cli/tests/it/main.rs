@@ -4,9 +4,11 @@
 
 mod bad_input;
 mod common;
+mod comparing;
 mod fitting;
 mod guarantee;
 mod leaves_nothing;
 mod programs;
 mod recording;
+mod simulated;
 mod truth;

@@ -2,6 +2,7 @@
 //! of a trace as something to compare with.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod events;
 pub mod perfdata;
 pub mod synthetic;
 pub mod tracedat;
@@ -57,6 +58,13 @@ pub fn pages(dir: &Path, formats: &Path, kallsyms: &str) -> RawPages<Vec<u8>> {
     let sources =
         (0..).map(CpuId).map_while(|cpu| Some((cpu, std::fs::read(dir.join(format!("cpu{cpu}.raw"))).ok()?)));
     RawPages::new(table(formats, kallsyms), layout(formats), sources)
+}
+
+/// The most memory this process ever had, in KiB, where the system tells.
+pub fn peak_kib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse().ok()
 }
 
 /// One event as both sides can say it: CPU, microseconds, current thread, and what happened.
