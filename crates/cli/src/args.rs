@@ -10,7 +10,7 @@ use surety_probe::probing::ProbePolicy;
 use surety_trace::{Condition, Wanted};
 use surety_units::{Bandwidth, Bytes, CpuSet, Nanos, Probability, Tid};
 
-use crate::exit::EXIT_CODES;
+use crate::exit::{COMPARE_EXIT_CODES, EXIT_CODES};
 
 /// Guaranteed time on Linux: say what each activity needs; measure what it gets, derive the reservations that
 /// guarantee it, prove them, put them in force, and measure again.
@@ -51,6 +51,9 @@ pub enum Verb {
     /// Run a workload in one or more worlds
     #[command(after_help = EXIT_CODES)]
     Run(RunArgs),
+    /// Compare results: a verdict per metric, with an A/A floor
+    #[command(after_help = COMPARE_EXIT_CODES)]
+    Compare(CompareArgs),
     /// Derive reservations with their proofs
     #[command(after_help = EXIT_CODES)]
     Plan(PlanArgs),
@@ -141,10 +144,48 @@ pub struct RunArgs {
     pub no_trace: bool,
     /// Write what the scheduler does into this file, which ends in .dat, .jsonl, .csv or .pftrace; several worlds put
     /// their names before the ending
-    #[arg(long, value_name = "FILE", conflicts_with = "no_trace")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["no_trace", "ab", "repeat"])]
     pub trace: Option<PathBuf>,
     #[command(flatten)]
     pub storing: Storing,
+    /// Runs of each combination of [vary], taken in turns
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub repeat: u32,
+    /// Compare two sides in turns: KEY=VALUE_A,VALUE_B such as load.busy.count=2,8, or the workload file of B
+    #[arg(long, value_name = "B", conflicts_with_all = ["repeat", "html"])]
+    pub ab: Option<String>,
+    /// Runs of each side of --ab
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "ab",
+        value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub pairs: u32,
+    #[command(flatten)]
+    pub judging: Judging,
+}
+
+/// What is judged of two sides, and how strictly.
+#[derive(Clone, Debug, Args)]
+pub struct Judging {
+    /// Compare only metrics with these words, such as p50 or 'player response p99'
+    #[arg(long, value_name = "WORDS")]
+    pub metric: Vec<String>,
+    /// Probability of calling no difference at all between equal sides
+    #[arg(long, value_name = "PERCENT", default_value = "95%", value_parser = confidence)]
+    pub confidence: Probability,
+}
+
+#[derive(Debug, Args)]
+pub struct CompareArgs {
+    /// Results of A, as --json writes them; without --against the second file is B
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Results of B
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub against: Vec<PathBuf>,
+    /// Only results whose label starts so; a second time: for B
+    #[arg(long, value_name = "LABEL")]
+    pub result: Vec<String>,
+    #[command(flatten)]
+    pub judging: Judging,
 }
 
 #[derive(Debug, Args)]
@@ -557,6 +598,16 @@ fn percent(text: &str) -> Result<Probability, String> {
     text.parse().map_err(|e: surety_units::QuantityError| e.to_string())
 }
 
+fn confidence(text: &str) -> Result<Probability, String> {
+    let confidence = percent(text)?;
+    let value = confidence.as_f64();
+    if (0.5..=0.9999).contains(&value) {
+        Ok(confidence)
+    } else {
+        Err("a confidence is from 50% to 99.99%".to_owned())
+    }
+}
+
 fn binding(text: &str) -> Result<(String, i32), String> {
     let wrong = || format!("`{text}` is no binding such as player=1234");
     let (name, tid) = text.split_once('=').ok_or_else(wrong)?;
@@ -582,6 +633,7 @@ mod tests {
         for file in [
             "README.md",
             "docs/latency.md",
+            "docs/compare.md",
             "docs/formats/workload.md",
             "docs/formats/plan.md",
             "docs/formats/record.md",

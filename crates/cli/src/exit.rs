@@ -40,6 +40,17 @@ Exit codes:
   5    an error of this program
   130  interrupted";
 
+/// What `--help` of comparisons says about them.
+pub const COMPARE_EXIT_CODES: &str = "\
+Exit codes:
+  0    B is no worse: better, merely different, or no difference seen
+  1    B is worse in a metric
+  2    bad input or usage
+  3    this machine or this user cannot do it
+  4    too few runs to tell, or nothing to compare
+  5    an error of this program
+  130  interrupted";
+
 impl From<Code> for ExitCode {
     fn from(code: Code) -> ExitCode {
         ExitCode::from(code as u8)

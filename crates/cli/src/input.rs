@@ -13,8 +13,18 @@ use crate::exit::{Code, Failure};
 /// A workload file larger than this is something else.
 const LENGTH_MAX: u64 = 16 << 20;
 
-/// Reads a workload file.
+/// Reads a workload file in which nothing is varied.
 pub fn read_workload(path: &Path) -> Result<Workload, Failure> {
+    let workload = read_varied(path)?;
+    if !workload.vary.is_empty() {
+        let what = format!("{}: only `surety run` runs every combination of [vary]", path.display());
+        return Err(Failure::new(Code::BadInput, what).help("write one file for each variant"));
+    }
+    Ok(workload)
+}
+
+/// Reads a workload file, its `[vary]` included.
+pub fn read_varied(path: &Path) -> Result<Workload, Failure> {
     let name = path.display().to_string();
     let unreadable = |why: String| {
         Failure::new(Code::BadInput, format!("{name} cannot be read: {why}"))
@@ -27,12 +37,7 @@ pub fn read_workload(path: &Path) -> Result<Workload, Failure> {
     let bytes = std::fs::read(path).map_err(|e| unreadable(e.to_string()))?;
     let text = String::from_utf8(bytes)
         .map_err(|e| unreadable(format!("byte {} is no UTF-8", e.utf8_error().valid_up_to())))?;
-    let workload = toml::read(&name, &text)?;
-    if !workload.vary.is_empty() {
-        return Err(Failure::new(Code::BadInput, format!("{name}: this version runs no [vary]"))
-            .help("write one file for each variant"));
-    }
-    Ok(workload)
+    Ok(toml::read(&name, &text)?)
 }
 
 /// The workload that `guarantee` means: a file, a command with a share, or a running thread with a response time.

@@ -9,6 +9,7 @@
 
 mod apply;
 mod args;
+mod compare;
 mod doctor;
 mod exit;
 mod guarantee;
@@ -16,6 +17,7 @@ mod input;
 mod latency;
 mod noise;
 mod planning;
+mod repeated;
 mod run;
 mod session;
 mod trace;
@@ -53,6 +55,7 @@ fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
     match &arguments.verb {
         Verb::Guarantee(args) => guarantee::guarantee(args, session),
         Verb::Run(args) => run::run(args, session),
+        Verb::Compare(args) => compare::compare(args, session),
         Verb::Plan(args) => planning::plan(args, session),
         Verb::Apply(args) => apply::apply(args, session),
         Verb::Trace(args) => trace::trace(args, session),

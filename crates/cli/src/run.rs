@@ -10,7 +10,7 @@ use surety_model::promise::Promise;
 use surety_model::record::Record;
 use surety_model::source::nearest;
 use surety_model::workload::{Task, Workload};
-use surety_model::world::{RunOptions, World};
+use surety_model::world::{RunOptions, World, WorldError};
 use surety_probe::{HostWorld, platform_of};
 use surety_report::{Report, Row};
 use surety_sim::SimWorld;
@@ -18,7 +18,8 @@ use surety_trace::write::perfetto::{Overlay, OverlayOf};
 
 use crate::args::{RunArgs, Running};
 use crate::exit::{Code, Failure};
-use crate::input::read_workload;
+use crate::input::read_varied;
+use crate::repeated;
 use crate::session::Session;
 use crate::trace::output::TraceOutput;
 
@@ -77,24 +78,73 @@ fn place_of(word: &str, host: &Platform) -> Result<Place, Failure> {
     }
 }
 
+/// One run of a workload in a world.
+pub struct Runner<'a> {
+    session: &'a Session,
+    places: Vec<(String, Place)>,
+    traced: bool,
+}
+
+impl<'a> Runner<'a> {
+    /// For the worlds that were asked for.
+    pub fn new(args: &RunArgs, session: &'a Session) -> Result<Runner<'a>, Failure> {
+        let (_, platform) = host_platform(session);
+        let places = args.on.iter().map(|word| Ok((word.clone(), place_of(word, &platform)?)));
+        Ok(Runner { session, places: places.collect::<Result<_, Failure>>()?, traced: !args.no_trace })
+    }
+
+    /// The worlds' words, in the order asked for.
+    pub fn worlds(&self) -> Vec<&str> {
+        self.places.iter().map(|(word, _)| word.as_str()).collect()
+    }
+
+    /// Runs a workload in one of them.
+    pub fn run(
+        &self,
+        world: usize,
+        workload: &Workload,
+        options: &RunOptions,
+        label: &str,
+        sink: Option<&mut dyn TraceSink>,
+    ) -> Result<Record, WorldError> {
+        let mut watch = self.session.watch(label, sink);
+        match &self.places[world].1 {
+            Place::Host => {
+                let world = HostWorld::new(&self.session.kernel, self.session.journal());
+                let world = if self.traced { world } else { world.untraced() };
+                world.run(workload, options, &mut watch)
+            }
+            Place::Sim(platform) => SimWorld::new(platform.clone()).run(workload, options, &mut watch),
+            Place::Analysis(platform) => {
+                AnalysisWorld::new(platform.clone()).run(workload, options, &mut watch)
+            }
+        }
+    }
+}
+
 /// The verb.
 pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
-    let workload = read_workload(&args.workload)?;
-    let (_, platform) = host_platform(session);
-    let places = args
-        .on
-        .iter()
-        .map(|word| Ok((word, place_of(word, &platform)?)))
-        .collect::<Result<Vec<_>, Failure>>()?;
+    let workload = read_varied(&args.workload)?;
+    let runner = Runner::new(args, session)?;
+    if let Some(ab) = &args.ab {
+        return repeated::ab(ab, &workload, args, &runner, session);
+    }
+    if args.repeat > 1 || !workload.vary.is_empty() {
+        if args.trace.is_some() {
+            let said = "--trace: the runs of [vary] would overwrite each other's file";
+            return Err(Failure::new(Code::BadInput, said).help("trace a workload without [vary]"));
+        }
+        return repeated::varied(&workload, args, &runner, session);
+    }
     let options = options_of(&args.running, session);
     let mut records: Vec<(String, Record)> = Vec::new();
-    let traced = places.iter().filter(|(_, place)| place.clock().is_some()).count();
+    let clocks: Vec<_> = runner.places.iter().map(|(_, place)| place.clock()).collect();
+    let traced = clocks.iter().flatten().count();
     if args.trace.is_some() && traced == 0 {
         let said = "--trace: no world of this run has a scheduler whose events could be written";
         return Err(Failure::new(Code::BadInput, said.to_owned()).help("add `host` or `sim` to --on"));
     }
-    for (word, place) in places {
-        let clock = place.clock();
+    for (index, (word, clock)) in runner.worlds().into_iter().zip(clocks).enumerate() {
         let mut output = match (&args.trace, clock) {
             (Some(path), Some(_)) => {
                 let path = if traced > 1 { path_of(path, word) } else { path.clone() };
@@ -103,18 +153,8 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
             _ => None,
         };
         let sink = output.as_mut().map(|(output, _)| output as &mut dyn TraceSink);
-        let mut watch = session.watch(word, sink);
-        let record = match place {
-            Place::Host => {
-                let world = HostWorld::new(&session.kernel, session.journal());
-                let world = if args.no_trace { world.untraced() } else { world };
-                world.run(&workload, &options, &mut watch)
-            }
-            Place::Sim(platform) => SimWorld::new(platform).run(&workload, &options, &mut watch),
-            Place::Analysis(platform) => AnalysisWorld::new(platform).run(&workload, &options, &mut watch),
-        };
+        let record = runner.run(index, &workload, &options, word, sink);
         let record = record.map_err(|error| located(error.into(), &workload))?;
-        drop(watch);
         if let Some((output, path)) = output {
             let written = output.finish(clock.unwrap_or_default())?;
             session.step(&format!("{}: {} events of {word}", path.display(), written.events));
@@ -122,7 +162,7 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
                 session.note(&missing);
             }
         }
-        records.push((word.clone(), record));
+        records.push((word.to_owned(), record));
     }
     finish(&workload, &records, &args.running, session)
 }

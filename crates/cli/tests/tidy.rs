@@ -12,13 +12,14 @@ const FLOORS: &[&[&str]] = &[
     &["units", "stats"],
     &["model", "kernel"],
     &["trace", "enforce"],
-    &["analysis", "sim", "probe", "fit", "report"],
+    &["analysis", "sim", "probe", "fit", "compare", "report"],
     &["plan"],
     &["cli"],
 ];
 
 /// Crates without system calls, clocks, threads, files.
-const PURE: &[&str] = &["units", "stats", "model", "trace", "analysis", "sim", "fit", "plan", "report"];
+const PURE: &[&str] =
+    &["units", "stats", "model", "trace", "analysis", "sim", "fit", "compare", "plan", "report"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

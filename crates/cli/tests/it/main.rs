@@ -4,6 +4,7 @@
 
 mod bad_input;
 mod common;
+mod comparing;
 mod fitting;
 mod guarantee;
 mod latency;

@@ -6,6 +6,7 @@
 mod check;
 mod read;
 mod table;
+pub mod vary;
 mod write;
 
 use std::collections::BTreeMap;

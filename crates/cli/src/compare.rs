@@ -1,0 +1,335 @@
+//! `surety compare`: files of results against each other; and how every comparison is printed.
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use surety_compare::{Comparison, Judged, Options, Side, Verdict};
+use surety_model::formats::record::{LabelledRecord, read};
+use surety_report::table::{amount, led, ranked_cells};
+
+use crate::args::{CompareArgs, Judging};
+use crate::exit::{Code, Failure};
+use crate::session::Session;
+
+/// The schema of comparisons, described in `docs/compare.md`.
+const SCHEMA: &str = "surety.comparison/1";
+
+/// A file of results larger than this is something else.
+const LENGTH_MAX: u64 = 256 << 20;
+
+/// The verb.
+pub fn compare(args: &CompareArgs, session: &Session) -> Result<Code, Failure> {
+    let (of_a, of_b) = match (args.files.as_slice(), args.against.as_slice()) {
+        ([a, b], []) => (std::slice::from_ref(a), std::slice::from_ref(b)),
+        (files, []) => {
+            let what = format!("{} files do not say which are A and which are B", files.len());
+            return Err(Failure::new(Code::BadInput, what)
+                .help("write `surety compare A.json... --against B.json...`"));
+        }
+        (a, b) => (a, b),
+    };
+    let (label_a, label_b) = match args.result.as_slice() {
+        [] => (None, None),
+        [both] => (Some(both.as_str()), Some(both.as_str())),
+        [a, b] => (Some(a.as_str()), Some(b.as_str())),
+        _ => {
+            return Err(Failure::new(
+                Code::BadInput,
+                "--result is given once for both sides, or once for each",
+            )
+            .help("leave out the others"));
+        }
+    };
+    let (a, b) = (Gathered::read(of_a, label_a)?, Gathered::read(of_b, label_b)?);
+    let names = if a.name == b.name {
+        [format!("{} (A)", a.name), format!("{} (B)", b.name)]
+    } else {
+        [a.name.clone(), b.name.clone()]
+    };
+    let [name_a, name_b] = names;
+    let options = options(&args.judging, 1, None);
+    publish(&surety_compare::compare(&a.side(name_a), &b.side(name_b), &options), session)
+}
+
+/// What was asked of a comparison.
+pub fn options(judging: &Judging, seed: u64, studied: Option<String>) -> Options {
+    Options { confidence: judging.confidence.as_f64(), metrics: judging.metric.clone(), studied, seed }
+}
+
+/// The results of one side.
+struct Gathered {
+    name: String,
+    workload: Option<String>,
+    results: Vec<LabelledRecord>,
+}
+
+impl Gathered {
+    fn read(files: &[PathBuf], label: Option<&str>) -> Result<Gathered, Failure> {
+        let bad = |what: String, help: &str| Failure::new(Code::BadInput, what).help(help);
+        let (mut results, mut workload, mut labels) = (Vec::new(), None, Vec::new());
+        for path in files {
+            let file = read(&text_of(path)?).map_err(|error| {
+                bad(format!("{}: {error}", path.display()), "compare what `surety run --json` wrote")
+            })?;
+            workload = workload.or(file.workload).or(file.title);
+            for result in file.results {
+                labels.push(result.label.clone());
+                // A run that could not be made has no activities: it is no run.
+                let is_wanted = label.is_none_or(|start| result.label.starts_with(start));
+                if is_wanted && !result.record.activities.is_empty() {
+                    results.push(result);
+                }
+            }
+        }
+        let first = files.first().map(|f| f.display().to_string()).unwrap_or_default();
+        let more = if files.len() > 1 { format!(" and {} more", files.len() - 1) } else { String::new() };
+        let name = label.map_or_else(String::new, |l| format!("{l} in ")) + &first + &more;
+        labels.dedup();
+        if results.is_empty() {
+            let what = format!("{first}{more}: no result has the label asked for");
+            return Err(bad(what, &format!("there are {}", labels.join(", "))));
+        }
+        // `host #3` is the third run of `host`.
+        let kind = |r: &LabelledRecord| r.label.split(" #").next().unwrap_or_default().to_owned();
+        let mut kinds: Vec<String> = results.iter().map(kind).collect();
+        kinds.sort();
+        kinds.dedup();
+        if kinds.len() > 1 {
+            let what = format!("{first}{more} holds results of different kinds: {}", kinds.join(", "));
+            return Err(bad(what, "choose one with --result LABEL; a second --result is for B"));
+        }
+        Ok(Gathered { name, workload, results })
+    }
+
+    fn side(&self, label: String) -> Side<'_> {
+        let runs = self.results.iter().map(|r| &r.record).collect();
+        Side { label, runs, workload: self.workload.clone() }
+    }
+}
+
+fn text_of(path: &Path) -> Result<String, Failure> {
+    let unreadable = |why: String| {
+        Failure::new(Code::BadInput, format!("{} cannot be read: {why}", path.display()))
+            .help("write results with `surety run WORKLOAD --repeat 8 --json > FILE`")
+    };
+    let length = std::fs::metadata(path).map_err(|e| unreadable(e.to_string()))?.len();
+    if length > LENGTH_MAX {
+        return Err(unreadable(format!("{length} bytes are no results")));
+    }
+    std::fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))
+}
+
+/// Prints a comparison in the form asked for.
+pub fn publish(comparison: &Comparison, session: &Session) -> Result<Code, Failure> {
+    let code = if comparison.has(Verdict::Worse) {
+        Code::Broken
+    } else if comparison.has(Verdict::CannotTell) || comparison.rows.is_empty() {
+        Code::Undecided
+    } else {
+        Code::Kept
+    };
+    if session.json {
+        session.print_json(&json(comparison, code));
+    } else {
+        print!("{}", text(comparison, session));
+    }
+    Ok(code)
+}
+
+fn text(comparison: &Comparison, session: &Session) -> String {
+    let style = session.style();
+    let mut out = String::new();
+    let (label_a, label_b) = &comparison.labels;
+    for (letter, label, runs) in [("A", label_a, comparison.runs.0), ("B", label_b, comparison.runs.1)] {
+        out += &led(&format!("{letter}  "), &format!("{label}, {runs} run{}", plural(runs)), &style);
+    }
+    out.push('\n');
+    let single = comparison.rows.iter().any(|row| row.within.is_some());
+    let percent = format!("{}", comparison.confidence * 100.0);
+    let interval = format!("{} % interval", percent.get(..5).unwrap_or(&percent));
+    let interval = if single { "within the run".to_owned() } else { interval };
+    let header =
+        [("", 0), ("A", 0), ("B", 0), ("B - A", 0), (&*interval, 0), ("floor", 1), ("p", 2), ("verdict", 0)];
+    let cells: Vec<Vec<String>> = comparison.rows.iter().map(row_cells).collect();
+    if !cells.is_empty() {
+        out += &ranked_cells(&header, &cells, &style);
+        out.push('\n');
+    }
+    for difference in &comparison.studied {
+        out += &led("varied   ", &difference.to_string(), &style);
+    }
+    for warning in &comparison.warnings {
+        out += &led("warning  ", &warning.to_string(), &style);
+    }
+    if !(comparison.studied.is_empty() && comparison.warnings.is_empty()) {
+        out.push('\n');
+    }
+    out += &led("", &sentence(comparison), &style);
+    out
+}
+
+fn plural(count: usize) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
+fn row_cells(row: &Judged) -> Vec<String> {
+    let (a, b) = row.medians;
+    let interval = match (&row.within, &row.ratio) {
+        (Some(within), _) => Some((change(row, within.low), change(row, within.high))),
+        (None, Some(ratio)) if row.unit != "%" => {
+            ratio.interval.map(|(low, high)| (relative(low - 1.0), relative(high - 1.0)))
+        }
+        _ => row.interval.map(|(low, high)| (change(row, low), change(row, high))),
+    };
+    let tested = row.p_value.filter(|_| row.verdict != Verdict::CannotTell);
+    let p =
+        tested.map_or_else(String::new, |p| if p < 1e-4 { "<0.0001".to_owned() } else { format!("{p:.4}") });
+    let verdict = match row.p_value {
+        None if row.verdict == Verdict::NoDifference => "the same".to_owned(),
+        _ => row.verdict.to_string(),
+    };
+    vec![
+        format!("{} {}", row.activity, row.metric),
+        amount(a, &row.unit),
+        amount(b, &row.unit),
+        shifted(row),
+        interval.map_or_else(|| "-".to_owned(), |(low, high)| range(&low, &high)),
+        row.floor.map_or_else(|| "-".to_owned(), |floor| floor_text(row, floor)),
+        p,
+        verdict,
+    ]
+}
+
+/// Two ends, the unit once where both have it: `-2.5 .. +3.1 %`.
+fn range(low: &str, high: &str) -> String {
+    match (low.rsplit_once(' '), high.rsplit_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} .. {high}"),
+        _ => format!("{low} .. {high}"),
+    }
+}
+
+/// How much larger B is: of positive values by their ratio.
+fn shifted(row: &Judged) -> String {
+    match row.ratio {
+        Some(ratio) if row.unit != "%" => relative(ratio.estimate - 1.0),
+        _ => change(row, row.shift),
+    }
+}
+
+/// A part more or less; beyond ten times as much, the factor.
+fn relative(part: f64) -> String {
+    if part > 9.0 { format!("x{:.1}", part + 1.0) } else { format!("{:+.1} %", part * 100.0) }
+}
+
+/// The floor as a part, or as a factor where it is a large one.
+fn floor_text(row: &Judged, floor: f64) -> String {
+    match row.ratio {
+        Some(_) if floor > 1.5 => format!("x{floor:.2}"),
+        Some(_) => format!("{:.1} %", (floor - 1.0) * 100.0),
+        None => change(row, floor).trim_start_matches('+').to_owned(),
+    }
+}
+
+/// A difference as a part of A's median; of fractions in points; where A has none, as it is.
+fn change(row: &Judged, difference: f64) -> String {
+    let (a, _) = row.medians;
+    if row.unit == "%" {
+        return format!("{:+.2} pt", difference * 100.0);
+    }
+    if a.abs() > 0.0 && (difference / a).abs() < 10.0 {
+        return format!("{:+.1} %", difference / a.abs() * 100.0);
+    }
+    let sign = if difference < 0.0 { "-" } else { "+" };
+    format!("{sign}{}", amount(difference.abs(), &row.unit))
+}
+
+/// What is to be said in the end.
+fn sentence(comparison: &Comparison) -> String {
+    let named = |verdict: Verdict| -> Vec<String> {
+        let rows = comparison.rows.iter().filter(|row| row.verdict == verdict);
+        rows.map(|row| format!("{} {} ({})", row.activity, row.metric, shifted(row))).collect()
+    };
+    let mut text = String::new();
+    for (verdict, word) in [
+        (Verdict::Worse, "B is worse in"),
+        (Verdict::Better, "B is better in"),
+        (Verdict::Higher, "B is higher in"),
+        (Verdict::Lower, "B is lower in"),
+    ] {
+        let names = named(verdict);
+        if !names.is_empty() {
+            let _ = write!(text, "{word} {}. ", names.join(", "));
+        }
+    }
+    let (more_a, more_b) = comparison.more_runs;
+    let risk = (1.0 - comparison.confidence) * 100.0;
+    if comparison.has(Verdict::CannotTell) {
+        let needed = match (more_a, more_b) {
+            (a, b) if a == b => format!("{a} more run{} of each", plural(a)),
+            (a, 0) => format!("{a} more run{} of A", plural(a)),
+            (0, b) => format!("{b} more run{} of B", plural(b)),
+            (a, b) => format!("{a} more runs of A and {b} of B"),
+        };
+        let _ = write!(text, "Cannot tell: needs {needed}. ");
+        if comparison.runs == (1, 1) {
+            text += "The intervals are of the activations within one run each, taken as independent; how much \
+                     runs of the same thing differ is not known.";
+        }
+    } else if comparison.rows.is_empty() {
+        text += "Nothing was compared.";
+    } else {
+        if !comparison.differs() {
+            text += "No difference seen. ";
+        }
+        if comparison.family > 0 {
+            let _ = write!(
+                text,
+                "Equal sides would be called different, in any of the {} metrics, at most {risk:.3} % of the time.",
+                comparison.family
+            );
+        }
+    }
+    text.trim_end().replace(".000 %", " %").replace("00 %", " %")
+}
+
+fn json(comparison: &Comparison, code: Code) -> serde_json::Value {
+    let side = |label: &str, runs: usize| serde_json::json!({ "label": label, "runs": runs });
+    let difference = |d: &surety_compare::conditions::Difference| serde_json::json!({ "what": d.what, "a": d.a, "b": d.b });
+    let rows = comparison.rows.iter().map(|row| {
+        serde_json::json!({
+            "activity": row.activity,
+            "metric": row.metric,
+            "unit": row.unit,
+            "verdict": row.verdict.to_string(),
+            "a": row.a,
+            "b": row.b,
+            "median_a": row.medians.0,
+            "median_b": row.medians.1,
+            "shift": row.shift,
+            "low": row.interval.map(|(low, _)| low),
+            "high": row.interval.map(|(_, high)| high),
+            "ratio": row.ratio.map(|r| r.estimate),
+            "ratio_low": row.ratio.and_then(|r| r.interval).map(|(low, _)| low),
+            "ratio_high": row.ratio.and_then(|r| r.interval).map(|(_, high)| high),
+            "cliffs_delta": row.delta,
+            "floor": row.floor,
+            "p": row.p_value,
+            "within": row.within.as_ref().map(|w| serde_json::json!({
+                "shift": w.estimate, "low": w.low, "high": w.high,
+            })),
+        })
+    });
+    serde_json::json!({
+        "schema": SCHEMA,
+        "a": side(&comparison.labels.0, comparison.runs.0),
+        "b": side(&comparison.labels.1, comparison.runs.1),
+        "confidence": comparison.confidence,
+        "corrected_for": comparison.family,
+        "more_runs": { "a": comparison.more_runs.0, "b": comparison.more_runs.1 },
+        "metrics": rows.collect::<Vec<_>>(),
+        "varied": comparison.studied.iter().map(difference).collect::<Vec<_>>(),
+        "warnings": comparison.warnings.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        "sentence": sentence(comparison),
+        "exit": code as u8,
+    })
+}

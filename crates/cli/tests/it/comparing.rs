@@ -1,0 +1,120 @@
+//! `surety run --ab`, `[vary]` and `surety compare`, as their users run them: the form of what they say. How often they
+//! err is for `crates/compare/tests` and `tools/compare-trials`.
+
+use crate::common::{alone, surety};
+
+const TICK: &str = "format = 1\n[[task]]\nname = \"tick\"\nperiod = \"4ms\"\nwork = { kind = \"uniform\", min = \"900us\", \
+                    max = \"1100us\" }\npromise = [\"response <= 4ms @ 99%\"]\n";
+
+fn written(directory: &tempfile::TempDir, name: &str, text: &str) -> String {
+    let path = directory.path().join(name);
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+fn text(output: &std::process::Output) -> String {
+    format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+fn json(output: &std::process::Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout).unwrap_or_else(|e| panic!("{e}: {}", text(output)))
+}
+
+#[test]
+fn sides_of_the_simulator_differ_where_they_should() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = written(&directory, "tick.toml", TICK);
+    let ab = |values: &str| {
+        let values = format!("task.tick.period={values}");
+        surety(&["run", &file, "--on", "sim", "--for", "1s", "--ab", &values, "--json"])
+    };
+    let equal = ab("4ms,4ms");
+    assert_eq!(equal.status.code(), Some(0), "{}", text(&equal));
+    let document = json(&equal);
+    assert_eq!(document["schema"], "surety.comparison/1");
+    // Paired draws: the same seed gives the same work.
+    assert!(document["metrics"].as_array().unwrap().iter().all(|m| m["a"] == m["b"]), "{document}");
+    let lower = ab("4ms,8ms");
+    let document = json(&lower);
+    let share = document["metrics"].as_array().unwrap().iter().find(|m| m["metric"] == "share").unwrap();
+    assert_eq!(share["verdict"], "lower", "{document}");
+    assert_eq!(share["cliffs_delta"], -1.0);
+}
+
+#[test]
+fn written_results_are_compared_and_few_of_them_tell_nothing() {
+    let directory = tempfile::tempdir().unwrap();
+    let a = written(&directory, "a.toml", TICK);
+    let b = written(&directory, "b.toml", &TICK.replace("900us", "1200us").replace("1100us", "1400us"));
+    let results = |file: &str, repeat: &str, name: &str| {
+        let output = surety(&["run", file, "--on", "sim", "--for", "1s", "--repeat", repeat, "--json"]);
+        written(&directory, name, &String::from_utf8_lossy(&output.stdout))
+    };
+    let (a8, b8) = (results(&a, "8", "a8.json"), results(&b, "8", "b8.json"));
+    let worse = surety(&["compare", &a8, &b8]);
+    assert_eq!(worse.status.code(), Some(1), "{}", text(&worse));
+    assert!(text(&worse).contains("B is worse in tick response p50"), "{}", text(&worse));
+    let (a1, b1) = (results(&a, "1", "a1.json"), results(&b, "1", "b1.json"));
+    let open = surety(&["compare", &a1, "--against", &b1]);
+    assert_eq!(open.status.code(), Some(4), "{}", text(&open));
+    assert!(text(&open).contains("more runs of each"), "{}", text(&open));
+    for (arguments, says) in [
+        (vec!["compare", &a1], "--against"),
+        (vec!["compare", &a1, &a], "line 1"),
+        (vec!["compare", &a1, &b1, "--result", "nothing"], "no result has the label"),
+        (vec!["run", &a, "--ab", "task.tick.polcy=fair,idle"], "did you mean `policy`"),
+        (vec!["run", &a, "--ab", "task.tick.policy=fair"], "two values"),
+    ] {
+        let output = surety(&arguments);
+        assert_eq!(output.status.code(), Some(2), "{}", text(&output));
+        assert!(text(&output).contains(says), "{arguments:?}: {}", text(&output));
+    }
+}
+
+#[test]
+fn combinations_stand_in_one_table_and_what_cannot_run_says_so() {
+    let directory = tempfile::tempdir().unwrap();
+    let varied = format!(
+        "{TICK}[[load]]\nname = \"busy\"\nkind = \"spinners\"\n[[group]]\nname = \"g\"\nweight = 50\n\
+         [vary]\n\"load.busy.count\" = [0, 4]\nrows = [{{ \"load.busy.kind\" = \"spinners\" }}, \
+         {{ \"load.busy.kind\" = \"ping-flood\" }}]\n"
+    );
+    let file = written(&directory, "vary.toml", &varied);
+    let output = surety(&["run", &file, "--on", "sim", "--for", "500ms", "--repeat", "2", "--json"]);
+    let document = json(&output);
+    let results = document["results"].as_array().unwrap();
+    let labels: Vec<&str> = results.iter().map(|r| r["label"].as_str().unwrap()).collect();
+    assert!(labels.contains(&"kind=spinners count=4 #2"), "{labels:?}");
+    let refused = results.iter().find(|r| r["label"] == "kind=ping-flood count=4").unwrap();
+    assert!(refused["degraded"][0].as_str().unwrap().starts_with("could not be run"), "{refused}");
+    let table = text(&surety(&["run", &file, "--on", "sim", "--for", "500ms"]));
+    assert!(table.contains("kind=spinners count=4"), "{table}");
+}
+
+/// On the real machine only the form is looked at.
+#[test]
+fn equal_sides_on_this_machine() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let file = written(&directory, "tick.toml", TICK);
+    let output = surety(&[
+        "run",
+        &file,
+        "--ab",
+        "task.tick.late=queue,queue",
+        "--for",
+        "50ms",
+        "--warm-up",
+        "5ms",
+        "--no-trace",
+        "--pairs",
+        "6",
+        "--json",
+    ]);
+    let document = json(&output);
+    assert_eq!(document["a"]["runs"], 6, "{document}");
+    for metric in document["metrics"].as_array().unwrap() {
+        assert_eq!(metric["a"].as_array().unwrap().len(), 6, "{metric}");
+        assert!(metric["floor"].is_number(), "{metric}");
+    }
+}
