@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use surety_trace::Condition;
-use surety_trace::write::keep::Wanted;
+use surety_model::event::Comm;
+use surety_trace::{Condition, Wanted};
 use surety_units::{Bandwidth, Bytes, CpuSet, Nanos, Probability, Tid};
 
 use crate::exit::EXIT_CODES;
@@ -130,6 +130,12 @@ pub struct RunArgs {
     /// Record nothing of what the scheduler does
     #[arg(long)]
     pub no_trace: bool,
+    /// Write what the scheduler does into this file, which ends in .dat, .jsonl, .csv or .pftrace; several worlds put
+    /// their names before the ending
+    #[arg(long, value_name = "FILE", conflicts_with = "no_trace")]
+    pub trace: Option<PathBuf>,
+    #[command(flatten)]
+    pub storing: Storing,
 }
 
 #[derive(Debug, Args)]
@@ -184,9 +190,11 @@ pub enum TraceVerb {
     Explain(ExplainArgs),
     /// Interrupts: how often, how far apart, how long, and the threads they wake
     Irqs(IrqsArgs),
+    /// Its events, or the jobs of threads, as lines of text
+    Show(ShowArgs),
     /// Turn a trace into a workload file: its tasks, loads and interrupts, and what fits none
     Fit(FitArgs),
-    /// Write a trace's events as JSON lines, CSV or a Perfetto trace
+    /// Write a trace's events as a trace.dat file, JSON lines, CSV or a Perfetto trace
     Convert(ConvertArgs),
 }
 
@@ -224,37 +232,54 @@ pub struct RecordArgs {
     pub command: Vec<String>,
 }
 
-/// Which part of a trace is wanted.
+/// Which part of a trace is wanted. Every event is read all the same: what happens elsewhere says where a thread is.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Selection {
-    /// Only this thread
+    /// Only this thread; may be given several times
     #[arg(long, value_name = "N", visible_alias = "pid")]
-    pub tid: Option<i32>,
-    /// Only threads with this name
+    pub tid: Vec<i32>,
+    /// Only threads with this name; may be given several times
     #[arg(long, value_name = "NAME", visible_alias = "name")]
-    pub comm: Option<String>,
-    /// Only what happens on these CPUs, such as 2-3
+    pub comm: Vec<String>,
+    /// Only these CPUs, such as 2-3: events there, jobs that started there, CPU time and waiting there
     #[arg(long, value_name = "LIST", value_parser = cpus, visible_alias = "cpu")]
     pub cpus: Option<CpuSet>,
-    /// Only from this time after the first event on
+    /// Only from this time after the first event on: events, jobs released, CPU time and waiting
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub from: Option<Nanos>,
     /// Only before this time after the first event
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub to: Option<Nanos>,
+    /// The buffer of this tracer's instance, of a file that holds several [default: the main one]
+    #[arg(long, value_name = "NAME")]
+    pub buffer: Option<String>,
 }
 
 impl Selection {
-    /// The same for events: those in a chosen thread's context, or that name it.
+    /// The same for those who apply it.
     pub fn wanted(&self) -> Wanted {
         Wanted {
-            tid: self.tid.map(Tid),
-            comm: self.comm.clone(),
+            tids: self.tid.iter().copied().map(Tid).collect(),
+            names: self.comm.iter().map(|name| Comm::new(name)).collect(),
             cpus: self.cpus,
             from: self.from,
             to: self.to,
         }
     }
+}
+
+/// A close look at one thread or interrupt.
+#[derive(Clone, Debug, Args)]
+pub struct Closely {
+    /// The distributions of one of them: drawn, with quantiles, dependence, stationarity and changes
+    #[arg(long)]
+    pub distribution: bool,
+    /// Grid of the distributions, such as 1ms [default: a round one with about 40 to 80 bars]
+    #[arg(long, value_name = "TIME", value_parser = positive, requires = "distribution")]
+    pub grid: Option<Nanos>,
+    /// Write them as one offline HTML page
+    #[arg(long, value_name = "FILE", requires = "distribution")]
+    pub html: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -267,6 +292,23 @@ pub struct StatsArgs {
     /// At most this many threads, busiest first
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
+    #[command(flatten)]
+    pub closely: Closely,
+}
+
+#[derive(Debug, Args)]
+pub struct ShowArgs {
+    /// Trace file
+    #[arg(default_value = "trace.dat")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub selection: Selection,
+    /// At most this many lines
+    #[arg(long, value_name = "N")]
+    pub limit: Option<u64>,
+    /// Jobs instead of events, each when it completes
+    #[arg(long)]
+    pub jobs: bool,
 }
 
 #[derive(Debug, Args)]
@@ -286,6 +328,13 @@ pub struct IrqsArgs {
     /// Trace file
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
+    /// Only the interrupt of this number or name, such as 29, local_timer or NET_RX
+    #[arg(long, value_name = "N|NAME")]
+    pub irq: Option<String>,
+    #[command(flatten)]
+    pub selection: Selection,
+    #[command(flatten)]
+    pub closely: Closely,
 }
 
 #[derive(Debug, Args)]
@@ -296,12 +345,8 @@ pub struct FitArgs {
     /// Workload file to write
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Only this thread
-    #[arg(long, value_name = "N", visible_alias = "pid")]
-    pub tid: Option<i32>,
-    /// Only threads with this name
-    #[arg(long, value_name = "NAME", visible_alias = "name")]
-    pub comm: Option<String>,
+    #[command(flatten)]
+    pub selection: Selection,
     /// Only threads that use at least this part of a CPU
     #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = percent)]
     pub min_share: Probability,
@@ -314,10 +359,38 @@ pub struct FitArgs {
 pub struct ConvertArgs {
     /// Trace file
     pub file: PathBuf,
-    /// File to write; it ends in .jsonl, .csv or .pftrace
+    /// File to write; it ends in .dat, .jsonl, .csv or .pftrace
     pub output: PathBuf,
     #[command(flatten)]
     pub selection: Selection,
+    #[command(flatten)]
+    pub storing: Storing,
+}
+
+/// How a trace.dat file is written.
+#[derive(Clone, Debug, Default, Args)]
+pub struct Storing {
+    /// Version of a trace.dat file: 6, which every trace-cmd reads, or 7 [default: 7]
+    #[arg(long, value_name = "N")]
+    pub file_version: Option<FileVersion>,
+    /// Compression of a trace.dat file of version 7 [default: zstd]
+    #[arg(long, value_name = "NAME")]
+    pub compression: Option<Packing>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum FileVersion {
+    #[value(name = "6")]
+    V6,
+    #[value(name = "7")]
+    V7,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub enum Packing {
+    None,
+    Zlib,
+    Zstd,
 }
 
 #[derive(Debug, Args)]

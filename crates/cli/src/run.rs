@@ -1,7 +1,10 @@
-//! `surety run`: a workload in one or more worlds, one table.
+//! `surety run`: a workload in one or more worlds, one table; with `--trace` also what the scheduler did in each.
+
+use std::path::{Path, PathBuf};
 
 use surety_analysis::AnalysisWorld;
 use surety_kernel::facts::MachineFacts;
+use surety_model::event::TraceSink;
 use surety_model::platform::Platform;
 use surety_model::record::Record;
 use surety_model::source::nearest;
@@ -15,6 +18,7 @@ use crate::args::{RunArgs, Running};
 use crate::exit::{Code, Failure};
 use crate::input::read_workload;
 use crate::session::Session;
+use crate::trace::output::TraceOutput;
 
 /// The options of one run.
 pub fn options_of(running: &Running, session: &Session) -> RunOptions {
@@ -40,6 +44,17 @@ enum Place {
     Host,
     Sim(Platform),
     Analysis(Platform),
+}
+
+impl Place {
+    /// The clock of its events, where it has any: recordings are made on CLOCK_MONOTONIC, and a simulation's time begins
+    /// at 0 and counts the same.
+    fn clock(&self) -> Option<&'static str> {
+        match self {
+            Place::Host | Place::Sim(_) => Some("mono"),
+            Place::Analysis(_) => None,
+        }
+    }
 }
 
 /// Words of `--on`, for messages.
@@ -71,8 +86,22 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
         .collect::<Result<Vec<_>, Failure>>()?;
     let options = options_of(&args.running, session);
     let mut records: Vec<(String, Record)> = Vec::new();
+    let traced = places.iter().filter(|(_, place)| place.clock().is_some()).count();
+    if args.trace.is_some() && traced == 0 {
+        let said = "--trace: no world of this run has a scheduler whose events could be written";
+        return Err(Failure::new(Code::BadInput, said.to_owned()).help("add `host` or `sim` to --on"));
+    }
     for (word, place) in places {
-        let mut watch = session.watch(word, None);
+        let clock = place.clock();
+        let mut output = match (&args.trace, clock) {
+            (Some(path), Some(_)) => {
+                let path = if traced > 1 { path_of(path, word) } else { path.clone() };
+                Some((TraceOutput::create(&path, &args.storing)?, path))
+            }
+            _ => None,
+        };
+        let sink = output.as_mut().map(|(output, _)| output as &mut dyn TraceSink);
+        let mut watch = session.watch(word, sink);
         let record = match place {
             Place::Host => {
                 let world = HostWorld::new(&session.kernel, session.journal());
@@ -83,9 +112,25 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
             Place::Analysis(platform) => AnalysisWorld::new(platform).run(&workload, &options, &mut watch),
         };
         let record = record.map_err(|error| located(error.into(), &workload))?;
+        drop(watch);
+        if let Some((output, path)) = output {
+            let written = output.finish(clock.unwrap_or_default())?;
+            session.step(&format!("{}: {} events of {word}", path.display(), written.events));
+            if let Some(missing) = written.missing() {
+                session.note(&missing);
+            }
+        }
         records.push((word.clone(), record));
     }
     finish(&workload, &records, &args.running, session)
+}
+
+/// The file of one world: `name.dat` becomes `name.sim.dat`.
+fn path_of(path: &Path, world: &str) -> PathBuf {
+    let world: String = world.chars().map(|c| if c == ':' { '-' } else { c }).collect();
+    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
+    let ending = path.extension().unwrap_or_default().to_string_lossy();
+    path.with_file_name(format!("{stem}.{world}.{ending}"))
 }
 
 /// Prints a report of records; the code is that of the last.

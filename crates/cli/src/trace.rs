@@ -1,16 +1,19 @@
 //! `surety trace`: what the scheduler does, recorded into a file; what a file says of its threads and of what kept them
-//! waiting; and its events in other formats.
+//! waiting; its events to read, and in other formats.
 
 use crate::args::{TraceArgs, TraceVerb};
 use crate::exit::{Code, Failure};
 use crate::session::Session;
 
 mod convert;
+mod distribution;
 mod explain;
 mod file;
 mod fit;
 mod irqs;
+pub mod output;
 mod record;
+mod show;
 mod stats;
 
 /// The verb.
@@ -19,6 +22,7 @@ pub fn trace(args: &TraceArgs, session: &Session) -> Result<Code, Failure> {
         TraceVerb::Record(args) => record::record(args, session),
         TraceVerb::Explain(args) => explain::explain(args, session),
         TraceVerb::Irqs(args) => irqs::irqs(args, session),
+        TraceVerb::Show(args) => show::show(args, session),
         TraceVerb::Stats(args) => stats::stats(args, session),
         TraceVerb::Fit(args) => fit::fit(args, session),
         TraceVerb::Convert(args) => convert::convert(args, session),

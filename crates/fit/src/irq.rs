@@ -88,7 +88,7 @@ pub(crate) fn fit_irq(
 }
 
 fn empirical(series: &Series) -> Option<Empirical> {
-    Empirical::new(series.values().collect()).ok()
+    Empirical::new(series.values()).ok()
 }
 
 fn arrivals(gaps: &Series) -> Option<(Arrivals, Option<f64>)> {

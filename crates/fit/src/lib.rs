@@ -201,10 +201,12 @@ mod tests {
             jobs.push(Job {
                 release,
                 start: release,
+                cpu: surety_units::CpuId(0),
                 completion: release + need + interrupted,
                 execution: need + interrupted,
                 interrupted,
                 preemptions: 0,
+                preempted: Nanos::ZERO,
                 throttled: Nanos::ZERO,
                 index: None,
             });

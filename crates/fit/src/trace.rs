@@ -46,20 +46,22 @@ pub struct FitOptions {
     pub share_min: Probability,
     /// Whether interrupts become `[[irq]]`; else their threads are tasks.
     pub interrupts: bool,
-    /// Only this thread.
-    pub tid: Option<Tid>,
-    /// Only threads of this name.
-    pub comm: Option<Comm>,
+    /// Only these threads, where there are some.
+    pub tids: Vec<Tid>,
+    /// Only threads of these names, where there are some.
+    pub names: Vec<Comm>,
 }
 
 impl FitOptions {
-    fn chooses(&self, history: &ThreadHistory) -> bool {
-        self.tid.is_none_or(|tid| tid == history.tid) && self.comm.is_none_or(|comm| comm == history.comm)
+    /// Whether a thread is to be fitted.
+    pub fn chooses(&self, history: &ThreadHistory) -> bool {
+        (self.tids.is_empty() || self.tids.contains(&history.tid))
+            && (self.names.is_empty() || self.names.contains(&history.comm))
     }
 
     /// With a choice of threads nothing else is wanted.
     fn wants_interrupts(&self) -> bool {
-        self.interrupts && self.tid.is_none() && self.comm.is_none()
+        self.interrupts && self.tids.is_empty() && self.names.is_empty()
     }
 }
 

@@ -228,6 +228,7 @@ mod tests {
     use surety_model::event::Comm;
     use surety_model::job::Separation;
     use surety_stats::random::Pcg;
+    use surety_units::CpuId;
 
     fn job(release_us: i64, execution_us: i64) -> Job {
         let us = Nanos::from_micros;
@@ -237,7 +238,9 @@ mod tests {
             completion: us(release_us + execution_us),
             execution: us(execution_us),
             interrupted: Nanos::ZERO,
+            cpu: CpuId(0),
             preemptions: 0,
+            preempted: Nanos::ZERO,
             throttled: Nanos::ZERO,
             index: None,
         }

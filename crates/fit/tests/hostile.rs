@@ -8,7 +8,7 @@ use surety_model::event::Comm;
 use surety_model::formats::toml;
 use surety_model::job::{Job, Separation, ThreadHistory};
 use surety_trace::interrupts::Interrupts;
-use surety_units::{Nanos, Tid};
+use surety_units::{CpuId, Nanos, Tid};
 
 /// A thread whose jobs follow each other: distance to the next release and execution, at any scale.
 fn thread() -> impl Strategy<Value = ThreadHistory> {
@@ -27,7 +27,9 @@ fn thread() -> impl Strategy<Value = ThreadHistory> {
                     completion: release + execution,
                     execution,
                     interrupted: execution.mul_ratio(interrupted, 1_000),
+                    cpu: CpuId(0),
                     preemptions: 0,
+                    preempted: Nanos::ZERO,
                     throttled: Nanos::ZERO,
                     index: marked.then_some(index),
                 });
@@ -61,7 +63,7 @@ proptest! {
     ) {
         let span = if whole { (Nanos::ZERO, Nanos::MAX) } else { (Nanos::ZERO, Nanos::SECOND) };
         let view = TraceView { histories: &histories, interrupts: &Interrupts::default(), cpus, span };
-        let options = FitOptions { share_min: "0%".parse().unwrap(), interrupts: true, tid: None, comm: None };
+        let options = FitOptions { share_min: "0%".parse().unwrap(), interrupts: true, tids: Vec::new(), names: Vec::new() };
         let fitted = fit_trace(&view, &options);
         let a = fitted.accounts;
         let parts = [a.tasks, a.loads, a.interrupt_threads, a.remainder, a.interrupts, a.idle];

@@ -6,7 +6,7 @@ use surety_fit::{FitOptions, FittedWorkload, Kind, Left, TraceView, Why, fit_tra
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::{Comm, Event, EventKind, LeaveState, TraceSink, Woken};
 use surety_model::workload::Arrivals;
-use surety_trace::{InterruptBuilder, JobBuilder};
+use surety_trace::{InterruptBuilder, JobBuilder, Wanted};
 use surety_units::{CpuId, Nanos, Tid};
 
 const THREAD: Tid = Tid(70);
@@ -43,7 +43,7 @@ fn events(gaps: &[Nanos]) -> Vec<(Nanos, Tid, EventKind<'static>)> {
 }
 
 fn fitted(gaps: &[Nanos], interrupts: bool) -> FittedWorkload {
-    let (mut jobs, mut builder) = (JobBuilder::new(), InterruptBuilder::new());
+    let (mut jobs, mut builder) = (JobBuilder::new(), InterruptBuilder::new(Wanted::default()));
     let list = events(gaps);
     for (time, current, kind) in &list {
         let event = Event { time: *time, cpu: CpuId(0), current: *current, kind: *kind };
@@ -57,7 +57,8 @@ fn fitted(gaps: &[Nanos], interrupts: bool) -> FittedWorkload {
         cpus: 1,
         span: (list[0].0, list[list.len() - 1].0),
     };
-    let options = FitOptions { share_min: "0.001%".parse().unwrap(), interrupts, tid: None, comm: None };
+    let options =
+        FitOptions { share_min: "0.001%".parse().unwrap(), interrupts, tids: Vec::new(), names: Vec::new() };
     fit_trace(&view, &options)
 }
 

@@ -18,7 +18,7 @@ use surety_model::workload::{
 };
 use surety_model::world::{EventsTo, RunOptions, World};
 use surety_sim::SimWorld;
-use surety_trace::{InterruptBuilder, JobBuilder};
+use surety_trace::{InterruptBuilder, JobBuilder, Wanted};
 use surety_units::{Nanos, Probability};
 
 fn ms(n: i64) -> Nanos {
@@ -60,8 +60,12 @@ impl Run {
 }
 
 fn simulate(workload: &Workload, cpus: u32, seconds: i64, seed: u64, markers: bool) -> Run {
-    let mut builders =
-        Builders { jobs: JobBuilder::new(), interrupts: InterruptBuilder::new(), span: None, markers };
+    let mut builders = Builders {
+        jobs: JobBuilder::new(),
+        interrupts: InterruptBuilder::new(Wanted::default()),
+        span: None,
+        markers,
+    };
     let options = RunOptions {
         seed,
         duration: Nanos::from_secs(seconds),
@@ -116,7 +120,12 @@ fn threads_left(fitted: &FittedWorkload) -> Vec<&Unfitted> {
 }
 
 fn options_of() -> FitOptions {
-    FitOptions { share_min: "0.1%".parse::<Probability>().unwrap(), interrupts: true, tid: None, comm: None }
+    FitOptions {
+        share_min: "0.1%".parse::<Probability>().unwrap(),
+        interrupts: true,
+        tids: Vec::new(),
+        names: Vec::new(),
+    }
 }
 
 fn work_of(task: &Task) -> &TimeDistribution {

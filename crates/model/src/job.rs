@@ -1,6 +1,6 @@
 //! [`Job`]: one activation of a thread as a trace shows it.
 
-use surety_units::{Nanos, Tid};
+use surety_units::{CpuId, Nanos, Tid};
 
 use crate::event::Comm;
 
@@ -20,6 +20,8 @@ pub struct Job {
     pub release: Nanos,
     /// First instant on a CPU.
     pub start: Nanos,
+    /// That CPU.
+    pub cpu: CpuId,
     /// Last instant on a CPU before it slept, or its end marker.
     pub completion: Nanos,
     /// Time on CPUs between start and completion (between the markers, where those separate), nested interrupts
@@ -29,6 +31,8 @@ pub struct Job {
     pub interrupted: Nanos,
     /// Times it lost a CPU while it still wanted to run.
     pub preemptions: u32,
+    /// Time from losing a CPU so to having one again, all such times together.
+    pub preempted: Nanos,
     /// Time without budget: from a throttle to its replenishment.
     pub throttled: Nanos,
     /// The marker's index, where markers separate.

@@ -5,6 +5,7 @@
 
 mod axis;
 mod chart;
+mod counted;
 
 use std::fmt::Write;
 
@@ -16,6 +17,8 @@ use crate::quantity::{chosen_time, percent, probability};
 use crate::row::{Report, Row, summary};
 use crate::sheet::{Line, Sheet};
 use crate::text::Tone;
+
+pub use counted::counted_page;
 
 const CSS: &str = include_str!("html/page.css");
 
@@ -67,6 +70,11 @@ pub fn page(report: &Report<'_>) -> String {
     if !report.rows.is_empty() {
         section(&mut body, "What was in force", &in_force(report.rows));
     }
+    document(title, &body)
+}
+
+/// A whole document around a body.
+fn document(title: &str, body: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

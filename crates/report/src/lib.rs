@@ -14,10 +14,12 @@ pub mod plan_file;
 pub mod table;
 
 mod compare;
+mod counted;
 mod quantity;
 mod row;
 mod sheet;
 mod text;
 
+pub use counted::Counted;
 pub use row::{Report, Row, Summary, summary};
 pub use text::Style;

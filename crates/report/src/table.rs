@@ -1,6 +1,7 @@
 //! Reports for a terminal or a log: every function returns lines of at most [`Style::width`] columns.
 
 mod bars;
+mod counted;
 mod explain;
 
 pub use surety_model::environment::{Check, CheckVerdict};
@@ -15,6 +16,7 @@ use crate::sheet::{Cell, Column, Line, Sheet};
 use crate::text::{Style, Tone, columns, paragraph};
 
 pub use bars::distributions;
+pub use counted::counted;
 pub use explain::explain;
 
 /// The whole loop in one table: every activity with a line per row, then what the loads paid, then every verdict in

@@ -12,20 +12,22 @@
 //! So the parts of a job sum to its response exactly, whatever the events say. The decomposition follows that of `rtla
 //! timerlat --auto-analysis` (tools/tracing/rtla), made for every job of any thread, with throttling and migration.
 //!
-//! Memory: of each CPU the last [`CPU_CHANGES_MAX`] changes, of each thread the last [`THREAD_CHANGES_MAX`], and of each
-//! job its parts; whole chains are kept of the worst jobs of each thread only.
+//! Memory does not follow the trace's length: of each CPU the last [`CPU_CHANGES_MAX`] changes are kept, of each thread alive
+//! the last [`THREAD_CHANGES_MAX`] and the chains of its worst jobs, of all jobs the sums by cause and the causes of the
+//! [`SLOWEST_MAX`] slowest. Of the [`DEAD_MAX`] threads that died last it is known who they were.
 
 use surety_model::event::{Comm, Event, EventKind, TraceSink};
 use surety_model::job::{Job, Separation};
 use surety_units::{CpuId, Nanos, Tid};
 
-use crate::jobs::{Jobs, Machine};
+use crate::jobs::{Anomalies, Machine};
+use crate::wanted::Wanted;
 
 mod average;
 mod chain;
 mod timeline;
 
-pub use average::{Average, average, slowest};
+pub use average::{Average, CAUSES_MAX, SLOWEST_MAX, Slowest, average};
 pub use chain::{Stretch, stretches};
 
 use timeline::Timelines;
@@ -34,6 +36,12 @@ use timeline::Timelines;
 pub const CPU_CHANGES_MAX: usize = 1 << 16;
 /// Changes of a thread's place that are remembered: a marked job's release may lie many sleeps back.
 pub const THREAD_CHANGES_MAX: usize = 1 << 12;
+/// Dead threads whose names are remembered; what was in the way of a job and is forgotten is not known.
+pub const DEAD_MAX: usize = 1 << 12;
+/// Threads that are listed with their jobs: those with most of them.
+pub const THREADS_MAX: usize = 1024;
+/// Names of interrupts' handlers that are remembered.
+const IRQ_NAMES_MAX: usize = 4096;
 
 /// The kernel's order of precedence, as an internal priority tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,6 +114,8 @@ pub enum Cause {
     Unwoken,
     /// It slept inside its job: it waited for a lock, a device, another thread.
     Blocked,
+    /// Threads too many to be told apart had the CPU.
+    Others,
     /// The trace does not say.
     Unknown,
 }
@@ -171,8 +181,15 @@ pub struct Chain {
     pub pieces: Vec<Piece>,
 }
 
-/// One thread's jobs and who delayed them.
-#[derive(Clone, Debug, PartialEq)]
+impl Chain {
+    /// Its causes, each once, in the order they first came.
+    pub fn parts(&self) -> Vec<Part> {
+        chain::parts(&self.pieces)
+    }
+}
+
+/// A thread whose jobs were looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadBlame {
     /// Thread id.
     pub tid: Tid,
@@ -180,55 +197,79 @@ pub struct ThreadBlame {
     pub comm: Comm,
     /// How its jobs were separated.
     pub separation: Separation,
-    /// Jobs in the order of completion.
-    pub jobs: Vec<JobBlame>,
-    /// The chains of those with the longest responses, the longest first.
-    pub worst: Vec<Chain>,
+    /// How many jobs.
+    pub jobs: u64,
+}
+
+/// A job that is told piece by piece, and whose it is.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Worst {
+    /// Thread id.
+    pub tid: Tid,
+    /// The thread's name when the job completed.
+    pub comm: Comm,
+    /// The job and its pieces.
+    pub chain: Chain,
 }
 
 /// Everything a trace shows of who delayed whom.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default)]
 pub struct Blames {
-    /// Chosen threads with at least one job, by thread id.
+    /// Chosen threads with at least one job, by thread id: the [`THREADS_MAX`] with most jobs.
     pub threads: Vec<ThreadBlame>,
+    /// Chosen threads with jobs that are not listed.
+    pub unlisted: u64,
+    /// Where the responses of all their jobs went.
+    pub all: Average,
+    /// The slowest of them.
+    pub slowest: Slowest,
+    /// The chains of the longest responses, the longest first.
+    pub worst: Vec<Worst>,
     /// Names of interrupts' handlers by number, in order; a shared interrupt has several.
     pub irq_names: Vec<(u32, String)>,
-    /// All histories, as [`crate::jobs::JobBuilder`] gives them.
-    pub jobs: Jobs,
+    /// Whether a chosen thread is in the trace, with jobs or without.
+    pub is_there: bool,
+    /// Names of threads, some thousands at most.
+    pub names: Vec<Comm>,
+    /// What did not go by the book.
+    pub anomalies: Anomalies,
 }
 
-/// Whose jobs are looked at. Both conditions hold where both are given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
-    /// Only this thread.
-    pub tid: Option<Tid>,
-    /// Only threads that bear this name when the job completes.
-    pub comm: Option<Comm>,
-}
-
-/// Builds the blame of all chosen jobs from events in order of time.
+/// Builds the blame of all wanted jobs from events in order of time. A thread is chosen by the name it bears when the
+/// job completes.
 #[derive(Clone, Debug)]
 pub struct BlameBuilder {
     machine: Machine<Timelines>,
     irq_names: Vec<(u32, String)>,
+    begun: bool,
 }
 
 impl BlameBuilder {
-    /// Nothing seen yet; of each chosen thread the `worst` longest jobs keep their chains.
-    pub fn new(choice: Choice, worst: usize) -> BlameBuilder {
-        BlameBuilder { machine: Machine::new(Timelines::new(choice, worst)), irq_names: Vec::new() }
+    /// Nothing seen yet; the `worst` longest jobs keep their chains.
+    pub fn new(wanted: Wanted, worst: usize) -> BlameBuilder {
+        BlameBuilder {
+            machine: Machine::new(Timelines::new(wanted, worst)),
+            irq_names: Vec::new(),
+            begun: false,
+        }
     }
 
     /// Ends the trace.
     pub fn finish(self) -> Blames {
-        let (jobs, timelines) = self.machine.finish();
-        Blames { threads: timelines.finish(), irq_names: self.irq_names, jobs }
+        let (timelines, anomalies) = self.machine.finish();
+        Blames { irq_names: self.irq_names, anomalies, ..timelines.finish() }
     }
 }
 
 impl TraceSink for BlameBuilder {
     fn event(&mut self, event: &Event<'_>) {
-        if let EventKind::IrqEntry { irq, name } = event.kind {
+        if !self.begun {
+            self.begun = true;
+            self.machine.watch_mut().begin(event.time);
+        }
+        if let EventKind::IrqEntry { irq, name } = event.kind
+            && self.irq_names.len() < IRQ_NAMES_MAX
+        {
             let at = self.irq_names.partition_point(|(i, n)| (*i, n.as_str()) < (irq, name));
             if self.irq_names.get(at).is_none_or(|(i, n)| (*i, n.as_str()) != (irq, name)) {
                 self.irq_names.insert(at, (irq, name.to_owned()));

@@ -10,9 +10,9 @@ use surety_model::event::Comm;
 use surety_model::job::Job;
 use surety_model::promise::Comparison;
 use surety_model::source::nearest;
-use surety_units::{Nanos, Tid};
+use surety_units::{CpuId, Nanos, Tid};
 
-use crate::jobs::Progress;
+use crate::jobs::sink::{JobSink, ThreadKey, ThreadTotals, Wait};
 
 /// What is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,34 +128,78 @@ impl Condition {
         Ok(Condition { quantity, whose, comparison, limit })
     }
 
-    /// The first of a thread's new jobs that meets it.
-    pub fn check(&self, progress: &Progress<'_>) -> Option<Met> {
-        let asked = match self.whose {
-            Whose::Thread(tid) => progress.tid == tid,
-            Whose::Named(comm) => progress.comm == comm,
-        };
-        if !asked {
-            return None;
+    fn asks_for(&self, thread: &ThreadKey) -> bool {
+        match self.whose {
+            Whose::Thread(tid) => thread.tid == tid,
+            Whose::Named(comm) => thread.comm == comm,
         }
-        let met = |value, at, job: Option<Job>| {
-            self.comparison.holds(&value, &self.limit).then_some(Met {
-                tid: progress.tid,
-                comm: progress.comm,
-                value,
-                at,
-                since: job.map_or(at - value, |job| job.release),
-                job,
-            })
-        };
-        let of_job: fn(&Job) -> Nanos = match self.quantity {
-            Quantity::Response => Job::response,
-            Quantity::Latency => Job::latency,
-            Quantity::Execution => |job| job.execution,
-            Quantity::Throttled => |job| job.throttled,
-            Quantity::Wait => return met(progress.longest_wait, progress.seen, None),
-        };
-        progress.jobs.iter().find_map(|job| met(of_job(job), job.completion, Some(*job)))
     }
+
+    /// A job that meets it.
+    fn check_job(&self, thread: &ThreadKey, job: &Job) -> Option<Met> {
+        let value = match self.quantity {
+            Quantity::Response => job.response(),
+            Quantity::Latency => job.latency(),
+            Quantity::Execution => job.execution,
+            Quantity::Throttled => job.throttled,
+            Quantity::Wait => return None,
+        };
+        let holds = self.comparison.holds(&value, &self.limit);
+        (holds && self.asks_for(thread)).then_some(Met {
+            tid: thread.tid,
+            comm: thread.comm,
+            value,
+            at: job.completion,
+            since: job.release,
+            job: Some(*job),
+        })
+    }
+}
+
+/// Waits for a condition: a sink that keeps the first time it held, and nothing else.
+#[derive(Clone, Copy, Debug)]
+pub struct Lookout {
+    condition: Condition,
+    met: Option<Met>,
+}
+
+impl Lookout {
+    /// Nothing has met it yet.
+    pub fn new(condition: Condition) -> Lookout {
+        Lookout { condition, met: None }
+    }
+
+    /// The first time it held, whichever thread's.
+    pub fn met(&self) -> Option<Met> {
+        self.met
+    }
+
+    fn take(&mut self, new: Option<Met>) {
+        if let Some(new) = new.filter(|new| self.met.is_none_or(|met| new.at < met.at)) {
+            self.met = Some(new);
+        }
+    }
+}
+
+impl JobSink for Lookout {
+    fn job(&mut self, thread: &ThreadKey, job: &Job) {
+        self.take(self.condition.check_job(thread, job));
+    }
+
+    /// What was found before a thread marked its jobs stays found: the recording has ended by then.
+    fn forget(&mut self, _: &ThreadKey) {}
+
+    fn waited(&mut self, thread: &ThreadKey, _: CpuId, from: Nanos, until: Nanos, _: Wait) {
+        let Condition { quantity, comparison, limit, .. } = self.condition;
+        let value = until - from;
+        let holds = quantity == Quantity::Wait && comparison.holds(&value, &limit);
+        if holds && self.condition.asks_for(thread) {
+            let (tid, comm) = (thread.tid, thread.comm);
+            self.take(Some(Met { tid, comm, value, at: until, since: from, job: None }));
+        }
+    }
+
+    fn ended(&mut self, _: &ThreadKey, _: &ThreadTotals) {}
 }
 
 impl fmt::Display for Condition {
@@ -174,6 +218,7 @@ impl fmt::Display for Condition {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surety_model::job::Separation;
 
     fn ms(value: i64) -> Nanos {
         Nanos::from_millis(value)
@@ -223,18 +268,28 @@ mod tests {
             execution: ms(completion - start),
             interrupted: Nanos::ZERO,
             preemptions: 0,
+            preempted: Nanos::ZERO,
+            cpu: CpuId(0),
             throttled: ms(3),
             index: None,
         };
         let jobs = [job(0, 1, 40), job(40, 50, 81), job(80, 81, 190)];
-        let progress = Progress {
+        let thread = ThreadKey {
+            slot: 0,
+            life: 0,
             tid: Tid(7),
             comm: Comm::new("player"),
-            jobs: &jobs,
-            longest_wait: ms(10),
-            seen: ms(190),
+            separation: Separation::BusyPeriod,
         };
-        let completion = |text: &str| Condition::parse(text).unwrap().check(&progress).map(|m| m.at);
+        let met = |text: &str| {
+            let mut lookout = Lookout::new(Condition::parse(text).unwrap());
+            for job in &jobs {
+                lookout.waited(&thread, CpuId(0), job.release, job.start, Wait::Woken);
+                lookout.job(&thread, job);
+            }
+            lookout.met()
+        };
+        let completion = |text: &str| met(text).map(|m| m.at);
         for (text, expected) in [
             ("response(player) > 40ms", Some(ms(81))),
             ("response(player) >= 40ms", Some(ms(40))),
@@ -245,12 +300,12 @@ mod tests {
             ("latency(player) > 9ms", Some(ms(81))),
             ("execution(player) > 40ms", Some(ms(190))),
             ("throttled(player) >= 3ms", Some(ms(40))),
-            ("wait(player) >= 10ms", Some(ms(190))),
+            ("wait(player) >= 10ms", Some(ms(50))),
             ("wait(player) > 10ms", None),
         ] {
             assert_eq!(completion(text), expected, "{text}");
         }
-        let met = Condition::parse("response(player) > 40ms").unwrap().check(&progress).unwrap();
+        let met = met("response(player) > 40ms").unwrap();
         assert_eq!((met.value, met.since, met.job.map(|j| j.start)), (ms(41), ms(40), Some(ms(50))));
     }
 }

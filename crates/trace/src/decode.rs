@@ -14,8 +14,10 @@ use crate::states::StateTable;
 use crate::symbols::Symbols;
 
 mod fields;
+mod printf;
 
 use fields::{Pointer, Scalar, Text, signed32, unsigned32};
+use printf::PrintFormats;
 
 /// The events to enable for a recording, as `system:name`. Those not in [`REQUIRED_EVENTS`] are optional: kernels
 /// without them (no `irq_vectors` outside x86) only show less.
@@ -143,6 +145,15 @@ enum Decoder {
     Marker {
         text: Text,
     },
+    /// Text of kernel code: a format and its arguments.
+    Formatted {
+        format: Pointer,
+        arguments: Text,
+    },
+    /// Text of kernel code without arguments.
+    Constant {
+        text: Pointer,
+    },
     /// Known by name, of no interest.
     Ignored,
 }
@@ -197,6 +208,7 @@ struct Entry {
 pub struct EventTable {
     endian: Endian,
     symbols: Symbols,
+    print_formats: PrintFormats,
     /// Where each record keeps its event's id.
     kind: Scalar,
     /// By event id: position in `entries` plus 1, 0 for none.
@@ -230,6 +242,7 @@ impl EventTable {
         let mut table = EventTable {
             endian,
             symbols,
+            print_formats: PrintFormats::default(),
             kind: Scalar { offset: 0, size: 2, signed: false },
             by_id: Vec::new(),
             entries: Vec::new(),
@@ -251,6 +264,12 @@ impl EventTable {
             unusable.extend(added.err());
         }
         (table, unusable)
+    }
+
+    /// With the formats of `trace_printk`, lines of `0xADDRESS : "FORMAT"`, of a kernel whose long has `long` bytes.
+    pub fn with_print_formats(mut self, text: &str, long: u8) -> EventTable {
+        self.print_formats = PrintFormats::parse(text, long);
+        self
     }
 
     fn add(&mut self, format: &EventFormat) -> Result<(), FormatError> {
@@ -300,7 +319,7 @@ impl EventTable {
     }
 
     /// Decodes a record that [`EventTable::identify`] knew. `None`: an event of no interest, or a record shorter than
-    /// its format.
+    /// its format. Texts that have to be put together first are made in `scratch`.
     #[inline]
     pub fn decode<'a>(
         &self,
@@ -308,11 +327,40 @@ impl EventTable {
         cpu: CpuId,
         time: Nanos,
         record: &'a [u8],
+        scratch: &'a mut String,
     ) -> Option<Event<'a>> {
         let entry = self.entries.get(index.index())?;
         let current = Tid(signed32(entry.current.signed(self.endian, record)?));
-        let kind = self.kind_of(&entry.decoder, record)?;
+        let kind = match entry.decoder {
+            Decoder::Formatted { .. } | Decoder::Constant { .. } => {
+                self.printed(&entry.decoder, record, scratch)?
+            }
+            _ => self.kind_of(&entry.decoder, record)?,
+        };
         Some(Event { time, cpu, current, kind })
+    }
+
+    /// What kernel code printed into the trace.
+    #[cold]
+    fn printed<'a>(
+        &self,
+        decoder: &Decoder,
+        record: &[u8],
+        scratch: &'a mut String,
+    ) -> Option<EventKind<'a>> {
+        scratch.clear();
+        match decoder {
+            Decoder::Formatted { format, arguments } => {
+                let address = format.read(self.endian, record)?;
+                let arguments = arguments.bytes(self.endian, record)?;
+                self.print_formats.format(address, arguments, self.endian, scratch);
+            }
+            Decoder::Constant { text } => {
+                self.print_formats.plain(text.read(self.endian, record)?, scratch);
+            }
+            _ => return None,
+        }
+        Some(EventKind::Marker { text: scratch.trim_end_matches('\n') })
     }
 
     #[inline]
@@ -377,7 +425,8 @@ impl EventTable {
             Decoder::Marker { text } => {
                 EventKind::Marker { text: text.text(endian, record)?.trim_end_matches('\n') }
             }
-            Decoder::Ignored => return None,
+            // What is put together has its own function.
+            Decoder::Formatted { .. } | Decoder::Constant { .. } | Decoder::Ignored => return None,
         })
     }
 }
@@ -440,6 +489,8 @@ fn decoder(format: &EventFormat) -> Result<Decoder, FormatError> {
             Ok(Decoder::TimerExpire { timer: pointer("hrtimer")?, function: pointer("function")? })
         }
         ("ftrace", "print") => Ok(Decoder::Marker { text: text("buf")? }),
+        ("ftrace", "bprint") => Ok(Decoder::Formatted { format: pointer("fmt")?, arguments: text("buf")? }),
+        ("ftrace", "bputs") => Ok(Decoder::Constant { text: pointer("str")? }),
         ("irq_vectors", name) => Ok(vector_decoder(name)),
         _ => Ok(Decoder::Ignored),
     }

@@ -12,78 +12,35 @@
 //! Handlers that share a number are called for each of its interrupts, so each handler has its own series. Processor
 //! interrupts and softirqs are of each CPU: their gaps are between arrivals on one CPU, a device's are in the machine.
 //!
-//! Memory does not follow the trace's length: the series are histograms (quantiles within 1/256).
+//! Memory does not follow the trace's length: what is kept of a series is bounded ([`crate::statistics::series`]), of
+//! interrupts [`SOURCES_MAX`] are told apart, and of threads those that do interrupts' work are recorded.
 
 use std::collections::BTreeMap;
 
 use surety_model::event::{Comm, Event, EventKind, TraceSink};
-use surety_stats::Histogram;
 use surety_units::{CpuId, Nanos, Tid};
 
-use crate::jobs::interrupts::Context;
-use crate::jobs::{Anomalies, JobBuilder};
-use crate::statistics::ThreadStatistics;
+use crate::distribution::{Rounding, Values};
+use crate::jobs::Anomalies;
+use crate::jobs::interrupts::{Context, softirq_name};
+pub use crate::statistics::Series;
+use crate::statistics::{StatisticsBuilder, ThreadStatistics};
+use crate::wanted::{Wanted, Window};
 
 /// Deeper nesting than any kernel's.
 const DEPTH_MAX: usize = 16;
+/// Interrupts that are told apart; entries of further ones are counted.
+pub const SOURCES_MAX: usize = 1024;
+/// Interrupts whose distributions are kept.
+pub const DETAILS_MAX: usize = 4;
+/// Threads that one interrupt is known to wake.
+const WOKEN_MAX: usize = 1024;
+/// Softirqs that one interrupt is known to raise; kernels have ten.
+const SOFTIRQS_MAX: usize = 64;
+/// CPUs of one interrupt.
+const CPUS_MAX: usize = 1 << 16;
 /// What interrupts' threads are called.
 const THREADS: [&str; 4] = ["irq/", "napi/", "ksoftirqd/", "ktimers/"];
-
-/// A series of times.
-#[derive(Clone, Debug, Default)]
-pub struct Series {
-    histogram: Histogram,
-    sum: u128,
-}
-
-impl Series {
-    fn record(&mut self, value: Nanos) {
-        self.histogram.record(value.get_unsigned());
-        self.sum += u128::from(value.get_unsigned());
-    }
-
-    /// How many.
-    pub fn count(&self) -> u64 {
-        self.histogram.count()
-    }
-
-    /// The smallest; `None` when there is none.
-    pub fn min(&self) -> Option<Nanos> {
-        self.histogram.min().map(time)
-    }
-
-    /// The largest.
-    pub fn max(&self) -> Option<Nanos> {
-        self.histogram.max().map(time)
-    }
-
-    /// The mean, rounded down.
-    pub fn mean(&self) -> Option<Nanos> {
-        let mean = self.sum.checked_div(u128::from(self.count()))?;
-        u64::try_from(mean).ok().map(time)
-    }
-
-    /// The `q` quantile, within 1/256 of its value.
-    pub fn quantile(&self, q: f64) -> Option<Nanos> {
-        self.histogram.quantile(q).map(time)
-    }
-
-    /// The distinct values as the histogram keeps them, ascending, each with its count: the upper end of its bucket, at
-    /// most 1/256 above what was seen and never above the maximum.
-    pub fn values(&self) -> impl Iterator<Item = (Nanos, u64)> + '_ {
-        let most = self.histogram.max().unwrap_or(0);
-        self.histogram.buckets().map(move |(_, high, count)| (time(high.min(most)), count))
-    }
-
-    /// All of them together.
-    pub fn sum(&self) -> Nanos {
-        time(u64::try_from(self.sum).unwrap_or(u64::MAX))
-    }
-}
-
-fn time(ns: u64) -> Nanos {
-    Nanos::new(i64::try_from(ns).unwrap_or(i64::MAX))
-}
 
 /// One interrupt handler, processor interrupt or softirq.
 #[derive(Clone, Debug)]
@@ -102,14 +59,45 @@ pub struct Interrupt {
     pub raised: BTreeMap<u32, u64>,
     /// Interrupt threads it woke, by id.
     pub woken: BTreeMap<Tid, u64>,
+    /// Distributions of gaps and service, where they were asked for.
+    pub detail: Option<Box<Detail>>,
     /// The last arrival: of the machine for a device, of each CPU otherwise.
     last: BTreeMap<CpuId, Nanos>,
+}
+
+/// The distributions of one interrupt.
+#[derive(Clone, Debug)]
+pub struct Detail {
+    /// From one arrival to the next.
+    pub gaps: Values,
+    /// Time of each handling.
+    pub service: Values,
 }
 
 impl Interrupt {
     /// Arrivals on all CPUs.
     pub fn count(&self) -> u64 {
         self.arrivals.values().sum()
+    }
+}
+
+/// Which interrupts are told of.
+#[derive(Clone, Debug, Default)]
+pub struct InterruptChoice {
+    /// Those of this number or name; `None`: all.
+    pub which: Option<String>,
+    /// Their distributions are wanted, on a grid of this step, or, without one, as fine as the bound allows.
+    pub detail: Option<Option<Nanos>>,
+}
+
+impl InterruptChoice {
+    fn fits(&self, context: Context, name: &str) -> bool {
+        let Some(which) = self.which.as_deref() else { return true };
+        match context {
+            Context::Irq(irq) => name == which || which.parse() == Ok(irq),
+            Context::Vector(vector) => vector == which,
+            Context::Softirq(vector) => softirq_name(vector) == which,
+        }
     }
 }
 
@@ -124,12 +112,18 @@ pub struct Interrupts {
     pub anomalies: Anomalies,
     /// Handlings without beginning or end.
     pub incomplete: u64,
+    /// Entries of interrupts beyond [`SOURCES_MAX`].
+    pub unlisted: u64,
 }
 
 /// A handling that goes on.
 #[derive(Clone, Copy, Debug)]
 struct Open {
-    source: usize,
+    /// `None`: one that is not told apart.
+    source: Option<usize>,
+    context: Context,
+    /// It arrived where and when it counts.
+    counts: bool,
     /// Own time so far.
     net: Nanos,
     /// Up to when that is counted.
@@ -137,81 +131,144 @@ struct Open {
 }
 
 /// Builds the series of all interrupts from events in order of time.
-#[derive(Clone, Debug, Default)]
+#[derive(Debug)]
 pub struct InterruptBuilder {
-    jobs: JobBuilder,
+    wanted: Wanted,
+    choice: InterruptChoice,
+    window: Option<Window>,
+    threads: StatisticsBuilder,
     sources: Vec<Interrupt>,
     open: BTreeMap<CpuId, Vec<Open>>,
     incomplete: u64,
+    unlisted: u64,
 }
 
 impl InterruptBuilder {
-    /// Nothing seen yet.
-    pub fn new() -> InterruptBuilder {
-        InterruptBuilder::default()
+    /// Nothing seen yet. Arrivals count on the wanted CPUs and in the wanted time; interrupts are chosen by the threads
+    /// they wake where `wanted` chooses threads.
+    pub fn new(wanted: Wanted) -> InterruptBuilder {
+        InterruptBuilder::of(wanted, InterruptChoice::default())
+    }
+
+    /// The same of chosen interrupts. Distributions are kept of the first [`DETAILS_MAX`] of them.
+    pub fn of(wanted: Wanted, choice: InterruptChoice) -> InterruptBuilder {
+        InterruptBuilder {
+            choice,
+            threads: StatisticsBuilder::of_names(wanted.clone(), is_interrupt_thread),
+            wanted,
+            window: None,
+            sources: Vec::new(),
+            open: BTreeMap::new(),
+            incomplete: 0,
+            unlisted: 0,
+        }
     }
 
     /// Ends the trace.
     pub fn finish(mut self) -> Interrupts {
         self.incomplete += self.open.values().map(|open| open.len() as u64).sum::<u64>();
-        let jobs = self.jobs.finish();
-        let threads: Vec<ThreadStatistics> =
-            jobs.threads.iter().filter(|t| is_interrupt_thread(t.comm)).map(ThreadStatistics::of).collect();
+        let (recorded, anomalies) = self.threads.finish();
+        let mut threads = recorded.threads;
+        threads.sort_by_key(|thread| thread.tid);
         for source in &mut self.sources {
             if let Context::Irq(irq) = source.context {
                 let own = threads.iter().filter(|thread| irq_of(thread.comm) == Some(irq));
                 own.for_each(|thread| *source.woken.entry(thread.tid).or_insert(0) += thread.jobs);
             }
         }
+        // Those seen outside what is wanted only.
+        let choice = self.choice;
+        self.sources.retain(|source| source.count() > 0 && choice.fits(source.context, &source.name));
+        if self.wanted.chooses_threads() {
+            self.sources.retain(|source| threads.iter().any(|t| source.woken.contains_key(&t.tid)));
+        }
         self.sources.sort_by(|a, b| (a.context, &a.name).cmp(&(b.context, &b.name)));
-        Interrupts { sources: self.sources, threads, anomalies: jobs.anomalies, incomplete: self.incomplete }
+        Interrupts {
+            sources: self.sources,
+            threads,
+            anomalies,
+            incomplete: self.incomplete,
+            unlisted: self.unlisted,
+        }
     }
 
-    fn source(&mut self, context: Context, name: &str) -> usize {
+    /// Whether what happens here and now counts.
+    fn counts(&self, event: &Event<'_>) -> bool {
+        self.window.is_some_and(|window| window.contains(event.time)) && self.wanted.cpu(event.cpu)
+    }
+
+    /// `None` when there are too many.
+    fn source(&mut self, context: Context, name: &str) -> Option<usize> {
         let known = self.sources.iter().position(|s| s.context == context && s.name == name);
-        known.unwrap_or_else(|| {
-            self.sources.push(Interrupt {
-                context,
-                name: name.to_owned(),
-                arrivals: BTreeMap::new(),
-                gaps: Series::default(),
-                service: Series::default(),
-                raised: BTreeMap::new(),
-                woken: BTreeMap::new(),
-                last: BTreeMap::new(),
-            });
-            self.sources.len() - 1
-        })
+        if known.is_some() || self.sources.len() >= SOURCES_MAX {
+            return known;
+        }
+        let details = self.sources.iter().filter(|source| source.detail.is_some()).count();
+        let step = self.choice.detail.filter(|_| details < DETAILS_MAX && self.choice.fits(context, name));
+        let detail = step.map(|step| Detail {
+            gaps: Values::new(Rounding::Floor, step),
+            service: Values::new(Rounding::Ceil, step),
+        });
+        self.sources.push(Interrupt {
+            detail: detail.map(Box::new),
+            context,
+            name: name.to_owned(),
+            arrivals: BTreeMap::new(),
+            gaps: Series::default(),
+            service: Series::default(),
+            raised: BTreeMap::new(),
+            woken: BTreeMap::new(),
+            last: BTreeMap::new(),
+        });
+        Some(self.sources.len() - 1)
     }
 
     fn enter(&mut self, event: &Event<'_>, context: Context, name: &str) {
-        let (at, index) = (event.time, self.source(context, name));
-        let source = &mut self.sources[index];
-        *source.arrivals.entry(event.cpu).or_insert(0) += 1;
-        let place = if matches!(context, Context::Irq(_)) { CpuId(0) } else { event.cpu };
-        if let Some(last) = source.last.insert(place, at) {
-            source.gaps.record(at - last);
+        if event.cpu.index() >= CPUS_MAX {
+            return;
+        }
+        let (at, counts, index) = (event.time, self.counts(event), self.source(context, name));
+        match index {
+            None => self.unlisted += u64::from(counts),
+            Some(index) => {
+                let source = &mut self.sources[index];
+                let place = if matches!(context, Context::Irq(_)) { CpuId(0) } else { event.cpu };
+                if counts {
+                    *source.arrivals.entry(event.cpu).or_insert(0) += 1;
+                    if let Some(last) = source.last.insert(place, at) {
+                        source.gaps.record(at - last);
+                        source.detail.iter_mut().for_each(|detail| detail.gaps.record(at - last));
+                    }
+                }
+            }
         }
         let open = self.open.entry(event.cpu).or_default();
         settle(open, at);
         if open.len() < DEPTH_MAX {
-            open.push(Open { source: index, net: Nanos::ZERO, counted: at });
+            open.push(Open { source: index, context, counts, net: Nanos::ZERO, counted: at });
         } else {
             self.incomplete += 1;
         }
     }
 
     fn leave(&mut self, event: &Event<'_>, context: Context) {
-        let sources = &mut self.sources;
+        if event.cpu.index() >= CPUS_MAX {
+            return;
+        }
         let open = self.open.entry(event.cpu).or_default();
         settle(open, event.time);
-        let Some(place) = open.iter().rposition(|o| sources[o.source].context == context) else {
+        let Some(place) = open.iter().rposition(|o| o.context == context) else {
             self.incomplete += 1;
             return;
         };
         // What was entered after it ended unseen.
         self.incomplete += (open.len() - place - 1) as u64;
-        sources[open[place].source].service.record(open[place].net);
+        let Open { source, counts, net, .. } = open[place];
+        if let (Some(source), true) = (source, counts) {
+            let source = &mut self.sources[source];
+            source.service.record(net);
+            source.detail.iter_mut().for_each(|detail| detail.service.record(net));
+        }
         open.truncate(place);
         if let Some(outer) = open.last_mut() {
             outer.counted = event.time;
@@ -226,8 +283,9 @@ impl InterruptBuilder {
         }
     }
 
+    /// The interrupt the CPU is in, when it counts.
     fn innermost(&mut self, cpu: CpuId) -> Option<&mut Interrupt> {
-        let index = self.open.get(&cpu)?.last()?.source;
+        let index = self.open.get(&cpu)?.last().filter(|open| open.counts)?.source?;
         self.sources.get_mut(index)
     }
 }
@@ -253,7 +311,10 @@ fn irq_of(comm: Comm) -> Option<u32> {
 
 impl TraceSink for InterruptBuilder {
     fn event(&mut self, event: &Event<'_>) {
-        self.jobs.event(event);
+        self.threads.event(event);
+        if self.window.is_none() {
+            self.window = Some(self.wanted.window(event.time));
+        }
         match event.kind {
             EventKind::IrqEntry { irq, name } => self.enter(event, Context::Irq(irq), name),
             EventKind::IrqExit { irq } => self.leave(event, Context::Irq(irq)),
@@ -262,12 +323,16 @@ impl TraceSink for InterruptBuilder {
             EventKind::SoftirqEntry { vector } => self.enter(event, Context::Softirq(vector), ""),
             EventKind::SoftirqExit { vector } => self.leave(event, Context::Softirq(vector)),
             EventKind::SoftirqRaise { vector } => {
-                if let Some(source) = self.innermost(event.cpu) {
+                if let Some(source) = self.innermost(event.cpu)
+                    && (source.raised.len() < SOFTIRQS_MAX || source.raised.contains_key(&vector))
+                {
                     *source.raised.entry(vector).or_insert(0) += 1;
                 }
             }
             EventKind::Waking(woken) if is_interrupt_thread(woken.comm) && irq_of(woken.comm).is_none() => {
-                if let Some(source) = self.innermost(event.cpu) {
+                if let Some(source) = self.innermost(event.cpu)
+                    && (source.woken.len() < WOKEN_MAX || source.woken.contains_key(&woken.tid))
+                {
                     *source.woken.entry(woken.tid).or_insert(0) += 1;
                 }
             }
@@ -288,7 +353,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn interrupts(script: &str) -> Interrupts {
-        let mut builder = InterruptBuilder::new();
+        let mut builder = InterruptBuilder::new(Wanted::default());
         feed(script, &mut builder);
         builder.finish()
     }
@@ -324,6 +389,31 @@ mod tests {
             ]
         );
         assert_eq!((seen.incomplete, seen.sources[0].name.as_str()), (0, "disk"));
+    }
+
+    #[test]
+    fn chosen_interrupts_alone_with_their_distributions() {
+        let script = "1 0 sw 0 5\n10 0 irq\n12 0 irqx\n20 0 soft\n21 0 softx\n30 0 irq\n33 0 irqx\n40 1 irq\n41 1 irqx";
+        for (which, expected) in [("9", 3), ("disk", 3), ("NET_RX", 1), ("8", 0)] {
+            let choice = InterruptChoice { which: Some(which.to_owned()), detail: Some(None) };
+            let mut builder = InterruptBuilder::of(Wanted::default(), choice);
+            feed(script, &mut builder);
+            let seen = builder.finish();
+            let counts: Vec<u64> = seen.sources.iter().map(Interrupt::count).collect();
+            assert_eq!(counts.iter().sum::<u64>(), expected, "{which}");
+            for source in &seen.sources {
+                let detail = source.detail.as_ref().unwrap();
+                assert_eq!(detail.service.grid().count(), source.service.count());
+                assert_eq!(detail.gaps.grid().count(), source.gaps.count());
+            }
+        }
+        let wanted =
+            Wanted { cpus: "0".parse().ok(), from: Some(Nanos::from_micros(15)), ..Wanted::default() };
+        let mut builder = InterruptBuilder::new(wanted);
+        feed(script, &mut builder);
+        let seen = builder.finish();
+        let counts: Vec<u64> = seen.sources.iter().map(Interrupt::count).collect();
+        assert_eq!(counts, [1, 1], "one irq and one softirq, on CPU 0 and late enough");
     }
 
     #[test]

@@ -32,27 +32,26 @@
 //! last event, its readiness; an idle CPU does not let a ready thread wait, so the error is that of one wake-up. Where
 //! another thread was on the CPU, that one's open job is censored. Both are counted.
 //!
-//! Events must come in one order of time ([`crate::merge`]). Nothing is allocated per event, only per thread, CPU and
-//! job.
+//! Events must come in one order of time ([`crate::merge`]). The builder itself holds open jobs and totals, of the threads
+//! alive at one time; complete jobs go to a [`JobSink`]. Nothing is allocated per event or job.
 
 use surety_model::event::{Comm, Event, EventKind, JobMarker, LeaveState, TraceSink, Woken};
 use surety_model::job::ThreadHistory;
 use surety_units::{CpuId, Nanos, Tid};
 
 use interrupts::{Context, InterruptStack};
+use sink::{Histories, JobSink};
 use thread::{NOWHERE, Place};
 use threads::ThreadTable;
 use throttle::Replenishments;
-use watch::{Occupant, Watch};
+use watch::{Occupant, Unwatched, Watch};
 
-mod drain;
 pub mod interrupts;
+pub mod sink;
 mod thread;
 mod threads;
 pub mod throttle;
 pub(crate) mod watch;
-
-pub use drain::Progress;
 
 /// How much later than the switch-in a wake-up may be recorded and still be taken as its cause.
 pub const REORDER_MAX: Nanos = Nanos::from_micros(100);
@@ -101,25 +100,50 @@ struct Cpu {
     replenishments: Replenishments,
 }
 
-/// Builds the jobs of all threads from events in order of time.
+/// Builds the jobs of all threads from events in order of time and hands them to a sink, without another word to one
+/// that keeps them all.
 #[derive(Clone, Debug, Default)]
-pub struct JobBuilder {
-    machine: Machine<()>,
+pub struct JobBuilder<S = Histories> {
+    machine: Machine<Unwatched<S>>,
 }
 
 impl JobBuilder {
-    /// Nothing seen yet.
+    /// Nothing seen yet; all jobs are kept.
     pub fn new() -> JobBuilder {
         JobBuilder::default()
     }
 
     /// Ends the trace: what is still open is censored.
     pub fn finish(self) -> Jobs {
-        self.machine.finish().0
+        let (histories, anomalies) = self.end();
+        Jobs { threads: histories.finish(), anomalies }
     }
 }
 
-impl TraceSink for JobBuilder {
+impl<S: JobSink> JobBuilder<S> {
+    /// Nothing seen yet; jobs go to `sink`.
+    pub fn into_sink(sink: S) -> JobBuilder<S> {
+        JobBuilder { machine: Machine::new(Unwatched(sink)) }
+    }
+
+    /// Who takes the jobs.
+    pub fn sink(&self) -> &S {
+        &self.machine.watch.0
+    }
+
+    /// The same, to be changed between events.
+    pub fn sink_mut(&mut self) -> &mut S {
+        &mut self.machine.watch.0
+    }
+
+    /// Ends the trace, what is still open is censored, and gives the sink back.
+    pub fn end(self) -> (S, Anomalies) {
+        let (Unwatched(sink), anomalies) = self.machine.finish();
+        (sink, anomalies)
+    }
+}
+
+impl<S: JobSink> TraceSink for JobBuilder<S> {
     fn event(&mut self, event: &Event<'_>) {
         self.machine.event(event);
     }
@@ -150,13 +174,19 @@ impl<W: Watch> Machine<W> {
     }
 
     /// Ends the trace: what is still open is censored.
-    pub(crate) fn finish(self) -> (Jobs, W) {
+    pub(crate) fn finish(mut self) -> (W, Anomalies) {
         let end = self.last;
-        let mut threads: Vec<ThreadHistory> =
-            self.threads.slots.into_iter().filter(|t| !t.forgotten).map(|t| t.finish(end)).collect();
-        // Slots are in the order of appearance, and the sort is stable.
-        threads.sort_by_key(|history| history.tid);
-        (Jobs { threads, anomalies: self.anomalies }, self.watch)
+        // In the order of birth.
+        self.threads.slots.sort_by_key(|thread| thread.key.life);
+        for thread in &mut self.threads.slots {
+            thread.report(end, self.watch.sink());
+        }
+        (self.watch, self.anomalies)
+    }
+
+    /// The watcher, to be changed between events.
+    pub(crate) fn watch_mut(&mut self) -> &mut W {
+        &mut self.watch
     }
 
     /// Tells the watcher what the CPU does from `at` on.
@@ -176,12 +206,35 @@ impl<W: Watch> Machine<W> {
     #[inline]
     fn tell_thread(&mut self, slot: usize, at: Nanos) {
         if W::WATCHES {
-            self.watch.thread(slot, at, &self.threads.slots[slot].seen_as());
+            self.watch.thread(slot, at, self.threads.slots[slot].seen_as());
         }
     }
 
+    /// The living thread that bears this id, or a new one that was running or sleeping before the trace saw it.
+    #[inline]
     fn slot(&mut self, tid: Tid, at: Nanos) -> usize {
-        self.threads.slot(tid, at)
+        self.threads.living(tid).unwrap_or_else(|| self.life(tid, at))
+    }
+
+    /// A thread that has just been made. `fork` and the first wake-up tell of the same one: the second of the two finds
+    /// it untouched.
+    fn newborn(&mut self, tid: Tid, at: Nanos, woken: bool) -> usize {
+        let slot = self.threads.unborn(tid).unwrap_or_else(|| self.life(tid, at));
+        self.threads.slots[slot].unborn = !woken;
+        slot
+    }
+
+    /// A life begins.
+    #[cold]
+    fn life(&mut self, tid: Tid, at: Nanos) -> usize {
+        let cpus = &self.cpus;
+        let held = |slot| cpus.iter().any(|cpu| cpu.occupant == Occupant::Thread(slot));
+        let free = self.threads.exhume(W::REMEMBERED, held);
+        if let Some(slot) = free {
+            self.throttles.end_of(slot);
+            self.threads.slots[slot].report(at, self.watch.sink());
+        }
+        self.threads.insert(tid, at, free, self.watch.sink())
     }
 
     /// Makes room for the CPU's state at its first event; `false` for a number no CPU has.
@@ -204,7 +257,7 @@ impl<W: Watch> Machine<W> {
                 self.anomalies.inconsistent += 1;
                 return;
             }
-            thread.adopt(at, cpu);
+            thread.adopt(at, cpu, self.watch.sink());
             self.tell_thread(slot, at);
             Occupant::Thread(slot)
         };
@@ -221,7 +274,7 @@ impl<W: Watch> Machine<W> {
             Occupant::Thread(slot) => {
                 self.anomalies.inconsistent += 1;
                 state.interrupts.clear(last);
-                self.threads.slots[slot].lose(last);
+                self.threads.slots[slot].lose(last, self.watch.sink());
                 self.tell_thread(slot, last);
             }
             Occupant::Unknown => {}
@@ -230,10 +283,10 @@ impl<W: Watch> Machine<W> {
         let occupant = if current == Tid::IDLE {
             Occupant::Idle
         } else {
-            let slot = self.threads.slot(current, last);
+            let slot = self.slot(current, last);
             let thread = &mut self.threads.slots[slot];
             since = last.max(thread.last_seen());
-            let outcome = thread.switch_in(since, cpu);
+            let outcome = thread.switch_in(since, cpu, self.watch.sink());
             self.anomalies.inconsistent += u64::from(outcome.inconsistent);
             self.throttles.end_of(slot);
             self.tell_thread(slot, since);
@@ -265,7 +318,7 @@ impl<W: Watch> Machine<W> {
                     // Somebody else was thought to be here: that one's whereabouts are unknown from here on.
                     if let Occupant::Thread(slot) = other {
                         self.anomalies.inconsistent += 1;
-                        self.threads.slots[slot].lose(at);
+                        self.threads.slots[slot].lose(at, self.watch.sink());
                         self.tell_thread(slot, at);
                     }
                     self.slot(prev, at)
@@ -278,9 +331,16 @@ impl<W: Watch> Machine<W> {
                 LeaveState::Runnable { .. } if prev_prio < 0 => timer.of(thread.replenishment),
                 _ => None,
             };
-            let outcome = thread.switch_out(at, cpu, prev_state, throttled.is_some());
+            let outcome = thread.switch_out(at, cpu, prev_state, throttled.is_some(), self.watch.sink());
             self.anomalies.inconsistent += u64::from(outcome.inconsistent);
             self.anomalies.unreleased += u64::from(outcome.unreleased);
+            match prev_state {
+                LeaveState::Runnable { .. } if throttled.is_none() => {
+                    self.watch.sink().preempted(&thread.key, at, next, next_comm);
+                }
+                LeaveState::Dead => self.threads.bury(slot),
+                _ => {}
+            }
             if let Some(throttled) = throttled {
                 self.throttles.begin(throttled.timer, slot);
                 if throttled.certain {
@@ -291,7 +351,7 @@ impl<W: Watch> Machine<W> {
             self.tell_thread(slot, at);
         } else if let Occupant::Thread(slot) = occupant {
             self.anomalies.inconsistent += 1;
-            self.threads.slots[slot].lose(at);
+            self.threads.slots[slot].lose(at, self.watch.sink());
             self.tell_thread(slot, at);
         }
 
@@ -302,7 +362,7 @@ impl<W: Watch> Machine<W> {
             let thread = &mut self.threads.slots[slot];
             thread.name(next_comm);
             thread.prio = next_prio;
-            let outcome = thread.switch_in(at, cpu);
+            let outcome = thread.switch_in(at, cpu, self.watch.sink());
             self.anomalies.inconsistent += u64::from(outcome.inconsistent);
             self.throttles.end_of(slot);
             self.tell_thread(slot, at);
@@ -351,7 +411,7 @@ impl<W: Watch> Machine<W> {
         if woken.tid == Tid::IDLE {
             return;
         }
-        let slot = self.threads.slot(woken.tid, at);
+        let slot = self.slot(woken.tid, at);
         let gaps = self.anomalies.gaps;
         let thread = &mut self.threads.slots[slot];
         thread.name(woken.comm);
@@ -360,7 +420,7 @@ impl<W: Watch> Machine<W> {
             // The request names the CPU it slept on; the queue it is put in comes with the wake-up.
             thread.last_cpu = woken.target;
         }
-        let reordered = thread.waking(at, gaps);
+        let reordered = thread.waking(at, gaps, self.watch.sink());
         self.anomalies.reordered += u64::from(reordered);
         self.tell_thread(slot, at);
     }
@@ -369,7 +429,7 @@ impl<W: Watch> Machine<W> {
         if woken.tid == Tid::IDLE {
             return;
         }
-        let slot = self.threads.slot(woken.tid, at);
+        let slot = self.slot(woken.tid, at);
         let gaps = self.anomalies.gaps;
         let thread = &mut self.threads.slots[slot];
         thread.name(woken.comm);
@@ -387,12 +447,13 @@ impl<W: Watch> Machine<W> {
         let thread = &mut self.threads.slots[slot];
         match marker {
             JobMarker::Begin { job, release } => {
-                let begun = thread.begin(event.time, job, release);
+                let begun = thread.begin(event.time, job, release, self.watch.sink());
                 self.anomalies.misdated += u64::from(begun.misdated);
                 self.anomalies.unmatched_markers += u64::from(begun.unmatched);
             }
             JobMarker::End { job } => {
-                self.anomalies.unmatched_markers += u64::from(!thread.end(event.time, job));
+                let matched = thread.end(event.time, job, self.watch.sink());
+                self.anomalies.unmatched_markers += u64::from(!matched);
             }
         }
         self.tell_thread(slot, event.time);
@@ -408,8 +469,9 @@ impl<W: Watch> Machine<W> {
         // What ran here is known up to the last event before the gap.
         let until = state.last;
         for slot in 0..self.threads.slots.len() {
-            if self.threads.slots[slot].last_cpu == event.cpu {
-                self.threads.slots[slot].lose(until);
+            let thread = &self.threads.slots[slot];
+            if thread.last_cpu == event.cpu && !thread.ended {
+                self.threads.slots[slot].lose(until, self.watch.sink());
                 self.tell_thread(slot, until);
             }
         }
@@ -420,7 +482,7 @@ impl<W: Watch> Machine<W> {
         let slot = self.slot(old, at);
         if tid != old {
             // Only the caller survives, under its leader's id.
-            self.threads.rename(slot, tid);
+            self.threads.rename(slot, tid, self.watch.sink());
         }
         self.threads.slots[slot].touch(at);
         self.tell_thread(slot, at);
@@ -460,7 +522,7 @@ impl<W: Watch> Machine<W> {
         let as_switched = match self.cpus[event.cpu.index()].occupant {
             Occupant::Unknown => None,
             Occupant::Idle => Some(event.current == Tid::IDLE),
-            Occupant::Thread(slot) => Some(self.threads.slots[slot].tid == event.current),
+            Occupant::Thread(slot) => Some(self.threads.slots[slot].key.tid == event.current),
         };
         match as_switched {
             Some(true) => {}
@@ -475,12 +537,12 @@ impl<W: Watch> Machine<W> {
             EventKind::Waking(woken) => self.waking(event.time, &woken),
             EventKind::Wakeup(woken) => self.wakeup(event.time, &woken),
             EventKind::WakeupNew(woken) => {
-                let slot = self.threads.newborn(woken.tid, event.time, true);
+                let slot = self.newborn(woken.tid, event.time, true);
                 self.threads.slots[slot].last_cpu = woken.target;
                 self.waking(event.time, &woken);
             }
             EventKind::Fork { child, child_comm, .. } => {
-                let slot = self.threads.newborn(child, event.time, false);
+                let slot = self.newborn(child, event.time, false);
                 self.threads.slots[slot].name(child_comm);
             }
             EventKind::Exit { tid, comm } => {

@@ -67,6 +67,9 @@ trait PageSource {
 
     /// Where the next page begins.
     fn offset(&self) -> u64;
+
+    /// Whether no page comes any more after the last.
+    fn has_ended(&self) -> bool;
 }
 
 /// Pages that lie one after the other in a source.
@@ -84,6 +87,10 @@ impl<S: ReadAt> PageSource for InSource<S> {
 
     fn offset(&self) -> u64 {
         self.offset
+    }
+
+    fn has_ended(&self) -> bool {
+        true
     }
 }
 
@@ -235,8 +242,10 @@ impl<P: PageSource> Stream<P> {
                 return Ok(true);
             }
             if !self.turn_page(layout, endian, counts)? {
-                self.head = Head::End;
-                return Ok(false);
+                // No event follows that could tell of the loss.
+                let untold = if self.pages.has_ended() { self.walk.lost.take() } else { None };
+                self.head = untold.map_or(Head::End, |count| Head::Lost { count, then: None });
+                return Ok(untold.is_some());
             }
         }
     }
@@ -268,7 +277,7 @@ impl<P: PageSource> Stream<P> {
             None => {}
         }
         // A page without records may still tell of a loss: it is told with the next record.
-        let untold = self.walk.lost.take();
+        let (untold, told_at) = (self.walk.lost.take(), self.walk.time());
         let offset = self.pages.offset();
         self.filled = self.pages.fill(&mut self.page).map_err(|source| PageReadError {
             cpu: self.cpu,
@@ -277,8 +286,11 @@ impl<P: PageSource> Stream<P> {
         })?;
         self.walk = Walk::new(&self.page[..self.filled], layout, endian);
         if self.filled == 0 {
-            // A page may still come.
-            self.walk.lost = untold;
+            // A page may still come; where none does, the loss is told by itself.
+            if untold.is_some() {
+                self.walk.lost = untold;
+                self.time = self.time.max(told_at.min(TIME_MAX));
+            }
             return Ok(false);
         }
         counts.pages += 1;

@@ -199,6 +199,11 @@ impl Walk {
         self.fault
     }
 
+    /// Where the walk is in time.
+    pub(crate) fn time(&self) -> u64 {
+        self.time
+    }
+
     #[inline]
     fn word(&self, page: &[u8], at: usize) -> Option<u32> {
         (at.checked_add(4)? <= self.end).then(|| self.endian.u32(page, at)).flatten()

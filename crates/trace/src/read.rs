@@ -16,7 +16,7 @@ pub mod raw_pages;
 pub mod text;
 pub mod tracedat;
 pub(crate) mod tracedat_v6;
-mod tracedat_v7;
+pub(crate) mod tracedat_v7;
 
 /// What a trace says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +37,16 @@ pub trait TraceReader {
     /// What is in the file and is not read, in words, each with its place where there is one.
     fn unread(&self) -> Vec<String> {
         Vec::new()
+    }
+
+    /// Names of the buffers it holds, where a format can hold several; that of the main one is empty.
+    fn buffers(&self) -> Vec<String> {
+        Vec::new()
+    }
+
+    /// Reads the buffer of that name from now on; whether there is one.
+    fn choose_buffer(&mut self, _name: &str) -> bool {
+        false
     }
 
     /// Hands every event to `sink`, all CPUs merged by time, and says what was read.

@@ -1,10 +1,21 @@
-//! [`ThreadStatistics`]: a thread's history in a few numbers, for others to show.
+//! [`StatisticsBuilder`]: what the jobs of threads amount to, in memory that does not follow the trace's length.
+//!
+//! Events go through [`crate::jobs`]; every job that completes is added to its thread's recorder and gone. See
+//! [`recorder`] for what is kept and its bounds.
 
 use serde::Serialize;
-use surety_model::event::Comm;
-use surety_model::job::{Job, Separation, ThreadHistory};
-use surety_stats::Sample;
+use surety_model::event::{Comm, Event, TraceSink};
 use surety_units::{Nanos, Tid};
+
+use crate::jobs::{Anomalies, JobBuilder};
+use crate::wanted::Wanted;
+
+pub mod recorder;
+pub(crate) mod releases;
+pub mod series;
+
+pub use recorder::{Recorded, Recorders};
+pub use series::Series;
 
 /// Mean and quantiles of one quantity of a thread's jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -26,27 +37,22 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of these values; `None` when there are none. Quantiles are values that occurred: the one of rank `ceil(q n)`.
-    /// A negative value (no trace of [`crate::jobs`] has any) counts as 0.
-    pub fn of(values: impl IntoIterator<Item = Nanos>) -> Option<Spread> {
-        let sample: Sample = values.into_iter().map(Nanos::get_unsigned).collect();
-        let time = |ns: u64| Nanos::new(i64::try_from(ns).unwrap_or(i64::MAX));
-        let quantile = |q| sample.quantile(q).map(time);
-        let sum: u128 = sample.as_slice().iter().map(|ns| u128::from(*ns)).sum();
-        let mean = sum.checked_div(u128::from(sample.count()))?;
+    /// Of a series; `None` when it is empty. Quantiles are as exact as the series' own.
+    pub fn of(series: &Series) -> Option<Spread> {
+        let [median, p90, p99] = series.quantiles([0.5, 0.9, 0.99])?;
         Some(Spread {
-            count: sample.count(),
-            min: time(sample.min()?),
-            mean: time(u64::try_from(mean).ok()?),
-            median: quantile(0.5)?,
-            p90: quantile(0.9)?,
-            p99: quantile(0.99)?,
-            max: time(sample.max()?),
+            count: series.count(),
+            min: series.min()?,
+            mean: series.mean()?,
+            median,
+            p90,
+            p99,
+            max: series.max()?,
         })
     }
 }
 
-/// A thread's history in a few numbers.
+/// A thread's jobs in a few numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct ThreadStatistics {
     /// Thread id.
@@ -75,89 +81,74 @@ pub struct ThreadStatistics {
     pub response: Option<Spread>,
     /// Release to start.
     pub latency: Option<Spread>,
+    /// From losing a CPU it still wanted, each time, to having one again.
+    pub preemption: Option<Spread>,
     /// CPU time of a job, interrupts on top of it included.
     pub execution: Option<Spread>,
+    /// The same without them.
+    pub execution_net: Option<Spread>,
     /// Interrupts on top of a job.
     pub interrupted: Option<Spread>,
-    /// From one release to the next. Releases, not starts: those would show the scheduler, not the arrivals.
+    /// From one release to the next, not across jobs that were given up. Releases, not starts: those would show the
+    /// scheduler, not the arrivals.
     pub inter_arrival: Option<Spread>,
 }
 
-impl ThreadStatistics {
-    /// Of one history.
-    pub fn of(history: &ThreadHistory) -> ThreadStatistics {
-        let jobs = &history.jobs;
-        let each = |value: fn(&Job) -> Nanos| Spread::of(jobs.iter().map(value));
-        let mut releases: Vec<Nanos> = jobs.iter().map(|job| job.release).collect();
-        releases.sort_unstable();
-        ThreadStatistics {
-            tid: history.tid,
-            comm: history.comm,
-            exact: history.separation == Separation::Markers,
-            jobs: jobs.len() as u64,
-            censored: history.censored,
-            run: history.run,
-            waited: history.waited,
-            longest_wait: history.longest_wait,
-            observed: history.seen.1 - history.seen.0,
-            preemptions: jobs.iter().map(|job| u64::from(job.preemptions)).sum(),
-            throttled: jobs.iter().map(|job| job.throttled).sum(),
-            response: each(Job::response),
-            latency: each(Job::latency),
-            execution: each(|job| job.execution),
-            interrupted: each(|job| job.interrupted),
-            inter_arrival: Spread::of(releases.windows(2).map(|pair| pair[1] - pair[0])),
+/// Threads of one name that are too many to be listed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub struct Folded {
+    /// Their name; empty for those of further names.
+    pub name: Comm,
+    /// How many.
+    pub threads: u64,
+    /// Complete jobs.
+    pub jobs: u64,
+    /// Jobs given up.
+    pub censored: u64,
+    /// CPU time.
+    pub run: Nanos,
+    /// Time without a CPU they wanted.
+    pub waited: Nanos,
+    /// The longest response.
+    pub response_max: Option<Nanos>,
+    /// The longest time from release to start.
+    pub latency_max: Option<Nanos>,
+}
+
+/// Condenses the wanted part of a trace from events in order of time.
+#[derive(Debug)]
+pub struct StatisticsBuilder {
+    jobs: JobBuilder<Recorders>,
+    begun: bool,
+}
+
+impl StatisticsBuilder {
+    /// Nothing seen yet.
+    pub fn new(wanted: Wanted) -> StatisticsBuilder {
+        StatisticsBuilder::of_names(wanted, recorder::every)
+    }
+
+    /// The same of threads to whose names `records` agrees only.
+    pub fn of_names(wanted: Wanted, records: fn(Comm) -> bool) -> StatisticsBuilder {
+        StatisticsBuilder { jobs: JobBuilder::into_sink(Recorders::new(wanted, records)), begun: false }
+    }
+
+    /// Ends the trace.
+    pub fn finish(self) -> (Recorded, Anomalies) {
+        let (recorders, anomalies) = self.jobs.end();
+        (recorders.finish(), anomalies)
+    }
+}
+
+impl TraceSink for StatisticsBuilder {
+    fn event(&mut self, event: &Event<'_>) {
+        if !self.begun {
+            self.begun = true;
+            self.jobs.sink_mut().begin(event.time);
         }
+        self.jobs.event(event);
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ms(value: i64) -> Nanos {
-        Nanos::from_millis(value)
-    }
-
-    #[test]
-    fn a_history_in_numbers() {
-        let job = |release, start, completion| Job {
-            release: ms(release),
-            start: ms(start),
-            completion: ms(completion),
-            execution: ms(completion - start),
-            interrupted: Nanos::ZERO,
-            preemptions: 1,
-            throttled: ms(2),
-            index: None,
-        };
-        let history = ThreadHistory {
-            tid: Tid(7),
-            comm: Comm::new("player"),
-            prio: 120,
-            separation: Separation::BusyPeriod,
-            // Completed out of the order of release, as overlapping marked jobs may be.
-            jobs: vec![job(0, 1, 5), job(80, 81, 84), job(40, 46, 90)],
-            censored: 1,
-            run: ms(60),
-            interrupted: Nanos::ZERO,
-            waited: ms(7),
-            longest_wait: ms(6),
-            seen: (ms(0), ms(100)),
-        };
-        let s = ThreadStatistics::of(&history);
-        assert_eq!((s.jobs, s.censored, s.preemptions, s.throttled), (3, 1, 3, ms(6)));
-        assert_eq!(s.inter_arrival.map(|i| (i.count, i.min, i.max)), Some((2, ms(40), ms(40))));
-        let response = s.response.unwrap();
-        assert_eq!((response.min, response.median, response.max), (ms(4), ms(5), ms(50)));
-        assert_eq!(response.mean, Nanos::new(59_000_000 / 3));
-        assert_eq!(s.latency.unwrap().max, ms(6));
-        assert_eq!((s.observed, s.exact), (ms(100), false));
-    }
-
-    #[test]
-    fn nothing_has_no_spread() {
-        assert_eq!(Spread::of([]), None);
-        assert_eq!(Spread::of([ms(3)]).map(|s| (s.mean, s.p99)), Some((ms(3), ms(3))));
-    }
-}
+mod tests;

@@ -1,14 +1,18 @@
 //! Writers of traces: one format is one file beside this module. They fill a [`std::io::Write`]; the file is the caller's.
 //!
-//! [`tracedat`] writes pages as the kernel made them. [`jsonl`], [`csv`] and [`perfetto`] take events one by one
-//! ([`surety_model::event::TraceSink`]), so a recorded trace and a simulated run go through the same writer; [`keep`]
-//! stands before them where only some events are wanted. The words of texts are in `fields.rs`.
+//! [`tracedat`] writes pages as the kernel made them. [`tracedat_events`], [`jsonl`], [`csv`] and [`perfetto`] take events
+//! one by one ([`surety_model::event::TraceSink`]), so a recorded trace and a simulated run go through the same writer;
+//! [`keep`] stands before them where only some events are wanted. The words of texts are in `fields.rs`; [`lines`] is for
+//! people.
 
 pub mod csv;
 mod fields;
 pub mod jsonl;
 pub mod keep;
+pub mod lines;
 pub mod perfetto;
 pub mod tracedat;
+pub mod tracedat_events;
+mod tracedat_v7;
 
 pub use fields::FIELDS;

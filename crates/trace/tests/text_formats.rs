@@ -190,11 +190,11 @@ fn lines_say_what_the_kernel_prints() {
 #[test]
 fn only_wanted_events_come_out() {
     let all = jsonl(Wanted::default());
-    let player = jsonl(Wanted { tid: Some(Tid(8795)), ..Wanted::default() });
+    let player = jsonl(Wanted { tids: vec![Tid(8795)], ..Wanted::default() });
     let concerns = |o: &Value| ["tid", "prev_tid", "next_tid", "thread"].iter().any(|key| o[*key] == 8795);
     assert_eq!(player, all.iter().filter(|o| concerns(o)).cloned().collect::<Vec<_>>());
     assert!(player.len() > 10 && player.len() < all.len());
-    let named = jsonl(Wanted { comm: Some("player".to_owned()), ..Wanted::default() });
+    let named = jsonl(Wanted { names: vec![Comm::new("player")], ..Wanted::default() });
     assert!(named.iter().all(concerns), "only one thread has the name");
     assert!(named.len() > 10);
     let second = jsonl(Wanted { cpus: Some("1".parse().unwrap()), ..Wanted::default() });

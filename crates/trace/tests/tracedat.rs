@@ -50,7 +50,7 @@ fn a_written_file_gives_the_same_events_and_jobs() {
 }
 
 /// Every record of a file, decoded or not, as trace-cmd lists it.
-fn records<S: ReadAt>(file: &TraceDat<S>) -> Vec<(u32, i64, String)> {
+fn records<S: ReadAt>(file: &TraceDat<S>) -> Vec<(u32, i64, i32, String)> {
     let table = file.table();
     let mut records = Vec::new();
     let mut merge = Merge::new(file.layout(), table.endian(), file.pages());
@@ -58,16 +58,19 @@ fn records<S: ReadAt>(file: &TraceDat<S>) -> Vec<(u32, i64, String)> {
         .for_each(|cpu, time, item| {
             let Item::Record(record) = item else { return };
             let name = table.identify(record).map_or("?", |index| table.names()[index.index()].as_str());
-            records.push((cpu.0, time.cast_signed(), name.split(':').next_back().unwrap().to_owned()));
+            // Where every kernel has it.
+            let current = table.endian().u32(record, 4).unwrap().cast_signed();
+            let name = name.split(':').next_back().unwrap().to_owned();
+            records.push((cpu.0, time.cast_signed(), current, name));
         })
         .unwrap();
     records
 }
 
 /// Compares CPU by CPU: between CPUs, equal times may be listed in either order.
-fn assert_same_records(ours: &[(u32, i64, String)], theirs: &[Reported]) {
+fn assert_same_records(ours: &[(u32, i64, i32, String)], theirs: &[Reported]) {
     let mut ours = ours.to_vec();
-    let mut theirs: Vec<_> = theirs.iter().map(|r| (r.cpu, r.time, r.event.clone())).collect();
+    let mut theirs: Vec<_> = theirs.iter().map(|r| (r.cpu, r.time, r.current, r.event.clone())).collect();
     assert_eq!(ours.len(), theirs.len());
     ours.sort_by_key(|r| r.0);
     theirs.sort_by_key(|r| r.0);
@@ -81,8 +84,9 @@ fn assert_same_fields(file: &mut dyn TraceReader, theirs: &[Reported]) -> usize 
     let mut ours: Vec<(u32, i64, i32, String)> = Vec::new();
     let mut sink = |event: &Event<'_>| {
         let text = match &event.kind {
-            EventKind::Switch { prev, prev_comm, prev_prio, next, next_comm, next_prio, .. } => {
-                format!("switch {prev_comm} {prev} {prev_prio} {next_comm} {next} {next_prio}")
+            EventKind::Switch { prev, prev_comm, prev_prio, prev_state, next, next_comm, next_prio } => {
+                let blocked = prev_state.is_blocked();
+                format!("switch {prev_comm} {prev} {prev_prio} {blocked} {next_comm} {next} {next_prio}")
             }
             EventKind::Waking(w) => format!("waking {} {} {} {}", w.comm, w.tid, w.prio, w.target.0),
             EventKind::Migrate { tid, comm, from, to } => {
@@ -100,10 +104,12 @@ fn assert_same_fields(file: &mut dyn TraceReader, theirs: &[Reported]) -> usize 
             let v = |key| r.value(key);
             let text = match r.event.as_str() {
                 "sched_switch" => format!(
-                    "switch {} {} {} {} {} {}",
+                    "switch {} {} {} {} {} {} {}",
                     r.value_until("prev_comm", "prev_pid"),
                     v("prev_pid"),
                     v("prev_prio"),
+                    // Runnable, and preempted on kernels of either kind.
+                    !["0", "256", "4096"].contains(&v("prev_state")) && v("prev_state") != "0x100",
                     r.value_until("next_comm", "next_pid"),
                     v("next_pid"),
                     v("next_prio")

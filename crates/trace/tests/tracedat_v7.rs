@@ -68,7 +68,7 @@ fn every_packing_holds_the_same() {
         let seven = converted(&six, packing, 4096);
         let read = TraceDat::open(&seven).unwrap();
         assert_eq!((read.version(), read.clock(), read.cpus()), (7, Some("mono"), 2));
-        assert_eq!((read.unusable(), read.other_buffers()), ([].as_slice(), ["other".to_owned()].as_slice()));
+        assert_eq!((read.unusable(), read.other_buffers()), ([].as_slice(), vec!["other"]));
     }
 }
 

@@ -2,16 +2,15 @@
 //! jobs goes beside that of the slowest. JSON: `docs/formats/trace-explain.md`.
 
 use serde_json::{Value, json};
-use surety_model::event::Comm;
 use surety_model::job::Separation;
 use surety_report::table::{cells, checks, led};
 use surety_trace::ReadSummary;
 use surety_trace::blame::{
-    Average, BlameBuilder, Blames, Cause, Chain, Choice, Class, Culprit, Part, Piece, Stretch, ThreadBlame,
-    average, slowest, stretches,
+    Average, BlameBuilder, Blames, Cause, Chain, Class, Culprit, Piece, Stretch, ThreadBlame, Worst, average,
+    stretches,
 };
 use surety_trace::jobs::interrupts::softirq_name;
-use surety_units::{Nanos, Tid};
+use surety_units::Nanos;
 
 use super::file;
 use crate::args::ExplainArgs;
@@ -23,7 +22,7 @@ const STEPS_MAX: usize = 16;
 /// Causes that have a line of their own, those with the most time; the rest is one line.
 const CAUSES_MAX: usize = 16;
 /// The groups of jobs that are averaged, in thousandths from the slowest, and what they are called.
-const GROUPS: [(usize, &str); 3] = [(1000, "all"), (10, "slowest 1 %"), (1, "slowest 0.1 %")];
+const GROUPS: [(u64, &str); 3] = [(1000, "all"), (10, "slowest 1 %"), (1, "slowest 0.1 %")];
 
 /// What a trace shows of the chosen threads.
 struct Explained {
@@ -34,10 +33,8 @@ struct Explained {
 
 /// The verb.
 pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
-    let choice =
-        Choice { tid: args.selection.tid.map(Tid), comm: args.selection.comm.as_deref().map(Comm::new) };
-    let mut trace = file::open(&args.file)?;
-    let mut builder = BlameBuilder::new(choice, args.worst);
+    let mut trace = file::open(&args.file, &args.selection)?;
+    let mut builder = BlameBuilder::new(args.selection.wanted(), args.worst);
     let summary = trace.read(&mut builder).map_err(|e| file::unreadable(&args.file, &e))?;
     let unread = file::unread(trace.as_ref(), &summary);
     let explained = Explained { blames: builder.finish(), summary, unread };
@@ -45,24 +42,23 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
     if threads.is_empty() {
         return Err(no_jobs(args, &explained.blames));
     }
-    let worst = worst_of(threads, args.worst);
-    let groups = GROUPS
-        .map(|(per_mille, name)| (name, average(slowest(threads.iter().flat_map(|t| &t.jobs), per_mille))));
+    let groups = GROUPS.map(|(per_mille, name)| Group::of(&explained.blames, per_mille, name));
     if session.json {
-        session.print_json(&document(args, &explained, &worst, &groups));
+        session.print_json(&document(args, &explained, &groups));
         return Ok(Code::Kept);
     }
     let style = session.style();
     let names = Names(&explained.blames.irq_names);
     let begin = explained.summary.span.map_or(Nanos::ZERO, |(first, _)| first);
-    for (thread, chain) in &worst {
-        print!("{}", led(&heading(thread, chain), &placed(chain, begin), &style));
+    for worst in &explained.blames.worst {
+        let chain = &worst.chain;
+        print!("{}", led(&heading(worst), &placed(chain, begin), &style));
         print!("{}", cells(&["after", "for", "CPU", "what"], &steps(chain, names), &style));
-        println!("{}", led("in all  ", &shares(thread, chain, names), &style));
+        println!("{}", led("in all  ", &shares(chain, names), &style));
     }
     print!("{}", cells(&group_titles(&groups), &group_rows(&groups, names), &style));
     println!();
-    print!("{}", led("whose  ", &whose(threads), &style));
+    print!("{}", led("whose  ", &whose(&explained.blames), &style));
     let missed = "jobs open there are given up, and what was in the way may not be known";
     print!(
         "{}",
@@ -73,33 +69,42 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
 
 /// Why there is nothing to explain.
 fn no_jobs(args: &ExplainArgs, blames: &Blames) -> Failure {
-    let histories = &blames.jobs.threads;
-    let is_there = histories.iter().any(|h| {
-        args.selection.tid.is_none_or(|tid| h.tid.0 == tid)
-            && args.selection.comm.as_deref().is_none_or(|comm| h.comm == Comm::new(comm))
-    });
-    if is_there {
+    if blames.is_there {
         let text =
             format!("{}: no job of that thread is in it from release to completion", args.file.display());
         return Failure::new(Code::BadInput, text)
             .help("`surety trace stats` shows which threads have jobs; record longer");
     }
-    let names: Vec<String> = histories.iter().map(|h| h.comm.text().into_owned()).collect();
-    file::nobody(&args.file, &args.selection, &names)
+    file::nobody(&args.file, &args.selection, &blames.names)
 }
 
-/// The slowest jobs of all chosen threads.
-fn worst_of(threads: &[ThreadBlame], most: usize) -> Vec<(&ThreadBlame, &Chain)> {
-    let mut worst: Vec<(&ThreadBlame, &Chain)> =
-        threads.iter().flat_map(|thread| thread.worst.iter().map(move |chain| (thread, chain))).collect();
-    worst.sort_by_key(|(_, chain)| std::cmp::Reverse(chain.job.response()));
-    worst.truncate(most);
-    worst
+/// Some of the slowest jobs, and where their time went.
+struct Group {
+    /// What was asked for.
+    per_mille: u64,
+    title: String,
+    average: Average,
+    /// It holds all jobs that were asked for.
+    is_whole: bool,
 }
 
-fn heading(thread: &ThreadBlame, chain: &Chain) -> String {
-    let job = chain.job.index.map_or_else(String::new, |index| format!(", job {index}"));
-    format!("{} {}{job}  ", thread.tid, thread.comm)
+impl Group {
+    fn of(blames: &Blames, per_mille: u64, name: &str) -> Group {
+        let jobs = blames.all.jobs;
+        let average = match per_mille {
+            1000 => blames.all.clone(),
+            _ => average(blames.slowest.of(jobs, per_mille)),
+        };
+        // Of very many jobs not so many are kept.
+        let is_whole = average.jobs >= jobs.saturating_mul(per_mille).div_ceil(1000);
+        let title = if is_whole { name.to_owned() } else { format!("slowest {}", average.jobs) };
+        Group { per_mille, title, average, is_whole }
+    }
+}
+
+fn heading(worst: &Worst) -> String {
+    let job = worst.chain.job.index.map_or_else(String::new, |index| format!(", job {index}"));
+    format!("{} {}{job}  ", worst.tid, worst.comm)
 }
 
 fn placed(chain: &Chain, begin: Nanos) -> String {
@@ -128,6 +133,7 @@ impl Names<'_> {
             Cause::Idle => "ready, its CPU idle".to_owned(),
             Cause::Unwoken => "not woken yet".to_owned(),
             Cause::Blocked => "waiting inside the job".to_owned(),
+            Cause::Others => "behind further threads".to_owned(),
             Cause::Unknown => "not known".to_owned(),
         }
     }
@@ -202,6 +208,7 @@ fn step(stretch: &Stretch, chain: &Chain, names: Names<'_>) -> Vec<String> {
         Cause::Idle => "is ready; its CPU comes out of idle".to_owned(),
         Cause::Unwoken => "is released, but nobody has woken it yet".to_owned(),
         Cause::Blocked => "sleeps inside the job: waits for something".to_owned(),
+        Cause::Others => "is ready; another thread has the CPU".to_owned(),
         Cause::Unknown => "is not seen in the trace".to_owned(),
     };
     if !stretch.interrupts.is_empty() {
@@ -221,12 +228,9 @@ fn step(stretch: &Stretch, chain: &Chain, names: Names<'_>) -> Vec<String> {
 }
 
 /// Where one response went, most first.
-fn shares(thread: &ThreadBlame, chain: &Chain, names: Names<'_>) -> String {
-    let Some(blamed) = thread.jobs.iter().find(|blamed| blamed.job == chain.job) else {
-        return String::new();
-    };
+fn shares(chain: &Chain, names: Names<'_>) -> String {
     let response = chain.job.response();
-    let mut parts: Vec<&Part> = blamed.parts.iter().collect();
+    let mut parts = chain.parts();
     parts.sort_by_key(|part| std::cmp::Reverse(part.time));
     let told = parts
         .iter()
@@ -246,19 +250,20 @@ fn share(part: Nanos, whole: Nanos) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
-fn group_titles(groups: &[(&'static str, Average); 3]) -> [&'static str; 4] {
-    ["mean of a response", groups[0].0, groups[1].0, groups[2].0]
+fn group_titles(groups: &[Group; 3]) -> [&str; 4] {
+    let [all, slow, slower] = groups;
+    ["mean of a response", &all.title, &slow.title, &slower.title]
 }
 
 /// Causes with the most time in any group, then the rest, then the whole.
-fn group_rows(groups: &[(&'static str, Average); 3], names: Names<'_>) -> Vec<Vec<String>> {
+fn group_rows(groups: &[Group; 3], names: Names<'_>) -> Vec<Vec<String>> {
     // Every group is part of the first, so that one has all causes.
-    let mut causes: Vec<Cause> = groups[0].1.causes.keys().copied().collect();
-    let weight = |cause: &Cause| groups.iter().map(|(_, g)| g.mean_of(*cause)).max();
+    let mut causes: Vec<Cause> = groups[0].average.causes.keys().copied().collect();
+    let weight = |cause: &Cause| groups.iter().map(|g| g.average.mean_of(*cause)).max();
     causes.sort_by_key(|cause| std::cmp::Reverse(weight(cause)));
     let line = |name: String, value: &dyn Fn(&Average) -> Nanos| {
         let mut row = vec![name];
-        row.extend(groups.iter().map(|(_, group)| value(group).to_string()));
+        row.extend(groups.iter().map(|group| value(&group.average).to_string()));
         row
     };
     let (told, rest) = causes.split_at(causes.len().min(CAUSES_MAX));
@@ -270,18 +275,21 @@ fn group_rows(groups: &[(&'static str, Average); 3], names: Names<'_>) -> Vec<Ve
     }
     rows.push(line("response".to_owned(), &|group| group.mean(group.response)));
     let mut jobs = vec!["jobs".to_owned()];
-    jobs.extend(groups.iter().map(|(_, group)| group.jobs.to_string()));
+    jobs.extend(groups.iter().map(|group| group.average.jobs.to_string()));
     rows.push(jobs);
     rows
 }
 
 /// Whose jobs these are and how they were told apart.
-fn whose(threads: &[ThreadBlame]) -> String {
-    let jobs: usize = threads.iter().map(|t| t.jobs.len()).sum();
+fn whose(blames: &Blames) -> String {
+    let (threads, jobs) = (&blames.threads, blames.all.jobs);
     let marked = threads.iter().filter(|t| t.separation == Separation::Markers).count();
-    let who = match threads {
+    let who = match threads.as_slice() {
         [thread] => format!("{jobs} jobs of {} {}", thread.tid, thread.comm),
-        _ => format!("{jobs} jobs of {} threads together; --tid or --comm chooses", threads.len()),
+        _ => {
+            let all = threads.len() as u64 + blames.unlisted;
+            format!("{jobs} jobs of {all} threads together; --tid or --comm chooses")
+        }
     };
     let how = if marked == threads.len() {
         "by their own markers"
@@ -292,18 +300,13 @@ fn whose(threads: &[ThreadBlame]) -> String {
 }
 
 /// `surety.trace-explain/1`.
-fn document(
-    args: &ExplainArgs,
-    explained: &Explained,
-    worst: &[(&ThreadBlame, &Chain)],
-    groups: &[(&'static str, Average); 3],
-) -> Value {
+fn document(args: &ExplainArgs, explained: &Explained, groups: &[Group; 3]) -> Value {
     let thread = |t: &ThreadBlame| {
         json!({
             "tid": t.tid,
             "name": t.comm.text(),
             "separation": if t.separation == Separation::Markers { "markers" } else { "busy-period" },
-            "jobs": t.jobs.len(),
+            "jobs": t.jobs,
         })
     };
     let names = &explained.blames.irq_names;
@@ -312,15 +315,18 @@ fn document(
         "file": args.file.display().to_string(),
         "quality": file::quality(&explained.summary, &explained.unread),
         "threads": explained.blames.threads.iter().map(thread).collect::<Vec<_>>(),
-        "groups": groups.iter().zip(GROUPS).map(|((_, group), (per_mille, _))| json!({
-            "slowest_per_mille": per_mille,
-            "jobs": group.jobs,
-            "response_sum_ns": group.response,
-            "causes": group.causes.iter().map(|(c, sum)| caused(*c, "sum_ns", *sum, names)).collect::<Vec<_>>(),
+        "threads_not_listed": explained.blames.unlisted,
+        "chosen": file::chosen(&args.selection),
+        "groups": groups.iter().map(|group| json!({
+            "slowest_per_mille": group.per_mille,
+            "whole": group.is_whole,
+            "jobs": group.average.jobs,
+            "response_sum_ns": group.average.response,
+            "causes": group.average.causes.iter().map(|(c, sum)| caused(*c, "sum_ns", *sum, names)).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
-        "worst": worst.iter().map(|(t, chain)| json!({
-            "tid": t.tid,
-            "name": t.comm.text(),
+        "worst": explained.blames.worst.iter().map(|Worst { tid, comm, chain }| json!({
+            "tid": tid,
+            "name": comm.text(),
             "job": chain.job.index,
             "release_ns": chain.job.release,
             "start_ns": chain.job.start,
@@ -358,6 +364,7 @@ fn caused(cause: Cause, key: &str, time: Nanos, names: &[(u32, String)]) -> Valu
         Cause::Idle => ("idle", None, None, None, None),
         Cause::Unwoken => ("unwoken", None, None, None, None),
         Cause::Blocked => ("blocked", None, None, None, None),
+        Cause::Others => ("others", None, None, None, None),
         Cause::Unknown => ("unknown", None, None, None, None),
     };
     let mut value = json!({ "cause": word, "number": number, "name": name, "class": class, "prio": prio });

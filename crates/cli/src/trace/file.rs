@@ -1,27 +1,86 @@
 //! What every verb that reads a trace file does: open it, say how far it can be trusted, and say that nobody asked for
 //! is in it.
 
+use std::cell::Cell;
 use std::fs::File;
+use std::io;
 use std::path::Path;
+use std::rc::Rc;
 
 use serde_json::{Value, json};
+use surety_model::event::Comm;
 use surety_model::source::nearest;
 use surety_probe::recorder::PageFile;
 use surety_report::table::{Check, CheckVerdict};
-use surety_trace::{ReadSummary, TraceReader};
+use surety_trace::{ReadAt, ReadSummary, TraceReader};
 
 use crate::args::Selection;
 use crate::exit::{Code, Failure};
 
-/// Opens a trace file of any format.
-pub fn open(path: &Path) -> Result<Box<dyn TraceReader>, Failure> {
+/// Opens a trace file of any format, to read the buffer that is chosen.
+pub fn open(path: &Path, selection: &Selection) -> Result<Box<dyn TraceReader>, Failure> {
+    let trace = surety_trace::open(pages(path)?).map_err(|e| unreadable(path, &e))?;
+    of_buffer(trace, path, selection)
+}
+
+/// The same of a file that is no longer read once `stop` is set: reading fails then.
+pub fn open_stoppable(
+    path: &Path,
+    selection: &Selection,
+    stop: Rc<Cell<bool>>,
+) -> Result<Box<dyn TraceReader>, Failure> {
+    let file = Stoppable { file: pages(path)?, stop };
+    let trace = surety_trace::open(file).map_err(|e| unreadable(path, &e))?;
+    of_buffer(trace, path, selection)
+}
+
+/// A file that can be told to give no more.
+struct Stoppable {
+    file: PageFile,
+    stop: Rc<Cell<bool>>,
+}
+
+impl ReadAt for Stoppable {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
+        if self.stop.get() {
+            return Err(io::Error::other("no more is wanted"));
+        }
+        self.file.read_at(offset, buf)
+    }
+
+    fn len(&self) -> u64 {
+        self.file.len()
+    }
+}
+
+fn pages(path: &Path) -> Result<PageFile, Failure> {
     // Opening a pipe would wait for its writer.
     let known = std::fs::metadata(path).map_err(|e| unreadable(path, &e))?;
     if !known.is_file() {
         return Err(unreadable(path, &"it is no ordinary file"));
     }
-    let file = File::open(path).and_then(PageFile::new).map_err(|e| unreadable(path, &e))?;
-    surety_trace::open(file).map_err(|e| unreadable(path, &e))
+    File::open(path).and_then(PageFile::new).map_err(|e| unreadable(path, &e))
+}
+
+/// Chooses the buffer, where one is named.
+fn of_buffer(
+    mut trace: Box<dyn TraceReader>,
+    path: &Path,
+    selection: &Selection,
+) -> Result<Box<dyn TraceReader>, Failure> {
+    let Some(buffer) = selection.buffer.as_deref() else { return Ok(trace) };
+    if trace.choose_buffer(buffer) {
+        return Ok(trace);
+    }
+    let known = trace.buffers();
+    let named: Vec<&str> = known.iter().map(String::as_str).filter(|name| !name.is_empty()).collect();
+    let help = match (nearest(buffer, named.iter().copied()), named.as_slice()) {
+        (Some(near), _) => format!("did you mean {near}?"),
+        (None, []) => "it holds one buffer, which has no name: leave --buffer away".to_owned(),
+        (None, named) => format!("it holds {}, and the main one, which has no name", named.join(", ")),
+    };
+    let said = format!("{}: there is no buffer `{buffer}` in it", path.display());
+    Err(Failure::new(Code::BadInput, said).help(help))
 }
 
 /// A file that cannot be read, and why.
@@ -70,16 +129,29 @@ pub fn incomplete(summary: &ReadSummary, missed: &str) -> Option<Check> {
 }
 
 /// A choice that fits no thread.
-pub fn nobody(path: &Path, chosen: &Selection, names: &[String]) -> Failure {
-    let comm = chosen.comm.as_deref();
-    let asked = match (chosen.tid, comm) {
-        (Some(tid), Some(comm)) => format!("thread {tid} named `{comm}`"),
-        (Some(tid), None) => format!("thread {tid}"),
-        (None, comm) => format!("thread named `{}`", comm.unwrap_or_default()),
+pub fn nobody(path: &Path, chosen: &Selection, names: &[Comm]) -> Failure {
+    let tids: Vec<String> = chosen.tid.iter().map(i32::to_string).collect();
+    let quoted: Vec<String> = chosen.comm.iter().map(|name| format!("`{name}`")).collect();
+    let (tids, quoted) = (tids.join(" or "), quoted.join(" or "));
+    let asked = match (tids.is_empty(), quoted.is_empty()) {
+        (false, false) => format!("thread {tids} named {quoted}"),
+        (false, true) => format!("thread {tids}"),
+        _ => format!("thread named {quoted}"),
     };
-    let help = match comm.and_then(|comm| nearest(comm, names.iter().map(String::as_str))) {
+    let names: Vec<String> = names.iter().map(|name| name.text().into_owned()).collect();
+    let near = chosen.comm.iter().find_map(|comm| nearest(comm, names.iter().map(String::as_str)));
+    let help = match near {
         Some(near) => format!("did you mean {near}?"),
         None => "without --tid and --comm every thread is shown".to_owned(),
     };
     Failure::new(Code::BadInput, format!("{}: there is no {asked} in it", path.display())).help(help)
+}
+
+/// What was chosen beside threads, for the keys `cpus`, `from_ns` and `to_ns` of documents.
+pub fn chosen(selection: &Selection) -> Value {
+    json!({
+        "cpus": selection.cpus.map(|cpus| cpus.to_string()),
+        "from_ns": selection.from,
+        "to_ns": selection.to,
+    })
 }

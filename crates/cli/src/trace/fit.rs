@@ -8,13 +8,13 @@ use surety_fit::{
 };
 use surety_model::event::{Comm, Event, TraceSink};
 use surety_model::formats::toml;
-use surety_model::job::ThreadHistory;
 use surety_report::table::{Check, CheckVerdict, cells, checks, led};
-use surety_trace::{InterruptBuilder, JobBuilder, ReadSummary};
-use surety_units::{CpuId, Nanos, Tid};
+use surety_trace::write::keep::Kept;
+use surety_trace::{InterruptBuilder, JobBuilder, ReadSummary, Wanted};
+use surety_units::{CpuId, Nanos};
 
 use super::file;
-use crate::args::{FitArgs, Selection};
+use crate::args::FitArgs;
 use crate::exit::{Code, Failure};
 use crate::session::{Session, write_file};
 
@@ -25,7 +25,6 @@ const LEFT_SHOWN: usize = 12;
 const WAKE_UPS: [&str; 2] = ["sched:sched_waking", "sched:sched_wakeup"];
 
 /// Both builders, and the CPUs that were seen.
-#[derive(Default)]
 struct Builders {
     jobs: JobBuilder,
     interrupts: InterruptBuilder,
@@ -42,9 +41,21 @@ impl TraceSink for Builders {
 
 /// The verb.
 pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
-    let mut trace = file::open(&args.file)?;
-    let mut builders = Builders::default();
-    let summary = trace.read(&mut builders).map_err(|e| file::unreadable(&args.file, &e))?;
+    let mut trace = file::open(&args.file, &args.selection)?;
+    if args.selection.cpus.is_some() {
+        let said = "a workload is fitted to whole threads, wherever they ran".to_owned();
+        return Err(Failure::new(Code::BadInput, said).help("choose threads with --tid or --comm"));
+    }
+    let wanted = args.selection.wanted();
+    let builders = Builders {
+        jobs: JobBuilder::new(),
+        interrupts: InterruptBuilder::new(Wanted::default()),
+        cpus: BTreeSet::new(),
+    };
+    let in_time = Wanted { from: wanted.from, to: wanted.to, ..Wanted::default() };
+    let mut kept = Kept::new(in_time, builders);
+    let summary = trace.read(&mut kept).map_err(|e| file::unreadable(&args.file, &e))?;
+    let builders = kept.into_inner();
     let unread = file::unread(trace.as_ref(), &summary);
     let seen = u32::try_from(builders.cpus.len()).unwrap_or(u32::MAX);
     let histories = builders.jobs.finish().threads;
@@ -52,10 +63,13 @@ pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
     let options = FitOptions {
         share_min: args.min_share,
         interrupts: !args.no_irqs,
-        tid: args.tid.map(Tid),
-        comm: args.comm.as_deref().map(Comm::new),
+        tids: wanted.tids.clone(),
+        names: wanted.names.clone(),
     };
-    is_there(args, &options, &histories)?;
+    if wanted.chooses_threads() && !histories.iter().any(|history| options.chooses(history)) {
+        let names: Vec<Comm> = histories.iter().map(|h| h.comm).collect();
+        return Err(file::nobody(&args.file, &args.selection, &names));
+    }
     let view = TraceView {
         histories: &histories,
         interrupts: &interrupts,
@@ -76,19 +90,6 @@ pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
         print(args, &fitted, &summary, session);
     }
     Ok(Code::Kept)
-}
-
-/// A choice of threads has to choose one.
-fn is_there(args: &FitArgs, options: &FitOptions, histories: &[ThreadHistory]) -> Result<(), Failure> {
-    let is = |h: &ThreadHistory| {
-        options.tid.is_none_or(|tid| h.tid == tid) && options.comm.is_none_or(|comm| h.comm == comm)
-    };
-    if (options.tid.is_none() && options.comm.is_none()) || histories.iter().any(is) {
-        return Ok(());
-    }
-    let names: Vec<String> = histories.iter().map(|h| h.comm.text().into_owned()).collect();
-    let asked = Selection { tid: args.tid, comm: args.comm.clone(), ..Selection::default() };
-    Err(file::nobody(&args.file, &asked, &names))
 }
 
 const HEADER: [&str; 8] =

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use surety_report::table::{cells, checks, led};
-use surety_trace::interrupts::{Interrupt, InterruptBuilder, Interrupts, Series};
+use surety_trace::interrupts::{Interrupt, InterruptBuilder, InterruptChoice, Interrupts, Series};
 use surety_trace::jobs::interrupts::{Context, softirq_name};
 use surety_trace::{ReadSummary, ThreadStatistics};
 use surety_units::Nanos;
@@ -14,17 +14,24 @@ use crate::session::Session;
 
 /// The verb.
 pub fn irqs(args: &IrqsArgs, session: &Session) -> Result<Code, Failure> {
-    let mut trace = file::open(&args.file)?;
-    let mut builder = InterruptBuilder::new();
+    if args.closely.distribution {
+        return super::distribution::of_interrupt(args, session);
+    }
+    let choice = InterruptChoice { which: args.irq.clone(), detail: None };
+    let mut trace = file::open(&args.file, &args.selection)?;
+    let mut builder = InterruptBuilder::of(args.selection.wanted(), choice);
     let summary = trace.read(&mut builder).map_err(|e| file::unreadable(&args.file, &e))?;
     let seen = builder.finish();
+    if seen.sources.is_empty() && (args.irq.is_some() || args.selection.wanted().chooses_threads()) {
+        return Err(none(args));
+    }
     if session.json {
         let unread = file::unread(trace.as_ref(), &summary);
         session.print_json(&document(args, &seen, &summary, &unread));
         return Ok(Code::Kept);
     }
     let style = session.style();
-    let span = span(&summary);
+    let span = span(args, &summary);
     let rows: Vec<Vec<String>> = seen.sources.iter().map(|source| row(source, &seen, span)).collect();
     print!("{}", cells(&HEADER, &rows, &style));
     if !seen.threads.is_empty() {
@@ -40,6 +47,14 @@ pub fn irqs(args: &IrqsArgs, session: &Session) -> Result<Code, Failure> {
     let missed = "arrivals there are not counted, and gaps not measured across them";
     print!("{}", checks(&file::incomplete(&summary, missed).into_iter().collect::<Vec<_>>(), &style));
     Ok(Code::Kept)
+}
+
+/// A choice that fits no interrupt.
+pub fn none(args: &IrqsArgs) -> Failure {
+    let asked = args.irq.as_deref().map_or_else(String::new, |irq| format!(" `{irq}`"));
+    let waking = if args.selection.wanted().chooses_threads() { " that wakes that thread" } else { "" };
+    Failure::new(Code::BadInput, format!("{}: no interrupt{asked}{waking} is in it", args.file.display()))
+        .help("`surety trace irqs` without --irq, --tid and --comm shows all of them")
 }
 
 const HEADER: [&str; 12] = [
@@ -60,9 +75,11 @@ const HEADER: [&str; 12] = [
 const THREADS: [&str; 8] =
     ["thread", "jobs", "execution", "p99", "max", "response p99", "latency p99", "arrivals every"];
 
-/// From the first to the last record.
-fn span(summary: &ReadSummary) -> Nanos {
-    summary.span.map_or(Nanos::ZERO, |(first, last)| last - first)
+/// How long the time is that counts.
+fn span(args: &IrqsArgs, summary: &ReadSummary) -> Nanos {
+    let length = summary.span.map_or(Nanos::ZERO, |(first, last)| last - first);
+    let to = args.selection.to.unwrap_or(length).min(length);
+    (to - args.selection.from.unwrap_or(Nanos::ZERO)).max(Nanos::ZERO)
 }
 
 /// Arrivals in a second; `None` for a trace of no length.
@@ -71,7 +88,7 @@ fn rate(source: &Interrupt, span: Nanos) -> Option<f64> {
 }
 
 /// `irq 29 virtio1-req.0`, `local_timer`, `softirq TIMER`.
-fn title(source: &Interrupt) -> String {
+pub fn title(source: &Interrupt) -> String {
     match source.context {
         Context::Irq(irq) => format!("irq {irq} {}", source.name),
         Context::Vector(name) => name.to_owned(),
@@ -121,9 +138,11 @@ fn document(args: &IrqsArgs, seen: &Interrupts, summary: &ReadSummary, unread: &
         "schema": "surety.trace-irqs/1",
         "file": args.file.display().to_string(),
         "quality": file::quality(summary, unread),
-        "duration_ns": span(summary),
+        "duration_ns": span(args, summary),
+        "chosen": file::chosen(&args.selection),
         "incomplete": seen.incomplete,
-        "interrupts": seen.sources.iter().map(|s| interrupt(s, span(summary))).collect::<Vec<_>>(),
+        "unlisted": seen.unlisted,
+        "interrupts": seen.sources.iter().map(|s| interrupt(s, span(args, summary))).collect::<Vec<_>>(),
         "threads": seen.threads.iter().map(|t| json!({
             "tid": t.tid,
             "name": t.comm.text(),

@@ -1,13 +1,10 @@
 //! `surety trace stats`: the jobs of threads in a trace file, busiest thread first. JSON: `docs/formats/trace-stats.md`.
 
-use std::path::Path;
-
 use serde_json::{Value, json};
-use surety_model::event::TraceSink;
 use surety_report::table::{Check, CheckVerdict, cells, checks};
 use surety_trace::jobs::Anomalies;
-use surety_trace::statistics::Spread;
-use surety_trace::{Description, JobBuilder, ReadSummary, ThreadStatistics};
+use surety_trace::statistics::{Folded, Recorded, Spread};
+use surety_trace::{Description, ReadSummary, StatisticsBuilder, ThreadStatistics};
 use surety_units::Nanos;
 
 use super::file;
@@ -23,58 +20,57 @@ struct Seen {
     anomalies: Anomalies,
     /// What the file holds and was not read, in words.
     unread: Vec<String>,
-    /// Of every thread, busiest first.
-    threads: Vec<ThreadStatistics>,
+    recorded: Recorded,
+    /// How long the time is that counts.
+    span: Nanos,
 }
 
 /// The verb.
 pub fn stats(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
-    let seen = read(&args.file)?;
-    let chosen: Vec<&ThreadStatistics> = seen
-        .threads
-        .iter()
-        .filter(|t| args.selection.tid.is_none_or(|tid| t.tid.0 == tid))
-        .filter(|t| args.selection.comm.as_deref().is_none_or(|comm| t.comm.text() == comm))
-        .collect();
-    if chosen.is_empty() && (args.selection.tid.is_some() || args.selection.comm.is_some()) {
-        let names: Vec<String> = seen.threads.iter().map(|t| t.comm.text().into_owned()).collect();
-        return Err(file::nobody(&args.file, &args.selection, &names));
+    if args.closely.distribution {
+        return super::distribution::of_thread(args, session);
     }
-    let shown = &chosen[..chosen.len().min(args.top)];
+    let seen = read(args)?;
+    let wanted = args.selection.wanted();
+    if seen.recorded.threads.is_empty() && wanted.chooses_threads() {
+        return Err(file::nobody(&args.file, &args.selection, &seen.recorded.names));
+    }
+    let shown = &seen.recorded.threads[..seen.recorded.threads.len().min(args.top)];
     if session.json {
-        session.print_json(&document(&seen, shown));
+        session.print_json(&document(args, &seen, shown));
     } else {
         let style = session.style();
         print!("{}", cells(&HEADER, &shown.iter().map(|t| row(t, &seen)).collect::<Vec<_>>(), &style));
         println!();
-        print!("{}", checks(&in_words(&seen, chosen.len() - shown.len()), &style));
+        print!("{}", checks(&in_words(&seen, seen.recorded.threads.len() - shown.len()), &style));
     }
     Ok(Code::Kept)
 }
 
-fn read(path: &Path) -> Result<Seen, Failure> {
-    let name = path.display().to_string();
-    let mut trace = file::open(path)?;
-    let mut builder = JobBuilder::new();
-    let sink: &mut dyn TraceSink = &mut builder;
-    let summary = trace.read(sink).map_err(|e| file::unreadable(path, &e))?;
-    let jobs = builder.finish();
-    let mut threads: Vec<ThreadStatistics> = jobs.threads.iter().map(ThreadStatistics::of).collect();
-    // Stable: threads equally busy stay in the order of their numbers.
-    threads.sort_by_key(|t| std::cmp::Reverse(t.run));
+fn read(args: &StatsArgs) -> Result<Seen, Failure> {
+    let path = &args.file;
+    let mut trace = file::open(path, &args.selection)?;
+    let mut builder = StatisticsBuilder::new(args.selection.wanted());
+    let summary = trace.read(&mut builder).map_err(|e| file::unreadable(path, &e))?;
+    let (recorded, anomalies) = builder.finish();
     let unread = file::unread(trace.as_ref(), &summary);
+    // The part of the trace's time that counts.
+    let length = summary.span.map_or(Nanos::ZERO, |(first, last)| last - first);
+    let to = args.selection.to.unwrap_or(length).min(length);
+    let span = (to - args.selection.from.unwrap_or(Nanos::ZERO)).max(Nanos::ZERO);
     Ok(Seen {
-        file: name,
+        file: path.display().to_string(),
         description: trace.description(),
         summary,
-        anomalies: jobs.anomalies,
+        anomalies,
         unread,
-        threads,
+        recorded,
+        span,
     })
 }
 
 /// The first column stands in every part of a table that is too wide, so the name is in it.
-const HEADER: [&str; 13] = [
+const HEADER: [&str; 14] = [
     "tid name",
     "jobs",
     "CPU",
@@ -87,18 +83,14 @@ const HEADER: [&str; 13] = [
     "latency p99",
     "arrivals every",
     "preempted",
+    "then p99",
     "waited",
 ];
 
 impl Seen {
-    /// From the first to the last record.
-    fn span(&self) -> Nanos {
-        self.summary.span.map_or(Nanos::ZERO, |(first, last)| last - first)
-    }
-
     /// Part of one CPU; `None` for a trace of no length.
     fn share(&self, run: Nanos) -> Option<f64> {
-        let span = self.span();
+        let span = self.span;
         span.is_positive().then(|| run.get() as f64 / span.get() as f64)
     }
 }
@@ -120,6 +112,7 @@ fn row(t: &ThreadStatistics, seen: &Seen) -> Vec<String> {
         time(&t.latency, |s| s.p99),
         time(&t.inter_arrival, |s| s.mean),
         t.preemptions.to_string(),
+        time(&t.preemption, |s| s.p99),
         t.waited.to_string(),
     ]
 }
@@ -136,9 +129,9 @@ fn in_words(seen: &Seen, not_shown: usize) -> Vec<Check> {
     let clock = clock.as_deref().map_or_else(String::new, |clock| format!(", clock {clock}"));
     let cpus = cpus.map_or_else(String::new, |cpus| format!(" of {cpus} CPUs"));
     let rest = if not_shown > 0 { format!("; {not_shown} more threads with --top") } else { String::new() };
-    let found = format!("{total} events{cpus} in {}{clock}{rest} ({format})", seen.span());
+    let found = format!("{total} events{cpus} in {}{clock}{rest} ({format})", seen.span);
     say("trace", CheckVerdict::Good, found, None);
-    let exact = seen.threads.iter().filter(|t| t.exact).count();
+    let exact = seen.recorded.threads.iter().filter(|t| t.exact).count();
     let jobs = match exact {
         0 => "from waking to sleeping; jobs of a late thread that does not sleep between them count as one"
             .to_owned(),
@@ -147,6 +140,11 @@ fn in_words(seen: &Seen, not_shown: usize) -> Vec<Check> {
         ),
     };
     say("jobs", CheckVerdict::Good, jobs, None);
+    if !seen.recorded.folded.is_empty() {
+        let threads: u64 = seen.recorded.folded.iter().map(|folded| folded.threads).sum();
+        let found = format!("{threads} less busy threads are not listed; --json adds them up by name");
+        say("threads", CheckVerdict::Good, found, None);
+    }
     match summary.lost_at_least() {
         0 if summary.gaps == 0 => say("lost", CheckVerdict::Good, "no events".to_owned(), None),
         lost => say(
@@ -156,7 +154,8 @@ fn in_words(seen: &Seen, not_shown: usize) -> Vec<Check> {
             Some("jobs open there are given up; times waited and CPU shares are too small"),
         ),
     }
-    let censored: u64 = seen.threads.iter().map(|t| t.censored).sum();
+    let censored: u64 = seen.recorded.threads.iter().map(|t| t.censored).sum::<u64>()
+        + seen.recorded.folded.iter().map(|f| f.censored).sum::<u64>();
     if censored > 0 {
         let found =
             format!("{censored} jobs whose beginning or end is not in the trace; they are not counted");
@@ -211,7 +210,7 @@ fn phrases(counts: &[(u64, &str)]) -> String {
 }
 
 /// `surety.trace-stats/1`.
-fn document(seen: &Seen, shown: &[&ThreadStatistics]) -> Value {
+fn document(args: &StatsArgs, seen: &Seen, shown: &[ThreadStatistics]) -> Value {
     let summary = &seen.summary;
     json!({
         "schema": "surety.trace-stats/1",
@@ -224,8 +223,10 @@ fn document(seen: &Seen, shown: &[&ThreadStatistics]) -> Value {
         "events": summary.events.iter().map(|e| json!({ "event": e.event, "count": e.count })).collect::<Vec<_>>(),
         "quality": file::quality(summary, &seen.unread),
         "anomalies": seen.anomalies,
-        "threads_in_trace": seen.threads.len(),
+        "chosen": file::chosen(&args.selection),
+        "threads_in_trace": seen.recorded.threads_in_trace,
         "threads": shown.iter().map(|t| thread(t, seen)).collect::<Vec<_>>(),
+        "folded": seen.recorded.folded.iter().map(folded).collect::<Vec<_>>(),
     })
 }
 
@@ -245,8 +246,24 @@ fn thread(t: &ThreadStatistics, seen: &Seen) -> Value {
         "throttled_ns": t.throttled,
         "response_ns": t.response,
         "latency_ns": t.latency,
+        "preemption_ns": t.preemption,
         "execution_ns": t.execution,
+        "execution_net_ns": t.execution_net,
         "interrupted_ns": t.interrupted,
         "inter_arrival_ns": t.inter_arrival,
+    })
+}
+
+/// Threads of one name that are not listed.
+fn folded(folded: &Folded) -> Value {
+    json!({
+        "name": folded.name.text(),
+        "threads": folded.threads,
+        "jobs": folded.jobs,
+        "censored": folded.censored,
+        "run_ns": folded.run,
+        "waited_ns": folded.waited,
+        "response_max_ns": folded.response_max,
+        "latency_max_ns": folded.latency_max,
     })
 }

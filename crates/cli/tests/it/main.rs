@@ -9,4 +9,5 @@ mod guarantee;
 mod leaves_nothing;
 mod programs;
 mod recording;
+mod simulated;
 mod truth;

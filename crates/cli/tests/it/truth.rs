@@ -10,11 +10,10 @@ use std::path::{Path, PathBuf};
 use surety_kernel::tracefs::{Marker, Tracefs};
 use surety_kernel::{Kernel, RealKernel, clock};
 use surety_model::event::{Event, EventKind, JobMarker, TraceSink};
-use surety_model::job::Separation;
 use surety_probe::recorder::{RawTrace, Recording, RecordingOptions};
 use surety_stats::Sample;
 use surety_trace::format::parse_header_page;
-use surety_trace::{EVENTS, Endian, EventTable, JobBuilder, RawPages, Symbols, ThreadStatistics};
+use surety_trace::{EVENTS, Endian, EventTable, RawPages, StatisticsBuilder, Symbols, Wanted};
 use surety_units::Nanos;
 
 use crate::common::alone;
@@ -200,12 +199,11 @@ fn statistics_of_a_known_task_are_the_truth_within_1_percent_or_50_us() {
             errors.push(format!("{} events lost", raw.lost()));
             continue;
         }
-        let mut jobs = JobBuilder::new();
-        decode(&raw, &mut jobs);
-        let threads = jobs.finish().threads;
-        let known = threads.iter().find(|t| t.comm.text() == "surety-known" && !t.jobs.is_empty()).unwrap();
-        assert_eq!(known.separation, Separation::Markers);
-        let found = ThreadStatistics::of(known);
+        let mut statistics = StatisticsBuilder::new(Wanted::default());
+        decode(&raw, &mut statistics);
+        let threads = statistics.finish().0.threads;
+        let found = threads.iter().find(|t| t.comm.text() == "surety-known" && t.jobs > 0).unwrap();
+        assert!(found.exact);
         assert_eq!((found.jobs, found.censored), (100, 0));
         let between = found.inter_arrival.unwrap();
         let period = Nanos::from_millis(10);

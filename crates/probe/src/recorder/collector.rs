@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use surety_kernel::tracefs::{RawPages, Splice, TraceInstance};
 use surety_kernel::{KernelError, Operation, clock};
-use surety_trace::{JobBuilder, LivePages, Met};
+use surety_trace::{JobBuilder, LivePages, Lookout, Met};
 use surety_units::{CpuId, Nanos};
 
 use super::segments::{PageFile, Segments};
@@ -62,7 +62,7 @@ pub(super) struct Collected {
 /// A condition and the pages it is looked for in.
 pub(super) struct Live {
     pages: LivePages,
-    jobs: JobBuilder,
+    jobs: JobBuilder<Lookout>,
     stop_when: StopWhen,
     met: Option<Met>,
     cpu_time: Nanos,
@@ -70,21 +70,15 @@ pub(super) struct Live {
 
 impl Live {
     pub(super) fn new(pages: LivePages, stop_when: StopWhen) -> Live {
-        Live { pages, jobs: JobBuilder::new(), stop_when, met: None, cpu_time: Nanos::ZERO }
+        let jobs = JobBuilder::into_sink(Lookout::new(stop_when.condition));
+        Live { pages, jobs, stop_when, met: None, cpu_time: Nanos::ZERO }
     }
 
     /// Decodes what was recorded before `until` and looks for the condition.
     fn look(&mut self, until: Nanos) {
         let begin = clock::thread_cpu_time();
         self.pages.flush(until, &mut self.jobs);
-        let (condition, met) = (&self.stop_when.condition, &mut self.met);
-        self.jobs.drain(|progress| {
-            let new = condition.check(&progress);
-            // The one that was first in time, whichever thread's.
-            if let Some(new) = new.filter(|new| met.is_none_or(|met| new.at < met.at)) {
-                *met = Some(new);
-            }
-        });
+        self.met = self.jobs.sink().met();
         self.cpu_time += clock::thread_cpu_time() - begin;
     }
 }

@@ -32,6 +32,11 @@ impl TimeAxis {
         TimeAxis { low: (low - room).max(0.0), high: high + room, is_log: false, left, right }
     }
 
+    /// A linear axis of exactly `low..=high` (ns).
+    pub(super) fn linear(low: f64, high: f64, left: f64, right: f64) -> TimeAxis {
+        TimeAxis { low, high: high.max(low + 1.0), is_log: false, left, right }
+    }
+
     /// The place of a time in ns; beyond the ends it is the end.
     pub(super) fn x(&self, ns: f64) -> f64 {
         let part = if self.is_log {

@@ -17,8 +17,8 @@ use crate::quantity::{chosen_time, percent, probability};
 use crate::row::Row;
 
 const WIDTH: f64 = 860.0;
-const LEFT: f64 = 150.0;
-const RIGHT: f64 = 760.0;
+pub(super) const LEFT: f64 = 150.0;
+pub(super) const RIGHT: f64 = 760.0;
 const BINS: usize = 72;
 const STRIP: f64 = 58.0;
 
@@ -153,21 +153,21 @@ fn corners(block: &Block, rows: &[Row<'_>]) -> Vec<Corner> {
     corners
 }
 
-fn open_svg(height: f64, title: &str) -> String {
+pub(super) fn open_svg(height: f64, title: &str) -> String {
     format!("<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">", escape(title))
 }
 
-fn text(out: &mut String, x: f64, y: f64, class: &str, content: &str) {
+pub(super) fn text(out: &mut String, x: f64, y: f64, class: &str, content: &str) {
     let _ = write!(out, "<text x=\"{x:.1}\" y=\"{y:.1}\" class=\"{class}\">{}</text>", escape(content));
 }
 
-fn line(out: &mut String, x1: f64, y1: f64, x2: f64, y2: f64, class: &str) {
+pub(super) fn line(out: &mut String, x1: f64, y1: f64, x2: f64, y2: f64, class: &str) {
     let _ =
         write!(out, "<line x1=\"{x1:.1}\" y1=\"{y1:.1}\" x2=\"{x2:.1}\" y2=\"{y2:.1}\" class=\"{class}\"/>");
 }
 
 /// Vertical rules at the ticks, their texts below, and what the axis is.
-fn time_axis(out: &mut String, axis: &TimeAxis, top: f64, bottom: f64, what: &str) {
+pub(super) fn time_axis(out: &mut String, axis: &TimeAxis, top: f64, bottom: f64, what: &str) {
     for (x, label) in axis.ticks() {
         line(out, x, top, x, bottom, "grid");
         text(out, x, bottom + 17.0, "tick mid", &label);

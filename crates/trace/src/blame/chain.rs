@@ -59,3 +59,15 @@ pub fn stretches(pieces: &[Piece]) -> Vec<Stretch> {
     }
     told
 }
+
+/// Pieces with the same cause together.
+pub(super) fn parts(pieces: &[Piece]) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    for piece in pieces {
+        match parts.iter_mut().find(|part| part.cause == piece.cause) {
+            Some(part) => part.time += piece.time(),
+            None => parts.push(Part { cause: piece.cause, time: piece.time() }),
+        }
+    }
+    parts
+}

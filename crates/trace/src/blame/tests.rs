@@ -7,10 +7,20 @@ use super::*;
 use crate::JobBuilder;
 use crate::jobs::tests::{any_script, feed};
 
-fn blames(script: &str, choice: Choice, worst: usize) -> Blames {
-    let mut builder = BlameBuilder::new(choice, worst);
+fn blames(script: &str, wanted: Wanted, worst: usize) -> Blames {
+    let mut builder = BlameBuilder::new(wanted, worst);
     feed(script, &mut builder);
     builder.finish()
+}
+
+/// The thread of that id.
+fn thread(tid: i32) -> Wanted {
+    Wanted { tids: vec![Tid(tid)], ..Wanted::default() }
+}
+
+/// Threads of that name.
+fn named(name: &str) -> Wanted {
+    Wanted { names: vec![Comm::new(name)], ..Wanted::default() }
 }
 
 fn us(time: Nanos) -> i64 {
@@ -29,8 +39,8 @@ fn cause_name(cause: Cause) -> String {
 
 /// The chain of the thread's slowest job: `FROM CAUSE[@CPU]` for each piece, and its end.
 fn chain(script: &str, tid: i32) -> String {
-    let blames = blames(script, Choice { tid: Some(Tid(tid)), comm: None }, 1);
-    let chain = &blames.threads[0].worst[0];
+    let blames = blames(script, thread(tid), 1);
+    let chain = &blames.worst[0].chain;
     let mut told: Vec<String> = chain
         .pieces
         .iter()
@@ -178,13 +188,12 @@ fn parts_are_what_the_job_counts_too() {
          30 0 fire 1 dl
          35 0 sw 8:R+:120 7:R:-1
          40 0 sw 7:S:-1 0";
-    let blames = blames(script, Choice::default(), 0);
-    let thread = blames.threads.iter().find(|t| t.tid == Tid(7)).unwrap();
-    let [job] = thread.jobs.as_slice() else { panic!("{thread:?}") };
+    let blames = blames(script, thread(7), 0);
+    let [job, ..] = blames.slowest.of(9, 1000)[..] else { panic!("{blames:?}") };
     assert_eq!(job.time_of(Cause::Own), job.job.execution_net());
     assert_eq!(job.time_of(Cause::Throttled), job.job.throttled);
     assert_eq!(job.time_of(Cause::Vector("local_timer")), job.job.interrupted);
-    assert_eq!(thread.worst, [], "no chains were asked for");
+    assert_eq!(blames.worst, [], "no chains were asked for");
 }
 
 #[test]
@@ -199,8 +208,8 @@ fn interrupts_lie_within_what_they_interrupt() {
          17 0 irqx
          20 0 sw 8:S 7
          40 0 sw 7:S 0";
-    let blames = blames(script, Choice { tid: Some(Tid(7)), comm: None }, 1);
-    let told = stretches(&blames.threads[0].worst[0].pieces);
+    let blames = blames(script, thread(7), 1);
+    let told = stretches(&blames.worst[0].chain.pieces);
     assert_eq!(told.len(), 2, "{told:?}");
     assert_eq!((us(told[0].from), us(told[0].until), us(told[1].until)), (10, 20, 40));
     let on_top: Vec<(Cause, i64)> = told[0].interrupts.iter().map(|p| (p.cause, us(p.time))).collect();
@@ -217,14 +226,13 @@ fn the_slowest_are_told_apart_from_all() {
         script += &format!("{at} 0 wakeup 7\n{at} 0 sw 0 7\n{} 0 sw 7:S 0\n", at + 10);
     }
     script += "600 0 sw 0 8\n600 0 wakeup 7\n650 0 sw 8:S 7\n660 0 sw 7:S 0\n";
-    let blames = blames(&script, Choice { tid: Some(Tid(7)), comm: None }, 2);
-    let jobs = &blames.threads[0].jobs;
-    let (all, slow) = (average(jobs), average(slowest(jobs, 10)));
+    let blames = blames(&script, thread(7), 2);
+    let (all, slow) = (&blames.all, average(blames.slowest.of(blames.all.jobs, 10)));
     let behind = Cause::Thread(Culprit { tid: Tid(8), comm: Comm::new("t8"), prio: 120 });
     assert_eq!((all.jobs, us(all.mean(all.response)), us(all.mean_of(Cause::Own))), (6, 18, 10));
     assert_eq!((us(all.mean_of(behind)), us(slow.mean_of(behind)), slow.jobs), (8, 50, 1));
     assert_eq!(all.causes.values().copied().sum::<Nanos>(), all.response);
-    let worst: Vec<i64> = blames.threads[0].worst.iter().map(|c| us(c.job.release)).collect();
+    let worst: Vec<i64> = blames.worst.iter().map(|w| us(w.chain.job.release)).collect();
     assert_eq!(worst, [600, 100], "the longest first, then the earliest");
     assert_eq!(average([]).mean_of(Cause::Own), Nanos::ZERO);
 }
@@ -234,15 +242,20 @@ fn only_the_chosen_are_kept() {
     let script =
         "1 0 sw 6:S 0\n2 0 wakeup 7\n3 0 sw 0 7\n4 0 sw 7:S 0\n5 0 wakeup 8\n6 0 sw 0 8\n7 0 sw 8:S 0";
     let chosen = |choice| blames(script, choice, 1).threads.iter().map(|t| t.tid.0).collect::<Vec<_>>();
-    assert_eq!(chosen(Choice::default()), [7, 8]);
-    assert_eq!(chosen(Choice { tid: Some(Tid(8)), comm: None }), [8]);
-    assert_eq!(chosen(Choice { tid: None, comm: Some(Comm::new("t7")) }), [7]);
-    assert_eq!(chosen(Choice { tid: Some(Tid(8)), comm: Some(Comm::new("t7")) }), [] as [i32; 0]);
+    assert_eq!(chosen(Wanted::default()), [7, 8]);
+    assert_eq!(chosen(thread(8)), [8]);
+    assert_eq!(chosen(Wanted { tids: vec![Tid(8), Tid(7)], ..Wanted::default() }), [7, 8]);
+    // The first event is at 1 us; the job of thread 8 is released 4 us later.
+    assert_eq!(chosen(Wanted { from: Some(Nanos::from_micros(4)), ..Wanted::default() }), [8]);
+    assert_eq!(chosen(Wanted { to: Some(Nanos::from_micros(4)), ..Wanted::default() }), [7]);
+    assert_eq!(chosen(Wanted { cpus: "1".parse().ok(), ..Wanted::default() }), [] as [i32; 0]);
+    assert_eq!(chosen(named("t7")), [7]);
+    assert_eq!(chosen(Wanted { names: named("t7").names, ..thread(8) }), [] as [i32; 0]);
 }
 
 #[test]
 fn what_the_histories_no_longer_hold_is_unknown() {
-    let mut builder = BlameBuilder::new(Choice { tid: Some(Tid(7)), comm: None }, 1);
+    let mut builder = BlameBuilder::new(thread(7), 1);
     feed("1 0 sw 6:S 8\n2 0 wakeup 7", &mut builder);
     let event = |time: i64, kind| Event { time: Nanos::new(time), cpu: CpuId(0), current: Tid(8), kind };
     let (entry, exit) = (EventKind::SoftirqEntry { vector: 1 }, EventKind::SoftirqExit { vector: 1 });
@@ -266,7 +279,7 @@ fn what_the_histories_no_longer_hold_is_unknown() {
     builder.event(&switch(2_000_000, 8, 7, surety_model::event::LeaveState::Sleeping));
     builder.event(&switch(2_000_100, 7, 0, surety_model::event::LeaveState::Sleeping));
     let blames = builder.finish();
-    let job = &blames.threads[0].jobs[0];
+    let job = blames.slowest.of(1, 1000)[0];
     assert!(job.time_of(Cause::Unknown) > Nanos::from_micros(500), "{job:?}");
     assert!(job.time_of(Cause::Softirq(1)) > Nanos::from_micros(200), "{job:?}");
     assert_eq!(job.parts.iter().map(|p| p.time).sum::<Nanos>(), job.job.response());
@@ -279,33 +292,42 @@ proptest! {
     fn every_response_is_shared_out_exactly(script in any_script()) {
         let mut plain = JobBuilder::new();
         feed(&script, &mut plain);
-        let blames = blames(&script, Choice::default(), usize::MAX);
-        prop_assert_eq!(&blames.jobs, &plain.finish(), "watching changes nothing");
-        let mut jobs: Vec<(Tid, Job)> = Vec::new();
-        for thread in &blames.threads {
-            for blamed in &thread.jobs {
-                jobs.push((thread.tid, blamed.job));
-                let sum: Nanos = blamed.parts.iter().map(|part| part.time).sum();
-                prop_assert_eq!(sum, blamed.job.response(), "{:?}", blamed);
-                prop_assert!(blamed.parts.iter().all(|part| part.time.is_positive()), "{:?}", blamed);
-                prop_assert!(blamed.time_of(Cause::Throttled) <= blamed.job.response());
-            }
-            for chain in &thread.worst {
-                let mut cursor = chain.job.release;
-                for piece in &chain.pieces {
-                    prop_assert_eq!(piece.from, cursor, "{:?}", chain);
-                    prop_assert!(piece.until > piece.from);
-                    cursor = piece.until;
-                }
-                prop_assert_eq!(cursor, chain.job.completion);
-                let told: Nanos = stretches(&chain.pieces).iter().map(Stretch::time).sum();
-                prop_assert_eq!(told, chain.job.response());
-            }
-            prop_assert_eq!(thread.worst.len(), thread.jobs.len());
-            let all = average(&thread.jobs);
-            prop_assert_eq!(all.causes.values().copied().sum::<Nanos>(), all.response);
+        let plain = plain.finish();
+        let blames = blames(&script, Wanted::default(), usize::MAX);
+        prop_assert_eq!(blames.anomalies, plain.anomalies, "watching changes nothing");
+        let mut jobs: Vec<Job> = Vec::new();
+        for blamed in blames.slowest.of(blames.all.jobs, 1000) {
+            jobs.push(blamed.job);
+            let sum: Nanos = blamed.parts.iter().map(|part| part.time).sum();
+            prop_assert_eq!(sum, blamed.job.response(), "{:?}", blamed);
+            prop_assert!(blamed.parts.iter().all(|part| part.time.is_positive()), "{:?}", blamed);
+            prop_assert!(blamed.time_of(Cause::Throttled) <= blamed.job.response());
         }
-        let listed = blames.jobs.threads.iter().flat_map(|t| t.jobs.iter().map(|job| (t.tid, *job)));
-        prop_assert_eq!(jobs, listed.collect::<Vec<_>>(), "every job, in the same order");
+        for Worst { chain, .. } in &blames.worst {
+            let mut cursor = chain.job.release;
+            for piece in &chain.pieces {
+                prop_assert_eq!(piece.from, cursor, "{:?}", chain);
+                prop_assert!(piece.until > piece.from);
+                cursor = piece.until;
+            }
+            prop_assert_eq!(cursor, chain.job.completion);
+            let told: Nanos = stretches(&chain.pieces).iter().map(Stretch::time).sum();
+            prop_assert_eq!(told, chain.job.response());
+        }
+        prop_assert_eq!(blames.worst.len() as u64, blames.all.jobs);
+        prop_assert_eq!(blames.all.causes.values().copied().sum::<Nanos>(), blames.all.response);
+        let order = |job: &Job| (job.completion, job.release, job.index, job.execution, job.start);
+        let mut listed: Vec<Job> = plain.threads.iter().flat_map(|t| t.jobs.iter().copied()).collect();
+        listed.sort_by_key(order);
+        jobs.sort_by_key(order);
+        prop_assert_eq!(jobs, listed, "every job");
+        let counts = |of: &[surety_model::job::ThreadHistory]| -> Vec<(Tid, u64)> {
+            of.iter().filter(|t| !t.jobs.is_empty()).map(|t| (t.tid, t.jobs.len() as u64)).collect()
+        };
+        let mut seen: Vec<(Tid, u64)> = blames.threads.iter().map(|t| (t.tid, t.jobs)).collect();
+        let mut expected = counts(&plain.threads);
+        seen.sort_unstable();
+        expected.sort_unstable();
+        prop_assert_eq!(seen, expected);
     }
 }

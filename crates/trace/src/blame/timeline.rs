@@ -1,16 +1,21 @@
 //! [`Timelines`]: what each CPU did and where each thread was, and a job's response read off the two.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use surety_model::event::Comm;
 use surety_model::job::{Job, Separation};
 use surety_units::{CpuId, Nanos, Tid};
 
+use super::chain::parts;
 use super::{
-    CPU_CHANGES_MAX, Cause, Chain, Choice, Culprit, JobBlame, Part, Piece, THREAD_CHANGES_MAX, ThreadBlame,
+    Average, Blames, CPU_CHANGES_MAX, Cause, Chain, Culprit, DEAD_MAX, JobBlame, Piece, THREAD_CHANGES_MAX,
+    THREADS_MAX, ThreadBlame, Worst,
 };
 use crate::jobs::interrupts::Context;
+use crate::jobs::sink::{JobSink, ThreadKey, ThreadTotals};
 use crate::jobs::watch::{Occupant, Seen, Watch, Whereabouts};
+use crate::statistics::recorder::NAMES_MAX;
+use crate::wanted::{Wanted, Window};
 
 /// What was the case, from which instant on.
 #[derive(Clone, Debug)]
@@ -73,48 +78,58 @@ struct OnCpu {
 /// A thread that is watched.
 #[derive(Clone, Debug)]
 struct Watched {
+    /// When it was first told of: what its slot did before, another thread did.
+    since: Nanos,
     tid: Tid,
     comm: Comm,
     places: Track<Whereabouts>,
-    separation: Separation,
-    /// Of the thread's jobs, how many have been looked at.
-    looked_at: usize,
-    jobs: Vec<JobBlame>,
-    worst: Vec<Chain>,
+    all: Average,
+    worst: Vec<Worst>,
+}
+
+impl Watched {
+    fn new(since: Nanos, tid: Tid, comm: Comm) -> Watched {
+        Watched { since, tid, comm, places: Track::new(), all: Average::default(), worst: Vec::new() }
+    }
 }
 
 /// The histories of all CPUs and threads, and the blame of the jobs completed so far.
 #[derive(Clone, Debug)]
 pub(super) struct Timelines {
-    choice: Choice,
-    worst: usize,
+    wanted: Wanted,
+    window: Window,
+    most: usize,
     cpus: Vec<Track<OnCpu>>,
     /// By slot; `None` where a slot has not been told of.
     threads: Vec<Option<Watched>>,
+    /// Of the threads that are gone.
+    blames: Blames,
+    names: BTreeSet<Comm>,
 }
 
 impl Timelines {
-    pub(super) fn new(choice: Choice, worst: usize) -> Timelines {
-        Timelines { choice, worst, cpus: Vec::new(), threads: Vec::new() }
+    pub(super) fn new(wanted: Wanted, most: usize) -> Timelines {
+        Timelines {
+            wanted,
+            window: Window::ALL,
+            most,
+            cpus: Vec::new(),
+            threads: Vec::new(),
+            blames: Blames::default(),
+            names: BTreeSet::new(),
+        }
     }
 
-    pub(super) fn finish(self) -> Vec<ThreadBlame> {
-        let mut threads: Vec<ThreadBlame> = self
-            .threads
-            .into_iter()
-            .flatten()
-            .filter(|thread| !thread.jobs.is_empty())
-            .map(|thread| ThreadBlame {
-                tid: thread.tid,
-                comm: thread.comm,
-                separation: thread.separation,
-                jobs: thread.jobs,
-                worst: thread.worst,
-            })
-            .collect();
-        // Slots are in the order of appearance, and the sort is stable.
-        threads.sort_by_key(|thread| thread.tid);
-        threads
+    /// The trace's first event came then.
+    pub(super) fn begin(&mut self, first: Nanos) {
+        self.window = self.wanted.window(first);
+    }
+
+    /// All threads have been told to be gone.
+    pub(super) fn finish(mut self) -> Blames {
+        self.blames.threads.sort_by_key(|thread| thread.tid);
+        self.blames.names = self.names.into_iter().collect();
+        self.blames
     }
 
     /// Where the response of a job of this slot went.
@@ -142,7 +157,7 @@ impl Timelines {
                 add(border, until, Some(cpu), Cause::Own);
             }),
             Some(Whereabouts::Queued(cpu)) => self.walk_cpu(cpu, from, until, |from, until, on| {
-                add(from, until, Some(cpu), self.occupation(slot, on));
+                add(from, until, Some(cpu), self.occupation(slot, from, on));
             }),
         });
         pieces
@@ -162,7 +177,7 @@ impl Timelines {
     }
 
     /// Why a thread in the queue of a CPU does not run.
-    fn occupation(&self, slot: usize, on: Option<OnCpu>) -> Cause {
+    fn occupation(&self, slot: usize, from: Nanos, on: Option<OnCpu>) -> Cause {
         let Some(on) = on else { return Cause::Unknown };
         if let Some(context) = on.context {
             return interrupt(context);
@@ -170,7 +185,8 @@ impl Timelines {
         match on.occupant {
             Occupant::Idle => Cause::Idle,
             Occupant::Thread(other) if other != slot => match self.threads.get(other) {
-                Some(Some(thread)) => {
+                // A stretch from before the thread's first is that of one whose slot it got.
+                Some(Some(thread)) if thread.since <= from => {
                     Cause::Thread(Culprit { tid: thread.tid, comm: thread.comm, prio: on.prio })
                 }
                 _ => Cause::Unknown,
@@ -179,35 +195,80 @@ impl Timelines {
         }
     }
 
-    /// Looks at the jobs of a thread that were not there before.
-    fn look_at(&mut self, slot: usize, mut thread: Watched, seen: &Seen<'_>) -> Watched {
-        if thread.separation != seen.separation {
-            // The busy periods before the first marker were no jobs.
-            thread.separation = seen.separation;
-            thread.looked_at = 0;
-            thread.jobs.clear();
-            thread.worst.clear();
+    /// Takes a thread's jobs over when it is gone.
+    fn close(&mut self, thread: &ThreadKey, watched: &mut Watched) {
+        let all = std::mem::take(&mut watched.all);
+        if all.jobs == 0 {
+            return;
         }
-        let chosen = self.choice.tid.is_none_or(|tid| tid == seen.tid)
-            && self.choice.comm.is_none_or(|comm| comm == seen.comm);
-        for job in seen.jobs.iter().skip(thread.looked_at) {
-            if chosen {
-                let pieces = self.pieces(slot, &thread, job);
-                thread.jobs.push(JobBlame { job: *job, parts: parts(&pieces) });
-                keep_worst(&mut thread.worst, self.worst, job, pieces);
-            }
-            if seen.separation == Separation::BusyPeriod {
-                // The next one may have been released before this one was off its CPU, but not before it started.
-                thread.places.forget_before(job.start);
-            }
+        self.blames.all.merge(&all);
+        for worst in watched.worst.drain(..) {
+            keep_worst(&mut self.blames.worst, self.most, worst);
         }
-        thread.looked_at = seen.jobs.len();
-        thread
+        let threads = &mut self.blames.threads;
+        let place = threads.partition_point(|listed| listed.jobs >= all.jobs);
+        if place >= THREADS_MAX {
+            self.blames.unlisted += 1;
+            return;
+        }
+        let ThreadKey { tid, comm, separation, .. } = *thread;
+        threads.insert(place, ThreadBlame { tid, comm, separation, jobs: all.jobs });
+        if threads.len() > THREADS_MAX {
+            threads.pop();
+            self.blames.unlisted += 1;
+        }
+    }
+}
+
+impl JobSink for Timelines {
+    fn job(&mut self, thread: &ThreadKey, job: &Job) {
+        let Some(mut watched) = self.threads.get_mut(thread.slot).and_then(Option::take) else { return };
+        if self.wanted.thread(thread.tid, thread.comm) && self.wanted.job(self.window, job) {
+            let pieces = self.pieces(thread.slot, &watched, job);
+            let (response, parts) = (job.response(), parts(&pieces));
+            watched.all.add(response, &parts);
+            if self.blames.slowest.takes(response) {
+                self.blames.slowest.add(thread.life, JobBlame { job: *job, parts });
+            } else {
+                self.blames.slowest.pass(response);
+            }
+            let chain = Chain { job: *job, pieces };
+            keep_worst(&mut watched.worst, self.most, Worst { tid: thread.tid, comm: thread.comm, chain });
+        }
+        if thread.separation == Separation::BusyPeriod {
+            // The next one may have been released before this one was off its CPU, but not before it started.
+            watched.places.forget_before(job.start);
+        }
+        self.threads[thread.slot] = Some(watched);
+    }
+
+    fn forget(&mut self, thread: &ThreadKey) {
+        self.blames.slowest.forget(thread.life);
+        if let Some(Some(watched)) = self.threads.get_mut(thread.slot) {
+            watched.all = Average::default();
+            watched.worst.clear();
+        }
+    }
+
+    fn ended(&mut self, thread: &ThreadKey, _: &ThreadTotals) {
+        if self.names.len() < NAMES_MAX {
+            self.names.insert(thread.comm);
+        }
+        self.blames.is_there |= self.wanted.thread(thread.tid, thread.comm);
+        if let Some(mut watched) = self.threads.get_mut(thread.slot).and_then(Option::take) {
+            self.close(thread, &mut watched);
+        }
     }
 }
 
 impl Watch for Timelines {
     const WATCHES: bool = true;
+    const REMEMBERED: usize = DEAD_MAX;
+    type Sink = Timelines;
+
+    fn sink(&mut self) -> &mut Timelines {
+        self
+    }
 
     fn cpu(&mut self, cpu: CpuId, at: Nanos, occupant: Occupant, prio: i32, context: Option<Context>) {
         if self.cpus.len() <= cpu.index() {
@@ -216,25 +277,18 @@ impl Watch for Timelines {
         self.cpus[cpu.index()].change(at, OnCpu { occupant, prio, context }, CPU_CHANGES_MAX);
     }
 
-    fn thread(&mut self, slot: usize, at: Nanos, seen: &Seen<'_>) {
+    fn thread(&mut self, slot: usize, at: Nanos, seen: Seen) {
         if self.threads.len() <= slot {
             self.threads.resize_with(slot + 1, || None);
         }
-        let mut thread = self.threads[slot].take().unwrap_or_else(|| Watched {
-            tid: seen.tid,
-            comm: seen.comm,
-            places: Track::new(),
-            separation: seen.separation,
-            looked_at: 0,
-            jobs: Vec::new(),
-            worst: Vec::new(),
-        });
+        let thread = self.threads[slot].get_or_insert_with(|| Watched::new(at, seen.tid, seen.comm));
         (thread.tid, thread.comm) = (seen.tid, seen.comm);
-        thread.places.change(at, seen.place, THREAD_CHANGES_MAX);
-        if thread.looked_at != seen.jobs.len() || thread.separation != seen.separation {
-            thread = self.look_at(slot, thread, seen);
+        if seen.ended {
+            // Its jobs are told; only its name is still wanted.
+            thread.places = Track::new();
+        } else {
+            thread.places.change(at, seen.place, THREAD_CHANGES_MAX);
         }
-        self.threads[slot] = Some(thread);
     }
 }
 
@@ -246,23 +300,12 @@ fn interrupt(context: Context) -> Cause {
     }
 }
 
-/// Pieces with the same cause together.
-fn parts(pieces: &[Piece]) -> Vec<Part> {
-    let mut parts: Vec<Part> = Vec::new();
-    for piece in pieces {
-        match parts.iter_mut().find(|part| part.cause == piece.cause) {
-            Some(part) => part.time += piece.time(),
-            None => parts.push(Part { cause: piece.cause, time: piece.time() }),
-        }
-    }
-    parts
-}
-
 /// Keeps the chain when it is one of the longest; of two equal ones the earlier.
-fn keep_worst(worst: &mut Vec<Chain>, most: usize, job: &Job, pieces: Vec<Piece>) {
-    let place = worst.partition_point(|chain| chain.job.response() >= job.response());
+fn keep_worst(worst: &mut Vec<Worst>, most: usize, new: Worst) {
+    let rank = |w: &Worst| (std::cmp::Reverse(w.chain.job.response()), w.chain.job.completion);
+    let place = worst.partition_point(|kept| rank(kept) <= rank(&new));
     if place < most {
         worst.truncate(most - 1);
-        worst.insert(place, Chain { job: *job, pieces });
+        worst.insert(place, new);
     }
 }

@@ -82,7 +82,7 @@ impl Text {
 
     /// The bytes, those behind the first zero included.
     #[inline]
-    fn bytes(self, endian: Endian, record: &[u8]) -> Option<&[u8]> {
+    pub(super) fn bytes(self, endian: Endian, record: &[u8]) -> Option<&[u8]> {
         match self {
             Text::Fixed { offset, size } => record.get(offset..offset.checked_add(size)?),
             Text::Tail { offset } => record.get(offset..),

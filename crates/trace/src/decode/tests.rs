@@ -95,7 +95,8 @@ fn table(endian: Endian, symbols: &str) -> EventTable {
 
 fn decode(table: &EventTable, record: &Record) -> Option<EventKind<'static>> {
     let index = table.identify(&record.bytes)?;
-    let event = table.decode(index, CpuId(2), Nanos::new(5), &record.bytes)?;
+    let mut scratch = String::new();
+    let event = table.decode(index, CpuId(2), Nanos::new(5), &record.bytes, &mut scratch)?;
     assert_eq!((event.time, event.cpu, event.current), (Nanos::new(5), CpuId(2), Tid(-3)));
     Some(match event.kind {
         EventKind::Marker { text } => EventKind::Marker { text: text.to_owned().leak() },
@@ -168,7 +169,7 @@ fn what_is_not_decoded_is_told_apart() {
     for id in [13, 15] {
         let index = table.identify(&record(id).bytes).unwrap();
         assert!(!table.is_decoded(index));
-        assert_eq!(table.decode(index, CpuId(0), Nanos::ZERO, &record(id).bytes), None);
+        assert_eq!(table.decode(index, CpuId(0), Nanos::ZERO, &record(id).bytes, &mut String::new()), None);
     }
     for id in [0, 8, 16, u16::MAX] {
         assert_eq!(table.identify(&record(id).bytes), None, "{id}");
@@ -179,7 +180,11 @@ fn what_is_not_decoded_is_told_apart() {
     for length in 2..whole.bytes.len() {
         let short = &whole.bytes[..length];
         let index = table.identify(short).unwrap();
-        assert_eq!(table.decode(index, CpuId(0), Nanos::ZERO, short).is_some(), length >= 58, "{length}");
+        assert_eq!(
+            table.decode(index, CpuId(0), Nanos::ZERO, short, &mut String::new()).is_some(),
+            length >= 58,
+            "{length}"
+        );
     }
 }
 

@@ -270,64 +270,7 @@ fn any_event() -> impl Strategy<Value = (i64, String)> {
     })
 }
 
-/// Takes the jobs of a builder every few events, as a reader of a live trace does.
-struct Drained {
-    builder: JobBuilder,
-    every: usize,
-    events: usize,
-    jobs: Vec<Job>,
-}
-
-impl Drained {
-    fn drain(&mut self) {
-        let jobs = &mut self.jobs;
-        self.builder.drain(|progress| jobs.extend(progress.jobs));
-    }
-}
-
-impl TraceSink for Drained {
-    fn event(&mut self, event: &Event<'_>) {
-        self.builder.event(event);
-        self.events += 1;
-        if self.events.is_multiple_of(self.every) {
-            self.drain();
-        }
-    }
-}
-
-#[test]
-fn draining_forgets_the_dead_and_uses_their_place_again() {
-    let mut builder = JobBuilder::new();
-    for tid in 10..1_000 {
-        let at = 10 * i64::from(tid);
-        feed(
-            &format!("{at} 0 fork {tid}\n{at} 0 new {tid}\n{at} 0 sw 0 {tid}\n{at} 0 sw {tid}:X 0"),
-            &mut builder,
-        );
-        builder.drain(|_| {});
-    }
-    assert!(builder.machine.threads.slots.len() < 5, "{}", builder.machine.threads.slots.len());
-}
-
 proptest! {
-    /// Without markers, which take back what was a job before them.
-    #[test]
-    fn jobs_are_the_same_whether_they_are_drained_or_kept(script in any_script(), every in 1usize..20) {
-        let script: String =
-            script.lines().filter(|l| !l.contains(" mark ")).map(|l| format!("{l}\n")).collect();
-        let mut drained = Drained { builder: JobBuilder::new(), every, events: 0, jobs: Vec::new() };
-        feed(&script, &mut drained);
-        drained.drain();
-        let sorted = |jobs: Vec<Job>| {
-            let mut told: Vec<String> = jobs.iter().map(|job| format!("{job:?}")).collect();
-            told.sort_unstable();
-            told
-        };
-        let kept = play(&script).threads.into_iter().flat_map(|t| t.jobs).collect();
-        prop_assert_eq!(sorted(drained.jobs), sorted(kept));
-        prop_assert_eq!(drained.builder.finish().threads.iter().map(|t| t.jobs.len()).sum::<usize>(), 0);
-    }
-
     /// However contradictory the events: the sums hold.
     #[test]
     fn sums_hold_for_any_events(script in any_script()) {

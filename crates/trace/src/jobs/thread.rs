@@ -3,11 +3,11 @@
 //! Consumption is kept in running totals ([`Tally`]); a job is the difference of two of them.
 
 use surety_model::event::{Comm, LeaveState};
-use surety_model::job::{Job, Separation, ThreadHistory};
+use surety_model::job::{Job, Separation};
 use surety_units::{CpuId, Nanos, Tid};
 
 use super::REORDER_MAX;
-use super::drain::Progress;
+use super::sink::{JobSink, ThreadKey, ThreadTotals, Wait};
 use super::watch::{Seen, Whereabouts};
 
 /// Names of threads whose own work softirqs are; see [`super::interrupts`].
@@ -45,6 +45,16 @@ struct Tally {
     interrupted: Nanos,
     throttled: Nanos,
     preemptions: u32,
+    /// Waiting after preemptions.
+    preempted: Nanos,
+}
+
+/// The first instant of a busy period on a CPU.
+#[derive(Clone, Copy, Debug)]
+struct Start {
+    at: Nanos,
+    cpu: CpuId,
+    tally: Tally,
 }
 
 /// From waking to sleeping.
@@ -52,7 +62,7 @@ struct Tally {
 struct Busy {
     /// `None`: its beginning was not seen.
     release: Option<Nanos>,
-    start: Option<(Nanos, Tally)>,
+    start: Option<Start>,
     /// The thread was known to sleep before, so a wake-up recorded a little late may still come.
     reorderable: bool,
     /// A marked job began or ended in it.
@@ -74,8 +84,7 @@ impl Busy {
 struct Marked {
     index: u64,
     release: Nanos,
-    start: Nanos,
-    at_start: Tally,
+    start: Start,
     at_begin: Tally,
 }
 
@@ -98,7 +107,7 @@ pub(super) struct Begun {
 /// One thread.
 #[derive(Clone, Debug)]
 pub(super) struct Thread {
-    pub(super) tid: Tid,
+    pub(super) key: ThreadKey,
     pub(super) place: Place,
     /// The CPU it is on, was last on, or is queued on.
     pub(super) last_cpu: CpuId,
@@ -110,15 +119,14 @@ pub(super) struct Thread {
     pub(super) unborn: bool,
     /// It was switched out dead, or another thread bears its id now.
     pub(super) ended: bool,
-    /// It was handed out whole and its slot is free.
-    pub(super) forgotten: bool,
     /// Softirqs it runs are its own work.
     pub(super) runs_softirqs: bool,
-    comm: Comm,
     tally: Tally,
     waited: Nanos,
     longest_wait: Nanos,
     throttled_since: Option<Nanos>,
+    /// Why it waits, while it does.
+    why: Wait,
     /// A wake-up that came while it was still on its CPU.
     pending: Option<Nanos>,
     /// Gaps of the trace when its busy period was released.
@@ -127,36 +135,32 @@ pub(super) struct Thread {
     marked: Option<Marked>,
     /// A marked job that was given up: its end is no surprise.
     dismissed: Option<u64>,
-    separation: Separation,
-    jobs: Vec<Job>,
     censored: u64,
     seen: (Nanos, Nanos),
 }
 
 impl Thread {
-    pub(super) fn new(tid: Tid, at: Nanos) -> Thread {
+    pub(super) fn new(slot: usize, life: u64, tid: Tid, at: Nanos) -> Thread {
+        let separation = Separation::BusyPeriod;
         Thread {
-            tid,
+            key: ThreadKey { slot, life, tid, comm: Comm::default(), separation },
             place: Place::Unknown,
             last_cpu: NOWHERE,
             prio: 120,
             replenishment: None,
             unborn: false,
             ended: false,
-            forgotten: false,
             runs_softirqs: false,
-            comm: Comm::default(),
             tally: Tally::default(),
             waited: Nanos::ZERO,
             longest_wait: Nanos::ZERO,
             throttled_since: None,
+            why: Wait::Woken,
             pending: None,
             gaps: 0,
             busy: None,
             marked: None,
             dismissed: None,
-            separation: Separation::BusyPeriod,
-            jobs: Vec::new(),
             censored: 0,
             seen: (at, at),
         }
@@ -173,7 +177,7 @@ impl Thread {
     }
 
     /// What a watcher is told of it.
-    pub(super) fn seen_as(&self) -> Seen<'_> {
+    pub(super) fn seen_as(&self) -> Seen {
         let place = match self.place {
             Place::Unknown => Whereabouts::Unknown,
             // Woken while it was on its way off its CPU: it is to be queued again at once.
@@ -184,21 +188,21 @@ impl Thread {
             Place::Waiting { .. } => Whereabouts::Queued(self.last_cpu),
             Place::Running { .. } => Whereabouts::On(self.last_cpu),
         };
-        Seen { tid: self.tid, comm: self.comm, place, separation: self.separation, jobs: &self.jobs }
+        Seen { tid: self.key.tid, comm: self.key.comm, place, ended: self.ended }
     }
 
     /// The name an event gives it.
     #[inline]
     pub(super) fn name(&mut self, comm: Comm) {
-        if self.comm != comm {
-            self.comm = comm;
+        if self.key.comm != comm {
+            self.key.comm = comm;
             self.runs_softirqs = SOFTIRQ_THREADS.iter().any(|prefix| comm.0.starts_with(prefix));
         }
     }
 
     /// Whether it bears this id and is alive.
     pub(super) fn is_living(&self, tid: Tid) -> bool {
-        self.tid == tid && !self.ended
+        self.key.tid == tid && !self.ended
     }
 
     pub(super) fn on_cpu_elsewhere(&self, cpu: CpuId) -> bool {
@@ -206,23 +210,25 @@ impl Thread {
     }
 
     /// It is found on a CPU of which nothing was known: since when, and for which job, nobody saw.
-    pub(super) fn adopt(&mut self, at: Nanos, cpu: CpuId) {
+    pub(super) fn adopt<S: JobSink>(&mut self, at: Nanos, cpu: CpuId, sink: &mut S) {
         self.touch(at);
-        self.end_wait(at);
+        self.end_wait(at, sink);
         self.replenish(at);
         self.run_on(at, cpu);
-        self.busy = Some(Busy { start: Some((at, self.tally)), ..Busy::unreleased(false) });
+        let start = Start { at, cpu, tally: self.tally };
+        self.busy = Some(Busy { start: Some(start), ..Busy::unreleased(false) });
     }
 
-    pub(super) fn switch_in(&mut self, at: Nanos, cpu: CpuId) -> Outcome {
+    pub(super) fn switch_in<S: JobSink>(&mut self, at: Nanos, cpu: CpuId, sink: &mut S) -> Outcome {
         self.touch(at);
         let mut outcome = Outcome::default();
         match self.place {
-            Place::Waiting { .. } => self.end_wait(at),
+            Place::Waiting { .. } => self.end_wait(at, sink),
             Place::Asleep { since } => {
                 self.busy = Some(match self.pending.take() {
                     Some(release) => {
-                        self.wait(release.max(since), at);
+                        self.why = Wait::Woken;
+                        self.wait(release.max(since), at, sink);
                         Busy::released(release)
                     }
                     None => Busy::unreleased(true),
@@ -231,7 +237,7 @@ impl Thread {
             Place::Unknown => self.busy = Some(Busy::unreleased(false)),
             Place::Running { since } => {
                 outcome.inconsistent = true;
-                self.lose(since);
+                self.lose(since, sink);
                 self.busy = Some(Busy::unreleased(false));
             }
         }
@@ -239,25 +245,26 @@ impl Thread {
         self.run_on(at, cpu);
         let tally = self.tally;
         let busy = self.busy.get_or_insert(Busy::unreleased(false));
-        busy.start.get_or_insert((at, tally));
+        busy.start.get_or_insert(Start { at, cpu, tally });
         outcome
     }
 
-    pub(super) fn switch_out(
+    pub(super) fn switch_out<S: JobSink>(
         &mut self,
         at: Nanos,
         cpu: CpuId,
         state: LeaveState,
         throttled: bool,
+        sink: &mut S,
     ) -> Outcome {
         self.touch(at);
         let mut outcome = Outcome::default();
         match self.place {
-            Place::Running { .. } if self.last_cpu == cpu => self.settle(at),
+            Place::Running { .. } if self.last_cpu == cpu => self.settle(at, sink),
             Place::Unknown => {}
             Place::Running { since } | Place::Asleep { since } | Place::Waiting { since } => {
                 outcome.inconsistent = true;
-                self.lose(since);
+                self.lose(since, sink);
             }
         }
         self.last_cpu = cpu;
@@ -265,20 +272,22 @@ impl Thread {
         if state.is_blocked() {
             self.busy = None;
             self.place = Place::Asleep { since: at };
-            if self.separation == Separation::BusyPeriod {
+            if self.key.separation == Separation::BusyPeriod {
                 outcome.unreleased = busy.release.is_none() && busy.reorderable;
-                self.complete(busy, at);
+                self.complete(busy, at, sink);
             }
             if state == LeaveState::Dead {
+                self.dismiss(at, sink);
                 self.ended = true;
-                self.dismiss();
             }
         } else {
             self.place = Place::Waiting { since: at };
             self.pending = None;
             if throttled {
+                self.why = Wait::Throttled;
                 self.throttled_since = Some(at);
             } else {
+                self.why = Wait::Preempted;
                 self.tally.preemptions = self.tally.preemptions.saturating_add(1);
             }
         }
@@ -286,7 +295,7 @@ impl Thread {
     }
 
     /// The request to wake. True when it only explains, a little late, why the thread is on a CPU already.
-    pub(super) fn waking(&mut self, at: Nanos, gaps: u64) -> bool {
+    pub(super) fn waking<S: JobSink>(&mut self, at: Nanos, gaps: u64, sink: &mut S) -> bool {
         self.touch(at);
         match self.place {
             Place::Asleep { .. } | Place::Unknown => self.release(at, at, gaps),
@@ -295,7 +304,7 @@ impl Thread {
                 // never ran since its release had not; one whose trace has a hole may have slept inside it.
                 let never_ran = self.busy.is_none_or(|busy| busy.start.is_none());
                 if never_ran || self.gaps != gaps {
-                    self.lose(at);
+                    self.lose(at, sink);
                     self.release(at, at, gaps);
                 }
             }
@@ -349,33 +358,33 @@ impl Thread {
         }
     }
 
-    pub(super) fn begin(&mut self, at: Nanos, index: u64, release: Nanos) -> Begun {
+    pub(super) fn begin<S: JobSink>(&mut self, at: Nanos, index: u64, release: Nanos, sink: &mut S) -> Begun {
         self.touch(at);
-        self.separate_by_markers();
-        let unmatched = self.dismiss();
+        self.separate_by_markers(sink);
+        let unmatched = self.dismiss(at, sink);
         let misdated = release > at || release.is_negative();
         if misdated || !matches!(self.place, Place::Running { .. }) {
-            self.censored += 1;
+            self.censor(at, sink);
             self.dismissed = Some(index);
             return Begun { misdated, unmatched };
         }
-        self.settle(at);
-        let now = (at, self.tally);
-        let (start, at_start) = match &mut self.busy {
+        self.settle(at, sink);
+        let now = Start { at, cpu: self.last_cpu, tally: self.tally };
+        let start = match &mut self.busy {
             Some(busy) if !busy.claimed => {
                 busy.claimed = true;
-                busy.start.filter(|(start, _)| *start >= release).unwrap_or(now)
+                busy.start.filter(|start| start.at >= release).unwrap_or(now)
             }
             _ => now,
         };
-        self.marked = Some(Marked { index, release, start, at_start, at_begin: self.tally });
+        self.marked = Some(Marked { index, release, start, at_begin: self.tally });
         Begun { misdated, unmatched }
     }
 
     /// False when no such job began.
-    pub(super) fn end(&mut self, at: Nanos, index: u64) -> bool {
+    pub(super) fn end<S: JobSink>(&mut self, at: Nanos, index: u64, sink: &mut S) -> bool {
         self.touch(at);
-        self.separate_by_markers();
+        self.separate_by_markers(sink);
         if self.dismissed.take() == Some(index) {
             return true;
         }
@@ -384,86 +393,63 @@ impl Thread {
         }
         if self.marked.is_none_or(|marked| marked.index != index) {
             // The trace began inside this job, or its begin marker was lost.
-            self.dismiss();
-            self.censored += 1;
+            self.dismiss(at, sink);
+            self.censor(at, sink);
             self.dismissed = None;
             return false;
         }
-        self.settle(at);
+        self.settle(at, sink);
         if let Some(marked) = self.marked.take() {
-            self.jobs.push(Job {
-                release: marked.release,
-                start: marked.start,
-                completion: at,
-                execution: self.tally.run - marked.at_begin.run,
-                interrupted: self.tally.interrupted - marked.at_begin.interrupted,
-                preemptions: self.tally.preemptions - marked.at_start.preemptions,
-                throttled: self.tally.throttled - marked.at_start.throttled,
-                index: Some(index),
-            });
+            let Marked { index, release, start, at_begin } = marked;
+            let mut job = self.since(start, release, at);
+            job.execution = self.tally.run - at_begin.run;
+            job.interrupted = self.tally.interrupted - at_begin.interrupted;
+            job.index = Some(index);
+            sink.job(&self.key, &job);
         }
         true
     }
 
     /// From `until` on nothing is known of it.
-    pub(super) fn lose(&mut self, until: Nanos) {
+    pub(super) fn lose<S: JobSink>(&mut self, until: Nanos, sink: &mut S) {
         match self.place {
-            Place::Running { since } => self.settle(until.max(since)),
-            Place::Waiting { since } => self.wait(since, until),
+            Place::Running { since } => self.settle(until.max(since), sink),
+            Place::Waiting { since } => self.wait(since, until, sink),
             _ => {}
         }
         // A switch-in that is inferred later must not count that time again.
         if !matches!(self.place, Place::Unknown) {
             self.touch(until.max(self.seen.1));
         }
-        if self.busy.take().is_some() && self.separation == Separation::BusyPeriod {
-            self.censored += 1;
+        if self.busy.take().is_some() && self.key.separation == Separation::BusyPeriod {
+            self.censor(until, sink);
         }
-        self.dismiss();
+        self.dismiss(until, sink);
         self.throttled_since = None;
         self.pending = None;
         self.place = Place::Unknown;
     }
 
     /// Another thread bears its id: whatever is open ended unseen.
-    pub(super) fn retire(&mut self) {
-        self.lose(self.seen.1);
+    pub(super) fn retire<S: JobSink>(&mut self, sink: &mut S) {
+        self.lose(self.seen.1, sink);
         self.ended = true;
     }
 
-    /// What is known of it by now.
-    pub(super) fn progress(&self) -> Progress<'_> {
-        Progress {
-            tid: self.tid,
-            comm: self.comm,
-            jobs: &self.jobs,
-            longest_wait: self.longest_wait,
-            seen: self.seen.1,
-        }
-    }
-
-    /// Forgets the jobs that are complete.
-    pub(super) fn forget_jobs(&mut self) {
-        self.jobs.clear();
-    }
-
-    /// The trace ends.
-    pub(super) fn finish(mut self, end: Nanos) -> ThreadHistory {
+    /// Nothing more comes of it: tells the sink what it was.
+    pub(super) fn report<S: JobSink>(&mut self, end: Nanos, sink: &mut S) {
         let seen = self.seen;
-        self.lose(end);
-        ThreadHistory {
-            tid: self.tid,
-            comm: self.comm,
+        self.lose(end, sink);
+        let totals = ThreadTotals {
             prio: self.prio,
-            separation: self.separation,
-            jobs: self.jobs,
             censored: self.censored,
             run: self.tally.run,
             interrupted: self.tally.interrupted,
             waited: self.waited,
             longest_wait: self.longest_wait,
             seen,
-        }
+        };
+        sink.ended(&self.key, &totals);
     }
 
     /// A new busy period; the thread waits from `waits` on.
@@ -471,6 +457,7 @@ impl Thread {
         self.pending = None;
         self.busy = Some(Busy::released(at));
         self.place = Place::Waiting { since: waits };
+        self.why = Wait::Woken;
         self.gaps = gaps;
     }
 
@@ -478,45 +465,57 @@ impl Thread {
     fn explain(&mut self, at: Nanos) -> bool {
         let Some(busy) = &mut self.busy else { return false };
         match busy.start {
-            Some((start, _)) if busy.release.is_none() && busy.reorderable && at - start <= REORDER_MAX => {
-                busy.release = Some(start);
+            Some(start) if busy.release.is_none() && busy.reorderable && at - start.at <= REORDER_MAX => {
+                busy.release = Some(start.at);
                 true
             }
             _ => false,
         }
     }
 
-    fn complete(&mut self, busy: Busy, at: Nanos) {
-        let (Some(release), Some((start, before))) = (busy.release, busy.start) else {
-            self.censored += 1;
-            return;
-        };
-        self.jobs.push(Job {
+    fn complete<S: JobSink>(&mut self, busy: Busy, at: Nanos, sink: &mut S) {
+        match (busy.release, busy.start) {
+            (Some(release), Some(start)) => sink.job(&self.key, &self.since(start, release, at)),
+            _ => self.censor(at, sink),
+        }
+    }
+
+    /// The job that began so and is complete now.
+    fn since(&self, start: Start, release: Nanos, at: Nanos) -> Job {
+        let Start { at: started, cpu, tally } = start;
+        Job {
             release,
-            start,
+            start: started,
+            cpu,
             completion: at,
-            execution: self.tally.run - before.run,
-            interrupted: self.tally.interrupted - before.interrupted,
-            preemptions: self.tally.preemptions - before.preemptions,
-            throttled: self.tally.throttled - before.throttled,
+            execution: self.tally.run - tally.run,
+            interrupted: self.tally.interrupted - tally.interrupted,
+            preemptions: self.tally.preemptions - tally.preemptions,
+            preempted: self.tally.preempted - tally.preempted,
+            throttled: self.tally.throttled - tally.throttled,
             index: None,
-        });
+        }
+    }
+
+    fn censor<S: JobSink>(&mut self, at: Nanos, sink: &mut S) {
+        self.censored += 1;
+        sink.censored(&self.key, at);
     }
 
     /// From the first marker on, busy periods count no more, and those before it were set-up.
-    fn separate_by_markers(&mut self) {
-        if self.separation == Separation::BusyPeriod {
-            self.separation = Separation::Markers;
-            self.jobs.clear();
+    fn separate_by_markers<S: JobSink>(&mut self, sink: &mut S) {
+        if self.key.separation == Separation::BusyPeriod {
+            self.key.separation = Separation::Markers;
             self.censored = 0;
+            sink.forget(&self.key);
         }
     }
 
     /// Gives up the marked job that is open; true when there was one.
-    fn dismiss(&mut self) -> bool {
+    fn dismiss<S: JobSink>(&mut self, at: Nanos, sink: &mut S) -> bool {
         let Some(marked) = self.marked.take() else { return false };
         self.dismissed = Some(marked.index);
-        self.censored += 1;
+        self.censor(at, sink);
         true
     }
 
@@ -527,22 +526,29 @@ impl Thread {
 
     /// Counts its time on the CPU up to now.
     #[inline]
-    fn settle(&mut self, at: Nanos) {
+    fn settle<S: JobSink>(&mut self, at: Nanos, sink: &mut S) {
         if let Place::Running { since } = &mut self.place {
             self.tally.run += at - *since;
+            sink.ran(&self.key, self.last_cpu, *since, at);
             *since = at;
         }
     }
 
-    fn end_wait(&mut self, at: Nanos) {
+    fn end_wait<S: JobSink>(&mut self, at: Nanos, sink: &mut S) {
         if let Place::Waiting { since } = self.place {
-            self.wait(since, at);
+            self.wait(since, at, sink);
         }
     }
 
-    fn wait(&mut self, since: Nanos, until: Nanos) {
-        let wait = (until - since).max(Nanos::ZERO);
+    /// Counts a wait.
+    fn wait<S: JobSink>(&mut self, since: Nanos, until: Nanos, sink: &mut S) {
+        let until = until.max(since);
+        let wait = until - since;
         self.waited += wait;
         self.longest_wait = self.longest_wait.max(wait);
+        if self.why == Wait::Preempted {
+            self.tally.preempted += wait;
+        }
+        sink.waited(&self.key, self.last_cpu, since, until, self.why);
     }
 }

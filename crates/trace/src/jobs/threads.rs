@@ -1,76 +1,98 @@
 //! [`ThreadTable`]: the threads of a trace by id, where ids are reused.
 //!
 //! A slot is one thread's life. `sched_process_fork` and `sched_wakeup_new` begin a new life under an id that had one;
-//! so does a wake-up of a thread that was seen to die.
+//! so does a wake-up of a thread that was seen to die. The slots of the dead are used again, so the table is as long as
+//! the most threads alive at one time.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};
 
 use surety_units::{Nanos, Tid};
 
+use super::sink::JobSink;
 use super::thread::Thread;
 
-/// All threads ever seen, and which one bears each id now.
+/// The threads alive, some dead ones, and which one bears each id now.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ThreadTable {
     pub(super) slots: Vec<Thread>,
+    /// Slots of the dead, the first to die first.
+    dead: VecDeque<usize>,
+    /// Lives begun so far.
+    lives: u64,
     /// Only looked up, never iterated.
     by_tid: HashMap<i32, usize, BuildHasherDefault<TidHasher>>,
-    /// Slots of forgotten threads, to be used again.
-    free: Vec<usize>,
 }
 
 impl ThreadTable {
-    /// The living thread that bears this id, or a new one that was running or sleeping before the trace saw it.
+    /// The living thread that bears this id.
     #[inline]
-    pub(super) fn slot(&mut self, tid: Tid, at: Nanos) -> usize {
-        match self.by_tid.get(&tid.0) {
-            Some(slot) if !self.slots[*slot].ended => *slot,
-            _ => self.insert(Thread::new(tid, at)),
-        }
+    pub(super) fn living(&self, tid: Tid) -> Option<usize> {
+        self.by_tid.get(&tid.0).copied().filter(|slot| !self.slots[*slot].ended)
     }
 
-    /// A thread that has just been made. `fork` and the first wake-up tell of the same one: the second of the two finds
-    /// it untouched.
-    pub(super) fn newborn(&mut self, tid: Tid, at: Nanos, woken: bool) -> usize {
-        let slot = match self.by_tid.get(&tid.0) {
-            Some(slot) if self.slots[*slot].unborn => *slot,
-            _ => self.insert(Thread::new(tid, at)),
-        };
-        self.slots[slot].unborn = !woken;
-        slot
+    /// The thread of this id that was forked and has not been woken yet.
+    pub(super) fn unborn(&self, tid: Tid) -> Option<usize> {
+        self.by_tid.get(&tid.0).copied().filter(|slot| self.slots[*slot].unborn)
     }
 
     /// The thread of `slot` bears another's id from now on.
-    pub(super) fn rename(&mut self, slot: usize, tid: Tid) {
-        self.by_tid.remove(&self.slots[slot].tid.0);
-        self.slots[slot].tid = tid;
+    pub(super) fn rename<S: JobSink>(&mut self, slot: usize, tid: Tid, sink: &mut S) {
+        self.by_tid.remove(&self.slots[slot].key.tid.0);
+        self.slots[slot].key.tid = tid;
         if let Some(leader) = self.by_tid.insert(tid.0, slot) {
-            self.slots[leader].retire();
+            self.retire(leader, sink);
         }
     }
 
-    fn insert(&mut self, thread: Thread) -> usize {
-        let slot = self.free.pop().unwrap_or(self.slots.len());
-        if let Some(before) = self.by_tid.insert(thread.tid.0, slot) {
-            self.slots[before].retire();
+    /// A new life, in a slot that is free or in a new one.
+    pub(super) fn insert<S: JobSink>(
+        &mut self,
+        tid: Tid,
+        at: Nanos,
+        free: Option<usize>,
+        sink: &mut S,
+    ) -> usize {
+        let slot = free.unwrap_or(self.slots.len());
+        let thread = Thread::new(slot, self.lives, tid, at);
+        self.lives += 1;
+        if slot < self.slots.len() {
+            self.slots[slot] = thread
+        } else {
+            self.slots.push(thread)
         }
-        match self.slots.get_mut(slot) {
-            Some(free) => *free = thread,
-            None => self.slots.push(thread),
+        if let Some(before) = self.by_tid.insert(tid.0, slot) {
+            self.retire(before, sink);
         }
         slot
     }
 
-    /// Gives up an ended thread's slot; nobody may name it any more.
-    pub(super) fn forget(&mut self, slot: usize) {
-        let thread = &mut self.slots[slot];
-        if thread.ended && !thread.forgotten {
-            thread.forgotten = true;
-            if self.by_tid.get(&thread.tid.0) == Some(&slot) {
-                self.by_tid.remove(&thread.tid.0);
-            }
-            self.free.push(slot);
+    /// The thread was seen to die.
+    pub(super) fn bury(&mut self, slot: usize) {
+        self.dead.push_back(slot);
+    }
+
+    /// The slot of the dead that has been so the longest, where more than `remembered` are, unless it is `held`.
+    pub(super) fn exhume(&mut self, remembered: usize, held: impl Fn(usize) -> bool) -> Option<usize> {
+        if self.dead.len() <= remembered {
+            return None;
+        }
+        let slot = self.dead.pop_front()?;
+        if held(slot) {
+            self.dead.push_back(slot);
+            return None;
+        }
+        let tid = self.slots[slot].key.tid.0;
+        if self.by_tid.get(&tid) == Some(&slot) {
+            self.by_tid.remove(&tid);
+        }
+        Some(slot)
+    }
+
+    fn retire<S: JobSink>(&mut self, slot: usize, sink: &mut S) {
+        if !self.slots[slot].ended {
+            self.slots[slot].retire(sink);
+            self.dead.push_back(slot);
         }
     }
 }

@@ -1,12 +1,13 @@
-//! [`Watch`]: somebody who is told whenever the state machine changes its mind about a CPU or a thread.
+//! [`Watch`]: somebody who is told whenever the state machine changes its mind about a CPU or a thread, and who brings
+//! the sink that takes the jobs.
 //!
-//! `()` watches nothing and costs nothing: the calls are compiled away. That is how [`super::JobBuilder`] runs.
+//! [`Unwatched`] only has a sink: the calls are compiled away. That is how [`super::JobBuilder`] runs.
 
 use surety_model::event::Comm;
-use surety_model::job::{Job, Separation};
 use surety_units::{CpuId, Nanos, Tid};
 
 use super::interrupts::Context;
+use super::sink::JobSink;
 
 /// Who is on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,31 +37,48 @@ pub(crate) enum Whereabouts {
 
 /// A thread as a watcher sees it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct Seen {
     pub(crate) tid: Tid,
     pub(crate) comm: Comm,
     pub(crate) place: Whereabouts,
-    pub(crate) separation: Separation,
-    /// All its complete jobs.
-    pub(crate) jobs: &'a [Job],
+    /// It is dead; its slot will be another thread's.
+    pub(crate) ended: bool,
 }
 
 /// Is told of changes; a call without one is possible.
 pub(crate) trait Watch {
     /// Whether anything is done at all.
     const WATCHES: bool;
+    /// Dead threads that keep their slots, the last ones to die.
+    const REMEMBERED: usize;
+    /// Who takes the jobs.
+    type Sink: JobSink;
+
+    /// Who takes the jobs.
+    fn sink(&mut self) -> &mut Self::Sink;
 
     /// From `at` on the CPU does this: the occupant with its priority, below the innermost interrupt.
     fn cpu(&mut self, cpu: CpuId, at: Nanos, occupant: Occupant, prio: i32, context: Option<Context>);
 
     /// From `at` on the thread is so.
-    fn thread(&mut self, slot: usize, at: Nanos, seen: &Seen<'_>);
+    fn thread(&mut self, slot: usize, at: Nanos, seen: Seen);
 }
 
-impl Watch for () {
+/// Watches nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unwatched<S>(pub(crate) S);
+
+impl<S: JobSink> Watch for Unwatched<S> {
     const WATCHES: bool = false;
+    const REMEMBERED: usize = 0;
+    type Sink = S;
+
+    #[inline]
+    fn sink(&mut self) -> &mut S {
+        &mut self.0
+    }
 
     fn cpu(&mut self, _: CpuId, _: Nanos, _: Occupant, _: i32, _: Option<Context>) {}
 
-    fn thread(&mut self, _: usize, _: Nanos, _: &Seen<'_>) {}
+    fn thread(&mut self, _: usize, _: Nanos, _: Seen) {}
 }

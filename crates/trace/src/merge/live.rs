@@ -10,7 +10,7 @@ use std::io;
 
 use surety_units::CpuId;
 
-use super::{Head, Item, MergeCounts, PageSource, Stream};
+use super::{Head, Item, MergeCounts, PageSource, Stream, TIME_MAX};
 use crate::endian::Endian;
 use crate::page::PageLayout;
 
@@ -22,6 +22,8 @@ struct Queue {
     spare: Vec<Vec<u8>>,
     /// Bytes walked.
     offset: u64,
+    /// Whether the recording is over and all of its pages have come.
+    ended: bool,
 }
 
 /// Emptied pages that are kept.
@@ -41,6 +43,10 @@ impl PageSource for Queue {
 
     fn offset(&self) -> u64 {
         self.offset
+    }
+
+    fn has_ended(&self) -> bool {
+        self.ended
     }
 }
 
@@ -80,9 +86,11 @@ impl LiveMerge {
         queue.pages.push_back(copy);
     }
 
-    /// Hands every item recorded before `until` to `visit`, in order.
+    /// Hands every item recorded before `until` to `visit`, in order. The end of time says that all pages have come:
+    /// then a loss behind a CPU's last event is told too.
     pub fn drain(&mut self, until: u64, mut visit: impl FnMut(CpuId, u64, Item<'_>)) {
         let LiveMerge { streams, layout, endian, counts, given, late } = self;
+        streams.iter_mut().for_each(|stream| stream.pages.ended = until >= TIME_MAX);
         let mut heap = BinaryHeap::with_capacity(streams.len());
         // A queue never fails to be read.
         let mut advance = |stream: &mut Stream<Queue>, given: u64| {

@@ -46,7 +46,8 @@ impl LivePages {
     }
 
     /// Hands every event recorded before `until` to `sink`. All pages that hold one must have come: a record that comes
-    /// later gets the time of the last one handed out ([`LivePages::late`]).
+    /// later gets the time of the last one handed out ([`LivePages::late`]). [`Nanos::MAX`] says that the recording is
+    /// over.
     pub fn flush<K: TraceSink + ?Sized>(&mut self, until: Nanos, sink: &mut K) {
         let LivePages { table, merge, tally } = self;
         merge.drain(until.get_unsigned(), |cpu, time, item| tally.take(table, cpu, time, item, sink));

@@ -167,6 +167,7 @@ impl<S: ReadAt> PerfData<S> {
             cpus: BTreeSet::new(),
             first: None,
             last: Nanos::ZERO,
+            scratch: String::new(),
         };
         let mut rounds = Rounds::default();
         let mut unpacker: Option<Unpacker> = None;
@@ -399,6 +400,8 @@ struct Reading<'k, K: ?Sized> {
     cpus: BTreeSet<CpuId>,
     first: Option<Nanos>,
     last: Nanos,
+    /// Where texts are put together.
+    scratch: String,
 }
 
 impl<K: TraceSink + ?Sized> Reading<'_, K> {
@@ -419,7 +422,7 @@ impl<K: TraceSink + ?Sized> Reading<'_, K> {
                     return;
                 };
                 self.counts[index.index()] += 1;
-                match self.table.decode(index, cpu, time, &record) {
+                match self.table.decode(index, cpu, time, &record, &mut self.scratch) {
                     Some(event) => {
                         self.summary.delivered += 1;
                         self.sink.event(&event);

@@ -49,11 +49,17 @@ pub(super) struct Tally {
     summary: ReadSummary,
     /// By event of the table.
     counts: Vec<u64>,
+    /// Where texts are put together.
+    scratch: String,
 }
 
 impl Tally {
     pub(super) fn new(table: &EventTable) -> Tally {
-        Tally { summary: ReadSummary::default(), counts: vec![0; table.names().len()] }
+        Tally {
+            summary: ReadSummary::default(),
+            counts: vec![0; table.names().len()],
+            scratch: String::new(),
+        }
     }
 
     /// Counts one item of the merge and hands it to the sink.
@@ -88,7 +94,7 @@ impl Tally {
             return;
         };
         self.counts[index.index()] += 1;
-        match table.decode(index, cpu, time, record) {
+        match table.decode(index, cpu, time, record, &mut self.scratch) {
             Some(event) => {
                 summary.delivered += 1;
                 sink.event(&event);

@@ -10,6 +10,7 @@
 //! ([`ReadSummary::faults`]), formats that cannot be used are listed ([`TraceDat::unusable`]) and their records counted
 //! as unknown.
 
+use std::collections::BTreeMap;
 use std::io;
 
 use surety_model::event::TraceSink;
@@ -38,7 +39,7 @@ pub(crate) const HEADER_PAGE: &[u8] = b"header_page\0";
 pub(crate) const HEADER_EVENT: &[u8] = b"header_event\0";
 /// Options by their number.
 pub(crate) const OPTION_CPUSTAT: u16 = 2;
-pub(super) const OPTION_BUFFER: u16 = 3;
+pub(crate) const OPTION_BUFFER: u16 = 3;
 pub(crate) const OPTION_TRACECLOCK: u16 = 4;
 /// No ring-buffer page is larger: the largest sub-buffer is 128 pages of 64 KiB.
 pub(super) const PAGE_MAX: usize = 8 << 20;
@@ -113,16 +114,28 @@ pub enum TraceDatError {
 /// Everything of a file but its pages.
 #[derive(Clone, Debug)]
 pub(super) struct Parts {
-    pub(super) layout: PageLayout,
     pub(super) table: EventTable,
     pub(super) unusable: Vec<FormatError>,
+    /// The main buffer first, where there is one.
+    pub(super) buffers: Vec<Buffer>,
+    /// Further buffers that cannot be read, and why.
+    pub(super) unread: Vec<String>,
+    /// How pages are packed.
+    pub(super) codec: Codec,
+}
+
+/// One buffer of events: the main one, or that of a tracer's instance.
+#[derive(Clone, Debug)]
+pub(super) struct Buffer {
+    /// Empty for the main one.
+    pub(super) name: String,
+    pub(super) clock: Option<String>,
+    pub(super) layout: PageLayout,
     pub(super) cpus: u32,
     pub(super) pages: Vec<CpuPages>,
     /// CPUs whose pages reach beyond the file's end.
     pub(super) cut: u64,
-    pub(super) options: Options,
-    /// How pages are packed.
-    pub(super) codec: Codec,
+    pub(super) counted_lost: Option<u64>,
 }
 
 /// One CPU's pages.
@@ -141,32 +154,49 @@ pub(super) enum Stored {
     Packed(Vec<Chunk>),
 }
 
-/// What the options of a file say.
+/// Further buffers beyond these are not read.
+pub(super) const BUFFERS_MAX: usize = 256;
+
+/// What the options of a file say beside places.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Options {
     pub(super) clock: Option<String>,
-    counted_lost: Option<u64>,
-    pub(super) other_buffers: Vec<String>,
+    /// By the buffer's name.
+    counted_lost: BTreeMap<String, u64>,
 }
 
 impl Options {
-    /// Takes the text of a CPU's `stats`.
-    pub(super) fn add_statistics(&mut self, text: &str) {
-        if !text.contains("Buffer:")
-            && let Some(lost) = lost_in(text)
-        {
-            self.counted_lost = Some(self.counted_lost.unwrap_or(0).saturating_add(lost));
+    /// Takes the text of a CPU's `stats` of a buffer.
+    pub(super) fn add_statistics(&mut self, buffer: &str, text: &str) {
+        if let Some(lost) = lost_in(text) {
+            let counted = self.counted_lost.entry(buffer.to_owned()).or_default();
+            *counted = counted.saturating_add(lost);
         }
+    }
+
+    /// Events of a buffer that its statistics call lost.
+    pub(super) fn counted_lost(&self, buffer: &str) -> Option<u64> {
+        self.counted_lost.get(buffer).copied()
     }
 
     /// Takes the clock's name, which stands at `offset`.
     pub(super) fn set_clock(&mut self, clock: &str, offset: u64) -> Result<(), TraceDatError> {
-        if OTHER_UNITS.contains(&clock) {
-            return Err(TraceDatError::Clock { offset, clock: clock.to_owned() });
-        }
-        self.clock = Some(clock.to_owned());
+        self.clock = Some(usable_clock(clock, offset)?);
         Ok(())
     }
+}
+
+/// The clock, whose name stands at `offset`, if it counts nanoseconds.
+pub(super) fn usable_clock(clock: &str, offset: u64) -> Result<String, TraceDatError> {
+    if OTHER_UNITS.contains(&clock) {
+        return Err(TraceDatError::Clock { offset, clock: clock.to_owned() });
+    }
+    Ok(clock.to_owned())
+}
+
+/// The name of the buffer whose statistics a text holds, where it says so.
+pub(super) fn buffer_of(statistics: &str) -> Option<&str> {
+    statistics.lines().find_map(|line| line.trim().strip_prefix("Buffer:")).map(str::trim)
 }
 
 /// An opened trace.dat file: its texts are read, its pages not yet.
@@ -175,6 +205,8 @@ pub struct TraceDat<S> {
     source: S,
     version: u8,
     parts: Parts,
+    /// The buffer that is read.
+    chosen: Buffer,
 }
 
 impl<S: ReadAt> TraceDat<S> {
@@ -189,7 +221,15 @@ impl<S: ReadAt> TraceDat<S> {
             6 => tracedat_v6::read(&mut cursor)?,
             _ => tracedat_v7::read(&mut cursor)?,
         };
-        Ok(TraceDat { version, parts, source })
+        let main = parts.buffers.iter().find(|b| b.name.is_empty());
+        let mut with_pages = parts.buffers.iter().filter(|b| !b.pages.is_empty());
+        // A main buffer without events beside the only one that has some is not what anybody wants to see.
+        let only = with_pages.next().filter(|_| with_pages.next().is_none());
+        let chosen = main.filter(|b| !b.pages.is_empty()).or(only).or(main).or(parts.buffers.first());
+        let chosen = chosen.cloned().ok_or_else(|| {
+            damaged(cursor.offset(), "the file holds no buffer of events that can be read".to_owned())
+        })?;
+        Ok(TraceDat { version, parts, chosen, source })
     }
 
     /// The version of the file's format: 6 or 7.
@@ -204,17 +244,17 @@ impl<S: ReadAt> TraceDat<S> {
 
     /// How its pages are laid out.
     pub fn layout(&self) -> PageLayout {
-        self.parts.layout
+        self.chosen.layout
     }
 
     /// How many CPUs were recorded.
     pub fn cpus(&self) -> u32 {
-        self.parts.cpus
+        self.chosen.cpus
     }
 
     /// The clock of its times, where the file says: `mono`.
     pub fn clock(&self) -> Option<&str> {
-        self.parts.options.clock.as_deref()
+        self.chosen.clock.as_deref()
     }
 
     /// Descriptions of events that could not be used; their records are counted as unknown.
@@ -222,9 +262,22 @@ impl<S: ReadAt> TraceDat<S> {
         &self.parts.unusable
     }
 
-    /// Names of further buffers in the file; only the main one is read.
-    pub fn other_buffers(&self) -> &[String] {
-        &self.parts.options.other_buffers
+    /// Names of all buffers, the one of the main buffer empty. One is read: the main one, or the only one that has
+    /// events, or what [`TraceDat::choose_buffer`] chose.
+    pub fn buffers(&self) -> impl Iterator<Item = &str> {
+        self.parts.buffers.iter().map(|buffer| buffer.name.as_str())
+    }
+
+    /// Names of the buffers that are not read.
+    pub fn other_buffers(&self) -> Vec<&str> {
+        self.buffers().filter(|name| *name != self.chosen.name).collect()
+    }
+
+    /// Reads this buffer from now on; whether there is one of that name.
+    pub fn choose_buffer(&mut self, name: &str) -> bool {
+        let Some(buffer) = self.parts.buffers.iter().find(|b| b.name == name) else { return false };
+        self.chosen = buffer.clone();
+        true
     }
 
     /// The pages of each CPU that has some.
@@ -233,7 +286,7 @@ impl<S: ReadAt> TraceDat<S> {
     }
 
     fn pages_with(&self, unpacking: Unpacking) -> impl Iterator<Item = (CpuId, CpuSource<'_, S>)> {
-        self.parts.pages.iter().map(move |pages| {
+        self.chosen.pages.iter().map(move |pages| {
             let source = match &pages.stored {
                 Stored::Plain { offset, length } => {
                     CpuSource::Plain(Window::new(&self.source, *offset, *length))
@@ -252,10 +305,10 @@ impl<S: ReadAt> TraceDat<S> {
         let unpacking = Unpacking::new(self.parts.codec);
         let pages = self.pages_with(unpacking.clone());
         let mut summary =
-            RawPages::new(self.parts.table.clone(), self.parts.layout, pages).read_into(sink)?;
+            RawPages::new(self.parts.table.clone(), self.chosen.layout, pages).read_into(sink)?;
         // A CPU cut between two pages ends as if it were whole.
-        summary.truncated = summary.truncated.max(self.parts.cut);
-        summary.counted_lost = self.parts.options.counted_lost;
+        summary.truncated = summary.truncated.max(self.chosen.cut);
+        summary.counted_lost = self.chosen.counted_lost;
         summary.faults = unpacking.faults();
         Ok(summary)
     }
@@ -272,8 +325,20 @@ impl<S: ReadAt> TraceReader for TraceDat<S> {
 
     fn unread(&self) -> Vec<String> {
         let mut unread: Vec<String> = self.unusable().iter().map(ToString::to_string).collect();
-        unread.extend(self.other_buffers().iter().map(|name| format!("the further buffer {name}")));
+        unread.extend(self.parts.unread.iter().cloned());
+        unread.extend(self.other_buffers().into_iter().map(|name| match name {
+            "" => "the main buffer".to_owned(),
+            name => format!("the further buffer {name}"),
+        }));
         unread
+    }
+
+    fn buffers(&self) -> Vec<String> {
+        TraceDat::buffers(self).map(str::to_owned).collect()
+    }
+
+    fn choose_buffer(&mut self, name: &str) -> bool {
+        TraceDat::choose_buffer(self, name)
     }
 
     fn read(&mut self, sink: &mut dyn TraceSink) -> Result<ReadSummary, TraceError> {

@@ -21,10 +21,10 @@
 //! | 17 | u64 offset | u32 count of the tracer's own events, each: u64 length, format text |
 //! | 18 | u64 offset | u32 count of systems, each: name \0, u32 count, each: u64 length, format text |
 //! | 19 | u64 offset | u32 length, kallsyms |
+//! | 20 | u64 offset | u32 length, printk formats |
 //! | 22 | | a latency tracer's text |
 //!
-//! Options not named here are passed over by their length. The buffer without a name is the main one; in a file that has
-//! none, the first one is read.
+//! Options not named here are passed over by their length. The buffer without a name is the main one.
 //!
 //! Lists of options have to follow each other, a text is read once, and unpacked texts share one limit: so the work is
 //! bounded by the file's length and that limit.
@@ -36,9 +36,9 @@ use super::tracedat::chunks::read_chunks;
 use super::tracedat::codec::Codec;
 use super::tracedat::cursor::Cursor;
 use super::tracedat::{
-    CPUS_MAX, CpuPages, HEADER_EVENT, HEADER_PAGE, OPTION_BUFFER, OPTION_CPUSTAT, OPTION_TRACECLOCK, Options,
-    PAGE_MAX, Parts, Stored, TraceDatError, chosen_clock, damaged, read_cpus, read_events, read_layout,
-    read_systems,
+    BUFFERS_MAX, Buffer, CPUS_MAX, CpuPages, HEADER_EVENT, HEADER_PAGE, OPTION_BUFFER, OPTION_CPUSTAT,
+    OPTION_TRACECLOCK, Options, PAGE_MAX, Parts, Stored, TraceDatError, buffer_of, chosen_clock, damaged,
+    read_cpus, read_events, read_layout, read_systems, usable_clock,
 };
 use crate::decode::EventTable;
 use crate::page::PageLayout;
@@ -46,15 +46,16 @@ use crate::source::ReadAt;
 use crate::symbols::Symbols;
 
 /// Options by their number; those of version 6 keep theirs.
-const DONE: u16 = 0;
-const CPUCOUNT: u16 = 8;
-const HEADER_INFO: u16 = 16;
-const FTRACE_EVENTS: u16 = 17;
-const EVENT_FORMATS: u16 = 18;
-const KALLSYMS: u16 = 19;
+pub(crate) const DONE: u16 = 0;
+pub(crate) const CPUCOUNT: u16 = 8;
+pub(crate) const HEADER_INFO: u16 = 16;
+pub(crate) const FTRACE_EVENTS: u16 = 17;
+pub(crate) const EVENT_FORMATS: u16 = 18;
+pub(crate) const KALLSYMS: u16 = 19;
+pub(crate) const PRINTK: u16 = 20;
 const BUFFER_TEXT: u16 = 22;
 /// The flag of a packed section.
-const PACKED: u16 = 1;
+pub(crate) const PACKED: u16 = 1;
 /// All unpacked texts of a file together. Symbols of large kernels take about 20 MiB.
 const TEXTS_MAX: u64 = 128 << 20;
 /// Pages and unpacked pieces held at one time, one of each for every CPU.
@@ -97,14 +98,15 @@ struct Found {
     own_events: Option<u64>,
     formats: Option<u64>,
     symbols: Option<u64>,
-    buffers: Vec<Buffer>,
+    print_formats: Option<u64>,
+    buffers: Vec<BufferOption>,
     latency: Option<u64>,
-    /// Statistics that follow are of a further buffer.
-    statistics_of_others: bool,
+    /// Statistics that follow and do not say whose they are are of this buffer.
+    statistics_of: String,
 }
 
-/// A buffer of pages.
-struct Buffer {
+/// What a list of options says of a buffer.
+struct BufferOption {
     /// Where the option is.
     at: u64,
     section: u64,
@@ -159,24 +161,63 @@ pub(super) fn read<S: ReadAt + ?Sized>(cursor: &mut Cursor<'_, S>) -> Result<Par
         let section = unpacker.section(cursor, offset, KALLSYMS, "the symbol table")?;
         symbols = section.read(cursor, |inside| inside.text32("the symbol table"))?;
     }
+    let mut print_formats = String::new();
+    if let Some(offset) = found.print_formats {
+        let section = unpacker.section(cursor, offset, PRINTK, "the printk formats")?;
+        print_formats = section.read(cursor, |inside| inside.text32("the printk formats"))?;
+    }
     let pairs = formats.iter().map(|(system, text)| (system.as_str(), text.as_str()));
     let (table, unusable) = EventTable::of_usable(cursor.endian, pairs, Symbols::parse(&symbols));
-    let main = found.buffers.iter().position(|b| b.name.is_empty()).unwrap_or(0);
-    let mut options = found.options;
-    options.other_buffers =
-        found.buffers.iter().enumerate().filter(|(k, _)| *k != main).map(|(_, b)| b.name.clone()).collect();
-    let Some(buffer) = found.buffers.get(main) else {
+    let table = table.with_print_formats(&print_formats, layout.long_size());
+    if found.buffers.is_empty() {
         return Err(match found.latency {
             Some(offset) => TraceDatError::Latency { offset },
             None => missing("a buffer of events"),
         });
-    };
-    options.set_clock(&buffer.clock, buffer.at)?;
-    let layout = page_layout(layout, buffer)?;
-    let (pages, cut) = read_buffer(cursor, buffer, layout)?;
-    let most = buffer.cpus.iter().map(|(cpu, ..)| cpu + 1).max().unwrap_or(0);
-    let cpus = found.cpus.unwrap_or(0).max(most);
-    Ok(Parts { layout, table, unusable, cpus, pages, cut, options, codec })
+    }
+    let main = found.buffers.iter().position(|b| b.name.is_empty()).unwrap_or(0);
+    let (mut buffers, mut unread, mut claimed) = (Vec::new(), Vec::new(), 0);
+    // The main buffer first: what is wrong with it is wrong with the file.
+    let others = found.buffers.iter().enumerate().filter(|(place, _)| *place != main).map(|(_, b)| b);
+    for (place, option) in found.buffers.get(main).into_iter().chain(others).enumerate() {
+        let read = if place < BUFFERS_MAX {
+            read_whole_buffer(cursor, option, &found, layout, &mut claimed)
+        } else {
+            Err(damaged(option.at, format!("more than {BUFFERS_MAX} buffers are not read")))
+        };
+        match read {
+            Ok(buffer) => buffers.push(buffer),
+            Err(error) if place == 0 => return Err(error),
+            Err(error) if unread.len() < BUFFERS_MAX => {
+                unread.push(format!("the further buffer {}: {error}", option.name));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(Parts { table, unusable, buffers, unread, codec })
+}
+
+/// A buffer with its clock, its layout and its pages.
+fn read_whole_buffer<S: ReadAt + ?Sized>(
+    cursor: &mut Cursor<'_, S>,
+    option: &BufferOption,
+    found: &Found,
+    layout: PageLayout,
+    claimed: &mut u64,
+) -> Result<Buffer, TraceDatError> {
+    let clock = usable_clock(&option.clock, option.at)?;
+    let layout = page_layout(layout, option)?;
+    let (pages, cut) = read_buffer(cursor, option, layout, claimed)?;
+    let most = option.cpus.iter().map(|(cpu, ..)| cpu + 1).max().unwrap_or(0);
+    Ok(Buffer {
+        counted_lost: found.options.counted_lost(&option.name),
+        name: option.name.clone(),
+        clock: Some(clock),
+        layout,
+        cpus: found.cpus.unwrap_or(0).max(most),
+        pages,
+        cut,
+    })
 }
 
 /// What reads sections of texts.
@@ -262,16 +303,16 @@ fn read_options(
             FTRACE_EVENTS => place(&mut found.own_events)?,
             EVENT_FORMATS => place(&mut found.formats)?,
             KALLSYMS => place(&mut found.symbols)?,
+            PRINTK => place(&mut found.print_formats)?,
             BUFFER_TEXT => found.latency = found.latency.or(Some(at)),
             CPUCOUNT => found.cpus = Some(read_cpus(cursor)?),
             OPTION_BUFFER => found.buffers.push(read_buffer_option(cursor, at, end)?),
             OPTION_CPUSTAT => {
                 let text = cursor.text(length, "the statistics of a CPU")?;
-                // A further buffer's begin with its name.
-                found.statistics_of_others |= text.contains("Buffer:");
-                if !found.statistics_of_others {
-                    found.options.add_statistics(&text);
+                if let Some(name) = buffer_of(&text) {
+                    found.statistics_of = name.to_owned();
                 }
+                found.options.add_statistics(&found.statistics_of, &text);
             }
             OPTION_TRACECLOCK => {
                 let text = cursor.text(length, "the clock")?;
@@ -289,13 +330,17 @@ fn read_options(
 }
 
 /// The option of a buffer, which ends at `end`.
-fn read_buffer_option(cursor: &mut Cursor<'_, Vec<u8>>, at: u64, end: u64) -> Result<Buffer, TraceDatError> {
+fn read_buffer_option(
+    cursor: &mut Cursor<'_, Vec<u8>>,
+    at: u64,
+    end: u64,
+) -> Result<BufferOption, TraceDatError> {
     let section = cursor.u64("where a buffer is")?;
     let name = cursor.name("the name of a buffer")?;
     let clock = cursor.name("the clock of a buffer")?;
     // A buffer that holds text has no more.
     if cursor.offset() >= end {
-        return Ok(Buffer { at, section, name, clock, page_size: 0, cpus: Vec::new() });
+        return Ok(BufferOption { at, section, name, clock, page_size: 0, cpus: Vec::new() });
     }
     let page_size = cursor.u32("the page size of a buffer")?;
     let count = cursor.u32("the number of CPUs of a buffer")?;
@@ -309,11 +354,11 @@ fn read_buffer_option(cursor: &mut Cursor<'_, Vec<u8>>, at: u64, end: u64) -> Re
         let offset = cursor.u64("where the pages of a CPU are")?;
         cpus.push((cpu, offset, cursor.u64("how long the pages of a CPU are")?));
     }
-    Ok(Buffer { at, section, name, clock, page_size, cpus })
+    Ok(BufferOption { at, section, name, clock, page_size, cpus })
 }
 
 /// The layout of a buffer's pages, which may be larger than the kernel's own.
-fn page_layout(layout: PageLayout, buffer: &Buffer) -> Result<PageLayout, TraceDatError> {
+fn page_layout(layout: PageLayout, buffer: &BufferOption) -> Result<PageLayout, TraceDatError> {
     let size = buffer.page_size as usize;
     if size == 0 || size == layout.page_size() {
         return Ok(layout);
@@ -325,17 +370,18 @@ fn page_layout(layout: PageLayout, buffer: &Buffer) -> Result<PageLayout, TraceD
 /// Where the pages of each CPU are, and how many CPUs the file's end cuts.
 fn read_buffer<S: ReadAt + ?Sized>(
     cursor: &mut Cursor<'_, S>,
-    buffer: &Buffer,
+    buffer: &BufferOption,
     layout: PageLayout,
+    claimed: &mut u64,
 ) -> Result<(Vec<CpuPages>, u64), TraceDatError> {
     let (flags, _) = section_head(cursor, buffer.section, OPTION_BUFFER, "a buffer of events")?;
     let file = cursor.length();
-    let (mut pages, mut cut, mut claimed, mut held) = (Vec::new(), 0, 0u64, 0u64);
+    let (mut pages, mut cut, mut held) = (Vec::new(), 0, 0u64);
     for &(cpu, offset, length) in &buffer.cpus {
         let there = length.min(file.saturating_sub(offset));
-        claimed = claimed.saturating_add(there);
-        // CPUs share no byte: this also bounds the work below.
-        if claimed > file {
+        *claimed = claimed.saturating_add(there);
+        // CPUs and buffers share no byte: this also bounds the work below.
+        if *claimed > file {
             let what = format!("{} CPUs have more pages than the file has room for", buffer.cpus.len());
             return Err(damaged(buffer.at, what));
         }

@@ -21,6 +21,11 @@ impl<W: Write> JsonLines<W> {
         JsonLines { out, line: String::new(), written: Ok(0) }
     }
 
+    /// Whether it writes no more.
+    pub fn has_failed(&self) -> bool {
+        self.written.is_err()
+    }
+
     /// Flushes, and returns how many lines were written.
     ///
     /// # Errors
@@ -61,7 +66,7 @@ impl<W: Write> TraceSink for JsonLines<W> {
 }
 
 /// A string of JSON: quotes, backslashes and control characters are escaped (RFC 8259, section 7).
-fn string(line: &mut String, text: &str) {
+pub(super) fn string(line: &mut String, text: &str) {
     line.push('"');
     for c in text.chars() {
         match c {

@@ -3,30 +3,18 @@
 use std::collections::BTreeMap;
 
 use surety_model::event::{Comm, Event, EventKind, TraceSink};
-use surety_units::{CpuSet, Nanos, Tid};
+use surety_units::Tid;
 
 use super::fields::{Value, each};
-
-/// Which events are wanted; what is `None` excludes none. An event has to fit every condition.
-#[derive(Clone, Debug, Default)]
-pub struct Wanted {
-    /// Events in the context of this thread, or that name it.
-    pub tid: Option<Tid>,
-    /// Events in the context of a thread of this name, as far as earlier events told it, or that have the name.
-    pub comm: Option<String>,
-    /// Events on these CPUs.
-    pub cpus: Option<CpuSet>,
-    /// Events so long after the trace's first, or later.
-    pub from: Option<Nanos>,
-    /// Events less than this after the trace's first.
-    pub to: Option<Nanos>,
-}
+pub use crate::wanted::Wanted;
+use crate::wanted::Window;
 
 /// A sink before another. Marks of lost events fit every thread: they may hide any.
 #[derive(Debug)]
 pub struct Kept<K> {
     wanted: Wanted,
-    first: Option<Nanos>,
+    window: Option<Window>,
+    /// Names by id, as far as earlier events told them.
     names: BTreeMap<Tid, Comm>,
     sink: K,
 }
@@ -34,30 +22,33 @@ pub struct Kept<K> {
 impl<K: TraceSink> Kept<K> {
     /// Passes on to `sink` what is wanted.
     pub fn new(wanted: Wanted, sink: K) -> Kept<K> {
-        Kept { wanted, first: None, names: BTreeMap::new(), sink }
+        Kept { wanted, window: None, names: BTreeMap::new(), sink }
     }
 
     /// The sink behind.
+    pub fn sink(&self) -> &K {
+        &self.sink
+    }
+
+    /// The sink behind, alone.
     pub fn into_inner(self) -> K {
         self.sink
     }
 
     /// Whether the event concerns a wanted thread.
     fn concerns(&self, event: &Event<'_>) -> bool {
-        if matches!(event.kind, EventKind::Lost { .. }) {
+        if !self.wanted.chooses_threads() || matches!(event.kind, EventKind::Lost { .. }) {
             return true;
         }
-        let Wanted { tid, comm, .. } = &self.wanted;
-        let mut by_tid = tid.is_none_or(|tid| event.current == tid);
-        let of_name = |c: &Comm, name: &str| c.text() == name;
-        let current = self.names.get(&event.current);
+        let Wanted { tids, names, .. } = &self.wanted;
+        let mut by_tid = tids.is_empty() || tids.contains(&event.current);
         let mut by_name =
-            comm.as_deref().is_none_or(|name| current.is_some_and(|current| of_name(current, name)));
+            names.is_empty() || self.names.get(&event.current).is_some_and(|name| names.contains(name));
         each(&event.kind, |key, value| match value {
             Value::Integer(id) if matches!(key, "prev_tid" | "next_tid" | "thread" | "parent" | "old") => {
-                by_tid |= tid.is_some_and(|tid| i64::from(tid.0) == id);
+                by_tid |= tids.iter().any(|tid| i64::from(tid.0) == id);
             }
-            Value::Name(found) => by_name |= comm.as_deref().is_some_and(|name| of_name(&found, name)),
+            Value::Name(found) => by_name |= names.contains(&found),
             _ => {}
         });
         by_tid && by_name
@@ -80,15 +71,11 @@ impl<K: TraceSink> Kept<K> {
 
 impl<K: TraceSink> TraceSink for Kept<K> {
     fn event(&mut self, event: &Event<'_>) {
-        let since = event.time - *self.first.get_or_insert(event.time);
-        if self.wanted.comm.is_some() {
+        let window = *self.window.get_or_insert_with(|| self.wanted.window(event.time));
+        if !self.wanted.names.is_empty() {
             self.learn(event);
         }
-        let Wanted { cpus, from, to, .. } = &self.wanted;
-        let fits = cpus.as_ref().is_none_or(|cpus| cpus.contains(event.cpu))
-            && from.is_none_or(|from| since >= from)
-            && to.is_none_or(|to| since < to);
-        if fits && self.concerns(event) {
+        if self.wanted.cpu(event.cpu) && window.contains(event.time) && self.concerns(event) {
             self.sink.event(event);
         }
     }

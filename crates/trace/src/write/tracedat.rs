@@ -1,10 +1,11 @@
-//! [`TraceDatContent`]: a recording as a trace.dat file of version 6, which trace-cmd and KernelShark open.
+//! [`TraceDatContent`]: a recording as a trace.dat file, which trace-cmd and KernelShark open.
 //!
-//! The layout stands in `read/tracedat_v6.rs`. Version 6 because every release of those programs reads it. The
-//! pages are written as the kernel made them, each CPU's on a border of the page size. The clock is there twice, as in
-//! trace-cmd's own files: the option says that it follows the table of CPUs.
+//! The layouts stand in `read/tracedat_v6.rs` and `read/tracedat_v7.rs`; version 7 is written by `tracedat_v7.rs` beside
+//! this file. Every release of those programs reads version 6; version 7 is smaller. The pages of version 6 are written
+//! as the kernel made them, each CPU's on a border of the page size. The clock is there twice, as in trace-cmd's own
+//! files: the option says that it follows the table of CPUs.
 
-use std::io::{self, Write};
+use std::io::{self, Seek, Write};
 
 use surety_units::CpuId;
 
@@ -18,6 +19,26 @@ use crate::source::{ReadAt, read_full};
 const OWN_SYSTEM: &str = "ftrace";
 /// Pages are carried over in steps of this size.
 const STEP: usize = 1 << 16;
+
+/// How a trace.dat file is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TraceDatForm {
+    /// Version 6: never compressed, read by every release of trace-cmd and KernelShark.
+    V6,
+    /// Version 7: read by trace-cmd 3.0 and later.
+    V7(Compression),
+}
+
+/// What a file of version 7 is compressed with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compression {
+    /// Nothing.
+    None,
+    /// zlib (RFC 1950); a trace-cmd may be built without it.
+    Zlib,
+    /// zstd (RFC 8878); a trace-cmd may be built without it.
+    Zstd,
+}
 
 /// Everything a trace.dat file holds.
 pub struct TraceDatContent<'a, S> {
@@ -70,7 +91,32 @@ pub enum TraceDatWriteError {
 }
 
 impl<S: ReadAt> TraceDatContent<'_, S> {
-    /// Writes the file and returns its length in bytes. `out` should be buffered or take large writes well.
+    /// Writes the file in a form, from the beginning of `out`, and returns its length in bytes. `out` should be buffered
+    /// or take large writes well.
+    ///
+    /// # Errors
+    /// [`TraceDatWriteError`].
+    pub fn write_as<W: Write + Seek>(
+        &self,
+        form: TraceDatForm,
+        out: &mut W,
+    ) -> Result<u64, TraceDatWriteError> {
+        match form {
+            TraceDatForm::V6 => self.write(out),
+            TraceDatForm::V7(compression) => super::tracedat_v7::write(self, compression, out),
+        }
+    }
+
+    /// How many CPUs a table of all of them has.
+    pub(super) fn cpus(&self) -> Result<u32, TraceDatWriteError> {
+        let cpus = self.pages.iter().map(|(cpu, _)| cpu.0.saturating_add(1)).max().unwrap_or(0);
+        if cpus > CPUS_MAX {
+            return Err(TraceDatWriteError::TooLong { what: "the list of CPUs" });
+        }
+        Ok(cpus)
+    }
+
+    /// Writes the file in version 6 and returns its length in bytes. `out` should be buffered or take large writes well.
     ///
     /// # Errors
     /// [`TraceDatWriteError`].
@@ -87,14 +133,12 @@ impl<S: ReadAt> TraceDatContent<'_, S> {
         head.text64(self.header_page);
         head.bytes.extend(HEADER_EVENT);
         head.text64(self.header_event);
-        self.formats(&mut head)?;
+        self.own_events(&mut head)?;
+        self.systems(&mut head)?;
         head.text32(self.symbols, "the symbol table")?;
         head.text32(self.printk_formats, "the list of printk formats")?;
         head.text64(self.names);
-        let cpus = self.pages.iter().map(|(cpu, _)| cpu.0.saturating_add(1)).max().unwrap_or(0);
-        if cpus > CPUS_MAX {
-            return Err(TraceDatWriteError::TooLong { what: "the list of CPUs" });
-        }
+        let cpus = self.cpus()?;
         head.u32(cpus.into(), "the list of CPUs")?;
         self.options(&mut head)?;
         head.bytes.extend(FLYRECORD);
@@ -123,19 +167,23 @@ impl<S: ReadAt> TraceDatContent<'_, S> {
         Ok(written)
     }
 
-    /// The tracer's own events, then the systems.
-    fn formats(&self, head: &mut Head) -> Result<(), TraceDatWriteError> {
-        let of_system =
-            |(name, _): &&(&str, &str)| name.split_once(':').map_or("", |(system, _)| system).to_owned();
-        let is_own = |pair: &&(&str, &str)| of_system(pair) == OWN_SYSTEM;
-        let own: Vec<&str> = self.formats.iter().filter(is_own).map(|(_, text)| *text).collect();
+    /// The formats of the tracer's own events.
+    pub(super) fn own_events(&self, head: &mut Head) -> Result<(), TraceDatWriteError> {
+        let own = self.formats.iter().filter(|(name, _)| system_of(name) == OWN_SYSTEM);
+        let own: Vec<&str> = own.map(|(_, text)| *text).collect();
         head.u32(own.len() as u64, "the list of events")?;
         own.iter().for_each(|text| head.text64(text));
-        let others: Vec<&(&str, &str)> = self.formats.iter().filter(|pair| !is_own(pair)).collect();
-        let systems: Vec<&[&(&str, &str)]> = others.chunk_by(|a, b| of_system(a) == of_system(b)).collect();
+        Ok(())
+    }
+
+    /// The formats of the others, system by system.
+    pub(super) fn systems(&self, head: &mut Head) -> Result<(), TraceDatWriteError> {
+        let others = self.formats.iter().filter(|(name, _)| system_of(name) != OWN_SYSTEM);
+        let others: Vec<&(&str, &str)> = others.collect();
+        let systems: Vec<_> = others.chunk_by(|a, b| system_of(a.0) == system_of(b.0)).collect();
         head.u32(systems.len() as u64, "the list of systems")?;
         for events in systems {
-            head.bytes.extend(events.first().map(of_system).unwrap_or_default().bytes());
+            head.bytes.extend(events.first().map(|(name, _)| system_of(name)).unwrap_or_default().bytes());
             head.bytes.push(0);
             head.u32(events.len() as u64, "the list of events")?;
             events.iter().for_each(|(_, text)| head.text64(text));
@@ -154,43 +202,48 @@ impl<S: ReadAt> TraceDatContent<'_, S> {
     }
 }
 
-/// Everything before the pages.
-struct Head {
-    endian: Endian,
-    bytes: Vec<u8>,
+/// The system in `system:event`.
+fn system_of(name: &str) -> &str {
+    name.split_once(':').map_or("", |(system, _)| system)
+}
+
+/// Bytes that are put together before they are written.
+pub(super) struct Head {
+    pub(super) endian: Endian,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Head {
-    fn u16(&mut self, value: u16) {
+    pub(super) fn u16(&mut self, value: u16) {
         let (little, big) = (value.to_le_bytes(), value.to_be_bytes());
         self.bytes.extend(if self.endian == Endian::Little { little } else { big });
     }
 
-    fn u32(&mut self, value: u64, what: &'static str) -> Result<(), TraceDatWriteError> {
+    pub(super) fn u32(&mut self, value: u64, what: &'static str) -> Result<(), TraceDatWriteError> {
         let value = u32::try_from(value).map_err(|_| TraceDatWriteError::TooLong { what })?;
         let (little, big) = (value.to_le_bytes(), value.to_be_bytes());
         self.bytes.extend(if self.endian == Endian::Little { little } else { big });
         Ok(())
     }
 
-    fn u64(&mut self, value: u64) {
+    pub(super) fn u64(&mut self, value: u64) {
         let (little, big) = (value.to_le_bytes(), value.to_be_bytes());
         self.bytes.extend(if self.endian == Endian::Little { little } else { big });
     }
 
-    fn text32(&mut self, text: &str, what: &'static str) -> Result<(), TraceDatWriteError> {
+    pub(super) fn text32(&mut self, text: &str, what: &'static str) -> Result<(), TraceDatWriteError> {
         self.u32(text.len() as u64, what)?;
         self.bytes.extend(text.as_bytes());
         Ok(())
     }
 
-    fn text64(&mut self, text: &str) {
+    pub(super) fn text64(&mut self, text: &str) {
         self.u64(text.len() as u64);
         self.bytes.extend(text.as_bytes());
     }
 
     /// An option that is a text; readers expect its zero byte.
-    fn option(&mut self, id: u16, text: &str) -> Result<(), TraceDatWriteError> {
+    pub(super) fn option(&mut self, id: u16, text: &str) -> Result<(), TraceDatWriteError> {
         self.u16(id);
         self.u32(text.len() as u64 + 1, "an option")?;
         self.bytes.extend(text.as_bytes());
@@ -200,7 +253,7 @@ impl Head {
 }
 
 /// Zeros up to `target`.
-fn pad(out: &mut dyn Write, written: &mut u64, target: u64) -> io::Result<()> {
+pub(super) fn pad(out: &mut dyn Write, written: &mut u64, target: u64) -> io::Result<()> {
     const ZEROS: [u8; 512] = [0; 512];
     while *written < target {
         let count = (target - *written).min(ZEROS.len() as u64);
@@ -211,7 +264,7 @@ fn pad(out: &mut dyn Write, written: &mut u64, target: u64) -> io::Result<()> {
 }
 
 /// One CPU's pages.
-fn copy<S: ReadAt>(
+pub(super) fn copy<S: ReadAt>(
     cpu: CpuId,
     source: &S,
     out: &mut dyn Write,

@@ -59,6 +59,13 @@ pub fn pages(dir: &Path, formats: &Path, kallsyms: &str) -> RawPages<Vec<u8>> {
     RawPages::new(table(formats, kallsyms), layout(formats), sources)
 }
 
+/// The most memory this process ever had, in KiB, where the system tells.
+pub fn peak_kib() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    line.split_whitespace().next()?.parse().ok()
+}
+
 /// One event as both sides can say it: CPU, microseconds, current thread, and what happened.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Line {

@@ -110,6 +110,15 @@ impl Writer {
         self.current = 0;
     }
 
+    /// The pages of `rounds` rounds over 50 threads, each round on a page of its own: many bytes and few events.
+    pub fn sparse(mut self, rounds: usize, cpu: u64) -> Vec<u8> {
+        for round in 0..rounds {
+            self.round(1000 + 100 * cpu as i32 + (round % 50) as i32, cpu);
+            self.turn();
+        }
+        self.pages
+    }
+
     /// The pages of `rounds` rounds over 50 threads.
     pub fn rounds(mut self, rounds: usize, cpu: u64) -> Vec<u8> {
         for round in 0..rounds {
@@ -117,5 +126,45 @@ impl Writer {
         }
         self.turn();
         self.pages
+    }
+}
+
+/// Pages over and over, each time later: as long a recording as is asked for, without a file.
+pub struct Repeated {
+    pages: Vec<u8>,
+    /// From the beginning of one repetition to that of the next.
+    period: u64,
+    length: u64,
+}
+
+impl Repeated {
+    /// At least one page, repeated up to `length` bytes.
+    pub fn new(pages: Vec<u8>, length: u64) -> Repeated {
+        let time = |page: &[u8]| u64::from_le_bytes(page[..8].try_into().unwrap());
+        let last = &pages[pages.len() - PAGE..];
+        // No page is longer than a second.
+        let period = time(last) - time(&pages) + 1_000_000_000;
+        Repeated { pages, period, length: length / PAGE as u64 * PAGE as u64 }
+    }
+}
+
+impl surety_trace::ReadAt for Repeated {
+    fn read_at(&self, offset: u64, buf: &mut [u8]) -> std::io::Result<usize> {
+        if offset >= self.length {
+            return Ok(0);
+        }
+        let (number, within) = (offset / PAGE as u64, (offset % PAGE as u64) as usize);
+        let count = (self.pages.len() / PAGE) as u64;
+        let at = (number % count) as usize * PAGE;
+        let mut page: [u8; PAGE] = self.pages[at..at + PAGE].try_into().unwrap();
+        let time = u64::from_le_bytes(page[..8].try_into().unwrap()) + number / count * self.period;
+        page[..8].copy_from_slice(&time.to_le_bytes());
+        let length = buf.len().min(PAGE - within);
+        buf[..length].copy_from_slice(&page[within..within + length]);
+        Ok(length)
+    }
+
+    fn len(&self) -> u64 {
+        self.length
     }
 }

@@ -1,0 +1,317 @@
+//! [`Recorders`]: the sink that condenses jobs as they complete.
+//!
+//! Memory: [`RECORDER_BYTES_MAX`] for each thread alive whose jobs are many, a few KiB for each other one. Of the threads
+//! gone the [`LISTED_MAX`] busiest keep their numbers, the rest is added up by name, up to [`FOLDED_NAMES_MAX`] names.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
+
+use surety_model::event::Comm;
+use surety_model::job::{Job, Separation};
+use surety_units::{CpuId, Nanos};
+
+use super::releases::Releases;
+use super::series::{SERIES_BYTES_MAX, Series};
+use super::{Folded, Spread, ThreadStatistics};
+use crate::jobs::sink::{JobSink, ThreadKey, ThreadTotals, Wait};
+use crate::wanted::{Wanted, Window};
+
+/// Threads that are listed, alive or gone: the busiest.
+pub const LISTED_MAX: usize = 4096;
+/// Names under which the others are added up; what is beyond is added to the empty name.
+pub const FOLDED_NAMES_MAX: usize = 1024;
+/// Names remembered for those who ask for one that is not there.
+pub const NAMES_MAX: usize = 4096;
+/// Heap bytes of one thread's recorder at most.
+pub const RECORDER_BYTES_MAX: usize = 7 * SERIES_BYTES_MAX + 2048;
+
+/// One thread's jobs so far.
+#[derive(Debug)]
+struct Recorder {
+    response: Series,
+    latency: Series,
+    preemption: Series,
+    execution: Series,
+    net: Series,
+    interrupted: Series,
+    inter_arrival: Series,
+    releases: Releases,
+    censored: u64,
+    preemptions: u64,
+    throttled: Nanos,
+    run: Nanos,
+    waited: Nanos,
+    longest_wait: Nanos,
+}
+
+impl Recorder {
+    fn new() -> Recorder {
+        Recorder {
+            response: Series::default(),
+            latency: Series::default(),
+            preemption: Series::default(),
+            execution: Series::default(),
+            net: Series::default(),
+            interrupted: Series::default(),
+            inter_arrival: Series::default(),
+            releases: Releases::default(),
+            censored: 0,
+            preemptions: 0,
+            throttled: Nanos::ZERO,
+            run: Nanos::ZERO,
+            waited: Nanos::ZERO,
+            longest_wait: Nanos::ZERO,
+        }
+    }
+
+    fn job(&mut self, job: &Job) {
+        self.response.record(job.response());
+        self.latency.record(job.latency());
+        self.execution.record(job.execution);
+        self.net.record(job.execution_net());
+        self.interrupted.record(job.interrupted);
+        if let Some(gap) = self.releases.push(job.release) {
+            self.inter_arrival.record(gap);
+        }
+        self.preemptions += u64::from(job.preemptions);
+        self.throttled = self.throttled.saturating_add(job.throttled);
+    }
+
+    fn interrupt_arrivals(&mut self) {
+        let inter_arrival = &mut self.inter_arrival;
+        self.releases.flush(|gap| inter_arrival.record(gap));
+    }
+
+    fn statistics(mut self, thread: &ThreadKey, totals: &ThreadTotals) -> ThreadStatistics {
+        self.interrupt_arrivals();
+        ThreadStatistics {
+            tid: thread.tid,
+            comm: thread.comm,
+            exact: thread.separation == Separation::Markers,
+            jobs: self.response.count(),
+            censored: self.censored,
+            run: self.run,
+            waited: self.waited,
+            longest_wait: self.longest_wait,
+            observed: totals.seen.1 - totals.seen.0,
+            preemptions: self.preemptions,
+            throttled: self.throttled,
+            response: Spread::of(&self.response),
+            latency: Spread::of(&self.latency),
+            preemption: Spread::of(&self.preemption),
+            execution: Spread::of(&self.execution),
+            execution_net: Spread::of(&self.net),
+            interrupted: Spread::of(&self.interrupted),
+            inter_arrival: Spread::of(&self.inter_arrival),
+        }
+    }
+}
+
+/// A thread that is listed; ordered by how busy it was, of equal ones the earlier is the greater.
+#[derive(Debug)]
+struct Listed {
+    life: u64,
+    statistics: ThreadStatistics,
+}
+
+impl Listed {
+    fn rank(&self) -> (Nanos, Reverse<u64>) {
+        (self.statistics.run, Reverse(self.life))
+    }
+}
+
+impl PartialEq for Listed {
+    fn eq(&self, other: &Listed) -> bool {
+        self.rank() == other.rank()
+    }
+}
+
+impl Eq for Listed {}
+
+impl PartialOrd for Listed {
+    fn partial_cmp(&self, other: &Listed) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl Ord for Listed {
+    fn cmp(&self, other: &Listed) -> std::cmp::Ordering {
+        self.rank().cmp(&other.rank())
+    }
+}
+
+/// Condenses the jobs of all wanted threads.
+#[derive(Debug)]
+pub struct Recorders {
+    wanted: Wanted,
+    window: Window,
+    /// Whether the jobs of a thread of this name are recorded at all.
+    records: fn(Comm) -> bool,
+    /// By slot.
+    open: Vec<Option<Box<Recorder>>>,
+    /// The least busy on top.
+    listed: BinaryHeap<Reverse<Listed>>,
+    folded: BTreeMap<Comm, Folded>,
+    threads: u64,
+    names: BTreeSet<Comm>,
+}
+
+/// What a sink of all threads has found.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Recorded {
+    /// The wanted threads, the busiest first, of equally busy ones the first seen; at most [`LISTED_MAX`].
+    pub threads: Vec<ThreadStatistics>,
+    /// The wanted threads that are not listed, added up by name, the busiest name first.
+    pub folded: Vec<Folded>,
+    /// Threads seen, wanted or not.
+    pub threads_in_trace: u64,
+    /// Their names, at most [`NAMES_MAX`] of them.
+    pub names: Vec<Comm>,
+}
+
+impl Recorders {
+    /// Of wanted threads, as far as `records` agrees to their names.
+    pub fn new(wanted: Wanted, records: fn(Comm) -> bool) -> Recorders {
+        Recorders {
+            wanted,
+            window: Window::ALL,
+            records,
+            open: Vec::new(),
+            listed: BinaryHeap::new(),
+            folded: BTreeMap::new(),
+            threads: 0,
+            names: BTreeSet::new(),
+        }
+    }
+
+    /// The trace's first event came then.
+    pub fn begin(&mut self, first: Nanos) {
+        self.window = self.wanted.window(first);
+    }
+
+    /// What was found.
+    pub fn finish(self) -> Recorded {
+        let mut listed: Vec<Listed> = self.listed.into_iter().map(|Reverse(listed)| listed).collect();
+        listed.sort_by(|a, b| b.cmp(a));
+        let mut folded: Vec<Folded> = self.folded.into_values().collect();
+        folded.sort_by_key(|folded| Reverse(folded.run));
+        Recorded {
+            threads: listed.into_iter().map(|listed| listed.statistics).collect(),
+            folded,
+            threads_in_trace: self.threads,
+            names: self.names.into_iter().collect(),
+        }
+    }
+
+    #[inline]
+    fn recorder(&mut self, thread: &ThreadKey) -> Option<&mut Recorder> {
+        if !self.wanted.tid(thread.tid) || !(self.records)(thread.comm) {
+            return None;
+        }
+        if self.open.len() <= thread.slot {
+            self.open.resize_with(thread.slot + 1, || None);
+        }
+        Some(self.open[thread.slot].get_or_insert_with(|| Box::new(Recorder::new())))
+    }
+
+    fn list(&mut self, listed: Listed) {
+        self.listed.push(Reverse(listed));
+        if self.listed.len() <= LISTED_MAX {
+            return;
+        }
+        let Some(Reverse(least)) = self.listed.pop() else { return };
+        let mut name = least.statistics.comm;
+        if self.folded.len() >= FOLDED_NAMES_MAX && !self.folded.contains_key(&name) {
+            name = Comm::default();
+        }
+        self.folded.entry(name).or_insert_with(|| Folded::named(name)).add(&least.statistics);
+    }
+}
+
+impl JobSink for Recorders {
+    fn job(&mut self, thread: &ThreadKey, job: &Job) {
+        let counts = self.wanted.job(self.window, job);
+        if let Some(recorder) = self.recorder(thread) {
+            if counts { recorder.job(job) } else { recorder.interrupt_arrivals() }
+        }
+    }
+
+    fn censored(&mut self, thread: &ThreadKey, at: Nanos) {
+        let counts = self.window.contains(at);
+        if let Some(recorder) = self.recorder(thread) {
+            recorder.interrupt_arrivals();
+            recorder.censored += u64::from(counts);
+        }
+    }
+
+    fn forget(&mut self, thread: &ThreadKey) {
+        if let Some(recorder) = self.open.get_mut(thread.slot).and_then(Option::as_mut) {
+            let Recorder { run, waited, longest_wait, .. } = **recorder;
+            **recorder = Recorder { run, waited, longest_wait, ..Recorder::new() };
+        }
+    }
+
+    #[inline]
+    fn ran(&mut self, thread: &ThreadKey, cpu: CpuId, from: Nanos, until: Nanos) {
+        let time = if self.wanted.cpu(cpu) { self.window.overlap(from, until) } else { Nanos::ZERO };
+        if let Some(recorder) = self.recorder(thread) {
+            recorder.run += time;
+        }
+    }
+
+    #[inline]
+    fn waited(&mut self, thread: &ThreadKey, cpu: CpuId, from: Nanos, until: Nanos, why: Wait) {
+        let time = if self.wanted.cpu(cpu) { self.window.overlap(from, until) } else { Nanos::ZERO };
+        let counts = self.wanted.cpu(cpu) && self.window.contains(from);
+        if let Some(recorder) = self.recorder(thread) {
+            recorder.waited += time;
+            recorder.longest_wait = recorder.longest_wait.max(time);
+            if why == Wait::Preempted && counts {
+                recorder.preemption.record(until - from);
+            }
+        }
+    }
+
+    fn ended(&mut self, thread: &ThreadKey, totals: &ThreadTotals) {
+        self.threads += 1;
+        if self.names.len() < NAMES_MAX {
+            self.names.insert(thread.comm);
+        }
+        let recorder = self.open.get_mut(thread.slot).and_then(Option::take);
+        if !self.wanted.thread(thread.tid, thread.comm) || !(self.records)(thread.comm) {
+            return;
+        }
+        let recorder = recorder.unwrap_or_else(|| Box::new(Recorder::new()));
+        self.list(Listed { life: thread.life, statistics: recorder.statistics(thread, totals) });
+    }
+}
+
+impl Folded {
+    fn named(name: Comm) -> Folded {
+        Folded {
+            name,
+            threads: 0,
+            jobs: 0,
+            censored: 0,
+            run: Nanos::ZERO,
+            waited: Nanos::ZERO,
+            response_max: None,
+            latency_max: None,
+        }
+    }
+
+    fn add(&mut self, thread: &ThreadStatistics) {
+        self.threads += 1;
+        self.jobs += thread.jobs;
+        self.censored += thread.censored;
+        self.run = self.run.saturating_add(thread.run);
+        self.waited = self.waited.saturating_add(thread.waited);
+        self.response_max = self.response_max.max(thread.response.map(|spread| spread.max));
+        self.latency_max = self.latency_max.max(thread.latency.map(|spread| spread.max));
+    }
+}
+
+/// Every thread, whatever its name.
+pub(crate) fn every(_: Comm) -> bool {
+    true
+}
