@@ -8,6 +8,7 @@ use surety_trace::{Condition, Wanted};
 use surety_units::{Bandwidth, Bytes, CpuSet, Nanos, Probability, Tid};
 
 use crate::exit::EXIT_CODES;
+use crate::gates::GateArgs;
 
 /// Guaranteed time on Linux: say what each activity needs; measure what it gets, derive the reservations that
 /// guarantee it, prove them, put them in force, and measure again.
@@ -57,6 +58,9 @@ pub enum Verb {
     /// Record what the scheduler does, and say what threads got
     #[command(after_help = EXIT_CODES)]
     Trace(TraceArgs),
+    /// Show results from files: our own JSON, or cyclictest, rtla, fio, HdrHistogram and others
+    #[command(after_help = EXIT_CODES)]
+    Report(ReportArgs),
     /// What this machine can and cannot do, and how to mend it
     #[command(after_help = EXIT_CODES)]
     Doctor(DoctorArgs),
@@ -107,6 +111,8 @@ pub struct GuaranteeArgs {
     pub load: Option<String>,
     #[command(flatten)]
     pub running: Running,
+    #[command(flatten)]
+    pub gates: GateArgs,
     /// Write the plan to this file
     #[arg(long, value_name = "FILE")]
     pub save_plan: Option<PathBuf>,
@@ -127,6 +133,8 @@ pub struct RunArgs {
     pub on: Vec<String>,
     #[command(flatten)]
     pub running: Running,
+    #[command(flatten)]
+    pub gates: GateArgs,
     /// Record nothing of what the scheduler does
     #[arg(long)]
     pub no_trace: bool,
@@ -394,6 +402,18 @@ pub enum Packing {
 }
 
 #[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Files of results; docs/formats/import.md lists their formats
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Write one offline HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub gates: GateArgs,
+}
+
+#[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Give leaked deadline bandwidth back
     #[arg(long)]
@@ -461,9 +481,14 @@ mod tests {
     fn commands_in_the_documentation_parse() {
         let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         let mut commands = 0;
-        for file in
-            ["README.md", "docs/formats/workload.md", "docs/formats/plan.md", "docs/formats/record.md"]
-        {
+        for file in [
+            "README.md",
+            "docs/expectations.md",
+            "docs/formats/import.md",
+            "docs/formats/workload.md",
+            "docs/formats/plan.md",
+            "docs/formats/record.md",
+        ] {
             let text = std::fs::read_to_string(root.join(file)).unwrap();
             for line in text.lines().map(str::trim_start) {
                 let command = line.strip_prefix("$ sudo ").or(line.strip_prefix("$ "));

@@ -11,9 +11,11 @@ mod apply;
 mod args;
 mod doctor;
 mod exit;
+mod gates;
 mod guarantee;
 mod input;
 mod planning;
+mod report;
 mod run;
 mod session;
 mod trace;
@@ -54,6 +56,7 @@ fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
         Verb::Plan(args) => planning::plan(args, session),
         Verb::Apply(args) => apply::apply(args, session),
         Verb::Trace(args) => trace::trace(args, session),
+        Verb::Report(args) => report::report(args, session),
         Verb::Doctor(args) => doctor::doctor(args, session),
     }
 }

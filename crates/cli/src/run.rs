@@ -16,6 +16,7 @@ use surety_sim::SimWorld;
 
 use crate::args::{RunArgs, Running};
 use crate::exit::{Code, Failure};
+use crate::gates;
 use crate::input::read_workload;
 use crate::session::Session;
 use crate::trace::output::TraceOutput;
@@ -122,7 +123,7 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
         }
         records.push((word.clone(), record));
     }
-    finish(&workload, &records, &args.running, session)
+    finish(&workload, &records, args, session)
 }
 
 /// The file of one world: `name.dat` becomes `name.sim.dat`.
@@ -137,13 +138,14 @@ fn path_of(path: &Path, world: &str) -> PathBuf {
 fn finish(
     workload: &Workload,
     records: &[(String, Record)],
-    running: &Running,
+    args: &RunArgs,
     session: &Session,
 ) -> Result<Code, Failure> {
     let rows: Vec<Row<'_>> =
         records.iter().map(|(label, record)| Row::new(label, record, workload)).collect();
     let verdicts: Vec<_> = rows.last().map(|r| r.verdicts.clone()).unwrap_or_default();
-    let code = Code::of(&verdicts);
+    let named = records.iter().map(|(label, record)| (label.as_str(), record));
+    let code = gates::check(&args.gates, named, Code::of(&verdicts), session)?;
     let report = Report {
         title: workload.title.as_deref(),
         file: workload.source.name(),
@@ -152,7 +154,7 @@ fn finish(
         exit: Some(code as u8),
         made: None,
     };
-    session.publish(&report, running)?;
+    session.publish(&report, &args.running)?;
     Ok(code)
 }
 

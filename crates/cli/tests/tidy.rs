@@ -11,14 +11,15 @@ use surety_model::formats::toml;
 const FLOORS: &[&[&str]] = &[
     &["units", "stats"],
     &["model", "kernel"],
-    &["trace", "enforce"],
+    &["trace", "import", "enforce"],
     &["analysis", "sim", "probe", "fit", "report"],
     &["plan"],
     &["cli"],
 ];
 
 /// Crates without system calls, clocks, threads, files.
-const PURE: &[&str] = &["units", "stats", "model", "trace", "analysis", "sim", "fit", "plan", "report"];
+const PURE: &[&str] =
+    &["units", "stats", "model", "trace", "import", "analysis", "sim", "fit", "plan", "report"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

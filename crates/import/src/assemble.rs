@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use surety_model::record::{
-    ActivityRecord, Basis, Distribution, Figure, InForce, Observed, Record,
-};
+use surety_model::record::{ActivityRecord, Basis, Distribution, Figure, InForce, Observed, Record};
 use surety_stats::Histogram;
 use surety_units::Nanos;
 
@@ -27,7 +25,10 @@ impl Counts {
     /// How many values there are, those beyond the last bucket included.
     pub(crate) fn total(&self) -> Result<u64, String> {
         let counts = self.buckets.iter().map(|(_, _, count)| *count).chain([self.beyond]);
-        counts.into_iter().try_fold(0u64, u64::checked_add).ok_or_else(|| "more than 2^64 - 1 values".to_owned())
+        counts
+            .into_iter()
+            .try_fold(0u64, u64::checked_add)
+            .ok_or_else(|| "more than 2^64 - 1 values".to_owned())
     }
 
     /// The distribution; `None` without a value. Reasons not to take it at its word go to `degraded`.
@@ -49,7 +50,8 @@ impl Counts {
         self.buckets.sort_unstable();
         let (first, last) = (self.buckets.first().copied(), self.buckets.last().copied());
         let (least, most) = (self.min.unwrap_or(0), self.max.unwrap_or(u64::MAX));
-        let fits = first.is_none_or(|(_, high, _)| least <= high) && last.is_none_or(|(low, _, _)| low <= most);
+        let fits =
+            first.is_none_or(|(_, high, _)| least <= high) && last.is_none_or(|(low, _, _)| low <= most);
         if !fits {
             return Err(format!("{what}: its buckets and its extremes contradict each other"));
         }
@@ -195,8 +197,7 @@ impl Assembly {
     }
 
     pub(crate) fn record(self) -> Record {
-        let in_force =
-            InForce { kernel: self.kernel, environment: self.environment, ..InForce::default() };
+        let in_force = InForce { kernel: self.kernel, environment: self.environment, ..InForce::default() };
         Record {
             world: self.tool,
             reserved: false,

@@ -18,12 +18,15 @@ pub(crate) const NAME: &str = "cyclictest text";
 const UNIT: u64 = 1_000;
 
 pub(crate) fn detect(input: &Input<'_>) -> bool {
-    input.lines().any(|(_, line)| line == "# Histogram" || live_line(line).is_some() || sample(line).is_some())
+    input
+        .lines()
+        .any(|(_, line)| line == "# Histogram" || live_line(line).is_some() || sample(line).is_some())
 }
 
 pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
     let mut assembly = Assembly::new("cyclictest");
-    assembly.say("unit", "microseconds: the text does not say whether -N (nanoseconds) was given, the JSON does");
+    assembly
+        .say("unit", "microseconds: the text does not say whether -N (nanoseconds) was given, the JSON does");
     assembly.say("not counted", "periods that cyclictest skipped because the one before was late");
     if input.lines().any(|(_, line)| line == "# Histogram") {
         histogram(input, &mut assembly)?;
@@ -94,7 +97,9 @@ fn histogram(input: &Input<'_>, assembly: &mut Assembly) -> Result<(), ImportErr
         }
         let within = counts.total()? - counts.beyond;
         if of(&total).is_some_and(|told| told != within) {
-            return Err(format!("thread {thread}: its rows hold {within} samples, `# Total:` says otherwise"));
+            return Err(format!(
+                "thread {thread}: its rows hold {within} samples, `# Total:` says otherwise"
+            ));
         }
         // Extremes of nothing are where the program started: 1000000 and 0.
         if counts.total()? > 0 {
@@ -138,8 +143,11 @@ fn samples(input: &Input<'_>, assembly: &mut Assembly) -> Result<(), ImportError
     assembly.threads(counted.collect()).map_err(at_line(NAME, 1))
 }
 
+/// Words of a live line, each with what stands behind it.
+type Words<'a> = Vec<(&'static str, &'a str)>;
+
 /// `T: 0 (15167) P: 0 I:1000 C: 983 Min: 41 Act: 96 Avg: 129 Max: 6410`: the thread and what stands behind each word.
-fn live_line(line: &str) -> Option<(&str, Vec<(&'static str, &str)>)> {
+fn live_line(line: &str) -> Option<(&str, Words<'_>)> {
     let line = &line[line.find("T:")?..];
     if !line.contains(" Avg:") || !line.contains(" Max:") {
         return None;
@@ -155,7 +163,7 @@ fn live_line(line: &str) -> Option<(&str, Vec<(&'static str, &str)>)> {
 }
 
 fn live(input: &Input<'_>, assembly: &mut Assembly) -> Result<(), ImportError> {
-    let mut last: BTreeMap<&str, (usize, Vec<(&str, &str)>)> = BTreeMap::new();
+    let mut last: BTreeMap<&str, (usize, Words<'_>)> = BTreeMap::new();
     for (line, text) in input.lines() {
         if let Some((thread, values)) = live_line(text) {
             if !last.contains_key(thread) && last.len() == COLUMNS_MAX {
@@ -167,7 +175,8 @@ fn live(input: &Input<'_>, assembly: &mut Assembly) -> Result<(), ImportError> {
     for (thread, (line, values)) in last {
         let name = format!("thread {thread}");
         for (word, text) in values {
-            let value = whole(text.trim_end_matches(|c: char| !c.is_ascii_digit())).map_err(at_line(NAME, line))?;
+            let value =
+                whole(text.trim_end_matches(|c: char| !c.is_ascii_digit())).map_err(at_line(NAME, line))?;
             let figure = match word {
                 " C:" => {
                     let activity = assembly.activity(&name);

@@ -98,14 +98,12 @@ fn direction_of(
 }
 
 fn bins(times: &Node<'_>, unit: u64) -> Result<Counts, ImportError> {
-    let scale = |value: u64| {
-        value.checked_mul(unit).ok_or_else(|| times.error(format!("{value} units are no time")))
-    };
+    let scale =
+        |value: u64| value.checked_mul(unit).ok_or_else(|| times.error(format!("{value} units are no time")));
     let mut counts = Counts::default();
     for (middle, count) in times.counts("bins")? {
         let index = fio_index(middle);
-        let (low, high) = fio_range(index)
-            .ok_or_else(|| times.error(format!("{middle} is in no bin")))?;
+        let (low, high) = fio_range(index).ok_or_else(|| times.error(format!("{middle} is in no bin")))?;
         if index == FIO_BINS - 1 {
             counts.beyond = counts.beyond.saturating_add(count);
         } else {

@@ -22,7 +22,8 @@ const DIRECTIONS: [&str; 3] = ["read", "write", "trim"];
 pub(crate) fn detect(input: &Input<'_>) -> bool {
     let Some((_, first)) = input.lines().find(|(_, line)| !line.is_empty()) else { return false };
     let fields = first.split(',').count();
-    [FIO_BINS, OLD_BINS].contains(&fields.saturating_sub(3)) && first.starts_with(|c: char| c.is_ascii_digit())
+    [FIO_BINS, OLD_BINS].contains(&fields.saturating_sub(3))
+        && first.starts_with(|c: char| c.is_ascii_digit())
 }
 
 pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
@@ -39,7 +40,8 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
     for (line, text) in input.lines().filter(|(_, text)| !text.is_empty()) {
         last_line = line;
         let wrong = at_line(NAME, line);
-        let fields = text.split(',').map(|f| whole(f.trim())).collect::<Result<Vec<_>, _>>().map_err(&wrong)?;
+        let fields =
+            text.split(',').map(|f| whole(f.trim())).collect::<Result<Vec<_>, _>>().map_err(&wrong)?;
         let [milliseconds, direction, _, counts @ ..] = fields.as_slice() else {
             return Err(wrong("a line is milliseconds, direction, block size, counts".to_owned()));
         };

@@ -88,7 +88,8 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
         Some(_) => {}
     }
     // The maximum is told rounded to the same digits as the rows, or its bucket's edge: the last row stands.
-    counts.max = max.filter(|max| *max <= above && counts.buckets.last().is_some_and(|(low, _, _)| low <= max));
+    counts.max =
+        max.filter(|max| *max <= above && counts.buckets.last().is_some_and(|(low, _, _)| low <= max));
     assembly.latency(input.stem(), counts).map_err(wrong)?;
     Ok(assembly.record())
 }

@@ -32,7 +32,8 @@ const BUCKETS_MAX: usize = 1 << 20;
 const HEADER: usize = 40;
 
 pub(crate) fn detect(input: &Input<'_>) -> bool {
-    input.text.contains("Interval_Compressed_Histogram") || input.text.starts_with("#[Histogram log format version")
+    input.text.contains("Interval_Compressed_Histogram")
+        || input.text.starts_with("#[Histogram log format version")
 }
 
 pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
@@ -114,7 +115,8 @@ fn counts(bytes: &[u8]) -> Result<Vec<Bucket>, String> {
         return Err("a histogram with a shifted index is not read".to_owned());
     }
     let bins = HdrBins::new(u64::from_be_bytes(*lowest), digits);
-    let bins = bins.ok_or_else(|| format!("a histogram has 1 to 5 digits above a lowest value, not {digits}"))?;
+    let bins =
+        bins.ok_or_else(|| format!("a histogram has 1 to 5 digits above a lowest value, not {digits}"))?;
     let payload = usize::try_from(length).ok().and_then(|length| bytes.get(HEADER..)?.get(..length));
     let mut payload = payload.ok_or("the histogram is cut off")?;
     let mut found = Vec::new();

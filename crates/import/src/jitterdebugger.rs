@@ -22,7 +22,9 @@ const SAMPLE: usize = 28;
 const LABELS: &str = "numbers of threads; CPUs only where no affinity mask was given";
 
 pub(crate) fn detect_json(input: &Input<'_>) -> bool {
-    input.text.contains("\"cpu\": {") && input.text.contains("\"histogram\"") && !input.text.contains("rt_test")
+    input.text.contains("\"cpu\": {")
+        && input.text.contains("\"histogram\"")
+        && !input.text.contains("rt_test")
 }
 
 pub(crate) fn read_json(input: &Input<'_>) -> Result<Record, ImportError> {
@@ -107,7 +109,10 @@ pub(crate) fn read_raw(input: &Input<'_>) -> Result<Record, ImportError> {
     for (index, bytes) in input.bytes.chunks(SAMPLE).enumerate() {
         let wrong = |why: String| ImportError::Byte { format: RAW, at: index * SAMPLE, why };
         let Some(read) = sample(bytes) else {
-            return Err(wrong(format!("{} bytes are no sample of {SAMPLE}: the file is cut off", bytes.len())));
+            return Err(wrong(format!(
+                "{} bytes are no sample of {SAMPLE}: the file is cut off",
+                bytes.len()
+            )));
         };
         if !is_plausible(read) {
             return Err(wrong("no thread, or no time, can be this".to_owned()));

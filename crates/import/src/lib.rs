@@ -92,7 +92,11 @@ struct Format {
 const FORMATS: [Format; 13] = [
     Format { name: fio::NAME, detect: fio::detect, read: fio::read },
     Format { name: schbench::JSON, detect: schbench::detect_json, read: schbench::read_json },
-    Format { name: jitterdebugger::JSON, detect: jitterdebugger::detect_json, read: jitterdebugger::read_json },
+    Format {
+        name: jitterdebugger::JSON,
+        detect: jitterdebugger::detect_json,
+        read: jitterdebugger::read_json,
+    },
     Format { name: rt_tests::NAME, detect: rt_tests::detect, read: rt_tests::read },
     Format { name: rtla::NAME, detect: rtla::detect, read: rtla::read },
     Format { name: hdr_log::NAME, detect: hdr_log::detect, read: hdr_log::read },

@@ -30,9 +30,8 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
         let Some((name, rest)) = text.split_once(':') else { continue };
         let (values, _) = rest.split_once('(').unwrap_or((rest, ""));
         let values: Vec<&str> = values.split_whitespace().collect();
-        let times = || -> Result<Vec<u64>, String> {
-            values.iter().map(|text| scaled(whole(text)?, UNIT)).collect()
-        };
+        let times =
+            || -> Result<Vec<u64>, String> { values.iter().map(|text| scaled(whole(text)?, UNIT)).collect() };
         let fits = |found: usize| {
             let why = || at_line(NAME, line)(format!("{found} values where {} belong", cores.len()));
             if found == cores.len() { Ok(()) } else { Err(why()) }

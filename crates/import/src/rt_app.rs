@@ -53,7 +53,8 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
         let time = |name: &str| scaled(whole(field(name)?).map_err(&wrong)?, UNIT).map_err(&wrong);
         let (run, woken) = (time("run")?, time("wu_lat")?);
         let (start, end) = (time("start")?, time("end")?);
-        let slack: i64 = field("slack")?.parse().map_err(|_| wrong("the slack is no whole number".to_owned()))?;
+        let slack: i64 =
+            field("slack")?.parse().map_err(|_| wrong("the slack is no whole number".to_owned()))?;
         execution.buckets.push((run, run, 1));
         latency.buckets.push((woken, woken, 1));
         let period = time("c_period")?;

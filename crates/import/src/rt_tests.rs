@@ -27,7 +27,10 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
     let tool = program.rsplit('/').next().unwrap_or(program);
     let mut assembly = Assembly::new(tool);
     let unit = if root.whole("resolution_in_ns")? == Some(1) { 1 } else { 1_000 };
-    assembly.say("resolution", if unit == 1 { "1 ns" } else { "1 us: a time may be up to 1 us longer than told" });
+    assembly.say(
+        "resolution",
+        if unit == 1 { "1 ns" } else { "1 us: a time may be up to 1 us longer than told" },
+    );
     for (key, name) in [("cmdline", "command line"), ("rt_test_version", "version of rt-tests")] {
         if let Some(text) = root.text(key) {
             assembly.say(name, text);
@@ -107,7 +110,8 @@ fn figures(thread: &Node<'_>, name: &str, unit: u64, assembly: &mut Assembly) ->
     let cycles = thread.whole("cycles")?.unwrap_or(0);
     let activity = assembly.activity(name);
     (activity.activations, activity.completed) = (cycles, cycles);
-    for (key, figure) in [("min", "smallest latency"), ("avg", "average latency"), ("max", "largest latency")] {
+    for (key, figure) in [("min", "smallest latency"), ("avg", "average latency"), ("max", "largest latency")]
+    {
         if let Some(value) = thread.number(key)? {
             assembly.figure(name, figure, value * unit as f64, "ns");
         }

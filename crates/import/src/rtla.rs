@@ -100,7 +100,8 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
             counts.max = told(&max).map(&time).transpose()?;
         }
         if let Some(told) = told(&count).filter(|told| *told != total) {
-            assembly.doubt(format!("{activity}, {series}: {told} samples are told of, its rows hold {total}"));
+            assembly
+                .doubt(format!("{activity}, {series}: {told} samples are told of, its rows hold {total}"));
         }
         let record = assembly.activity(&activity);
         record.activations = record.activations.max(total);

@@ -64,9 +64,9 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
             return Err(at_line(NAME, *line)(format!("more than {COLUMNS_MAX} quantities")));
         }
         let title = place.checked_sub(1).and_then(|before| lines.get(before)).map(|(_, title)| *title);
-        let quantity = title.and_then(|t| t.strip_suffix(':')).ok_or_else(|| {
-            at_line(NAME, *line)("above it stands no quantity with a colon".to_owned())
-        })?;
+        let quantity = title
+            .and_then(|t| t.strip_suffix(':'))
+            .ok_or_else(|| at_line(NAME, *line)("above it stands no quantity with a colon".to_owned()))?;
         let Some((line, values)) = lines.get(place + 1) else {
             return Err(at_line(NAME, *line)("no values follow: the file is cut off".to_owned()));
         };

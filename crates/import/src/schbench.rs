@@ -63,8 +63,9 @@ fn figure_of(key: &str) -> Option<(String, &'static str, f64)> {
         ("request_latency_", "request latency", "ns", 1e3),
         ("rps_", "requests", "/s", 1.0),
     ];
-    let (rest, name, unit, factor) =
-        kinds.into_iter().find_map(|(prefix, name, unit, f)| Some((key.strip_prefix(prefix)?, name, unit, f)))?;
+    let (rest, name, unit, factor) = kinds
+        .into_iter()
+        .find_map(|(prefix, name, unit, f)| Some((key.strip_prefix(prefix)?, name, unit, f)))?;
     let which = match rest.strip_prefix("pct") {
         Some(percent) => format!("p{}", percent.strip_suffix(".0").unwrap_or(percent)),
         None if rest == "min" || rest == "max" => rest.to_owned(),

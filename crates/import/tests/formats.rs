@@ -1,5 +1,7 @@
 //! What is imported says what the program that wrote it says: counts are equal, quantiles within a bucket.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -194,7 +196,10 @@ fn fio_bins_and_rates() {
             for (percent, value) in told["percentile"].as_object().unwrap() {
                 let q = percent.parse::<f64>().unwrap() / 100.0;
                 let found = ours.quantile(q).unwrap();
-                assert!(near(found, value.as_u64().unwrap(), 1.0 / 64.0), "{direction} {time} {percent}: {found}");
+                assert!(
+                    near(found, value.as_u64().unwrap(), 1.0 / 64.0),
+                    "{direction} {time} {percent}: {found}"
+                );
                 seen += 1;
             }
         }
@@ -289,7 +294,8 @@ fn rt_app_lines_are_activations() {
     assert_eq!((player.activations, player.missed), (10, 0));
     let latency = player.latency.as_ref().unwrap();
     let text = String::from_utf8(bytes("rt-app-player-0.log")).unwrap();
-    let woken = text.lines().filter(|l| !l.starts_with('#')).map(|l| l.rsplit(' ').next().unwrap().parse::<u64>());
+    let woken =
+        text.lines().filter(|l| !l.starts_with('#')).map(|l| l.rsplit(' ').next().unwrap().parse::<u64>());
     assert_eq!(extremes(latency).1, woken.map(|w| w.unwrap() * 1_000).max().unwrap());
     assert_eq!(player.deadline, Some(Nanos::from_millis(10)));
     assert_eq!(count(player.execution.as_ref().unwrap()), 10);

@@ -1,5 +1,7 @@
 //! Whatever stands in a file: a record or an error with its place, never a panic, and old programs' broken JSON is read.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
+
 use std::path::Path;
 
 use proptest::prelude::*;
@@ -70,9 +72,11 @@ fn mistakes_are_told_with_their_place() {
 /// Old versions print JSON with printf: quotes of the command line stand as they were typed, averages of nothing are nan.
 #[test]
 fn json_by_printf_is_mended_and_said_so() {
-    let text = file("cyclictest.json")
-        .replacen("cyclictest -q", "cyclictest -q --x \"a \\b\"", 1)
-        .replacen("\"node\": 0", "\"node\": -nan", 1);
+    let text = file("cyclictest.json").replacen("cyclictest -q", "cyclictest -q --x \"a \\b\"", 1).replacen(
+        "\"node\": 0",
+        "\"node\": -nan",
+        1,
+    );
     assert!(serde_json::from_str::<serde_json::Value>(&text).is_err());
     let record = read("c.json", text.as_bytes()).unwrap().record;
     assert!(record.in_force.environment["command line"].contains("\"a \\b\""));

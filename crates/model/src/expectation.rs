@@ -123,13 +123,8 @@ const WORDS: [(&str, Term); 9] = [
 /// Times every record calls by the same word.
 const QUANTITIES: [&str; 3] = ["response", "latency", "execution"];
 
-const COMPARISONS: [Comparison; 5] = [
-    Comparison::AtMost,
-    Comparison::AtLeast,
-    Comparison::Equal,
-    Comparison::Below,
-    Comparison::Above,
-];
+const COMPARISONS: [Comparison; 5] =
+    [Comparison::AtMost, Comparison::AtLeast, Comparison::Equal, Comparison::Below, Comparison::Above];
 
 /// A name or word on the left of the sign.
 struct Part {
@@ -160,11 +155,8 @@ impl Expectation {
     /// [`ExpectationError`], with the place.
     pub fn parse(text: &str) -> Result<Expectation, ExpectationError> {
         let text = text.trim();
-        let wrong = |message: String, span: Range<usize>| ExpectationError {
-            message,
-            text: text.to_owned(),
-            span,
-        };
+        let wrong =
+            |message: String, span: Range<usize>| ExpectationError { message, text: text.to_owned(), span };
         let (mut parts, end) = left_side(text).map_err(|(message, span)| wrong(message, span))?;
         let right = &text[end..];
         let blanks = right.len() - right.trim_start().len();

@@ -50,9 +50,9 @@ pub fn text(gates: &[Gate<'_>], style: &Style) -> String {
 pub fn json(gates: &[Gate<'_>]) -> Value {
     let tests = gates.iter().flat_map(|gate| {
         gate.checked.iter().map(|checked| {
-            let findings = checked.findings.iter().map(|f| {
-                json!({ "about": f.about, "standing": f.standing.to_string(), "because": f.because })
-            });
+            let findings = checked.findings.iter().map(
+                |f| json!({ "about": f.about, "standing": f.standing.to_string(), "because": f.because }),
+            );
             json!({
                 "result": gate.label,
                 "expected": checked.expectation.to_string(),

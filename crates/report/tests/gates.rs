@@ -1,5 +1,7 @@
 //! What a build reads: JUnit's XML is well-formed whatever the names, TAP is what its specification says.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
+
 mod shared;
 
 use std::process::{Command, Stdio};
@@ -44,7 +46,8 @@ fn peer(program: &str, arguments: &[&str], input: &str) -> Option<(bool, String)
     };
     child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    let said =
+        String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     Some((output.status.success(), said))
 }
 
@@ -73,7 +76,8 @@ fn tap_is_read_by_another_harness() {
     let document = tap(&all);
     let lines: Vec<&str> = document.lines().collect();
     assert_eq!(lines[..2], ["TAP version 13", &format!("1..{}", all.len() * 3)]);
-    let tests: Vec<&&str> = lines.iter().filter(|l| l.starts_with("ok ") || l.starts_with("not ok ")).collect();
+    let tests: Vec<&&str> =
+        lines.iter().filter(|l| l.starts_with("ok ") || l.starts_with("not ok ")).collect();
     assert_eq!(tests.len(), all.len() * 3);
     assert_eq!(document.matches("\n  ---\n").count(), tests.len());
     assert!(document.contains("'no \\\\ \\# figure'"), "{document}");

@@ -9,5 +9,6 @@ mod guarantee;
 mod leaves_nothing;
 mod programs;
 mod recording;
+mod reports;
 mod simulated;
 mod truth;

@@ -132,7 +132,12 @@ impl Expectation {
         };
         match &self.term {
             // A name that is no activity's says which time is meant, and these are not of a time.
-            Term::Missed | Term::Skipped | Term::Completed | Term::Share | Term::UpperMissed | Term::Figure(_)
+            Term::Missed
+            | Term::Skipped
+            | Term::Completed
+            | Term::Share
+            | Term::UpperMissed
+            | Term::Figure(_)
                 if quantity.is_some() =>
             {
                 None
@@ -162,7 +167,9 @@ impl Expectation {
 
     fn of_count(&self, count: u64, of: u64, words: String) -> Said {
         match self.value {
-            Value::Count(limit) => (compare(&Known::exactly(count, String::new()), self.comparison, limit), words),
+            Value::Count(limit) => {
+                (compare(&Known::exactly(count, String::new()), self.comparison, limit), words)
+            }
             // Counts in 64 bits and percent to nine decimals: the quotient's rounding is far below both.
             _ => self.of_part(Known::exactly(count as f64 / of as f64, words)),
         }
@@ -228,7 +235,11 @@ impl Expectation {
         };
         let known = match self.term {
             Term::Upper(_) => Known::exactly(*proven, format!("at most {proven} by proof")),
-            _ => Known { low: Nanos::new(i64::MIN), high: *proven, words: format!("at most {proven} by proof") },
+            _ => Known {
+                low: Nanos::new(i64::MIN),
+                high: *proven,
+                words: format!("at most {proven} by proof"),
+            },
         };
         (compare(&known, self.comparison, limit), known.words)
     }
@@ -262,7 +273,9 @@ impl Expectation {
                         time(value),
                         of_values(format!("at {word} {} with 95 % confidence", time(value))),
                     ),
-                    Bound::Unbounded { .. } => return (Standing::Failed, format!("{values} values: {bound}")),
+                    Bound::Unbounded { .. } => {
+                        return (Standing::Failed, format!("{values} values: {bound}"));
+                    }
                 }
             }
             Term::Min | Term::Max => {
