@@ -1,7 +1,7 @@
 //! Results of other measuring programs as records: what was measured elsewhere is compared, reported and gated like
 //! our own.
 //!
-//! [`read`] looks at the content, finds the format in one table ([`FORMATS`]) and gives one record. Each format is a
+//! [`read`] looks at the content, finds the format in one table (`FORMATS`) and gives one record. Each format is a
 //! file of its own that says what it reads, in which unit, and what of the original cannot be known. Three rules hold
 //! for all:
 //!
