@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use surety_model::event::Comm;
+use surety_model::reservation::Reservation;
 use surety_trace::{Condition, Wanted};
 use surety_units::{Bandwidth, Bytes, CpuSet, Nanos, Probability, Tid};
 
@@ -367,12 +368,18 @@ pub struct FitArgs {
 pub struct ConvertArgs {
     /// Trace file
     pub file: PathBuf,
-    /// File to write; it ends in .dat, .jsonl, .csv or .pftrace
+    /// File to write; it ends in .dat, .jsonl, .csv, .pftrace or .perfetto-trace
     pub output: PathBuf,
     #[command(flatten)]
     pub selection: Selection,
     #[command(flatten)]
     pub storing: Storing,
+    /// Perfetto: tracks of what a thread has reserved, as THREAD=RUNTIME/[DEADLINE/]PERIOD
+    #[arg(long, value_name = "PROMISE", value_parser = reserved)]
+    pub reservation: Vec<(String, Reservation)>,
+    /// Perfetto: tracks of a thread's deadlines and misses, as THREAD=TIME after each release
+    #[arg(long, value_name = "PROMISE", value_parser = due)]
+    pub deadline: Vec<(String, Nanos)>,
 }
 
 /// How a trace.dat file is written.
@@ -439,6 +446,32 @@ fn room(text: &str) -> Result<Bytes, String> {
 
 fn condition(text: &str) -> Result<Condition, String> {
     Condition::parse(text).map_err(|e| e.to_string())
+}
+
+/// `THREAD=RUNTIME/PERIOD` or `THREAD=RUNTIME/DEADLINE/PERIOD`.
+fn reserved(text: &str) -> Result<(String, Reservation), String> {
+    let (thread, times) = promised(text)?;
+    let times: Vec<Nanos> = times.split('/').map(positive).collect::<Result<_, _>>()?;
+    let reservation = match times[..] {
+        [runtime, period] => Reservation::implicit(runtime, period),
+        [runtime, deadline, period] => Reservation { deadline, ..Reservation::implicit(runtime, period) },
+        _ => return Err("RUNTIME/PERIOD or RUNTIME/DEADLINE/PERIOD is needed, such as 4ms/10ms".to_owned()),
+    };
+    reservation.check().map_err(|e| e.to_string())?;
+    Ok((thread, reservation))
+}
+
+/// `THREAD=TIME`.
+fn due(text: &str) -> Result<(String, Nanos), String> {
+    let (thread, limit) = promised(text)?;
+    Ok((thread, positive(limit)?))
+}
+
+/// The thread, by name or id, and what it was promised; a name may hold `=`.
+fn promised(text: &str) -> Result<(String, &str), String> {
+    let parts = text.rsplit_once('=').filter(|(thread, _)| !thread.is_empty());
+    let (thread, promise) = parts.ok_or("THREAD=PROMISE is needed, such as player=40ms")?;
+    Ok((thread.to_owned(), promise))
 }
 
 fn cpus(text: &str) -> Result<CpuSet, String> {

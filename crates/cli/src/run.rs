@@ -4,15 +4,17 @@ use std::path::{Path, PathBuf};
 
 use surety_analysis::AnalysisWorld;
 use surety_kernel::facts::MachineFacts;
-use surety_model::event::TraceSink;
+use surety_model::event::{Comm, TraceSink};
 use surety_model::platform::Platform;
+use surety_model::promise::Promise;
 use surety_model::record::Record;
 use surety_model::source::nearest;
-use surety_model::workload::Workload;
+use surety_model::workload::{Task, Workload};
 use surety_model::world::{RunOptions, World};
 use surety_probe::{HostWorld, platform_of};
 use surety_report::{Report, Row};
 use surety_sim::SimWorld;
+use surety_trace::write::perfetto::{Overlay, OverlayOf};
 
 use crate::args::{RunArgs, Running};
 use crate::exit::{Code, Failure};
@@ -97,7 +99,7 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
         let mut output = match (&args.trace, clock) {
             (Some(path), Some(_)) => {
                 let path = if traced > 1 { path_of(path, word) } else { path.clone() };
-                Some((TraceOutput::create(&path, &args.storing)?, path))
+                Some((TraceOutput::create(&path, &args.storing, promised(&workload))?, path))
             }
             _ => None,
         };
@@ -132,6 +134,17 @@ fn path_of(path: &Path, world: &str) -> PathBuf {
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let ending = path.extension().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{stem}.{world}.{ending}"))
+}
+
+/// What the workload reserves for its tasks and promises of them, as tracks beside their events.
+fn promised(workload: &Workload) -> Vec<Overlay> {
+    let of = |task: &Task| Overlay {
+        of: OverlayOf::Named(Comm::new(&task.name).to_string()),
+        reservation: task.reservation,
+        response_limit: task.promises.iter().find_map(Promise::response_limit),
+    };
+    let overlays = workload.tasks.iter().map(of);
+    overlays.filter(|o| o.reservation.is_some() || o.response_limit.is_some()).collect()
 }
 
 /// Prints a report of records; the code is that of the last.

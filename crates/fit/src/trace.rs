@@ -1,6 +1,6 @@
 //! From all that a trace shows to a workload: [`fit_trace`].
 //!
-//! Every thread is analysed alone ([`crate::source`]). Threads of one name, policy and rule that are alike become
+//! Every thread is analysed alone (`source.rs`). Threads of one name, policy and rule that are alike become
 //! instances of one task; endless ones become a load `spinners`. Every device's interrupt becomes an `[[irq]]`, with its
 //! thread. What fits nowhere is named with its CPU time and the reason. The [`Accounts`] sum to the CPUs' time.
 //!

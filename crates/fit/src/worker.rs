@@ -57,7 +57,7 @@ pub fn busiest(threads: &[ThreadSeen]) -> Option<Worker> {
         return None;
     }
     let part = |run: Nanos| run.get() as f64 / total.get() as f64;
-    roles.sort_by(|a, b| b.1.cmp(&a.1));
+    roles.sort_by_key(|(_, run, _)| std::cmp::Reverse(*run));
     let mut roles = roles.into_iter();
     let (role, run, tids) = roles.next()?;
     let others = roles.map(|(role, run, _)| (role, part(run))).collect();

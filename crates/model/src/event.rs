@@ -225,6 +225,13 @@ pub enum EventKind<'a> {
         /// What it calls.
         function: TimerFunction,
     },
+    /// `power:cpu_frequency`: a CPU's clock changes.
+    Frequency {
+        /// Whose; the event may come on another CPU.
+        of: CpuId,
+        /// Its new frequency in kHz.
+        khz: u32,
+    },
     /// Text written into the trace by a program (`ftrace:print`).
     Marker {
         /// The text without its newline.

@@ -9,7 +9,8 @@ mod support;
 use divan::counter::ItemsCount;
 use support::synthetic::{ROUND, Writer};
 use surety_model::event::{Event, TraceSink};
-use surety_trace::{JobBuilder, RawPages, TextTrace, TraceReader};
+use surety_trace::write::perfetto::Perfetto;
+use surety_trace::{JobBuilder, PerfettoTrace, RawPages, TextTrace, TraceReader};
 use surety_units::CpuId;
 
 #[global_allocator]
@@ -77,5 +78,37 @@ fn text(bencher: divan::Bencher<'_, '_>) {
         let mut count = Count(0);
         trace.read_into(&mut count).expect("memory can be read");
         assert_eq!(count.0, 1000 * events as u64);
+    });
+}
+
+/// The same events as a Perfetto trace.
+fn perfetto_file() -> Vec<u8> {
+    let pages = pages();
+    let mut file = Vec::new();
+    let mut sink = Perfetto::new(&mut file);
+    reader(&pages).read(&mut sink).expect("memory can be read");
+    sink.finish().expect("memory can be written");
+    file
+}
+
+#[divan::bench]
+fn perfetto(bencher: divan::Bencher<'_, '_>) {
+    let file = perfetto_file();
+    bencher.counter(ItemsCount::new(CPUS * ROUNDS * ROUND)).bench_local(|| {
+        let mut count = Count(0);
+        let mut trace = PerfettoTrace::open(&file).expect("it is a trace");
+        trace.read(&mut count).expect("memory can be read");
+        assert_eq!(count.0, (CPUS * ROUNDS * ROUND) as u64);
+    });
+}
+
+#[divan::bench]
+fn write_perfetto(bencher: divan::Bencher<'_, '_>) {
+    let file = perfetto_file();
+    let mut trace = PerfettoTrace::open(&file).expect("it is a trace");
+    bencher.counter(ItemsCount::new(CPUS * ROUNDS * ROUND)).bench_local(|| {
+        let mut sink = Perfetto::new(std::io::sink());
+        trace.read(&mut sink).expect("memory can be read");
+        divan::black_box(sink.finish().expect("a sink takes all"));
     });
 }

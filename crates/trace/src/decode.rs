@@ -38,6 +38,7 @@ pub const EVENTS: &[&str] = &[
     "timer:hrtimer_start",
     "timer:hrtimer_cancel",
     "timer:hrtimer_expire_entry",
+    "power:cpu_frequency",
     "irq_vectors:local_timer_entry",
     "irq_vectors:local_timer_exit",
     "irq_vectors:reschedule_entry",
@@ -141,6 +142,10 @@ enum Decoder {
     TimerExpire {
         timer: Pointer,
         function: Pointer,
+    },
+    Frequency {
+        of: Scalar,
+        khz: Scalar,
     },
     Marker {
         text: Text,
@@ -422,6 +427,7 @@ impl EventTable {
                 timer: timer.read(endian, record)?,
                 function: self.symbols.timer_function(function.read(endian, record)?),
             },
+            Decoder::Frequency { of, khz } => EventKind::Frequency { of: cpu(of)?, khz: number(khz)? },
             Decoder::Marker { text } => {
                 EventKind::Marker { text: text.text(endian, record)?.trim_end_matches('\n') }
             }
@@ -488,6 +494,7 @@ fn decoder(format: &EventFormat) -> Result<Decoder, FormatError> {
         ("timer", "hrtimer_expire_entry") => {
             Ok(Decoder::TimerExpire { timer: pointer("hrtimer")?, function: pointer("function")? })
         }
+        ("power", "cpu_frequency") => Ok(Decoder::Frequency { of: scalar("cpu_id")?, khz: scalar("state")? }),
         ("ftrace", "print") => Ok(Decoder::Marker { text: text("buf")? }),
         ("ftrace", "bprint") => Ok(Decoder::Formatted { format: pointer("fmt")?, arguments: text("buf")? }),
         ("ftrace", "bputs") => Ok(Decoder::Constant { text: pointer("str")? }),

@@ -12,6 +12,7 @@ use crate::merge::PageReadError;
 pub mod detect;
 pub mod live;
 pub mod perfdata;
+pub mod perfetto;
 pub mod raw_pages;
 pub mod text;
 pub mod tracedat;

@@ -62,6 +62,7 @@ fn every_kind() -> Vec<EventKind<'static>> {
         EventKind::TimerStart { timer: u64::MAX, function: TimerFunction::Tick, expires: Nanos::new(-1) },
         EventKind::TimerCancel { timer: 1 },
         EventKind::TimerExpire { timer: 1, function: TimerFunction::DeadlineReplenish },
+        EventKind::Frequency { of: CpuId(1), khz: 800_000 },
         EventKind::Marker { text: "two\nlines, \"quoted\"" },
         EventKind::Lost { count: Some(u64::MAX) },
         EventKind::Lost { count: None },

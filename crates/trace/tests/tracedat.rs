@@ -181,7 +181,7 @@ fn a_file_of_another_machine_is_read_whole() {
         assert_eq!(counts.get(event), Some(&count), "{counts:?}");
     }
     assert_eq!(counts.values().sum::<u64>(), 3724, "those without a decoder are counted by name");
-    assert_eq!(events.len(), 399 + 28 + 6);
+    assert_eq!(events.len(), 399 + 28 + 6 + 16);
     assert_eq!((summary.unknown, summary.malformed, summary.gaps), (0, 0, 0));
     assert!(summary.is_complete() && jobs.threads.len() > 5);
 }

@@ -121,6 +121,7 @@ fn kind() -> impl Strategy<Value = EventKind<'static>> {
         }),
         any::<u64>().prop_map(|timer| EventKind::TimerCancel { timer }),
         (any::<u64>(), function()).prop_map(|(timer, function)| EventKind::TimerExpire { timer, function }),
+        (any::<u32>(), any::<u32>()).prop_map(|(of, khz)| EventKind::Frequency { of: CpuId(of), khz }),
         text(1000).prop_map(|text| EventKind::Marker { text }),
     ]
 }

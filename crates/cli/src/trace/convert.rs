@@ -3,9 +3,11 @@
 
 use serde_json::json;
 use surety_trace::write::keep::Kept;
+use surety_trace::write::perfetto::{Overlay, OverlayOf};
+use surety_units::Tid;
 
 use super::file;
-use super::output::TraceOutput;
+use super::output::{TraceOutput, has_tracks};
 use crate::args::ConvertArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
@@ -15,7 +17,12 @@ const UNNAMED_CLOCK: &str = "local";
 
 /// The verb. A file that was there keeps what it holds until all of the new one is written.
 pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
-    let output = TraceOutput::create(&args.output, &args.storing)?;
+    let overlays = overlays(args);
+    if !overlays.is_empty() && !has_tracks(&args.output) {
+        let said = format!("{}: only a Perfetto trace has tracks for promises", args.output.display());
+        return Err(Failure::new(Code::BadInput, said).help("end it in .pftrace, or leave the promises out"));
+    }
+    let output = TraceOutput::create(&args.output, &args.storing, overlays)?;
     let mut trace = file::open(&args.file, &args.selection)?;
     let mut kept = Kept::new(args.selection.wanted(), output);
     let summary = trace.read(&mut kept).map_err(|e| file::unreadable(&args.file, &e))?;
@@ -40,4 +47,25 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
         session.note("the trace is not complete; `surety trace stats` says what is lost or damaged");
     }
     Ok(Code::Kept)
+}
+
+/// What threads were promised, one overlay for each thread that is named.
+fn overlays(args: &ConvertArgs) -> Vec<Overlay> {
+    let mut overlays: Vec<Overlay> = Vec::new();
+    let reserved = args.reservation.iter().map(|(thread, reservation)| (thread, Some(*reservation), None));
+    let due = args.deadline.iter().map(|(thread, limit)| (thread, None, Some(*limit)));
+    for (thread, reservation, response_limit) in reserved.chain(due) {
+        let of = match thread.parse() {
+            Ok(tid) => OverlayOf::Thread(Tid(tid)),
+            Err(_) => OverlayOf::Named(thread.clone()),
+        };
+        match overlays.iter_mut().find(|overlay| overlay.of == of) {
+            Some(known) => {
+                known.reservation = known.reservation.or(reservation);
+                known.response_limit = known.response_limit.or(response_limit);
+            }
+            None => overlays.push(Overlay { of, reservation, response_limit }),
+        }
+    }
+    overlays
 }

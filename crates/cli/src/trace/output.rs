@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use surety_model::event::{Event, TraceSink};
 use surety_trace::write::csv::Csv;
 use surety_trace::write::jsonl::JsonLines;
-use surety_trace::write::perfetto::Perfetto;
+use surety_trace::write::perfetto::{Overlay, Perfetto};
 use surety_trace::{Compression, ReadAt, Spool, TraceDatEvents, TraceDatForm};
 
 use crate::args::{FileVersion, Packing, Storing};
@@ -32,7 +32,7 @@ impl Format {
         let format = match path.extension().and_then(|e| e.to_str()) {
             Some("jsonl") => Format::JsonLines,
             Some("csv") => Format::Csv,
-            Some("pftrace") => Format::Perfetto,
+            Some("pftrace" | "perfetto-trace") => Format::Perfetto,
             Some("dat") => Format::TraceDat(form),
             _ => {
                 let said = format!("{}: its ending names no format that is written", path.display());
@@ -48,6 +48,11 @@ impl Format {
         }
         Ok(format)
     }
+}
+
+/// Whether the ending names a format with tracks of what was promised.
+pub fn has_tracks(path: &Path) -> bool {
+    matches!(path.extension().and_then(|e| e.to_str()), Some("pftrace" | "perfetto-trace"))
 }
 
 /// The form of trace.dat files: version 7 packed with zstd unless something else is asked for.
@@ -99,7 +104,9 @@ pub struct WrittenTrace {
 
 impl TraceOutput {
     /// A new file beside `target`, in the format its ending names.
-    pub fn create(target: &Path, storing: &Storing) -> Result<TraceOutput, Failure> {
+    ///
+    /// Only a Perfetto trace has tracks for `overlays`.
+    pub fn create(target: &Path, storing: &Storing, overlays: Vec<Overlay>) -> Result<TraceOutput, Failure> {
         let format = Format::of(target, storing)?;
         let refused = |why: &dyn std::fmt::Display| {
             Failure::new(Code::BadInput, format!("{} cannot be written: {why}", target.display()))
@@ -120,7 +127,7 @@ impl TraceOutput {
             Ok::<_, io::Error>(match format {
                 Format::JsonLines => Sink::JsonLines(JsonLines::new(out()?)),
                 Format::Csv => Sink::Csv(Csv::new(out()?)),
-                Format::Perfetto => Sink::Perfetto(Perfetto::new(out()?)),
+                Format::Perfetto => Sink::Perfetto(Perfetto::with_overlays(out()?, overlays)),
                 Format::TraceDat(form) => {
                     let spool = SpoolFile::create(&beside("pages"))?;
                     Sink::TraceDat(Box::new(TraceDatEvents::new(spool)), form)

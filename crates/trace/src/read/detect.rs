@@ -4,6 +4,7 @@ use std::io;
 
 use crate::read::TraceReader;
 use crate::read::perfdata::{PerfData, PerfDataError, is_perf_data};
+use crate::read::perfetto::{PerfettoError, PerfettoTrace, packets};
 use crate::read::text::{TextError, TextTrace, is_text};
 use crate::read::tracedat::{MAGIC, TraceDat, TraceDatError};
 use crate::source::{ReadAt, read_full};
@@ -27,6 +28,9 @@ pub enum OpenError {
     /// A damaged perf.data file, or one without tracepoints.
     #[error(transparent)]
     PerfData(#[from] PerfDataError),
+    /// A foreign Perfetto trace.
+    #[error(transparent)]
+    Perfetto(#[from] PerfettoError),
     /// A text that is no events.
     #[error(transparent)]
     Text(#[from] TextError),
@@ -48,7 +52,7 @@ struct Format<'s, S> {
 }
 
 /// Every format, the surest to tell first.
-fn formats<'s, S: ReadAt + 's>() -> [Format<'s, S>; 3] {
+fn formats<'s, S: ReadAt + 's>() -> [Format<'s, S>; 4] {
     [
         Format {
             name: "trace.dat",
@@ -56,6 +60,11 @@ fn formats<'s, S: ReadAt + 's>() -> [Format<'s, S>; 3] {
             open: |source| Ok(Box::new(TraceDat::open(source)?)),
         },
         Format { name: "perf.data", is: is_perf_data, open: |source| Ok(Box::new(PerfData::open(source)?)) },
+        Format {
+            name: "Perfetto",
+            is: packets::is_trace,
+            open: |source| Ok(Box::new(PerfettoTrace::open(source)?)),
+        },
         Format {
             name: "the text of the kernel, trace-cmd report or perf script",
             is: is_text,

@@ -28,6 +28,8 @@ pub const FIELDS: &[&str] = &[
     "expires_ns",
     "text",
     "count",
+    "of_cpu",
+    "khz",
 ];
 
 /// What a field holds.
@@ -63,6 +65,7 @@ pub(super) fn name(kind: &EventKind<'_>) -> &'static str {
         EventKind::TimerStart { .. } => "hrtimer_start",
         EventKind::TimerCancel { .. } => "hrtimer_cancel",
         EventKind::TimerExpire { .. } => "hrtimer_expire_entry",
+        EventKind::Frequency { .. } => "cpu_frequency",
         EventKind::Marker { .. } => "print",
         EventKind::Lost { .. } => "lost",
         _ => "other",
@@ -127,6 +130,10 @@ pub(super) fn each<'a>(kind: &EventKind<'a>, mut put: impl FnMut(&'static str, V
         EventKind::TimerExpire { timer, function: called } => {
             put("timer", Address(timer));
             put("function", function(called));
+        }
+        EventKind::Frequency { of, khz } => {
+            put("of_cpu", Integer(of.0.into()));
+            put("khz", Integer(khz.into()));
         }
         EventKind::Marker { text } => put("text", Text(text)),
         EventKind::Lost { count: Some(count) } => put("count", Count(count)),

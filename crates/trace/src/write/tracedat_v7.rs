@@ -135,10 +135,11 @@ pub(super) fn write<S: ReadAt, W: Write + Seek>(
     Ok(end)
 }
 
-/// Number, name and bytes of every section of texts.
-fn texts<S: ReadAt>(
-    content: &TraceDatContent<'_, S>,
-) -> Result<[(u16, &'static str, Vec<u8>); 6], TraceDatWriteError> {
+/// A section of text: its number, its name, its bytes.
+type Section = (u16, &'static str, Vec<u8>);
+
+/// Every section of texts.
+fn texts<S: ReadAt>(content: &TraceDatContent<'_, S>) -> Result<[Section; 6], TraceDatWriteError> {
     let text = |fill: &dyn Fn(&mut Head) -> Result<(), TraceDatWriteError>| {
         let mut head = Head { endian: content.endian, bytes: Vec::new() };
         fill(&mut head)?;

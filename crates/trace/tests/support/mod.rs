@@ -2,6 +2,7 @@
 //! of a trace as something to compare with.
 #![allow(dead_code, clippy::unwrap_used)]
 
+pub mod events;
 pub mod perfdata;
 pub mod synthetic;
 pub mod tracedat;

@@ -44,6 +44,7 @@ pub(super) enum Known {
     TimerStart,
     TimerCancel,
     TimerExpire,
+    Frequency,
     /// The kernel prints it under the name of the function that wrote it.
     Mark,
     /// trace-cmd and perf name the event and then the function.
@@ -70,6 +71,7 @@ impl Known {
             "hrtimer_start" => ("timer", Known::TimerStart),
             "hrtimer_cancel" => ("timer", Known::TimerCancel),
             "hrtimer_expire_entry" => ("timer", Known::TimerExpire),
+            "cpu_frequency" => ("power", Known::Frequency),
             "tracing_mark_write" => ("ftrace", Known::Mark),
             "print" => ("ftrace", Known::Print),
             _ => {
@@ -141,6 +143,10 @@ pub(super) fn kind<'l>(known: Known, arguments: &'l [u8], states: &StateTable) -
         Known::TimerCancel => EventKind::TimerCancel { timer: address(text)? },
         Known::TimerExpire => {
             EventKind::TimerExpire { timer: address(text)?, function: timer_function(function(text)?) }
+        }
+        Known::Frequency => {
+            let (khz, rest) = number(text.strip_prefix(b"state=")?)?;
+            EventKind::Frequency { of: cpu(value(rest, b" cpu_id=")?)?, khz: u32::try_from(khz).ok()? }
         }
         // One space belongs to the form, further ones to the text.
         Known::Mark => EventKind::Marker { text: as_text(arguments) },

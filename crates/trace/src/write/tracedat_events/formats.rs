@@ -145,6 +145,12 @@ const DESCRIBED: &[Described] = &[
         &[(Type::Address, "hrtimer"), (Type::Address, "function")],
         "\"hrtimer=%p function=%ps\", REC->hrtimer, REC->function",
     ),
+    (
+        "power",
+        "cpu_frequency",
+        &[(Type::Unsigned, "state"), (Type::Unsigned, "cpu_id")],
+        "\"state=%u cpu_id=%u\", REC->state, REC->cpu_id",
+    ),
 ];
 
 /// The first number of an event; lower ones are the tracer's own on every kernel.
@@ -298,6 +304,9 @@ impl Formats {
             EventKind::TimerCancel { timer } => known("hrtimer_cancel").long(timer.cast_signed()),
             EventKind::TimerExpire { timer, function } => {
                 known("hrtimer_expire_entry").long(timer.cast_signed()).long(address(function).cast_signed())
+            }
+            EventKind::Frequency { of, khz } => {
+                known("cpu_frequency").int(khz.cast_signed()).int(of.0.cast_signed())
             }
             EventKind::Marker { text } => known("print").long(0).tail(text),
             EventKind::VectorEntry { name } => match vector(name, 0) {
