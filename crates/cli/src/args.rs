@@ -11,6 +11,7 @@ use surety_trace::{Condition, Wanted};
 use surety_units::{Bandwidth, Bytes, CpuSet, Nanos, Probability, Tid};
 
 use crate::exit::{COMPARE_EXIT_CODES, EXIT_CODES};
+use crate::gates::GateArgs;
 
 /// Guaranteed time on Linux: say what each activity needs; measure what it gets, derive the reservations that
 /// guarantee it, prove them, put them in force, and measure again.
@@ -69,6 +70,9 @@ pub enum Verb {
     /// What takes a busy thread's CPU away: hardware or scheduler?
     #[command(after_help = EXIT_CODES)]
     Noise(NoiseArgs),
+    /// Show results from files: our own JSON, or cyclictest, rtla, fio, HdrHistogram and others
+    #[command(after_help = EXIT_CODES)]
+    Report(ReportArgs),
     /// What this machine can and cannot do, and how to mend it
     #[command(after_help = EXIT_CODES)]
     Doctor(DoctorArgs),
@@ -119,6 +123,8 @@ pub struct GuaranteeArgs {
     pub load: Option<String>,
     #[command(flatten)]
     pub running: Running,
+    #[command(flatten)]
+    pub gates: GateArgs,
     /// Write the plan to this file
     #[arg(long, value_name = "FILE")]
     pub save_plan: Option<PathBuf>,
@@ -139,6 +145,8 @@ pub struct RunArgs {
     pub on: Vec<String>,
     #[command(flatten)]
     pub running: Running,
+    #[command(flatten)]
+    pub gates: GateArgs,
     /// Record nothing of what the scheduler does
     #[arg(long)]
     pub no_trace: bool,
@@ -515,6 +523,18 @@ pub enum Packing {
 }
 
 #[derive(Debug, Args)]
+pub struct ReportArgs {
+    /// Files of results; docs/formats/import.md lists their formats
+    #[arg(required = true, value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+    /// Write one offline HTML page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    #[command(flatten)]
+    pub gates: GateArgs,
+}
+
+#[derive(Debug, Args)]
 pub struct DoctorArgs {
     /// Give leaked deadline bandwidth back
     #[arg(long)]
@@ -634,6 +654,8 @@ mod tests {
             "README.md",
             "docs/latency.md",
             "docs/compare.md",
+            "docs/expectations.md",
+            "docs/formats/import.md",
             "docs/formats/workload.md",
             "docs/formats/plan.md",
             "docs/formats/record.md",

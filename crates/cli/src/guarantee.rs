@@ -28,6 +28,7 @@ use surety_units::{Nanos, Tid};
 
 use crate::args::GuaranteeArgs;
 use crate::exit::{Code, Failure};
+use crate::gates;
 use crate::input::workload_of;
 use crate::run::{host_platform, located, options_of};
 use crate::session::{Session, write_file};
@@ -46,6 +47,9 @@ pub fn guarantee(args: &GuaranteeArgs, session: &Session) -> Result<Code, Failur
     let outcome = walk.through();
     match outcome {
         Ok(code) => {
+            // The state in force is what counts: the last.
+            let named = walk.records.last().map(|(label, record)| (label.as_str(), record));
+            let code = gates::check(&args.gates, named, code, session)?;
             walk.publish(code)?;
             Ok(code)
         }

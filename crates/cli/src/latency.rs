@@ -4,7 +4,9 @@ use std::fmt::Write;
 
 use surety_model::latency::Sleep;
 use surety_model::workload::Workload;
-use surety_probe::latency::{LatencyEnd, LatencyOptions, LatencyProbe, LatencyRun, Live, Spike, TRACE_KEPT};
+use surety_probe::latency::{
+    LatencyEnd, LatencyOptions, LatencyProbe, LatencyRun, Live, Spike, TRACE_KEPT, Watcher,
+};
 use surety_report::{Report, Row};
 use surety_units::Nanos;
 
@@ -46,7 +48,7 @@ pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
     let probe = LatencyProbe::new(&session.kernel, session.journal());
     let mut screen = Screen::default();
     let mut show = |live: &[Live<'_>]| screen.show(live, session.width());
-    let watcher: Option<&mut dyn FnMut(&[Live<'_>])> = if session.is_live() { Some(&mut show) } else { None };
+    let watcher: Option<Watcher<'_>> = if session.is_live() { Some(&mut show) } else { None };
     let run = probe.run(&options, watcher);
     screen.clear();
     let run = run?;

@@ -12,12 +12,14 @@ mod args;
 mod compare;
 mod doctor;
 mod exit;
+mod gates;
 mod guarantee;
 mod input;
 mod latency;
 mod noise;
 mod planning;
 mod repeated;
+mod report;
 mod run;
 mod session;
 mod trace;
@@ -61,6 +63,7 @@ fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
         Verb::Trace(args) => trace::trace(args, session),
         Verb::Latency(args) => latency::latency(args, session),
         Verb::Noise(args) => noise::noise(args, session),
+        Verb::Report(args) => report::report(args, session),
         Verb::Doctor(args) => doctor::doctor(args, session),
     }
 }

@@ -18,6 +18,7 @@ use surety_trace::write::perfetto::{Overlay, OverlayOf};
 
 use crate::args::{RunArgs, Running};
 use crate::exit::{Code, Failure};
+use crate::gates;
 use crate::input::read_varied;
 use crate::repeated;
 use crate::session::Session;
@@ -164,7 +165,7 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
         }
         records.push((word.to_owned(), record));
     }
-    finish(&workload, &records, &args.running, session)
+    finish(&workload, &records, args, session)
 }
 
 /// The file of one world: `name.dat` becomes `name.sim.dat`.
@@ -190,13 +191,14 @@ fn promised(workload: &Workload) -> Vec<Overlay> {
 fn finish(
     workload: &Workload,
     records: &[(String, Record)],
-    running: &Running,
+    args: &RunArgs,
     session: &Session,
 ) -> Result<Code, Failure> {
     let rows: Vec<Row<'_>> =
         records.iter().map(|(label, record)| Row::new(label, record, workload)).collect();
     let verdicts: Vec<_> = rows.last().map(|r| r.verdicts.clone()).unwrap_or_default();
-    let code = Code::of(&verdicts);
+    let named = records.iter().map(|(label, record)| (label.as_str(), record));
+    let code = gates::check(&args.gates, named, Code::of(&verdicts), session)?;
     let report = Report {
         title: workload.title.as_deref(),
         file: workload.source.name(),
@@ -205,7 +207,7 @@ fn finish(
         exit: Some(code as u8),
         made: None,
     };
-    session.publish(&report, running)?;
+    session.publish(&report, &args.running)?;
     Ok(code)
 }
 

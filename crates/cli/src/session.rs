@@ -30,6 +30,8 @@ pub struct Session {
     pub color: bool,
     quiet: bool,
     journal: OnceCell<Result<Journal, String>>,
+    /// What became of expectations, for the JSON document.
+    gates: OnceCell<serde_json::Value>,
     /// Uninstalls the handlers at the end.
     _interrupt: Option<Interrupt>,
 }
@@ -57,6 +59,7 @@ impl Session {
             color,
             quiet: common.quiet,
             journal: OnceCell::new(),
+            gates: OnceCell::new(),
             _interrupt: interrupt.ok(),
         }
     }
@@ -160,10 +163,25 @@ impl Session {
         println!("{document:#}");
     }
 
+    /// Keeps what became of expectations until the document is printed.
+    pub fn keep_gates(&self, gates: serde_json::Value) {
+        // A command checks its expectations once.
+        let _ = self.gates.set(gates);
+    }
+
+    /// Prints a report as a document, with what became of expectations where there were any.
+    pub fn print_record(&self, report: &Report<'_>) {
+        let mut document = surety_report::json::record_json(report);
+        if let (Some(gates), Some(keys)) = (self.gates.get(), document.as_object_mut()) {
+            keys.insert("expectations".to_owned(), gates.clone());
+        }
+        self.print_json(&document);
+    }
+
     /// Prints a report in the form asked for, and writes its page.
     pub fn publish(&self, report: &Report<'_>, running: &Running) -> Result<(), Failure> {
         if self.json {
-            self.print_json(&surety_report::json::record_json(report));
+            self.print_record(report);
         } else if let [row] = report.rows {
             print!("{}", surety_report::table::record(row, &self.style()));
         } else {

@@ -11,7 +11,7 @@ use surety_model::formats::toml;
 const FLOORS: &[&[&str]] = &[
     &["units", "stats"],
     &["model", "kernel"],
-    &["trace", "enforce"],
+    &["trace", "import", "enforce"],
     &["analysis", "sim", "probe", "fit", "compare", "report"],
     &["plan"],
     &["cli"],
@@ -19,7 +19,7 @@ const FLOORS: &[&[&str]] = &[
 
 /// Crates without system calls, clocks, threads, files.
 const PURE: &[&str] =
-    &["units", "stats", "model", "trace", "analysis", "sim", "fit", "compare", "plan", "report"];
+    &["units", "stats", "model", "trace", "import", "analysis", "sim", "fit", "compare", "plan", "report"];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()

@@ -11,6 +11,7 @@ pub mod activation;
 pub mod distribution;
 pub mod environment;
 pub mod event;
+pub mod expectation;
 pub mod formats;
 pub mod job;
 pub mod latency;

@@ -115,6 +115,9 @@ pub struct LatencyRun {
     pub looks: Vec<(CpuId, Look)>,
 }
 
+/// Is shown every CPU now and then.
+pub type Watcher<'w> = &'w mut dyn FnMut(&[Live<'_>]);
+
 /// What a watcher is shown of one CPU.
 #[derive(Debug)]
 pub struct Live<'a> {
@@ -268,7 +271,7 @@ impl<'a> LatencyProbe<'a> {
     pub fn run(
         &self,
         options: &LatencyOptions,
-        mut watcher: Option<&mut dyn FnMut(&[Live<'_>])>,
+        mut watcher: Option<Watcher<'_>>,
     ) -> Result<LatencyRun, WorldError> {
         let mut surroundings = Surroundings::enter(self.kernel, options.cpus, true)?;
         let cpus = surroundings.cpus();
@@ -371,7 +374,7 @@ impl<'a> LatencyProbe<'a> {
         options: &LatencyOptions,
         company: &Company,
         looks: &mut [(CpuId, Looks, Option<Look>)],
-        watcher: &mut Option<&mut dyn FnMut(&[Live<'_>])>,
+        watcher: &mut Option<Watcher<'_>>,
     ) -> LatencyEnd {
         const SHOWN_EVERY: u32 = 5;
         let pause = if options.stop_over.is_some() { LOOK_FOR_SPIKE } else { LOOK };

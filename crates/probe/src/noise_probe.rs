@@ -258,12 +258,15 @@ fn watch_clock(
     (account, clock::thread_cpu_time() - cpu)
 }
 
+/// What took each CPU away.
+type CausesByCpu = Vec<(CpuId, Vec<Cause>)>;
+
 /// What a recording says of the gaps of each probe.
 fn attribute(
     recording: JournalledRecording<'_>,
     probes: Vec<(CpuId, Tid, Vec<Gap>)>,
     degraded: &mut Vec<String>,
-) -> Result<(Vec<(CpuId, Vec<Cause>)>, TraceQuality), String> {
+) -> Result<(CausesByCpu, TraceQuality), String> {
     let raw = recording.finish().map_err(|e| e.to_string())?;
     let mut attribution = Attribution::new(probes);
     let sink: &mut dyn TraceSink = &mut attribution;

@@ -89,8 +89,9 @@ fn distributions_sheet(row: &Row<'_>) -> Sheet {
             ("latency", &activity.latency),
             ("execution", &activity.execution),
         ];
-        for (name, distribution) in kinds {
-            let Some(distribution) = distribution else { continue };
+        let kinds = kinds.into_iter().filter_map(|(name, d)| Some((name, d.as_ref()?)));
+        let series = activity.series.iter().map(|(name, d)| (name.as_str(), d));
+        for (name, distribution) in kinds.chain(series) {
             let mut cells = vec![Cell::plain(name)];
             let reference = distribution.quantile(0.5).unwrap_or(Nanos::MILLISECOND);
             let unit = TimeUnit::fitting(reference);

@@ -11,5 +11,6 @@ mod latency;
 mod leaves_nothing;
 mod programs;
 mod recording;
+mod reports;
 mod simulated;
 mod truth;

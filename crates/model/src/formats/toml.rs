@@ -6,6 +6,7 @@
 mod check;
 mod read;
 mod table;
+mod times;
 pub mod vary;
 mod write;
 

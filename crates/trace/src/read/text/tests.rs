@@ -1,3 +1,5 @@
+//! Lines of every layout, and lines that are none.
+
 use super::*;
 use surety_model::event::LeaveState;
 

@@ -1,3 +1,5 @@
+//! Arguments in the words of the kernel, trace-cmd and perf; names that look like what follows them.
+
 use super::*;
 use surety_model::event::TimerFunction;
 

@@ -1,0 +1,96 @@
+//! `surety report`: results in files, our own or another program's, as tables, JSON or a page.
+
+use std::path::Path;
+
+use surety_model::formats::record::{LabelledRecord, RecordFile};
+use surety_model::record::Record;
+use surety_model::verdict::judge;
+use surety_report::{Report, Row, table};
+
+use crate::args::ReportArgs;
+use crate::exit::{Code, Failure};
+use crate::gates;
+use crate::session::{Session, write_file};
+
+/// A file of results larger than this is something else.
+const LENGTH_MAX: u64 = 1 << 30;
+
+/// The verb.
+pub fn report(args: &ReportArgs, session: &Session) -> Result<Code, Failure> {
+    let mut files: Vec<RecordFile> = Vec::new();
+    for path in &args.files {
+        files.push(read_results(path)?);
+    }
+    let several = files.len() > 1;
+    let results: Vec<(String, &LabelledRecord)> = args
+        .files
+        .iter()
+        .zip(&files)
+        .flat_map(|(path, file)| {
+            file.results.iter().map(move |result| (label(path, result, several), result))
+        })
+        .collect();
+    let rows: Vec<Row<'_>> = results.iter().map(|(label, result)| row(label, result)).collect();
+    let verdicts: Vec<_> = rows.last().map(|r| r.verdicts.clone()).unwrap_or_default();
+    let records: Vec<(&str, &Record)> = rows.iter().map(|r| (r.label.as_str(), r.record)).collect();
+    let code = gates::check(&args.gates, records, Code::of(&verdicts), session)?;
+    let only = files.first().filter(|_| !several);
+    let names: Vec<String> = args.files.iter().map(|p| p.display().to_string()).collect();
+    let names = names.join(", ");
+    let document = Report {
+        title: only.and_then(|f| f.title.as_deref()),
+        file: Some(only.and_then(|f| f.workload.as_deref()).unwrap_or(&names)),
+        rows: &rows,
+        plan: None,
+        exit: Some(code as u8),
+        made: None,
+    };
+    if session.json {
+        session.print_record(&document);
+    } else {
+        for (index, row) in rows.iter().enumerate() {
+            if index > 0 {
+                println!();
+            }
+            print!("{}", table::record(row, &session.style()));
+        }
+    }
+    if let Some(path) = &args.html {
+        write_file(path, &surety_report::html::page(&document))?;
+        session.step(&format!("page written to {}", path.display()));
+    }
+    Ok(code)
+}
+
+/// A result's name: its own, with its file's where there are several files.
+fn label(path: &Path, result: &LabelledRecord, several: bool) -> String {
+    let file =
+        path.file_name().map_or_else(|| path.display().to_string(), |f| f.to_string_lossy().into_owned());
+    if several { format!("{file}: {}", result.label) } else { result.label.clone() }
+}
+
+fn row<'a>(label: &str, result: &'a LabelledRecord) -> Row<'a> {
+    let verdicts =
+        result.record.activities.iter().flat_map(|activity| {
+            judge(result.promises.get(&activity.name).map_or(&[], Vec::as_slice), activity)
+        });
+    Row { label: label.to_owned(), record: &result.record, verdicts: verdicts.collect() }
+}
+
+/// Reads a file of results: our own JSON, or any format of [`surety_import`].
+pub fn read_results(path: &Path) -> Result<RecordFile, Failure> {
+    let name = path.display().to_string();
+    let unreadable = |why: String| Failure::new(Code::BadInput, format!("{name} cannot be read: {why}"));
+    let length = std::fs::metadata(path).map_err(|e| unreadable(e.to_string()))?.len();
+    if length > LENGTH_MAX {
+        return Err(unreadable(format!("{length} bytes are no results")));
+    }
+    let bytes = std::fs::read(path).map_err(|e| unreadable(e.to_string()))?;
+    let is_ours = |text: &&str| text.contains("\"schema\"") && text.contains("surety.");
+    if let Some(text) = std::str::from_utf8(&bytes).ok().filter(is_ours) {
+        return surety_model::formats::record::read(text).map_err(|e| unreadable(e.to_string()));
+    }
+    let result = surety_import::read(&name, &bytes)
+        .map_err(|e| unreadable(e.to_string()).help("docs/formats/import.md lists what can be read"))?;
+    Ok(RecordFile { title: None, workload: None, results: vec![result] })
+}

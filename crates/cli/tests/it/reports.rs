@@ -1,0 +1,84 @@
+//! `surety report` and `--expect`, as a build uses them: codes, files, and what is printed first.
+
+use crate::common::{errors, surety, text};
+
+const CYCLICTEST: &str = "crates/import/tests/data/cyclictest.json";
+
+/// What is imported and written as our JSON reads back as the same tables.
+#[test]
+fn imported_results_are_records() {
+    let direct = surety(&["report", CYCLICTEST]);
+    assert_eq!(direct.status.code(), Some(0), "{}", errors(&direct));
+    let json = surety(&["report", CYCLICTEST, "--json"]);
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("cyclictest.json");
+    std::fs::write(&path, &json.stdout).unwrap();
+    let again = surety(&["report", path.to_str().unwrap()]);
+    assert_eq!(text(&again), text(&direct));
+    assert!(text(&direct).contains("all threads"), "{}", text(&direct));
+    let other = "crates/import/tests/data/fio.json";
+    let both = surety(&["report", CYCLICTEST, other]);
+    assert!(text(&both).contains("cyclictest.json: cyclictest") && text(&both).contains("read clat"));
+}
+
+#[test]
+fn expectations_decide_the_code_and_come_first() {
+    let directory = tempfile::tempdir().unwrap();
+    let (junit, tap) = (directory.path().join("gates.xml"), directory.path().join("gates.tap"));
+    for (expected, code, word) in [
+        (["count >= 1", "p100 < 1h"], 0, "held"),
+        (["count >= 1", "max < 1ns"], 1, "FAILED"),
+        (["count >= 1", "'no figure' < 1ns"], 4, "cannot tell"),
+        (["max < 1ns", "'no figure' < 1ns"], 1, "FAILED"),
+    ] {
+        let run = surety(&[
+            "report",
+            CYCLICTEST,
+            "--expect",
+            expected[0],
+            expected[1],
+            "--junit",
+            junit.to_str().unwrap(),
+            "--tap",
+            tap.to_str().unwrap(),
+        ]);
+        assert_eq!(run.status.code(), Some(code), "{expected:?}: {}", text(&run));
+        let first: Vec<String> = text(&run).lines().take(20).map(str::to_owned).collect();
+        assert!(first.iter().any(|l| l.starts_with(word)), "{first:?}");
+        assert!(first[0].starts_with("held") || first[0].starts_with("FAILED"), "{first:?}");
+        assert!(std::fs::read_to_string(&junit).unwrap().contains("<testsuites tests=\"2\""));
+        assert!(std::fs::read_to_string(&tap).unwrap().starts_with("TAP version 13\n1..2\n"));
+    }
+    let json = surety(&["report", CYCLICTEST, "--json", "--expect", "max < 1ns"]);
+    let document: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    assert_eq!((&document["exit"], &document["expectations"][0]["standing"]), (&1.into(), &"failed".into()));
+}
+
+#[test]
+fn slips_are_refused_before_anything_runs() {
+    let run = surety(&["run", "examples/video-player.toml", "--on", "sim", "--expect", "p99 < 5"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(errors(&run).contains("    p99 < 5\n          ^"), "{}", errors(&run));
+    let report = surety(&["report", "README.md"]);
+    assert_eq!(report.status.code(), Some(2));
+    assert!(errors(&report).contains("no known format"), "{}", errors(&report));
+    let missing = surety(&["report", "no/such/file"]);
+    assert_eq!(missing.status.code(), Some(2));
+}
+
+/// Simulated twice, told twice: the gate of a run.
+#[test]
+fn runs_are_gated_too() {
+    let run = |expected: &str| {
+        let arguments =
+            ["run", "examples/video-player.toml", "--on", "sim", "--for", "1s", "--expect", expected];
+        surety(&arguments)
+    };
+    let failed = run("response.max < 1ns");
+    assert_eq!(failed.status.code(), Some(1));
+    assert!(text(&failed).starts_with("FAILED       sim: response.max < 1ns"), "{}", text(&failed));
+    // The promise of the workload still decides where the expectation is held.
+    let held = run("response.min > 1ns");
+    assert_eq!(held.status.code(), Some(1), "{}", text(&held));
+    assert!(text(&held).starts_with("held"), "{}", text(&held));
+}
