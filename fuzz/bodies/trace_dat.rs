@@ -5,11 +5,8 @@
 //! our own writer: two bytes of place, two of a value; so lengths and counts behind each other are reached. Bits 2 and 3 of
 //! the first byte choose version 6 or one of the packings of version 7.
 
-#![no_main]
-
 use std::sync::OnceLock;
 
-use libfuzzer_sys::fuzz_target;
 use surety_model::event::{Event, TraceSink};
 use surety_trace::{Endian, JobBuilder, TraceDat, TraceDatContent, TraceDatError, TraceReader};
 use surety_units::{CpuId, Nanos};
@@ -95,7 +92,8 @@ impl TraceSink for Ordered {
     }
 }
 
-fuzz_target!(|input: &[u8]| {
+/// One input.
+pub fn survives(input: &[u8]) {
     let Some((shape, rest)) = input.split_first() else { return };
     let file = if shape & 1 == 0 {
         rest.to_vec()
@@ -126,7 +124,7 @@ fuzz_target!(|input: &[u8]| {
         assert!(read.choose_buffer(&name));
         check(&mut read, most);
     }
-});
+}
 
 /// Reads the chosen buffer; what comes out must hold together.
 fn check(read: &mut TraceDat<&Vec<u8>>, most: u64) {

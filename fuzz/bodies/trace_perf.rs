@@ -5,11 +5,8 @@
 //! bytes of place and two of a value each: bits 1 and 2 of the first byte choose a file, a pipe, or a compressed file, bit
 //! 3 whether the places are in its last 64 KiB.
 
-#![no_main]
-
 use std::sync::OnceLock;
 
-use libfuzzer_sys::fuzz_target;
 use surety_model::event::{Event, TraceSink};
 use surety_trace::{JobBuilder, PerfData, PerfDataError, TraceDatError, TraceReader};
 use surety_units::Nanos;
@@ -63,7 +60,8 @@ impl TraceSink for Ordered {
     }
 }
 
-fuzz_target!(|input: &[u8]| {
+/// One input.
+pub fn survives(input: &[u8]) {
     let Some((shape, rest)) = input.split_first() else { return };
     let file = if shape & 1 == 0 {
         rest.to_vec()
@@ -97,4 +95,4 @@ fuzz_target!(|input: &[u8]| {
             assert!(job.execution <= job.completion - job.start, "{job:?}");
         }
     }
-});
+}

@@ -1,9 +1,6 @@
 //! Any bytes as a trace in text: cut into lines, read, turned into jobs. Nothing may panic or hang, time must not go back,
 //! and no more events come out than lines went in.
 
-#![no_main]
-
-use libfuzzer_sys::fuzz_target;
 use surety_model::event::{Event, EventKind, TraceSink};
 use surety_trace::{JobBuilder, TextTrace, TraceReader};
 use surety_units::Nanos;
@@ -24,7 +21,8 @@ impl TraceSink for Ordered {
     }
 }
 
-fuzz_target!(|input: &[u8]| {
+/// One input.
+pub fn survives(input: &[u8]) {
     // What one opens must be read, known by its beginning or not.
     let known = surety_trace::open(input).is_ok();
     let Ok(mut read) = TextTrace::open(input) else { return };
@@ -46,4 +44,4 @@ fuzz_target!(|input: &[u8]| {
             assert!(job.execution <= job.completion - job.start, "{job:?}");
         }
     }
-});
+}

@@ -115,14 +115,12 @@ impl Session {
                 Message::Words { what, .. } => what.clone(),
                 Message::Input(diagnostics) => diagnostics.to_string(),
             };
-            let printed = self.print_json(&serde_json::json!({
+            // Where that cannot be written, the words below still can.
+            let _ = self.print_json(&serde_json::json!({
                 "schema": "surety.error/1",
                 "error": { "what": what, "help": help },
                 "exit": failure.code as u8,
             }));
-            if let Err(Failure { message: Message::Words { what, .. }, .. }) = printed {
-                tell(&format!("error: {what}"));
-            }
         }
         match &failure.message {
             Message::Words { what, help } => {
