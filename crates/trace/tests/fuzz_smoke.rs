@@ -32,16 +32,16 @@ const LENGTH_MAX: usize = 1 << 16;
 struct Target {
     name: &'static str,
     survives: fn(&[u8]),
-    /// Changed inputs; as many as take about a second.
+    /// Changed inputs: as many as take about a second.
     rounds: u64,
 }
 
 const TARGETS: [Target; 5] = [
-    Target { name: "trace_dat", survives: trace_dat::survives, rounds: 300 },
-    Target { name: "trace_pages", survives: trace_pages::survives, rounds: 4000 },
-    Target { name: "trace_perf", survives: trace_perf::survives, rounds: 300 },
-    Target { name: "trace_perfetto", survives: trace_perfetto::survives, rounds: 4000 },
-    Target { name: "trace_text", survives: trace_text::survives, rounds: 2000 },
+    Target { name: "trace_dat", survives: trace_dat::survives, rounds: 5000 },
+    Target { name: "trace_pages", survives: trace_pages::survives, rounds: 20_000 },
+    Target { name: "trace_perf", survives: trace_perf::survives, rounds: 5000 },
+    Target { name: "trace_perfetto", survives: trace_perfetto::survives, rounds: 6000 },
+    Target { name: "trace_text", survives: trace_text::survives, rounds: 10_000 },
 ];
 
 fn fuzz() -> PathBuf {
