@@ -137,7 +137,7 @@ fn printed() -> Vec<u8> {
         record.extend(address.to_le_bytes());
         record.extend(arguments);
         // Ten nanoseconds after the one before.
-        body.extend((record.len() as u32 / 4 | 10 << 5).to_le_bytes());
+        body.extend(((record.len() as u32 / 4) | (10 << 5)).to_le_bytes());
         body.extend(record);
     }
     let mut page = 5_000u64.to_le_bytes().to_vec();

@@ -135,10 +135,11 @@ pub(super) fn write<S: ReadAt, W: Write + Seek>(
     Ok(end)
 }
 
-/// Number, name and bytes of every section of texts.
-fn texts<S: ReadAt>(
-    content: &TraceDatContent<'_, S>,
-) -> Result<[(u16, &'static str, Vec<u8>); 6], TraceDatWriteError> {
+/// Number, name and bytes of a section of texts.
+type Texts = (u16, &'static str, Vec<u8>);
+
+/// Every section of texts.
+fn texts<S: ReadAt>(content: &TraceDatContent<'_, S>) -> Result<[Texts; 6], TraceDatWriteError> {
     let text = |fill: &dyn Fn(&mut Head) -> Result<(), TraceDatWriteError>| {
         let mut head = Head { endian: content.endian, bytes: Vec::new() };
         fill(&mut head)?;

@@ -44,8 +44,11 @@ const EVENTS: &[(u32, &str)] = &[
     (event::HRTIMER_EXPIRE_EXIT, "timer:hrtimer_expire_exit"),
 ];
 
+/// Fields of a message by name, each with its number.
+type FieldNumbers = [(&'static str, usize)];
+
 /// Generic events by name: the number their message would have, and the numbers of its fields.
-const GENERIC: &[(&str, u32, &[(&str, usize)])] = &[
+const GENERIC: &[(&str, u32, &FieldNumbers)] = &[
     ("hrtimer_start", event::HRTIMER_START, &[("hrtimer", 1), ("function", 2), ("expires", 3)]),
     ("hrtimer_cancel", event::HRTIMER_CANCEL, &[("hrtimer", 1)]),
     ("hrtimer_expire_entry", event::HRTIMER_EXPIRE, &[("hrtimer", 1), ("function", 3)]),
