@@ -27,12 +27,15 @@ fn allocations(repetitions: u64, sink: &mut dyn TraceSink) -> (u64, u64) {
     (events, counted.count_total)
 }
 
+/// A sink's name, and how it is made.
+type Made = (&'static str, fn() -> Box<dyn TraceSink>);
+
 /// Takes one more allocation for every event, so that the counting is known to count.
-struct Wasteful(Vec<Box<u64>>);
+struct Wasteful(Vec<String>);
 
 impl TraceSink for Wasteful {
     fn event(&mut self, event: &Event<'_>) {
-        self.0.push(Box::new(event.time.get_unsigned()));
+        self.0.push(event.time.to_string());
     }
 }
 
@@ -40,7 +43,7 @@ impl TraceSink for Wasteful {
 fn no_event_costs_an_allocation() {
     // By then every series of every thread has moved into its histogram.
     let (short, long) = (8, 12);
-    let sinks: [(&str, fn() -> Box<dyn TraceSink>); 3] = [
+    let sinks: [Made; 3] = [
         ("decoding", || Box::new(|_: &Event<'_>| {})),
         ("statistics", || Box::new(StatisticsBuilder::new(Wanted::default()))),
         ("interrupts", || Box::new(InterruptBuilder::new(Wanted::default()))),
