@@ -1,49 +1,8 @@
-//! Any bytes as a trace in text: cut into lines, read, turned into jobs. Nothing may panic or hang, time must not go back,
-//! and no more events come out than lines went in.
+//! The entry of `cargo fuzz` to what `fuzz/bodies/trace_text.rs` says.
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use surety_model::event::{Event, EventKind, TraceSink};
-use surety_trace::{JobBuilder, TextTrace, TraceReader};
-use surety_units::Nanos;
+#[path = "../bodies/trace_text.rs"]
+mod trace_text;
 
-/// Checks that times do not go back, and passes on.
-struct Ordered {
-    jobs: JobBuilder,
-    last: Nanos,
-    losses: u64,
-}
-
-impl TraceSink for Ordered {
-    fn event(&mut self, event: &Event<'_>) {
-        assert!(self.last <= event.time);
-        self.last = event.time;
-        self.losses += u64::from(matches!(event.kind, EventKind::Lost { .. }));
-        self.jobs.event(event);
-    }
-}
-
-fuzz_target!(|input: &[u8]| {
-    // What one opens must be read, known by its beginning or not.
-    let known = surety_trace::open(input).is_ok();
-    let Ok(mut read) = TextTrace::open(input) else { return };
-    let mut sink = Ordered { jobs: JobBuilder::new(), last: Nanos::ZERO, losses: 0 };
-    let summary = read.read(&mut sink).expect("memory can be read");
-    let lines = input.split(|byte| *byte == b'\n').count() as u64;
-    assert!(summary.delivered + summary.malformed + summary.unknown + summary.gaps <= lines);
-    assert!(sink.losses <= summary.gaps);
-    let counted: u64 = summary.events.iter().map(|event| event.count).sum();
-    assert!(summary.delivered <= counted && counted <= lines);
-    // A short text that has an event is known as a trace, if not as one of another format.
-    let other = [b"PERFILE2".as_slice(), b"2ELIFREP"].iter().any(|magic| input.starts_with(magic));
-    if counted > 0 && input.len() <= 4096 && !input.contains(&0) && !other {
-        assert!(known);
-    }
-    for thread in sink.jobs.finish().threads {
-        for job in &thread.jobs {
-            assert!(job.release <= job.start && job.start <= job.completion, "{job:?}");
-            assert!(job.execution <= job.completion - job.start, "{job:?}");
-        }
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| trace_text::survives(input));

@@ -47,7 +47,7 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> Result<Code, Failure> {
         None => None,
     };
     let applied = put_in_force(&plan, &bindings, domain, &session.kernel, &mut enforcer)?;
-    announce(&applied, session);
+    announce(&applied, session)?;
     let until = args.duration.map(|d| clock::monotonic() + d);
     let code = loop {
         let now = clock::monotonic();
@@ -120,15 +120,16 @@ fn activity_of_command(args: &ApplyArgs, plan: &Plan) -> Result<Option<String>, 
     }
 }
 
-fn announce(applied: &[Applied], session: &Session) {
+fn announce(applied: &[Applied], session: &Session) -> Result<(), Failure> {
     if session.json {
         let rows: Vec<_> = applied
             .iter()
             .map(|a| serde_json::json!({ "activity": a.activity, "tid": a.tid, "policy": a.policy }))
             .collect();
-        session.print_json(&serde_json::json!({ "schema": "surety.applied/1", "applied": rows }));
+        session.print_json(&serde_json::json!({ "schema": "surety.applied/1", "applied": rows }))?;
     }
     for a in applied {
         session.step(&format!("{} (thread {}): {}", a.activity, a.tid, a.policy));
     }
+    Ok(())
 }

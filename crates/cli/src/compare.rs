@@ -129,9 +129,9 @@ pub fn publish(comparison: &Comparison, session: &Session) -> Result<Code, Failu
         Code::Kept
     };
     if session.json {
-        session.print_json(&json(comparison, code));
+        session.print_json(&json(comparison, code))?;
     } else {
-        print!("{}", text(comparison, session));
+        session.print(&text(comparison, session))?;
     }
     Ok(code)
 }

@@ -36,9 +36,9 @@ pub fn doctor(args: &DoctorArgs, session: &Session) -> Result<Code, Failure> {
             "checks": list,
             "facts": serde_json::to_value(&facts).unwrap_or_default(),
             "exit": code as u8,
-        }));
+        }))?;
     } else {
-        print!("{}", checks(&list, &session.style()));
+        session.print(&checks(&list, &session.style()))?;
     }
     Ok(code)
 }

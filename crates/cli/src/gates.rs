@@ -46,7 +46,7 @@ pub fn check<'a>(
     if session.json {
         session.keep_gates(surety_report::gates::json(&gates));
     } else {
-        println!("{}", text(&gates, &session.style()));
+        session.print(&format!("{}\n", text(&gates, &session.style())))?;
     }
     if let Some(path) = &args.junit {
         write_file(path, &junit(&gates))?;

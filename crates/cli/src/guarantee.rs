@@ -385,14 +385,14 @@ impl<'a> Walk<'a> {
                 true => surety_report::table::explain(plan, &style),
                 false => surety_report::table::plan(plan, &style),
             };
-            println!("{plan_text}");
+            self.session.print(&format!("{plan_text}\n"))?;
         }
         self.session.publish(&report, &self.args.running)?;
         if let (Some(plan), Some(path)) = (&self.plan, &self.args.save_plan) {
             write_file(path, &surety_report::plan_file::plan_to_json(plan))?;
         }
         if let (Some(advice), false) = (self.advice(code), self.session.json) {
-            println!("\n{advice}");
+            self.session.print(&format!("\n{advice}\n"))?;
         }
         Ok(())
     }

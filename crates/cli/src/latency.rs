@@ -86,10 +86,10 @@ fn publish(
         made: None,
     };
     if session.json {
-        session.print_json(&surety_report::json::record_json(&report));
+        session.print_json(&surety_report::json::record_json(&report))?;
     } else {
-        print!("{}", surety_report::table::latency(&rows[0], &session.style()));
-        tell_rule(args, run);
+        session.print(&surety_report::table::latency(&rows[0], &session.style()))?;
+        session.print(&rule_in_words(args, run))?;
     }
     if let Some(path) = &args.html {
         write_file(path, &surety_report::html::page(&report))?;
@@ -98,10 +98,10 @@ fn publish(
     Ok(())
 }
 
-/// What became of the rule on each CPU.
-fn tell_rule(args: &LatencyArgs, run: &LatencyRun) {
-    let Some(rule) = args.until else { return };
-    println!();
+/// What became of the rule on each CPU; nothing without one.
+fn rule_in_words(args: &LatencyArgs, run: &LatencyRun) -> String {
+    let Some(rule) = args.until else { return String::new() };
+    let mut text = "\n".to_owned();
     for (cpu, look) in &run.looks {
         let width = look.width.map_or("unbounded".to_owned(), |width| format!("{:.2} %", width * 100.0));
         let word = if look.is_met { "met" } else { "not met" };
@@ -109,13 +109,14 @@ fn tell_rule(args: &LatencyArgs, run: &LatencyRun) {
             Some(ns) => Nanos::new(i64::try_from(ns).unwrap_or(i64::MAX)).to_string(),
             None => bound.to_string(),
         };
-        println!(
-            "cpu{cpu}: {rule} {word} at look {}: from {} to {}, width {width}; 95 % whatever the number of looks",
+        text += &format!(
+            "cpu{cpu}: {rule} {word} at look {}: from {} to {}, width {width}; 95 % whatever the number of looks\n",
             look.number,
             end(look.interval.low),
             end(look.interval.high)
         );
     }
+    text
 }
 
 /// Names the wake-up, writes its trace, and says how to look into it.
@@ -134,13 +135,19 @@ fn tell_spike(
         spike.planned.to_exact_string(),
         spike.tid
     );
-    let say = |text: &str| if session.json { session.note(text) } else { println!("{text}") };
-    say(&text);
+    let say = |text: &str| {
+        if session.json {
+            session.note(text);
+            return Ok(());
+        }
+        session.print(&format!("{text}\n"))
+    };
+    say(&text)?;
     if spike.latency >= TRACE_KEPT {
         say(&format!(
             "the trace keeps the last {} only: it does not hold all of it",
             TRACE_KEPT.to_exact_string()
-        ));
+        ))?;
     }
     let (Some(trace), Some(output)) = (&run.trace, output) else { return Ok(()) };
     output.write(trace)?;
@@ -150,7 +157,7 @@ fn tell_spike(
         "trace written to {0}; `surety trace explain {0} --tid {1}` says who delayed it",
         args.output.display(),
         spike.tid
-    ));
+    ))?;
     Ok(())
 }
 

@@ -37,9 +37,9 @@ pub fn noise(args: &NoiseArgs, session: &Session) -> Result<Code, Failure> {
         made: None,
     };
     if session.json {
-        session.print_json(&surety_report::json::record_json(&report));
+        session.print_json(&surety_report::json::record_json(&report))?;
     } else {
-        print!("{}", surety_report::table::noise(&rows[0], &run.causes, &run.verdict, &session.style()));
+        session.print(&surety_report::table::noise(&rows[0], &run.causes, &run.verdict, &session.style()))?;
     }
     if let Some(path) = &args.html {
         write_file(path, &surety_report::html::page(&report))?;

@@ -40,11 +40,11 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
             exit: Some(code as u8),
             made: None,
         };
-        session.print_json(&surety_report::json::record_json(&report));
+        session.print_json(&surety_report::json::record_json(&report))?;
     } else if args.explain {
-        print!("{}", surety_report::table::explain(&plan, &session.style()));
+        session.print(&surety_report::table::explain(&plan, &session.style()))?;
     } else {
-        print!("{}", surety_report::table::plan(&plan, &session.style()));
+        session.print(&surety_report::table::plan(&plan, &session.style()))?;
     }
     Ok(code)
 }

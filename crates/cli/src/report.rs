@@ -46,13 +46,13 @@ pub fn report(args: &ReportArgs, session: &Session) -> Result<Code, Failure> {
         made: None,
     };
     if session.json {
-        session.print_record(&document);
+        session.print_record(&document)?;
     } else {
         for (index, row) in rows.iter().enumerate() {
             if index > 0 {
-                println!();
+                session.print("\n")?;
             }
-            print!("{}", table::record(row, &session.style()));
+            session.print(&table::record(row, &session.style()))?;
         }
     }
     if let Some(path) = &args.html {

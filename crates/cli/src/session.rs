@@ -1,7 +1,7 @@
 //! [`Session`]: the terminal, the signals, the journal: what every command shares.
 
 use std::cell::OnceCell;
-use std::io::IsTerminal;
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
@@ -43,7 +43,7 @@ impl Session {
         let cancel = match &interrupt {
             Ok(interrupt) => Cancel::from_flag(interrupt.flag()),
             Err(error) => {
-                eprintln!("warning: Ctrl-C will be mended only by the next start: {error}");
+                tell(&format!("warning: Ctrl-C will be mended only by the next start: {error}"));
                 Cancel::default()
             }
         };
@@ -91,14 +91,14 @@ impl Session {
     /// One line for the user, on standard error.
     pub fn note(&self, text: &str) {
         if !self.quiet {
-            eprintln!("note: {text}");
+            tell(&format!("note: {text}"));
         }
     }
 
     /// One heading of what happens now.
     pub fn step(&self, text: &str) {
         if !self.quiet && !self.json {
-            eprintln!("{text}");
+            tell(text);
         }
     }
 
@@ -118,7 +118,8 @@ impl Session {
                 Message::Words { what, .. } => what.clone(),
                 Message::Input(diagnostics) => diagnostics.to_string(),
             };
-            self.print_json(&serde_json::json!({
+            // Where that cannot be written, the words below still can.
+            let _ = self.print_json(&serde_json::json!({
                 "schema": "surety.error/1",
                 "error": { "what": what, "help": help },
                 "exit": failure.code as u8,
@@ -126,9 +127,9 @@ impl Session {
         }
         match &failure.message {
             Message::Words { what, help } => {
-                eprintln!("error: {what}");
+                tell(&format!("error: {what}"));
                 if let Some(help) = help {
-                    eprintln!("  help: {help}");
+                    tell(&format!("  help: {help}"));
                 }
             }
             Message::Input(diagnostics) => {
@@ -147,7 +148,7 @@ impl Session {
                             Level::HELP.secondary_title(help.as_str()),
                         ));
                     }
-                    eprintln!("{}", renderer.render(&report));
+                    tell(&renderer.render(&report));
                 }
             }
         }
@@ -158,9 +159,30 @@ impl Session {
         Style { width: self.width(), colour: self.color }
     }
 
+    /// Prints text on standard output: what every command says there goes through here.
+    ///
+    /// Whoever reads it may stop before its end, as `head` does. That is no failure: the command goes on, writes its
+    /// files and ends in its own code.
+    ///
+    /// # Errors
+    /// A failure when the text cannot be written for another reason, such as a full disk.
+    pub fn print(&self, text: &str) -> Result<(), Failure> {
+        let mut out = std::io::stdout().lock();
+        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+                let said = format!("standard output could not be written: {error}");
+                Err(Failure::new(Code::Machine, said).help("make room, or send it elsewhere"))
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// Prints a document on standard output.
-    pub fn print_json(&self, document: &serde_json::Value) {
-        println!("{document:#}");
+    ///
+    /// # Errors
+    /// As [`Session::print`].
+    pub fn print_json(&self, document: &serde_json::Value) -> Result<(), Failure> {
+        self.print(&format!("{document:#}\n"))
     }
 
     /// Keeps what became of expectations until the document is printed.
@@ -170,22 +192,25 @@ impl Session {
     }
 
     /// Prints a report as a document, with what became of expectations where there were any.
-    pub fn print_record(&self, report: &Report<'_>) {
+    ///
+    /// # Errors
+    /// As [`Session::print`].
+    pub fn print_record(&self, report: &Report<'_>) -> Result<(), Failure> {
         let mut document = surety_report::json::record_json(report);
         if let (Some(gates), Some(keys)) = (self.gates.get(), document.as_object_mut()) {
             keys.insert("expectations".to_owned(), gates.clone());
         }
-        self.print_json(&document);
+        self.print_json(&document)
     }
 
     /// Prints a report in the form asked for, and writes its page.
     pub fn publish(&self, report: &Report<'_>, running: &Running) -> Result<(), Failure> {
         if self.json {
-            self.print_record(report);
+            self.print_record(report)?;
         } else if let [row] = report.rows {
-            print!("{}", surety_report::table::record(row, &self.style()));
+            self.print(&surety_report::table::record(row, &self.style()))?;
         } else {
-            print!("{}", surety_report::table::comparison(report.rows, &self.style()));
+            self.print(&surety_report::table::comparison(report.rows, &self.style()))?;
         }
         if let Some(path) = &running.html {
             write_file(path, &surety_report::html::page(report))?;
@@ -209,6 +234,11 @@ impl Session {
         bar.set_message(label.to_owned());
         Watch { bar, sink, quiet: self.quiet }
     }
+}
+
+/// Says something on standard error. Where nobody hears it, nothing is to be done about that.
+fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{text}");
 }
 
 /// Writes a file of ours, or says why not.
@@ -284,7 +314,7 @@ impl Observer for Watch<'_> {
 
     fn notice(&mut self, text: &str) {
         if !self.quiet {
-            self.bar.suspend(|| eprintln!("note: {text}"));
+            self.bar.suspend(|| tell(&format!("note: {text}")));
         }
     }
 

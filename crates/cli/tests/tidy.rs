@@ -169,6 +169,17 @@ fn nothing_below_the_program_prints() {
     }
 }
 
+/// The macros panic when nobody reads; `Session::print` and `Session::note` do not.
+#[test]
+fn the_program_prints_through_its_session() {
+    for path in sources("cli") {
+        let code = code(&path);
+        for word in ["print!(", "println!("] {
+            assert!(!code.contains(word), "{} prints with {word}", path.display());
+        }
+    }
+}
+
 #[test]
 fn no_world_knows_another() {
     for world in ["analysis", "sim", "probe"] {

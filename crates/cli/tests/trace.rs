@@ -291,6 +291,53 @@ fn stats_show_jobs_and_say_what_is_missing() {
     assert!(words(&nobody).contains("did you mean player?"), "{}", words(&nobody));
 }
 
+/// As behind `| head`, whose end came first; with `--json`, and with words for people.
+#[test]
+fn every_verb_ends_quietly_when_nobody_reads_it() {
+    let place = Place::new();
+    fs::write(place.out().join("a.dat"), a_file()).unwrap();
+    let verbs: [&[&str]; 11] = [
+        &["trace", "stats", "a.dat"],
+        &["trace", "stats", "a.dat", "--json"],
+        &["trace", "irqs", "a.dat"],
+        &["trace", "irqs", "a.dat", "--json"],
+        &["trace", "explain", "a.dat"],
+        &["trace", "explain", "a.dat", "--json"],
+        &["trace", "fit", "a.dat"],
+        &["trace", "show", "a.dat"],
+        &["trace", "convert", "a.dat", "b.csv", "--json"],
+        &["doctor"],
+        &["--help"],
+    ];
+    for verb in verbs {
+        let whole = place.run(verb);
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let closed = place.surety(verb).stdout(writer).output().unwrap();
+        assert_eq!(closed.status.code(), whole.status.code(), "{verb:?}: {}", words(&closed));
+        assert!(!words(&closed).contains("panicked"), "{verb:?}: {}", words(&closed));
+        assert!(!words(&closed).contains("error:"), "{verb:?}: {}", words(&closed));
+        // Nor does anything go wrong where nobody hears its notes.
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        let deaf = place.surety(verb).stderr(writer).output().unwrap();
+        assert_eq!(deaf.status.code(), whole.status.code(), "{verb:?}");
+    }
+}
+
+/// A full disk is another matter: what cannot be written is said.
+#[test]
+fn an_output_that_is_full_is_an_error() {
+    let place = Place::new();
+    fs::write(place.out().join("a.dat"), a_file()).unwrap();
+    let Ok(full) = fs::File::options().write(true).open("/dev/full") else {
+        return eprintln!("SKIPPED: there is no /dev/full");
+    };
+    let output = place.surety(&["trace", "stats", "a.dat"]).stdout(full).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", words(&output));
+    assert!(words(&output).contains("standard output could not be written"), "{}", words(&output));
+}
+
 #[test]
 fn filters_and_a_close_look() {
     let place = Place::new();

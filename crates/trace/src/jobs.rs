@@ -503,9 +503,17 @@ impl Cpu {
 impl<W: Watch> Machine<W> {
     /// Takes one event.
     pub(crate) fn event(&mut self, event: &Event<'_>) {
-        // A sink that is handed events out of order sees them at the latest time so far.
-        let event = &Event { time: event.time.max(self.last), ..*event };
-        self.last = event.time;
+        if event.time < self.last {
+            // A sink that is handed events out of order sees them at the latest time so far.
+            self.take(&Event { time: self.last, ..*event });
+        } else {
+            self.last = event.time;
+            self.take(event);
+        }
+    }
+
+    /// Takes one event in order of time.
+    fn take(&mut self, event: &Event<'_>) {
         if !self.has_cpu(event.cpu) {
             self.anomalies.impossible += 1;
             return;

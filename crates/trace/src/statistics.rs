@@ -125,12 +125,16 @@ pub struct StatisticsBuilder {
 impl StatisticsBuilder {
     /// Nothing seen yet.
     pub fn new(wanted: Wanted) -> StatisticsBuilder {
-        StatisticsBuilder::of_names(wanted, recorder::every)
+        StatisticsBuilder::into(Recorders::new(wanted))
     }
 
     /// The same of threads to whose names `records` agrees only.
     pub fn of_names(wanted: Wanted, records: fn(Comm) -> bool) -> StatisticsBuilder {
-        StatisticsBuilder { jobs: JobBuilder::into_sink(Recorders::new(wanted, records)), begun: false }
+        StatisticsBuilder::into(Recorders::of_names(wanted, records))
+    }
+
+    fn into(recorders: Recorders) -> StatisticsBuilder {
+        StatisticsBuilder { jobs: JobBuilder::into_sink(recorders), begun: false }
     }
 
     /// Ends the trace.

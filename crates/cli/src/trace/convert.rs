@@ -37,7 +37,7 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
             "events": summary.delivered,
             "written": written.events,
             "complete": complete,
-        }));
+        }))?;
     }
     session.step(&format!("{}: {} of {} events", args.output.display(), written.events, summary.delivered));
     if let Some(missing) = written.missing() {

@@ -157,20 +157,20 @@ fn publish(
 ) -> Result<Code, Failure> {
     let drawn: Vec<Counted> = quantities.iter().map(Quantity::drawn).collect();
     if session.json {
-        session.print_json(document);
+        session.print_json(document)?;
     } else {
         let style = session.style();
-        print!("{}", led(&format!("{title}  "), counts, &style));
+        session.print(&led(&format!("{title}  "), counts, &style))?;
         for (quantity, drawn) in quantities.iter().zip(&drawn) {
-            println!();
+            session.print("\n")?;
             match quantity.values.grid().count() {
-                0 => print!("{}", led(&format!("{}  ", quantity.name), "there are none", &style)),
-                _ => print!("{}", counted(drawn, &style)),
+                0 => session.print(&led(&format!("{}  ", quantity.name), "there are none", &style))?,
+                _ => session.print(&counted(drawn, &style))?,
             }
         }
         let missed = "what happened there is in none of these";
         let incomplete: Vec<_> = file::incomplete(summary, missed).into_iter().collect();
-        print!("{}", checks(&incomplete, &style));
+        session.print(&checks(&incomplete, &style))?;
     }
     if let Some(path) = &closely.html {
         let facts = [counts.to_owned(), document["file"].as_str().unwrap_or_default().to_owned()];

@@ -44,7 +44,7 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
     }
     let groups = GROUPS.map(|(per_mille, name)| Group::of(&explained.blames, per_mille, name));
     if session.json {
-        session.print_json(&document(args, &explained, &groups));
+        session.print_json(&document(args, &explained, &groups))?;
         return Ok(Code::Kept);
     }
     let style = session.style();
@@ -52,18 +52,16 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
     let begin = explained.summary.span.map_or(Nanos::ZERO, |(first, _)| first);
     for worst in &explained.blames.worst {
         let chain = &worst.chain;
-        print!("{}", led(&heading(worst), &placed(chain, begin), &style));
-        print!("{}", cells(&["after", "for", "CPU", "what"], &steps(chain, names), &style));
-        println!("{}", led("in all  ", &shares(chain, names), &style));
+        session.print(&led(&heading(worst), &placed(chain, begin), &style))?;
+        session.print(&cells(&["after", "for", "CPU", "what"], &steps(chain, names), &style))?;
+        session.print(&format!("{}\n", led("in all  ", &shares(chain, names), &style)))?;
     }
-    print!("{}", cells(&group_titles(&groups), &group_rows(&groups, names), &style));
-    println!();
-    print!("{}", led("whose  ", &whose(&explained.blames), &style));
+    session.print(&cells(&group_titles(&groups), &group_rows(&groups, names), &style))?;
+    session.print("\n")?;
+    session.print(&led("whose  ", &whose(&explained.blames), &style))?;
     let missed = "jobs open there are given up, and what was in the way may not be known";
-    print!(
-        "{}",
-        checks(&file::incomplete(&explained.summary, missed).into_iter().collect::<Vec<_>>(), &style)
-    );
+    let list: Vec<_> = file::incomplete(&explained.summary, missed).into_iter().collect();
+    session.print(&checks(&list, &style))?;
     Ok(Code::Kept)
 }
 

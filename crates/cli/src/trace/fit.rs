@@ -85,9 +85,9 @@ pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
         write_file(path, &text)?;
     }
     if session.json {
-        session.print_json(&document(args, &fitted, &summary, &unread));
+        session.print_json(&document(args, &fitted, &summary, &unread))?;
     } else {
-        print(args, &fitted, &summary, session);
+        print(args, &fitted, &summary, session)?;
     }
     Ok(Code::Kept)
 }
@@ -95,25 +95,30 @@ pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
 const HEADER: [&str; 8] =
     ["source", "kind", "period, gap", "on average", "work mean", "work p99", "CPU", "figures"];
 
-fn print(args: &FitArgs, fitted: &FittedWorkload, read: &ReadSummary, session: &Session) {
+fn print(
+    args: &FitArgs,
+    fitted: &FittedWorkload,
+    read: &ReadSummary,
+    session: &Session,
+) -> Result<(), Failure> {
     let style = session.style();
     let rows: Vec<Vec<String>> = fitted.sources.iter().map(row).collect();
     if rows.is_empty() {
-        println!("Nothing in this trace fits a task, a load or an interrupt.");
+        session.print("Nothing in this trace fits a task, a load or an interrupt.\n")?;
     } else {
-        print!("{}", cells(&HEADER, &rows, &style));
+        session.print(&cells(&HEADER, &rows, &style))?;
     }
-    println!();
+    session.print("\n")?;
     let left = left_rows(&fitted.remainder);
     if !left.is_empty() {
-        print!("{}", cells(&["left out", "how many", "CPU", "why"], &left, &style));
-        println!();
+        session.print(&cells(&["left out", "how many", "CPU", "why"], &left, &style))?;
+        session.print("\n")?;
     }
     let notes = fitted.sources.iter().filter(|s| !s.notes.is_empty());
     for source in notes {
-        print!("{}", led(&format!("{}  ", source.name), &source.notes.join("; "), &style));
+        session.print(&led(&format!("{}  ", source.name), &source.notes.join("; "), &style))?;
     }
-    print!("{}", led("CPU time  ", &accounts_in_words(&fitted.accounts), &style));
+    session.print(&led("CPU time  ", &accounts_in_words(&fitted.accounts), &style))?;
     let mut list: Vec<Check> =
         file::incomplete(read, "jobs open there are given up; shares are too small").into_iter().collect();
     if !read.events.iter().any(|e| WAKE_UPS.contains(&e.event.as_str())) {
@@ -140,7 +145,7 @@ fn print(args: &FitArgs, fitted: &FittedWorkload, read: &ReadSummary, session: &
         ),
     };
     list.push(Check { name: "workload".to_owned(), verdict: CheckVerdict::Good, found, remedy });
-    print!("{}", checks(&list, &style));
+    session.print(&checks(&list, &style))
 }
 
 /// What stands between the file and a simulation.

@@ -27,25 +27,25 @@ pub fn irqs(args: &IrqsArgs, session: &Session) -> Result<Code, Failure> {
     }
     if session.json {
         let unread = file::unread(trace.as_ref(), &summary);
-        session.print_json(&document(args, &seen, &summary, &unread));
+        session.print_json(&document(args, &seen, &summary, &unread))?;
         return Ok(Code::Kept);
     }
     let style = session.style();
     let span = span(args, &summary);
     let rows: Vec<Vec<String>> = seen.sources.iter().map(|source| row(source, &seen, span)).collect();
-    print!("{}", cells(&HEADER, &rows, &style));
+    session.print(&cells(&HEADER, &rows, &style))?;
     if !seen.threads.is_empty() {
-        println!();
-        print!("{}", cells(&THREADS, &seen.threads.iter().map(thread_row).collect::<Vec<_>>(), &style));
+        session.print("\n")?;
+        session.print(&cells(&THREADS, &seen.threads.iter().map(thread_row).collect::<Vec<_>>(), &style))?;
     }
-    println!();
+    session.print("\n")?;
     let text = format!(
         "of handlers is their time less what is nested inside; {} handlings have no beginning or no end in the trace",
         seen.incomplete
     );
-    print!("{}", led("service  ", &text, &style));
+    session.print(&led("service  ", &text, &style))?;
     let missed = "arrivals there are not counted, and gaps not measured across them";
-    print!("{}", checks(&file::incomplete(&summary, missed).into_iter().collect::<Vec<_>>(), &style));
+    session.print(&checks(&file::incomplete(&summary, missed).into_iter().collect::<Vec<_>>(), &style))?;
     Ok(Code::Kept)
 }
 

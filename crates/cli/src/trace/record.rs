@@ -89,7 +89,7 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
         overhead: own + raw.cpu_time,
         cpus,
     };
-    made.tell(args, &end, code, session);
+    made.tell(args, &end, code, session)?;
     Ok(code)
 }
 

@@ -37,12 +37,12 @@ pub fn stats(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
     }
     let shown = &seen.recorded.threads[..seen.recorded.threads.len().min(args.top)];
     if session.json {
-        session.print_json(&document(args, &seen, shown));
+        session.print_json(&document(args, &seen, shown))?;
     } else {
         let style = session.style();
-        print!("{}", cells(&HEADER, &shown.iter().map(|t| row(t, &seen)).collect::<Vec<_>>(), &style));
-        println!();
-        print!("{}", checks(&in_words(&seen, seen.recorded.threads.len() - shown.len()), &style));
+        session.print(&cells(&HEADER, &shown.iter().map(|t| row(t, &seen)).collect::<Vec<_>>(), &style))?;
+        session.print("\n")?;
+        session.print(&checks(&in_words(&seen, seen.recorded.threads.len() - shown.len()), &style))?;
     }
     Ok(Code::Kept)
 }

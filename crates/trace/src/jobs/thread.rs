@@ -268,9 +268,8 @@ impl Thread {
             }
         }
         self.last_cpu = cpu;
-        let busy = *self.busy.get_or_insert(Busy::unreleased(false));
         if state.is_blocked() {
-            self.busy = None;
+            let busy = self.busy.take().unwrap_or(Busy::unreleased(false));
             self.place = Place::Asleep { since: at };
             if self.key.separation == Separation::BusyPeriod {
                 outcome.unreleased = busy.release.is_none() && busy.reorderable;
@@ -281,6 +280,7 @@ impl Thread {
                 self.ended = true;
             }
         } else {
+            self.busy.get_or_insert(Busy::unreleased(false));
             self.place = Place::Waiting { since: at };
             self.pending = None;
             if throttled {

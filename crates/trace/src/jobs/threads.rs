@@ -22,13 +22,32 @@ pub(super) struct ThreadTable {
     lives: u64,
     /// Only looked up, never iterated.
     by_tid: HashMap<i32, usize, BuildHasherDefault<TidHasher>>,
+    recent: Recent,
+}
+
+/// By the last byte of the id, the slot in which such a thread was found last. A guess, looked at before it is trusted:
+/// no two living threads bear one id, so a living one that bears it is the one.
+#[derive(Clone, Debug)]
+struct Recent([usize; 256]);
+
+impl Default for Recent {
+    fn default() -> Recent {
+        Recent([0; 256])
+    }
 }
 
 impl ThreadTable {
     /// The living thread that bears this id.
     #[inline]
-    pub(super) fn living(&self, tid: Tid) -> Option<usize> {
-        self.by_tid.get(&tid.0).copied().filter(|slot| !self.slots[*slot].ended)
+    pub(super) fn living(&mut self, tid: Tid) -> Option<usize> {
+        let [last, ..] = tid.0.to_le_bytes();
+        let recent = &mut self.recent.0[usize::from(last)];
+        if self.slots.get(*recent).is_some_and(|thread| thread.is_living(tid)) {
+            return Some(*recent);
+        }
+        let found = self.by_tid.get(&tid.0).copied().filter(|slot| !self.slots[*slot].ended)?;
+        *recent = found;
+        Some(found)
     }
 
     /// The thread of this id that was forked and has not been woken yet.

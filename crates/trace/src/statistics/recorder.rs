@@ -23,11 +23,17 @@ pub const FOLDED_NAMES_MAX: usize = 1024;
 /// Names remembered for those who ask for one that is not there.
 pub const NAMES_MAX: usize = 4096;
 /// Heap bytes of one thread's recorder at most.
-pub const RECORDER_BYTES_MAX: usize = 7 * SERIES_BYTES_MAX + 2048;
+pub const RECORDER_BYTES_MAX: usize = 7 * SERIES_BYTES_MAX + BATCH * size_of::<Job>() + 2048;
+
+/// Jobs of a thread that go into its series together. Seven histograms of many threads do not stay in the cache from one
+/// job to the next; so each is fetched once for so many jobs.
+const BATCH: usize = 16;
 
 /// One thread's jobs so far.
 #[derive(Debug)]
 struct Recorder {
+    /// Jobs that are in no series yet, up to [`BATCH`].
+    batch: Vec<Job>,
     response: Series,
     latency: Series,
     preemption: Series,
@@ -47,6 +53,7 @@ struct Recorder {
 impl Recorder {
     fn new() -> Recorder {
         Recorder {
+            batch: Vec::new(),
             response: Series::default(),
             latency: Series::default(),
             preemption: Series::default(),
@@ -64,20 +71,34 @@ impl Recorder {
         }
     }
 
+    #[inline]
     fn job(&mut self, job: &Job) {
-        self.response.record(job.response());
-        self.latency.record(job.latency());
-        self.execution.record(job.execution);
-        self.net.record(job.execution_net());
-        self.interrupted.record(job.interrupted);
-        if let Some(gap) = self.releases.push(job.release) {
-            self.inter_arrival.record(gap);
+        self.batch.push(*job);
+        if self.batch.len() >= BATCH {
+            self.settle();
         }
-        self.preemptions += u64::from(job.preemptions);
-        self.throttled = self.throttled.saturating_add(job.throttled);
+    }
+
+    /// Puts the batch into the series.
+    fn settle(&mut self) {
+        let batch = &self.batch;
+        batch.iter().for_each(|job| self.response.record(job.response()));
+        batch.iter().for_each(|job| self.latency.record(job.latency()));
+        batch.iter().for_each(|job| self.execution.record(job.execution));
+        batch.iter().for_each(|job| self.net.record(job.execution_net()));
+        batch.iter().for_each(|job| self.interrupted.record(job.interrupted));
+        for job in batch {
+            if let Some(gap) = self.releases.push(job.release) {
+                self.inter_arrival.record(gap);
+            }
+            self.preemptions += u64::from(job.preemptions);
+            self.throttled = self.throttled.saturating_add(job.throttled);
+        }
+        self.batch.clear();
     }
 
     fn interrupt_arrivals(&mut self) {
+        self.settle();
         let inter_arrival = &mut self.inter_arrival;
         self.releases.flush(|gap| inter_arrival.record(gap));
     }
@@ -145,8 +166,8 @@ impl Ord for Listed {
 pub struct Recorders {
     wanted: Wanted,
     window: Window,
-    /// Whether the jobs of a thread of this name are recorded at all.
-    records: fn(Comm) -> bool,
+    /// Whether the jobs of a thread of this name are recorded at all; all are where there is none.
+    records: Option<fn(Comm) -> bool>,
     /// By slot.
     open: Vec<Option<Box<Recorder>>>,
     /// The least busy on top.
@@ -170,8 +191,17 @@ pub struct Recorded {
 }
 
 impl Recorders {
-    /// Of wanted threads, as far as `records` agrees to their names.
-    pub fn new(wanted: Wanted, records: fn(Comm) -> bool) -> Recorders {
+    /// Of wanted threads.
+    pub fn new(wanted: Wanted) -> Recorders {
+        Recorders::choosing(wanted, None)
+    }
+
+    /// Of wanted threads to whose names `records` agrees.
+    pub fn of_names(wanted: Wanted, records: fn(Comm) -> bool) -> Recorders {
+        Recorders::choosing(wanted, Some(records))
+    }
+
+    fn choosing(wanted: Wanted, records: Option<fn(Comm) -> bool>) -> Recorders {
         Recorders {
             wanted,
             window: Window::ALL,
@@ -205,7 +235,7 @@ impl Recorders {
 
     #[inline]
     fn recorder(&mut self, thread: &ThreadKey) -> Option<&mut Recorder> {
-        if !self.wanted.tid(thread.tid) || !(self.records)(thread.comm) {
+        if !self.wanted.tid(thread.tid) || self.records.is_some_and(|records| !records(thread.comm)) {
             return None;
         }
         if self.open.len() <= thread.slot {
@@ -278,7 +308,9 @@ impl JobSink for Recorders {
             self.names.insert(thread.comm);
         }
         let recorder = self.open.get_mut(thread.slot).and_then(Option::take);
-        if !self.wanted.thread(thread.tid, thread.comm) || !(self.records)(thread.comm) {
+        if !self.wanted.thread(thread.tid, thread.comm)
+            || self.records.is_some_and(|records| !records(thread.comm))
+        {
             return;
         }
         let recorder = recorder.unwrap_or_else(|| Box::new(Recorder::new()));
@@ -309,9 +341,4 @@ impl Folded {
         self.response_max = self.response_max.max(thread.response.map(|spread| spread.max));
         self.latency_max = self.latency_max.max(thread.latency.map(|spread| spread.max));
     }
-}
-
-/// Every thread, whatever its name.
-pub(crate) fn every(_: Comm) -> bool {
-    true
 }

@@ -11,7 +11,9 @@ const HELD: usize = 16;
 /// Puts releases in order and measures between them.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Releases {
+    /// A ring: the earliest at `first`.
     held: [Nanos; HELD],
+    first: usize,
     count: usize,
     last: Option<Nanos>,
 }
@@ -22,11 +24,11 @@ impl Releases {
     pub(crate) fn push(&mut self, release: Nanos) -> Option<Nanos> {
         let gap = if self.count == HELD { self.shift() } else { None };
         let mut place = self.count;
-        while place > 0 && self.held[place - 1] > release {
-            self.held[place] = self.held[place - 1];
+        while place > 0 && self.held[self.at(place - 1)] > release {
+            self.held[self.at(place)] = self.held[self.at(place - 1)];
             place -= 1;
         }
-        self.held[place] = release;
+        self.held[self.at(place)] = release;
         self.count += 1;
         gap
     }
@@ -39,9 +41,15 @@ impl Releases {
         self.last = None;
     }
 
+    /// Where the release stands that has so many before it.
+    #[inline]
+    fn at(&self, place: usize) -> usize {
+        (self.first + place) % HELD
+    }
+
     fn shift(&mut self) -> Option<Nanos> {
-        let earliest = self.held[0];
-        self.held.copy_within(1..self.count, 0);
+        let earliest = self.held[self.first];
+        self.first = self.at(1);
         self.count -= 1;
         // One that was overtaken by more than are held has no place any more.
         let gap = self.last.map(|last| earliest - last).filter(|gap| !gap.is_negative());

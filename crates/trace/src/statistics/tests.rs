@@ -92,7 +92,7 @@ fn what_was_given_up_breaks_the_row_of_arrivals() {
 
 #[test]
 fn threads_beyond_the_bound_are_added_up_by_name() {
-    let mut sink = Recorders::new(Wanted::default(), |_| true);
+    let mut sink = Recorders::new(Wanted::default());
     let lives = LISTED_MAX as i64 + 3 * FOLDED_NAMES_MAX as i64;
     for life in 0..lives {
         let name = Comm::new(&format!("n{}", life % (2 * FOLDED_NAMES_MAX as i64)));

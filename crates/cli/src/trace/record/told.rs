@@ -8,7 +8,7 @@ use surety_units::{CpuSet, Nanos};
 
 use super::End;
 use crate::args::RecordArgs;
-use crate::exit::Code;
+use crate::exit::{Code, Failure};
 use crate::session::Session;
 
 /// What was made.
@@ -29,9 +29,9 @@ pub struct Made<'a> {
 
 impl Made<'_> {
     /// Prints it.
-    pub fn tell(&self, args: &RecordArgs, end: &End, code: Code, session: &Session) {
+    pub fn tell(&self, args: &RecordArgs, end: &End, code: Code, session: &Session) -> Result<(), Failure> {
         if session.json {
-            session.print_json(&self.json(args, end, code));
+            session.print_json(&self.json(args, end, code))?;
         }
         if let End::Command(status) = end
             && code != Code::Kept
@@ -90,6 +90,7 @@ impl Made<'_> {
                 args.buffer
             ));
         }
+        Ok(())
     }
 
     fn events(&self) -> u64 {
