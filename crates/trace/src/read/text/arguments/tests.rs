@@ -1,3 +1,5 @@
+//! The texts of arguments, as kernels and tools print them, and what becomes of them.
+
 use super::*;
 use surety_model::event::TimerFunction;
 
