@@ -1,3 +1,5 @@
+//! Traces in text: what is read of them, and what is said of lines that hold none.
+
 use super::*;
 use surety_model::event::LeaveState;
 
