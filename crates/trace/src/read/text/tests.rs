@@ -1,4 +1,4 @@
-//! Lines of every layout, and lines that are none.
+//! Traces in text: what is read of them, and what is said of lines that hold none.
 
 use super::*;
 use surety_model::event::LeaveState;

@@ -1,4 +1,4 @@
-//! Arguments in the words of the kernel, trace-cmd and perf; names that look like what follows them.
+//! The texts of arguments, as kernels and tools print them, and what becomes of them.
 
 use super::*;
 use surety_model::event::TimerFunction;
