@@ -197,6 +197,15 @@ fn commands_that_fail_are_reported() {
 }
 
 #[test]
+fn a_recording_is_not_given_the_ending_of_another_format() {
+    let place = Place::new();
+    let refused = place.run(&["trace", "record", "-o", "a.pftrace", "--", "sh", "-c", "echo ran > ran"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", words(&refused));
+    assert!(words(&refused).contains("surety trace convert"), "{}", words(&refused));
+    assert_eq!(place.files(), BTreeSet::new());
+}
+
+#[test]
 fn an_output_that_cannot_be_made_is_refused_before_anything_runs() {
     if tracefs().is_none() {
         return;
@@ -351,6 +360,9 @@ fn filters_and_a_close_look() {
     assert_eq!(number(&["--cpus", "0"], "run_ns") + number(&["--cpus", "1"], "run_ns"), run);
     assert_eq!(number(&["--to", "20ms"], "run_ns") + number(&["--from", "20ms"], "run_ns"), run);
     assert_eq!(number(&["--to", "20ms"], "jobs") + number(&["--from", "20ms"], "jobs"), 2);
+    let nothing = place.run(&["trace", "stats", "a.dat", "--from", "20ms", "--to", "10ms"]);
+    assert_eq!(nothing.status.code(), Some(2));
+    assert!(words(&nothing).contains("nothing in between"), "{}", words(&nothing));
 
     let closely = ["trace", "stats", "a.dat", "--tid", "8795", "--distribution", "--html", "a.html"];
     let output = place.run(&closely);
@@ -643,6 +655,10 @@ fn events_are_converted_into_text() {
     assert_eq!(output.status.code(), Some(0), "{}", words(&output));
     // A Perfetto trace is packets: field 1, a message.
     assert_eq!(fs::read(place.out().join("a.pftrace")).unwrap()[0], 1 << 3 | 2);
+
+    let none = place.run(&["trace", "convert", "a.dat", "a.csv", "--comm", "nobody"]);
+    assert_eq!(none.status.code(), Some(0));
+    assert!(words(&none).contains("no event fits"), "{}", words(&none));
 
     for (arguments, expected) in [
         (["a.dat", "a.xml"], "its ending names no format that is written"),

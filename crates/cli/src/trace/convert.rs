@@ -40,6 +40,9 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
         }))?;
     }
     session.step(&format!("{}: {} of {} events", args.output.display(), written.events, summary.delivered));
+    if written.events == 0 && summary.delivered > 0 {
+        session.note("no event fits what was chosen; `surety trace stats` shows threads, CPUs and times");
+    }
     if let Some(missing) = written.missing() {
         session.note(&missing);
     }

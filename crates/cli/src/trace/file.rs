@@ -62,12 +62,18 @@ fn pages(path: &Path) -> Result<PageFile, Failure> {
     File::open(path).and_then(PageFile::new).map_err(|e| unreadable(path, &e))
 }
 
-/// Chooses the buffer, where one is named.
+/// Chooses the buffer, where one is named. A choice of no time is a slip.
 fn of_buffer(
     mut trace: Box<dyn TraceReader>,
     path: &Path,
     selection: &Selection,
 ) -> Result<Box<dyn TraceReader>, Failure> {
+    if let (Some(from), Some(to)) = (selection.from, selection.to)
+        && from >= to
+    {
+        let said = format!("--from {from} is not before --to {to}: there is nothing in between");
+        return Err(Failure::new(Code::BadInput, said).help("both count from the trace's first event"));
+    }
     let Some(buffer) = selection.buffer.as_deref() else { return Ok(trace) };
     if trace.choose_buffer(buffer) {
         return Ok(trace);

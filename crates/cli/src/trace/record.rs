@@ -48,6 +48,12 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
             format!("--keep {keep} is no shorter than --for {duration}: there is nothing to leave out");
         return Err(Failure::new(Code::BadInput, what).help("leave --keep out"));
     }
+    let ending = args.output.extension().and_then(|ending| ending.to_str());
+    if let Some(ending @ ("jsonl" | "csv" | "pftrace" | "perfetto-trace")) = ending {
+        let what = format!("{}: a recording is a trace.dat file, not .{ending}", args.output.display());
+        let help = format!("end it in .dat, then `surety trace convert FILE.dat FILE.{ending}`");
+        return Err(Failure::new(Code::BadInput, what).help(help));
+    }
     let tracefs = Tracefs::open()?;
     let events = events::chosen(args, &tracefs)?;
     let cpus = session.kernel.online_cpus()?;

@@ -192,6 +192,8 @@ struct Reading<'k, K: ?Sized> {
     states: StateTable,
     /// Told with the next event: only that says when.
     losses: BTreeMap<CpuId, Option<u64>>,
+    /// Who has each CPU after its last event.
+    currents: Vec<Option<Tid>>,
     first: Option<Nanos>,
     last: Nanos,
 }
@@ -229,6 +231,7 @@ impl<S: ReadAt> TextTrace<S> {
             other_buffers: Vec::new(),
             states: StateTable::usual(),
             losses: BTreeMap::new(),
+            currents: Vec::new(),
             first: None,
             last: Nanos::ZERO,
         };
@@ -291,13 +294,34 @@ impl<K: TraceSink + ?Sized> Reading<'_, K> {
         match arguments::kind(known, head.arguments, &self.states) {
             Some(kind) => {
                 self.summary.delivered += 1;
-                self.sink.event(&Event { time, cpu: head.cpu, current: head.current, kind });
+                let current = self.current(head, &kind);
+                self.sink.event(&Event { time, cpu: head.cpu, current, kind });
             }
             None => {
                 let event = String::from_utf8_lossy(head.event).into_owned();
                 self.malformed(at, &format!("{event} with arguments of no form known"));
             }
         }
+    }
+
+    /// Whose context an event is in. A thread that is ending has lost its number already where perf asks for it, and is
+    /// written as -1: who leaves tells it, or else who had the CPU last.
+    fn current(&mut self, head: &Head<'_>, kind: &EventKind<'_>) -> Tid {
+        let index = head.cpu.index();
+        if index >= self.currents.len() {
+            // `head` refuses numbers from `CPUS_MAX` on.
+            self.currents.resize(index + 1, None);
+        }
+        let current = match *kind {
+            _ if head.current >= Tid::IDLE => head.current,
+            EventKind::Switch { prev, .. } => prev,
+            _ => self.currents[index].unwrap_or(head.current),
+        };
+        self.currents[index] = Some(match *kind {
+            EventKind::Switch { next, .. } => next,
+            _ => current,
+        });
+        current
     }
 
     fn lost(&mut self, cpu: CpuId, count: Option<u64>) {
@@ -311,6 +335,9 @@ impl<K: TraceSink + ?Sized> Reading<'_, K> {
     fn tell_losses(&mut self) {
         while let Some((cpu, count)) = self.losses.pop_first() {
             let kind = EventKind::Lost { count };
+            if let Some(current) = self.currents.get_mut(cpu.index()) {
+                *current = None;
+            }
             self.sink.event(&Event { time: self.last, cpu, current: Tid::IDLE, kind });
         }
     }

@@ -95,6 +95,7 @@ impl<'t> Table<'t> {
             }
             let mut keys = known.clone();
             keys.sort_unstable();
+            keys.dedup();
             let help = match nearest(name, keys.iter().copied()) {
                 Some(near) => format!("did you mean `{near}`?"),
                 None => format!("known here: {}", keys.join(", ")),

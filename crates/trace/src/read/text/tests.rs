@@ -138,3 +138,23 @@ fn states_of_perf_and_trace_cmd_are_read_alike() {
     assert_eq!(events, expected);
     assert_eq!(summary.events, [EventCount { event: "sched:sched_switch".to_owned(), count: 3 }]);
 }
+
+#[test]
+fn a_thread_that_perf_can_no_longer_number_is_still_known() {
+    let switch = |head: &str, time: &str, prev: u32, state: &str, next: u32| {
+        format!(
+            "{head} [001] {time}: sched:sched_switch: prev_comm=a prev_pid={prev} prev_prio=120 prev_state={state} ==> \
+             next_comm=b next_pid={next} next_prio=120\n"
+        )
+    };
+    let text = [
+        switch("a 7", "1.0", 7, "S", 8),
+        "             :-1    -1 [001]     2.0: sched:sched_waking: comm=c pid=9 prio=120 target_cpu=000\n"
+            .to_owned(),
+        switch("             :-1    -1", "3.0", 8, "X", 7),
+    ];
+    let (_, summary, events) = read(&text.concat());
+    assert_eq!((summary.delivered, summary.malformed), (3, 0));
+    let of: Vec<&str> = events.iter().filter_map(|event| event.split(' ').nth(2)).collect();
+    assert_eq!(of, ["7", "8", "8"]);
+}
