@@ -13,7 +13,7 @@ use surety_units::Nanos;
 use crate::args::{JOBS_MAX, LatencyArgs};
 use crate::exit::{Code, Failure};
 use crate::input::parse_load;
-use crate::session::{Session, write_file};
+use crate::session::{Session, draw, write_file};
 use crate::trace::record::output::Output;
 
 /// How long a run is unless it is said.
@@ -191,7 +191,7 @@ impl Screen {
             let _ = writeln!(text, "{line}");
         }
         self.lines = live.len();
-        eprint!("{text}");
+        draw(&text);
     }
 
     /// Goes back over the last lines, and erases them.
@@ -200,7 +200,7 @@ impl Screen {
     }
 
     fn clear(&mut self) {
-        eprint!("{}", self.back());
+        draw(&self.back());
         self.lines = 0;
     }
 }

@@ -126,7 +126,7 @@ mod tests {
         let counted = counted(&[(20, 500), (30, 499), (10_000_000, 1)]);
         let shown = counted.shown().unwrap();
         assert_eq!((shown.masses.len(), shown.below, shown.above), (2, 0, 1));
-        assert_eq!(counted.beyond(&shown).unwrap(), "1 beyond, up to 10 ms");
+        assert_eq!(counted.beyond(&shown).unwrap(), "1 beyond, up to 10.00 ms");
         assert!((shown.masses.iter().sum::<f64>() - 0.999).abs() < 1e-12);
     }
 }

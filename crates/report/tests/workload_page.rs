@@ -146,7 +146,7 @@ fn every_example_reads() {
             let example = row[3].trim_matches('`');
             let replaced: &[&str] = match (kind, key) {
                 ("task", "phases" | "command" | "match" | "prepare" | "package" | "worker") => &["work"],
-                ("task", "gap") => &["period"],
+                ("task", "gap" | "spacing") => &["period"],
                 ("startup", "replay") => &["command"],
                 _ => &[],
             };
@@ -158,6 +158,9 @@ fn every_example_reads() {
             if (kind, key) == ("load", "command") {
                 lines.retain(|l| !l.starts_with("kind"));
                 lines.push("kind = \"command\"".to_owned());
+            }
+            if (kind, key) == ("task", "spacing") {
+                lines.push("gap = \"1ms\"".to_owned());
             }
             if let ("task", "prepare" | "package" | "worker") = (kind, key) {
                 lines.push("command = \"x\"".to_owned());

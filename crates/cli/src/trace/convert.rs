@@ -23,9 +23,9 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
         return Err(Failure::new(Code::BadInput, said).help("end it in .pftrace, or leave the promises out"));
     }
     let output = TraceOutput::create(&args.output, &args.storing, overlays)?;
-    let mut trace = file::open(&args.file, &args.selection)?;
+    let mut trace = file::open(&args.file, &args.selection, session)?;
     let mut kept = Kept::new(args.selection.wanted(), output);
-    let summary = trace.read(&mut kept).map_err(|e| file::unreadable(&args.file, &e))?;
+    let summary = trace.read(&mut kept).map_err(|e| file::unfinished(&args.file, session, &e))?;
     let clock = trace.description().clock;
     let written = kept.into_inner().finish(clock.as_deref().unwrap_or(UNNAMED_CLOCK))?;
     let complete = summary.is_complete();

@@ -35,9 +35,9 @@ struct Quantity {
 
 /// Of one thread: execution, times between arrivals, response.
 pub fn of_thread(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
-    let mut trace = file::open(&args.file, &args.selection)?;
+    let mut trace = file::open(&args.file, &args.selection, session)?;
     let mut builder = DistributionBuilder::new(args.selection.wanted(), args.closely.grid);
-    let summary = trace.read(&mut builder).map_err(|e| file::unreadable(&args.file, &e))?;
+    let summary = trace.read(&mut builder).map_err(|e| file::unfinished(&args.file, session, &e))?;
     let unread = file::unread(trace.as_ref(), &summary);
     let mut found = builder.finish();
     let thread = match (found.threads.pop(), found.threads.is_empty() && found.others == 0) {
@@ -93,9 +93,9 @@ fn nobody(args: &StatsArgs, found: &Found) -> Failure {
 /// Of one interrupt: times between arrivals, service.
 pub fn of_interrupt(args: &IrqsArgs, session: &Session) -> Result<Code, Failure> {
     let choice = InterruptChoice { which: args.irq.clone(), detail: Some(args.closely.grid) };
-    let mut trace = file::open(&args.file, &args.selection)?;
+    let mut trace = file::open(&args.file, &args.selection, session)?;
     let mut builder = InterruptBuilder::of(args.selection.wanted(), choice);
-    let summary = trace.read(&mut builder).map_err(|e| file::unreadable(&args.file, &e))?;
+    let summary = trace.read(&mut builder).map_err(|e| file::unfinished(&args.file, session, &e))?;
     let unread = file::unread(trace.as_ref(), &summary);
     let mut sources = builder.finish().sources;
     let titles: Vec<String> = sources.iter().map(irqs::title).collect();

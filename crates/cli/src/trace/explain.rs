@@ -33,9 +33,9 @@ struct Explained {
 
 /// The verb.
 pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
-    let mut trace = file::open(&args.file, &args.selection)?;
+    let mut trace = file::open(&args.file, &args.selection, session)?;
     let mut builder = BlameBuilder::new(args.selection.wanted(), args.worst);
-    let summary = trace.read(&mut builder).map_err(|e| file::unreadable(&args.file, &e))?;
+    let summary = trace.read(&mut builder).map_err(|e| file::unfinished(&args.file, session, &e))?;
     let unread = file::unread(trace.as_ref(), &summary);
     let explained = Explained { blames: builder.finish(), summary, unread };
     let threads = &explained.blames.threads;

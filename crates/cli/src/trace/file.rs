@@ -10,39 +10,42 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 use surety_model::event::Comm;
 use surety_model::source::nearest;
+use surety_model::world::{Cancel, WorldError};
 use surety_probe::recorder::PageFile;
 use surety_report::table::{Check, CheckVerdict};
 use surety_trace::{ReadAt, ReadSummary, TraceReader};
 
 use crate::args::Selection;
 use crate::exit::{Code, Failure};
+use crate::session::Session;
 
-/// Opens a trace file of any format, to read the buffer that is chosen.
-pub fn open(path: &Path, selection: &Selection) -> Result<Box<dyn TraceReader>, Failure> {
-    let trace = surety_trace::open(pages(path)?).map_err(|e| unreadable(path, &e))?;
-    of_buffer(trace, path, selection)
+/// Opens a trace file of any format, to read the buffer that is chosen. Reading it fails once Ctrl-C is pressed.
+pub fn open(path: &Path, selection: &Selection, session: &Session) -> Result<Box<dyn TraceReader>, Failure> {
+    open_stoppable(path, selection, session, Rc::default())
 }
 
-/// The same of a file that is no longer read once `stop` is set: reading fails then.
+/// The same of a file that is no longer read once `stop` is set either.
 pub fn open_stoppable(
     path: &Path,
     selection: &Selection,
+    session: &Session,
     stop: Rc<Cell<bool>>,
 ) -> Result<Box<dyn TraceReader>, Failure> {
-    let file = Stoppable { file: pages(path)?, stop };
-    let trace = surety_trace::open(file).map_err(|e| unreadable(path, &e))?;
+    let file = Stoppable { file: pages(path)?, cancel: session.cancel.clone(), stop };
+    let trace = surety_trace::open(file).map_err(|e| unfinished(path, session, &e))?;
     of_buffer(trace, path, selection)
 }
 
 /// A file that can be told to give no more.
 struct Stoppable {
     file: PageFile,
+    cancel: Cancel,
     stop: Rc<Cell<bool>>,
 }
 
 impl ReadAt for Stoppable {
     fn read_at(&self, offset: u64, buf: &mut [u8]) -> io::Result<usize> {
-        if self.stop.get() {
+        if self.stop.get() || self.cancel.is_cancelled() {
             return Err(io::Error::other("no more is wanted"));
         }
         self.file.read_at(offset, buf)
@@ -51,6 +54,11 @@ impl ReadAt for Stoppable {
     fn len(&self) -> u64 {
         self.file.len()
     }
+}
+
+/// Why a file was not read to its end: Ctrl-C, or what is wrong with it.
+pub fn unfinished(path: &Path, session: &Session, why: &dyn std::fmt::Display) -> Failure {
+    if session.cancel.is_cancelled() { WorldError::Interrupted.into() } else { unreadable(path, why) }
 }
 
 fn pages(path: &Path) -> Result<PageFile, Failure> {
@@ -90,7 +98,7 @@ fn of_buffer(
 }
 
 /// A file that cannot be read, and why.
-pub fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Failure {
+fn unreadable(path: &Path, why: &dyn std::fmt::Display) -> Failure {
     Failure::new(Code::BadInput, format!("{}: {why}", path.display()))
         .help("`surety trace record` writes files that can be read")
 }

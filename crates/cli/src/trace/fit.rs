@@ -41,7 +41,7 @@ impl TraceSink for Builders {
 
 /// The verb.
 pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
-    let mut trace = file::open(&args.file, &args.selection)?;
+    let mut trace = file::open(&args.file, &args.selection, session)?;
     if args.selection.cpus.is_some() {
         let said = "a workload is fitted to whole threads, wherever they ran".to_owned();
         return Err(Failure::new(Code::BadInput, said).help("choose threads with --tid or --comm"));
@@ -54,7 +54,7 @@ pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
     };
     let in_time = Wanted { from: wanted.from, to: wanted.to, ..Wanted::default() };
     let mut kept = Kept::new(in_time, builders);
-    let summary = trace.read(&mut kept).map_err(|e| file::unreadable(&args.file, &e))?;
+    let summary = trace.read(&mut kept).map_err(|e| file::unfinished(&args.file, session, &e))?;
     let builders = kept.into_inner();
     let unread = file::unread(trace.as_ref(), &summary);
     let seen = u32::try_from(builders.cpus.len()).unwrap_or(u32::MAX);

@@ -18,9 +18,9 @@ pub fn irqs(args: &IrqsArgs, session: &Session) -> Result<Code, Failure> {
         return super::distribution::of_interrupt(args, session);
     }
     let choice = InterruptChoice { which: args.irq.clone(), detail: None };
-    let mut trace = file::open(&args.file, &args.selection)?;
+    let mut trace = file::open(&args.file, &args.selection, session)?;
     let mut builder = InterruptBuilder::of(args.selection.wanted(), choice);
-    let summary = trace.read(&mut builder).map_err(|e| file::unreadable(&args.file, &e))?;
+    let summary = trace.read(&mut builder).map_err(|e| file::unfinished(&args.file, session, &e))?;
     let seen = builder.finish();
     if seen.sources.is_empty() && (args.irq.is_some() || args.selection.wanted().chooses_threads()) {
         return Err(none(args));

@@ -27,7 +27,7 @@ pub fn show(args: &ShowArgs, session: &Session) -> Result<Code, Failure> {
         (true, json) => {
             let lines = JobLines::new(out(), wanted, json, args.limit);
             let sink = Jobs { builder: JobBuilder::into_sink(lines), begun: false };
-            let (summary, sink) = read(args, sink, |sink| sink.builder.sink().is_done())?;
+            let (summary, sink) = read(args, session, sink, |sink| sink.builder.sink().is_done())?;
             let written = sink.builder.end().0.finish();
             if let Ok((_, void @ 1..)) = written {
                 session.note(&format!(
@@ -40,12 +40,12 @@ pub fn show(args: &ShowArgs, session: &Session) -> Result<Code, Failure> {
             let lines = Limited { lines: JsonLines::new(out()), left: args.limit.unwrap_or(u64::MAX) };
             let sink = Kept::new(wanted, lines);
             let is_done = |sink: &Kept<Limited<_>>| sink.sink().left == 0 || sink.sink().lines.has_failed();
-            let (summary, sink) = read(args, sink, is_done)?;
+            let (summary, sink) = read(args, session, sink, is_done)?;
             (summary, sink.into_inner().lines.finish())
         }
         (false, false) => {
             let sink = Kept::new(wanted, Lines::new(out(), args.limit));
-            let (summary, sink) = read(args, sink, |sink| sink.sink().is_done())?;
+            let (summary, sink) = read(args, session, sink, |sink| sink.sink().is_done())?;
             (summary, sink.into_inner().finish())
         }
     };
@@ -66,17 +66,18 @@ pub fn show(args: &ShowArgs, session: &Session) -> Result<Code, Failure> {
 /// Reads the trace into `sink` until it is done, and gives it back; the summary is that of a trace read to its end.
 fn read<K: TraceSink>(
     args: &ShowArgs,
+    session: &Session,
     sink: K,
     is_done: impl Fn(&K) -> bool,
 ) -> Result<(Option<ReadSummary>, K), Failure> {
     let stop = Rc::new(Cell::new(false));
-    let mut trace = file::open_stoppable(&args.file, &args.selection, Rc::clone(&stop))?;
+    let mut trace = file::open_stoppable(&args.file, &args.selection, session, Rc::clone(&stop))?;
     let mut until = Until { sink, is_done, stop: Rc::clone(&stop) };
     let summary: Result<ReadSummary, TraceError> = trace.read(&mut until);
     match summary {
         Ok(summary) => Ok((Some(summary), until.sink)),
         Err(_) if stop.get() => Ok((None, until.sink)),
-        Err(error) => Err(file::unreadable(&args.file, &error)),
+        Err(error) => Err(file::unfinished(&args.file, session, &error)),
     }
 }
 

@@ -30,7 +30,7 @@ pub fn stats(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
     if args.closely.distribution {
         return super::distribution::of_thread(args, session);
     }
-    let seen = read(args)?;
+    let seen = read(args, session)?;
     let wanted = args.selection.wanted();
     if seen.recorded.threads.is_empty() && wanted.chooses_threads() {
         return Err(file::nobody(&args.file, &args.selection, &seen.recorded.names));
@@ -47,11 +47,11 @@ pub fn stats(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
     Ok(Code::Kept)
 }
 
-fn read(args: &StatsArgs) -> Result<Seen, Failure> {
+fn read(args: &StatsArgs, session: &Session) -> Result<Seen, Failure> {
     let path = &args.file;
-    let mut trace = file::open(path, &args.selection)?;
+    let mut trace = file::open(path, &args.selection, session)?;
     let mut builder = StatisticsBuilder::new(args.selection.wanted());
-    let summary = trace.read(&mut builder).map_err(|e| file::unreadable(path, &e))?;
+    let summary = trace.read(&mut builder).map_err(|e| file::unfinished(path, session, &e))?;
     let (recorded, anomalies) = builder.finish();
     let unread = file::unread(trace.as_ref(), &summary);
     // The part of the trace's time that counts.

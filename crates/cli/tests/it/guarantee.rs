@@ -149,7 +149,7 @@ fn a_command_gets_its_share() {
         result["activities"][0]["share"]["fraction"].as_f64().unwrap()
     };
     let disturbed = &result(&document, "host", true)["degraded"];
-    if share(true) < 0.295 && disturbed.as_array().is_some_and(|reasons| !reasons.is_empty()) {
+    if share(true) < 0.3 && disturbed.as_array().is_some_and(|reasons| !reasons.is_empty()) {
         eprintln!("SKIPPED: the share was not judged, the run was disturbed: {disturbed}");
         return;
     }
