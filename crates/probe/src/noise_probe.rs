@@ -2,7 +2,7 @@
 //! readings.
 //!
 //! The gaps are the machine's noise as a program sees it ([`surety_model::noise`]); the trace says what was in them
-//! ([`attribution`]). A gap in which the kernel saw nothing is below it: hypervisor, firmware or processor. The kernel's
+//! (`attribution.rs`). A gap in which the kernel saw nothing is below it: hypervisor, firmware or processor. The kernel's
 //! count of stolen time is the cross check.
 //!
 //! A busy loop in a real-time class would starve the rest of its CPU. Such a loop pauses: of every 100 ms it runs 80 and

@@ -4,7 +4,7 @@
 use crate::common::{alone, surety};
 
 const TICK: &str = "format = 1\n[[task]]\nname = \"tick\"\nperiod = \"4ms\"\nwork = { kind = \"uniform\", low = \"900us\", \
-                    max = \"1100us\" }\npromise = [\"response <= 4ms @ 99%\"]\n";
+                    high = \"1100us\" }\npromise = [\"response <= 4ms @ 99%\"]\n";
 
 fn written(directory: &tempfile::TempDir, name: &str, text: &str) -> String {
     let path = directory.path().join(name);
