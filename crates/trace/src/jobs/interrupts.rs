@@ -24,11 +24,13 @@ pub enum Context {
     Softirq(u32),
 }
 
-/// The kernel's names (`include/linux/interrupt.h`, the order of its enumeration).
+/// The kernel's names of softirqs by their number (`include/linux/interrupt.h`, the order of its enumeration).
+pub(crate) const SOFTIRQS: [&str; 10] =
+    ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
+
+/// The kernel's name of a softirq; its number where it has none.
 pub fn softirq_name(vector: u32) -> String {
-    const NAMES: [&str; 10] =
-        ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
-    let known = usize::try_from(vector).ok().and_then(|v| NAMES.get(v));
+    let known = usize::try_from(vector).ok().and_then(|v| SOFTIRQS.get(v));
     known.map_or_else(|| vector.to_string(), |name| (*name).to_owned())
 }
 

@@ -11,6 +11,7 @@ use surety_model::event::{EventKind, LeaveState, Woken};
 use surety_units::{CpuId, Nanos, Tid};
 
 use crate::decode::VECTORS;
+use crate::jobs::interrupts::SOFTIRQS;
 use crate::states::{StateTable, leave_state};
 use crate::symbols::timer_function;
 
@@ -18,10 +19,6 @@ use super::head::{comm, number, position};
 
 /// The longest name of a thread.
 const NAME_MAX: usize = 15;
-
-/// The names `action=` gives to softirqs, by their number.
-const SOFTIRQS: [&[u8]; 10] =
-    [b"HI", b"TIMER", b"NET_TX", b"NET_RX", b"BLOCK", b"IRQ_POLL", b"TASKLET", b"SCHED", b"HRTIMER", b"RCU"];
 
 /// An event of interest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -331,7 +328,10 @@ fn softirq(text: &[u8]) -> Option<u32> {
     }
     let name = after(text, b"action=")?;
     let end = name.iter().position(|byte| matches!(byte, b']' | b' ')).unwrap_or(name.len());
-    SOFTIRQS.iter().position(|known| *known == &name[..end]).and_then(|number| u32::try_from(number).ok())
+    SOFTIRQS
+        .iter()
+        .position(|known| known.as_bytes() == &name[..end])
+        .and_then(|number| u32::try_from(number).ok())
 }
 
 /// The timer's address, which the kernel hashes in its text: an identity, no place.
