@@ -13,7 +13,7 @@ use surety_units::Nanos;
 use crate::args::{JOBS_MAX, LatencyArgs};
 use crate::exit::{Code, Failure};
 use crate::input::parse_load;
-use crate::session::{Session, draw, write_file};
+use crate::session::{Session, draw};
 use crate::trace::record::output::Output;
 
 /// How long a run is unless it is said.
@@ -85,17 +85,9 @@ fn publish(
         exit: Some(code as u8),
         made: None,
     };
-    if session.json {
-        session.print_json(&surety_report::json::record_json(&report))?;
-    } else {
-        session.print(&surety_report::table::latency(&rows[0], &session.style()))?;
-        session.print(&rule_in_words(args, run))?;
-    }
-    if let Some(path) = &args.html {
-        write_file(path, &surety_report::html::page(&report))?;
-        session.step(&format!("page written to {}", path.display()));
-    }
-    Ok(())
+    session.publish_as(&report, args.html.as_deref(), || {
+        surety_report::table::latency(&rows[0], &session.style()) + &rule_in_words(args, run)
+    })
 }
 
 /// What became of the rule on each CPU; nothing without one.

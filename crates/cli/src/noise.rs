@@ -7,7 +7,7 @@ use surety_report::{Report, Row};
 
 use crate::args::NoiseArgs;
 use crate::exit::{Code, Failure};
-use crate::session::{Session, write_file};
+use crate::session::Session;
 
 /// The verb.
 pub fn noise(args: &NoiseArgs, session: &Session) -> Result<Code, Failure> {
@@ -36,14 +36,8 @@ pub fn noise(args: &NoiseArgs, session: &Session) -> Result<Code, Failure> {
         exit: Some(code as u8),
         made: None,
     };
-    if session.json {
-        session.print_json(&surety_report::json::record_json(&report))?;
-    } else {
-        session.print(&surety_report::table::noise(&rows[0], &run.causes, &run.verdict, &session.style()))?;
-    }
-    if let Some(path) = &args.html {
-        write_file(path, &surety_report::html::page(&report))?;
-        session.step(&format!("page written to {}", path.display()));
-    }
+    session.publish_as(&report, args.html.as_deref(), || {
+        surety_report::table::noise(&rows[0], &run.causes, &run.verdict, &session.style())
+    })?;
     Ok(code)
 }

@@ -10,7 +10,7 @@ use surety_report::{Report, Row, table};
 use crate::args::ReportArgs;
 use crate::exit::{Code, Failure};
 use crate::gates;
-use crate::session::{Session, write_file};
+use crate::session::Session;
 
 /// A file of results larger than this is something else.
 const LENGTH_MAX: u64 = 1 << 30;
@@ -45,20 +45,10 @@ pub fn report(args: &ReportArgs, session: &Session) -> Result<Code, Failure> {
         exit: Some(code as u8),
         made: None,
     };
-    if session.json {
-        session.print_record(&document)?;
-    } else {
-        for (index, row) in rows.iter().enumerate() {
-            if index > 0 {
-                session.print("\n")?;
-            }
-            session.print(&table::record(row, &session.style()))?;
-        }
-    }
-    if let Some(path) = &args.html {
-        write_file(path, &surety_report::html::page(&document))?;
-        session.step(&format!("page written to {}", path.display()));
-    }
+    session.publish_as(&document, args.html.as_deref(), || {
+        let tables: Vec<String> = rows.iter().map(|row| table::record(row, &session.style())).collect();
+        tables.join("\n")
+    })?;
     Ok(code)
 }
 

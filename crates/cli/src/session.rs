@@ -205,14 +205,25 @@ impl Session {
 
     /// Prints a report in the form asked for, and writes its page.
     pub fn publish(&self, report: &Report<'_>, running: &Running) -> Result<(), Failure> {
+        self.publish_as(report, running.html.as_deref(), || match report.rows {
+            [row] => surety_report::table::record(row, &self.style()),
+            rows => surety_report::table::comparison(rows, &self.style()),
+        })
+    }
+
+    /// The same with a table of the caller's own, and a page where one is asked for.
+    pub fn publish_as(
+        &self,
+        report: &Report<'_>,
+        page: Option<&Path>,
+        table: impl FnOnce() -> String,
+    ) -> Result<(), Failure> {
         if self.json {
             self.print_record(report)?;
-        } else if let [row] = report.rows {
-            self.print(&surety_report::table::record(row, &self.style()))?;
         } else {
-            self.print(&surety_report::table::comparison(report.rows, &self.style()))?;
+            self.print(&table())?;
         }
-        if let Some(path) = &running.html {
+        if let Some(path) = page {
             write_file(path, &surety_report::html::page(report))?;
             self.step(&format!("page written to {}", path.display()));
         }
