@@ -1,9 +1,9 @@
-# Two commands: `make run` shows the whole loop on this machine, `make test` checks everything.
+# `make run` shows the whole loop on this machine, `make test` checks everything, `make lab` runs every experiment of the lab.
 # Each does its own set-up on a fresh Debian 12 with a Rust toolchain.
 
 CARGO ?= cargo
 
-.PHONY: run test bench setup build
+.PHONY: run test bench setup build lab
 
 run: build
 	./target/release/surety guarantee examples/video-player.toml --html target/video-player.html
@@ -16,6 +16,16 @@ test: setup
 
 bench: setup
 	$(CARGO) bench --locked --workspace
+
+# Some 45 minutes on two CPUs.
+lab: build
+	for kernel in 6.1 6.1-rt 6.12 6.12-rt; do ./target/release/surety lab fetch $$kernel || exit 1; done
+	./target/release/surety reproduce rt-vs-vanilla --on lab:6.1 --on lab:6.1-rt --on lab:6.12 --on lab:6.12-rt --seeds 10
+	for experiment in spinner schedulers; do \
+	  ./target/release/surety reproduce $$experiment --on lab:6.1 --on lab:6.12 --json > target/$$experiment.json && \
+	  cp target/$$experiment.json crates/sim/tests/golden-lab/$$experiment.json || exit 1; \
+	done
+	SURETY_VALIDATION=write $(CARGO) test --locked --package surety --test it validation
 
 setup:
 	@tools/setup

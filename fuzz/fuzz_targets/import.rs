@@ -1,19 +1,8 @@
-//! Any bytes as a result of another program: read or refused, and what is read counts no value twice.
-//!
-//! Seeds: `crates/import/tests/data`.
+//! The entry of `cargo fuzz` to what `fuzz/bodies/import.rs` says.
 
 #![no_main]
 
-use libfuzzer_sys::fuzz_target;
-use surety_model::record::Distribution;
+#[path = "../bodies/import.rs"]
+mod import;
 
-fuzz_target!(|input: &[u8]| {
-    let Ok(read) = surety_import::read("fuzz.log", input) else { return };
-    for activity in &read.record.activities {
-        if let Some(Distribution::Observed(latency)) = &activity.latency {
-            assert_eq!(latency.histogram.count(), activity.activations);
-            assert_eq!(latency.moments.count(), activity.activations);
-        }
-        assert!(activity.figures.iter().all(|figure| figure.value.is_finite()));
-    }
-});
+libfuzzer_sys::fuzz_target!(|input: &[u8]| import::survives(input));

@@ -6,12 +6,15 @@
 //! rounded down:
 //!
 //! ```text
-//! runtime * 2^20 / period + admitted + cpus * fair_server  <=  cap * cpus
+//! runtime * 2^20 / period + admitted + cpus * fair_server  <=  cap of all CPUs
 //! ```
 //!
-//! With the defaults the cap is 996147 (95 %) and the fair server 52428 (5 %): tasks may reserve 90 % of each
+//! where the cap of `cpus` CPUs is `cap * capacity / 2^10`, capacity the sum of what the kernel gives each CPU (1024 for
+//! the fastest; `dl_bw_capacity`, `cap_scale`). With the defaults the cap is 996147 (95 %) and the fair server 52428 (5 %): tasks may reserve 90 % of each
 //! CPU. The kernel compares runtime / period, not runtime / deadline: an admitted set with deadlines below
 //! the periods may still miss them ([`crate::edf`] decides that).
+
+pub mod request;
 
 use surety_model::platform::Platform;
 use surety_model::reservation::{Reservation, ReservationError};
@@ -19,12 +22,20 @@ use surety_units::bandwidth::KERNEL_BANDWIDTH_SHIFT;
 use surety_units::{Bandwidth, CpuSet, Nanos};
 use thiserror::Error;
 
+pub use request::{Request, RequestError};
+
+/// The kernel's capacity of the fastest CPU (`SCHED_CAPACITY_SCALE`).
+const FULL_CAPACITY: u64 = 1 << 10;
+
 /// The CPUs over which the kernel admits deadline tasks as one pool, with what is booked on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootDomain {
-    /// Its CPUs, all of full capacity.
+    /// Its CPUs.
     pub span: CpuSet,
-    /// What each CPU may give deadline tasks, in kernel units.
+    /// The sum of its CPUs' capacities in 1/1024 of the fastest: 1024 each where all are alike.
+    pub capacity: u64,
+    /// What each CPU of full capacity may give deadline tasks, in kernel units; [`RootDomain::UNLIMITED`] where
+    /// `sched_rt_runtime_us` is -1.
     pub cap: u64,
     /// What the fair server books on each CPU, in kernel units; 0 without one.
     pub fair_server: u64,
@@ -39,6 +50,21 @@ pub enum AdmissionError {
     /// `EINVAL`.
     #[error("the kernel would refuse with EINVAL: {0}; change the parameter named")]
     Parameters(#[from] ReservationError),
+    /// `EINVAL`, for what only a raw request can hold.
+    #[error("the kernel would refuse with EINVAL: {0}")]
+    Request(#[from] RequestError),
+    /// `EPERM`: not allowed to ask.
+    #[error(
+        "the kernel would refuse with EPERM: only a process with CAP_SYS_NICE may set SCHED_DEADLINE; run it as root or \
+         give it that capability"
+    )]
+    Privilege,
+    /// `EPERM`: deadline bandwidth is switched off.
+    #[error(
+        "the kernel would refuse with EPERM: sched_rt_runtime_us is 0, which leaves deadline threads nothing; set it to \
+         950000"
+    )]
+    Disabled,
     /// `EPERM`.
     #[error(
         "the kernel would refuse with EPERM: the thread may run on CPUs {affinity} but deadline threads are admitted \
@@ -77,8 +103,8 @@ impl AdmissionError {
     /// The number the system call would set `errno` to.
     pub fn errno(&self) -> i32 {
         match self {
-            AdmissionError::Parameters(_) => 22,
-            AdmissionError::Affinity { .. } => 1,
+            AdmissionError::Parameters(_) | AdmissionError::Request(_) => 22,
+            AdmissionError::Affinity { .. } | AdmissionError::Privilege | AdmissionError::Disabled => 1,
             AdmissionError::Bandwidth { .. } => 16,
         }
     }
@@ -90,6 +116,9 @@ fn percent(units: u64) -> String {
 }
 
 impl RootDomain {
+    /// The cap where the kernel checks neither affinity nor bandwidth.
+    pub const UNLIMITED: u64 = u64::MAX;
+
     /// All CPUs of a platform with nothing admitted.
     pub fn of(platform: &Platform) -> RootDomain {
         let fair_server = platform
@@ -98,6 +127,7 @@ impl RootDomain {
             .map_or(0, Bandwidth::to_kernel);
         RootDomain {
             span: CpuSet::first(platform.cpus),
+            capacity: u64::from(platform.cpus) * FULL_CAPACITY,
             cap: platform.deadline_cap.to_kernel(),
             fair_server,
             admitted: 0,
@@ -106,7 +136,12 @@ impl RootDomain {
 
     /// What tasks may book in all, kernel units: the cap of every CPU without the fair servers.
     pub fn available(&self) -> u64 {
-        self.cap.saturating_sub(self.fair_server) * self.span.len() as u64
+        if self.cap == RootDomain::UNLIMITED {
+            return u64::MAX;
+        }
+        let all = (u128::from(self.cap) * u128::from(self.capacity)) >> FULL_CAPACITY.ilog2();
+        let servers = u128::from(self.fair_server) * self.span.len() as u128;
+        u64::try_from(all.saturating_sub(servers)).unwrap_or(u64::MAX)
     }
 
     /// What is not booked yet, kernel units.
@@ -126,20 +161,35 @@ impl RootDomain {
     /// What the kernel would answer, without booking: the bandwidth in kernel units, or its refusal.
     pub fn check(&self, reservation: &Reservation, affinity: &CpuSet) -> Result<u64, AdmissionError> {
         reservation.check()?;
+        self.check_permission(affinity)?;
+        self.check_bandwidth(reservation, 0)
+    }
+
+    /// `EPERM` of a thread that may not run everywhere, or where nothing may be booked.
+    fn check_permission(&self, affinity: &CpuSet) -> Result<(), AdmissionError> {
+        if self.cap == RootDomain::UNLIMITED {
+            return Ok(());
+        }
         if !self.span.is_subset(affinity) {
             return Err(AdmissionError::Affinity {
                 affinity: Box::new(*affinity),
                 span: Box::new(self.span),
             });
         }
+        if self.cap == 0 { Err(AdmissionError::Disabled) } else { Ok(()) }
+    }
+
+    /// `EBUSY`; `old`: what the thread has booked itself.
+    fn check_bandwidth(&self, reservation: &Reservation, old: u64) -> Result<u64, AdmissionError> {
         let asked = reservation.bandwidth().to_kernel();
-        if asked > self.free() {
+        let others = RootDomain { admitted: self.admitted.saturating_sub(old), ..self.clone() };
+        if asked > others.free() {
             return Err(AdmissionError::Bandwidth {
                 asked,
-                admitted: self.admitted,
-                available: self.available(),
-                cpus: self.span.len(),
-                largest: self.largest_runtime(reservation.period),
+                admitted: others.admitted,
+                available: others.available(),
+                cpus: others.span.len(),
+                largest: others.largest_runtime(reservation.period),
                 period: reservation.period,
             });
         }
@@ -200,6 +250,29 @@ mod tests {
         assert!(busy.to_string().contains("180.00 %"), "{busy}");
         // A ratio below the kernel's resolution is always admitted.
         assert_eq!(full.check(&of(1024, 4_194_304_000), &both), Ok(0));
+    }
+
+    /// A log of a kernel with two CPUs of 446 and 1024: cap 996147, capacity 446 alone gives 433868 (`cap_scale`).
+    #[test]
+    fn slower_cpus_count_for_less() {
+        let little = RootDomain { capacity: 446, fair_server: 0, ..RootDomain::of(&Platform::linux_6_18(1)) };
+        assert_eq!((little.cap, little.available()), (996_147, 433_868));
+        let both = RootDomain { capacity: 446 + 1024, ..RootDomain::of(&Platform::linux_6_18(2)) };
+        assert_eq!(both.available(), ((996_147 * 1_470) >> 10) - 2 * 52_428);
+        assert!(both.check(&of(90_000_000, 100_000_000), &both.span).is_ok());
+        let mut full = both.clone();
+        full.admit(&of(90_000_000, 100_000_000)).unwrap();
+        assert_eq!(full.admit(&of(90_000_000, 100_000_000)).unwrap_err().errno(), 16);
+    }
+
+    #[test]
+    fn limits_switched_off_or_down_to_nothing() {
+        let domain = RootDomain::of(&Platform::linux_6_18(2));
+        let off = RootDomain { cap: RootDomain::UNLIMITED, ..domain.clone() };
+        assert!(off.check(&of(100_000_000, 100_000_000), &CpuSet::first(1)).is_ok());
+        let none = RootDomain { cap: 0, ..domain };
+        let error = none.check(&of(1_000_000, 100_000_000), &none.span).unwrap_err();
+        assert_eq!((error.errno(), error), (1, AdmissionError::Disabled));
     }
 
     proptest! {

@@ -14,19 +14,33 @@
 //! job. Overruns on the tick do not matter here: what was taken early is missing later, by those instants the
 //! sum is the same.
 //!
-//! [`grid`] puts work on a grid, rounded up; [`exponential`] bounds the backlog in closed form; [`queue`]
-//! sharpens that bound step by step, every step a bound itself; [`skip`] is for tasks that give up releases
-//! that pass.
+//! [`grid`] puts work on a grid, rounded up; [`queue`] checks what is to be solved; [`solver`] lists who solves it:
+//! exactly by [`wiener_hopf`] or [`reduction`], with a proven error ([`certificate`]), or as a bound
+//! ([`exponential`], [`analytic`], [`iteration`]). [`backlog`] does all of it for a distribution of times;
+//! [`skip`] is for tasks that give up releases that pass.
 
+pub mod analytic;
+pub mod backlog;
+pub mod certificate;
 pub mod exponential;
 pub mod grid;
+pub mod iteration;
 pub mod queue;
+pub mod reduction;
 pub mod skip;
+pub mod solver;
+pub mod walk;
+pub mod wiener_hopf;
+
+#[cfg(test)]
+mod tests;
 
 use thiserror::Error;
 
-pub use grid::WorkGrid;
-pub use queue::Backlog;
+pub use backlog::Backlog;
+pub use grid::{Fineness, WorkGrid};
+pub use queue::Queue;
+pub use solver::{Fraction, Solution, Solver, Worth, solve, solvers};
 
 /// Why nothing can be bounded.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -48,6 +62,62 @@ pub enum CbsError {
         "releases may be closer together than one server period: take a shorter period for the reservation"
     )]
     NoBudget,
+    /// The budget is nothing.
+    #[error("the budget is 0: a server without a budget serves nobody; give a runtime of at least one cell")]
+    ZeroBudget,
+    /// A list without a single positive mass.
+    #[error("the distribution of {what} has no mass: give at least one value with a positive probability")]
+    Empty {
+        /// Of what.
+        what: &'static str,
+    },
+    /// A mass is negative, infinite or not a number.
+    #[error("mass {index} of {what} is {mass}: a probability is finite and not negative")]
+    Mass {
+        /// Of what.
+        what: &'static str,
+        /// Its place, from 0.
+        index: usize,
+        /// The mass.
+        mass: f64,
+    },
+    /// The masses are not a whole distribution.
+    #[error(
+        "the masses of {what} sum to {total}, not to 1: divide them by their sum, or find what is missing"
+    )]
+    Total {
+        /// Of what.
+        what: &'static str,
+        /// Their sum.
+        total: f64,
+    },
+    /// As [`CbsError::Unstable`], in cells of a grid.
+    #[error(
+        "the mean work of {work:.6} cells is not below the {budget:.6} cells of budget between releases: the backlog \
+         grows without limit; give a larger runtime"
+    )]
+    Overload {
+        /// Mean work.
+        work: f64,
+        /// Mean budget between releases.
+        budget: f64,
+    },
+    /// More cells than a solver takes.
+    #[error("it spans {points} cells or points, limit {limit}: take a coarser grid")]
+    TooManyCells {
+        /// How many it would be.
+        points: usize,
+        /// How many are taken.
+        limit: usize,
+    },
+    /// A solver's answer is not good enough to be given out.
+    #[error("the answer is only known to be within {error:.1e}, and {limit:.1e} is wanted")]
+    NoConvergence {
+        /// Proven error.
+        error: f64,
+        /// Largest error that is given out.
+        limit: f64,
+    },
     /// The work spans too many budgets for the grid.
     #[error("work of up to {times:.0} budgets is too far spread for the grid: give a larger runtime")]
     TooWide {

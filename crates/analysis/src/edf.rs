@@ -22,6 +22,8 @@ use surety_model::platform::Enforcement;
 use surety_model::reservation::Reservation;
 use surety_units::Nanos;
 
+use crate::schedulability::uniprocessor::{Demanded, backwards};
+
 /// What one reserved thread may ask of the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {
@@ -154,26 +156,21 @@ fn one_cpu(demands: &[Demand]) -> Schedulability {
     let longest = demands.iter().map(|d| parameters(d).1).max().unwrap_or(0);
     let limit = (constant / (ONE - utilisation) + 1).max(longest + 1);
     result.steps.push(format!("windows up to {} have to be looked at", in_time(limit)));
-    let Some(mut t) = deadline_before(demands, limit) else {
-        result.holds = true;
-        return result;
-    };
-    let first = demands.iter().map(|d| parameters(d).1).min().unwrap_or(0);
-    loop {
-        let demand = demand_within(demands, t);
-        if demand > t {
-            result.steps.push(format!("a window of {} may be asked for {}", in_time(t), in_time(demand)));
-            return result;
+    let asked = |t| demand_within(demands, t);
+    let before = |t| deadline_before(demands, t);
+    match backwards(before(limit), asked, |amount| amount, before) {
+        Demanded::Fits { .. } => {
+            result.holds = true;
+            result.steps.push("no window is asked for more than its length".into());
         }
-        if t <= first {
-            break;
+        Demanded::Exceeded { window, asked } => {
+            let (window, asked) = (in_time(window), in_time(asked));
+            result.steps.push(format!("a window of {window} may be asked for {asked}"));
         }
-        // Demand is a step function: below `t` it changes at deadlines only, and no window between `demand`
-        // and the deadline before `t` can be asked for more than its length.
-        t = if demand < t { demand.max(first) } else { deadline_before(demands, t).unwrap_or(first) };
+        Demanded::Overloaded | Demanded::Open => {
+            result.steps.push("more windows would have to be looked at than is done".into());
+        }
     }
-    result.holds = true;
-    result.steps.push("no window is asked for more than its length".into());
     result
 }
 

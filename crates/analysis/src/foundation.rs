@@ -123,6 +123,19 @@ pub fn realtime_hog(workload: &Workload) -> Option<String> {
     ))
 }
 
+/// A task with a reservation that takes a lock with inheritance: while it waits, whoever holds the lock runs under its
+/// deadline, and no analysis here counts that. `is_reserved` says which tasks have or get a reservation.
+pub fn lent_reservation(workload: &Workload, is_reserved: impl Fn(&Task) -> bool) -> Option<String> {
+    let lends = |task: &&Task| is_reserved(task) && workload.lending_lock_of(task).is_some();
+    let task = workload.tasks.iter().find(lends)?;
+    let lock = workload.lending_lock_of(task)?;
+    Some(format!(
+        "{} lends its reservation through the lock `{lock}` to whoever holds it, which no proof here covers; give the lock \
+         no protocol, or the task a realtime policy",
+        task.name
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,20 +1,26 @@
 //! Theory: what can be said about a workload without running it.
 //!
 //! [`admission`] predicts the kernel's answer to a reservation; [`supply`] says how little CPU time a
-//! reservation may give in a window; [`edf`] decides whether a set of reservations keeps its scheduling
-//! deadlines and [`fair_server`] why the kernel's own reservation does not get in the way; [`cbs`] bounds the
-//! probability that a job is done within a number of budgets; [`response`] puts these together for one task,
-//! and [`world`] for a whole workload. Every number given out is a proven bound under the assumptions stated
-//! beside it.
+//! reservation may give in a window, [`inside`] which tasks fit into that, and [`interrupts`] what it means
+//! for a device; [`edf`] decides whether a set of reservations keeps its scheduling deadlines and
+//! [`fair_server`] why the kernel's own reservation does not get in the way; [`schedulability`] holds the
+//! tests of sporadic task sets; [`cbs`] bounds the probability that a job is done within a number of budgets, and [`sampled`] carries the error of samples into it;
+//! [`response`] puts these together for one task, and [`world`] for a whole workload. Every number given out
+//! is a proven bound under the assumptions stated beside it.
 
 #![forbid(unsafe_code)]
 
 pub mod admission;
 pub mod cbs;
+mod dense;
 pub mod edf;
 pub mod fair_server;
 pub mod foundation;
+pub mod inside;
+pub mod interrupts;
 pub mod response;
+pub mod sampled;
+pub mod schedulability;
 pub mod supply;
 pub mod work;
 pub mod world;

@@ -18,7 +18,7 @@ use surety_model::reservation::Reservation;
 use surety_model::workload::{Late, Release, Task};
 use surety_units::Nanos;
 
-use crate::cbs::{Backlog, CbsError, skip};
+use crate::cbs::{Backlog, CbsError, Fineness, skip, solve};
 use crate::work::{at_most, family, maximum};
 
 /// A task's activation and work beside its reservation.
@@ -138,6 +138,109 @@ impl ServedTask {
         self.late == Late::Queue
             && (self.is_aligned() || self.reservation.deadline == self.reservation.period)
     }
+
+    /// Which jobs may be counted.
+    pub fn counting(&self) -> Counting {
+        if self.starts_afresh() {
+            Counting::Afresh
+        } else if self.sums_hold() {
+            Counting::All
+        } else {
+            Counting::WithoutBacklog
+        }
+    }
+}
+
+/// Which jobs a fraction may count (see the header).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counting {
+    /// All: the backlog's sums tell when each is done.
+    All,
+    /// Those that find no backlog.
+    WithoutBacklog,
+    /// Every job starts afresh, late ones cost the releases they run over.
+    Afresh,
+}
+
+/// The proven fraction done within `within` budgets worth `runtime` each, `between` of them between releases.
+///
+/// Only the sums `between x runtime` and `within x runtime` matter, so servers whose counts of budgets are in the same ratio
+/// need the same bandwidth for the same fraction.
+pub fn proven_fraction(
+    work: &TimeDistribution,
+    runtime: Nanos,
+    (between, within): (u32, u32),
+    counting: Counting,
+    fineness: Fineness,
+) -> Result<f64, CbsError> {
+    if between == 0 || !runtime.is_positive() {
+        return Err(if between == 0 { CbsError::NoBudget } else { CbsError::ZeroBudget });
+    }
+    if within == 0 {
+        return Ok(0.0);
+    }
+    if maximum(work).is_some_and(|most| most <= runtime * i64::from(between)) {
+        return Ok(at_most(work, runtime * i64::from(within)));
+    }
+    if counting == Counting::Afresh {
+        return Ok(skip::exact(work, runtime, between, within));
+    }
+    let backlog = Backlog::with(work, runtime, between, fineness, &solve)?;
+    Ok(match counting {
+        Counting::All => backlog.within(within),
+        _ => skip::without_backlog(work, runtime, within, &backlog),
+    })
+}
+
+/// The fraction of jobs of a queueing task that respond within a limit when the distances of its releases are
+/// independent draws.
+///
+/// `z = floor(t/T)` budgets lie between a release and one t later, none within a server period. With D = T the n-th budget
+/// after a release is complete by n T, with D < T by `(n-1) T + D`; but then a release inside a server period may cut
+/// what is left of a budget (see the header), so only jobs that find no backlog are counted.
+///
+/// Errors: as [`Backlog::aperiodic`].
+pub fn aperiodic(
+    work: &TimeDistribution,
+    distance: &TimeDistribution,
+    reservation: Reservation,
+    limit: Nanos,
+) -> Result<ResponseBound, CbsError> {
+    let Reservation { runtime, deadline, period, .. } = reservation;
+    let backlog = Backlog::aperiodic(work, runtime, distance, period)?;
+    let after_first = limit - deadline;
+    let within = if after_first.is_negative() { 0 } else { budgets(after_first.div_floor(period) + 1) };
+    let sums_hold = deadline == period;
+    let probability = match within {
+        0 => 0.0,
+        k if sums_hold => backlog.within(k),
+        k => skip::without_backlog(work, runtime, k, &backlog),
+    };
+    let mut steps = vec![
+        format!(
+            "distances of releases are {}: z whole server periods of {period} between them",
+            family(distance)
+        ),
+        format!("by {limit} after a release {within} budget(s) of {runtime} are complete"),
+    ];
+    steps.extend(backlog.solution.steps());
+    if !sums_hold {
+        steps.push(
+            "only jobs that find no backlog are counted: P{w = 0} x P{c within the budgets}".to_owned(),
+        );
+    }
+    steps.push(format!("P{{response <= {limit}}} >= {probability:.6}"));
+    Ok(ResponseBound {
+        probability,
+        theorem: "constant-bandwidth server, stationary backlog, aperiodic releases",
+        source: "Lindley 1952; Abeni and Buttazzo, Real-Time Systems 27, 2004; Palopoli et al., IEEE TPDS 27(3), 2016",
+        steps,
+        assumptions: vec![
+            "work and distances of releases are independent, from job to job and of each other, and distributed as given"
+                .to_owned(),
+        ],
+        residual: backlog.solution.residual(),
+    })
 }
 
 /// Counts of budgets are small; a limit of ages is as good as this many.
@@ -167,6 +270,22 @@ impl Response {
             Some(backlog) => skip::without_backlog(&task.work, runtime, within, backlog),
             None => skip::exact(&task.work, runtime, self.between, within),
         }
+    }
+
+    /// The fraction itself where an exact solver found it and it counts all jobs, up to the solution's error; `None` where
+    /// only bounds are known.
+    pub fn exact(&self, within: u32) -> Option<f64> {
+        let task = &self.task;
+        let Some(backlog) = &self.backlog else {
+            return task.is_bounded().then(|| self.probability(within));
+        };
+        let is_exact = backlog.solution.residual().is_some() && task.counting() == Counting::All;
+        is_exact.then(|| backlog.solution.within(within).value)
+    }
+
+    /// Who found the backlog; `None` where there never is one, or none is asked for.
+    pub fn solver(&self) -> Option<&'static str> {
+        self.backlog.as_ref().map(|backlog| backlog.solution.solver)
     }
 
     /// The shortest proven limit for a fraction, if one of up to 64 budgets will do.
@@ -210,23 +329,21 @@ impl Response {
                 bound.assumptions.push(independent());
             }
         } else if let Some(backlog) = &self.backlog {
-            bound.theorem = "constant-bandwidth server, stationary backlog bounded from above";
+            bound.theorem = "constant-bandwidth server, stationary backlog";
             bound.source =
                 "Lindley 1952; Kingman 1964; Abeni and Buttazzo 2004; Palopoli et al., IEEE TPDS 27(3), 2016";
-            bound.residual = Some(backlog.residual);
+            bound.residual = backlog.solution.residual();
             bound.assumptions.push(independent());
             steps.push(format!(
                 "backlog w' = max(0, w + c - {} x {runtime}), c {}, rounded up",
                 self.between,
                 family(&task.work)
             ));
-            if let Some(decay) = backlog.decay {
+            if let Some(decay) = backlog.solution.decay {
                 let per_ms = decay / backlog.step().as_millis_f64();
-                steps.push(format!(
-                    "exponential bound P{{w > x}} <= exp(-{per_ms:.4} x/ms), sharpened by {} steps of the recursion",
-                    backlog.iterations
-                ));
+                steps.push(format!("exponential bound P{{w > x}} <= exp(-{per_ms:.4} x/ms)"));
             }
+            steps.extend(backlog.solution.steps());
             if !task.sums_hold() {
                 steps.push(
                     "only jobs that find no backlog are counted: P{w = 0} x P{c within the budgets}"
@@ -323,5 +440,29 @@ mod tests {
         assert_eq!(task.solve().unwrap().probability(1), on_the_grid);
         let late = served(TimeDistribution::Constant(ms(10)), 10, 50, 50, Late::Queue, Enforcement::Exact);
         assert_eq!(late.solve().unwrap_err(), CbsError::NoBudget);
+    }
+
+    /// A constant distance is a period, and chance in it costs.
+    #[test]
+    fn aperiodic_releases_are_bounded_by_the_same_rules() {
+        let ms = Nanos::from_millis;
+        let player = TimeDistribution::LogNormal { mean: ms(14), p99: ms(22) };
+        let reservation = Reservation::implicit(ms(20), ms(40));
+        let at = |distance: &TimeDistribution, reservation, limit| {
+            aperiodic(&player, distance, reservation, ms(limit)).unwrap()
+        };
+        let constant = TimeDistribution::Constant(ms(40));
+        let on_grid = served(player.clone(), 20, 40, 40, Late::Queue, Enforcement::Exact).solve().unwrap();
+        let bound = at(&constant, reservation, 40);
+        assert!((bound.probability - on_grid.probability(1)).abs() < 1e-12);
+        assert!(bound.residual.is_some_and(|r| r < 1e-9) && bound.steps.len() >= 4);
+        let spread = TimeDistribution::Uniform { low: ms(20), high: ms(100) };
+        assert!(at(&spread, reservation, 40).probability < bound.probability);
+        assert!(at(&spread, reservation, 80).probability > at(&spread, reservation, 40).probability);
+        assert_eq!(at(&spread, reservation, 39).probability, 0.0);
+        // Done 10 ms earlier, but only what finds no backlog is trusted.
+        let early = Reservation { deadline: ms(30), ..reservation };
+        let (before, after) = (at(&spread, early, 30).probability, at(&spread, reservation, 40).probability);
+        assert!(before > 0.5 * after && before < after, "{before} {after}");
     }
 }

@@ -32,6 +32,11 @@
 //! thread that is alone on its CPU runs as soon as it has budget: `D = Q` in `late`, and its longest gap is
 //! the time from one replenishment to the next less what it ran, `k (T-Q) + h`.
 //!
+//! *Lines and inverses.* `linear(t) = Q/T (t - latency)` is the highest line of slope Q/T that nowhere exceeds
+//! `guaranteed` (through the corners where the steps begin; Shin and Lee, "Periodic resource model for compositional
+//! real-time guarantees", RTSS 2003, and Easwaran et al.), and [`Supply::time_for`] the shortest window that is
+//! guaranteed an amount.
+//!
 //! Holds where every reservation keeps its scheduling deadlines ([`crate::edf`]).
 
 use surety_model::platform::Enforcement;
@@ -52,6 +57,11 @@ impl Supply {
         Supply { reservation, tick: enforcement.overrun_max(), alone }
     }
 
+    /// (Q, D, T).
+    pub fn reservation(&self) -> &Reservation {
+        &self.reservation
+    }
+
     /// The longest time without CPU for a thread that always wants it.
     pub fn blackout(&self) -> Nanos {
         let Reservation { runtime, deadline, period, .. } = self.reservation;
@@ -64,14 +74,57 @@ impl Supply {
 
     /// CPU time guaranteed in every window of this length.
     pub fn guaranteed(&self, window: Nanos) -> Nanos {
+        let lines = self.lines().into_iter();
+        let least = lines.map(|(ahead, less)| self.at_the_latest(window + ahead) - less).min();
+        least.unwrap_or(Nanos::ZERO).max(Nanos::ZERO)
+    }
+
+    /// The time by which the linear bound is late, rounded up.
+    ///
+    /// A step of `late(t + a) - b` begins at `t = D - Q + y T - a` with the value `y Q - b`: its line is late by `D - Q - a
+    /// + b T/Q`.
+    pub fn latency(&self) -> Nanos {
+        let Reservation { runtime, period, .. } = self.reservation;
+        let line = |ahead: Nanos, less: Nanos| {
+            let wide = i128::from(less.get()) * i128::from(period.get());
+            let rounded_up = (wide + i128::from(runtime.get()) - 1).div_euclid(i128::from(runtime.get()));
+            let lateness = self.deadline() - runtime - ahead;
+            lateness.saturating_add(Nanos::new(i64::try_from(rounded_up).unwrap_or(i64::MAX)))
+        };
+        self.lines().into_iter().map(|(ahead, less)| line(ahead, less)).fold(Nanos::ZERO, Nanos::max)
+    }
+
+    /// A straight line below [`Supply::guaranteed`], rounded down.
+    pub fn linear(&self, window: Nanos) -> Nanos {
+        let Reservation { runtime, period, .. } = self.reservation;
+        let after = (window - self.latency()).max(Nanos::ZERO);
+        after.mul_ratio(runtime.get_unsigned(), period.get_unsigned())
+    }
+
+    /// The shortest window in which this much CPU time is guaranteed.
+    pub fn time_for(&self, amount: Nanos) -> Nanos {
+        if !amount.is_positive() {
+            return Nanos::ZERO;
+        }
+        let Reservation { runtime, period, .. } = self.reservation;
+        // `late` reaches a > 0 in its budget number ceil(a/Q), counted from 0.
+        let reaches = |amount: Nanos| {
+            let whole = (amount - Nanos::new(1)).div_floor(runtime);
+            self.deadline() - runtime + period * whole + (amount - runtime * whole)
+        };
+        let lines = self.lines().into_iter();
+        lines.map(|(ahead, less)| reaches(amount + less) - ahead).fold(amount, Nanos::max)
+    }
+
+    /// `(a, b)` of the terms `late(t + a) - b` that [`Supply::guaranteed`] is the least of.
+    fn lines(&self) -> Vec<(Nanos, Nanos)> {
         let runtime = self.reservation.runtime;
         let ahead = runtime * self.budgets_at_once();
-        let full = self.at_the_latest(window + ahead) - ahead - self.tick;
-        if self.tick == Nanos::ZERO {
-            return full.max(Nanos::ZERO);
+        let mut lines = vec![(ahead, ahead + self.tick)];
+        if self.tick != Nanos::ZERO {
+            lines.push((self.tick, ahead - runtime + self.tick));
         }
-        let below = self.at_the_latest(window + self.tick) - (ahead - runtime) - self.tick;
-        full.min(below).max(Nanos::ZERO)
+        lines
     }
 
     /// The most CPU time it takes in any window of this length.
@@ -167,6 +220,27 @@ mod tests {
             .collect()
     }
 
+    /// By hand from the definitions: the periodic resource (T 5, Q 3) that Shin and Lee, RTSS 2003, draw, and two with a
+    /// deadline before the period's end (Easwaran et al. 2007).
+    #[test]
+    fn supplies_of_the_papers_definitions() {
+        for ((q, d, t), values) in [
+            ((3, 4, 5), vec![(3, 0), (4, 1), (6, 3), (8, 3), (9, 4)]),
+            ((2, 2, 8), vec![(6, 0), (7, 1), (8, 2), (14, 2), (15, 3)]),
+        ] {
+            let supply = Supply::new(of(q, d, t), Enforcement::Exact, false);
+            for (window, given) in values {
+                let found = supply.guaranteed(Nanos::from_millis(window));
+                assert_eq!(found, Nanos::from_millis(given), "({q}, {d}, {t}) {window}");
+            }
+        }
+        let supply = Supply::new(of(3, 5, 5), Enforcement::Exact, false);
+        // lsbf(t) = Q/T (t - 2 (T - Q)).
+        assert_eq!(supply.latency(), Nanos::from_millis(4));
+        assert_eq!(supply.linear(Nanos::from_millis(9)), Nanos::from_millis(3));
+        assert_eq!(supply.time_for(Nanos::from_millis(4)), Nanos::from_millis(10));
+    }
+
     proptest! {
         #[test]
         fn no_window_of_a_replayed_server_gets_less_or_more(
@@ -193,6 +267,12 @@ mod tests {
             let supply = Supply::new(of(q, q + d, q + d + t), Enforcement::Tick(Nanos::from_millis(4)), false);
             let at = |w| supply.guaranteed(Nanos::from_millis(w));
             prop_assert!(at(w) <= at(w + 1));
+            prop_assert!(supply.linear(Nanos::from_millis(w)) <= at(w));
+            // The inverse is the first window that is guaranteed as much.
+            let amount = Nanos::from_micros(1 + 700 * w);
+            let window = supply.time_for(amount);
+            prop_assert!(supply.guaranteed(window) >= amount);
+            prop_assert!(supply.guaranteed(window - Nanos::new(1)) < amount);
             prop_assert!(at(w) <= supply.at_most(Nanos::from_millis(w)));
         }
     }

@@ -8,12 +8,12 @@ use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::record::{ActivityRecord, Basis, Distribution, Evidence, InForce, Record, ThreadInForce};
 use surety_model::reservation::Reservation;
-use surety_model::workload::{Instances, Task, TaskBody, Work, Workload};
+use surety_model::workload::{Instances, LoadKind, Task, TaskBody, Work, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos};
 
 use crate::admission::AdmissionError;
-use crate::foundation::{Foundation, ReservedThread, realtime_hog};
+use crate::foundation::{Foundation, ReservedThread, lent_reservation, realtime_hog};
 use crate::response::{Response, ServedTask, on_grid, release_distance};
 use crate::supply::Supply;
 
@@ -33,6 +33,24 @@ impl AnalysisWorld {
     }
 }
 
+/// Refuses loads whose work is done in interrupts: that runs before every thread, reserved or not, and the supply of a
+/// reservation does not count it. Threads and processes of the loads are below every reservation.
+fn check_loads(workload: &Workload) -> Result<(), WorldError> {
+    use LoadKind::{Command, Forks, MemoryThrash, Messages, Spinners};
+    let is_known = |kind| matches!(kind, Spinners | MemoryThrash | Messages | Forks | Command);
+    match workload.loads.iter().find(|load| !is_known(load.kind)) {
+        Some(load) => Err(WorldError::Unsupported {
+            world: "analysis".to_owned(),
+            object: format!("load.{}", load.name),
+            why: format!(
+                "a load of kind `{}` has interrupts work for it, and their time is not analysed; leave it out, or measure",
+                load.kind.word()
+            ),
+        }),
+        None => Ok(()),
+    }
+}
+
 impl World for AnalysisWorld {
     fn name(&self) -> String {
         "analysis".to_owned()
@@ -44,6 +62,7 @@ impl World for AnalysisWorld {
         options: &RunOptions,
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
+        check_loads(workload)?;
         let mut platform = self.platform.clone();
         let cpus = options.cpus.unwrap_or_else(|| CpuSet::first(platform.cpus));
         platform.cpus = u32::try_from(cpus.len()).expect("a CPU set holds at most 1024");
@@ -59,6 +78,9 @@ impl World for AnalysisWorld {
             if let Some(hog) = realtime_hog(workload).filter(|_| platform.fair_server.is_some()) {
                 return Some(hog);
             }
+            if let Some(lent) = lent_reservation(workload, |task| task.reservation.is_some()) {
+                return Some(lent);
+            }
             let irq = workload.irqs.iter().find(|irq| irq.reservation.is_some())?;
             Some(format!("the demand of the reserved interrupt thread {} is not analysed", irq.name))
         });
@@ -70,8 +92,8 @@ impl World for AnalysisWorld {
         let mut record = Record {
             world: self.name(),
             reserved: workload.is_reserved(),
-            seed: options.seed,
-            duration: options.duration,
+            seed: Some(options.seed),
+            duration: Some(options.duration),
             in_force: in_force(workload, &platform, cpus),
             degraded: Vec::new(),
             activities: Vec::new(),
@@ -261,7 +283,7 @@ pub fn drawn_work(task: &Task) -> Option<&TimeDistribution> {
 mod tests {
     use super::*;
     use surety_model::verdict::{Outcome, judge};
-    use surety_model::workload::{Load, LoadKind, PolicySpec};
+    use surety_model::workload::{Load, PolicySpec};
     use surety_model::world::Unobserved;
 
     fn player(reservation: Option<Reservation>, promises: &[&str]) -> Task {
@@ -308,6 +330,43 @@ mod tests {
         assert_eq!(limits.quantile(0.99), Some(ms(40)));
         assert_eq!(limits.quantile(1.0), None, "log-normal work has no limit");
         assert_eq!(record.basis, Basis::Bound);
+    }
+
+    #[test]
+    fn a_lent_reservation_ends_every_proof() {
+        let text = "format = 1\n[[task]]\nname = \"player\"\nperiod = \"40ms\"\nwork = \"5ms\"\n\
+                    promise = \"response <= 40ms\"\nreservation = { runtime = \"20ms\", period = \"40ms\" }\n\
+                    [[task]]\nname = \"lender\"\nperiod = \"40ms\"\nreservation = { runtime = \"5ms\", period = \"40ms\" }\n\
+                    phases = [{ lock = \"m\" }, { run = \"1ms\" }, { unlock = \"m\" }]\n\
+                    [[resource]]\nname = \"m\"\nprotocol = \"PROTOCOL\"\n";
+        let world = AnalysisWorld::new(Platform::linux_6_18(2));
+        let seen = |protocol: &str| {
+            let workload =
+                surety_model::formats::toml::read("t", &text.replace("PROTOCOL", protocol)).unwrap();
+            world.run(&workload, &RunOptions::default(), &mut Unobserved).unwrap().activities[0].evidence[0]
+                .clone()
+        };
+        match seen("inherit") {
+            Evidence::NotObservable { because } => assert!(because.contains("lender lends"), "{because}"),
+            other => panic!("{other:?}"),
+        }
+        assert!(!matches!(seen("none"), Evidence::NotObservable { .. }), "{:?}", seen("none"));
+    }
+
+    #[test]
+    fn a_load_whose_work_interrupts_do_is_refused_by_its_kind() {
+        let world = AnalysisWorld::new(Platform::linux_6_18(2));
+        for (word, kind) in surety_model::workload::LOAD_KINDS {
+            let workload = Workload {
+                loads: vec![Load::new("l", *kind, 1)],
+                tasks: vec![player(None, &[])],
+                ..Workload::default()
+            };
+            let refused = world.run(&workload, &RunOptions::default(), &mut Unobserved).err();
+            let is_known = ["spinners", "memory-thrash", "messages", "forks", "command"].contains(word);
+            assert_eq!(refused.is_none(), is_known, "{word}");
+            assert!(refused.is_none_or(|r| r.to_string().contains(&format!("`{word}`"))), "{word}");
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@ use surety_units::{Bandwidth, Bytes, CpuSet, Nanos, Probability, Tid};
 
 use crate::exit::{COMPARE_EXIT_CODES, EXIT_CODES};
 use crate::gates::GateArgs;
+use crate::lab::args::{GuestArgs, LabArgs};
+use crate::load::{DiskArgs, LoadArgs};
 
 /// Guaranteed time on Linux: say what each activity needs; measure what it gets, derive the reservations that
 /// guarantee it, prove them, put them in force, and measure again.
@@ -67,15 +69,47 @@ pub enum Verb {
     /// How late threads wake: one sample for each planned activation, the missed ones counted
     #[command(after_help = EXIT_CODES)]
     Latency(LatencyArgs),
+    /// Stock kernels under an emulator with a virtual clock: the same nanoseconds every time
+    #[command(after_help = EXIT_CODES)]
+    Lab(LabArgs),
     /// What takes a busy thread's CPU away: hardware or scheduler?
     #[command(after_help = EXIT_CODES)]
     Noise(NoiseArgs),
+    /// Published experiments again: published, computed, simulated and measured side by side
+    #[command(after_help = EXIT_CODES)]
+    Reproduce(ReproduceArgs),
     /// Show results from files: our own JSON, or cyclictest, rtla, fio, HdrHistogram and others
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
     /// What this machine can and cannot do, and how to mend it
     #[command(after_help = EXIT_CODES)]
     Doctor(DoctorArgs),
+}
+
+#[derive(Debug, Args)]
+pub struct ReproduceArgs {
+    /// Which experiment; without one they are listed
+    pub name: Option<String>,
+    /// A world to run it in; may be given again [default: those of the experiment]
+    #[arg(long, value_name = "WORLD", requires = "name")]
+    pub on: Vec<String>,
+    /// How long each run is observed [default: the experiment's]
+    #[arg(long = "for", value_name = "TIME", value_parser = positive, requires = "name")]
+    pub duration: Option<Nanos>,
+    /// How long each run goes on before it is observed
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
+    pub warm_up: Nanos,
+    /// What chance is drawn from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Runs of each configuration, with one seed after the other, in experiments on what chance does
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub seeds: u32,
+    /// The CPUs it runs on
+    #[arg(long, value_name = "LIST", value_parser = cpus)]
+    pub cpus: Option<CpuSet>,
+    #[command(flatten)]
+    pub guest: GuestArgs,
 }
 
 /// How a workload is run.
@@ -118,9 +152,10 @@ pub struct GuaranteeArgs {
     /// Fraction of activations promised, for --pid
     #[arg(long, value_name = "PERCENT", default_value = "99%", value_parser = percent, requires = "pid")]
     pub at: Probability,
-    /// Load beside it, such as 8s (8 spinners), 4s2m (and 2 memory thrashers), 10r (10 readers)
-    #[arg(long, value_name = "LOAD", conflicts_with = "workload")]
-    pub load: Option<String>,
+    #[command(flatten)]
+    pub beside: LoadArgs,
+    #[command(flatten)]
+    pub disks: DiskArgs,
     #[command(flatten)]
     pub running: Running,
     #[command(flatten)]
@@ -136,13 +171,17 @@ pub struct GuaranteeArgs {
     pub command: Vec<String>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct RunArgs {
     /// Workload file
     pub workload: PathBuf,
-    /// Worlds: host, sim, analysis
+    /// Worlds: host, sim, analysis, lab:KERNEL
     #[arg(long, value_name = "WORLD", num_args = 1.., default_value = "host")]
     pub on: Vec<String>,
+    #[command(flatten)]
+    pub beside: LoadArgs,
+    #[command(flatten)]
+    pub disks: DiskArgs,
     #[command(flatten)]
     pub running: Running,
     #[command(flatten)]
@@ -160,14 +199,19 @@ pub struct RunArgs {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
     /// Compare two sides in turns: KEY=VALUE_A,VALUE_B such as load.busy.count=2,8, or the workload file of B
-    #[arg(long, value_name = "B", conflicts_with_all = ["repeat", "html"])]
+    #[arg(long, value_name = "B", conflicts_with_all = ["repeat", "html", "expect"])]
     pub ab: Option<String>,
     /// Runs of each side of --ab
     #[arg(long, value_name = "N", default_value_t = 8, requires = "ab",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub pairs: u32,
+    /// Compare the pairs of --ab as they come: do not take disturbed ones again
+    #[arg(long, requires = "ab")]
+    pub keep_disturbed: bool,
     #[command(flatten)]
     pub judging: Judging,
+    #[command(flatten)]
+    pub guest: GuestArgs,
 }
 
 /// What is judged of two sides, and how strictly.
@@ -199,10 +243,23 @@ pub struct CompareArgs {
 #[derive(Debug, Args)]
 pub struct PlanArgs {
     /// Workload file
-    pub workload: PathBuf,
+    #[arg(required_unless_present = "check")]
+    pub workload: Option<PathBuf>,
+    /// Verify a plan file again, with another solver than it was made with and in the simulator
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["workload", "explain", "front", "output", "cpus", "samples"])]
+    pub check: Option<PathBuf>,
     /// Print the proofs in full
     #[arg(long)]
     pub explain: bool,
+    /// Print what was compared for each task: bandwidth against the length of the server period
+    #[arg(long, conflicts_with = "explain")]
+    pub front: bool,
+    /// Try this server period too; may be given several times
+    #[arg(long = "try", value_name = "PERIOD", value_parser = positive)]
+    pub periods: Vec<Nanos>,
+    /// Take empirical work as samples of jobs: their sampling error counts
+    #[arg(long)]
+    pub samples: bool,
     /// Write the plan to this file
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
@@ -232,7 +289,7 @@ pub struct ApplyArgs {
     pub command: Vec<String>,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 pub struct LatencyArgs {
     /// One thread on each of these CPUs, such as 2-3 [default: all]
     #[arg(long, value_name = "LIST", value_parser = cpus)]
@@ -264,15 +321,19 @@ pub struct LatencyArgs {
     /// The trace's file, with --stop-over
     #[arg(long, short, value_name = "FILE", default_value = "trace.dat", requires = "stop_over")]
     pub output: PathBuf,
-    /// Load beside it, such as 8s (8 spinners), 4s2m (and 2 memory thrashers), 10r (10 readers)
-    #[arg(long, value_name = "LOAD")]
-    pub load: Option<String>,
+    #[command(flatten)]
+    pub beside: LoadArgs,
     /// What the loads and the place between two ticks are drawn from
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// Write one offline HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Where: host, or lab:KERNEL
+    #[arg(long, value_name = "WORLD", default_value = "host")]
+    pub on: String,
+    #[command(flatten)]
+    pub guest: GuestArgs,
 }
 
 #[derive(Debug, Args)]
@@ -289,6 +350,8 @@ pub struct NoiseArgs {
     /// fair, batch, idle, fifo:N or rr:N; a real-time loop sleeps 20 ms of every 100 ms
     #[arg(long, value_name = "POLICY", default_value = "fair")]
     pub policy: ProbePolicy,
+    #[command(flatten)]
+    pub beside: LoadArgs,
     /// Do not look into the gaps
     #[arg(long)]
     pub no_trace: bool,
@@ -545,7 +608,7 @@ fn time(text: &str) -> Result<Nanos, String> {
     text.parse().map_err(|e: surety_units::QuantityError| e.to_string())
 }
 
-fn positive(text: &str) -> Result<Nanos, String> {
+pub fn positive(text: &str) -> Result<Nanos, String> {
     let time = time(text)?;
     if time.is_positive() { Ok(time) } else { Err("a time longer than nothing is needed".to_owned()) }
 }
@@ -653,6 +716,7 @@ mod tests {
         for file in [
             "README.md",
             "docs/latency.md",
+            "docs/lab.md",
             "docs/compare.md",
             "docs/expectations.md",
             "docs/formats/import.md",

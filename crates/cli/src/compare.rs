@@ -10,6 +10,7 @@ use surety_report::table::{amount, led, ranked_cells};
 use crate::args::{CompareArgs, Judging};
 use crate::exit::{Code, Failure};
 use crate::session::Session;
+use crate::words::number_of;
 
 /// The schema of comparisons, described in `docs/compare.md`.
 const SCHEMA: &str = "surety.comparison/1";
@@ -141,7 +142,7 @@ fn text(comparison: &Comparison, session: &Session) -> String {
     let mut out = String::new();
     let (label_a, label_b) = &comparison.labels;
     for (letter, label, runs) in [("A", label_a, comparison.runs.0), ("B", label_b, comparison.runs.1)] {
-        out += &led(&format!("{letter}  "), &format!("{label}, {runs} run{}", plural(runs)), &style);
+        out += &led(&format!("{letter}  "), &format!("{label}, {}", number_of(runs, "run")), &style);
     }
     out.push('\n');
     let single = comparison.rows.iter().any(|row| row.within.is_some());
@@ -166,10 +167,6 @@ fn text(comparison: &Comparison, session: &Session) -> String {
     }
     out += &led("", &sentence(comparison), &style);
     out
-}
-
-fn plural(count: usize) -> &'static str {
-    if count == 1 { "" } else { "s" }
 }
 
 fn row_cells(row: &Judged) -> Vec<String> {
@@ -265,15 +262,18 @@ fn sentence(comparison: &Comparison) -> String {
     let risk = (1.0 - comparison.confidence) * 100.0;
     if comparison.has(Verdict::CannotTell) {
         let needed = match (more_a, more_b) {
-            (a, b) if a == b => format!("{a} more run{} of each", plural(a)),
-            (a, 0) => format!("{a} more run{} of A", plural(a)),
-            (0, b) => format!("{b} more run{} of B", plural(b)),
+            (a, b) if a == b => format!("{} of each", number_of(a, "more run")),
+            (a, 0) => format!("{} of A", number_of(a, "more run")),
+            (0, b) => format!("{} of B", number_of(b, "more run")),
             (a, b) => format!("{a} more runs of A and {b} of B"),
         };
         let _ = write!(text, "Cannot tell: needs {needed}. ");
         if comparison.runs == (1, 1) {
-            text += "The intervals are of the activations within one run each, taken as independent; how much \
-                     runs of the same thing differ is not known.";
+            if comparison.rows.iter().any(|row| row.within.is_some()) {
+                text += "The intervals are of the activations within one run each, drawn anew in blocks where \
+                         neighbours depend on each other. ";
+            }
+            text += "How much runs of the same thing differ is not known.";
         }
     } else if comparison.rows.is_empty() {
         text += "Nothing was compared.";
@@ -316,6 +316,7 @@ fn json(comparison: &Comparison, code: Code) -> serde_json::Value {
             "p": row.p_value,
             "within": row.within.as_ref().map(|w| serde_json::json!({
                 "shift": w.estimate, "low": w.low, "high": w.high,
+                "block_a": w.blocks.0, "block_b": w.blocks.1,
             })),
         })
     });

@@ -114,6 +114,7 @@ fn noise(session: &Session) -> Check {
         duration: Nanos::from_millis(200),
         threshold: Nanos::from_micros(1),
         policy: PolicySpec::default(),
+        loads: Vec::new(),
         trace: false,
         cancel: session.cancel.clone(),
     };

@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use surety_enforce::EnforceError;
 use surety_kernel::KernelError;
 use surety_kernel::journal::JournalError;
+use surety_model::plan::Refusal;
 use surety_model::source::Diagnostics;
 use surety_model::verdict::{Outcome, Verdict};
 use surety_model::world::WorldError;
@@ -36,7 +37,7 @@ Exit codes:
   1    a promise is broken, or no reservation can keep it
   2    bad input or usage
   3    this machine or this user cannot do it
-  4    undecided, or kept only in simulation
+  4    undecided, more to be measured first, or kept only in simulation
   5    an error of this program
   130  interrupted";
 
@@ -60,13 +61,34 @@ impl From<Code> for ExitCode {
 impl Code {
     /// The code of a set of verdicts: the worst of them. What a world cannot see is undecided.
     pub fn of(verdicts: &[Verdict]) -> Code {
-        let has = |outcome| verdicts.iter().any(|v| v.outcome == outcome);
-        if has(Outcome::Broken) {
-            Code::Broken
-        } else if has(Outcome::Undecided) || has(Outcome::NotObservable) {
-            Code::Undecided
-        } else {
-            Code::Kept
+        let has = |outcome: &Outcome| verdicts.iter().any(|v| v.outcome == *outcome);
+        let worst = [Outcome::Broken, Outcome::Undecided, Outcome::NotObservable].into_iter().find(has);
+        Code::of_outcome(worst)
+    }
+
+    /// The code of what a plan refuses: what a longer measurement may decide is undecided.
+    pub fn of_refusals(refusals: &[Refusal]) -> Code {
+        match refusals {
+            [] => Code::Kept,
+            refusals if refusals.iter().all(Refusal::is_undecided) => Code::Undecided,
+            _ => Code::Broken,
+        }
+    }
+
+    /// The worse of two: broken, undecided, kept.
+    pub fn worse(self, other: Code) -> Code {
+        match (self, other) {
+            (Code::Kept, other) | (Code::Undecided, other @ Code::Broken) => other,
+            (code, _) => code,
+        }
+    }
+
+    /// The code of the worst outcome there is.
+    pub fn of_outcome(outcome: Option<Outcome>) -> Code {
+        match outcome {
+            Some(Outcome::Broken) => Code::Broken,
+            Some(Outcome::Undecided | Outcome::NotObservable) => Code::Undecided,
+            Some(Outcome::Kept) | None => Code::Kept,
         }
     }
 }
@@ -152,5 +174,27 @@ impl From<WorldError> for Failure {
             WorldError::Machine { what, remedy } => Failure::new(code, what).help(remedy),
             error => Failure::new(code, error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_that_more_jobs_may_lift_is_undecided() {
+        let refusal = |more_jobs| Refusal {
+            activity: "player".to_owned(),
+            promise: "response <= 40ms @ 99%".to_owned(),
+            because: "why".to_owned(),
+            nearest: Vec::new(),
+            more_jobs,
+        };
+        assert_eq!(Code::of_refusals(&[]), Code::Kept);
+        assert_eq!(Code::of_refusals(&[refusal(Some(99))]), Code::Undecided);
+        assert_eq!(Code::of_refusals(&[refusal(Some(99)), refusal(None)]), Code::Broken);
+        assert_eq!(Code::Kept.worse(Code::Undecided), Code::Undecided);
+        assert_eq!(Code::Undecided.worse(Code::Broken), Code::Broken);
+        assert_eq!(Code::Broken.worse(Code::Undecided), Code::Broken);
     }
 }

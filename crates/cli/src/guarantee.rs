@@ -10,17 +10,19 @@ use surety_analysis::AnalysisWorld;
 use surety_fit::{WorkFit, fit_thread, worker};
 use surety_kernel::deadline;
 use surety_kernel::facts::MachineFacts;
+use surety_model::claim::Claim;
 use surety_model::event::{Event, EventKind, JobUse, TraceSink};
 use surety_model::job::ThreadHistory;
-use surety_model::plan::{Plan, SimulationEvidence};
+use surety_model::plan::{Left, Plan, Refusal, SimulationEvidence};
 use surety_model::platform::Platform;
 use surety_model::record::{Evidence, Record};
 use surety_model::reservation::Reservation;
 use surety_model::verdict::{Outcome, Verdict, judge};
 use surety_model::workload::{Task, TaskBody, Workload};
 use surety_model::world::{RunOptions, World, WorldError};
-use surety_plan::{PlanOptions, plan, profile_passes};
+use surety_plan::{PlanOptions, plan_in_full, profile_passes};
 use surety_probe::{HostWorld, Scratch};
+use surety_report::plan_file::{plan_to_json, planned_to_json};
 use surety_report::{Report, Row};
 use surety_sim::SimWorld;
 use surety_trace::JobBuilder;
@@ -70,6 +72,8 @@ struct Walk<'a> {
     model: Workload,
     records: Vec<(String, Record)>,
     plan: Option<Plan>,
+    /// What the plan claims in numbers, and leaves to others.
+    claims: Option<(Vec<Claim>, Left)>,
     /// What programs were prepared with.
     scratch: Option<Scratch<'a>>,
 }
@@ -88,6 +92,7 @@ impl<'a> Walk<'a> {
             workload,
             records: Vec::new(),
             plan: None,
+            claims: None,
             scratch: None,
         }
     }
@@ -118,25 +123,29 @@ impl<'a> Walk<'a> {
             fitted.iter().filter_map(|(n, f)| Some((n.clone(), f.fit.as_ref()?.work.clone()))).collect();
         self.take_over(&fitted);
         session.step("planning");
-        let plan = plan(&self.model, &works, &self.plan_options());
-        let is_refused = !plan.refusals.is_empty();
+        let planned = plan_in_full(&self.model, &works, &self.plan_options(), false);
+        let plan = planned.plan;
+        self.claims = Some((planned.claims, planned.left));
+        // What a longer run may decide is undecided, all else refused; what can be planned is kept all the same.
+        let refused = Code::of_refusals(&plan.refusals);
+        let is_all_refused = plan.reservations.is_empty() && !plan.refusals.is_empty();
         self.plan = Some(plan);
-        if is_refused {
+        if is_all_refused {
             self.predict_unreserved();
             // The verdict is of the last row: of what was measured, not of what was only simulated.
             self.records.sort_by_key(|(label, _)| label == "host unreserved");
-            return Ok(Code::Broken);
+            return Ok(refused);
         }
         session.step("predicting by analysis and simulation");
         self.predict_reserved()?;
         if !may_reserve {
-            return Ok(self.code_by_simulation());
+            return Ok(self.code_by_simulation().worse(refused));
         }
         session.step("enforcing and measuring again");
         let reserved = self.plan_made().apply_to(&self.workload);
         let (record, _) = self.measure("host reserved", &reserved)?;
         let verdicts = self.keep("host reserved", record);
-        Ok(self.code_with_proofs(&verdicts))
+        Ok(self.code_with_proofs(&verdicts).worse(refused))
     }
 
     fn plan_made(&self) -> &Plan {
@@ -160,8 +169,9 @@ impl<'a> Walk<'a> {
     /// Runs a workload on this kernel, with the jobs its trace shows.
     fn measure(&self, label: &str, workload: &Workload) -> Result<(Record, Seen), Failure> {
         let mut jobs = Seen::default();
-        let world =
-            HostWorld::new(&self.session.kernel, self.session.journal()).prepared(self.scratch.as_ref());
+        let world = HostWorld::new(&self.session.kernel, self.session.journal())
+            .prepared(self.scratch.as_ref())
+            .bound(&self.args.disks.bindings());
         let record = {
             let mut watch = self.session.watch(label, Some(&mut jobs));
             world.run(workload, &self.options, &mut watch)?
@@ -251,7 +261,7 @@ impl<'a> Walk<'a> {
     fn take_over(&mut self, fitted: &BTreeMap<String, Learnt>) {
         for task in &mut self.model.tasks {
             let Some(learnt) = fitted.get(&task.name) else { continue };
-            if let (Some(fit), false) = (&learnt.fit, matches!(task.body, TaskBody::Synthetic(_))) {
+            if let (Some(fit), false) = (&learnt.fit, task.body.is_made()) {
                 task.body = fit.task.body.clone();
             }
             if task.release.interval().is_none() {
@@ -303,7 +313,7 @@ impl<'a> Walk<'a> {
                     let seen = record.activity(activity)?;
                     Some(SimulationEvidence {
                         profile: record.in_force.kernel.clone(),
-                        seed: record.seed,
+                        seed: record.seed?,
                         hash: format!("{:016x}", record.hash?),
                         activations: seen.activations,
                         missed: seen.missed,
@@ -375,6 +385,7 @@ impl<'a> Walk<'a> {
             title: self.workload.title.as_deref(),
             file: self.workload.source.name(),
             rows: &rows,
+            all_rows: false,
             plan: self.plan.as_ref(),
             exit: Some(code as u8),
             made: None,
@@ -389,7 +400,11 @@ impl<'a> Walk<'a> {
         }
         self.session.publish(&report, &self.args.running)?;
         if let (Some(plan), Some(path)) = (&self.plan, &self.args.save_plan) {
-            write_file(path, &surety_report::plan_file::plan_to_json(plan))?;
+            let text = match &self.claims {
+                Some((claims, left)) => planned_to_json(plan, claims, left),
+                None => plan_to_json(plan),
+            };
+            write_file(path, &text)?;
         }
         if let (Some(advice), false) = (self.advice(code), self.session.json) {
             self.session.print(&format!("\n{advice}\n"))?;
@@ -399,11 +414,26 @@ impl<'a> Walk<'a> {
 
     /// What is to be added to the verdict in the last row, and what to do.
     fn advice(&self, code: Code) -> Option<&'static str> {
-        if self.plan.as_ref().is_some_and(|p| !p.refusals.is_empty()) {
-            return Some(
-                "Refused: no reservation was found that keeps every promise; above stands why, and what would be \
-                 feasible where that is known.",
-            );
+        match self.plan.as_ref().map(|p| (p.refusals.as_slice(), p.reservations.is_empty())) {
+            Some((refusals @ [_, ..], _)) if refusals.iter().all(Refusal::is_undecided) => {
+                return Some(
+                    "Undecided: too few jobs were measured to plan every promise; above stands how many more it takes: \
+                     measure longer with --for.",
+                );
+            }
+            Some(([_, ..], true)) => {
+                return Some(
+                    "Refused: no reservation was found that keeps any promise; above stands why, and what would be \
+                     feasible where that is known.",
+                );
+            }
+            Some(([_, ..], false)) => {
+                return Some(
+                    "Refused in part: the other promises have their reservations; above stands why not all, and what \
+                     would be feasible where that is known.",
+                );
+            }
+            _ => {}
         }
         if !self.records.iter().any(|(label, _)| label == "host reserved") {
             let simulated = self.records.iter().any(|(label, _)| label == "sim reserved");

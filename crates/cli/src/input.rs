@@ -4,11 +4,12 @@ use std::path::Path;
 
 use surety_model::formats::toml;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
-use surety_model::workload::{Load, LoadKind, Program, Release, Task, TaskBody, ThreadMatch, Workload};
+use surety_model::workload::{Program, Release, Task, TaskBody, ThreadMatch, Workload};
 use surety_units::Nanos;
 
 use crate::args::GuaranteeArgs;
 use crate::exit::{Code, Failure};
+use crate::load::append_loads;
 
 /// A workload file larger than this is something else.
 const LENGTH_MAX: u64 = 16 << 20;
@@ -43,7 +44,9 @@ pub fn read_varied(path: &Path) -> Result<Workload, Failure> {
 /// The workload that `guarantee` means: a file, a command with a share, or a running thread with a response time.
 pub fn workload_of(args: &GuaranteeArgs) -> Result<Workload, Failure> {
     if let Some(path) = &args.workload {
-        return read_workload(path);
+        let mut workload = read_workload(path)?;
+        append_loads(&mut workload, &args.beside.load)?;
+        return Ok(workload);
     }
     let mut workload = Workload::default();
     let promise = |metric, comparison, bound, at| Promise { metric, comparison, bound, at, over: None };
@@ -81,9 +84,7 @@ pub fn workload_of(args: &GuaranteeArgs) -> Result<Workload, Failure> {
             ..template
         });
     }
-    if let Some(load) = &args.load {
-        workload.loads = parse_load(load)?;
-    }
+    append_loads(&mut workload, &args.beside.load)?;
     Ok(workload)
 }
 
@@ -96,46 +97,10 @@ pub fn quote_command(words: &[String]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// Reads `8s`, `4s2m`, `10r`: counts with the letter of a kind.
-pub fn parse_load(text: &str) -> Result<Vec<Load>, Failure> {
-    const LETTERS: &[(char, LoadKind)] =
-        &[('s', LoadKind::Spinners), ('m', LoadKind::MemoryThrash), ('r', LoadKind::Readers)];
-    let wrong = || {
-        Failure::new(Code::BadInput, format!("`{text}` is no load"))
-            .help("write counts with s (spinners), m (memory thrashers) or r (readers): 8s, 4s2m, 10r")
-    };
-    let mut loads: Vec<Load> = Vec::new();
-    let mut digits = String::new();
-    for character in text.chars() {
-        if character.is_ascii_digit() {
-            digits.push(character);
-            continue;
-        }
-        let (_, kind) = LETTERS.iter().find(|(letter, _)| *letter == character).ok_or_else(wrong)?;
-        let count: u32 = digits.parse().ok().filter(|n| (1..=10_000).contains(n)).ok_or_else(wrong)?;
-        digits.clear();
-        if loads.iter().any(|l| l.kind == *kind) {
-            return Err(wrong());
-        }
-        loads.push(Load::new(kind.word(), *kind, count));
-    }
-    if loads.is_empty() || !digits.is_empty() { Err(wrong()) } else { Ok(loads) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
-
-    #[test]
-    fn loads_are_counts_with_letters() {
-        let loads = parse_load("4s2m").unwrap_or_default();
-        let kinds: Vec<_> = loads.iter().map(|l| (l.kind, l.count.on(1))).collect();
-        assert_eq!(kinds, [(LoadKind::Spinners, 4), (LoadKind::MemoryThrash, 2)]);
-        for bad in ["", "s", "4", "4x", "4s4s", "0s", "4s2"] {
-            assert!(parse_load(bad).is_err(), "{bad}");
-        }
-    }
 
     proptest! {
         #[test]

@@ -3,7 +3,9 @@
 use std::fmt::Write;
 
 use surety_model::latency::Sleep;
+use surety_model::record::Record;
 use surety_model::workload::Workload;
+use surety_model::world::Cancel;
 use surety_probe::latency::{
     LatencyEnd, LatencyOptions, LatencyProbe, LatencyRun, Live, Spike, TRACE_KEPT, Watcher,
 };
@@ -12,7 +14,7 @@ use surety_units::Nanos;
 
 use crate::args::{JOBS_MAX, LatencyArgs};
 use crate::exit::{Code, Failure};
-use crate::input::parse_load;
+use crate::load::parse_loads;
 use crate::session::{Session, draw};
 use crate::trace::record::output::Output;
 
@@ -21,17 +23,14 @@ const DURATION: Nanos = Nanos::from_secs(10);
 /// The longest a rule is waited for unless it is said.
 const DURATION_UNTIL: Nanos = Nanos::from_secs(600);
 
-/// The verb. A run that ends at a spike ends in 1, one whose rule was not met in 4.
-pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
-    let loads = args.load.as_deref().map(parse_load).transpose()?.unwrap_or_default();
+/// What is asked of the probe.
+pub fn options_of(args: &LatencyArgs, cancel: Cancel) -> Result<LatencyOptions, Failure> {
+    let loads = parse_loads(&args.beside.load)?;
     let longest = if args.until.is_some() { DURATION_UNTIL } else { DURATION };
     let duration = args.duration.unwrap_or(longest);
     let jobs =
         args.jobs.unwrap_or_else(|| duration.div_ceil(args.period).max(1).unsigned_abs()).min(JOBS_MAX);
-    if let (Some(rule), None) = (args.until, args.duration) {
-        session.step(&format!("until {rule}, for {} at most", DURATION_UNTIL.to_exact_string()));
-    }
-    let options = LatencyOptions {
+    Ok(LatencyOptions {
         cpus: args.cpus,
         period: args.period,
         sleep: if args.relative { Sleep::Relative } else { Sleep::Absolute },
@@ -40,10 +39,21 @@ pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
         warm_up: args.warm_up,
         until: args.until,
         stop_over: args.stop_over,
-        loads: loads.clone(),
+        loads,
         seed: args.seed,
-        cancel: session.cancel.clone(),
-    };
+        cancel,
+    })
+}
+
+/// The verb. A run that ends at a spike ends in 1, one whose rule was not met in 4.
+pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
+    if args.on != "host" {
+        return on_lab(args, session);
+    }
+    if let (Some(rule), None) = (args.until, args.duration) {
+        session.step(&format!("until {rule}, for {} at most", DURATION_UNTIL.to_exact_string()));
+    }
+    let options = options_of(args, session.cancel.clone())?;
     let mut output = args.stop_over.map(|_| Output::open(&args.output)).transpose()?;
     let probe = LatencyProbe::new(&session.kernel, session.journal());
     let mut screen = Screen::default();
@@ -61,32 +71,45 @@ pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
     if run.record.activities.iter().all(|a| a.activations == 0) && code == Code::Kept {
         code = Code::Undecided;
     }
-    publish(args, &run, &loads, code, session)?;
+    let rule = rule_in_words(args, &run);
+    publish(args, &run.record, &options.loads, &rule, code, session)?;
     if let Some(spike) = &run.spike {
         tell_spike(args, output.as_mut(), &run, spike, session)?;
     }
     Ok(code)
 }
 
+/// The same in a guest of the lab.
+fn on_lab(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
+    let record = crate::lab::latency::run(args, session)?;
+    let loads = options_of(args, session.cancel.clone())?.loads;
+    let is_empty = record.activities.iter().all(|a| a.activations == 0);
+    let code = if is_empty { Code::Undecided } else { Code::Kept };
+    publish(args, &record, &loads, "", code, session)?;
+    Ok(code)
+}
+
 fn publish(
     args: &LatencyArgs,
-    run: &LatencyRun,
+    record: &Record,
     loads: &[surety_model::workload::Load],
+    rule: &str,
     code: Code,
     session: &Session,
 ) -> Result<(), Failure> {
     let workload = Workload { loads: loads.to_vec(), ..Workload::default() };
-    let rows = [Row::new("latency", &run.record, &workload)];
+    let rows = [Row::new("latency", record, &workload)];
     let report = Report {
         title: Some("wake-up latency"),
         file: None,
         rows: &rows,
+        all_rows: false,
         plan: None,
         exit: Some(code as u8),
         made: None,
     };
     session.publish_as(&report, args.html.as_deref(), || {
-        surety_report::table::latency(&rows[0], &session.style()) + &rule_in_words(args, run)
+        surety_report::table::latency(&rows[0], &session.style()) + rule
     })
 }
 

@@ -15,14 +15,18 @@ mod exit;
 mod gates;
 mod guarantee;
 mod input;
+mod lab;
 mod latency;
+mod load;
 mod noise;
 mod planning;
 mod repeated;
 mod report;
+mod reproduce;
 mod run;
 mod session;
 mod trace;
+mod words;
 mod workers;
 
 use std::process::ExitCode;
@@ -34,6 +38,13 @@ use crate::exit::{Code, Failure};
 use crate::session::Session;
 
 fn main() -> ExitCode {
+    // Loads that make processes start this program anew for that.
+    if let Some(code) = surety_probe::helper_main() {
+        return ExitCode::from(code);
+    }
+    if let Some(code) = lab::inside::guest() {
+        return code;
+    }
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
         Err(error) => {
@@ -62,7 +73,9 @@ fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
         Verb::Apply(args) => apply::apply(args, session),
         Verb::Trace(args) => trace::trace(args, session),
         Verb::Latency(args) => latency::latency(args, session),
+        Verb::Lab(args) => lab::lab(args, session),
         Verb::Noise(args) => noise::noise(args, session),
+        Verb::Reproduce(args) => reproduce::reproduce(args, session),
         Verb::Report(args) => report::report(args, session),
         Verb::Doctor(args) => doctor::doctor(args, session),
     }

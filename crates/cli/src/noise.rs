@@ -7,6 +7,7 @@ use surety_report::{Report, Row};
 
 use crate::args::NoiseArgs;
 use crate::exit::{Code, Failure};
+use crate::load::parse_loads;
 use crate::session::Session;
 
 /// The verb.
@@ -15,23 +16,26 @@ pub fn noise(args: &NoiseArgs, session: &Session) -> Result<Code, Failure> {
         return Err(Failure::new(Code::BadInput, "a thread under SCHED_DEADLINE cannot watch one CPU")
             .help("use --policy fifo:N"));
     };
+    let loads = parse_loads(&args.beside.load)?;
     session.step(&format!("busy for {}", args.duration.to_exact_string()));
     let options = NoiseOptions {
         cpus: args.cpus,
         duration: args.duration,
         threshold: args.threshold,
         policy,
+        loads: loads.clone(),
         trace: !args.no_trace,
         cancel: session.cancel.clone(),
     };
     let run = NoiseProbe::new(&session.kernel, session.journal()).run(&options)?;
     let code = if session.cancel.is_cancelled() { Code::Interrupted } else { Code::Kept };
-    let workload = Workload::default();
+    let workload = Workload { loads, ..Workload::default() };
     let rows = [Row::new("noise", &run.record, &workload)];
     let report = Report {
         title: Some(&run.verdict),
         file: None,
         rows: &rows,
+        all_rows: false,
         plan: None,
         exit: Some(code as u8),
         made: None,

@@ -1,21 +1,72 @@
-//! `surety plan`: reservations with their proofs from what the workload declares.
+//! `surety plan`: reservations with their proofs from what the workload declares; and a plan verified again.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use surety_kernel::deadline;
 use surety_model::platform::Platform;
-use surety_plan::{PlanOptions, plan as make_plan};
+use surety_model::workload::Workload;
+use surety_plan::check::{Checked, check};
+use surety_plan::{PlanOptions, plan_in_full};
 use surety_probe::platform_of;
-use surety_report::Report;
+use surety_report::plan_file::{claims_from_json, plan_from_json, planned_to_json};
+use surety_report::{Report, table};
 
 use crate::args::PlanArgs;
 use crate::exit::{Code, Failure};
 use crate::input::read_workload;
 use crate::session::{Session, write_file};
 
+/// Name and version of the JSON form of fronts.
+const FRONT_SCHEMA: &str = "surety.front/1";
+/// Name and version of the JSON form of a check.
+const CHECK_SCHEMA: &str = "surety.check/1";
+
 /// The verb.
 pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
-    let workload = read_workload(&args.workload)?;
+    if let Some(path) = &args.check {
+        return check_file(path, session);
+    }
+    let Some(path) = &args.workload else {
+        return Err(Failure::new(Code::BadInput, "there is no workload to plan"));
+    };
+    let workload = read_workload(path)?;
+    let options = options_of(args, &workload, session);
+    let planned = plan_in_full(&workload, &BTreeMap::new(), &options, args.front);
+    let plan = &planned.plan;
+    let code = Code::of_refusals(&plan.refusals);
+    if let Some(path) = &args.output {
+        write_file(path, &planned_to_json(plan, &planned.claims, &planned.left))?;
+    }
+    if session.json && args.front {
+        session.print_json(&serde_json::json!({ "schema": FRONT_SCHEMA, "fronts": planned.fronts }))?;
+    } else if session.json {
+        let report = Report {
+            title: workload.title.as_deref(),
+            file: workload.source.name(),
+            rows: &[],
+            all_rows: false,
+            plan: Some(plan),
+            exit: Some(code as u8),
+            made: None,
+        };
+        session.print_json(&surety_report::json::record_json(&report))?;
+    } else if args.explain {
+        session.print(&table::explain(plan, &session.style()))?;
+    } else {
+        let style = session.style();
+        let mut text = String::new();
+        if args.front {
+            text = table::front(&planned.fronts, &style);
+            text.push('\n');
+        }
+        text += &table::plan(plan, &style);
+        session.print(&(text + &table::left(plan, &planned.left, &style)))?;
+    }
+    Ok(code)
+}
+
+fn options_of(args: &PlanArgs, workload: &Workload, session: &Session) -> PlanOptions {
     let facts = surety_kernel::facts::MachineFacts::read(&session.kernel);
     let online = facts.cpus.online.map_or(1, |c| c.len() as u32);
     let mut options = match args.cpus {
@@ -25,26 +76,57 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
     if args.cpus.is_none() {
         options.admitted = deadline::total_held(&session.kernel).unwrap_or_default().0;
     }
-    let options = options.verified_by(&workload, args.duration);
-    let plan = make_plan(&workload, &BTreeMap::new(), &options);
-    let code = if plan.refusals.is_empty() { Code::Kept } else { Code::Broken };
-    if let Some(path) = &args.output {
-        write_file(path, &surety_report::plan_file::plan_to_json(&plan))?;
-    }
+    options.periods.clone_from(&args.periods);
+    options.empirical_are_samples = args.samples;
+    options.verified_by(workload, args.duration)
+}
+
+/// Verifies a plan file: kept when everything agrees, broken when something does not, bad input when it is malformed or its
+/// numbers do not fit each other.
+fn check_file(path: &Path, session: &Session) -> Result<Code, Failure> {
+    let name = path.display();
+    let bad = |words: String| Failure::new(Code::BadInput, format!("{name}: {words}"));
+    let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+    let plan = plan_from_json(&text).map_err(|error| bad(error.to_string()))?;
+    let claims = claims_from_json(&text).map_err(|error| bad(error.to_string()))?;
+    session.step("solving again and simulating");
+    let checked = check(&plan, &claims).map_err(|error| bad(error.to_string()))?;
+    let agrees = checked.iter().all(Checked::agrees);
     if session.json {
-        let report = Report {
-            title: workload.title.as_deref(),
-            file: workload.source.name(),
-            rows: &[],
-            plan: Some(&plan),
-            exit: Some(code as u8),
-            made: None,
-        };
-        session.print_json(&surety_report::json::record_json(&report))?;
-    } else if args.explain {
-        session.print(&surety_report::table::explain(&plan, &session.style()))?;
+        let claims: Vec<_> = checked.iter().map(as_json).collect();
+        session
+            .print_json(&serde_json::json!({ "schema": CHECK_SCHEMA, "agrees": agrees, "claims": claims }))?;
     } else {
-        session.print(&surety_report::table::plan(&plan, &session.style()))?;
+        session.print(&in_words(&checked))?;
     }
-    Ok(code)
+    Ok(if agrees { Code::Kept } else { Code::Broken })
+}
+
+fn as_json(checked: &Checked) -> serde_json::Value {
+    let finding = |f: &surety_plan::check::Finding| serde_json::json!({ "by": f.by, "agrees": f.agrees, "words": f.words });
+    serde_json::json!({
+        "activity": checked.activity,
+        "promise": checked.promise,
+        "agrees": checked.agrees(),
+        "findings": checked.findings.iter().map(finding).collect::<Vec<_>>(),
+    })
+}
+
+fn in_words(checked: &[Checked]) -> String {
+    let mut out = String::new();
+    for claim in checked {
+        let verdict = if claim.agrees() { "agrees" } else { "DISAGREES" };
+        out += &format!("{}: {}: {verdict}\n", claim.activity, claim.promise);
+        for finding in &claim.findings {
+            let word = if finding.agrees { "agrees   " } else { "disagrees" };
+            out += &format!("  {word}  {}: {}\n", finding.by, finding.words);
+        }
+    }
+    let wrong = checked.iter().filter(|claim| !claim.agrees()).count();
+    out += &match (checked.len(), wrong) {
+        (0, _) => "The plan reserves nothing: there is nothing to verify.\n".to_owned(),
+        (all, 0) => format!("All {all} claim(s) verified again.\n"),
+        (all, wrong) => format!("{wrong} of {all} claim(s) could not be verified.\n"),
+    };
+    out
 }

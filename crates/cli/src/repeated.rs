@@ -1,10 +1,10 @@
 //! Several runs in turns: the combinations of `[vary]`, `--repeat`, and the two sides of `--ab`.
 
 use surety_compare::Side;
-use surety_compare::order::interleaved;
+use surety_compare::order::{interleaved, least_disturbed};
 use surety_compare::pool::pool;
 use surety_model::formats::toml::vary::{Settings, combinations, shown, with};
-use surety_model::record::{InForce, Record};
+use surety_model::record::{Disturbance, InForce, Record};
 use surety_model::workload::{VaryValue, Workload};
 use surety_model::world::{RunOptions, WorldError};
 use surety_report::{Report, Row};
@@ -13,7 +13,9 @@ use surety_units::Nanos;
 use crate::args::RunArgs;
 use crate::compare::{options, publish};
 use crate::exit::{Code, Failure};
+use crate::gates;
 use crate::input::read_varied;
+use crate::load::append_loads;
 use crate::run::{Runner, located, options_of};
 use crate::session::Session;
 
@@ -69,12 +71,15 @@ pub fn varied(
     let pooled: Vec<Record> = variants.iter().map(one_record).collect();
     let rows: Vec<Row<'_>> =
         variants.iter().zip(&pooled).map(|(v, record)| Row::new(&v.label, record, &v.workload)).collect();
-    let verdicts: Vec<_> = rows.iter().flat_map(|row| row.verdicts.clone()).collect();
     let refused = variants.iter().any(|v| v.refused.is_some());
-    let code = match Code::of(&verdicts) {
+    let code = match Code::of_outcome(surety_report::summary_of_all(&rows).outcome) {
         Code::Kept if refused => Code::Undecided,
         code => code,
     };
+    // What could not be run has nothing to hold an expectation against; that it is missing is in the code already.
+    let ran = rows.iter().zip(&variants).filter(|(_, variant)| !variant.runs.is_empty());
+    let code =
+        gates::check(&args.gates, ran.map(|(row, _)| (row.label.as_str(), row.record)), code, session)?;
     let every_run: Vec<Row<'_>> = variants
         .iter()
         .zip(&rows)
@@ -91,6 +96,7 @@ pub fn varied(
         file: workload.source.name(),
         // Programs get every run, people one line for all runs of a kind.
         rows: if session.json { &every_run } else { &rows },
+        all_rows: true,
         plan: None,
         exit: Some(code as u8),
         made: None,
@@ -106,14 +112,25 @@ pub fn varied(
     Ok(code)
 }
 
-/// The keys' last words with their values: `count=4 policy=fifo:80`; whole paths where the words are not enough.
+/// The keys' last words with their values: `count=4 policy=fifo:80`; as much of the path as tells them apart.
 fn label_of(settings: &Settings) -> String {
-    let last = |path: &str| path.rsplit('.').next().unwrap_or_default().to_owned();
-    let words: Vec<String> = settings.0.iter().map(|(path, _)| last(path)).collect();
-    let parts = settings.0.iter().zip(&words).map(|((path, value), word)| {
-        let is_clear = words.iter().filter(|w| *w == word).count() == 1;
-        format!("{}={}", if is_clear { word } else { path }, shown(value))
-    });
+    let last = |path: &str, words: usize| {
+        let parts: Vec<&str> = path.split('.').collect();
+        parts[parts.len().saturating_sub(words)..].join(".")
+    };
+    let clear = |path: &str| {
+        let is_clear = |words: &usize| {
+            settings.0.iter().filter(|(p, _)| last(p, *words) == last(path, *words)).count() == 1
+        };
+        let words = (1..=path.split('.').count()).find(is_clear);
+        words.map_or_else(|| path.to_owned(), |words| last(path, words))
+    };
+    // Counts of several objects are clear by the objects' names: `readers=10 writers=5`.
+    let named = |path: &str| {
+        let word = clear(path);
+        word.strip_suffix(".count").map_or(word.clone(), str::to_owned)
+    };
+    let parts = settings.0.iter().map(|(path, value)| format!("{}={}", named(path), shown(value)));
     parts.collect::<Vec<_>>().join(" ")
 }
 
@@ -124,8 +141,8 @@ fn one_record(variant: &Variant) -> Record {
     let mut record = pool(&runs, &variant.workload).unwrap_or_else(|| Record {
         world: String::new(),
         reserved: variant.workload.is_reserved(),
-        seed: 0,
-        duration: Nanos::ZERO,
+        seed: None,
+        duration: None,
         in_force: InForce::default(),
         degraded: Vec::new(),
         activities: Vec::new(),
@@ -168,21 +185,38 @@ pub fn ab(
         return Err(bad(what, "leave out [vary], or run it without --ab"));
     }
     let (sides, studied) = sides_of(text, workload, args)?;
-    let rounds = interleaved(2, args.pairs as usize, args.running.seed);
-    announce(2 * rounds.len(), args, session);
+    let pairs = args.pairs as usize;
+    announce(2 * pairs, args, session);
     let mut runs: [Vec<Record>; 2] = [Vec::new(), Vec::new()];
-    for (round, order) in rounds.iter().enumerate() {
+    let mut disturbed: Vec<f64> = Vec::new();
+    for (round, order) in interleaved(2, 2 * pairs, args.running.seed).iter().enumerate() {
+        let calm = disturbed.iter().filter(|part| **part <= Disturbance::LIMIT).count();
+        if calm >= pairs || (args.keep_disturbed && round >= pairs) {
+            break;
+        }
         let options = options_of_round(args, session, round);
+        let mut worst = 0.0_f64;
         for &side in order {
-            let label = format!("{} {} of {}", ["A", "B"][side], round + 1, args.pairs);
+            let again = if round < pairs { "" } else { ", for a disturbed pair" };
+            let label = format!("{} {} of {pairs}{again}", ["A", "B"][side], round + 1);
             let (_, workload) = &sides[side];
             let record = runner.run(0, workload, &options, &label, None);
-            runs[side].push(record.map_err(|error| located(error.into(), workload))?);
+            let record = record.map_err(|error| located(error.into(), workload))?;
+            worst = worst.max(record.in_force.disturbance.map_or(0.0, Disturbance::worst));
+            runs[side].push(record);
         }
+        disturbed.push(worst);
+    }
+    let kept = least_disturbed(&disturbed, pairs);
+    if disturbed.len() > pairs {
+        session.note(&format!(
+            "{} pairs were taken because the machine was disturbed; the {pairs} least disturbed are compared",
+            disturbed.len()
+        ));
     }
     let side = |index: usize| Side {
         label: sides[index].0.clone(),
-        runs: runs[index].iter().collect(),
+        runs: kept.iter().map(|place| &runs[index][*place]).collect(),
         workload: Some(sides[index].0.clone()).filter(|_| studied.is_none()),
     };
     let options = options(&args.judging, args.running.seed, studied.clone());
@@ -195,7 +229,8 @@ type Sides = ([(String, Workload); 2], Option<String>);
 /// Reads `--ab`: `KEY=VALUE_A,VALUE_B`, or the file of `B`.
 fn sides_of(text: &str, workload: &Workload, args: &RunArgs) -> Result<Sides, Failure> {
     let Some((path, values)) = text.split_once('=').filter(|_| !std::path::Path::new(text).exists()) else {
-        let other = read_varied(text.as_ref())?;
+        let mut other = read_varied(text.as_ref())?;
+        append_loads(&mut other, &args.beside.load)?;
         if !other.vary.is_empty() {
             return Err(Failure::new(Code::BadInput, format!("{text} varies keys itself"))
                 .help("leave out its [vary]"));

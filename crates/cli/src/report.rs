@@ -31,9 +31,9 @@ pub fn report(args: &ReportArgs, session: &Session) -> Result<Code, Failure> {
         })
         .collect();
     let rows: Vec<Row<'_>> = results.iter().map(|(label, result)| row(label, result)).collect();
-    let verdicts: Vec<_> = rows.last().map(|r| r.verdicts.clone()).unwrap_or_default();
+    let verdicts = Code::of_outcome(surety_report::summary_of_all(&rows).outcome);
     let records: Vec<(&str, &Record)> = rows.iter().map(|r| (r.label.as_str(), r.record)).collect();
-    let code = gates::check(&args.gates, records, Code::of(&verdicts), session)?;
+    let code = gates::check(&args.gates, records, verdicts, session)?;
     let only = files.first().filter(|_| !several);
     let names: Vec<String> = args.files.iter().map(|p| p.display().to_string()).collect();
     let names = names.join(", ");
@@ -41,6 +41,7 @@ pub fn report(args: &ReportArgs, session: &Session) -> Result<Code, Failure> {
         title: only.and_then(|f| f.title.as_deref()),
         file: Some(only.and_then(|f| f.workload.as_deref()).unwrap_or(&names)),
         rows: &rows,
+        all_rows: true,
         plan: None,
         exit: Some(code as u8),
         made: None,

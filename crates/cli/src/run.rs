@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use surety_analysis::AnalysisWorld;
 use surety_kernel::facts::MachineFacts;
+use surety_lab::store::StoredKernel;
 use surety_model::event::{Comm, TraceSink};
 use surety_model::platform::Platform;
 use surety_model::promise::Promise;
@@ -11,15 +12,19 @@ use surety_model::record::Record;
 use surety_model::source::nearest;
 use surety_model::workload::{Task, Workload};
 use surety_model::world::{RunOptions, World, WorldError};
-use surety_probe::{HostWorld, platform_of};
+use surety_probe::latency::LatencyProbe;
+use surety_probe::{Bindings, HostWorld, platform_of};
 use surety_report::{Report, Row};
 use surety_sim::SimWorld;
 use surety_trace::write::perfetto::{Overlay, OverlayOf};
 
-use crate::args::{RunArgs, Running};
-use crate::exit::{Code, Failure};
+use crate::args::{LatencyArgs, RunArgs, Running};
+use crate::exit::{Code, Failure, Message};
 use crate::gates;
 use crate::input::read_varied;
+use crate::lab;
+use crate::lab::args::GuestArgs;
+use crate::load::append_loads;
 use crate::repeated;
 use crate::session::Session;
 use crate::trace::output::TraceOutput;
@@ -48,6 +53,7 @@ enum Place {
     Host,
     Sim(Platform),
     Analysis(Platform),
+    Lab(Box<StoredKernel>),
 }
 
 impl Place {
@@ -55,20 +61,29 @@ impl Place {
     /// at 0 and counts the same.
     fn clock(&self) -> Option<&'static str> {
         match self {
-            Place::Host | Place::Sim(_) => Some("mono"),
+            Place::Host | Place::Sim(_) | Place::Lab(_) => Some("mono"),
             Place::Analysis(_) => None,
         }
     }
 }
 
 /// Words of `--on`, for messages.
-const PLACES: &[&str] = &["host", "sim", "sim:linux-6.18", "analysis"];
+const PLACES: &[&str] =
+    &["host", "sim", "sim:linux-6.18", "sim:linux-6.12", "sim:linux-6.1", "analysis", "lab:KERNEL"];
+/// A simulator of another machine than this.
+const SIMULATED: &str = "sim:";
 
-fn place_of(word: &str, host: &Platform) -> Result<Place, Failure> {
+fn place_of(word: &str, host: &Platform, session: &Session) -> Result<Place, Failure> {
+    if let Some(kernel) = word.strip_prefix(lab::PREFIX) {
+        return Ok(Place::Lab(Box::new(lab::store(session)?.kernel(kernel)?)));
+    }
+    let named = word.strip_prefix(SIMULATED).and_then(|name| Platform::named(name, host.cpus));
+    if let Some(platform) = named {
+        return Ok(Place::Sim(platform));
+    }
     match word {
         "host" => Ok(Place::Host),
         "sim" => Ok(Place::Sim(host.clone())),
-        "sim:linux-6.18" => Ok(Place::Sim(Platform::linux_6_18(host.cpus))),
         "analysis" => Ok(Place::Analysis(host.clone())),
         _ => {
             let near = nearest(word, PLACES.iter().copied());
@@ -79,24 +94,41 @@ fn place_of(word: &str, host: &Platform) -> Result<Place, Failure> {
     }
 }
 
+/// What the worlds of a command line are given.
+#[derive(Clone, Debug)]
+pub struct Means {
+    /// Whether runs on this kernel are traced.
+    pub traced: bool,
+    /// The devices of the workload's disks.
+    pub bindings: Bindings,
+    /// How guests of the lab are made.
+    pub guest: GuestArgs,
+}
+
 /// One run of a workload in a world.
 pub struct Runner<'a> {
     session: &'a Session,
     places: Vec<(String, Place)>,
-    traced: bool,
+    means: Means,
 }
 
 impl<'a> Runner<'a> {
-    /// For the worlds that were asked for.
-    pub fn new(args: &RunArgs, session: &'a Session) -> Result<Runner<'a>, Failure> {
+    /// For worlds by their words.
+    pub fn new(words: &[String], means: Means, session: &'a Session) -> Result<Runner<'a>, Failure> {
         let (_, platform) = host_platform(session);
-        let places = args.on.iter().map(|word| Ok((word.clone(), place_of(word, &platform)?)));
-        Ok(Runner { session, places: places.collect::<Result<_, Failure>>()?, traced: !args.no_trace })
+        let places = words.iter().map(|word| Ok((word.clone(), place_of(word, &platform, session)?)));
+        let places = places.collect::<Result<_, Failure>>()?;
+        Ok(Runner { session, places, means })
     }
 
     /// The worlds' words, in the order asked for.
     pub fn worlds(&self) -> Vec<&str> {
         self.places.iter().map(|(word, _)| word.as_str()).collect()
+    }
+
+    /// Whether one of them is this kernel.
+    pub fn is_host(&self, world: usize) -> bool {
+        self.places.get(world).is_some_and(|(_, place)| matches!(place, Place::Host))
     }
 
     /// Runs a workload in one of them.
@@ -111,11 +143,17 @@ impl<'a> Runner<'a> {
         let mut watch = self.session.watch(label, sink);
         match &self.places[world].1 {
             Place::Host => {
-                let world = HostWorld::new(&self.session.kernel, self.session.journal());
-                let world = if self.traced { world } else { world.untraced() };
+                let world =
+                    HostWorld::new(&self.session.kernel, self.session.journal()).bound(&self.means.bindings);
+                let world = if self.means.traced { world } else { world.untraced() };
                 world.run(workload, options, &mut watch)
             }
             Place::Sim(platform) => SimWorld::new(platform.clone()).run(workload, options, &mut watch),
+            Place::Lab(stored) => {
+                let world = lab::world_of(stored, &self.means.guest, options.seed, self.session)?;
+                let world = if self.means.traced { world } else { world.untraced() };
+                world.run(workload, options, &mut watch)
+            }
             Place::Analysis(platform) => {
                 AnalysisWorld::new(platform.clone()).run(workload, options, &mut watch)
             }
@@ -123,10 +161,70 @@ impl<'a> Runner<'a> {
     }
 }
 
+impl Runner<'_> {
+    /// The same on a machine of another kind, without trace; a real kernel is what it is and refuses.
+    pub fn run_on(
+        &self,
+        platform: &Platform,
+        world: usize,
+        workload: &Workload,
+        options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        let mut watch = self.session.watch(label, None);
+        match &self.places[world].1 {
+            Place::Host | Place::Lab(_) => Err(WorldError::Machine {
+                what: format!(
+                    "a kernel runs on the CPUs it has, and this experiment is of {}",
+                    platform.name
+                ),
+                remedy: "run it with --on sim".to_owned(),
+            }),
+            Place::Sim(_) => SimWorld::new(platform.clone()).run(workload, options, &mut watch),
+            Place::Analysis(_) => AnalysisWorld::new(platform.clone()).run(workload, options, &mut watch),
+        }
+    }
+
+    /// Runs the probe for wake-up latency in one of them.
+    pub fn latency(&self, world: usize, args: &LatencyArgs) -> Result<Record, WorldError> {
+        let as_world = |failure: Failure| match failure.code {
+            Code::Interrupted => WorldError::Interrupted,
+            _ => match failure.message {
+                Message::Words { what, help } => {
+                    WorldError::Machine { what, remedy: help.unwrap_or_else(|| "run it alone".to_owned()) }
+                }
+                Message::Input(why) => {
+                    WorldError::Machine { what: why.to_string(), remedy: "see what it names".to_owned() }
+                }
+            },
+        };
+        let (word, place) = &self.places[world];
+        match place {
+            Place::Host => {
+                let options =
+                    crate::latency::options_of(args, self.session.cancel.clone()).map_err(as_world)?;
+                let probe = LatencyProbe::new(&self.session.kernel, self.session.journal());
+                Ok(probe.run(&options, None)?.record)
+            }
+            Place::Lab(stored) => {
+                let args = LatencyArgs { guest: self.means.guest.clone(), ..args.clone() };
+                lab::latency::on_kernel(&args, (**stored).clone(), self.session).map_err(as_world)
+            }
+            Place::Sim(_) | Place::Analysis(_) => Err(WorldError::Unsupported {
+                world: word.clone(),
+                object: "the probe".to_owned(),
+                why: "it measures threads of a real kernel".to_owned(),
+            }),
+        }
+    }
+}
+
 /// The verb.
 pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
-    let workload = read_varied(&args.workload)?;
-    let runner = Runner::new(args, session)?;
+    let mut workload = read_varied(&args.workload)?;
+    append_loads(&mut workload, &args.beside.load)?;
+    let means = Means { traced: !args.no_trace, bindings: args.disks.bindings(), guest: args.guest.clone() };
+    let runner = Runner::new(&args.on, means, session)?;
     if let Some(ab) = &args.ab {
         return repeated::ab(ab, &workload, args, &runner, session);
     }
@@ -187,7 +285,7 @@ fn promised(workload: &Workload) -> Vec<Overlay> {
     overlays.filter(|o| o.reservation.is_some() || o.response_limit.is_some()).collect()
 }
 
-/// Prints a report of records; the code is that of the last.
+/// Prints a report of records; the code is that of the worst.
 fn finish(
     workload: &Workload,
     records: &[(String, Record)],
@@ -196,13 +294,14 @@ fn finish(
 ) -> Result<Code, Failure> {
     let rows: Vec<Row<'_>> =
         records.iter().map(|(label, record)| Row::new(label, record, workload)).collect();
-    let verdicts: Vec<_> = rows.last().map(|r| r.verdicts.clone()).unwrap_or_default();
+    let verdicts = Code::of_outcome(surety_report::summary_of_all(&rows).outcome);
     let named = records.iter().map(|(label, record)| (label.as_str(), record));
-    let code = gates::check(&args.gates, named, Code::of(&verdicts), session)?;
+    let code = gates::check(&args.gates, named, verdicts, session)?;
     let report = Report {
         title: workload.title.as_deref(),
         file: workload.source.name(),
         rows: &rows,
+        all_rows: true,
         plan: None,
         exit: Some(code as u8),
         made: None,

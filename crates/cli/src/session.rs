@@ -207,7 +207,7 @@ impl Session {
     pub fn publish(&self, report: &Report<'_>, running: &Running) -> Result<(), Failure> {
         self.publish_as(report, running.html.as_deref(), || match report.rows {
             [row] => surety_report::table::record(row, &self.style()),
-            rows => surety_report::table::comparison(rows, &self.style()),
+            _ => surety_report::table::compared(report, &self.style()),
         })
     }
 

@@ -10,6 +10,7 @@ mod distribution;
 mod explain;
 mod file;
 mod fit;
+mod heard;
 mod irqs;
 pub mod output;
 pub mod record;

@@ -12,14 +12,26 @@ const FLOORS: &[&[&str]] = &[
     &["units", "stats"],
     &["model", "kernel"],
     &["trace", "import", "enforce"],
-    &["analysis", "sim", "probe", "fit", "compare", "report"],
-    &["plan"],
+    &["analysis", "sim", "probe", "lab", "fit", "compare", "report"],
+    &["plan", "reproduce"],
     &["cli"],
 ];
 
 /// Crates without system calls, clocks, threads, files.
-const PURE: &[&str] =
-    &["units", "stats", "model", "trace", "import", "analysis", "sim", "fit", "compare", "plan", "report"];
+const PURE: &[&str] = &[
+    "units",
+    "stats",
+    "model",
+    "trace",
+    "import",
+    "analysis",
+    "sim",
+    "fit",
+    "compare",
+    "plan",
+    "report",
+    "reproduce",
+];
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -182,9 +194,9 @@ fn the_program_prints_through_its_session() {
 
 #[test]
 fn no_world_knows_another() {
-    for world in ["analysis", "sim", "probe"] {
+    for world in ["analysis", "sim", "probe", "lab"] {
         for path in sources(world) {
-            for other in ["analysis", "sim", "probe"].iter().filter(|o| **o != world) {
+            for other in ["analysis", "sim", "probe", "lab"].iter().filter(|o| **o != world) {
                 assert!(
                     !text(&path).contains(&format!("surety_{other}")),
                     "{} knows {other}",

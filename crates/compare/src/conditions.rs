@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use surety_model::environment::CheckVerdict;
-use surety_model::record::Record;
+use surety_units::Nanos;
 
 use crate::Side;
 
@@ -91,6 +91,7 @@ fn conditions(side: &Side<'_>) -> Conditions {
         all.entry(name.to_owned()).or_insert((steadiness, BTreeSet::new())).1.insert(value);
     };
     use Steadiness::{Chosen, Found};
+    let unknown = || "unknown".to_owned();
     if let Some(workload) = &side.workload {
         add(Chosen, "workload", workload.clone());
     }
@@ -98,8 +99,8 @@ fn conditions(side: &Side<'_>) -> Conditions {
         add(Chosen, "world", run.world.clone());
         add(Chosen, "kernel", run.in_force.kernel.clone());
         add(Chosen, "CPUs", run.in_force.cpus.to_string());
-        add(Chosen, "seed", run.seed.to_string());
-        add(Chosen, "duration", rounded(run));
+        add(Chosen, "seed", run.seed.map_or_else(unknown, |seed| seed.to_string()));
+        add(Chosen, "duration", run.duration.map_or_else(unknown, rounded));
         add(Chosen, "reservations", if run.reserved { "yes" } else { "no" }.to_owned());
         let names: Vec<&str> = run.activities.iter().map(|a| a.name.as_str()).collect();
         add(Chosen, "activities", names.join(" "));
@@ -132,8 +133,8 @@ fn conditions(side: &Side<'_>) -> Conditions {
 }
 
 /// The duration to a part in a hundred: the last digits are the machine's.
-fn rounded(run: &Record) -> String {
-    let ns = run.duration.get_unsigned();
+fn rounded(duration: Nanos) -> String {
+    let ns = duration.get_unsigned();
     let mut unit = 1u64;
     while ns / unit >= 1_000 {
         unit *= 10;

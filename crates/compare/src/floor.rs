@@ -2,8 +2,10 @@
 //!
 //! The same statistic that compares the sides, the median of all differences (Hodges and Lehmann 1963), is taken
 //! between the halves of one side, for every way to split it, and the floor is a high quantile of its sizes. A half
-//! has half as many runs as a side, so the floor is wider than chance alone would make the shift: a difference above
-//! it stands out of what the machine does to equal things.
+//! has half as many runs as a side, so its shift varies as the square root of 2 times that of two whole sides; the
+//! floor is divided by it. A difference above it stands out of what the machine does to equal things.
+
+use std::f64::consts::FRAC_1_SQRT_2;
 
 use surety_stats::{Pcg, quantile_rank, stream_of};
 
@@ -51,7 +53,7 @@ pub fn of_side(values: &[f64], seed: u64) -> Option<f64> {
     };
     shifts.sort_by(f64::total_cmp);
     let rank = quantile_rank(FLOOR_QUANTILE, shifts.len() as u64)? as usize;
-    shifts.get(rank - 1).copied()
+    shifts.get(rank - 1).map(|shift| shift * FRAC_1_SQRT_2)
 }
 
 /// How far apart the chosen runs and the others are.
@@ -76,7 +78,7 @@ mod tests {
     /// Halves of 0 1 10 11: the widest split is {0, 1} against {10, 11}, 10 apart.
     #[test]
     fn the_floor_is_the_widest_split_of_four() {
-        assert_eq!(of_side(&[0.0, 10.0, 1.0, 11.0], 1), Some(10.0));
+        assert_eq!(of_side(&[0.0, 10.0, 1.0, 11.0], 1), Some(10.0 * FRAC_1_SQRT_2));
     }
 
     #[test]

@@ -23,9 +23,28 @@ pub fn interleaved(sides: usize, rounds: usize, seed: u64) -> Vec<Vec<usize>> {
     list
 }
 
+/// Which of the rounds taken are compared: the `wanted` least disturbed, in the order in which they were taken.
+///
+/// A round is as disturbed as the worst of its runs. That is known apart from what is compared, and it drops the
+/// runs of all sides together, so the choice favours none.
+pub fn least_disturbed(rounds: &[f64], wanted: usize) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..rounds.len()).collect();
+    places.sort_by(|x, y| rounds[*x].total_cmp(&rounds[*y]));
+    places.truncate(wanted);
+    places.sort_unstable();
+    places
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_least_disturbed_rounds_are_kept_in_their_order() {
+        assert_eq!(least_disturbed(&[0.3, 0.0, 0.2, 0.0, 0.1], 3), [1, 3, 4]);
+        assert_eq!(least_disturbed(&[0.0; 4], 2), [0, 1]);
+        assert_eq!(least_disturbed(&[0.5], 3), [0]);
+    }
 
     #[test]
     fn a_steady_drift_falls_on_both_sides_alike() {

@@ -17,7 +17,7 @@ pub fn pool(runs: &[&Record], workload: &Workload) -> Option<Record> {
     }
     pooled.hash = None;
     for run in rest {
-        pooled.duration = pooled.duration.saturating_add(run.duration);
+        pooled.duration = pooled.duration.zip(run.duration).map(|(a, b)| a.saturating_add(b));
         pooled.reserved |= run.reserved;
         for reason in &run.degraded {
             if !pooled.degraded.contains(reason) {
@@ -177,8 +177,8 @@ mod tests {
             Record {
                 world: "sim".to_owned(),
                 reserved: false,
-                seed: 1,
-                duration: ms(span),
+                seed: Some(1),
+                duration: Some(ms(span)),
                 in_force: InForce::default(),
                 degraded: Vec::new(),
                 activities: vec![activity],

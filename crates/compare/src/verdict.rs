@@ -110,6 +110,11 @@ pub enum Warning {
         /// How many runs of each side have it.
         known: (usize, usize),
     },
+    /// Single runs, and the order of the activations is not known: no interval within the runs.
+    Unordered {
+        /// For how many metrics.
+        metrics: usize,
+    },
     /// No record holds what was asked for.
     NothingToCompare,
 }
@@ -125,6 +130,11 @@ impl fmt::Display for Warning {
             Warning::Missing { activity, metric, known: (a, b) } => {
                 write!(f, "{activity} {metric} is not compared: {a} runs of A and {b} of B have it")
             }
+            Warning::Unordered { metrics } => write!(
+                f,
+                "no interval within the runs for {metrics} of the metrics: a file does not hold the order of its \
+                 activations, and they may depend on each other"
+            ),
             Warning::NothingToCompare => f.write_str(
                 "no metric asked for is in every run of both sides: see what they hold with --metric p50, \
                  or run longer",
@@ -209,8 +219,14 @@ pub fn compare(a: &Side<'_>, b: &Side<'_>, options: &Options) -> Comparison {
         row.verdict = if can_tell { judged(row, risk) } else { Verdict::CannotTell };
     }
     if let ([only_a], [only_b]) = (a.runs.as_slice(), b.runs.as_slice()) {
+        let mut unordered = 0;
         for row in rows.iter_mut().filter(|row| row.verdict == Verdict::CannotTell) {
             row.within = within::shift(only_a, only_b, &row.activity, &row.metric, confidence, options.seed);
+            let lacks = |run: &Record| within::is_unordered(run, &row.activity, &row.metric);
+            unordered += usize::from(lacks(only_a) || lacks(only_b));
+        }
+        if unordered > 0 {
+            warnings.push(Warning::Unordered { metrics: unordered });
         }
     }
     let differences = conditions::differences(a, b, options.studied.as_deref());

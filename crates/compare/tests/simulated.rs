@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
 
 use surety_compare::order::interleaved;
-use surety_compare::{Comparison, Options, Side, Verdict, compare};
+use surety_compare::{Comparison, Options, Side, Verdict, Warning, compare};
 use surety_model::record::{ActivityRecord, Basis, Distribution, Figure, InForce, Observed, Record};
 use surety_stats::Pcg;
 use surety_stats::intervals::failure_lower;
@@ -38,8 +38,8 @@ fn record(level: f64, rate: f64, pcg: &mut Pcg) -> Record {
     Record {
         world: "host".to_owned(),
         reserved: false,
-        seed: 1,
-        duration: Nanos::SECOND,
+        seed: Some(1),
+        duration: Some(Nanos::SECOND),
         in_force: InForce::default(),
         degraded: Vec::new(),
         activities: vec![task, load],
@@ -144,7 +144,7 @@ fn what_differs_besides_the_variable_is_told() {
     let a = record(1e6, 1e6, &mut pcg);
     let mut b = record(1e6, 1e6, &mut pcg);
     b.in_force.kernel = "6.12".to_owned();
-    b.seed = 2;
+    b.seed = Some(2);
     b.in_force.environment.insert("governor".to_owned(), "powersave".to_owned());
     b.reserved = true;
     b.degraded = vec!["3 events were lost".to_owned()];
@@ -156,4 +156,59 @@ fn what_differs_besides_the_variable_is_told() {
     }
     assert!(!words.iter().any(|w| w.contains("reservations")), "{words:?}");
     assert_eq!(comparison.studied.len(), 1);
+}
+
+/// A record whose responses go up and down slowly: an autoregression with this correlation of neighbours.
+fn autoregressive(correlation: f64, run: u64) -> Record {
+    let mut pcg = Pcg::for_job(17, 23, run);
+    let mut level = pcg.normal() / libm::sqrt(1.0 - correlation * correlation);
+    let mut response = Observed::default();
+    for _ in 0..1_500 {
+        level = correlation * level + pcg.normal();
+        response.record(Nanos::from_f64_rounded(2e6 + 1e5 * level));
+    }
+    let mut whole = record(1e6, 1e6, &mut pcg);
+    whole.activities[0].response = Some(Distribution::Observed(Box::new(response)));
+    whole
+}
+
+/// The interval within two single runs of the same thing covers 0 about as often as said, though neighbours are
+/// alike; drawn one by one it would in about half of the runs only (correlation 0.8: nine activations are worth one).
+#[test]
+fn the_interval_within_dependent_runs_is_honest() {
+    let options = Options { metrics: vec!["response p50".to_owned()], ..Options::default() };
+    for correlation in [0.0, 0.8] {
+        let mut covered = 0;
+        for run in 0..100 {
+            let (a, b) = (autoregressive(correlation, 2 * run), autoregressive(correlation, 2 * run + 1));
+            let comparison = compare(&side("A", &[a]), &side("B", &[b]), &options);
+            // Where both medians fall into one bucket, they are the same and nothing is tested.
+            let Some(within) = comparison.rows[0].within else {
+                covered += 1;
+                continue;
+            };
+            assert_eq!(within.blocks.0 > 10, correlation > 0.0, "{within}");
+            covered += u64::from(!within.differs());
+        }
+        eprintln!("correlation {correlation}: {covered} of 100 intervals cover no difference");
+        // A percentile interval of blocks is a little narrow: 90 % are asked of one that says 95 %.
+        assert!(failure_lower(100 - covered, 100, 0.95) <= 0.1, "{correlation}: {covered} of 100");
+    }
+}
+
+/// A run of values whose order is not known, as an import has it, gets no interval, and it is said.
+#[test]
+fn without_the_order_there_is_no_interval() {
+    let mut pcg = Pcg::for_job(1, 1, 1);
+    let (a, mut b) = (record(1e6, 1e6, &mut pcg), record(2e6, 1e6, &mut pcg));
+    let forget = |d: &mut Option<Distribution>| {
+        let histogram = d.as_ref().unwrap().observed().unwrap().histogram.clone();
+        *d = Some(Distribution::Observed(Box::new(Observed::of_histogram(histogram))));
+    };
+    forget(&mut b.activities[0].response);
+    let comparison = compare(&side("A", &[a]), &side("B", &[b]), &Options::default());
+    let within = |metric: &str| comparison.rows.iter().find(|r| r.metric == metric).unwrap().within;
+    assert!(within("response p50").is_none() && within("latency p50").is_some());
+    let told = comparison.warnings.iter().find(|w| matches!(w, Warning::Unordered { metrics: 1.. })).unwrap();
+    assert!(told.to_string().contains("order of its activations"), "{told}");
 }

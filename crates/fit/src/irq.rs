@@ -80,6 +80,7 @@ pub(crate) fn fit_irq(
         device: Some(source.name.clone()),
         arrivals,
         work: TimeDistribution::Empirical(condense(&work, Side::Up).values),
+        hard: None,
         buffer: None,
         promises: Vec::new(),
         reservation: None,

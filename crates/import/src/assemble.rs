@@ -105,7 +105,7 @@ fn shown(ns: u64) -> String {
 /// A record in the making.
 pub(crate) struct Assembly {
     tool: String,
-    duration: Nanos,
+    duration: Option<Nanos>,
     kernel: String,
     environment: BTreeMap<String, String>,
     degraded: Vec<String>,
@@ -116,7 +116,7 @@ impl Assembly {
     pub(crate) fn new(tool: &str) -> Assembly {
         Assembly {
             tool: tool.to_owned(),
-            duration: Nanos::ZERO,
+            duration: None,
             kernel: String::new(),
             environment: BTreeMap::new(),
             degraded: Vec::new(),
@@ -141,7 +141,7 @@ impl Assembly {
     /// The longest of the durations told.
     pub(crate) fn lasted(&mut self, seconds: f64) {
         if seconds.is_finite() && seconds > 0.0 {
-            self.duration = self.duration.max(Nanos::from_f64_rounded(seconds * 1e9));
+            self.duration = self.duration.max(Some(Nanos::from_f64_rounded(seconds * 1e9)));
         }
     }
 
@@ -201,7 +201,7 @@ impl Assembly {
         Record {
             world: self.tool,
             reserved: false,
-            seed: 0,
+            seed: None,
             duration: self.duration,
             in_force,
             degraded: self.degraded,

@@ -3,7 +3,8 @@
 //! Three forms: the histogram of `-h`, `-H` and `--histfile`; the samples of `-v` (`thread:cycle:value`); else the last
 //! live line of each thread, which tells the extremes only. *Unit*: microseconds, as the text does not say that `-N` was
 //! given; its JSON does. *Left out*: averages, which are cut to whole numbers; the column of sums that `-H` adds.
-//! *Overflows* are counted. *Missing*: skipped periods.
+//! *Overflows* are counted. *Missing*: skipped periods; the record says so among the reasons not to take it at its
+//! word.
 
 use std::collections::BTreeMap;
 
@@ -17,6 +18,12 @@ pub(crate) const NAME: &str = "cyclictest text";
 
 const UNIT: u64 = 1_000;
 
+/// Why `missed` is not what was missed. A sample cannot stand for a period that was skipped, and how many were is not
+/// in any of its forms: the command line in the JSON may tell interval and duration, but a thread begins when it is
+/// made and ends when a signal is seen, and with `-l` skipped periods are made up for.
+pub(crate) const SKIPPED: &str = "periods that cyclictest skipped because the one before was late are not in it, and \
+cannot be told from what it writes: quantiles are of the periods it took";
+
 pub(crate) fn detect(input: &Input<'_>) -> bool {
     input
         .lines()
@@ -27,7 +34,6 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
     let mut assembly = Assembly::new("cyclictest");
     assembly
         .say("unit", "microseconds: the text does not say whether -N (nanoseconds) was given, the JSON does");
-    assembly.say("not counted", "periods that cyclictest skipped because the one before was late");
     if input.lines().any(|(_, line)| line == "# Histogram") {
         histogram(input, &mut assembly)?;
     } else if input.lines().any(|(_, line)| sample(line).is_some()) {
@@ -35,6 +41,7 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
     } else {
         live(input, &mut assembly)?;
     }
+    assembly.doubt(SKIPPED);
     Ok(assembly.record())
 }
 

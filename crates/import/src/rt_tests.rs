@@ -42,9 +42,6 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
     if let Some(system) = root.object("sysinfo")? {
         assembly.kernel(system.text("release").unwrap_or_default());
     }
-    if tool == "cyclictest" {
-        assembly.say("not counted", "periods that cyclictest skipped because the one before was late");
-    }
     let Some(threads) = root.object("thread")? else {
         return Err(root.error("there is no object `thread`".to_owned()));
     };
@@ -75,6 +72,9 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
         }
     }
     assembly.threads(counted).map_err(|why| threads.error(why))?;
+    if tool == "cyclictest" {
+        assembly.doubt(crate::cyclictest::SKIPPED);
+    }
     Ok(assembly.record())
 }
 

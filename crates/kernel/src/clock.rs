@@ -20,7 +20,7 @@ fn from_timespec(time: libc::timespec) -> Nanos {
     Nanos::new(time.tv_sec * 1_000_000_000 + time.tv_nsec)
 }
 
-fn to_timespec(time: Nanos) -> libc::timespec {
+pub(crate) fn to_timespec(time: Nanos) -> libc::timespec {
     let ns = time.get().max(0);
     libc::timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 }
 }

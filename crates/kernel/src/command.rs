@@ -35,6 +35,8 @@ pub struct ChildSetup {
     /// A mark that it and all it starts carry in their environment, for recovery
     /// ([`crate::journal::Journal::mark_children`]).
     pub mark: Option<String>,
+    /// It stays in our process group, as a program must that talks to the terminal. Ending it ends the program alone.
+    pub stays_in_group: bool,
 }
 
 /// The environment variable that carries [`ChildSetup::mark`].
@@ -45,6 +47,7 @@ pub const MARK_VARIABLE: &str = "SURETY_MARK";
 pub struct Spawned {
     identity: ProcessIdentity,
     pidfd: OwnedFd,
+    leads_group: bool,
     stdout: Option<ChildStdout>,
     stderr: Option<ChildStderr>,
     ended: Option<Ended>,
@@ -113,7 +116,9 @@ pub fn spawn(mut command: Command, setup: &ChildSetup) -> Result<Spawned, Kernel
     if let Some(mark) = &setup.mark {
         command.env(MARK_VARIABLE, mark);
     }
-    command.process_group(0);
+    if !setup.stays_in_group {
+        command.process_group(0);
+    }
     // SAFETY: between fork and exec the closure makes only system calls (prctl, getppid, open, write, close,
     // sched_setattr, sched_setaffinity) and touches memory prepared before; it neither allocates nor locks.
     unsafe { command.pre_exec(before_program) };
@@ -128,7 +133,7 @@ pub fn spawn(mut command: Command, setup: &ChildSetup) -> Result<Spawned, Kernel
         let _ = child.wait();
     })?;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-    Ok(Spawned { identity, pidfd, stdout, stderr, ended: None })
+    Ok(Spawned { identity, pidfd, leads_group: !setup.stays_in_group, stdout, stderr, ended: None })
 }
 
 /// The error of the step that the child reported, or of starting it.
@@ -146,7 +151,7 @@ fn failed_step(program: &str, setup: &ChildSetup, mut report: PipeReader, error:
 
 /// In the child: SIGKILL comes when the parent's thread ends. When it ended before that was arranged, the
 /// child has been given another parent, and ends itself.
-fn die_with_parent(parent: u32) -> Result<(), i32> {
+pub(crate) fn die_with_parent(parent: u32) -> Result<(), i32> {
     // SAFETY: takes integers.
     if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) } != 0 {
         return Err(last_errno());
@@ -227,7 +232,12 @@ impl Spawned {
         }
         // The leader has not been reaped, so neither its number nor its group's can be another's.
         // SAFETY: takes integers.
-        unsafe { libc::kill(-self.identity.pid.0, libc::SIGKILL) };
+        unsafe {
+            libc::kill(
+                if self.leads_group { -self.identity.pid.0 } else { self.identity.pid.0 },
+                libc::SIGKILL,
+            )
+        };
         let mut status = 0;
         // SAFETY: `rusage` is plain integers, for which zero bytes are a value.
         let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

@@ -49,10 +49,32 @@ pub enum Operation {
     OpenPerf,
     /// Change a property of the calling thread.
     Prctl,
+    /// Take a lock or an event, or give it back.
+    Futex,
     /// Sleep on a clock.
     Sleep,
     /// Wait for a process to end.
     Wait,
+    /// Make a network namespace.
+    MakeNamespace,
+    /// Enter a network namespace.
+    EnterNamespace,
+    /// Make a virtual network device.
+    MakeLink,
+    /// Give the queue of a network device a thread.
+    ThreadQueue,
+    /// Attach a file to a loop device.
+    AttachLoop,
+    /// Mount a file system.
+    Mount,
+    /// Load a module of the kernel.
+    LoadModule,
+    /// Change a network device.
+    Network,
+    /// Get the right to an I/O port.
+    Port,
+    /// Switch the machine off.
+    PowerOff,
 }
 
 impl Operation {
@@ -77,8 +99,19 @@ impl Operation {
             Operation::LockMemory => "locking memory of",
             Operation::OpenPerf => "opening scheduling events of",
             Operation::Prctl => "changing",
+            Operation::Futex => "using",
             Operation::Sleep => "sleeping on",
             Operation::Wait => "waiting for",
+            Operation::MakeNamespace => "making a network namespace for",
+            Operation::EnterNamespace => "entering a network namespace of",
+            Operation::MakeLink => "making a pair of virtual network devices (veth) for",
+            Operation::ThreadQueue => "giving a thread to the receive queue of",
+            Operation::AttachLoop => "attaching a file to",
+            Operation::Mount => "mounting the file system of",
+            Operation::LoadModule => "loading the module",
+            Operation::Network => "bringing up",
+            Operation::Port => "getting the right to port",
+            Operation::PowerOff => "switching off",
         }
     }
 
@@ -86,6 +119,9 @@ impl Operation {
     fn remedy(self, errno: i32) -> Option<&'static str> {
         use Operation as Op;
         Some(match (self, errno) {
+            (Op::Futex, libc::ENOSYS) => {
+                "this kernel lends no priority through a lock: that needs Linux 5.14 or later with CONFIG_FUTEX_PI"
+            }
             (Op::SetDeadline, libc::EPERM) => {
                 "CAP_SYS_NICE is missing (run as root, or grant it), or the thread's affinity is smaller than its \
                  root domain: let it use every CPU of the domain, or make a cpuset partition for it"
@@ -141,6 +177,26 @@ impl Operation {
             (Op::RemoveDir, libc::EBUSY) => {
                 "something in it is still in use: end the readers or tasks in it first"
             }
+            (Op::MakeNamespace | Op::EnterNamespace | Op::MakeLink, libc::EPERM | libc::EACCES) => {
+                "network namespaces need CAP_SYS_ADMIN and CAP_NET_ADMIN: run as root"
+            }
+            (Op::MakeNamespace, libc::EINVAL) => "this kernel has no network namespaces (CONFIG_NET_NS)",
+            (Op::MakeLink, libc::EOPNOTSUPP) => {
+                "this kernel has no veth devices: load the module (modprobe veth) or take one with CONFIG_VETH"
+            }
+            (Op::ThreadQueue, libc::EOPNOTSUPP | libc::ENODEV) => {
+                "this needs threaded NAPI and a kernel that says which thread serves a device: Linux 6.8 or later"
+            }
+            (Op::ThreadQueue, libc::EPERM | libc::EACCES) => "run as root",
+            (Op::AttachLoop, libc::ENOENT | libc::ENXIO | libc::ENODEV) => {
+                "this kernel has no loop devices (CONFIG_BLK_DEV_LOOP, modprobe loop), or /dev is not populated"
+            }
+            (Op::AttachLoop | Op::Mount, libc::EPERM | libc::EACCES) => "run as root",
+            (Op::Mount, libc::ENODEV) => "this kernel has no such file system (CONFIG_EXT4_FS)",
+            (Op::Mount, libc::EINVAL | libc::EUCLEAN) => "there is no sound file system of that kind on it",
+            (Op::Open, libc::EBUSY) => "it is in use: unmount what is on it (and on its partitions) first",
+            (Op::Open, libc::ENOTBLK) => "name a block device, such as /dev/loop3",
+            (Op::Open, libc::EMFILE) => "raise the limit of open files (ulimit -n)",
             (
                 Op::MakeDir | Op::RemoveDir | Op::Write | Op::Open | Op::Read | Op::List,
                 libc::EACCES | libc::EPERM,

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -64,15 +64,50 @@ pub(crate) fn remove_tree(path: &Path) -> Result<(), KernelError> {
     fs::remove_dir_all(path).map_err(|error| KernelError::from_io(Operation::RemoveDir, object(path), &error))
 }
 
-/// The same file, opened for reading past the page cache (`O_DIRECT`). Works for files without a name.
+/// The same file, opened for reading and, where `writable`, for writing past the page cache (`O_DIRECT`). Works for
+/// files without a name.
 ///
 /// Offsets, lengths and buffers must then be multiples of the device's logical block.
 ///
 /// # Errors
 /// EINVAL where the file system has no direct access (tmpfs before 6.6, for instance).
-pub fn reopen_direct(file: &File) -> io::Result<File> {
+pub fn reopen_direct(file: &File, writable: bool) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-    OpenOptions::new().read(true).custom_flags(libc::O_DIRECT).open(path)
+    OpenOptions::new().read(true).write(writable).custom_flags(libc::O_DIRECT).open(path)
+}
+
+/// A file in memory, without a name, for this process and whoever inherits its descriptor.
+pub fn memory_file() -> io::Result<File> {
+    // SAFETY: the name is a C string that lives over the call.
+    let file = unsafe { libc::memfd_create(c"surety".as_ptr(), libc::MFD_CLOEXEC) };
+    if file < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: `memfd_create` just gave this descriptor to us alone.
+    Ok(unsafe { File::from_raw_fd(file) })
+}
+
+/// Drops what the page cache holds of a file and has been written; of nothing else. A no-op on tmpfs.
+pub fn evict(file: &File) -> io::Result<()> {
+    // SAFETY: takes a descriptor and integers; a length of 0 means to the end.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
+}
+
+/// Asks for a part of a file in the page cache and does not wait for it: the reads are issued in the caller's name, marked as
+/// read ahead of need.
+pub fn read_ahead(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    let (offset, length) = (libc::off_t::try_from(offset), libc::off_t::try_from(length));
+    let (Ok(offset), Ok(length)) = (offset, length) else {
+        return Err(io::Error::from_raw_os_error(libc::EINVAL));
+    };
+    // SAFETY: takes a descriptor and integers.
+    match unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, length, libc::POSIX_FADV_WILLNEED) } {
+        0 => Ok(()),
+        errno => Err(io::Error::from_raw_os_error(errno)),
+    }
 }
 
 /// A file in `directory` that has no name (`O_TMPFILE`): it is gone with its last descriptor unless
@@ -123,7 +158,7 @@ mod tests {
         let mut file = tempfile::tempfile().unwrap();
         file.write_all(&[7; 8192]).unwrap();
         file.sync_all().unwrap();
-        let Ok(direct) = reopen_direct(&file) else {
+        let Ok(direct) = reopen_direct(&file, false) else {
             eprintln!("SKIPPED: the file system of temporary files has no direct access");
             return;
         };

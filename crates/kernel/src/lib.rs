@@ -2,8 +2,10 @@
 //!
 //! - [`Kernel`] is everything that changes or asks the machine and that enforcement, the guard and `doctor`
 //!   decide by; [`RealKernel`] is this machine, [`ScriptedKernel`] one in memory with faults at every call.
-//! - [`clock`], [`thread`], [`idle`], [`command`], [`perf`], [`tracefs`] and [`signals`] are what a measured run uses
-//!   directly, because a trait object between two clock readings would be measured too.
+//! - [`clock`], [`thread`], [`futex`], [`idle`], [`command`], [`perf`], [`tracefs`] and [`signals`] are what a measured
+//!   run uses directly, because a trait object between two clock readings would be measured too.
+//! - [`net`], [`block`], [`mount`], [`process`], [`timers`] make what loads and disks of a run need, so that it goes with
+//!   the process; [`boot`] is what the first process of a virtual machine's guest does.
 //! - [`facts`] says what this machine is; [`deadline`] takes stock of its SCHED_DEADLINE bandwidth and mends leaks.
 //! - [`journal`] makes every change survive a `kill -9`: the old value is on disk before the new one is set.
 //!
@@ -12,17 +14,23 @@
 
 #![deny(clippy::undocumented_unsafe_blocks)]
 
+pub mod block;
+pub mod boot;
 pub mod clock;
 pub mod command;
 pub mod deadline;
 pub mod error;
 pub mod facts;
 pub mod files;
+pub mod futex;
 pub mod idle;
+pub mod io_priority;
 pub mod journal;
 pub mod kernel;
-mod mount;
+pub mod mount;
+pub mod net;
 pub mod perf;
+pub mod process;
 pub mod real;
 pub mod sched;
 pub mod scripted;
@@ -30,6 +38,7 @@ pub mod signals;
 #[cfg(test)]
 mod testing;
 pub mod thread;
+pub mod timers;
 pub mod tracefs;
 
 pub use error::{KernelError, Operation};

@@ -287,7 +287,15 @@ pub(crate) fn write_attr(tid: Tid, attr: &SchedAttr) -> Result<(), KernelError> 
 
 /// As [`write_attr`], without allocating: usable between fork and exec.
 pub(crate) fn write_attr_plainly(tid: Tid, attr: &SchedAttr) -> Result<(), i32> {
-    let raw = RawSchedAttr::from(attr);
+    write_raw(tid, &RawSchedAttr::from(attr))
+}
+
+/// One `sched_setattr` call with the structure as it is, rules of the kernel broken or not; the error is its errno.
+///
+/// For whoever wants to hear what the kernel says: nothing protects against the bandwidth leak here, see
+/// [`crate::Kernel::set_scheduler`].
+pub fn write_raw(tid: Tid, raw: &RawSchedAttr) -> Result<(), i32> {
+    let raw = RawSchedAttr { size: RAW_SIZE, ..*raw };
     // SAFETY: the kernel reads `size` bytes of a structure of exactly that size, which lives over the call.
     let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid.0, &raw const raw, 0_u32) };
     check(result).map(|_| ())

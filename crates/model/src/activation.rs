@@ -210,6 +210,11 @@ pub fn draw_key(task: &str, instance: u32) -> String {
     if instance == 0 { task.to_owned() } else { format!("{task}#{instance}") }
 }
 
+/// The name the `place`-th `run` phase of a job draws under, of the thread that draws under `key`.
+pub fn run_key(key: &str, place: usize) -> String {
+    if place == 0 { key.to_owned() } else { format!("{key}/{place}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -212,8 +212,13 @@ impl LatencyAccount {
 
     /// The latest intended-time values in the order they were planned, at most [`RECENT`].
     pub fn recent(&self) -> Vec<f64> {
+        self.values().into_iter().map(|value| value as f64).collect()
+    }
+
+    /// The same as whole nanoseconds.
+    pub fn values(&self) -> Vec<u64> {
         let (newer, older) = self.recent.split_at(self.oldest);
-        older.iter().chain(newer).map(|value| *value as f64).collect()
+        [older, newer].concat()
     }
 }
 

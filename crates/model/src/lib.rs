@@ -8,11 +8,13 @@
 #![forbid(unsafe_code)]
 
 pub mod activation;
+pub mod claim;
 pub mod distribution;
 pub mod environment;
 pub mod event;
 pub mod expectation;
 pub mod formats;
+pub mod interpacket;
 pub mod job;
 pub mod latency;
 pub mod noise;
@@ -22,7 +24,9 @@ pub mod promise;
 pub mod record;
 pub mod reservation;
 pub mod source;
+pub mod startup;
 pub mod until;
 pub mod verdict;
+pub mod weight;
 pub mod workload;
 pub mod world;

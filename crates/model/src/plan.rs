@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use surety_units::Bandwidth;
 
-use crate::platform::Platform;
+use crate::platform::{FairServer, Platform};
 use crate::reservation::Reservation;
 use crate::workload::Workload;
 
@@ -18,6 +18,16 @@ pub struct Plan {
     pub reservations: Vec<PlannedReservation>,
     /// Promises no reservation was found for.
     pub refusals: Vec<Refusal>,
+}
+
+/// What reservations leave to everything else.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Left {
+    /// CPUs on average, deadline threads outside the plan not deducted.
+    pub best_effort: f64,
+    /// The largest fair server of each CPU with which the plan still stands: the kernel admits it, and the server stays in
+    /// the background. `None` without a fair server, or where the plan does not stand.
+    pub fair_server: Option<FairServer>,
 }
 
 /// The schema's name and version.
@@ -101,6 +111,58 @@ pub struct Refusal {
     pub because: String,
     /// Nearest feasible requests, best first.
     pub nearest: Vec<String>,
+    /// How many more jobs have to be measured before anything can be told, where that is the reason.
+    #[serde(default)]
+    pub more_jobs: Option<u64>,
+}
+
+/// The reservations that were compared for one activity: a trade of bandwidth against the length of the period.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Front {
+    /// Whose.
+    pub activity: String,
+    /// The promises each of them would keep, as text.
+    pub promises: Vec<String>,
+    /// What was compared, the longest period first.
+    pub points: Vec<FrontPoint>,
+}
+
+/// One reservation that was compared.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FrontPoint {
+    /// (Q, D, T).
+    pub reservation: Reservation,
+    /// Q/T.
+    pub bandwidth: f64,
+    /// Of that, what is left for work.
+    pub without_costs: f64,
+    /// Proven lower bound of the fraction in time, where a response is promised.
+    pub proven: Option<f64>,
+    /// The fraction itself up to the solver's error, where an exact solver found it.
+    pub exact: Option<f64>,
+    /// How it compares.
+    pub mark: Mark,
+    /// Why it does not fit beside what was planned before, if so.
+    pub objection: Option<String>,
+}
+
+/// How a reservation compares with the others of its front.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Mark {
+    /// The one that is planned.
+    Chosen,
+    /// None with as short a period needs less bandwidth.
+    Front,
+    /// Another one with as short a period needs less.
+    Dominated,
+}
+
+impl Refusal {
+    /// Whether a longer measurement may decide it: it is undecided rather than infeasible.
+    pub fn is_undecided(&self) -> bool {
+        self.more_jobs.is_some()
+    }
 }
 
 impl Plan {

@@ -52,6 +52,20 @@ pub struct RealtimeLimit {
     pub period: Nanos,
 }
 
+/// How fast the budget of a reservation with `reclaim` runs down while others leave time unused (`grub_reclaim` in
+/// `kernel/sched/deadline.c`). `U` is its own bandwidth, `Umax` the cap, `Uinact` what reservations asleep have booked,
+/// `Uextra` what none has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Reclaiming {
+    /// At `max(U, Umax - Uinact - Uextra) / Umax`: alone it gets all up to the cap. Since 6.5.
+    #[default]
+    ToCap,
+    /// At `max(U / Umax, 1 - Uinact - Uextra)`: what is above the cap counts as used, so alone it gets
+    /// `U / (1 - Umax + U)`. Before 6.5.
+    BelowCap,
+}
+
 /// The classes of the scheduler, in words.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -85,6 +99,9 @@ pub struct Platform {
     pub round_robin_slice: Nanos,
     /// The fraction of each CPU that deadline tasks may reserve (`sched_rt_runtime / sched_rt_period`).
     pub deadline_cap: Bandwidth,
+    /// What reservations that reclaim get.
+    #[serde(default)]
+    pub reclaiming: Reclaiming,
     /// Whether sessions are scheduled as groups (autogroup).
     pub autogroup: bool,
     /// Classes from the most to the least important.
@@ -110,9 +127,42 @@ impl Platform {
             realtime_limit: None,
             round_robin_slice: Nanos::from_millis(100),
             deadline_cap: Bandwidth::new(95, 100).expect("constant"),
+            reclaiming: Reclaiming::ToCap,
             autogroup: true,
             class_order: vec![SchedClass::Deadline, SchedClass::Realtime, SchedClass::Fair],
             switch_cost: Nanos::ZERO,
+        }
+    }
+
+    /// A mainline 6.12 kernel at 250 Hz: what is decided here it decides as 6.18.
+    pub fn linux_6_12(cpus: u32) -> Platform {
+        Platform { name: "linux-6.12".to_owned(), ..Platform::linux_6_18(cpus) }
+    }
+
+    /// A mainline 6.1 kernel at 250 Hz: realtime threads are throttled, and reservations reclaim less.
+    ///
+    /// Its fair class is CFS, with a granularity of 0.75 ms for each doubling of CPUs (`kernel/sched/fair.c`). Shares
+    /// are those of every fair class by weight; *when* a fair thread runs is simulated as EEVDF does it.
+    pub fn linux_6_1(cpus: u32) -> Platform {
+        let known = Platform::linux_6_18(cpus);
+        let limit = RealtimeLimit { runtime: Nanos::from_millis(950), period: Nanos::from_millis(1000) };
+        Platform {
+            name: "linux-6.1".to_owned(),
+            base_slice: known.base_slice.mul_ratio(75, 70),
+            fair_server: None,
+            realtime_limit: Some(limit),
+            reclaiming: Reclaiming::BelowCap,
+            ..known
+        }
+    }
+
+    /// The platforms that have a name, for this many CPUs.
+    pub fn named(name: &str, cpus: u32) -> Option<Platform> {
+        match name {
+            "linux-6.1" => Some(Platform::linux_6_1(cpus)),
+            "linux-6.12" => Some(Platform::linux_6_12(cpus)),
+            "linux-6.18" => Some(Platform::linux_6_18(cpus)),
+            _ => None,
         }
     }
 }

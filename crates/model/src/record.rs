@@ -2,13 +2,19 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
 
-use surety_stats::{Histogram, Moments};
+use serde::{Deserialize, Serialize};
+use surety_stats::{Histogram, Moments, Sequence};
 use surety_units::{Bandwidth, CpuSet, Nanos, Tid};
 
 use crate::environment::{Check, CheckVerdict};
 use crate::promise::{Bound, Comparison, Metric, Promise};
 use crate::workload::{Task, ThreadRole};
+
+mod requests;
+
+pub use requests::RequestAccount;
 
 /// Where the numbers of an activity come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,10 +34,10 @@ pub struct Record {
     pub world: String,
     /// Whether any activity ran under a reservation.
     pub reserved: bool,
-    /// What chance was drawn from.
-    pub seed: u64,
-    /// How long activity was observed, warm-up excluded.
-    pub duration: Nanos,
+    /// What chance was drawn from; `None` where it is not known, or nothing was drawn.
+    pub seed: Option<u64>,
+    /// How long activity was observed, warm-up excluded; `None` where it is not known.
+    pub duration: Option<Nanos>,
     /// What was really in force.
     pub in_force: InForce,
     /// Whether the result can be taken at its word: empty when trusted, else the reasons it is degraded.
@@ -69,6 +75,49 @@ pub struct InForce {
     pub environment: BTreeMap<String, String>,
     /// Whether the machine was fit to measure, where it is a real one.
     pub checks: Vec<Check>,
+    /// What was taken from the CPUs meanwhile, where the machine counts it.
+    pub disturbance: Option<Disturbance>,
+}
+
+/// Shares of the run's CPUs that went to neither the run nor idleness while it lasted.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Disturbance {
+    /// The part other programs of this machine used.
+    pub others: f64,
+    /// The part a hypervisor took.
+    pub stolen: f64,
+}
+
+impl Disturbance {
+    /// Others may use this part of the CPUs before a result is theirs too.
+    pub const LIMIT: f64 = 0.02;
+
+    /// The larger of its parts.
+    pub fn worst(self) -> f64 {
+        self.others.max(self.stolen)
+    }
+
+    /// Why a run on `cpus` that was disturbed so cannot be taken at its word: empty below [`Disturbance::LIMIT`].
+    pub fn objections(self, cpus: &CpuSet) -> Vec<String> {
+        let mut reasons = Vec::new();
+        if self.others > Disturbance::LIMIT {
+            reasons.push(format!(
+                "other programs used {:.1} % of CPUs {cpus} meanwhile; end them or choose other CPUs with --cpus",
+                self.others * 100.0
+            ));
+        }
+        if self.stolen > Disturbance::LIMIT {
+            reasons.push(format!("the hypervisor took {:.1} % of CPUs {cpus}", self.stolen * 100.0));
+        }
+        reasons
+    }
+}
+
+impl fmt::Display for Disturbance {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let [others, stolen] = [self.others, self.stolen].map(|part| part * 100.0);
+        write!(f, "{others:.2} % of the CPUs, {stolen:.2} % by the hypervisor")
+    }
 }
 
 impl InForce {
@@ -217,6 +266,8 @@ pub struct Observed {
     pub histogram: Histogram,
     /// Mean, deviation and the exact extremes.
     pub moments: Moments,
+    /// The order of the values, thinned: see [`Observed::in_order`].
+    pub sequence: Sequence,
 }
 
 impl Observed {
@@ -229,19 +280,27 @@ impl Observed {
             let (low, high) = (low.clamp(min, max), high.clamp(min, max));
             moments.merge(&repeated(low as f64 + (high - low) as f64 / 2.0, count));
         }
-        Observed { histogram, moments }
+        Observed { histogram, moments, sequence: Sequence::default() }
+    }
+
+    /// The values in the order they were taken, thinned; `None` where it is not known: of values that were counted
+    /// elsewhere, or of several runs.
+    pub fn in_order(&self) -> Option<&Sequence> {
+        (self.sequence.count() == self.histogram.count()).then_some(&self.sequence)
     }
 
     /// Takes over the values of another, without allocating.
     pub fn copy_from(&mut self, other: &Observed) {
         self.histogram.copy_from(&other.histogram);
         self.moments = other.moments;
+        self.sequence.copy_from(&other.sequence);
     }
 
     /// Takes a value; a negative one counts as 0.
     pub fn record(&mut self, value: Nanos) {
         self.histogram.record(value.get_unsigned());
         self.moments.record(value.get_unsigned() as f64);
+        self.sequence.record(value.get_unsigned());
     }
 }
 

@@ -178,7 +178,8 @@ fn judge_value(promise: &Promise, value: f64, of_demand: Option<f64>) -> (Outcom
         _ => format!("{v:.0}"),
     };
     let text = format!("{} measured, {} {} promised", shown(value), promise.comparison.sign(), shown(limit));
-    let counts_jobs = matches!(promise.metric, Metric::Missed | Metric::Late | Metric::Dropped);
+    let counts_jobs =
+        matches!(promise.metric, Metric::Missed | Metric::Late | Metric::Dropped | Metric::Lost);
     if counts_jobs && limit == 0.0 && value == 0.0 {
         // The same promise as a response without a percentage: watching never decides it.
         return (Outcome::Undecided, format!("{text}; that there never is one needs a proof"));

@@ -1,14 +1,20 @@
 //! [`Workload`]: what runs and what was promised. Data only: no world, no device path, no CPU number of a
 //! particular machine; those are bound when it runs.
 
+mod irq;
+mod phases;
+
 use std::collections::BTreeMap;
 
-use surety_units::{Bytes, CpuId, CpuSet, Frequency, Nanos, Rate};
+use surety_units::{Bytes, CpuId, CpuSet, Nanos, Rate};
 
 use crate::distribution::TimeDistribution;
 use crate::promise::Promise;
 use crate::reservation::Reservation;
 use crate::source::Source;
+
+pub use irq::{Arrivals, Irq};
+pub use phases::Phase;
 
 /// Everything a workload file says. See `docs/formats/workload.md`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -91,23 +97,6 @@ pub enum Work {
     Drawn(TimeDistribution),
     /// Taken job by job from a recorded file.
     Trace(String),
-}
-
-/// One step of a job.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Phase {
-    /// Burns CPU time.
-    Run(TimeDistribution),
-    /// Sleeps.
-    Sleep(Nanos),
-    /// Takes a resource.
-    Lock(String),
-    /// Gives it back.
-    Unlock(String),
-    /// Waits for an event.
-    Wait(String),
-    /// Raises an event.
-    Signal(String),
 }
 
 /// A program to run, and everything it starts.
@@ -288,52 +277,6 @@ impl Instances {
     }
 }
 
-/// An interrupt source with its handling thread.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Irq {
-    /// Its role.
-    pub name: String,
-    /// The device's role, bound when it runs.
-    pub device: Option<String>,
-    /// When interrupts come.
-    pub arrivals: Arrivals,
-    /// Service time of one request.
-    pub work: TimeDistribution,
-    /// How many requests the device holds.
-    pub buffer: Option<u64>,
-    /// What was promised about it.
-    pub promises: Vec<Promise>,
-    /// The guarantee its thread runs under.
-    pub reservation: Option<Reservation>,
-}
-
-/// When requests or events arrive.
-#[derive(Clone, Debug, PartialEq)]
-pub enum Arrivals {
-    /// On a grid.
-    Periodic {
-        /// Distance.
-        period: Nanos,
-    },
-    /// At least this far apart.
-    Sporadic {
-        /// Smallest distance.
-        gap: Nanos,
-    },
-    /// Independent of each other.
-    Poisson {
-        /// Mean rate.
-        rate: Frequency,
-    },
-    /// A fixed number in flight: a completed request makes the next one.
-    Closed {
-        /// How many in flight.
-        outstanding: u32,
-        /// How long the device takes for one.
-        service: Nanos,
-    },
-}
-
 /// A block device by role.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
@@ -421,18 +364,27 @@ pub struct Startup {
     pub name: String,
     /// What is started.
     pub body: StartupBody,
+    /// A command that fills the directory it is started in, once.
+    pub prepare: Option<String>,
     /// When it is ready.
     pub ready: Ready,
     /// With nothing of it cached.
     pub cold: bool,
     /// How often.
     pub repeat: u32,
+    /// From the end of one to the begin of the next.
+    pub gap: Nanos,
     /// Given up after this.
     pub timeout: Option<Nanos>,
     /// Disk, by name.
     pub disk: Option<String>,
     /// What was promised about it.
     pub promises: Vec<Promise>,
+}
+
+impl Startup {
+    /// [`Startup::gap`] where none is given.
+    pub const GAP: Nanos = Nanos::from_secs(1);
 }
 
 /// The kinds of load there are.
@@ -513,6 +465,10 @@ pub struct Load {
     pub direct: bool,
     /// In random order.
     pub random: bool,
+    /// Between two firings of each timer of [`LoadKind::Timers`].
+    pub period: Option<Nanos>,
+    /// A copy or a program is done when it is done once; else it is begun again until the run ends.
+    pub once: bool,
     /// The program of [`LoadKind::Command`].
     pub command: Option<String>,
     /// What was promised about it.
@@ -687,6 +643,8 @@ impl Load {
             disk: None,
             direct: false,
             random: false,
+            period: None,
+            once: false,
             command: None,
             promises: Vec::new(),
         }

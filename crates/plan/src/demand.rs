@@ -1,17 +1,26 @@
 //! [`Demand`]: what is known of a task's work, and what a budget has to hold beside it.
 //!
 //! Work comes from a fit (interrupts on top included) or from the workload's declaration. Overheads are kept
-//! out of the distribution: a budget Q pays `(c (1 + rho) + o)` for work c, so it is worth `(Q - o) / (1 +
-//! rho)` of work. For a job of several budgets this deducts o from each, more than it takes.
+//! out of the distribution: a budget Q is worth
+//!
+//! ```text
+//! (Q - s - t ceil(Q/tick) - h - o/m) / (1 + rho)
+//! ```
+//!
+//! of work, with s for the switches of each server period, t for each tick, h for the hard handlers of declared interrupts in
+//! a server period, rho for other interrupts, and o for each job. m is the smaller of the budgets between releases (z) and
+//! within the limit (k): a job's `w + c + o <= k Q` and the backlog's `w + c + o - z Q` are then both covered, since `o <= m
+//! (o/m)`.
 
 use surety_analysis::work::{family, maximum};
 use surety_analysis::world::drawn_work;
 use surety_fit::WorkFit;
-use surety_model::distribution::TimeDistribution;
+use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_model::plan::ProofInput;
 use surety_model::workload::Task;
 use surety_units::Nanos;
 
+use crate::response::Frame;
 use crate::{GRAIN, Overhead, PlanOptions};
 
 /// The work of a task's jobs.
@@ -21,6 +30,8 @@ pub enum Knowledge {
     Fitted(Box<WorkFit>),
     /// Declared in the workload.
     Declared(TimeDistribution),
+    /// Declared as values that are samples of jobs.
+    Samples(Empirical),
     /// Neither.
     Unknown,
 }
@@ -32,44 +43,97 @@ pub struct Demand {
     pub knowledge: Knowledge,
     /// The largest work the workload declares, where it has one.
     pub declared_maximum: Option<Nanos>,
-    per_job: Nanos,
-    interrupts_permille: u32,
+    costs: Overhead,
+    tick: Nanos,
+    handlers: Vec<Handler>,
+}
+
+/// A hard interrupt handler, whose time is charged to whatever runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handler {
+    /// What one call takes.
+    pub time: Nanos,
+    /// Calls are at least this far apart.
+    pub distance: Nanos,
+}
+
+impl Handler {
+    /// The most it takes in a window of this length.
+    pub fn at_most(&self, window: Nanos) -> Nanos {
+        self.time * (window.div_floor(self.distance) + 1)
+    }
 }
 
 impl Demand {
     /// Of a task: measured where there is a fit, else declared.
-    pub fn of(task: &Task, fit: Option<&WorkFit>, options: &PlanOptions) -> Demand {
+    pub fn of(task: &Task, fit: Option<&WorkFit>, handlers: &[Handler], options: &PlanOptions) -> Demand {
         let declared = drawn_work(task);
         let knowledge = match (fit, declared) {
             (Some(fit), _) => Knowledge::Fitted(Box::new(fit.clone())),
+            (None, Some(TimeDistribution::Empirical(samples))) if options.empirical_are_samples => {
+                Knowledge::Samples(samples.clone())
+            }
             (None, Some(work)) => Knowledge::Declared(work.clone()),
             (None, None) => Knowledge::Unknown,
         };
-        let Overhead { per_job, interrupts_permille } = options.overhead;
-        let in_it = matches!(knowledge, Knowledge::Fitted(_));
+        // Measured work has its ticks and interrupts in it.
+        let is_measured = matches!(knowledge, Knowledge::Fitted(_));
+        let all = options.costs();
+        let measured = Overhead { interrupts_permille: 0, per_tick: Nanos::ZERO, ..all };
         Demand {
             knowledge,
             declared_maximum: declared.and_then(maximum),
-            per_job: per_job + options.platform.switch_cost * 2,
-            interrupts_permille: if in_it { 0 } else { interrupts_permille },
+            costs: if is_measured { measured } else { all },
+            tick: options.platform.tick,
+            handlers: if is_measured { Vec::new() } else { handlers.to_vec() },
         }
     }
 
-    /// The budget that is worth this much work, rounded up to the grain.
-    pub fn budget_for(&self, work: Nanos) -> Nanos {
-        let factor = 1000 + i64::from(self.interrupts_permille);
-        let gross =
-            Nanos::new(work.get().saturating_mul(factor).div_euclid(1000) + 1).saturating_add(self.per_job);
-        GRAIN * gross.div_ceil(GRAIN)
+    /// What a budget pays beside the work of its jobs, the part proportional to it excluded.
+    pub fn beside(&self, budget: Nanos, frame: &Frame) -> Nanos {
+        let jobs = self.costs.per_job.div_ceil(Nanos::new(i64::from(frame.spread.max(1))));
+        let handlers: Nanos = self.handlers.iter().map(|handler| handler.at_most(frame.period)).sum();
+        self.costs.per_period + self.costs.per_tick * budget.div_ceil(self.tick) + handlers + Nanos::new(jobs)
+    }
+
+    /// What a budget pays in proportion to work, in thousandths.
+    pub fn permille(&self) -> u32 {
+        self.costs.interrupts_permille
+    }
+
+    /// The smallest budget on the grain that is worth this much work.
+    pub fn budget_for(&self, work: Nanos, frame: &Frame) -> Nanos {
+        let factor = 1000 + i64::from(self.costs.interrupts_permille);
+        let gross = Nanos::new(work.get().saturating_mul(factor).div_euclid(1000) + 1);
+        let mut budget = GRAIN * gross.saturating_add(self.beside(gross, frame)).div_ceil(GRAIN);
+        while self.worth(budget, frame) < work {
+            budget += GRAIN;
+        }
+        budget
     }
 
     /// What a budget is worth in work.
-    pub fn worth(&self, budget: Nanos) -> Nanos {
-        (budget - self.per_job).max(Nanos::ZERO).mul_ratio(1000, 1000 + u64::from(self.interrupts_permille))
+    pub fn worth(&self, budget: Nanos, frame: &Frame) -> Nanos {
+        let left = (budget - self.beside(budget, frame)).max(Nanos::ZERO);
+        left.mul_ratio(1000, 1000 + u64::from(self.costs.interrupts_permille))
+    }
+
+    /// The costs in words.
+    fn cost_inputs(&self, frame: &Frame) -> Vec<ProofInput> {
+        let mut inputs = vec![
+            ProofInput::new("cost of each job (calls, wake-up)", self.costs.per_job),
+            ProofInput::new("cost of each server period (switches, timer)", self.costs.per_period),
+            ProofInput::new("cost of each tick", self.costs.per_tick),
+        ];
+        for handler in &self.handlers {
+            let words = format!("{} in each {}", handler.at_most(frame.period), frame.period);
+            inputs.push(ProofInput::new("hard interrupt handlers", words));
+        }
+        inputs
     }
 
     /// The work in words, and where that comes from.
-    pub fn inputs(&self) -> Vec<ProofInput> {
+    pub fn inputs(&self, frame: &Frame) -> Vec<ProofInput> {
         let mut inputs = Vec::new();
         match &self.knowledge {
             Knowledge::Fitted(fit) => {
@@ -88,12 +152,16 @@ impl Demand {
                 ));
                 inputs.push(ProofInput::new(
                     "interrupts on top",
-                    format!("{:.1} % of the work", f64::from(self.interrupts_permille) / 10.0),
+                    format!("{:.1} % of the work", f64::from(self.costs.interrupts_permille) / 10.0),
                 ));
             }
+            Knowledge::Samples(samples) => inputs.push(ProofInput::new(
+                "work",
+                format!("{} samples, largest {}", samples.total(), samples.quantile(1.0)),
+            )),
             Knowledge::Unknown => {}
         }
-        inputs.push(ProofInput::new("switches and calls of each job", self.per_job));
+        inputs.extend(self.cost_inputs(frame));
         inputs
     }
 }

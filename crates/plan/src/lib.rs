@@ -9,20 +9,31 @@
 
 #![forbid(unsafe_code)]
 
+pub mod alternatives;
+pub mod check;
+mod claims;
 pub mod demand;
+pub mod interrupt;
+mod played;
 pub mod profile;
+mod proofs;
 pub mod refusal;
 pub mod response;
 pub mod share;
+pub mod synthesis;
 mod together;
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
+use crate::alternatives::Alternative;
+use surety_analysis::cbs::Fineness;
 use surety_fit::WorkFit;
-use surety_model::plan::{PLAN_SCHEMA, Plan, Refusal};
+use surety_model::claim::Claim;
+use surety_model::plan::{Front, Left, PLAN_SCHEMA, Plan, Refusal};
 use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
-use surety_model::workload::{Instances, Task, Workload};
+use surety_model::workload::{Instances, Irq, Task, Workload};
 use surety_units::{Bandwidth, Nanos, Probability};
 
 pub use profile::{generous_reservation, profile_passes};
@@ -44,21 +55,34 @@ pub struct PlanOptions {
     pub admitted: u64,
     /// What budgets pay beside the work.
     pub overhead: Overhead,
+    /// Server periods to try beside the fractions of the task's own.
+    pub periods: Vec<Nanos>,
+    /// Empirical work of the workload is a sample of jobs, not the distribution itself: its sampling error counts.
+    pub empirical_are_samples: bool,
 }
 
 /// What a budget pays beside the work of its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Overhead {
-    /// For each job: switches in and out, the call that sleeps.
+    /// For each job: waking up, the call that sleeps, the caches found cold.
     pub per_job: Nanos,
+    /// For each server period: switched to and from, the timer that replenishes it.
+    pub per_period: Nanos,
+    /// For each tick while it runs. Fitted work has its own in it.
+    pub per_tick: Nanos,
     /// Interrupts on top of declared work, in thousandths of it. Fitted work has its own in it.
     pub interrupts_permille: u32,
 }
 
 impl Default for Overhead {
-    /// 50 us a job and 1 % of declared work.
+    /// Stated, not measured: 50 us a job, 10 us a server period, 4 us a tick, and 1 % of declared work.
     fn default() -> Overhead {
-        Overhead { per_job: Nanos::from_micros(50), interrupts_permille: 10 }
+        Overhead {
+            per_job: Nanos::from_micros(50),
+            per_period: Nanos::from_micros(10),
+            per_tick: Nanos::from_micros(4),
+            interrupts_permille: 10,
+        }
     }
 }
 
@@ -70,7 +94,15 @@ impl PlanOptions {
             verify_activations: BTreeMap::new(),
             admitted: 0,
             overhead: Overhead::default(),
+            periods: Vec::new(),
+            empirical_are_samples: false,
         }
+    }
+
+    /// The overheads with the platform's own cost of a switch on top, two for each server period.
+    pub(crate) fn costs(&self) -> Overhead {
+        let switches = self.platform.switch_cost * 2;
+        Overhead { per_period: self.overhead.per_period + switches, ..self.overhead }
     }
 }
 
@@ -91,28 +123,94 @@ impl PlanOptions {
 ///
 /// `fits`: measured work by task; a task without one is planned from the work the workload declares.
 pub fn plan(workload: &Workload, fits: &BTreeMap<String, WorkFit>, options: &PlanOptions) -> Plan {
+    plan_in_full(workload, fits, options, false).plan
+}
+
+/// A plan with all that is known about it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Planned {
+    /// The plan.
+    pub plan: Plan,
+    /// What it claims, in numbers.
+    pub claims: Vec<Claim>,
+    /// What it leaves to others.
+    pub left: Left,
+    /// What was compared for each task, where that was asked for.
+    pub fronts: Vec<Front>,
+    /// What is feasible instead of each refused promise that other numbers mend.
+    pub alternatives: Vec<(Refusal, Vec<Alternative>)>,
+}
+
+/// Plans every promise of a workload and tells all that is known about it; `fronts`: what was compared, too.
+pub fn plan_in_full(
+    workload: &Workload,
+    fits: &BTreeMap<String, WorkFit>,
+    options: &PlanOptions,
+    fronts: bool,
+) -> Planned {
+    let together = together::Together::new(workload, options);
+    let together = if fronts { together.with_fronts() } else { together };
+    let (mut planned, infeasible) = planned(workload, fits, options, together);
+    let searched = Rc::new(response::Searched::new(Fineness::Rough));
+    let planner = |workload: &Workload, options: &PlanOptions, rough: bool| {
+        let together = together::Together::new(workload, options);
+        self::planned(workload, fits, options, if rough { together.roughly(&searched) } else { together })
+            .0
+            .plan
+    };
+    let plan = planned.plan.clone();
+    for (refusal, _) in plan.refusals.iter().zip(infeasible).filter(|(_, infeasible)| *infeasible) {
+        let search =
+            alternatives::Search { workload, fits, options, plan: &plan, refusal, planner: &planner };
+        let found = search.all();
+        let same = |r: &&mut Refusal| (&r.activity, &r.promise) == (&refusal.activity, &refusal.promise);
+        for refusal in planned.plan.refusals.iter_mut().filter(same) {
+            refusal.nearest.extend(found.iter().map(ToString::to_string));
+        }
+        planned.alternatives.push((refusal.clone(), found));
+    }
+    planned
+}
+
+fn planned(
+    workload: &Workload,
+    fits: &BTreeMap<String, WorkFit>,
+    options: &PlanOptions,
+    mut together: together::Together<'_>,
+) -> (Planned, Vec<bool>) {
     let mut plan = Plan {
         schema: PLAN_SCHEMA.to_owned(),
         platform: options.platform.clone(),
         reservations: Vec::new(),
         refusals: Vec::new(),
     };
-    let mut together = together::Together::new(workload, options);
+    let mut refused: Vec<(String, Promise, refusal::Refused)> = Vec::new();
     for task in workload.tasks.iter().filter(|task| !task.promises.is_empty()) {
-        plan_task(task, fits.get(&task.name), options, &mut together, &mut plan);
+        let why = plan_task(task, fits.get(&task.name), options, &mut together);
+        refused.extend(why.into_iter().map(|(promise, why)| (task.name.clone(), promise, why)));
     }
-    together.finish(&mut plan);
-    for (kind, name) in workload.activities().into_iter().filter(|(kind, _)| *kind != "task") {
+    for irq in workload.irqs.iter().filter(|irq| !irq.promises.is_empty()) {
+        let why = plan_irq(irq, &mut together);
+        refused.extend(why.into_iter().map(|(promise, why)| (irq.name.clone(), promise, why)));
+    }
+    let fronts = together.fronts();
+    let (claims, left) = together.finish(&mut plan);
+    for (kind, name) in workload.activities().into_iter().filter(|(kind, _)| !["task", "irq"].contains(kind))
+    {
         for promise in workload.promises_of(name) {
-            plan.refusals.push(Refusal {
-                activity: name.to_owned(),
-                promise: promise.to_string(),
-                because: format!("not planned by this version: promises about a {kind}"),
-                nearest: Vec::new(),
-            });
+            let because = format!("not planned by this version: promises about a {kind}");
+            refused.push((name.to_owned(), *promise, refusal::Refused::plainly(because)));
         }
     }
-    plan
+    let infeasible = refused.iter().map(|(_, _, why)| why.infeasible).collect();
+    plan.refusals.extend(refused.into_iter().map(|(activity, promise, why)| Refusal {
+        activity,
+        promise: promise.to_string(),
+        because: why.because,
+        nearest: why.nearest,
+        more_jobs: why.more_jobs,
+    }));
+    (Planned { plan, claims, left, fronts, alternatives: Vec::new() }, infeasible)
 }
 
 /// What a promise about a task asks of its reservation.
@@ -153,40 +251,53 @@ fn request(task: &Task, promise: &Promise) -> Result<Request, String> {
     }
 }
 
+/// A request, unless no proof of it would hold: a job that stands still inside gets no response bound from its budget.
+fn without_waits(task: &Task, request: Request) -> Result<Request, String> {
+    match (request, task.waits_inside()) {
+        (Request::Response { .. }, Some(phase)) => Err(format!(
+            "its jobs stand still inside ({phase}), and no bound on responses here covers that: measure it with `surety run`"
+        )),
+        _ => Ok(request),
+    }
+}
+
 fn plan_task(
     task: &Task,
     fit: Option<&WorkFit>,
     options: &PlanOptions,
     together: &mut together::Together<'_>,
-    plan: &mut Plan,
-) {
-    let mut refuse = |promise: &Promise, refused: refusal::Refused| {
-        plan.refusals.push(Refusal {
-            activity: task.name.clone(),
-            promise: promise.to_string(),
-            because: refused.because,
-            nearest: refused.nearest,
-        });
-    };
-    let mut requests = Vec::new();
+) -> Vec<(Promise, refusal::Refused)> {
+    let (mut requests, mut refused) = (Vec::new(), Vec::new());
     for promise in &task.promises {
         let pinned = matches!(task.instances, Instances::PerCpu(_)).then(|| {
             "instances pinned to one CPU each cannot be reserved: the kernel admits deadline threads only where they may \
              run on every CPU (EPERM)"
                 .to_owned()
         });
-        match pinned.map_or_else(|| request(task, promise), Err) {
+        match pinned.map_or_else(|| request(task, promise), Err).and_then(|r| without_waits(task, r)) {
             Ok(request) => requests.push((*promise, request)),
-            Err(because) => refuse(promise, refusal::Refused::plainly(because)),
+            Err(because) => refused.push((*promise, refusal::Refused::plainly(because))),
         }
     }
-    if requests.is_empty() {
-        return;
+    if !requests.is_empty() {
+        let demand = demand::Demand::of(task, fit, together.handlers(), options);
+        refused.extend(together.place(task, &demand, &requests));
     }
-    let demand = demand::Demand::of(task, fit, options);
-    for (promise, why) in together.place(task, demand, &requests) {
-        refuse(&promise, why);
+    refused
+}
+
+fn plan_irq(irq: &Irq, together: &mut together::Together<'_>) -> Vec<(Promise, refusal::Refused)> {
+    let (mut wishes, mut refused) = (Vec::new(), Vec::new());
+    for promise in &irq.promises {
+        match interrupt::wish(irq, promise) {
+            Ok(wish) => wishes.push((*promise, wish)),
+            Err(because) => refused.push((*promise, refusal::Refused::plainly(because))),
+        }
     }
+    if !wishes.is_empty() {
+        refused.extend(together.place_irq(irq, &wishes));
+    }
+    refused
 }
 
 #[cfg(test)]

@@ -1,30 +1,35 @@
 //! Sizing a reservation for `response <= R @ p`.
 //!
-//! The period T is the smallest distance of releases, the deadline D the shorter of R and T; by R then
-//! `k = floor((R - J - D)/T) + 1` budgets are complete. The runtime is the smallest that is sound:
+//! In a frame of deadline D and period T ([`crate::synthesis`] chooses it) `k = floor((R - J - D)/T) + 1` budgets are
+//! complete by R, and z between releases. The runtime is the smallest that is sound:
 //!
 //! - every activation promised: the largest work declared, spread over `min(k, z)` budgets;
 //! - declared work: the smallest runtime at which the proven fraction reaches what is required;
 //! - fitted work: the larger of the order-statistic 95 % upper bound of the p-quantile, whatever the
-//!   distribution, and what the accepted family with its parameters at their 95 % upper limits requires
-//!   (without a family: the largest sample and 5 %).
+//!   distribution, and what the accepted family with its parameters at their 95 % upper limits requires;
+//! - without a family, and for samples declared as such: what the longest work requires that the samples leave possible
+//!   (`surety_analysis::sampled`), their error bounded by Dvoretzky, Kiefer and Wolfowitz and by Clopper and Pearson.
+//!
+//! What a search finds depends on `k Q` and `z Q` only, so it is made once for each ratio k/z and taken over by every other
+//! frame with the same ([`Searched`]).
 //!
 //! Required is p, or more where a verifying run of n activations is announced: it is judged by its own
 //! one-sided 95 % bound, so with a true fraction of just p it would pass one time in twenty. The fraction of
 //! failures aimed at is the largest with which a run of n passes 95 times in a hundred.
 
-use surety_analysis::cbs::CbsError;
-use surety_analysis::response::{Response, ServedTask, on_grid, release_distance};
+use std::cell::RefCell;
+
+use surety_analysis::cbs::{CbsError, Fineness};
+use surety_analysis::response::{Counting, Response, ServedTask, on_grid, proven_fraction};
+use surety_analysis::sampled::worst_in_the_tail;
 use surety_analysis::work::{family, mean};
 use surety_fit::WorkFit;
 use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_model::plan::ProofInput;
 use surety_model::platform::Enforcement;
-use surety_model::reservation::{KERNEL_PERIOD_MAX, KERNEL_PERIOD_MIN, Reservation};
+use surety_model::reservation::Reservation;
 use surety_model::workload::Task;
-use surety_stats::intervals::{
-    design_failure_probability, failure_upper, max_failures, samples_needed_zero_failures,
-};
+use surety_stats::intervals::{design_failure_probability, max_failures, samples_needed_zero_failures};
 use surety_units::{Nanos, Probability};
 
 use crate::CONFIDENCE;
@@ -33,6 +38,10 @@ use crate::refusal::Refused;
 
 /// Without a family the largest sample is exceeded by this many thousandths.
 const SAMPLE_MARGIN_PERMILLE: u64 = 50;
+/// Budgets are found to this, or to one part in 3000 where that is more.
+const STEP_MIN: Nanos = Nanos::from_micros(1);
+/// Doublings of the step upwards: from 1/64 of the least to more than 2^20 times it.
+const DOUBLINGS: u32 = 30;
 /// Jobs beyond the budget are assumed to need at most this many times the largest sample.
 const LARGEST_TIMES: i64 = 2;
 
@@ -56,6 +65,8 @@ pub struct Frame {
     pub gap: Nanos,
     /// Release jitter.
     pub jitter: Nanos,
+    /// Over how many budgets the costs of a job may be spread.
+    pub spread: u32,
 }
 
 /// The work a budget has to be worth for a promise, with the argument.
@@ -75,29 +86,12 @@ pub struct Sizing {
     pub inputs: Vec<ProofInput>,
 }
 
-/// D and T for the shortest of the limits.
-pub fn frame(task: &Task, shortest: Nanos) -> Result<Frame, Refused> {
-    let Some((gap, jitter)) = release_distance(task) else {
-        return Err(Refused::plainly(
-            "its releases are not known: give it a period or a gap, or measure it first",
-        ));
-    };
-    if gap < KERNEL_PERIOD_MIN {
-        return Err(Refused::plainly(format!(
-            "releases may be {gap} apart, and the kernel reserves in periods of {KERNEL_PERIOD_MIN} or longer"
-        )));
-    }
-    let period = gap / gap.div_ceil(KERNEL_PERIOD_MAX);
-    let room = shortest - jitter;
-    if !room.is_positive() {
-        return Err(Refused::plainly(format!(
-            "releases alone come up to {jitter} late, and {shortest} is promised"
-        )));
-    }
-    Ok(Frame { deadline: room.min(period), period, gap, jitter })
-}
-
 impl Frame {
+    /// Q every T with this deadline.
+    pub fn reservation(&self, runtime: Nanos) -> Reservation {
+        Reservation { deadline: self.deadline, ..Reservation::implicit(runtime, self.period) }
+    }
+
     /// The task served by budgets worth `work`.
     pub fn served(
         &self,
@@ -112,10 +106,180 @@ impl Frame {
             jitter: self.jitter,
             grid: on_grid(task),
             late: task.late,
-            reservation: Reservation { deadline: self.deadline, ..Reservation::implicit(work, self.period) },
+            reservation: self.reservation(work),
             enforcement,
         }
     }
+
+    /// Budgets between releases and within a limit.
+    pub fn budgets(&self, task: &Task, limit: Nanos) -> (u32, u32) {
+        let probe = self.probe(task, Enforcement::Exact);
+        (probe.budgets_between(), probe.budgets_within(limit))
+    }
+
+    fn probe(&self, task: &Task, enforcement: Enforcement) -> ServedTask {
+        self.served(task, &TimeDistribution::Constant(Nanos::ZERO), Nanos::new(1), enforcement)
+    }
+}
+
+/// What was searched for before, by the ratio of budgets.
+pub struct Searched {
+    fineness: Fineness,
+    found: RefCell<Vec<Search>>,
+}
+
+/// One search: for which fraction of which work, counted how, with which budgets; and the work all budgets between releases
+/// have to be worth.
+struct Search {
+    work: TimeDistribution,
+    required: f64,
+    counting: Counting,
+    ratio: (u32, u32),
+    found: Result<Nanos, CbsError>,
+}
+
+fn common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
+}
+
+impl Searched {
+    /// Nothing yet, on grids of this fineness.
+    pub fn new(fineness: Fineness) -> Searched {
+        Searched { fineness, found: RefCell::new(Vec::new()) }
+    }
+
+    /// The smallest work a budget has to be worth so that the proven fraction reaches `required`.
+    ///
+    /// Errors: nothing is proven with any budget, with the last reason.
+    fn smallest(
+        &self,
+        work: &TimeDistribution,
+        required: f64,
+        counting: Counting,
+        (between, within): (u32, u32),
+    ) -> Result<Nanos, CbsError> {
+        let divisor = common_divisor(between, within).max(1);
+        let ratio = (between / divisor, within / divisor);
+        let same = |s: &&Search| {
+            s.required.to_bits() == required.to_bits()
+                && s.counting == counting
+                && s.ratio == ratio
+                && s.work == *work
+        };
+        let known = self.found.borrow().iter().find(same).map(|s| s.found.clone());
+        let found = known.unwrap_or_else(|| {
+            let found = smallest(work, required, counting, ratio, self.fineness);
+            self.found.borrow_mut().push(Search {
+                work: work.clone(),
+                required,
+                counting,
+                ratio,
+                found: found.clone(),
+            });
+            found
+        })?;
+        Ok(Nanos::new(found.div_ceil(Nanos::new(i64::from(divisor)))))
+    }
+}
+
+/// Searches upwards from what no budget can be below, in steps that double, and then between the last two.
+///
+/// First on a rough grid, which is as safe and needs a little more; what that finds is close above the answer.
+fn smallest(
+    work: &TimeDistribution,
+    required: f64,
+    counting: Counting,
+    budgets: (u32, u32),
+    fineness: Fineness,
+) -> Result<Nanos, CbsError> {
+    let least = at_least(work, required, budgets);
+    let fraction = |runtime| proven_fraction(work, runtime, budgets, counting, Fineness::Rough);
+    let rough = upwards(fraction, least, required)?;
+    if fineness == Fineness::Rough {
+        return Ok(rough);
+    }
+    let fraction = |runtime| proven_fraction(work, runtime, budgets, counting, Fineness::Fine);
+    let mut high = rough;
+    let mut step = (rough / 64).max(STEP_MIN);
+    if !fraction(high).is_ok_and(|found| found >= required) {
+        return upwards(fraction, rough, required);
+    }
+    while high > least {
+        let low = (high - step).max(least);
+        match fraction(low) {
+            Ok(found) if found >= required => high = low,
+            _ => return Ok(between(fraction, low, high, required)),
+        }
+        step = step * 2;
+    }
+    Ok(high)
+}
+
+/// The smallest runtime from `low` on with the fraction.
+fn upwards(
+    fraction: impl Fn(Nanos) -> Result<f64, CbsError>,
+    low: Nanos,
+    required: f64,
+) -> Result<Nanos, CbsError> {
+    let (mut low, mut high) = (low - Nanos::new(1), low);
+    let mut step = (high / 64).max(STEP_MIN);
+    let mut last = CbsError::NoBudget;
+    for _ in 0..DOUBLINGS {
+        match fraction(high) {
+            Ok(found) if found >= required => return Ok(between(fraction, low, high, required)),
+            Ok(_) => {}
+            Err(error) => last = error,
+        }
+        low = high;
+        high = high.saturating_add(step);
+        step = step * 2;
+    }
+    Err(last)
+}
+
+/// The smallest runtime with the fraction between one that has not and one that has it: by the secant of the logarithm of
+/// what is missing, which is nearly straight, and by halves where that is no help.
+fn between(
+    fraction: impl Fn(Nanos) -> Result<f64, CbsError>,
+    mut low: Nanos,
+    mut high: Nanos,
+    required: f64,
+) -> Nanos {
+    let tolerance = STEP_MIN.max(high / 3000);
+    let mut halve = false;
+    let missing = |found: f64| libm::log((1.0 - found).max(1e-15));
+    let wanted = missing(required);
+    let at = |runtime| fraction(runtime).ok();
+    let (mut below, mut above) = (at(low), at(high));
+    while high - low > tolerance {
+        let secant = match (below, above) {
+            (Some(below), Some(above)) if !halve && missing(above) < missing(below) => {
+                // A little above the crossing, so that the next step closes the interval from there.
+                (missing(below) - wanted) / (missing(below) - missing(above))
+            }
+            _ => 0.5,
+        };
+        let width = (high - low).get() as f64;
+        let part = Nanos::from_f64_rounded(width * secant.clamp(0.02, 0.98)) + tolerance / 2;
+        let middle = (low + part).max(low + Nanos::new(1)).min(high - Nanos::new(1));
+        let found = at(middle);
+        let before = high - low;
+        if found.is_some_and(|found| found >= required) {
+            (high, above) = (middle, found);
+        } else {
+            (low, below) = (middle, found);
+        }
+        halve = (high - low) * 3 > before;
+    }
+    high
+}
+
+/// No budget is worth less: below the mean nothing is stable, below the quantile spread over the limit's budgets nothing is
+/// enough.
+pub fn at_least(work: &TimeDistribution, required: f64, (between, within): (u32, u32)) -> Nanos {
+    let stable = Nanos::from_f64_rounded(mean(work) / f64::from(between.max(1)));
+    let quantile = work.quantile(required.clamp(1e-9, 1.0 - 1e-12)) / i64::from(within.max(1));
+    stable.max(quantile).max(Nanos::new(1))
 }
 
 /// The work a budget has to be worth for a promise in this frame, or why none is enough.
@@ -127,10 +291,9 @@ pub fn size(
     frame: Frame,
     demand: &Demand,
     verify: Option<u64>,
-    enforcement: Enforcement,
+    (enforcement, searched): (Enforcement, &Searched),
 ) -> Result<Sizing, Refused> {
-    let probe = frame.served(task, &TimeDistribution::Constant(Nanos::ZERO), Nanos::new(1), enforcement);
-    let (within, between) = (probe.budgets_within(request.limit), probe.budgets_between());
+    let (between, within) = frame.budgets(task, request.limit);
     let Some(at) = request.at else {
         return every(demand, within.min(between));
     };
@@ -145,11 +308,18 @@ pub fn size(
     if let Some(n) = verify {
         aim(&mut sizing, at, n);
     }
+    let counting = frame.probe(task, enforcement).counting();
     let search = |distribution: &TimeDistribution, required: f64| {
-        let at_work = |work: Nanos| {
-            frame.served(task, distribution, work, enforcement).solve().map(|r| r.probability(within))
-        };
-        smallest(at_work, distribution, within, between, required, frame.deadline)
+        if within == 0 {
+            return Err(Refused::infeasible(format!(
+                "no budget is complete {} after a release",
+                request.limit
+            )));
+        }
+        let found = searched.smallest(distribution, required, counting, (between, within));
+        found.map_err(|error| {
+            Refused::infeasible(format!("no runtime proves a fraction of {required:.5}: {error}"))
+        })
     };
     match &demand.knowledge {
         Knowledge::Unknown => {
@@ -170,6 +340,7 @@ pub fn size(
             ));
             sizing.proven_for = work.clone();
         }
+        Knowledge::Samples(samples) => from_samples(&mut sizing, samples, 0, search)?,
         Knowledge::Fitted(fit) => from_fit(&mut sizing, fit, at, within, search)?,
     }
     Ok(sizing)
@@ -180,15 +351,19 @@ fn every(demand: &Demand, budgets: u32) -> Result<Sizing, Refused> {
     let (seen, word) = match &demand.knowledge {
         Knowledge::Fitted(fit) => (fit.gross.maximum(), "measured"),
         Knowledge::Declared(work) => (Nanos::ZERO, family(work)),
+        Knowledge::Samples(_) => (Nanos::ZERO, "sampled"),
         Knowledge::Unknown => (Nanos::ZERO, "not known"),
     };
-    let Some(declared) = demand.declared_maximum else {
+    let sampled = matches!(demand.knowledge, Knowledge::Samples(_));
+    let Some(declared) = demand.declared_maximum.filter(|_| !sampled) else {
         return Err(Refused {
             because: format!(
                 "every activation is promised but work is {word}, without a largest value: promise a percentage, or \
                  declare bounded work"
             ),
             nearest: vec!["the same promise with a percentage, such as @ 99.9%".to_owned()],
+            more_jobs: None,
+            infeasible: false,
         });
     };
     let most = declared.max(seen);
@@ -228,39 +403,6 @@ fn aim(sizing: &mut Sizing, at: Probability, n: u64) {
     ));
 }
 
-/// The smallest budget worth of work whose proven fraction reaches `required`, up to `longest`.
-fn smallest(
-    fraction: impl Fn(Nanos) -> Result<f64, CbsError>,
-    distribution: &TimeDistribution,
-    within: u32,
-    between: u32,
-    required: f64,
-    longest: Nanos,
-) -> Result<Nanos, Refused> {
-    let reaches = |work: Nanos| fraction(work).is_ok_and(|found| found >= required);
-    // Below the mean nothing is stable; below the quantile spread over the limit's budgets nothing suffices.
-    let stable = mean(distribution) / f64::from(between.max(1));
-    let quantile = distribution.quantile(required.clamp(1e-9, 1.0 - 1e-12)) / i64::from(within.max(1));
-    let mut low = Nanos::from_f64_rounded(stable).max(quantile) - Nanos::new(1);
-    // Even if the reservation could never be this long, the number says how far off the promise is.
-    let mut high = longest.max(low * 2);
-    if within == 0 || !reaches(high) {
-        let best = fraction(longest).map_or(0.0, |p| p);
-        return Err(Refused::plainly(format!(
-            "no runtime up to {high} proves a fraction of {required:.5} ({best:.5} with {longest})"
-        )));
-    }
-    while high - low > Nanos::from_micros(10).max(high / 2000) {
-        let middle = low + (high - low) / 2;
-        if reaches(middle) {
-            high = middle;
-        } else {
-            low = middle;
-        }
-    }
-    Ok(high)
-}
-
 /// Sizes from a fit: ranks and family.
 fn from_fit(
     sizing: &mut Sizing,
@@ -284,15 +426,16 @@ fn from_fit(
             ));
         }
         None if series.family.is_none() => {
-            return Err(Refused::plainly(format!(
-                "{seen} measured jobs{} do not bound the {at} quantile, and no family fits: it needs {} more jobs",
+            let more = needed.saturating_sub(seen).max(1);
+            let because = format!(
+                "{seen} measured jobs{} do not bound the {at} quantile, and no family fits: it needs {more} more jobs",
                 if fit.beyond > 0 {
                     format!(", {} of them of unknown length,", fit.beyond)
                 } else {
                     String::new()
                 },
-                needed.saturating_sub(seen).max(1)
-            )));
+            );
+            return Err(Refused { more_jobs: Some(more), ..Refused::plainly(because) });
         }
         None => sizing.steps.push(format!(
             "{seen} jobs do not bound the {at} quantile by themselves ({} more would): the family has to",
@@ -322,26 +465,14 @@ fn from_fit(
         None => {
             let largest = series.maximum();
             let with_margin = largest.mul_ratio(1000 + SAMPLE_MARGIN_PERMILLE, 1000) / budgets;
-            sizing.work = work.max(with_margin);
             sizing.steps.push(format!(
                 "no family fits: the largest of {} jobs, {largest}, and {} % on top",
                 series.n,
                 SAMPLE_MARGIN_PERMILLE / 10
             ));
-            sizing.proven_for = beyond_counted(fit, sizing.work * budgets);
-            // Few jobs leave room for many long ones: then a budget for the jobs seen is not enough.
-            if let Ok(enough) = search(&sizing.proven_for, promised)
-                && enough > sizing.work
-            {
-                sizing.work = enough;
-                sizing.steps.push(format!(
-                    "as many longer jobs as {seen} measured ones leave possible need budgets worth {enough}"
-                ));
-            }
-            sizing.assumptions.push(format!(
-                "no job needs more than {LARGEST_TIMES} times the largest seen ({})",
-                largest * LARGEST_TIMES
-            ));
+            sizing.required = promised;
+            from_samples(sizing, &series.samples, fit.beyond, search)?;
+            sizing.work = sizing.work.max(with_margin).max(work);
         }
     }
     sizing.assumptions.push("jobs will be like those measured".to_owned());
@@ -355,20 +486,23 @@ fn from_fit(
     Ok(())
 }
 
-/// The samples up to a limit, with the 95 % upper bound of the fraction beyond it placed at twice the
-/// largest.
-fn beyond_counted(fit: &WorkFit, limit: Nanos) -> TimeDistribution {
-    const UNIT: u64 = 1_000_000;
-    let series = &fit.gross;
-    let inside: Vec<(Nanos, u64)> = series.samples.pairs().filter(|(v, _)| *v <= limit).collect();
-    let within: u64 = inside.iter().map(|(_, count)| count).sum();
-    let all = series.n + fit.beyond;
-    let upper = failure_upper(all - within, all, CONFIDENCE);
-    let far = (upper / (1.0 - upper).max(1e-9) * (within * UNIT) as f64).ceil() as u64;
-    let mut pairs: Vec<(Nanos, u64)> = inside.into_iter().map(|(v, count)| (v, count * UNIT)).collect();
-    pairs.push((series.maximum() * LARGEST_TIMES, far.max(1)));
-    Empirical::new(pairs)
-        .map_or(TimeDistribution::Constant(series.maximum() * LARGEST_TIMES), TimeDistribution::Empirical)
+/// Sizes from samples alone: for the longest work they leave possible.
+fn from_samples(
+    sizing: &mut Sizing,
+    samples: &Empirical,
+    unknown: u64,
+    search: impl Fn(&TimeDistribution, f64) -> Result<Nanos, Refused>,
+) -> Result<(), Refused> {
+    let largest = samples.quantile(1.0);
+    let worst = worst_in_the_tail(samples, unknown, largest * LARGEST_TIMES, CONFIDENCE)
+        .map_err(|error| Refused::plainly(error.to_string()))?;
+    sizing.work = search(&worst.work, sizing.required)?;
+    sizing.inputs.push(ProofInput::new("sampling error", worst.method));
+    sizing.steps.extend(worst.steps);
+    sizing.steps.push(format!("for that work budgets worth {} are the smallest that prove it", sizing.work));
+    sizing.assumptions.extend(worst.assumptions);
+    sizing.proven_for = worst.work;
+    Ok(())
 }
 
 /// How the task responds when its budgets are worth this much work.

@@ -62,7 +62,7 @@ pub fn runtime(
     let enough = |runtime: Nanos| supply(runtime).guaranteed(window) >= aimed(window);
     let (mut low, mut high) = (in_the_long_run - GRAIN, deadline);
     if !enough(high) {
-        return Err(Refused::plainly(format!(
+        return Err(Refused::infeasible(format!(
             "no runtime guarantees {share} in every window of {window}: with {high} in each {period} it is {} in the worst \
              one",
             supply(high).guaranteed(window)

@@ -11,17 +11,20 @@ use std::thread::JoinHandle;
 use surety_enforce::{EnforceError, Enforcer, Owner, attr_of_policy, attr_of_reservation, describe};
 use surety_kernel::command::{ChildSetup, Spawned, spawn};
 use surety_kernel::tracefs::Marker;
-use surety_kernel::{Kernel, SchedAttr, thread};
+use surety_kernel::{Kernel, SchedAttr, clock, thread};
 use surety_model::record::ThreadInForce;
-use surety_model::workload::{Load, PolicySpec, Program, Task, TaskBody, ThreadMatch, Workload};
+use surety_model::workload::{Irq, Load, PolicySpec, Program, Task, TaskBody, ThreadMatch, Workload};
 use surety_model::world::WorldError;
 use surety_units::{CpuSet, Nanos, Tid};
 
-use crate::loads::{LoadRun, LoadWorker, driver_of};
+use crate::interrupts::{self, Devices, Sent};
+use crate::loads::{Ground, LoadRun, LoadWorker, driver_of};
+use crate::meeting::Meeting;
 use crate::programs::{Programs, Reserved};
 use crate::scratch::{command_of, not_started};
+use crate::streams::{self, StreamRun};
 use crate::tasks::{TaskBodySpec, TaskRun};
-use crate::window::Gate;
+use crate::window::{Gate, Window};
 
 /// Stack of a thread of ours: its loops need little, and locked memory is not for free.
 const STACK: usize = 256 << 10;
@@ -47,6 +50,10 @@ pub(crate) enum Activity {
     Task(usize),
     /// `workload.loads[_]`.
     Load(usize),
+    /// `workload.streams[_]`.
+    Stream(usize),
+    /// `workload.irqs[_]`.
+    Irq(usize),
 }
 
 /// What runs in a member.
@@ -55,10 +62,16 @@ pub(crate) enum Body {
     Synthetic(JoinHandle<TaskRun>),
     /// A thread of ours that disturbs.
     Worker(JoinHandle<LoadRun>),
+    /// A thread of ours that reads or writes at a rate.
+    Stream(JoinHandle<StreamRun>),
     /// A program we started, with what it wrote to standard error.
     Program(Box<Spawned>, File),
     /// A thread that was running before.
     Found,
+    /// A thread of the kernel's that serves a device made for the run.
+    Handler,
+    /// A thread of ours that sends to that device.
+    Sender(JoinHandle<Sent>),
 }
 
 /// What a member returned.
@@ -69,11 +82,31 @@ pub(crate) struct MemberResult {
     pub outcome: Returned,
 }
 
+impl MemberResult {
+    /// Why it could not go on, of a load that could not.
+    pub fn trouble(&self, workload: &Workload) -> Option<WorldError> {
+        let index = match (&self.outcome, self.activity) {
+            (Returned::Stream(run), Activity::Stream(index)) => {
+                return run.trouble_of(&workload.streams.get(index)?.name);
+            }
+            (_, Activity::Load(index)) => index,
+            _ => return None,
+        };
+        let name = &workload.loads.get(index)?.name;
+        match &self.outcome {
+            Returned::Worker(run) => run.trouble.as_ref().map(|trouble| trouble.of_load(name)),
+            _ => Some(LoadRun::panicked().of_load(name)),
+        }
+    }
+}
+
 /// What a member returned, by its kind.
 #[derive(Debug)]
 pub(crate) enum Returned {
     Synthetic(TaskRun),
     Worker(LoadRun),
+    Stream(StreamRun),
+    Sender(Sent),
     Outside,
 }
 
@@ -97,12 +130,18 @@ pub(crate) struct Stage<'a> {
     pub all_cpus: CpuSet,
     /// Where threads wait.
     pub gate: Arc<Gate>,
+    /// What tasks share.
+    pub meeting: Arc<Meeting>,
     /// Where markers go.
     pub marker: Option<Marker>,
     /// What programs and all they start carry, so that a later start finds what a killed run left.
     pub mark: Option<String>,
     /// Where programs run that had to be prepared.
     pub scratch: Option<&'a Path>,
+    /// What loads stand on.
+    pub ground: Ground<'a>,
+    /// What interrupts.
+    pub devices: &'a Devices,
 }
 
 impl Stage<'_> {
@@ -115,7 +154,7 @@ impl Stage<'_> {
         match made {
             Ok(()) => Ok(cast),
             Err(error) => {
-                cast.send_home(&self.gate);
+                cast.send_home(&self.gate, &self.meeting);
                 Err(error)
             }
         }
@@ -125,16 +164,54 @@ impl Stage<'_> {
         for (index, load) in self.workload.loads.iter().enumerate() {
             self.make_load(cast, index, load)?;
         }
+        for (index, stream) in self.workload.streams.iter().enumerate() {
+            let threads = streams::threads(stream, &self.ground, &self.gate)?;
+            let member = |(tid, handle)| Member {
+                activity: Activity::Stream(index),
+                tid,
+                body: Body::Stream(handle),
+                wanted: attr_of_policy(PolicySpec::default()),
+                affinity: self.cpus,
+            };
+            cast.members.extend(threads.into_iter().map(member));
+        }
+        for (index, irq) in self.workload.irqs.iter().enumerate() {
+            self.make_irq(cast, index, irq)?;
+        }
         for (index, task) in self.workload.tasks.iter().enumerate() {
             self.make_task(cast, index, task)?;
         }
         Ok(())
     }
 
+    /// The thread that handles, and one that sends.
+    fn make_irq(&self, cast: &mut Cast, index: usize, irq: &Irq) -> Result<(), WorldError> {
+        let (Some(tid), Some(sender)) =
+            (self.devices.thread(index), self.devices.sender(index, irq, self.seed)?)
+        else {
+            return Ok(());
+        };
+        let activity = Activity::Irq(index);
+        let wanted = interrupts::attributes(irq);
+        let affinity = if wanted.policy.is_deadline() { self.all_cpus } else { self.cpus };
+        cast.members.push(Member { activity, tid, body: Body::Handler, wanted, affinity });
+        let gate = Arc::clone(&self.gate);
+        let run = move || match gate.wait() {
+            Some(window) => sender.run(&gate, &window),
+            None => Sent::default(),
+        };
+        let (tid, handle) = spawn_thread(&irq.name, run)?;
+        // What arrives does not wait for the loads of the run.
+        let wanted = attr_of_policy(PolicySpec::Fair { nice: -20, slice: None });
+        let body = Body::Sender(handle);
+        cast.members.push(Member { activity, tid, body, wanted, affinity: self.cpus });
+        Ok(())
+    }
+
     fn make_load(&self, cast: &mut Cast, index: usize, load: &Load) -> Result<(), WorldError> {
         let driver = driver_of(load)?;
         let count = load.count.on(self.cpus.len() as u32);
-        for (instance, mut worker) in driver.prepare(load, count)?.into_iter().enumerate() {
+        for (instance, mut worker) in driver.prepare(load, count, &self.ground)?.into_iter().enumerate() {
             let gate = Arc::clone(&self.gate);
             let run = move |worker: &mut Box<dyn LoadWorker>| match gate.wait() {
                 Some(window) => worker.run(&gate, &window),
@@ -164,14 +241,9 @@ impl Stage<'_> {
         let unpinned = if wanted.policy.is_deadline() { self.all_cpus } else { self.cpus };
         for instance in 0..task.instances.on(self.cpus.len() as u32) {
             let (tid, body) = match &task.body {
-                TaskBody::Synthetic(_) => self.make_synthetic(task, instance)?,
+                TaskBody::Synthetic(_) | TaskBody::Phases(_) => self.make_thread(task, instance)?,
                 TaskBody::Command(program) => self.start_program(task, program)?,
                 TaskBody::Match(which) => (self.find_thread(task, which)?, Body::Found),
-                TaskBody::Phases(_) => {
-                    return Err(
-                        self.unsupported(task, "this version runs no `phases` on the host; use `work`")
-                    );
-                }
             };
             let affinity = task.instances.pinned_to(instance, &self.cpus).map_or(unpinned, CpuSet::single);
             cast.members.push(Member { activity: Activity::Task(index), tid, body, wanted, affinity });
@@ -187,8 +259,8 @@ impl Stage<'_> {
         }
     }
 
-    fn make_synthetic(&self, task: &Task, instance: u32) -> Result<(Tid, Body), WorldError> {
-        let Some(body) = TaskBodySpec::of(task, instance, self.seed) else {
+    fn make_thread(&self, task: &Task, instance: u32) -> Result<(Tid, Body), WorldError> {
+        let Some(body) = TaskBodySpec::of(task, instance, self.seed, &self.meeting) else {
             let why = "this version takes no work from a recorded file; give a distribution";
             return Err(self.unsupported(task, why));
         };
@@ -215,6 +287,7 @@ impl Stage<'_> {
             scheduler: (!default).then_some(scheduler),
             groups: Vec::new(),
             mark: self.mark.clone(),
+            stays_in_group: false,
         };
         let spawned =
             spawn(command, &setup).map_err(|error| failed(not_started(&program.line, program, &error)))?;
@@ -263,7 +336,9 @@ impl Stage<'_> {
                 what: format!("{name} (thread {}) could not get {}", member.tid, describe(&member.wanted)),
                 remedy: error.to_string(),
             };
-            let owner = if matches!(member.body, Body::Found) { Owner::Others } else { Owner::Ours };
+            // The thread of a device is the kernel's: written down, though it goes with the device.
+            let is_ours = !matches!(member.body, Body::Found | Body::Handler);
+            let owner = if is_ours { Owner::Ours } else { Owner::Others };
             let is_default = member.wanted == attr_of_policy(PolicySpec::default());
             // What was running before keeps its place unless a reservation needs all of the root domain.
             let moves = match member.body {
@@ -284,6 +359,8 @@ impl Stage<'_> {
         match activity {
             Activity::Task(index) => &self.workload.tasks[index].name,
             Activity::Load(index) => &self.workload.loads[index].name,
+            Activity::Stream(index) => &self.workload.streams[index].name,
+            Activity::Irq(index) => &self.workload.irqs[index].name,
         }
     }
 
@@ -365,19 +442,37 @@ impl Cast {
         self.members.iter().filter_map(program).collect()
     }
 
-    /// The threads of synthetic tasks.
+    /// The threads of tasks made for the run.
     pub fn own_tasks(&self) -> impl Iterator<Item = Tid> + '_ {
         self.members.iter().filter(|m| matches!(m.body, Body::Synthetic(_))).map(|m| m.tid)
     }
 
-    /// Ends everybody: threads by the gate, programs by signal.
-    pub fn send_home(self, gate: &Gate) {
+    /// Why a load ended before its time, where one did; it is taken out.
+    pub fn load_that_gave_up(&mut self, workload: &Workload, window: &Window) -> Option<WorldError> {
+        let ended = |m: &Member| matches!(&m.body, Body::Worker(handle) if handle.is_finished());
+        let index = self.members.iter().position(ended)?;
+        // Looked at afterwards: one that ended at its time has not given up.
+        if clock::monotonic() >= window.end {
+            return None;
+        }
+        let member = self.members.remove(index);
+        let Body::Worker(handle) = member.body else { return None };
+        let outcome = handle.join().map_or(Returned::Outside, Returned::Worker);
+        let result = MemberResult { activity: member.activity, tid: member.tid, outcome };
+        result.trouble(workload)
+    }
+
+    /// Ends everybody: threads by the gate and where they meet, programs by signal.
+    pub fn send_home(self, gate: &Gate, meeting: &Meeting) {
         gate.stop();
+        meeting.close();
         for member in self.members {
             match member.body {
                 Body::Synthetic(handle) => drop(handle.join()),
                 Body::Worker(handle) => drop(handle.join()),
-                Body::Program(..) | Body::Found => {}
+                Body::Stream(handle) => drop(handle.join()),
+                Body::Sender(handle) => drop(handle.join()),
+                Body::Program(..) | Body::Found | Body::Handler => {}
             }
         }
     }

@@ -25,7 +25,9 @@ use surety_stats::correlation::dependence;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cast::spawn_thread;
-use crate::loads::LoadRun;
+use crate::children::ChildrenEntry;
+use crate::loads::crew::Crew;
+use crate::loads::{Ground, LoadRun};
 use crate::probing::{ProbePolicy, Surroundings};
 use crate::recorder::{JournalledRecording, RawTrace, RecordingError, RecordingOptions};
 use crate::records::load_record;
@@ -113,6 +115,8 @@ pub struct LatencyRun {
     pub trace: Option<RawTrace>,
     /// The last look at each CPU, with a rule.
     pub looks: Vec<(CpuId, Look)>,
+    /// The intended-time values of each CPU in their order, the latest [`surety_model::latency::RECENT`] of them, in ns.
+    pub samples: Vec<(CpuId, Vec<u64>)>,
 }
 
 /// Is shown every CPU now and then.
@@ -280,13 +284,16 @@ impl<'a> LatencyProbe<'a> {
         let gate = Arc::new(Gate::default());
         let mut enforcer = Enforcer::new(self.kernel, self.journal);
         let marker = recording.as_ref().map(JournalledRecording::marker);
-        let company = Company::gather(options, cpus, &gate, marker.as_ref())?;
+        let children = ChildrenEntry::of_loads(&options.loads, self.journal, self.kernel);
+        let mark = children.as_ref().map(|children| children.mark().to_owned());
+        let ground = Ground { disks: None, mark, cancel: &options.cancel };
+        let company = Company::gather(options, cpus, &gate, marker.as_ref(), &ground)?;
         drop(marker);
         let threads = company.place(&surroundings, &mut enforcer, options);
         let threads = match threads {
             Ok(threads) => threads,
             Err(error) => {
-                company.send_home(&gate);
+                company.send_home(&gate, options);
                 return Err(error);
             }
         };
@@ -314,8 +321,11 @@ impl<'a> LatencyProbe<'a> {
             }
             None => None,
         };
-        let (runs, loads) = company.collect();
+        let (runs, loads) = company.collect(options);
+        drop(children);
         let undo_failures = enforcer.undo();
+        let loads = loads?;
+        surroundings.count_loads(&loads);
         degraded.extend(undo_failures.iter().map(|e| format!("a change could not be taken back: {e}")));
         if !options.policy.is_pinned() {
             let note = "threads under SCHED_DEADLINE use every CPU: the kernel refuses to pin them";
@@ -344,8 +354,8 @@ impl<'a> LatencyProbe<'a> {
         let record = Record {
             world: "host".to_owned(),
             reserved: !options.policy.is_pinned(),
-            seed: options.seed,
-            duration: observed,
+            seed: Some(options.seed),
+            duration: Some(observed),
             in_force,
             degraded,
             activities,
@@ -353,7 +363,8 @@ impl<'a> LatencyProbe<'a> {
             hash: None,
         };
         let looks = looks.into_iter().filter_map(|(cpu, _, look)| Some((cpu, look?))).collect();
-        Ok(LatencyRun { record, end: ended, spike, trace, looks })
+        let samples = runs.iter().map(|(cpu, run)| (*cpu, run.account.values())).collect();
+        Ok(LatencyRun { record, end: ended, spike, trace, looks, samples })
     }
 
     /// A flight recorder of everything the scheduler does on every CPU.

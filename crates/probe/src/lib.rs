@@ -9,12 +9,17 @@
 #![forbid(unsafe_code)]
 
 mod cast;
+mod children;
 mod decode;
+pub mod disks;
 pub mod environment;
+pub mod interpacket;
+mod interrupts;
 mod journalled;
 mod kin;
 pub mod latency;
 mod loads;
+mod meeting;
 mod meter;
 mod noise;
 pub mod noise_probe;
@@ -24,13 +29,17 @@ mod programs;
 pub mod recorder;
 mod records;
 pub mod scratch;
+mod startups;
+mod streams;
 mod switches;
 pub mod tasks;
 pub mod window;
 pub mod world;
 
 pub use cast::split_command;
+pub use disks::Bindings;
 pub use environment::checks_of;
+pub use loads::{HELPER_WORD, helper_main};
 pub use meter::Metered;
 pub use platform::{environment_of, platform_of};
 pub use scratch::Scratch;

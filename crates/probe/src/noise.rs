@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use surety_kernel::Kernel;
+use surety_model::record::Disturbance;
 use surety_units::{CpuSet, Nanos};
 
 /// CPU time of the CPUs of a run, as `/proc/stat` counts it, and of our own processes.
@@ -57,13 +58,14 @@ impl CpuUse {
         programs: Nanos,
         span: Nanos,
         cpus: usize,
-    ) -> (f64, f64) {
+    ) -> Disturbance {
         let capacity = span.get() as f64 * cpus as f64;
         if capacity <= 0.0 {
-            return (0.0, 0.0);
+            return Disturbance::default();
         }
         let others = (after.busy - before.busy) - (after.ours - before.ours) - programs;
         let stolen = after.stolen - before.stolen;
-        (others.get().max(0) as f64 / capacity, stolen.get().max(0) as f64 / capacity)
+        let part = |time: Nanos| time.get().max(0) as f64 / capacity;
+        Disturbance { others: part(others), stolen: part(stolen) }
     }
 }

@@ -20,14 +20,18 @@ use surety_model::noise::{Cause, GAPS, Gap, NOISE, NoiseAccount, verdict};
 use surety_model::record::{
     ActivityRecord, Basis, Distribution, Figure, Record, Share, ThreadInForce, TraceQuality,
 };
-use surety_model::workload::PolicySpec;
+use surety_model::workload::{Load, PolicySpec};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cast::spawn_thread;
+use crate::children::ChildrenEntry;
 use crate::decode::read_raw;
+use crate::loads::Ground;
+use crate::loads::crew::Crew;
 use crate::probing::{ProbePolicy, Surroundings};
 use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
+use crate::records::load_record;
 use crate::window::{Gate, Window};
 use crate::world::RUN_UP;
 
@@ -55,6 +59,8 @@ pub struct NoiseOptions {
     pub threshold: Nanos,
     /// What the threads run under; not SCHED_DEADLINE, which cannot be pinned.
     pub policy: PolicySpec,
+    /// What disturbs.
+    pub loads: Vec<Load>,
     /// Whether the trace is to say what was in the gaps.
     pub trace: bool,
     /// Ends the run early; what was measured until then counts.
@@ -64,7 +70,7 @@ pub struct NoiseOptions {
 /// What a run of the probe came to.
 #[derive(Debug)]
 pub struct NoiseRun {
-    /// One activity for each CPU.
+    /// One activity for each CPU, and the loads.
     pub record: Record,
     /// What was in the gaps of each CPU, the largest first.
     pub causes: Vec<(CpuId, Vec<Cause>)>,
@@ -106,14 +112,20 @@ impl<'a> NoiseProbe<'a> {
         let recording = options.trace.then(|| self.start_recording(&mut degraded)).flatten();
         let gate = Arc::new(Gate::default());
         let mut enforcer = Enforcer::new(self.kernel, self.journal);
-        let mut members = Vec::new();
-        let made = make(options, cpus, &gate, &mut members)
-            .and_then(|()| place(&surroundings, &mut enforcer, options, &members));
+        let children = ChildrenEntry::of_loads(&options.loads, self.journal, self.kernel);
+        let mark = children.as_ref().map(|children| children.mark().to_owned());
+        let ground = Ground { disks: None, mark, cancel: &options.cancel };
+        let (mut members, mut crew) = (Vec::new(), Crew::default());
+        let made = crew
+            .gather(&options.loads, cpus, &gate, &ground)
+            .and_then(|()| make(options, cpus, &gate, &mut members))
+            .and_then(|()| place(&surroundings, &mut enforcer, options, (&crew, &members)));
         let threads = match made {
             Ok(threads) => threads,
             Err(error) => {
                 gate.stop();
                 members.into_iter().for_each(|m| drop(m.handle.join()));
+                let _ = crew.collect(&options.loads);
                 return Err(error);
             }
         };
@@ -133,6 +145,9 @@ impl<'a> NoiseProbe<'a> {
             .into_iter()
             .filter_map(|m| m.handle.join().ok().flatten().map(|(account, cpu)| (m.cpu, account, cpu)))
             .collect();
+        let loads = crew.collect(&options.loads)?;
+        surroundings.count_loads(&loads);
+        drop(children);
         let mut quality = None;
         let mut causes = Vec::new();
         if let Some(recording) = recording {
@@ -166,14 +181,16 @@ impl<'a> NoiseProbe<'a> {
             let causes = causes.iter().find(|(c, _)| c == cpu).map_or(&[][..], |(_, causes)| causes);
             activity(*cpu, account, *used, causes)
         });
+        let loads =
+            options.loads.iter().zip(&loads).map(|(load, runs)| load_record(load, runs, &window, cpus));
         let record = Record {
             world: "host".to_owned(),
             reserved: false,
-            seed: 0,
-            duration: results.iter().map(|(_, account, _)| account.observed).max().unwrap_or(Nanos::ZERO),
+            seed: None,
+            duration: results.iter().map(|(_, account, _)| account.observed).max(),
             in_force,
             degraded,
-            activities: activities.collect(),
+            activities: activities.chain(loads).collect(),
             trace: quality,
             hash: None,
         };
@@ -222,13 +239,17 @@ fn place(
     surroundings: &Surroundings<'_>,
     enforcer: &mut Enforcer<'_>,
     options: &NoiseOptions,
-    members: &[Member],
+    (crew, members): (&Crew, &[Member]),
 ) -> Result<Vec<ThreadInForce>, WorldError> {
+    let mut threads = crew.place(surroundings, enforcer, &options.loads)?;
     let policy = ProbePolicy::Class(options.policy);
-    let one = |m: &Member| {
+    let mut one = |m: &Member| {
         surroundings.place(enforcer, (&format!("cpu{}", m.cpu), m.tid), CpuSet::single(m.cpu), &policy)
     };
-    members.iter().map(one).collect()
+    for member in members {
+        threads.push(one(member)?);
+    }
+    Ok(threads)
 }
 
 /// Reads the clock until the window ends; returns the CPU time used too.

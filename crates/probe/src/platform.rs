@@ -3,14 +3,15 @@
 use std::collections::BTreeMap;
 
 use surety_kernel::facts::MachineFacts;
-use surety_model::platform::{Enforcement, FairServer, Platform, RealtimeLimit};
+use surety_model::platform::{Enforcement, FairServer, Platform, RealtimeLimit, Reclaiming};
 use surety_units::{Bandwidth, Nanos};
 
 /// The platform of the running kernel on `cpus` CPUs, from what it says of itself; where it says nothing, the
 /// defaults of a current kernel.
 ///
 /// Budgets are taken to be enforced on the tick: high-resolution enforcement (`HRTICK_DL`) is off by default and
-/// its switch cannot be read everywhere. That errs on the safe side.
+/// its switch cannot be read everywhere. That errs on the safe side, and so does what reclaims: a kernel without the
+/// server is taken for one that hands out less.
 pub fn platform_of(facts: &MachineFacts, cpus: u32) -> Platform {
     let scheduler = &facts.scheduler;
     let known = Platform::linux_6_18(cpus);
@@ -29,6 +30,7 @@ pub fn platform_of(facts: &MachineFacts, cpus: u32) -> Platform {
         deadline_cap: limit
             .and_then(|(runtime, period)| Bandwidth::of(runtime, period))
             .unwrap_or(Bandwidth::ONE),
+        reclaiming: if has_server { Reclaiming::ToCap } else { Reclaiming::BelowCap },
         autogroup: scheduler.autogroup.unwrap_or(false),
         ..known
     }

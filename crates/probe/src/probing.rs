@@ -15,9 +15,10 @@ use surety_units::{CpuSet, Nanos, Tid};
 use thiserror::Error;
 
 use crate::environment::checks_of;
+use crate::loads::LoadRun;
 use crate::noise::CpuUse;
 use crate::platform::environment_of;
-use crate::world::{DISTURBANCE_MAX, LockedMemory};
+use crate::world::{LockedMemory, in_words};
 
 /// What a probe's threads run under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -73,6 +74,21 @@ impl FromStr for ProbePolicy {
     }
 }
 
+impl std::fmt::Display for ProbePolicy {
+    /// As it is parsed.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ProbePolicy::Class(policy) => policy.fmt(f),
+            ProbePolicy::Reserved(reservation) => {
+                let time = |time: Nanos| time.to_exact_string();
+                let (runtime, deadline, period) =
+                    (reservation.runtime, reservation.deadline, reservation.period);
+                write!(f, "deadline:{}/{}/{}", time(runtime), time(deadline), time(period))
+            }
+        }
+    }
+}
+
 impl ProbePolicy {
     /// What `sched_setattr` takes.
     pub(crate) fn attr(&self) -> SchedAttr {
@@ -98,6 +114,7 @@ pub(crate) struct Surroundings<'a> {
     before: Option<CpuUse>,
     cpu_before: Nanos,
     begun: Nanos,
+    elsewhere: Nanos,
     notes: Vec<(String, String)>,
 }
 
@@ -131,6 +148,7 @@ impl<'a> Surroundings<'a> {
             before: None,
             cpu_before: Nanos::ZERO,
             begun: Nanos::ZERO,
+            elsewhere: Nanos::ZERO,
             notes: Vec::new(),
         })
     }
@@ -190,6 +208,11 @@ impl<'a> Surroundings<'a> {
         Some((now.stolen() - self.before?.stolen()).max(Nanos::ZERO))
     }
 
+    /// CPU time that processes of loads got meanwhile: it was not others who used it.
+    pub fn count_loads(&mut self, loads: &[Vec<LoadRun>]) {
+        self.elsewhere += loads.iter().flatten().map(LoadRun::elsewhere).sum();
+    }
+
     /// Something a reader of the numbers should know.
     pub fn note(&mut self, name: &str, text: &str) {
         self.notes.push((name.to_owned(), text.to_owned()));
@@ -216,22 +239,12 @@ impl<'a> Surroundings<'a> {
         };
         environment.insert("idle states".to_owned(), idle);
         let after = CpuUse::read(self.kernel, &self.cpus);
-        let mut used = "not known".to_owned();
-        if let (Some(before), Some(after)) = (&self.before, &after) {
-            let (others, stolen) = CpuUse::disturbance(before, after, Nanos::ZERO, span, self.cpus.len());
-            used = format!("{:.2} % of the CPUs, {:.2} % by the hypervisor", others * 100.0, stolen * 100.0);
-            if others > DISTURBANCE_MAX {
-                degraded.push(format!(
-                    "other programs used {:.1} % of CPUs {} meanwhile; end them or choose other CPUs with --cpus",
-                    others * 100.0,
-                    self.cpus
-                ));
-            }
-            if stolen > DISTURBANCE_MAX {
-                degraded.push(format!("the hypervisor took {:.1} % of CPUs {}", stolen * 100.0, self.cpus));
-            }
-        }
-        environment.insert("used by others".to_owned(), used);
+        let disturbance =
+            self.before.as_ref().zip(after.as_ref()).map(|(before, after)| {
+                CpuUse::disturbance(before, after, self.elsewhere, span, self.cpus.len())
+            });
+        degraded.extend(disturbance.map(|d| d.objections(&self.cpus)).unwrap_or_default());
+        environment.insert("used by others".to_owned(), in_words(disturbance));
         for thread in threads.iter().filter(|t| !t.as_requested) {
             degraded.push(format!("{} did not have what was asked for: {}", thread.activity, thread.policy));
         }
@@ -241,6 +254,7 @@ impl<'a> Surroundings<'a> {
             threads,
             environment,
             checks: checks_of(&self.facts),
+            disturbance,
         };
         (in_force, degraded)
     }

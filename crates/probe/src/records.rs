@@ -6,14 +6,16 @@
 use std::collections::BTreeMap;
 
 use surety_model::job::ThreadHistory;
-use surety_model::promise::Metric;
+use surety_model::promise::{Bound, Metric, Promise};
 use surety_model::record::{ActivityRecord, Basis, Evidence, JobAccount, JobOutcome, Share, ThreadSeen};
-use surety_model::workload::{Load, Release, Task, TaskBody, Workload};
+use surety_model::workload::{Irq, Load, LoadKind, Release, Task, TaskBody, Workload};
 use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::cast::{Activity, MemberResult, Returned};
+use crate::interrupts::{self, Reading};
 use crate::kin::{Family, KinThread};
-use crate::loads::{LoadRun, driver_of};
+use crate::loads::{Counts, LoadRun, driver_of};
+use crate::streams::{self, StreamRun};
 use crate::window::Window;
 
 /// What a run showed.
@@ -26,6 +28,8 @@ pub(crate) struct Seen<'a> {
     pub histories: BTreeMap<Tid, &'a ThreadHistory>,
     /// CPU time and waiting time inside the window of a member that is no thread of ours.
     pub outside: &'a dyn Fn(usize) -> Option<(Nanos, Nanos)>,
+    /// What the device of an interrupt source had counted at both ends of the window.
+    pub counted: &'a dyn Fn(usize) -> Option<(Reading, Reading)>,
     /// When it was.
     pub window: &'a Window,
     /// On these CPUs.
@@ -42,12 +46,18 @@ impl Seen<'_> {
         for (index, task) in workload.tasks.iter().enumerate() {
             records.push(self.task_record(task, &of(Activity::Task(index))));
         }
+        for (index, irq) in workload.irqs.iter().enumerate() {
+            records.push(self.irq_record(irq, index, &of(Activity::Irq(index))));
+        }
+        for (index, stream) in workload.streams.iter().enumerate() {
+            records.push(streams::record(stream, &runs_of_stream(self.results, index), self.window));
+        }
         for (index, load) in workload.loads.iter().enumerate() {
             let members = of(Activity::Load(index));
             let runs: Vec<LoadRun> = members
                 .iter()
                 .filter_map(|(_, m)| match &m.outcome {
-                    Returned::Worker(run) => Some(*run),
+                    Returned::Worker(run) => Some(run.clone()),
                     _ => None,
                 })
                 .collect();
@@ -93,13 +103,25 @@ impl Seen<'_> {
         let mut record = account.finish(seen.then_some(share));
         record.longest_gap = longest_gap;
         record.threads = threads;
-        if !matches!(task.body, TaskBody::Synthetic(_)) && record.activations == 0 {
+        if !task.body.is_made() && record.activations == 0 {
             let because = "without the kernel's scheduling events the jobs of a program cannot be told apart"
                 .to_owned();
             for evidence in record.evidence.iter_mut().filter(|e| matches!(e, Evidence::Counted { .. })) {
                 *evidence = Evidence::NotObservable { because: because.clone() };
             }
         }
+        record
+    }
+
+    fn irq_record(&self, irq: &Irq, index: usize, members: &[(usize, &MemberResult)]) -> ActivityRecord {
+        let sent = members.iter().find_map(|(_, member)| match &member.outcome {
+            Returned::Sender(sent) => Some(*sent),
+            _ => None,
+        });
+        let handler = members.iter().find(|(_, member)| matches!(member.outcome, Returned::Outside));
+        let used = handler.and_then(|(member, _)| (self.outside)(*member));
+        let mut record = interrupts::record(irq, (self.counted)(index), used, sent.unwrap_or_default());
+        record.longest_gap = handler.and_then(|(_, member)| self.longest_wait(&[member.tid]));
         record
     }
 
@@ -135,6 +157,16 @@ impl Seen<'_> {
     }
 }
 
+/// What the threads of a stream did.
+pub(crate) fn runs_of_stream(results: &[MemberResult], index: usize) -> Vec<&StreamRun> {
+    let of_stream = results.iter().filter(|result| result.activity == Activity::Stream(index));
+    let runs = of_stream.filter_map(|result| match &result.outcome {
+        Returned::Stream(run) => Some(run),
+        _ => None,
+    });
+    runs.collect()
+}
+
 /// The threads of a program whose jobs are the task's: its worker, or as long as none is known the busiest.
 fn workers(task: &Task, family: &Family) -> Vec<Tid> {
     let named = match &task.body {
@@ -152,18 +184,38 @@ pub(crate) fn load_record(load: &Load, runs: &[LoadRun], window: &Window, cpus: 
     let threads = runs.iter().map(|r| (r.metered.run, r.metered.waited)).collect();
     let share = Share { threads, span: window.observed() };
     record.longest_gap = runs.iter().filter(|r| r.is_busy).map(|r| r.metered.longest_gap).max();
-    let done = runs.iter().map(|r| r.done).sum();
+    let done = runs.iter().fold(Counts::default(), |sum, run| sum.plus(run.done));
     record.figures =
-        driver_of(load).map(|driver| driver.figures(done, window.observed())).unwrap_or_default();
-    let rate = record.figures.iter().find(|f| f.name == "rate").map(|f| f.value);
-    let evidence_of = |metric: Metric| match (metric, rate) {
-        (Metric::Share, _) => Evidence::Value { value: share.fraction(), of_demand: share.of_demand() },
-        (Metric::Rate, Some(value)) => Evidence::Value { value, of_demand: None },
-        _ => Evidence::NotObservable {
-            because: format!("a load of kind `{}` has no such result", load.kind.word()),
-        },
+        driver_of(load).map(|driver| driver.figures(&done, window.observed())).unwrap_or_default();
+    let evidence_of = |promise: &Promise| {
+        let rate = |unit: &str| record.figures.iter().find(|f| f.unit == unit).map(|f| f.value);
+        let value = match (promise.metric, promise.bound) {
+            (Metric::Share, _) => {
+                return Evidence::Value { value: share.fraction(), of_demand: share.of_demand() };
+            }
+            (Metric::Rate, Bound::Frequency(_)) => rate("/s"),
+            (Metric::Rate, _) => rate("B/s"),
+            // Of what is done again and again: how long one took.
+            (Metric::Completion, _) if is_completed(load.kind) && done.rounds > 0 => {
+                Some(window.observed().as_secs_f64() * 1e9 * runs.len() as f64 / done.rounds as f64)
+            }
+            (Metric::Lost, _) if is_lossy(load.kind) => Some(done.lost as f64),
+            _ => None,
+        };
+        let because = format!("a load of kind `{}` has no such result", load.kind.word());
+        value.map_or(Evidence::NotObservable { because }, |value| Evidence::Value { value, of_demand: None })
     };
-    record.evidence = load.promises.iter().map(|p| evidence_of(p.metric)).collect();
+    record.evidence = load.promises.iter().map(evidence_of).collect();
     record.share = Some(share);
     record
+}
+
+/// Whether a round of this kind of load is a whole that is completed.
+fn is_completed(kind: LoadKind) -> bool {
+    matches!(kind, LoadKind::FileCopy | LoadKind::Command)
+}
+
+/// Whether what this kind of load sends may be lost.
+fn is_lossy(kind: LoadKind) -> bool {
+    matches!(kind, LoadKind::PingFlood | LoadKind::UdpSender | LoadKind::UdpFlood)
 }

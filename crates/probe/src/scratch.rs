@@ -7,7 +7,7 @@ use std::fs::File;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use surety_kernel::command::{ChildSetup, spawn};
+use surety_kernel::command::{ChildSetup, Spawned, spawn};
 use surety_kernel::journal::{Entry, Journal, SCRATCH_PREFIX};
 use surety_kernel::{Kernel, clock};
 use surety_model::workload::{Program, TaskBody, Workload};
@@ -97,26 +97,36 @@ impl<'a> Scratch<'a> {
         let command = command_of(line, Some(self.path()), &errors).map_err(failed)?;
         let setup = ChildSetup { mark, ..ChildSetup::default() };
         let mut child = spawn(command, &setup).map_err(|error| failed(not_started(line, program, &error)))?;
-        let until = clock::monotonic() + PREPARE_MAX;
-        loop {
-            let now = clock::monotonic();
-            if cancel.is_cancelled() {
-                return Err(WorldError::Interrupted);
-            }
-            if now >= until {
-                return Err(failed(format!("it was not done after {PREPARE_MAX}; let it make less")));
-            }
-            let ended = child.wait_until(until.min(now + LOOK)).map_err(|e| failed(e.to_string()))?;
-            let Some(ended) = ended else { continue };
-            if ended.status.success() {
-                return Ok(());
-            }
-            let words = last_words(&mut errors).map_or_else(String::new, |line| format!("; it said: {line}"));
-            return Err(failed(format!(
-                "it ended with {}{words}; run it by itself to see what it needs: {line}",
-                ended.status
-            )));
+        let advice = format!("; run it by itself to see what it needs: {line}");
+        await_preparation(&mut child, &mut errors, cancel, &advice, &failed)
+    }
+}
+
+/// Waits until a preparation is done, at most [`PREPARE_MAX`]; one that fails is told with its last words and the
+/// advice.
+pub(crate) fn await_preparation(
+    child: &mut Spawned,
+    errors: &mut File,
+    cancel: &Cancel,
+    advice: &str,
+    failed: &dyn Fn(String) -> WorldError,
+) -> Result<(), WorldError> {
+    let until = clock::monotonic() + PREPARE_MAX;
+    loop {
+        let now = clock::monotonic();
+        if cancel.is_cancelled() {
+            return Err(WorldError::Interrupted);
         }
+        if now >= until {
+            return Err(failed(format!("it was not done after {PREPARE_MAX}; let it make less")));
+        }
+        let ended = child.wait_until(until.min(now + LOOK)).map_err(|e| failed(e.to_string()))?;
+        let Some(ended) = ended else { continue };
+        if ended.status.success() {
+            return Ok(());
+        }
+        let words = last_words(errors).map_or_else(String::new, |line| format!("; it said: {line}"));
+        return Err(failed(format!("it ended with {}{words}{advice}", ended.status)));
     }
 }
 

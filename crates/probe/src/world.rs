@@ -13,22 +13,28 @@ use surety_kernel::journal::Journal;
 use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, clock, thread};
 use surety_model::activation::tick_phase;
-use surety_model::record::{InForce, Record};
-use surety_model::workload::{TaskBody, Workload};
+use surety_model::record::{Disturbance, InForce, Record};
+use surety_model::workload::{Irq, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::cast::{Activity, Body, Cast, Member, MemberResult, Returned, Stage, last_words};
+use crate::children::ChildrenEntry;
 use crate::decode::{Decoded, decode};
+use crate::disks::{Bindings, Disks, Workshop};
 use crate::environment::checks_of;
-use crate::journalled::Journalled;
+use crate::interrupts::{self, Devices, Reading};
 use crate::kin::Kin;
+use crate::loads::Ground;
+use crate::meeting::Meeting;
 use crate::noise::CpuUse;
 use crate::platform::environment_of;
 use crate::programs::{self, Reserved};
 use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
-use crate::records::Seen;
+use crate::records::{Seen, runs_of_stream};
 use crate::scratch::Scratch;
+use crate::startups::{Setting, Starts};
+use crate::streams;
 use crate::switches::OwnSwitches;
 use crate::window::{Gate, Window};
 
@@ -36,14 +42,12 @@ use crate::window::{Gate, Window};
 pub(crate) const RUN_UP: Nanos = Nanos::from_millis(100);
 /// How often the main thread looks up while a run lasts.
 const LOOK: Nanos = Nanos::from_millis(100);
-/// Others may use this part of the CPUs before a result counts as disturbed.
-pub(crate) const DISTURBANCE_MAX: f64 = 0.02;
-
 /// This kernel as a world.
 pub struct HostWorld<'a> {
     kernel: &'a dyn Kernel,
     journal: Option<&'a Journal>,
     scratch: Option<&'a Path>,
+    bindings: Bindings,
     trace: bool,
 }
 
@@ -51,12 +55,17 @@ impl<'a> HostWorld<'a> {
     /// The world of this kernel. With a journal it may change threads of others and leaves nothing behind even
     /// after `kill -9`; without one it changes only its own.
     pub fn new(kernel: &'a dyn Kernel, journal: Option<&'a Journal>) -> HostWorld<'a> {
-        HostWorld { kernel, journal, scratch: None, trace: true }
+        HostWorld { kernel, journal, scratch: None, bindings: Bindings::new(), trace: true }
     }
 
     /// The same with what programs need already prepared in a directory; without it each run prepares its own.
     pub fn prepared(self, scratch: Option<&'a Scratch<'_>>) -> HostWorld<'a> {
         HostWorld { scratch: scratch.map(Scratch::path), ..self }
+    }
+
+    /// The same with disks of the workload bound to devices, instead of made.
+    pub fn bound(self, bindings: &Bindings) -> HostWorld<'a> {
+        HostWorld { bindings: bindings.clone(), ..self }
     }
 
     /// The same without recording what the scheduler does.
@@ -83,12 +92,28 @@ impl World for HostWorld<'_> {
             Some(_) => None,
             None => Scratch::prepare(workload, self.kernel, self.journal, &options.cancel)?,
         };
+        let children = ChildrenEntry::open(workload, self.journal, self.kernel);
+        let mark = children.as_ref().map(|children| children.mark().to_owned());
+        let workshop = Workshop {
+            kernel: self.kernel,
+            journal: self.journal,
+            mark: mark.clone(),
+            cancel: &options.cancel,
+        };
+        let mut disks = Disks::prepare(workload, &self.bindings, &workshop)?;
+        let setting = Setting { kernel: self.kernel, cpus, mark: mark.clone(), cancel: &options.cancel };
+        let mut starts = Starts::prepare(workload, &mut disks, setting)?;
+        starts.idle(&mut disks)?;
+        let devices = Devices::prepare(workload, self.kernel, cpus.len(), &options.cancel)?;
         let gate = Arc::new(Gate::default());
+        let meeting = Arc::new(Meeting::of(workload).map_err(|error| WorldError::Machine {
+            what: "tasks of the workload share a lock with protocol `inherit`".to_owned(),
+            remedy: error.to_string(),
+        })?);
         let mut degraded = Vec::new();
         let memory = LockedMemory::lock();
         let recorder = self.start_recording(all_cpus, &mut degraded);
         let mut enforcer = Enforcer::new(self.kernel, self.journal);
-        let children = ChildrenEntry::open(workload, self.journal, self.kernel);
         let stage = Stage {
             kernel: self.kernel,
             workload,
@@ -96,8 +121,11 @@ impl World for HostWorld<'_> {
             cpus,
             all_cpus,
             gate: Arc::clone(&gate),
+            meeting: Arc::clone(&meeting),
             marker: recorder.as_ref().map(JournalledRecording::marker),
-            mark: children.as_ref().map(|c| c.mark.clone()),
+            ground: Ground { disks: Some(&disks), mark: mark.clone(), cancel: &options.cancel },
+            mark,
+            devices: &devices,
             scratch: self.scratch.or(own_scratch.as_ref().map(Scratch::path)),
         };
         let mut cast = stage.assemble(&mut enforcer)?;
@@ -108,7 +136,7 @@ impl World for HostWorld<'_> {
         };
         let mut programs = stage.reserved_programs(&cast);
         if let Err(error) = programs.settle(self.kernel, &mut enforcer, all_cpus, &options.cancel) {
-            cast.send_home(&gate);
+            cast.send_home(&gate, &meeting);
             return Err(error);
         }
         let mut threads = stage.read_back(&cast);
@@ -120,21 +148,30 @@ impl World for HostWorld<'_> {
         let begin = Window::aligned_begin(clock::monotonic() + RUN_UP, tick, tick_phase(options.seed, tick));
         let window = Window::new(begin, options.warm_up, options.duration);
         gate.open(window);
-        let mut look = || programs.look(self.kernel, &mut enforcer, all_cpus);
-        let watching = Watching { workload, window: &window, options, has_programs: !roots.is_empty() };
+        let mut look = || {
+            programs.look(self.kernel, &mut enforcer, all_cpus);
+            starts.look(&mut disks, &window)
+        };
+        let has_programs = !roots.is_empty();
+        let watching = Watching { workload, window: &window, options, devices: &devices, has_programs };
         let watched = self.watch(&mut cast, &mut switches, &watching, &mut look, observer);
         let (before, after) = match watched {
             Ok(snapshots) => snapshots,
             Err(error) => {
-                cast.send_home(&gate);
+                cast.send_home(&gate, &meeting);
                 return Err(error);
             }
         };
+        degraded.extend(starts.close(&window)?);
         degraded.extend(programs.reserved.iter().filter_map(Reserved::objection));
         let results = collect(cast);
+        degraded.extend(troubles(workload, &results));
         drop(children);
         let undo_failures = enforcer.undo();
         degraded.extend(undo_failures.iter().map(|e| format!("a change could not be taken back: {e}")));
+        if let Some(error) = results.iter().find_map(|r| r.trouble(workload)) {
+            return Err(error);
+        }
         let decoded = match recorder {
             Some(recording) => {
                 let tids: Vec<Tid> = roots.iter().map(|(_, tid)| *tid).collect();
@@ -149,26 +186,44 @@ impl World for HostWorld<'_> {
                 .push(format!("{}{tid} did not have what was asked for: {}", thread.activity, thread.policy));
         }
         let mut environment = environment_of(&facts);
-        let disturbance = judge_disturbance(&before, &after, &results, &window, cpus, &mut degraded);
-        environment.insert("used by others".to_owned(), disturbance);
+        let disturbance = disturbance_of(&before, &after, &results, &window, cpus, starts.elsewhere());
+        degraded.extend(disturbance.map(|d| d.objections(&cpus)).unwrap_or_default());
+        environment.extend(disks.environment(self.kernel));
+        environment.extend(devices.environment(workload));
+        environment.extend(seen_streams(workload, &results));
+        environment.extend(starts.environment());
+        environment.insert("used by others".to_owned(), in_words(disturbance));
         environment.insert("trace".to_owned(), decoded.source.to_owned());
         environment.insert("memory".to_owned(), memory.in_words());
         let families = roots.iter().map(|(_, tid)| *tid).zip(&decoded.families).collect();
         let histories = decoded.histories.iter().map(|h| (h.tid, h)).collect();
         let outside = |member: usize| Snapshot::between(&before, &after, member);
-        let seen = Seen { results: &results, families, histories, outside: &outside, window: &window, cpus };
-        let activities = seen.records(workload);
+        let counted = |index: usize| {
+            let of = |s: &Snapshot| s.devices.get(index).copied().flatten();
+            of(&before).zip(of(&after))
+        };
+        let seen = Seen {
+            results: &results,
+            families,
+            histories,
+            outside: &outside,
+            counted: &counted,
+            window: &window,
+            cpus,
+        };
+        let activities = starts.into_records(workload.tasks.len(), seen.records(workload));
         Ok(Record {
             world: self.name(),
             reserved: workload.is_reserved(),
-            seed: options.seed,
-            duration: options.duration,
+            seed: Some(options.seed),
+            duration: Some(options.duration),
             in_force: InForce {
                 kernel: facts.kernel_release.clone().unwrap_or_default(),
                 cpus,
                 threads,
                 environment,
                 checks: checks_of(&facts),
+                disturbance,
             },
             degraded,
             activities,
@@ -218,10 +273,10 @@ impl HostWorld<'_> {
         cast: &mut Cast,
         switches: &mut OwnSwitches,
         watching: &Watching<'_>,
-        look: &mut dyn FnMut(),
+        look: &mut dyn FnMut() -> Result<(), WorldError>,
         observer: &mut dyn Observer,
     ) -> Result<(Snapshot, Snapshot), WorldError> {
-        let Watching { workload, window, options, has_programs } = *watching;
+        let Watching { workload, window, options, devices, has_programs } = *watching;
         let total = window.end - window.begin;
         let mut before = None;
         loop {
@@ -231,13 +286,16 @@ impl HostWorld<'_> {
             }
             observer.progress((now - window.begin).max(Nanos::ZERO).min(total), total);
             self.check_programs(cast, workload, now, window)?;
-            look();
+            if let Some(error) = cast.load_that_gave_up(workload, window) {
+                return Err(error);
+            }
+            look()?;
             switches.collect();
             if before.is_none() && now >= window.observe {
-                before = Some(self.snapshot(cast, options));
+                before = Some(self.snapshot(cast, devices, options));
             }
             if now >= window.end {
-                let after = self.snapshot(cast, options);
+                let after = self.snapshot(cast, devices, options);
                 return Ok((before.unwrap_or_default(), after));
             }
             let pause = if has_programs { programs::LOOK } else { LOOK };
@@ -286,18 +344,19 @@ impl HostWorld<'_> {
         Ok(())
     }
 
-    fn snapshot(&self, cast: &Cast, options: &RunOptions) -> Snapshot {
+    fn snapshot(&self, cast: &Cast, devices: &Devices, options: &RunOptions) -> Snapshot {
         let cpus = options.cpus.or_else(|| self.kernel.affinity(Tid(0)).ok()).unwrap_or_default();
         let of_member = |member: &Member| -> Option<(Nanos, Nanos)> {
             match &member.body {
                 Body::Program(program, _) => programs::time_of(self.kernel, program.pid()),
-                Body::Found => self.schedstat(&format!("/proc/{}/schedstat", member.tid)),
+                Body::Found | Body::Handler => self.schedstat(&format!("/proc/{}/schedstat", member.tid)),
                 _ => None,
             }
         };
         Snapshot {
             use_of_cpus: CpuUse::read(self.kernel, &cpus),
             members: cast.members.iter().map(of_member).collect(),
+            devices: devices.read(),
             at: clock::monotonic(),
         }
     }
@@ -315,6 +374,7 @@ struct Watching<'a> {
     workload: &'a Workload,
     window: &'a Window,
     options: &'a RunOptions,
+    devices: &'a Devices,
     has_programs: bool,
 }
 
@@ -324,6 +384,8 @@ struct Snapshot {
     use_of_cpus: Option<CpuUse>,
     /// CPU time and waiting time of members that are no threads of ours, by member.
     members: Vec<Option<(Nanos, Nanos)>>,
+    /// What the devices of interrupt sources had counted.
+    devices: Vec<Option<Reading>>,
     at: Nanos,
 }
 
@@ -342,11 +404,33 @@ fn collect(cast: Cast) -> Vec<MemberResult> {
         let outcome = match member.body {
             Body::Synthetic(handle) => handle.join().map_or(Returned::Outside, Returned::Synthetic),
             Body::Worker(handle) => handle.join().map_or(Returned::Outside, Returned::Worker),
-            Body::Program(..) | Body::Found => Returned::Outside,
+            Body::Stream(handle) => handle.join().map_or(Returned::Outside, Returned::Stream),
+            Body::Sender(handle) => handle.join().map_or(Returned::Outside, Returned::Sender),
+            Body::Program(..) | Body::Found | Body::Handler => Returned::Outside,
         };
         MemberResult { activity: member.activity, tid: member.tid, outcome }
     };
     cast.members.into_iter().map(result_of).collect()
+}
+
+/// How streams accessed their files.
+fn seen_streams(workload: &Workload, results: &[MemberResult]) -> Vec<(String, String)> {
+    streams::environment(workload, |index| runs_of_stream(results, index))
+}
+
+/// Why tasks ended before their time.
+fn troubles(workload: &Workload, results: &[MemberResult]) -> Vec<String> {
+    let of = |result: &MemberResult| match (&result.outcome, result.activity) {
+        (Returned::Sender(sent), Activity::Irq(index)) => {
+            interrupts::sender_objection(&workload.irqs[index], *sent)
+        }
+        (Returned::Synthetic(run), Activity::Task(index)) => {
+            let why = run.trouble.as_ref()?;
+            Some(format!("task.{} ended before its time: {why}", workload.tasks[index].name))
+        }
+        _ => None,
+    };
+    results.iter().filter_map(of).collect()
 }
 
 /// The process's memory, locked and faulted in while a run lasts, where the user may.
@@ -369,29 +453,6 @@ impl Drop for LockedMemory {
         if self.refused.is_none() {
             thread::unlock_memory();
         }
-    }
-}
-
-/// What programs of this run, and all they start, are marked with: whoever still carries it at the end is ended.
-struct ChildrenEntry<'a> {
-    mark: String,
-    _entry: Journalled<'a>,
-}
-
-impl<'a> ChildrenEntry<'a> {
-    /// Where the workload starts programs and there is a journal.
-    fn open(
-        workload: &Workload,
-        journal: Option<&'a Journal>,
-        kernel: &'a dyn Kernel,
-    ) -> Option<ChildrenEntry<'a>> {
-        let journal = journal?;
-        let has_programs = workload.tasks.iter().any(|t| matches!(t.body, TaskBody::Command(_)));
-        if !has_programs {
-            return None;
-        }
-        let (id, mark) = journal.mark_children(kernel).ok()?;
-        Some(ChildrenEntry { mark, _entry: Journalled::of(journal, kernel, id) })
     }
 }
 
@@ -427,20 +488,15 @@ fn check_supported(workload: &Workload) -> Result<(), WorldError> {
     let refuse = |object: String, why: &str| {
         Err(WorldError::Unsupported { world: "host".to_owned(), object, why: why.to_owned() })
     };
-    if let Some(irq) = workload.irqs.first() {
-        return refuse(
-            format!("irq.{}", irq.name),
-            "this version binds no interrupts on the host; leave it out",
-        );
-    }
-    if let Some(stream) = workload.streams.first() {
-        return refuse(format!("stream.{}", stream.name), "this version runs no streams; leave it out");
-    }
-    if let Some(startup) = workload.startups.first() {
-        return refuse(
-            format!("startup.{}", startup.name),
-            "this version measures no start-ups; leave it out",
-        );
+    for (index, irq) in workload.irqs.iter().enumerate() {
+        if let Some(why) = interrupts::objection(irq) {
+            return refuse(format!("irq.{}", irq.name), &why);
+        }
+        let is_taken = |other: &Irq| irq.device.is_some() && other.device == irq.device;
+        if workload.irqs[..index].iter().any(is_taken) {
+            let why = "another source has the same device, and a virtual cable has one thread; give it a device of its own";
+            return refuse(format!("irq.{}", irq.name), why);
+        }
     }
     if let Some(chain) = workload.chains.first() {
         return refuse(format!("chain.{}", chain.name), "this version runs no chains; leave it out");
@@ -456,36 +512,39 @@ fn check_supported(workload: &Workload) -> Result<(), WorldError> {
             "no kernel runs a reserved task on as a fair one when its budget is used up; leave out `demote`";
         return refuse(format!("task.{}", task.name), why);
     }
-    if workload.tasks.is_empty() && workload.loads.is_empty() {
+    let is_empty = workload.tasks.is_empty()
+        && workload.loads.is_empty()
+        && workload.streams.is_empty()
+        && workload.irqs.is_empty()
+        && workload.startups.is_empty();
+    if is_empty {
         return refuse("workload".to_owned(), "there is nothing in it to run; add a [[task]]");
     }
     Ok(())
 }
 
-/// Says how much time others and the hypervisor took, and when that was so much that the numbers are theirs too.
-fn judge_disturbance(
+/// How much time others and the hypervisor took; `None` where `/proc` does not show it.
+fn disturbance_of(
     before: &Snapshot,
     after: &Snapshot,
     results: &[MemberResult],
     window: &Window,
     cpus: CpuSet,
-    degraded: &mut Vec<String>,
-) -> String {
-    let (Some(first), Some(last)) = (&before.use_of_cpus, &after.use_of_cpus) else {
-        return "not known".to_owned();
-    };
+    started: Nanos,
+) -> Option<Disturbance> {
+    let (first, last) = (before.use_of_cpus.as_ref()?, after.use_of_cpus.as_ref()?);
     let programs: Nanos =
         (0..results.len()).filter_map(|i| Snapshot::between(before, after, i)).map(|(run, _)| run).sum();
+    let of_loads = |result: &MemberResult| match &result.outcome {
+        Returned::Worker(run) => run.elsewhere(),
+        _ => Nanos::ZERO,
+    };
+    let programs = programs + started + results.iter().map(of_loads).sum::<Nanos>();
     let span = (after.at - before.at).max(window.observed());
-    let (others, stolen) = CpuUse::disturbance(first, last, programs, span, cpus.len());
-    if others > DISTURBANCE_MAX {
-        degraded.push(format!(
-            "other programs used {:.1} % of CPUs {cpus} meanwhile; end them or choose other CPUs with --cpus",
-            others * 100.0
-        ));
-    }
-    if stolen > DISTURBANCE_MAX {
-        degraded.push(format!("the hypervisor took {:.1} % of CPUs {cpus}", stolen * 100.0));
-    }
-    format!("{:.2} % of the CPUs, {:.2} % by the hypervisor", others * 100.0, stolen * 100.0)
+    Some(CpuUse::disturbance(first, last, programs, span, cpus.len()))
+}
+
+/// How much others used, in words.
+pub(crate) fn in_words(disturbance: Option<Disturbance>) -> String {
+    disturbance.map_or_else(|| "not known".to_owned(), |d| d.to_string())
 }

@@ -63,9 +63,9 @@ fn two_spinners_on_one_cpu_get_all_of_it_between_them() {
 
 #[test]
 fn what_this_world_cannot_run_is_refused_in_words() {
-    let stream = "format = 1\n[[stream]]\nname = \"m\"\nfile = { make = \"1MB\" }\nrate = \"1MB/s\"\n";
-    let error = run(stream, &short(100)).unwrap_err();
-    assert!(error.to_string().contains("stream.m"), "{error}");
+    let irq = "format = 1\n[[irq]]\nname = \"net\"\narrivals = { kind = \"closed\", outstanding = 8, service = \"95us\" }\nwork = \"9us\"\n";
+    let error = run(irq, &short(100)).unwrap_err();
+    assert!(error.to_string().contains("irq.net") && error.to_string().contains("sporadic"), "{error}");
     let gone = "format = 1\n[[task]]\nname = \"c\"\ncommand = \"/no/such/program\"\n";
     let error = run(gone, &short(100)).unwrap_err();
     assert!(error.to_string().contains("/no/such/program"), "{error}");

@@ -24,11 +24,11 @@ pub(crate) struct Block {
 /// The quantiles shown, the maximum last.
 const SHOWN: [(&str, f64); 4] = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("max", 1.0)];
 
-/// Every activity that is no load, in the order of the rows: its response, and its latency where it is promised or
+/// Every activity that is neither a load nor a start-up, in the order of the rows: its response, and its latency where it is promised or
 /// all there is.
 pub(crate) fn blocks(rows: &[Row<'_>]) -> Vec<Block> {
     let mut blocks = Vec::new();
-    for name in activity_names(rows, |a| a.kind != "load") {
+    for name in activity_names(rows, |a| a.kind != "load" && a.kind != "startup") {
         let records: Vec<&ActivityRecord> = rows.iter().filter_map(|r| r.record.activity(name)).collect();
         let kind = records.first().map_or("", |a| a.kind);
         let deadline = records.iter().find_map(|a| a.deadline);
@@ -83,7 +83,7 @@ impl Block {
 }
 
 /// Names of the activities in all rows, in the order in which they appear.
-fn activity_names<'a>(rows: &[Row<'a>], wanted: impl Fn(&ActivityRecord) -> bool) -> Vec<&'a str> {
+pub(crate) fn activity_names<'a>(rows: &[Row<'a>], wanted: impl Fn(&ActivityRecord) -> bool) -> Vec<&'a str> {
     let mut names: Vec<&str> = Vec::new();
     for activity in rows.iter().flat_map(|r| &r.record.activities) {
         if wanted(activity) && !names.contains(&activity.name.as_str()) {
@@ -186,7 +186,7 @@ fn time_cells(distribution: Option<&Distribution>, basis: Basis, unit: TimeUnit)
 
 /// The outcomes of an activity's promises, in their order; one word when they are all alike. Among others a dash
 /// stands for what is not observable.
-fn verdict_cell<'v>(verdicts: impl Iterator<Item = &'v Verdict>) -> Cell {
+pub(crate) fn verdict_cell<'v>(verdicts: impl Iterator<Item = &'v Verdict>) -> Cell {
     let outcomes: Vec<Outcome> = verdicts.map(|v| v.outcome).collect();
     let Some(worst) = [Outcome::Broken, Outcome::Undecided, Outcome::Kept, Outcome::NotObservable]
         .into_iter()

@@ -6,6 +6,7 @@
 mod axis;
 mod chart;
 mod counted;
+mod over_time;
 
 use std::fmt::Write;
 
@@ -13,8 +14,8 @@ use surety_model::plan::{Plan, PlannedReservation};
 use surety_model::verdict::Outcome;
 
 use crate::compare;
-use crate::quantity::{chosen_time, percent, probability};
-use crate::row::{Report, Row, summary};
+use crate::quantity::{chosen_time, observed, percent, probability};
+use crate::row::{Report, Row};
 use crate::sheet::{Line, Sheet};
 use crate::text::Tone;
 
@@ -57,8 +58,17 @@ pub fn page(report: &Report<'_>) -> String {
         if !charts.is_empty() {
             section(&mut body, "Before and after", &charts);
         }
+        let over_time = over_time::over_time(report.rows);
+        if !over_time.is_empty() {
+            section(&mut body, "Over time", &over_time);
+        }
     }
     reasons(&mut body, report.rows);
+    if let Some(startups) = crate::startups::startups(report.rows) {
+        let lead = "<p>From asking for a program to its being ready: median of Kaplan and Meier; X where too many were \
+                    given up for a median to be known.</p>";
+        section(&mut body, "Start-ups", &format!("{lead}{}", sheet(&startups)));
+    }
     if let Some(price) = compare::price(report.rows) {
         let lead = "<p>What best-effort activity got in each row; behind a value, its ratio to the same world \
                     without reservations.</p>";
@@ -94,7 +104,7 @@ fn badge(outcome: Outcome) -> String {
 }
 
 fn header(out: &mut String, title: &str, report: &Report<'_>) {
-    let summary = summary(report.rows);
+    let summary = report.summary();
     let (word, tone) = match summary.outcome {
         Some(outcome) => (outcome.to_string(), Tone::of(outcome).word()),
         None => ("no verdict".to_owned(), "faint"),
@@ -109,8 +119,8 @@ fn header(out: &mut String, title: &str, report: &Report<'_>) {
         if !in_force.cpus.is_empty() {
             facts.push(format!("CPUs {}", in_force.cpus));
         }
-        facts.push(format!("{} observed", chosen_time(row.record.duration)));
-        facts.push(format!("seed {}", row.record.seed));
+        facts.push(observed(row.record));
+        facts.extend(row.record.seed.map(|seed| format!("seed {seed}")));
     }
     facts.extend(report.made.map(escape));
     let _ = write!(
@@ -347,8 +357,9 @@ fn in_force(rows: &[Row<'_>]) -> String {
         if !record.in_force.cpus.is_empty() {
             entry("CPUs", &record.in_force.cpus.to_string());
         }
-        entry("Observed", &chosen_time(record.duration));
-        entry("Seed", &record.seed.to_string());
+        let unknown = || "unknown".to_owned();
+        entry("Observed", &record.duration.map_or_else(unknown, chosen_time));
+        entry("Seed", &record.seed.map_or_else(unknown, |seed| seed.to_string()));
         if let Some(hash) = record.hash {
             entry("Hash", &format!("{hash:016x}"));
         }

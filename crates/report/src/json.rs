@@ -11,7 +11,7 @@ use surety_model::record::{
 use surety_model::verdict::{CONFIDENCE, Outcome, Verdict};
 use surety_stats::intervals::quantile_ranks;
 
-use crate::row::{Report, Row, summary};
+use crate::row::{Report, Row};
 
 /// The schema's name and version.
 pub const RECORD_SCHEMA: &str = "surety.record/1";
@@ -24,7 +24,7 @@ const EXACT_MAX: u64 = 1 << 53;
 
 /// The whole report as one value.
 pub fn record_json(report: &Report<'_>) -> Value {
-    let summary = summary(report.rows);
+    let summary = report.summary();
     let [kept, broken, undecided, not_observable] = summary.counts;
     json!({
         "schema": RECORD_SCHEMA,
@@ -70,7 +70,7 @@ fn result(row: &Row<'_>) -> Value {
         "label": row.label,
         "world": record.world,
         "reserved": record.reserved,
-        "seed": exact_integer(record.seed),
+        "seed": record.seed.map(exact_integer),
         "duration_ns": record.duration,
         "in_force": in_force(&record.in_force),
         "trusted": record.is_trusted(),
@@ -106,6 +106,7 @@ fn in_force(in_force: &InForce) -> Value {
         "threads": threads.collect::<Vec<_>>(),
         "environment": in_force.environment,
         "checks": in_force.checks,
+        "disturbance": in_force.disturbance,
     })
 }
 
@@ -195,6 +196,7 @@ fn observed_values(observed: &Observed, basis: Basis) -> Value {
         };
         json!({ "q": q, "value": histogram.quantile(q), "low": low, "high": high })
     });
+    let sequence = observed.in_order().map(|kept| json!({ "every": kept.every(), "values": kept.values() }));
     json!({
         "basis": basis_word(basis),
         "count": histogram.count(),
@@ -205,6 +207,7 @@ fn observed_values(observed: &Observed, basis: Basis) -> Value {
         "moments": moments,
         "quantiles": quantiles.collect::<Vec<_>>(),
         "histogram": histogram.buckets().map(|(low, high, n)| json!([low, high, n])).collect::<Vec<_>>(),
+        "sequence": sequence,
     })
 }
 

@@ -15,11 +15,13 @@ pub mod table;
 
 mod compare;
 mod counted;
+mod over_time;
 mod quantity;
 mod row;
 mod sheet;
+mod startups;
 mod text;
 
 pub use counted::Counted;
-pub use row::{Report, Row, Summary, summary};
+pub use row::{Report, Row, Summary, summary, summary_of_all};
 pub use text::Style;

@@ -3,8 +3,10 @@
 //! A plan file is edited by hand and carried between machines, so reading trusts nothing in it: the schema, the form,
 //! and every number on which arithmetic is done later.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use surety_model::plan::{PLAN_SCHEMA, Plan};
+use surety_model::claim::Claim;
+use surety_model::plan::{Left, PLAN_SCHEMA, Plan};
 use surety_model::reservation::ReservationError;
 use thiserror::Error;
 
@@ -54,6 +56,36 @@ pub fn plan_to_json(plan: &Plan) -> String {
         serde_json::to_string_pretty(plan).expect("a plan has only text keys and no failing parts");
     text.push('\n');
     text
+}
+
+/// The whole of a plan file: the plan, what it claims in numbers, what it leaves to others.
+#[derive(Serialize)]
+struct Document<'a> {
+    #[serde(flatten)]
+    plan: &'a Plan,
+    claims: &'a [Claim],
+    left: &'a Left,
+}
+
+/// Only the claims of a plan file; one without any has none.
+#[derive(Deserialize)]
+struct Claims {
+    #[serde(default)]
+    claims: Vec<Claim>,
+}
+
+/// A plan with its claims as the text of a plan file.
+pub fn planned_to_json(plan: &Plan, claims: &[Claim], left: &Left) -> String {
+    let document = Document { plan, claims, left };
+    let mut text =
+        serde_json::to_string_pretty(&document).expect("a plan has only text keys and no failing parts");
+    text.push('\n');
+    text
+}
+
+/// Reads the claims of a plan file's text, for whoever verifies them.
+pub fn claims_from_json(text: &str) -> Result<Vec<Claim>, PlanFileError> {
+    serde_json::from_str(text).map(|read: Claims| read.claims).map_err(PlanFileError::Form)
 }
 
 /// Reads a plan file's text.

@@ -1,7 +1,15 @@
 //! How numbers are written for people.
 
-use surety_model::record::Figure;
+use surety_model::record::{Figure, Record};
 use surety_units::Nanos;
+
+/// How long a record observed, in words.
+pub(crate) fn observed(record: &Record) -> String {
+    record.duration.map_or_else(
+        || "observed for an unknown time".to_owned(),
+        |duration| format!("{} observed", chosen_time(duration)),
+    )
+}
 
 /// The unit all times of one block share, so that they can be compared at a glance.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -34,7 +34,7 @@ impl<'a> Row<'a> {
     }
 }
 
-/// Everything one run of a command has to say. The last row is the one that counts: the state that is in force.
+/// Everything one run of a command has to say.
 #[derive(Clone, Debug, Default)]
 pub struct Report<'a> {
     /// The workload's title.
@@ -43,6 +43,9 @@ pub struct Report<'a> {
     pub file: Option<&'a str>,
     /// Rows in the order in which they were made.
     pub rows: &'a [Row<'a>],
+    /// Whether every row counts, as of worlds and variations that were asked for; otherwise the last one does: the
+    /// state in force after a loop.
+    pub all_rows: bool,
     /// The plan, where one was made.
     pub plan: Option<&'a Plan>,
     /// The command's exit code, where it is known.
@@ -51,14 +54,22 @@ pub struct Report<'a> {
     pub made: Option<&'a str>,
 }
 
+impl Report<'_> {
+    /// What is to be said of its promises.
+    pub fn summary(&self) -> Summary {
+        if self.all_rows { summary_of_all(self.rows) } else { summary(self.rows) }
+    }
+}
+
 /// What is to be said in one sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// The worst of the last row: broken before undecided before not observable before kept. `None`: no promise.
+    /// The worst of the rows that count: broken before undecided before not observable before kept. `None`: no
+    /// promise.
     pub outcome: Option<Outcome>,
-    /// The label of the row it is about.
+    /// The label of the row it is about; `None` where it is about several.
     pub row: Option<String>,
-    /// How many promises of that row are kept, broken, undecided, not observable.
+    /// How many promises of those rows are kept, broken, undecided, not observable.
     pub counts: [usize; 4],
     /// Of those kept, how many only because another row of the same state proves them.
     pub by_proof: usize,
@@ -84,10 +95,15 @@ pub fn summary(rows: &[Row<'_>]) -> Summary {
         sentence: sentence.to_owned(),
     };
     let Some(last) = rows.last() else { return nothing("Nothing was run.") };
-    let of = last.verdicts.len();
-    if of == 0 {
+    if last.verdicts.is_empty() {
         return nothing("No promise was made.");
     }
+    summary_of(last, rows)
+}
+
+/// What became of the promises in one of the rows.
+fn summary_of(last: &Row<'_>, rows: &[Row<'_>]) -> Summary {
+    let of = last.verdicts.len();
     let (outcomes, proofs): (Vec<Outcome>, Vec<Option<&str>>) =
         last.verdicts.iter().map(|verdict| with_proofs(verdict, last, rows)).unzip();
     let count = |outcome| outcomes.iter().filter(|o| **o == outcome).count();
@@ -119,6 +135,52 @@ pub fn summary(rows: &[Row<'_>]) -> Summary {
     let counts = [Outcome::Kept, Outcome::Broken, Outcome::Undecided, Outcome::NotObservable].map(count);
     Summary { outcome: Some(outcome), row: Some(last.label.clone()), counts, by_proof, sentence }
 }
+
+/// Says what became of the promises in every row: those of several worlds, or of the combinations of `[vary]`.
+///
+/// Proofs count as in [`summary`]. A row that cannot see a promise is passed over where another one tells.
+pub fn summary_of_all(rows: &[Row<'_>]) -> Summary {
+    let told: Vec<&Row<'_>> = rows.iter().filter(|row| !row.verdicts.is_empty()).collect();
+    if told.len() < 2 {
+        return told.first().map_or_else(|| summary(rows), |only| summary_of(only, rows));
+    }
+    let is_seen = |verdict: &Verdict| {
+        told.iter().flat_map(|row| &row.verdicts).any(|v| {
+            let is_same = v.activity == verdict.activity && v.promise == verdict.promise;
+            is_same && v.outcome != Outcome::NotObservable
+        })
+    };
+    let mut outcomes: Vec<(&str, Outcome)> = Vec::new();
+    let mut by_proof = 0;
+    for row in &told {
+        for verdict in &row.verdicts {
+            let (outcome, proof) = with_proofs(verdict, row, rows);
+            by_proof += usize::from(proof.is_some());
+            if outcome != Outcome::NotObservable || !is_seen(verdict) {
+                outcomes.push((&row.label, outcome));
+            }
+        }
+    }
+    let count = |outcome| outcomes.iter().filter(|(_, o)| *o == outcome).count();
+    let outcome = WORST_FIRST.into_iter().find(|o| count(*o) > 0).expect("there is a verdict");
+    let mut labels: Vec<&str> = outcomes.iter().filter(|(_, o)| *o == outcome).map(|(l, _)| *l).collect();
+    labels.dedup();
+    let (bad, of) = (labels.len(), told.len());
+    let sentence = match outcome {
+        Outcome::Kept => format!("Every promise is kept in all {of} results."),
+        _ if bad == of => format!("A promise is {outcome} in each of the {of} results."),
+        _ => {
+            let named = labels[..bad.min(NAMED_MAX)].join(", ");
+            let more = if bad > NAMED_MAX { format!(" and {} more", bad - NAMED_MAX) } else { String::new() };
+            format!("A promise is {outcome} in {bad} of {of} results: {named}{more}.")
+        }
+    };
+    let counts = [Outcome::Kept, Outcome::Broken, Outcome::Undecided, Outcome::NotObservable].map(count);
+    Summary { outcome: Some(outcome), row: None, counts, by_proof, sentence }
+}
+
+/// So many rows are named in a sentence.
+const NAMED_MAX: usize = 8;
 
 /// The same world's row without reservations, for a row with some.
 fn before<'r, 'a>(row: &Row<'_>, rows: &'r [Row<'a>]) -> Option<&'r Row<'a>> {

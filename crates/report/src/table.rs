@@ -3,8 +3,11 @@
 mod bars;
 mod counted;
 mod explain;
+mod front;
 mod latency;
+mod left;
 mod noise;
+mod over_time;
 
 pub use surety_model::environment::{Check, CheckVerdict};
 use surety_model::plan::Plan;
@@ -12,25 +15,44 @@ use surety_model::record::{ActivityRecord, Distribution, Figure};
 use surety_units::Nanos;
 
 use crate::compare;
-use crate::quantity::{TimeUnit, chosen_time, figure, percent, probability};
-use crate::row::{Row, summary};
+use crate::quantity::{TimeUnit, chosen_time, figure, observed, percent, probability};
+use crate::row::{Report, Row};
 use crate::sheet::{Cell, Column, Line, Sheet};
+use crate::startups::startups;
 use crate::text::{Style, Tone, columns, paragraph};
 
 pub use bars::distributions;
 pub use counted::counted;
 pub use explain::explain;
+pub use front::front;
 pub use latency::latency;
+pub use left::left;
 pub use noise::noise;
 
 /// The whole loop in one table: every activity with a line per row, then what the loads paid, then every verdict in
 /// words, then the reasons not to take a row at its word, and one closing sentence.
 pub fn comparison(rows: &[Row<'_>], style: &Style) -> String {
-    let mut out = compare::results(rows).text(style);
+    compared(&Report { rows, ..Report::default() }, style)
+}
+
+/// The same of a report: whether its sentence speaks of the last row or of all is the report's to say.
+pub fn compared(report: &Report<'_>, style: &Style) -> String {
+    let rows = report.rows;
+    let mut out = String::new();
+    let results = compare::results(rows);
+    if !results.lines.is_empty() || startups(rows).is_none() {
+        out += &results.text(style);
+    }
+    if let Some(sheet) = startups(rows) {
+        if !out.is_empty() {
+            out.push('\n');
+        }
+        out += &sheet.text(style);
+    }
     price(rows, &mut out, style);
     verdicts(rows, &mut out, style);
     degraded(rows, &mut out, style);
-    let summary = summary(rows);
+    let summary = report.summary();
     let tone = summary.outcome.map_or(Tone::Plain, Tone::of);
     out.push('\n');
     for line in crate::text::wrap(&crate::text::clean(&summary.sentence), style.columns()) {
@@ -44,8 +66,8 @@ pub fn comparison(rows: &[Row<'_>], style: &Style) -> String {
 pub fn record(row: &Row<'_>, style: &Style) -> String {
     let mut out = String::new();
     let record = row.record;
-    let mut facts =
-        vec![format!("{} observed", chosen_time(record.duration)), format!("seed {}", record.seed)];
+    let mut facts = vec![observed(record)];
+    facts.extend(record.seed.map(|seed| format!("seed {seed}")));
     if !record.in_force.kernel.is_empty() {
         facts.insert(0, record.in_force.kernel.clone());
     }
@@ -60,7 +82,12 @@ pub fn record(row: &Row<'_>, style: &Style) -> String {
     }
     out += &paragraph(style, &format!("{}  ", row.label), Tone::Strong, &facts.join(", "));
     out.push('\n');
+    if let Some(sheet) = startups(std::slice::from_ref(row)) {
+        out += &sheet.text(style);
+        out.push('\n');
+    }
     out += &distributions_sheet(row).text(style);
+    out += &over_time::over_time(row, style);
     price(std::slice::from_ref(row), &mut out, style);
     verdicts(std::slice::from_ref(row), &mut out, style);
     in_force(row, &mut out, style);
@@ -130,7 +157,7 @@ fn counts(activity: &ActivityRecord) -> String {
         parts.push(format!("{} activations", activity.activations));
         for (count, word) in [
             (activity.completed, "completed"),
-            (activity.skipped, "skipped"),
+            (activity.skipped, if activity.kind == "irq" { "lost" } else { "skipped" }),
             (activity.unfinished, "unfinished"),
             (activity.missed, "missed"),
         ] {

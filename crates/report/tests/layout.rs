@@ -135,6 +135,7 @@ fn texts_from_outside_are_no_markup_and_tags_are_balanced() {
         title: Some("<title> & \"quotes\" 日本 </title>"),
         file: Some("a&b.toml"),
         rows: &rows,
+        all_rows: false,
         plan: Some(&plan),
         exit: None,
         made: Some("<now>"),

@@ -11,7 +11,7 @@ use shared::{plan, records, rows};
 use surety_model::platform::{Enforcement, RealtimeLimit};
 use surety_report::json::{RECORD_SCHEMA, record_json};
 use surety_report::plan_file::{PlanFileError, plan_from_json, plan_to_json};
-use surety_report::{Report, Summary, summary};
+use surety_report::{Report, Summary, summary, summary_of_all};
 use surety_units::Nanos;
 
 /// Keys with the type named, from the tables of a format's page.
@@ -94,6 +94,7 @@ fn records_are_as_documented() {
         title: Some("A <title>"),
         file: Some("player.toml"),
         rows: &rows,
+        all_rows: false,
         plan: Some(&plan),
         exit: Some(4),
         made: Some("now"),
@@ -242,4 +243,23 @@ fn the_summary_counts_proofs_for_what_watching_cannot_decide() {
     // Without the analysis it stays undecided.
     let without: Vec<_> = rows.iter().filter(|r| r.label != "analysis").cloned().collect();
     assert_eq!((summary(&without).counts, summary(&without).by_proof), ([4, 0, 1, 0], 0));
+}
+
+/// Where every row counts, a broken promise in any of them is told, and what one row cannot see another may.
+#[test]
+fn the_summary_of_all_rows_is_as_bad_as_the_worst() {
+    let records = records();
+    let rows = rows(&records);
+    let all = summary_of_all(&rows);
+    assert_eq!((all.outcome.unwrap().to_string().as_str(), all.row.as_deref()), ("broken", None));
+    assert_eq!(all.sentence, "A promise is broken in 2 of 5 results: host unreserved, sim unreserved.");
+    // Analysis and the reserved runs: what the analysis does not see the others keep, and it proves the rest.
+    let reserved: Vec<_> = rows.iter().filter(|r| r.record.reserved).cloned().collect();
+    let kept = summary_of_all(&reserved);
+    assert_eq!(kept.sentence, "Every promise is kept in all 3 results.");
+    assert!(kept.by_proof >= 1 && kept.counts[1..] == [0, 0, 0], "{kept:?}");
+    assert_eq!(summary_of_all(&rows[..1]), summary(&rows[..1]));
+    assert_eq!(summary_of_all(&[]).outcome, None);
+    let report = Report { rows: &rows, all_rows: true, ..Report::default() };
+    assert_eq!(record_json(&report)["verdict"]["sentence"], all.sentence.as_str());
 }

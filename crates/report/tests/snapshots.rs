@@ -89,6 +89,7 @@ fn the_page() {
         title: Some("A video player beside a busy network"),
         file: Some("player.toml"),
         rows: &rows,
+        all_rows: false,
         plan: Some(&plan),
         exit: Some(1),
         made: Some("surety guarantee, 2026-01-02 03:04 UTC"),

@@ -155,9 +155,15 @@ fn every_example_reads() {
                 own != key && !replaced.contains(&own)
             });
             let mut lines: Vec<String> = kept.map(|l| (*l).to_owned()).collect();
-            if (kind, key) == ("load", "command") {
+            let only_of = match (kind, key) {
+                ("load", "command") => Some("command"),
+                ("load", "period") => Some("timers"),
+                ("load", "once") => Some("file-copy"),
+                _ => None,
+            };
+            if let Some(word) = only_of {
                 lines.retain(|l| !l.starts_with("kind"));
-                lines.push("kind = \"command\"".to_owned());
+                lines.push(format!("kind = \"{word}\""));
             }
             if (kind, key) == ("task", "spacing") {
                 lines.push("gap = \"1ms\"".to_owned());

@@ -6,7 +6,12 @@
 //! either is cut there.
 //!
 //! What is simulated is CPU time. `spinners` and `memory-thrash` want it without end; that the latter also slows
-//! its neighbours through caches and memory is not in it, and is said. Interrupts, disks and programs are refused.
+//! its neighbours through caches and memory is not in it, and is said. Disks and programs are refused.
+//!
+//! An interrupt source is a device with a buffer, its hard handler and its thread ([`crate::cpu::device`]). Each
+//! interrupt brings one request and none is held back while the thread is at work, as a driver that polls would.
+//! The thread runs under its reservation, else as FIFO 50 on the CPU of the interrupt, which is where the kernel puts it.
+//!
 //! Simulated threads do not look at their own CPU time. A real one that reads `CLOCK_THREAD_CPUTIME_ID` makes the
 //! kernel book its time at that instant, and so loses the CPU at the end of its slice or budget instead of at the
 //! next tick (measured on 6.18: slices of 1.4 ms instead of 4 ms). Timers fire when they are due: a fair thread on a
@@ -15,6 +20,7 @@
 //! Ungrouped threads of a run share one session, so on a platform with autogroup they share the root as well.
 
 mod build;
+mod interrupts;
 mod jobs;
 
 use std::collections::BTreeMap;
@@ -99,13 +105,16 @@ impl World for SimWorld {
                 load.name
             ));
         }
-        let runs_before = simulate(&mut stage, options, observer)?;
+        let mut requests = interrupts::Accounts::new(workload, options);
+        requests.notices(workload, observer);
+        let runs_before = simulate(&mut stage, &mut requests, options, observer)?;
         let runs: Vec<Nanos> = stage
             .members
             .iter()
             .zip(&runs_before)
             .map(|(member, before)| stage.machine.run_of(member.thread) - *before)
             .collect();
+        let requests = requests.close(&mut stage.machine);
         let shares = Shares { stage: &stage, runs: &runs, span: options.duration };
         let mut activities = Vec::new();
         for (index, task) in workload.tasks.iter().enumerate() {
@@ -116,6 +125,13 @@ impl World for SimWorld {
             }
             let mut record = account.finish(Some(shares.of(Activity::Task(index))));
             record.longest_gap = shares.longest_gap(Activity::Task(index));
+            activities.push(record);
+        }
+        for (index, account) in requests.into_iter().enumerate() {
+            let activity = Activity::Irq(index);
+            let longest = stage.machine.device(index).longest_queue() as u64;
+            let mut record = account.finish(shares.of(activity), longest);
+            record.longest_gap = shares.longest_gap(activity);
             activities.push(record);
         }
         for (index, load) in workload.loads.iter().enumerate() {
@@ -132,8 +148,8 @@ impl World for SimWorld {
         Ok(Record {
             world: self.name(),
             reserved: workload.is_reserved(),
-            seed: options.seed,
-            duration: options.duration,
+            seed: Some(options.seed),
+            duration: Some(options.duration),
             in_force: self.in_force(workload, options, cpus, &stage),
             degraded: Vec::new(),
             activities,
@@ -146,6 +162,7 @@ impl World for SimWorld {
 /// Runs the machine through warm-up and observation; the CPU time of each member at the border.
 fn simulate(
     stage: &mut Stage,
+    requests: &mut interrupts::Accounts,
     options: &RunOptions,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Nanos>, WorldError> {
@@ -167,6 +184,7 @@ fn simulate(
         let next = (now + STRIDE).min(end);
         now = if now < options.warm_up { next.min(options.warm_up) } else { next };
         stage.machine.run_until(now, observer);
+        requests.collect(&mut stage.machine);
     }
 }
 
@@ -210,6 +228,7 @@ impl SimWorld {
         let threads = stage.members.iter().map(|member| ThreadInForce {
             activity: match member.activity {
                 Activity::Task(index) => workload.tasks[index].name.clone(),
+                Activity::Irq(index) => workload.irqs[index].name.clone(),
                 Activity::Load(index) => workload.loads[index].name.clone(),
             },
             tid: None,
@@ -239,7 +258,7 @@ impl SimWorld {
             cpus,
             threads: threads.collect(),
             environment,
-            checks: Vec::new(),
+            ..InForce::default()
         }
     }
 }

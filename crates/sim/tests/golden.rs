@@ -123,6 +123,44 @@ protocol = "inherit"
         1,
         0x13c7f959ce49294c,
     ),
+    (
+        "devices with finite queues, reserved and not, beside a player on one CPU",
+        r#"
+[[task]]
+name        = "player"
+period      = "40ms"
+work        = { kind = "lognormal", mean = "14ms", p99 = "22ms" }
+late        = "skip"
+reservation = { runtime = "20ms", period = "40ms" }
+
+[[irq]]
+name        = "net"
+arrivals    = { kind = "poisson", rate = "3kHz" }
+work        = { kind = "exponential", mean = "30us" }
+hard        = "2us"
+buffer      = 64
+reservation = { runtime = "12ms", period = "100ms" }
+
+[[irq]]
+name     = "disk"
+arrivals = { kind = "closed", outstanding = 4, service = "900us" }
+work     = { kind = "uniform", low = "100us", high = "300us" }
+hard     = "5us"
+
+[[irq]]
+name     = "sensor"
+arrivals = { kind = "periodic", period = "7ms" }
+work     = "3ms"
+buffer   = 1
+
+[[load]]
+name  = "busy"
+kind  = "spinners"
+count = 2
+"#,
+        1,
+        0x0997ebfbc2c5d366,
+    ),
 ];
 
 #[test]

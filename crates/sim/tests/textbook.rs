@@ -132,6 +132,25 @@ fn a_demoted_reservation_runs_on_as_a_fair_thread() {
 }
 
 #[test]
+fn what_is_reclaimed_hangs_on_the_kernel() {
+    // 2 ms in 10 ms beside a fair thread: all up to the cap, less where the fair server's 5 % are in use as well; or
+    // U / (1 - Umax + U).
+    let server = Platform::linux_6_18(1);
+    let alone = Platform { fair_server: None, ..server.clone() };
+    let cases = [(alone, 0.95), (server, 0.2 / 0.25 * 0.95), (Platform::linux_6_1(1), 0.2 / 0.25)];
+    for (platform, share) in cases {
+        let reservation =
+            Reservation { runtime: ms(2), deadline: ms(10), period: ms(10), reclaim: true, demote: false };
+        let mut bench = Bench::new(platform);
+        let reserved = bench.spawn(Scheduling::Deadline(reservation), ms(0), &[Step::RunForever]);
+        bench.spawn(FAIR, ms(0), &[Step::RunForever]);
+        bench.run(Nanos::from_secs(10));
+        let got = bench.run_of(reserved).as_secs_f64() / 10.0;
+        assert!((got - share).abs() < 0.005, "{got} of {share}");
+    }
+}
+
+#[test]
 fn the_order_of_classes_is_data() {
     for (order, reserved_first) in [
         ([SchedClass::Deadline, SchedClass::Realtime, SchedClass::Fair], true),

@@ -29,9 +29,19 @@ fn what_cannot_be_simulated_is_refused_by_name() {
         (task("command = \"true\""), "task.a"),
         (task("match = { comm = \"x\" }"), "task.a"),
         (task("period = \"1ms\"\nwork = { trace = \"x\" }"), "task.a"),
-        ("[[irq]]\nname = \"n\"\narrivals = { kind = \"sporadic\", gap = \"1ms\" }\nwork = \"9us\"".to_owned(), "irq.n"),
+        (
+            "[[irq]]\nname = \"n\"\narrivals = { kind = \"poisson\", rate = \"0/s\" }\nwork = \"9us\"".to_owned(),
+            "irq.n",
+        ),
         ("[[load]]\nname = \"r\"\nkind = \"readers\"\ncount = 2".to_owned(), "load.r"),
         ("[[startup]]\nname = \"s\"\ncommand = \"true\"".to_owned(), "startup.s"),
+        (
+            task(
+                "phases = [{ lock = \"m\" }, { unlock = \"m\" }]\nreservation = { runtime = \"1ms\", period = \"10ms\" }\n\
+                 [[resource]]\nname = \"m\"\nprotocol = \"inherit\"",
+            ),
+            "task.a",
+        ),
         (String::new(), "workload"),
         // The fair servers take 10 % of two CPUs, 180 % are left.
         (

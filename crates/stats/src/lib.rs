@@ -1,7 +1,7 @@
 //! Statistics: what is recorded of a run, and what may be concluded from it.
 //!
 //! *Recorders* take one value per planned activation and allocate nothing: [`Moments`], [`Histogram`] and
-//! [`counter`] merge exactly; [`averages`] and [`p_square`] depend on order and do not merge.
+//! [`counter`] merge exactly; [`averages`], [`p_square`] and [`sequence`] depend on order and do not merge.
 //!
 //! *Conclusions* are distribution free wherever possible, and say "unbounded", refuse, or give `None` when there
 //! are too few samples:
@@ -14,10 +14,11 @@
 //! | which of two runs is slower, and by how much? | [`rank_test`], [`bootstrap`] |
 //! | how skewed, how heavy-tailed? | [`shape`] |
 //! | what of times that were given up? | [`survival`] |
+//! | what of a whole distribution fed to an analysis? | [`band`] |
 //! | does a model fit? | [`goodness`] |
 //! | what lies beyond the largest value? | [`extreme`] |
 //!
-//! *Models* ([`Pmf`], [`Pcg`]) are the distributions the analyses convolve and the seeded chance the simulator
+//! *Models* ([`Pmf`], [`Pcg`]) are the distributions the analyses convolve ([`fourier`]) and the seeded chance the simulator
 //! draws from. [`bins`] knows the histogram bins of other programs.
 //!
 //! ```
@@ -39,6 +40,7 @@
 
 pub mod assumption;
 pub mod averages;
+pub mod band;
 pub mod bins;
 pub mod bootstrap;
 pub mod bounds;
@@ -47,6 +49,7 @@ pub mod correlation;
 pub mod counter;
 pub mod ecdf;
 pub mod extreme;
+pub mod fourier;
 pub mod goodness;
 pub mod histogram;
 pub mod intervals;
@@ -57,6 +60,7 @@ pub mod random;
 pub mod rank;
 pub mod rank_test;
 pub mod sample;
+pub mod sequence;
 pub mod shape;
 pub mod special;
 pub mod stationarity;
@@ -70,4 +74,5 @@ pub use pmf::{Pmf, PmfError};
 pub use random::{Pcg, stream_of};
 pub use rank::quantile_rank;
 pub use sample::Sample;
+pub use sequence::Sequence;
 pub use special::{normal_cdf, normal_quantile};

@@ -5,7 +5,7 @@
 use surety_stats::averages::{CountWindow, CumulativeMean, DecayingMean, FadingMean, TimeWindow};
 use surety_stats::counter::ExactCounter;
 use surety_stats::p_square::{ExtendedPSquare, PSquare};
-use surety_stats::{Histogram, Moments, Pcg};
+use surety_stats::{Histogram, Moments, Pcg, Sequence};
 
 fn allocations(mut record: impl FnMut(u64)) -> u64 {
     let mut pcg = Pcg::for_job(121, 1, 1);
@@ -17,16 +17,17 @@ fn recorders_allocate_nothing() {
     let mut kept = Vec::new();
     assert!(allocations(|value| kept.push(value)) > 0, "the allocator must count");
 
-    let (mut histogram, mut moments) = (Histogram::new(), Moments::new());
+    let (mut histogram, mut moments, mut sequence) = (Histogram::new(), Moments::new(), Sequence::new());
     let (mut counter, mut cumulative) = (ExactCounter::new(64), CumulativeMean::new());
     let (mut window, mut timed) = (CountWindow::new(100), TimeWindow::new(1_000, 100));
     let (mut fading, mut decaying) = (FadingMean::like_window(10), DecayingMean::new(100));
     let mut p_square = PSquare::new(0.999).unwrap();
     let mut extended = ExtendedPSquare::new(&[0.5, 0.99]).unwrap();
     let mut now = 0;
-    let recorders: [(&str, &mut dyn FnMut(u64)); 10] = [
+    let recorders: [(&str, &mut dyn FnMut(u64)); 11] = [
         ("histogram", &mut |value| histogram.record(value)),
         ("moments", &mut |value| moments.record(value as f64)),
+        ("sequence", &mut |value| sequence.record(value)),
         ("exact counter", &mut |value| {
             counter.record(value & 127);
         }),

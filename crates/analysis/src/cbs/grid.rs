@@ -10,10 +10,36 @@ use surety_units::Nanos;
 use crate::cbs::CbsError;
 use crate::work::{Tail, at_most, maximum, mean, tail, variance_at_most};
 
-/// Grid cells of one budget, finest first; coarser ones are for work spread over many budgets.
-pub const CELLS: [i64; 4] = [400, 200, 100, 50];
+/// How fine a grid is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fineness {
+    /// For what is given out.
+    Fine,
+    /// For a first look: as safe, a few percent further from the truth, many times faster.
+    Rough,
+}
+
+/// Cells of all budgets between two releases, finest first; coarser ones are for work spread over many budgets.
+const CELLS: [i64; 4] = [400, 200, 100, 50];
+/// One budget has at least this many.
+const CELLS_OF_ONE: i64 = 32;
+/// The same of a rough grid.
+const ROUGH: (i64, i64) = (64, 2);
+
+impl Fineness {
+    /// The numbers of cells of one budget to try, with this many budgets between releases.
+    pub fn cells(self, between: usize) -> Vec<i64> {
+        let between = i64::try_from(between).unwrap_or(i64::MAX).max(1);
+        match self {
+            Fineness::Fine => CELLS.iter().map(|all| (all / between).max(CELLS_OF_ONE)).collect(),
+            Fineness::Rough => vec![(ROUGH.0 / between).max(ROUGH.1)],
+        }
+    }
+}
 /// The most cells of work.
 const WIDEST: i64 = 1 << 15;
+/// The most budgets between two releases that are told apart.
+pub const SPACING_MAX: i64 = 128;
 /// Unbounded work is cut at this tail.
 const CUT: f64 = 1e-12;
 
@@ -37,6 +63,9 @@ pub struct WorkGrid {
 impl WorkGrid {
     /// The grid for work served by budgets of `runtime`, each of `cells` cells.
     pub fn new(work: &TimeDistribution, runtime: Nanos, cells: i64) -> Result<WorkGrid, CbsError> {
+        if !runtime.is_positive() || cells <= 0 {
+            return Err(CbsError::ZeroBudget);
+        }
         let step = (runtime / cells).max(Nanos::new(1));
         let highest = match maximum(work) {
             Some(most) => most,
@@ -75,6 +104,29 @@ impl WorkGrid {
     pub fn cut(&self) -> f64 {
         (1.0 - self.masses.iter().sum::<f64>()).max(0.0)
     }
+}
+
+/// The probabilities of z whole server periods between a release and the next, for z = 0, 1, ...
+///
+/// `z = floor(t / T)`; what would be more than [`SPACING_MAX`] periods, or has next to no probability, counts as
+/// fewer.
+pub fn budgets_between(distance: &TimeDistribution, period: Nanos) -> Result<Vec<f64>, CbsError> {
+    if !period.is_positive() {
+        return Err(CbsError::NoBudget);
+    }
+    let before = |z: i64| at_most(distance, period * z - Nanos::new(1));
+    let mut spacing = Vec::new();
+    let mut below = 0.0;
+    for z in 0..=SPACING_MAX {
+        let to_next = before(z + 1);
+        if z == SPACING_MAX || 1.0 - to_next <= CUT {
+            spacing.push(1.0 - below);
+            break;
+        }
+        spacing.push((to_next - below).max(0.0));
+        below = to_next;
+    }
+    Ok(spacing)
 }
 
 /// The first doubling of the runtime, then a bisection in it, beyond which next to nothing lies.

@@ -16,7 +16,7 @@
 use surety_model::distribution::TimeDistribution;
 use surety_units::Nanos;
 
-use crate::cbs::queue::Backlog;
+use crate::cbs::backlog::Backlog;
 use crate::work::{at_most, tail};
 
 /// Budgets beyond this many between releases are summed up by the tail's mean.

@@ -7,10 +7,12 @@ use surety_trace::write::perfetto::{Overlay, OverlayOf};
 use surety_units::Tid;
 
 use super::file;
+use super::heard::Heard;
 use super::output::{TraceOutput, has_tracks};
 use crate::args::ConvertArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
+use crate::words::number_of;
 
 /// The clock of a trace that does not name its own: the one the kernel's tracer has unless told otherwise.
 const UNNAMED_CLOCK: &str = "local";
@@ -22,12 +24,15 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
         let said = format!("{}: only a Perfetto trace has tracks for promises", args.output.display());
         return Err(Failure::new(Code::BadInput, said).help("end it in .pftrace, or leave the promises out"));
     }
+    let named: Vec<OverlayOf> = overlays.iter().map(|overlay| overlay.of.clone()).collect();
     let output = TraceOutput::create(&args.output, &args.storing, overlays)?;
     let mut trace = file::open(&args.file, &args.selection, session)?;
-    let mut kept = Kept::new(args.selection.wanted(), output);
+    let mut kept = Kept::new(args.selection.wanted(), Heard::new(named, output));
     let summary = trace.read(&mut kept).map_err(|e| file::unfinished(&args.file, session, &e))?;
     let clock = trace.description().clock;
-    let written = kept.into_inner().finish(clock.as_deref().unwrap_or(UNNAMED_CLOCK))?;
+    file::within(&args.file, &args.selection, &summary)?;
+    let (output, missing) = kept.into_inner().finish();
+    let written = output.finish(clock.as_deref().unwrap_or(UNNAMED_CLOCK))?;
     let complete = summary.is_complete();
     if session.json {
         session.print_json(&json!({
@@ -39,9 +44,21 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
             "complete": complete,
         }))?;
     }
-    session.step(&format!("{}: {} of {} events", args.output.display(), written.events, summary.delivered));
+    session.step(&format!(
+        "{}: {} of {}",
+        args.output.display(),
+        written.events,
+        number_of(summary.delivered, "event")
+    ));
     if written.events == 0 && summary.delivered > 0 {
         session.note("no event fits what was chosen; `surety trace stats` shows threads, CPUs and times");
+    }
+    for thread in missing {
+        let asked = match thread {
+            OverlayOf::Thread(tid) => format!("thread {tid}"),
+            OverlayOf::Named(name) => format!("thread named `{name}`"),
+        };
+        session.note(&format!("there is no {asked} among these events: it got no tracks of its promise"));
     }
     if let Some(missing) = written.missing() {
         session.note(&missing);

@@ -17,6 +17,7 @@ use super::{file, irqs};
 use crate::args::{Closely, IrqsArgs, StatsArgs};
 use crate::exit::{Code, Failure};
 use crate::session::{Session, write_file};
+use crate::words::number_of;
 
 /// Bars of a drawing, where the grid is ours to choose.
 const BARS: u64 = 80;
@@ -38,6 +39,7 @@ pub fn of_thread(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
     let mut trace = file::open(&args.file, &args.selection, session)?;
     let mut builder = DistributionBuilder::new(args.selection.wanted(), args.closely.grid);
     let summary = trace.read(&mut builder).map_err(|e| file::unfinished(&args.file, session, &e))?;
+    file::within(&args.file, &args.selection, &summary)?;
     let unread = file::unread(trace.as_ref(), &summary);
     let mut found = builder.finish();
     let thread = match (found.threads.pop(), found.threads.is_empty() && found.others == 0) {
@@ -45,8 +47,11 @@ pub fn of_thread(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
         (None, _) => return Err(nobody(args, &found)),
         (Some(last), false) => {
             found.threads.push(last);
-            let names: Vec<String> =
-                found.threads.iter().map(|t| format!("{} {} ({} jobs)", t.tid, t.comm, t.jobs)).collect();
+            let names: Vec<String> = found
+                .threads
+                .iter()
+                .map(|t| format!("{} {} ({})", t.tid, t.comm, number_of(t.jobs, "job")))
+                .collect();
             let more = if found.others > 0 { ", and more" } else { "" };
             let said =
                 format!("{}: several threads have jobs: {}{more}", args.file.display(), names.join(", "));
@@ -55,8 +60,8 @@ pub fn of_thread(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
     };
     let title = format!("thread {} {}", thread.tid, thread.comm);
     let jobs = match thread.separation {
-        Separation::Markers => format!("{} jobs by their own markers", thread.jobs),
-        Separation::BusyPeriod => format!("{} jobs from waking to sleeping", thread.jobs),
+        Separation::Markers => format!("{} by their own markers", number_of(thread.jobs, "job")),
+        Separation::BusyPeriod => format!("{} from waking to sleeping", number_of(thread.jobs, "job")),
     };
     let quantities = quantities(
         &args.closely,
@@ -96,6 +101,7 @@ pub fn of_interrupt(args: &IrqsArgs, session: &Session) -> Result<Code, Failure>
     let mut trace = file::open(&args.file, &args.selection, session)?;
     let mut builder = InterruptBuilder::of(args.selection.wanted(), choice);
     let summary = trace.read(&mut builder).map_err(|e| file::unfinished(&args.file, session, &e))?;
+    file::within(&args.file, &args.selection, &summary)?;
     let unread = file::unread(trace.as_ref(), &summary);
     let mut sources = builder.finish().sources;
     let titles: Vec<String> = sources.iter().map(irqs::title).collect();

@@ -16,6 +16,7 @@ use super::file;
 use crate::args::ExplainArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
+use crate::words::number_of;
 
 /// Steps of a chain that are shown; of longer ones the longest and the ends.
 const STEPS_MAX: usize = 16;
@@ -36,6 +37,7 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
     let mut trace = file::open(&args.file, &args.selection, session)?;
     let mut builder = BlameBuilder::new(args.selection.wanted(), args.worst);
     let summary = trace.read(&mut builder).map_err(|e| file::unfinished(&args.file, session, &e))?;
+    file::within(&args.file, &args.selection, &summary)?;
     let unread = file::unread(trace.as_ref(), &summary);
     let explained = Explained { blames: builder.finish(), summary, unread };
     let threads = &explained.blames.threads;
@@ -68,8 +70,8 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
 /// Why there is nothing to explain.
 fn no_jobs(args: &ExplainArgs, blames: &Blames) -> Failure {
     if blames.is_there {
-        let text =
-            format!("{}: no job of that thread is in it from release to completion", args.file.display());
+        let whose = if args.selection.wanted().chooses_threads() { " of that thread" } else { "" };
+        let text = format!("{}: no job{whose} is in it from release to completion", args.file.display());
         return Failure::new(Code::BadInput, text)
             .help("`surety trace stats` shows which threads have jobs; record longer");
     }
@@ -283,10 +285,10 @@ fn whose(blames: &Blames) -> String {
     let (threads, jobs) = (&blames.threads, blames.all.jobs);
     let marked = threads.iter().filter(|t| t.separation == Separation::Markers).count();
     let who = match threads.as_slice() {
-        [thread] => format!("{jobs} jobs of {} {}", thread.tid, thread.comm),
+        [thread] => format!("{} of {} {}", number_of(jobs, "job"), thread.tid, thread.comm),
         _ => {
             let all = threads.len() as u64 + blames.unlisted;
-            format!("{jobs} jobs of {all} threads together; --tid or --comm chooses")
+            format!("{} of {all} threads together; --tid or --comm chooses", number_of(jobs, "job"))
         }
     };
     let how = if marked == threads.len() {

@@ -18,6 +18,7 @@ use surety_trace::{ReadAt, ReadSummary, TraceReader};
 use crate::args::Selection;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
+use crate::words::number_of;
 
 /// Opens a trace file of any format, to read the buffer that is chosen. Reading it fails once Ctrl-C is pressed.
 pub fn open(path: &Path, selection: &Selection, session: &Session) -> Result<Box<dyn TraceReader>, Failure> {
@@ -132,14 +133,26 @@ pub fn incomplete(summary: &ReadSummary, missed: &str) -> Option<Check> {
         name: "not whole".to_owned(),
         verdict: CheckVerdict::Limited,
         found: format!(
-            "at least {} events lost at {} places, {} damaged pages, {} CPUs cut",
-            summary.lost_at_least(),
-            summary.gaps,
-            summary.damaged_pages,
-            summary.truncated
+            "at least {} lost at {}, {}, {} cut",
+            number_of(summary.lost_at_least(), "event"),
+            number_of(summary.gaps, "place"),
+            number_of(summary.damaged_pages, "damaged page"),
+            number_of(summary.truncated, "CPU")
         ),
         remedy: Some(missed.to_owned()),
     })
+}
+
+/// Refuses a choice that begins behind the end of the trace.
+pub fn within(path: &Path, chosen: &Selection, summary: &ReadSummary) -> Result<(), Failure> {
+    let length = summary.span.map(|(first, last)| last - first);
+    match (chosen.from, length) {
+        (Some(from), Some(length)) if from > length => {
+            let said = format!("{}: --from {from}: the trace ends at {length}", path.display());
+            Err(Failure::new(Code::BadInput, said).help("times count from the trace's first event"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// A choice that fits no thread.

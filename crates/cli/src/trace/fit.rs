@@ -17,6 +17,7 @@ use super::file;
 use crate::args::FitArgs;
 use crate::exit::{Code, Failure};
 use crate::session::{Session, write_file};
+use crate::words::number_of;
 
 /// Groups of things left out that have a row of their own.
 const LEFT_SHOWN: usize = 12;
@@ -148,10 +149,10 @@ fn print(
     session.print(&checks(&list, &style))
 }
 
-/// What stands between the file and a simulation.
+/// What stands between the file and a run.
 fn remedy(fitted: &FittedWorkload) -> Option<String> {
     (!fitted.workload.irqs.is_empty())
-        .then(|| "the simulator takes no interrupts: fit with --no-irqs to run it there".to_owned())
+        .then(|| "`--on sim` runs its interrupts; fit with --no-irqs to run it on the host".to_owned())
 }
 
 fn row(source: &SourceFit) -> Vec<String> {
@@ -187,8 +188,8 @@ fn figures(source: &SourceFit) -> String {
     let mut parts = Vec::new();
     match source.kind {
         Kind::Load => parts.push("wants a CPU without end".to_owned()),
-        Kind::Interrupt => parts.push(format!("{} arrivals", source.jobs)),
-        _ => parts.push(format!("{} jobs", source.jobs)),
+        Kind::Interrupt => parts.push(number_of(source.jobs, "arrival")),
+        _ => parts.push(number_of(source.jobs, "job")),
     }
     if let Some(family) = source.work.as_ref().and_then(|work| work.family.as_ref()) {
         parts.push(format!("{} p={:.2}", family.family.word(), family.p_value));

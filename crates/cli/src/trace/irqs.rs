@@ -21,6 +21,7 @@ pub fn irqs(args: &IrqsArgs, session: &Session) -> Result<Code, Failure> {
     let mut trace = file::open(&args.file, &args.selection, session)?;
     let mut builder = InterruptBuilder::of(args.selection.wanted(), choice);
     let summary = trace.read(&mut builder).map_err(|e| file::unfinished(&args.file, session, &e))?;
+    file::within(&args.file, &args.selection, &summary)?;
     let seen = builder.finish();
     if seen.sources.is_empty() && (args.irq.is_some() || args.selection.wanted().chooses_threads()) {
         return Err(none(args));

@@ -50,7 +50,7 @@ pub fn show(args: &ShowArgs, session: &Session) -> Result<Code, Failure> {
         }
     };
     match written {
-        Ok(_) => {}
+        Ok(written) => told(args, session, summary.as_ref(), written)?,
         Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(Code::Kept),
         Err(error) => {
             return Err(Failure::new(Code::Machine, format!("the lines could not be written: {error}"))
@@ -61,6 +61,28 @@ pub fn show(args: &ShowArgs, session: &Session) -> Result<Code, Failure> {
         session.note("the trace is not complete; `surety trace stats` says what is lost or damaged");
     }
     Ok(Code::Kept)
+}
+
+/// Says where nothing fits what was chosen; a trace that was not read to its end had enough.
+fn told(
+    args: &ShowArgs,
+    session: &Session,
+    summary: Option<&ReadSummary>,
+    written: u64,
+) -> Result<(), Failure> {
+    let Some(summary) = summary.filter(|summary| written == 0 && summary.delivered > 0) else {
+        return Ok(());
+    };
+    let chosen = &args.selection;
+    file::within(&args.file, chosen, summary)?;
+    let in_part = chosen.cpus.is_some() || chosen.from.is_some() || chosen.to.is_some();
+    if chosen.wanted().chooses_threads() && !in_part && !args.jobs {
+        return Err(file::nobody(&args.file, chosen, &[]));
+    }
+    let what = if args.jobs { "job" } else { "event" };
+    session
+        .note(&format!("no {what} fits what was chosen; `surety trace stats` shows threads, CPUs and times"));
+    Ok(())
 }
 
 /// Reads the trace into `sink` until it is done, and gives it back; the summary is that of a trace read to its end.

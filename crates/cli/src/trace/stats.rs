@@ -11,6 +11,7 @@ use super::file;
 use crate::args::StatsArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
+use crate::words::number_of;
 
 /// What a trace shows.
 struct Seen {
@@ -52,6 +53,7 @@ fn read(args: &StatsArgs, session: &Session) -> Result<Seen, Failure> {
     let mut trace = file::open(path, &args.selection, session)?;
     let mut builder = StatisticsBuilder::new(args.selection.wanted());
     let summary = trace.read(&mut builder).map_err(|e| file::unfinished(path, session, &e))?;
+    file::within(path, &args.selection, &summary)?;
     let (recorded, anomalies) = builder.finish();
     let unread = file::unread(trace.as_ref(), &summary);
     // The part of the trace's time that counts.
@@ -127,9 +129,13 @@ fn in_words(seen: &Seen, not_shown: usize) -> Vec<Check> {
     let total: u64 = summary.events.iter().map(|e| e.count).sum();
     let Description { format, cpus, clock } = &seen.description;
     let clock = clock.as_deref().map_or_else(String::new, |clock| format!(", clock {clock}"));
-    let cpus = cpus.map_or_else(String::new, |cpus| format!(" of {cpus} CPUs"));
-    let rest = if not_shown > 0 { format!("; {not_shown} more threads with --top") } else { String::new() };
-    let found = format!("{total} events{cpus} in {}{clock}{rest} ({format})", seen.span);
+    let cpus = cpus.map_or_else(String::new, |cpus| format!(" of {}", number_of(cpus, "CPU")));
+    let rest = if not_shown > 0 {
+        format!("; {} with --top", number_of(not_shown, "more thread"))
+    } else {
+        String::new()
+    };
+    let found = format!("{}{cpus} in {}{clock}{rest} ({format})", number_of(total, "event"), seen.span);
     say("trace", CheckVerdict::Good, found, None);
     let exact = seen.recorded.threads.iter().filter(|t| t.exact).count();
     let jobs = match exact {
@@ -150,7 +156,7 @@ fn in_words(seen: &Seen, not_shown: usize) -> Vec<Check> {
         lost => say(
             "lost",
             CheckVerdict::Limited,
-            format!("at least {lost} events, at {} places", summary.gaps),
+            format!("at least {}, at {}", number_of(lost, "event"), number_of(summary.gaps, "place")),
             Some("jobs open there are given up; times waited and CPU shares are too small"),
         ),
     }
@@ -158,7 +164,7 @@ fn in_words(seen: &Seen, not_shown: usize) -> Vec<Check> {
         + seen.recorded.folded.iter().map(|f| f.censored).sum::<u64>();
     if censored > 0 {
         let found =
-            format!("{censored} jobs whose beginning or end is not in the trace; they are not counted");
+            format!("{} whose beginning or end is not in the trace; not counted", number_of(censored, "job"));
         say("censored", CheckVerdict::Good, found, None);
     }
     let damage = phrases(&[

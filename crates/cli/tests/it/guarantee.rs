@@ -189,3 +189,63 @@ fn the_doctor_speaks_and_its_json_holds_every_check() {
         assert!(["good", "limited", "bad"].contains(&check["verdict"].as_str().unwrap()), "{check}");
     }
 }
+
+/// Expectations are held against the state in force, the last result, printed first and written for a build server.
+#[test]
+fn a_guarantee_is_gated() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("w.toml"), WORKLOAD).unwrap();
+    let arguments = [
+        "guarantee",
+        "w.toml",
+        "--for",
+        "2s",
+        "--expect",
+        "player.response.max < 1ns",
+        "player.count >= 1",
+        "--junit",
+        "gates.xml",
+        "--tap",
+        "gates.tap",
+    ];
+    let Some(output) = surety_as_nobody(directory.path(), &arguments) else {
+        eprintln!("SKIPPED: setpriv is missing, no other user to be");
+        return;
+    };
+    assert_eq!(output.status.code(), Some(1), "{}{}", text(&output), errors(&output));
+    assert!(text(&output).starts_with("FAILED"), "{}", text(&output));
+    let tap = std::fs::read_to_string(directory.path().join("gates.tap")).unwrap();
+    assert!(tap.starts_with("TAP version 13\n1..2\n") && tap.contains("sim reserved"), "{tap}");
+    let junit = std::fs::read_to_string(directory.path().join("gates.xml")).unwrap();
+    assert!(junit.contains("<testsuites tests=\"2\" failures=\"1\""), "{junit}");
+}
+
+/// A promise that cannot be planned is refused by itself: the others are planned, and the code says that one is not.
+#[test]
+fn what_can_be_planned_is_although_one_promise_is_refused() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let greedy =
+        "[[task]]\nname = \"greedy\"\nperiod = \"20ms\"\nwork = \"1ms\"\npromise = [\"response <= 1us\"]\n";
+    std::fs::write(directory.path().join("w.toml"), format!("{WORKLOAD}{greedy}")).unwrap();
+    let arguments = ["guarantee", "w.toml", "--for", "4s", "--json"];
+    let Some(output) = surety_as_nobody(directory.path(), &arguments) else {
+        eprintln!("SKIPPED: setpriv is missing, no other user to be");
+        return;
+    };
+    assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
+    let document = parse(&output);
+    let degraded = &result(&document, "host", false)["degraded"];
+    if document["plan"]["refusals"].as_array().is_some_and(|refusals| refusals.len() > 1)
+        && degraded.as_array().is_some_and(|reasons| !reasons.is_empty())
+    {
+        // What was measured while the CPU was taken away may need more than there is.
+        eprintln!("SKIPPED: nothing could be planned, the run was disturbed: {degraded}");
+        return;
+    }
+    assert_eq!(document["plan"]["reservations"][0]["activity"], "player", "{document:#}");
+    assert_eq!(document["plan"]["refusals"][0]["activity"], "greedy");
+    let simulated = player(result(&document, "sim", true));
+    assert_eq!(simulated["promises"][0]["verdict"], "kept", "{simulated:#}");
+}

@@ -135,6 +135,16 @@ fn noise_is_shares_of_what_was_observed() {
         return;
     }
     let explained: f64 = causes.iter().map(|c| c["value"].as_f64().unwrap()).sum();
+    let page = std::fs::read_to_string(root().join("docs/formats/noise.md")).unwrap();
+    for figure in activity["figures"].as_array().unwrap() {
+        // Up to the name of the cause, which is the machine's.
+        let name = figure["name"].as_str().unwrap();
+        let named = name.split_once(": ").map_or(name.to_owned(), |(kind, _)| format!("{kind}: NAME"));
+        assert!(
+            page.contains(&format!("| `{named}` |")),
+            "{named} is not described in docs/formats/noise.md"
+        );
+    }
     let away = noise * activity["share"]["span_ns"].as_f64().unwrap();
     assert!((explained - away).abs() <= away * 1e-6 + 1.0, "{explained} of {away}");
     let refused = surety(&["noise", "--policy", "deadline:100us/1ms/1ms"]);

@@ -7,6 +7,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use surety_kernel::facts::MachineFacts;
+use surety_kernel::net::ThreadedCable;
 use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, RealKernel, SchedAttr, deadline};
 use surety_stats::Pcg;
@@ -22,13 +23,25 @@ struct Machine {
     cpusets: BTreeSet<String>,
     marked: BTreeSet<Tid>,
     files: BTreeSet<String>,
+    /// Loop devices on files of ours.
+    loops: BTreeSet<String>,
+    /// Loop devices that nobody uses and that schedule as the run asked.
+    schedulers: BTreeSet<String>,
+    /// The I/O scheduler of a device that runs are told to use.
+    bound: Option<String>,
+    /// What is mounted here.
+    mounts: BTreeSet<String>,
+    /// Network devices of this namespace.
+    devices: BTreeSet<String>,
+    /// Threads of the kernel's that serve devices of a run.
+    handlers: BTreeSet<Tid>,
     /// Deadline bandwidth booked for nobody.
     leaked: deadline::KernelBandwidth,
 }
 
 impl Machine {
-    /// Looks at everything; `victim` is a thread of somebody else, `directory` where runs keep their files.
-    fn look(victim: Tid, directory: &Path) -> Machine {
+    /// Looks at everything; `victim` is a thread of somebody else, `directory` where runs keep their files, `bound` a disk.
+    fn look(victim: Tid, directory: &Path, bound: Option<&BoundDisk>) -> Machine {
         let kernel = RealKernel::new();
         // Another run of the program on this machine is not ours to judge.
         let names = |list: Vec<String>| -> BTreeSet<String> {
@@ -46,9 +59,82 @@ impl Machine {
             cpusets: names(kernel.list_dir(Path::new("/sys/fs/cgroup/cpuset")).unwrap_or_default()),
             marked: marked_processes(&kernel, directory),
             files: files_in(directory),
+            loops: loop_devices(|device| {
+                backing_file(device).is_some_and(|f| f.starts_with(directory.join("tmp")))
+            }),
+            schedulers: loop_devices(|device| {
+                let scheduler = std::fs::read_to_string(device.join("queue/scheduler"));
+                backing_file(device).is_none() && scheduler.is_ok_and(|s| s.contains("[mq-deadline]"))
+            }),
+            bound: bound.map(BoundDisk::scheduler),
+            mounts: kernel
+                .read_text(Path::new("/proc/self/mountinfo"))
+                .unwrap()
+                .lines()
+                .map(str::to_owned)
+                .collect(),
+            devices: kernel.list_dir(Path::new("/sys/class/net")).unwrap_or_default().into_iter().collect(),
+            handlers: handlers(&kernel),
             leaked: account.unwrap().map_or(deadline::KernelBandwidth(0), |a| a.leaked()),
         }
     }
+}
+
+/// A loop device of somebody else that runs are told to use.
+struct BoundDisk(String);
+
+impl BoundDisk {
+    fn attach(directory: &Path) -> Option<BoundDisk> {
+        let backing = directory.join("bound");
+        std::fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
+        let attached = Command::new("losetup").args(["-f", "--show"]).arg(&backing).output();
+        let attached = attached.ok().filter(|output| output.status.success())?;
+        Some(BoundDisk(String::from_utf8_lossy(&attached.stdout).trim().to_owned()))
+    }
+
+    fn scheduler(&self) -> String {
+        let name = self.0.trim_start_matches("/dev/");
+        std::fs::read_to_string(format!("/sys/block/{name}/queue/scheduler")).unwrap()
+    }
+}
+
+impl Drop for BoundDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("losetup").args(["-d", &self.0]).status();
+    }
+}
+
+/// Threads that serve the queue of a virtual cable: they are there as long as its device is.
+fn handlers(kernel: &RealKernel) -> BTreeSet<Tid> {
+    let prefix = format!("napi/{}-", surety_kernel::net::DEVICE);
+    let serves = |tid: &Tid| {
+        kernel.name(*tid).is_ok_and(|name| name.starts_with(&prefix)) && kernel.is_kernel_thread(*tid)
+    };
+    kernel.processes().unwrap().into_iter().filter(serves).collect()
+}
+
+/// The kernel takes a namespace nobody uses apart in a thread of its own, a moment later: of this run, or of the test before.
+fn wait_for_namespaces(before: &BTreeSet<Tid>) {
+    let kernel = RealKernel::new();
+    for _ in 0..500 {
+        if handlers(&kernel).is_subset(before) {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The loop devices of the machine that are meant.
+fn loop_devices(is_meant: impl Fn(&Path) -> bool) -> BTreeSet<String> {
+    let devices = std::fs::read_dir("/sys/block").into_iter().flatten().flatten().map(|entry| entry.path());
+    let loops = devices.filter(|path| path.to_string_lossy().contains("/loop"));
+    loops.filter(|path| is_meant(path)).map(|path| path.display().to_string()).collect()
+}
+
+/// The file a loop device is on.
+fn backing_file(device: &Path) -> Option<std::path::PathBuf> {
+    let text = std::fs::read_to_string(device.join("loop/backing_file")).ok()?;
+    Some(text.trim().into())
 }
 
 /// Processes started by runs of this test: they carry its directory in their environment.
@@ -98,7 +184,7 @@ impl Drop for Victim {
 }
 
 /// A run that changes everything a run can change.
-fn workload(victim: Tid, command: &str) -> String {
+fn workload(victim: Tid, command: &str, directory: &Path, bound: Option<&BoundDisk>) -> String {
     format!(
         "format = 1\n\
          [[task]]\nname = \"victim\"\nmatch = {{ pid = {victim} }}\n\
@@ -107,8 +193,56 @@ fn workload(victim: Tid, command: &str) -> String {
          reservation = {{ runtime = \"2ms\", period = \"10ms\" }}\n\
          [[task]]\nname = \"program\"\ncommand = \"sh -c '{command}'\"\n\
          [[load]]\nname = \"busy\"\nkind = \"spinners\"\ncount = 2\n\
-         [[load]]\nname = \"readers\"\nkind = \"readers\"\nsize = \"1MiB\"\n"
+         [[load]]\nname = \"readers\"\nkind = \"readers\"\nsize = \"1MiB\"\n\
+         [[load]]\nname = \"forks\"\nkind = \"forks\"\n\
+         [[load]]\nname = \"messages\"\nkind = \"messages\"\n\
+         [[load]]\nname = \"kin\"\nkind = \"command\"\ncommand = \"sh -c 'sleep 400 & sleep 0.2'\"\n\
+         [[load]]\nname = \"copy\"\nkind = \"file-copy\"\nsize = \"1MiB\"\n\
+         [[load]]\nname = \"timers\"\nkind = \"timers\"\n{}{}",
+        network_and_disk(),
+        bound.map_or_else(String::new, |_| on_bound(directory))
     )
+}
+
+/// A recorded start on the disk of somebody else, by real-time threads, beside readers there.
+fn on_bound(directory: &Path) -> String {
+    let recording = directory.join("start.trace");
+    let line = |i: usize| format!("p-{} .002 8 {} Rand 0 0 R 0 C\n", i % 4, 1000 + i * 8 % 800);
+    std::fs::write(&recording, (0..300).map(line).collect::<String>()).unwrap();
+    format!(
+        "[disk.e]\nscheduler = \"mq-deadline\"\n\
+         [[load]]\nname = \"there\"\nkind = \"readers\"\ndisk = \"e\"\nsize = \"1MiB\"\n\
+         [[startup]]\nname = \"replay\"\ndisk = \"e\"\nrepeat = 2\ngap = \"20ms\"\nreplay = {recording:?}\n"
+    )
+}
+
+/// What needs more of the kernel than the rest, where it is there.
+fn network_and_disk() -> String {
+    let mut text = String::new();
+    if surety_kernel::net::Cable::new().is_ok() {
+        text += "[[load]]\nname = \"ping\"\nkind = \"ping-flood\"\n\
+                 [[load]]\nname = \"udp\"\nkind = \"udp-sender\"\nrate = \"8Mbit/s\"\n";
+    } else {
+        eprintln!("SKIPPED the network: there are no namespaces or no veth");
+    }
+    if ThreadedCable::new(&RealKernel::new()).is_ok() {
+        text += "[[irq]]\nname = \"net\"\ndevice = \"eth\"\narrivals = { kind = \"sporadic\", gap = \"20us\" }\n\
+                 work = \"3us\"\nreservation = { runtime = \"1ms\", period = \"20ms\" }\n";
+    } else {
+        eprintln!("SKIPPED the network's thread: the kernel does not say which thread serves a device");
+    }
+    let has_maker = Command::new("mkfs.ext4").arg("-V").stderr(Stdio::null()).status().is_ok();
+    if has_maker && Path::new("/dev/loop-control").exists() {
+        text += "[disk.d]\nmake = \"24MiB\"\nscheduler = \"mq-deadline\"\n\
+                 [[load]]\nname = \"writers\"\nkind = \"writers\"\ndisk = \"d\"\nsize = \"1MiB\"\n\
+                 [[stream]]\nname = \"film\"\nfile = { make = \"1MB\" }\nrate = \"200kB/s\"\ndisk = \"d\"\n\
+                 [[startup]]\nname = \"start\"\ndisk = \"d\"\ncold = true\nrepeat = 3\ngap = \"20ms\"\n\
+                 prepare = \"cp -L /bin/sh sh\"\nready = \"stdout:up\"\n\
+                 command = \"./sh -c 'sleep 600 & echo up; wait'\"\n";
+    } else {
+        eprintln!("SKIPPED the disk: there are no loop devices or no mkfs.ext4");
+    }
+    text
 }
 
 /// Numbers of the runs started so far.
@@ -149,40 +283,70 @@ fn after_success_error_ctrl_c_and_kill_at_any_moment() {
         std::fs::create_dir(directory.path().join(name)).unwrap();
     }
     let victim = Victim::new();
-    let before = Machine::look(victim.tid(), directory.path());
+    // Made once: a disk of somebody else keeps the file system it gets.
+    let has_disk = network_and_disk().contains("disk.d");
+    let bound = has_disk.then(|| BoundDisk::attach(directory.path())).flatten();
+    let look = || Machine::look(victim.tid(), directory.path(), bound.as_ref());
+    let binding = bound.as_ref().map(|bound| format!("e={}", bound.0));
+    let run = |path: &Path, time: &str| {
+        let mut arguments = vec!["run", path.to_str().unwrap(), "--for", time];
+        arguments.extend(binding.iter().flat_map(|binding| ["--disk", binding.as_str()]));
+        start(directory.path(), &arguments)
+    };
+    wait_for_namespaces(&BTreeSet::new());
+    let before = look();
     let (good, bad) = (directory.path().join("good.toml"), directory.path().join("bad.toml"));
-    std::fs::write(&good, workload(victim.tid(), "sleep 500 & while :; do :; done")).unwrap();
-    std::fs::write(&bad, workload(victim.tid(), "sleep 500 & sleep 0.5; exit 9")).unwrap();
-    let compare =
-        |what: &str| assert_eq!(Machine::look(victim.tid(), directory.path()), before, "after {what}");
+    std::fs::write(
+        &good,
+        workload(victim.tid(), "sleep 500 & while :; do :; done", directory.path(), bound.as_ref()),
+    )
+    .unwrap();
+    std::fs::write(
+        &bad,
+        workload(victim.tid(), "sleep 500 & sleep 0.5; exit 9", directory.path(), bound.as_ref()),
+    )
+    .unwrap();
+    let compare = |what: &str| {
+        wait_for_namespaces(&before.handlers);
+        assert_eq!(look(), before, "after {what}");
+    };
 
-    let output =
-        start(directory.path(), &["run", good.to_str().unwrap(), "--for", "1s"]).wait_with_output().unwrap();
+    let output = run(&good, "1s").wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
     compare("success");
 
-    let output =
-        start(directory.path(), &["run", bad.to_str().unwrap(), "--for", "30s"]).wait_with_output().unwrap();
+    let output = run(&bad, "30s").wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
     compare("an error");
 
     // The comparison can fail: while a run lasts the machine is not as before.
-    let child = start(directory.path(), &["run", good.to_str().unwrap(), "--for", "30s"]);
+    let child = run(&good, "30s");
     std::thread::sleep(Duration::from_millis(1500));
-    let meanwhile = Machine::look(victim.tid(), directory.path());
+    let mut meanwhile = look();
+    // A busy machine takes its time to make disks and to start programs before the run proper.
+    for _ in 0..100 {
+        if meanwhile.victim != before.victim {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(200));
+        meanwhile = look();
+    }
     signal(&child, 2);
     assert_eq!(child.wait_with_output().unwrap().status.code(), Some(130));
     assert_ne!(meanwhile.victim, before.victim);
     assert_ne!(meanwhile.instances, before.instances);
     assert_ne!(meanwhile.marked, before.marked);
     assert_ne!(meanwhile.files, before.files);
+    assert!(meanwhile.loops != before.loops || !has_disk);
+    assert!(meanwhile.bound != before.bound || bound.is_none());
+    assert!(meanwhile.handlers != before.handlers || !network_and_disk().contains("[[irq]]"));
     compare("Ctrl-C in the middle of a run");
 
     let seed = u64::from(std::process::id());
     let mut chance = Pcg::for_job(seed, 0, 0);
     for trial in 0..3 {
-        let delay = Duration::from_millis(20 + chance.below(1500));
-        let child = start(directory.path(), &["run", good.to_str().unwrap(), "--for", "30s"]);
+        let delay = Duration::from_millis(20 + chance.below(2500));
+        let child = run(&good, "30s");
         std::thread::sleep(delay);
         signal(&child, 2);
         let output = child.wait_with_output().unwrap();
@@ -197,8 +361,8 @@ fn after_success_error_ctrl_c_and_kill_at_any_moment() {
     }
 
     for trial in 0..6 {
-        let delay = Duration::from_millis(20 + chance.below(1500));
-        let child = start(directory.path(), &["run", good.to_str().unwrap(), "--for", "30s"]);
+        let delay = Duration::from_millis(20 + chance.below(2500));
+        let child = run(&good, "30s");
         std::thread::sleep(delay);
         signal(&child, 9);
         child.wait_with_output().unwrap();

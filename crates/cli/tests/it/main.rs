@@ -2,15 +2,26 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
 
+mod admission;
 mod bad_input;
+mod choosing;
 mod common;
 mod comparing;
+mod disks;
 mod fitting;
 mod guarantee;
+mod interrupts;
+mod lab;
 mod latency;
 mod leaves_nothing;
+mod loads;
+mod planning;
 mod programs;
 mod recording;
 mod reports;
+mod reproducing;
 mod simulated;
+mod startups;
+mod streams;
 mod truth;
+mod validation;

@@ -190,6 +190,50 @@ fn a_missing_program_is_refused_with_the_package_that_brings_it_and_nothing_is_l
     assert_eq!(left, ["w.toml"]);
 }
 
+/// Killed while a program is prepared, and again while it runs: the next start removes the directory with all in it
+/// and says so.
+#[test]
+fn a_prepared_directory_of_a_killed_run_is_removed_at_the_next_start() {
+    let _alone = alone();
+    let place = tempfile::tempdir().unwrap();
+    let (scratch, file) = (place.path().join("tmp"), place.path().join("w.toml"));
+    std::fs::create_dir(&scratch).unwrap();
+    let start = |arguments: &[&str]| {
+        std::process::Command::new(crate::common::program())
+            .args(arguments)
+            .env("TMPDIR", &scratch)
+            .env("SURETY_RUNTIME_DIR", place.path().join("run"))
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap()
+    };
+    let made = || {
+        let directories = std::fs::read_dir(&scratch).unwrap().flatten().map(|entry| entry.path());
+        directories.filter(|path| path.join("deep/made").exists()).collect::<Vec<_>>()
+    };
+    let making = "mkdir deep && echo 1 > deep/made";
+    for prepare in [format!("{making} && sleep 300"), making.to_owned()] {
+        let task = format!(
+            "format = 1\n[[task]]\nname = \"t\"\ncommand = \"sleep 300\"\nprepare = \"sh -c '{prepare}'\"\n"
+        );
+        std::fs::write(&file, task).unwrap();
+        let mut child = start(&["run", file.to_str().unwrap(), "--for", "60s", "--no-trace"]);
+        let begun = (0..1200).any(|_| {
+            std::thread::sleep(Duration::from_millis(25));
+            !made().is_empty()
+        });
+        assert!(begun, "{prepare}: nothing was prepared");
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(made().len(), 1, "{prepare}: a killed run cannot clean up");
+        let next = start(&["doctor"]).wait_with_output().unwrap();
+        assert!(errors(&next).contains("took back what it left: directory"), "{}", errors(&next));
+        let left: Vec<_> = std::fs::read_dir(&scratch).unwrap().flatten().map(|e| e.path()).collect();
+        assert!(left.is_empty(), "{prepare}: {left:?}");
+    }
+}
+
 #[test]
 fn ffmpeg_is_found_out_and_guaranteed() {
     if !may_reserve_and_trace() {

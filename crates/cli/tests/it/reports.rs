@@ -82,3 +82,68 @@ fn runs_are_gated_too() {
     assert_eq!(held.status.code(), Some(1), "{}", text(&held));
     assert!(text(&held).starts_with("held"), "{}", text(&held));
 }
+
+/// The table of `[vary]` is gated line by line; a comparison of two sides has no result to gate.
+#[test]
+fn varied_runs_are_gated_line_by_line() {
+    let directory = tempfile::tempdir().unwrap();
+    let tap = directory.path().join("gates.tap");
+    let file = directory.path().join("w.toml");
+    std::fs::write(&file, VARIED).unwrap();
+    let file = file.to_str().unwrap();
+    let told = tap.to_str().unwrap();
+    let run = surety(&[
+        "run",
+        file,
+        "--on",
+        "sim",
+        "--for",
+        "1s",
+        "--expect",
+        "t.response.max < 3ms",
+        "--tap",
+        told,
+    ]);
+    assert_eq!(run.status.code(), Some(1), "{}", errors(&run));
+    let tap = std::fs::read_to_string(&tap).unwrap();
+    assert!(tap.contains("1..2") && tap.contains("not ok"), "{tap}");
+    assert!(tap.lines().any(|line| line.starts_with("ok")), "{tap}");
+    let sides = surety(&["run", file, "--ab", "task.t.work=1ms,2ms", "--expect", "missed == 0"]);
+    assert_eq!(sides.status.code(), Some(2), "{}", errors(&sides));
+}
+
+/// The first combination breaks the promise and the last keeps it.
+const VARIED: &str = "format = 1\n[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"1ms\"\n\
+promise = [\"response <= 5ms @ 90%\"]\n[vary]\n\"task.t.work\" = [\"7ms\", \"1ms\"]\n";
+
+/// Sentence and code speak of every line, not of the last one.
+#[test]
+fn a_promise_broken_in_any_line_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("w.toml");
+    std::fs::write(&file, VARIED).unwrap();
+    let run = surety(&["run", file.to_str().unwrap(), "--on", "sim", "--for", "2s"]);
+    assert_eq!(run.status.code(), Some(1), "{}", errors(&run));
+    assert!(text(&run).contains("A promise is broken in 1 of 2 results: work=7ms."), "{}", text(&run));
+    // Worlds: the simulation sees it broken, the analysis, named last, cannot tell.
+    let broken = VARIED.split("[vary]").next().unwrap().replace("\"1ms\"", "\"7ms\"");
+    std::fs::write(&file, broken).unwrap();
+    for worlds in [["sim", "analysis"], ["analysis", "sim"]] {
+        let run = surety(&["run", file.to_str().unwrap(), "--for", "2s", "--on", worlds[0], worlds[1]]);
+        assert_eq!(run.status.code(), Some(1), "{worlds:?} {}{}", text(&run), errors(&run));
+        assert!(text(&run).contains("broken in"), "{}", text(&run));
+    }
+}
+
+/// What a program did not say is not shown as a number.
+#[test]
+fn unknown_is_not_shown_as_nothing() {
+    let report = surety(&["report", "crates/import/tests/data/cyclictest-h.txt"]);
+    let (head, said) = (text(&report), errors(&report));
+    assert!(head.contains("observed for an unknown time"), "{head}{said}");
+    assert!(!head.contains("seed") && !head.contains("0 ns observed"), "{head}");
+    let json = surety(&["report", "crates/import/tests/data/cyclictest-h.txt", "--json"]);
+    let document: serde_json::Value = serde_json::from_slice(&json.stdout).unwrap();
+    let result = &document["results"][0];
+    assert!(result["seed"].is_null() && result["duration_ns"].is_null(), "{result:#}");
+}

@@ -26,8 +26,8 @@ fn record(n: u64) -> Record {
     Record {
         world: "host".to_owned(),
         reserved: false,
-        seed: 1,
-        duration: Nanos::SECOND,
+        seed: Some(1),
+        duration: Some(Nanos::SECOND),
         in_force: InForce::default(),
         degraded: Vec::new(),
         activities: vec![player, disk],

@@ -1,4 +1,5 @@
-//! Files: workloads (TOML is the native format) and results read back.
+//! Files: workloads (TOML is the native format), results read back, and recorded start-up I/O.
 
+pub mod io_trace;
 pub mod record;
 pub mod toml;

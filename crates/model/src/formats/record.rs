@@ -8,15 +8,15 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use surety_stats::{Histogram, Moments};
+use surety_stats::{Histogram, Moments, Sequence};
 use surety_units::{CpuSet, Nanos, Tid};
 use thiserror::Error;
 
 use crate::environment::Check;
 use crate::promise::Promise;
 use crate::record::{
-    ActivityRecord, Basis, Distribution, Evidence, Figure, InForce, Observed, Record, Share, ThreadInForce,
-    ThreadSeen, TraceQuality,
+    ActivityRecord, Basis, Distribution, Disturbance, Evidence, Figure, InForce, Observed, Record, Share,
+    ThreadInForce, ThreadSeen, TraceQuality,
 };
 use crate::workload::ThreadRole;
 
@@ -110,8 +110,8 @@ struct ResultForm {
     label: String,
     world: String,
     reserved: bool,
-    seed: IntegerForm,
-    duration_ns: Nanos,
+    seed: Option<IntegerForm>,
+    duration_ns: Option<Nanos>,
     in_force: InForceForm,
     degraded: Vec<String>,
     hash: Option<String>,
@@ -135,6 +135,8 @@ struct InForceForm {
     environment: BTreeMap<String, String>,
     #[serde(default)]
     checks: Vec<Check>,
+    #[serde(default)]
+    disturbance: Option<Disturbance>,
 }
 
 #[derive(Deserialize)]
@@ -184,6 +186,13 @@ struct DistributionForm {
     min: Option<u64>,
     max: Option<u64>,
     quantiles: Vec<QuantileForm>,
+    sequence: Option<SequenceForm>,
+}
+
+#[derive(Deserialize)]
+struct SequenceForm {
+    every: u64,
+    values: Vec<u64>,
 }
 
 #[derive(Deserialize)]
@@ -252,8 +261,11 @@ impl ResultForm {
         let object = format!("result `{}`", self.label);
         let wrong = |why: String| RecordFileError::Value { object: object.clone(), why };
         let seed = match self.seed {
-            IntegerForm::Number(seed) => seed,
-            IntegerForm::Text(text) => text.parse().map_err(|_| wrong(format!("`{text}` is no seed")))?,
+            None => None,
+            Some(IntegerForm::Number(seed)) => Some(seed),
+            Some(IntegerForm::Text(text)) => {
+                Some(text.parse().map_err(|_| wrong(format!("`{text}` is no seed")))?)
+            }
         };
         let hash = self
             .hash
@@ -280,6 +292,7 @@ impl ResultForm {
             threads,
             environment: self.in_force.environment,
             checks: self.in_force.checks,
+            disturbance: self.in_force.disturbance,
         };
         let (mut activities, mut promises) = (Vec::new(), BTreeMap::new());
         for activity in self.activities {
@@ -397,8 +410,10 @@ impl DistributionForm {
         if (histogram.min(), histogram.max()) != (self.min, self.max) {
             return Err("the histogram and its extremes contradict each other".to_owned());
         }
-        let observed = match self.moments {
-            Some(moments) if moments.count() == histogram.count() => Observed { histogram, moments },
+        let mut observed = match self.moments {
+            Some(moments) if moments.count() == histogram.count() => {
+                Observed { histogram, moments, sequence: Sequence::default() }
+            }
             Some(moments) => {
                 return Err(format!(
                     "the moments are of {} values, the histogram of {}",
@@ -408,6 +423,12 @@ impl DistributionForm {
             }
             None => Observed::of_histogram(histogram),
         };
+        if let Some(SequenceForm { every, values }) = self.sequence {
+            let count = observed.histogram.count();
+            let kept = Sequence::of_kept(values, every, count);
+            observed.sequence = kept
+                .ok_or_else(|| format!("its sequence is no part of {count} values, one of every {every}"))?;
+        }
         Ok(Distribution::Observed(Box::new(observed)))
     }
 }

@@ -2,22 +2,24 @@
 
 use super::*;
 
+/// What the threads of each load did.
+type LoadRuns = Vec<Vec<LoadRun>>;
+
 /// Who takes part.
 pub(super) struct Company {
-    probes: Vec<Member<ThreadRun>>,
+    probes: Vec<Member>,
     shared: Vec<Arc<Shared>>,
-    loads: Vec<(usize, Member<LoadRun>)>,
+    loads: Crew,
     done: Arc<AtomicUsize>,
     /// The first wake-up that was too late, of any thread.
     pub spike: Arc<OnceLock<Spike>>,
 }
 
 /// A thread that has been made.
-struct Member<T> {
+struct Member {
     cpu: CpuId,
     tid: Tid,
-    affinity: CpuSet,
-    handle: JoinHandle<T>,
+    handle: JoinHandle<ThreadRun>,
 }
 
 impl Company {
@@ -27,48 +29,26 @@ impl Company {
         cpus: CpuSet,
         gate: &Arc<Gate>,
         marker: Option<&Marker>,
+        ground: &Ground<'_>,
     ) -> Result<Company, WorldError> {
         let mut company = Company {
             probes: Vec::new(),
             shared: Vec::new(),
-            loads: Vec::new(),
+            loads: Crew::default(),
             done: Arc::default(),
             spike: Arc::default(),
         };
         let made = company
-            .make_loads(options, cpus, gate)
+            .loads
+            .gather(&options.loads, cpus, gate, ground)
             .and_then(|()| company.make_probes(options, cpus, gate, marker));
         match made {
             Ok(()) => Ok(company),
             Err(error) => {
-                company.send_home(gate);
+                company.send_home(gate, options);
                 Err(error)
             }
         }
-    }
-
-    fn make_loads(
-        &mut self,
-        options: &LatencyOptions,
-        cpus: CpuSet,
-        gate: &Arc<Gate>,
-    ) -> Result<(), WorldError> {
-        let of_cpus = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
-        for (index, load) in options.loads.iter().enumerate() {
-            let driver = crate::loads::driver_of(load)?;
-            let workers = driver.prepare(load, load.count.on(of_cpus))?;
-            for (instance, mut worker) in workers.into_iter().enumerate() {
-                let gate = Arc::clone(gate);
-                let (tid, handle) = spawn_thread(&load.name, move || match gate.wait() {
-                    Some(window) => worker.run(&gate, &window),
-                    None => LoadRun::default(),
-                })?;
-                let instance = u32::try_from(instance).unwrap_or(u32::MAX);
-                let affinity = load.count.pinned_to(instance, &cpus).map_or(cpus, CpuSet::single);
-                self.loads.push((index, Member { cpu: CpuId(0), tid, affinity, handle }));
-            }
-        }
-        Ok(())
     }
 
     fn make_probes(
@@ -102,7 +82,7 @@ impl Company {
             // Made here, so that the thread finds its memory there and faulted in.
             let account = LatencyAccount::new(period);
             let (tid, handle) = spawn_thread(&format!("surety-cpu{cpu}"), move || spec.run(&gate, account))?;
-            self.probes.push(Member { cpu, tid, affinity: CpuSet::single(cpu), handle });
+            self.probes.push(Member { cpu, tid, handle });
             self.shared.push(shared);
         }
         Ok(())
@@ -115,18 +95,13 @@ impl Company {
         enforcer: &mut Enforcer<'_>,
         options: &LatencyOptions,
     ) -> Result<Vec<surety_model::record::ThreadInForce>, WorldError> {
-        let mut threads = Vec::new();
-        for (index, member) in &self.loads {
-            let Some(load) = options.loads.get(*index) else { continue };
-            let policy = ProbePolicy::Class(load.policy);
-            threads.push(surroundings.place(enforcer, (&load.name, member.tid), member.affinity, &policy)?);
-        }
+        let mut threads = self.loads.place(surroundings, enforcer, &options.loads)?;
         for member in &self.probes {
             let name = format!("cpu{}", member.cpu);
             threads.push(surroundings.place(
                 enforcer,
                 (&name, member.tid),
-                member.affinity,
+                CpuSet::single(member.cpu),
                 &options.policy,
             )?);
         }
@@ -176,23 +151,17 @@ impl Company {
     }
 
     /// Waits for everybody; the gate has been stopped. What a thread that panicked recorded is lost.
-    pub fn collect(self) -> (Vec<(CpuId, ThreadRun)>, Vec<Vec<LoadRun>>) {
+    pub fn collect(
+        self,
+        options: &LatencyOptions,
+    ) -> (Vec<(CpuId, ThreadRun)>, Result<LoadRuns, WorldError>) {
         let runs = self.probes.into_iter().filter_map(|m| Some((m.cpu, m.handle.join().ok()?))).collect();
-        let count = self.loads.iter().map(|(index, _)| index + 1).max().unwrap_or(0);
-        let mut loads = Vec::new();
-        loads.resize_with(count, Vec::new);
-        for (index, member) in self.loads {
-            if let (Some(runs), Ok(run)) = (loads.get_mut(index), member.handle.join()) {
-                let runs: &mut Vec<LoadRun> = runs;
-                runs.push(run);
-            }
-        }
-        (runs, loads)
+        (runs, self.loads.collect(&options.loads))
     }
 
     /// Ends everybody before the run began.
-    pub fn send_home(self, gate: &Gate) {
+    pub fn send_home(self, gate: &Gate, options: &LatencyOptions) {
         gate.stop();
-        self.collect();
+        let _ = self.collect(options);
     }
 }

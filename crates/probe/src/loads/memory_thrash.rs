@@ -7,7 +7,7 @@ use surety_model::world::WorldError;
 use surety_stats::Pcg;
 use surety_units::{Bytes, Nanos};
 
-use super::{LoadDriver, LoadRun, LoadWorker};
+use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, at_most, per_second};
 use crate::meter::ShareMeter;
 use crate::window::{Gate, Window};
 
@@ -29,7 +29,13 @@ impl LoadDriver for MemoryThrash {
         LoadKind::MemoryThrash
     }
 
-    fn prepare(&self, load: &Load, count: u32) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
+    fn prepare(
+        &self,
+        load: &Load,
+        count: u32,
+        _ground: &Ground<'_>,
+    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
+        at_most(load, count, 10_000)?;
         let words = usize::try_from(load.size.unwrap_or(SIZE).0 / 8).unwrap_or(usize::MAX).max(1);
         let mut workers: Vec<Box<dyn LoadWorker>> = Vec::new();
         for index in 0..count {
@@ -45,9 +51,8 @@ impl LoadDriver for MemoryThrash {
         Ok(workers)
     }
 
-    fn figures(&self, done: u64, observed: Nanos) -> Vec<Figure> {
-        let per_second = done as f64 / observed.as_secs_f64();
-        vec![Figure { name: "accesses".to_owned(), value: per_second, unit: "/s".into() }]
+    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
+        vec![per_second("accesses", done.rounds, "/s", observed)]
     }
 }
 
@@ -74,6 +79,7 @@ impl LoadWorker for Thrasher {
             }
             done += if now >= window.observe { BATCH } else { 0 };
         }
-        LoadRun { metered: meter.finish(), is_busy: true, done }
+        let done = Counts { rounds: done, ..Counts::default() };
+        LoadRun { metered: meter.finish(), is_busy: true, done, ..LoadRun::default() }
     }
 }

@@ -2,28 +2,78 @@
 //!
 //! A new load is one file here that implements [`LoadDriver`], and one line in [`DRIVERS`].
 
+mod block_by_block;
+mod command;
+pub(crate) mod crew;
+mod file_copy;
+pub(crate) mod files;
+mod forks;
+mod helper;
 mod memory_thrash;
+mod messages;
+mod ping_flood;
 mod readers;
 mod spinners;
+mod timers;
+mod udp;
+mod writers;
 
+use std::path::PathBuf;
+
+use surety_kernel::KernelError;
 use surety_model::record::Figure;
 use surety_model::workload::{Load, LoadKind};
-use surety_model::world::WorldError;
+use surety_model::world::{Cancel, WorldError};
 use surety_units::Nanos;
 
+use crate::disks::Disks;
 use crate::meter::Metered;
 use crate::window::{Gate, Window};
+
+use files::FileOf;
+pub use helper::{HELPER_WORD, helper_main};
 
 /// A kind of load: makes the workers of one `[[load]]`.
 pub(crate) trait LoadDriver: Sync {
     /// Which kind it is.
     fn kind(&self) -> LoadKind;
 
-    /// Makes `count` workers, everything they need at hand: files made, memory touched.
-    fn prepare(&self, load: &Load, count: u32) -> Result<Vec<Box<dyn LoadWorker>>, WorldError>;
+    /// Makes `count` workers, everything they need at hand: files made, memory touched, sockets open.
+    fn prepare(
+        &self,
+        load: &Load,
+        count: u32,
+        ground: &Ground<'_>,
+    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError>;
 
     /// Turns what the workers did inside `observed` into the load's figures.
-    fn figures(&self, done: u64, observed: Nanos) -> Vec<Figure>;
+    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure>;
+}
+
+/// What loads stand on.
+#[derive(Clone, Debug)]
+pub(crate) struct Ground<'a> {
+    /// The disks of the run; `None` where none are made.
+    pub disks: Option<&'a Disks<'a>>,
+    /// What programs and all they start carry, so that a later start finds what a killed run left.
+    pub mark: Option<String>,
+    /// Ends a long preparation.
+    pub cancel: &'a Cancel,
+}
+
+impl Ground<'_> {
+    /// Where files are made: on the disk of what they are for, or in the directory for temporary files.
+    pub fn directory(&self, of: FileOf<'_>) -> Result<PathBuf, WorldError> {
+        let Some(name) = of.disk else { return Ok(std::env::temp_dir()) };
+        let disk = self.disks.and_then(|disks| disks.get(name));
+        disk.map(|disk| disk.directory()).ok_or_else(|| WorldError::Unsupported {
+            world: "host".to_owned(),
+            object: of.object.to_owned(),
+            why: format!(
+                "disk `{name}` is neither made nor bound here; give it `make` or --disk {name}=DEVICE"
+            ),
+        })
+    }
 }
 
 /// One thread of a load.
@@ -32,33 +82,148 @@ pub(crate) trait LoadWorker: Send {
     fn run(&mut self, gate: &Gate, window: &Window) -> LoadRun;
 }
 
+/// Units of work inside the observed window; what they are is said where a driver turns them into figures.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Bytes moved.
+    pub bytes: u64,
+    /// Operations done: accesses, packets, rounds, processes.
+    pub rounds: u64,
+    /// Operations that failed or whose result was lost.
+    pub lost: u64,
+}
+
+impl Counts {
+    /// Both together.
+    pub fn plus(self, other: Counts) -> Counts {
+        Counts {
+            bytes: self.bytes + other.bytes,
+            rounds: self.rounds + other.rounds,
+            lost: self.lost + other.lost,
+        }
+    }
+
+    /// What came on top since.
+    pub fn since(self, before: Counts) -> Counts {
+        Counts {
+            bytes: self.bytes.saturating_sub(before.bytes),
+            rounds: self.rounds.saturating_sub(before.rounds),
+            lost: self.lost.saturating_sub(before.lost),
+        }
+    }
+}
+
 /// What one worker did inside the observed window.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct LoadRun {
     /// What it got.
     pub metered: Metered,
     /// Whether it never sleeps, so that its gaps are time without a CPU.
     pub is_busy: bool,
-    /// Units of work: bytes, rounds.
-    pub done: u64,
+    /// Whether what it got went to processes of its own, which the kernel does not count as this one's.
+    pub is_elsewhere: bool,
+    /// Units of work.
+    pub done: Counts,
+    /// Why it could not go on to the end.
+    pub trouble: Option<Trouble>,
+}
+
+impl LoadRun {
+    /// A worker that had to give up.
+    pub fn gave_up(what: impl Into<String>, remedy: impl Into<String>) -> LoadRun {
+        let trouble = Trouble { what: what.into(), remedy: remedy.into() };
+        LoadRun { trouble: Some(trouble), ..LoadRun::default() }
+    }
+
+    /// CPU time of processes of its own.
+    pub fn elsewhere(&self) -> Nanos {
+        if self.is_elsewhere { self.metered.run } else { Nanos::ZERO }
+    }
+
+    /// What is said of a worker whose thread panicked.
+    pub fn panicked() -> Trouble {
+        Trouble {
+            what: "its thread panicked".to_owned(),
+            remedy: "run again; report it if it repeats".to_owned(),
+        }
+    }
+}
+
+/// Why a load could not go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Trouble {
+    /// What happened.
+    pub what: String,
+    /// What to do.
+    pub remedy: String,
+}
+
+impl Trouble {
+    /// As the error of a run: nothing was observed of the load for the rest of it.
+    pub fn of_load(&self, name: &str) -> WorldError {
+        WorldError::Machine {
+            what: format!("load.{name} failed: {}", self.what),
+            remedy: self.remedy.clone(),
+        }
+    }
 }
 
 /// Every kind of load this world can run.
-pub(crate) const DRIVERS: &[&dyn LoadDriver] =
-    &[&spinners::Spinners, &memory_thrash::MemoryThrash, &readers::Readers];
+pub(crate) const DRIVERS: &[&dyn LoadDriver] = &[
+    &spinners::Spinners,
+    &memory_thrash::MemoryThrash,
+    &readers::Readers,
+    &writers::Writers,
+    &file_copy::FileCopy,
+    &ping_flood::PingFlood,
+    &udp::UdpSender,
+    &udp::UdpFlood,
+    &messages::Messages,
+    &forks::Forks,
+    &timers::Timers,
+    &command::Command,
+];
 
 /// The driver of a load, or why there is none.
 pub(crate) fn driver_of(load: &Load) -> Result<&'static dyn LoadDriver, WorldError> {
     DRIVERS.iter().copied().find(|d| d.kind() == load.kind).ok_or_else(|| {
         let known: Vec<&str> = DRIVERS.iter().map(|d| d.kind().word()).collect();
-        WorldError::Unsupported {
-            world: "host".to_owned(),
-            object: format!("load.{}", load.name),
-            why: format!(
-                "this version runs loads of kind {}, not `{}`; take one of those",
-                known.join(", "),
-                load.kind.word()
-            ),
-        }
+        let why = format!("it runs loads of kind {}, not `{}`", known.join(", "), load.kind.word());
+        refused(load, why)
     })
+}
+
+/// A load that cannot run as it is written.
+fn refused(load: &Load, why: impl Into<String>) -> WorldError {
+    WorldError::Unsupported {
+        world: "host".to_owned(),
+        object: format!("load.{}", load.name),
+        why: why.into(),
+    }
+}
+
+/// A load that this machine or this user cannot have.
+fn no_machine(load: &Load, error: &KernelError) -> WorldError {
+    WorldError::Machine {
+        what: format!("load.{} of kind `{}` cannot be made", load.name, load.kind.word()),
+        remedy: error.to_string(),
+    }
+}
+
+/// More of one kind than this measures nothing any more, and takes what others need.
+fn at_most(load: &Load, count: u32, most: u32) -> Result<(), WorldError> {
+    if count <= most {
+        return Ok(());
+    }
+    Err(refused(load, format!("at most {most} of kind `{}` run at once, not {count}", load.kind.word())))
+}
+
+/// A number of things per second.
+fn per_second(name: &str, number: u64, unit: &'static str, observed: Nanos) -> Figure {
+    Figure { name: name.to_owned(), value: number as f64 / observed.as_secs_f64(), unit: unit.into() }
+}
+
+/// A plain number of things.
+fn number(name: &str, number: u64) -> Figure {
+    Figure { name: name.to_owned(), value: number as f64, unit: "".into() }
 }

@@ -6,7 +6,7 @@ use surety_model::workload::{Load, LoadKind};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::{LoadDriver, LoadRun, LoadWorker};
+use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, at_most};
 use crate::meter::ShareMeter;
 use crate::window::{Gate, Window};
 
@@ -20,11 +20,17 @@ impl LoadDriver for Spinners {
         LoadKind::Spinners
     }
 
-    fn prepare(&self, _load: &Load, count: u32) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
+    fn prepare(
+        &self,
+        load: &Load,
+        count: u32,
+        _ground: &Ground<'_>,
+    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
+        at_most(load, count, 10_000)?;
         Ok((0..count).map(|_| Box::new(Spinner) as Box<dyn LoadWorker>).collect())
     }
 
-    fn figures(&self, _done: u64, _observed: Nanos) -> Vec<Figure> {
+    fn figures(&self, _done: &Counts, _observed: Nanos) -> Vec<Figure> {
         // Its result is its share.
         Vec::new()
     }
@@ -43,6 +49,6 @@ impl LoadWorker for Spinner {
             }
             meter.look(now);
         }
-        LoadRun { metered: meter.finish(), is_busy: true, done: 0 }
+        LoadRun { metered: meter.finish(), is_busy: true, ..LoadRun::default() }
     }
 }

@@ -2,7 +2,7 @@
 //! the largest value says, and whether the samples may be called independent.
 
 use surety_model::latency::{EFFECTIVE, LAG_ONE, RAW};
-use surety_model::record::{ActivityRecord, Observed, Record};
+use surety_model::record::{ActivityRecord, Distribution, Observed, Record};
 use surety_model::verdict::CONFIDENCE;
 use surety_stats::bounds::{Bound, largest_value, quantile_interval};
 use surety_stats::correlation::DEPENDENT;
@@ -44,6 +44,12 @@ pub fn latency(row: &Row<'_>, style: &Style) -> String {
             );
             out += &paragraph(style, "  ", Tone::Open, &text);
         }
+    }
+    let drawn: Vec<(&str, &Distribution)> =
+        probes().filter_map(|probe| Some((probe.name.as_str(), probe.latency.as_ref()?))).collect();
+    let bars = super::distributions("wake-up latency, intended time", &drawn, None, style);
+    if !bars.is_empty() {
+        out += &format!("\n{bars}");
     }
     super::price(std::slice::from_ref(row), &mut out, style);
     super::in_force(row, &mut out, style);
@@ -116,7 +122,7 @@ fn time(ns: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surety_model::record::{Basis, Distribution, Figure, InForce};
+    use surety_model::record::{Basis, Figure, InForce};
     use surety_model::workload::Workload;
 
     fn probe(values: impl Iterator<Item = i64>, missed: u64) -> ActivityRecord {
@@ -134,8 +140,8 @@ mod tests {
         Record {
             world: "host".to_owned(),
             reserved: false,
-            seed: 1,
-            duration: Nanos::SECOND,
+            seed: Some(1),
+            duration: Some(Nanos::SECOND),
             in_force: InForce::default(),
             degraded: Vec::new(),
             activities: vec![activity],

@@ -13,10 +13,15 @@ pub fn noise(row: &Row<'_>, causes: &[(CpuId, Vec<Cause>)], verdict: &str, style
     let mut out = gaps(row).text(style);
     if causes.iter().any(|(_, causes)| !causes.is_empty()) {
         out.push('\n');
-        out += &by_cause(causes, row.record.duration).text(style);
+        out += &by_cause(causes, row.record.duration.unwrap_or_default()).text(style);
     }
     out.push('\n');
     out += &paragraph(style, "", Tone::Strong, verdict);
+    // The probes' own figures stand above; here are the loads'.
+    let mut of_loads = row.record.clone();
+    of_loads.activities.retain(|activity| activity.kind == "load");
+    let of_loads = Row { label: row.label.clone(), record: &of_loads, verdicts: Vec::new() };
+    super::price(std::slice::from_ref(&of_loads), &mut out, style);
     super::in_force(row, &mut out, style);
     super::unfit(row, &mut out, style);
     super::degraded(std::slice::from_ref(row), &mut out, style);

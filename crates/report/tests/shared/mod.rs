@@ -14,8 +14,8 @@ use surety_model::plan::{
 };
 use surety_model::platform::Platform;
 use surety_model::record::{
-    ActivityRecord, Basis, Distribution, Evidence, Figure, InForce, JobAccount, JobOutcome, Observed, Record,
-    Share, ThreadInForce, ThreadSeen, TraceQuality,
+    ActivityRecord, Basis, Distribution, Disturbance, Evidence, Figure, InForce, JobAccount, JobOutcome,
+    Observed, Record, Share, ThreadInForce, ThreadSeen, TraceQuality,
 };
 use surety_model::reservation::Reservation;
 use surety_model::workload::{ThreadRole, Workload};
@@ -119,8 +119,8 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
     Record {
         world: world.to_owned(),
         reserved,
-        seed: 1,
-        duration: span,
+        seed: Some(1),
+        duration: Some(span),
         in_force: InForce {
             kernel: if is_host { "6.18.5" } else { "linux-6.18" }.to_owned(),
             cpus: CpuSet::first(2),
@@ -136,6 +136,7 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
                 ("clock source".to_owned(), "tsc".to_owned()),
                 ("governor".to_owned(), "performance".to_owned()),
             ]),
+            disturbance: is_host.then_some(Disturbance { others: 0.0, stolen: 0.004 }),
         },
         degraded: if is_host {
             vec!["the machine runs in a virtual machine: 0.4 % of its time was stolen".to_owned()]
@@ -170,8 +171,8 @@ fn analysis() -> Record {
     Record {
         world: "analysis".to_owned(),
         reserved: true,
-        seed: u64::MAX,
-        duration: Nanos::from_secs(25),
+        seed: Some(u64::MAX),
+        duration: Some(Nanos::from_secs(25)),
         in_force: InForce { kernel: "linux-6.18".to_owned(), cpus: CpuSet::first(2), ..InForce::default() },
         degraded: Vec::new(),
         activities: vec![player, audio],
@@ -275,6 +276,7 @@ pub fn plan() -> Plan {
                       2 ms promised"
                 .to_owned(),
             nearest: vec!["latency <= 8.8ms @ 99.9%".to_owned(), "a period of 1 ms with runtime 400 us".to_owned()],
+            more_jobs: None,
         }],
     }
 }

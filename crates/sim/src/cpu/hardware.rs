@@ -1,5 +1,7 @@
 //! [`Hardware`]: what the machine and every policy see: time, CPUs, threads, timers. It decides nothing.
 
+use std::collections::VecDeque;
+
 use surety_model::event::Comm;
 use surety_model::platform::{Platform, SchedClass};
 use surety_model::reservation::Reservation;
@@ -169,8 +171,13 @@ pub struct Cpu {
     pub reschedule: bool,
     /// First instant of its grid of ticks.
     pub tick_phase: Nanos,
+    /// The device whose hard handler it runs; it changes hands only when that is over.
+    pub handling: Option<usize>,
+    /// Devices whose handlers come next, each once: an interrupt that is pending is not counted twice.
+    pub(crate) handlers: VecDeque<usize>,
     pub(crate) tick: Slot,
     pub(crate) completion: Slot,
+    pub(crate) handler_end: Slot,
 }
 
 /// What a slot of the agenda stands for.
@@ -182,6 +189,10 @@ pub(crate) enum Occasion {
     Completion(usize),
     /// The end of a thread's sleep.
     Alarm(ThreadId),
+    /// The interrupt of a device.
+    Interrupt(usize),
+    /// The end of the hard handler on a CPU.
+    HandlerEnd(usize),
     /// A timer of the policy of this class, with its own number for it.
     Policy(SchedClass, u32),
 }

@@ -5,13 +5,17 @@
 //! a grid of its own and stops while it is idle (`NO_HZ_IDLE`). The time a thread runs is booked when somebody
 //! looks: on ticks, at switches, and where a policy's kernel counterpart calls `update_curr`.
 
+mod interrupts;
 mod switching;
+
+use std::collections::VecDeque;
 
 use surety_model::event::Comm;
 use surety_model::platform::{Platform, SchedClass};
 use surety_model::world::Observer;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
+use crate::cpu::device::Device;
 use crate::cpu::hardware::{Cpu, GroupSpec, Hardware, Occasion, Scheduling, Thread, ThreadId, ThreadState};
 use crate::cpu::policies;
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure};
@@ -65,6 +69,7 @@ pub struct Machine<P> {
     /// Place in `policies` of each class, by the class's own number.
     ranks: [usize; 3],
     resources: Resources,
+    devices: Vec<Device>,
     programs: P,
     counts: Counts,
     went_idle: bool,
@@ -87,14 +92,18 @@ impl<P: Programs> Machine<P> {
         for (index, id) in spec.cpus.iter().enumerate() {
             let tick = hardware.add_slot(Occasion::Tick(index));
             let completion = hardware.add_slot(Occasion::Completion(index));
+            let handler_end = hardware.add_slot(Occasion::HandlerEnd(index));
             hardware.cpus.push(Cpu {
                 id: *id,
                 current: None,
                 accounted: Nanos::ZERO,
                 reschedule: false,
                 tick_phase: spec.tick_phases.get(index).copied().unwrap_or_default(),
+                handling: None,
+                handlers: VecDeque::new(),
                 tick,
                 completion,
+                handler_end,
             });
         }
         let mut order = hardware.platform.class_order.clone();
@@ -115,6 +124,7 @@ impl<P: Programs> Machine<P> {
             watchers,
             ranks,
             resources: Resources::default(),
+            devices: Vec::new(),
             programs,
             counts: Counts::default(),
             went_idle: false,
@@ -183,6 +193,8 @@ impl<P: Programs> Machine<P> {
                     let waker = self.hardware.thread(thread).cpu;
                     self.wake(thread, waker);
                 }
+                Occasion::Interrupt(device) => self.interrupt(device),
+                Occasion::HandlerEnd(cpu) => self.handler_ends(cpu),
                 Occasion::Policy(class, number) => {
                     let rank = self.rank(class);
                     if let Some(cpu) = self.policies[rank].accounts_for_timer(number) {
@@ -215,6 +227,7 @@ impl<P: Programs> Machine<P> {
             thread.longest_gap = Nanos::ZERO;
             thread.ready_since = self.hardware.now;
         }
+        self.devices.iter_mut().for_each(Device::observe_from_here);
     }
 
     /// Time a thread has wanted a CPU without having one, and the longest single such time, since observation
@@ -321,7 +334,7 @@ impl<P: Programs> Machine<P> {
     fn settle(&mut self) {
         loop {
             self.make_changes();
-            match self.hardware.cpus.iter().position(|c| c.reschedule) {
+            match self.hardware.cpus.iter().position(|c| c.reschedule && c.handling.is_none()) {
                 Some(cpu) => self.schedule(cpu),
                 None if self.went_idle => self.look_again(),
                 None => return,
@@ -455,7 +468,11 @@ impl<P: Programs> Machine<P> {
             let moment = Moment { now: self.hardware.now, run: t.run, thread };
             let here = self.hardware.here(cpu);
             let recorder = &mut self.hardware.recorder;
-            match self.programs.next(moment, &mut |marker| recorder.marker(here, marker)) {
+            let step = self
+                .resources
+                .again(thread)
+                .unwrap_or_else(|| self.programs.next(moment, &mut |marker| recorder.marker(here, marker)));
+            match step {
                 Step::Run(work) => self.hardware.threads[thread.index()].remaining = work.max(Nanos::ZERO),
                 Step::RunForever => self.hardware.threads[thread.index()].remaining = Nanos::MAX,
                 Step::SleepUntil(until) if until > self.hardware.now => {
@@ -465,7 +482,7 @@ impl<P: Programs> Machine<P> {
                 }
                 Step::SleepUntil(_) => {}
                 Step::Lock(lock) => {
-                    if !self.resources.lock(lock, thread) {
+                    if !self.resources.lock(&self.hardware, lock, thread) {
                         self.leave(cpu, thread, Departure::Sleeps);
                         self.inherit(lock);
                     }
@@ -492,6 +509,11 @@ impl<P: Programs> Machine<P> {
                     }
                     if self.hardware.cpus[cpu].reschedule {
                         break;
+                    }
+                }
+                Step::Serve(device) => {
+                    if !self.serve(device, thread) {
+                        self.leave(cpu, thread, Departure::Sleeps);
                     }
                 }
                 Step::Yield => {

@@ -1,6 +1,7 @@
 //! A machine of alike CPUs: [`machine`] moves time and threads, [`policy`] is what every scheduler implements,
-//! [`policies`] holds them, [`hardware`] is the state both see, [`program`] is what threads do.
+//! [`policies`] holds them, [`hardware`] is the state both see, [`program`] is what threads do, [`device`] is what interrupts.
 
+pub mod device;
 pub mod hardware;
 pub mod machine;
 pub mod policies;

@@ -24,8 +24,11 @@ pub enum Step {
     Unlock(usize),
     /// Takes one raising of an event, and waits for it while there is none.
     Wait(usize),
-    /// Raises an event: a waiting thread takes it, else it is kept until one waits.
+    /// Raises an event: it is kept until a thread takes it, and the most important waiter is woken to do so.
     Signal(usize),
+    /// Is done with the request of a device that it last took, if any, and takes the next: uses the CPU time that needs.
+    /// Waits while there is none; asked again, it says the same.
+    Serve(usize),
     /// Gives up the CPU as `sched_yield` does.
     Yield,
     /// Ends.

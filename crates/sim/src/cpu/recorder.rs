@@ -36,6 +36,7 @@ enum Kept {
     TimerExpire { timer: u64 },
     TimerCancel { timer: u64 },
     Tick { entry: bool },
+    Handler { irq: u32, name: usize, entry: bool },
     Marker(JobMarker),
 }
 
@@ -53,6 +54,7 @@ pub struct Recorder {
     wanted: bool,
     hash: u64,
     lines: Vec<Line>,
+    names: Vec<String>,
 }
 
 /// The multiplier of the 64-bit FNV hash.
@@ -63,7 +65,7 @@ const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 impl Recorder {
     /// An empty one.
     pub fn new(wanted: bool) -> Recorder {
-        Recorder { wanted, hash: FNV_OFFSET, lines: Vec::new() }
+        Recorder { wanted, hash: FNV_OFFSET, lines: Vec::new(), names: Vec::new() }
     }
 
     /// Whether events are kept.
@@ -125,6 +127,17 @@ impl Recorder {
         self.keep(at, Kept::Tick { entry });
     }
 
+    /// Keeps the name of a hard handler and says by which number handlers are recorded.
+    pub fn add_name(&mut self, name: &str) -> usize {
+        self.names.push(name.to_owned());
+        self.names.len() - 1
+    }
+
+    /// The hard handler of an interrupt begins or ends; `name` is the number [`Recorder::add_name`] gave.
+    pub fn handler(&mut self, at: (Nanos, CpuId, Tid), irq: u32, name: usize, entry: bool) {
+        self.keep(at, Kept::Handler { irq, name, entry });
+    }
+
     /// A program writes a marker: it goes into the hash as well.
     pub fn marker(&mut self, at: (Nanos, CpuId, Tid), marker: JobMarker) {
         let (kind, job) = match marker {
@@ -164,6 +177,10 @@ impl Recorder {
                 Kept::TimerCancel { timer } => EventKind::TimerCancel { timer },
                 Kept::Tick { entry: true } => EventKind::VectorEntry { name: "local_timer" },
                 Kept::Tick { entry: false } => EventKind::VectorExit { name: "local_timer" },
+                Kept::Handler { irq, name, entry: true } => {
+                    EventKind::IrqEntry { irq, name: &self.names[name] }
+                }
+                Kept::Handler { irq, entry: false, .. } => EventKind::IrqExit { irq },
                 Kept::Marker(marker) => {
                     let length = marker.write(&mut text);
                     let text = std::str::from_utf8(&text[..length]).expect("markers are ASCII");

@@ -1,7 +1,13 @@
-//! [`Resources`]: locks and events threads share. Waiters are served in the order of their priority and, among
-//! equals, in the order they came, as the kernel's `rt_mutex` does.
+//! [`Resources`]: locks and events threads share, by the rules of the ones the host world uses. The most important
+//! waiter is woken first and, among equals, the one that came first.
+//!
+//! - A lock that lends priority is handed to the waiter at once, as `FUTEX_UNLOCK_PI` does; until that one runs, a more
+//!   important thread may still take it (`rt_mutex_steal` in `kernel/locking/rtmutex.c`).
+//! - An ordinary lock is free once it is given back, and an event is there once it is raised: the waiter woken competes
+//!   for it with whoever runs meanwhile, as with `pthread_mutex_lock` and `sem_wait`.
 
 use crate::cpu::hardware::{Hardware, Scheduling, ThreadId};
+use crate::cpu::program::Step;
 
 /// Longest chain of holders that wait for holders; a ring of them, a deadlock, ends here.
 const CHAIN_MAX: u32 = 64;
@@ -11,6 +17,8 @@ const CHAIN_MAX: u32 = 64;
 struct Lock {
     inherit: bool,
     holder: Option<ThreadId>,
+    /// Its holder got it as a waiter and has not run since.
+    handed: bool,
     waiters: Vec<ThreadId>,
 }
 
@@ -26,6 +34,8 @@ struct Signal {
 pub(crate) struct Resources {
     locks: Vec<Lock>,
     signals: Vec<Signal>,
+    /// Waiters that were woken and have not run since, with the step they take again.
+    woken: Vec<(ThreadId, Step)>,
 }
 
 impl Resources {
@@ -40,27 +50,32 @@ impl Resources {
     }
 
     /// Takes a lock; false when the thread must wait. A lock it holds already it waits for no more.
-    pub(crate) fn lock(&mut self, lock: usize, thread: ThreadId) -> bool {
+    pub(crate) fn lock(&mut self, hardware: &Hardware, lock: usize, thread: ThreadId) -> bool {
         let lock = &mut self.locks[lock];
+        let rank = |thread| lending_rank(hardware, thread);
         match lock.holder {
-            None => lock.holder = Some(thread),
-            Some(holder) if holder == thread => {}
-            Some(_) => {
+            Some(holder) if holder != thread && !(lock.handed && rank(thread) < rank(holder)) => {
                 lock.waiters.push(thread);
                 return false;
             }
+            _ => (lock.holder, lock.handed) = (Some(thread), false),
         }
         true
     }
 
-    /// Gives a lock back; the waiter that now holds it, to be woken.
+    /// Gives a lock back; the waiter to be woken, which then takes it by [`Resources::again`].
     pub(crate) fn unlock(&mut self, hardware: &Hardware, lock: usize, thread: ThreadId) -> Option<ThreadId> {
+        let place = lock;
         let lock = &mut self.locks[lock];
         if lock.holder != Some(thread) {
             return None;
         }
-        lock.holder = take_first(&mut lock.waiters, hardware);
-        lock.holder
+        let rank = if lock.inherit { lending_rank } else { plain_rank };
+        let next = take_first(&mut lock.waiters, hardware, rank);
+        lock.holder = next.filter(|_| lock.inherit);
+        lock.handed = lock.holder.is_some();
+        self.woken.extend(next.map(|next| (next, Step::Lock(place))));
+        next
     }
 
     /// Takes one raising of an event; false when the thread must wait.
@@ -74,12 +89,20 @@ impl Resources {
         false
     }
 
-    /// Raises an event; the waiter that takes it, to be woken.
+    /// Raises an event; the waiter to be woken, which then takes it by [`Resources::again`].
     pub(crate) fn signal(&mut self, hardware: &Hardware, signal: usize) -> Option<ThreadId> {
+        let place = signal;
         let signal = &mut self.signals[signal];
-        let woken = take_first(&mut signal.waiters, hardware);
-        signal.raised += u64::from(woken.is_none());
-        woken
+        signal.raised += 1;
+        let next = take_first(&mut signal.waiters, hardware, plain_rank);
+        self.woken.extend(next.map(|next| (next, Step::Wait(place))));
+        next
+    }
+
+    /// The step a woken waiter takes again before it goes on.
+    pub(crate) fn again(&mut self, thread: ThreadId) -> Option<Step> {
+        let place = self.woken.iter().position(|(woken, _)| *woken == thread)?;
+        Some(self.woken.remove(place).1)
     }
 
     /// How a thread has to be scheduled: as it asked, or as the most important realtime waiter of an inheriting
@@ -120,8 +143,24 @@ impl Resources {
     }
 }
 
-fn take_first(waiters: &mut Vec<ThreadId>, hardware: &Hardware) -> Option<ThreadId> {
-    let best =
-        (0..waiters.len()).min_by_key(|i| (hardware.thread(waiters[*i]).scheduling.prio().min(120), *i))?;
+/// Precedence at a lock that lends, the least first: realtime threads by the priority they have now, inherited or their
+/// own, all others alike (`__waiter_prio` in `kernel/locking/rtmutex.c`).
+fn lending_rank(hardware: &Hardware, thread: ThreadId) -> i32 {
+    hardware.thread(thread).scheduling.prio().min(100)
+}
+
+/// Precedence at an ordinary lock or event: likewise, but by their own priority (`__futex_queue` in
+/// `kernel/futex/core.c`).
+fn plain_rank(hardware: &Hardware, thread: ThreadId) -> i32 {
+    hardware.thread(thread).asked.prio().min(100)
+}
+
+/// Takes the first by rank and, among equals, by arrival.
+fn take_first(
+    waiters: &mut Vec<ThreadId>,
+    hardware: &Hardware,
+    rank: fn(&Hardware, ThreadId) -> i32,
+) -> Option<ThreadId> {
+    let best = (0..waiters.len()).min_by_key(|i| (rank(hardware, waiters[*i]), *i))?;
     Some(waiters.remove(best))
 }

@@ -5,11 +5,12 @@ use std::collections::BTreeMap;
 use surety_model::activation::draw_key;
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
-    Instances, Load, LoadKind, LockProtocol, Phase as TaskPhase, Task, TaskBody, Work, Workload,
+    Instances, Irq, Load, LoadKind, LockProtocol, Phase as TaskPhase, Task, TaskBody, Work, Workload,
 };
 use surety_model::world::{RunOptions, WorldError};
 use surety_units::{CpuId, CpuSet, Nanos};
 
+use super::interrupts;
 use super::jobs::{self, Jobs, Phase, Thread};
 use super::{NAME, SimWorld};
 use crate::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
@@ -24,10 +25,12 @@ pub(super) struct Member {
     pub(super) allowed: Option<CpuSet>,
 }
 
-/// Whose thread: the place of a task or a load in the workload.
+/// Whose thread: the place of a task, an interrupt source or a load in the workload. Interrupt sources and devices of
+/// the machine have the same numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Activity {
     Task(usize),
+    Irq(usize),
     Load(usize),
 }
 
@@ -37,7 +40,7 @@ pub(super) struct Stage {
     pub(super) members: Vec<Member>,
 }
 
-fn refuse<T>(object: String, why: impl Into<String>) -> Result<T, WorldError> {
+pub(super) fn refuse<T>(object: String, why: impl Into<String>) -> Result<T, WorldError> {
     Err(WorldError::Unsupported { world: NAME.to_owned(), object, why: why.into() })
 }
 
@@ -76,6 +79,9 @@ pub(super) fn stage(
     for (index, task) in workload.tasks.iter().enumerate() {
         builder.task(workload, index, task)?;
     }
+    for (index, irq) in workload.irqs.iter().enumerate() {
+        builder.irq(index, irq)?;
+    }
     for (index, load) in workload.loads.iter().enumerate() {
         builder.load(index, load)?;
     }
@@ -84,10 +90,6 @@ pub(super) fn stage(
 }
 
 fn check_kinds(workload: &Workload) -> Result<(), WorldError> {
-    if let Some(irq) = workload.irqs.first() {
-        let why = "interrupts are not simulated; leave it out (`surety trace fit --no-irqs` writes none), or give its thread as a task with the gap as its period";
-        return refuse(format!("irq.{}", irq.name), why);
-    }
     if let Some(stream) = workload.streams.first() {
         return refuse(format!("stream.{}", stream.name), "disks are not simulated; leave it out");
     }
@@ -98,7 +100,7 @@ fn check_kinds(workload: &Workload) -> Result<(), WorldError> {
         let why = "chains are not simulated; leave it out, or tie the tasks with wait and signal phases";
         return refuse(format!("chain.{}", chain.name), why);
     }
-    if workload.tasks.is_empty() && workload.loads.is_empty() {
+    if workload.tasks.is_empty() && workload.irqs.is_empty() && workload.loads.is_empty() {
         return refuse("workload".to_owned(), "there is nothing in it to run; add a [[task]]");
     }
     Ok(())
@@ -169,20 +171,11 @@ impl<'a> Builder<'a> {
                 let why = "the kernel refuses a reservation to a thread pinned to one CPU; give a number of instances";
                 return refuse(object.to_owned(), why);
             }
-            let TaskBody::Phases(phases) = &task.body else { return Ok(()) };
-            let inherits = |name: &String| {
-                let resource = workload.resources.iter().find(|r| r.name == *name);
-                resource.is_some_and(|r| r.protocol == LockProtocol::Inherit)
-            };
-            let taken = phases.iter().find_map(|phase| match phase {
-                TaskPhase::Lock(name) if inherits(name) => Some(name),
-                _ => None,
-            });
-            return match taken {
+            return match workload.lending_lock_of(task) {
                 Some(name) => refuse(
                     object.to_owned(),
                     format!(
-                        "lending a reservation through the resource `{name}` is not simulated; give the resource no protocol, or the task a realtime policy"
+                        "lending a reservation through the resource `{name}` is not simulated; run it on the host, give the resource no protocol, or the task a realtime policy"
                     ),
                 ),
                 None => Ok(()),
@@ -264,6 +257,20 @@ impl<'a> Builder<'a> {
         *self.signals.entry(name).or_insert_with(|| machine.add_signal())
     }
 
+    fn irq(&mut self, index: usize, irq: &'a Irq) -> Result<(), WorldError> {
+        // Interrupts go to the CPUs of the run in turn, and the kernel keeps their threads there; a thread with a
+        // reservation may run anywhere.
+        let turn = index % self.cpus.len().max(1);
+        let cpu = self.cpus.iter().nth(turn).expect("a run has a CPU");
+        let spec = interrupts::device(irq, index, cpu, self.seed)?;
+        let name = interrupts::thread_name(&spec);
+        let device = self.stage.machine.add_device(spec);
+        let scheduling = irq.reservation.map_or(Scheduling::Fifo(interrupts::PRIORITY), Scheduling::Deadline);
+        let allowed = irq.reservation.is_none().then(|| CpuSet::single(cpu));
+        self.member(Activity::Irq(index), &name, scheduling, None, allowed, Thread::of_device(device));
+        Ok(())
+    }
+
     fn load(&mut self, index: usize, load: &Load) -> Result<(), WorldError> {
         let object = format!("load.{}", load.name);
         if !matches!(load.kind, LoadKind::Spinners | LoadKind::MemoryThrash) {
@@ -314,7 +321,12 @@ impl<'a> Builder<'a> {
 fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> Result<(), WorldError> {
     let reservations = || {
         stage.members.iter().filter_map(|member| match (member.scheduling, member.activity) {
-            (Scheduling::Deadline(reservation), Activity::Task(task)) => Some((reservation, task)),
+            (Scheduling::Deadline(reservation), Activity::Task(task)) => {
+                Some((reservation, "task", &workload.tasks[task].name))
+            }
+            (Scheduling::Deadline(reservation), Activity::Irq(irq)) => {
+                Some((reservation, "irq", &workload.irqs[irq].name))
+            }
             _ => None,
         })
     };
@@ -324,7 +336,7 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
         .fair_server
         .map_or(0, |s| Reservation::implicit(s.runtime, s.period).bandwidth().to_kernel());
     let mut booked = server * cpus as u64;
-    for (reservation, task) in reservations() {
+    for (reservation, kind, name) in reservations() {
         booked += reservation.bandwidth().to_kernel();
         if booked > cap {
             let percent = |bandwidth: u64| bandwidth as f64 / (1u64 << 20) as f64 * 100.0;
@@ -334,7 +346,7 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
                 percent(server * cpus as u64),
                 percent(cap),
             );
-            return refuse(format!("task.{}", workload.tasks[task].name), why);
+            return refuse(format!("{kind}.{name}"), why);
         }
     }
     Ok(())

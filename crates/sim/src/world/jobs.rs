@@ -4,7 +4,7 @@
 //! `i > 0`; the second and later `run` phases of a job draw under `NAME/1`, `NAME/2`, ... A job starts when its
 //! thread first runs after the release, and one whose release has passed starts where the one before ended.
 
-use surety_model::activation::{Activations, Stamp, draw_key};
+use surety_model::activation::{Activations, Stamp, draw_key, run_key};
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::JobMarker;
 use surety_model::record::JobOutcome;
@@ -24,6 +24,8 @@ pub(super) enum Phase {
     Unlock(usize),
     Wait(usize),
     Signal(usize),
+    /// The requests of a device, one after another, for ever.
+    Serve(usize),
 }
 
 /// Where a thread stands.
@@ -81,10 +83,19 @@ impl Thread {
 
     /// CPU time for ever, without jobs.
     pub(super) fn hog() -> Thread {
+        Thread::endless(Phase::Run(None, 0))
+    }
+
+    /// The handling thread of a device.
+    pub(super) fn of_device(device: usize) -> Thread {
+        Thread::endless(Phase::Serve(device))
+    }
+
+    fn endless(phase: Phase) -> Thread {
         Thread {
             key: String::new(),
             seed: 0,
-            phases: vec![Phase::Run(None, 0)],
+            phases: vec![phase],
             plan: Activations {
                 release: Release::Unspecified,
                 spacing: None,
@@ -158,6 +169,11 @@ impl Thread {
                         Some(Phase::Unlock(lock)) => return Step::Unlock(*lock),
                         Some(Phase::Wait(signal)) => return Step::Wait(*signal),
                         Some(Phase::Signal(signal)) => return Step::Signal(*signal),
+                        Some(Phase::Serve(device)) => {
+                            let device = *device;
+                            self.stage = Stage::In(place);
+                            return Step::Serve(device);
+                        }
                         None => {
                             mark(JobMarker::End { job: self.job });
                             self.complete(at.now, at.run);
@@ -176,7 +192,7 @@ impl Thread {
 
 /// The stream the `place`-th `run` phase of a job draws from.
 pub(super) fn stream(key: &str, place: usize) -> u64 {
-    if place == 0 { stream_of(key) } else { stream_of(&format!("{key}/{place}")) }
+    stream_of(&run_key(key, place))
 }
 
 /// The jobs of all threads of a run.

@@ -52,7 +52,7 @@ impl ThreadTable {
 
     /// The thread of this id that was forked and has not been woken yet.
     pub(super) fn unborn(&self, tid: Tid) -> Option<usize> {
-        self.by_tid.get(&tid.0).copied().filter(|slot| self.slots[*slot].unborn)
+        self.by_tid.get(&tid.0).copied().filter(|slot| self.slots[*slot].unborn && !self.slots[*slot].ended)
     }
 
     /// The thread of `slot` bears another's id from now on.

@@ -10,6 +10,7 @@ use super::End;
 use crate::args::RecordArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
+use crate::words::number_of;
 
 /// What was made.
 pub struct Made<'a> {
@@ -55,9 +56,9 @@ impl Made<'_> {
         let lost = self.lost();
         let lost_words = if lost == 0 { "none lost".to_owned() } else { format!("{lost} lost") };
         session.step(&format!(
-            "{}: {} events of CPUs {} in {kept}, {lost_words}, {:.1} MB",
+            "{}: {} of CPUs {} in {kept}, {lost_words}, {:.1} MB",
             args.output.display(),
-            self.events(),
+            number_of(self.events(), "event"),
             self.cpus,
             self.bytes as f64 / 1e6
         ));

@@ -1,15 +1,17 @@
 //! What must hold between the objects of a workload: names are unique and every name used is one that is there.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::source::{Diagnostic, nearest};
-use crate::workload::{Instances, Phase, PolicySpec, TaskBody, Workload};
+use crate::workload::{Instances, Load, LoadKind, Phase, PolicySpec, TaskBody, Workload};
+use surety_units::{Bytes, Rate};
 
 /// Notes duplicate names, names of nothing, and settings that contradict each other.
 pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
     let mut check = Check { workload, list };
     check.unique_names();
+    let raised = raised(workload);
     for task in &workload.tasks {
         let path = format!("task.{}", task.name);
         check.group(&path, task.group.as_deref());
@@ -28,17 +30,15 @@ pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
             check.wrong(&format!("{path}.instances"), message, Some(help));
         }
         if let TaskBody::Phases(phases) = &task.body {
-            for phase in phases {
-                if let Phase::Lock(resource) | Phase::Unlock(resource) = phase {
-                    check.named(&format!("{path}.phases"), "resource", resource);
-                }
-            }
+            check.locks(&path, phases);
+            check.events(&path, phases, &raised);
         }
     }
     for load in &workload.loads {
         let path = format!("load.{}", load.name);
         check.group(&path, load.group.as_deref());
         check.disk(&path, load.disk.as_deref());
+        check.keys_of(&path, load);
         if load.policy == PolicySpec::Deadline {
             let message = "a load is best effort: it takes no deadline policy".to_owned();
             check.wrong(
@@ -66,6 +66,32 @@ pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
     }
 }
 
+/// The events tasks raise.
+fn raised(workload: &Workload) -> BTreeSet<&str> {
+    let phases = workload.tasks.iter().filter_map(|task| match &task.body {
+        TaskBody::Phases(phases) => Some(phases),
+        _ => None,
+    });
+    phases
+        .flatten()
+        .filter_map(|p| if let Phase::Signal(name) = p { Some(name.as_str()) } else { None })
+        .collect()
+}
+
+/// The keys of its own that each kind of load looks at.
+fn keys_taken(kind: LoadKind) -> &'static [&'static str] {
+    match kind {
+        LoadKind::Spinners | LoadKind::Forks => &[],
+        LoadKind::MemoryThrash => &["size"],
+        LoadKind::Readers | LoadKind::Writers => &["size", "block", "rate", "disk", "direct", "random"],
+        LoadKind::FileCopy => &["size", "block", "rate", "disk", "direct", "once"],
+        LoadKind::PingFlood | LoadKind::UdpFlood | LoadKind::Messages => &["block"],
+        LoadKind::UdpSender => &["block", "rate"],
+        LoadKind::Timers => &["period"],
+        LoadKind::Command => &["once"],
+    }
+}
+
 struct Check<'a> {
     workload: &'a Workload,
     list: &'a mut Vec<Diagnostic>,
@@ -89,6 +115,34 @@ impl Check<'_> {
             "group" => w.groups.iter().map(|g| g.name.as_str()).collect(),
             "resource" => w.resources.iter().map(|r| r.name.as_str()).collect(),
             _ => w.activities().into_iter().filter(|(k, _)| *k == kind).map(|(_, n)| n).collect(),
+        }
+    }
+
+    /// A key that a kind of load does not look at is a slip.
+    fn keys_of(&mut self, path: &str, load: &Load) {
+        let given = [
+            ("size", load.size.is_some()),
+            ("block", load.block.is_some()),
+            ("rate", load.rate.is_some()),
+            ("disk", load.disk.is_some()),
+            ("direct", load.direct),
+            ("random", load.random),
+            ("period", load.period.is_some()),
+            ("once", load.once),
+        ];
+        let taken = keys_taken(load.kind);
+        for (key, _) in given.into_iter().filter(|(key, is_given)| *is_given && !taken.contains(key)) {
+            let message = format!("a load of kind `{}` takes no `{key}`", load.kind.word());
+            let help = match taken {
+                [] => "leave it out".to_owned(),
+                keys => format!("it takes {}", keys.join(", ")),
+            };
+            self.wrong(&format!("{path}.{key}"), message, Some(help));
+        }
+        let zero = load.period.is_some_and(|p| !p.is_positive()) || load.rate == Some(Rate(0));
+        if zero || load.block == Some(Bytes(0)) || load.size == Some(Bytes(0)) {
+            let message = "`period`, `rate`, `block` and `size` are more than nothing".to_owned();
+            self.wrong(path, message, None);
         }
     }
 
@@ -126,6 +180,51 @@ impl Check<'_> {
             None => format!("there are: {}", names.join(", ")),
         };
         self.wrong(path, format!("there is no {kind} `{name}`"), Some(help));
+    }
+
+    /// Every resource is there, and each job takes and gives back in turn: a job that kept one would wait for itself in
+    /// the next, and the kernel refuses to take a lock twice or to give back what is not held.
+    fn locks(&mut self, path: &str, phases: &[Phase]) {
+        let mut held: Vec<&str> = Vec::new();
+        for (index, phase) in phases.iter().enumerate() {
+            let (Phase::Lock(name) | Phase::Unlock(name)) = phase else { continue };
+            let path = format!("{path}.phases.{index}");
+            self.named(&path, "resource", name);
+            let taken = held.iter().position(|h| h == name);
+            match (phase, taken) {
+                (Phase::Lock(_), None) => held.push(name),
+                (Phase::Lock(_), Some(_)) => {
+                    let message = format!("`{name}` is locked twice: the job would wait for itself");
+                    self.wrong(&path, message, Some(format!("unlock `{name}` before")));
+                }
+                (_, Some(place)) => drop(held.remove(place)),
+                (_, None) => {
+                    let message = format!("`{name}` is unlocked but not held");
+                    self.wrong(&path, message, Some(format!("lock `{name}` before")));
+                }
+            }
+        }
+        for name in held {
+            let message = format!("the job ends and still holds `{name}`");
+            let help = format!("add {{ unlock = \"{name}\" }}");
+            self.wrong(&format!("{path}.phases"), message, Some(help));
+        }
+    }
+
+    /// Somebody raises each event that is waited for.
+    fn events(&mut self, path: &str, phases: &[Phase], raised: &BTreeSet<&str>) {
+        for (index, phase) in phases.iter().enumerate() {
+            let Phase::Wait(name) = phase else { continue };
+            if raised.contains(name.as_str()) {
+                continue;
+            }
+            let help = match nearest(name, raised.iter().copied()) {
+                Some(near) => format!("did you mean `{near}`?"),
+                None => format!("add {{ signal = \"{name}\" }} to the phases of a task"),
+            };
+            let message = format!("no task raises the event `{name}`: the wait would not end");
+            self.wrong(&format!("{path}.phases.{index}"), message, Some(help));
+        }
     }
 
     fn group(&mut self, path: &str, group: Option<&str>) {

@@ -208,6 +208,7 @@ fn work_of(reading: &mut Reading, field: &Field<'_>) -> Option<Work> {
 }
 
 fn phase(reading: &mut Reading, item: &Field<'_>) -> Option<Phase> {
+    reading.places.insert(item.path.clone(), item.span.clone());
     let table = item.table(reading)?;
     let run = table.field(reading, "run").and_then(|f| distribution(reading, &f)).map(Phase::Run);
     let sleep = table.quantity(reading, "sleep", "1ms").map(Phase::Sleep);
@@ -383,6 +384,7 @@ fn irq(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Irq> {
     let work = table.required(reading, "work", "\"9us\"");
     let irq = Irq {
         device: table.text(reading, "device"),
+        hard: table.quantity(reading, "hard", "2us"),
         buffer: table.integer(reading, "buffer", ANY_COUNT).map(|n| n as u64),
         promises: promises(reading, table),
         reservation: reservation(reading, table),
@@ -516,10 +518,13 @@ fn startup(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Sta
             }
         }
     });
+    let prepare = table.field(reading, "prepare").and_then(|field| command_text(reading, &field));
     let startup = Startup {
+        prepare,
         ready: ready.unwrap_or_default(),
         cold: table.boolean(reading, "cold").unwrap_or(false),
         repeat: table.integer(reading, "repeat", COUNT_32).unwrap_or(1) as u32,
+        gap: table.quantity(reading, "gap", "1s").unwrap_or(Startup::GAP),
         timeout: table.quantity(reading, "timeout", "120s"),
         disk: table.text(reading, "disk"),
         promises: promises(reading, table),
@@ -556,6 +561,8 @@ fn load(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Load> 
         disk: table.text(reading, "disk"),
         direct: table.boolean(reading, "direct").unwrap_or(false),
         random: table.boolean(reading, "random").unwrap_or(false),
+        period: table.quantity(reading, "period", "1ms"),
+        once: table.boolean(reading, "once").unwrap_or(false),
         command: command.and_then(|f| command_text(reading, &f)),
         promises: promises(reading, table),
         name,

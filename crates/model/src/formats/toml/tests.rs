@@ -58,7 +58,7 @@ nice = 5
 name = "steps"
 period = "16.6ms"
 phases = [{ run = "1ms" }, { lock = "m" }, { run = { kind = "exponential", mean = "100us" } }, { unlock = "m" },
-          { sleep = "1ms" }, { signal = "e" }, { wait = "f" }]
+          { sleep = "1ms" }, { signal = "e" }, { wait = "e" }]
 
 [[task]]
 name     = "encoder"
@@ -77,6 +77,7 @@ name     = "net"
 device   = "eth"
 arrivals = { kind = "sporadic", gap = "95us" }
 work     = "9us"
+hard     = "2us"
 buffer   = 256
 promise  = ["lost == 0"]
 reservation = { runtime = "20us", period = "100us" }
@@ -112,9 +113,11 @@ write = true
 [[startup]]
 name     = "xterm"
 command  = "xterm -e true"
+prepare  = "cp /usr/bin/xterm ."
 ready    = "stdout:ready"
 cold     = true
 repeat   = 10
+gap      = "500ms"
 timeout  = "120s"
 disk     = "d"
 promise  = ["startup <= 1.2x idle"]
@@ -141,6 +144,12 @@ nice     = 3
 name = "make"
 kind = "command"
 command = "make -j2"
+once = true
+
+[[load]]
+name = "tick"
+kind = "timers"
+period = "2ms"
 
 [[load]]
 name = "spin"
@@ -280,6 +289,36 @@ fn mistakes_are_reported_at_their_place() {
         },
         Mistake { text: "work = \"5ms\"\ninstances = \"all\"", line: 5, column: 13, says: &["4 per-cpu"] },
         Mistake { text: "work = \"5ms\"\nslice = \"1s\"", line: 5, column: 9, says: &["100ms"] },
+        Mistake {
+            text: "phases = [{ run = \"1ms\" }, { lock = \"m\" }, { run = \"1ms\" }]\n[[resource]]\nname = \"m\"",
+            line: 4,
+            column: 10,
+            says: &["still holds `m`", "unlock"],
+        },
+        Mistake {
+            text: "phases = [{ lock = \"m\" },\n{ lock = \"m\" }, { unlock = \"m\" }]\n[[resource]]\nname = \"m\"",
+            line: 5,
+            column: 1,
+            says: &["locked twice"],
+        },
+        Mistake {
+            text: "phases = [{ unlock = \"m\" }]\n[[resource]]\nname = \"m\"",
+            line: 4,
+            column: 11,
+            says: &["not held"],
+        },
+        Mistake {
+            text: "phases = [{ lock = \"m\" }, { unlock = \"m\" }]",
+            line: 4,
+            column: 11,
+            says: &["no resource `m`"],
+        },
+        Mistake {
+            text: "phases = [{ signal = \"full\" }, { wait = \"ful\" }]",
+            line: 4,
+            column: 32,
+            says: &["raises", "did you mean `full`"],
+        },
     ];
     for mistake in in_task {
         check(&task(mistake.text), &mistake);
@@ -385,4 +424,27 @@ mod laws {
             }
         }
     }
+}
+
+#[test]
+fn a_key_that_a_kind_of_load_does_not_take_is_an_error_at_its_place() {
+    let text =
+        |kind: &str, key: &str| format!("format = 1\n[[load]]\nname = \"l\"\nkind = \"{kind}\"\n{key}\n");
+    for (kind, key) in [
+        ("spinners", "size = \"1MiB\""),
+        ("forks", "once = true"),
+        ("udp-flood", "rate = \"1MB/s\""),
+        ("readers", "period = \"1ms\""),
+        ("file-copy", "random = true"),
+        ("messages", "disk = \"d\""),
+    ] {
+        let found = read("l.toml", &text(kind, key)).unwrap_err();
+        let word = key.split(' ').next().unwrap();
+        let said = found.to_string();
+        assert!(said.contains(&format!("`{kind}` takes no `{word}`")) && said.contains(":5:"), "{said}");
+    }
+    for (kind, key) in [("timers", "period = \"0ms\""), ("udp-sender", "rate = \"0B/s\"")] {
+        assert!(read("l.toml", &text(kind, key)).unwrap_err().to_string().contains("more than nothing"));
+    }
+    assert!(read("l.toml", &text("udp-sender", "rate = \"100Mbit/s\"")).is_ok());
 }

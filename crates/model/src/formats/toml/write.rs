@@ -264,6 +264,7 @@ fn irq(out: &mut Out<'_>, irq: &Irq) {
     out.optional_text("device", irq.device.as_deref());
     out.line("arrivals", &arrivals(&irq.arrivals));
     out.line("work", &distribution(&irq.work));
+    out.optional_time("hard", irq.hard);
     out.optional_number("buffer", irq.buffer);
     out.promises(&irq.promises);
     out.reservation(irq.reservation);
@@ -309,6 +310,7 @@ fn startup(out: &mut Out<'_>, startup: &Startup) {
         StartupBody::Command(command) => out.quoted("command", command),
         StartupBody::Replay(file) => out.quoted("replay", file),
     }
+    out.optional_text("prepare", startup.prepare.as_deref());
     match &startup.ready {
         Ready::Exit => {}
         Ready::Stdout(text) => out.quoted("ready", &format!("stdout:{text}")),
@@ -318,6 +320,7 @@ fn startup(out: &mut Out<'_>, startup: &Startup) {
     if startup.repeat != 1 {
         out.line("repeat", &startup.repeat.to_string());
     }
+    out.optional_time("gap", Some(startup.gap).filter(|gap| *gap != Startup::GAP));
     out.optional_time("timeout", startup.timeout);
     out.optional_text("disk", startup.disk.as_deref());
     out.promises(&startup.promises);
@@ -335,6 +338,8 @@ fn load(out: &mut Out<'_>, load: &Load) {
     out.optional_text("disk", load.disk.as_deref());
     out.flag("direct", load.direct);
     out.flag("random", load.random);
+    out.optional_time("period", load.period);
+    out.flag("once", load.once);
     out.optional_text("command", load.command.as_deref());
     out.promises(&load.promises);
 }

@@ -65,7 +65,7 @@ impl Deadline {
             of_thread: Vec::new(),
             thread_of: Vec::new(),
             queues: vec![Vec::new(); cpus],
-            bandwidths: Bandwidths::new(cpus, hardware.platform.deadline_cap),
+            bandwidths: Bandwidths::new(cpus, hardware.platform.deadline_cap, hardware.platform.reclaiming),
             enforce: Vec::new(),
             waiting: 0,
         };

@@ -4,6 +4,7 @@
 //! bits, the ratio that stretches it to the whole CPU has 8. The roughness of the latter is visible in shares
 //! (269/256 instead of 1/0.95), so it is kept.
 
+use surety_model::platform::Reclaiming;
 use surety_units::bandwidth::KERNEL_BANDWIDTH_SHIFT;
 use surety_units::{Bandwidth, Nanos};
 
@@ -23,14 +24,15 @@ pub(super) struct Bandwidths {
     extra: u64,
     max: u64,
     ratio: u64,
+    rule: Reclaiming,
 }
 
 impl Bandwidths {
-    pub(super) fn new(cpus: usize, cap: Bandwidth) -> Bandwidths {
+    pub(super) fn new(cpus: usize, cap: Bandwidth, rule: Reclaiming) -> Bandwidths {
         let (part, whole) = cap.ratio();
         let stretch = Bandwidth::new(whole, part).unwrap_or(Bandwidth::ONE);
         let (max, ratio) = (cap.to_kernel(), stretch.to_kernel() >> (SHIFT - RATIO_SHIFT));
-        Bandwidths { all: vec![0; cpus], active: vec![0; cpus], extra: max, max, ratio }
+        Bandwidths { all: vec![0; cpus], active: vec![0; cpus], extra: max, max, ratio, rule }
     }
 
     /// Books a new reservation.
@@ -57,12 +59,14 @@ impl Bandwidths {
         }
     }
 
-    /// How fast a reclaiming reservation's budget runs down, with 20 fractional bits: `max(u, Umax - Uinact -
-    /// Uextra) / Umax`.
+    /// How fast a reclaiming reservation's budget runs down, with 20 fractional bits: see [`Reclaiming`].
     pub(super) fn rate(&self, cpu: usize, bandwidth: u64) -> u64 {
         let unused = self.all[cpu] - self.active[cpu] + self.extra;
-        let rate = bandwidth.max(self.max.saturating_sub(unused));
-        (rate * self.ratio) >> RATIO_SHIFT
+        let stretched = |part: u64| (part * self.ratio) >> RATIO_SHIFT;
+        match self.rule {
+            Reclaiming::ToCap => stretched(bandwidth.max(self.max.saturating_sub(unused))),
+            Reclaiming::BelowCap => stretched(bandwidth).max((1 << SHIFT) - unused.min(1 << SHIFT)),
+        }
     }
 
     /// Budget used by running for `ran` at a rate.

@@ -1,0 +1,78 @@
+//! Global fixed priorities on m CPUs: response times, sufficient.
+//!
+//! `R_k = C_k + floor(sum_{hp} min(W_i(R_k), R_k - C_k + 1) / m)`, W_i the most work of task i in a window given its own
+//! response (Bertogna and Cirinei, RTSS 2007). Of the tasks above, at most m - 1 carry work into the window: it may be
+//! begun where a CPU was idle before (Guan, Stigge, Yi and Yu, "New response time bounds for fixed priority multiprocessor
+//! scheduling", RTSS 2009); the others have `floor(R/T) C + min(C, R mod T)`.
+//!
+//! Constrained deadlines; tasks in order of falling priority.
+
+use super::global_edf::{early, work_in};
+use super::task::{narrow, wide};
+use super::{Outcome, SporadicTask, Strength, Theorem, Verdict};
+
+/// The analysis.
+pub const RTA: Theorem = Theorem {
+    name: "response-time analysis of global fixed priorities with limited carry-in",
+    source: "Bertogna and Cirinei, RTSS 2007; Guan, Stigge, Yi and Yu, RTSS 2009",
+    strength: Strength::Sufficient,
+};
+
+/// Steps of one response before the search is given up.
+const LIMIT: u32 = 100_000;
+
+/// Response times of tasks in order of falling priority.
+pub fn response_times(tasks: &[SporadicTask], cpus: u32) -> Verdict {
+    if let Some(verdict) = early(RTA, tasks, cpus) {
+        return verdict;
+    }
+    let mut responses: Vec<i128> = Vec::with_capacity(tasks.len());
+    let mut steps = Vec::new();
+    for (level, task) in tasks.iter().enumerate() {
+        let deadline = task.deadline;
+        let Some(response) = response(task, &tasks[..level], &responses, i128::from(cpus)) else {
+            steps.push(format!("task {level}: no response within its deadline {deadline} is shown"));
+            let responses = responses.into_iter().map(narrow).collect();
+            return Verdict { theorem: RTA, outcome: Outcome::NotShown, steps, responses };
+        };
+        steps.push(format!("task {level}: response at most {}, deadline {deadline}", narrow(response)));
+        responses.push(response);
+    }
+    let responses = responses.into_iter().map(narrow).collect();
+    Verdict { theorem: RTA, outcome: Outcome::Holds, steps, responses }
+}
+
+fn response(task: &SporadicTask, above: &[SporadicTask], responses: &[i128], cpus: i128) -> Option<i128> {
+    let (work, deadline, _) = task.cdt();
+    let mut longest = work;
+    for _ in 0..LIMIT {
+        let most = longest - work + 1;
+        let (mut sum, mut carried) = (0, Vec::with_capacity(above.len()));
+        for (other, response) in above.iter().zip(responses) {
+            let (c, d, t) = other.cdt();
+            let own = (longest / t * c + (longest % t).min(c)).min(most);
+            let with_carry = work_in(other, longest, d - response).min(most);
+            sum += own;
+            carried.push((with_carry - own).max(0));
+        }
+        carried.sort_unstable_by(|a, b| b.cmp(a));
+        sum += carried.iter().take(usize::try_from(cpus - 1).unwrap_or(usize::MAX)).sum::<i128>();
+        let next = work + sum / cpus;
+        if next <= longest {
+            return Some(longest);
+        }
+        longest = next;
+        if longest > deadline {
+            return None;
+        }
+    }
+    None
+}
+
+/// The order with which global fixed priorities escape Dhall's effect best of the simple ones: rising `D - C`, so that a
+/// task with little slack stands above light ones (Davis and Burns, RTSS 2009, after Andersson and Jonsson, RTSS WiP 2000).
+pub fn slack_monotonic(tasks: &[SporadicTask]) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..tasks.len()).collect();
+    places.sort_by_key(|place| wide(tasks[*place].deadline) - wide(tasks[*place].work));
+    places
+}

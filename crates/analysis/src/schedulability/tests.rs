@@ -1,0 +1,9 @@
+//! Each test of schedulability against its twin that simulates unit by unit, and against published sets.
+
+mod acceptance;
+mod dependent;
+mod fixed;
+mod global;
+mod partition;
+mod twin;
+mod uniprocessor;

@@ -1,0 +1,132 @@
+//! The table of acceptance ratios in `docs/schedulability.md`: drawn anew, and the same to the digit.
+
+use std::fmt::Write;
+
+use surety_stats::random::Pcg;
+use surety_units::Nanos;
+
+use super::twin::{self, HYPERPERIOD, Job, PERIODS, Rule, in_time, play};
+use crate::schedulability::generate::{Deadlines, random_set};
+use crate::schedulability::partition::{CoreTest, Heuristic, partition};
+use crate::schedulability::priority::{Preemption, in_order, optimal, rate_monotonic};
+use crate::schedulability::{SporadicTask, fixed, global_edf, global_fixed, uniprocessor};
+
+const DOCS: &str = include_str!("../../../../../docs/schedulability.md");
+
+/// Sets for each line of a table.
+const SETS: usize = 300;
+
+/// Periods are this many times those of the twin, so that a work of at least one raises the utilisation little.
+const SCALE: i64 = 4;
+
+/// A column's head and how its test is asked; the last column is played.
+type Column<'a> = (&'a str, Ask);
+
+type Ask = Box<dyn Fn(&[SporadicTask]) -> bool>;
+
+fn survives(tasks: &[SporadicTask], cpus: usize) -> bool {
+    let end = 2 * SCALE * HYPERPERIOD;
+    let jobs: Vec<Job> = (0..tasks.len()).flat_map(|i| twin::densest(i, &tasks[i], end)).collect();
+    in_time(tasks, &play(&jobs, tasks.len(), cpus, Rule::Edf, true, end))
+}
+
+fn one_cpu() -> Vec<Column<'static>> {
+    let monotonic = |tasks: &[SporadicTask]| in_order(tasks, &rate_monotonic(tasks));
+    vec![
+        ("hyperbolic", Box::new(move |s| fixed::hyperbolic(&monotonic(s)).holds())),
+        ("density", Box::new(|s| uniprocessor::density(s).holds())),
+        ("RTA, rate-monotonic", Box::new(move |s| fixed::response_times(&monotonic(s)).holds())),
+        ("RTA, optimal", Box::new(|s| matches!(optimal(s, Preemption::Anytime), Ok(Some(_))))),
+        ("EDF demand", Box::new(|s| uniprocessor::processor_demand(s).holds())),
+        ("EDF played", Box::new(|s| survives(s, 1))),
+    ]
+}
+
+fn four_cpus() -> Vec<Column<'static>> {
+    let heads = ["GFB", "BAK", "BCL", "BCL iterated", "RTA", "FF-DBF"];
+    let mut columns: Vec<Column<'static>> = (heads.into_iter().zip(global_edf::TESTS))
+        .map(|(head, (_, test))| {
+            let ask: Ask = Box::new(move |s| test(s, 4).holds());
+            (head, ask)
+        })
+        .collect();
+    columns.push((
+        "fixed RTA, by slack",
+        Box::new(|s| {
+            let s = in_order(s, &global_fixed::slack_monotonic(s));
+            global_fixed::response_times(&s, 4).holds()
+        }),
+    ));
+    for (head, heuristic) in [("first fit", Heuristic::FirstFit), ("worst fit", Heuristic::WorstFit)] {
+        columns.push((
+            head,
+            Box::new(move |s| partition(s, 4, heuristic, CoreTest::Edf).is_ok_and(|p| p.complete())),
+        ));
+    }
+    columns.push(("global EDF played", Box::new(|s| survives(s, 4))));
+    columns
+}
+
+/// One table: a line for each utilisation of a CPU, percents of accepted sets.
+fn table(
+    columns: &[Column<'_>],
+    cpus: usize,
+    tasks: usize,
+    deadlines: Deadlines,
+    stream: u64,
+) -> (String, Vec<Vec<usize>>) {
+    let mut text = String::from("| U / CPU |");
+    columns.iter().for_each(|(head, _)| write!(text, " {head} |").unwrap());
+    text.push_str("\n|---|");
+    columns.iter().for_each(|_| text.push_str("---|"));
+    text.push('\n');
+    let mut all = Vec::new();
+    for hundredths in (6..=19).map(|t| t * 5).filter(|t| t % 10 == 0 || *t > 80) {
+        let mut random = Pcg::for_job(stream, hundredths, 0);
+        let mut counts = vec![0; columns.len()];
+        for _ in 0..SETS {
+            let total = cpus as f64 * hundredths as f64 / 100.0;
+            let periods = PERIODS.map(|t| Nanos::new(SCALE * t));
+            let unit = Nanos::new(1);
+            let set = random_set(tasks, total, &periods, unit, deadlines, &mut random).expect("drawn");
+            for (count, (_, accepts)) in counts.iter_mut().zip(columns) {
+                *count += usize::from(accepts(&set));
+            }
+        }
+        write!(text, "| {}.{:02} |", hundredths / 100, hundredths % 100).unwrap();
+        counts.iter().for_each(|c| write!(text, " {} |", c * 100 / SETS).unwrap());
+        text.push('\n');
+        all.push(counts);
+    }
+    (text, all)
+}
+
+#[test]
+fn the_table_of_the_docs_is_what_the_tests_say() {
+    let mut missing = String::new();
+    for (name, columns, cpus, tasks, deadlines) in [
+        ("one CPU, implicit", one_cpu(), 1, 5, Deadlines::Implicit),
+        ("one CPU, constrained", one_cpu().split_off(1), 1, 5, Deadlines::Constrained),
+        ("four CPUs, implicit", four_cpus(), 4, 8, Deadlines::Implicit),
+        ("four CPUs, constrained", four_cpus(), 4, 8, Deadlines::Constrained),
+    ] {
+        let (text, counts) = table(&columns, cpus, tasks, deadlines, 77);
+        for line in &counts {
+            if cpus == 1 {
+                let [.., density, monotonic, optimal, demand, played] = line[..] else { panic!() };
+                assert!(monotonic <= optimal && optimal <= demand, "{line:?}");
+                assert!(line.len() < 6 || line[0] <= monotonic, "the hyperbolic bound: {line:?}");
+                assert!(density <= demand, "{line:?}");
+                assert_eq!(demand, played, "an exact test is the schedule itself");
+            } else {
+                let [gfb, _, bcl, iterated, rta, forced, _, _, _, played] = line[..] else { panic!() };
+                assert!(bcl <= iterated && iterated <= rta && rta <= played, "{line:?}");
+                assert!(gfb <= forced && forced <= played, "{line:?}");
+            }
+        }
+        if !DOCS.contains(&text) {
+            write!(missing, "\n{name}:\n\n{text}").unwrap();
+        }
+    }
+    assert!(missing.is_empty(), "docs/schedulability.md does not hold these tables:\n{missing}");
+}

@@ -1,0 +1,152 @@
+//! The command line of the lab.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use surety_lab::vm::{CPUS_MAX, LabOptions, MEMORY_MAX_MIB, MEMORY_MIN_MIB, Mode, SHIFT_MAX};
+use surety_units::{Bytes, Nanos};
+
+use super::PREFIX;
+use crate::args::{RunArgs, positive};
+
+#[derive(Debug, Args)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    pub verb: LabVerb,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum LabVerb {
+    /// The kernels there are, and which of them are here
+    List,
+    /// Fetch the newest version of kernels from this machine's Debian mirror
+    Fetch(LabFetchArgs),
+    /// Run a workload on a kernel: `surety run --on lab:KERNEL`
+    Run(Box<LabRunArgs>),
+    /// A shell in a guest
+    Shell(LabShellArgs),
+    /// Run a scenario, and store its samples with all they depend on
+    Record(LabRecordArgs),
+    /// Run a stored scenario again: which wake-ups changed, and by how much
+    Check(LabCheckArgs),
+}
+
+/// What a guest is given.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Guests of the lab")]
+pub struct GuestArgs {
+    /// Virtual CPUs
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(CPUS_MAX)))]
+    pub lab_cpus: u32,
+    /// Memory
+    #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = memory)]
+    pub lab_memory: u64,
+    /// An instruction takes 2^N ns of the guest's clock [default: 0, or the experiment's]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(SHIFT_MAX)))]
+    pub lab_shift: Option<u32>,
+    /// The host's clock instead of the virtual one: different every time
+    #[arg(long, conflicts_with = "lab_shift")]
+    pub lab_fast: bool,
+    /// Load this module first, such as null_blk or null_blk:queue_mode=2,irqmode=2; may be given several times
+    #[arg(long, value_name = "MODULE")]
+    pub lab_module: Vec<String>,
+    /// Give a guest up after this, on the host's clock [default: 180s, and 40 times the run with its warm-up]
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    pub lab_within: Option<Nanos>,
+    /// Keep what the guest's kernel says on its console
+    #[arg(long, value_name = "FILE")]
+    pub lab_console: Option<PathBuf>,
+}
+
+impl GuestArgs {
+    /// The same for those who boot it.
+    pub fn options(&self, seed: u64) -> LabOptions {
+        let shift = self.lab_shift.unwrap_or_default();
+        let mode = if self.lab_fast { Mode::Fast } else { Mode::Deterministic { shift } };
+        LabOptions {
+            cpus: self.lab_cpus,
+            memory_mib: self.lab_memory,
+            mode,
+            seed,
+            within: self.lab_within,
+            modules: self.lab_module.clone(),
+            console: self.lab_console.clone(),
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct LabFetchArgs {
+    /// Kernels, as `surety lab list` names them
+    #[arg(required = true, value_name = "KERNEL")]
+    pub kernels: Vec<String>,
+    /// Give each up after this
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = positive)]
+    pub within: Nanos,
+}
+
+#[derive(Debug, Args)]
+pub struct LabRunArgs {
+    /// Kernel, as `surety lab list` names it
+    #[arg(value_name = "KERNEL")]
+    pub kernel: String,
+    #[command(flatten)]
+    pub run: RunArgs,
+}
+
+impl LabRunArgs {
+    /// The same as arguments of `run`: the kernel first, then whatever else was named.
+    pub fn on_lab(&self) -> RunArgs {
+        let mut run = self.run.clone();
+        if run.on == ["host"] {
+            run.on.clear();
+        }
+        run.on.insert(0, format!("{PREFIX}{}", self.kernel));
+        run
+    }
+}
+
+#[derive(Debug, Args)]
+pub struct LabShellArgs {
+    /// Kernel, as `surety lab list` names it
+    #[arg(value_name = "KERNEL")]
+    pub kernel: String,
+    /// What the emulator draws from
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    #[command(flatten)]
+    pub guest: GuestArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct LabRecordArgs {
+    /// Kernel, as `surety lab list` names it
+    #[arg(value_name = "KERNEL")]
+    pub kernel: String,
+    /// File to write
+    #[arg(long, short, value_name = "FILE")]
+    pub output: PathBuf,
+    /// What to do, as arguments of surety: `run FILE ...` or `latency ...`
+    #[arg(last = true, required = true, value_name = "SCENARIO")]
+    pub scenario: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub struct LabCheckArgs {
+    /// File of `surety lab record`
+    pub file: PathBuf,
+    /// Run it on this kernel [default: the newest here of the name it was recorded on]
+    #[arg(long, value_name = "KERNEL")]
+    pub kernel: Option<String>,
+}
+
+/// Whole MiB.
+fn memory(text: &str) -> Result<u64, String> {
+    let bytes: Bytes = text.parse().map_err(|e: surety_units::QuantityError| e.to_string())?;
+    let mib = bytes.0 >> 20;
+    if (MEMORY_MIN_MIB..=MEMORY_MAX_MIB).contains(&mib) {
+        Ok(mib)
+    } else {
+        Err(format!("{MEMORY_MIN_MIB}MiB to {MEMORY_MAX_MIB}MiB are possible"))
+    }
+}

@@ -1,0 +1,123 @@
+//! What this program does as the first process of a guest: the job, in the host world of the guest's kernel.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use clap::Parser;
+use surety_kernel::RealKernel;
+use surety_lab::guest::{self, Channel};
+use surety_lab::job::{Job, Refusal};
+use surety_lab::samples::{Series, WakeUps};
+use surety_model::event::{Event, TraceSink};
+use surety_model::formats::toml;
+use surety_model::record::Record;
+use surety_model::workload::Workload;
+use surety_model::world::{Cancel, Observer, RunOptions, World};
+use surety_probe::HostWorld;
+use surety_probe::latency::LatencyProbe;
+use surety_report::{Report, Row};
+use surety_units::Nanos;
+
+use crate::args::{Arguments, Packing, Storing, Verb};
+use crate::exit::Failure;
+use crate::latency::options_of;
+use crate::trace::output::TraceOutput;
+
+/// Where a trace waits until it is sent.
+const TRACE: &str = "/tmp/trace.dat";
+
+/// Does the guest's work, where this process is the first of a guest.
+pub fn guest() -> Option<ExitCode> {
+    guest::is_guest().then(|| guest::main(work))
+}
+
+fn work(job: &Job, channel: &mut Channel) -> Result<(), Refusal> {
+    match job {
+        Job::Workload { .. } => workload(job, channel),
+        Job::Latency { arguments, .. } => latency(arguments, channel),
+        Job::Shell => Ok(()),
+    }
+}
+
+impl From<Failure> for Refusal {
+    fn from(failure: Failure) -> Refusal {
+        Refusal::machine(failure.to_string())
+    }
+}
+
+fn workload(job: &Job, channel: &mut Channel) -> Result<(), Refusal> {
+    let Job::Workload { toml: text, seed, duration, warm_up, cpus, trace, untraced } = job else {
+        return Ok(());
+    };
+    let workload = toml::read("workload", text).map_err(|e| Refusal::machine(e.to_string()))?;
+    let cpus = cpus.as_deref().map(str::parse).transpose();
+    let options = RunOptions {
+        seed: *seed,
+        duration: *duration,
+        warm_up: *warm_up,
+        cpus: cpus.map_err(|e: surety_units::QuantityError| Refusal::machine(e.to_string()))?,
+        cancel: Cancel::default(),
+    };
+    let storing = Storing { file_version: None, compression: Some(Packing::None) };
+    let output = trace.then(|| TraceOutput::create(Path::new(TRACE), &storing, Vec::new())).transpose()?;
+    let wake_ups = WakeUps::of(workload.tasks.iter().map(|t| t.name.as_str()));
+    let mut seen = Seen { channel, wake_ups, output };
+    let kernel = RealKernel::new();
+    let world = HostWorld::new(&kernel, None);
+    let world = if *untraced { world.untraced() } else { world };
+    let record = world.run(&workload, &options, &mut seen)?;
+    let Seen { channel, wake_ups, output } = seen;
+    channel.result(&document(&record, &workload), &wake_ups.finish())?;
+    if let Some(output) = output {
+        output.finish("mono")?;
+        channel.trace(Path::new(TRACE))?;
+    }
+    Ok(())
+}
+
+fn latency(arguments: &[String], channel: &mut Channel) -> Result<(), Refusal> {
+    let words = ["surety", "latency"].into_iter().map(str::to_owned).chain(arguments.iter().cloned());
+    let parsed = Arguments::try_parse_from(words).map_err(|e| Refusal::machine(e.to_string()))?;
+    let Verb::Latency(args) = parsed.verb else { return Err(Refusal::machine("no latency probe")) };
+    let options = options_of(&args, Cancel::default())?;
+    let run = LatencyProbe::new(&RealKernel::new(), None).run(&options, None)?;
+    let workload = Workload { loads: options.loads, ..Workload::default() };
+    let series = run.samples.into_iter();
+    let series = series.map(|(cpu, latency_ns)| Series { name: format!("cpu{cpu}"), latency_ns });
+    channel.result(&document(&run.record, &workload), &series.collect::<Vec<_>>())
+}
+
+fn document(record: &Record, workload: &Workload) -> String {
+    let rows = [Row::new("lab", record, workload)];
+    let report =
+        Report { title: None, file: None, rows: &rows, all_rows: true, plan: None, exit: None, made: None };
+    surety_report::json::record_json(&report).to_string()
+}
+
+/// Watches the run for the host.
+struct Seen<'c> {
+    channel: &'c mut Channel,
+    wake_ups: WakeUps,
+    output: Option<TraceOutput>,
+}
+
+impl Observer for Seen<'_> {
+    fn progress(&mut self, done: Nanos, total: Nanos) {
+        self.channel.progress(done, total);
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.channel.notice(text);
+    }
+
+    fn wants_events(&self) -> bool {
+        true
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        self.wake_ups.event(event);
+        if let Some(output) = &mut self.output {
+            output.event(event);
+        }
+    }
+}

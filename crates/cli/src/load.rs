@@ -1,0 +1,215 @@
+//! `--load`: loads from words of the command line, in one notation for every verb.
+//!
+//! `10r5w` are counts with letters; `ping-flood` and `spinners:4` are kinds with a count; a comma or a second `--load` adds
+//! more.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use surety_model::source::nearest;
+use surety_model::workload::{LOAD_KINDS, Load, LoadKind, Workload};
+use surety_probe::Bindings;
+use surety_units::Bytes;
+
+use crate::exit::{Code, Failure};
+
+/// The kinds that a letter stands for.
+const LETTERS: &[(char, LoadKind)] = &[
+    ('s', LoadKind::Spinners),
+    ('m', LoadKind::MemoryThrash),
+    ('r', LoadKind::Readers),
+    ('w', LoadKind::Writers),
+];
+/// The kinds whose `block` can be said.
+const HAVE_BLOCKS: &[LoadKind] =
+    &[LoadKind::PingFlood, LoadKind::Messages, LoadKind::Readers, LoadKind::Writers];
+/// More of one kind are a slip.
+const COUNT_MAX: u32 = 10_000;
+
+/// Loads beside what is measured.
+#[derive(Clone, Debug, Default, Args)]
+pub struct LoadArgs {
+    /// Load beside it, such as 8s (8 spinners), 4s2m (and 2 memory thrashers), 5r5w (5 readers, 5 writers), ping-flood, or
+    /// spinners:4, with ping-flood:2:1kB the size of a block too; a comma adds more
+    #[arg(long, value_name = "LOAD")]
+    pub load: Vec<String>,
+}
+
+/// Devices for the disks of a workload.
+#[derive(Clone, Debug, Default, Args)]
+pub struct DiskArgs {
+    /// The device that stands for a disk of the workload, such as d=/dev/loop3; nothing else may use it
+    #[arg(long, value_name = "NAME=DEVICE", value_parser = device)]
+    pub disk: Vec<(String, PathBuf)>,
+}
+
+impl DiskArgs {
+    /// Each disk's device; the last one named counts.
+    pub fn bindings(&self) -> Bindings {
+        self.disk.iter().cloned().collect()
+    }
+}
+
+fn device(text: &str) -> Result<(String, PathBuf), String> {
+    let found = text.split_once('=').filter(|(name, path)| !name.is_empty() && path.starts_with('/'));
+    let (name, path) =
+        found.ok_or_else(|| format!("`{text}` is no device of a disk such as d=/dev/loop3"))?;
+    Ok((name.to_owned(), PathBuf::from(path)))
+}
+
+/// Adds loads to a workload. One whose name is taken there gets a number behind it.
+pub fn append_loads(workload: &mut Workload, texts: &[String]) -> Result<(), Failure> {
+    for load in parse_loads(texts)? {
+        let is_taken = |name: &str| workload.activities().iter().any(|(_, taken)| *taken == name);
+        let numbered = (2..).map(|n| format!("{}-{n}", load.name));
+        let name = std::iter::once(load.name.clone()).chain(numbered).find(|name| !is_taken(name));
+        workload.loads.push(Load { name: name.unwrap_or_default(), ..load });
+    }
+    Ok(())
+}
+
+/// The loads that some texts mean together; a kind is in them once.
+pub fn parse_loads(texts: &[String]) -> Result<Vec<Load>, Failure> {
+    let mut loads: Vec<Load> = Vec::new();
+    for text in texts.iter().flat_map(|text| text.split(',')) {
+        let (text, block) = split_block(text.trim())?;
+        for (kind, count) in parse_one(text)? {
+            if block.is_some() && !HAVE_BLOCKS.contains(&kind) {
+                let help = format!("a load of kind `{}` has no `block`", kind.word());
+                return Err(wrong(text, &help));
+            }
+            if loads.iter().any(|load| load.kind == kind) {
+                let what = format!("`--load` names {} twice", kind.word());
+                return Err(Failure::new(Code::BadInput, what).help("write one count for each kind"));
+            }
+            loads.push(Load { block, ..Load::new(kind.word(), kind, count) });
+        }
+    }
+    Ok(loads)
+}
+
+/// A third part, behind kind and count, is the load's `block`: `ping-flood:2:60kB`.
+fn split_block(text: &str) -> Result<(&str, Option<Bytes>), Failure> {
+    let Some((before, block)) = text.rsplit_once(':').filter(|(before, _)| before.contains(':')) else {
+        return Ok((text, None));
+    };
+    let block: Result<Bytes, _> = block.parse();
+    block.map(|block| (before, Some(block))).map_err(|why| {
+        wrong(text, &format!("behind kind and count stands the size of a block, ping-flood:2:1kB: {why}"))
+    })
+}
+
+fn parse_one(text: &str) -> Result<Vec<(LoadKind, u32)>, Failure> {
+    let count_of = |digits: &str| digits.parse().ok().filter(|n| (1..=COUNT_MAX).contains(n));
+    let (word, count) = match text.split_once(':') {
+        Some((word, digits)) => (word, count_of(digits)),
+        None => (text, Some(1)),
+    };
+    if let Some((_, kind)) = LOAD_KINDS.iter().find(|(known, _)| *known == word) {
+        if *kind == LoadKind::Command {
+            return Err(wrong(
+                text,
+                "a load of kind `command` needs its command line: write it in the workload file",
+            ));
+        }
+        let help = format!("a count is a whole number from 1 to {COUNT_MAX}: {word}:4");
+        return count.map(|count| vec![(*kind, count)]).ok_or_else(|| wrong(text, &help));
+    }
+    by_letters(text, count_of).ok_or_else(|| match nearest(word, LOAD_KINDS.iter().map(|(known, _)| *known)) {
+        Some(near) if word.len() > 2 => wrong(text, &format!("did you mean {near}?")),
+        _ => {
+            let known: Vec<&str> = LOAD_KINDS.iter().map(|(known, _)| *known).collect();
+            let help = format!(
+                "write counts with s (spinners), m (memory thrashers), r (readers) or w (writers): 8s, 4s2m, 5r5w; or a kind, \
+                 perhaps with a count, spinners:4: {}",
+                known.join(", ")
+            );
+            wrong(text, &help)
+        }
+    })
+}
+
+/// Counts with the letter of a kind each.
+fn by_letters(text: &str, count_of: impl Fn(&str) -> Option<u32>) -> Option<Vec<(LoadKind, u32)>> {
+    let mut found = Vec::new();
+    let mut digits = String::new();
+    for character in text.chars() {
+        if character.is_ascii_digit() {
+            digits.push(character);
+            continue;
+        }
+        let (_, kind) = LETTERS.iter().find(|(letter, _)| *letter == character)?;
+        found.push((*kind, count_of(&digits)?));
+        digits.clear();
+    }
+    (!found.is_empty() && digits.is_empty()).then_some(found)
+}
+
+fn wrong(text: &str, help: &str) -> Failure {
+    Failure::new(Code::BadInput, format!("`{text}` is no load")).help(help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_model::workload::Instances;
+
+    fn read(texts: &[&str]) -> Option<Vec<(LoadKind, u32)>> {
+        let texts: Vec<String> = texts.iter().map(|t| (*t).to_owned()).collect();
+        Some(parse_loads(&texts).ok()?.iter().map(|l| (l.kind, l.count.on(1))).collect())
+    }
+
+    #[test]
+    fn a_third_part_is_the_block() {
+        let loads = parse_loads(&["ping-flood:2:60kB,writers".to_owned()]).unwrap();
+        assert_eq!((loads[0].block, loads[1].block), (Some(Bytes(60_000)), None));
+        assert_eq!(loads[0].count.on(1), 2);
+        for bad in ["ping-flood:2:x", "spinners:2:1kB", "ping-flood:1kB", "ping-flood:2:1kB:3"] {
+            assert!(parse_loads(&[bad.to_owned()]).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn loads_are_counts_with_letters_or_kinds_with_counts() {
+        use LoadKind::{MemoryThrash, PingFlood, Readers, Spinners, Writers};
+        type Case<'a> = (&'a [&'a str], &'a [(LoadKind, u32)]);
+        let cases: [Case<'_>; 6] = [
+            (&["4s2m"], &[(Spinners, 4), (MemoryThrash, 2)]),
+            (&["10r"], &[(Readers, 10)]),
+            (&["5r5w"], &[(Readers, 5), (Writers, 5)]),
+            (&["ping-flood"], &[(PingFlood, 1)]),
+            (&["spinners:4,ping-flood"], &[(Spinners, 4), (PingFlood, 1)]),
+            (&["10r", "spinners:2"], &[(Readers, 10), (Spinners, 2)]),
+        ];
+        for (texts, expected) in cases {
+            assert_eq!(read(texts).as_deref(), Some(expected), "{texts:?}");
+        }
+        for bad in [
+            "",
+            "s",
+            "4",
+            "4x",
+            "4s4s",
+            "0s",
+            "4s2",
+            "spinners:0",
+            "spinners:",
+            "spinners:4:4",
+            "4s,",
+            "command",
+            "ping",
+        ] {
+            assert_eq!(read(&[bad]), None, "{bad}");
+        }
+        assert_eq!(read(&["4s", "spinners"]), None);
+    }
+
+    #[test]
+    fn a_name_that_is_taken_gets_a_number() {
+        let mut workload = Workload::default();
+        workload.loads.push(Load::new("readers", LoadKind::Readers, 3));
+        append_loads(&mut workload, &["5r".to_owned()]).unwrap_or_else(|_| panic!("a load"));
+        let names: Vec<_> = workload.loads.iter().map(|l| (l.name.as_str(), l.count)).collect();
+        assert_eq!(names, [("readers", Instances::Count(3)), ("readers-2", Instances::Count(5))]);
+    }
+}

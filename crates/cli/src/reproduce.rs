@@ -1,0 +1,345 @@
+//! `surety reproduce`: published experiments again, side by side with what was published.
+
+use clap::Parser;
+use serde_json::{Value, json};
+use surety_model::platform::Platform;
+use surety_model::record::{Distribution, Record};
+use surety_model::source::nearest;
+use surety_model::workload::Workload;
+use surety_model::world::{RunOptions, WorldError};
+use surety_probe::Bindings;
+use surety_probe::interpacket::InterpacketProbe;
+use surety_report::table::{amount, cells, distributions, led};
+use surety_reproduce::{
+    Bench, Cell, EXPERIMENTS, Experiment, LatencyProbe, Mark, Origin, Probe, Request, Sheet,
+};
+use surety_units::Nanos;
+
+use crate::args::{Arguments, ReproduceArgs, Verb};
+use crate::exit::{Code, Failure};
+use crate::lab::args::GuestArgs;
+use crate::run::{Means, Runner};
+use crate::session::Session;
+
+/// The schema of reproductions, described in `docs/reproduce.md`.
+const SCHEMA: &str = "surety.reproduction/1";
+
+/// The verb.
+pub fn reproduce(args: &ReproduceArgs, session: &Session) -> Result<Code, Failure> {
+    let Some(name) = &args.name else {
+        return list(session);
+    };
+    let experiment = experiment_of(name)?;
+    let named = experiment.worlds().iter().map(|word| (*word).to_owned());
+    let words: Vec<String> = if args.on.is_empty() { named.collect() } else { args.on.clone() };
+    let lab_shift = args.guest.lab_shift.or(Some(experiment.lab_shift()).filter(|_| !args.guest.lab_fast));
+    let guest = GuestArgs { lab_shift, ..args.guest.clone() };
+    let means = Means { traced: experiment.is_traced(), bindings: Bindings::default(), guest };
+    let mut bench = Worlds { runner: Runner::new(&words, means, session)?, session };
+    let request = Request {
+        seeds: args.seeds,
+        options: RunOptions {
+            seed: args.seed,
+            duration: args.duration.unwrap_or_else(|| experiment.duration()),
+            warm_up: args.warm_up,
+            cpus: args.cpus,
+            cancel: session.cancel.clone(),
+        },
+    };
+    let sheet = experiment.reproduce(&mut bench, &request)?;
+    if session.json {
+        session.print_json(&document(experiment, &request, &sheet))?;
+    } else {
+        session.print(&text(experiment, &sheet, session))?;
+    }
+    let refused = sheet.rows.iter().flat_map(|row| &row.cells).any(|cell| matches!(cell, Cell::Refused(_)));
+    Ok(if refused { Code::Undecided } else { Code::Kept })
+}
+
+fn experiment_of(name: &str) -> Result<&'static dyn Experiment, Failure> {
+    EXPERIMENTS.iter().copied().find(|e| e.name() == name).ok_or_else(|| {
+        let names = EXPERIMENTS.iter().map(|e| e.name());
+        let help = nearest(name, names.clone()).map_or_else(
+            || format!("use {}", names.collect::<Vec<_>>().join(", ")),
+            |near| format!("did you mean {near}?"),
+        );
+        Failure::new(Code::BadInput, format!("there is no experiment `{name}`")).help(help)
+    })
+}
+
+fn list(session: &Session) -> Result<Code, Failure> {
+    if session.json {
+        let list = EXPERIMENTS.iter().map(
+            |e| json!({ "name": e.name(), "title": e.title(), "source": e.source(), "worlds": e.worlds() }),
+        );
+        session.print_json(&json!({ "schema": SCHEMA, "experiments": list.collect::<Vec<_>>() }))?;
+        return Ok(Code::Kept);
+    }
+    let rows: Vec<Vec<String>> = EXPERIMENTS
+        .iter()
+        .map(|e| vec![e.name().to_owned(), e.title().to_owned(), e.source().to_owned()])
+        .collect();
+    session.print(&cells(&["experiment", "what it is about", "published in"], &rows, &session.style()))?;
+    Ok(Code::Kept)
+}
+
+/// The worlds of a command line as an experiment sees them.
+struct Worlds<'a> {
+    runner: Runner<'a>,
+    session: &'a Session,
+}
+
+impl Bench for Worlds<'_> {
+    fn worlds(&self) -> Vec<String> {
+        self.runner.worlds().into_iter().map(str::to_owned).collect()
+    }
+
+    fn run(
+        &mut self,
+        world: usize,
+        workload: &Workload,
+        options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        self.runner.run(world, workload, options, label, None)
+    }
+
+    fn probe(
+        &mut self,
+        world: usize,
+        probe: &Probe,
+        options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        match probe {
+            Probe::Interpacket { interval } => self.interpacket(world, *interval, options, label),
+            Probe::Latency(latency) => self.latency(world, latency, options, label),
+        }
+    }
+
+    fn run_on(
+        &mut self,
+        platform: &Platform,
+        world: usize,
+        workload: &Workload,
+        options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        self.runner.run_on(platform, world, workload, options, label)
+    }
+}
+
+impl Worlds<'_> {
+    fn interpacket(
+        &self,
+        world: usize,
+        interval: Nanos,
+        options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        if !self.runner.is_host(world) {
+            return Err(WorldError::Unsupported {
+                world: self.runner.worlds()[world].to_owned(),
+                object: "packets".to_owned(),
+                why: "it has no network; use `--on host`".to_owned(),
+            });
+        }
+        let mut watch = self.session.watch(label, None);
+        InterpacketProbe::new(&self.session.kernel, self.session.journal()).run(interval, options, &mut watch)
+    }
+
+    fn latency(
+        &self,
+        world: usize,
+        probe: &LatencyProbe,
+        options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        let wrong = |error: clap::Error| WorldError::Machine {
+            what: format!("the probe of {label}: {error}"),
+            remedy: "choose other --cpus, --warm-up or --seed".to_owned(),
+        };
+        let parsed = Arguments::try_parse_from(probe_words(probe, options)).map_err(wrong)?;
+        match parsed.verb {
+            Verb::Latency(args) => self.runner.latency(world, &args),
+            _ => unreachable!("the words name the probe"),
+        }
+    }
+}
+
+/// The command line of a probe.
+fn probe_words(probe: &LatencyProbe, options: &RunOptions) -> Vec<String> {
+    let mut words = vec!["surety".to_owned(), "latency".to_owned()];
+    let mut say = |name: &str, value: String| words.push(format!("--{name}={value}"));
+    say("period", probe.period.to_exact_string());
+    say("policy", format!("fifo:{}", probe.priority));
+    say("jobs", probe.jobs.to_string());
+    say("warm-up", options.warm_up.to_exact_string());
+    say("seed", options.seed.to_string());
+    if let Some(cpus) = options.cpus {
+        say("cpus", cpus.to_string());
+    }
+    for (kind, count, block) in &probe.loads {
+        let block = block.map_or_else(String::new, |block| format!(":{}", block.to_exact_string()));
+        say("load", format!("{}:{count}{block}", kind.word()));
+    }
+    words
+}
+
+/// A table with every error beside its value, the largest error of each column, and the notes.
+fn text(experiment: &dyn Experiment, sheet: &Sheet, session: &Session) -> String {
+    let style = session.style();
+    let mut titles: Vec<&str> = sheet.keys.clone();
+    let mut shown = keys(sheet);
+    let mut errors = Vec::new();
+    for (index, column) in sheet.columns.iter().enumerate() {
+        titles.push(&column.title);
+        let worst = match column.unit {
+            "%" => sheet.worst_error(index).map(|part| Error::Points(part * 100.0)),
+            _ => sheet.worst_relative_error(index).map(|part| Error::Percent(part * 100.0)),
+        };
+        for (line, row) in shown.iter_mut().zip(&sheet.rows) {
+            line.push(cell_text(&row.cells[index], column.unit));
+        }
+        let Some(worst) = worst else { continue };
+        titles.push("error");
+        for (line, row) in shown.iter_mut().zip(&sheet.rows) {
+            line.push(error_of(&row.cells[index], column.unit).map_or_else(String::new, error_text));
+        }
+        errors.push(format!("{} {}", column.title, error_text(worst).trim_start_matches('+')));
+    }
+    if sheet.rows.iter().any(|row| row.mark.is_some()) {
+        titles.push("");
+        for (line, row) in shown.iter_mut().zip(&sheet.rows) {
+            line.push(row.mark.as_ref().map_or_else(String::new, |mark| mark.word().to_owned()));
+        }
+    }
+    let mut out =
+        led("", &format!("{}: {} ({})", experiment.name(), experiment.title(), experiment.source()), &style);
+    out.push('\n');
+    out += &cells(&titles, &shown, &style);
+    out.push('\n');
+    if !errors.is_empty() {
+        out += &led("", &format!("largest error: {}", errors.join("; ")), &style);
+    }
+    for row in &sheet.rows {
+        if let Some(Mark::NotExplained(why)) = &row.mark {
+            out += &led("not explained: ", &format!("{}: {why}", row.keys.join(" ")), &style);
+        }
+    }
+    let refusals = sheet.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
+        Cell::Refused(why) => Some(why),
+        _ => None,
+    });
+    let mut said: Vec<&String> = Vec::new();
+    for why in refusals {
+        if !said.contains(&why) {
+            said.push(why);
+            out += &led("not run: ", why, &style);
+        }
+    }
+    for note in &sheet.notes {
+        out += &led("- ", note, &style);
+    }
+    let drawn: Vec<(&str, &Distribution)> = sheet.drawn.iter().map(|(name, d)| (name.as_str(), d)).collect();
+    if !drawn.is_empty() {
+        out.push('\n');
+        out += &distributions("samples of all seeds", &drawn, None, &style);
+    }
+    out
+}
+
+/// What each row is named by; what stands above already is not said again.
+fn keys(sheet: &Sheet) -> Vec<Vec<String>> {
+    let mut above: &[String] = &[];
+    let said = sheet.rows.iter().map(|row| {
+        let same = row.keys.iter().zip(above).take_while(|(key, above)| key == above).count();
+        above = &row.keys;
+        // The last key tells rows apart even where one looks at a single line.
+        let silent = same.min(row.keys.len().saturating_sub(1));
+        row.keys
+            .iter()
+            .enumerate()
+            .map(|(i, key)| if i < silent { String::new() } else { key.clone() })
+            .collect()
+    });
+    said.collect()
+}
+
+fn cell_text(cell: &Cell, unit: &str) -> String {
+    match cell {
+        Cell::Empty => String::new(),
+        Cell::Value { value, .. } => amount(*value, unit),
+        Cell::Below(limit) => format!("< {}", amount(*limit, unit)),
+        Cell::Refused(_) => "-".to_owned(),
+    }
+}
+
+/// An error as people compare it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Error {
+    /// Of a fraction: percentage points.
+    Points(f64),
+    /// Of anything else: percent of what it is held against.
+    Percent(f64),
+}
+
+fn error_of(cell: &Cell, unit: &str) -> Option<Error> {
+    match unit {
+        "%" => cell.error().map(|part| Error::Points(part * 100.0)),
+        _ => cell.relative_error().map(|part| Error::Percent(part * 100.0)),
+    }
+}
+
+/// With its sign.
+fn error_text(error: Error) -> String {
+    // What rounds to nothing has no sign worth a minus.
+    let signed = |value: f64| format!("{:+.2}", if value.abs() < 0.005 { 0.0 } else { value });
+    match error {
+        Error::Points(points) => signed(points),
+        Error::Percent(percent) => format!("{} %", signed(percent)),
+    }
+}
+
+/// A distribution as the counts of its histogram's buckets.
+fn drawn((name, distribution): &(String, Distribution)) -> Value {
+    let buckets = distribution.observed().map(|o| o.histogram.buckets().collect::<Vec<_>>());
+    json!({ "name": name, "unit": "ns", "buckets": buckets })
+}
+
+fn document(experiment: &dyn Experiment, request: &Request, sheet: &Sheet) -> Value {
+    let columns = sheet.columns.iter().map(|column| {
+        let origin = match column.origin {
+            Origin::Published => "published",
+            Origin::Theory => "theory",
+            Origin::World => "world",
+        };
+        json!({ "title": column.title, "unit": column.unit, "origin": origin })
+    });
+    let rows = sheet.rows.iter().map(|row| {
+        let cells = row.cells.iter().map(|cell| match cell {
+            Cell::Empty => Value::Null,
+            Cell::Value { value, error } => json!({ "value": value, "error": error }),
+            Cell::Below(limit) => json!({ "below": limit }),
+            Cell::Refused(why) => json!({ "refused": why }),
+        });
+        let why = match &row.mark {
+            Some(Mark::NotExplained(why)) => Some(why),
+            _ => None,
+        };
+        let mark = row.mark.as_ref().map(Mark::word);
+        json!({ "keys": row.keys, "cells": cells.collect::<Vec<_>>(), "mark": mark, "why": why })
+    });
+    json!({
+        "schema": SCHEMA,
+        "experiment": experiment.name(),
+        "source": experiment.source(),
+        "seed": request.options.seed,
+        "duration_ns": request.options.duration,
+        "keys": sheet.keys,
+        "columns": columns.collect::<Vec<_>>(),
+        "rows": rows.collect::<Vec<_>>(),
+        "notes": sheet.notes,
+        "distributions": sheet.drawn.iter().map(drawn).collect::<Vec<_>>(),
+    })
+}

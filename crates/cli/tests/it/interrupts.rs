@@ -1,0 +1,114 @@
+//! `[[irq]]` on this machine: the thread that handles a device's packets, found and reserved by the device's role.
+
+use std::path::Path;
+
+use serde_json::Value;
+use surety_kernel::RealKernel;
+use surety_kernel::net::ThreadedCable;
+
+use crate::common::{alone, errors, is_root, surety};
+
+/// An irq with these lines, and nothing else.
+fn write(directory: &Path, name: &str, lines: &str) -> String {
+    let path = directory.join(name);
+    let text = format!("format = 1\n[[irq]]\nname = \"net\"\ndevice = \"eth\"\nwork = \"20us\"\n{lines}");
+    std::fs::write(&path, text).unwrap();
+    path.display().to_string()
+}
+
+fn can_run() -> bool {
+    if !is_root() {
+        eprintln!("SKIPPED: only root may make network devices");
+        return false;
+    }
+    let cable = ThreadedCable::new(&RealKernel::new());
+    cable.inspect_err(|why| eprintln!("SKIPPED: {why}")).is_ok()
+}
+
+fn json(arguments: &[&str]) -> Value {
+    let output = surety(arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", errors(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// A figure of the first activity.
+fn figure(result: &Value, name: &str) -> f64 {
+    let figures = result["activities"][0]["figures"].as_array().unwrap();
+    figures.iter().find(|figure| figure["name"] == name).unwrap()["value"].as_f64().unwrap()
+}
+
+#[test]
+fn the_thread_of_a_device_gets_its_reservation_and_no_more_than_that() {
+    if !can_run() {
+        return;
+    }
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let flood = "arrivals = { kind = \"sporadic\", gap = \"10us\" }\nbuffer = 256\n";
+    let reserved = format!("{flood}reservation = {{ runtime = \"2ms\", period = \"40ms\" }}\n");
+    for (name, lines, policy) in
+        [("free.toml", flood, "fifo:50"), ("reserved.toml", reserved.as_str(), "deadline 2ms/40ms/40ms")]
+    {
+        let file = write(directory.path(), name, lines);
+        let document = json(&["run", &file, "--for", "3s", "--no-trace", "--json"]);
+        let result = &document["results"][0];
+        let threads = result["in_force"]["threads"].as_array().unwrap();
+        let handler = threads.iter().find(|thread| thread["policy"] == policy);
+        assert!(handler.is_some_and(|thread| thread["as_requested"] == true), "{policy}: {threads:?}");
+        assert!(figure(result, "rate") > 0.0 && figure(result, "work of a request") > 0.0, "{result}");
+        let activity = &result["activities"][0];
+        let counts = ["completed", "skipped", "activations"].map(|key| activity[key].as_u64().unwrap());
+        assert_eq!(counts[0] + counts[1], counts[2]);
+        let share = activity["share"]["fraction"].as_f64().unwrap();
+        if name == "reserved.toml" {
+            // 5 % of a CPU and not more; a sender that is kept off the CPUs may bring less.
+            assert!(share < 0.06, "the thread used {share} of a CPU, 0.05 reserved");
+            assert!(
+                counts[1] > 0 || share < 0.045,
+                "nothing lost of a flood, and the budget used up: {activity}"
+            );
+        }
+    }
+}
+
+#[test]
+fn throughput_is_a_straight_line_over_the_reservation() {
+    if !can_run() {
+        return;
+    }
+    let _alone = alone();
+    let sheet = json(&["reproduce", "network-thread", "--for", "1s", "--json"]);
+    let notes: Vec<&str> = sheet["notes"].as_array().unwrap().iter().filter_map(Value::as_str).collect();
+    let fit = |world: &str| -> f64 {
+        let line = notes.iter().find(|note| note.starts_with(&format!("{world}, sweep 1"))).unwrap();
+        let text = line.split("R^2 = ").nth(1).unwrap().split(' ').next().unwrap();
+        text.parse().unwrap()
+    };
+    assert!(fit("sim") > 0.999, "{notes:?}");
+    let measured = fit("host");
+    eprintln!("R^2 {measured} over {} reservations", sheet["rows"].as_array().unwrap().len());
+    if notes.iter().any(|note| note.starts_with("host:")) {
+        return eprintln!("SKIPPED judging the line: the run says that it was disturbed: {notes:?}");
+    }
+    assert!(measured >= 0.98, "{notes:?}");
+}
+
+#[test]
+fn what_a_virtual_cable_cannot_do_is_refused_with_a_way_out() {
+    let directory = tempfile::tempdir().unwrap();
+    for (name, lines, word) in [
+        ("a", "arrivals = { kind = \"closed\", outstanding = 8, service = \"40us\" }\n", "sporadic"),
+        ("b", "arrivals = { kind = \"periodic\", period = \"1ms\" }\nbuffer = 64\n", "buffer = 256"),
+        ("c", "arrivals = { kind = \"periodic\", period = \"1ms\" }\nhard = \"2us\"\n", "hard"),
+        (
+            "d",
+            "arrivals = { kind = \"periodic\", period = \"1ms\" }\n[[irq]]\nname = \"other\"\ndevice = \"eth\"\n\
+             work = \"3us\"\narrivals = { kind = \"periodic\", period = \"1ms\" }\n",
+            "device of its own",
+        ),
+    ] {
+        let file = write(directory.path(), &format!("{name}.toml"), lines);
+        let output = surety(&["run", &file, "--for", "1s"]);
+        assert!(!output.status.success() && errors(&output).contains(word), "{name}: {}", errors(&output));
+    }
+}

@@ -1,0 +1,73 @@
+//! `surety plan` as a user meets it: fronts, interrupts beside tasks, alternatives, plans verified again.
+
+use crate::common::{errors, surety, text};
+
+/// Writes a workload and plans it; the plan's file.
+fn planned(directory: &std::path::Path, workload: &str) -> String {
+    let (file, plan) = (directory.join("w.toml"), directory.join("w.plan"));
+    std::fs::write(&file, workload).unwrap();
+    let output = surety(&["plan", file.to_str().unwrap(), "--cpus", "2", "--output", plan.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    plan.to_str().unwrap().to_owned()
+}
+
+const PLAYER: &str = "format = 1\n[[task]]\nname = \"player\"\nperiod = \"40ms\"\nlate = \"queue\"\n\
+    work = { kind = \"lognormal\", mean = \"14ms\", p99 = \"22ms\" }\npromise = \"response <= 79ms @ 99%\"\n";
+
+#[test]
+fn a_front_shows_what_was_compared_and_marks_what_is_planned() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("w.toml");
+    std::fs::write(&file, PLAYER).unwrap();
+    let output = surety(&["plan", file.to_str().unwrap(), "--cpus", "2", "--front", "--try", "27ms"]);
+    let shown = text(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    for word in ["chosen", "front", "27 ms", "39 ms", "exact", "left for everything else", "fair server"] {
+        assert!(shown.contains(word), "{word}: {shown}");
+    }
+    let output = surety(&["plan", file.to_str().unwrap(), "--cpus", "2", "--front", "--json"]);
+    let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let points = document["fronts"][0]["points"].as_array().unwrap();
+    assert_eq!(points.iter().filter(|p| p["mark"] == "chosen").count(), 1);
+    for point in points {
+        let (proven, exact) = (point["proven"].as_f64().unwrap(), point["exact"].as_f64());
+        assert!(exact.is_none_or(|exact| proven <= exact + 1e-12), "{point}");
+        assert!(point["without_costs"].as_f64() < point["bandwidth"].as_f64(), "{point}");
+    }
+}
+
+#[test]
+fn a_plan_is_verified_again_and_an_altered_one_is_told() {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = planned(directory.path(), PLAYER);
+    let output = surety(&["plan", "--check", &plan]);
+    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output), errors(&output));
+    assert!(text(&output).contains("simulation") && text(&output).contains("verified again"));
+    let original = std::fs::read_to_string(&plan).unwrap();
+    let change = |what: &dyn Fn(&mut serde_json::Value)| {
+        let mut document: serde_json::Value = serde_json::from_str(&original).unwrap();
+        what(&mut document);
+        std::fs::write(&plan, document.to_string()).unwrap();
+        let output = surety(&["plan", "--check", &plan]);
+        (output.status.code(), text(&output) + &errors(&output))
+    };
+    let claim = "/claims/0/about/response";
+    for (code, word, path, value) in [
+        (2, "sum to 0.9", "/work", serde_json::json!({ "masses": [[5_000_000, 0.5], [9_000_000, 0.4]] })),
+        (2, "the budget left for work is 0s", "/worth", 0.into()),
+        (2, "larger runtime", "/work", serde_json::json!({ "constant": 39_000_000 })),
+        (1, "disagrees", "/proven", 0.999_999.into()),
+    ] {
+        let (found, words) = change(&|document| {
+            *document.pointer_mut(&format!("{claim}{path}")).unwrap() = value.clone();
+        });
+        assert_eq!(found, Some(code), "{words}");
+        assert!(words.contains(word), "{word}: {words}");
+    }
+    let (code, words) = change(&|document| {
+        *document.pointer_mut("/reservations/0/reservation/runtime").unwrap() = 12_000_000.into();
+    });
+    assert!(code == Some(2) && words.contains("altered") && words.contains("12ms"), "{words}");
+    let (code, words) = change(&|document| *document.pointer_mut("/claims").unwrap() = serde_json::json!([]));
+    assert!(code == Some(2) && words.contains("claims nothing about `player`"), "{words}");
+}

@@ -1,0 +1,86 @@
+//! Published experiments with interrupts, and simulated interrupts seen through their trace.
+
+use serde_json::Value;
+
+use crate::common::{errors, surety, text};
+
+fn json(arguments: &[&str]) -> Value {
+    let output = surety(arguments);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {}", errors(&output));
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// The largest error of each column among the predicted rows, relative to what was published.
+fn worst_predictions(sheet: &Value) -> Vec<f64> {
+    let width = sheet["columns"].as_array().unwrap().len();
+    let predicted = || sheet["rows"].as_array().unwrap().iter().filter(|row| row["mark"].is_null());
+    let relative = |cell: &Value| {
+        let (value, error) = (cell["value"].as_f64().unwrap(), cell["error"].as_f64().unwrap());
+        (error / (value - error)).abs()
+    };
+    (1..width).map(|c| predicted().map(|row| relative(&row["cells"][c])).fold(0.0, f64::max)).collect()
+}
+
+#[test]
+fn experiments_with_interrupts_come_out_as_published() {
+    // The largest relative errors of predictions; rows that are calibrated or not explained are marked.
+    for (name, within, marks) in [("irq-copy", 0.015, 2), ("irq-disk", 0.1, 0), ("player-network", 0.01, 4)] {
+        let sheet = json(&["reproduce", name, "--json"]);
+        let worst = worst_predictions(&sheet);
+        assert!(worst.len() >= 3 && worst.iter().all(|error| *error < within), "{name}: {worst:?}");
+        let marked = sheet["rows"].as_array().unwrap().iter().filter(|row| row["mark"].is_string());
+        assert_eq!(marked.count(), marks, "{name}");
+    }
+    let sheet = json(&["reproduce", "player-network", "--json"]);
+    let rows = sheet["rows"].as_array().unwrap();
+    for column in 0..sheet["columns"].as_array().unwrap().len() {
+        let tests = rows.iter().filter(|row| row["keys"][0].as_str().unwrap().starts_with("Test"));
+        let values: Vec<f64> = tests.map(|row| row["cells"][column]["value"].as_f64().unwrap()).collect();
+        assert!(values.len() == 5 && values.windows(2).all(|w| w[0] < w[1]), "{values:?}");
+    }
+    let table = text(&surety(&["reproduce", "player-network"]));
+    assert!(table.contains("calibrated") && table.contains("not explained: Test1"), "{table}");
+}
+
+#[test]
+fn a_trace_of_simulated_interrupts_gives_their_numbers_back() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = |name: &str| directory.path().join(name).display().to_string();
+    let (workload, trace) = (path("net.toml"), path("net.dat"));
+    let lines = r#"format = 1
+[[irq]]
+name        = "net"
+device      = "eth"
+arrivals    = { kind = "poisson", rate = "5kHz" }
+work        = { kind = "exponential", mean = "30us" }
+hard        = "2us"
+reservation = { runtime = "5ms", period = "20ms" }
+
+[[load]]
+name = "busy"
+kind = "spinners"
+"#;
+    std::fs::write(&workload, lines).unwrap();
+    let on = ["--on", "sim:linux-6.18", "--cpus", "0", "--for", "2s", "--warm-up", "0s"];
+    let mut arguments = vec!["run", &workload, "--json", "--trace", &trace];
+    arguments.extend(on);
+    let record = json(&arguments);
+    let net = &record["results"][0]["activities"][0];
+    assert_eq!((net["kind"].as_str(), net["name"].as_str()), (Some("irq"), Some("net")));
+    let seen = json(&["trace", "irqs", &trace, "--irq", "eth", "--json"]);
+    let irq = &seen["interrupts"][0];
+    assert_eq!((irq["name"].as_str(), &irq["count"]), (Some("eth"), &net["activations"]));
+    assert_eq!(
+        (irq["service_ns"]["min"].as_i64(), irq["service_ns"]["max"].as_i64()),
+        (Some(2000), Some(2000))
+    );
+    let gap = irq["inter_arrival_ns"]["mean"].as_f64().unwrap();
+    assert!((gap / 200_000.0 - 1.0).abs() < 0.05, "{gap}");
+    let thread = &seen["threads"][0];
+    assert_eq!(thread["name"].as_str(), Some("irq/1-eth"));
+    // Its jobs hold what came while it ran: their work in all is what the record says.
+    let jobs = thread["jobs"].as_f64().unwrap() * thread["execution_ns"]["mean"].as_f64().unwrap();
+    let run = net["share"]["threads"][0]["run_ns"].as_f64().unwrap();
+    let inside = irq["count"].as_f64().unwrap() * 2000.0;
+    assert!(jobs <= run * 1.001 && jobs >= run - inside - 5e6, "{jobs} of {run}");
+}

@@ -1,0 +1,330 @@
+//! Block devices: loop devices made for a run, and devices that somebody names.
+//!
+//! A loop device of ours clears itself when its last descriptor is closed (`LO_FLAGS_AUTOCLEAR`), and its file has no
+//! name, so both are gone however the process ends. The file system on it is mounted detached
+//! ([`crate::mount::DetachedMount`]) and goes with its descriptor too.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::mem::size_of;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::error::{KernelError, Operation, check};
+
+/// Requests of `include/uapi/linux/loop.h` and `fs.h`.
+const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
+const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
+const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
+const LOOP_CLR_FD: libc::c_ulong = 0x4C01;
+const BLKFLSBUF: libc::c_ulong = 0x1261;
+const FLAG_AUTOCLEAR: u32 = 4;
+const FLAG_DIRECT_IO: u32 = 16;
+/// Others may take the free device first; so often another is tried.
+const TRIES: u32 = 16;
+
+/// `struct loop_info64`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+struct LoopInfo {
+    device: u64,
+    inode: u64,
+    special: u64,
+    offset: u64,
+    size_limit: u64,
+    number: u32,
+    encryption: u32,
+    key_size: u32,
+    flags: u32,
+    file_name: [u8; 64],
+    crypt_name: [u8; 64],
+    key: [u8; 32],
+    init: [u64; 2],
+}
+
+/// `struct loop_config`.
+#[repr(C)]
+struct LoopConfig {
+    file: u32,
+    block_size: u32,
+    info: LoopInfo,
+    reserved: [u64; 8],
+}
+
+const NO_INFO: LoopInfo = LoopInfo {
+    device: 0,
+    inode: 0,
+    special: 0,
+    offset: 0,
+    size_limit: 0,
+    number: 0,
+    encryption: 0,
+    key_size: 0,
+    flags: 0,
+    file_name: [0; 64],
+    crypt_name: [0; 64],
+    key: [0; 32],
+    init: [0; 2],
+};
+
+/// A block device, held open.
+#[derive(Debug)]
+pub struct BlockDevice {
+    file: File,
+    path: PathBuf,
+    sysfs: PathBuf,
+}
+
+/// What stands at the beginning of a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// Zeros: nothing that could be lost.
+    Nothing,
+    /// A file system of the ext family.
+    Ext,
+    /// Something else.
+    Other,
+}
+
+impl BlockDevice {
+    /// A loop device on a file, its size being that of the file; direct where the file system below can do that, so that
+    /// what is read is not held twice. Detached when dropped and no longer in use, or with the process.
+    ///
+    /// # Errors
+    /// ENOENT without `/dev/loop-control`, EACCES or EPERM for ordinary users.
+    pub fn on_file(backing: &File) -> Result<BlockDevice, KernelError> {
+        let control = "/dev/loop-control";
+        let failed = |error: &io::Error| KernelError::from_io(Operation::AttachLoop, control, error);
+        let control = OpenOptions::new().read(true).write(true).open(control).map_err(|e| failed(&e))?;
+        let mut last = libc::EBUSY;
+        for _ in 0..TRIES {
+            // SAFETY: takes no argument.
+            let number = check(unsafe { libc::ioctl(control.as_raw_fd(), LOOP_CTL_GET_FREE as _) }.into())
+                .map_err(|errno| KernelError::new(Operation::AttachLoop, "/dev/loop-control", errno))?;
+            let path = PathBuf::from(format!("/dev/loop{number}"));
+            match attach(&path, backing) {
+                Ok(file) => return BlockDevice::of(file, path),
+                // Taken by another since the kernel named it.
+                Err(libc::EBUSY) => last = libc::EBUSY,
+                Err(errno) => {
+                    return Err(KernelError::new(Operation::AttachLoop, path.display().to_string(), errno));
+                }
+            }
+        }
+        Err(KernelError::new(Operation::AttachLoop, "a loop device", last))
+    }
+
+    /// A device by its path, if nothing uses it: no mount, no swap, no other device on top of it or of a part of it.
+    ///
+    /// # Errors
+    /// ENOTBLK for what is no block device, EBUSY for one in use.
+    pub fn unused(path: &Path) -> Result<BlockDevice, KernelError> {
+        let failed =
+            |error: &io::Error| KernelError::from_io(Operation::Open, path.display().to_string(), error);
+        let metadata = std::fs::metadata(path).map_err(|e| failed(&e))?;
+        if !metadata.file_type().is_block_device() {
+            return Err(KernelError::new(Operation::Open, path.display().to_string(), libc::ENOTBLK));
+        }
+        let sysfs = sysfs_of(metadata.rdev()).map_err(|e| failed(&e))?;
+        // Looked for before it is even opened: what is mounted is left alone.
+        if is_used_in_part(&sysfs) {
+            return Err(KernelError::new(Operation::Open, path.display().to_string(), libc::EBUSY));
+        }
+        let claim = OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(path);
+        drop(claim.map_err(|e| failed(&e))?);
+        let file = OpenOptions::new().read(true).write(true).open(path).map_err(|e| failed(&e))?;
+        Ok(BlockDevice { file, path: path.to_owned(), sysfs })
+    }
+
+    fn of(file: File, path: PathBuf) -> Result<BlockDevice, KernelError> {
+        let sysfs = file.metadata().and_then(|metadata| sysfs_of(metadata.rdev()));
+        match sysfs {
+            Ok(sysfs) => Ok(BlockDevice { file, path, sysfs }),
+            Err(error) => Err(KernelError::from_io(Operation::Open, path.display().to_string(), &error)),
+        }
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The file that says and sets the I/O scheduler.
+    pub fn scheduler_file(&self) -> PathBuf {
+        self.sysfs.join("queue/scheduler")
+    }
+
+    /// A setting of its queue as text, `nr_requests` for instance; `None` where it has none of that name.
+    pub fn queue(&self, name: &str) -> Option<String> {
+        let text = std::fs::read_to_string(self.sysfs.join("queue").join(name)).ok()?;
+        Some(text.trim().to_owned())
+    }
+
+    /// Of a loop device: whether it goes past the page cache to its file. `None` for other devices.
+    pub fn is_direct(&self) -> Option<bool> {
+        let mut info = NO_INFO;
+        // SAFETY: the request fills a structure of exactly this layout.
+        let asked = unsafe { libc::ioctl(self.file.as_raw_fd(), LOOP_GET_STATUS64 as _, &raw mut info) };
+        (asked == 0).then_some(info.flags & FLAG_DIRECT_IO != 0)
+    }
+
+    /// What stands in its first 128 KiB.
+    pub fn content(&self) -> io::Result<Content> {
+        /// Where the ext family keeps its magic number.
+        const MAGIC_AT: usize = 0x438;
+        let mut bytes = vec![0; 128 << 10];
+        let read = self.file.read_at(&mut bytes, 0)?;
+        let bytes = &bytes[..read];
+        if bytes.iter().all(|b| *b == 0) {
+            return Ok(Content::Nothing);
+        }
+        let is_ext = bytes.get(MAGIC_AT..MAGIC_AT + 2) == Some(&[0x53, 0xef]);
+        Ok(if is_ext { Content::Ext } else { Content::Other })
+    }
+
+    /// Writes what the page cache holds of this device and forgets it; nothing else of the machine's is touched.
+    pub fn flush(&self) -> Result<(), KernelError> {
+        // SAFETY: takes no argument.
+        let flushed = unsafe { libc::ioctl(self.file.as_raw_fd(), BLKFLSBUF as _, 0) };
+        let failed = |errno| KernelError::new(Operation::Write, self.path.display().to_string(), errno);
+        check(flushed.into()).map(|_| ()).map_err(failed)
+    }
+
+    /// Whether a file system on it is mounted, or something else has it to itself.
+    pub fn is_claimed(&self) -> bool {
+        let claim = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(&self.path);
+        claim.is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY))
+    }
+
+    /// Of a loop device: takes its file away under whatever uses it, for tests of what then happens.
+    pub fn detach(&self) -> Result<(), KernelError> {
+        // SAFETY: takes no argument.
+        let cleared = unsafe { libc::ioctl(self.file.as_raw_fd(), LOOP_CLR_FD as _, 0) };
+        let failed = |errno| KernelError::new(Operation::AttachLoop, self.path.display().to_string(), errno);
+        check(cleared.into()).map(|_| ()).map_err(failed)
+    }
+}
+
+/// The directory of the whole disk of a device number.
+fn sysfs_of(number: u64) -> io::Result<PathBuf> {
+    let link = format!("/sys/dev/block/{}:{}", libc::major(number), libc::minor(number));
+    let mut sysfs = std::fs::canonicalize(link)?;
+    // A partition has no queue of its own.
+    if sysfs.join("partition").exists() {
+        sysfs.pop();
+    }
+    Ok(sysfs)
+}
+
+/// Whether a disk holds a mounted file system or swap anywhere.
+fn is_used_in_part(sysfs: &Path) -> bool {
+    let mut numbers = Vec::new();
+    let inside = std::fs::read_dir(sysfs).into_iter().flatten().flatten().map(|entry| entry.path());
+    for directory in std::iter::once(sysfs.to_owned()).chain(inside) {
+        let number = std::fs::read_to_string(directory.join("dev")).unwrap_or_default();
+        numbers.extend(Some(number.trim().to_owned()).filter(|n| !n.is_empty()));
+    }
+    let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let is_mounted = |line: &str| {
+        line.split_ascii_whitespace().nth(2).is_some_and(|number| numbers.iter().any(|n| n == number))
+    };
+    let swaps = std::fs::read_to_string("/proc/swaps").unwrap_or_default();
+    let is_swap = |line: &str| {
+        let device = line.split_ascii_whitespace().next().and_then(|path| std::fs::metadata(path).ok());
+        let number = device.filter(|d| d.file_type().is_block_device()).map(|d| d.rdev());
+        number.is_some_and(|n| numbers.contains(&format!("{}:{}", libc::major(n), libc::minor(n))))
+    };
+    mounts.lines().any(is_mounted) || swaps.lines().skip(1).any(is_swap)
+}
+
+/// Configures the loop device at `path`; the error is an errno.
+fn attach(path: &Path, backing: &File) -> Result<File, i32> {
+    let errno = |error: io::Error| error.raw_os_error().unwrap_or(libc::EIO);
+    let device = OpenOptions::new().read(true).write(true).open(path).map_err(errno)?;
+    let file = u32::try_from(backing.as_raw_fd()).map_err(|_| libc::EBADF)?;
+    let mut info = LoopInfo { flags: FLAG_AUTOCLEAR | FLAG_DIRECT_IO, ..NO_INFO };
+    info.file_name[..6].copy_from_slice(b"surety");
+    let mut config = LoopConfig { file, block_size: 0, info, reserved: [0; 8] };
+    const { assert!(size_of::<LoopConfig>() == 8 + 232 + 64) };
+    // SAFETY: the structure has the layout the request reads and lives over the call.
+    let mut set = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE as _, &raw const config) };
+    if set != 0 && io::Error::last_os_error().raw_os_error() == Some(libc::EINVAL) {
+        // The file system of the file has no direct access.
+        config.info.flags = FLAG_AUTOCLEAR;
+        // SAFETY: as above.
+        set = unsafe { libc::ioctl(device.as_raw_fd(), LOOP_CONFIGURE as _, &raw const config) };
+    }
+    check(set.into()).map(|_| device)
+}
+
+/// How many bytes an ordinary user may still put in the file system of a directory.
+pub fn room_in(directory: &Path) -> io::Result<u64> {
+    use std::os::unix::ffi::OsStrExt;
+    let path = std::ffi::CString::new(directory.as_os_str().as_bytes())?;
+    // SAFETY: the structure is plain integers, for which zero bytes are a value.
+    let mut told: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the path is a C string and the structure lives over the call.
+    if unsafe { libc::statvfs(path.as_ptr(), &raw mut told) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(told.f_bavail.saturating_mul(told.f_frsize))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_loop_device_comes_with_its_file_and_goes_with_its_descriptor() {
+        let backing = tempfile::tempfile().unwrap();
+        backing.set_len(8 << 20).unwrap();
+        let device = match BlockDevice::on_file(&backing) {
+            Ok(device) => device,
+            Err(error) => {
+                eprintln!("SKIPPED: {error}");
+                return;
+            }
+        };
+        assert_eq!(device.content().unwrap(), Content::Nothing);
+        assert!(device.is_direct().is_some());
+        assert!(std::fs::read_to_string(device.scheduler_file()).unwrap().contains('['));
+        assert_eq!(device.queue("rotational").map(|t| t.len()), Some(1));
+        assert!(!device.is_claimed());
+        device.file.write_all_at(&[0x53, 0xef], 0x438).unwrap();
+        assert_eq!(device.content().unwrap(), Content::Ext);
+        device.file.write_all_at(b"x", 0x438).unwrap();
+        assert_eq!(device.content().unwrap(), Content::Other);
+        device.flush().unwrap();
+        let mut byte = [0];
+        backing.read_at(&mut byte, 0x438).unwrap();
+        assert_eq!(byte, *b"x");
+        let backing_file = device.sysfs.join("loop/backing_file");
+        assert!(backing_file.exists());
+        drop(device);
+        assert!(!backing_file.exists(), "detached with its last descriptor");
+    }
+
+    #[test]
+    fn what_is_no_device_or_in_use_is_refused() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        assert_eq!(BlockDevice::unused(file.path()).unwrap_err().errno, libc::ENOTBLK);
+        assert_eq!(BlockDevice::unused(Path::new("/dev/surety-none")).unwrap_err().errno, libc::ENOENT);
+        let mounts = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let of_root = mounts.lines().find(|l| l.split(' ').nth(4) == Some("/")).unwrap();
+        let number = of_root.split(' ').nth(2).unwrap();
+        let name = std::fs::canonicalize(format!("/sys/dev/block/{number}"));
+        let Some(name) = name.ok().and_then(|p| Some(p.file_name()?.to_owned())) else {
+            eprintln!("SKIPPED: the root file system is on no device");
+            return;
+        };
+        let refused = BlockDevice::unused(&Path::new("/dev").join(name)).unwrap_err();
+        assert_eq!(refused.errno, libc::EBUSY, "{refused}");
+    }
+
+    #[test]
+    fn room_is_told() {
+        assert!(room_in(Path::new("/")).unwrap() > 0);
+        assert!(room_in(Path::new("/no/such")).is_err());
+    }
+}

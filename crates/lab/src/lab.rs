@@ -1,0 +1,499 @@
+//! [`Lab::run`]: one boot of a kernel for one job.
+
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use surety_kernel::command::{ChildSetup, Spawned, spawn};
+use surety_kernel::journal::{Entry, EntryId, Journal, SCRATCH_PREFIX};
+use surety_kernel::{Kernel, clock};
+use surety_model::world::{Cancel, Observer};
+use surety_units::Nanos;
+
+use crate::digest::sha256_hex;
+use crate::elf;
+use crate::error::LabError;
+use crate::initramfs::Archive;
+use crate::job::{Errand, JOB_PATH, Job, Product, Refusal};
+use crate::modules;
+use crate::protocol::{Decoder, Message, WHOLE_MAX};
+use crate::store::StoredKernel;
+use crate::vm::{self, Console, LabOptions, Mode};
+
+/// Between two looks at Ctrl-C and the clock.
+const LOOK: Duration = Duration::from_millis(50);
+/// A guest of a job that reports its progress, or boots, says something at least so often on the host's clock.
+const SILENCE_MAX: Nanos = Nanos::from_secs(180);
+/// What booting and reading results may take.
+const BASE_TIME: Nanos = Nanos::from_secs(180);
+/// How much slower than its own clock a busy guest may be.
+const SLOWNESS: i64 = 40;
+/// What a console's file is read of.
+const CONSOLE_MAX: usize = 1 << 20;
+
+/// What decides about every bit of a deterministic result, beside the job and the options.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Build {
+    /// The hash the kernel is stored under.
+    pub kernel: String,
+    /// Its package and version.
+    pub package: String,
+    /// The emulator.
+    pub emulator: String,
+    /// The SHA-256 of everything the guest starts with, but for the job: our program and its libraries.
+    pub program: String,
+}
+
+/// A kernel with a machine, ready to boot for jobs.
+pub struct Lab<'a> {
+    kernel: &'a dyn Kernel,
+    journal: Option<&'a Journal>,
+    stored: StoredKernel,
+    options: LabOptions,
+    build: Build,
+    base: Archive,
+    modules: Vec<modules::Module>,
+}
+
+impl<'a> Lab<'a> {
+    /// Prepares what the guest starts with: `program` becomes its first process, which knows what it is by its job;
+    /// `tools` are further programs, for a shell.
+    ///
+    /// # Errors
+    /// Without the emulator, with options that cannot be, or a program whose libraries are not found.
+    pub fn new(
+        kernel: &'a dyn Kernel,
+        journal: Option<&'a Journal>,
+        stored: StoredKernel,
+        options: LabOptions,
+        program: &Path,
+        tools: &[PathBuf],
+    ) -> Result<Lab<'a>, LabError> {
+        options.check()?;
+        let emulator = vm::version()?;
+        let modules = modules::in_order(&stored, &options.modules)?;
+        let mut base = Archive::default();
+        add_program(&mut base, "/init", program)?;
+        for tool in tools {
+            add_program(&mut base, &format!("/bin/{}", file_name(tool)), tool)?;
+        }
+        for directory in ["/proc", "/sys", "/dev", "/tmp", "/run", "/root", "/surety"] {
+            base.directory(directory);
+        }
+        let build = Build {
+            kernel: stored.content().to_owned(),
+            package: stored.in_words(),
+            emulator,
+            program: sha256_hex(&base.bytes()),
+        };
+        Ok(Lab { kernel, journal, stored, options, build, base, modules })
+    }
+
+    /// What decides about its results.
+    pub fn build(&self) -> &Build {
+        &self.build
+    }
+
+    /// What its guests are given.
+    pub fn options(&self) -> &LabOptions {
+        &self.options
+    }
+
+    /// The kernel it boots.
+    pub fn stored(&self) -> &StoredKernel {
+        &self.stored
+    }
+
+    /// Modules that were asked for, and those that the job needs.
+    fn modules_of(&self, job: &Job) -> Result<Vec<modules::Module>, LabError> {
+        let needed = job.modules();
+        if needed.is_empty() {
+            return Ok(self.modules.clone());
+        }
+        if let Some(missing) = needed.iter().find(|name| !modules::is_stored(&self.stored, name)) {
+            let name = self.stored.name();
+            return Err(LabError::Options {
+                what: format!(
+                    "a load needs the module `{missing}`, which was not kept of the kernel `{name}`"
+                ),
+                help: format!("fetch it anew with `surety lab fetch {name}`"),
+            });
+        }
+        // One that was asked for with parameters keeps them: it comes first.
+        modules::in_order(&self.stored, &[self.options.modules.clone(), needed].concat())
+    }
+
+    /// The file system of a guest with a job: the same bytes for the same job.
+    pub fn initramfs(&self, job: &Job) -> Result<Vec<u8>, LabError> {
+        let mut archive = self.base.clone();
+        let mut errand = Errand { job: job.clone(), modules: Vec::new() };
+        for module in &self.modules_of(job)? {
+            let path = format!("/surety/modules/{}.ko", module.name);
+            archive.file(&path, 0o644, module.content.clone());
+            errand.modules.push((path, module.parameters.clone()));
+        }
+        let text = serde_json::to_vec(&errand).map_err(|e| LabError::file("writing the job", &e))?;
+        archive.file(JOB_PATH, 0o644, text);
+        Ok(archive.bytes())
+    }
+
+    /// Boots the kernel, hears what came of the job, and leaves nothing behind: no file, no process.
+    ///
+    /// # Errors
+    /// [`LabError`]: each way in which a guest comes to no result.
+    pub fn run(&self, job: &Job, cancel: &Cancel, observer: &mut dyn Observer) -> Result<Product, LabError> {
+        let room = Room::make(self.kernel, self.journal)?;
+        let initramfs = self.write_initramfs(&room, job)?;
+        let console = room.path().join("console");
+        let errors = room.path().join("errors");
+        let file = fs::File::create(&errors).map_err(|e| LabError::file("making a temporary file", &e))?;
+        let mut command = vm::command(&self.stored, &initramfs, &self.options, Console::File(&console));
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
+        let mut emulator = spawn(command, &ChildSetup::default())
+            .map_err(|error| LabError::Emulator { why: error.to_string() })?;
+        let heard = self.listen(&mut emulator, job, cancel, observer);
+        // Whatever came of it, the emulator is gone before anything else is done.
+        let ended = emulator.end();
+        let said = Said::read(&console, &errors);
+        if let Some(path) = &self.options.console
+            && let Err(error) = fs::copy(&console, path)
+        {
+            // What came of the run is worth more than what its kernel said.
+            observer.notice(&format!("{} could not be written: {error}", path.display()));
+        }
+        match heard {
+            Ok(Heard::Product(product)) => Ok(product),
+            Ok(Heard::Cut(error)) => {
+                let status = ended.map_or_else(|e| e.to_string(), |e| e.status.to_string());
+                Err(said.diagnose(&self.options, &status).unwrap_or(LabError::Rubbish { why: error }))
+            }
+            Err(LabError::Hang { silence, elapsed, .. }) => {
+                let options = &self.options;
+                Err(said.of_kernel(options).unwrap_or(LabError::Hang { silence, elapsed, last: said.last() }))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Boots the kernel with the terminal as its console, until the shell in it ends.
+    ///
+    /// # Errors
+    /// When the emulator cannot be started, fails, is interrupted or takes longer than the options let it.
+    pub fn shell(&self, cancel: &Cancel) -> Result<(), LabError> {
+        let room = Room::make(self.kernel, self.journal)?;
+        let initramfs = self.write_initramfs(&room, &Job::Shell)?;
+        let command = vm::command(&self.stored, &initramfs, &self.options, Console::Terminal);
+        let failed = |why: String| LabError::Emulator { why };
+        let setup = ChildSetup { stays_in_group: true, ..ChildSetup::default() };
+        let mut emulator = spawn(command, &setup).map_err(|e| failed(e.to_string()))?;
+        let limit = self.options.within.unwrap_or(Nanos::MAX);
+        let end = clock::monotonic().saturating_add(limit);
+        loop {
+            let look = clock::monotonic() + Nanos::from_millis(50);
+            if let Some(ended) = emulator.wait_until(look).map_err(|e| failed(e.to_string()))? {
+                let status = ended.status;
+                return if status.success() { Ok(()) } else { Err(failed(status.to_string())) };
+            }
+            // What is left of the emulator ends with `emulator`.
+            if cancel.is_cancelled() {
+                return Err(LabError::Interrupted);
+            }
+            if clock::monotonic() > end {
+                return Err(LabError::TooSlow { limit, done: "a shell".to_owned() });
+            }
+        }
+    }
+
+    fn write_initramfs(&self, room: &Room<'_>, job: &Job) -> Result<PathBuf, LabError> {
+        let path = room.path().join("initramfs");
+        fs::write(&path, self.initramfs(job)?).map_err(|e| LabError::file("writing the initramfs", &e))?;
+        Ok(path)
+    }
+
+    /// Hears the guest until it has said everything, or is no use any more.
+    fn listen(
+        &self,
+        emulator: &mut Spawned,
+        job: &Job,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<Heard, LabError> {
+        let bytes = reader(emulator)?;
+        let started = clock::monotonic();
+        let limit = self.options.within.unwrap_or_else(|| time_for(job, self.options.mode));
+        let (mut decoder, mut heard) = (Decoder::default(), Collected::default());
+        let mut last_word = started;
+        loop {
+            match bytes.recv_timeout(LOOK) {
+                Ok(piece) => {
+                    decoder.push(&piece);
+                    last_word = clock::monotonic();
+                    while let Some(message) = decoder.next_message().map_err(rubbish)? {
+                        if let Some(product) = heard.take(message, observer)? {
+                            return Ok(Heard::Product(product));
+                        }
+                    }
+                }
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => {
+                    let why =
+                        decoder.finish().map_or_else(|e| e.to_string(), |()| "nothing is missing".to_owned());
+                    return Ok(Heard::Cut(why));
+                }
+            }
+            if cancel.is_cancelled() {
+                return Err(LabError::Interrupted);
+            }
+            let now = clock::monotonic();
+            let is_waited_for = decoder.is_silent() || matches!(job, Job::Workload { .. });
+            if is_waited_for && now - last_word > SILENCE_MAX {
+                let (silence, elapsed) = (now - last_word, now - started);
+                return Err(LabError::Hang { silence, elapsed, last: String::new() });
+            }
+            if now - started > limit {
+                if decoder.is_silent() {
+                    let elapsed = now - started;
+                    return Err(LabError::Hang { silence: elapsed, elapsed, last: String::new() });
+                }
+                return Err(LabError::TooSlow { limit, done: heard.done() });
+            }
+        }
+    }
+}
+
+/// What came of listening.
+enum Heard {
+    Product(Product),
+    /// It ended too early, for this reason.
+    Cut(String),
+}
+
+fn rubbish(error: crate::protocol::ProtocolError) -> LabError {
+    LabError::Rubbish { why: error.to_string() }
+}
+
+/// How long a job may take on the host's clock: a guest that is busy all the time is slower than its clock.
+fn time_for(job: &Job, mode: Mode) -> Nanos {
+    let span = match job {
+        Job::Workload { duration, warm_up, .. } => duration.saturating_add(*warm_up),
+        Job::Latency { span, .. } => *span,
+        Job::Shell => Nanos::ZERO,
+    };
+    let slowness = if mode == Mode::Fast { 2 } else { SLOWNESS };
+    BASE_TIME.saturating_add(span.checked_mul(slowness).unwrap_or(Nanos::MAX))
+}
+
+/// The emulator's output as pieces; a thread reads it, because reading has no time limit.
+fn reader(emulator: &mut Spawned) -> Result<Receiver<Vec<u8>>, LabError> {
+    let mut stdout =
+        emulator.take_stdout().ok_or(LabError::Emulator { why: "it has no output".to_owned() })?;
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 1 << 16];
+        while let Ok(length @ 1..) = stdout.read(&mut buffer) {
+            if sender.send(buffer[..length].to_vec()).is_err() {
+                break;
+            }
+        }
+    });
+    Ok(receiver)
+}
+
+/// What was said so far.
+#[derive(Default)]
+struct Collected {
+    product: Product,
+    document: Vec<u8>,
+    samples: Vec<u8>,
+    progress: (u64, u64),
+}
+
+impl Collected {
+    /// Takes a message; the product, once everything was said.
+    fn take(&mut self, message: Message, observer: &mut dyn Observer) -> Result<Option<Product>, LabError> {
+        let nanos = |ns: u64| Nanos::new(i64::try_from(ns).unwrap_or(i64::MAX));
+        let too_long = || LabError::Rubbish { why: "it sends without end".to_owned() };
+        let add = |to: &mut Vec<u8>, piece: Vec<u8>| {
+            to.extend(piece);
+            if to.len() > WHOLE_MAX { Err(too_long()) } else { Ok(()) }
+        };
+        match message {
+            Message::Hello { .. } => {}
+            Message::Progress { done, total } => {
+                self.progress = (done, total);
+                observer.progress(nanos(done), nanos(total));
+            }
+            Message::Notice(text) => observer.notice(&text),
+            Message::Record(piece) => add(&mut self.document, piece)?,
+            Message::Samples(piece) => add(&mut self.samples, piece)?,
+            Message::Trace(piece) => add(&mut self.product.trace, piece)?,
+            Message::Refused(json) => {
+                let refusal: Refusal = serde_json::from_slice(&json)
+                    .map_err(|e| LabError::Rubbish { why: format!("its refusal: {e}") })?;
+                return Err(LabError::Guest(refusal.into_error("the lab")));
+            }
+            Message::Done => {
+                let wrong = |what: &str, e: &dyn std::fmt::Display| LabError::Rubbish {
+                    why: format!("its {what}: {e}"),
+                };
+                let mut product = std::mem::take(&mut self.product);
+                product.document =
+                    String::from_utf8(std::mem::take(&mut self.document)).map_err(|e| wrong("record", &e))?;
+                product.samples = serde_json::from_slice(&self.samples).map_err(|e| wrong("samples", &e))?;
+                return Ok(Some(product));
+            }
+        }
+        Ok(None)
+    }
+
+    fn done(&self) -> String {
+        match self.progress {
+            (_, 0) => "nothing".to_owned(),
+            (done, total) => format!("{} %", u128::from(done) * 100 / u128::from(total)),
+        }
+    }
+}
+
+/// What the guest's kernel and the emulator said otherwise.
+struct Said {
+    console: String,
+    errors: String,
+}
+
+impl Said {
+    fn read(console: &Path, errors: &Path) -> Said {
+        let text = |path: &Path| {
+            let bytes = fs::read(path).unwrap_or_default();
+            let end = &bytes[bytes.len().saturating_sub(CONSOLE_MAX)..];
+            String::from_utf8_lossy(end).into_owned()
+        };
+        Said { console: text(console), errors: text(errors) }
+    }
+
+    fn lines(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.console.lines().map(str::trim).filter(|l| !l.is_empty())
+    }
+
+    fn last(&self) -> String {
+        self.lines()
+            .next_back()
+            .map_or_else(|| "its console is empty".to_owned(), |l| format!("its console ends with `{l}`"))
+    }
+
+    /// Why a guest ended without a word of its own.
+    fn diagnose(&self, options: &LabOptions, status: &str) -> Option<LabError> {
+        let errors = self.errors.trim();
+        if let Some(error) = self.of_kernel(options) {
+            return Some(error);
+        }
+        if !errors.is_empty() {
+            return Some(LabError::Emulator { why: format!("{status}: {errors}") });
+        }
+        // With less than this a kernel cannot even lay itself out, and has no console yet to say so.
+        const LAID_OUT_MIB: u64 = 96;
+        (self.lines().next().is_none() && options.memory_mib < LAID_OUT_MIB).then(|| LabError::OutOfMemory {
+            memory_mib: options.memory_mib,
+            why: "its kernel ended before it said anything".to_owned(),
+        })
+    }
+
+    /// What the kernel says it died of.
+    fn of_kernel(&self, options: &LabOptions) -> Option<LabError> {
+        const OF_MEMORY: [&str; 5] = [
+            "Out of memory",
+            "out of memory",
+            "System is deadlocked on memory",
+            "Initramfs unpacking failed",
+            "Cannot allocate memory",
+        ];
+        let without_time = |line: &str| line.split_once("] ").map_or(line, |(_, rest)| rest).to_owned();
+        let memory = self.lines().find(|l| OF_MEMORY.iter().any(|words| l.contains(words)));
+        if let Some(line) = memory {
+            return Some(LabError::OutOfMemory { memory_mib: options.memory_mib, why: without_time(line) });
+        }
+        let panic = self.lines().find(|l| l.contains("Kernel panic"));
+        panic.map(|line| LabError::Panic { why: without_time(line) })
+    }
+}
+
+/// A directory for one run, in the journal while it is there.
+struct Room<'a> {
+    directory: Option<tempfile::TempDir>,
+    entry: Option<(&'a Journal, &'a dyn Kernel, EntryId)>,
+}
+
+impl<'a> Room<'a> {
+    fn make(kernel: &'a dyn Kernel, journal: Option<&'a Journal>) -> Result<Room<'a>, LabError> {
+        let failed = |e: &dyn std::fmt::Display| LabError::file("making a temporary directory", e);
+        let directory = tempfile::Builder::new().prefix(SCRATCH_PREFIX).tempdir().map_err(|e| failed(&e))?;
+        let entry = match journal {
+            Some(journal) => {
+                let path = directory.path().canonicalize().map_err(|e| failed(&e))?;
+                let id = journal.record(Entry::Scratch { path }).map_err(|e| failed(&e))?;
+                Some((journal, kernel, id))
+            }
+            None => None,
+        };
+        Ok(Room { directory: Some(directory), entry })
+    }
+
+    fn path(&self) -> &Path {
+        self.directory.as_ref().expect("it is there until it is dropped").path()
+    }
+}
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        drop(self.directory.take());
+        if let Some((journal, kernel, id)) = self.entry.take() {
+            // What fails here stays in the journal, and the next start tries again.
+            let _ = journal.undo(kernel, id);
+        }
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// Puts a program with its libraries into an archive, all of them without what only debuggers read.
+fn add_program(archive: &mut Archive, place: &str, program: &Path) -> Result<(), LabError> {
+    let read =
+        |path: &Path| fs::read(path).map_err(|e| LabError::file(format!("reading {}", path.display()), &e));
+    archive.file(place, 0o755, elf::without_sections(read(program)?));
+    for (path, from) in elf::closure(program)? {
+        if !archive.contains(&path) {
+            archive.file(&path, 0o755, elf::without_sections(read(&from)?));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(console: &str, errors: &str) -> Option<LabError> {
+        let said = Said { console: console.to_owned(), errors: errors.to_owned() };
+        said.diagnose(&LabOptions::default(), "exit status: 0")
+    }
+
+    #[test]
+    fn the_console_says_what_a_guest_died_of() {
+        let panic = "[    1.4] RIP: 0010:x\n[    1.5] Kernel panic - not syncing: VFS: no root\n";
+        assert!(matches!(said(panic, ""), Some(LabError::Panic { why }) if why.starts_with("Kernel panic")));
+        let memory =
+            "[    1.0] Initramfs unpacking failed: write error\n[    1.5] Kernel panic - not syncing: x\n";
+        assert!(matches!(said(memory, ""), Some(LabError::OutOfMemory { memory_mib: 512, .. })));
+        let failed = said("", "qemu: could not load kernel\n").unwrap();
+        assert!(failed.to_string().contains("could not load kernel"), "{failed}");
+        assert!(said("hello\n", "").is_none() && said("", "").is_none());
+        let silent = Said { console: String::new(), errors: String::new() };
+        let small = LabOptions { memory_mib: 48, ..LabOptions::default() };
+        assert!(matches!(silent.diagnose(&small, "exit status: 0"), Some(LabError::OutOfMemory { .. })));
+    }
+}

@@ -1,0 +1,229 @@
+//! [`command`]: the emulator's command line, in the two modes of the lab.
+//!
+//! *Deterministic*: one host thread runs all virtual CPUs in turns; every instruction takes `2^shift` ns of the virtual
+//! clock, which jumps to the next timer when all CPUs are idle (`sleep=off`); the clock of the day is on it too; the
+//! addresses of the kernel are not drawn, no random numbers come from the processor, and the emulator's own come from a
+//! seed. The guest has a console, whose output goes to a file, and one port that takes the protocol's bytes: the byte is
+//! out when the instruction is, without an interrupt. No disk, no network: these complete from threads of the host.
+//!
+//! *Fast*: a host thread for each virtual CPU, and the clock of the host. Different every time; to see that something
+//! runs at all.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use surety_units::Nanos;
+
+use crate::error::LabError;
+use crate::store::{KERNEL, StoredKernel};
+
+/// The emulator.
+pub const EMULATOR: &str = "qemu-system-x86_64";
+/// The package that brings it.
+pub const EMULATOR_PACKAGE: &str = "qemu-system-x86";
+/// The port that takes the protocol.
+pub const PORT: u16 = 0xe9;
+/// The most virtual CPUs.
+pub const CPUS_MAX: u32 = 8;
+/// With less memory than this no kernel of the catalogue says anything at all.
+pub const MEMORY_MIN_MIB: u64 = 48;
+/// With more the emulator's machine would need another layout.
+pub const MEMORY_MAX_MIB: u64 = 3072;
+/// With instructions of more than `2^6` ns a guest is busy with its own ticks alone.
+pub const SHIFT_MAX: u32 = 6;
+
+/// Which clock the guest has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// An instruction takes `2^shift` ns.
+    Deterministic {
+        /// Its logarithm.
+        shift: u32,
+    },
+    /// The clock of the host.
+    Fast,
+}
+
+impl Default for Mode {
+    /// One instruction a nanosecond: the guest is as fast as it can be, so that interrupts take microseconds of it.
+    fn default() -> Mode {
+        Mode::Deterministic { shift: 0 }
+    }
+}
+
+/// What a guest is given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LabOptions {
+    /// Virtual CPUs.
+    pub cpus: u32,
+    /// Its memory.
+    pub memory_mib: u64,
+    /// Its clock.
+    pub mode: Mode,
+    /// What the emulator draws from.
+    pub seed: u64,
+    /// How long it may take on the host's clock; `None`: by how long the job is.
+    pub within: Option<Nanos>,
+    /// Modules to load, `null_blk:queue_mode=2`.
+    pub modules: Vec<String>,
+    /// Where the console's output is kept.
+    pub console: Option<std::path::PathBuf>,
+}
+
+impl Default for LabOptions {
+    fn default() -> LabOptions {
+        LabOptions {
+            cpus: 1,
+            memory_mib: 512,
+            mode: Mode::default(),
+            seed: 1,
+            within: None,
+            modules: Vec::new(),
+            console: None,
+        }
+    }
+}
+
+impl LabOptions {
+    /// Whether such a machine can be.
+    ///
+    /// # Errors
+    /// [`LabError::Options`].
+    pub fn check(&self) -> Result<(), LabError> {
+        let wrong = |what: String, help: String| Err(LabError::Options { what, help });
+        if !(1..=CPUS_MAX).contains(&self.cpus) {
+            return wrong(format!("{} virtual CPUs", self.cpus), format!("1 to {CPUS_MAX} are possible"));
+        }
+        if !(MEMORY_MIN_MIB..=MEMORY_MAX_MIB).contains(&self.memory_mib) {
+            let help = format!("{MEMORY_MIN_MIB} MiB to {MEMORY_MAX_MIB} MiB are possible");
+            return wrong(format!("a guest with {} MiB of memory", self.memory_mib), help);
+        }
+        match self.mode {
+            Mode::Deterministic { shift } if shift > SHIFT_MAX => {
+                wrong(format!("a shift of {shift}"), format!("0 to {SHIFT_MAX} are possible"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Its CPUs, its memory and its modules, in words.
+    pub fn machine_in_words(&self) -> String {
+        let cpus = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
+        let modules: String = self.modules.iter().map(|module| format!(", {module}")).collect();
+        let console = if self.console.is_some() { ", its console kept" } else { "" };
+        format!("{cpus}, {} MiB{modules}{console}", self.memory_mib)
+    }
+
+    /// The clock, in words.
+    pub fn clock_in_words(&self) -> String {
+        match self.mode {
+            Mode::Deterministic { shift } => {
+                format!(
+                    "virtual: an instruction takes {} ns; these are no times of any hardware",
+                    1u32 << shift
+                )
+            }
+            Mode::Fast => "the host's, as the emulator keeps up with it".to_owned(),
+        }
+    }
+}
+
+/// Who talks to the guest's console.
+#[derive(Clone, Copy, Debug)]
+pub enum Console<'a> {
+    /// Nobody: it goes to a file.
+    File(&'a Path),
+    /// The user, on the terminal.
+    Terminal,
+}
+
+/// The command that boots a kernel with an initramfs. The protocol comes on its standard output.
+pub fn command(
+    kernel: &StoredKernel,
+    initramfs: &Path,
+    options: &LabOptions,
+    console: Console<'_>,
+) -> Command {
+    let mut command = Command::new(EMULATOR);
+    let mut arg = |words: &[&str]| {
+        command.args(words);
+    };
+    match options.mode {
+        Mode::Deterministic { shift } => {
+            arg(&["-accel", "tcg", "-icount", &format!("shift={shift},sleep=off")]);
+            arg(&["-rtc", "clock=vm,base=2020-01-01"]);
+        }
+        Mode::Fast => arg(&["-accel", "tcg,thread=multi", "-rtc", "base=2020-01-01"]),
+    }
+    arg(&["-seed", &options.seed.to_string()]);
+    arg(&["-m", &options.memory_mib.to_string(), "-smp", &options.cpus.to_string()]);
+    arg(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
+    let said = match console {
+        Console::File(path) => {
+            // A comma would begin the next option.
+            let path = path.display().to_string().replace(',', ",,");
+            arg(&["-chardev", "stdio,id=said,signal=off"]);
+            arg(&["-device", &format!("isa-debugcon,iobase={PORT:#x},chardev=said")]);
+            arg(&["-chardev", &format!("file,id=console,path={path}"), "-serial", "chardev:console"]);
+            // Who keeps the console wants to read it.
+            if options.console.is_some() { "" } else { "quiet" }
+        }
+        Console::Terminal => {
+            arg(&[
+                "-chardev",
+                "null,id=said",
+                "-device",
+                &format!("isa-debugcon,iobase={PORT:#x},chardev=said"),
+            ]);
+            arg(&["-serial", "mon:stdio"]);
+            "quiet"
+        }
+    };
+    // Its ciphers would be tested in a thread beside what is measured, for many seconds of a slow clock.
+    let words = format!(
+        "console=ttyS0 {said} panic=-1 oops=panic random.trust_cpu=off nokaslr rdinit=/init \
+         sysctl.vm.panic_on_oom=1 cryptomgr.notests"
+    );
+    arg(&["-append", &words]);
+    command.arg("-kernel").arg(kernel.path(KERNEL)).arg("-initrd").arg(initramfs);
+    command
+}
+
+/// The version of the emulator, as it names itself.
+///
+/// # Errors
+/// [`LabError::NoProgram`] without it.
+pub fn version() -> Result<String, LabError> {
+    let missing =
+        || LabError::NoProgram { program: EMULATOR.to_owned(), package: EMULATOR_PACKAGE.to_owned() };
+    let output = Command::new(EMULATOR).arg("--version").stdin(Stdio::null()).output();
+    let output = output.map_err(|_| missing())?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let line = text.lines().next().unwrap_or_default().trim();
+    if !output.status.success() || line.is_empty() {
+        let why = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+        return Err(LabError::Emulator { why });
+    }
+    Ok(line.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn machines_that_cannot_be_are_refused() {
+        let good = LabOptions::default();
+        assert!(good.check().is_ok());
+        for bad in [
+            LabOptions { cpus: 0, ..good.clone() },
+            LabOptions { cpus: 9, ..good.clone() },
+            LabOptions { memory_mib: 32, ..good.clone() },
+            LabOptions { memory_mib: 1 << 20, ..good.clone() },
+            LabOptions { mode: Mode::Deterministic { shift: 7 }, ..good.clone() },
+        ] {
+            let error = bad.check().unwrap_err();
+            assert!(error.remedy().unwrap().contains("are possible"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! [`LabWorld`]: the world `lab:KERNEL`.
+
+use surety_model::event::{Event, TraceSink};
+use surety_model::formats::{record, toml};
+use surety_model::record::Record;
+use surety_model::workload::{LoadKind, TaskBody, Workload};
+use surety_model::world::{Observer, RunOptions, World, WorldError};
+
+use crate::digest::hash64;
+use crate::job::{Job, Product};
+use crate::lab::Lab;
+use crate::samples::hash_of;
+
+/// A kernel of the lab as a place to run workloads in.
+pub struct LabWorld<'a> {
+    lab: Lab<'a>,
+    untraced: bool,
+}
+
+impl<'a> LabWorld<'a> {
+    /// The world of a kernel.
+    pub fn new(lab: Lab<'a>) -> LabWorld<'a> {
+        LabWorld { lab, untraced: false }
+    }
+
+    /// The same world, with nothing recorded of what the guest's scheduler does.
+    pub fn untraced(self) -> LabWorld<'a> {
+        LabWorld { untraced: true, ..self }
+    }
+
+    /// Whether a guest could run a workload at all.
+    ///
+    /// # Errors
+    /// [`WorldError::Unsupported`] for the first object no guest has.
+    pub fn check(workload: &Workload) -> Result<(), WorldError> {
+        check_supported(workload, "lab")
+    }
+
+    /// The job of a workload.
+    pub fn job(workload: &Workload, options: &RunOptions, trace: bool) -> Job {
+        Job::Workload {
+            toml: toml::write(workload),
+            seed: options.seed,
+            duration: options.duration,
+            warm_up: options.warm_up,
+            cpus: options.cpus.map(|cpus| cpus.to_string()),
+            trace,
+            untraced: false,
+        }
+    }
+}
+
+impl World for LabWorld<'_> {
+    fn name(&self) -> String {
+        format!("lab:{}", self.lab.stored().name())
+    }
+
+    fn run(
+        &self,
+        workload: &Workload,
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Record, WorldError> {
+        check_supported(workload, &self.name())?;
+        let mut job = LabWorld::job(workload, options, observer.wants_events());
+        if let Job::Workload { untraced, .. } = &mut job {
+            *untraced = self.untraced;
+        }
+        let product = self.lab.run(&job, &options.cancel, observer)?;
+        if !product.trace.is_empty() {
+            let unreadable = |why: &dyn std::fmt::Display| WorldError::Machine {
+                what: format!("the trace that the guest sent cannot be read: {why}"),
+                remedy: "run it without a trace".to_owned(),
+            };
+            let trace = surety_trace::open(product.trace.clone());
+            let mut trace = trace.map_err(|e| unreadable(&e))?;
+            trace.read(&mut ToObserver(observer)).map_err(|e| unreadable(&e))?;
+        }
+        record_of(&product, &self.lab)
+    }
+}
+
+/// The record of a product: the guest's, with the lab's part of what was in force, and a hash of every value in it.
+///
+/// # Errors
+/// [`WorldError::Machine`] for a document that is no record.
+pub fn record_of(product: &Product, lab: &Lab<'_>) -> Result<Record, WorldError> {
+    let unreadable = |why: String| WorldError::Machine {
+        what: format!("the record that the guest sent cannot be read: {why}"),
+        remedy: "keep what the guest said with --lab-console FILE".to_owned(),
+    };
+    let file = record::read(&product.document).map_err(|e| unreadable(e.to_string()))?;
+    let labelled = file.results.into_iter().next().ok_or_else(|| unreadable("it is empty".to_owned()))?;
+    let mut record = labelled.record;
+    record.world = format!("lab:{}", lab.stored().name());
+    // Nothing is taken for equal that differs in anything the guest said.
+    record.hash = Some(hash64(&[product.document.as_bytes(), &hash_of(&product.samples).to_le_bytes()]));
+    let build = lab.build();
+    let facts = [
+        ("lab kernel", build.package.clone()),
+        ("lab emulator", build.emulator.clone()),
+        ("lab clock", lab.options().clock_in_words()),
+        ("lab machine", lab.options().machine_in_words()),
+        ("lab program", build.program[..16].to_owned()),
+    ];
+    let environment = &mut record.in_force.environment;
+    environment.extend(facts.map(|(name, value)| (name.to_owned(), value)));
+    Ok(record)
+}
+
+struct ToObserver<'a>(&'a mut dyn Observer);
+
+impl TraceSink for ToObserver<'_> {
+    fn event(&mut self, event: &Event<'_>) {
+        self.0.event(event);
+    }
+}
+
+/// What no guest can run, said before one is booted.
+fn check_supported(workload: &Workload, world: &str) -> Result<(), WorldError> {
+    let refused = |object: String, why: &str| {
+        Err(WorldError::Unsupported { world: world.to_owned(), object, why: why.to_owned() })
+    };
+    for task in &workload.tasks {
+        let why = match &task.body {
+            TaskBody::Command(_) => "the guest has no programs; give the task `work`",
+            TaskBody::Match(_) => "a thread of this machine is not in the guest; give the task `work`",
+            _ => continue,
+        };
+        return refused(format!("task.{}", task.name), why);
+    }
+    if let Some(disk) = workload.disks.first() {
+        return refused(format!("disk.{}", disk.name), "the guest has no disks; leave it out");
+    }
+    if let Some(load) = workload.loads.iter().find(|load| load.kind == LoadKind::Command) {
+        return refused(format!("load.{}", load.name), "the guest has no programs");
+    }
+    if let Some(startup) = workload.startups.first() {
+        return refused(format!("startup.{}", startup.name), "the guest has no programs and no disks");
+    }
+    Ok(())
+}

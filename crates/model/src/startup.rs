@@ -1,0 +1,222 @@
+//! [`StartupAccount`]: the start-ups of one program, added up into its record.
+//!
+//! One that was given up took longer than it was watched: it is kept with that time as *right-censored*, and medians are those
+//! of Kaplan and Meier ([`surety_stats::survival`]).
+
+use surety_stats::survival::{KaplanMeier, Observation};
+use surety_units::Nanos;
+
+use crate::promise::{Bound, Comparison, Metric, Promise};
+use crate::record::{ActivityRecord, Basis, Distribution, Evidence, Figure, Observed};
+use crate::workload::Startup;
+
+/// The series of a record that holds the start-ups that got ready.
+pub const READY: &str = "startup";
+/// Those that were given up, with the time they were watched.
+pub const GIVEN_UP: &str = "startup given up";
+/// Those on the idle machine.
+pub const IDLE: &str = "idle startup";
+/// Those given up there.
+pub const IDLE_GIVEN_UP: &str = "idle startup given up";
+
+/// What became of one start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Attempt {
+    /// Ready after this.
+    Ready(Nanos),
+    /// Not ready when it was given up after this.
+    GivenUp(Nanos),
+}
+
+/// Ready ones and given up ones.
+#[derive(Clone, Debug, Default)]
+struct Times {
+    ready: Observed,
+    given_up: Observed,
+}
+
+impl Times {
+    fn add(&mut self, attempt: Attempt) {
+        match attempt {
+            Attempt::Ready(time) => self.ready.record(time),
+            Attempt::GivenUp(time) => self.given_up.record(time),
+        }
+    }
+}
+
+/// Adds up the starts of one program.
+#[derive(Clone, Debug)]
+pub struct StartupAccount {
+    name: String,
+    promises: Vec<Promise>,
+    idle: Times,
+    loaded: Times,
+    attempts: Vec<Attempt>,
+}
+
+impl StartupAccount {
+    /// An empty account.
+    pub fn new(startup: &Startup) -> StartupAccount {
+        StartupAccount {
+            name: startup.name.clone(),
+            promises: startup.promises.clone(),
+            idle: Times::default(),
+            loaded: Times::default(),
+            attempts: Vec::new(),
+        }
+    }
+
+    /// Takes a start on the idle machine.
+    pub fn add_idle(&mut self, attempt: Attempt) {
+        self.idle.add(attempt);
+    }
+
+    /// Takes a start beside the loads.
+    pub fn add(&mut self, attempt: Attempt) {
+        self.loaded.add(attempt);
+        self.attempts.push(attempt);
+    }
+
+    /// How many were taken beside the loads.
+    pub fn count(&self) -> usize {
+        self.attempts.len()
+    }
+
+    /// The record, with figures of its own.
+    pub fn finish(self, figures: Vec<Figure>) -> ActivityRecord {
+        let mut record = ActivityRecord::new(&self.name, "startup", Basis::Sample);
+        record.activations = self.attempts.len() as u64;
+        record.completed = self.loaded.ready.histogram.count();
+        record.unfinished = self.loaded.given_up.histogram.count();
+        record.evidence = self.promises.iter().map(|promise| self.evidence(promise)).collect();
+        record.figures = figures;
+        for (name, observed) in [
+            (READY, self.loaded.ready),
+            (GIVEN_UP, self.loaded.given_up),
+            (IDLE, self.idle.ready),
+            (IDLE_GIVEN_UP, self.idle.given_up),
+        ] {
+            if observed.histogram.count() > 0 {
+                record.series.insert(name.to_owned(), Distribution::Observed(Box::new(observed)));
+            }
+        }
+        record
+    }
+
+    /// One that was given up before the limit says nothing about it, and is not counted.
+    fn evidence(&self, promise: &Promise) -> Evidence {
+        let unseen = |because: &str| Evidence::NotObservable { because: because.to_owned() };
+        let limit = match (promise.metric, promise.bound) {
+            (Metric::Startup, Bound::Time(limit)) => limit,
+            (Metric::Startup, Bound::TimesIdle(thousandths)) => {
+                let idle = curve(&[Some(&self.idle.ready)], &[Some(&self.idle.given_up)]);
+                let Some(median) = idle.median(0.95).estimate else {
+                    return unseen("there is no median on the idle machine: too many were given up there");
+                };
+                Nanos::from_f64_rounded(median as f64 * thousandths as f64 / 1e3)
+            }
+            _ => return unseen("a start-up has no such result"),
+        };
+        if !matches!(promise.comparison, Comparison::AtMost | Comparison::Below) {
+            return unseen("a start-up is promised to take at most a time");
+        }
+        let (mut within, mut of) = (0, 0);
+        for attempt in &self.attempts {
+            match *attempt {
+                Attempt::Ready(time) => {
+                    of += 1;
+                    within += u64::from(promise.comparison.holds(&time, &limit));
+                }
+                Attempt::GivenUp(time) => of += u64::from(time >= limit),
+            }
+        }
+        Evidence::Counted { within, of }
+    }
+}
+
+/// The curve of the starts that a record holds, beside the loads or on the idle machine; `None` where there were none.
+pub fn survival(record: &ActivityRecord, idle: bool) -> Option<KaplanMeier> {
+    let (ready, given_up) = if idle { (IDLE, IDLE_GIVEN_UP) } else { (READY, GIVEN_UP) };
+    let of = |name: &str| record.series.get(name).and_then(Distribution::observed);
+    let found = curve(&[of(ready)], &[of(given_up)]);
+    (found.count() > 0).then_some(found)
+}
+
+fn curve(ready: &[Option<&Observed>], given_up: &[Option<&Observed>]) -> KaplanMeier {
+    let mut observations = Vec::new();
+    for observed in ready.iter().flatten() {
+        observations.extend(values(observed).into_iter().map(Observation::ended));
+    }
+    for observed in given_up.iter().flatten() {
+        observations.extend(values(observed).into_iter().map(Observation::given_up));
+    }
+    KaplanMeier::new(&observations)
+}
+
+/// Every value: exactly where their order was kept, else the middle of its bucket.
+fn values(observed: &Observed) -> Vec<u64> {
+    if let Some(sequence) = observed.in_order().filter(|s| s.every() == 1) {
+        return sequence.values().to_vec();
+    }
+    let buckets = observed.histogram.buckets();
+    let middle = |(low, high, count): (u64, u64, u64)| {
+        let (min, max) = (observed.histogram.min().unwrap_or(low), observed.histogram.max().unwrap_or(high));
+        let (low, high) = (low.max(min), high.min(max));
+        std::iter::repeat_n(low + (high - low) / 2, usize::try_from(count).unwrap_or(0))
+    };
+    buckets.flat_map(middle).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::workload::{Ready, StartupBody};
+
+    fn startup(promises: &[&str]) -> Startup {
+        Startup {
+            name: "x".to_owned(),
+            body: StartupBody::Command("true".to_owned()),
+            prepare: None,
+            ready: Ready::Exit,
+            cold: false,
+            repeat: 4,
+            gap: Nanos::SECOND,
+            timeout: None,
+            disk: None,
+            promises: promises.iter().map(|p| Promise::parse(p).unwrap()).collect(),
+        }
+    }
+
+    #[test]
+    fn given_up_ones_count_against_a_limit_they_outlived_and_for_no_other() {
+        let ms = Nanos::from_millis;
+        let mut account =
+            StartupAccount::new(&startup(&["startup <= 1.5x idle", "startup <= 80ms @ 50%", "late == 0"]));
+        for time in [20, 22, 18] {
+            account.add_idle(Attempt::Ready(ms(time)));
+        }
+        // The limits are 30 ms and 80 ms.
+        for attempt in [Attempt::Ready(ms(29)), Attempt::Ready(ms(70)), Attempt::GivenUp(ms(50))] {
+            account.add(attempt);
+        }
+        let record = account.finish(Vec::new());
+        assert_eq!(record.evidence[0], Evidence::Counted { within: 1, of: 3 });
+        assert_eq!(record.evidence[1], Evidence::Counted { within: 2, of: 2 });
+        assert!(matches!(record.evidence[2], Evidence::NotObservable { .. }));
+        assert_eq!((record.activations, record.completed, record.unfinished), (3, 2, 1));
+        let median = |idle| survival(&record, idle).unwrap().median(0.95).estimate;
+        assert_eq!(median(true), Some(20_000_000));
+        assert_eq!(median(false), Some(70_000_000));
+    }
+
+    #[test]
+    fn without_a_median_when_idle_nothing_is_a_multiple_of_it() {
+        let mut account = StartupAccount::new(&startup(&["startup <= 2x idle"]));
+        account.add_idle(Attempt::GivenUp(Nanos::MILLISECOND));
+        account.add(Attempt::GivenUp(Nanos::MILLISECOND));
+        let record = account.finish(Vec::new());
+        assert!(matches!(record.evidence[0], Evidence::NotObservable { .. }));
+        let curve = survival(&record, false).unwrap();
+        assert_eq!((curve.censored(), curve.median(0.95).estimate), (1, None));
+    }
+}

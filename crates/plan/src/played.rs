@@ -1,0 +1,155 @@
+//! A plan's claims played by the simulator.
+
+use surety_model::claim::{Claim, ClaimedArrivals, Subject};
+use surety_model::distribution::TimeDistribution;
+use surety_model::plan::Plan;
+use surety_model::promise::Promise;
+use surety_model::record::{Evidence, Record};
+use surety_model::workload::{
+    Arrivals, Instances, Irq, Late, Load, LoadKind, Release, Task, TaskBody, Work, Workload,
+};
+use surety_model::world::{RunOptions, Unobserved, World as _};
+use surety_sim::SimWorld;
+use surety_stats::intervals::failure_lower;
+use surety_units::{Frequency, Nanos};
+
+use crate::check::CheckError;
+
+/// The seed of every check.
+const SEED: u64 = 1;
+/// Jobs of the task whose jobs are fewest.
+const JOBS: i64 = 10_000;
+/// It is at least this long, and at most so long.
+const SHORTEST: Nanos = Nanos::from_secs(10);
+const LONGEST: Nanos = Nanos::from_secs(1_000);
+/// A fraction is refuted with this confidence; late jobs come in clusters, so a failure counts as a tenth of one.
+const CONFIDENCE: f64 = 0.999;
+const CLUSTER: u64 = 10;
+
+/// What the simulator did.
+pub struct Played {
+    record: Record,
+    promises: Vec<(String, Promise)>,
+    seconds: f64,
+}
+
+/// Runs the plan's activities as the claims describe them, beside busy loops on every CPU.
+pub fn play(plan: &Plan, claims: &[Claim]) -> Result<Played, CheckError> {
+    let mut workload = Workload::default();
+    let mut duration = SHORTEST;
+    let mut promises = Vec::new();
+    for planned in &plan.reservations {
+        let own: Vec<&Claim> = claims.iter().filter(|claim| claim.activity == planned.activity).collect();
+        let mut read = Vec::new();
+        for claim in &own {
+            let promise = Promise::parse(&claim.promise).map_err(|error| CheckError::Promise {
+                activity: claim.activity.clone(),
+                promise: claim.promise.clone(),
+                why: error.to_string(),
+            })?;
+            promises.push((claim.activity.clone(), promise));
+            read.push(promise);
+        }
+        let work = |work: &surety_model::claim::ClaimedWork| {
+            work.distribution()
+                .map_err(|source| CheckError::Work { activity: planned.activity.clone(), source })
+        };
+        let threads = own.iter().map(|claim| claim.threads).max().unwrap_or(1);
+        if let Some(claim) = own.iter().find_map(|claim| match &claim.about {
+            Subject::Requests(claim) => Some(claim),
+            _ => None,
+        }) {
+            let arrivals = match claim.arrivals {
+                ClaimedArrivals::Apart(gap) => Arrivals::Sporadic { gap },
+                ClaimedArrivals::Independent(rate) => {
+                    Arrivals::Poisson { rate: Frequency((rate * 1e3).round() as u64) }
+                }
+                ClaimedArrivals::Closed(outstanding, service) => Arrivals::Closed { outstanding, service },
+            };
+            workload.irqs.push(Irq {
+                hard: Some(claim.hard).filter(|hard| hard.is_positive()),
+                buffer: claim.buffer,
+                promises: read,
+                reservation: Some(planned.reservation),
+                ..Irq::new(&planned.activity, arrivals, work(&claim.work)?)
+            });
+            continue;
+        }
+        let response = own.iter().find_map(|claim| match &claim.about {
+            Subject::Response(claim) => Some(claim),
+            _ => None,
+        });
+        let mut task = match response {
+            Some(claim) => {
+                let period = claim.gap + claim.jitter;
+                duration = duration.max((period * JOBS).min(LONGEST));
+                let mut task = Task::periodic(&planned.activity, period, work(&claim.work)?);
+                task.release = Release::Periodic { period, jitter: claim.jitter, start: Nanos::ZERO };
+                task.late = if claim.skips { Late::Skip } else { Late::Queue };
+                task
+            }
+            None => {
+                let mut task = Task::periodic(
+                    &planned.activity,
+                    planned.reservation.period,
+                    TimeDistribution::Constant(Nanos::ZERO),
+                );
+                (task.body, task.release) = (TaskBody::Synthetic(Work::Forever), Release::Unspecified);
+                task
+            }
+        };
+        task.instances = Instances::Count(threads);
+        task.promises = read;
+        task.reservation = Some(planned.reservation);
+        workload.tasks.push(task);
+    }
+    workload.loads.push(Load::new("busy loops of the check", LoadKind::Spinners, plan.platform.cpus * 2));
+    let options = RunOptions { seed: SEED, duration, ..RunOptions::default() };
+    let record = SimWorld::new(plan.platform.clone())
+        .run(&workload, &options, &mut Unobserved)
+        .map_err(|error| CheckError::Simulation(error.to_string()))?;
+    Ok(Played { record, promises, seconds: duration.as_secs_f64() })
+}
+
+impl Played {
+    /// Whether a claim stands, and what was seen.
+    pub fn says(&self, claim: &Claim) -> (bool, String) {
+        let record = self.record.activity(&claim.activity);
+        let of_it = self.promises.iter().filter(|(name, _)| *name == claim.activity);
+        let place = of_it.map(|(_, p)| p).position(|p| p.to_string() == claim.promise);
+        let Some((record, evidence)) = record.and_then(|r| Some((r, r.evidence.get(place?)?))) else {
+            return (false, "it did not run".to_owned());
+        };
+        let hash = self.record.hash.unwrap_or_default();
+        let run = format!("{:.0} s, seed {SEED}, hash {hash:016x}", self.seconds);
+        match (&claim.about, evidence) {
+            (Subject::Response(response), Evidence::Counted { within, of }) => {
+                let failed = of - within;
+                let least = failure_lower(failed.div_ceil(CLUSTER), of / CLUSTER, CONFIDENCE);
+                let agrees = 1.0 - least >= response.proven.max(response.promised) - 1e-12;
+                (agrees, format!("{within} of {of} in time ({run})"))
+            }
+            (Subject::Share { share, .. }, Evidence::Value { value, .. }) => {
+                let least = share.as_f64() - claim_edge(self.seconds);
+                (*value >= least, format!("{:.2} % of a CPU ({run})", value * 100.0))
+            }
+            (Subject::Requests(requests), Evidence::Value { value, .. }) => match requests.rate {
+                Some(rate) => {
+                    let least = rate * (1.0 - 3.0 / (rate * self.seconds).sqrt()) - 2.0;
+                    (*value >= least, format!("{value:.1} requests a second ({run})"))
+                }
+                None => (
+                    record.skipped == 0,
+                    format!("{} of {} requests lost ({run})", record.skipped, record.activations),
+                ),
+            },
+            (Subject::Share { .. }, _) => (true, format!("not seen where its jobs want less ({run})")),
+            (_, other) => (record.missed == 0, format!("{other:?} ({run})")),
+        }
+    }
+}
+
+/// What one server period at the edge of the run may hide.
+fn claim_edge(seconds: f64) -> f64 {
+    0.2 / seconds
+}

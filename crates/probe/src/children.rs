@@ -1,0 +1,52 @@
+//! [`ChildrenEntry`]: what programs of a run, and all they start, are marked with: whoever still carries it at the end of
+//! the run, or at the next start of this program, is ended.
+
+use surety_kernel::Kernel;
+use surety_kernel::journal::Journal;
+use surety_model::workload::{Load, LoadKind, TaskBody, Workload};
+
+use crate::journalled::Journalled;
+
+/// The mark, and its entry in the journal.
+pub(crate) struct ChildrenEntry<'a> {
+    mark: String,
+    _entry: Journalled<'a>,
+}
+
+impl<'a> ChildrenEntry<'a> {
+    /// Where the workload starts programs and there is a journal.
+    pub fn open(
+        workload: &Workload,
+        journal: Option<&'a Journal>,
+        kernel: &'a dyn Kernel,
+    ) -> Option<ChildrenEntry<'a>> {
+        let of_tasks = workload.tasks.iter().any(|t| matches!(t.body, TaskBody::Command(_)));
+        let of_tasks = of_tasks || !workload.startups.is_empty();
+        let has_programs = of_tasks || !workload.disks.is_empty() || has_processes(&workload.loads);
+        has_programs.then(|| ChildrenEntry::mark_in(journal?, kernel)).flatten()
+    }
+
+    /// The same for loads alone.
+    pub fn of_loads(
+        loads: &[Load],
+        journal: Option<&'a Journal>,
+        kernel: &'a dyn Kernel,
+    ) -> Option<ChildrenEntry<'a>> {
+        has_processes(loads).then(|| ChildrenEntry::mark_in(journal?, kernel)).flatten()
+    }
+
+    fn mark_in(journal: &'a Journal, kernel: &'a dyn Kernel) -> Option<ChildrenEntry<'a>> {
+        let (id, mark) = journal.mark_children(kernel).ok()?;
+        Some(ChildrenEntry { mark, _entry: Journalled::of(journal, kernel, id) })
+    }
+
+    /// What they carry.
+    pub fn mark(&self) -> &str {
+        &self.mark
+    }
+}
+
+/// Whether any of these loads makes processes.
+fn has_processes(loads: &[Load]) -> bool {
+    loads.iter().any(|load| matches!(load.kind, LoadKind::Forks | LoadKind::Messages | LoadKind::Command))
+}

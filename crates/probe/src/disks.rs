@@ -1,0 +1,449 @@
+//! [`Disks`]: the disks of a workload, made or bound for one run.
+//!
+//! A disk that is made is a loop device on a sparse file without a name. A disk that is bound is a device somebody names;
+//! one that anything of the machine uses is refused. Either holds a file system (ext4) that is mounted for this process
+//! alone, so that a cold start is an unmount of ours and never a cache drop of the whole machine. All of that goes with the
+//! process, however it ends; the I/O scheduler, which would stay, is set under the journal and read back.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use surety_kernel::block::{BlockDevice, Content, room_in};
+use surety_kernel::command::{ChildSetup, spawn};
+use surety_kernel::files::{evict, nameless_in};
+use surety_kernel::journal::Journal;
+use surety_kernel::mount::DetachedMount;
+use surety_kernel::{Kernel, KernelError, clock};
+use surety_model::workload::{Disk, Workload};
+use surety_model::world::{Cancel, WorldError};
+use surety_units::{Bytes, Nanos};
+
+use crate::cast::last_words;
+use crate::journalled::Journalled;
+use crate::loads::files::said;
+
+/// A device by the name of the disk it stands for.
+pub type Bindings = BTreeMap<String, PathBuf>;
+
+/// The program that makes the file system.
+const MAKE: &str = "mkfs.ext4";
+/// Making one that takes longer is given up.
+const MAKE_MAX: Nanos = Nanos::from_secs(120);
+/// Between two looks at Ctrl-C, and at whether a device is free.
+const LOOK: Nanos = Nanos::from_millis(20);
+/// So long a device may stay in use after its file system was unmounted.
+const UNMOUNT_MAX: Nanos = Nanos::from_secs(2);
+/// A smaller disk does not hold a file system with a journal.
+const MAKE_MIN: Bytes = Bytes(16 << 20);
+
+/// The disks of a run.
+#[derive(Debug, Default)]
+pub struct Disks<'a> {
+    list: Vec<RunDisk<'a>>,
+}
+
+/// One disk of a run. Dropping unmounts it, gives it its scheduler back, and detaches it.
+#[derive(Debug)]
+pub struct RunDisk<'a> {
+    name: String,
+    // In this order: what is on it, how it schedules, itself, and what it stands on.
+    mount: Option<DetachedMount>,
+    _scheduler: Option<Journalled<'a>>,
+    device: BlockDevice,
+    backing: Option<(File, Bytes)>,
+    directories: Vec<String>,
+}
+
+/// What disks are made with.
+#[derive(Clone)]
+pub struct Workshop<'a> {
+    /// The kernel.
+    pub kernel: &'a dyn Kernel,
+    /// Where a change of a scheduler is written down first.
+    pub journal: Option<&'a Journal>,
+    /// Carried by the program that makes the file system.
+    pub mark: Option<String>,
+    /// Ends a long preparation.
+    pub cancel: &'a Cancel,
+}
+
+impl<'a> Disks<'a> {
+    /// Makes or binds every disk of a workload.
+    ///
+    /// # Errors
+    /// In words: a device that is used, a scheduler this kernel does not offer (with those it does), no room, no
+    /// privilege, no `mkfs.ext4`.
+    pub fn prepare(
+        workload: &Workload,
+        bindings: &Bindings,
+        workshop: &Workshop<'a>,
+    ) -> Result<Disks<'a>, WorldError> {
+        if let Some((name, _)) = bindings.iter().find(|(n, _)| !workload.disks.iter().any(|d| d.name == **n))
+        {
+            let known: Vec<&str> = workload.disks.iter().map(|d| d.name.as_str()).collect();
+            let why = match known.as_slice() {
+                [] => "the workload has no [disk.NAME]".to_owned(),
+                known => format!("the workload's disks are {}", known.join(", ")),
+            };
+            return Err(unsupported(name, why));
+        }
+        let one = |disk: &Disk| RunDisk::prepare(disk, bindings.get(&disk.name), workshop);
+        Ok(Disks { list: workload.disks.iter().map(one).collect::<Result<_, _>>()? })
+    }
+
+    /// The disk of this name.
+    pub fn get(&self, name: &str) -> Option<&RunDisk<'a>> {
+        self.list.iter().find(|d| d.name == name)
+    }
+
+    /// The disk of this name, to make it cold.
+    pub fn get_mut(&mut self, name: &str) -> Option<&mut RunDisk<'a>> {
+        self.list.iter_mut().find(|d| d.name == name)
+    }
+
+    /// What a reader needs to judge numbers measured on them, by name, read back from the kernel.
+    pub fn environment(&self, kernel: &dyn Kernel) -> BTreeMap<String, String> {
+        self.list.iter().flat_map(|disk| disk.environment(kernel)).collect()
+    }
+}
+
+impl<'a> RunDisk<'a> {
+    fn prepare(
+        disk: &Disk,
+        bound: Option<&PathBuf>,
+        workshop: &Workshop<'a>,
+    ) -> Result<RunDisk<'a>, WorldError> {
+        let name = &disk.name;
+        if disk.model.is_some() {
+            return Err(unsupported(name, "a device model is for simulation; leave out `model` here"));
+        }
+        let (device, backing) = match (bound, disk.make) {
+            (Some(path), _) => (bind(name, path)?, None),
+            (None, Some(size)) => {
+                let (device, file) = make(name, size)?;
+                (device, Some((file, size)))
+            }
+            (None, None) => {
+                let why = format!(
+                    "it is neither made nor bound; give it `make = \"1GiB\"`, or --disk {name}=/dev/loop3"
+                );
+                return Err(unsupported(name, why));
+            }
+        };
+        let scheduler = match &disk.scheduler {
+            Some(wanted) => Some(set_scheduler(name, &device, wanted, workshop)?),
+            None => None,
+        };
+        let content = device.content().map_err(|e| failed(name, "cannot be read", &e.to_string()))?;
+        match content {
+            Content::Nothing => make_file_system(name, device.path(), workshop)?,
+            Content::Ext => {}
+            Content::Other => {
+                let why =
+                    "it holds something that is no ext file system: name another, or clear it (wipefs -a)";
+                return Err(failed(name, &format!("is not written over ({})", device.path().display()), why));
+            }
+        }
+        let directories = Vec::new();
+        let mut disk =
+            RunDisk { name: name.clone(), mount: None, _scheduler: scheduler, device, backing, directories };
+        disk.mount()?;
+        Ok(disk)
+    }
+
+    /// The root of its file system; valid in this process, and in what it starts until the program begins.
+    pub fn directory(&self) -> PathBuf {
+        self.mount.as_ref().map_or_else(PathBuf::new, DetachedMount::root)
+    }
+
+    /// Makes an empty directory at its root, in place of one that a killed run left; removed with everything in it before a
+    /// disk that was bound is given back.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn make_directory(&mut self, name: &str) -> io::Result<PathBuf> {
+        let path = self.directory().join(name);
+        match fs::remove_dir_all(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => fs::create_dir(&path)?,
+        }
+        self.directories.push(name.to_owned());
+        Ok(path)
+    }
+
+    /// The file below, where the device goes through the page cache to it.
+    pub fn below(&self) -> Option<File> {
+        let (file, _) = self.backing.as_ref().filter(|_| self.device.is_direct() == Some(false))?;
+        file.try_clone().ok()
+    }
+
+    /// Forgets everything the machine remembers of this disk's content, and of nothing else: unmounts it, drops what is
+    /// cached of the device (and of the file below), and mounts it again.
+    ///
+    /// # Errors
+    /// In words, when a file on it is still open.
+    pub fn make_cold(&mut self) -> Result<(), WorldError> {
+        self.mount = None;
+        let until = clock::monotonic() + UNMOUNT_MAX;
+        while self.device.is_claimed() {
+            if clock::monotonic() >= until {
+                self.mount()?;
+                return Err(failed(
+                    &self.name,
+                    "cannot be made cold",
+                    "a file on it is still open: close it first",
+                ));
+            }
+            let _ = clock::sleep_until(clock::monotonic() + LOOK, None);
+        }
+        let flushed = self.device.flush();
+        flushed.map_err(|error| failed(&self.name, "cannot be made cold", &error.to_string()))?;
+        if let Some((file, _)) = &self.backing {
+            let dropped = file.sync_data().and_then(|()| evict(file));
+            dropped.map_err(|error| failed(&self.name, "cannot be made cold", &error.to_string()))?;
+        }
+        self.mount()
+    }
+
+    fn mount(&mut self) -> Result<(), WorldError> {
+        let mounted = DetachedMount::of_device(c"ext4", self.device.path());
+        self.mount =
+            Some(mounted.map_err(|error| failed(&self.name, "cannot be mounted", &error.to_string()))?);
+        Ok(())
+    }
+
+    fn environment(&self, kernel: &dyn Kernel) -> Vec<(String, String)> {
+        let path = self.device.path().display();
+        let device = match (&self.backing, self.device.is_direct()) {
+            (Some((_, size)), Some(true)) => format!("{path} on a file of {size}, past the page cache"),
+            (Some((_, size)), _) => format!("{path} on a file of {size}, through the page cache"),
+            (None, _) => format!("{path}"),
+        };
+        let scheduler = kernel.read_text(&self.device.scheduler_file()).ok();
+        let rotational = self.device.queue("rotational").map(|text| if text == "1" { "yes" } else { "no" });
+        let unknown = || "not known".to_owned();
+        let say = |what: &str, value: String| (format!("disk {}{what}", self.name), value);
+        vec![
+            say("", device),
+            say(" file system", "ext4".to_owned()),
+            say(" scheduler", scheduler.map_or_else(unknown, |text| in_force(&text))),
+            say(" queue depth", self.device.queue("nr_requests").unwrap_or_else(unknown)),
+            say(" rotational", rotational.map_or_else(unknown, str::to_owned)),
+        ]
+    }
+}
+
+impl Drop for RunDisk<'_> {
+    fn drop(&mut self) {
+        // What was made for the run goes as a whole.
+        if self.backing.is_none() && self.mount.is_some() {
+            for name in &self.directories {
+                let _ = fs::remove_dir_all(self.directory().join(name));
+            }
+        }
+    }
+}
+
+fn unsupported(name: &str, why: impl Into<String>) -> WorldError {
+    WorldError::Unsupported { world: "host".to_owned(), object: format!("disk.{name}"), why: why.into() }
+}
+
+fn failed(name: &str, what: &str, remedy: &str) -> WorldError {
+    WorldError::Machine { what: format!("disk.{name} {what}"), remedy: remedy.to_owned() }
+}
+
+/// A device that somebody names.
+fn bind(name: &str, path: &Path) -> Result<BlockDevice, WorldError> {
+    BlockDevice::unused(path).map_err(|error| failed(name, "cannot be bound", &error.to_string()))
+}
+
+/// A loop device on a file of this size, and the file.
+fn make(name: &str, size: Bytes) -> Result<(BlockDevice, File), WorldError> {
+    let directory = std::env::temp_dir();
+    let in_words = |error: &io::Error| {
+        let remedy = "set TMPDIR to a directory that can be written and has room";
+        failed(name, &format!("cannot be made in {}: {}", directory.display(), said(error)), remedy)
+    };
+    if size < MAKE_MIN {
+        return Err(unsupported(name, format!("`make` is at least {MAKE_MIN}: a file system has to fit")));
+    }
+    let room = Bytes(room_in(&directory).map_err(|e| in_words(&e))?);
+    if room < size {
+        let what = format!(
+            "of {size} does not fit {}, where {} MB are free",
+            directory.display(),
+            room.0 / 1_000_000
+        );
+        return Err(failed(name, &what, "make it smaller, or set TMPDIR to a directory with room"));
+    }
+    let made = nameless_in(&directory).or_else(|_| tempfile::tempfile_in(&directory));
+    let file = made.and_then(|file| file.set_len(size.0).map(|()| file)).map_err(|e| in_words(&e))?;
+    let device = BlockDevice::on_file(&file);
+    let device = device.map_err(|error: KernelError| failed(name, "cannot be made", &error.to_string()))?;
+    Ok((device, file))
+}
+
+/// Sets the I/O scheduler under the journal and reads it back.
+fn set_scheduler<'a>(
+    name: &str,
+    device: &BlockDevice,
+    wanted: &str,
+    workshop: &Workshop<'a>,
+) -> Result<Journalled<'a>, WorldError> {
+    let file = device.scheduler_file();
+    let in_words = |error: String| failed(name, &format!("cannot be given the scheduler `{wanted}`"), &error);
+    let kernel = workshop.kernel;
+    let before = kernel.read_text(&file).map_err(|error| in_words(error.to_string()))?;
+    if !offered(&before).any(|one| one == wanted) {
+        let list: Vec<&str> = offered(&before).collect();
+        let why = format!("this kernel offers no scheduler `{wanted}` there; it offers {}", list.join(", "));
+        return Err(unsupported(name, why));
+    }
+    let Some(journal) = workshop.journal else {
+        return Err(in_words("there is no journal to write the change down in".to_owned()));
+    };
+    let id = journal.write_text(kernel, &file, wanted).map_err(|error| in_words(error.to_string()))?;
+    let entry = Journalled::of(journal, kernel, id);
+    let after = kernel.read_text(&file).map_err(|error| in_words(error.to_string()))?;
+    if in_force(&after) != wanted {
+        return Err(in_words(format!(
+            "the kernel kept `{}`; another program may be changing it",
+            in_force(&after)
+        )));
+    }
+    Ok(entry)
+}
+
+/// The schedulers in the text of a queue's `scheduler` file.
+fn offered(text: &str) -> impl Iterator<Item = &str> {
+    text.split_ascii_whitespace().map(|word| word.trim_matches(['[', ']']))
+}
+
+/// The one of them that is in force: the bracketed one, or the only one.
+fn in_force(text: &str) -> String {
+    let mut words = text.split_ascii_whitespace();
+    let bracketed = words.clone().find(|word| word.starts_with('['));
+    bracketed.or(words.next()).unwrap_or_default().trim_matches(['[', ']']).to_owned()
+}
+
+/// Runs `mkfs.ext4`, with everything written now that the kernel would else write in the background later.
+fn make_file_system(name: &str, device: &Path, workshop: &Workshop<'_>) -> Result<(), WorldError> {
+    let in_words = |why: &str| failed(name, "has no file system and gets none", why);
+    let mut errors = tempfile::tempfile().map_err(|e| in_words(&e.to_string()))?;
+    let mut command = Command::new(MAKE);
+    command
+        .args(["-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"])
+        .arg(device);
+    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stderr(errors.try_clone().map_err(|e| in_words(&e.to_string()))?);
+    let setup = ChildSetup { mark: workshop.mark.clone(), ..ChildSetup::default() };
+    let mut child = spawn(command, &setup).map_err(|error| match error.is_gone() {
+        true => in_words(&format!("`{MAKE}` is not installed; it comes with the package `e2fsprogs`")),
+        false => in_words(&error.to_string()),
+    })?;
+    let until = clock::monotonic() + MAKE_MAX;
+    loop {
+        let now = clock::monotonic();
+        if workshop.cancel.is_cancelled() {
+            return Err(WorldError::Interrupted);
+        }
+        if now >= until {
+            return Err(in_words(&format!("`{MAKE}` was not done after {MAKE_MAX}")));
+        }
+        let ended = child.wait_until(now + LOOK).map_err(|e| in_words(&e.to_string()))?;
+        let Some(ended) = ended else { continue };
+        if ended.status.success() {
+            return Ok(());
+        }
+        let words = last_words(&mut errors).unwrap_or_default();
+        return Err(in_words(&format!("`{MAKE}` ended with {}; it said: {words}", ended.status)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+    use surety_kernel::journal::RuntimeDir;
+    use surety_kernel::{RealKernel, ScriptedKernel};
+
+    #[test]
+    fn the_words_of_a_scheduler_file() {
+        let text = "none [mq-deadline] kyber bfq\n";
+        assert_eq!(offered(text).collect::<Vec<_>>(), ["none", "mq-deadline", "kyber", "bfq"]);
+        assert_eq!(in_force(text), "mq-deadline");
+        assert_eq!(in_force("none\n"), "none");
+        assert_eq!(in_force(""), "");
+    }
+
+    fn disk(scheduler: Option<&str>) -> Workload {
+        let scheduler = scheduler.map(str::to_owned);
+        let disk = Disk { name: "d".to_owned(), make: Some(Bytes(32 << 20)), scheduler, model: None };
+        Workload { disks: vec![disk], ..Workload::default() }
+    }
+
+    #[test]
+    fn what_cannot_be_a_disk_is_refused_in_words() {
+        let kernel = ScriptedKernel::new(1);
+        let cancel = Cancel::default();
+        let workshop = Workshop { kernel: &kernel, journal: None, mark: None, cancel: &cancel };
+        let words = |workload: &Workload, bound: &[(&str, &str)]| {
+            let bindings = bound.iter().map(|(n, p)| ((*n).to_owned(), PathBuf::from(p))).collect();
+            Disks::prepare(workload, &bindings, &workshop).unwrap_err().to_string()
+        };
+        let mut of = disk(None);
+        of.disks[0].make = None;
+        assert!(words(&of, &[]).contains("--disk d="), "{}", words(&of, &[]));
+        assert!(words(&of, &[("e", "/dev/loop0")]).contains("disks are d"));
+        assert!(words(&of, &[("d", "/etc/passwd")]).contains("block device"));
+        of.disks[0].make = Some(Bytes(4096));
+        assert!(words(&of, &[]).contains("16MiB"));
+        of.disks[0].make = Some(Bytes(1 << 60));
+        assert!(words(&of, &[]).contains("does not fit"));
+        of.disks[0].model = Some("hdd-2004".to_owned());
+        assert!(words(&of, &[]).contains("model"));
+    }
+
+    #[test]
+    fn a_disk_is_made_given_its_scheduler_made_cold_and_taken_away() {
+        let kernel = RealKernel::new();
+        let base = tempfile::tempdir().unwrap();
+        let journal = Journal::open(&kernel, &RuntimeDir::at(&base.path().join("run")).unwrap()).unwrap();
+        let cancel = Cancel::default();
+        let workshop = Workshop { kernel: &kernel, journal: Some(&journal), mark: None, cancel: &cancel };
+        let none = Bindings::new();
+        let refused = Disks::prepare(&disk(Some("cfq")), &none, &workshop).unwrap_err();
+        if matches!(refused, WorldError::Machine { .. }) {
+            eprintln!("SKIPPED: {refused}");
+            return;
+        }
+        assert!(refused.to_string().contains("it offers none"), "{refused}");
+        let mut made = match Disks::prepare(&disk(Some("none")), &none, &workshop) {
+            Ok(made) => made,
+            Err(refused) => {
+                eprintln!("SKIPPED: {refused}");
+                return;
+            }
+        };
+        assert_eq!(made.environment(&kernel)["disk d scheduler"], "none");
+        assert_eq!(journal.open_entries().len(), 1);
+        let one = made.get_mut("d").unwrap();
+        let path = one.directory().join("kept");
+        let mut file = File::create(&path).unwrap();
+        file.write_all(&[7; 1 << 20]).unwrap();
+        // Open files keep it warm, and that is said; the disk goes on to work.
+        assert!(one.make_cold().unwrap_err().to_string().contains("still open"));
+        drop(file);
+        one.make_cold().unwrap();
+        let path = one.directory().join("kept");
+        assert_eq!(std::fs::read(path).unwrap(), [7; 1 << 20]);
+        let sysfs = one.device.scheduler_file().parent().unwrap().join("../loop/backing_file");
+        assert!(sysfs.exists());
+        drop(made);
+        assert!(!sysfs.exists());
+        assert_eq!(journal.open_entries().len(), 0);
+    }
+}

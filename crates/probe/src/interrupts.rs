@@ -1,0 +1,519 @@
+//! [`Devices`]: the `[[irq]]` activities of a workload on this machine.
+//!
+//! Each gets a device of its own, made for the run: a virtual network cable whose far end is served by a thread of the
+//! kernel's own ([`surety_kernel::net::threaded`]). That thread is what the activity is: it gets the reservation of the
+//! workload, or the realtime priority that the kernel gives interrupt threads. A thread of ours at the near end sends a
+//! packet for each arrival; every packet is a request.
+//!
+//! A packet costs what the kernel's network takes for it, and what a filter of the receiving socket adds: as many steps as bring
+//! the sum to the `work` of the workload, found by trying before the run. The record says how much it was in the run.
+//! The queue holds [`ROOM`] packets, which is the `buffer`; packets that find it full are lost, and both devices count what they
+//! hand on and drop. They count and do not stamp, so there is no response of a single packet.
+
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, PoisonError};
+
+use surety_enforce::{attr_of_policy, attr_of_reservation};
+use surety_kernel::net::threaded::{Counts, Flow, PAYLOAD, ROOM, STEPS_MAX, ThreadedCable};
+use surety_kernel::{Kernel, KernelError, SchedAttr, clock};
+use surety_model::distribution::TimeDistribution;
+use surety_model::promise::{Bound, Metric, Promise};
+use surety_model::record::{ActivityRecord, Basis, Evidence, Figure, Share};
+use surety_model::workload::{Arrivals, Irq, PolicySpec, Workload};
+use surety_model::world::{Cancel, WorldError};
+use surety_stats::random::{Pcg, stream_of};
+use surety_units::{Nanos, Tid};
+
+use crate::window::{Gate, Window};
+
+/// Of an interrupt's thread without a reservation (`sched_set_fifo` in `kernel/sched/syscalls.c`).
+const PRIORITY: u32 = 50;
+/// A sender sleeps for as long as this at least; shorter distances it keeps by looking at the clock.
+const SLEEPS: Nanos = Nanos::from_micros(50);
+/// A packet that was drawn for an instant longer ago than this is not sent any more.
+const LATE_MAX: Nanos = Nanos::MILLISECOND;
+
+/// A device of a run.
+pub(crate) struct Device {
+    cable: ThreadedCable,
+    /// Of the filter at its end.
+    steps: usize,
+}
+
+/// The devices of a run, in the order of the workload's sources; gone when dropped.
+#[derive(Default)]
+pub(crate) struct Devices {
+    list: Vec<Device>,
+}
+
+/// What a device had counted at an instant.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    at: Nanos,
+    counts: Counts,
+}
+
+/// When a sender sends.
+#[derive(Clone, Debug)]
+enum Plan {
+    /// On a grid; what it is too late for is left out.
+    Grid(Nanos),
+    /// As often as it can, but never closer.
+    Apart(Nanos),
+    /// At drawn distances.
+    Drawn(TimeDistribution, u64),
+}
+
+/// Who sends to a device.
+pub(crate) struct Sender {
+    flow: Flow,
+    plan: Plan,
+    seed: u64,
+}
+
+/// What a sender did while it was observed.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Sent {
+    /// Packets the kernel took.
+    sent: u64,
+    /// Packets that were due and not sent: too late, or refused.
+    left_out: u64,
+}
+
+/// Why a source cannot be run here, in words.
+pub(crate) fn objection(irq: &Irq) -> Option<String> {
+    let distance = match irq.arrivals {
+        Arrivals::Periodic { period } => period,
+        Arrivals::Sporadic { gap } => gap,
+        Arrivals::Poisson { rate } => Nanos::from_f64_rounded(1e9 / rate.per_second()),
+        Arrivals::Closed { .. } => {
+            let why = "a virtual cable takes no time for a request, so the host has no closed loops; give `sporadic` \
+                       arrivals, or try `--on sim`";
+            return Some(why.to_owned());
+        }
+    };
+    if !distance.is_positive() {
+        return Some("its interrupts come without time between them; give it a time above zero".to_owned());
+    }
+    if irq.hard.is_some_and(|hard| hard != Nanos::ZERO) {
+        return Some("a virtual cable raises no hardware interrupt; leave out `hard`".to_owned());
+    }
+    match irq.buffer {
+        Some(buffer) if buffer != ROOM => Some(format!(
+            "the queue of a virtual cable holds {ROOM} packets; write `buffer = {ROOM}` or leave it out"
+        )),
+        _ => None,
+    }
+}
+
+/// What the thread of a source is given.
+pub(crate) fn attributes(irq: &Irq) -> SchedAttr {
+    let fixed = PolicySpec::Fifo { priority: PRIORITY };
+    irq.reservation.as_ref().map_or_else(|| attr_of_policy(fixed), attr_of_reservation)
+}
+
+impl Devices {
+    /// Makes a device for each source.
+    pub fn prepare(
+        workload: &Workload,
+        kernel: &dyn Kernel,
+        cpus: usize,
+        cancel: &Cancel,
+    ) -> Result<Devices, WorldError> {
+        let mut list = Vec::new();
+        for irq in &workload.irqs {
+            if cancel.is_cancelled() {
+                return Err(WorldError::Interrupted);
+            }
+            let cable = ThreadedCable::new(kernel).map_err(|error| WorldError::Machine {
+                what: format!("no device can be made for irq.{}", irq.name),
+                remedy: error.to_string(),
+            })?;
+            let steps = steps_of(irq, &cable, kernel, cpus)?;
+            list.push(Device { cable, steps });
+        }
+        Ok(Devices { list })
+    }
+
+    /// The thread that handles what arrives at a device.
+    pub fn thread(&self, index: usize) -> Option<Tid> {
+        Some(self.list.get(index)?.cable.thread())
+    }
+
+    /// Who sends to a device.
+    pub fn sender(&self, index: usize, irq: &Irq, seed: u64) -> Result<Option<Sender>, WorldError> {
+        let Some(device) = self.list.get(index) else { return Ok(None) };
+        let flow = device.cable.flow(device.steps).map_err(|error| WorldError::Machine {
+            what: format!("irq.{} has no sender", irq.name),
+            remedy: error.to_string(),
+        })?;
+        let plan = match irq.arrivals {
+            Arrivals::Periodic { period } => Plan::Grid(period),
+            Arrivals::Sporadic { gap } | Arrivals::Closed { service: gap, .. } => Plan::Apart(gap),
+            Arrivals::Poisson { rate } => {
+                let mean = Nanos::from_f64_rounded(1e9 / rate.per_second());
+                // The instants the simulator draws.
+                Plan::Drawn(
+                    TimeDistribution::Exponential { mean },
+                    stream_of(&format!("{}~spacing", irq.name)),
+                )
+            }
+        };
+        Ok(Some(Sender { flow, plan, seed }))
+    }
+
+    /// What every device has counted until now; a device that cannot be read has counted nothing.
+    pub fn read(&self) -> Vec<Option<Reading>> {
+        let read = |device: &Device| {
+            let counts = device.cable.counts().ok()?;
+            Some(Reading { at: clock::monotonic(), counts })
+        };
+        self.list.iter().map(read).collect()
+    }
+
+    /// How each device is made, for the record.
+    pub fn environment(&self, workload: &Workload) -> Vec<(String, String)> {
+        let of = |(irq, device): (&Irq, &Device)| {
+            let words = format!(
+                "veth made for the run, threaded NAPI {}, thread {}, {ROOM} packets, UDP of {} bytes, a filter of {} \
+                 steps",
+                device.cable.queue(),
+                device.cable.thread(),
+                PAYLOAD,
+                device.steps
+            );
+            let role = irq.device.as_deref().unwrap_or(&irq.name);
+            (format!("device {role}"), words)
+        };
+        workload.irqs.iter().zip(&self.list).map(of).collect()
+    }
+}
+
+/// The steps of a source's filter.
+fn steps_of(irq: &Irq, cable: &ThreadedCable, kernel: &dyn Kernel, cpus: usize) -> Result<usize, WorldError> {
+    let costs = Costs::of_machine(cable, kernel, cpus).map_err(|why| WorldError::Machine {
+        what: format!("it cannot be tried how long a packet of irq.{} takes", irq.name),
+        remedy: why,
+    })?;
+    costs.steps_for(irq.work.mean_ns()).ok_or_else(|| WorldError::Unsupported {
+        world: "host".to_owned(),
+        object: format!("irq.{}", irq.name),
+        why: format!(
+            "its work is {}, and a packet can be made to take {} at most here; give it less, or try `--on sim`",
+            Nanos::from_f64_rounded(irq.work.mean_ns()),
+            Nanos::from_f64_rounded(costs.most)
+        ),
+    })
+}
+
+/// CPU time of a packet on this machine, ns; in between it is a straight line.
+#[derive(Clone, Copy, Debug)]
+struct Costs {
+    /// Without a step.
+    least: f64,
+    /// With as many as there may be.
+    most: f64,
+}
+
+impl Costs {
+    /// Of this machine, tried once in a process: every run of it makes the same work by the same steps.
+    fn of_machine(cable: &ThreadedCable, kernel: &dyn Kernel, cpus: usize) -> Result<Costs, String> {
+        static TRIED: Mutex<Option<Costs>> = Mutex::new(None);
+        let mut tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(costs) = *tried {
+            return Ok(costs);
+        }
+        let costs = in_company(cpus, || {
+            Ok::<Costs, String>(Costs {
+                least: cost(cable, kernel, 0)?,
+                most: cost(cable, kernel, STEPS_MAX)?,
+            })
+        })?;
+        *tried = Some(costs);
+        Ok(costs)
+    }
+
+    /// The steps that bring a packet to some time: none where the kernel alone takes as long, `None` beyond the most.
+    fn steps_for(self, wanted: f64) -> Option<usize> {
+        if wanted <= self.least {
+            return Some(0);
+        }
+        let part = (wanted - self.least) / (self.most - self.least);
+        (part <= 1.0).then(|| (part * STEPS_MAX as f64).round() as usize)
+    }
+}
+
+/// Does something while other threads of ours keep the CPUs busy: where two CPUs share a core, that is what work costs in company.
+fn in_company<T>(threads: usize, body: impl FnOnce() -> T) -> T {
+    let is_over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                let mut value = 1_u64;
+                while !is_over.load(Ordering::Relaxed) {
+                    value = std::hint::black_box(value.wrapping_mul(3));
+                }
+            });
+        }
+        let result = body();
+        is_over.store(true, Ordering::Relaxed);
+        result
+    })
+}
+
+/// CPU time that a device's thread takes for a packet through a filter of so many steps, ns: the median of some tries.
+fn cost(cable: &ThreadedCable, kernel: &dyn Kernel, steps: usize) -> Result<f64, String> {
+    const TRIES: usize = 21;
+    /// Fewer than the queue holds.
+    const PACKETS: u64 = 100;
+    const WITHIN: Nanos = Nanos::from_secs(2);
+    const PAUSE: Nanos = Nanos::MILLISECOND;
+    let words = |error: KernelError| error.to_string();
+    let pause = || clock::sleep_until(clock::monotonic() + PAUSE, None).map_err(words);
+    let counts = || cable.counts().map_err(words);
+    let flow = cable.flow(steps).map_err(words)?;
+    let mut costs = Vec::with_capacity(TRIES);
+    for _ in 0..TRIES {
+        let (before, run) = (counts()?, run_time(kernel, cable.thread())?);
+        for _ in 0..PACKETS {
+            // One that is refused is missed below.
+            let _ = flow.send();
+        }
+        let until = clock::monotonic() + WITHIN;
+        let handled = loop {
+            // The kernel adds up a thread's time when it leaves the CPU.
+            pause()?;
+            let now = counts()?;
+            let handled = now.handled.saturating_sub(before.handled);
+            if handled + now.lost.saturating_sub(before.lost) >= PACKETS {
+                break handled;
+            }
+            if clock::monotonic() >= until {
+                return Err(format!(
+                    "{PACKETS} packets were not handled in {WITHIN}; end what else runs and try again"
+                ));
+            }
+        };
+        pause()?;
+        if handled > 0 {
+            let used = run_time(kernel, cable.thread())? - run;
+            costs.push(used.get() as f64 / handled as f64);
+        }
+    }
+    costs.sort_by(f64::total_cmp);
+    costs.get(costs.len() / 2).copied().ok_or_else(|| "no packet came through".to_owned())
+}
+
+/// CPU time of a thread since its start.
+fn run_time(kernel: &dyn Kernel, tid: Tid) -> Result<Nanos, String> {
+    let path = format!("/proc/{tid}/schedstat");
+    let text = kernel.read_text(Path::new(&path)).map_err(|error| error.to_string())?;
+    let first = text.split_ascii_whitespace().next().and_then(|word| word.parse().ok());
+    first
+        .map(Nanos::new)
+        .ok_or_else(|| format!("{path} holds no CPU time; the kernel needs CONFIG_SCHED_INFO"))
+}
+
+impl Sender {
+    /// Sends until the window ends.
+    pub fn run(self, gate: &Gate, window: &Window) -> Sent {
+        let mut done = Sent::default();
+        let mut number = 0;
+        let mut due = window.begin + self.first();
+        if !gate.sleep_until(window.begin) {
+            return done;
+        }
+        loop {
+            let now = clock::monotonic();
+            if gate.is_over(window, now) {
+                return done;
+            }
+            if due > now {
+                if due - now < SLEEPS {
+                    std::hint::spin_loop();
+                } else if !gate.sleep_until(due.min(window.end)) {
+                    return done;
+                }
+                continue;
+            }
+            let is_sent = !self.is_too_late(now - due) && self.flow.send();
+            if now >= window.observe {
+                done.sent += u64::from(is_sent);
+                done.left_out += u64::from(!is_sent);
+            }
+            number += 1;
+            due = match &self.plan {
+                Plan::Grid(period) => due + *period,
+                Plan::Apart(gap) => now + *gap,
+                Plan::Drawn(..) => due + self.drawn(number),
+            };
+        }
+    }
+
+    fn first(&self) -> Nanos {
+        self.drawn(0)
+    }
+
+    /// The distance before a request, of a source that draws them.
+    fn drawn(&self, number: u64) -> Nanos {
+        match &self.plan {
+            Plan::Drawn(distances, stream) => {
+                distances.draw_from(&mut Pcg::for_job(self.seed, *stream, number))
+            }
+            _ => Nanos::ZERO,
+        }
+    }
+
+    /// A packet that is as late as the next one is not sent: two would come closer than the plan says.
+    fn is_too_late(&self, late: Nanos) -> bool {
+        match self.plan {
+            Plan::Grid(period) => late >= period,
+            Plan::Apart(_) => false,
+            Plan::Drawn(..) => late > LATE_MAX,
+        }
+    }
+}
+
+/// What became of a source's requests between two readings; `used`: CPU time and waiting time of its thread.
+pub(crate) fn record(
+    irq: &Irq,
+    readings: Option<(Reading, Reading)>,
+    used: Option<(Nanos, Nanos)>,
+    sent: Sent,
+) -> ActivityRecord {
+    let mut record = ActivityRecord::new(&irq.name, "irq", Basis::Sample);
+    let Some((from, to)) = readings else {
+        let because = "the counts of its device could not be read".to_owned();
+        record.evidence =
+            irq.promises.iter().map(|_| Evidence::NotObservable { because: because.clone() }).collect();
+        return record;
+    };
+    let span = to.at - from.at;
+    record.completed = to.counts.handled.saturating_sub(from.counts.handled);
+    record.skipped = to.counts.lost.saturating_sub(from.counts.lost);
+    // Those in the queue at either end are left out: their fate is not in the counts.
+    record.activations = record.completed + record.skipped;
+    record.missed = record.skipped;
+    let per_second = |count: u64| if span.is_positive() { count as f64 / span.as_secs_f64() } else { 0.0 };
+    let rate = per_second(record.completed);
+    let share = used.map(|(run, waited)| Share { threads: vec![(run, Some(waited))], span });
+    let figure = |name: &str, value: f64, unit: &'static str| Figure {
+        name: name.to_owned(),
+        value,
+        unit: unit.into(),
+    };
+    record.figures = vec![
+        figure("rate", rate, "/s"),
+        figure("lost", record.skipped as f64, ""),
+        figure("arrivals", per_second(record.activations), "/s"),
+    ];
+    if let Some((run, _)) = used.filter(|_| record.completed > 0) {
+        record.figures.push(figure("work of a request", run.get() as f64 / record.completed as f64, "ns"));
+    }
+    if sent.left_out > 0 {
+        record.figures.push(figure("left out by the sender", sent.left_out as f64, ""));
+    }
+    let evidence = |promise: &Promise| {
+        let value = |value| Evidence::Value { value, of_demand: None };
+        let not = |because: &str| Evidence::NotObservable { because: because.to_owned() };
+        match (promise.metric, promise.bound, &share) {
+            (Metric::Lost | Metric::Missed, ..) => value(record.skipped as f64),
+            (Metric::Rate, Bound::Frequency(_), _) => value(rate),
+            (Metric::Rate, ..) => not("a request has no size; promise requests per second: `rate >= 1000/s`"),
+            (Metric::Share, _, Some(share)) => {
+                Evidence::Value { value: share.fraction(), of_demand: share.of_demand() }
+            }
+            (Metric::Response | Metric::Latency, ..) => {
+                not("the devices count packets and do not stamp them; run it in the simulator")
+            }
+            _ => not("an interrupt source has no such result here"),
+        }
+    };
+    record.evidence = irq.promises.iter().map(evidence).collect();
+    record.share = share;
+    record
+}
+
+/// What speaks against a sender having kept its plan.
+pub(crate) fn sender_objection(irq: &Irq, sent: Sent) -> Option<String> {
+    let planned = sent.sent + sent.left_out;
+    // A hundredth: what a preemption now and then costs.
+    (sent.left_out * 100 > planned).then(|| {
+        format!(
+            "irq.{}: its sender left out {} of {planned} planned packets, for want of CPU time; fewer loads or another \
+             CPU let it keep its plan",
+            irq.name, sent.left_out
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn irq(arrivals: Arrivals) -> Irq {
+        Irq::new("net", arrivals, TimeDistribution::Constant(Nanos::from_micros(3)))
+    }
+
+    #[test]
+    fn what_a_cable_cannot_do_is_said_with_a_way_out() {
+        let gap = Nanos::from_micros(100);
+        let sporadic = irq(Arrivals::Sporadic { gap });
+        assert_eq!(objection(&sporadic), None);
+        assert_eq!(objection(&Irq { buffer: Some(256), hard: Some(Nanos::ZERO), ..sporadic.clone() }), None);
+        for (irq, word) in [
+            (irq(Arrivals::Closed { outstanding: 8, service: gap }), "sporadic"),
+            (irq(Arrivals::Periodic { period: Nanos::ZERO }), "above zero"),
+            (Irq { hard: Some(gap), ..sporadic.clone() }, "leave out `hard`"),
+            (Irq { buffer: Some(64), ..sporadic }, "buffer = 256"),
+        ] {
+            let why = objection(&irq).unwrap();
+            assert!(why.contains(word), "{why}");
+        }
+    }
+
+    #[test]
+    fn steps_lie_on_a_line_between_the_least_and_the_most() {
+        let costs = Costs { least: 2_000.0, most: 62_000.0 };
+        for (wanted, steps) in [
+            (500.0, Some(0)),
+            (2_000.0, Some(0)),
+            (32_000.0, Some(STEPS_MAX / 2)),
+            (62_000.0, Some(STEPS_MAX)),
+        ] {
+            assert_eq!(costs.steps_for(wanted), steps, "{wanted}");
+        }
+        assert_eq!(costs.steps_for(62_001.0), None);
+    }
+
+    #[test]
+    fn counts_become_rates_losses_and_the_work_of_a_request() {
+        let mut irq = irq(Arrivals::Sporadic { gap: Nanos::from_micros(100) });
+        let texts = ["lost == 0", "rate >= 50/s", "share >= 10%", "response <= 1ms", "rate >= 1MB/s"];
+        irq.promises = texts.iter().map(|text| Promise::parse(text).unwrap()).collect();
+        let reading =
+            |at, handled, lost| Reading { at: Nanos::from_secs(at), counts: Counts { handled, lost } };
+        let (run, waited) = (Nanos::from_millis(400), Nanos::from_millis(100));
+        let record = super::record(
+            &irq,
+            Some((reading(1, 10, 1), reading(3, 210, 51))),
+            Some((run, waited)),
+            Sent { sent: 250, left_out: 0 },
+        );
+        assert_eq!((record.activations, record.completed, record.skipped, record.missed), (250, 200, 50, 50));
+        let values: Vec<f64> = record.figures.iter().map(|figure| figure.value).collect();
+        assert_eq!(values, [100.0, 50.0, 125.0, 2_000_000.0]);
+        let value = |value, of_demand| Evidence::Value { value, of_demand };
+        assert_eq!(record.evidence[..3], [value(50.0, None), value(100.0, None), value(0.2, Some(0.8))]);
+        assert!(record.evidence[3..].iter().all(|e| matches!(e, Evidence::NotObservable { .. })));
+    }
+
+    #[test]
+    fn a_sender_that_left_out_more_than_a_hundredth_is_told_of() {
+        let irq = irq(Arrivals::Periodic { period: Nanos::MILLISECOND });
+        assert_eq!(sender_objection(&irq, Sent { sent: 990, left_out: 10 }), None);
+        let why = sender_objection(&irq, Sent { sent: 900, left_out: 100 }).unwrap();
+        assert!(why.contains("100 of 1000"), "{why}");
+    }
+}

@@ -1,0 +1,109 @@
+//! `command`: any program; started again whenever it ends, or run `once`.
+//!
+//! What a run of it leaves in its process group is killed before the next one starts, and all it started at the end.
+
+use std::path::Path;
+use std::process::{Command as Program, Stdio};
+
+use surety_kernel::command::{ChildSetup, spawn};
+use surety_model::record::Figure;
+use surety_model::workload::{Load, LoadKind};
+use surety_model::world::WorldError;
+use surety_units::Nanos;
+
+use super::helper::{Employer, Shift, Task, refusal};
+use super::{Counts, Ground, LoadDriver, LoadWorker, Trouble, at_most, number, per_second, refused};
+use crate::cast::split_command;
+
+/// The kind.
+pub(super) struct Command;
+
+impl LoadDriver for Command {
+    fn kind(&self) -> LoadKind {
+        LoadKind::Command
+    }
+
+    fn prepare(
+        &self,
+        load: &Load,
+        count: u32,
+        ground: &Ground<'_>,
+    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
+        at_most(load, count, 256)?;
+        let failed = |why: String| WorldError::Activity { object: format!("load.{}", load.name), why };
+        let line = load.command.clone().unwrap_or_default();
+        let words = split_command(&line).map_err(failed)?;
+        let program = words.first().map_or("", String::as_str);
+        if !is_there(program) {
+            return Err(failed(format!("no program `{program}` was found; check its name and path")));
+        }
+        if let Some(why) = refusal() {
+            return Err(refused(load, why));
+        }
+        let task = Task::Command(line, load.once);
+        let make =
+            |_| Box::new(Employer { task: task.clone(), mark: ground.mark.clone() }) as Box<dyn LoadWorker>;
+        Ok((0..count).map(make).collect())
+    }
+
+    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
+        vec![
+            number("completions", done.rounds),
+            per_second("completed", done.rounds, "/s", observed),
+            number("failures", done.lost),
+        ]
+    }
+}
+
+/// Whether a program can be found as the system looks for it.
+fn is_there(program: &str) -> bool {
+    if program.contains('/') {
+        return Path::new(program).is_file();
+    }
+    let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    !program.is_empty() && std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+}
+
+/// What the helper does.
+pub(super) fn work(shift: &Shift, line: &str, once: bool, mark: Option<&str>) -> Result<(), String> {
+    let words = split_command(line)?;
+    let (program, arguments) = words.split_first().ok_or("the command is empty")?;
+    let setup = ChildSetup { mark: mark.map(str::to_owned), ..ChildSetup::default() };
+    let mut counts = Counts::default();
+    while !shift.is_over() {
+        let mut command = Program::new(program);
+        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+        if counts != Counts::default() {
+            // The words of the first are enough, and a file that grows for ever is too much.
+            command.stderr(Stdio::null());
+        }
+        let mut running = spawn(command, &setup).map_err(|e| e.to_string())?;
+        let ended = loop {
+            if let Some(ended) = running.wait_until(shift.next_look()).map_err(|e| e.to_string())? {
+                break ended;
+            }
+            if shift.is_over() {
+                return Ok(());
+            }
+        };
+        match ended.status.success() {
+            true => counts.rounds += 1,
+            false => counts.lost += 1,
+        }
+        shift.count(0, counts);
+        if once {
+            shift.sleep();
+        }
+    }
+    Ok(())
+}
+
+/// A program that failed whenever it was run.
+pub(super) fn never_succeeded(failures: u64, words: Option<String>) -> Trouble {
+    let words = words.map_or_else(String::new, |line| format!("; it said: {line}"));
+    let times = if failures == 1 { "the one time".to_owned() } else { format!("all {failures} times") };
+    Trouble {
+        what: format!("its command failed {times} it was run{words}"),
+        remedy: "run it by itself to see what it needs".to_owned(),
+    }
+}

@@ -1,0 +1,143 @@
+//! Where a program is started: its directory on its disk, and what is in it.
+
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use surety_kernel::Kernel;
+use surety_kernel::command::{ChildSetup, spawn};
+use surety_kernel::files::evict;
+use surety_model::formats::io_trace::IoTrace;
+use surety_model::workload::{Ready, Startup, StartupBody, Workload};
+use surety_model::world::WorldError;
+
+use super::replay::Recorded;
+use super::{Setting, Subject};
+use crate::disks::Disks;
+use crate::loads::files::{remedy_of, said};
+use crate::scratch::{await_preparation, command_of};
+
+/// The file a recording is replayed on.
+pub(super) const RECORDED: &str = "recorded";
+
+/// What this world cannot do of a start-up.
+pub(super) fn check(startup: &Startup) -> Result<(), WorldError> {
+    let refuse = |why: &str| {
+        let object = format!("startup.{}", startup.name);
+        Err(WorldError::Unsupported { world: "host".to_owned(), object, why: why.to_owned() })
+    };
+    let is_replay = matches!(startup.body, StartupBody::Replay(_));
+    match &startup.disk {
+        None if startup.cold => {
+            refuse("`cold` needs a disk of its own: add `disk`; no cache of the whole machine is dropped")
+        }
+        None if is_replay => refuse("a replay needs a disk for its file: add `disk`"),
+        None if startup.prepare.is_some() => refuse("`prepare` fills a directory on a disk: add `disk`"),
+        _ if is_replay && startup.prepare.is_some() => {
+            refuse("a replay makes its own file; leave out `prepare`")
+        }
+        _ if is_replay && startup.ready != Ready::Exit => {
+            refuse("a replay is ready at its end; leave out `ready`")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Reads a recording: beside the workload's file, or from here.
+pub(super) fn read(
+    startup: &Startup,
+    file: &str,
+    workload: &Workload,
+    kernel: &dyn Kernel,
+) -> Result<Recorded, WorldError> {
+    let beside = workload.source.name().and_then(|name| Path::new(name).parent()).map(|d| d.join(file));
+    let path = beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(file));
+    let failed = |why: String| failed(startup, format!("{}: {why}", path.display()));
+    let text = kernel.read_text(&path).map_err(|error| failed(error.to_string()))?;
+    let trace = IoTrace::parse(&text).map_err(|error| failed(error.to_string()))?;
+    Ok(Recorded { layout: trace.layout(), trace })
+}
+
+pub(super) fn failed(startup: &Startup, why: impl Into<String>) -> WorldError {
+    WorldError::Activity { object: format!("startup.{}", startup.name), why: why.into() }
+}
+
+/// Makes the directory on the disk, and what has to be in it; `None` without a disk.
+pub(super) fn make(
+    index: usize,
+    startup: &Startup,
+    subject: &Subject,
+    disks: &mut Disks<'_>,
+    setting: &Setting<'_>,
+) -> Result<Option<String>, WorldError> {
+    let Some(name) = &startup.disk else { return Ok(None) };
+    let Some(disk) = disks.get_mut(name) else {
+        return Err(failed(startup, format!("disk `{name}` is neither made nor bound here")));
+    };
+    let directory = format!("surety-startup-{index}");
+    let in_words = |error: io::Error| WorldError::Machine {
+        what: format!("startup.{} cannot be made ready: disk `{name}`: {}", startup.name, said(&error)),
+        remedy: remedy_of(&error, true, false).to_owned(),
+    };
+    let path = disk.make_directory(&directory).map_err(in_words)?;
+    match subject {
+        Subject::Replay(recorded) => {
+            let filled = fill(&path.join(RECORDED), recorded.layout.size, setting);
+            filled.map_err(in_words)?;
+        }
+        Subject::Program(_) => {
+            if let Some(line) = &startup.prepare {
+                run(startup, line, &path, setting)?;
+            }
+        }
+    }
+    if setting.cancel.is_cancelled() {
+        return Err(WorldError::Interrupted);
+    }
+    each_file(&path, &|file| file.sync_all()).map_err(in_words)?;
+    Ok(Some(directory))
+}
+
+/// A file of this size with something in every block.
+fn fill(path: &Path, size: u64, setting: &Setting<'_>) -> io::Result<()> {
+    const BLOCK: u64 = 64 << 10;
+    let mut file = File::create(path)?;
+    let mut bytes: Vec<u8> = (0..BLOCK).map(|i| (i.wrapping_mul(2_654_435_761) >> 16) as u8 | 1).collect();
+    let mut at = 0;
+    while at < size && !setting.cancel.is_cancelled() {
+        bytes[..8].copy_from_slice(&at.to_le_bytes());
+        let length = BLOCK.min(size - at);
+        file.write_all(&bytes[..length as usize])?;
+        at += length;
+    }
+    Ok(())
+}
+
+/// Runs `prepare`.
+fn run(startup: &Startup, line: &str, directory: &Path, setting: &Setting<'_>) -> Result<(), WorldError> {
+    let failed = |why: String| failed(startup, format!("`prepare` failed: {why}"));
+    let mut errors = tempfile::tempfile().map_err(|e| failed(format!("no file for its messages: {e}")))?;
+    let command = command_of(line, Some(directory), &errors).map_err(failed)?;
+    let setup = ChildSetup { mark: setting.mark.clone(), ..ChildSetup::default() };
+    let mut child = spawn(command, &setup).map_err(|error| failed(error.to_string()))?;
+    await_preparation(&mut child, &mut errors, setting.cancel, "", &failed)
+}
+
+/// Drops what the page cache holds of every file below a directory.
+pub(super) fn forget(directory: &Path) -> io::Result<()> {
+    each_file(directory, &|file| evict(file))
+}
+
+/// Every ordinary file below a directory; links are not followed.
+fn each_file(directory: &Path, visit: &dyn Fn(&File) -> io::Result<()>) -> io::Result<()> {
+    for entry in fs::read_dir(directory)? {
+        let entry = entry?;
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            each_file(&entry.path(), visit)?;
+        } else if kind.is_file() {
+            visit(&File::open(entry.path())?)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,397 @@
+//! Streams: a thread that reads or writes a file block after block at a byte rate, each block by its deadline.
+//!
+//! Block `k` is released at `k * block / rate` and is due when the play-out buffer runs empty: `buffer / rate` later, which
+//! is one block's time where no buffer is given. A thread that is behind goes on with the next block at once. A block that
+//! is due before its access could begin is dropped: a player shows the frame after it. Otherwise it counts as late when it
+//! completes after it was due, and is shown then.
+
+use std::fs::File;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use surety_kernel::clock;
+use surety_kernel::files::{evict, reopen_direct};
+use surety_model::distribution::TimeDistribution;
+use surety_model::promise::Metric;
+use surety_model::record::{
+    ActivityRecord, Basis, Distribution, Evidence, Figure, JobAccount, JobOutcome, Observed, Share,
+};
+use surety_model::workload::{Direction, Stream, StreamFile, Task, Workload};
+use surety_model::world::WorldError;
+use surety_units::{Nanos, Rate, Tid};
+
+use crate::cast::spawn_thread;
+use crate::loads::files::{ALIGNMENT, BlockFile, FileOf, Shape, said};
+use crate::loads::{Ground, Trouble};
+use crate::meter::{Metered, ShareMeter};
+use crate::window::{Gate, Window};
+
+/// Bytes of one access where the workload names none.
+const ACCESS: u64 = 64 << 10;
+/// More accesses than this in one run are not kept.
+const ACCESSES_MAX: i128 = 10_000_000;
+/// More threads of one stream than this are refused.
+const COUNT_MAX: u32 = 1_000;
+/// Series of the time each access took.
+const ACCESS_LATENCY: [&str; 2] = ["read latency", "write latency"];
+/// Series of the times between frames shown.
+const FRAME_DISTANCE: &str = "frame distance";
+
+/// One thread of a stream, before it runs.
+struct Player {
+    file: BlockFile,
+    is_direct: bool,
+    blocks: u64,
+    block: u64,
+    rate: Rate,
+    direction: Direction,
+    deadline: Nanos,
+}
+
+/// One access that was begun or dropped. Instants are since the beginning of the run.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    release: Nanos,
+    /// Start and end; `None`: dropped.
+    done: Option<(Nanos, Nanos)>,
+}
+
+/// What one thread did.
+#[derive(Debug, Default)]
+pub(crate) struct StreamRun {
+    accesses: Vec<Access>,
+    metered: Metered,
+    is_direct: bool,
+    /// Why it could not go on.
+    trouble: Option<Trouble>,
+}
+
+/// A thread of a stream that waits at the gate.
+pub(crate) type StreamThread = (Tid, JoinHandle<StreamRun>);
+
+impl StreamRun {
+    /// As the error of a run: nothing was observed of the stream for the rest of it.
+    pub fn trouble_of(&self, name: &str) -> Option<WorldError> {
+        self.trouble.as_ref().map(|trouble| WorldError::Machine {
+            what: format!("stream.{name} failed: {}", trouble.what),
+            remedy: trouble.remedy.clone(),
+        })
+    }
+}
+
+/// Makes the threads of a stream with their files.
+///
+/// # Errors
+/// In words: sizes that do not fit each other, a file that is not there, no room.
+pub(crate) fn threads(
+    stream: &Stream,
+    ground: &Ground<'_>,
+    gate: &Arc<Gate>,
+) -> Result<Vec<StreamThread>, WorldError> {
+    check(stream)?;
+    let mut players = Vec::new();
+    for number in 0..stream.count {
+        players.push(Player::prepare(stream, u64::from(number), ground)?);
+    }
+    let mut threads: Vec<StreamThread> = Vec::new();
+    for mut player in players {
+        let of_player = Arc::clone(gate);
+        let made = spawn_thread(&stream.name, move || match of_player.wait() {
+            Some(window) => player.run(&of_player, &window),
+            None => StreamRun::default(),
+        });
+        match made {
+            Ok(thread) => threads.push(thread),
+            Err(error) => {
+                gate.stop();
+                threads.into_iter().for_each(|(_, handle)| drop(handle.join()));
+                return Err(error);
+            }
+        }
+    }
+    Ok(threads)
+}
+
+fn refused(stream: &Stream, why: impl Into<String>) -> WorldError {
+    let object = format!("stream.{}", stream.name);
+    WorldError::Unsupported { world: "host".to_owned(), object, why: why.into() }
+}
+
+fn access_of(stream: &Stream) -> u64 {
+    stream.access.map_or(ACCESS, |bytes| bytes.0)
+}
+
+/// What this world cannot do of a stream.
+fn check(stream: &Stream) -> Result<(), WorldError> {
+    let access = access_of(stream);
+    if stream.rate.0 == 0 || access == 0 || access > 1 << 30 {
+        return Err(refused(stream, "its `rate` is above nothing, and one access between 1 B and 1GiB"));
+    }
+    if stream.buffer.is_some_and(|buffer| buffer.0 < access) {
+        return Err(refused(stream, format!("its `buffer` holds less than one access of {access} bytes")));
+    }
+    if stream.jitter.is_some() || stream.batch.is_some() {
+        let why =
+            "this version fetches one access at a time and jitters none; leave out `jitter` and `batch`";
+        return Err(refused(stream, why));
+    }
+    if matches!((&stream.file, stream.direction), (StreamFile::Path(_), Direction::Write)) {
+        let why = "it writes to files made for the run only; use `file = { make = \"105MB\" }`";
+        return Err(refused(stream, why));
+    }
+    if stream.count > COUNT_MAX {
+        return Err(refused(stream, format!("at most {COUNT_MAX} of one stream run at once")));
+    }
+    Ok(())
+}
+
+/// A task with the deadline and the promises of a stream, as jobs are accounted for.
+fn task_of(stream: &Stream) -> Task {
+    let buffer = stream.buffer.map_or_else(|| access_of(stream), |bytes| bytes.0);
+    let deadline = Nanos::SECOND.mul_ratio(buffer, stream.rate.0.max(1));
+    let mut task = Task::periodic(&stream.name, deadline, TimeDistribution::Constant(Nanos::ZERO));
+    task.promises = stream.promises.clone();
+    task
+}
+
+impl Player {
+    fn prepare(stream: &Stream, number: u64, ground: &Ground<'_>) -> Result<Player, WorldError> {
+        let block = access_of(stream);
+        let wants_direct = block.is_multiple_of(ALIGNMENT as u64);
+        let (file, is_direct, blocks) = match &stream.file {
+            StreamFile::Make(size) => made(stream, size.0 / block, number, wants_direct, ground)?,
+            StreamFile::Path(path) => {
+                found(path, block, wants_direct).map_err(|why| refused(stream, format!("`{path}` {why}")))?
+            }
+        };
+        let deadline = task_of(stream).relative_deadline().unwrap_or(Nanos::SECOND);
+        Ok(Player {
+            file,
+            is_direct,
+            blocks,
+            block,
+            rate: stream.rate,
+            direction: stream.direction,
+            deadline,
+        })
+    }
+
+    /// When access `number` is released, since the beginning.
+    fn release(&self, number: u64) -> Nanos {
+        let bytes = i128::from(number) * i128::from(self.block) * 1_000_000_000;
+        Nanos::new(i64::try_from(bytes / i128::from(self.rate.0)).unwrap_or(i64::MAX))
+    }
+
+    fn run(&mut self, gate: &Gate, window: &Window) -> StreamRun {
+        let span = i128::from((window.end - window.begin).get());
+        let planned = span * i128::from(self.rate.0) / (i128::from(self.block) * 1_000_000_000) + 1;
+        if planned > ACCESSES_MAX {
+            let trouble = Trouble {
+                what: format!("{planned} accesses are more than are kept of one run ({ACCESSES_MAX})"),
+                remedy: "observe it for less with --for, or make one access larger".to_owned(),
+            };
+            return StreamRun { trouble: Some(trouble), ..StreamRun::default() };
+        }
+        let mut run = StreamRun { is_direct: self.is_direct, ..StreamRun::default() };
+        run.accesses.reserve(usize::try_from(planned).unwrap_or(0));
+        let mut meter = ShareMeter::new(*window);
+        for number in 0.. {
+            let release = self.release(number);
+            let begin = window.begin + release;
+            if begin >= window.end || (begin > clock::monotonic() && !gate.sleep_until(begin)) {
+                break;
+            }
+            let start = clock::monotonic();
+            if gate.is_over(window, start) {
+                // What was released and never begun stays open.
+                if !gate.is_stopped() {
+                    self.leave_open(number, window, &mut run);
+                }
+                break;
+            }
+            meter.look(start);
+            if start > begin + self.deadline {
+                run.accesses.push(Access { release, done: None });
+                continue;
+            }
+            if let Err(error) = self.access(number) {
+                run.trouble = Some(Trouble {
+                    what: format!("its file failed: {}", said(&error)),
+                    remedy: "the device failed, was detached, or what it stands on is full; see `dmesg`"
+                        .to_owned(),
+                });
+                break;
+            }
+            let done = (window.since_begin(start), window.since_begin(clock::monotonic()));
+            run.accesses.push(Access { release, done: Some(done) });
+        }
+        run.metered = meter.finish();
+        run
+    }
+
+    /// Accesses released before the end that nobody came to.
+    fn leave_open(&self, from: u64, window: &Window, run: &mut StreamRun) {
+        let end = window.since_begin(window.end);
+        for number in from.. {
+            let release = self.release(number);
+            if release >= end {
+                return;
+            }
+            run.accesses.push(Access { release, done: Some((end, Nanos::MAX)) });
+        }
+    }
+
+    fn access(&mut self, number: u64) -> std::io::Result<()> {
+        let block = number % self.blocks;
+        let moved = match self.direction {
+            Direction::Read => self.file.read(block)?,
+            Direction::Write => self.file.write(block)?,
+        };
+        // The file got shorter meanwhile.
+        if moved < self.block {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        if !self.is_direct && block + 1 == self.blocks {
+            let _ = evict(self.file.file());
+        }
+        Ok(())
+    }
+}
+
+/// A file made for the run: past the page cache where its file system can, else dropped from it.
+fn made(
+    stream: &Stream,
+    blocks: u64,
+    number: u64,
+    wants_direct: bool,
+    ground: &Ground<'_>,
+) -> Result<(BlockFile, bool, u64), WorldError> {
+    if blocks == 0 {
+        return Err(refused(stream, "its file is smaller than one access"));
+    }
+    let object = format!("stream.{}", stream.name);
+    let of = FileOf { object: &object, disk: stream.disk.as_deref() };
+    let block = usize::try_from(access_of(stream)).unwrap_or(usize::MAX);
+    let file = Shape { block, blocks, direct: false }.make(of, number, ground)?;
+    let direct = wants_direct.then(|| reopen_direct(file.file(), true).ok()).flatten();
+    let _ = evict(file.file());
+    Ok(match direct {
+        Some(direct) => (BlockFile::of(direct, block, number), true, blocks),
+        None => (file, false, blocks),
+    })
+}
+
+/// A file that is there, to read; the error says what is wrong with it.
+fn found(path: &str, block: u64, wants_direct: bool) -> Result<(BlockFile, bool, u64), String> {
+    let opened = File::open(path).and_then(|file| Ok((file.metadata()?, file)));
+    let (metadata, file) = opened.map_err(|error| format!("cannot be read: {}", said(&error)))?;
+    let blocks = metadata.len() / block;
+    if !metadata.is_file() || blocks == 0 {
+        return Err(format!("is no file of {block} bytes or more"));
+    }
+    let direct = wants_direct.then(|| reopen_direct(&file, false).ok()).flatten();
+    let _ = evict(&file);
+    let is_direct = direct.is_some();
+    let block = usize::try_from(block).unwrap_or(usize::MAX);
+    Ok((BlockFile::of(direct.unwrap_or(file), block, 0), is_direct, blocks))
+}
+
+/// How the files were accessed, by name of the stream, for whoever reads the numbers.
+pub(crate) fn environment<'r>(
+    workload: &Workload,
+    runs_of: impl Fn(usize) -> Vec<&'r StreamRun>,
+) -> Vec<(String, String)> {
+    let of = |(index, stream): (usize, &Stream)| {
+        let is_direct = runs_of(index).iter().all(|run| run.is_direct);
+        let way = if is_direct {
+            "past the page cache"
+        } else {
+            "through the page cache, dropped before each pass"
+        };
+        (format!("stream {}", stream.name), way.to_owned())
+    };
+    workload.streams.iter().enumerate().map(of).collect()
+}
+
+/// The record of a stream from what its threads did.
+pub(crate) fn record(stream: &Stream, runs: &[&StreamRun], window: &Window) -> ActivityRecord {
+    let (observe, end) = (window.since_begin(window.observe), window.since_begin(window.end));
+    let task = task_of(stream);
+    let deadline = task.relative_deadline().unwrap_or(Nanos::SECOND);
+    let mut account = JobAccount::new(&task, Basis::Sample);
+    let mut took = Observed::default();
+    let mut completed = 0_u64;
+    for access in in_order(runs).filter(|a| a.release >= observe) {
+        let release = access.release;
+        match access.done {
+            None => account.add(JobOutcome::Skipped { release }),
+            Some((_, until)) if until > end => account.add(JobOutcome::Unfinished { release, until: end }),
+            Some((start, completion)) => {
+                completed += 1;
+                took.record(completion - start);
+                let execution = Nanos::ZERO;
+                account.add(JobOutcome::Completed { release, start, completion, execution });
+            }
+        }
+    }
+    let threads = runs.iter().map(|run| (run.metered.run, run.metered.waited)).collect();
+    let mut record = account.finish(Some(Share { threads, span: window.observed() }));
+    record.kind = "stream";
+    // Nothing is known of the CPU time of one access.
+    record.execution = None;
+    let mut add = |name: &str, observed: Observed| {
+        if observed.moments.count() > 0 {
+            record.series.insert(name.to_owned(), Distribution::Observed(Box::new(observed)));
+        }
+    };
+    add(ACCESS_LATENCY[usize::from(stream.direction == Direction::Write)], took);
+    add(FRAME_DISTANCE, frame_distances(runs, deadline, (observe, end)));
+    let rate = (completed * access_of(stream)) as f64 / window.observed().as_secs_f64();
+    let figure = |name: &str, value: f64, unit: &'static str| Figure {
+        name: name.to_owned(),
+        value,
+        unit: unit.into(),
+    };
+    record.figures = vec![
+        figure("rate", rate, "B/s"),
+        figure("late", record.missed as f64, ""),
+        figure("dropped", record.skipped as f64, ""),
+    ];
+    for (promise, evidence) in stream.promises.iter().zip(&mut record.evidence) {
+        match (promise.metric, &evidence) {
+            (Metric::Rate, _) => *evidence = Evidence::Value { value: rate, of_demand: None },
+            (_, Evidence::NotObservable { because }) if because.starts_with("a task has no") => {
+                *evidence = Evidence::NotObservable { because: "a stream has no such result".to_owned() };
+            }
+            _ => {}
+        }
+    }
+    record
+}
+
+/// The accesses of all threads by their release.
+fn in_order<'r>(runs: &[&'r StreamRun]) -> impl Iterator<Item = &'r Access> {
+    let mut all: Vec<&Access> = runs.iter().flat_map(|run| &run.accesses).collect();
+    all.sort_by_key(|access| access.release);
+    all.into_iter()
+}
+
+/// The times between neighbouring frames of each thread: a frame is shown when it is due, or when it is there at last.
+fn frame_distances(runs: &[&StreamRun], deadline: Nanos, (observe, end): (Nanos, Nanos)) -> Observed {
+    let mut distances: Vec<(Nanos, Nanos)> = Vec::new();
+    for run in runs {
+        let shown = run.accesses.iter().filter_map(|access| {
+            let (_, completion) = access.done.filter(|(_, completion)| *completion <= end)?;
+            (access.release >= observe).then(|| completion.max(access.release + deadline))
+        });
+        let shown: Vec<Nanos> = shown.collect();
+        distances.extend(shown.windows(2).map(|pair| (pair[1], pair[1] - pair[0])));
+    }
+    distances.sort();
+    let mut observed = Observed::default();
+    distances.iter().for_each(|(_, distance)| observed.record(*distance));
+    observed
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,34 @@
+//! What a plan leaves to others.
+
+use surety_model::plan::{Left, Plan};
+
+use crate::quantity::{chosen_time, percent};
+use crate::text::{Style, Tone, paragraph};
+
+/// A line for best effort and one for the fair server.
+pub fn left(plan: &Plan, left: &Left, style: &Style) -> String {
+    if plan.reservations.is_empty() {
+        return String::new();
+    }
+    let cpus = plan.platform.cpus;
+    let words = format!(
+        "left for everything else: {} of {cpus} CPU{} on average, and what is reserved and not used",
+        percent(left.best_effort),
+        if cpus == 1 { "" } else { "s" },
+    );
+    let mut out = paragraph(style, "", Tone::Plain, &words);
+    let words = match (plan.platform.fair_server, left.fair_server) {
+        (None, _) => "the kernel has no fair server".to_owned(),
+        (Some(_), None) => "no fair server is affordable beside this".to_owned(),
+        (Some(now), Some(most)) => format!(
+            "fair server: {} in {} now; up to {} in {} ({}) the plan still stands",
+            chosen_time(now.runtime),
+            chosen_time(now.period),
+            chosen_time(most.runtime),
+            chosen_time(most.period),
+            percent(most.runtime.get() as f64 / most.period.get() as f64),
+        ),
+    };
+    out += &paragraph(style, "", Tone::Plain, &words);
+    out
+}

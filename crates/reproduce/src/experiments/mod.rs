@@ -1,0 +1,25 @@
+//! The experiments, one file each.
+
+mod interpacket;
+mod interrupts;
+mod irq_copy;
+mod irq_disk;
+mod network_thread;
+mod player_network;
+mod rt_vs_vanilla;
+mod schedulers;
+mod spinner;
+
+use crate::Experiment;
+
+/// Every experiment that can be reproduced.
+pub const EXPERIMENTS: &[&dyn Experiment] = &[
+    &spinner::Spinner,
+    &rt_vs_vanilla::RtVsVanilla,
+    &schedulers::Schedulers,
+    &irq_disk::IrqDisk,
+    &irq_copy::IrqCopy,
+    &player_network::PlayerNetwork,
+    &network_thread::NetworkThread,
+    &interpacket::Interpacket,
+];

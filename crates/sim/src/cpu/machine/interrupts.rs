@@ -1,0 +1,117 @@
+//! Devices of a [`Machine`] interrupt: a hard handler on their CPU, then the thread is woken.
+//!
+//! While a hard handler runs its CPU changes hands for nobody, as the kernel preempts on the way out of an interrupt.
+//! Its time is the running thread's: without `CONFIG_IRQ_TIME_ACCOUNTING` the kernel charges it there, so it is added
+//! to what that thread has left to do and uses up its budget. Nobody's budget is looked at because of an interrupt.
+//! Interrupts that come meanwhile wait, each device's once, as the interrupt controller keeps one bit for each.
+
+use surety_units::Nanos;
+
+use super::Machine;
+use crate::cpu::device::{Device, DeviceSpec};
+use crate::cpu::hardware::{Occasion, ThreadId};
+use crate::cpu::program::Programs;
+
+impl<P: Programs> Machine<P> {
+    /// Adds a device and says by which number steps name it. Its thread is the one that serves it.
+    pub fn add_device(&mut self, spec: DeviceSpec) -> usize {
+        let number = self.devices.len();
+        let slot = self.hardware.add_slot(Occasion::Interrupt(number));
+        let name = self.hardware.recorder.add_name(&spec.name);
+        debug_assert_eq!(name, number, "devices alone have names");
+        let device = Device::new(spec, slot);
+        if let Some(first) = device.first_interrupt() {
+            self.hardware.arm(slot, first);
+        }
+        self.devices.push(device);
+        number
+    }
+
+    /// A device.
+    pub fn device(&self, number: usize) -> &Device {
+        &self.devices[number]
+    }
+
+    /// A device, to take from it what it has to say.
+    pub fn device_mut(&mut self, number: usize) -> &mut Device {
+        &mut self.devices[number]
+    }
+
+    pub(super) fn interrupt(&mut self, number: usize) {
+        let now = self.hardware.now;
+        let device = &mut self.devices[number];
+        let (next, had_room) = device.interrupt(now);
+        let (slot, cpu, arrived) = (device.slot, device.spec().cpu, device.counts().arrived);
+        if let Some(next) = next {
+            self.hardware.arm(slot, next);
+        }
+        self.hardware.recorder.mix(now.get_unsigned());
+        self.hardware.recorder.mix((number as u64) << 48 ^ arrived << 1 ^ u64::from(had_room));
+        let cpu_state = &mut self.hardware.cpus[cpu];
+        if cpu_state.handling.is_none() {
+            self.begin_handler(cpu, number);
+        } else if !cpu_state.handlers.contains(&number) {
+            cpu_state.handlers.push_back(number);
+        }
+    }
+
+    fn begin_handler(&mut self, cpu: usize, number: usize) {
+        let (irq, hard) = (self.devices[number].spec().irq, self.devices[number].spec().hard);
+        let here = self.hardware.here(cpu);
+        self.hardware.recorder.handler(here, irq, number, true);
+        let state = &mut self.hardware.cpus[cpu];
+        state.handling = Some(number);
+        if !hard.is_positive() {
+            return self.handler_ends(cpu);
+        }
+        let (current, accounted) = (state.current, state.accounted);
+        let (end, completion) = (state.handler_end, state.completion);
+        self.hardware.agenda.arm(end, self.hardware.now + hard);
+        let Some(thread) = current else { return };
+        let remaining = &mut self.hardware.threads[thread.index()].remaining;
+        if *remaining != Nanos::MAX {
+            // What is left counts from when its time was last booked.
+            *remaining = remaining.saturating_add(hard);
+            let ends = accounted + *remaining;
+            self.hardware.agenda.arm(completion, ends);
+        }
+    }
+
+    /// The hard handler on a CPU is over: the thread is woken, and the next handler begins.
+    pub(super) fn handler_ends(&mut self, cpu: usize) {
+        let Some(number) = self.hardware.cpus[cpu].handling.take() else { return };
+        let here = self.hardware.here(cpu);
+        self.hardware.recorder.handler(here, self.devices[number].spec().irq, number, false);
+        let device = &mut self.devices[number];
+        if device.pending() > 0
+            && let Some(thread) = device.waiting.take()
+        {
+            self.wake(thread, cpu);
+        }
+        if let Some(next) = self.hardware.cpus[cpu].handlers.pop_front() {
+            self.begin_handler(cpu, next);
+        }
+    }
+
+    /// A thread is done with a device's request and takes the next; false when it must wait for one.
+    pub(super) fn serve(&mut self, number: usize, thread: ThreadId) -> bool {
+        let (now, run) = (self.hardware.now, self.hardware.thread(thread).run);
+        let device = &mut self.devices[number];
+        let is_idle = !self.hardware.agenda.is_armed(device.slot);
+        if device.is_in_service() {
+            self.hardware.recorder.mix(now.get_unsigned());
+            self.hardware.recorder.mix((number as u64) << 48 ^ device.counts().handled << 1 ^ 1 << 47);
+        }
+        if let Some(next) = device.finish(now, run, is_idle) {
+            self.hardware.agenda.arm(device.slot, next);
+        }
+        match device.take(now, run) {
+            Some(work) => self.hardware.threads[thread.index()].remaining = work,
+            None => {
+                device.waiting = Some(thread);
+                return false;
+            }
+        }
+        true
+    }
+}
