@@ -18,6 +18,7 @@ pub mod block;
 pub mod boot;
 pub mod clock;
 pub mod command;
+pub mod cpu_times;
 pub mod deadline;
 pub mod error;
 pub mod facts;

@@ -3,14 +3,14 @@
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use surety_kernel::command::{ChildSetup, Spawned, spawn};
 use surety_kernel::journal::{Entry, EntryId, Journal, SCRATCH_PREFIX};
-use surety_kernel::{Kernel, clock};
+use surety_kernel::{Kernel, KernelError, clock};
 use surety_model::world::{Cancel, Observer};
 use surety_units::Nanos;
 
@@ -22,6 +22,7 @@ use crate::job::{Errand, JOB_PATH, Job, Product, Refusal};
 use crate::modules;
 use crate::protocol::{Decoder, Message, WHOLE_MAX};
 use crate::store::StoredKernel;
+use crate::turns;
 use crate::vm::{self, Console, LabOptions, Mode};
 
 /// Between two looks at Ctrl-C and the clock.
@@ -153,8 +154,7 @@ impl<'a> Lab<'a> {
         let file = fs::File::create(&errors).map_err(|e| LabError::file("making a temporary file", &e))?;
         let mut command = vm::command(&self.stored, &initramfs, &self.options, Console::File(&console));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
-        let mut emulator = spawn(command, &ChildSetup::default())
-            .map_err(|error| LabError::Emulator { why: error.to_string() })?;
+        let mut emulator = self.start(command)?;
         let heard = self.listen(&mut emulator, job, cancel, observer);
         // Whatever came of it, the emulator is gone before anything else is done.
         let ended = emulator.end();
@@ -177,6 +177,17 @@ impl<'a> Lab<'a> {
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// Starts the emulator so that its own threads do not race with each other.
+    fn start(&self, command: Command) -> Result<Spawned, LabError> {
+        let failed = |error: KernelError| LabError::Emulator { why: error.to_string() };
+        if self.options.mode == Mode::Fast {
+            return spawn(command, &ChildSetup::default()).map_err(failed);
+        }
+        let emulator = spawn(command, &turns::setup(self.kernel)).map_err(failed)?;
+        turns::order(self.kernel, &emulator);
+        Ok(emulator)
     }
 
     /// Boots the kernel with the terminal as its console, until the shell in it ends.

@@ -28,6 +28,7 @@ pub mod modules;
 pub mod protocol;
 pub mod samples;
 pub mod store;
+pub mod turns;
 pub mod vm;
 pub mod world;
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use surety_kernel::Kernel;
+use surety_kernel::cpu_times::{CpuTimes, USER_TICK};
 use surety_model::record::Disturbance;
 use surety_units::{CpuSet, Nanos};
 
@@ -14,33 +15,21 @@ pub(crate) struct CpuUse {
     ours: Nanos,
 }
 
-/// `/proc` counts in hundredths of a second on every architecture (USER_HZ).
-const CLOCK_TICK: Nanos = Nanos::from_millis(10);
-
 impl CpuUse {
     /// Reads the counts now; `None` where `/proc` does not show them.
     pub fn read(kernel: &dyn Kernel, cpus: &CpuSet) -> Option<CpuUse> {
-        let text = kernel.read_text(Path::new("/proc/stat")).ok()?;
         let mut sum = CpuUse::default();
-        for line in text.lines() {
-            let mut fields = line.split_ascii_whitespace();
-            let Some(number) = fields.next().and_then(|f| f.strip_prefix("cpu")?.parse().ok()) else {
-                continue;
-            };
-            if !cpus.contains(surety_units::CpuId(number)) {
-                continue;
+        for (cpu, times) in CpuTimes::read(kernel).ok()? {
+            if cpus.contains(cpu) {
+                sum.busy += times.busy;
+                sum.stolen += times.stolen;
             }
-            let ticks: Vec<i64> = fields.filter_map(|f| f.parse().ok()).collect();
-            // user nice system idle iowait irq softirq steal
-            let of = |index: usize| CLOCK_TICK * ticks.get(index).copied().unwrap_or(0);
-            sum.busy += of(0) + of(1) + of(2) + of(5) + of(6);
-            sum.stolen += of(7);
         }
         let own = kernel.read_text(Path::new("/proc/self/stat")).ok()?;
         // utime and stime are fields 14 and 15; the name in field 2 may hold blanks.
         let fields: Vec<&str> = own.rsplit_once(')')?.1.split_ascii_whitespace().collect();
         let of =
-            |index: usize| fields.get(index - 3).and_then(|f| f.parse::<i64>().ok()).map(|t| CLOCK_TICK * t);
+            |index: usize| fields.get(index - 3).and_then(|f| f.parse::<i64>().ok()).map(|t| USER_TICK * t);
         sum.ours = of(14)? + of(15)?;
         Some(sum)
     }
