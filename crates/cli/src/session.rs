@@ -1,8 +1,10 @@
 //! [`Session`]: the terminal, the signals, the journal: what every command shares.
 
-use std::cell::OnceCell;
+use std::cell::{OnceCell, RefCell};
+use std::collections::BTreeSet;
 use std::io::{ErrorKind, IsTerminal, Write};
 use std::path::Path;
+use std::rc::Rc;
 
 use annotate_snippets::{AnnotationKind, Level, Renderer, Snippet};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -29,6 +31,8 @@ pub struct Session {
     /// Colour on standard output.
     pub color: bool,
     quiet: bool,
+    /// Notices that were shown: a hundred runs need not say the same a hundred times.
+    said: Rc<RefCell<BTreeSet<String>>>,
     journal: OnceCell<Result<Journal, String>>,
     /// What became of expectations, for the JSON document.
     gates: OnceCell<serde_json::Value>,
@@ -58,6 +62,7 @@ impl Session {
             json: common.json,
             color,
             quiet: common.quiet,
+            said: Rc::default(),
             journal: OnceCell::new(),
             gates: OnceCell::new(),
             _interrupt: interrupt.ok(),
@@ -243,7 +248,7 @@ impl Session {
         bar.set_style(style.expect("the template is well formed").progress_chars("=> "));
         bar.set_length(100);
         bar.set_message(label.to_owned());
-        Watch { bar, sink, quiet: self.quiet }
+        Watch { bar, sink, quiet: self.quiet, said: Rc::clone(&self.said) }
     }
 }
 
@@ -320,6 +325,7 @@ pub struct Watch<'a> {
     bar: ProgressBar,
     sink: Option<&'a mut dyn TraceSink>,
     quiet: bool,
+    said: Rc<RefCell<BTreeSet<String>>>,
 }
 
 impl Observer for Watch<'_> {
@@ -330,7 +336,7 @@ impl Observer for Watch<'_> {
     }
 
     fn notice(&mut self, text: &str) {
-        if !self.quiet {
+        if !self.quiet && self.said.borrow_mut().insert(text.to_owned()) {
             self.bar.suspend(|| tell(&format!("note: {text}")));
         }
     }
