@@ -175,8 +175,8 @@ pub struct GuaranteeArgs {
 pub struct RunArgs {
     /// Workload file
     pub workload: PathBuf,
-    /// Worlds: host, sim, analysis, lab:KERNEL
-    #[arg(long, value_name = "WORLD", num_args = 1.., default_value = "host")]
+    /// Worlds: host, sim, analysis, lab:KERNEL [default: host]
+    #[arg(long, value_name = "WORLD", num_args = 1..)]
     pub on: Vec<String>,
     #[command(flatten)]
     pub beside: LoadArgs,
@@ -212,6 +212,13 @@ pub struct RunArgs {
     pub judging: Judging,
     #[command(flatten)]
     pub guest: GuestArgs,
+}
+
+impl RunArgs {
+    /// The worlds: those named, or this machine.
+    pub fn worlds(&self) -> Vec<String> {
+        if self.on.is_empty() { vec!["host".to_owned()] } else { self.on.clone() }
+    }
 }
 
 /// What is judged of two sides, and how strictly.

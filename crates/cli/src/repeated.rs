@@ -161,9 +161,10 @@ fn options_of_round(args: &RunArgs, session: &Session, round: usize) -> RunOptio
 
 fn announce(runs: usize, args: &RunArgs, session: &Session) {
     let each = args.running.duration.saturating_add(args.running.warm_up);
-    let real = args.on.iter().filter(|word| *word == "host").count();
+    let worlds = args.worlds();
+    let real = worlds.iter().filter(|word| *word == "host").count();
     if real > 0 && runs > 1 {
-        let all = (0..runs * real / args.on.len()).fold(Nanos::ZERO, |sum, _| sum.saturating_add(each));
+        let all = (0..runs * real / worlds.len()).fold(Nanos::ZERO, |sum, _| sum.saturating_add(each));
         session.step(&format!("{runs} runs in turns: at least {all}"));
     }
 }

@@ -224,7 +224,7 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
     let mut workload = read_varied(&args.workload)?;
     append_loads(&mut workload, &args.beside.load)?;
     let means = Means { traced: !args.no_trace, bindings: args.disks.bindings(), guest: args.guest.clone() };
-    let runner = Runner::new(&args.on, means, session)?;
+    let runner = Runner::new(&args.worlds(), means, session)?;
     if let Some(ab) = &args.ab {
         return repeated::ab(ab, &workload, args, &runner, session);
     }

@@ -98,9 +98,6 @@ impl LabRunArgs {
     /// The same as arguments of `run`: the kernel first, then whatever else was named.
     pub fn on_lab(&self) -> RunArgs {
         let mut run = self.run.clone();
-        if run.on == ["host"] {
-            run.on.clear();
-        }
         run.on.insert(0, format!("{PREFIX}{}", self.kernel));
         run
     }

@@ -64,7 +64,7 @@ fn scenario(words: &[String], session: &Session) -> Result<(Job, LabOptions), Fa
         Verb::Latency(args) => Ok((job_of(&args)?, args.guest.options(args.seed))),
         Verb::Run(args) => {
             let more = [
-                ("--on", args.on != ["host"]),
+                ("--on", !args.on.is_empty()),
                 ("--repeat", args.repeat != 1),
                 ("--ab", args.ab.is_some()),
                 ("--expect", !args.gates.expect.is_empty()),

@@ -187,7 +187,10 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 
 fn notes(found: &[(String, Runs)], jobs: u64, seeds: u32) -> Vec<String> {
     let mut notes = vec![
-        format!("{jobs} samples of each seed; every value is the median of the values of {seeds} seeds"),
+        match seeds {
+            1 => format!("{jobs} samples of one seed"),
+            _ => format!("{jobs} samples of each seed; every value is the median of the values of {seeds} seeds"),
+        },
         "the probe has FIFO priority 80 on one CPU and sleeps until planned instants, every 1 ms in a guest and every \
          100 ms otherwise; beside it two ping floods of 16 kB, a memory thrasher, a writer of files, a maker of processes and \
          four groups of processes that talk. Published are relative sleeps of 100 ms of threads of unknown priority, one on each CPU"
