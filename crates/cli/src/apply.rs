@@ -1,9 +1,7 @@
 //! `surety apply`: a plan put in force in the foreground, and taken back at the end.
 
-use std::process::{Command, Stdio};
-
 use surety_enforce::{Applied, Binding, Enforcer, Owner, put_in_force};
-use surety_kernel::command::{ChildSetup, spawn};
+use surety_kernel::command::{ChildSetup, Command, spawn};
 use surety_kernel::{Kernel, clock};
 use surety_model::plan::Plan;
 use surety_report::plan_file::plan_from_json;
@@ -37,8 +35,8 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> Result<Code, Failure> {
     let mut child = match activity {
         Some(name) => {
             let mut command = Command::new(&args.command[0]);
-            command.args(&args.command[1..]).stdin(Stdio::inherit());
-            let child = spawn(command, &ChildSetup::default()).map_err(|e| {
+            command.args(&args.command[1..]);
+            let child = spawn(&mut command, &ChildSetup::default()).map_err(|e| {
                 Failure::new(Code::BadInput, e.to_string()).help("check the command's name and path")
             })?;
             bindings.push(Binding { activity: name, tid: child.pid(), owner: Owner::Ours });

@@ -115,7 +115,15 @@ fn parse_one(text: &str) -> Result<Vec<(LoadKind, u32)>, Failure> {
         let help = format!("a count is a whole number from 1 to {COUNT_MAX}: {word}:4");
         return count.map(|count| vec![(*kind, count)]).ok_or_else(|| wrong(text, &help));
     }
-    by_letters(text, count_of).ok_or_else(|| match nearest(word, LOAD_KINDS.iter().map(|(known, _)| *known)) {
+    by_letters(text, count_of).ok_or_else(|| match by_letters(text, |_| Some(1)) {
+        Some(_) => wrong(text, &format!("a count is a whole number from 1 to {COUNT_MAX}: 8s, 4s2m, 5r5w")),
+        None => unknown(text, word),
+    })
+}
+
+/// A text that is neither a kind nor letters with counts.
+fn unknown(text: &str, word: &str) -> Failure {
+    match nearest(word, LOAD_KINDS.iter().map(|(known, _)| *known)) {
         Some(near) if word.len() > 2 => wrong(text, &format!("did you mean {near}?")),
         _ => {
             let known: Vec<&str> = LOAD_KINDS.iter().map(|(known, _)| *known).collect();
@@ -126,7 +134,7 @@ fn parse_one(text: &str) -> Result<Vec<(LoadKind, u32)>, Failure> {
             );
             wrong(text, &help)
         }
-    })
+    }
 }
 
 /// Counts with the letter of a kind each.

@@ -54,6 +54,8 @@ fn main() -> ExitCode {
             return code.into();
         }
     };
+    // Where that is refused, what programs leave is found by their groups and their mark alone.
+    let _ = surety_kernel::command::adopt_orphans();
     let session = Session::new(&arguments.common);
     match dispatch(&arguments, &session) {
         Ok(code) => code.into(),

@@ -7,13 +7,18 @@
 //! A SCHED_DEADLINE task cannot start others (`fork` fails with EAGAIN) unless reset-on-fork is set, and many
 //! programs start helpers. So SCHED_DEADLINE is not taken here: set it on [`Spawned::pid`] once the program runs.
 
+mod child;
+mod orphans;
+mod program;
+
 use std::ffi::CString;
-use std::io::{self, PipeReader, Read, Write};
+use std::fs::File;
+use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
-use std::process::{ChildStderr, ChildStdout, Command, ExitStatus};
+use std::process::{ChildStderr, ChildStdout, ExitStatus};
 
 use surety_units::{CpuSet, Nanos, Tid};
 
@@ -21,7 +26,13 @@ use crate::clock;
 use crate::error::{KernelError, Operation, last_errno};
 use crate::kernel::{Kernel, ProcessIdentity};
 use crate::real::{RealKernel, open_pidfd, send_signal};
-use crate::sched::{self, SchedAttr};
+use crate::sched::SchedAttr;
+
+pub use orphans::{adopt_orphans, end_adopted};
+pub use program::{Command, Stream};
+
+use child::Step;
+use program::above_streams;
 
 /// What the child takes on before its program starts.
 #[derive(Clone, Debug, Default)]
@@ -62,91 +73,80 @@ pub struct Ended {
     pub cpu_time: Nanos,
 }
 
-/// Steps of the child that can fail, reported to the parent as one byte.
-const STEP_DEATH_SIGNAL: u8 = 1;
-const STEP_GROUP: u8 = 2;
-const STEP_AFFINITY: u8 = 3;
-const STEP_SCHEDULER: u8 = 4;
-
-/// Starts a program. Redirect its streams on `command` first; piped ones are in the result.
+/// Starts a program, without a copy of this process in between: see [`child`]. Piped streams are in the result.
 ///
 /// Call this from a thread that lives as long as the program should: the child is killed when *that thread*
 /// ends. A set-user-id program sheds this protection.
 ///
 /// # Errors
 /// The step that failed: starting, affinity, scheduling or joining a group. EINVAL when asked for SCHED_DEADLINE.
-pub fn spawn(mut command: Command, setup: &ChildSetup) -> Result<Spawned, KernelError> {
-    let program = command.get_program().to_string_lossy().into_owned();
+pub fn spawn(command: &mut Command, setup: &ChildSetup) -> Result<Spawned, KernelError> {
+    let name = command.name();
     if setup.scheduler.is_some_and(|attr| attr.policy.is_deadline()) {
-        return Err(KernelError::new(
-            Operation::SetDeadline,
-            format!("{program} before it runs"),
-            libc::EINVAL,
-        ));
+        return Err(KernelError::new(Operation::SetDeadline, format!("{name} before it runs"), libc::EINVAL));
     }
-    let started = |error: &io::Error| KernelError::from_io(Operation::Spawn, program.clone(), error);
-    let (report, reporter) = io::pipe().map_err(|e| started(&e))?;
+    if let Some(mark) = &setup.mark {
+        command.env(MARK_VARIABLE, mark);
+    }
+    let started = |error: &io::Error| KernelError::from_io(Operation::Spawn, name.clone(), error);
     let groups = setup
         .groups
         .iter()
         .map(|path| CString::new(path.as_os_str().as_bytes()))
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|_| KernelError::new(Operation::Spawn, program.clone(), libc::EINVAL))?;
-    let (affinity, scheduler) = (setup.affinity, setup.scheduler);
-    let parent = std::process::id();
-    let before_program = move || {
-        let step = |number: u8, result: Result<(), i32>| {
-            result.map_err(|errno| {
-                let _ = (&reporter).write(&[number]);
-                io::Error::from_raw_os_error(errno)
-            })
-        };
-        step(STEP_DEATH_SIGNAL, die_with_parent(parent))?;
-        for group in &groups {
-            step(STEP_GROUP, join_group(group))?;
-        }
-        if let Some(cpus) = &affinity {
-            step(STEP_AFFINITY, sched::write_affinity_plainly(Tid(0), cpus))?;
-        }
-        if let Some(attr) = &scheduler {
-            step(STEP_SCHEDULER, sched::write_attr_plainly(Tid(0), attr))?;
-        }
-        Ok(())
+        .map_err(|_| KernelError::new(Operation::Spawn, name.clone(), libc::EINVAL))?;
+    let texts = command.texts().map_err(|e| started(&e))?;
+    let [stdin, stdout, stderr] = std::mem::take(&mut command.streams);
+    let stdin = file_of(stdin, false).map_err(|e| started(&e))?;
+    let stdout = file_of(stdout, true).map_err(|e| started(&e))?;
+    let stderr = file_of(stderr, true).map_err(|e| started(&e))?;
+    let plan = child::Plan {
+        leads_group: !setup.stays_in_group,
+        groups: &groups,
+        affinity: setup.affinity,
+        scheduler: setup.scheduler,
+        streams: [stdin.0, stdout.0, stderr.0],
+        texts: &texts,
     };
-    if let Some(mark) = &setup.mark {
-        command.env(MARK_VARIABLE, mark);
-    }
-    if !setup.stays_in_group {
-        command.process_group(0);
-    }
-    // SAFETY: between fork and exec the closure makes only system calls (prctl, getppid, open, write, close,
-    // sched_setattr, sched_setaffinity) and touches memory prepared before; it neither allocates nor locks.
-    unsafe { command.pre_exec(before_program) };
-    let spawned = command.spawn();
-    // The command holds our end of the report, which the reader must see closed.
-    drop(command);
-    let mut child = spawned.map_err(|error| failed_step(&program, setup, report, &error))?;
-    let pid = Tid(i32::try_from(child.id()).expect("process numbers are positive 32-bit integers"));
+    let pid = child::start(&plan).map_err(|(step, errno)| failed_step(&name, setup, step, errno))?;
+    // The program has its own copies; whoever reads our ends must see them closed when it ends.
+    drop(plan);
+    let pid = Tid(pid);
+    orphans::started(pid);
     let opened = RealKernel::new().identity(pid).and_then(|identity| Ok((identity, open_pidfd(pid)?)));
     let (identity, pidfd) = opened.inspect_err(|_| {
-        let _ = child.kill();
-        let _ = child.wait();
+        child::kill_and_reap(pid.0);
+        orphans::reaped(pid);
     })?;
-    let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+    let (stdout, stderr) = (stdout.1.map(ChildStdout::from), stderr.1.map(ChildStderr::from));
     Ok(Spawned { identity, pidfd, leads_group: !setup.stays_in_group, stdout, stderr, ended: None })
 }
 
-/// The error of the step that the child reported, or of starting it.
-fn failed_step(program: &str, setup: &ChildSetup, mut report: PipeReader, error: &io::Error) -> KernelError {
-    let mut step = [0];
-    let reported = report.read(&mut step).unwrap_or(0);
-    let operation = match (reported, step[0]) {
-        (1, STEP_GROUP) => Operation::Write,
-        (1, STEP_AFFINITY) => Operation::SetAffinity,
-        (1, STEP_SCHEDULER) => setup.scheduler.map_or(Operation::SetFair, |attr| attr.policy.set_operation()),
-        _ => Operation::Spawn,
+/// The descriptor the program gets, if not ours, and our end of a pipe to read from.
+fn file_of(stream: Stream, is_output: bool) -> io::Result<(Option<OwnedFd>, Option<OwnedFd>)> {
+    let (file, ours): (OwnedFd, _) = match stream {
+        Stream::Inherit => return Ok((None, None)),
+        Stream::Null => (File::options().read(true).write(true).open("/dev/null")?.into(), None),
+        Stream::File(file) => (file, None),
+        Stream::Pipe if is_output => {
+            let (reader, writer) = io::pipe()?;
+            (writer.into(), Some(reader.into()))
+        }
+        // Nobody here writes to programs.
+        Stream::Pipe => return Err(io::ErrorKind::Unsupported.into()),
     };
-    KernelError::from_io(operation, program, error)
+    Ok((Some(above_streams(file)?), ours))
+}
+
+/// The error of the step that failed in the child.
+fn failed_step(program: &str, setup: &ChildSetup, step: Step, errno: i32) -> KernelError {
+    let operation = match step {
+        Step::Group => Operation::Write,
+        Step::Affinity => Operation::SetAffinity,
+        Step::Scheduler => setup.scheduler.map_or(Operation::SetFair, |attr| attr.policy.set_operation()),
+        Step::Program | Step::DeathSignal => Operation::Spawn,
+    };
+    KernelError::new(operation, program, errno)
 }
 
 /// In the child: SIGKILL comes when the parent's thread ends. When it ended before that was arranged, the
@@ -250,6 +250,7 @@ impl Spawned {
                 _ => return Err(self.wait_error(last_errno())),
             }
         }
+        orphans::reaped(self.identity.pid);
         let time = |t: libc::timeval| Nanos::from_micros(t.tv_sec * 1_000_000 + t.tv_usec);
         let ended = Ended {
             status: ExitStatus::from_raw(status),
@@ -275,12 +276,12 @@ impl Drop for Spawned {
 mod tests {
     use super::*;
     use crate::sched::SchedPolicy;
-    use std::process::Stdio;
+    use std::io::Read;
     use surety_units::CpuId;
 
     fn shell(script: &str) -> Command {
         let mut command = Command::new("sh");
-        command.args(["-c", script]).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+        command.args(["-c", script]).stdin(Stream::Null).stdout(Stream::Pipe).stderr(Stream::Null);
         command
     }
 
@@ -302,7 +303,7 @@ mod tests {
             scheduler: Some(SchedPolicy::Batch { nice: 5 }.into()),
             ..ChildSetup::default()
         };
-        let mut spawned = spawn(shell("taskset -cp $$; chrt -p $$; nice; exit 3"), &setup).unwrap();
+        let mut spawned = spawn(&mut shell("taskset -cp $$; chrt -p $$; nice; exit 3"), &setup).unwrap();
         let text = output(&mut spawned);
         let ended = spawned.wait_until(in_seconds(20)).unwrap().unwrap();
         assert_eq!(ended.status.code(), Some(3));
@@ -312,26 +313,78 @@ mod tests {
 
     #[test]
     fn the_step_that_fails_is_named() {
-        let none = spawn(Command::new("/no/such/program"), &ChildSetup::default()).unwrap_err();
+        let none = spawn(&mut Command::new("/no/such/program"), &ChildSetup::default()).unwrap_err();
         assert_eq!((none.operation, none.errno), (Operation::Spawn, libc::ENOENT));
         let nowhere = ChildSetup { affinity: Some(CpuSet::single(CpuId(1000))), ..ChildSetup::default() };
-        let error = spawn(shell("true"), &nowhere).unwrap_err();
+        let error = spawn(&mut shell("true"), &nowhere).unwrap_err();
         assert_eq!((error.operation, error.errno), (Operation::SetAffinity, libc::EINVAL));
         let group = ChildSetup { groups: vec!["/no/such/cgroup.procs".into()], ..ChildSetup::default() };
-        assert_eq!(spawn(shell("true"), &group).unwrap_err().operation, Operation::Write);
+        assert_eq!(spawn(&mut shell("true"), &group).unwrap_err().operation, Operation::Write);
         let wrong = SchedPolicy::Fifo { priority: 100 };
         let scheduler = ChildSetup { scheduler: Some(wrong.into()), ..ChildSetup::default() };
-        assert_eq!(spawn(shell("true"), &scheduler).unwrap_err().operation, Operation::SetRealtime);
+        assert_eq!(spawn(&mut shell("true"), &scheduler).unwrap_err().operation, Operation::SetRealtime);
         let ms = Nanos::MILLISECOND;
         let deadline = SchedPolicy::deadline(ms, ms * 10, ms * 10);
         let scheduler = ChildSetup { scheduler: Some(deadline.into()), ..ChildSetup::default() };
-        assert_eq!(spawn(shell("true"), &scheduler).unwrap_err().operation, Operation::SetDeadline);
+        assert_eq!(spawn(&mut shell("true"), &scheduler).unwrap_err().operation, Operation::SetDeadline);
+    }
+
+    #[test]
+    fn it_is_found_as_the_environment_says_and_works_where_it_should() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = std::fs::canonicalize(directory.path()).unwrap();
+        let mut command = shell("pwd; echo $COLOUR");
+        command.current_dir(&place).env("COLOUR", "red").env("COLOUR", "blue");
+        let mut spawned = spawn(&mut command, &ChildSetup::default()).unwrap();
+        assert_eq!(output(&mut spawned), format!("{}\nblue\n", place.display()));
+        assert!(spawned.end().unwrap().status.success());
+        for (path, errno) in [("/nowhere:/etc/passwd", libc::ENOENT), ("", libc::ENOENT)] {
+            let error = spawn(Command::new("sh").env("PATH", path), &ChildSetup::default()).unwrap_err();
+            assert_eq!((error.operation, error.errno), (Operation::Spawn, errno), "{path}");
+        }
+        let file = place.join("not-executable");
+        std::fs::write(&file, "").unwrap();
+        let error = spawn(&mut Command::new(&file), &ChildSetup::default()).unwrap_err();
+        assert_eq!(error.errno, libc::EACCES);
+        let error = spawn(shell("true").current_dir(place.join("none")), &ChildSetup::default()).unwrap_err();
+        assert_eq!(error.errno, libc::ENOENT);
+    }
+
+    #[test]
+    fn a_program_ends_by_the_signals_that_programs_end_by() {
+        // SIGPIPE is ignored in this process, and a new one would inherit that.
+        let mut spawned = spawn(&mut shell("kill -PIPE $$; echo survived"), &ChildSetup::default()).unwrap();
+        assert_eq!(output(&mut spawned), "");
+        let ended = spawned.wait_until(in_seconds(20)).unwrap().unwrap();
+        assert_eq!(ended.status.signal(), Some(libc::SIGPIPE));
+    }
+
+    #[test]
+    fn no_page_of_ours_is_touched_by_a_start() {
+        fn faults() -> i64 {
+            // SAFETY: `rusage` is plain integers, for which zero bytes are a value; the place is valid over the call.
+            unsafe {
+                let mut usage: libc::rusage = std::mem::zeroed();
+                libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+                usage.ru_minflt
+            }
+        }
+        const PAGES: usize = 8192;
+        let mut memory = vec![0_u8; PAGES * 4096];
+        let mut write = |value: u8| memory.iter_mut().step_by(4096).for_each(|byte| *byte = value);
+        write(1);
+        let mut spawned = spawn(&mut shell("sleep 1000"), &ChildSetup::default()).unwrap();
+        let before = faults();
+        write(2);
+        // After a fork every page would fault (huge ones once in 512).
+        assert!(faults() - before < 8, "{} faults", faults() - before);
+        spawned.end().unwrap();
     }
 
     #[test]
     fn dropping_ends_the_program_and_what_it_started() {
         let kernel = RealKernel::new();
-        let mut spawned = spawn(shell("sleep 1000 & echo $!; wait"), &ChildSetup::default()).unwrap();
+        let mut spawned = spawn(&mut shell("sleep 1000 & echo $!; wait"), &ChildSetup::default()).unwrap();
         let mut number = Vec::new();
         let mut byte = [0];
         let mut stdout = spawned.take_stdout().unwrap();
@@ -356,7 +409,7 @@ mod tests {
     #[test]
     fn the_program_dies_with_the_thread_that_started_it() {
         let started = std::thread::spawn(|| {
-            let spawned = spawn(shell("exec sleep 1000"), &ChildSetup::default()).unwrap();
+            let spawned = spawn(&mut shell("exec sleep 1000"), &ChildSetup::default()).unwrap();
             // Not dropped: only the end of this thread can end the program.
             std::mem::ManuallyDrop::new(spawned)
         });

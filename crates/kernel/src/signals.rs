@@ -1,4 +1,4 @@
-//! [`Interrupt`]: Ctrl-C and SIGTERM as a flag that work in progress looks at.
+//! [`Interrupt`]: Ctrl-C, SIGTERM and the loss of the terminal as a flag that work in progress looks at.
 //!
 //! The first signal asks for an orderly end, in which everything is undone. A second one of the kind acts as if
 //! nothing were installed and ends the program at once; what was not undone then is in the journal.
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use signal_hook::SigId;
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use crate::error::{KernelError, Operation};
 
@@ -19,10 +19,10 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Catches SIGINT and SIGTERM from now on.
+    /// Catches SIGINT, SIGTERM and SIGHUP from now on; SIGHUP not where it is ignored, as `nohup` has it.
     pub fn install() -> Result<Interrupt, KernelError> {
         let mut interrupt = Interrupt { flag: Arc::new(AtomicBool::new(false)), installed: Vec::new() };
-        for signal in [SIGINT, SIGTERM] {
+        for signal in [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|s| *s != SIGHUP || !is_ignored(*s)) {
             let failed = |error: std::io::Error| {
                 KernelError::from_io(Operation::Signal, format!("ourselves, signal {signal},"), &error)
             };
@@ -44,6 +44,16 @@ impl Interrupt {
     /// The flag itself, for [`crate::clock::sleep_until`] and for threads that outlive a borrow.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.flag)
+    }
+}
+
+fn is_ignored(signal: i32) -> bool {
+    // SAFETY: `sigaction` is plain data, for which zero bytes are a value; the place is valid over the call, which changes
+    // nothing.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(signal, std::ptr::null(), &raw mut action) == 0
+            && action.sa_sigaction == libc::SIG_IGN
     }
 }
 

@@ -8,9 +8,9 @@ use surety_units::{CpuSet, Nanos};
 
 /// A process that sleeps, ended when the test ends.
 fn sleeper() -> Spawned {
-    let mut command = Command::new("sleep");
+    let mut command = surety_kernel::command::Command::new("sleep");
     command.arg("60");
-    spawn(command, &ChildSetup::default()).expect("sleep can be started")
+    spawn(&mut command, &ChildSetup::default()).expect("sleep can be started")
 }
 
 /// A program's standard output; `None`, loudly, when it is not there or fails.

@@ -1,9 +1,8 @@
 //! The first signal asks, the second ends: by a program that is really signalled.
 
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, Stdio};
 
-use surety_kernel::command::{ChildSetup, spawn};
+use surety_kernel::command::{ChildSetup, Command, Stream, spawn};
 use surety_kernel::signals::Interrupt;
 use surety_kernel::{Kernel, RealKernel, clock};
 use surety_units::Nanos;
@@ -37,8 +36,8 @@ fn the_second_signal_ends_the_program() {
     for (count, code, signal) in [(0, Some(8), None), (1, Some(7), None), (2, None, Some(libc::SIGINT))] {
         let mut program = Command::new(std::env::current_exe().unwrap());
         program.args(["--exact", "signalled", "--nocapture"]).env(SIGNALS, count.to_string());
-        program.stdout(Stdio::null()).stderr(Stdio::null());
-        let mut program = spawn(program, &ChildSetup::default()).unwrap();
+        program.stdout(Stream::Null).stderr(Stream::Null);
+        let mut program = spawn(&mut program, &ChildSetup::default()).unwrap();
         let patience = clock::monotonic() + Nanos::from_secs(60);
         let status = program.wait_until(patience).unwrap().expect("it ends by itself").status;
         assert_eq!((status.code(), status.signal()), (code, signal), "{count} signals");

@@ -4,9 +4,8 @@
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
-use surety_kernel::command::{ChildSetup, spawn};
+use surety_kernel::command::{ChildSetup, Command, Stream, spawn};
 use surety_kernel::journal::{Entry, Journal, Recovered, RuntimeDir, Undone, recover_dead};
 use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, RealKernel, SchedAttr, SchedPolicy};
@@ -48,8 +47,8 @@ fn victim() {
     // A grandchild that the parent-death signal does not reach.
     let (_, mark) = journal.mark_children(&kernel).unwrap();
     let mut command = Command::new("sh");
-    command.args(["-c", "sleep 1000 & echo $!; wait"]).stdout(Stdio::piped());
-    let mut child = spawn(command, &ChildSetup { mark: Some(mark), ..ChildSetup::default() }).unwrap();
+    command.args(["-c", "sleep 1000 & echo $!; wait"]).stdout(Stream::Pipe);
+    let mut child = spawn(&mut command, &ChildSetup { mark: Some(mark), ..ChildSetup::default() }).unwrap();
     let mut line = String::new();
     BufReader::new(child.take_stdout().unwrap()).read_line(&mut line).unwrap();
     eprintln!("READY {} {}", line.trim(), instance.is_some());
@@ -65,14 +64,14 @@ fn a_killed_owner_is_cleaned_up_after() {
     let path: PathBuf = base.path().join("run");
     let mut sleep = Command::new("sleep");
     sleep.arg("60");
-    let subject = spawn(sleep, &ChildSetup::default()).unwrap();
+    let subject = spawn(&mut sleep, &ChildSetup::default()).unwrap();
     let before: (SchedAttr, CpuSet) =
         (kernel.scheduler(subject.pid()).unwrap(), kernel.affinity(subject.pid()).unwrap());
 
     let mut victim = Command::new(std::env::current_exe().unwrap());
     victim.args(["--exact", "victim", "--nocapture"]).env(DIRECTORY, &path);
-    victim.env(SUBJECT, subject.pid().to_string()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut victim = spawn(victim, &ChildSetup::default()).unwrap();
+    victim.env(SUBJECT, subject.pid().to_string()).stdout(Stream::Null).stderr(Stream::Pipe);
+    let mut victim = spawn(&mut victim, &ChildSetup::default()).unwrap();
     let lines = BufReader::new(victim.take_stderr().unwrap()).lines();
     let ready =
         lines.map(|line| line.unwrap()).find(|line| line.starts_with("READY")).expect("the victim works");

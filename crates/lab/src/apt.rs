@@ -4,10 +4,9 @@
 //! Mirror and proxy are those of the machine's configuration, the keys those of its Debian keyring. Only the suite is ours.
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use surety_kernel::clock;
-use surety_kernel::command::{ChildSetup, spawn};
+use surety_kernel::command::{ChildSetup, Command, Stream, spawn};
 use surety_model::world::Cancel;
 use surety_units::Nanos;
 
@@ -122,7 +121,7 @@ impl<'a> Apt<'a> {
             "Debug::NoLocking=false".to_owned(),
         ];
         let mut command = Command::new(program);
-        command.env("LC_ALL", "C.UTF-8").current_dir(self.packages()).stdin(Stdio::null());
+        command.env("LC_ALL", "C.UTF-8").current_dir(self.packages());
         for option in options {
             command.arg("-o").arg(option);
         }
@@ -138,22 +137,13 @@ pub(crate) fn run_within(
     cancel: &Cancel,
     what: &str,
 ) -> Result<String, LabError> {
-    let name = command.get_program().to_string_lossy().into_owned();
+    let name = command.name();
     let failed = |why: String| LabError::Fetch { what: what.to_owned(), why };
     let file = || tempfile::tempfile().map_err(|e| LabError::file("making a temporary file", &e));
     let copy = |file: &std::fs::File| file.try_clone().map_err(|e| LabError::file("a temporary file", &e));
     let (out, errors) = (file()?, file()?);
-    let mut started = Command::new(&name);
-    started.args(command.get_args()).stdin(Stdio::null()).stdout(copy(&out)?).stderr(copy(&errors)?);
-    if let Some(directory) = command.get_current_dir() {
-        started.current_dir(directory);
-    }
-    for (key, value) in command.get_envs() {
-        if let Some(value) = value {
-            started.env(key, value);
-        }
-    }
-    let mut child = spawn(started, &ChildSetup::default()).map_err(|error| {
+    command.stdin(Stream::Null).stdout(copy(&out)?).stderr(copy(&errors)?);
+    let mut child = spawn(command, &ChildSetup::default()).map_err(|error| {
         let package = if name.starts_with("apt") { "apt" } else { "dpkg" };
         if error.errno == 2 {
             LabError::NoProgram { program: name.clone(), package: package.to_owned() }
@@ -195,7 +185,7 @@ fn mirror() -> Result<String, LabError> {
         what: "looking for a Debian mirror in the configuration of apt".to_owned(),
         why: why.to_owned(),
     };
-    let output = Command::new("apt-get")
+    let output = std::process::Command::new("apt-get")
         .args(["indextargets", "--format", "$(REPO_URI)|$(LABEL)|$(COMPONENT)", "Created-By: Packages"])
         .output()
         .map_err(|_| LabError::NoProgram { program: "apt-get".to_owned(), package: "apt".to_owned() })?;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use surety_kernel::command::Command;
 
 use surety_kernel::clock;
 use surety_model::world::Cancel;

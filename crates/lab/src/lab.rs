@@ -3,12 +3,11 @@
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use surety_kernel::command::{ChildSetup, Spawned, spawn};
+use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
 use surety_kernel::journal::{Entry, EntryId, Journal, SCRATCH_PREFIX};
 use surety_kernel::{Kernel, KernelError, clock};
 use surety_model::world::{Cancel, Observer};
@@ -153,7 +152,7 @@ impl<'a> Lab<'a> {
         let errors = room.path().join("errors");
         let file = fs::File::create(&errors).map_err(|e| LabError::file("making a temporary file", &e))?;
         let mut command = vm::command(&self.stored, &initramfs, &self.options, Console::File(&console));
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
+        command.stdin(Stream::Null).stdout(Stream::Pipe).stderr(file);
         let mut emulator = self.start(command)?;
         let heard = self.listen(&mut emulator, job, cancel, observer);
         // Whatever came of it, the emulator is gone before anything else is done.
@@ -180,12 +179,12 @@ impl<'a> Lab<'a> {
     }
 
     /// Starts the emulator so that its own threads do not race with each other.
-    fn start(&self, command: Command) -> Result<Spawned, LabError> {
+    fn start(&self, mut command: Command) -> Result<Spawned, LabError> {
         let failed = |error: KernelError| LabError::Emulator { why: error.to_string() };
         if self.options.mode == Mode::Fast {
-            return spawn(command, &ChildSetup::default()).map_err(failed);
+            return spawn(&mut command, &ChildSetup::default()).map_err(failed);
         }
-        let emulator = spawn(command, &turns::setup(self.kernel)).map_err(failed)?;
+        let emulator = spawn(&mut command, &turns::setup(self.kernel)).map_err(failed)?;
         turns::order(self.kernel, &emulator);
         Ok(emulator)
     }
@@ -197,10 +196,10 @@ impl<'a> Lab<'a> {
     pub fn shell(&self, cancel: &Cancel) -> Result<(), LabError> {
         let room = Room::make(self.kernel, self.journal)?;
         let initramfs = self.write_initramfs(&room, &Job::Shell)?;
-        let command = vm::command(&self.stored, &initramfs, &self.options, Console::Terminal);
+        let mut command = vm::command(&self.stored, &initramfs, &self.options, Console::Terminal);
         let failed = |why: String| LabError::Emulator { why };
         let setup = ChildSetup { stays_in_group: true, ..ChildSetup::default() };
-        let mut emulator = spawn(command, &setup).map_err(|e| failed(e.to_string()))?;
+        let mut emulator = spawn(&mut command, &setup).map_err(|e| failed(e.to_string()))?;
         let limit = self.options.within.unwrap_or(Nanos::MAX);
         let end = clock::monotonic().saturating_add(limit);
         loop {

@@ -10,8 +10,9 @@
 //! runs at all.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
+use surety_kernel::command::Command;
 use surety_units::Nanos;
 
 use crate::error::LabError;
@@ -196,7 +197,7 @@ pub fn command(
 pub fn version() -> Result<String, LabError> {
     let missing =
         || LabError::NoProgram { program: EMULATOR.to_owned(), package: EMULATOR_PACKAGE.to_owned() };
-    let output = Command::new(EMULATOR).arg("--version").stdin(Stdio::null()).output();
+    let output = std::process::Command::new(EMULATOR).arg("--version").stdin(Stdio::null()).output();
     let output = output.map_err(|_| missing())?;
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let line = text.lines().next().unwrap_or_default().trim();

@@ -6,6 +6,7 @@
 use std::fmt;
 
 use surety_stats::intervals::{failure_lower, failure_upper, samples_needed_zero_failures};
+use surety_units::Nanos;
 
 use crate::promise::{Bound, Comparison, Metric, Promise};
 use crate::record::{ActivityRecord, Evidence, bound_value};
@@ -175,6 +176,7 @@ fn judge_value(promise: &Promise, value: f64, of_demand: Option<f64>) -> (Outcom
         Metric::Share => percent(v),
         Metric::Rate if matches!(promise.bound, Bound::Rate(_)) => byte_rate(v),
         Metric::Rate => format!("{v:.0}/s"),
+        _ if matches!(promise.bound, Bound::Time(_)) => Nanos::from_f64_rounded(v).to_string(),
         _ => format!("{v:.0}"),
     };
     let text = format!("{} measured, {} {} promised", shown(value), promise.comparison.sign(), shown(limit));

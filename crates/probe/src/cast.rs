@@ -278,7 +278,7 @@ impl Stage<'_> {
         let failed = |why: String| WorldError::Activity { object: object.clone(), why };
         let errors = tempfile::tempfile().map_err(|e| failed(format!("no file for its messages: {e}")))?;
         let directory = self.scratch.filter(|_| program.prepare.is_some());
-        let command = command_of(&program.line, directory, &errors).map_err(failed)?;
+        let mut command = command_of(&program.line, directory, &errors).map_err(failed)?;
         // A reservation comes once the program runs: a deadline thread cannot start others.
         let scheduler = attr_of_policy(task.policy);
         let default = task.policy == PolicySpec::default();
@@ -289,8 +289,8 @@ impl Stage<'_> {
             mark: self.mark.clone(),
             stays_in_group: false,
         };
-        let spawned =
-            spawn(command, &setup).map_err(|error| failed(not_started(&program.line, program, &error)))?;
+        let spawned = spawn(&mut command, &setup)
+            .map_err(|error| failed(not_started(&program.line, program, &error)))?;
         Ok((spawned.pid(), Body::Program(Box::new(spawned), errors)))
     }
 

@@ -2,6 +2,7 @@
 //! the run, or at the next start of this program, is ended.
 
 use surety_kernel::Kernel;
+use surety_kernel::command::end_adopted;
 use surety_kernel::journal::Journal;
 use surety_model::workload::{Load, LoadKind, TaskBody, Workload};
 
@@ -43,6 +44,13 @@ impl<'a> ChildrenEntry<'a> {
     /// What they carry.
     pub fn mark(&self) -> &str {
         &self.mark
+    }
+}
+
+impl Drop for ChildrenEntry<'_> {
+    /// Ends those that dropped the mark; the entry ends those that carry it.
+    fn drop(&mut self) {
+        end_adopted();
     }
 }
 

@@ -9,10 +9,9 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use surety_kernel::block::{BlockDevice, Content, room_in};
-use surety_kernel::command::{ChildSetup, spawn};
+use surety_kernel::command::{ChildSetup, Command, Stream, spawn};
 use surety_kernel::files::{evict, nameless_in};
 use surety_kernel::journal::Journal;
 use surety_kernel::mount::DetachedMount;
@@ -137,7 +136,10 @@ impl<'a> RunDisk<'a> {
             Some(wanted) => Some(set_scheduler(name, &device, wanted, workshop)?),
             None => None,
         };
-        let content = device.content().map_err(|e| failed(name, "cannot be read", &e.to_string()))?;
+        let content = match &backing {
+            Some(_) => Content::Nothing,
+            None => device.content().map_err(|e| failed(name, "cannot be read", &e.to_string()))?,
+        };
         match content {
             Content::Nothing => make_file_system(name, device.path(), workshop)?,
             Content::Ext => {}
@@ -337,10 +339,10 @@ fn make_file_system(name: &str, device: &Path, workshop: &Workshop<'_>) -> Resul
     command
         .args(["-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"])
         .arg(device);
-    command.stdin(Stdio::null()).stdout(Stdio::null());
+    command.stdin(Stream::Null).stdout(Stream::Null);
     command.stderr(errors.try_clone().map_err(|e| in_words(&e.to_string()))?);
     let setup = ChildSetup { mark: workshop.mark.clone(), ..ChildSetup::default() };
-    let mut child = spawn(command, &setup).map_err(|error| match error.is_gone() {
+    let mut child = spawn(&mut command, &setup).map_err(|error| match error.is_gone() {
         true => in_words(&format!("`{MAKE}` is not installed; it comes with the package `e2fsprogs`")),
         false => in_words(&error.to_string()),
     })?;

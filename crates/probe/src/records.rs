@@ -14,7 +14,7 @@ use surety_units::{CpuSet, Nanos, Tid};
 use crate::cast::{Activity, MemberResult, Returned};
 use crate::interrupts::{self, Reading};
 use crate::kin::{Family, KinThread};
-use crate::loads::{Counts, LoadRun, driver_of};
+use crate::loads::{COMPLETION, Counts, LoadRun, driver_of};
 use crate::streams::{self, StreamRun};
 use crate::window::Window;
 
@@ -195,9 +195,12 @@ pub(crate) fn load_record(load: &Load, runs: &[LoadRun], window: &Window, cpus: 
             }
             (Metric::Rate, Bound::Frequency(_)) => rate("/s"),
             (Metric::Rate, _) => rate("B/s"),
-            // Of what is done again and again: how long one took.
-            (Metric::Completion, _) if is_completed(load.kind) && done.rounds > 0 => {
-                Some(window.observed().as_secs_f64() * 1e9 * runs.len() as f64 / done.rounds as f64)
+            (Metric::Completion, _) => {
+                let figure = record.figures.iter().find(|figure| figure.name == COMPLETION);
+                if figure.is_none() && is_completed(load.kind) {
+                    return Evidence::NotObservable { because: "none was completed in the run".to_owned() };
+                }
+                figure.map(|figure| figure.value)
             }
             (Metric::Lost, _) if is_lossy(load.kind) => Some(done.lost as f64),
             _ => None,

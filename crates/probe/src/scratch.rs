@@ -5,9 +5,8 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::{Command, Stdio};
 
-use surety_kernel::command::{ChildSetup, Spawned, spawn};
+use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
 use surety_kernel::journal::{Entry, Journal, SCRATCH_PREFIX};
 use surety_kernel::{Kernel, clock};
 use surety_model::workload::{Program, TaskBody, Workload};
@@ -94,9 +93,10 @@ impl<'a> Scratch<'a> {
         };
         let mut errors =
             tempfile::tempfile().map_err(|e| failed(format!("no file for its messages: {e}")))?;
-        let command = command_of(line, Some(self.path()), &errors).map_err(failed)?;
+        let mut command = command_of(line, Some(self.path()), &errors).map_err(failed)?;
         let setup = ChildSetup { mark, ..ChildSetup::default() };
-        let mut child = spawn(command, &setup).map_err(|error| failed(not_started(line, program, &error)))?;
+        let mut child =
+            spawn(&mut command, &setup).map_err(|error| failed(not_started(line, program, &error)))?;
         let advice = format!("; run it by itself to see what it needs: {line}");
         await_preparation(&mut child, &mut errors, cancel, &advice, &failed)
     }
@@ -140,7 +140,7 @@ pub(crate) fn command_of(line: &str, directory: Option<&Path>, errors: &File) ->
     if let Some(directory) = directory {
         command.current_dir(directory);
     }
-    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    command.stdin(Stream::Null).stdout(Stream::Null).stderr(errors);
     Ok(command)
 }
 

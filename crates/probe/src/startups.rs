@@ -60,7 +60,7 @@ struct Start {
     subject: Subject,
     /// Its directory on its disk.
     directory: Option<String>,
-    /// Made cold page by page, because loads hold files open on the disk.
+    /// Made cold page by page, because loads or streams hold files open on the disk.
     by_pages: bool,
     account: StartupAccount,
     gaps: Vec<Gap>,
@@ -116,7 +116,12 @@ impl<'a> Starts<'a> {
                 }
             };
             let directory = site::make(index, startup, &subject, disks, &setting)?;
-            let shares = |name: &String| workload.loads.iter().any(|l| l.disk.as_ref() == Some(name));
+            let shares = |name: &String| {
+                let loads = workload.loads.iter().filter_map(|load| load.disk.as_ref());
+                loads
+                    .chain(workload.streams.iter().filter_map(|stream| stream.disk.as_ref()))
+                    .any(|d| d == name)
+            };
             list.push(Start {
                 by_pages: startup.disk.as_ref().is_some_and(shares),
                 account: StartupAccount::new(startup),

@@ -3,9 +3,10 @@
 //! Everything that can be refused is refused before the recording begins. It ends with its command, after its time, at a
 //! limit or at Ctrl-C, which is how one ends a recording and so no failure. The file is read back before it is called good.
 
-use std::process::{Command, ExitStatus, Stdio};
+use std::os::fd::AsFd;
+use std::process::ExitStatus;
 
-use surety_kernel::command::{ChildSetup, Spawned, spawn};
+use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
 use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, clock};
 use surety_model::world::Observer;
@@ -117,12 +118,13 @@ fn start_command(args: &RecordArgs, session: &Session) -> Result<Option<Spawned>
         return Ok(None);
     };
     let mut command = Command::new(program);
-    command.args(arguments).stdin(Stdio::inherit());
+    command.args(arguments);
     if session.json {
         // Standard output is for the one document.
-        command.stdout(std::io::stderr());
+        let messages = std::io::stderr().as_fd().try_clone_to_owned();
+        command.stdout(messages.map_or(Stream::Null, Stream::File));
     }
-    let child = spawn(command, &ChildSetup::default()).map_err(|error| {
+    let child = spawn(&mut command, &ChildSetup::default()).map_err(|error| {
         Failure::new(Code::BadInput, error.to_string()).help("check the command's name and path")
     })?;
     Ok(Some(child))

@@ -115,7 +115,10 @@ impl IoTrace {
             trace.requests.push(Request { process, ..request });
         }
         if trace.requests.is_empty() {
-            return Err(IoTraceError { line: 0, why: "there is no request in it".to_owned() });
+            return Err(IoTraceError {
+                line: text.lines().count(),
+                why: "there is no request in it".to_owned(),
+            });
         }
         Ok(trace)
     }

@@ -35,6 +35,7 @@ pub(super) fn block_by_block(
     let mut meter = ShareMeter::new(*window);
     let mut done = Counts::default();
     let mut bytes = 0_u64;
+    let mut begun = window.begin;
     loop {
         let now = clock::monotonic();
         if gate.is_over(window, now) {
@@ -46,8 +47,16 @@ pub(super) fn block_by_block(
             Err(error) => return lost_file(doing, &error),
         };
         bytes += moved.bytes;
-        if now >= window.observe {
-            done = done.plus(Counts { bytes: moved.bytes, rounds: moved.rounds, lost: 0 });
+        let mut counted = Counts { bytes: moved.bytes, rounds: moved.rounds, ..Counts::default() };
+        if moved.rounds > 0 {
+            let ended = clock::monotonic();
+            counted.taken = ended - std::mem::replace(&mut begun, ended);
+        }
+        match (now >= window.observe, moved.is_last) {
+            (true, _) => done = done.plus(counted),
+            // Done once, in the warm-up: its bytes are not of the observed time, that it was done is.
+            (false, true) => done = done.plus(Counts { bytes: 0, ..counted }),
+            (false, false) => {}
         }
         if moved.is_last {
             gate.sleep_until(window.end);

@@ -2,17 +2,20 @@
 //!
 //! What a run of it leaves in its process group is killed before the next one starts, and all it started at the end.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Command as Program, Stdio};
 
-use surety_kernel::command::{ChildSetup, spawn};
+use surety_kernel::clock;
+use surety_kernel::command::{ChildSetup, Command as Program, Stream, spawn};
 use surety_model::record::Figure;
 use surety_model::workload::{Load, LoadKind};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
 use super::helper::{Employer, Shift, Task, refusal};
-use super::{Counts, Ground, LoadDriver, LoadWorker, Trouble, at_most, number, per_second, refused};
+use super::{
+    Counts, Ground, LoadDriver, LoadWorker, Trouble, at_most, completion, number, per_second, refused,
+};
 use crate::cast::split_command;
 
 /// The kind.
@@ -47,21 +50,25 @@ impl LoadDriver for Command {
     }
 
     fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
-        vec![
+        let counts = [
             number("completions", done.rounds),
             per_second("completed", done.rounds, "/s", observed),
             number("failures", done.lost),
-        ]
+        ];
+        counts.into_iter().chain(completion(done)).collect()
     }
 }
 
-/// Whether a program can be found as the system looks for it.
+/// Whether a program can be found as the system looks for it, and started.
 fn is_there(program: &str) -> bool {
+    let is_program = |path: &Path| {
+        path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+    };
     if program.contains('/') {
-        return Path::new(program).is_file();
+        return is_program(Path::new(program));
     }
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
-    !program.is_empty() && std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
+    !program.is_empty() && std::env::split_paths(&path).any(|directory| is_program(&directory.join(program)))
 }
 
 /// What the helper does.
@@ -72,12 +79,13 @@ pub(super) fn work(shift: &Shift, line: &str, once: bool, mark: Option<&str>) ->
     let mut counts = Counts::default();
     while !shift.is_over() {
         let mut command = Program::new(program);
-        command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null());
+        command.args(arguments).stdin(Stream::Null).stdout(Stream::Null);
         if counts != Counts::default() {
             // The words of the first are enough, and a file that grows for ever is too much.
-            command.stderr(Stdio::null());
+            command.stderr(Stream::Null);
         }
-        let mut running = spawn(command, &setup).map_err(|e| e.to_string())?;
+        let begun = clock::monotonic();
+        let mut running = spawn(&mut command, &setup).map_err(|e| e.to_string())?;
         let ended = loop {
             if let Some(ended) = running.wait_until(shift.next_look()).map_err(|e| e.to_string())? {
                 break ended;
@@ -87,7 +95,10 @@ pub(super) fn work(shift: &Shift, line: &str, once: bool, mark: Option<&str>) ->
             }
         };
         match ended.status.success() {
-            true => counts.rounds += 1,
+            true => {
+                counts.rounds += 1;
+                counts.taken += clock::monotonic() - begun;
+            }
             false => counts.lost += 1,
         }
         shift.count(0, counts);

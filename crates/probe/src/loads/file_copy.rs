@@ -12,7 +12,7 @@ use surety_units::{Nanos, Rate};
 
 use super::block_by_block::{Moved, block_by_block};
 use super::files::{BlockFile, Shape};
-use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, at_most, number, per_second};
+use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, at_most, completion, number, per_second};
 use crate::window::{Gate, Window};
 
 /// The kind.
@@ -39,6 +39,7 @@ impl LoadDriver for FileCopy {
     ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
         at_most(load, count, 1_000)?;
         let shape = Shape::of(load)?;
+        shape.check_room(load, u64::from(count) * 2, ground)?;
         let mut workers: Vec<Box<dyn LoadWorker>> = Vec::new();
         for index in 0..u64::from(count) {
             let from = shape.make_file(load, index * 2, ground)?;
@@ -50,7 +51,8 @@ impl LoadDriver for FileCopy {
     }
 
     fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
-        vec![per_second("rate", done.bytes, "B/s", observed), number("copies", done.rounds)]
+        let counts = [per_second("rate", done.bytes, "B/s", observed), number("copies", done.rounds)];
+        counts.into_iter().chain(completion(done)).collect()
     }
 }
 

@@ -4,6 +4,7 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::os::unix::fs::FileExt;
 
+use surety_kernel::block::room_in;
 use surety_kernel::clock;
 use surety_kernel::files::{nameless_in, reopen_direct};
 use surety_model::workload::Load;
@@ -54,6 +55,29 @@ impl Shape {
             return Err(refused(load, why));
         }
         Ok(Shape { block, blocks, direct: load.direct })
+    }
+
+    /// Whether `files` of them have room where they are made; a full file system would hold up everybody on it.
+    pub fn check_room(&self, load: &Load, files: u64, ground: &Ground<'_>) -> Result<(), WorldError> {
+        let object = format!("load.{}", load.name);
+        let directory = ground.directory(FileOf { object: &object, disk: load.disk.as_deref() })?;
+        let wanted = u128::from(files) * u128::from(self.blocks) * self.block as u128;
+        match room_in(&directory) {
+            Ok(room) if wanted > u128::from(room) => Err(WorldError::Machine {
+                what: format!(
+                    "the files of {object} need {} MB, and {} MB are free {}",
+                    wanted.div_ceil(1_000_000),
+                    room / 1_000_000,
+                    load.disk.as_ref().map_or_else(
+                        || format!("in {}", directory.display()),
+                        |disk| format!("on disk `{disk}`")
+                    ),
+                ),
+                remedy: remedy_of(&io::ErrorKind::StorageFull.into(), load.disk.is_some(), false).to_owned(),
+            }),
+            // What cannot be asked is found out when they are made.
+            _ => Ok(()),
+        }
     }
 
     /// A file of this shape, filled and on disk, gone when closed.

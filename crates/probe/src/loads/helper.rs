@@ -7,10 +7,9 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
-use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use surety_kernel::command::{ChildSetup, Spawned, spawn};
+use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
 use surety_kernel::files::memory_file;
 use surety_kernel::{RealKernel, clock, thread};
 use surety_units::Nanos;
@@ -27,8 +26,8 @@ pub const HELPER_WORD: &str = "load-helper";
 /// Whether [`helper_main`] was asked, so that a program started anew would be a helper.
 static IS_ABLE: AtomicBool = AtomicBool::new(false);
 
-/// Bytes of one counting process in the file: three counts. The first slot holds the order to stop.
-const SLOT: u64 = 24;
+/// Bytes of one counting process in the file: four counts. The first slot holds the order to stop.
+const SLOT: u64 = 32;
 /// How long a helper may take to end its children.
 const PATIENCE: Nanos = Nanos::from_secs(5);
 /// Between two looks at whether the run is over.
@@ -169,7 +168,9 @@ impl Board {
 
     fn write(&self, number: u64, counts: Counts) {
         let mut slot = [0; SLOT as usize];
-        for (part, value) in slot.chunks_exact_mut(8).zip([counts.bytes, counts.rounds, counts.lost]) {
+        let taken = u64::try_from(counts.taken.get()).unwrap_or(0);
+        let values = [counts.bytes, counts.rounds, counts.lost, taken];
+        for (part, value) in slot.chunks_exact_mut(8).zip(values) {
             part.copy_from_slice(&value.to_ne_bytes());
         }
         // Memory for a few slots was there when the file was made.
@@ -184,7 +185,8 @@ impl Board {
         let mut sum = Counts::default();
         for slot in bytes[..read].chunks_exact(SLOT as usize).skip(1) {
             let word = |at: usize| slot[at..at + 8].try_into().map_or(0, u64::from_ne_bytes);
-            sum = sum.plus(Counts { bytes: word(0), rounds: word(8), lost: word(16) });
+            let taken = Nanos::new(i64::try_from(word(24)).unwrap_or(i64::MAX));
+            sum = sum.plus(Counts { bytes: word(0), rounds: word(8), lost: word(16), taken });
         }
         sum
     }
@@ -210,7 +212,10 @@ impl super::LoadWorker for Employer {
         let made = memory_file().and_then(|board| Ok((Board { file: board }, tempfile::tempfile()?)));
         let (board, mut errors) = match made {
             Ok(made) => made,
-            Err(error) => return failed(format!("no file for its counts: {error}")),
+            Err(error) => {
+                let remedy = "set TMPDIR to a directory that can be written and has room";
+                return LoadRun::gave_up(format!("no file for its counts: {error}"), remedy);
+            }
         };
         let mut helper = match self.start(&board, &errors, window) {
             Ok(helper) => helper,
@@ -246,7 +251,10 @@ impl super::LoadWorker for Employer {
         });
         let trouble = matches!(self.task, Task::Command(..)) && last.1.rounds == 0 && last.1.lost > 0;
         let trouble = trouble.then(|| command::never_succeeded(last.1.lost, last_words(&mut errors)));
-        LoadRun { metered, is_busy: false, is_elsewhere: true, done: last.1.since(counts), trouble }
+        // What is done once counts whenever it is.
+        let is_once = matches!(self.task, Task::Command(_, true));
+        let done = if is_once { last.1 } else { last.1.since(counts) };
+        LoadRun { metered, is_busy: false, is_elsewhere: true, done, trouble }
     }
 }
 
@@ -257,9 +265,9 @@ impl Employer {
         let input = board.file.try_clone().map_err(|e| e.to_string())?;
         let errors = errors.try_clone().map_err(|e| e.to_string())?;
         let mut command = Command::new("/proc/self/exe");
-        command.args(order.words()).stdin(input).stdout(Stdio::null()).stderr(errors);
+        command.args(order.words()).stdin(input).stdout(Stream::Null).stderr(errors);
         let setup = ChildSetup { mark: self.mark.clone(), ..ChildSetup::default() };
-        spawn(command, &setup).map_err(|e| e.to_string())
+        spawn(&mut command, &setup).map_err(|e| e.to_string())
     }
 }
 
@@ -290,11 +298,11 @@ mod tests {
     fn counts_of_many_processes_add_up_and_the_order_to_stop_is_seen() {
         let board = Board { file: memory_file().unwrap() };
         assert_eq!(board.read(), Counts::default());
-        board.write(0, Counts { bytes: 1, rounds: 2, lost: 3 });
-        board.write(2, Counts { bytes: 10, rounds: 20, lost: 30 });
+        board.write(0, Counts { bytes: 1, rounds: 2, lost: 3, taken: Nanos::SECOND });
+        board.write(2, Counts { bytes: 10, rounds: 20, lost: 30, taken: Nanos::SECOND });
         assert!(!board.is_stopped());
         board.stop();
         assert!(board.is_stopped());
-        assert_eq!(board.read(), Counts { bytes: 11, rounds: 22, lost: 33 });
+        assert_eq!(board.read(), Counts { bytes: 11, rounds: 22, lost: 33, taken: Nanos::SECOND * 2 });
     }
 }

@@ -1,6 +1,8 @@
 //! `memory-thrash`: random reads and writes over a block larger than the caches (`size`, 64 MiB each by default).
 
-use surety_kernel::clock;
+use std::path::Path;
+
+use surety_kernel::{Kernel, RealKernel, clock};
 use surety_model::record::Figure;
 use surety_model::workload::{Load, LoadKind};
 use surety_model::world::WorldError;
@@ -24,6 +26,13 @@ struct Thrasher {
     chance: Pcg,
 }
 
+/// Memory that the kernel can give without swapping; `None` where it does not say.
+fn available() -> Option<Bytes> {
+    let text = RealKernel::new().read_text(Path::new("/proc/meminfo")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(Bytes(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10))
+}
+
 impl LoadDriver for MemoryThrash {
     fn kind(&self) -> LoadKind {
         LoadKind::MemoryThrash
@@ -37,6 +46,18 @@ impl LoadDriver for MemoryThrash {
     ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
         at_most(load, count, 10_000)?;
         let words = usize::try_from(load.size.unwrap_or(SIZE).0 / 8).unwrap_or(usize::MAX).max(1);
+        let wanted = u128::from(count) * words as u128 * 8;
+        if let Some(free) = available().filter(|free| wanted > u128::from(free.0)) {
+            return Err(WorldError::Machine {
+                what: format!(
+                    "load.{} needs {} MB of memory, and {} MB are available",
+                    load.name,
+                    wanted.div_ceil(1_000_000),
+                    free.0 / 1_000_000
+                ),
+                remedy: "make `size` or `count` smaller".to_owned(),
+            });
+        }
         let mut workers: Vec<Box<dyn LoadWorker>> = Vec::new();
         for index in 0..count {
             let mut block = Vec::new();

@@ -82,6 +82,9 @@ pub(crate) trait LoadWorker: Send {
     fn run(&mut self, gate: &Gate, window: &Window) -> LoadRun;
 }
 
+/// The figure of a kind whose operations are wholes: how long one took, on average.
+pub(crate) const COMPLETION: &str = "completion";
+
 /// Units of work inside the observed window; what they are is said where a driver turns them into figures.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -91,6 +94,8 @@ pub(crate) struct Counts {
     pub rounds: u64,
     /// Operations that failed or whose result was lost.
     pub lost: u64,
+    /// From the beginning of each operation to its end, added up: of those that are wholes, a copy or a program.
+    pub taken: Nanos,
 }
 
 impl Counts {
@@ -100,6 +105,7 @@ impl Counts {
             bytes: self.bytes + other.bytes,
             rounds: self.rounds + other.rounds,
             lost: self.lost + other.lost,
+            taken: self.taken.saturating_add(other.taken),
         }
     }
 
@@ -109,6 +115,7 @@ impl Counts {
             bytes: self.bytes.saturating_sub(before.bytes),
             rounds: self.rounds.saturating_sub(before.rounds),
             lost: self.lost.saturating_sub(before.lost),
+            taken: (self.taken - before.taken).max(Nanos::ZERO),
         }
     }
 }
@@ -221,6 +228,12 @@ fn at_most(load: &Load, count: u32, most: u32) -> Result<(), WorldError> {
 /// A number of things per second.
 fn per_second(name: &str, number: u64, unit: &'static str, observed: Nanos) -> Figure {
     Figure { name: name.to_owned(), value: number as f64 / observed.as_secs_f64(), unit: unit.into() }
+}
+
+/// How long one took that was completed, if any was.
+fn completion(done: &Counts) -> Option<Figure> {
+    let mean = (done.rounds > 0).then(|| done.taken.get() as f64 / done.rounds as f64)?;
+    Some(Figure { name: COMPLETION.to_owned(), value: mean, unit: "ns".into() })
 }
 
 /// A plain number of things.

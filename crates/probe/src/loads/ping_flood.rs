@@ -102,7 +102,7 @@ impl LoadWorker for Pinger {
             match self.echo.reply(LOST_AFTER) {
                 Ok(Some(_)) => {
                     in_flight = in_flight.saturating_sub(1);
-                    step = Counts { bytes: both_ways, rounds: 1, lost: 0 };
+                    step = Counts { bytes: both_ways, rounds: 1, ..Counts::default() };
                 }
                 Ok(None) => {
                     step.lost = u64::from(in_flight);

@@ -40,6 +40,7 @@ impl LoadDriver for Readers {
     ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
         at_most(load, count, 1_000)?;
         let shape = Shape::of(load)?;
+        shape.check_room(load, u64::from(count), ground)?;
         let mut workers: Vec<Box<dyn LoadWorker>> = Vec::new();
         for index in 0..u64::from(count) {
             let file = shape.make_file(load, index, ground)?;

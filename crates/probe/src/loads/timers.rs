@@ -80,7 +80,7 @@ impl LoadWorker for Ticker {
             };
             if now >= window.observe {
                 let lost = fired.expirations - fired.wakeups;
-                done = done.plus(Counts { bytes: 0, rounds: fired.expirations, lost });
+                done = done.plus(Counts { rounds: fired.expirations, lost, ..Counts::default() });
             }
         }
         LoadRun { metered: meter.finish(), is_busy: false, done, ..LoadRun::default() }

@@ -211,7 +211,7 @@ fn take(socket: &UdpSocket, length: usize, gate: &Gate, window: &Window) -> (Cou
         if let Ok(bytes) = received
             && now >= window.observe
         {
-            done = done.plus(Counts { bytes: bytes as u64, rounds: 1, lost: 0 });
+            done = done.plus(Counts { bytes: bytes as u64, rounds: 1, ..Counts::default() });
         }
     }
     (done, meter.finish())

@@ -4,14 +4,14 @@ use std::fs::File;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdout, Stdio};
+use std::process::ChildStdout;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use surety_kernel::clock;
-use surety_kernel::command::{ChildSetup, Spawned, spawn};
+use surety_kernel::command::{ChildSetup, Spawned, Stream, spawn};
 use surety_kernel::files::evict;
 use surety_model::startup::Attempt;
 use surety_model::workload::{Ready, Startup};
@@ -102,7 +102,7 @@ impl Job {
             tempfile::tempfile().map_err(|e| failed(format!("no file for its messages: {e}")))?;
         let mut command = command_of(line, self.directory.as_deref(), &errors).map_err(failed)?;
         if matches!(self.startup.ready, Ready::Stdout(_)) {
-            command.stdout(Stdio::piped());
+            command.stdout(Stream::Pipe);
         }
         let socket = match &self.startup.ready {
             Ready::Socket(path) => Some(Socket::new(path, self.directory.as_deref()).map_err(failed)?),
@@ -112,7 +112,7 @@ impl Job {
             ChildSetup { affinity: Some(self.cpus), mark: self.mark.clone(), ..ChildSetup::default() };
         let begin = clock::monotonic();
         let until = self.until(begin);
-        let mut child = spawn(command, &setup)
+        let mut child = spawn(&mut command, &setup)
             .map_err(|error| failed(format!("{error}; check the command's name and path")))?;
         let ready = match (&self.startup.ready, &socket) {
             (Ready::Stdout(text), _) => self.until_printed(&mut child, text, until),

@@ -53,6 +53,9 @@ pub(super) fn read(
     let beside = workload.source.name().and_then(|name| Path::new(name).parent()).map(|d| d.join(file));
     let path = beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(file));
     let failed = |why: String| failed(startup, format!("{}: {why}", path.display()));
+    if !path.exists() {
+        return Err(failed("there is no such file, beside the workload or here".to_owned()));
+    }
     let text = kernel.read_text(&path).map_err(|error| failed(error.to_string()))?;
     let trace = IoTrace::parse(&text).map_err(|error| failed(error.to_string()))?;
     Ok(Recorded { layout: trace.layout(), trace })
@@ -117,9 +120,9 @@ fn fill(path: &Path, size: u64, setting: &Setting<'_>) -> io::Result<()> {
 fn run(startup: &Startup, line: &str, directory: &Path, setting: &Setting<'_>) -> Result<(), WorldError> {
     let failed = |why: String| failed(startup, format!("`prepare` failed: {why}"));
     let mut errors = tempfile::tempfile().map_err(|e| failed(format!("no file for its messages: {e}")))?;
-    let command = command_of(line, Some(directory), &errors).map_err(failed)?;
+    let mut command = command_of(line, Some(directory), &errors).map_err(failed)?;
     let setup = ChildSetup { mark: setting.mark.clone(), ..ChildSetup::default() };
-    let mut child = spawn(command, &setup).map_err(|error| failed(error.to_string()))?;
+    let mut child = spawn(&mut command, &setup).map_err(|error| failed(error.to_string()))?;
     await_preparation(&mut child, &mut errors, setting.cancel, "", &failed)
 }
 
