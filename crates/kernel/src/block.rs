@@ -177,7 +177,7 @@ impl BlockDevice {
         /// Read at a time.
         const PIECE: u64 = 1 << 20;
         let size = (&self.file).seek(SeekFrom::End(0))?;
-        let mut bytes = vec![0; PIECE as usize];
+        let (mut bytes, zeros) = (vec![0; PIECE as usize], vec![0; PIECE as usize]);
         let mut magic = None;
         let pieces = size.div_ceil(PIECE);
         let (all, first, parts) = (1024, 256, 64);
@@ -188,7 +188,8 @@ impl BlockDevice {
             let read = self.file.read_at(&mut bytes, piece * PIECE)?;
             let bytes = &bytes[..read];
             magic = magic.or_else(|| Some(bytes.get(MAGIC_AT..MAGIC_AT + 2)? == [0x53, 0xef]));
-            if bytes.iter().any(|b| *b != 0) {
+            // Compared as a whole: byte by byte takes a hundred times as long.
+            if bytes != &zeros[..read] {
                 return Ok(if magic == Some(true) { Content::Ext } else { Content::Other });
             }
         }
