@@ -14,8 +14,9 @@
 //! deadlines, another number of CPUs) answers [`Outcome::NotApplicable`] and says why. Every verdict carries its
 //! [`Theorem`].
 //!
-//! [`generate`] draws the random sets on which tests and benchmarks compare the theorems.
+//! [`catalogue`] puts a set to all tests at once and says which is the least pessimistic. [`generate`] draws the random sets on which tests and benchmarks compare the theorems.
 
+pub mod catalogue;
 pub mod dag;
 pub mod exact;
 pub mod fixed;
@@ -23,6 +24,7 @@ pub mod forced_forward;
 pub mod generate;
 pub mod global_edf;
 pub mod global_fixed;
+mod interference;
 pub mod partition;
 pub mod priority;
 pub mod resources;
