@@ -14,6 +14,7 @@ pub mod check;
 mod claims;
 pub mod demand;
 pub mod interrupt;
+mod placing;
 mod played;
 pub mod profile;
 mod proofs;
@@ -281,7 +282,8 @@ fn plan_task(
     }
     if !requests.is_empty() {
         let demand = demand::Demand::of(task, fit, together.handlers(), options);
-        refused.extend(together.place(task, &demand, &requests));
+        let wanted = placing::Wanted { task, demand: &demand, requests: &requests };
+        refused.extend(together.place(&wanted));
     }
     refused
 }
