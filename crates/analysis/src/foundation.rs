@@ -6,7 +6,7 @@ use surety_model::reservation::Reservation;
 use surety_model::workload::{Load, LoadKind, PolicySpec, Task, TaskBody, Work, Workload};
 
 use crate::admission::{AdmissionError, RootDomain};
-use crate::edf::{Demand, Schedulability, schedulable};
+use crate::edf::{Demand, Schedulability, least_pessimistic_of, schedulable};
 use crate::fair_server::{FairServerArgument, argument};
 
 /// One reserved thread.
@@ -30,6 +30,8 @@ pub struct Foundation {
     /// Whether the fair servers stay away.
     pub fair_server: FairServerArgument,
     enforcement: Enforcement,
+    demands: Vec<Demand>,
+    cpus: u32,
 }
 
 impl Foundation {
@@ -53,7 +55,19 @@ impl Foundation {
             edf: schedulable(&demands, platform.cpus),
             fair_server: argument(&reservations, platform),
             enforcement: platform.enforcement,
+            demands,
+            cpus: platform.cpus,
         }
+    }
+
+    /// The same, its test of EDF named after the least pessimistic one that holds. Takes longer: for proofs.
+    pub fn for_proof(self) -> Foundation {
+        Foundation { edf: least_pessimistic_of(&self.demands, self.cpus), ..self }
+    }
+
+    /// What every reserved thread may ask of the CPUs, in order.
+    pub fn demands(&self) -> &[Demand] {
+        &self.demands
     }
 
     /// Whether everything holds.

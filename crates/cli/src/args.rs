@@ -246,7 +246,7 @@ pub struct PlanArgs {
     #[arg(required_unless_present = "check")]
     pub workload: Option<PathBuf>,
     /// Verify a plan file again, with another solver than it was made with and in the simulator
-    #[arg(long, value_name = "PLAN", conflicts_with_all = ["workload", "explain", "front", "output", "cpus", "samples"])]
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["workload", "explain", "front", "tests", "output", "cpus", "samples"])]
     pub check: Option<PathBuf>,
     /// Print the proofs in full
     #[arg(long)]
@@ -254,6 +254,9 @@ pub struct PlanArgs {
     /// Print what was compared for each task: bandwidth against the length of the server period
     #[arg(long, conflicts_with = "explain")]
     pub front: bool,
+    /// Print what every schedulability test says about the reserved and the real-time threads, and why others do not apply
+    #[arg(long, conflicts_with_all = ["explain", "front"])]
+    pub tests: bool,
     /// Try this server period too; may be given several times
     #[arg(long = "try", value_name = "PERIOD", value_parser = positive)]
     pub periods: Vec<Nanos>,

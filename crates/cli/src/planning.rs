@@ -7,6 +7,7 @@ use surety_kernel::deadline;
 use surety_model::platform::Platform;
 use surety_model::workload::Workload;
 use surety_plan::check::{Checked, check};
+use surety_plan::tested::tested;
 use surety_plan::{PlanOptions, plan_in_full};
 use surety_probe::platform_of;
 use surety_report::plan_file::{claims_from_json, plan_from_json, planned_to_json};
@@ -19,6 +20,8 @@ use crate::session::{Session, write_file};
 
 /// Name and version of the JSON form of fronts.
 const FRONT_SCHEMA: &str = "surety.front/1";
+/// Name and version of the JSON form of what the tests say.
+const TESTS_SCHEMA: &str = "surety.tests/1";
 /// Name and version of the JSON form of a check.
 const CHECK_SCHEMA: &str = "surety.check/1";
 
@@ -38,7 +41,14 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
     if let Some(path) = &args.output {
         write_file(path, &planned_to_json(plan, &planned.claims, &planned.left))?;
     }
-    if session.json && args.front {
+    if args.tests {
+        let sets = tested(&workload, &planned, &options);
+        if session.json {
+            session.print_json(&serde_json::json!({ "schema": TESTS_SCHEMA, "sets": sets }))?;
+        } else {
+            session.print(&table::tested(plan, &sets, &session.style()))?;
+        }
+    } else if session.json && args.front {
         session.print_json(&serde_json::json!({ "schema": FRONT_SCHEMA, "fronts": planned.fronts }))?;
     } else if session.json {
         let report = Report {

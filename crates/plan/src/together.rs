@@ -255,9 +255,7 @@ impl<'a> Together<'a> {
 
     /// Every reserved thread so far.
     fn threads(&self) -> Vec<ReservedThread> {
-        let platform = &self.options.platform;
-        let tasks = self.kept.iter().flat_map(|kept| kept.threads(platform.cpus, platform.enforcement));
-        tasks.chain(self.irqs.iter().map(KeptIrq::thread)).collect()
+        self.named_threads().into_iter().map(|(_, thread)| thread).collect()
     }
 
     /// All kept so far and these.
@@ -354,6 +352,18 @@ impl<'a> Together<'a> {
         Some(GRAIN * low.div_floor(GRAIN))
     }
 
+    /// Every reserved thread so far with its activity's name.
+    pub(crate) fn named_threads(&self) -> Vec<(String, ReservedThread)> {
+        let platform = &self.options.platform;
+        let named = |kept: &Kept| {
+            let name = kept.task.name.clone();
+            let threads = kept.threads(platform.cpus, platform.enforcement);
+            threads.into_iter().map(move |thread| (name.clone(), thread))
+        };
+        let irqs = self.irqs.iter().map(|kept| (kept.irq.name.clone(), kept.thread()));
+        self.kept.iter().flat_map(named).chain(irqs).collect()
+    }
+
     /// Writes the reservations with their proofs; what they claim, and what is left.
     pub(crate) fn finish(self, plan: &mut Plan) -> (Vec<Claim>, Left) {
         let mut claims = Vec::new();
@@ -361,7 +371,7 @@ impl<'a> Together<'a> {
             // Only the refusals are asked for.
             return (claims, Left { best_effort: 0.0, fair_server: None });
         }
-        let foundation = self.foundation(&[]);
+        let foundation = self.foundation(&[]).for_proof();
         let enforcement = self.options.platform.enforcement;
         for kept in &self.kept {
             claims.extend(claims::of_task(kept, &self.options.platform));
