@@ -1,11 +1,12 @@
 //! The real-time threads of a workload as tasks of fixed priorities, put to the tests made for them.
 //!
-//! Above them stand the reservations that the workload declares, each as a task of its budget that comes up to `D - Q` late
+//! Above them stand the threads that the plan reserves, each as a task of its budget that comes up to `D - Q` late
 //! (its budget may be given at the end of one period and at the beginning of the next) and, where budgets are looked at on
 //! the tick, an overrun (`surety_analysis::supply`); and the kernel's fair server, unless it provably stays in the
 //! background. Threads of equal priority take turns or wait for each other, so each counts as above the other: one CPU is
 //! asked once for each order of them that matters.
 
+use surety_analysis::foundation::ReservedThread;
 use surety_analysis::schedulability::SporadicTask;
 use surety_analysis::schedulability::catalogue::{Question, Scheduler, TESTS};
 use surety_analysis::schedulability::task::LONGEST;
@@ -17,8 +18,8 @@ use surety_model::tested::{TestAnswer, Tested, TestedSet};
 use surety_model::workload::{Instances, PolicySpec, Release, Task, TaskBody, Workload};
 use surety_units::Nanos;
 
-use crate::PlanOptions;
 use crate::tested::{all, on, sufficient, thread};
+use crate::{PlanOptions, Planned};
 
 /// A thread with its priority.
 struct Level {
@@ -27,10 +28,12 @@ struct Level {
     task: SporadicTask,
 }
 
-/// The real-time threads as the workload has them; `None` where it has none.
-pub(crate) fn tested(workload: &Workload, options: &PlanOptions) -> Option<TestedSet> {
+/// The real-time threads that the plan does not reserve; `None` where there are none.
+pub(crate) fn tested(workload: &Workload, planned: &Planned, options: &PlanOptions) -> Option<TestedSet> {
     let platform = &options.platform;
-    let realtime: Vec<&Task> = workload.tasks.iter().filter(|task| priority(task).is_some()).collect();
+    let is_left =
+        |task: &&Task| priority(task).is_some() && planned.plan.reservation_of(&task.name).is_none();
+    let realtime: Vec<&Task> = workload.tasks.iter().filter(is_left).collect();
     if realtime.is_empty() {
         return None;
     }
@@ -40,7 +43,7 @@ pub(crate) fn tested(workload: &Workload, options: &PlanOptions) -> Option<Teste
     let levels: Result<Vec<Vec<Level>>, String> =
         realtime.iter().map(|task| levels_of(task, options)).collect();
     let about = format!(
-        "{} real-time task(s) as the workload has them, by fixed priority on {}",
+        "{} real-time task(s) below what is reserved, by fixed priority on {}",
         realtime.len(),
         if cpus < platform.cpus { "one CPU each".to_owned() } else { on(cpus) }
     );
@@ -54,13 +57,16 @@ pub(crate) fn tested(workload: &Workload, options: &PlanOptions) -> Option<Teste
     };
     // Stable: of equals the first stays first.
     levels.sort_by_key(|level| std::cmp::Reverse(level.priority));
-    let reserved: Vec<(String, Reservation)> = (workload.tasks.iter())
-        .filter_map(|task| Some((task, task.reservation?)))
-        .flat_map(|(task, r)| vec![(task.name.clone(), r); task.instances.on(platform.cpus) as usize])
-        .collect();
-    let mut above: Vec<Level> = reserved.iter().flat_map(|(name, r)| budgets(name, *r, platform)).collect();
+    let budget = |(name, thread): &(String, ReservedThread)| {
+        let overrun = if thread.bounded { Nanos::ZERO } else { platform.enforcement.overrun_max() };
+        budgets(name, thread.reservation, overrun)
+    };
+    let mut above: Vec<Level> = planned.threads.iter().flat_map(budget).collect();
     let mut beside = vec!["no other real-time thread of the machine has a priority above theirs".to_owned()];
     let (fair, words) = fair_server(&above, &levels, platform);
+    if cpus > 1 && !fair.is_empty() {
+        return Some(untested(about, &words));
+    }
     above.extend(fair);
     beside.push(words);
     if let Some(limit) = platform.realtime_limit {
@@ -73,6 +79,16 @@ pub(crate) fn tested(workload: &Workload, options: &PlanOptions) -> Option<Teste
             return Some(untested(about, &why));
         }
         beside.push(format!("they take at most {most} of {}: the kernel never stops them", limit.period));
+    }
+    let threads = planned.threads.len() + levels.len();
+    if cpus > 1 && !above.is_empty() && threads > cpus as usize {
+        let why =
+            "reserved threads stand above, by earliest deadline: on several CPUs no test here covers both";
+        return Some(untested(about, why));
+    }
+    if cpus > 1 {
+        // Each has a CPU of its own, or nothing stands above.
+        above.clear();
     }
     let ranked: Vec<&Level> = above.iter().chain(&levels).collect();
     Some(TestedSet {
@@ -95,12 +111,15 @@ fn priority(task: &Task) -> Option<u32> {
 /// One level for each instance on a CPU, its costs included; or why a task is none of fixed priority.
 fn levels_of(task: &Task, options: &PlanOptions) -> Result<Vec<Level>, String> {
     let name = &task.name;
-    let period = task.release.interval().ok_or_else(|| {
-        format!("nothing says how often `{name}` is released: give it a period or a gap")
-    })?;
+    let period = task
+        .release
+        .interval()
+        .ok_or_else(|| format!("nothing says how often `{name}` is released: give it a period or a gap"))?;
     let work = drawn_work(task).and_then(maximum).ok_or_else(|| match task.body {
         TaskBody::Synthetic(_) => {
-            format!("the work of `{name}` has no largest value: give it a constant, a uniform or an empirical one")
+            format!(
+                "the work of `{name}` has no largest value: give it a constant, a uniform or an empirical one"
+            )
         }
         TaskBody::Phases(_) => format!("the jobs of `{name}` go through steps, which no test here covers"),
         TaskBody::Command(_) | TaskBody::Match(_) => {
@@ -127,9 +146,8 @@ fn levels_of(task: &Task, options: &PlanOptions) -> Result<Vec<Level>, String> {
 }
 
 /// A reservation as what it may take from everything below it: its own deadline is no concern here.
-fn budgets(name: &str, reservation: Reservation, platform: &Platform) -> Vec<Level> {
+fn budgets(name: &str, reservation: Reservation, overrun: Nanos) -> Vec<Level> {
     let Reservation { runtime, deadline, period, .. } = reservation;
-    let overrun = platform.enforcement.overrun_max();
     // Where a budget is shorter than an overrun, several may be given at once.
     let at_once = overrun.div_ceil(runtime).max(1);
     let jitter = deadline - runtime + period * (at_once - 1);
@@ -172,7 +190,7 @@ fn fair_server(above: &[Level], levels: &[Level], platform: &Platform) -> (Vec<L
         server.runtime, server.period
     );
     let reservation = Reservation::implicit(server.runtime, server.period);
-    (budgets("fair server", reservation, platform), words)
+    (budgets("fair server", reservation, platform.enforcement.overrun_max()), words)
 }
 
 /// The answers to the levels; those of equal priority each once as the lowest of them. `only`: nothing stands above that is
@@ -209,7 +227,8 @@ fn tests(ranked: &[&Level], cpus: u32, only: bool) -> Vec<Tested> {
         for tested in found.iter_mut().filter(|t| t.answer != TestAnswer::NotApplicable && !t.exact) {
             tested.answer = TestAnswer::NotApplicable;
             (tested.scale_permille, tested.named) = (None, false);
-            tested.steps = vec!["two tasks have the same priority, which this test does not cover".to_owned()];
+            tested.steps =
+                vec!["two tasks have the same priority, which this test does not cover".to_owned()];
         }
     }
     sufficient(found)

@@ -151,7 +151,10 @@ impl<'s, 'a> Search<'s, 'a> {
         sized.sort_by(|a, b| by_bandwidth(&a.reservation(), &b.reservation()));
         let few = if all { sized.len() } else { 1 };
         let together = self.together;
-        sized.into_iter().take(few).find(|kept| together.objection(kept).is_none() && together.is_proven(kept))
+        sized
+            .into_iter()
+            .take(few)
+            .find(|kept| together.objection(kept).is_none() && together.is_proven(kept))
     }
 
     /// Whether budgets are below the tick in a period shorter than need be: the kernel would give several at once and then

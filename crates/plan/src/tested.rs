@@ -2,7 +2,7 @@
 //!
 //! Two sets compete by different rules. Reserved threads run by earliest deadline, on any CPU of their root domain.
 //! Threads of `SCHED_FIFO` and `SCHED_RR` run below them by priority, on one CPU each (`instances = "per-cpu"`) or on any;
-//! they are looked at as the workload has them, with the reservations that it declares above them.
+//! they are looked at as far as the plan leaves them what they are, with what it reserves above them.
 
 use surety_analysis::edf::{self, Demand};
 use surety_analysis::foundation::Foundation;
@@ -21,7 +21,7 @@ use crate::{PlanOptions, Planned, fixed_priority};
 pub fn tested(workload: &Workload, planned: &Planned, options: &PlanOptions) -> Vec<TestedSet> {
     let mut sets = Vec::new();
     sets.extend(reserved(planned, options));
-    sets.extend(fixed_priority::tested(workload, options));
+    sets.extend(fixed_priority::tested(workload, planned, options));
     sets
 }
 
@@ -55,11 +55,7 @@ fn reserved(planned: &Planned, options: &PlanOptions) -> Option<TestedSet> {
     let tests = if bounded { tests } else { sufficient(tests) };
     let names: Vec<String> = planned.threads.iter().map(|(name, _)| name.clone()).collect();
     Some(TestedSet {
-        about: format!(
-            "{} reserved thread(s), by earliest deadline on {}",
-            threads.len(),
-            on(platform.cpus)
-        ),
+        about: format!("{} reserved thread(s), by earliest deadline on {}", threads.len(), on(platform.cpus)),
         threads: named(&tasks, &names, demands),
         tests,
         beside,
@@ -103,7 +99,7 @@ fn lateness(tasks: &[SporadicTask], cpus: u32) -> Option<String> {
         return None;
     }
     let found = tardiness(tasks, cpus);
-    let most = found.late.iter().max()?;
+    let most = found.late.iter().max().filter(|late| late.is_positive())?;
     let theorem = found.verdict.theorem;
     Some(format!("{} ({}): at most {most} late, whatever the tests say", theorem.name, theorem.source))
 }
@@ -114,13 +110,16 @@ pub(crate) fn all(question: &Question<'_>, shared: &str) -> Vec<Tested> {
     let alone = alone(question);
     let found = if alone.is_some() { Vec::new() } else { answers(question) };
     let best = catalogue::least_pessimistic(&found).map(|best| best.word);
-    let mut tests: Vec<Tested> = alone.iter().map(|verdict| shown("a CPU each", verdict, None, true)).collect();
+    let mut tests: Vec<Tested> =
+        alone.iter().map(|verdict| shown("a CPU each", verdict, None, true)).collect();
     tests.extend(found.iter().map(|a| shown(a.word, &a.verdict, a.scale, best == Some(a.word))));
     // Those that turn out not to cover the set stand with those not made for it.
     tests.sort_by_key(|tested| tested.answer == TestAnswer::NotApplicable);
     let made: Vec<&str> = found.iter().map(|answer| answer.word).collect();
     let is_asked = |test: &&Test| {
-        test.scheduler == question.scheduler && test.placement == question.placement() && made.contains(&test.word)
+        test.scheduler == question.scheduler
+            && test.placement == question.placement()
+            && made.contains(&test.word)
     };
     for test in TESTS.iter().filter(|test| !is_asked(test)) {
         let verdict = Verdict {

@@ -106,21 +106,21 @@ pub const TESTS: [Test; 18] = [
         packed(tasks, cpus, Heuristic::WorstFit, CoreTest::Edf, PARTITIONED_EDF)
     }),
     local("hyperbolic", HYPERBOLIC, Scheduler::FixedPriority, |tasks, _| hyperbolic(tasks)),
-    local("RTA", RESPONSE_TIMES, Scheduler::FixedPriority, |tasks, _| response_times(tasks)),
+    local("fixed RTA", RESPONSE_TIMES, Scheduler::FixedPriority, |tasks, _| response_times(tasks)),
     Test {
-        word: "RTA",
+        word: "global fixed RTA",
         theorem: global_fixed::RTA,
         scheduler: Scheduler::FixedPriority,
         placement: Placement::Global,
         ask: global_fixed::response_times,
     },
-    apart("first fit", PARTITIONED_FIXED, Scheduler::FixedPriority, |tasks, cpus| {
+    apart("DM first fit", PARTITIONED_FIXED, Scheduler::FixedPriority, |tasks, cpus| {
         packed(tasks, cpus, Heuristic::FirstFit, CoreTest::DeadlineMonotonic, PARTITIONED_FIXED)
     }),
-    apart("best fit", PARTITIONED_FIXED, Scheduler::FixedPriority, |tasks, cpus| {
+    apart("DM best fit", PARTITIONED_FIXED, Scheduler::FixedPriority, |tasks, cpus| {
         packed(tasks, cpus, Heuristic::BestFit, CoreTest::DeadlineMonotonic, PARTITIONED_FIXED)
     }),
-    apart("worst fit", PARTITIONED_FIXED, Scheduler::FixedPriority, |tasks, cpus| {
+    apart("DM worst fit", PARTITIONED_FIXED, Scheduler::FixedPriority, |tasks, cpus| {
         packed(tasks, cpus, Heuristic::WorstFit, CoreTest::DeadlineMonotonic, PARTITIONED_FIXED)
     }),
 ];
@@ -265,11 +265,11 @@ mod tests {
         let tasks = [task(1, 10, 10), task(2, 20, 20), task(3, 30, 30)];
         for (cpus, scheduler, migrate, words) in [
             (1, Scheduler::Edf, true, "utilisation density QPA"),
-            (1, Scheduler::FixedPriority, false, "hyperbolic RTA"),
+            (1, Scheduler::FixedPriority, false, "hyperbolic fixed RTA"),
             (2, Scheduler::Edf, true, "GFB BAK BCL BCL iterated RTA FF-DBF"),
             (2, Scheduler::Edf, false, "first fit best fit worst fit"),
-            (2, Scheduler::FixedPriority, true, "RTA"),
-            (2, Scheduler::FixedPriority, false, "first fit best fit worst fit"),
+            (2, Scheduler::FixedPriority, true, "global fixed RTA"),
+            (2, Scheduler::FixedPriority, false, "DM first fit DM best fit DM worst fit"),
         ] {
             let question = Question { tasks: &tasks, cpus, scheduler, migrate };
             let answers = answers(&question);

@@ -51,7 +51,7 @@ fn one(set: &TestedSet, out: &mut String, style: &Style) {
         }
     }
     if let Some(named) = made.iter().find(|tested| tested.named) {
-        let words = format!("{}: the least pessimistic of those that hold; proofs name it", named.test);
+        let words = format!("{}: the least pessimistic of those that hold", named.test);
         *out += &paragraph(style, "  -> ", Tone::Good, &words);
     } else if !made.is_empty() {
         *out += &paragraph(style, "  -> ", Tone::Bad, "no test shows that every deadline is kept");
@@ -60,8 +60,8 @@ fn one(set: &TestedSet, out: &mut String, style: &Style) {
         *out += &paragraph(style, "  beside: ", Tone::Faint, words);
     }
     for (why, tests) in by_reason(&others) {
-        let head = format!("  not applicable: {}: ", tests.join(", "));
-        *out += &paragraph(style, &head, Tone::Faint, why);
+        let words = format!("{}: {why}", tests.join(", "));
+        *out += &paragraph(style, "  not applicable: ", Tone::Faint, &words);
     }
 }
 
@@ -99,8 +99,12 @@ fn span(time: Nanos) -> String {
 }
 
 fn answers(made: &[&Tested]) -> Sheet {
-    let columns =
-        vec![Column::words("test"), Column::words("verdict"), Column::numbers("holds up to", 0), Column::words("")];
+    let columns = vec![
+        Column::words("test"),
+        Column::words("verdict"),
+        Column::numbers("holds up to", 0),
+        Column::words(""),
+    ];
     let lines = made.iter().map(|tested| {
         let tone = match tested.answer {
             TestAnswer::Holds => Tone::Good,
@@ -112,7 +116,7 @@ fn answers(made: &[&Tested]) -> Sheet {
             Cell::plain(&*tested.test),
             Cell::toned(tested.answer.word(), tone),
             Cell::plain(scale),
-            Cell::toned(if tested.named { "named in proofs" } else { "" }, Tone::Good),
+            Cell::toned(if tested.named { "least pessimistic" } else { "" }, Tone::Good),
         ])
     });
     Sheet { columns, lines: lines.collect() }
