@@ -15,11 +15,12 @@
 //! The kernel's admission implies none of these for deadlines below periods, nor for more threads than CPUs. Verdicts are
 //! reached without rounding.
 
-use surety_model::platform::Enforcement;
+use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
-use surety_units::Nanos;
+use surety_units::{Bandwidth, Nanos};
 
 use crate::schedulability::catalogue::{Answer, Question, Scheduler, answers, least_pessimistic};
+use crate::schedulability::grub::{GRUB, as_if_greedy, reclaiming};
 use crate::schedulability::task::LONGEST;
 use crate::schedulability::{Outcome, SporadicTask, Verdict};
 
@@ -34,17 +35,20 @@ pub struct Demand {
     pub period: Nanos,
     /// The longest overrun of a budget.
     pub overrun: Nanos,
+    /// It reclaims what others leave, up to this share of a CPU.
+    pub reclaims: Option<Bandwidth>,
 }
 
 impl Demand {
     /// Of a reservation; `bounded`: no job of its thread ever needs more than one budget, so it never
-    /// overruns.
-    pub fn of(reservation: &Reservation, enforcement: Enforcement, bounded: bool) -> Demand {
+    /// overruns and asks for nothing that others leave.
+    pub fn of(reservation: &Reservation, platform: &Platform, bounded: bool) -> Demand {
         Demand {
             runtime: reservation.runtime,
             deadline: reservation.deadline,
             period: reservation.period,
-            overrun: if bounded { Nanos::ZERO } else { enforcement.overrun_max() },
+            overrun: if bounded { Nanos::ZERO } else { platform.enforcement.overrun_max() },
+            reclaims: (reservation.reclaim && !bounded).then_some(platform.deadline_cap),
         }
     }
 }
@@ -70,6 +74,9 @@ pub fn schedulable(demands: &[Demand], cpus: u32) -> Schedulability {
     if let Some(alone) = alone(demands.len(), cpus) {
         return alone;
     }
+    if let Some(verdict) = reclaimed(demands, cpus) {
+        return named(&verdict, verdict.steps.clone());
+    }
     let tasks = tasks(demands, cpus);
     let question = question(&tasks, cpus);
     let verdicts: Vec<Verdict> = question.tests().map(|test| (test.ask)(&tasks, cpus)).collect();
@@ -91,7 +98,7 @@ pub fn schedulable(demands: &[Demand], cpus: u32) -> Schedulability {
 /// by the most. Takes longer.
 pub fn least_pessimistic_of(demands: &[Demand], cpus: u32) -> Schedulability {
     let decided = schedulable(demands, cpus);
-    if decided.alone || !decided.holds {
+    if decided.alone || !decided.holds || reclaimed(demands, cpus).is_some() {
         return decided;
     }
     let answers = compared(demands, cpus);
@@ -134,11 +141,28 @@ fn question(tasks: &[SporadicTask], cpus: u32) -> Question<'_> {
     Question { tasks, cpus, scheduler: Scheduler::Edf, migrate: true }
 }
 
+/// One CPU with reservations that reclaim, which only GRUB's own theorem covers; `None` elsewhere.
+pub fn reclaimed(demands: &[Demand], cpus: u32) -> Option<Verdict> {
+    let cap = demands.iter().find_map(|demand| demand.reclaims)?;
+    if cpus > 1 {
+        return None;
+    }
+    if demands.iter().any(|demand| demand.overrun.is_positive()) {
+        let why = "budgets are looked at on the tick: what an overrun takes of others' time the theorem does not count";
+        return Some(Verdict::not_applicable(GRUB, why));
+    }
+    Some(reclaiming(&tasks(demands, 1), cap))
+}
+
 /// The demands as sporadic tasks, overruns included: on one CPU the overruns stand behind the budgets as tasks of their own,
 /// in the order of the demands that have one.
 pub fn tasks(demands: &[Demand], cpus: u32) -> Vec<SporadicTask> {
     if cpus > 1 {
-        let budget = |d: &Demand| SporadicTask::new(d.runtime + d.overrun, d.deadline, d.period);
+        let budget = |d: &Demand| {
+            let plain = SporadicTask::new(d.runtime, d.deadline, d.period);
+            let task = d.reclaims.map_or(plain, |cap| as_if_greedy(&plain, cap));
+            SporadicTask { work: task.work + d.overrun, ..task }
+        };
         return demands.iter().map(budget).collect();
     }
     let budgets = demands.iter().map(|d| SporadicTask::new(d.runtime, d.deadline, d.period));
@@ -179,7 +203,32 @@ mod tests {
             deadline: Nanos::new(d),
             period: Nanos::new(t),
             overrun: Nanos::new(h),
+            reclaims: None,
         }
+    }
+
+    #[test]
+    fn what_reclaims_is_counted_at_its_most() {
+        let cap = Bandwidth::new(95, 100);
+        let greedy = |demand: Demand| Demand { reclaims: cap, ..demand };
+        // One CPU: bandwidths within the cap are enough, deadlines before the periods' ends and overruns are not covered.
+        for (demands, holds) in [
+            (vec![greedy(of(5, 10, 10, 0)), greedy(of(9, 20, 20, 0))], true),
+            (vec![greedy(of(5, 10, 10, 0)), of(10, 20, 20, 0)], false),
+            (vec![greedy(of(1, 5, 10, 0)), of(2, 20, 20, 0)], false),
+            (vec![greedy(of(1, 10, 10, 1)), of(2, 20, 20, 0)], false),
+        ] {
+            let result = schedulable(&demands, 1);
+            assert_eq!(result.holds, holds, "{demands:?}: {:?}", result.steps);
+            assert!(result.theorem.contains("GRUB") && !result.steps.is_empty());
+        }
+        // Two CPUs: one that takes up to 95 % of its period leaves two small ones no proof unless it does not reclaim.
+        let small = [of(1, 10, 10, 0), of(1, 10, 10, 0)];
+        for (large, holds) in [(of(2, 20, 20, 0), true), (greedy(of(2, 20, 20, 0)), false)] {
+            let result = schedulable(&[small[0], small[1], large], 2);
+            assert_eq!(result.holds, holds, "{large:?}: {:?}", result.steps);
+        }
+        assert!(schedulable(&[greedy(of(2, 20, 20, 4)); 2], 2).holds, "a CPU each");
     }
 
     #[test]

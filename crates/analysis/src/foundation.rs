@@ -43,7 +43,7 @@ impl Foundation {
             .enumerate()
             .find_map(|(index, thread)| domain.admit(&thread.reservation).err().map(|error| (index, error)));
         let demands: Vec<Demand> =
-            threads.iter().map(|t| Demand::of(&t.reservation, platform.enforcement, t.bounded)).collect();
+            threads.iter().map(|t| Demand::of(&t.reservation, platform, t.bounded)).collect();
         let reservations: Vec<Reservation> = threads.iter().map(|t| t.reservation).collect();
         Foundation {
             refused,

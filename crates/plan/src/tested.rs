@@ -53,6 +53,10 @@ fn reserved(planned: &Planned, options: &PlanOptions) -> Option<TestedSet> {
     let tests = all(&question, "a deadline thread may run on every CPU of its root domain");
     let bounded = demands.iter().all(|demand| !demand.overrun.is_positive());
     let tests = if bounded { tests } else { sufficient(tests) };
+    let tests = match edf::reclaimed(demands, platform.cpus) {
+        Some(verdict) => only(&verdict, tests),
+        None => tests,
+    };
     let names: Vec<String> = planned.threads.iter().map(|(name, _)| name.clone()).collect();
     Some(TestedSet {
         about: format!("{} reserved thread(s), by earliest deadline on {}", threads.len(), on(platform.cpus)),
@@ -196,4 +200,22 @@ pub(crate) fn sufficient(tests: Vec<Tested>) -> Vec<Tested> {
         _ => Tested { exact: false, ..tested },
     };
     tests.into_iter().map(no_proof).collect()
+}
+
+/// The one verdict that covers reservations that reclaim; the other tests do not.
+fn only(verdict: &Verdict, tests: Vec<Tested>) -> Vec<Tested> {
+    let uncovered = |tested: Tested| match tested.answer {
+        TestAnswer::NotApplicable => tested,
+        _ => Tested {
+            answer: TestAnswer::NotApplicable,
+            steps: vec![
+                "a reservation reclaims what others leave, which this test does not cover".to_owned(),
+            ],
+            scale_permille: None,
+            named: false,
+            ..tested
+        },
+    };
+    let first = shown("GRUB", verdict, None, verdict.holds());
+    std::iter::once(first).chain(tests.into_iter().map(uncovered)).collect()
 }
