@@ -100,6 +100,44 @@ pub(crate) fn least_response(
     cpus: i128,
     interference: impl Fn(i128) -> Interference,
 ) -> Option<i128> {
+    let found = search(work, deadline, cpus, &interference);
+    debug_assert!(
+        deadline - work > SMALL || found == step_by_step(work, deadline, cpus, &interference),
+        "work {work}, deadline {deadline}, {cpus} CPUs: {found:?}"
+    );
+    found
+}
+
+/// Up to so many windows the twin of debug builds looks at every one.
+const SMALL: i128 = 500;
+
+/// The twin: the analyses as they are stated, one unit after the other.
+fn step_by_step(
+    work: i128,
+    deadline: i128,
+    cpus: i128,
+    interference: &impl Fn(i128) -> Interference,
+) -> Option<i128> {
+    (work..=deadline).find(|window| {
+        let most = window - work + 1;
+        let Interference { own, carried } = interference(*window);
+        let values: Vec<i128> = own.iter().map(|piece| piece.value.min(most)).collect();
+        let mut on_top: Vec<i128> =
+            carried.iter().zip(&values).map(|(with, own)| (with.value.min(most) - own).max(0)).collect();
+        on_top.sort_unstable_by(|a, b| b.cmp(a));
+        let few = usize::try_from(cpus - 1).unwrap_or(usize::MAX);
+        let sum = values.iter().sum::<i128>() + on_top.iter().take(few).sum::<i128>();
+        sum < cpus * most
+    })
+}
+
+/// The search of [`least_response`].
+fn search(
+    work: i128,
+    deadline: i128,
+    cpus: i128,
+    interference: &impl Fn(i128) -> Interference,
+) -> Option<i128> {
     let mut window = work;
     let few = usize::try_from(cpus - 1).unwrap_or(usize::MAX);
     for _ in 0..LIMIT {
@@ -131,25 +169,6 @@ mod tests {
     use super::*;
     use surety_stats::random::Pcg;
     use surety_units::Nanos;
-
-    /// The analyses as they are stated, one unit after the other.
-    fn step_by_step(
-        work: i128,
-        deadline: i128,
-        cpus: i128,
-        interference: &impl Fn(i128) -> Interference,
-    ) -> Option<i128> {
-        (work..=deadline).find(|window| {
-            let most = window - work + 1;
-            let Interference { own, carried } = interference(*window);
-            let values: Vec<i128> = own.iter().map(|piece| piece.value.min(most)).collect();
-            let mut on_top: Vec<i128> =
-                carried.iter().zip(&values).map(|(with, own)| (with.value.min(most) - own).max(0)).collect();
-            on_top.sort_unstable_by(|a, b| b.cmp(a));
-            let sum = values.iter().sum::<i128>() + on_top.iter().take(cpus as usize - 1).sum::<i128>();
-            sum < cpus * most
-        })
-    }
 
     #[test]
     fn piece_by_piece_is_step_by_step() {
@@ -184,7 +203,7 @@ mod tests {
                 }
             };
             let expected = step_by_step(work, deadline, cpus, &interference);
-            let got = least_response(work, deadline, cpus, interference);
+            let got = search(work, deadline, cpus, &interference);
             assert_eq!(got, expected, "{round}: {work} {deadline} {cpus} {others:?}");
             if got.is_some() { found += 1 } else { none += 1 }
         }

@@ -31,13 +31,14 @@ pub fn draw(panels: &[Panel<'_>]) -> String {
     for (place, panel) in panels.iter().enumerate() {
         let (x, y) = ((place % 2) as f64 * WIDTH, (place / 2) as f64 * HEIGHT);
         let _ = writeln!(out, "<g transform=\"translate({x} {y})\">");
-        one(panel, &mut out);
+        // A test has its colour in both drawings of a row.
+        one(panel, &panels[place / 2 * 2].heads, &mut out);
         out.push_str("</g>\n");
     }
     out + "</svg>\n"
 }
 
-fn one(panel: &Panel<'_>, out: &mut String) {
+fn one(panel: &Panel<'_>, coloured: &[&str], out: &mut String) {
     let (first, last) = (panel.points[0].0 as f64, panel.points[panel.points.len() - 1].0 as f64);
     let x = |hundredths: u64| LEFT + (hundredths as f64 - first) / (last - first) * (RIGHT - LEFT);
     let y = |percent: usize| BOTTOM - percent as f64 / 100.0 * (BOTTOM - TOP);
@@ -72,9 +73,10 @@ fn one(panel: &Panel<'_>, out: &mut String) {
         BOTTOM + 34.0
     );
     for (line, head) in panel.heads.iter().enumerate() {
-        let colour = COLOURS[line % COLOURS.len()];
+        let known = coloured.iter().position(|other| other == head).unwrap_or(line);
+        let colour = COLOURS[known % COLOURS.len()];
         let played = head.contains("played");
-        let dashes = match line / COLOURS.len() {
+        let dashes = match known / COLOURS.len() {
             _ if played => " stroke-dasharray=\"1 3\"",
             0 => "",
             _ => " stroke-dasharray=\"6 3\"",
