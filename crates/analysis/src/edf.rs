@@ -79,19 +79,24 @@ pub fn schedulable(demands: &[Demand], cpus: u32) -> Schedulability {
     }
     let tasks = tasks(demands, cpus);
     let question = question(&tasks, cpus);
-    let verdicts: Vec<Verdict> = question.tests().map(|test| (test.ask)(&tasks, cpus)).collect();
-    if let Some(shown) = verdicts.iter().find(|verdict| verdict.holds()) {
-        return named(shown, shown.steps.clone());
+    let mut verdicts: Vec<Verdict> = Vec::new();
+    for test in question.tests() {
+        let verdict = (test.ask)(&tasks, cpus);
+        if verdict.holds() {
+            return named(&verdict, verdict.steps.clone());
+        }
+        verdicts.push(verdict);
     }
-    // On one CPU the last one is exact, and its words count; on several the others are named.
-    let Some(last) = verdicts.last() else {
+    let (Some(first), Some(exact)) = (verdicts.first(), verdicts.last()) else {
         return none_applies();
     };
-    let mut steps: Vec<String> = Vec::new();
-    for verdict in verdicts.iter().filter(|v| v.theorem != last.theorem) {
-        steps.extend(verdict.steps.last().map(|step| format!("{}: {step}", verdict.theorem.name)));
+    if cpus == 1 {
+        return named(exact, exact.steps.clone());
     }
-    if cpus == 1 { named(last, last.steps.clone()) } else { named(&verdicts[0], steps) }
+    // None of several is exact: the words of the first, and that the others do not show it either.
+    let said = first.steps.last().cloned().unwrap_or_default();
+    let others: Vec<&str> = question.tests().skip(1).map(|test| test.word).collect();
+    named(first, vec![format!("{said}; nor do {} show it", others.join(", "))])
 }
 
 /// The same, named after the least pessimistic of the tests that hold: the one with which all budgets could be multiplied
