@@ -246,7 +246,7 @@ pub struct PlanArgs {
     #[arg(required_unless_present = "check")]
     pub workload: Option<PathBuf>,
     /// Verify a plan file again, with another solver than it was made with and in the simulator
-    #[arg(long, value_name = "PLAN", conflicts_with_all = ["workload", "explain", "front", "tests", "output", "cpus", "samples"])]
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["workload", "explain", "front", "tests", "output", "cpus", "root_domains", "samples"])]
     pub check: Option<PathBuf>,
     /// Print the proofs in full
     #[arg(long)]
@@ -269,6 +269,10 @@ pub struct PlanArgs {
     /// Plan for this many CPUs of a mainline kernel instead of this machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub cpus: Option<u32>,
+    /// Plan for a mainline kernel whose cpuset partitions have these many CPUs, such as 2,1,1: a root domain each
+    #[arg(long, value_name = "N,...", value_delimiter = ',', conflicts_with = "cpus",
+        value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub root_domains: Vec<u32>,
     /// How long the run that verifies it will be
     #[arg(long = "for", value_name = "TIME", default_value = "25s", value_parser = positive)]
     pub duration: Nanos,

@@ -79,11 +79,15 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
 fn options_of(args: &PlanArgs, workload: &Workload, session: &Session) -> PlanOptions {
     let facts = surety_kernel::facts::MachineFacts::read(&session.kernel);
     let online = facts.cpus.online.map_or(1, |c| c.len() as u32);
-    let mut options = match args.cpus {
-        Some(cpus) => PlanOptions::new(Platform::linux_6_18(cpus)),
-        None => PlanOptions::new(platform_of(&facts, online)),
-    };
-    if args.cpus.is_none() {
+    let mut options = PlanOptions::new(match (args.cpus, args.root_domains.as_slice()) {
+        (Some(cpus), _) => Platform::linux_6_18(cpus),
+        (None, []) => platform_of(&facts, online),
+        (None, domains) => {
+            let cpus = domains.iter().fold(0u32, |sum, cpus| sum.saturating_add(*cpus));
+            Platform::linux_6_18(cpus).partitioned(domains)
+        }
+    });
+    if args.cpus.is_none() && args.root_domains.is_empty() {
         options.admitted = deadline::total_held(&session.kernel).unwrap_or_default().0;
     }
     options.periods.clone_from(&args.periods);

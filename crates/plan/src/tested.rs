@@ -1,11 +1,12 @@
 //! [`tested`]: every schedulability test put to the threads of a plan, and to the real-time threads of the workload.
 //!
-//! Two sets compete by different rules. Reserved threads run by earliest deadline, on any CPU of their root domain.
+//! Two sets compete by different rules. Reserved threads run by earliest deadline, on any CPU of their root domain; each
+//! root domain is a set of its own.
 //! Threads of `SCHED_FIFO` and `SCHED_RR` run below them by priority, on one CPU each (`instances = "per-cpu"`) or on any;
 //! they are looked at as far as the plan leaves them what they are, with what it reserves above them.
 
 use surety_analysis::edf::{self, Demand};
-use surety_analysis::foundation::Foundation;
+use surety_analysis::foundation::{Domain, Foundation, ReservedThread};
 use surety_analysis::schedulability::catalogue::{
     self, Placement, Question, Scheduler, TESTS, Test, answers,
 };
@@ -25,17 +26,33 @@ pub fn tested(workload: &Workload, planned: &Planned, options: &PlanOptions) -> 
     sets
 }
 
-/// The threads that the plan reserves.
-fn reserved(planned: &Planned, options: &PlanOptions) -> Option<TestedSet> {
+/// The threads that the plan reserves, root domain by root domain.
+fn reserved(planned: &Planned, options: &PlanOptions) -> Vec<TestedSet> {
     let platform = &options.platform;
-    if planned.threads.is_empty() {
-        return None;
+    let threads: Vec<ReservedThread> = planned.threads.iter().map(|(_, thread)| *thread).collect();
+    if threads.is_empty() {
+        return Vec::new();
     }
-    let threads: Vec<_> = planned.threads.iter().map(|(_, thread)| *thread).collect();
-    let foundation = Foundation::of(&threads, platform, options.admitted);
+    let whole = Foundation::of(&threads, platform, options.admitted);
+    let name = |place: &usize| planned.threads[*place].0.clone();
+    if whole.domains().is_empty() {
+        let names: Vec<String> = planned.threads.iter().map(|(name, _)| name.clone()).collect();
+        return vec![in_domain(&whole, &names, platform.cpus, &on(platform.cpus))];
+    }
+    let one = |domain: &Domain| {
+        let names: Vec<String> = domain.threads.iter().map(name).collect();
+        let cpus = platform.domains().into_iter().find(|(cpus, _)| *cpus == domain.cpus);
+        let cpus = cpus.map_or(platform.cpus, |(_, platform)| platform.cpus);
+        in_domain(&domain.foundation, &names, cpus, &format!("the root domain with {}", domain.cpus))
+    };
+    whole.domains().iter().map(one).collect()
+}
+
+/// The threads of one root domain.
+fn in_domain(foundation: &Foundation, names: &[String], cpus: u32, place: &str) -> TestedSet {
     let demands = foundation.demands();
-    let tasks = edf::tasks(demands, platform.cpus);
-    let question = Question { tasks: &tasks, cpus: platform.cpus, scheduler: Scheduler::Edf, migrate: true };
+    let tasks = edf::tasks(demands, cpus);
+    let question = Question { tasks: &tasks, cpus: cpus, scheduler: Scheduler::Edf, migrate: true };
     let mut beside = vec![format!(
         "admission by the kernel, without which no thread is reserved: {}",
         match &foundation.refused {
@@ -46,24 +63,23 @@ fn reserved(planned: &Planned, options: &PlanOptions) -> Option<TestedSet> {
     let fair = foundation.fair_server.steps.last().cloned().unwrap_or_default();
     let word = if foundation.fair_server.holds { "stays in the background" } else { "may run ahead" };
     beside.push(format!("the kernel's fair server {word}: {fair}"));
-    beside.extend(lateness(&tasks, platform.cpus));
-    if let Some(words) = overruns(demands, platform.cpus) {
+    beside.extend(lateness(&tasks, cpus));
+    if let Some(words) = overruns(demands, cpus) {
         beside.push(words);
     }
     let tests = all(&question, "a deadline thread may run on every CPU of its root domain");
     let bounded = demands.iter().all(|demand| !demand.overrun.is_positive());
     let tests = if bounded { tests } else { sufficient(tests) };
-    let tests = match edf::reclaimed(demands, platform.cpus) {
+    let tests = match edf::reclaimed(demands, cpus) {
         Some(verdict) => only(&verdict, tests),
         None => tests,
     };
-    let names: Vec<String> = planned.threads.iter().map(|(name, _)| name.clone()).collect();
-    Some(TestedSet {
-        about: format!("{} reserved thread(s), by earliest deadline on {}", threads.len(), on(platform.cpus)),
-        threads: named(&tasks, &names, demands),
+    TestedSet {
+        about: format!("{} reserved thread(s), by earliest deadline on {place}", names.len()),
+        threads: named(&tasks, names, demands),
         tests,
         beside,
-    })
+    }
 }
 
 /// CPUs in words.

@@ -101,7 +101,8 @@ impl<'a> Together<'a> {
         let hog = platform.fair_server.and_then(|_| realtime_hog(workload));
         Together {
             options,
-            alone: threads <= platform.cpus,
+            // Root domains may put two threads on one CPU though others are free.
+            alone: threads <= platform.cpus && platform.root_domains.is_empty(),
             obstacle: lent.or(hog),
             kept: Vec::new(),
             irqs: Vec::new(),
