@@ -1,5 +1,7 @@
 //! `surety plan`: reservations with their proofs from what the workload declares; and a plan verified again.
 
+pub mod args;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -13,10 +15,11 @@ use surety_probe::platform_of;
 use surety_report::plan_file::{claims_from_json, plan_from_json, planned_to_json};
 use surety_report::{Report, table};
 
-use crate::args::PlanArgs;
 use crate::exit::{Code, Failure};
 use crate::input::read_workload;
 use crate::session::{Session, write_file};
+
+use self::args::PlanArgs;
 
 /// Name and version of the JSON form of fronts.
 const FRONT_SCHEMA: &str = "surety.front/1";
