@@ -52,7 +52,7 @@ fn reserved(planned: &Planned, options: &PlanOptions) -> Vec<TestedSet> {
 fn in_domain(foundation: &Foundation, names: &[String], cpus: u32, place: &str) -> TestedSet {
     let demands = foundation.demands();
     let tasks = edf::tasks(demands, cpus);
-    let question = Question { tasks: &tasks, cpus: cpus, scheduler: Scheduler::Edf, migrate: true };
+    let question = Question { tasks: &tasks, cpus, scheduler: Scheduler::Edf, migrate: true };
     let mut beside = vec![format!(
         "admission by the kernel, without which no thread is reserved: {}",
         match &foundation.refused {
