@@ -1,28 +1,28 @@
 //! [`schedulable`]: does every reservation of a set keep its scheduling deadlines on M CPUs?
 //!
-//! Three tests, each sufficient, the first that applies decides:
+//! A reservation is a sporadic task of the budget's length, so every test of [`crate::schedulability`] for EDF decides:
 //!
-//! 1. No contention: with no more reserved threads than CPUs each has a CPU to itself (global EDF runs the M
-//!    threads with the earliest deadlines).
-//! 2. One CPU: the demand of all budgets with their deadline in any window fits into it,
-//!    `dbf(t) = sum_i (floor((t - D_i)/T_i) + 1) Q_i <= t` (Baruah, Mok and Rosier, RTSS 1990), looked at
-//!    from the far end as in QPA; exact below full utilisation (Zhang and Burns, "Schedulability analysis for
-//!    real-time systems with EDF scheduling", 2009).
-//! 3. Several CPUs: density, `sum_i d_i <= M - (M-1) d_max`, `d_i = Q_i/D_i` (Goossens, Funk and Baruah,
-//!    "Priority-driven scheduling of periodic task systems on multiprocessors", 2003, with densities for
-//!    deadlines below periods).
+//! 1. No contention: with no more reserved threads than CPUs each has a CPU to itself (global EDF runs the M threads with
+//!    the earliest deadlines).
+//! 2. One CPU: utilisation, density, processor demand ([`crate::schedulability::uniprocessor`]).
+//! 3. Several CPUs: GFB, BAK, BCL, BCL iterated, response times, FF-DBF ([`crate::schedulability::global_edf`]).
 //!
-//! Where budgets are looked at on the tick, a thread may overrun its budget by less than one tick `h`, and
-//! pays it back. So a window sees at most `h` more of it (test 2: `dbf_i(t) + h` from its first deadline on),
-//! and a single budget takes at most `Q + h` (test 3). A thread whose work never exceeds Q never overruns.
+//! Where budgets are looked at on the tick, a thread may overrun its budget by less than one tick `h`, and pays it back.
+//! On one CPU a window therefore sees at most `h` more of it: a further task of work `h` with the same deadline, whose
+//! jobs come as far apart as a task's may ([`LONGEST`]). On several CPUs a budget counts as `Q + h`, since what is overrun
+//! cannot run beside it. A thread whose work never exceeds Q never overruns.
 //!
-//! The kernel's admission implies none of these for deadlines below periods, nor for more threads than CPUs.
+//! The kernel's admission implies none of these for deadlines below periods, nor for more threads than CPUs. Verdicts are
+//! reached without rounding.
 
-use surety_model::platform::Enforcement;
+use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
-use surety_units::Nanos;
+use surety_units::{Bandwidth, Nanos};
 
-use crate::schedulability::uniprocessor::{Demanded, backwards};
+use crate::schedulability::catalogue::{Answer, Question, Scheduler, answers, least_pessimistic};
+use crate::schedulability::grub::{GRUB, as_if_greedy, reclaiming};
+use crate::schedulability::task::LONGEST;
+use crate::schedulability::{Outcome, SporadicTask, Verdict};
 
 /// What one reserved thread may ask of the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,17 +35,20 @@ pub struct Demand {
     pub period: Nanos,
     /// The longest overrun of a budget.
     pub overrun: Nanos,
+    /// It reclaims what others leave, up to this share of a CPU.
+    pub reclaims: Option<Bandwidth>,
 }
 
 impl Demand {
     /// Of a reservation; `bounded`: no job of its thread ever needs more than one budget, so it never
-    /// overruns.
-    pub fn of(reservation: &Reservation, enforcement: Enforcement, bounded: bool) -> Demand {
+    /// overruns and asks for nothing that others leave.
+    pub fn of(reservation: &Reservation, platform: &Platform, bounded: bool) -> Demand {
         Demand {
             runtime: reservation.runtime,
             deadline: reservation.deadline,
             period: reservation.period,
-            overrun: if bounded { Nanos::ZERO } else { enforcement.overrun_max() },
+            overrun: if bounded { Nanos::ZERO } else { platform.enforcement.overrun_max() },
+            reclaims: (reservation.reclaim && !bounded).then_some(platform.deadline_cap),
         }
     }
 }
@@ -65,156 +68,131 @@ pub struct Schedulability {
     pub alone: bool,
 }
 
-/// Decides whether a set of demands keeps its deadlines on `cpus` CPUs under global EDF.
+/// Decides whether a set of demands keeps its deadlines on `cpus` CPUs under global EDF: the first test that shows it is
+/// named.
 pub fn schedulable(demands: &[Demand], cpus: u32) -> Schedulability {
-    let threads = demands.len();
-    if threads <= cpus as usize {
-        return Schedulability {
-            holds: true,
-            theorem: "no more reserved threads than CPUs",
-            source: "global EDF runs the M earliest deadlines (kernel/sched/deadline.c)",
-            steps: vec![format!(
-                "{threads} reserved threads on {cpus} CPUs: each has a CPU whenever it has budget"
-            )],
-            alone: true,
-        };
+    if let Some(alone) = alone(demands.len(), cpus) {
+        return alone;
     }
-    if cpus == 1 { one_cpu(demands) } else { density(demands, cpus) }
-}
-
-/// The processor demand of all budgets with their deadline within `t` of a common start, overruns included.
-fn demand_within(demands: &[Demand], t: i128) -> i128 {
-    demands
-        .iter()
-        .map(|d| {
-            let (q, deadline, period) = parameters(d);
-            if t < deadline { 0 } else { ((t - deadline) / period + 1) * q + i128::from(d.overrun.get()) }
-        })
-        .sum()
-}
-
-fn parameters(d: &Demand) -> (i128, i128, i128) {
-    (i128::from(d.runtime.get()), i128::from(d.deadline.get()), i128::from(d.period.get()))
-}
-
-/// The latest deadline strictly before `t`, if any.
-fn deadline_before(demands: &[Demand], t: i128) -> Option<i128> {
-    demands
-        .iter()
-        .filter_map(|d| {
-            let (_, deadline, period) = parameters(d);
-            (t > deadline).then(|| (t - 1 - deadline) / period * period + deadline)
-        })
-        .max()
-}
-
-/// Bits after the point of utilisations and densities here, always rounded against the claim.
-const SHIFT: u32 = 40;
-
-fn ratio_up(numerator: i128, denominator: i128) -> i128 {
-    ((numerator << SHIFT) + denominator - 1) / denominator
-}
-
-fn in_words(fixed: i128) -> String {
-    format!("{:.4}", fixed as f64 / (1u64 << SHIFT) as f64)
-}
-
-/// Processor demand on one CPU.
-///
-/// Above `L = (sum U_i (T_i - D_i) + sum h_i) / (1 - U)` the demand is below the window, since
-/// `dbf_i(t) <= U_i (t + T_i - D_i)`; so only deadlines up to there are looked at.
-fn one_cpu(demands: &[Demand]) -> Schedulability {
-    const ONE: i128 = 1 << SHIFT;
-    let mut result = Schedulability {
-        holds: false,
-        theorem: "processor demand criterion of EDF on one CPU",
-        source: "Baruah, Mok and Rosier, RTSS 1990; Zhang and Burns, IEEE Trans. Computers 58(9), 2009 (QPA)",
-        steps: Vec::new(),
-        alone: false,
+    if let Some(verdict) = reclaimed(demands, cpus) {
+        return named(&verdict, verdict.steps.clone());
+    }
+    let tasks = tasks(demands, cpus);
+    let question = question(&tasks, cpus);
+    let mut verdicts: Vec<Verdict> = Vec::new();
+    for test in question.tests() {
+        let verdict = (test.ask)(&tasks, cpus);
+        if verdict.holds() {
+            return named(&verdict, verdict.steps.clone());
+        }
+        verdicts.push(verdict);
+    }
+    let (Some(first), Some(exact)) = (verdicts.first(), verdicts.last()) else {
+        return none_applies();
     };
-    let mut utilisation = 0i128;
-    let mut constant = 0i128;
-    for demand in demands {
-        let (q, deadline, period) = parameters(demand);
-        let share = ratio_up(q, period);
-        utilisation += share;
-        constant += share * (period - deadline) + (i128::from(demand.overrun.get()) << SHIFT);
+    if cpus == 1 {
+        return named(exact, exact.steps.clone());
     }
-    result.steps.push(format!("utilisation {} of the CPU", in_words(utilisation)));
-    let simple = demands.iter().all(|d| d.deadline == d.period && d.overrun == Nanos::ZERO);
-    if simple {
-        result.holds = utilisation <= ONE;
-        result.steps.push(
-            "every deadline is its period's end: utilisation at most 1 is enough (Liu and Layland)".into(),
-        );
-        return result;
-    }
-    if utilisation >= ONE {
-        result.steps.push("no room is left for deadlines before the periods' ends or for overruns".into());
-        return result;
-    }
-    let longest = demands.iter().map(|d| parameters(d).1).max().unwrap_or(0);
-    let limit = (constant / (ONE - utilisation) + 1).max(longest + 1);
-    result.steps.push(format!("windows up to {} have to be looked at", in_time(limit)));
-    let asked = |t| demand_within(demands, t);
-    let before = |t| deadline_before(demands, t);
-    match backwards(before(limit), asked, |amount| amount, before) {
-        Demanded::Fits { .. } => {
-            result.holds = true;
-            result.steps.push("no window is asked for more than its length".into());
-        }
-        Demanded::Exceeded { window, asked } => {
-            let (window, asked) = (in_time(window), in_time(asked));
-            result.steps.push(format!("a window of {window} may be asked for {asked}"));
-        }
-        Demanded::Overloaded | Demanded::Open => {
-            result.steps.push("more windows would have to be looked at than is done".into());
-        }
-    }
-    result
+    // None of several is exact: the words of the first, and that the others do not show it either.
+    let said = first.steps.last().cloned().unwrap_or_default();
+    let others: Vec<&str> = question.tests().skip(1).map(|test| test.word).collect();
+    named(first, vec![format!("{said}; nor do {} show it", others.join(", "))])
 }
 
-fn in_time(ns: i128) -> String {
-    Nanos::new(i64::try_from(ns).unwrap_or(i64::MAX)).to_string()
+/// The same, named after the least pessimistic of the tests that hold: the one with which all budgets could be multiplied
+/// by the most. Takes longer.
+pub fn least_pessimistic_of(demands: &[Demand], cpus: u32) -> Schedulability {
+    let decided = schedulable(demands, cpus);
+    if decided.alone || !decided.holds || reclaimed(demands, cpus).is_some() {
+        return decided;
+    }
+    let answers = compared(demands, cpus);
+    let Some(best) = least_pessimistic(&answers) else { return decided };
+    let mut steps = best.verdict.steps.clone();
+    let words = |answer: &Answer| match (answer.verdict.outcome, answer.scale) {
+        (Outcome::Holds, Some(scale)) => Some(format!("{} up to {}", answer.word, times(scale))),
+        _ => None,
+    };
+    let all: Vec<String> = answers.iter().filter_map(words).collect();
+    steps.push(format!("least pessimistic of the tests that hold, budgets multiplied: {}", all.join(", ")));
+    named(&best.verdict, steps)
 }
 
-/// Density on several CPUs.
-fn density(demands: &[Demand], cpus: u32) -> Schedulability {
-    let mut sum = 0;
-    let mut largest = 0;
-    let mut steps = Vec::new();
-    for demand in demands {
-        let (q, deadline, _) = parameters(demand);
-        let own = ratio_up(q + i128::from(demand.overrun.get()), deadline);
-        let overrun = if demand.overrun.is_positive() {
-            format!(" + {} overrun", demand.overrun)
-        } else {
-            String::new()
+/// What every test made for this many CPUs says about a set of demands, one after the other.
+pub fn compared(demands: &[Demand], cpus: u32) -> Vec<Answer> {
+    let tasks = tasks(demands, cpus);
+    answers(&question(&tasks, cpus))
+}
+
+/// A factor in thousandths, as `1.250x`.
+pub fn times(permille: u64) -> String {
+    format!("{}.{:03}x", permille / 1000, permille % 1000)
+}
+
+/// Decided without a test where each thread has a CPU.
+fn alone(threads: usize, cpus: u32) -> Option<Schedulability> {
+    (threads <= cpus as usize).then(|| Schedulability {
+        holds: true,
+        theorem: "no more reserved threads than CPUs",
+        source: "global EDF runs the M earliest deadlines (kernel/sched/deadline.c)",
+        steps: vec![format!(
+            "{threads} reserved threads on {cpus} CPUs: each has a CPU whenever it has budget"
+        )],
+        alone: true,
+    })
+}
+
+fn question(tasks: &[SporadicTask], cpus: u32) -> Question<'_> {
+    Question { tasks, cpus, scheduler: Scheduler::Edf, migrate: true }
+}
+
+/// One CPU with reservations that reclaim, which only GRUB's own theorem covers; `None` elsewhere.
+pub fn reclaimed(demands: &[Demand], cpus: u32) -> Option<Verdict> {
+    let cap = demands.iter().find_map(|demand| demand.reclaims)?;
+    if cpus > 1 {
+        return None;
+    }
+    if demands.iter().any(|demand| demand.overrun.is_positive()) {
+        let why = "budgets are looked at on the tick: what an overrun takes of others' time the theorem does not count";
+        return Some(Verdict::not_applicable(GRUB, why));
+    }
+    Some(reclaiming(&tasks(demands, 1), cap))
+}
+
+/// The demands as sporadic tasks, overruns included: on one CPU the overruns stand behind the budgets as tasks of their own,
+/// in the order of the demands that have one.
+pub fn tasks(demands: &[Demand], cpus: u32) -> Vec<SporadicTask> {
+    if cpus > 1 {
+        let budget = |d: &Demand| {
+            let plain = SporadicTask::new(d.runtime, d.deadline, d.period);
+            let task = d.reclaims.map_or(plain, |cap| as_if_greedy(&plain, cap));
+            SporadicTask { work: task.work + d.overrun, ..task }
         };
-        steps.push(format!(
-            "density ({}{overrun}) / {} = {}",
-            demand.runtime,
-            demand.deadline,
-            in_words(own)
-        ));
-        sum += own;
-        largest = largest.max(own);
+        return demands.iter().map(budget).collect();
     }
-    let limit = (i128::from(cpus) << SHIFT) - i128::from(cpus - 1) * largest;
-    let holds = sum <= limit;
-    let sign = if holds { "<=" } else { ">" };
-    steps.push(format!(
-        "sum {} {sign} {cpus} - {} x {} = {}",
-        in_words(sum),
-        cpus - 1,
-        in_words(largest),
-        in_words(limit)
-    ));
+    let budgets = demands.iter().map(|d| SporadicTask::new(d.runtime, d.deadline, d.period));
+    let late = demands.iter().filter(|d| d.overrun.is_positive());
+    budgets.chain(late.map(|d| SporadicTask::new(d.overrun, d.deadline, LONGEST))).collect()
+}
+
+/// A verdict as the answer to the whole; a test's proof of a miss is none of a miss of the reservations, whose overruns are
+/// counted at their most.
+fn named(verdict: &Verdict, steps: Vec<String>) -> Schedulability {
     Schedulability {
-        holds,
-        theorem: "density test of global EDF",
-        source: "Goossens, Funk and Baruah, Real-Time Systems 25, 2003",
+        holds: verdict.holds(),
+        theorem: verdict.theorem.name,
+        source: verdict.theorem.source,
         steps,
+        alone: false,
+    }
+}
+
+fn none_applies() -> Schedulability {
+    Schedulability {
+        holds: false,
+        theorem: "no test of EDF",
+        source: "crates/analysis/src/schedulability/catalogue.rs",
+        steps: vec!["none is made for this number of CPUs".to_owned()],
         alone: false,
     }
 }
@@ -230,7 +208,32 @@ mod tests {
             deadline: Nanos::new(d),
             period: Nanos::new(t),
             overrun: Nanos::new(h),
+            reclaims: None,
         }
+    }
+
+    #[test]
+    fn what_reclaims_is_counted_at_its_most() {
+        let cap = Bandwidth::new(95, 100);
+        let greedy = |demand: Demand| Demand { reclaims: cap, ..demand };
+        // One CPU: bandwidths within the cap are enough, deadlines before the periods' ends and overruns are not covered.
+        for (demands, holds) in [
+            (vec![greedy(of(5, 10, 10, 0)), greedy(of(9, 20, 20, 0))], true),
+            (vec![greedy(of(5, 10, 10, 0)), of(10, 20, 20, 0)], false),
+            (vec![greedy(of(1, 5, 10, 0)), of(2, 20, 20, 0)], false),
+            (vec![greedy(of(1, 10, 10, 1)), of(2, 20, 20, 0)], false),
+        ] {
+            let result = schedulable(&demands, 1);
+            assert_eq!(result.holds, holds, "{demands:?}: {:?}", result.steps);
+            assert!(result.theorem.contains("GRUB") && !result.steps.is_empty());
+        }
+        // Two CPUs: one that takes up to 95 % of its period leaves two small ones no proof unless it does not reclaim.
+        let small = [of(1, 10, 10, 0), of(1, 10, 10, 0)];
+        for (large, holds) in [(of(2, 20, 20, 0), true), (greedy(of(2, 20, 20, 0)), false)] {
+            let result = schedulable(&[small[0], small[1], large], 2);
+            assert_eq!(result.holds, holds, "{large:?}: {:?}", result.steps);
+        }
+        assert!(schedulable(&[greedy(of(2, 20, 20, 4)); 2], 2).holds, "a CPU each");
     }
 
     #[test]

@@ -35,7 +35,12 @@ pub fn argument(reservations: &[Reservation], platform: &Platform) -> FairServer
     };
     let window = server.period - server.runtime;
     let room = window - server.runtime;
-    let takes = |r: &Reservation| Supply::new(*r, platform.enforcement, false).at_most(window);
+    // One that reclaims may take what others leave, up to the cap.
+    let (part, whole) = platform.deadline_cap.ratio();
+    let takes = |r: &Reservation| {
+        let own = Supply::new(*r, platform.enforcement, false).at_most(window);
+        if r.reclaim { own.max(window.mul_ratio(part, whole) + r.runtime).min(window) } else { own }
+    };
     let all: Nanos = reservations.iter().map(takes).sum();
     let most = reservations.iter().map(takes).max().unwrap_or(Nanos::ZERO);
     let mut assumptions =

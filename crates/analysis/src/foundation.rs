@@ -6,7 +6,7 @@ use surety_model::reservation::Reservation;
 use surety_model::workload::{Load, LoadKind, PolicySpec, Task, TaskBody, Work, Workload};
 
 use crate::admission::{AdmissionError, RootDomain};
-use crate::edf::{Demand, Schedulability, schedulable};
+use crate::edf::{Demand, Schedulability, least_pessimistic_of, schedulable};
 use crate::fair_server::{FairServerArgument, argument};
 
 /// One reserved thread.
@@ -30,18 +30,117 @@ pub struct Foundation {
     /// Whether the fair servers stay away.
     pub fair_server: FairServerArgument,
     enforcement: Enforcement,
+    demands: Vec<Demand>,
+    cpus: u32,
+    /// The root domains that threads are in, where there are several.
+    domains: Vec<Domain>,
+}
+
+/// One of several root domains.
+#[derive(Clone, Debug)]
+pub struct Domain {
+    /// Its CPUs, in words.
+    pub cpus: String,
+    /// The places of its threads in the set.
+    pub threads: Vec<usize>,
+    /// What they stand on.
+    pub foundation: Foundation,
 }
 
 impl Foundation {
-    /// Looks at a set of threads on a platform where others have booked `admitted` kernel units.
+    /// Looks at a set of threads on a platform where others have booked `admitted` kernel units; with several root domains
+    /// each thread gets the first in which everything holds, and others are taken to have booked that much in each.
     pub fn of(threads: &[ReservedThread], platform: &Platform, admitted: u64) -> Foundation {
+        if platform.root_domains.is_empty() {
+            return Foundation::in_one(threads, platform, admitted);
+        }
+        let platforms = platform.domains();
+        let mut places: Vec<Vec<usize>> = vec![Vec::new(); platforms.len()];
+        for (place, thread) in threads.iter().enumerate() {
+            let with = |domain: usize| -> Foundation {
+                let own = places[domain].iter().map(|at| threads[*at]).chain([*thread]);
+                Foundation::in_one(&own.collect::<Vec<_>>(), &platforms[domain].1, admitted)
+            };
+            match (0..platforms.len()).find(|domain| with(*domain).holds()) {
+                Some(domain) => places[domain].push(place),
+                None => {
+                    let why = |(domain, (cpus, _)): (usize, &(String, Platform))| {
+                        format!("{cpus}: {}", with(domain).objection().unwrap_or_default())
+                    };
+                    let why: Vec<String> = platforms.iter().enumerate().map(why).collect();
+                    let whole = Foundation::in_one(threads, platform, admitted);
+                    let step = format!("thread {place} fits in no root domain: {}", why.join("; "));
+                    let edf =
+                        Schedulability { holds: false, alone: false, steps: vec![step], ..partitioned() };
+                    return Foundation { edf, refused: None, ..whole };
+                }
+            }
+        }
+        let domains = places.into_iter().zip(platforms).filter(|(places, _)| !places.is_empty());
+        let domains = domains.map(|(places, (cpus, platform))| {
+            let own: Vec<ReservedThread> = places.iter().map(|at| threads[*at]).collect();
+            Domain { cpus, threads: places, foundation: Foundation::in_one(&own, &platform, admitted) }
+        });
+        Foundation::joined(domains.collect(), Foundation::in_one(threads, platform, admitted))
+    }
+
+    /// Several root domains in which everything holds as one; `whole` is the set as if there were one, for what does not
+    /// depend on it.
+    fn joined(domains: Vec<Domain>, whole: Foundation) -> Foundation {
+        let said = |steps: &dyn Fn(&Foundation) -> Vec<String>| -> Vec<String> {
+            let of = |d: &Domain| {
+                let lead = d.cpus.clone();
+                steps(&d.foundation)
+                    .into_iter()
+                    .map(move |step| format!("{lead}: {step}"))
+                    .collect::<Vec<_>>()
+            };
+            domains.iter().flat_map(of).collect()
+        };
+        let edf = Schedulability {
+            holds: true,
+            alone: domains.iter().all(|d| d.foundation.edf.alone),
+            steps: said(&|f| {
+                f.edf
+                    .steps
+                    .iter()
+                    .map(|step| format!("{} ({}): {step}", f.edf.theorem, f.edf.source))
+                    .collect()
+            }),
+            ..partitioned()
+        };
+        let mut assumptions: Vec<String> = Vec::new();
+        for domain in &domains {
+            let threads: Vec<String> = domain.threads.iter().map(usize::to_string).collect();
+            assumptions.push(format!(
+                "reserved thread(s) {} of the plan, counted from 0, are in the cpuset partition with {} before they are \
+                 reserved",
+                threads.join(", "),
+                domain.cpus
+            ));
+        }
+        for domain in &domains {
+            for assumption in &domain.foundation.fair_server.assumptions {
+                if !assumptions.contains(assumption) {
+                    assumptions.push(assumption.clone());
+                }
+            }
+        }
+        let fair_server =
+            FairServerArgument { holds: true, steps: said(&|f| f.fair_server.steps.clone()), assumptions };
+        let admission_step = said(&|f| vec![f.admission_step.clone()]).join("; ");
+        Foundation { refused: None, admission_step, edf, fair_server, domains, ..whole }
+    }
+
+    /// A set in one root domain.
+    fn in_one(threads: &[ReservedThread], platform: &Platform, admitted: u64) -> Foundation {
         let mut domain = RootDomain { admitted, ..RootDomain::of(platform) };
         let refused = threads
             .iter()
             .enumerate()
             .find_map(|(index, thread)| domain.admit(&thread.reservation).err().map(|error| (index, error)));
         let demands: Vec<Demand> =
-            threads.iter().map(|t| Demand::of(&t.reservation, platform.enforcement, t.bounded)).collect();
+            threads.iter().map(|t| Demand::of(&t.reservation, platform, t.bounded)).collect();
         let reservations: Vec<Reservation> = threads.iter().map(|t| t.reservation).collect();
         Foundation {
             refused,
@@ -53,7 +152,29 @@ impl Foundation {
             edf: schedulable(&demands, platform.cpus),
             fair_server: argument(&reservations, platform),
             enforcement: platform.enforcement,
+            demands,
+            cpus: platform.cpus,
+            domains: Vec::new(),
         }
+    }
+
+    /// The root domains that threads are in, where the platform has several; empty: one has all.
+    pub fn domains(&self) -> &[Domain] {
+        &self.domains
+    }
+
+    /// The same, its test of EDF named after the least pessimistic one that holds. Takes longer: for proofs.
+    pub fn for_proof(self) -> Foundation {
+        if self.domains.is_empty() {
+            return Foundation { edf: least_pessimistic_of(&self.demands, self.cpus), ..self };
+        }
+        let proven = |d: &Domain| Domain { foundation: d.foundation.clone().for_proof(), ..d.clone() };
+        Foundation::joined(self.domains.iter().map(proven).collect(), self)
+    }
+
+    /// What every reserved thread may ask of the CPUs, in order.
+    pub fn demands(&self) -> &[Demand] {
+        &self.demands
     }
 
     /// Whether everything holds.
@@ -102,6 +223,17 @@ impl Foundation {
     }
 }
 
+/// Threads kept apart by root domains, before anything is said about them.
+fn partitioned() -> Schedulability {
+    Schedulability {
+        holds: true,
+        theorem: "EDF in each root domain, threads put by first fit",
+        source: "Baruah and Fisher, IEEE Trans. Computers 55(7), 2006; the steps name the test of each domain",
+        steps: Vec::new(),
+        alone: false,
+    }
+}
+
 /// A realtime activity of the workload itself that never lets go of its CPU, so that the fair server has to
 /// act and the argument of [`crate::fair_server`] fails.
 pub fn realtime_hog(workload: &Workload) -> Option<String> {
@@ -140,6 +272,35 @@ pub fn lent_reservation(workload: &Workload, is_reserved: impl Fn(&Task) -> bool
 mod tests {
     use super::*;
     use surety_units::Nanos;
+
+    #[test]
+    fn root_domains_are_filled_one_after_the_other() {
+        let of = |q, t| ReservedThread {
+            reservation: Reservation::implicit(Nanos::from_millis(q), Nanos::from_millis(t)),
+            bounded: true,
+        };
+        let threads = [of(50, 100), of(60, 100), of(20, 100), of(25, 100)];
+        // On two CPUs at once the fair servers would act; on one each, both pairs fit.
+        let apart = Platform::linux_6_18(1).partitioned(&[1, 1]);
+        assert!(!Foundation::of(&threads, &Platform::linux_6_18(2), 0).holds());
+        let found = Foundation::of(&threads, &apart, 0);
+        assert!(found.holds() && !found.edf.alone, "{found:?}");
+        let places: Vec<&[usize]> = found.domains().iter().map(|d| d.threads.as_slice()).collect();
+        assert_eq!(places, [&[0, 2][..], &[1, 3][..]]);
+        let proof = found.for_proof();
+        let steps = proof.steps().join("\n");
+        assert!(
+            steps.contains("CPU 0: utilisation bound") && steps.contains("CPU 1: utilisation bound"),
+            "{steps}"
+        );
+        assert!(proof.assumptions()[0].contains("partition with CPU 0"), "{:?}", proof.assumptions());
+        // One more than fits says why on each.
+        let found = Foundation::of(&[&threads[..], &[of(30, 100)]].concat(), &apart, 0);
+        let objection = found.objection().unwrap_or_default();
+        assert!(objection.contains("CPU 0:") && objection.contains("CPU 1:"), "{objection}");
+        // A CPU each in both.
+        assert!(Foundation::of(&threads[..2], &apart, 0).edf.alone);
+    }
 
     #[test]
     fn each_part_can_object() {

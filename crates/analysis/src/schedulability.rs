@@ -7,6 +7,7 @@
 //! | global EDF | [`global_edf`], [`forced_forward`], [`tardiness`] | GFB, BAK, BCL, iterated BCL, response times, FF-DBF; how late jobs are |
 //! | global fixed priorities | [`global_fixed`] | response times with limited carry-in |
 //! | partitioned | [`partition`] | first, best and worst fit decreasing with an exact test for each CPU |
+//! | reservations that reclaim | [`grub`] | bandwidths within the cap on one CPU; the most each can take on several |
 //! | work that is not independent | [`suspension`], [`resources`], [`dag`] | self-suspension; blocking under inheritance and ceilings; Graham, federated |
 //!
 //! The rules of all of them: time is integer nanoseconds ([`surety_units::Nanos`]); a verdict is reached in integers or in
@@ -14,8 +15,9 @@
 //! deadlines, another number of CPUs) answers [`Outcome::NotApplicable`] and says why. Every verdict carries its
 //! [`Theorem`].
 //!
-//! [`generate`] draws the random sets on which tests and benchmarks compare the theorems.
+//! [`catalogue`] puts a set to all tests at once and says which is the least pessimistic. [`generate`] draws the random sets on which tests and benchmarks compare the theorems.
 
+pub mod catalogue;
 pub mod dag;
 pub mod exact;
 pub mod fixed;
@@ -23,6 +25,8 @@ pub mod forced_forward;
 pub mod generate;
 pub mod global_edf;
 pub mod global_fixed;
+pub mod grub;
+mod interference;
 pub mod partition;
 pub mod priority;
 pub mod resources;

@@ -14,6 +14,7 @@ use crate::exit::{COMPARE_EXIT_CODES, EXIT_CODES};
 use crate::gates::GateArgs;
 use crate::lab::args::{GuestArgs, LabArgs};
 use crate::load::{DiskArgs, LoadArgs};
+use crate::planning::args::PlanArgs;
 
 /// Guaranteed time on Linux: say what each activity needs; measure what it gets, derive the reservations that
 /// guarantee it, prove them, put them in force, and measure again.
@@ -245,37 +246,6 @@ pub struct CompareArgs {
     pub result: Vec<String>,
     #[command(flatten)]
     pub judging: Judging,
-}
-
-#[derive(Debug, Args)]
-pub struct PlanArgs {
-    /// Workload file
-    #[arg(required_unless_present = "check")]
-    pub workload: Option<PathBuf>,
-    /// Verify a plan file again, with another solver than it was made with and in the simulator
-    #[arg(long, value_name = "PLAN", conflicts_with_all = ["workload", "explain", "front", "output", "cpus", "samples"])]
-    pub check: Option<PathBuf>,
-    /// Print the proofs in full
-    #[arg(long)]
-    pub explain: bool,
-    /// Print what was compared for each task: bandwidth against the length of the server period
-    #[arg(long, conflicts_with = "explain")]
-    pub front: bool,
-    /// Try this server period too; may be given several times
-    #[arg(long = "try", value_name = "PERIOD", value_parser = positive)]
-    pub periods: Vec<Nanos>,
-    /// Take empirical work as samples of jobs: their sampling error counts
-    #[arg(long)]
-    pub samples: bool,
-    /// Write the plan to this file
-    #[arg(long, short, value_name = "FILE")]
-    pub output: Option<PathBuf>,
-    /// Plan for this many CPUs of a mainline kernel instead of this machine
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub cpus: Option<u32>,
-    /// How long the run that verifies it will be
-    #[arg(long = "for", value_name = "TIME", default_value = "25s", value_parser = positive)]
-    pub duration: Nanos,
 }
 
 #[derive(Debug, Args)]

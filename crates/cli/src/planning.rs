@@ -1,5 +1,7 @@
 //! `surety plan`: reservations with their proofs from what the workload declares; and a plan verified again.
 
+pub mod args;
+
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -7,18 +9,22 @@ use surety_kernel::deadline;
 use surety_model::platform::Platform;
 use surety_model::workload::Workload;
 use surety_plan::check::{Checked, check};
+use surety_plan::tested::tested;
 use surety_plan::{PlanOptions, plan_in_full};
 use surety_probe::platform_of;
 use surety_report::plan_file::{claims_from_json, plan_from_json, planned_to_json};
 use surety_report::{Report, table};
 
-use crate::args::PlanArgs;
 use crate::exit::{Code, Failure};
 use crate::input::read_workload;
 use crate::session::{Session, write_file};
 
+use self::args::PlanArgs;
+
 /// Name and version of the JSON form of fronts.
 const FRONT_SCHEMA: &str = "surety.front/1";
+/// Name and version of the JSON form of what the tests say.
+const TESTS_SCHEMA: &str = "surety.tests/1";
 /// Name and version of the JSON form of a check.
 const CHECK_SCHEMA: &str = "surety.check/1";
 
@@ -38,7 +44,14 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
     if let Some(path) = &args.output {
         write_file(path, &planned_to_json(plan, &planned.claims, &planned.left))?;
     }
-    if session.json && args.front {
+    if args.tests {
+        let sets = tested(&workload, &planned, &options);
+        if session.json {
+            session.print_json(&serde_json::json!({ "schema": TESTS_SCHEMA, "sets": sets }))?;
+        } else {
+            session.print(&table::tested(plan, &sets, &session.style()))?;
+        }
+    } else if session.json && args.front {
         session.print_json(&serde_json::json!({ "schema": FRONT_SCHEMA, "fronts": planned.fronts }))?;
     } else if session.json {
         let report = Report {
@@ -69,11 +82,15 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
 fn options_of(args: &PlanArgs, workload: &Workload, session: &Session) -> PlanOptions {
     let facts = surety_kernel::facts::MachineFacts::read(&session.kernel);
     let online = facts.cpus.online.map_or(1, |c| c.len() as u32);
-    let mut options = match args.cpus {
-        Some(cpus) => PlanOptions::new(Platform::linux_6_18(cpus)),
-        None => PlanOptions::new(platform_of(&facts, online)),
-    };
-    if args.cpus.is_none() {
+    let mut options = PlanOptions::new(match (args.cpus, args.root_domains.as_slice()) {
+        (Some(cpus), _) => Platform::linux_6_18(cpus),
+        (None, []) => platform_of(&facts, online),
+        (None, domains) => {
+            let cpus = domains.iter().fold(0u32, |sum, cpus| sum.saturating_add(*cpus));
+            Platform::linux_6_18(cpus).partitioned(domains)
+        }
+    });
+    if args.cpus.is_none() && args.root_domains.is_empty() {
         options.admitted = deadline::total_held(&session.kernel).unwrap_or_default().0;
     }
     options.periods.clone_from(&args.periods);

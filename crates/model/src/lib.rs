@@ -25,6 +25,7 @@ pub mod record;
 pub mod reservation;
 pub mod source;
 pub mod startup;
+pub mod tested;
 pub mod until;
 pub mod verdict;
 pub mod weight;

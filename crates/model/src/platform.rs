@@ -85,6 +85,10 @@ pub struct Platform {
     pub name: String,
     /// How many CPUs, all alike.
     pub cpus: u32,
+    /// How many of the CPUs each root domain has, where cpuset partitions make several; empty: one with all of them.
+    /// Deadline threads are admitted in one of them and never leave it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub root_domains: Vec<u32>,
     /// The tick's length (1/HZ).
     pub tick: Nanos,
     /// How budgets are enforced.
@@ -120,6 +124,7 @@ impl Platform {
         Platform {
             name: "linux-6.18".to_owned(),
             cpus,
+            root_domains: Vec::new(),
             tick,
             enforcement: Enforcement::Tick(tick),
             base_slice: Nanos::from_micros(700) * i64::from(scale),
@@ -154,6 +159,26 @@ impl Platform {
             reclaiming: Reclaiming::BelowCap,
             ..known
         }
+    }
+
+    /// The same machine with root domains of these many CPUs.
+    pub fn partitioned(self, root_domains: &[u32]) -> Platform {
+        let cpus = root_domains.iter().fold(0u32, |sum, cpus| sum.saturating_add(*cpus));
+        Platform { cpus, root_domains: root_domains.to_vec(), ..self }
+    }
+
+    /// Each root domain as a machine of its own, with its CPUs in words.
+    pub fn domains(&self) -> Vec<(String, Platform)> {
+        let mut first = 0u32;
+        let domain = |cpus: &u32| {
+            let last = first.saturating_add(*cpus).saturating_sub(1);
+            let words = if first == last { format!("CPU {first}") } else { format!("CPUs {first}-{last}") };
+            first = last.saturating_add(1);
+            (words, Platform { cpus: *cpus, root_domains: Vec::new(), ..self.clone() })
+        };
+        let one = [self.cpus];
+        let sizes: &[u32] = if self.root_domains.is_empty() { &one } else { &self.root_domains };
+        sizes.iter().map(domain).collect()
     }
 
     /// The platforms that have a name, for this many CPUs.

@@ -11,7 +11,7 @@ use surety_analysis::cbs::reduction::{CyclicReduction, LogReduction};
 use surety_analysis::cbs::solver::{Solver, in_turn};
 use surety_analysis::cbs::wiener_hopf::WienerHopf;
 use surety_analysis::cbs::{Backlog, CbsError, Fineness, Queue, Solution, WorkGrid};
-use surety_analysis::foundation::{Foundation, ReservedThread};
+use surety_analysis::foundation::{Domain, Foundation, ReservedThread};
 use surety_analysis::interrupts::throughput::{closed, open};
 use surety_analysis::response::{Counting, ServedTask};
 use surety_analysis::work::{at_most, maximum, mean};
@@ -135,16 +135,18 @@ pub fn check(plan: &Plan, claims: &[Claim]) -> Result<Vec<Checked>, CheckError> 
     for look in &looked {
         look.well_formed()?;
     }
-    let threads: Vec<ReservedThread> = plan
+    let named: Vec<(&str, ReservedThread)> = plan
         .reservations
         .iter()
         .flat_map(|planned| {
             let own = claims.iter().filter(|claim| claim.activity == planned.activity);
             let count = own.map(|claim| claim.threads).max().unwrap_or(1);
             let bounded = looked.iter().any(|l| l.claim.activity == planned.activity && l.is_bounded());
-            vec![ReservedThread { reservation: planned.reservation, bounded }; count as usize]
+            let thread = ReservedThread { reservation: planned.reservation, bounded };
+            vec![(planned.activity.as_str(), thread); count as usize]
         })
         .collect();
+    let threads: Vec<ReservedThread> = named.iter().map(|(_, thread)| *thread).collect();
     let foundation = Foundation::of(&threads, &plan.platform, 0);
     let together = Finding {
         by: "admission, EDF, fair server",
@@ -152,7 +154,7 @@ pub fn check(plan: &Plan, claims: &[Claim]) -> Result<Vec<Checked>, CheckError> 
         words: foundation.objection().unwrap_or_else(|| foundation.edf.theorem.to_owned()),
     };
     let alone = foundation.edf.alone;
-    let played = play(plan, claims)?;
+    let played = played(plan, claims, &named, &foundation)?;
     looked
         .iter()
         .map(|look| {
@@ -164,6 +166,32 @@ pub fn check(plan: &Plan, claims: &[Claim]) -> Result<Vec<Checked>, CheckError> 
             })
         })
         .collect()
+}
+
+/// The plan played: root domain by root domain where there are several, each with its threads on its CPUs.
+fn played(
+    plan: &Plan,
+    claims: &[Claim],
+    threads: &[(&str, ReservedThread)],
+    foundation: &Foundation,
+) -> Result<Vec<Played>, CheckError> {
+    if plan.platform.root_domains.is_empty() {
+        return Ok(vec![play(plan, claims)?]);
+    }
+    let in_domain = |domain: &Domain| {
+        let own =
+            |activity: &str| domain.threads.iter().filter(|at| threads[**at].0 == activity).count() as u32;
+        let mut part = plan.clone();
+        part.reservations.retain(|planned| own(&planned.activity) > 0);
+        let platforms = plan.platform.domains().into_iter();
+        let mut platform = platforms.filter(|(cpus, _)| *cpus == domain.cpus).map(|(_, platform)| platform);
+        part.platform = platform.next().unwrap_or_else(|| plan.platform.clone());
+        let claims: Vec<Claim> = (claims.iter().filter(|claim| own(&claim.activity) > 0))
+            .map(|claim| Claim { threads: own(&claim.activity), ..claim.clone() })
+            .collect();
+        play(&part, &claims)
+    };
+    foundation.domains().iter().map(in_domain).collect()
 }
 
 /// A claim beside its reservation.
@@ -460,8 +488,12 @@ impl Look<'_> {
         Ok(finding)
     }
 
-    fn simulated(&self, played: &Played) -> Finding {
-        let (agrees, words) = played.says(self.claim);
+    fn simulated(&self, played: &[Played]) -> Finding {
+        let said: Vec<(bool, String)> =
+            played.iter().filter(|p| p.ran(&self.claim.activity)).map(|p| p.says(self.claim)).collect();
+        let agrees = !said.is_empty() && said.iter().all(|(agrees, _)| *agrees);
+        let words: Vec<String> = said.into_iter().map(|(_, words)| words).collect();
+        let words = if words.is_empty() { "it did not run".to_owned() } else { words.join("; ") };
         Finding { by: "simulation", agrees, words }
     }
 }

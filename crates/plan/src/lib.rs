@@ -13,7 +13,9 @@ pub mod alternatives;
 pub mod check;
 mod claims;
 pub mod demand;
+mod fixed_priority;
 pub mod interrupt;
+mod placing;
 mod played;
 pub mod profile;
 mod proofs;
@@ -21,6 +23,7 @@ pub mod refusal;
 pub mod response;
 pub mod share;
 pub mod synthesis;
+pub mod tested;
 mod together;
 
 use std::collections::BTreeMap;
@@ -28,6 +31,7 @@ use std::rc::Rc;
 
 use crate::alternatives::Alternative;
 use surety_analysis::cbs::Fineness;
+use surety_analysis::foundation::ReservedThread;
 use surety_fit::WorkFit;
 use surety_model::claim::Claim;
 use surety_model::plan::{Front, Left, PLAN_SCHEMA, Plan, Refusal};
@@ -135,6 +139,8 @@ pub struct Planned {
     pub claims: Vec<Claim>,
     /// What it leaves to others.
     pub left: Left,
+    /// The threads it reserves, each with its activity's name.
+    pub threads: Vec<(String, ReservedThread)>,
     /// What was compared for each task, where that was asked for.
     pub fronts: Vec<Front>,
     /// What is feasible instead of each refused promise that other numbers mend.
@@ -194,6 +200,7 @@ fn planned(
         refused.extend(why.into_iter().map(|(promise, why)| (irq.name.clone(), promise, why)));
     }
     let fronts = together.fronts();
+    let threads = together.named_threads();
     let (claims, left) = together.finish(&mut plan);
     for (kind, name) in workload.activities().into_iter().filter(|(kind, _)| !["task", "irq"].contains(kind))
     {
@@ -210,7 +217,7 @@ fn planned(
         nearest: why.nearest,
         more_jobs: why.more_jobs,
     }));
-    (Planned { plan, claims, left, fronts, alternatives: Vec::new() }, infeasible)
+    (Planned { plan, claims, left, threads, fronts, alternatives: Vec::new() }, infeasible)
 }
 
 /// What a promise about a task asks of its reservation.
@@ -281,7 +288,8 @@ fn plan_task(
     }
     if !requests.is_empty() {
         let demand = demand::Demand::of(task, fit, together.handlers(), options);
-        refused.extend(together.place(task, &demand, &requests));
+        let wanted = placing::Wanted { task, demand: &demand, requests: &requests };
+        refused.extend(together.place(&wanted));
     }
     refused
 }

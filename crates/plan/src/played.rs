@@ -112,6 +112,11 @@ pub fn play(plan: &Plan, claims: &[Claim]) -> Result<Played, CheckError> {
 }
 
 impl Played {
+    /// Whether an activity was in it.
+    pub fn ran(&self, activity: &str) -> bool {
+        self.record.activity(activity).is_some()
+    }
+
     /// Whether a claim stands, and what was seen.
     pub fn says(&self, claim: &Claim) -> (bool, String) {
         let record = self.record.activity(&claim.activity);

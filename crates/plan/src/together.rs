@@ -8,7 +8,7 @@ use surety_analysis::RootDomain;
 use surety_analysis::cbs::Fineness;
 use surety_analysis::foundation::{Foundation, ReservedThread, lent_reservation, realtime_hog};
 use surety_model::claim::Claim;
-use surety_model::plan::{Front, FrontPoint, Left, Mark, Plan, PlannedReservation, ProofInput};
+use surety_model::plan::{Front, Left, Plan, PlannedReservation, ProofInput};
 use surety_model::platform::{Enforcement, FairServer, Platform};
 use surety_model::promise::Promise;
 use surety_model::reservation::{KERNEL_RUNTIME_MIN, Reservation};
@@ -17,17 +17,12 @@ use surety_units::{Bandwidth, Nanos, Probability};
 
 use crate::demand::{Demand, Handler};
 use crate::interrupt::{self, Sized, Source, Wish};
+use crate::placing::{Search, Wanted};
 use crate::proofs::{self, bound};
 use crate::refusal::Refused;
-use crate::response::{Frame, ResponseRequest, Searched, Sizing, respond, size};
-use crate::synthesis::{by_bandwidth, frames, pareto};
+use crate::response::{Frame, ResponseRequest, Searched, Sizing, size};
+use crate::synthesis::by_bandwidth;
 use crate::{GRAIN, PlanOptions, Request, claims, share};
-
-/// A frame that needs this many times the least bandwidth on a rough grid is not the best on a fine one.
-const ROUGHLY: f64 = 1.02;
-
-/// On rough grids only so many frames are looked at: the task's own period and its largest parts.
-const FRAMES_ROUGH: usize = 12;
 
 /// The reservations kept so far.
 pub(crate) struct Together<'a> {
@@ -106,7 +101,8 @@ impl<'a> Together<'a> {
         let hog = platform.fair_server.and_then(|_| realtime_hog(workload));
         Together {
             options,
-            alone: threads <= platform.cpus,
+            // Root domains may put two threads on one CPU though others are free.
+            alone: threads <= platform.cpus && platform.root_domains.is_empty(),
             obstacle: lent.or(hog),
             kept: Vec::new(),
             irqs: Vec::new(),
@@ -129,183 +125,36 @@ impl<'a> Together<'a> {
         Together { fineness: Fineness::Rough, searched: Rc::clone(searched), ..self }
     }
 
+    /// What it is made for.
+    pub(crate) fn options(&self) -> &'a PlanOptions {
+        self.options
+    }
+
+    /// What was searched for already.
+    pub(crate) fn searched(&self) -> &Rc<Searched> {
+        &self.searched
+    }
+
+    /// Whether grids are rough.
+    pub(crate) fn is_rough(&self) -> bool {
+        self.fineness == Fineness::Rough
+    }
+
     /// What was tried.
     pub(crate) fn fronts(&mut self) -> Vec<Front> {
         self.fronts.take().unwrap_or_default()
     }
 
     /// Keeps what it can of a task's requests and says why not the rest.
-    ///
-    /// The frame with the least bandwidth in which all requests can be kept; where there is none, the task's own period.
-    pub(crate) fn place(
-        &mut self,
-        task: &Task,
-        demand: &Demand,
-        requests: &[(Promise, Request)],
-    ) -> Vec<(Promise, Refused)> {
-        let limits = requests.iter().filter_map(|(_, r)| match r {
-            Request::Response { limit, .. } => Some(*limit),
-            Request::Share { .. } => None,
-        });
-        let framed = match limits.min() {
-            Some(limit) => frames(task, limit, &self.options.platform, &self.options.periods),
-            None => Ok(vec![self.share_frame(task, requests)]),
-        };
-        let is_rough = self.fineness == Fineness::Rough;
-        let frames = match framed {
-            Ok(mut frames) => {
-                frames.truncate(if is_rough { FRAMES_ROUGH } else { frames.len() });
-                frames
-            }
-            Err(why) => return requests.iter().map(|(promise, _)| (*promise, why.clone())).collect(),
-        };
-        let searched = Rc::clone(&self.searched);
-        let nothing = |frame| Kept {
-            task: task.clone(),
-            demand: demand.clone(),
-            frame,
-            runtime: Nanos::ZERO,
-            promises: Vec::new(),
-        };
-        // What is rough already needs no rougher look before.
-        let few = (!is_rough).then(|| self.promising(&frames, &nothing, requests)).flatten();
-        let chosen = few.and_then(|few| self.cheapest(&few, &nothing, requests, &searched, false));
-        let chosen = chosen.or_else(|| self.cheapest(&frames, &nothing, requests, &searched, true));
-        let mut refused = Vec::new();
-        let kept = chosen.unwrap_or_else(|| {
-            let mut kept = nothing(frames[0]);
-            for (promise, request) in requests {
-                if let Err(why) = self.try_one(&mut kept, promise, *request, &searched) {
-                    refused.push((*promise, why));
-                }
-            }
-            kept
-        });
-        if self.fronts.is_some() {
-            let front = self.front(&frames, &nothing, requests, &searched, &kept);
-            self.fronts.iter_mut().for_each(|fronts| fronts.push(front.clone()));
-        }
-        if !kept.promises.is_empty() {
-            self.kept.push(kept);
-        }
-        refused
-    }
-
-    /// The frames in which all requests can be sized, within their deadlines.
-    fn all_sized(
-        &self,
-        frames: &[Frame],
-        nothing: &impl Fn(Frame) -> Kept,
-        requests: &[(Promise, Request)],
-        searched: &Searched,
-    ) -> Vec<Kept> {
-        let in_frame = |frame: &Frame| {
-            let mut kept = nothing(*frame);
-            for (promise, request) in requests {
-                self.sized(&mut kept, promise, *request, searched).ok()?;
-            }
-            let fits = kept.runtime <= frame.deadline && !self.is_lumpy(&kept, frames[0].period);
-            fits.then_some(kept)
-        };
-        frames.iter().filter_map(in_frame).collect()
-    }
-
-    /// The frames that a rough look leaves in question for the least bandwidth; the task's own stays first.
-    fn promising(
-        &self,
-        frames: &[Frame],
-        nothing: &impl Fn(Frame) -> Kept,
-        requests: &[(Promise, Request)],
-    ) -> Option<Vec<Frame>> {
-        let rough = self.all_sized(frames, nothing, requests, &Searched::new(Fineness::Rough));
-        let least = rough.iter().map(Kept::reservation).min_by(by_bandwidth)?;
-        let limit = least.bandwidth().as_f64() * ROUGHLY;
-        let is_near = |kept: &&Kept| kept.reservation().bandwidth().as_f64() <= limit;
-        let near = rough.iter().filter(is_near).map(|kept| kept.frame).filter(|frame| *frame != frames[0]);
-        Some(std::iter::once(frames[0]).chain(near).collect())
-    }
-
-    /// All requests kept in the frame with the least bandwidth, if nothing objects; `all`: else in the next one.
-    fn cheapest(
-        &self,
-        frames: &[Frame],
-        nothing: &impl Fn(Frame) -> Kept,
-        requests: &[(Promise, Request)],
-        searched: &Searched,
-        all: bool,
-    ) -> Option<Kept> {
-        let mut sized = self.all_sized(frames, nothing, requests, searched);
-        sized.sort_by(|a, b| by_bandwidth(&a.reservation(), &b.reservation()));
-        let few = if all { sized.len() } else { 1 };
-        sized.into_iter().take(few).find(|kept| self.objection(kept).is_none() && self.is_proven(kept))
-    }
-
-    /// Whether budgets are below the tick in a period shorter than need be: the kernel would give several at once and then
-    /// none for several periods.
-    fn is_lumpy(&self, kept: &Kept, own: Nanos) -> bool {
-        kept.frame.period < own && kept.runtime < self.options.platform.enforcement.overrun_max()
-    }
-
-    /// What all frames need.
-    fn front(
-        &self,
-        frames: &[Frame],
-        nothing: &impl Fn(Frame) -> Kept,
-        requests: &[(Promise, Request)],
-        searched: &Searched,
-        chosen: &Kept,
-    ) -> Front {
-        let mut sized = self.all_sized(frames, nothing, requests, searched);
-        sized.sort_by(|a, b| {
-            b.frame.period.cmp(&a.frame.period).then(b.frame.deadline.cmp(&a.frame.deadline))
-        });
-        let reservations: Vec<Reservation> = sized.iter().map(Kept::reservation).collect();
-        let undominated = pareto(&reservations);
-        let points = sized.iter().zip(undominated).map(|(kept, undominated)| {
-            let reservation = kept.reservation();
-            let is_chosen = !chosen.promises.is_empty() && reservation == chosen.reservation();
-            let (proven, exact) = self.fractions(kept);
-            FrontPoint {
-                reservation,
-                bandwidth: reservation.bandwidth().as_f64(),
-                without_costs: kept.worth().get() as f64 / reservation.period.get() as f64,
-                proven,
-                exact,
-                mark: match (is_chosen, undominated) {
-                    (true, _) => Mark::Chosen,
-                    (false, true) => Mark::Front,
-                    (false, false) => Mark::Dominated,
-                },
-                objection: self.objection(kept),
-            }
-        });
-        Front {
-            activity: chosen.task.name.clone(),
-            promises: requests.iter().map(|(promise, _)| promise.to_string()).collect(),
-            points: points.collect(),
-        }
-    }
-
-    /// The smallest proven fraction of its response promises, and the exact one where it is known.
-    fn fractions(&self, kept: &Kept) -> (Option<f64>, Option<f64>) {
-        let enforcement = self.options.platform.enforcement;
-        let mut least: Option<(f64, Option<f64>)> = None;
-        for (_, argument) in &kept.promises {
-            let Argument::Response { limit, sizing, .. } = argument else { continue };
-            let Ok(response) = respond(&kept.task, kept.frame, sizing, kept.worth(), enforcement) else {
-                continue;
-            };
-            let within = response.task().budgets_within(*limit);
-            let found = (response.probability(within), response.exact(within));
-            if least.is_none_or(|(p, _)| found.0 < p) {
-                least = Some(found);
-            }
-        }
-        least.map_or((None, None), |(proven, exact)| (Some(proven), exact))
+    pub(crate) fn place(&mut self, wanted: &Wanted<'_>) -> Vec<(Promise, Refused)> {
+        let found = Search::new(self, wanted).run(self.fronts.is_some());
+        self.fronts.iter_mut().for_each(|fronts| fronts.extend(found.front.clone()));
+        self.kept.extend(found.kept);
+        found.refused
     }
 
     /// Whether the bound at the chosen runtime keeps every promise.
-    fn is_proven(&self, kept: &Kept) -> bool {
+    pub(crate) fn is_proven(&self, kept: &Kept) -> bool {
         kept.promises.iter().all(|(_, argument)| self.unproven(kept, argument).is_none())
     }
 
@@ -328,17 +177,8 @@ impl<'a> Together<'a> {
         }
     }
 
-    fn share_frame(&self, task: &Task, requests: &[(Promise, Request)]) -> Frame {
-        let window = requests.iter().filter_map(|(_, r)| match r {
-            Request::Share { over, .. } => *over,
-            Request::Response { .. } => None,
-        });
-        let period = share::period(task.release.interval(), window.min(), &self.options.platform);
-        Frame { deadline: period, period, gap: period, jitter: Nanos::ZERO, spread: 1 }
-    }
-
     /// Raises a task's runtime to what one more request needs, feasible or not.
-    fn sized(
+    pub(crate) fn sized(
         &self,
         kept: &mut Kept,
         promise: &Promise,
@@ -367,7 +207,7 @@ impl<'a> Together<'a> {
     }
 
     /// Raises a task's runtime to what one more request needs, if that is feasible.
-    fn try_one(
+    pub(crate) fn try_one(
         &self,
         kept: &mut Kept,
         promise: &Promise,
@@ -388,7 +228,7 @@ impl<'a> Together<'a> {
     }
 
     /// What speaks against keeping a candidate beside all kept before.
-    fn objection(&self, candidate: &Kept) -> Option<String> {
+    pub(crate) fn objection(&self, candidate: &Kept) -> Option<String> {
         let platform = &self.options.platform;
         self.objection_to(candidate.reservation(), &candidate.threads(platform.cpus, platform.enforcement))
     }
@@ -416,9 +256,7 @@ impl<'a> Together<'a> {
 
     /// Every reserved thread so far.
     fn threads(&self) -> Vec<ReservedThread> {
-        let platform = &self.options.platform;
-        let tasks = self.kept.iter().flat_map(|kept| kept.threads(platform.cpus, platform.enforcement));
-        tasks.chain(self.irqs.iter().map(KeptIrq::thread)).collect()
+        self.named_threads().into_iter().map(|(_, thread)| thread).collect()
     }
 
     /// All kept so far and these.
@@ -515,6 +353,18 @@ impl<'a> Together<'a> {
         Some(GRAIN * low.div_floor(GRAIN))
     }
 
+    /// Every reserved thread so far with its activity's name.
+    pub(crate) fn named_threads(&self) -> Vec<(String, ReservedThread)> {
+        let platform = &self.options.platform;
+        let named = |kept: &Kept| {
+            let name = kept.task.name.clone();
+            let threads = kept.threads(platform.cpus, platform.enforcement);
+            threads.into_iter().map(move |thread| (name.clone(), thread))
+        };
+        let irqs = self.irqs.iter().map(|kept| (kept.irq.name.clone(), kept.thread()));
+        self.kept.iter().flat_map(named).chain(irqs).collect()
+    }
+
     /// Writes the reservations with their proofs; what they claim, and what is left.
     pub(crate) fn finish(self, plan: &mut Plan) -> (Vec<Claim>, Left) {
         let mut claims = Vec::new();
@@ -522,7 +372,7 @@ impl<'a> Together<'a> {
             // Only the refusals are asked for.
             return (claims, Left { best_effort: 0.0, fair_server: None });
         }
-        let foundation = self.foundation(&[]);
+        let foundation = self.foundation(&[]).for_proof();
         let enforcement = self.options.platform.enforcement;
         for kept in &self.kept {
             claims.extend(claims::of_task(kept, &self.options.platform));

@@ -30,6 +30,7 @@ pub fn platform_of(facts: &MachineFacts, cpus: u32) -> Platform {
         deadline_cap: limit
             .and_then(|(runtime, period)| Bandwidth::of(runtime, period))
             .unwrap_or(Bandwidth::ONE),
+        root_domains: Vec::new(),
         reclaiming: if has_server { Reclaiming::ToCap } else { Reclaiming::BelowCap },
         autogroup: scheduler.autogroup.unwrap_or(false),
         ..known

@@ -109,6 +109,11 @@ pub fn plan_from_json(text: &str) -> Result<Plan, PlanFileError> {
     if plan.platform.cpus == 0 {
         return platform("`cpus` is 0, and something has to run");
     }
+    let domains = &plan.platform.root_domains;
+    let sum = domains.iter().fold(0u32, |sum, cpus| sum.saturating_add(*cpus));
+    if !domains.is_empty() && (sum != plan.platform.cpus || domains.contains(&0)) {
+        return platform("`root_domains` are not positive numbers that add up to `cpus`");
+    }
     if !plan.platform.tick.is_positive() {
         return platform("`tick` is not a positive number of nanoseconds");
     }

@@ -8,6 +8,7 @@ mod latency;
 mod left;
 mod noise;
 mod over_time;
+mod tested;
 
 pub use surety_model::environment::{Check, CheckVerdict};
 use surety_model::plan::Plan;
@@ -28,6 +29,7 @@ pub use front::front;
 pub use latency::latency;
 pub use left::left;
 pub use noise::noise;
+pub use tested::tested;
 
 /// The whole loop in one table: every activity with a line per row, then what the loads paid, then every verdict in
 /// words, then the reasons not to take a row at its word, and one closing sentence.

@@ -179,6 +179,7 @@ fn plans_read_back_and_are_as_documented() {
     let mut other = plan();
     other.platform.enforcement = Enforcement::Exact;
     other.platform.fair_server = None;
+    other.platform.root_domains = vec![other.platform.cpus];
     other.platform.realtime_limit =
         Some(RealtimeLimit { runtime: Nanos::from_millis(950), period: Nanos::SECOND });
     let mut documents = Vec::new();
@@ -208,6 +209,8 @@ fn what_is_no_plan_is_refused_with_what_to_do() {
         *value.pointer_mut(pointer).unwrap() = to;
         value.to_string()
     };
+    let mut apart = good.clone();
+    apart["platform"]["root_domains"] = vec![1, 0].into();
     let records = records();
     let rows = rows(&records);
     let record = record_json(&Report { rows: &rows, ..Report::default() }).to_string();
@@ -221,6 +224,7 @@ fn what_is_no_plan_is_refused_with_what_to_do() {
         (changed("/platform/deadline_cap/denominator", 0.into()), "denominator"),
         (changed("/platform/cpus", 0.into()), "`cpus`"),
         (changed("/platform/tick", 0.into()), "`tick`"),
+        (apart.to_string(), "`root_domains`"),
         (record, "this is a record"),
     ] {
         let error: PlanFileError = plan_from_json(&text).unwrap_err();

@@ -8,14 +8,25 @@
 //!   the CPUs that are left, partitioned (Li, Chen, Agrawal, Lu, Gill and Saifullah, "Analysis of federated and global
 //!   scheduling for parallel real-time tasks", ECRTS 2014).
 //!
-//! CPUs, not reservations: a thread of a reservation can be throttled while another of the same job still has budget, and
-//! then work waits beside an idle supply, which neither theorem covers.
+//! These two speak of CPUs. A thread with a reservation can be throttled, holding a node, while another of the same job has
+//! budget and nothing to do: then work waits beside an idle supply. [`under_reservations`] counts that. Let m threads, each
+//! with (Q, D, T), take ready nodes from one queue and keep each to its end. Follow the path of the nodes that ended last,
+//! at most k long. While its next node waits, all m threads hold others, and while it runs, its thread holds it; each of
+//! these up to 2 k intervals is a window in which the threads concerned want the CPU all the time, and so get at least `Q/T
+//! (t - latency)` ([`crate::supply`]). So the job is done within
+//!
+//! ```text
+//! T/Q (L + (W - L)/m) + 2 k latency          (T/Q L + k latency with a thread for each node)
+//! ```
+//!
+//! which is Graham's bound on slower CPUs, and the blackouts.
 
 use surety_units::Nanos;
 
 use super::partition::{CoreTest, Heuristic, Partition, PartitionError, partition};
 use super::task::{LONGEST, ceil, narrow, wide};
 use super::{Outcome, SporadicTask, Strength, Theorem, Verdict};
+use crate::supply::Supply;
 
 /// Graham's bound.
 pub const GRAHAM: Theorem = Theorem {
@@ -60,6 +71,7 @@ pub struct Dag {
     edges: Vec<(usize, usize)>,
     volume: Nanos,
     longest_path: Nanos,
+    most_nodes: usize,
 }
 
 impl Dag {
@@ -84,11 +96,13 @@ impl Dag {
         }
         let mut ready: Vec<usize> = (0..nodes).filter(|n| waits[*n] == 0).collect();
         let mut path = works.clone();
+        let mut length = vec![1usize; nodes];
         let mut done = 0;
         while let Some(node) = ready.pop() {
             done += 1;
             for &next in &after[node] {
                 path[next] = path[next].max(path[node] + works[next]);
+                length[next] = length[next].max(length[node] + 1);
                 waits[next] -= 1;
                 if waits[next] == 0 {
                     ready.push(next);
@@ -99,7 +113,8 @@ impl Dag {
             return Err(DagError::Cycle(waits.iter().position(|w| *w > 0).unwrap_or(0)));
         }
         let longest_path = path.into_iter().max().unwrap_or(Nanos::ZERO);
-        Ok(Dag { works, edges, volume: narrow(volume), longest_path })
+        let most_nodes = length.into_iter().max().unwrap_or(0);
+        Ok(Dag { works, edges, volume: narrow(volume), longest_path, most_nodes })
     }
 
     /// W: all work.
@@ -110,6 +125,11 @@ impl Dag {
     /// L: the work on the longest path.
     pub fn longest_path(&self) -> Nanos {
         self.longest_path
+    }
+
+    /// k: the most nodes on a path.
+    pub fn most_nodes(&self) -> usize {
+        self.most_nodes
     }
 
     /// The work of each node.
@@ -161,6 +181,46 @@ pub fn graham(task: &DagTask, cpus: u32) -> Verdict {
         Outcome::NotShown
     };
     Verdict { responses: vec![response], ..Verdict::of(GRAHAM, outcome, step) }
+}
+
+/// Graham's bound under reservations.
+pub const RESERVED: Theorem = Theorem {
+    name: "Graham's bound on the least supply of reservations",
+    source: "Graham, SIAM Journal on Applied Mathematics 17(2), 1969, with the linear supply bound of Shin and Lee, RTSS \
+             2003; derived in docs/schedulability.md",
+    strength: Strength::Sufficient,
+};
+
+/// The longest response of one job whose nodes are taken from one queue by m threads with the same reservation each, which
+/// all keep their scheduling deadlines. Gives the response.
+pub fn under_reservations(task: &DagTask, threads: u32, supply: &Supply) -> Verdict {
+    if threads == 0 {
+        return Verdict::not_applicable(RESERVED, "there is no thread");
+    }
+    if task.deadline > task.period {
+        return Verdict::not_applicable(RESERVED, "a deadline beyond its period: two jobs may overlap");
+    }
+    let dag = &task.dag;
+    let (volume, path) = (wide(dag.volume), wide(dag.longest_path));
+    let (runtime, period) = (wide(supply.reservation().runtime), wide(supply.reservation().period));
+    let (m, nodes) = (i128::from(threads), dag.most_nodes as i128);
+    let (work, blackouts) = if dag.works.len() <= threads as usize {
+        (ceil(path * period, runtime), nodes)
+    } else {
+        (ceil((path * m + volume - path) * period, m * runtime), 2 * nodes)
+    };
+    let response = narrow(work + blackouts * wide(supply.latency()));
+    let step = format!(
+        "{} of work, {} on the longest path of up to {nodes} nodes, {threads} threads with {} in {} each: done within \
+         {response}, deadline {}",
+        dag.volume,
+        dag.longest_path,
+        supply.reservation().runtime,
+        supply.reservation().period,
+        task.deadline
+    );
+    let outcome = if response <= task.deadline { Outcome::Holds } else { Outcome::NotShown };
+    Verdict { responses: vec![response], ..Verdict::of(RESERVED, outcome, step) }
 }
 
 /// CPUs given to parallel tasks.

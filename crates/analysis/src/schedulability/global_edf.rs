@@ -15,6 +15,7 @@
 //! - [`super::forced_forward`]: demand of the forced-forward work.
 
 use super::exact::Sum;
+use super::interference::{Interference, Piece, least_response};
 use super::task::{Takes, narrow, objection, wide};
 use super::{Outcome, SporadicTask, Strength, Theorem, Verdict};
 
@@ -60,8 +61,8 @@ pub const ALONE: Theorem = Theorem {
     strength: Strength::Exact,
 };
 
-/// Rounds over all slacks, and steps of one response, before the search is given up.
-const LIMIT: u32 = 100_000;
+/// Rounds over all slacks before the search is given up.
+const LIMIT: u32 = 1_000;
 
 /// A test of global EDF: a set and the number of CPUs to a verdict.
 pub type Test = fn(&[SporadicTask], u32) -> Verdict;
@@ -162,15 +163,6 @@ fn work_by_deadline(task: &SporadicTask, window: i128, slack: i128) -> i128 {
     whole * c + (window % t - slack).clamp(0, c)
 }
 
-/// The most work of a task in any window, where its jobs end `slack` before their deadlines: the first as late, the others
-/// as early as can be.
-pub(crate) fn work_in(task: &SporadicTask, window: i128, slack: i128) -> i128 {
-    let (c, d, t) = task.cdt();
-    let reach = window + d - c - slack;
-    let whole = reach.div_euclid(t).max(0);
-    whole * c + (reach - whole * t).clamp(0, c)
-}
-
 fn others(tasks: &[SporadicTask], k: usize) -> impl Iterator<Item = (usize, &SporadicTask)> {
     tasks.iter().enumerate().filter(move |(i, _)| *i != k)
 }
@@ -249,24 +241,12 @@ pub fn iterated_interference(tasks: &[SporadicTask], cpus: u32) -> Verdict {
 pub fn response_times(tasks: &[SporadicTask], cpus: u32) -> Verdict {
     slacks(RTA, tasks, cpus, |k, slacks| {
         let (work, deadline, _) = tasks[k].cdt();
-        let mut response = work;
-        for _ in 0..LIMIT {
-            let most = response - work + 1;
-            let sum: i128 = others(tasks, k)
-                .map(|(i, task)| {
-                    let by_deadline = work_by_deadline(task, deadline, slacks[i]);
-                    work_in(task, response, slacks[i]).min(by_deadline).min(most)
-                })
-                .sum();
-            let next = work + sum / i128::from(cpus);
-            if next <= response {
-                return Some(response);
-            }
-            response = next;
-            if response > deadline {
-                return None;
-            }
-        }
-        None
+        least_response(work, deadline, i128::from(cpus), |window| {
+            let own = others(tasks, k).map(|(i, task)| {
+                let by_deadline = work_by_deadline(task, deadline, slacks[i]);
+                Piece::with_carry(task, window, slacks[i]).at_most(by_deadline)
+            });
+            Interference { own: own.collect(), carried: Vec::new() }
+        })
     })
 }

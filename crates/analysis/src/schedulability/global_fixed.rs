@@ -7,7 +7,8 @@
 //!
 //! Constrained deadlines; tasks in order of falling priority.
 
-use super::global_edf::{early, work_in};
+use super::global_edf::early;
+use super::interference::{Interference, Piece, least_response};
 use super::task::{narrow, wide};
 use super::{Outcome, SporadicTask, Strength, Theorem, Verdict};
 
@@ -17,9 +18,6 @@ pub const RTA: Theorem = Theorem {
     source: "Bertogna and Cirinei, RTSS 2007; Guan, Stigge, Yi and Yu, RTSS 2009",
     strength: Strength::Sufficient,
 };
-
-/// Steps of one response before the search is given up.
-const LIMIT: u32 = 100_000;
 
 /// Response times of tasks in order of falling priority.
 pub fn response_times(tasks: &[SporadicTask], cpus: u32) -> Verdict {
@@ -44,29 +42,12 @@ pub fn response_times(tasks: &[SporadicTask], cpus: u32) -> Verdict {
 
 fn response(task: &SporadicTask, above: &[SporadicTask], responses: &[i128], cpus: i128) -> Option<i128> {
     let (work, deadline, _) = task.cdt();
-    let mut longest = work;
-    for _ in 0..LIMIT {
-        let most = longest - work + 1;
-        let (mut sum, mut carried) = (0, Vec::with_capacity(above.len()));
-        for (other, response) in above.iter().zip(responses) {
-            let (c, d, t) = other.cdt();
-            let own = (longest / t * c + (longest % t).min(c)).min(most);
-            let with_carry = work_in(other, longest, d - response).min(most);
-            sum += own;
-            carried.push((with_carry - own).max(0));
-        }
-        carried.sort_unstable_by(|a, b| b.cmp(a));
-        sum += carried.iter().take(usize::try_from(cpus - 1).unwrap_or(usize::MAX)).sum::<i128>();
-        let next = work + sum / cpus;
-        if next <= longest {
-            return Some(longest);
-        }
-        longest = next;
-        if longest > deadline {
-            return None;
-        }
-    }
-    None
+    least_response(work, deadline, cpus, |window| {
+        let own = above.iter().map(|other| Piece::without_carry(other, window));
+        let carried = (above.iter().zip(responses))
+            .map(|(other, response)| Piece::with_carry(other, window, wide(other.deadline) - response));
+        Interference { own: own.collect(), carried: carried.collect() }
+    })
 }
 
 /// The order with which global fixed priorities escape Dhall's effect best of the simple ones: rising `D - C`, so that a

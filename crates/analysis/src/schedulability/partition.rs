@@ -4,8 +4,8 @@
 //! periods' ends (Lopez, Diaz and Garcia, "Utilization bounds for EDF scheduling on real-time multiprocessor systems",
 //! Real-Time Systems 28, 2004; Baruah and Fisher, "The partitioned multiprocessor scheduling of deadline-constrained
 //! sporadic task systems", IEEE Trans. Computers 55(7), 2006). What fits on a CPU is decided by the processor demand
-//! criterion of EDF or by response times in deadline-monotonic order; the sum of utilisations and densities only spares
-//! the exact test where it decides already. Packing is hard, so a task without a place is no proof that no partition
+//! criterion of EDF or by response times in deadline-monotonic order. The exact test is spared where less decides: windows
+//! that were asked for too much before, utilisation, density, and demand bounded by straight lines. Packing is hard, so a task without a place is no proof that no partition
 //! exists: the result says what stood in its way on each CPU.
 
 use std::cmp::Ordering;
@@ -14,7 +14,7 @@ use std::fmt;
 use surety_units::{CpuId, Nanos};
 
 use super::fixed::{RESPONSE_TIMES, Response, longest_response};
-use super::task::{Takes, narrow, objection, wide};
+use super::task::{Takes, ceil, narrow, objection, wide};
 use super::uniprocessor::{Demanded, PROCESSOR_DEMAND, demand_holds};
 use super::{SporadicTask, Theorem};
 
@@ -155,7 +155,19 @@ struct Core {
     tasks: Vec<(usize, SporadicTask)>,
     utilisation: Share,
     density: Share,
+    /// Windows in which some task was too much.
+    witnesses: Vec<Witness>,
 }
+
+/// A window and what is left of it beside the demand of the tasks of a CPU.
+#[derive(Clone, Copy, Debug)]
+struct Witness {
+    window: i128,
+    room: i128,
+}
+
+/// Windows remembered for each CPU.
+const WITNESSES: usize = 8;
 
 /// A sum of fractions with 64 bits after the point: what it is at least, and what it is at most.
 #[derive(Clone, Copy, Debug, Default)]
@@ -206,16 +218,16 @@ pub fn partition(
         let mut obstacles = Vec::new();
         let mut found = None;
         for cpu in order {
-            match cores[cpu].with(task, tasks[task], core_test) {
-                Ok(core) => {
-                    found = Some((cpu, core));
+            match cores[cpu].admits(task, &tasks[task], core_test) {
+                Ok(()) => {
+                    found = Some(cpu);
                     break;
                 }
                 Err(obstacle) => obstacles.push((CpuId(cpu as u32), obstacle)),
             }
         }
         match found {
-            Some((cpu, core)) => cores[cpu] = core,
+            Some(cpu) => cores[cpu].put(task, tasks[task]),
             None => {
                 obstacles.sort_by_key(|(cpu, _)| *cpu);
                 unplaced.push(Unplaced { task, obstacles });
@@ -246,53 +258,130 @@ fn compare(a: &SporadicTask, b: &SporadicTask) -> Ordering {
 }
 
 impl Core {
-    /// This CPU with one task more, or what stands in the way.
-    fn with(&self, place: usize, task: SporadicTask, core_test: CoreTest) -> Result<Core, Obstacle> {
+    /// Whether a task fits beside those here, or what stands in the way; a window that stood in the way is remembered.
+    fn admits(&mut self, place: usize, task: &SporadicTask, core_test: CoreTest) -> Result<(), Obstacle> {
         let utilisation = self.utilisation.plus(Share::of(task.work, task.period));
         if utilisation.low > ONE {
             let free = ONE.saturating_sub(self.utilisation.low) as f64 / ONE as f64;
             return Err(Obstacle::Utilisation { free });
         }
-        let mut core = self.clone();
-        core.placed.push(place);
-        core.utilisation = utilisation;
-        core.density = core.density.plus(Share::of(task.work, span(&task)));
-        let at = core.tasks.partition_point(|(_, other)| other.deadline <= task.deadline);
-        core.tasks.insert(at, (place, task));
-        let tasks: Vec<SporadicTask> = core.tasks.iter().map(|(_, task)| *task).collect();
         match core_test {
-            CoreTest::Edf => {
-                let blocked = tasks.iter().any(|t| t.blocking.is_positive());
-                let late = tasks.iter().any(|t| t.jitter >= t.deadline);
-                if core.density.high <= ONE && !blocked && !late {
-                    return Ok(core);
-                }
-                match demand_holds(&tasks) {
-                    Demanded::Fits { .. } => Ok(core),
-                    Demanded::Exceeded { window, asked } => {
-                        Err(Obstacle::Demand { window: narrow(window), asked: narrow(asked) })
-                    }
-                    Demanded::Overloaded => Err(Obstacle::Utilisation { free: 0.0 }),
-                    Demanded::Open => Err(Obstacle::Open),
-                }
-            }
-            CoreTest::DeadlineMonotonic => {
-                // What has a higher priority than the new task does not feel it.
-                for level in at..tasks.len() {
-                    match longest_response(&tasks[level], &tasks[..level], |work| work) {
-                        Response::Within(_) => {}
-                        Response::Beyond(response) => {
-                            return Err(Obstacle::Response {
-                                task: core.tasks[level].0,
-                                response: narrow(response),
-                                deadline: tasks[level].deadline,
-                            });
-                        }
-                        Response::Open => return Err(Obstacle::Open),
-                    }
-                }
-                Ok(core)
-            }
+            CoreTest::Edf => self.admits_by_demand(task, utilisation),
+            CoreTest::DeadlineMonotonic => self.admits_by_response(place, task),
         }
     }
+
+    /// By demand: what was in the way before, then what surely is not, then the exact test.
+    fn admits_by_demand(&mut self, task: &SporadicTask, utilisation: Share) -> Result<(), Obstacle> {
+        for witness in &self.witnesses {
+            let own = task.demand(witness.window);
+            if own > witness.room {
+                let asked = witness.window - witness.room + own;
+                return Err(Obstacle::Demand { window: narrow(witness.window), asked: narrow(asked) });
+            }
+        }
+        let tasks = self.with(task);
+        let blocked = tasks.iter().any(|t| t.blocking.is_positive());
+        let late = tasks.iter().any(|t| t.jitter >= t.deadline);
+        if !blocked
+            && !late
+            && (self.density.plus(density(task)).high <= ONE || below_lines(&tasks, utilisation))
+        {
+            debug_assert!(
+                matches!(demand_holds(&tasks), Demanded::Fits { .. } | Demanded::Open),
+                "{tasks:?}"
+            );
+            return Ok(());
+        }
+        match demand_holds(&tasks) {
+            Demanded::Fits { .. } => Ok(()),
+            Demanded::Exceeded { window, asked } => {
+                if !blocked {
+                    self.remember(Witness { window, room: window - (asked - task.demand(window)) });
+                }
+                Err(Obstacle::Demand { window: narrow(window), asked: narrow(asked) })
+            }
+            Demanded::Overloaded => Err(Obstacle::Utilisation { free: 0.0 }),
+            Demanded::Open => Err(Obstacle::Open),
+        }
+    }
+
+    /// By responses: what has a higher priority than the new task does not feel it.
+    fn admits_by_response(&self, place: usize, task: &SporadicTask) -> Result<(), Obstacle> {
+        let at = self.level_of(task);
+        let tasks = self.with(task);
+        for level in at..tasks.len() {
+            match longest_response(&tasks[level], &tasks[..level], |work| work) {
+                Response::Within(_) => {}
+                Response::Beyond(response) => {
+                    let after = |level: usize| self.tasks[level - 1].0;
+                    return Err(Obstacle::Response {
+                        task: if level == at { place } else { after(level) },
+                        response: narrow(response),
+                        deadline: tasks[level].deadline,
+                    });
+                }
+                Response::Open => return Err(Obstacle::Open),
+            }
+        }
+        Ok(())
+    }
+
+    /// The level a task gets: below those with deadlines no longer than its own.
+    fn level_of(&self, task: &SporadicTask) -> usize {
+        self.tasks.partition_point(|(_, other)| other.deadline <= task.deadline)
+    }
+
+    /// The tasks with one more, in deadline-monotonic order.
+    fn with(&self, task: &SporadicTask) -> Vec<SporadicTask> {
+        let at = self.level_of(task);
+        let mut tasks = Vec::with_capacity(self.tasks.len() + 1);
+        tasks.extend(self.tasks[..at].iter().map(|(_, task)| *task));
+        tasks.push(*task);
+        tasks.extend(self.tasks[at..].iter().map(|(_, task)| *task));
+        tasks
+    }
+
+    /// Puts a task here.
+    fn put(&mut self, place: usize, task: SporadicTask) {
+        self.placed.push(place);
+        self.utilisation = self.utilisation.plus(Share::of(task.work, task.period));
+        self.density = self.density.plus(density(&task));
+        for witness in &mut self.witnesses {
+            witness.room -= task.demand(witness.window);
+        }
+        let at = self.level_of(&task);
+        self.tasks.insert(at, (place, task));
+    }
+
+    /// Keeps a window that was asked for too much; the oldest goes.
+    fn remember(&mut self, witness: Witness) {
+        if self.witnesses.len() == WITNESSES {
+            self.witnesses.remove(0);
+        }
+        self.witnesses.push(witness);
+    }
+}
+
+/// The share of a CPU that a task counts for by its density.
+fn density(task: &SporadicTask) -> Share {
+    Share::of(task.work, span(task))
+}
+
+/// Whether demand is below its window because straight lines above it are: `dbf_i(t) <= C_i + U_i (t + J_i - D_i)` from the
+/// first window on, and 0 before; with a utilisation of at most 1 only the first windows have to be looked at (Baruah and
+/// Fisher, 2006). Sufficient; nothing is blocked.
+fn below_lines(tasks: &[SporadicTask], utilisation: Share) -> bool {
+    if utilisation.high > ONE {
+        return false;
+    }
+    tasks.iter().all(|at| {
+        let window = at.first_window();
+        let line = |task: &SporadicTask| {
+            let after = window - task.first_window();
+            let more = if after > 0 { ceil(wide(task.work) * after, wide(task.period)) } else { 0 };
+            if after < 0 { 0 } else { wide(task.work) + more }
+        };
+        tasks.iter().map(line).sum::<i128>() <= window
+    })
 }

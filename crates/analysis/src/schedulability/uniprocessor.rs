@@ -129,8 +129,35 @@ pub fn processor_demand(tasks: &[SporadicTask]) -> Verdict {
     verdict
 }
 
-/// The processor demand criterion without words.
+/// The processor demand criterion without words. In debug builds a small set is held against every window.
 pub(crate) fn demand_holds(tasks: &[SporadicTask]) -> Demanded {
+    let found = search(tasks);
+    debug_assert!(every_window_agrees(tasks, found), "{tasks:?}: {found:?}");
+    found
+}
+
+/// Windows up to this length are looked at one by one by the twin.
+const SMALL: i128 = 1_000;
+
+/// The twin: the demand of every window, one after the other, where that is soon done.
+fn every_window_agrees(tasks: &[SporadicTask], found: Demanded) -> bool {
+    let asked = |t: i128| {
+        let own: i128 = tasks.iter().map(|task| task.demand(t)).sum();
+        let seen = tasks.iter().filter(|task| task.first_window() <= t);
+        own + seen.map(|task| wide(task.blocking)).max().unwrap_or(0)
+    };
+    match found {
+        Demanded::Fits { .. } => {
+            let is_small = tasks.iter().any(|task| wide(task.deadline) <= SMALL);
+            !is_small || (0..=SMALL).all(|t| asked(t) <= t)
+        }
+        Demanded::Exceeded { window, asked: amount } => asked(window) == amount && amount > window,
+        Demanded::Overloaded | Demanded::Open => true,
+    }
+}
+
+/// The search of [`demand_holds`].
+fn search(tasks: &[SporadicTask]) -> Demanded {
     let used = total_utilisation(tasks);
     if !used.at_most(1) {
         return Demanded::Overloaded;

@@ -1,4 +1,5 @@
-//! The table of acceptance ratios in `docs/schedulability.md`: drawn anew, and the same to the digit.
+//! Acceptance ratios: the tables in `docs/schedulability.md` and the picture `docs/acceptance.svg`, drawn anew, and the same
+//! to the digit. With `SURETY_DRAW=1` in the environment the picture is written.
 
 use std::fmt::Write;
 
@@ -10,6 +11,10 @@ use crate::schedulability::generate::{Deadlines, random_set};
 use crate::schedulability::partition::{CoreTest, Heuristic, partition};
 use crate::schedulability::priority::{Preemption, in_order, optimal, rate_monotonic};
 use crate::schedulability::{SporadicTask, fixed, global_edf, global_fixed, uniprocessor};
+
+use super::picture::{Panel, draw};
+
+const PICTURE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/acceptance.svg");
 
 const DOCS: &str = include_str!("../../../../../docs/schedulability.md");
 
@@ -67,6 +72,11 @@ fn four_cpus() -> Vec<Column<'static>> {
     columns
 }
 
+/// Utilisations of a CPU that are looked at, in hundredths.
+fn hundredths() -> impl Iterator<Item = u64> {
+    (6..=19).map(|t| t * 5).filter(|t| t % 10 == 0 || *t > 80)
+}
+
 /// One table: a line for each utilisation of a CPU, percents of accepted sets.
 fn table(
     columns: &[Column<'_>],
@@ -81,7 +91,7 @@ fn table(
     columns.iter().for_each(|_| text.push_str("---|"));
     text.push('\n');
     let mut all = Vec::new();
-    for hundredths in (6..=19).map(|t| t * 5).filter(|t| t % 10 == 0 || *t > 80) {
+    for hundredths in hundredths() {
         let mut random = Pcg::for_job(stream, hundredths, 0);
         let mut counts = vec![0; columns.len()];
         for _ in 0..SETS {
@@ -103,12 +113,12 @@ fn table(
 
 #[test]
 fn the_table_of_the_docs_is_what_the_tests_say() {
-    let mut missing = String::new();
+    let (mut missing, mut panels) = (String::new(), Vec::new());
     for (name, columns, cpus, tasks, deadlines) in [
-        ("one CPU, implicit", one_cpu(), 1, 5, Deadlines::Implicit),
-        ("one CPU, constrained", one_cpu().split_off(1), 1, 5, Deadlines::Constrained),
-        ("four CPUs, implicit", four_cpus(), 4, 8, Deadlines::Implicit),
-        ("four CPUs, constrained", four_cpus(), 4, 8, Deadlines::Constrained),
+        ("One CPU, 5 tasks, implicit deadlines", one_cpu(), 1, 5, Deadlines::Implicit),
+        ("One CPU, 5 tasks, constrained deadlines", one_cpu().split_off(1), 1, 5, Deadlines::Constrained),
+        ("Four CPUs, 8 tasks, implicit deadlines", four_cpus(), 4, 8, Deadlines::Implicit),
+        ("Four CPUs, 8 tasks, constrained deadlines", four_cpus(), 4, 8, Deadlines::Constrained),
     ] {
         let (text, counts) = table(&columns, cpus, tasks, deadlines, 77);
         for line in &counts {
@@ -124,9 +134,21 @@ fn the_table_of_the_docs_is_what_the_tests_say() {
                 assert!(gfb <= forced && forced <= played, "{line:?}");
             }
         }
+        let percents = |line: &Vec<usize>| line.iter().map(|count| count * 100 / SETS).collect();
+        panels.push(Panel {
+            title: name,
+            heads: columns.iter().map(|(head, _)| *head).collect(),
+            points: hundredths().zip(counts.iter().map(percents)).collect(),
+        });
         if !DOCS.contains(&text) {
             write!(missing, "\n{name}:\n\n{text}").unwrap();
         }
     }
+    let drawn = draw(&panels);
+    if std::env::var_os("SURETY_DRAW").is_some() {
+        std::fs::write(PICTURE, &drawn).expect("docs/acceptance.svg can be written");
+    }
+    let stored = std::fs::read_to_string(PICTURE).unwrap_or_default();
+    assert_eq!(stored, drawn, "docs/acceptance.svg is not what the tests say: draw it with SURETY_DRAW=1");
     assert!(missing.is_empty(), "docs/schedulability.md does not hold these tables:\n{missing}");
 }

@@ -1,15 +1,18 @@
 //! Work that is not independent: suspension, locks and graphs, against schedules and choices tried one by one.
 
+use surety_model::platform::Enforcement;
+use surety_model::reservation::Reservation;
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
 use super::twin::{HYPERPERIOD, draw, task};
-use crate::schedulability::dag::{Dag, DagError, DagTask, federated, graham};
+use crate::schedulability::dag::{Dag, DagError, DagTask, federated, graham, under_reservations};
 use crate::schedulability::fixed::response_times;
 use crate::schedulability::generate::Deadlines;
 use crate::schedulability::resources::{Section, blocked, ceiling, inheritance};
 use crate::schedulability::suspension::{as_jitter, oblivious};
 use crate::schedulability::{Outcome, SporadicTask};
+use crate::supply::Supply;
 
 fn suspending(c: i64, s: i64, t: i64) -> SporadicTask {
     SporadicTask { suspension: Nanos::new(s), ..task(c, t, t) }
@@ -222,6 +225,104 @@ fn no_list_schedule_takes_longer_than_graham_says() {
         }
     }
     assert!(reached > 500, "{reached}");
+}
+
+/// When threads with a budget of `q` in each period are given it: late after early, or anyhow, from any instant on.
+fn supplied(q: i64, t: i64, end: i64, random: &mut Pcg) -> Vec<bool> {
+    let (offset, kind) = (random.below(t as u64) as i64, random.below(3));
+    let mut given = vec![false; end as usize];
+    for period in 0..=end / t + 1 {
+        let early = kind == 0 && period == 0;
+        let mut free: Vec<i64> = (0..t).collect();
+        for nth in 0..q {
+            let at = match kind {
+                2 => free.remove(random.below(free.len() as u64) as usize),
+                _ if early => nth,
+                _ => t - q + nth,
+            };
+            if let Some(slot) =
+                usize::try_from(period * t + at - offset).ok().and_then(|at| given.get_mut(at))
+            {
+                *slot = true;
+            }
+        }
+    }
+    given
+}
+
+/// Threads that take ready nodes in a drawn order and keep each to its end, throttled or not: when all is done.
+fn reserved_schedule(dag: &Dag, supplies: &[Vec<bool>], random: &mut Pcg) -> i64 {
+    let n = dag.works().len();
+    let mut left: Vec<i64> = dag.works().iter().map(|w| w.get()).collect();
+    let preference: Vec<u64> = (0..n).map(|_| random.next_u64()).collect();
+    let mut held: Vec<Option<usize>> = vec![None; supplies.len()];
+    for now in 0.. {
+        let is_open = |node: usize, left: &[i64]| {
+            left[node] > 0 && (0..n).all(|other| left[other] == 0 || !reaches(dag, other, node))
+        };
+        for thread in 0..held.len() {
+            if held[thread].is_none() {
+                let free = (0..n).filter(|node| is_open(*node, &left) && !held.contains(&Some(*node)));
+                held[thread] = free.min_by_key(|node| preference[*node]);
+            }
+        }
+        for (hold, supply) in held.iter_mut().zip(supplies) {
+            if let Some(node) = *hold
+                && supply[now]
+            {
+                left[node] -= 1;
+                if left[node] == 0 {
+                    *hold = None;
+                }
+            }
+        }
+        if left.iter().all(|l| *l == 0) {
+            return now as i64 + 1;
+        }
+    }
+    unreachable!("the supplies are long enough")
+}
+
+#[test]
+fn no_graph_takes_longer_under_reservations_than_the_bound() {
+    let mut random = Pcg::for_job(9, 44, 0);
+    let mut near = 0;
+    for _ in 0..2_000 {
+        let n = 1 + random.below(7) as usize;
+        let works: Vec<Nanos> = (0..n).map(|_| Nanos::new(1 + random.below(6) as i64)).collect();
+        let mut edges = Vec::new();
+        for to in 1..n {
+            edges.extend((0..to).filter(|_| random.below(3) == 0).map(|from| (from, to)));
+        }
+        let dag = Dag::new(works, edges).unwrap();
+        let t = 2 + random.below(8) as i64;
+        let q = 1 + random.below(t as u64) as i64;
+        let reservation = Reservation::implicit(Nanos::new(q), Nanos::new(t));
+        let supply = Supply::new(reservation, Enforcement::Exact, false);
+        let long = Nanos::new(10_000);
+        let task = DagTask { dag, deadline: long, period: long };
+        for threads in 1..4 {
+            let verdict = under_reservations(&task, threads, &supply);
+            let bound = verdict.responses[0].get();
+            assert!(verdict.holds(), "{verdict:?}");
+            for _ in 0..3 {
+                let supplies: Vec<Vec<bool>> =
+                    (0..threads).map(|_| supplied(q, t, bound + 1, &mut random)).collect();
+                let seen = reserved_schedule(&task.dag, &supplies, &mut random);
+                assert!(seen <= bound, "{task:?} on {threads} with ({q}, {t}): {seen}, at most {bound}");
+                near += i32::from(2 * seen >= bound);
+            }
+        }
+    }
+    assert!(near > 1_000, "{near}");
+    // With the whole CPU it is Graham's bound.
+    let dag = Dag::new(vec![Nanos::new(4); 4], vec![(0, 1), (0, 2), (1, 3), (2, 3)]).unwrap();
+    let whole = Supply::new(Reservation::implicit(Nanos::new(5), Nanos::new(5)), Enforcement::Exact, true);
+    let task = DagTask { dag, deadline: Nanos::new(14), period: Nanos::new(20) };
+    let verdict = under_reservations(&task, 2, &whole);
+    assert_eq!((verdict.outcome, &verdict.responses), (Outcome::Holds, &graham(&task, 2).responses));
+    let short = DagTask { deadline: Nanos::new(13), ..task };
+    assert_eq!(under_reservations(&short, 2, &whole).outcome, Outcome::NotShown);
 }
 
 #[test]

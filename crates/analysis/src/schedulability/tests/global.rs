@@ -4,7 +4,7 @@ use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
 use super::twin::{self, HYPERPERIOD, Job, Rule, draw, in_time, play, task, utilisation};
-use crate::schedulability::generate::Deadlines;
+use crate::schedulability::generate::{Deadlines, random_set};
 use crate::schedulability::priority::{deadline_monotonic, in_order};
 use crate::schedulability::tardiness::tardiness;
 use crate::schedulability::{Outcome, SporadicTask, global_edf, global_fixed};
@@ -165,4 +165,29 @@ fn no_job_is_later_than_the_tardiness_bound() {
         }
     }
     assert!(late > 500 && bounded > late, "{late} {bounded}");
+}
+
+#[test]
+fn responses_are_found_in_nanoseconds_too() {
+    // Fixed points that step unit by unit would give up here: windows are 10^7 units and more long.
+    let mut random = Pcg::for_job(9, 25, 0);
+    let periods: Vec<Nanos> =
+        (0..50).map(|_| Nanos::new(10_000_000 + random.below(90_000_000) as i64)).collect();
+    let mut counts = [0; 3];
+    for round in 0..300 {
+        let total = 0.3 + 1.2 * random.unit_open();
+        let deadlines = [Deadlines::Implicit, Deadlines::Constrained][round % 2];
+        let tasks = random_set(6, total, &periods, Nanos::new(1), deadlines, &mut random).expect("drawn");
+        let [_, _, bcl, iterated, rta, _] = accepted(&tasks, 2);
+        assert!(bcl <= iterated && iterated <= rta, "{round}: {tasks:?}");
+        let order = crate::schedulability::global_fixed::slack_monotonic(&tasks);
+        let fixed = crate::schedulability::global_fixed::response_times(
+            &crate::schedulability::priority::in_order(&tasks, &order),
+            2,
+        );
+        for (count, holds) in counts.iter_mut().zip([iterated, rta, fixed.holds()]) {
+            *count += usize::from(holds);
+        }
+    }
+    assert!(counts[0] > 50 && counts[1] > counts[0] && counts[2] > counts[1], "{counts:?}");
 }

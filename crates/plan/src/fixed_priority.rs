@@ -1,0 +1,260 @@
+//! The real-time threads of a workload as tasks of fixed priorities, put to the tests made for them.
+//!
+//! Above them stand the threads that the plan reserves, each as a task of its budget that comes up to `D - Q` late
+//! (its budget may be given at the end of one period and at the beginning of the next) and, where budgets are looked at on
+//! the tick, an overrun (`surety_analysis::supply`); and the kernel's fair server, unless it provably stays in the
+//! background. Threads of equal priority take turns or wait for each other, so each counts as above the other: one CPU is
+//! asked once for each order of them that matters.
+
+use surety_analysis::foundation::ReservedThread;
+use surety_analysis::schedulability::SporadicTask;
+use surety_analysis::schedulability::catalogue::{Question, Scheduler, TESTS};
+use surety_analysis::schedulability::task::LONGEST;
+use surety_analysis::work::maximum;
+use surety_analysis::world::drawn_work;
+use surety_model::platform::Platform;
+use surety_model::reservation::Reservation;
+use surety_model::tested::{TestAnswer, Tested, TestedSet};
+use surety_model::workload::{Instances, PolicySpec, Release, Task, TaskBody, Workload};
+use surety_units::Nanos;
+
+use crate::tested::{all, on, sufficient, thread};
+use crate::{PlanOptions, Planned};
+
+/// A thread with its priority.
+struct Level {
+    name: String,
+    priority: u32,
+    task: SporadicTask,
+}
+
+/// The real-time threads that the plan does not reserve; `None` where there are none.
+pub(crate) fn tested(workload: &Workload, planned: &Planned, options: &PlanOptions) -> Option<TestedSet> {
+    let platform = &options.platform;
+    let is_left =
+        |task: &&Task| priority(task).is_some() && planned.plan.reservation_of(&task.name).is_none();
+    let realtime: Vec<&Task> = workload.tasks.iter().filter(is_left).collect();
+    if realtime.is_empty() {
+        return None;
+    }
+    let per_cpu = realtime.iter().filter(|task| matches!(task.instances, Instances::PerCpu(_))).count();
+    let cpus = if per_cpu == realtime.len() { 1 } else { platform.cpus };
+    let mixed = per_cpu > 0 && cpus > 1;
+    let levels: Result<Vec<Vec<Level>>, String> =
+        realtime.iter().map(|task| levels_of(task, options)).collect();
+    let about = format!(
+        "{} real-time task(s) below what is reserved, by fixed priority on {}",
+        realtime.len(),
+        if cpus < platform.cpus { "one CPU each".to_owned() } else { on(cpus) }
+    );
+    let mut levels: Vec<Level> = match levels {
+        Ok(levels) if !mixed => levels.into_iter().flatten().collect(),
+        Ok(_) => {
+            let why = "some real-time tasks are bound to a CPU each and some to none: no test covers both";
+            return Some(untested(about, why));
+        }
+        Err(why) => return Some(untested(about, &why)),
+    };
+    // Stable: of equals the first stays first.
+    levels.sort_by_key(|level| std::cmp::Reverse(level.priority));
+    let budget = |(name, thread): &(String, ReservedThread)| {
+        let overrun = if thread.bounded { Nanos::ZERO } else { platform.enforcement.overrun_max() };
+        budgets(name, thread.reservation, overrun)
+    };
+    let mut above: Vec<Level> = planned.threads.iter().flat_map(budget).collect();
+    let mut beside = vec!["no other real-time thread of the machine has a priority above theirs".to_owned()];
+    let (fair, words) = fair_server(&above, &levels, platform);
+    if cpus > 1 && !fair.is_empty() {
+        return Some(untested(about, &words));
+    }
+    above.extend(fair);
+    beside.push(words);
+    if let Some(limit) = platform.realtime_limit {
+        let most = most_in(limit.period, above.iter().chain(&levels));
+        if most > limit.runtime {
+            let why = format!(
+                "they may take {most} of {}, of which the kernel leaves them {}: it would stop them all",
+                limit.period, limit.runtime
+            );
+            return Some(untested(about, &why));
+        }
+        beside.push(format!("they take at most {most} of {}: the kernel never stops them", limit.period));
+    }
+    let threads = planned.threads.len() + levels.len();
+    if cpus > 1 && !above.is_empty() && threads > cpus as usize {
+        let why =
+            "reserved threads stand above, by earliest deadline: on several CPUs no test here covers both";
+        return Some(untested(about, why));
+    }
+    if cpus > 1 {
+        // Each has a CPU of its own, or nothing stands above.
+        above.clear();
+    }
+    let ranked: Vec<&Level> = above.iter().chain(&levels).collect();
+    Some(TestedSet {
+        about,
+        threads: ranked.iter().map(|level| thread(&level.task, level.name.clone())).collect(),
+        tests: tests(&ranked, cpus, above.is_empty()),
+        beside,
+    })
+}
+
+fn priority(task: &Task) -> Option<u32> {
+    match task.policy {
+        PolicySpec::Fifo { priority } | PolicySpec::RoundRobin { priority } if task.reservation.is_none() => {
+            Some(priority)
+        }
+        _ => None,
+    }
+}
+
+/// One level for each instance on a CPU, its costs included; or why a task is none of fixed priority.
+fn levels_of(task: &Task, options: &PlanOptions) -> Result<Vec<Level>, String> {
+    let name = &task.name;
+    let period = task
+        .release
+        .interval()
+        .ok_or_else(|| format!("nothing says how often `{name}` is released: give it a period or a gap"))?;
+    let work = drawn_work(task).and_then(maximum).ok_or_else(|| match task.body {
+        TaskBody::Synthetic(_) => {
+            format!(
+                "the work of `{name}` has no largest value: give it a constant, a uniform or an empirical one"
+            )
+        }
+        TaskBody::Phases(_) => format!("the jobs of `{name}` go through steps, which no test here covers"),
+        TaskBody::Command(_) | TaskBody::Match(_) => {
+            format!("`{name}` is a program, and nothing says how much work its jobs are")
+        }
+    })?;
+    let deadline = task.relative_deadline().unwrap_or(period);
+    let jitter = match task.release {
+        Release::Periodic { jitter, .. } => jitter,
+        Release::Sporadic { .. } | Release::Unspecified => Nanos::ZERO,
+    };
+    let costs = options.costs();
+    let interrupts = work.mul_ratio(u64::from(costs.interrupts_permille), 1000);
+    let ticks = costs.per_tick * (work + options.platform.tick).div_ceil(options.platform.tick);
+    let work = work + interrupts + ticks + costs.per_job + costs.per_period;
+    let priority = priority(task).unwrap_or(0);
+    let count = match task.instances {
+        Instances::Count(count) => count,
+        // Every CPU has as many.
+        Instances::PerCpu(each) => each,
+    };
+    let task = SporadicTask { jitter, ..SporadicTask::new(work, deadline, period) };
+    Ok((0..count).map(|_| Level { name: name.clone(), priority, task }).collect())
+}
+
+/// A reservation as what it may take from everything below it: its own deadline is no concern here.
+fn budgets(name: &str, reservation: Reservation, overrun: Nanos) -> Vec<Level> {
+    let Reservation { runtime, deadline, period, .. } = reservation;
+    // Where a budget is shorter than an overrun, several may be given at once.
+    let at_once = overrun.div_ceil(runtime).max(1);
+    let jitter = deadline - runtime + period * (at_once - 1);
+    let level = |name: String, task| Level { name, priority: u32::MAX, task };
+    let budget = SporadicTask { jitter, ..SporadicTask::new(runtime, LONGEST, period) };
+    let mut levels = vec![level(format!("{name}, budget"), budget)];
+    if overrun.is_positive() {
+        levels.push(level(format!("{name}, overrun"), SporadicTask::new(overrun, LONGEST, LONGEST)));
+    }
+    levels
+}
+
+/// The most that they take in a window, however late each may be.
+fn most_in<'a>(window: Nanos, levels: impl Iterator<Item = &'a Level>) -> Nanos {
+    let most = |Level { task, .. }: &Level| {
+        // One above all others has its lateness in the jitter.
+        let late = if task.deadline == LONGEST { task.jitter } else { task.jitter + task.deadline };
+        task.work * (window + late).div_ceil(task.period)
+    };
+    levels.map(most).fold(Nanos::ZERO, Nanos::saturating_add)
+}
+
+/// The fair server where it may act, and what can be said about it.
+fn fair_server(above: &[Level], levels: &[Level], platform: &Platform) -> (Vec<Level>, String) {
+    let Some(server) = platform.fair_server else {
+        return (Vec::new(), "the kernel has no fair server".to_owned());
+    };
+    let window = server.period - server.runtime;
+    let most = most_in(window, above.iter().chain(levels));
+    if most <= window - server.runtime {
+        let words = format!(
+            "the kernel's fair server stays in the background: they take at most {most} of any {window}, and {} are \
+             left for it",
+            window - most
+        );
+        return (Vec::new(), words);
+    }
+    let words = format!(
+        "the kernel's fair server may act, since they may take {most} of {window}: it stands above them with {} in {}",
+        server.runtime, server.period
+    );
+    let reservation = Reservation::implicit(server.runtime, server.period);
+    (budgets("fair server", reservation, platform.enforcement.overrun_max()), words)
+}
+
+/// The answers to the levels; those of equal priority each once as the lowest of them. `only`: nothing stands above that is
+/// counted at its most.
+fn tests(ranked: &[&Level], cpus: u32, only: bool) -> Vec<Tested> {
+    let shared = "the workload binds these threads to no CPU";
+    let is_tied = |at: usize| {
+        let same = |other: usize| ranked.get(other).is_some_and(|o| o.priority == ranked[at].priority);
+        ranked[at].priority != u32::MAX && (same(at + 1) || (at > 0 && same(at - 1)))
+    };
+    let tied: Vec<usize> = (0..ranked.len()).filter(|at| is_tied(*at)).collect();
+    let order = |lowest: Option<usize>| -> Vec<SporadicTask> {
+        let mut order: Vec<usize> = (0..ranked.len()).collect();
+        if let Some(at) = lowest {
+            // Behind the last of its priority.
+            let last = (0..ranked.len()).rev().find(|o| ranked[*o].priority == ranked[at].priority);
+            order.remove(at);
+            order.insert(last.unwrap_or(at), at);
+        }
+        order.into_iter().map(|at| ranked[at].task).collect()
+    };
+    let ask = |lowest: Option<usize>| {
+        let tasks = order(lowest);
+        all(&Question { tasks: &tasks, cpus, scheduler: Scheduler::FixedPriority, migrate: true }, shared)
+    };
+    if tied.is_empty() {
+        let found = ask(None);
+        return if only { found } else { sufficient(found) };
+    }
+    let mut orders = tied.into_iter().map(|at| ask(Some(at)));
+    let Some(first) = orders.next() else { return Vec::new() };
+    let mut found = orders.fold(first, |so_far, next| so_far.into_iter().map(|t| worse(t, &next)).collect());
+    if cpus > 1 {
+        for tested in found.iter_mut().filter(|t| t.answer != TestAnswer::NotApplicable && !t.exact) {
+            tested.answer = TestAnswer::NotApplicable;
+            (tested.scale_permille, tested.named) = (None, false);
+            tested.steps =
+                vec!["two tasks have the same priority, which this test does not cover".to_owned()];
+        }
+    }
+    sufficient(found)
+}
+
+/// The worse of a test's answers to two orders.
+fn worse(one: Tested, others: &[Tested]) -> Tested {
+    let same = |other: &&Tested| (&other.test, &other.theorem) == (&one.test, &one.theorem);
+    let Some(other) = others.iter().find(same) else { return one };
+    let named = one.named && other.named;
+    let scale = one.scale_permille.min(other.scale_permille);
+    let worse = if one.answer == TestAnswer::Holds { other.clone() } else { one };
+    Tested { named, scale_permille: scale, ..worse }
+}
+
+/// A set that no test covers.
+fn untested(about: String, why: &str) -> TestedSet {
+    let tests = TESTS.iter().map(|test| Tested {
+        test: test.word.to_owned(),
+        theorem: test.theorem.name.to_owned(),
+        source: test.theorem.source.to_owned(),
+        exact: false,
+        answer: TestAnswer::NotApplicable,
+        steps: vec![why.to_owned()],
+        scale_permille: None,
+        named: false,
+    });
+    TestedSet { about, threads: Vec::new(), tests: tests.collect(), beside: Vec::new() }
+}

@@ -1,0 +1,150 @@
+//! What `surety plan --tests` lists: every test once, the named one is the least pessimistic, and the proof names it, too.
+
+use std::collections::BTreeMap;
+
+use surety_analysis::schedulability::catalogue::TESTS;
+use surety_model::formats::toml;
+use surety_model::platform::{Enforcement, Platform};
+use surety_model::tested::{TestAnswer, Tested, TestedSet};
+use surety_model::workload::Workload;
+use surety_plan::tested::tested;
+use surety_plan::{PlanOptions, Planned, plan_in_full};
+
+const EXAMPLE: &str = include_str!("../../../examples/control-loop.toml");
+
+fn sets(workload: &Workload, platform: Platform) -> (Planned, Vec<TestedSet>) {
+    let options = PlanOptions::new(platform);
+    let planned = plan_in_full(workload, &BTreeMap::new(), &options, false);
+    let sets = tested(workload, &planned, &options);
+    (planned, sets)
+}
+
+fn example(change: impl Fn(&str) -> String) -> Workload {
+    toml::read("control-loop.toml", &change(EXAMPLE)).expect("the example is a workload")
+}
+
+fn named(set: &TestedSet) -> Option<&Tested> {
+    set.tests.iter().find(|tested| tested.named)
+}
+
+/// Every test of the table stands once in a set, and what does not apply says why.
+fn complete(set: &TestedSet) {
+    for test in &TESTS {
+        let same = |tested: &&Tested| tested.test == test.word && tested.theorem == test.theorem.name;
+        assert_eq!(set.tests.iter().filter(same).count(), 1, "{}: {}", set.about, test.word);
+    }
+    for tested in &set.tests {
+        assert!(!tested.source.is_empty() && !tested.steps.is_empty(), "{tested:?}");
+        assert!(tested.answer != TestAnswer::NotApplicable || tested.scale_permille.is_none(), "{tested:?}");
+        assert!(!tested.named || tested.answer == TestAnswer::Holds, "{tested:?}");
+    }
+    let best = |tested: &&Tested| tested.answer == TestAnswer::Holds;
+    let largest = set.tests.iter().filter(best).map(|tested| tested.scale_permille).max();
+    assert_eq!(named(set).map(|tested| tested.scale_permille), largest, "{}", set.about);
+}
+
+#[test]
+fn the_least_pessimistic_test_is_named_in_the_list_and_in_the_proof() {
+    let workload = example(str::to_owned);
+    for (cpus, word, theorem, answered) in [
+        (1, "utilisation", "utilisation bound of EDF on one CPU", 3),
+        (2, "RTA", "response-time analysis of global EDF", 6),
+        (4, "a CPU each", "no more reserved threads than CPUs", 1),
+    ] {
+        let (planned, sets) = sets(&workload, Platform::linux_6_18(cpus));
+        assert_eq!((planned.plan.refusals.len(), sets.len()), (0, 2), "{cpus}");
+        sets.iter().for_each(complete);
+        let reserved = &sets[0];
+        assert_eq!(named(reserved).map(|tested| tested.test.as_str()), Some(word), "{cpus}");
+        let applies = |tested: &&Tested| tested.answer != TestAnswer::NotApplicable;
+        assert_eq!(reserved.tests.iter().filter(applies).count(), answered, "{cpus}");
+        for planned in &planned.plan.reservations {
+            assert!(planned.proof.theorem.contains(theorem), "{cpus}: {}", planned.proof.theorem);
+        }
+    }
+}
+
+#[test]
+fn more_than_one_test_may_hold_where_density_does_not() {
+    // A heavy budget beside light ones: the density bound is above, the interference tests hold, and so the plan does.
+    let workload = example(|text| text.replace("work    = \"5ms\"", "work    = \"29ms\""));
+    let (planned, sets) = sets(&workload, Platform { fair_server: None, ..Platform::linux_6_18(2) });
+    let answer = |word: &str| sets[0].tests.iter().find(|tested| tested.test == word).map(|t| t.answer);
+    assert_eq!(planned.plan.refusals, [], "{:?}", sets[0]);
+    assert_eq!(answer("RTA"), Some(TestAnswer::Holds), "{:?}", sets[0]);
+}
+
+#[test]
+fn real_time_threads_are_looked_at_below_what_is_reserved() {
+    let fixed = |set: &TestedSet| {
+        set.tests.iter().find(|tested| tested.test == "fixed RTA").cloned().expect("it is in the list")
+    };
+    let workload = example(str::to_owned);
+    let one = |workload: &Workload| sets(workload, Platform::linux_6_18(1)).1.remove(1);
+    let set = one(&workload);
+    assert_eq!(set.threads.len(), 5, "three budgets stand above two threads: {set:?}");
+    let plain = fixed(&set);
+    assert_eq!((plain.answer, plain.exact), (TestAnswer::Holds, false), "{plain:?}");
+    // Of equal priorities either may wait for the other: no easier than either order.
+    let tied = fixed(&one(&example(|text| text.replace("fifo:70", "fifo:80"))));
+    assert_eq!(tied.answer, TestAnswer::Holds, "{tied:?}");
+    assert!(tied.scale_permille <= plain.scale_permille, "{tied:?} {plain:?}");
+    // A deadline shorter than the budgets above is not shown.
+    let short = fixed(&one(&example(|text| text.replace("period = \"50ms\"", "period = \"20ms\""))));
+    assert_eq!(short.answer, TestAnswer::NotShown, "{short:?}");
+    // What has no largest work is in no test, and says so.
+    let open = example(|text| {
+        text.replace("work   = \"300us\"", "work = { kind = \"exponential\", mean = \"300us\" }")
+    });
+    let set = one(&open);
+    assert!(set.tests.iter().all(|tested| tested.answer == TestAnswer::NotApplicable), "{set:?}");
+    assert!(fixed(&set).steps[0].contains("`motor` has no largest value"), "{set:?}");
+    // On several CPUs threads below reservations are covered by none, unless each has a CPU.
+    let set = sets(&workload, Platform::linux_6_18(2)).1.remove(1);
+    assert!(set.tests.iter().all(|tested| tested.answer == TestAnswer::NotApplicable), "{set:?}");
+    let set = sets(&workload, Platform::linux_6_18(8)).1.remove(1);
+    assert_eq!(named(&set).map(|tested| tested.test.as_str()), Some("a CPU each"));
+}
+
+#[test]
+fn overruns_are_shown_as_what_they_are() {
+    // A log-normal work may reach a further budget, so its thread may run over by a tick.
+    let workload = example(|text| {
+        text.replace("work    = \"5ms\"\npromise = [\"response <= 33ms\"]", "work = { kind = \"lognormal\", mean = \"5ms\", p99 = \"8ms\" }\npromise = [\"response <= 33ms @ 99%\"]")
+    });
+    let (_, on_ticks) = sets(&workload, Platform::linux_6_18(1));
+    let names: Vec<&str> = on_ticks[0].threads.iter().map(|thread| thread.name.as_str()).collect();
+    assert_eq!(names, ["control", "camera", "logger", "camera, overrun"]);
+    assert!(on_ticks[0].beside.iter().any(|words| words.contains("looked at on the tick")));
+    let exact = Platform { enforcement: Enforcement::Exact, ..Platform::linux_6_18(1) };
+    assert_eq!(sets(&workload, exact).1[0].threads.len(), 3);
+}
+
+#[test]
+fn root_domains_are_planned_tested_and_verified_each_for_itself() {
+    // Together they take more than a fair server leaves of one CPU; on one of its own each pair fits.
+    let text = |name: &str, work: &str| {
+        format!(
+            "[[task]]\nname = \"{name}\"\nperiod = \"100ms\"\nwork = \"{work}\"\npromise = [\"response <= 100ms\"]\n"
+        )
+    };
+    let tasks =
+        [("a", "45ms"), ("b", "50ms"), ("c", "20ms"), ("d", "10ms")].map(|(n, w)| text(n, w)).concat();
+    let workload = toml::read("apart.toml", &format!("format = 1\n{tasks}")).expect("a workload");
+    let (global, _) = sets(&workload, Platform::linux_6_18(2));
+    assert!(!global.plan.refusals.is_empty(), "the fair server may run ahead on either CPU");
+    let (planned, sets) = sets(&workload, Platform::linux_6_18(2).partitioned(&[1, 1]));
+    assert_eq!(planned.plan.refusals, []);
+    let names = |set: &TestedSet| set.threads.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(" ");
+    assert_eq!(sets.iter().map(names).collect::<Vec<_>>(), ["a c d", "b"]);
+    sets.iter().for_each(complete);
+    let proof = &planned.plan.reservations[0].proof;
+    assert!(proof.theorem.contains("EDF in each root domain"), "{}", proof.theorem);
+    assert!(
+        proof.assumptions.iter().any(|words| words.contains("0, 2, 3 of the plan")),
+        "{:?}",
+        proof.assumptions
+    );
+    let checked = surety_plan::check::check(&planned.plan, &planned.claims).expect("the plan is well formed");
+    assert!(checked.len() == 4 && checked.iter().all(|claim| claim.agrees()), "{checked:?}");
+}
