@@ -262,6 +262,7 @@ fn served(task: &Task, reservation: Reservation, platform: &Platform) -> Option<
     let work = drawn_work(task)?.clone();
     Some(ServedTask {
         work,
+        modes: None,
         gap,
         jitter,
         grid: on_grid(task),

@@ -15,6 +15,7 @@ pub mod condense;
 pub mod family;
 mod grouping;
 mod irq;
+pub mod modes;
 pub mod naming;
 pub mod policy;
 pub mod release;
@@ -31,6 +32,7 @@ use surety_units::Nanos;
 use thiserror::Error;
 
 pub use family::{Family, FamilyFit};
+pub use modes::{ModeFit, modes};
 pub use release::ReleaseFit;
 pub use source::Why;
 pub use trace::{
@@ -143,7 +145,9 @@ pub fn fit_thread(history: &ThreadHistory, hint: Option<&Task>) -> Result<Fitted
             found.effective_samples
         ));
     }
-    let work = WorkFit { net: Series::new(&net), gross: Series::new(&gross), beyond, independence };
+    let in_modes = modes(&gross);
+    notes.extend(in_modes.iter().map(ModeFit::describe));
+    let work = WorkFit { net: Series::new(&net), gross: Series::new(&gross), beyond, independence, modes: in_modes };
     notes.push(work.net.describe());
     let mut task =
         hint.cloned().unwrap_or_else(|| Task::periodic(&thread, Nanos::SECOND, work.net.distribution()));

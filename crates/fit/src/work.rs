@@ -8,6 +8,7 @@ use surety_stats::special::normal_quantile;
 use surety_units::Nanos;
 
 use crate::family::{FamilyFit, choose};
+use crate::modes::ModeFit;
 
 /// The work of a thread's jobs.
 #[derive(Clone, Debug, PartialEq)]
@@ -20,6 +21,8 @@ pub struct WorkFit {
     pub beyond: u64,
     /// Whether neighbouring jobs are independent; `None` when the work does not vary.
     pub independence: Option<Independence>,
+    /// The modes that the gross work comes in, where it is not independent and modes were found.
+    pub modes: Option<ModeFit>,
 }
 
 /// One measured quantity of every job.
