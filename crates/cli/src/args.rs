@@ -539,6 +539,9 @@ pub struct FitArgs {
     /// Leave interrupts out; their threads become tasks
     #[arg(long)]
     pub no_irqs: bool,
+    /// Keep the work of jobs in their order, so that a run plays it again
+    #[arg(long)]
+    pub in_order: bool,
 }
 
 #[derive(Debug, Args)]

@@ -15,7 +15,6 @@ pub mod condense;
 pub mod family;
 mod grouping;
 mod irq;
-pub mod modes;
 pub mod naming;
 pub mod policy;
 pub mod release;
@@ -26,13 +25,13 @@ pub mod work;
 pub mod worker;
 
 use surety_model::job::{Separation, ThreadHistory};
+use surety_model::modes::{ModeFit, modes};
 use surety_model::workload::{Late, Release, Task, TaskBody, Work};
 use surety_stats::goodness::independence;
 use surety_units::Nanos;
 use thiserror::Error;
 
 pub use family::{Family, FamilyFit};
-pub use modes::{ModeFit, modes};
 pub use release::ReleaseFit;
 pub use source::Why;
 pub use trace::{
@@ -147,7 +146,8 @@ pub fn fit_thread(history: &ThreadHistory, hint: Option<&Task>) -> Result<Fitted
     }
     let in_modes = modes(&gross);
     notes.extend(in_modes.iter().map(ModeFit::describe));
-    let work = WorkFit { net: Series::new(&net), gross: Series::new(&gross), beyond, independence, modes: in_modes };
+    let work =
+        WorkFit { net: Series::new(&net), gross: Series::new(&gross), beyond, independence, modes: in_modes };
     notes.push(work.net.describe());
     let mut task =
         hint.cloned().unwrap_or_else(|| Task::periodic(&thread, Nanos::SECOND, work.net.distribution()));

@@ -1,6 +1,7 @@
 //! [`WorkFit`]: how much CPU time jobs need, as measured, with its sampling error.
 
 use surety_model::distribution::{Empirical, TimeDistribution};
+use surety_model::modes::ModeFit;
 use surety_stats::Moments;
 use surety_stats::goodness::Independence;
 use surety_stats::intervals::quantile_upper_rank;
@@ -8,7 +9,6 @@ use surety_stats::special::normal_quantile;
 use surety_units::Nanos;
 
 use crate::family::{FamilyFit, choose};
-use crate::modes::ModeFit;
 
 /// The work of a thread's jobs.
 #[derive(Clone, Debug, PartialEq)]

@@ -130,7 +130,8 @@ impl Empirical {
 
     /// The values in the order they were measured; `None` where that is not kept.
     pub fn sequence(&self) -> Option<Vec<Nanos>> {
-        (!self.order.is_empty()).then(|| self.order.iter().map(|place| self.values[*place as usize]).collect())
+        (!self.order.is_empty())
+            .then(|| self.order.iter().map(|place| self.values[*place as usize]).collect())
     }
 
     /// What job `job` needs, where the order is kept.
@@ -302,7 +303,10 @@ mod tests {
         let work = TimeDistribution::Empirical(kept);
         let drawn: Vec<Nanos> = (0..6).map(|job| work.draw(3, "t", job)).collect();
         assert_eq!(drawn, [ms(5), ms(3), ms(5), ms(9), ms(5), ms(3)]);
-        assert!(Empirical::in_order(&[]).is_err() && Empirical::new(vec![(ms(1), 1)]).unwrap().sequence().is_none());
+        assert!(
+            Empirical::in_order(&[]).is_err()
+                && Empirical::new(vec![(ms(1), 1)]).unwrap().sequence().is_none()
+        );
     }
 
     #[test]

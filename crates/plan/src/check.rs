@@ -357,8 +357,8 @@ impl Look<'_> {
             .map_err(|source| CheckError::Work { activity: self.claim.activity.clone(), source })?;
         let task = self.served(claim, self.work_of(&claim.work)?);
         let budgets = (task.budgets_between(), task.budgets_within(claim.limit));
-        let found = modes::play(&work, claim.worth, budgets, claim.proven)
-            .map_err(|source| self.unsolved(source))?;
+        let found =
+            modes::play(&work, claim.worth, budgets, claim.proven).map_err(|source| self.unsolved(source))?;
         let words = format!(
             "{} of {} jobs in time, {} modes following each other by chance; {:.6} claimed",
             found.done,

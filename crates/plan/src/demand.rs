@@ -14,8 +14,9 @@
 
 use surety_analysis::work::{family, maximum};
 use surety_analysis::world::drawn_work;
-use surety_fit::{ModeFit, WorkFit};
+use surety_fit::WorkFit;
 use surety_model::distribution::{Empirical, TimeDistribution};
+use surety_model::modes::ModeFit;
 use surety_model::plan::ProofInput;
 use surety_model::workload::Task;
 use surety_units::Nanos;

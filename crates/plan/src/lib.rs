@@ -29,9 +29,9 @@ use std::rc::Rc;
 
 use crate::alternatives::Alternative;
 use surety_analysis::cbs::Fineness;
-use surety_fit::{ModeFit, WorkFit};
+use surety_fit::WorkFit;
 use surety_model::claim::Claim;
-use surety_model::distribution::TimeDistribution;
+use surety_model::modes::{ModeFit, modes_of};
 use surety_model::plan::{Front, Left, PLAN_SCHEMA, Plan, Refusal};
 use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
@@ -115,11 +115,7 @@ impl PlanOptions {
     /// The same with the modes of what a workload declares as a sequence: learnt once, however often is planned.
     pub fn with_modes(mut self, workload: &Workload) -> PlanOptions {
         for task in &workload.tasks {
-            let sequence = match surety_analysis::world::drawn_work(task) {
-                Some(TimeDistribution::Empirical(empirical)) => empirical.sequence(),
-                _ => None,
-            };
-            if let Some(found) = sequence.and_then(|sequence| surety_fit::modes(&sequence)) {
+            if let Some(found) = surety_analysis::world::drawn_work(task).and_then(modes_of) {
                 self.modes.insert(task.name.clone(), found);
             }
         }

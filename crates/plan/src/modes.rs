@@ -1,16 +1,15 @@
 //! Work that is not independent from job to job: sized for the modes it comes in, where that needs more.
 //!
-//! Modes were learnt from the jobs in their order (`surety_fit::modes`). They are made as bad as the measurement leaves possible
+//! Modes were learnt from the jobs in their order (`surety_model::modes`). They are made as bad as the measurement leaves possible
 //! (`surety_analysis::cbs::modulated::limits`), the smallest budget for them is found as for independent work, and the larger of
 //! both is planned. The fraction claimed is the smaller of the two.
 
 use surety_analysis::cbs::CbsError;
+use surety_analysis::cbs::modulated::ModulatedWork;
 use surety_analysis::cbs::modulated::limits::MeasuredModes;
-use surety_analysis::cbs::modulated::{ModulatedBacklog, ModulatedWork};
-use surety_fit::ModeFit;
-use surety_fit::modes::rows;
 use surety_model::claim::{ClaimedModes, ClaimedWork, ClaimedWorkError};
 use surety_model::distribution::TimeDistribution;
+use surety_model::modes::{ModeFit, rows};
 use surety_model::plan::ProofInput;
 use surety_stats::intervals::failure_lower;
 use surety_stats::random::Pcg;
@@ -29,11 +28,6 @@ const SEED: u128 = 1;
 /// A fraction is refuted with this confidence; late jobs come in clusters as long as modes last, so this many count as one.
 const REFUTED: f64 = 0.999;
 
-/// What was measured, as the analysis wants it.
-pub fn measured(fit: &ModeFit) -> MeasuredModes {
-    MeasuredModes { work: fit.work.clone(), jobs: fit.jobs.clone(), followed: fit.followed.clone() }
-}
-
 /// Raises a sizing to what the modes need.
 ///
 /// `sampled`: the modes are measured, so their sampling error counts; else they are what the workload declares.
@@ -43,7 +37,7 @@ pub(crate) fn raise(
     sampled: bool,
     search: impl Fn(&ModulatedWork, f64) -> Result<Nanos, Refused>,
 ) -> Result<(), Refused> {
-    let measured = measured(fit);
+    let measured = MeasuredModes::of(fit);
     let largest = fit.work.iter().map(|work| work.quantile(1.0)).max().unwrap_or(Nanos::ZERO);
     let work = if sampled {
         let worst = measured.worst(largest * LARGEST_TIMES, CONFIDENCE);
@@ -51,7 +45,8 @@ pub(crate) fn raise(
     } else {
         measured.as_measured()
     };
-    let mode = |(place, words): (usize, String)| ProofInput::new(&format!("work in mode {}", place + 1), words);
+    let mode =
+        |(place, words): (usize, String)| ProofInput::new(&format!("work in mode {}", place + 1), words);
     sizing.inputs.extend(fit.describe_modes().into_iter().enumerate().map(mode));
     sizing.inputs.push(ProofInput::new("transitions between modes", fit.describe_transitions()));
     sizing.inputs.push(ProofInput::new("BIC by number of modes", fit.describe_orders()));
@@ -119,7 +114,8 @@ pub(crate) fn play(
 ) -> Result<PlayedModes, CbsError> {
     // Refuses what is no chain, and knows how long modes last.
     let (queue, _) = work.queue(runtime, between.max(1), 4)?;
-    let lasts = (0..queue.modes()).map(|g| 1.0 / (1.0 - queue.transition(g, g)).max(1e-6)).fold(1.0, f64::max);
+    let lasts =
+        (0..queue.modes()).map(|g| 1.0 / (1.0 - queue.transition(g, g)).max(1e-6)).fold(1.0, f64::max);
     let mut generator = Pcg::new(SEED, 1);
     let served = runtime * i64::from(between);
     let reach = runtime * i64::from(within);
@@ -139,13 +135,4 @@ pub(crate) fn play(
     let failed = (JOBS - done).div_ceil(cluster);
     let least = failure_lower(failed, JOBS.div_ceil(cluster), REFUTED);
     Ok(PlayedModes { done, jobs: JOBS, agrees: 1.0 - least >= claimed })
-}
-
-/// What a number of budgets is worth as predicted: the fractions done with modes and as if work were independent, as
-/// measured, no sampling error counted.
-///
-/// Errors: as [`ModulatedBacklog::stationary`].
-pub fn predicted(fit: &ModeFit, runtime: Nanos, (between, within): (u32, u32)) -> Result<(f64, f64), CbsError> {
-    let backlog = ModulatedBacklog::stationary(&measured(fit).as_measured(), runtime, between)?;
-    Ok((backlog.solution.within(within).value, backlog.independent.within(within).value))
 }

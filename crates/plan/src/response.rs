@@ -405,7 +405,9 @@ pub fn size(
         modes::raise(&mut sizing, fit, sampled, |work, required| {
             let found = searched.smallest_with_modes(work, required, counting, (between, within));
             found.map_err(|error| {
-                Refused::infeasible(format!("no runtime proves a fraction of {required:.5} with its modes: {error}"))
+                Refused::infeasible(format!(
+                    "no runtime proves a fraction of {required:.5} with its modes: {error}"
+                ))
             })
         })?;
     }

@@ -38,7 +38,13 @@ fn planned(tasks: Vec<Task>, options: &PlanOptions) -> Plan {
 
 fn fitted(work: &TimeDistribution, seed: u64, n: u64) -> WorkFit {
     let values: Vec<Nanos> = (0..n).map(|k| work.draw(seed, "player", k)).collect();
-    WorkFit { net: Series::new(&values), gross: Series::new(&values), beyond: 0, independence: None, modes: None }
+    WorkFit {
+        net: Series::new(&values),
+        gross: Series::new(&values),
+        beyond: 0,
+        independence: None,
+        modes: None,
+    }
 }
 
 #[test]

@@ -66,6 +66,7 @@ pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
         interrupts: !args.no_irqs,
         tids: wanted.tids.clone(),
         names: wanted.names.clone(),
+        in_order: args.in_order,
     };
     if wanted.chooses_threads() && !histories.iter().any(|history| options.chooses(history)) {
         let names: Vec<Comm> = histories.iter().map(|h| h.comm).collect();

@@ -12,6 +12,7 @@
 //! Half of the risk goes to each, shared equally among the limits.
 
 use surety_model::distribution::{Empirical, TimeDistribution};
+use surety_model::modes::ModeFit;
 use surety_stats::intervals::failure_upper;
 use surety_units::Nanos;
 
@@ -34,6 +35,11 @@ pub struct MeasuredModes {
 }
 
 impl MeasuredModes {
+    /// Of modes that were learnt.
+    pub fn of(fit: &ModeFit) -> MeasuredModes {
+        MeasuredModes { work: fit.work.clone(), jobs: fit.jobs.clone(), followed: fit.followed.clone() }
+    }
+
     /// As measured, nothing added.
     pub fn as_measured(&self) -> ModulatedWork {
         let row = |row: &Vec<f64>| {

@@ -5,10 +5,11 @@
 //! normal density only tells modes apart. The work of a mode is then the measured values themselves, each weighted by how
 //! probably its job was in that mode, so that no mass is lost and no density has to fit.
 
-use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_stats::correlation::independence_finding;
 use surety_stats::hidden_markov::{Order, choose};
 use surety_units::Nanos;
+
+use crate::distribution::{Empirical, TimeDistribution};
 
 /// The most modes.
 pub const MODES_MAX: usize = 6;
@@ -75,6 +76,14 @@ pub fn modes(work: &[Nanos]) -> Option<ModeFit> {
         transitions: model.transitions.clone(),
         orders: choice.orders,
     })
+}
+
+/// The modes of work that is declared as a sequence; `None` of any other, and as [`modes`].
+pub fn modes_of(work: &TimeDistribution) -> Option<ModeFit> {
+    match work {
+        TimeDistribution::Empirical(empirical) => empirical.sequence().and_then(|values| modes(&values)),
+        _ => None,
+    }
 }
 
 impl ModeFit {
@@ -181,12 +190,17 @@ mod tests {
         let found = modes(&scenes(4_000, 5)).unwrap();
         assert_eq!(found.modes(), 2, "{}", found.describe());
         assert!(found.explains_all(), "{}", found.describe_residuals());
-        assert!((found.transitions[0][1] - 0.02).abs() < 0.01 && (found.transitions[1][0] - 0.05).abs() < 0.02);
+        assert!(
+            (found.transitions[0][1] - 0.02).abs() < 0.01 && (found.transitions[1][0] - 0.05).abs() < 0.02
+        );
         assert!((found.jobs.iter().sum::<f64>() - 4_000.0).abs() < 1e-6);
         let heavy = TimeDistribution::Empirical(found.work[1].clone()).mean_ns();
         assert!((heavy / 9.1e6 - 1.0).abs() < 0.03, "{heavy}");
         let text = found.describe();
-        assert!(text.contains("2 modes") && text.contains("Ljung-Box") && text.contains("least for 2"), "{text}");
+        assert!(
+            text.contains("2 modes") && text.contains("Ljung-Box") && text.contains("least for 2"),
+            "{text}"
+        );
     }
 
     #[test]
