@@ -542,6 +542,9 @@ pub struct FitArgs {
     /// Keep the work of jobs in their order, so that a run plays it again
     #[arg(long)]
     pub in_order: bool,
+    /// With --in-order and for modes: wake-ups that need less are no jobs, as of a program that polls
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = time)]
+    pub shortest_job: Nanos,
 }
 
 #[derive(Debug, Args)]

@@ -17,9 +17,9 @@ use crate::family::Family;
 use crate::naming::Names;
 use crate::policy::{policy_of, was_deadline};
 use crate::source::{Rule, Source, Why};
-use crate::trace::{Kind, SourceFit, share, total};
+use crate::trace::{FitOptions, Kind, SourceFit, share, total};
 use crate::work::Series;
-use crate::worker::rhythm;
+use crate::worker::{Rhythm, rhythm};
 
 /// Grids of instances lie within this part of the period.
 const PHASE: f64 = 0.05;
@@ -118,7 +118,7 @@ pub(crate) fn add_group(
     group: &[Source<'_>],
     span: (Nanos, Nanos),
     names: &mut Names,
-    in_order: bool,
+    options: &FitOptions,
 ) -> Result<Found, Why> {
     let Some(first) = group.first() else { return Err(Why::TooFew(0)) };
     let time = total(group.iter().map(|source| source.history.run));
@@ -176,7 +176,7 @@ pub(crate) fn add_group(
                 "work of neighbouring jobs of {} is correlated (r1 = {:.2}), which no distribution keeps",
                 member.history.tid, found.lag_one
             ));
-            let jobs = rhythm(member.history).history.jobs;
+            let jobs = jobs_in_order(member, options.shortest).history.jobs;
             let gross: Vec<Nanos> = jobs.iter().map(|job| job.execution.max(Nanos::ZERO)).collect();
             source.notes.extend(modes(&gross).iter().map(ModeFit::describe));
             break;
@@ -202,16 +202,23 @@ pub(crate) fn add_group(
         Rule::Spaced(_) => spaced(group, &mut task, &mut source)?,
         Rule::Endless => {}
     }
-    if in_order {
-        play_again(first, &mut task, &mut source);
+    if options.in_order {
+        play_again(first, options.shortest, &mut task, &mut source);
     }
     workload.tasks.push(task);
     Ok(Found { source, load: false })
 }
 
+/// The jobs of a thread without its polling.
+fn jobs_in_order(member: &Source<'_>, shortest: Nanos) -> Rhythm {
+    let mut history = member.history.clone();
+    history.jobs.retain(|job| job.execution >= shortest);
+    rhythm(&history)
+}
+
 /// The jobs of one thread in their order, on the grid of their releases; polling between them left out.
-fn play_again(member: &Source<'_>, task: &mut Task, source: &mut SourceFit) {
-    let found = rhythm(member.history);
+fn play_again(member: &Source<'_>, shortest: Nanos, task: &mut Task, source: &mut SourceFit) {
+    let found = jobs_in_order(member, shortest);
     let sequence: Vec<Nanos> =
         found.history.jobs.iter().map(|job| job.execution_net().max(Nanos::ZERO)).collect();
     let Ok(kept) = Empirical::in_order(&sequence) else { return };
@@ -219,8 +226,9 @@ fn play_again(member: &Source<'_>, task: &mut Task, source: &mut SourceFit) {
     task.body = TaskBody::Synthetic(Work::Drawn(kept.clone()));
     source.distribution = Some(kept);
     let mut told = format!("work: {} jobs kept in their order", sequence.len());
-    if found.small > 0 {
-        told += &format!(", {} wake-ups for next to nothing left out", found.small);
+    let small = member.history.jobs.len() - sequence.len();
+    if small > 0 {
+        told += &format!(", {small} wake-ups for next to nothing left out");
     }
     if let Some(Release::Periodic { period, jitter, .. }) = found.release.map(|fit| fit.release) {
         task.release = Release::Periodic { period, start: Nanos::ZERO, jitter: Nanos::ZERO };

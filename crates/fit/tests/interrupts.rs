@@ -63,6 +63,7 @@ fn fitted(gaps: &[Nanos], interrupts: bool) -> FittedWorkload {
         tids: Vec::new(),
         names: Vec::new(),
         in_order: false,
+        shortest: Nanos::ZERO,
     };
     fit_trace(&view, &options)
 }

@@ -126,6 +126,7 @@ fn options_of() -> FitOptions {
         tids: Vec::new(),
         names: Vec::new(),
         in_order: false,
+        shortest: Nanos::ZERO,
     }
 }
 

@@ -1,8 +1,8 @@
 //! Work that is not independent from job to job: sized for the modes it comes in, where that needs more.
 //!
 //! Modes were learnt from the jobs in their order (`surety_model::modes`). They are made as bad as the measurement leaves possible
-//! (`surety_analysis::cbs::modulated::limits`), the smallest budget for them is found as for independent work, and the larger of
-//! both is planned. The fraction claimed is the smaller of the two.
+//! (`surety_analysis::cbs::modulated::limits`), the smallest budget for them is looked for from what independent work needs
+//! upwards. The fraction claimed is the smaller of the two.
 
 use surety_analysis::cbs::CbsError;
 use surety_analysis::cbs::modulated::ModulatedWork;
@@ -35,7 +35,7 @@ pub(crate) fn raise(
     sizing: &mut Sizing,
     fit: &ModeFit,
     sampled: bool,
-    search: impl Fn(&ModulatedWork, f64) -> Result<Nanos, Refused>,
+    search: impl Fn(&ModulatedWork, f64, Nanos) -> Result<Nanos, Refused>,
 ) -> Result<(), Refused> {
     let measured = MeasuredModes::of(fit);
     let largest = fit.work.iter().map(|work| work.quantile(1.0)).max().unwrap_or(Nanos::ZERO);
@@ -58,15 +58,15 @@ pub(crate) fn raise(
             rows(&work.transitions)
         ));
     }
-    let by_modes = search(&work, sizing.required)?;
     let independent = sizing.work;
+    let by_modes = search(&work, sizing.required, independent)?;
     let more = 100.0 * (by_modes.get() as f64 / independent.get().max(1) as f64 - 1.0);
     sizing.steps.push(format!(
-        "work is not independent from job to job: as if it were, budgets worth {independent} are enough; in {} modes {by_modes} \
-         ({more:+.1} %): the larger is taken",
+        "work is not independent from job to job: as if it were, budgets worth {independent} would be enough; with its {} modes \
+         it takes {by_modes} ({more:+.1} %), which is planned",
         work.work.len()
     ));
-    sizing.work = independent.max(by_modes);
+    sizing.work = by_modes;
     sizing.assumptions.push(if fit.explains_all() {
         "inside a mode work is independent from job to job, which the residuals do not reject".to_owned()
     } else {

@@ -149,7 +149,8 @@ struct Search {
 #[derive(Clone, PartialEq)]
 enum Sought {
     Independent(TimeDistribution),
-    InModes(ModulatedWork),
+    /// Only budgets worth this or more are wanted.
+    InModes(ModulatedWork, Nanos),
 }
 
 impl Sought {
@@ -162,7 +163,9 @@ impl Sought {
     ) -> Result<f64, CbsError> {
         match self {
             Sought::Independent(work) => proven_fraction(work, runtime, budgets, counting, fineness),
-            Sought::InModes(work) => proven_fraction_with_modes(work, runtime, budgets, counting, fineness),
+            Sought::InModes(work, _) => {
+                proven_fraction_with_modes(work, runtime, budgets, counting, fineness)
+            }
         }
     }
 
@@ -170,11 +173,7 @@ impl Sought {
     fn at_least(&self, required: f64, budgets: (u32, u32)) -> Nanos {
         match self {
             Sought::Independent(work) => at_least(work, required, budgets),
-            // No job of the lightest mode is done with less, nor is anything stable below its mean.
-            Sought::InModes(modes) => {
-                let each = modes.work.iter().map(|work| at_least(work, 1e-9, budgets));
-                each.min().unwrap_or(Nanos::new(1))
-            }
+            Sought::InModes(_, from) => *from,
         }
     }
 }
@@ -198,15 +197,17 @@ impl Searched {
         self.look(Sought::Independent(work.clone()), required, counting, budgets)
     }
 
-    /// The same for work in modes.
+    /// The same for work in modes, from a work on that a budget is worth anyway.
     fn smallest_with_modes(
         &self,
-        work: &ModulatedWork,
+        (work, from): (&ModulatedWork, Nanos),
         required: f64,
         counting: Counting,
         budgets: (u32, u32),
     ) -> Result<Nanos, CbsError> {
-        self.look(Sought::InModes(work.clone()), required, counting, budgets)
+        // What all budgets between releases are worth, as the search counts.
+        let from = from * i64::from(common_divisor(budgets.0, budgets.1).max(1));
+        self.look(Sought::InModes(work.clone(), from), required, counting, budgets)
     }
 
     fn look(
@@ -402,8 +403,8 @@ pub fn size(
     }
     if let Some(fit) = &demand.modes {
         let sampled = !matches!(demand.knowledge, Knowledge::Declared(_));
-        modes::raise(&mut sizing, fit, sampled, |work, required| {
-            let found = searched.smallest_with_modes(work, required, counting, (between, within));
+        modes::raise(&mut sizing, fit, sampled, |work, required, from| {
+            let found = searched.smallest_with_modes((work, from), required, counting, (between, within));
             found.map_err(|error| {
                 Refused::infeasible(format!(
                     "no runtime proves a fraction of {required:.5} with its modes: {error}"

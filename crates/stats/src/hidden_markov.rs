@@ -169,8 +169,8 @@ impl HiddenMarkov {
             let scale = 1.0 / passes.scales[t].max(f64::MIN_POSITIVE);
             for from in 0..m {
                 let mut sum = 0.0;
-                for to in 0..m {
-                    let ahead = self.transitions[from][to] * passes.densities[t * m + to] * here[to] * scale;
+                for (to, later) in here[..m].iter().enumerate() {
+                    let ahead = self.transitions[from][to] * passes.densities[t * m + to] * later * scale;
                     passes.followed[from * m + to] += passes.forward[(t - 1) * m + from] * ahead;
                     sum += ahead;
                 }

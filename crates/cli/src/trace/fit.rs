@@ -67,6 +67,7 @@ pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
         tids: wanted.tids.clone(),
         names: wanted.names.clone(),
         in_order: args.in_order,
+        shortest: args.shortest_job,
     };
     if wanted.chooses_threads() && !histories.iter().any(|history| options.chooses(history)) {
         let names: Vec<Comm> = histories.iter().map(|h| h.comm).collect();

@@ -15,7 +15,7 @@ use crate::cbs::modulated::queue::ModulatedQueue;
 use crate::cbs::modulated::solution::{ModulatedSolution, ModulatedSolver, is_good_enough};
 
 /// Rounds through all modes at most.
-const ROUNDS: u64 = 2_000;
+const ROUNDS: u64 = 1_000;
 /// Rounds are over when nothing changes by more than this part.
 const SETTLED: f64 = 1e-14;
 /// `exp(-REACH)` is what a tail may have left beyond its last cell, tilted half way.
@@ -29,9 +29,9 @@ pub struct ByModes {
 }
 
 impl Default for ByModes {
-    /// 2^18 cells.
+    /// 2^15 cells: a backlog that reaches farther keeps no promise worth a search.
     fn default() -> ByModes {
-        ByModes { cells_max: 1 << 18 }
+        ByModes { cells_max: 1 << 15 }
     }
 }
 

@@ -111,18 +111,18 @@ impl<'a> Step<'a> {
             room.spectra[mode].multiply(&self.walks[mode]);
         }
         let (mut largest, mut residual) = (0.0f64, 0.0f64);
-        for to in 0..m {
+        for (to, tail) in tails.iter().enumerate() {
             room.sum.clear();
             let mut rounding = 0.0;
-            for from in 0..m {
+            for (from, here) in roundings.iter().enumerate() {
                 let factor = self.queue.transition(from, to);
                 room.sum.add_scaled(factor, &room.spectra[from]);
-                rounding += factor * roundings[from];
+                rounding += factor * here;
             }
             self.fft.inverse(&mut room.sum, &mut room.sequence);
             let weight = self.at.weights[to];
             for x in 0..self.fresh[to].len() {
-                let is = tails[to].get(x).copied().unwrap_or(0.0);
+                let is = tail.get(x).copied().unwrap_or(0.0);
                 let off = (room.sequence[x] + self.fresh[to][x] - is).abs() + rounding;
                 let plain = off * libm::exp(-self.at.tilt * x as f64);
                 if !off.is_finite() {

@@ -14,6 +14,8 @@ use crate::cbs::solver::{ERROR_MAX, Fraction, PassedOver};
 
 /// Deducted from every lower bound for the rounding of its sums.
 const ROUNDING: f64 = 1e-13;
+/// States of a level up to which dense reduction is asked: it takes their cube.
+const SMALL: usize = 128;
 
 /// A way to find the stationary backlog of a [`ModulatedQueue`].
 pub trait ModulatedSolver {
@@ -216,7 +218,7 @@ pub(super) fn is_good_enough(certificate: &ModulatedCertificate) -> Result<(), C
 
 /// The backlog by mode: exact where one of the solvers gets there, otherwise a bound.
 pub fn solve(queue: &ModulatedQueue) -> ModulatedSolution {
-    in_turn(&[&ByModes::default(), &ModulatedReduction::default()], queue)
+    in_turn(&[&ByModes::default(), &ModulatedReduction { block_max: SMALL }], queue)
 }
 
 /// Asks these solvers in turn, at last for a bound.
