@@ -539,12 +539,8 @@ pub struct FitArgs {
     /// Leave interrupts out; their threads become tasks
     #[arg(long)]
     pub no_irqs: bool,
-    /// Keep the work of jobs in their order, so that a run plays it again
-    #[arg(long)]
-    pub in_order: bool,
-    /// With --in-order and for modes: wake-ups that need less are no jobs, as of a program that polls
-    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = time)]
-    pub shortest_job: Nanos,
+    #[command(flatten)]
+    pub order: crate::trace::fit::OrderArgs,
 }
 
 #[derive(Debug, Args)]
@@ -610,7 +606,7 @@ pub struct DoctorArgs {
     pub repair: bool,
 }
 
-fn time(text: &str) -> Result<Nanos, String> {
+pub fn time(text: &str) -> Result<Nanos, String> {
     text.parse().map_err(|e: surety_units::QuantityError| e.to_string())
 }
 

@@ -94,7 +94,7 @@ fn modes_predict_what_the_simulator_measures_and_independence_does_not() {
     assert!((simulated - mean).abs() < 0.01 * mean + 1e-3, "{simulated} {mean}");
     assert!((predicted - mean).abs() <= half, "{predicted} is not {mean} +- {half}");
     assert!(independent < mean - half, "{independent} is inside {mean} +- {half}");
-    assert!(independent < 0.6 * predicted, "{independent} {predicted}");
+    assert!(independent < 0.75 * predicted, "{independent} {predicted}");
 }
 
 #[test]
@@ -122,7 +122,9 @@ fn a_film_is_planned_for_its_modes_and_the_plan_is_verified() {
     );
     let proof = &with.proof;
     assert!(proof.theorem.contains("modes"), "{}", proof.theorem);
-    for name in ["work in mode 2", "transitions between modes", "BIC by number of modes", "residuals of the modes"] {
+    for name in
+        ["work in mode 2", "transitions between modes", "BIC by number of modes", "residuals of the modes"]
+    {
         assert!(proof.inputs.iter().any(|input| input.name == name), "{name}: {:?}", proof.inputs);
     }
     for words in ["as if it were", "with modes: P{", "as if work were independent"] {

@@ -1,3 +1,5 @@
+//! Hidden Markov models against all sequences of modes, against what they were drawn from, and the law of their likelihood.
+
 use proptest::prelude::*;
 
 use super::learn::NARROWEST;

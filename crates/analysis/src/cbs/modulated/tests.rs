@@ -1,3 +1,5 @@
+//! Queues with modes against a closed form, against independent queues, against each other and played.
+
 use proptest::prelude::*;
 use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_stats::random::Pcg;
