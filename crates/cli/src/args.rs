@@ -536,9 +536,6 @@ pub struct FitArgs {
     /// Only threads that use at least this part of a CPU
     #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = percent)]
     pub min_share: Probability,
-    /// Leave interrupts out; their threads become tasks
-    #[arg(long)]
-    pub no_irqs: bool,
     #[command(flatten)]
     pub order: crate::trace::fit::OrderArgs,
 }

@@ -26,9 +26,12 @@ const LEFT_SHOWN: usize = 12;
 /// Without one of these there are no jobs.
 const WAKE_UPS: [&str; 2] = ["sched:sched_waking", "sched:sched_wakeup"];
 
-/// How the order of jobs is looked at.
+/// What becomes of interrupts and of the order of jobs.
 #[derive(Debug, Args)]
 pub struct OrderArgs {
+    /// Leave interrupts out; their threads become tasks
+    #[arg(long)]
+    pub no_irqs: bool,
     /// Keep the work of jobs in their order, so that a run plays it again
     #[arg(long)]
     pub in_order: bool,
@@ -75,7 +78,7 @@ pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
     let interrupts = builders.interrupts.finish();
     let options = FitOptions {
         share_min: args.min_share,
-        interrupts: !args.no_irqs,
+        interrupts: !args.order.no_irqs,
         tids: wanted.tids.clone(),
         names: wanted.names.clone(),
         in_order: args.order.in_order,
