@@ -15,7 +15,7 @@ use crate::cbs::modulated::queue::ModulatedQueue;
 use crate::cbs::modulated::solution::{ModulatedSolution, ModulatedSolver, is_good_enough};
 
 /// Rounds through all modes at most.
-const ROUNDS: u64 = 1_000;
+const ROUNDS: u64 = 4_000;
 /// Rounds are over when nothing changes by more than this part.
 const SETTLED: f64 = 1e-14;
 /// `exp(-REACH)` is what a tail may have left beyond its last cell, tilted half way.
