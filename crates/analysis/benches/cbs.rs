@@ -10,6 +10,9 @@ use std::time::{Duration, Instant};
 use divan::{Bencher, black_box};
 use surety_analysis::cbs::analytic::Analytic;
 use surety_analysis::cbs::exponential::Exponential;
+use surety_analysis::cbs::modulated::ModulatedQueue;
+use surety_analysis::cbs::modulated::by_modes::ByModes;
+use surety_analysis::cbs::modulated::solution::ModulatedSolver;
 use surety_analysis::cbs::reduction::{CyclicReduction, LogReduction};
 use surety_analysis::cbs::wiener_hopf::WienerHopf;
 use surety_analysis::cbs::{Queue, Solver, Worth};
@@ -137,4 +140,27 @@ fn beside_numpy() {
             ours.as_secs_f64() * 1e3
         );
     }
+}
+
+/// The player in two modes, light and heavy scenes of a hundred jobs on average; 400 cells of budget.
+fn in_modes() -> ModulatedQueue {
+    let spread = |low: usize, high: usize| {
+        let mut masses = vec![0.0; high + 1];
+        masses[low..=high].fill(1.0 / (high + 1 - low) as f64);
+        masses
+    };
+    let stays = vec![vec![0.99, 0.01], vec![0.02, 0.98]];
+    ModulatedQueue::new(vec![spread(60, 160), spread(260, 420)], &stays, 1, 400).expect("a stable queue")
+}
+
+#[divan::bench]
+fn modes_by_factors(bencher: Bencher<'_, '_>) {
+    let queue = in_modes();
+    bencher.bench_local(|| ByModes::default().solve(black_box(&queue)).expect("solved").within(1));
+}
+
+#[divan::bench]
+fn modes_as_independent(bencher: Bencher<'_, '_>) {
+    let queue = Queue::periodic(in_modes().mixture(), 1, 400).expect("a stable queue");
+    bencher.bench_local(|| WienerHopf::default().solve(black_box(&queue)).expect("solved").within(1));
 }

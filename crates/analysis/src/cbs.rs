@@ -17,7 +17,7 @@
 //! [`grid`] puts work on a grid, rounded up; [`queue`] checks what is to be solved; [`solver`] lists who solves it:
 //! exactly by [`wiener_hopf`] or [`reduction`], with a proven error ([`certificate`]), or as a bound
 //! ([`exponential`], [`analytic`], [`iteration`]). [`backlog`] does all of it for a distribution of times;
-//! [`skip`] is for tasks that give up releases that pass.
+//! [`skip`] is for tasks that give up releases that pass. [`modulated`] is for work that is not independent from job to job.
 
 pub mod analytic;
 pub mod backlog;
@@ -25,6 +25,7 @@ pub mod certificate;
 pub mod exponential;
 pub mod grid;
 pub mod iteration;
+pub mod modulated;
 pub mod queue;
 pub mod reduction;
 pub mod skip;
@@ -117,6 +118,20 @@ pub enum CbsError {
         error: f64,
         /// Largest error that is given out.
         limit: f64,
+    },
+    /// Modes do not follow each other as those of a chain.
+    #[error("the transitions between {modes} modes are no chain: {why}")]
+    Transitions {
+        /// How many modes.
+        modes: usize,
+        /// What they lack.
+        why: &'static str,
+    },
+    /// Work of a mode has no largest value.
+    #[error("the work of mode {mode} has no largest value, and modes are solved for bounded work only")]
+    UnboundedMode {
+        /// Its place, from 0.
+        mode: usize,
     },
     /// The work spans too many budgets for the grid.
     #[error("work of up to {times:.0} budgets is too far spread for the grid: give a larger runtime")]

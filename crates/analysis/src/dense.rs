@@ -41,6 +41,10 @@ impl Matrix {
         axpy(&mut self.cells, 1.0, &other.cells);
     }
 
+    pub(crate) fn scale(&mut self, factor: f64) {
+        self.cells.iter_mut().for_each(|cell| *cell *= factor);
+    }
+
     /// `I - self`.
     pub(crate) fn identity_less(&self) -> Matrix {
         Matrix::new(self.n, |row, column| f64::from(row == column) - self.cells[row * self.n + column])

@@ -18,6 +18,7 @@ use surety_model::reservation::Reservation;
 use surety_model::workload::{Late, Release, Task};
 use surety_units::Nanos;
 
+use crate::cbs::modulated::{ModulatedBacklog, ModulatedWork, solve as solve_by_modes};
 use crate::cbs::{Backlog, CbsError, Fineness, skip, solve};
 use crate::work::{at_most, family, maximum};
 
@@ -26,6 +27,8 @@ use crate::work::{at_most, family, maximum};
 pub struct ServedTask {
     /// CPU time of a job, interrupts on top included.
     pub work: TimeDistribution,
+    /// The modes it comes in, where it is not independent from job to job: then the smaller of both answers counts.
+    pub modes: Option<ModulatedWork>,
     /// Releases are at least this far apart.
     pub gap: Nanos,
     /// A release comes up to this much after its planned time.
@@ -62,6 +65,8 @@ pub struct Response {
     between: u32,
     /// The backlog, where there may be one.
     backlog: Option<Backlog>,
+    /// The backlog by mode, where work comes in modes.
+    modulated: Option<ModulatedBacklog>,
 }
 
 /// A proven fraction with the argument for it.
@@ -105,8 +110,9 @@ impl ServedTask {
 
     /// Whether no job needs more than the budgets before the next release: then there never is a backlog.
     pub fn is_bounded(&self) -> bool {
-        maximum(&self.work)
-            .is_some_and(|most| most <= self.reservation.runtime * i64::from(self.budgets_between()))
+        let served = self.reservation.runtime * i64::from(self.budgets_between());
+        let fits = |most: Option<Nanos>| most.is_some_and(|most| most <= served);
+        fits(maximum(&self.work)) && self.modes.as_ref().is_none_or(|modes| fits(modes.maximum()))
     }
 
     /// Solves for the backlog.
@@ -121,7 +127,9 @@ impl ServedTask {
         } else {
             None
         };
-        Ok(Response { task: self, between, backlog })
+        let of_modes = |modes| ModulatedBacklog::stationary(modes, self.reservation.runtime, between);
+        let modulated = self.modes.as_ref().map(of_modes).transpose()?;
+        Ok(Response { task: self, between, backlog, modulated })
     }
 
     /// Every release falls on the beginning of a server period, if the server is running at all.
@@ -192,6 +200,29 @@ pub fn proven_fraction(
     })
 }
 
+/// [`proven_fraction`] for work in modes, on a grid of this fineness.
+///
+/// Of a task that gives up releases only jobs that find no backlog are counted, the mode moving on with every release.
+pub fn proven_fraction_with_modes(
+    work: &ModulatedWork,
+    runtime: Nanos,
+    (between, within): (u32, u32),
+    counting: Counting,
+    fineness: Fineness,
+) -> Result<f64, CbsError> {
+    if between == 0 || !runtime.is_positive() {
+        return Err(if between == 0 { CbsError::NoBudget } else { CbsError::ZeroBudget });
+    }
+    if within == 0 {
+        return Ok(0.0);
+    }
+    let backlog = ModulatedBacklog::with(work, runtime, between, fineness, &solve_by_modes)?;
+    Ok(match counting {
+        Counting::All => backlog.within(within),
+        _ => backlog.without_backlog(within),
+    })
+}
+
 /// The fraction of jobs of a queueing task that respond within a limit when the distances of its releases are
 /// independent draws.
 ///
@@ -256,6 +287,14 @@ impl Response {
 
     /// Lower bound of the fraction of planned activations done within this many budgets.
     pub fn probability(&self, within: u32) -> f64 {
+        if within == 0 {
+            return 0.0;
+        }
+        self.independent(within).min(self.by_modes(within).unwrap_or(1.0))
+    }
+
+    /// The same as if work were independent from job to job.
+    pub fn independent(&self, within: u32) -> f64 {
         let task = &self.task;
         let runtime = task.reservation.runtime;
         if within == 0 {
@@ -272,10 +311,21 @@ impl Response {
         }
     }
 
+    /// The same by mode, where work comes in modes.
+    pub fn by_modes(&self, within: u32) -> Option<f64> {
+        let modulated = self.modulated.as_ref()?;
+        let is_summed = self.task.sums_hold() || self.task.is_bounded();
+        Some(if is_summed { modulated.within(within) } else { modulated.without_backlog(within) })
+    }
+
     /// The fraction itself where an exact solver found it and it counts all jobs, up to the solution's error; `None` where
     /// only bounds are known.
     pub fn exact(&self, within: u32) -> Option<f64> {
         let task = &self.task;
+        if let Some(modulated) = &self.modulated {
+            let is_exact = modulated.solution.certificate.is_some() && task.counting() == Counting::All;
+            return is_exact.then(|| modulated.solution.within(within).value);
+        }
         let Some(backlog) = &self.backlog else {
             return task.is_bounded().then(|| self.probability(within));
         };
@@ -285,6 +335,9 @@ impl Response {
 
     /// Who found the backlog; `None` where there never is one, or none is asked for.
     pub fn solver(&self) -> Option<&'static str> {
+        if let Some(modulated) = &self.modulated {
+            return Some(modulated.solution.solver);
+        }
         self.backlog.as_ref().map(|backlog| backlog.solution.solver)
     }
 
@@ -362,6 +415,33 @@ impl Response {
                 "every job starts without backlog; a late one costs the releases it runs over".to_owned(),
             );
         }
+        if let Some(modulated) = &self.modulated {
+            bound.theorem = "constant-bandwidth server, stationary backlog of work in modes";
+            bound.source = modulated.solution.source;
+            bound.residual = modulated.solution.certificate.as_ref().map(|found| found.residual);
+            bound.assumptions.clear();
+            bound.assumptions.push(format!(
+                "work is independent from job to job as long as the mode is the same, and {} modes follow each other as a \
+                 Markov chain",
+                modulated.shares().len()
+            ));
+            steps.push(format!(
+                "as if work were independent from job to job: P{{response <= {limit}}} >= {:.6}",
+                self.independent(within)
+            ));
+            let shares: Vec<String> =
+                modulated.shares().iter().map(|share| format!("{:.2} %", share * 100.0)).collect();
+            steps.push(format!(
+                "backlog by mode, w' = max(0, w + c_g - {} x {runtime}), modes in {} of the jobs",
+                self.between,
+                shares.join(", ")
+            ));
+            steps.extend(modulated.solution.steps());
+            steps.push(format!(
+                "with modes: P{{response <= {limit}}} >= {:.6}; the smaller of both counts",
+                self.by_modes(within).unwrap_or(0.0)
+            ));
+        }
         steps.push(format!("P{{response <= {limit}}} >= {probability:.6}"));
         bound.steps = steps;
         bound
@@ -383,6 +463,7 @@ mod tests {
         let ms = Nanos::from_millis;
         ServedTask {
             work,
+            modes: None,
             gap: ms(40),
             jitter: Nanos::ZERO,
             grid: true,

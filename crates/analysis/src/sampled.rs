@@ -265,6 +265,7 @@ mod tests {
         let ms = Nanos::from_millis;
         ServedTask {
             work: TimeDistribution::Constant(Nanos::ZERO),
+            modes: None,
             gap: ms(40),
             jitter: Nanos::ZERO,
             grid: true,

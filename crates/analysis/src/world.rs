@@ -4,6 +4,7 @@
 //! tasks under a reservation. About everything else it says that it cannot see it, and why.
 
 use surety_model::distribution::TimeDistribution;
+use surety_model::modes::modes_of;
 use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::record::{ActivityRecord, Basis, Distribution, Evidence, InForce, Record, ThreadInForce};
@@ -13,6 +14,7 @@ use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos};
 
 use crate::admission::AdmissionError;
+use crate::cbs::modulated::limits::MeasuredModes;
 use crate::foundation::{Foundation, ReservedThread, lent_reservation, realtime_hog};
 use crate::response::{Response, ServedTask, on_grid, release_distance};
 use crate::supply::Supply;
@@ -261,6 +263,7 @@ fn served(task: &Task, reservation: Reservation, platform: &Platform) -> Option<
     let (gap, jitter) = release_distance(task)?;
     let work = drawn_work(task)?.clone();
     Some(ServedTask {
+        modes: modes_of(&work).map(|fit| MeasuredModes::of(&fit).as_measured()),
         work,
         gap,
         jitter,

@@ -513,9 +513,8 @@ pub struct FitArgs {
     /// Only threads that use at least this part of a CPU
     #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = percent)]
     pub min_share: Probability,
-    /// Leave interrupts out; their threads become tasks
-    #[arg(long)]
-    pub no_irqs: bool,
+    #[command(flatten)]
+    pub order: crate::trace::fit::OrderArgs,
 }
 
 #[derive(Debug, Args)]
@@ -581,7 +580,7 @@ pub struct DoctorArgs {
     pub repair: bool,
 }
 
-fn time(text: &str) -> Result<Nanos, String> {
+pub fn time(text: &str) -> Result<Nanos, String> {
     text.parse().map_err(|e: surety_units::QuantityError| e.to_string())
 }
 

@@ -9,7 +9,7 @@ mod convert;
 mod distribution;
 mod explain;
 mod file;
-mod fit;
+pub mod fit;
 mod heard;
 mod irqs;
 pub mod output;

@@ -4,7 +4,8 @@
 //! a twentieth of it apart, or mean distances that cannot be told apart; and whose mean work cannot be told apart: within
 //! four standard errors of the difference and 1 %.
 
-use surety_model::distribution::TimeDistribution;
+use surety_model::distribution::{Empirical, TimeDistribution};
+use surety_model::modes::{ModeFit, modes};
 use surety_model::workload::{Instances, Load, LoadKind, Release, Task, TaskBody, Work, Workload};
 use surety_stats::Moments;
 use surety_stats::goodness::independence;
@@ -16,8 +17,9 @@ use crate::family::Family;
 use crate::naming::Names;
 use crate::policy::{policy_of, was_deadline};
 use crate::source::{Rule, Source, Why};
-use crate::trace::{Kind, SourceFit, share, total};
+use crate::trace::{FitOptions, Kind, SourceFit, share, total};
 use crate::work::Series;
+use crate::worker::{Rhythm, rhythm};
 
 /// Grids of instances lie within this part of the period.
 const PHASE: f64 = 0.05;
@@ -116,6 +118,7 @@ pub(crate) fn add_group(
     group: &[Source<'_>],
     span: (Nanos, Nanos),
     names: &mut Names,
+    options: &FitOptions,
 ) -> Result<Found, Why> {
     let Some(first) = group.first() else { return Err(Why::TooFew(0)) };
     let time = total(group.iter().map(|source| source.history.run));
@@ -173,6 +176,9 @@ pub(crate) fn add_group(
                 "work of neighbouring jobs of {} is correlated (r1 = {:.2}), which no distribution keeps",
                 member.history.tid, found.lag_one
             ));
+            let jobs = jobs_in_order(member, options.shortest).history.jobs;
+            let gross: Vec<Nanos> = jobs.iter().map(|job| job.execution.max(Nanos::ZERO)).collect();
+            source.notes.extend(modes(&gross).iter().map(ModeFit::describe));
             break;
         }
     }
@@ -196,8 +202,40 @@ pub(crate) fn add_group(
         Rule::Spaced(_) => spaced(group, &mut task, &mut source)?,
         Rule::Endless => {}
     }
+    if options.in_order {
+        play_again(first, options.shortest, &mut task, &mut source);
+    }
     workload.tasks.push(task);
     Ok(Found { source, load: false })
+}
+
+/// The jobs of a thread without its polling.
+fn jobs_in_order(member: &Source<'_>, shortest: Nanos) -> Rhythm {
+    let mut history = member.history.clone();
+    history.jobs.retain(|job| job.execution >= shortest);
+    rhythm(&history)
+}
+
+/// The jobs of one thread in their order, on the grid of their releases; polling between them left out.
+fn play_again(member: &Source<'_>, shortest: Nanos, task: &mut Task, source: &mut SourceFit) {
+    let found = jobs_in_order(member, shortest);
+    let sequence: Vec<Nanos> =
+        found.history.jobs.iter().map(|job| job.execution_net().max(Nanos::ZERO)).collect();
+    let Ok(kept) = Empirical::in_order(&sequence) else { return };
+    let kept = TimeDistribution::Empirical(kept);
+    task.body = TaskBody::Synthetic(Work::Drawn(kept.clone()));
+    source.distribution = Some(kept);
+    let mut told = format!("work: {} jobs kept in their order", sequence.len());
+    let small = member.history.jobs.len() - sequence.len();
+    if small > 0 {
+        told += &format!(", {small} wake-ups for next to nothing left out");
+    }
+    if let Some(Release::Periodic { period, jitter, .. }) = found.release.map(|fit| fit.release) {
+        task.release = Release::Periodic { period, start: Nanos::ZERO, jitter: Nanos::ZERO };
+        task.spacing = None;
+        told += &format!("; one every {period}, seen up to {jitter} beside the grid, which is left out");
+    }
+    source.notes.push(told);
 }
 
 fn spaced(group: &[Source<'_>], task: &mut Task, source: &mut SourceFit) -> Result<(), Why> {

@@ -25,6 +25,7 @@ pub mod work;
 pub mod worker;
 
 use surety_model::job::{Separation, ThreadHistory};
+use surety_model::modes::{ModeFit, modes};
 use surety_model::workload::{Late, Release, Task, TaskBody, Work};
 use surety_stats::goodness::independence;
 use surety_units::Nanos;
@@ -143,7 +144,10 @@ pub fn fit_thread(history: &ThreadHistory, hint: Option<&Task>) -> Result<Fitted
             found.effective_samples
         ));
     }
-    let work = WorkFit { net: Series::new(&net), gross: Series::new(&gross), beyond, independence };
+    let in_modes = modes(&gross);
+    notes.extend(in_modes.iter().map(ModeFit::describe));
+    let work =
+        WorkFit { net: Series::new(&net), gross: Series::new(&gross), beyond, independence, modes: in_modes };
     notes.push(work.net.describe());
     let mut task =
         hint.cloned().unwrap_or_else(|| Task::periodic(&thread, Nanos::SECOND, work.net.distribution()));

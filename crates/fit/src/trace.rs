@@ -50,6 +50,10 @@ pub struct FitOptions {
     pub tids: Vec<Tid>,
     /// Only threads of these names, where there are some.
     pub names: Vec<Comm>,
+    /// Work is kept in the order of jobs, so that a run plays it again.
+    pub in_order: bool,
+    /// Wakings that need less are no jobs, where order matters: programs that poll.
+    pub shortest: Nanos,
 }
 
 impl FitOptions {
@@ -286,7 +290,7 @@ pub fn fit_trace(view: &TraceView<'_>, options: &FitOptions) -> FittedWorkload {
     found.sort_by_key(|source| std::cmp::Reverse(source.history.run));
     for group in groups(found) {
         let of_group = total(group.iter().map(|source| net(source.history)));
-        match add_group(&mut fitting.workload, &group, view.span, &mut names) {
+        match add_group(&mut fitting.workload, &group, view.span, &mut names, options) {
             Ok(Found { source, load }) => {
                 let accounts = &mut fitting.accounts;
                 let account = if load { &mut accounts.loads } else { &mut accounts.tasks };

@@ -1,6 +1,7 @@
 //! [`WorkFit`]: how much CPU time jobs need, as measured, with its sampling error.
 
 use surety_model::distribution::{Empirical, TimeDistribution};
+use surety_model::modes::ModeFit;
 use surety_stats::Moments;
 use surety_stats::goodness::Independence;
 use surety_stats::intervals::quantile_upper_rank;
@@ -20,6 +21,8 @@ pub struct WorkFit {
     pub beyond: u64,
     /// Whether neighbouring jobs are independent; `None` when the work does not vary.
     pub independence: Option<Independence>,
+    /// The modes that the gross work comes in, where it is not independent and modes were found.
+    pub modes: Option<ModeFit>,
 }
 
 /// One measured quantity of every job.

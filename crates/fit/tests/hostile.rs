@@ -63,7 +63,8 @@ proptest! {
     ) {
         let span = if whole { (Nanos::ZERO, Nanos::MAX) } else { (Nanos::ZERO, Nanos::SECOND) };
         let view = TraceView { histories: &histories, interrupts: &Interrupts::default(), cpus, span };
-        let options = FitOptions { share_min: "0%".parse().unwrap(), interrupts: true, tids: Vec::new(), names: Vec::new() };
+        let options = FitOptions { share_min: "0%".parse().unwrap(), interrupts: true, tids: Vec::new(), names: Vec::new(), in_order: false,
+        shortest: Nanos::ZERO };
         let fitted = fit_trace(&view, &options);
         let a = fitted.accounts;
         let parts = [a.tasks, a.loads, a.interrupt_threads, a.remainder, a.interrupts, a.idle];

@@ -57,8 +57,14 @@ fn fitted(gaps: &[Nanos], interrupts: bool) -> FittedWorkload {
         cpus: 1,
         span: (list[0].0, list[list.len() - 1].0),
     };
-    let options =
-        FitOptions { share_min: "0.001%".parse().unwrap(), interrupts, tids: Vec::new(), names: Vec::new() };
+    let options = FitOptions {
+        share_min: "0.001%".parse().unwrap(),
+        interrupts,
+        tids: Vec::new(),
+        names: Vec::new(),
+        in_order: false,
+        shortest: Nanos::ZERO,
+    };
     fit_trace(&view, &options)
 }
 

@@ -125,6 +125,8 @@ fn options_of() -> FitOptions {
         interrupts: true,
         tids: Vec::new(),
         names: Vec::new(),
+        in_order: false,
+        shortest: Nanos::ZERO,
     }
 }
 

@@ -49,6 +49,9 @@ pub enum Subject {
 pub struct ResponseClaim {
     /// The work reckoned with.
     pub work: ClaimedWork,
+    /// The modes it comes in, where it was not taken to be independent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub modes: Option<ClaimedModes>,
     /// Releases are at least this far apart.
     pub gap: Nanos,
     /// A release comes up to this much late.
@@ -100,6 +103,15 @@ pub enum ClaimedArrivals {
     Independent(f64),
     /// In flight, each this long in the device.
     Closed(u32, Nanos),
+}
+
+/// Work in modes that follow each other as a Markov chain.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ClaimedModes {
+    /// Work in each mode.
+    pub work: Vec<ClaimedWork>,
+    /// Rows of probabilities: from a mode to each mode.
+    pub transitions: Vec<Vec<f64>>,
 }
 
 /// A distribution in a plan file.

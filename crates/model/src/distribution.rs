@@ -48,10 +48,15 @@ pub enum TimeDistribution {
 }
 
 /// Values in ascending order, each with its count; what [`TimeDistribution::Empirical`] draws from.
+///
+/// Where the order in which they were measured is kept, job k needs the k-th of them, and after the last the first again: so a
+/// recorded run is played again in every world. Analyses of independent work see the distribution alone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Empirical {
     values: Vec<Nanos>,
     cumulative: Vec<u64>,
+    /// Places in `values`, in the order measured; empty where that is not kept.
+    order: Vec<u32>,
 }
 
 /// Why parameters make no distribution.
@@ -111,7 +116,28 @@ impl Empirical {
                 cumulative.push(total);
             }
         }
-        Ok(Empirical { values, cumulative })
+        Ok(Empirical { values, cumulative, order: Vec::new() })
+    }
+
+    /// Values in the order they were measured, which is kept.
+    pub fn in_order(sequence: &[Nanos]) -> Result<Empirical, DistributionError> {
+        let mut empirical = Empirical::new(sequence.iter().map(|value| (*value, 1)).collect())?;
+        let place = |value: &Nanos| empirical.values.partition_point(|v| v < value);
+        let order: Result<Vec<u32>, _> = sequence.iter().map(|value| u32::try_from(place(value))).collect();
+        empirical.order = order.map_err(|_| DistributionError::Empty)?;
+        Ok(empirical)
+    }
+
+    /// The values in the order they were measured; `None` where that is not kept.
+    pub fn sequence(&self) -> Option<Vec<Nanos>> {
+        (!self.order.is_empty())
+            .then(|| self.order.iter().map(|place| self.values[*place as usize]).collect())
+    }
+
+    /// What job `job` needs, where the order is kept.
+    fn of_job(&self, job: u64) -> Option<Nanos> {
+        let n = self.order.len() as u64;
+        (n > 0).then(|| self.values[self.order[(job % n) as usize] as usize])
     }
 
     /// The pairs, in ascending order of value.
@@ -215,9 +241,19 @@ impl TimeDistribution {
         Nanos::new(libm::round(value).clamp(0.0, 9e18) as i64)
     }
 
-    /// What job `job` of the activity `name` draws under `seed`: by inversion, one uniform number a job.
+    /// What job `job` of the activity `name` draws under `seed`: by inversion, one uniform number a job; of values kept in
+    /// order the one of that job.
     pub fn draw(&self, seed: u64, name: &str, job: u64) -> Nanos {
-        self.draw_from(&mut Pcg::for_job(seed, stream_of(name), job))
+        self.draw_of_job(seed, stream_of(name), job)
+    }
+
+    /// The same for the stream of a name.
+    pub fn draw_of_job(&self, seed: u64, stream: u64, job: u64) -> Nanos {
+        match self {
+            TimeDistribution::Empirical(empirical) => empirical.of_job(job),
+            _ => None,
+        }
+        .unwrap_or_else(|| self.draw_from(&mut Pcg::for_job(seed, stream, job)))
     }
 
     /// One draw from a generator.
@@ -255,6 +291,22 @@ mod tests {
         ] {
             assert!(bad.check().is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn values_kept_in_order_are_played_again() {
+        let ms = Nanos::from_millis;
+        let sequence = [ms(5), ms(3), ms(5), ms(9)];
+        let kept = Empirical::in_order(&sequence).unwrap();
+        assert_eq!(kept.sequence().unwrap(), sequence);
+        assert_eq!(kept.pairs().collect::<Vec<_>>(), [(ms(3), 1), (ms(5), 2), (ms(9), 1)]);
+        let work = TimeDistribution::Empirical(kept);
+        let drawn: Vec<Nanos> = (0..6).map(|job| work.draw(3, "t", job)).collect();
+        assert_eq!(drawn, [ms(5), ms(3), ms(5), ms(9), ms(5), ms(3)]);
+        assert!(
+            Empirical::in_order(&[]).is_err()
+                && Empirical::new(vec![(ms(1), 1)]).unwrap().sequence().is_none()
+        );
     }
 
     #[test]

@@ -17,6 +17,7 @@ pub mod formats;
 pub mod interpacket;
 pub mod job;
 pub mod latency;
+pub mod modes;
 pub mod noise;
 pub mod plan;
 pub mod platform;

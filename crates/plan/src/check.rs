@@ -23,6 +23,7 @@ use surety_model::workload::Late;
 use surety_units::{Bandwidth, Nanos};
 use thiserror::Error;
 
+use crate::modes;
 use crate::played::{Played, play};
 
 /// A plan's fraction and an independent one differ by at most their proven errors and this.
@@ -158,7 +159,8 @@ pub fn check(plan: &Plan, claims: &[Claim]) -> Result<Vec<Checked>, CheckError> 
     looked
         .iter()
         .map(|look| {
-            let findings = vec![together.clone(), look.computed(alone)?, look.simulated(&played)];
+            let mut findings = vec![together.clone(), look.computed(alone)?, look.simulated(&played)];
+            findings.extend(look.played_in_modes()?);
             Ok(Checked {
                 activity: look.claim.activity.clone(),
                 promise: look.claim.promise.clone(),
@@ -288,6 +290,7 @@ impl Look<'_> {
     fn served(&self, claim: &ResponseClaim, work: TimeDistribution) -> ServedTask {
         ServedTask {
             work,
+            modes: claim.modes.as_ref().and_then(|modes| modes::work_of(modes).ok()),
             gap: claim.gap,
             jitter: claim.jitter,
             grid: claim.grid,
@@ -372,6 +375,26 @@ impl Look<'_> {
             }
         };
         Ok(Finding { by: backlog.solution.solver, agrees, words })
+    }
+
+    /// Modes played in exact times, where the claim has some.
+    fn played_in_modes(&self) -> Result<Option<Finding>, CheckError> {
+        let Subject::Response(claim) = &self.claim.about else { return Ok(None) };
+        let Some(claimed) = &claim.modes else { return Ok(None) };
+        let work = modes::work_of(claimed)
+            .map_err(|source| CheckError::Work { activity: self.claim.activity.clone(), source })?;
+        let task = self.served(claim, self.work_of(&claim.work)?);
+        let budgets = (task.budgets_between(), task.budgets_within(claim.limit));
+        let found =
+            modes::play(&work, claim.worth, budgets, claim.proven).map_err(|source| self.unsolved(source))?;
+        let words = format!(
+            "{} of {} jobs in time, {} modes following each other by chance; {:.6} claimed",
+            found.done,
+            found.jobs,
+            work.work.len(),
+            claim.proven
+        );
+        Ok(Some(Finding { by: "modes played in exact times", agrees: found.agrees, words }))
     }
 
     /// An upper bound of the fraction from a coarser grid, with work rounded down and budgets rounded up.

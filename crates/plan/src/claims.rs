@@ -6,6 +6,7 @@ use surety_model::workload::{Arrivals, Late};
 use surety_units::{Nanos, Probability};
 
 use crate::interrupt::{Wish, wish};
+use crate::modes;
 use crate::response::respond;
 use crate::together::{Argument, Kept, KeptIrq};
 
@@ -21,6 +22,7 @@ pub(crate) fn of_task(kept: &Kept, platform: &Platform) -> Vec<Claim> {
                 let within = response.task().budgets_within(*limit);
                 Subject::Response(ResponseClaim {
                     work: ClaimedWork::of(&sizing.proven_for),
+                    modes: sizing.modes.as_ref().map(modes::claimed),
                     gap: kept.frame.gap,
                     jitter: kept.frame.jitter,
                     grid: response.task().grid,

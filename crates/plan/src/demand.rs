@@ -16,6 +16,7 @@ use surety_analysis::work::{family, maximum};
 use surety_analysis::world::drawn_work;
 use surety_fit::WorkFit;
 use surety_model::distribution::{Empirical, TimeDistribution};
+use surety_model::modes::ModeFit;
 use surety_model::plan::ProofInput;
 use surety_model::workload::Task;
 use surety_units::Nanos;
@@ -43,6 +44,8 @@ pub struct Demand {
     pub knowledge: Knowledge,
     /// The largest work the workload declares, where it has one.
     pub declared_maximum: Option<Nanos>,
+    /// The modes it comes in, where it is not independent from job to job.
+    pub modes: Option<ModeFit>,
     costs: Overhead,
     tick: Nanos,
     handlers: Vec<Handler>,
@@ -83,6 +86,10 @@ impl Demand {
         Demand {
             knowledge,
             declared_maximum: declared.and_then(maximum),
+            modes: match fit {
+                Some(fit) => fit.modes.clone(),
+                None => options.modes.get(&task.name).cloned(),
+            },
             costs: if is_measured { measured } else { all },
             tick: options.platform.tick,
             handlers: if is_measured { Vec::new() } else { handlers.to_vec() },

@@ -15,6 +15,7 @@ mod claims;
 pub mod demand;
 mod fixed_priority;
 pub mod interrupt;
+pub mod modes;
 mod placing;
 mod played;
 pub mod profile;
@@ -34,6 +35,7 @@ use surety_analysis::cbs::Fineness;
 use surety_analysis::foundation::ReservedThread;
 use surety_fit::WorkFit;
 use surety_model::claim::Claim;
+use surety_model::modes::{ModeFit, modes_of};
 use surety_model::plan::{Front, Left, PLAN_SCHEMA, Plan, Refusal};
 use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
@@ -63,6 +65,8 @@ pub struct PlanOptions {
     pub periods: Vec<Nanos>,
     /// Empirical work of the workload is a sample of jobs, not the distribution itself: its sampling error counts.
     pub empirical_are_samples: bool,
+    /// The modes of work that the workload declares in its order, by task ([`PlanOptions::with_modes`]).
+    pub modes: BTreeMap<String, ModeFit>,
 }
 
 /// What a budget pays beside the work of its job.
@@ -100,6 +104,7 @@ impl PlanOptions {
             overhead: Overhead::default(),
             periods: Vec::new(),
             empirical_are_samples: false,
+            modes: BTreeMap::new(),
         }
     }
 
@@ -111,6 +116,16 @@ impl PlanOptions {
 }
 
 impl PlanOptions {
+    /// The same with the modes of what a workload declares as a sequence: learnt once, however often is planned.
+    pub fn with_modes(mut self, workload: &Workload) -> PlanOptions {
+        for task in &workload.tasks {
+            if let Some(found) = surety_analysis::world::drawn_work(task).and_then(modes_of) {
+                self.modes.insert(task.name.clone(), found);
+            }
+        }
+        self
+    }
+
     /// The same, verified by a run of this length: each task is planned for the activations it will have in it.
     pub fn verified_by(mut self, workload: &Workload, duration: Nanos) -> PlanOptions {
         for task in &workload.tasks {
@@ -154,6 +169,7 @@ pub fn plan_in_full(
     options: &PlanOptions,
     fronts: bool,
 ) -> Planned {
+    let options = &options.clone().with_modes(workload);
     let together = together::Together::new(workload, options);
     let together = if fronts { together.with_fronts() } else { together };
     let (mut planned, infeasible) = planned(workload, fits, options, together);

@@ -19,8 +19,11 @@
 
 use std::cell::RefCell;
 
+use surety_analysis::cbs::modulated::ModulatedWork;
 use surety_analysis::cbs::{CbsError, Fineness};
-use surety_analysis::response::{Counting, Response, ServedTask, on_grid, proven_fraction};
+use surety_analysis::response::{
+    Counting, Response, ServedTask, on_grid, proven_fraction, proven_fraction_with_modes,
+};
 use surety_analysis::sampled::worst_in_the_tail;
 use surety_analysis::work::{family, mean};
 use surety_fit::WorkFit;
@@ -34,6 +37,7 @@ use surety_units::{Nanos, Probability};
 
 use crate::CONFIDENCE;
 use crate::demand::{Demand, Knowledge, parameters};
+use crate::modes;
 use crate::refusal::Refused;
 
 /// Without a family the largest sample is exceeded by this many thousandths.
@@ -78,6 +82,8 @@ pub struct Sizing {
     pub required: f64,
     /// The distribution the fraction is proven for.
     pub proven_for: TimeDistribution,
+    /// The modes it is proven for as well, where work is not independent.
+    pub modes: Option<ModulatedWork>,
     /// How the runtime came about.
     pub steps: Vec<String>,
     /// What has to hold for it.
@@ -102,6 +108,7 @@ impl Frame {
     ) -> ServedTask {
         ServedTask {
             work: distribution.clone(),
+            modes: None,
             gap: self.gap,
             jitter: self.jitter,
             grid: on_grid(task),
@@ -131,15 +138,44 @@ pub struct Searched {
 /// One search: for which fraction of which work, counted how, with which budgets; and the work all budgets between releases
 /// have to be worth.
 struct Search {
-    work: TimeDistribution,
+    work: Sought,
     required: f64,
     counting: Counting,
     ratio: (u32, u32),
     found: Result<Nanos, CbsError>,
 }
 
-fn common_divisor(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { common_divisor(b, a % b) }
+/// The work a budget is looked for.
+#[derive(Clone, PartialEq)]
+enum Sought {
+    Independent(TimeDistribution),
+    /// Only budgets worth this or more are wanted.
+    InModes(ModulatedWork, Nanos),
+}
+
+impl Sought {
+    fn fraction(
+        &self,
+        runtime: Nanos,
+        budgets: (u32, u32),
+        counting: Counting,
+        fineness: Fineness,
+    ) -> Result<f64, CbsError> {
+        match self {
+            Sought::Independent(work) => proven_fraction(work, runtime, budgets, counting, fineness),
+            Sought::InModes(work, _) => {
+                proven_fraction_with_modes(work, runtime, budgets, counting, fineness)
+            }
+        }
+    }
+
+    /// No budget is worth less.
+    fn at_least(&self, required: f64, budgets: (u32, u32)) -> Nanos {
+        match self {
+            Sought::Independent(work) => at_least(work, required, budgets),
+            Sought::InModes(_, from) => *from,
+        }
+    }
 }
 
 impl Searched {
@@ -156,6 +192,29 @@ impl Searched {
         work: &TimeDistribution,
         required: f64,
         counting: Counting,
+        budgets: (u32, u32),
+    ) -> Result<Nanos, CbsError> {
+        self.look(Sought::Independent(work.clone()), required, counting, budgets)
+    }
+
+    /// The same for work in modes, from a work on that a budget is worth anyway.
+    fn smallest_with_modes(
+        &self,
+        (work, from): (&ModulatedWork, Nanos),
+        required: f64,
+        counting: Counting,
+        budgets: (u32, u32),
+    ) -> Result<Nanos, CbsError> {
+        // What all budgets between releases are worth, as the search counts.
+        let from = from * i64::from(common_divisor(budgets.0, budgets.1).max(1));
+        self.look(Sought::InModes(work.clone(), from), required, counting, budgets)
+    }
+
+    fn look(
+        &self,
+        work: Sought,
+        required: f64,
+        counting: Counting,
         (between, within): (u32, u32),
     ) -> Result<Nanos, CbsError> {
         let divisor = common_divisor(between, within).max(1);
@@ -164,18 +223,12 @@ impl Searched {
             s.required.to_bits() == required.to_bits()
                 && s.counting == counting
                 && s.ratio == ratio
-                && s.work == *work
+                && s.work == work
         };
         let known = self.found.borrow().iter().find(same).map(|s| s.found.clone());
         let found = known.unwrap_or_else(|| {
-            let found = smallest(work, required, counting, ratio, self.fineness);
-            self.found.borrow_mut().push(Search {
-                work: work.clone(),
-                required,
-                counting,
-                ratio,
-                found: found.clone(),
-            });
+            let found = smallest(&work, required, counting, ratio, self.fineness);
+            self.found.borrow_mut().push(Search { work, required, counting, ratio, found: found.clone() });
             found
         })?;
         Ok(Nanos::new(found.div_ceil(Nanos::new(i64::from(divisor)))))
@@ -186,19 +239,19 @@ impl Searched {
 ///
 /// First on a rough grid, which is as safe and needs a little more; what that finds is close above the answer.
 fn smallest(
-    work: &TimeDistribution,
+    work: &Sought,
     required: f64,
     counting: Counting,
     budgets: (u32, u32),
     fineness: Fineness,
 ) -> Result<Nanos, CbsError> {
-    let least = at_least(work, required, budgets);
-    let fraction = |runtime| proven_fraction(work, runtime, budgets, counting, Fineness::Rough);
+    let least = work.at_least(required, budgets);
+    let fraction = |runtime| work.fraction(runtime, budgets, counting, Fineness::Rough);
     let rough = upwards(fraction, least, required)?;
     if fineness == Fineness::Rough {
         return Ok(rough);
     }
-    let fraction = |runtime| proven_fraction(work, runtime, budgets, counting, Fineness::Fine);
+    let fraction = |runtime| work.fraction(runtime, budgets, counting, Fineness::Fine);
     let mut high = rough;
     let mut step = (rough / 64).max(STEP_MIN);
     if !fraction(high).is_ok_and(|found| found >= required) {
@@ -213,6 +266,10 @@ fn smallest(
         step = step * 2;
     }
     Ok(high)
+}
+
+fn common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 /// The smallest runtime from `low` on with the fraction.
@@ -301,6 +358,7 @@ pub fn size(
         work: Nanos::ZERO,
         required: at.as_f64(),
         proven_for: TimeDistribution::Constant(Nanos::ZERO),
+        modes: None,
         steps: Vec::new(),
         assumptions: Vec::new(),
         inputs: vec![ProofInput::new("promised fraction", at)],
@@ -343,6 +401,17 @@ pub fn size(
         Knowledge::Samples(samples) => from_samples(&mut sizing, samples, 0, search)?,
         Knowledge::Fitted(fit) => from_fit(&mut sizing, fit, at, within, search)?,
     }
+    if let Some(fit) = &demand.modes {
+        let sampled = !matches!(demand.knowledge, Knowledge::Declared(_));
+        modes::raise(&mut sizing, fit, sampled, |work, required, from| {
+            let found = searched.smallest_with_modes((work, from), required, counting, (between, within));
+            found.map_err(|error| {
+                Refused::infeasible(format!(
+                    "no runtime proves a fraction of {required:.5} with its modes: {error}"
+                ))
+            })
+        })?;
+    }
     Ok(sizing)
 }
 
@@ -376,6 +445,7 @@ fn every(demand: &Demand, budgets: u32) -> Result<Sizing, Refused> {
         work,
         required: 1.0,
         proven_for: TimeDistribution::Constant(most),
+        modes: None,
         steps,
         assumptions: Vec::new(),
         inputs: vec![ProofInput::new("promised fraction", "every activation")],
@@ -476,7 +546,7 @@ fn from_fit(
         }
     }
     sizing.assumptions.push("jobs will be like those measured".to_owned());
-    if let Some(found) = fit.independence.filter(|found| !found.holds()) {
+    if let Some(found) = fit.independence.filter(|found| !found.holds() && fit.modes.is_none()) {
         sizing.assumptions.push(format!(
             "the measured jobs are correlated (r1 = {:.3}, independent ones stay within {:.3}): the fraction is proven only \
              as far as work is independent",
@@ -513,5 +583,6 @@ pub fn respond(
     work: Nanos,
     enforcement: Enforcement,
 ) -> Result<Response, CbsError> {
-    frame.served(task, &sizing.proven_for, work, enforcement).solve()
+    let served = frame.served(task, &sizing.proven_for, work, enforcement);
+    ServedTask { modes: sizing.modes.clone(), ..served }.solve()
 }

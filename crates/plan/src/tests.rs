@@ -38,7 +38,13 @@ fn planned(tasks: Vec<Task>, options: &PlanOptions) -> Plan {
 
 fn fitted(work: &TimeDistribution, seed: u64, n: u64) -> WorkFit {
     let values: Vec<Nanos> = (0..n).map(|k| work.draw(seed, "player", k)).collect();
-    WorkFit { net: Series::new(&values), gross: Series::new(&values), beyond: 0, independence: None }
+    WorkFit {
+        net: Series::new(&values),
+        gross: Series::new(&values),
+        beyond: 0,
+        independence: None,
+        modes: None,
+    }
 }
 
 #[test]
@@ -98,7 +104,7 @@ fn without_a_family_the_budget_has_room_for_longer_jobs_not_seen() {
     let values: Vec<Nanos> = (0..157).map(|k| Nanos::from_micros(3_000 + 4 * (k % 2))).collect();
     let series = Series::new(&values);
     assert!(series.family.is_none());
-    let fit = WorkFit { net: series.clone(), gross: series, beyond: 0, independence: None };
+    let fit = WorkFit { net: series.clone(), gross: series, beyond: 0, independence: None, modes: None };
     let plan = plan(&workload, &BTreeMap::from([("player".to_owned(), fit)]), &options(2, None));
     let planned = plan.reservation_of("player").unwrap_or_else(|| panic!("{:?}", plan.refusals));
     assert!(planned.reservation.runtime < ms(8), "{}", planned.reservation.runtime);

@@ -144,6 +144,7 @@ proptest! {
         let reservation = Reservation::implicit(runtime, period);
         let served = ServedTask {
             work: work.clone(), gap: ms(40), jitter: Nanos::ZERO, grid: true, late: Late::Queue, reservation,
+            modes: None,
             enforcement: platform.enforcement,
         };
         let limit = ms(40 * periods);

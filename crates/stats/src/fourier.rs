@@ -238,6 +238,31 @@ impl Spectrum {
         }
         (self.re[0], self.im[0]) = (first, middle);
     }
+
+    /// Makes it the transform of nothing.
+    pub fn clear(&mut self) {
+        self.re.fill(0.0);
+        self.im.fill(0.0);
+    }
+
+    /// Adds `factor` times another spectrum.
+    ///
+    /// # Panics
+    /// When the lengths differ.
+    pub fn add_scaled(&mut self, factor: f64, other: &Spectrum) {
+        assert_eq!(self.re.len(), other.re.len(), "spectra of one length add up");
+        self.re.iter_mut().zip(&other.re).for_each(|(sum, x)| *sum += factor * x);
+        self.im.iter_mut().zip(&other.im).for_each(|(sum, x)| *sum += factor * x);
+    }
+
+    /// Takes over another spectrum.
+    ///
+    /// # Panics
+    /// When the lengths differ.
+    pub fn copy_from(&mut self, other: &Spectrum) {
+        self.re.copy_from_slice(&other.re);
+        self.im.copy_from_slice(&other.im);
+    }
 }
 
 fn reversed(place: usize, bits: u32) -> usize {

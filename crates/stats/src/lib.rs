@@ -11,6 +11,7 @@
 //! | how late at most, with what confidence? | [`bounds`] over [`intervals`]; [`ecdf`] for all values at once |
 //! | may these samples be treated as independent and alike? | [`correlation`], [`stationarity`], [`assumption`] |
 //! | when did the run change? | [`change`] |
+//! | which modes does it come and go between? | [`hidden_markov`] |
 //! | which of two runs is slower, and by how much? | [`rank_test`], [`bootstrap`] |
 //! | how skewed, how heavy-tailed? | [`shape`] |
 //! | what of times that were given up? | [`survival`] |
@@ -51,6 +52,7 @@ pub mod ecdf;
 pub mod extreme;
 pub mod fourier;
 pub mod goodness;
+pub mod hidden_markov;
 pub mod histogram;
 pub mod intervals;
 pub mod moments;

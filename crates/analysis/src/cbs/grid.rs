@@ -76,14 +76,26 @@ impl WorkGrid {
             return Err(CbsError::TooWide { times: highest.get() as f64 / runtime.get() as f64 });
         }
         let mut below = 0.0;
-        let masses = (0..=last)
-            .map(|h| {
-                let here = at_most(work, step * h);
-                let mass = (here - below).max(0.0);
-                below = here;
-                mass
-            })
-            .collect();
+        let mut difference = |here: f64| {
+            let mass = (here - below).max(0.0);
+            below = here;
+            mass
+        };
+        let masses = match work {
+            TimeDistribution::Empirical(samples) => {
+                let total = samples.total() as f64;
+                let (mut pairs, mut counted) = (samples.pairs().peekable(), 0);
+                (0..=last)
+                    .map(|h| {
+                        while let Some((_, count)) = pairs.next_if(|(value, _)| *value <= step * h) {
+                            counted += count;
+                        }
+                        difference(counted as f64 / total)
+                    })
+                    .collect()
+            }
+            _ => (0..=last).map(|h| difference(at_most(work, step * h))).collect(),
+        };
         let budget = usize::try_from(runtime.div_floor(step)).expect("a runtime is positive");
         Ok(WorkGrid {
             step,

@@ -97,7 +97,7 @@ impl Queue {
 }
 
 /// Refuses what is no distribution, by its number; cuts zeros off the far end.
-fn distribution(mut masses: Vec<f64>, what: &'static str) -> Result<Vec<f64>, CbsError> {
+pub(super) fn distribution(mut masses: Vec<f64>, what: &'static str) -> Result<Vec<f64>, CbsError> {
     if let Some(index) = masses.iter().position(|p| !(p.is_finite() && *p >= 0.0)) {
         return Err(CbsError::Mass { what, index, mass: masses[index] });
     }
@@ -113,7 +113,7 @@ fn distribution(mut masses: Vec<f64>, what: &'static str) -> Result<Vec<f64>, Cb
 }
 
 /// Makes the total 1 by changing the end on the safe side.
-fn complete(masses: &mut [f64], most_is_safe: bool) {
+pub(super) fn complete(masses: &mut [f64], most_is_safe: bool) {
     let mut missing = 1.0 - masses.iter().sum::<f64>();
     if missing.abs() <= ROUNDING {
         let total = 1.0 - missing;

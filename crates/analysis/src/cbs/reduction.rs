@@ -102,32 +102,35 @@ impl Solver for LogReduction {
     }
 
     fn solve(&self, queue: &Queue) -> Result<Solution, CbsError> {
-        by_levels(self, queue, self.block_max, |levels| {
-            let mut first = levels.local.identity_less().solve(vec![levels.up.clone(), levels.down.clone()]);
-            let (mut low, mut high) = (first.remove(1), first.remove(0));
-            let (mut entry, mut still_above) = (low.clone(), high.clone());
-            for step in 1..=STEPS_MAX {
-                let mut back = high.times(&low);
-                back.add(&low.times(&high));
-                let mut doubled = back.identity_less().solve(vec![high.times(&high), low.times(&low)]);
-                (low, high) = (doubled.remove(1), doubled.remove(0));
-                entry.add(&still_above.times(&low));
-                still_above = still_above.times(&high);
-                if still_above.norm() <= SETTLED || 1.0 - entry.least_row_sum() <= SETTLED {
-                    return (entry, step);
-                }
-            }
-            (entry, STEPS_MAX)
-        })
+        by_levels(self, queue, self.block_max, descended)
     }
 }
 
-/// The blocks of a walk.
-struct Levels {
-    up: Matrix,
-    local: Matrix,
-    down: Matrix,
-    boundary: Matrix,
+/// G by logarithmic reduction, and in how many steps.
+pub(super) fn descended(levels: &Levels) -> (Matrix, u64) {
+    let mut first = levels.local.identity_less().solve(vec![levels.up.clone(), levels.down.clone()]);
+    let (mut low, mut high) = (first.remove(1), first.remove(0));
+    let (mut entry, mut still_above) = (low.clone(), high.clone());
+    for step in 1..=STEPS_MAX {
+        let mut back = high.times(&low);
+        back.add(&low.times(&high));
+        let mut doubled = back.identity_less().solve(vec![high.times(&high), low.times(&low)]);
+        (low, high) = (doubled.remove(1), doubled.remove(0));
+        entry.add(&still_above.times(&low));
+        still_above = still_above.times(&high);
+        if still_above.norm() <= SETTLED || 1.0 - entry.least_row_sum() <= SETTLED {
+            return (entry, step);
+        }
+    }
+    (entry, STEPS_MAX)
+}
+
+/// The blocks of a quasi-birth-death process.
+pub(super) struct Levels {
+    pub(super) up: Matrix,
+    pub(super) local: Matrix,
+    pub(super) down: Matrix,
+    pub(super) boundary: Matrix,
 }
 
 impl Levels {
@@ -139,6 +142,19 @@ impl Levels {
             (0..b).map(|i| walk.steps().filter(|(s, _)| *s <= -(i as i64)).map(|(_, p)| p).sum()).collect();
         let boundary = Matrix::new(b, |i, j| if j == 0 { below[i] } else { walk.mass(j as i64 - i as i64) });
         Levels { up: block(1), local: block(0), down: block(-1), boundary }
+    }
+
+    /// R and the cells of level 0, from G.
+    pub(super) fn ladder(&self, entry: &Matrix) -> (Matrix, Vec<f64>) {
+        let mut stays = self.up.times(entry);
+        stays.add(&self.local);
+        // R N = A_up, solved for the transposes.
+        let solved = stays.identity_less().transposed().solve(vec![self.up.transposed()]).remove(0);
+        let rate = solved.transposed();
+        let mut bottom = rate.times(&self.down);
+        bottom.add(&self.boundary);
+        let level = bottom.stationary();
+        (rate, level)
     }
 }
 
@@ -162,13 +178,7 @@ fn by_levels(
     }
     let levels = Levels::of(walk);
     let (entry, steps) = descend(&levels);
-    let mut stays = levels.up.times(&entry);
-    stays.add(&levels.local);
-    // R N = A_up, solved for the transposes.
-    let rate = stays.identity_less().transposed().solve(vec![levels.up.transposed()]).remove(0).transposed();
-    let mut bottom = rate.times(&levels.down);
-    bottom.add(&levels.boundary);
-    let mut level = bottom.stationary();
+    let (rate, mut level) = levels.ladder(&entry);
     // Far enough for the tail to be geometric and, tilted, next to nothing.
     let cells = (72.0 / theta).min(HEAD_MAX);
     let mut head = Vec::new();

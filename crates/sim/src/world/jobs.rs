@@ -9,7 +9,7 @@ use surety_model::distribution::TimeDistribution;
 use surety_model::event::JobMarker;
 use surety_model::record::JobOutcome;
 use surety_model::workload::{Late, Release, Sleep, Task};
-use surety_stats::random::{Pcg, stream_of};
+use surety_stats::random::stream_of;
 use surety_units::Nanos;
 
 use crate::cpu::program::{Moment, Programs, Step};
@@ -160,8 +160,7 @@ impl Thread {
                     self.stage = Stage::In(place + 1);
                     match self.phases.get(place) {
                         Some(Phase::Run(Some(work), stream)) => {
-                            let mut chance = Pcg::for_job(self.seed, *stream, self.job);
-                            return Step::Run(work.draw_from(&mut chance));
+                            return Step::Run(work.draw_of_job(self.seed, *stream, self.job));
                         }
                         Some(Phase::Run(None, _)) => return Step::RunForever,
                         Some(Phase::Sleep(length)) => return Step::SleepUntil(at.now + *length),

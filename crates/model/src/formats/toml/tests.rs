@@ -383,7 +383,12 @@ mod laws {
 
     fn measured() -> impl Strategy<Value = TimeDistribution> {
         let pairs = proptest::collection::vec((time(), 1u64..1 << 40), 1..6);
-        prop_oneof![work(), pairs.prop_map(|p| TimeDistribution::Empirical(Empirical::new(p).unwrap()))]
+        let sequence = proptest::collection::vec(0i64..1_000_000_000, 1..9).prop_map(|values| {
+            let values: Vec<Nanos> = values.into_iter().map(Nanos::new).collect();
+            TimeDistribution::Empirical(Empirical::in_order(&values).unwrap())
+        });
+        let pairs = pairs.prop_map(|p| TimeDistribution::Empirical(Empirical::new(p).unwrap()));
+        prop_oneof![work(), pairs, sequence]
     }
 
     proptest! {

@@ -28,6 +28,7 @@ pub(super) fn distribution_table(reading: &mut Reading, table: Table<'_>) -> Opt
         LogNormal,
         Exponential,
         Empirical,
+        Sequence,
     }
     let kinds = [
         ("constant", Kind::Constant),
@@ -36,6 +37,7 @@ pub(super) fn distribution_table(reading: &mut Reading, table: Table<'_>) -> Opt
         ("lognormal", Kind::LogNormal),
         ("exponential", Kind::Exponential),
         ("empirical", Kind::Empirical),
+        ("sequence", Kind::Sequence),
     ];
     table.required(reading, "kind", "\"lognormal\"")?;
     let kind = table.word(reading, "kind", &kinds)?;
@@ -59,6 +61,7 @@ pub(super) fn distribution_table(reading: &mut Reading, table: Table<'_>) -> Opt
         }
         Kind::Exponential => time("mean").map(|mean| TimeDistribution::Exponential { mean }),
         Kind::Empirical => empirical(reading, &table),
+        Kind::Sequence => sequence(reading, &table),
     };
     table.finish(reading);
     let distribution = distribution?;
@@ -83,6 +86,19 @@ fn empirical(reading: &mut Reading, table: &Table<'_>) -> Option<TimeDistributio
         return None;
     }
     match Empirical::new(times.into_iter().zip(numbers).collect()) {
+        Ok(empirical) => Some(TimeDistribution::Empirical(empirical)),
+        Err(error) => {
+            reading.wrong(values.span, error.to_string(), "here", None);
+            None
+        }
+    }
+}
+
+/// Values in the order of jobs.
+fn sequence(reading: &mut Reading, table: &Table<'_>) -> Option<TimeDistribution> {
+    let values = table.required(reading, "values", "[\"5ms\", \"6ms\"]")?;
+    let times: Vec<Nanos> = values.items().iter().filter_map(|f| f.quantity(reading, "5ms")).collect();
+    match Empirical::in_order(&times) {
         Ok(empirical) => Some(TimeDistribution::Empirical(empirical)),
         Err(error) => {
             reading.wrong(values.span, error.to_string(), "here", None);

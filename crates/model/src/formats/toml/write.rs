@@ -223,6 +223,10 @@ fn distribution(distribution: &TimeDistribution) -> String {
             format!("{{ kind = \"exponential\", mean = {} }}", time(*mean))
         }
         TimeDistribution::Empirical(empirical) => {
+            if let Some(sequence) = empirical.sequence() {
+                let values: Vec<String> = sequence.into_iter().map(time).collect();
+                return format!("{{ kind = \"sequence\", values = [{}] }}", values.join(", "));
+            }
             let (values, counts): (Vec<String>, Vec<String>) =
                 empirical.pairs().map(|(v, c)| (time(v), c.to_string())).unzip();
             format!(
