@@ -4,7 +4,8 @@
 //! clock, which jumps to the next timer when all CPUs are idle (`sleep=off`); the clock of the day is on it too; the
 //! addresses of the kernel are not drawn, no random numbers come from the processor, and the emulator's own come from a
 //! seed. The guest has a console, whose output goes to a file, and one port that takes the protocol's bytes: the byte is
-//! out when the instruction is, without an interrupt. No disk, no network: these complete from threads of the host.
+//! out when the instruction is, without an interrupt. Disks and network cards only where a workload has interrupt sources
+//! ([`crate::devices`]).
 //!
 //! *Fast*: a host thread for each virtual CPU, and the clock of the host. Different every time; to see that something
 //! runs at all.
@@ -14,6 +15,7 @@ use std::process::{Command, Stdio};
 
 use surety_units::Nanos;
 
+use crate::devices::Device;
 use crate::error::LabError;
 use crate::store::{KERNEL, StoredKernel};
 
@@ -64,6 +66,8 @@ pub struct LabOptions {
     pub seed: u64,
     /// How long it may take on the host's clock; `None`: by how long the job is.
     pub within: Option<Nanos>,
+    /// Devices for interrupt sources of the workload, where they are not those it has by itself.
+    pub devices: Vec<Device>,
     /// Modules to load, `null_blk:queue_mode=2`.
     pub modules: Vec<String>,
     /// Where the console's output is kept.
@@ -78,6 +82,7 @@ impl Default for LabOptions {
             mode: Mode::default(),
             seed: 1,
             within: None,
+            devices: Vec::new(),
             modules: Vec::new(),
             console: None,
         }
@@ -137,11 +142,12 @@ pub enum Console<'a> {
     Terminal,
 }
 
-/// The command that boots a kernel with an initramfs. The protocol comes on its standard output.
+/// The command that boots a kernel with an initramfs, beside which the files of its disks are. The protocol comes on its standard output.
 pub fn command(
     kernel: &StoredKernel,
     initramfs: &Path,
     options: &LabOptions,
+    devices: &[Device],
     console: Console<'_>,
 ) -> Command {
     let mut command = Command::new(EMULATOR);
@@ -179,10 +185,17 @@ pub fn command(
             "quiet"
         }
     };
+    let room = initramfs.parent().unwrap_or(Path::new("."));
+    for (number, device) in devices.iter().enumerate() {
+        let words = device.arguments(number, room);
+        arg(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    // Without PREEMPT_RT there are threads for interrupts only when they are asked for.
+    let threads = if devices.is_empty() { "" } else { " threadirqs" };
     // Its ciphers would be tested in a thread beside what is measured, for many seconds of a slow clock.
     let words = format!(
         "console=ttyS0 {said} panic=-1 oops=panic random.trust_cpu=off nokaslr rdinit=/init \
-         sysctl.vm.panic_on_oom=1 cryptomgr.notests"
+         sysctl.vm.panic_on_oom=1 cryptomgr.notests{threads}"
     );
     arg(&["-append", &words]);
     command.arg("-kernel").arg(kernel.path(KERNEL)).arg("-initrd").arg(initramfs);

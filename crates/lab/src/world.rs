@@ -6,8 +6,10 @@ use surety_model::record::Record;
 use surety_model::workload::{LoadKind, TaskBody, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 
+use crate::devices::{Device, devices_of};
 use crate::digest::hash64;
 use crate::job::{Job, Product};
+use crate::error::LabError;
 use crate::lab::Lab;
 use crate::samples::hash_of;
 
@@ -36,9 +38,12 @@ impl<'a> LabWorld<'a> {
         check_supported(workload, "lab")
     }
 
-    /// The job of a workload.
-    pub fn job(workload: &Workload, options: &RunOptions, trace: bool) -> Job {
-        Job::Workload {
+    /// The job of a workload; `asked`: devices that its interrupt sources shall have.
+    ///
+    /// # Errors
+    /// [`LabError::Options`] for devices that cannot be.
+    pub fn job(workload: &Workload, asked: &[Device], options: &RunOptions, trace: bool) -> Result<Job, LabError> {
+        Ok(Job::Workload {
             toml: toml::write(workload),
             seed: options.seed,
             duration: options.duration,
@@ -46,7 +51,8 @@ impl<'a> LabWorld<'a> {
             cpus: options.cpus.map(|cpus| cpus.to_string()),
             trace,
             untraced: false,
-        }
+            devices: devices_of(workload, asked)?,
+        })
     }
 }
 
@@ -62,7 +68,8 @@ impl World for LabWorld<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
         check_supported(workload, &self.name())?;
-        let mut job = LabWorld::job(workload, options, observer.wants_events());
+        let asked = &self.lab.options().devices;
+        let mut job = LabWorld::job(workload, asked, options, observer.wants_events())?;
         if let Job::Workload { untraced, .. } = &mut job {
             *untraced = self.untraced;
         }

@@ -184,27 +184,25 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// The thread that handles, and one that sends.
+    /// The thread that handles, and those that keep the device busy.
     fn make_irq(&self, cast: &mut Cast, index: usize, irq: &Irq) -> Result<(), WorldError> {
-        let (Some(tid), Some(sender)) =
-            (self.devices.thread(index), self.devices.sender(index, irq, self.seed)?)
-        else {
-            return Ok(());
-        };
+        let Some(tid) = self.devices.thread(index) else { return Ok(()) };
         let activity = Activity::Irq(index);
         let wanted = interrupts::attributes(irq);
         let affinity = if wanted.policy.is_deadline() { self.all_cpus } else { self.cpus };
         cast.members.push(Member { activity, tid, body: Body::Handler, wanted, affinity });
-        let gate = Arc::clone(&self.gate);
-        let run = move || match gate.wait() {
-            Some(window) => sender.run(&gate, &window),
-            None => Sent::default(),
-        };
-        let (tid, handle) = spawn_thread(&irq.name, run)?;
-        // What arrives does not wait for the loads of the run.
-        let wanted = attr_of_policy(PolicySpec::Fair { nice: -20, slice: None });
-        let body = Body::Sender(handle);
-        cast.members.push(Member { activity, tid, body, wanted, affinity: self.cpus });
+        for sender in self.devices.senders(index, irq, self.seed)? {
+            let gate = Arc::clone(&self.gate);
+            let run = move || match gate.wait() {
+                Some(window) => sender.run(&gate, &window),
+                None => Sent::default(),
+            };
+            let (tid, handle) = spawn_thread(&irq.name, run)?;
+            // What arrives does not wait for the loads of the run.
+            let wanted = attr_of_policy(PolicySpec::Fair { nice: -20, slice: None });
+            let body = Body::Sender(handle);
+            cast.members.push(Member { activity, tid, body, wanted, affinity: self.cpus });
+        }
         Ok(())
     }
 
