@@ -14,6 +14,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use surety_model::source::nearest;
 use surety_model::workload::{Arrivals, Irq, Workload};
+use surety_units::{Bytes, CpuId};
 
 use crate::error::LabError;
 
@@ -111,6 +112,21 @@ pub struct Device {
     pub role: String,
     /// What it is.
     pub model: Model,
+    /// Bytes of a read, of a disk.
+    #[serde(default = "block")]
+    pub block: u64,
+    /// Whether packets are handled in softirqs of the interrupt thread instead of in a thread of their own, of cards.
+    #[serde(default)]
+    pub softirqs: bool,
+}
+
+/// The smallest read of a disk.
+const BLOCK: u64 = 4096;
+/// The largest: more would not be one request.
+const BLOCK_MAX: u64 = 64 << 10;
+
+fn block() -> u64 {
+    BLOCK
 }
 
 /// Where a device stands on the PCI bus.
@@ -128,6 +144,39 @@ fn slot(number: usize, model: Model) -> (usize, usize) {
 }
 
 impl Device {
+    /// A device as it is where nothing more is said.
+    pub fn new(role: &str, model: Model) -> Device {
+        Device { role: role.to_owned(), model, block: BLOCK, softirqs: false }
+    }
+
+    /// `ROLE=MODEL`; a disk's with `:BYTES` read at once, a card's with `:softirqs`.
+    ///
+    /// # Errors
+    /// [`LabError::Options`].
+    pub fn of_words(text: &str) -> Result<Device, LabError> {
+        let wrong =
+            |help: &str| LabError::Options { what: format!("the device `{text}`"), help: help.to_owned() };
+        let (role, rest) = text.split_once('=').ok_or_else(|| wrong("write ROLE=MODEL, as eth=pcnet"))?;
+        let (word, more) = rest.split_once(':').map_or((rest, None), |(word, more)| (word, Some(more)));
+        let mut device = Device::new(role, Model::of_word(word)?);
+        match (device.model.is_disk(), more) {
+            (_, None) => {}
+            (false, Some("softirqs")) => device.softirqs = true,
+            (false, Some(_)) => return Err(wrong("a card takes `:softirqs`, nothing else")),
+            (true, Some(more)) => {
+                let bytes = more
+                    .parse::<Bytes>()
+                    .map_err(|_| wrong("a disk takes the bytes of a read, as `:32KiB`"))?
+                    .0;
+                if !(BLOCK..=BLOCK_MAX).contains(&bytes) || !bytes.is_power_of_two() {
+                    return Err(wrong("a read has a power of two of bytes, 4KiB to 64KiB"));
+                }
+                device.block = bytes;
+            }
+        }
+        Ok(device)
+    }
+
     /// Where the guest finds the device of this number.
     pub fn places(&self, number: usize) -> Places {
         let (first, second) = slot(number, self.model);
@@ -145,14 +194,18 @@ impl Device {
                     "-netdev".to_owned(),
                     format!("hubport,hubid={number},id=net{number}{end}"),
                     "-device".to_owned(),
-                    format!("{card},netdev=net{number}{end},addr={slot:#x},mac=52:54:00:00:{number:02x}:{mac:02x}"),
+                    format!(
+                        "{card},netdev=net{number}{end},addr={slot:#x},mac=52:54:00:00:{number:02x}:{mac:02x}"
+                    ),
                 ]
             };
             return [end(first, "a", 1), end(second, "b", 2)].concat();
         }
         let file = disk_file(room, number).display().to_string().replace(',', ",,");
-        let mut words =
-            vec!["-drive".to_owned(), format!("if=none,id=disk{number},format=raw,cache=writeback,file={file}")];
+        let mut words = vec![
+            "-drive".to_owned(),
+            format!("if=none,id=disk{number},format=raw,cache=writeback,file={file}"),
+        ];
         match self.model {
             Model::VirtioBlk => words.extend([
                 "-device".to_owned(),
@@ -174,6 +227,11 @@ pub fn disk_file(room: &Path, number: usize) -> std::path::PathBuf {
     room.join(format!("disk{number}"))
 }
 
+/// The CPU of a guest that is for those who send: with cards the last, where there are several.
+pub fn outside(devices: &[Device], cpus: u32) -> Option<CpuId> {
+    (cpus > 1 && devices.iter().any(|device| !device.model.is_disk())).then(|| CpuId(cpus - 1))
+}
+
 /// The role of a source's device.
 fn role_of(irq: &Irq) -> &str {
     irq.device.as_deref().unwrap_or(&irq.name)
@@ -188,15 +246,21 @@ pub fn devices_of(workload: &Workload, asked: &[Device]) -> Result<Vec<Device>, 
     let wrong = |what: String, help: String| Err(LabError::Options { what, help });
     if let Some(device) = asked.iter().find(|d| !workload.irqs.iter().any(|irq| role_of(irq) == d.role)) {
         let roles: Vec<&str> = workload.irqs.iter().map(role_of).collect();
-        let help = if roles.is_empty() { "it has no [[irq]]".to_owned() } else { format!("it has {}", roles.join(", ")) };
+        let help = if roles.is_empty() {
+            "it has no [[irq]]".to_owned()
+        } else {
+            format!("it has {}", roles.join(", "))
+        };
         return wrong(format!("no [[irq]] of the workload has the device `{}`", device.role), help);
     }
     let mut devices = Vec::new();
     for irq in &workload.irqs {
         let is_closed = matches!(irq.arrivals, Arrivals::Closed { .. });
         let role = role_of(irq);
-        let given = asked.iter().find(|d| d.role == role).map(|d| d.model);
-        let model = given.unwrap_or(if is_closed { Model::SdCard } else { Model::E1000 });
+        let given = asked.iter().find(|d| d.role == role).cloned();
+        let own = || Device::new(role, if is_closed { Model::SdCard } else { Model::E1000 });
+        let device = given.unwrap_or_else(own);
+        let model = device.model;
         if model.is_disk() != is_closed {
             let (which, help) = if is_closed {
                 ("a closed loop, which reads a disk", "sd-card, sd-card-pio or virtio-blk")
@@ -208,7 +272,7 @@ pub fn devices_of(workload: &Workload, asked: &[Device]) -> Result<Vec<Device>, 
                 format!("give it {help}"),
             );
         }
-        devices.push(Device { role: role.to_owned(), model });
+        devices.push(device);
     }
     if devices.len() > DEVICES_MAX {
         return wrong(
@@ -232,15 +296,17 @@ mod tests {
         let us = Nanos::from_micros;
         let work = TimeDistribution::Constant(us(10));
         let disk = Irq::new("disk", Arrivals::Closed { outstanding: 2, service: us(100) }, work.clone());
-        let net = Irq { device: Some("eth".to_owned()), ..Irq::new("net", Arrivals::Sporadic { gap: us(50) }, work) };
+        let net = Irq {
+            device: Some("eth".to_owned()),
+            ..Irq::new("net", Arrivals::Sporadic { gap: us(50) }, work)
+        };
         Workload { irqs: vec![disk, net], ..Workload::default() }
     }
 
     #[test]
     fn each_source_has_a_device_of_its_kind() {
         let of = |asked: &[(&str, Model)]| {
-            let asked: Vec<Device> =
-                asked.iter().map(|(role, model)| Device { role: (*role).to_owned(), model: *model }).collect();
+            let asked: Vec<Device> = asked.iter().map(|(role, model)| Device::new(role, *model)).collect();
             devices_of(&workload(), &asked)
         };
         let models = |asked: &[(&str, Model)]| of(asked).unwrap().iter().map(|d| d.model).collect::<Vec<_>>();
@@ -257,7 +323,7 @@ mod tests {
         let mut seen = Vec::new();
         for number in 0..DEVICES_MAX {
             for model in [Model::VirtioBlk, Model::E1000] {
-                let places = Device { role: String::new(), model }.places(number);
+                let places = Device::new("", model).places(number);
                 for place in [Some(places.first), places.second].into_iter().flatten() {
                     assert!(!seen.contains(&place), "{place}");
                     seen.push(place);
@@ -269,6 +335,18 @@ mod tests {
             assert!(line(far) != line(near) && line(far) != line(slot(number, Model::SdCard).0));
         }
         assert!(seen.iter().all(|place| place.as_str() <= "0000:00:1f.0"));
+    }
+
+    #[test]
+    fn what_is_said_of_a_device_is_held_to_its_kind() {
+        let device = Device::of_words("d=sd-card-pio:32KiB").unwrap();
+        assert_eq!((device.role.as_str(), device.model, device.block), ("d", Model::SdCardPio, 32 << 10));
+        assert!(Device::of_words("eth=e1000:softirqs").unwrap().softirqs);
+        for text in
+            ["eth", "eth=none", "eth=e1000:4KiB", "d=sd-card:softirqs", "d=sd-card:5KiB", "d=sd-card:1MiB"]
+        {
+            assert!(Device::of_words(text).is_err(), "{text}");
+        }
     }
 
     #[test]

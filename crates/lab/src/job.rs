@@ -35,6 +35,9 @@ pub enum Job {
         /// The devices of its interrupt sources.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         devices: Vec<Device>,
+        /// The CPU from which packets are sent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outside: Option<u32>,
     },
     /// Runs the probe for wake-up latency.
     Latency {

@@ -116,7 +116,10 @@ impl<'a> Lab<'a> {
         if needed.is_empty() {
             return Ok(self.modules.clone());
         }
-        if let Some(missing) = needed.iter().find(|word| !modules::is_stored(&self.stored, word.split(':').next().unwrap_or(word))) {
+        if let Some(missing) = needed
+            .iter()
+            .find(|word| !modules::is_stored(&self.stored, word.split(':').next().unwrap_or(word)))
+        {
             let name = self.stored.name();
             return Err(LabError::Options {
                 what: format!(
@@ -153,7 +156,8 @@ impl<'a> Lab<'a> {
         let console = room.path().join("console");
         let errors = room.path().join("errors");
         let file = fs::File::create(&errors).map_err(|e| LabError::file("making a temporary file", &e))?;
-        let mut command = vm::command(&self.stored, &initramfs, &self.options, job.devices(), Console::File(&console));
+        let mut command =
+            vm::command(&self.stored, &initramfs, &self.options, job.devices(), Console::File(&console));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(file);
         let mut emulator = self.start(command)?;
         let heard = self.listen(&mut emulator, job, cancel, observer);
@@ -223,7 +227,8 @@ impl<'a> Lab<'a> {
     fn write_initramfs(&self, room: &Room<'_>, job: &Job) -> Result<PathBuf, LabError> {
         let path = room.path().join("initramfs");
         fs::write(&path, self.initramfs(job)?).map_err(|e| LabError::file("writing the initramfs", &e))?;
-        for (number, device) in job.devices().iter().enumerate().filter(|(_, device)| device.model.is_disk()) {
+        for (number, device) in job.devices().iter().enumerate().filter(|(_, device)| device.model.is_disk())
+        {
             let failed = |e: std::io::Error| LabError::file(format!("making the disk `{}`", device.role), &e);
             let file = fs::File::create(devices::disk_file(room.path(), number)).map_err(failed)?;
             file.set_len(devices::DISK_BYTES).map_err(failed)?;

@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 
 use surety_units::Nanos;
 
-use crate::devices::Device;
+use crate::devices::{self, Device};
 use crate::error::LabError;
 use crate::store::{KERNEL, StoredKernel};
 
@@ -115,8 +115,10 @@ impl LabOptions {
     pub fn machine_in_words(&self) -> String {
         let cpus = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
         let modules: String = self.modules.iter().map(|module| format!(", {module}")).collect();
+        let devices: String =
+            self.devices.iter().map(|d| format!(", {}={}", d.role, d.model.word())).collect();
         let console = if self.console.is_some() { ", its console kept" } else { "" };
-        format!("{cpus}, {} MiB{modules}{console}", self.memory_mib)
+        format!("{cpus}, {} MiB{modules}{devices}{console}", self.memory_mib)
     }
 
     /// The clock, in words.
@@ -192,10 +194,13 @@ pub fn command(
     }
     // Without PREEMPT_RT there are threads for interrupts only when they are asked for.
     let threads = if devices.is_empty() { "" } else { " threadirqs" };
+    // A root domain without the CPU that packets are sent from.
+    let alone = devices::outside(devices, options.cpus)
+        .map_or_else(String::new, |cpu| format!(" isolcpus=domain,{cpu}"));
     // Its ciphers would be tested in a thread beside what is measured, for many seconds of a slow clock.
     let words = format!(
         "console=ttyS0 {said} panic=-1 oops=panic random.trust_cpu=off nokaslr rdinit=/init \
-         sysctl.vm.panic_on_oom=1 cryptomgr.notests{threads}"
+         sysctl.vm.panic_on_oom=1 cryptomgr.notests{threads}{alone}"
     );
     arg(&["-append", &words]);
     command.arg("-kernel").arg(kernel.path(KERNEL)).arg("-initrd").arg(initramfs);

@@ -6,12 +6,13 @@ use surety_model::record::Record;
 use surety_model::workload::{LoadKind, TaskBody, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 
-use crate::devices::{Device, devices_of};
+use crate::devices::{devices_of, outside};
 use crate::digest::hash64;
-use crate::job::{Job, Product};
 use crate::error::LabError;
+use crate::job::{Job, Product};
 use crate::lab::Lab;
 use crate::samples::hash_of;
+use crate::vm::LabOptions;
 
 /// A kernel of the lab as a place to run workloads in.
 pub struct LabWorld<'a> {
@@ -38,11 +39,17 @@ impl<'a> LabWorld<'a> {
         check_supported(workload, "lab")
     }
 
-    /// The job of a workload; `asked`: devices that its interrupt sources shall have.
+    /// The job of a workload in a guest of some kind.
     ///
     /// # Errors
     /// [`LabError::Options`] for devices that cannot be.
-    pub fn job(workload: &Workload, asked: &[Device], options: &RunOptions, trace: bool) -> Result<Job, LabError> {
+    pub fn job(
+        workload: &Workload,
+        guest: &LabOptions,
+        options: &RunOptions,
+        trace: bool,
+    ) -> Result<Job, LabError> {
+        let devices = devices_of(workload, &guest.devices)?;
         Ok(Job::Workload {
             toml: toml::write(workload),
             seed: options.seed,
@@ -51,7 +58,8 @@ impl<'a> LabWorld<'a> {
             cpus: options.cpus.map(|cpus| cpus.to_string()),
             trace,
             untraced: false,
-            devices: devices_of(workload, asked)?,
+            outside: outside(&devices, guest.cpus).map(|cpu| cpu.0),
+            devices,
         })
     }
 }
@@ -68,8 +76,7 @@ impl World for LabWorld<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
         check_supported(workload, &self.name())?;
-        let asked = &self.lab.options().devices;
-        let mut job = LabWorld::job(workload, asked, options, observer.wants_events())?;
+        let mut job = LabWorld::job(workload, self.lab.options(), options, observer.wants_events())?;
         if let Job::Workload { untraced, .. } = &mut job {
             *untraced = self.untraced;
         }

@@ -15,7 +15,7 @@ use surety_kernel::{Kernel, SchedAttr, clock, thread};
 use surety_model::record::ThreadInForce;
 use surety_model::workload::{Irq, Load, PolicySpec, Program, Task, TaskBody, ThreadMatch, Workload};
 use surety_model::world::WorldError;
-use surety_units::{CpuSet, Nanos, Tid};
+use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::interrupts::{self, Devices, Sent};
 use crate::loads::{Ground, LoadRun, LoadWorker, driver_of};
@@ -142,6 +142,8 @@ pub(crate) struct Stage<'a> {
     pub ground: Ground<'a>,
     /// What interrupts.
     pub devices: &'a Devices,
+    /// Where those are who keep devices busy; `None`: among the others.
+    pub outside: Option<CpuId>,
 }
 
 impl Stage<'_> {
@@ -201,7 +203,8 @@ impl Stage<'_> {
             // What arrives does not wait for the loads of the run.
             let wanted = attr_of_policy(PolicySpec::Fair { nice: -20, slice: None });
             let body = Body::Sender(handle);
-            cast.members.push(Member { activity, tid, body, wanted, affinity: self.cpus });
+            let affinity = self.outside.map_or(self.cpus, CpuSet::single);
+            cast.members.push(Member { activity, tid, body, wanted, affinity });
         }
         Ok(())
     }

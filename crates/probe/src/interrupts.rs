@@ -27,8 +27,9 @@ use surety_units::{Nanos, Tid};
 mod hardware;
 mod sender;
 
-pub use hardware::{Equipment, Hardware, at_place};
+pub(crate) use hardware::Sides;
 use hardware::{Cards, DiskDevice};
+pub use hardware::{Equipment, Hardware, at_place};
 pub(crate) use sender::{Sender, Sent};
 
 /// Of an interrupt's thread without a reservation (`sched_set_fifo` in `kernel/sched/syscalls.c`).
@@ -106,7 +107,9 @@ pub(crate) fn role_of(irq: &Irq) -> &str {
 
 /// Why a source cannot be run here, in words.
 pub(crate) fn objection(irq: &Irq, hardware: Option<&Hardware>) -> Option<String> {
-    if let (Some(Hardware::Disk(_)), Arrivals::Closed { outstanding: 1.., .. }) = (hardware, &irq.arrivals) {
+    if let (Some(Hardware::Disk { .. }), Arrivals::Closed { outstanding: 1.., .. }) =
+        (hardware, &irq.arrivals)
+    {
         return None;
     }
     let distance = match irq.arrivals {
@@ -126,7 +129,7 @@ pub(crate) fn objection(irq: &Irq, hardware: Option<&Hardware>) -> Option<String
         return Some("its interrupts come without time between them; give it a time above zero".to_owned());
     }
     match hardware {
-        Some(Hardware::Disk(_)) => {
+        Some(Hardware::Disk { .. }) => {
             return Some("a disk is read by as many as wait for it; give `closed` arrivals".to_owned());
         }
         // The ring's size is the card's business; a hard handler it has.
@@ -156,7 +159,7 @@ impl Devices {
         workload: &Workload,
         equipment: &Equipment,
         kernel: &dyn Kernel,
-        cpus: usize,
+        sides: Sides,
         cancel: &Cancel,
     ) -> Result<Devices, WorldError> {
         let mut list = Vec::new();
@@ -171,21 +174,22 @@ impl Devices {
                         failed(format!("no device can be made for irq.{}", irq.name), error.to_string())
                     })?;
                     let kind = Kind::Cable(cable);
-                    let steps = steps_of(irq, &kind, kernel, cpus)?;
+                    let steps = steps_of(irq, &kind, kernel, sides.inside.len())?;
                     (kind, steps)
                 }
                 Some(hardware) => {
                     let what = format!("the device of irq.{} cannot be used", irq.name);
                     match hardware {
-                        Hardware::Cards { near, far } => {
-                            let cards = Cards::open(kernel, near, far, irq.buffer)
+                        Hardware::Cards { near, far, softirqs } => {
+                            let cards = Cards::open(kernel, (near, far), *softirqs, irq.buffer, sides)
                                 .map_err(|why| failed(what, why))?;
                             let kind = Kind::Cards(cards);
                             let steps = steps_of(irq, &kind, kernel, 0)?;
                             (kind, steps)
                         }
-                        Hardware::Disk(name) => {
-                            let disk = DiskDevice::open(kernel, name).map_err(|why| failed(what, why))?;
+                        Hardware::Disk { name, block } => {
+                            let disk =
+                                DiskDevice::open(kernel, name, *block).map_err(|why| failed(what, why))?;
                             (Kind::Disk(disk), 0)
                         }
                     }
@@ -214,7 +218,11 @@ impl Devices {
         };
         match &device.kind {
             Kind::Cable(cable) => packets(cable.flow(device.steps), None),
-            Kind::Cards(cards) => packets(cards.pair.flow(device.steps), Some(Arc::clone(&cards.pair))),
+            Kind::Cards(cards) => {
+                // What is lost is counted to the end where it is known how much the ring holds.
+                let wire = irq.buffer.map(|_| Arc::clone(&cards.pair));
+                packets(cards.pair.flow(device.steps), wire)
+            }
             Kind::Disk(disk) => {
                 let Arrivals::Closed { outstanding, .. } = irq.arrivals else { return Ok(Vec::new()) };
                 let reader = |number| disk.reader(seed, number).map_err(|e| failed(e.to_string()));
@@ -245,7 +253,11 @@ impl Devices {
                     device.steps
                 ),
                 Kind::Cards(cards) => {
-                    format!("{}, UDP of {PAYLOAD} bytes, a filter of {} steps", cards.in_words(), device.steps)
+                    format!(
+                        "{}, UDP of {PAYLOAD} bytes, a filter of {} steps",
+                        cards.in_words(),
+                        device.steps
+                    )
                 }
                 Kind::Disk(disk) => disk.in_words(),
             };
@@ -290,10 +302,7 @@ impl Costs {
             return Ok(costs);
         }
         let costs = in_company(cpus, || {
-            Ok::<Costs, String>(Costs {
-                least: cost(wire, kernel, 0)?,
-                most: cost(wire, kernel, STEPS_MAX)?,
-            })
+            Ok::<Costs, String>(Costs { least: cost(wire, kernel, 0)?, most: cost(wire, kernel, STEPS_MAX)? })
         })?;
         *tried = Some(costs);
         Ok(costs)
@@ -468,7 +477,10 @@ mod tests {
         let gap = Nanos::from_micros(100);
         let sporadic = irq(Arrivals::Sporadic { gap });
         assert_eq!(objection(&sporadic, None), None);
-        assert_eq!(objection(&Irq { buffer: Some(256), hard: Some(Nanos::ZERO), ..sporadic.clone() }, None), None);
+        assert_eq!(
+            objection(&Irq { buffer: Some(256), hard: Some(Nanos::ZERO), ..sporadic.clone() }, None),
+            None
+        );
         for (irq, word) in [
             (irq(Arrivals::Closed { outstanding: 8, service: gap }), "sporadic"),
             (irq(Arrivals::Periodic { period: Nanos::ZERO }), "above zero"),

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use surety_lab::devices::{Device, Model};
+use surety_lab::devices::Device;
 use surety_lab::vm::{CPUS_MAX, LabOptions, MEMORY_MAX_MIB, MEMORY_MIN_MIB, Mode, SHIFT_MAX};
 use surety_units::{Bytes, Nanos};
 
@@ -52,8 +52,8 @@ pub struct GuestArgs {
     #[arg(long, value_name = "MODULE")]
     pub lab_module: Vec<String>,
     /// The device of an interrupt source: sd-card, sd-card-pio, virtio-blk, e1000, pcnet or virtio-net [default: sd-card for closed
-    /// loops, e1000 for arrivals]; may be given several times
-    #[arg(long, value_name = "ROLE=MODEL", value_parser = device)]
+    /// loops, e1000 for arrivals]; a disk's with `:BYTES` read at once, cards with `:softirqs` instead of a thread; may be given several times
+    #[arg(long, value_name = "ROLE=MODEL[:MORE]", value_parser = device)]
     pub lab_device: Vec<Device>,
     /// Give a guest up after this, on the host's clock [default: 180s, and 40 times the run with its warm-up]
     #[arg(long, value_name = "TIME", value_parser = positive)]
@@ -157,12 +157,10 @@ fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A role with a model.
+/// A role with a model, and what more is said of it.
 fn device(text: &str) -> Result<Device, String> {
-    let (role, word) = text.split_once('=').ok_or("it is ROLE=MODEL, as eth=pcnet")?;
-    let model = Model::of_word(word).map_err(|error| match error.remedy() {
+    Device::of_words(text).map_err(|error| match error.remedy() {
         Some(remedy) => format!("{error}; {remedy}"),
         None => error.to_string(),
-    })?;
-    Ok(Device { role: role.to_owned(), model })
+    })
 }

@@ -80,7 +80,7 @@ fn scenario(words: &[String], session: &Session) -> Result<(Job, LabOptions), Fa
             append_loads(&mut workload, &args.beside.load)?;
             LabWorld::check(&workload)?;
             let options = options_of(&args.running, session);
-            let job = LabWorld::job(&workload, &args.guest.lab_device, &options, false)?;
+            let job = LabWorld::job(&workload, &args.guest.options(args.running.seed), &options, false)?;
             Ok((job, args.guest.options(args.running.seed)))
         }
         _ => Err(wrong("only `run` and `latency` are scenarios of the lab".to_owned())),

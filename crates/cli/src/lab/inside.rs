@@ -15,10 +15,10 @@ use surety_model::formats::toml;
 use surety_model::record::Record;
 use surety_model::workload::Workload;
 use surety_model::world::{Cancel, Observer, RunOptions, World};
-use surety_probe::{Equipment, Hardware, HostWorld, at_place};
 use surety_probe::latency::LatencyProbe;
+use surety_probe::{Equipment, Hardware, HostWorld, at_place};
 use surety_report::{Report, Row};
-use surety_units::Nanos;
+use surety_units::{CpuId, Nanos};
 
 use crate::args::{Arguments, Packing, Storing, Verb};
 use crate::exit::Failure;
@@ -48,7 +48,8 @@ impl From<Failure> for Refusal {
 }
 
 fn workload(job: &Job, channel: &mut Channel) -> Result<(), Refusal> {
-    let Job::Workload { toml: text, seed, duration, warm_up, cpus, trace, untraced, devices } = job else {
+    let Job::Workload { toml: text, seed, duration, warm_up, cpus, trace, untraced, devices, outside } = job
+    else {
         return Ok(());
     };
     let workload = toml::read("workload", text).map_err(|e| Refusal::machine(e.to_string()))?;
@@ -73,7 +74,9 @@ fn workload(job: &Job, channel: &mut Channel) -> Result<(), Refusal> {
         let directory = RuntimeDir::find().map_err(refused)?;
         Some(Journal::open(&kernel, &directory).map_err(refused)?)
     };
-    let world = HostWorld::new(&kernel, journal.as_ref()).equipped(&equipment_of(devices)?);
+    let world = HostWorld::new(&kernel, journal.as_ref())
+        .equipped(&equipment_of(devices)?)
+        .with_outside(outside.map(CpuId));
     let world = if *untraced { world.untraced() } else { world };
     let record = world.run(&workload, &options, &mut seen)?;
     let Seen { channel, wake_ups, output } = seen;
@@ -91,8 +94,15 @@ fn equipment_of(devices: &[Device]) -> Result<Equipment, Refusal> {
         let places = device.places(number);
         let find = |class, place: &str| at_place(class, place).map_err(Refusal::machine);
         let hardware = match places.second {
-            None => Hardware::Disk(find("block", &places.first)?),
-            Some(second) => Hardware::Cards { near: find("net", &places.first)?, far: find("net", &second)? },
+            None => {
+                let block = usize::try_from(device.block).unwrap_or(usize::MAX);
+                Hardware::Disk { name: find("block", &places.first)?, block }
+            }
+            Some(second) => Hardware::Cards {
+                near: find("net", &places.first)?,
+                far: find("net", &second)?,
+                softirqs: device.softirqs,
+            },
         };
         Ok((device.role.clone(), hardware))
     };

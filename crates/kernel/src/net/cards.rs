@@ -45,7 +45,8 @@ impl CardPair {
     /// EPERM without CAP_NET_ADMIN, ENODEV where there is no such device, ETIMEDOUT when no echo came back in 20 s.
     pub fn new(near: &str, far: &str) -> Result<CardPair, KernelError> {
         let cable = Cable { near: Namespace::new()?, far: Namespace::new()? };
-        let failed = |name: &str, errno| KernelError::new(Operation::Network, format!("the card {name}"), errno);
+        let failed =
+            |name: &str, errno| KernelError::new(Operation::Network, format!("the card {name}"), errno);
         for (end, name) in [(End::Near, near), (End::Far, far)] {
             let into = cable.space(end);
             netlink::move_to(name, DEVICE, into.file.as_fd()).map_err(|errno| failed(name, errno))?;
@@ -63,6 +64,21 @@ impl CardPair {
     /// The receiving card's directory in sysfs.
     pub fn directory(&self) -> PathBuf {
         self.far.root().join("class/net").join(DEVICE)
+    }
+
+    /// The sending card's directory in sysfs.
+    pub fn sender_directory(&self) -> PathBuf {
+        self.near.root().join("class/net").join(DEVICE)
+    }
+
+    /// Gives the polling of the receiving card's ring to a thread of the kernel's, `napi/NAME-N` (`dev_set_threaded` in
+    /// `net/core/dev.c`, since 5.12). Gives what the names of its threads begin with.
+    ///
+    /// # Errors
+    /// EOPNOTSUPP, ENOENT on kernels that have none.
+    pub fn poll_in_a_thread(&self) -> Result<String, KernelError> {
+        files::write_text(&self.directory().join("threaded"), "1")?;
+        Ok(format!("napi/{DEVICE}-"))
     }
 
     /// A flow over the wire: [`Cable::flow`].

@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use surety_kernel::files::reopen_direct;
 use surety_kernel::net::cards::Ring;
-use surety_kernel::net::{CardPair, Counts};
+use surety_kernel::net::{CardPair, Counts, STEPS_MAX};
 use surety_kernel::{Kernel, KernelError, Operation, clock};
 use surety_stats::random::{Pcg, stream_of};
-use surety_units::{Nanos, Tid};
+use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use super::run_time;
 use crate::window::{Gate, Window};
@@ -25,22 +25,30 @@ use crate::window::{Gate, Window};
 /// What stands for the role of an interrupt source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hardware {
-    /// A block device by its name in sysfs, `vda`. It is read, never written.
-    Disk(String),
+    /// A block device. It is read, never written.
+    Disk {
+        /// Its name in sysfs, `vda`.
+        name: String,
+        /// Bytes of a read: a multiple of 4096.
+        block: usize,
+    },
     /// Two network cards by their names, `eth0`: the near one sends, the far one interrupts.
     Cards {
         /// Who sends.
         near: String,
         /// Who receives.
         far: String,
+        /// Whether packets are handled in the softirqs that its interrupt thread runs, instead of in a thread of their own
+        /// (threaded NAPI). Those it does not finish within 2 ms go to `ksoftirqd`, which no reservation of the thread binds.
+        softirqs: bool,
     },
 }
 
 /// Devices by role.
 pub type Equipment = BTreeMap<String, Hardware>;
 
-/// A read of a disk: the smallest that every disk takes.
-const BLOCK: usize = 4096;
+/// Reads are at multiples of this, which every disk takes.
+const ALIGNED: usize = 4096;
 /// Requests that show which of several threads works.
 const TRIED: u32 = 32;
 /// After them a thread's time is added up.
@@ -61,7 +69,26 @@ pub fn at_place(class: &str, place: &str) -> Result<String, String> {
         path.canonicalize().is_ok_and(|real| real.components().any(|part| part.as_os_str() == place))
     };
     let found = names.iter().find(|path| is_there(path)).and_then(|path| path.file_name()?.to_str());
-    found.map(str::to_owned).ok_or_else(|| format!("the kernel has no {class} device at {place}: no driver of it is loaded"))
+    found
+        .map(str::to_owned)
+        .ok_or_else(|| format!("the kernel has no {class} device at {place}: no driver of it is loaded"))
+}
+
+/// Where a run takes place, and where those are who keep devices busy from outside.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sides {
+    /// The CPUs of the run.
+    pub inside: CpuSet,
+    /// A CPU of no root domain of theirs.
+    pub outside: Option<CpuId>,
+}
+
+/// Has a device's lines interrupt these CPUs only.
+fn steer(kernel: &dyn Kernel, directory: &Path, cpus: CpuSet) -> Result<(), String> {
+    lines_of(kernel, directory).into_iter().try_for_each(|line| {
+        let file = format!("/proc/irq/{line}/smp_affinity_list");
+        kernel.write_text(Path::new(&file), &cpus.to_string()).map_err(|error| error.to_string())
+    })
 }
 
 /// An interrupt thread with its full name.
@@ -93,9 +120,8 @@ fn lines_of(kernel: &dyn Kernel, directory: &Path) -> Vec<u32> {
     Vec::new()
 }
 
-/// The interrupt threads of lines, in the order of their ids.
-fn handlers_of(kernel: &dyn Kernel, lines: &[u32]) -> Vec<Handler> {
-    let begins: Vec<String> = lines.iter().map(|line| format!("irq/{line}-")).collect();
+/// The kernel's threads whose names begin so, in the order of their ids.
+fn handlers_of(kernel: &dyn Kernel, begins: &[String]) -> Vec<Handler> {
     let of = |tid: Tid| {
         let name = kernel.name(tid).ok()?;
         let is_one = begins.iter().any(|begin| name.starts_with(begin)) && kernel.is_kernel_thread(tid);
@@ -104,10 +130,17 @@ fn handlers_of(kernel: &dyn Kernel, lines: &[u32]) -> Vec<Handler> {
     kernel.processes().unwrap_or_default().into_iter().filter_map(of).collect()
 }
 
-/// The interrupt thread of a device that works when it is given something to do.
-fn handler(kernel: &dyn Kernel, directory: &Path, provoke: impl FnOnce()) -> Result<(Handler, Vec<Handler>), String> {
+/// The thread that works when a device is given something to do, of its interrupt threads and of those whose names begin like
+/// `polled`; and the others.
+fn handler(
+    kernel: &dyn Kernel,
+    directory: &Path,
+    polled: Option<String>,
+    provoke: impl FnOnce(),
+) -> Result<(Handler, Vec<Handler>), String> {
     let lines = lines_of(kernel, directory);
-    let mut handlers = handlers_of(kernel, &lines);
+    let begins = lines.iter().map(|line| format!("irq/{line}-")).chain(polled);
+    let mut handlers = handlers_of(kernel, &begins.collect::<Vec<_>>());
     if handlers.is_empty() {
         return Err(format!(
             "no interrupt thread serves it (lines {lines:?}); use a kernel with PREEMPT_RT, or one that was booted with \
@@ -120,11 +153,19 @@ fn handler(kernel: &dyn Kernel, directory: &Path, provoke: impl FnOnce()) -> Res
     let before = times(&handlers);
     provoke();
     let _ = clock::sleep_until(clock::monotonic() + PAUSE, None);
-    let used: Vec<Nanos> = times(&handlers).iter().zip(&before).map(|(after, before)| *after - *before).collect();
-    let (busiest, most) = used.iter().enumerate().max_by_key(|(index, used)| (**used, std::cmp::Reverse(*index))).expect("there is one");
+    let used: Vec<Nanos> =
+        times(&handlers).iter().zip(&before).map(|(after, before)| *after - *before).collect();
+    let (busiest, most) = used
+        .iter()
+        .enumerate()
+        .max_by_key(|(index, used)| (**used, std::cmp::Reverse(*index)))
+        .expect("there is one");
     if *most == Nanos::ZERO {
         let names: Vec<&str> = handlers.iter().map(|h| h.name.as_str()).collect();
-        return Err(format!("none of its interrupt threads ({}) works for it: it is served by softirqs", names.join(", ")));
+        return Err(format!(
+            "none of its interrupt threads ({}) works for it: it is served by softirqs",
+            names.join(", ")
+        ));
     }
     let found = handlers.remove(busiest);
     Ok((found, handlers))
@@ -147,25 +188,43 @@ pub(super) struct Cards {
 
 impl Cards {
     /// Takes two cards, with a receive ring of so many places where it is said.
-    pub fn open(kernel: &dyn Kernel, near: &str, far: &str, ring: Option<u64>) -> Result<Cards, String> {
+    pub fn open(
+        kernel: &dyn Kernel,
+        (near, far): (&str, &str),
+        softirqs: bool,
+        ring: Option<u64>,
+        sides: Sides,
+    ) -> Result<Cards, String> {
         let words = |error: KernelError| error.to_string();
         let pair = CardPair::new(near, far).map_err(words)?;
+        if let Some(outside) = sides.outside {
+            steer(kernel, &pair.sender_directory(), CpuSet::single(outside))?;
+            steer(kernel, &pair.directory(), sides.inside)?;
+        }
         let ring = match ring {
             None => pair.ring().ok(),
             Some(places) => {
                 let wanted = u32::try_from(places).unwrap_or(u32::MAX);
                 let set = pair.set_ring(wanted).map_err(|error| {
-                    let most = pair.ring().map_or_else(|_| String::new(), |ring| format!(" (it has {} of {} at most)", ring.places, ring.most));
+                    let most = pair.ring().map_or_else(
+                        |_| String::new(),
+                        |ring| format!(" (it has {} of {} at most)", ring.places, ring.most),
+                    );
                     format!("its ring cannot have {places} places{most}: {error}")
                 })?;
                 if set.places != wanted {
-                    return Err(format!("its ring gets {} places where {places} were asked for; write `buffer = {}`", set.places, set.places));
+                    return Err(format!(
+                        "its ring gets {} places where {places} were asked for; write `buffer = {}`",
+                        set.places, set.places
+                    ));
                 }
                 Some(set)
             }
         };
-        let flow = pair.flow(0).map_err(words)?;
-        let (thread, others) = handler(kernel, &pair.directory(), || {
+        let polled = if softirqs { None } else { Some(pair.poll_in_a_thread().map_err(words)?) };
+        // Packets with much to do for whoever takes them through the layers, not for whoever only says that they are there.
+        let flow = pair.flow(STEPS_MAX).map_err(words)?;
+        let (thread, others) = handler(kernel, &pair.directory(), polled, || {
             (0..TRIED).for_each(|_| {
                 flow.send();
             });
@@ -179,9 +238,16 @@ impl Cards {
 
     /// For the record.
     pub fn in_words(&self) -> String {
-        let ring = self.ring.map_or_else(|| "a ring of unknown size".to_owned(), |ring| format!("a ring of {}", ring.places));
+        let ring = self
+            .ring
+            .map_or_else(|| "a ring of unknown size".to_owned(), |ring| format!("a ring of {}", ring.places));
         let Cards { names: (near, far), driver, thread, others, .. } = self;
-        format!("{far} ({driver}), wired to {near}, thread {} ({}){}, {ring}", thread.name, thread.tid, beside(others))
+        format!(
+            "{far} ({driver}), wired to {near}, thread {} ({}){}, {ring}",
+            thread.name,
+            thread.tid,
+            beside(others)
+        )
     }
 }
 
@@ -189,6 +255,7 @@ impl Cards {
 pub(super) struct DiskDevice {
     name: String,
     file: File,
+    block: usize,
     blocks: u64,
     pub thread: Handler,
     others: Vec<Handler>,
@@ -196,24 +263,24 @@ pub(super) struct DiskDevice {
 
 impl DiskDevice {
     /// Takes a disk by the name of its block device.
-    pub fn open(kernel: &dyn Kernel, name: &str) -> Result<DiskDevice, String> {
+    pub fn open(kernel: &dyn Kernel, name: &str, block: usize) -> Result<DiskDevice, String> {
         let path = Path::new("/dev").join(name);
         let file = File::open(&path).and_then(|file| reopen_direct(&file, false));
         let file = file.map_err(|e| format!("{}: {e}", path.display()))?;
         let directory = Path::new("/sys/class/block").join(name);
         let size = kernel.read_text(&directory.join("size")).map_err(|e| e.to_string())?;
         let sectors: u64 = size.trim().parse().map_err(|_| format!("{name} says no size"))?;
-        let blocks = sectors * 512 / BLOCK as u64;
+        let blocks = sectors * 512 / block as u64;
         if blocks == 0 {
             return Err(format!("{name} holds nothing"));
         }
         let mut tried = Ok(());
-        let (thread, others) = handler(kernel, &directory, || {
-            let mut block = Block::new();
-            tried = (0..u64::from(TRIED)).try_for_each(|n| block.read(&file, n % blocks));
+        let (thread, others) = handler(kernel, &directory, None, || {
+            let mut memory = Block::new(block);
+            tried = (0..u64::from(TRIED)).try_for_each(|n| memory.read(&file, n % blocks));
         })?;
         tried.map_err(|e| format!("{} cannot be read: {e}", path.display()))?;
-        Ok(DiskDevice { name: name.to_owned(), file, blocks, thread, others })
+        Ok(DiskDevice { name: name.to_owned(), file, block, blocks, thread, others })
     }
 
     /// Reads that were completed; a disk loses none.
@@ -233,13 +300,18 @@ impl DiskDevice {
     /// One of those that read it.
     pub fn reader(&self, seed: u64, number: u32) -> std::io::Result<Reader> {
         let stream = stream_of(&format!("{}~reader{number}", self.name));
-        Ok(Reader { file: self.file.try_clone()?, blocks: self.blocks, seed, stream })
+        Ok(Reader { file: self.file.try_clone()?, block: self.block, blocks: self.blocks, seed, stream })
     }
 
     /// For the record.
     pub fn in_words(&self) -> String {
-        let DiskDevice { name, thread, others, .. } = self;
-        format!("{name}, thread {} ({}){}, direct reads of {BLOCK} bytes anywhere", thread.name, thread.tid, beside(others))
+        let DiskDevice { name, thread, others, block, .. } = self;
+        format!(
+            "{name}, thread {} ({}){}, direct reads of {block} bytes anywhere",
+            thread.name,
+            thread.tid,
+            beside(others)
+        )
     }
 }
 
@@ -251,6 +323,7 @@ const fn libc_eio() -> i32 {
 /// Reads a disk past the page cache, one block somewhere after the other.
 pub(crate) struct Reader {
     file: File,
+    block: usize,
     blocks: u64,
     seed: u64,
     stream: u64,
@@ -262,7 +335,7 @@ impl Reader {
         if !gate.sleep_until(window.begin) {
             return 0;
         }
-        let mut block = Block::new();
+        let mut block = Block::new(self.block);
         let mut places = Pcg::for_job(self.seed, self.stream, 0);
         let mut done = 0;
         loop {
@@ -281,16 +354,17 @@ impl Reader {
 struct Block {
     bytes: Vec<u8>,
     from: usize,
+    block: usize,
 }
 
 impl Block {
-    fn new() -> Block {
-        let bytes = vec![0; 2 * BLOCK];
-        let from = bytes.as_ptr().align_offset(BLOCK);
-        Block { bytes, from }
+    fn new(block: usize) -> Block {
+        let bytes = vec![0; ALIGNED + block];
+        let from = bytes.as_ptr().align_offset(ALIGNED);
+        Block { bytes, from, block }
     }
 
     fn read(&mut self, file: &File, number: u64) -> std::io::Result<()> {
-        file.read_exact_at(&mut self.bytes[self.from..self.from + BLOCK], number * BLOCK as u64)
+        file.read_exact_at(&mut self.bytes[self.from..self.from + self.block], number * self.block as u64)
     }
 }
