@@ -12,7 +12,7 @@
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
 use surety_enforce::{attr_of_policy, attr_of_reservation};
 use surety_kernel::net::threaded::{ROOM, ThreadedCable};
@@ -212,17 +212,12 @@ impl Devices {
             what: format!("irq.{} has no sender", irq.name),
             remedy: why,
         };
-        let packets = |flow: Result<Flow, KernelError>, wire| {
+        let packets = |flow: Result<Flow, KernelError>| {
             let flow = flow.map_err(|error| failed(error.to_string()))?;
-            Ok(vec![Sender::packets(flow, irq, seed, wire)])
+            Ok(vec![Sender::packets(flow, irq, seed)])
         };
         match &device.kind {
-            Kind::Cable(cable) => packets(cable.flow(device.steps), None),
-            Kind::Cards(cards) => {
-                // What is lost is counted to the end where it is known how much the ring holds.
-                let wire = irq.buffer.map(|_| Arc::clone(&cards.pair));
-                packets(cards.pair.flow(device.steps), wire)
-            }
+            Kind::Cable(_) | Kind::Cards(_) => packets(device.kind.flow(device.steps)),
             Kind::Disk(disk) => {
                 let Arrivals::Closed { outstanding, .. } = irq.arrivals else { return Ok(Vec::new()) };
                 let reader = |number| disk.reader(seed, number).map_err(|e| failed(e.to_string()));
@@ -405,9 +400,7 @@ pub(crate) fn record(
     };
     let span = to.at - from.at;
     record.completed = to.counts.handled.saturating_sub(from.counts.handled);
-    // Where the sender waited until nothing was under way any more it knows best.
-    let between = to.counts.lost.saturating_sub(from.counts.lost);
-    record.skipped = sent.lost.unwrap_or(between);
+    record.skipped = to.counts.lost.saturating_sub(from.counts.lost);
     // Those in the queue at either end are left out: their fate is not in the counts.
     record.activations = record.completed + record.skipped;
     record.missed = record.skipped;
@@ -466,6 +459,8 @@ pub(crate) fn sender_objection(irq: &Irq, sent: Sent) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use surety_model::distribution::TimeDistribution;
+
     use super::*;
 
     fn irq(arrivals: Arrivals) -> Irq {
@@ -518,7 +513,7 @@ mod tests {
             &irq,
             Some((reading(1, 10, 1), reading(3, 210, 51))),
             Some((run, waited)),
-            Sent { sent: 250, left_out: 0, lost: None },
+            Sent { sent: 250, left_out: 0 },
         );
         assert_eq!((record.activations, record.completed, record.skipped, record.missed), (250, 200, 50, 50));
         let values: Vec<f64> = record.figures.iter().map(|figure| figure.value).collect();
@@ -531,8 +526,8 @@ mod tests {
     #[test]
     fn a_sender_that_left_out_more_than_a_hundredth_is_told_of() {
         let irq = irq(Arrivals::Periodic { period: Nanos::MILLISECOND });
-        assert_eq!(sender_objection(&irq, Sent { sent: 990, left_out: 10, lost: None }), None);
-        let why = sender_objection(&irq, Sent { sent: 900, left_out: 100, lost: None }).unwrap();
+        assert_eq!(sender_objection(&irq, Sent { sent: 990, left_out: 10 }), None);
+        let why = sender_objection(&irq, Sent { sent: 900, left_out: 100 }).unwrap();
         assert!(why.contains("100 of 1000"), "{why}");
     }
 }

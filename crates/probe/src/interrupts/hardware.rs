@@ -10,7 +10,6 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
 use surety_kernel::files::reopen_direct;
 use surety_kernel::net::cards::Ring;
@@ -178,7 +177,7 @@ fn beside(others: &[Handler]) -> String {
 
 /// Two cards, the thread of the far one.
 pub(super) struct Cards {
-    pub pair: Arc<CardPair>,
+    pub pair: CardPair,
     pub thread: Handler,
     others: Vec<Handler>,
     names: (String, String),
@@ -233,7 +232,7 @@ impl Cards {
         let driver = driver.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
         let driver = driver.unwrap_or_else(|| "card".to_owned());
         let names = (near.to_owned(), far.to_owned());
-        Ok(Cards { pair: Arc::new(pair), thread, others, names, driver, ring })
+        Ok(Cards { pair, thread, others, names, driver, ring })
     }
 
     /// For the record.

@@ -1,9 +1,7 @@
 //! [`Sender`]: who keeps a device busy: a thread that sends packets at the instants of the workload, or one of those that read.
 
-use std::sync::Arc;
-
 use surety_kernel::clock;
-use surety_kernel::net::{CardPair, Flow};
+use surety_kernel::net::Flow;
 use surety_model::distribution::TimeDistribution;
 use surety_model::workload::{Arrivals, Irq};
 use surety_stats::random::{Pcg, stream_of};
@@ -16,9 +14,6 @@ use crate::window::{Gate, Window};
 const SLEEPS: Nanos = Nanos::from_micros(50);
 /// A packet that was drawn for an instant longer ago than this is not sent any more.
 const LATE_MAX: Nanos = Nanos::MILLISECOND;
-
-/// What is under way has arrived, or is lost, when nothing was handled for so long: longer than the periods of reservations here.
-const QUIET: Nanos = Nanos::from_millis(2500);
 
 /// When a sender sends.
 #[derive(Clone, Debug)]
@@ -44,8 +39,6 @@ pub(crate) struct Packets {
     flow: Flow,
     plan: Plan,
     seed: u64,
-    /// The cards that count what became of them.
-    wire: Option<Arc<CardPair>>,
 }
 
 /// What a sender did while it was observed.
@@ -55,24 +48,18 @@ pub(crate) struct Sent {
     pub(super) sent: u64,
     /// Packets that were due and not sent: too late, or refused.
     pub(super) left_out: u64,
-    /// Packets that were lost, where it waited for the last one.
-    pub(super) lost: Option<u64>,
 }
 
 impl Sent {
     /// What two did together.
     pub fn plus(self, other: Sent) -> Sent {
-        let lost = match (self.lost, other.lost) {
-            (None, None) => None,
-            (a, b) => Some(a.unwrap_or(0) + b.unwrap_or(0)),
-        };
-        Sent { sent: self.sent + other.sent, left_out: self.left_out + other.left_out, lost }
+        Sent { sent: self.sent + other.sent, left_out: self.left_out + other.left_out }
     }
 }
 
 impl Sender {
     /// Who sends to a device over a flow.
-    pub fn packets(flow: Flow, irq: &Irq, seed: u64, wire: Option<Arc<CardPair>>) -> Sender {
+    pub fn packets(flow: Flow, irq: &Irq, seed: u64) -> Sender {
         let plan = match irq.arrivals {
             Arrivals::Periodic { period } => Plan::Grid(period),
             Arrivals::Sporadic { gap } | Arrivals::Closed { service: gap, .. } => Plan::Apart(gap),
@@ -85,19 +72,14 @@ impl Sender {
                 )
             }
         };
-        Sender::Packets(Packets { flow, plan, seed, wire })
+        Sender::Packets(Packets { flow, plan, seed })
     }
 
     /// Keeps the device busy until the window ends.
     pub fn run(self, gate: &Gate, window: &Window) -> Sent {
         match self {
             Sender::Reads(reader) => Sent { sent: reader.run(gate, window), ..Sent::default() },
-            Sender::Packets(packets) => {
-                let before = packets.lost();
-                let sent = packets.send_all(gate, window);
-                let lost = packets.settled(gate).zip(before);
-                Sent { lost: lost.map(|(after, before)| after.saturating_sub(before)), ..sent }
-            }
+            Sender::Packets(packets) => packets.send_all(gate, window),
         }
     }
 }
@@ -135,28 +117,6 @@ impl Packets {
                 Plan::Apart(gap) => now + *gap,
                 Plan::Drawn(..) => due + self.drawn(number),
             };
-        }
-    }
-
-    /// Packets on their way or lost, as the cards count.
-    fn lost(&self) -> Option<u64> {
-        Some(self.wire.as_ref()?.counts().ok()?.lost)
-    }
-
-    /// The same once none is on its way any more.
-    fn settled(&self, gate: &Gate) -> Option<u64> {
-        let wire = self.wire.as_ref()?;
-        let mut before = wire.counts().ok()?.handled;
-        loop {
-            if gate.is_stopped() {
-                return None;
-            }
-            clock::sleep_until(clock::monotonic() + QUIET, None).ok()?;
-            let now = wire.counts().ok()?;
-            if now.handled == before {
-                return Some(now.lost);
-            }
-            before = now.handled;
         }
     }
 

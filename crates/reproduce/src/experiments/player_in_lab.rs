@@ -31,7 +31,9 @@ fn kept(record: &Record) -> Option<f64> {
 fn in_lab(calibration: &Calibration, table: &Table, row: usize, test: &str) -> Workload {
     let mut workload = workload(calibration, table, row, test);
     for irq in &mut workload.irqs {
-        irq.arrivals = Arrivals::Sporadic { gap: Nanos::from_f64_rounded(SLOWER * 1e9 / calibration.line) };
+        // On a grid: a sender that is late now and then keeps its rate.
+        irq.arrivals =
+            Arrivals::Periodic { period: Nanos::from_f64_rounded(SLOWER * 1e9 / calibration.line) };
         irq.work = TimeDistribution::Constant(LAB_WORK);
     }
     workload
@@ -102,7 +104,7 @@ pub(super) fn reproduce(
             let analysed = by_rule.map_or(Cell::Empty, |rate| Cell::against(shown(rate), lab));
             let mut told = in_lab(calibration, table, row, test);
             for irq in &mut told.irqs {
-                irq.arrivals = Arrivals::Sporadic { gap: Nanos::from_f64_rounded(1e9 / line) };
+                irq.arrivals = Arrivals::Periodic { period: Nanos::from_f64_rounded(1e9 / line) };
                 irq.work = TimeDistribution::Constant(work);
             }
             let (by_simulation, simulated_frames) = match simulated(&told, request.options.seed) {
