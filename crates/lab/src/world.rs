@@ -76,7 +76,17 @@ impl World for LabWorld<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
         check_supported(workload, &self.name())?;
-        let mut job = LabWorld::job(workload, self.lab.options(), options, observer.wants_events())?;
+        // What is asked for and cannot be is the asker's to mend, not the machine's.
+        let refused = |error: LabError| WorldError::Unsupported {
+            world: self.name(),
+            object: "--lab-device".to_owned(),
+            why: match error.remedy() {
+                Some(remedy) => format!("{error}; {remedy}"),
+                None => error.to_string(),
+            },
+        };
+        let job = LabWorld::job(workload, self.lab.options(), options, observer.wants_events());
+        let mut job = job.map_err(refused)?;
         if let Job::Workload { untraced, .. } = &mut job {
             *untraced = self.untraced;
         }
