@@ -117,20 +117,21 @@ impl CardPair {
         asked.map_err(|errno| KernelError::new(Operation::Network, format!("the ring of {DEVICE}"), errno))
     }
 
-    /// What the receiving card has counted: packets handled, and those that it had no place for. A card with a counter of 16 bits
-    /// (the 79C970) begins anew after 65,535 of these.
+    /// What both cards have counted: packets handled, and those that the near one sent and the far one has not handled: lost, or
+    /// still in the ring.
     ///
     /// # Errors
     /// Those of reading sysfs.
     pub fn counts(&self) -> Result<Counts, KernelError> {
-        let count = |which: &str| {
-            let path = self.directory().join("statistics").join(which);
+        let count = |directory: PathBuf, which: &str| {
+            let path = directory.join("statistics").join(which);
             let text = files::read_text(&path)?;
             let bad = || KernelError::new(Operation::Read, path.display().to_string(), libc::EIO);
             text.trim().parse::<u64>().map_err(|_| bad())
         };
-        let lost = count("rx_missed_errors")? + count("rx_over_errors")? + count("rx_dropped")?;
-        Ok(Counts { handled: count("rx_packets")?, lost })
+        let handled = count(self.directory(), "rx_packets")?;
+        let sent = count(self.sender_directory(), "tx_packets")?;
+        Ok(Counts { handled, lost: sent.saturating_sub(handled) })
     }
 }
 

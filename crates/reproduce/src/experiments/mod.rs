@@ -5,7 +5,6 @@ mod interpacket;
 mod interrupts;
 mod irq_copy;
 mod irq_disk;
-mod irq_loss;
 mod network_thread;
 mod player_network;
 mod rt_vs_vanilla;
@@ -21,7 +20,6 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &schedulers::Schedulers,
     &irq_disk::IrqDisk,
     &irq_copy::IrqCopy,
-    &irq_loss::IrqLoss,
     &player_network::PlayerNetwork,
     &network_thread::NetworkThread,
     &interpacket::Interpacket,
