@@ -2,6 +2,7 @@
 
 use clap::Parser;
 use serde_json::{Value, json};
+use surety_lab::devices::Device;
 use surety_model::platform::Platform;
 use surety_model::record::{Distribution, Record};
 use surety_model::source::nearest;
@@ -33,7 +34,12 @@ pub fn reproduce(args: &ReproduceArgs, session: &Session) -> Result<Code, Failur
     let named = experiment.worlds().iter().map(|word| (*word).to_owned());
     let words: Vec<String> = if args.on.is_empty() { named.collect() } else { args.on.clone() };
     let lab_shift = args.guest.lab_shift.or(Some(experiment.lab_shift()).filter(|_| !args.guest.lab_fast));
-    let guest = GuestArgs { lab_shift, ..args.guest.clone() };
+    let mut guest = GuestArgs { lab_shift, ..args.guest.clone() };
+    guest.lab_cpus = guest.lab_cpus.max(experiment.lab_cpus());
+    if guest.lab_device.is_empty() {
+        let devices = experiment.lab_devices().iter().map(|words| Device::of_words(words));
+        guest.lab_device = devices.collect::<Result<_, _>>()?;
+    }
     let means = Means { traced: experiment.is_traced(), bindings: Bindings::default(), guest };
     let mut bench = Worlds { runner: Runner::new(&words, means, session)?, session };
     let request = Request {

@@ -15,10 +15,14 @@ use surety_units::Nanos;
 use crate::clock;
 use crate::error::{KernelError, Operation, check, last_errno};
 
+pub mod cards;
+mod flow;
 mod netlink;
 pub mod threaded;
 
-pub use threaded::{Counts, Flow, ThreadedCable};
+pub use cards::CardPair;
+pub use flow::{Flow, PAYLOAD, STEPS_MAX};
+pub use threaded::{Counts, ThreadedCable};
 
 /// Address of the near end of a [`Cable`].
 pub const NEAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
@@ -133,17 +137,24 @@ impl Cable {
         for end in [End::Near, End::Far] {
             cable.space(end).inside(|| netlink::bring_up(DEVICE, end.address()))?.map_err(failed)?;
         }
-        let echo = cable.echo(End::Near, 0)?;
-        let until = clock::monotonic() + CARRIES_WITHIN;
+        cable.wait_for_echo(CARRIES_WITHIN, Nanos::MILLISECOND)?;
+        Ok(cable)
+    }
+
+    /// Waits until an echo has come back; one is sent after each pause.
+    fn wait_for_echo(&self, within: Nanos, pause: Nanos) -> Result<(), KernelError> {
+        let echo = self.echo(End::Near, 0)?;
+        let until = clock::monotonic() + within;
         loop {
             let back = echo.request(0).and_then(|()| echo.reply(Nanos::from_millis(10)));
             if matches!(back, Ok(Some(_))) {
-                return Ok(cable);
+                return Ok(());
             }
             if clock::monotonic() >= until {
-                return Err(failed(libc::ETIMEDOUT));
+                let object = format!("the device {DEVICE}");
+                return Err(KernelError::new(Operation::MakeLink, object, libc::ETIMEDOUT));
             }
-            std::thread::sleep(std::time::Duration::from_millis(1));
+            let _ = clock::sleep_until(clock::monotonic() + pause, None);
         }
     }
 

@@ -28,6 +28,7 @@ const KEPT: &[&str] = &[
     "drivers/block/",
     "drivers/char/virtio",
     "drivers/mmc/",
+    "drivers/net/ethernet/amd/pcnet32",
     "drivers/net/ethernet/intel/e1000/",
     "drivers/net/net_failover",
     "drivers/net/veth",
@@ -50,7 +51,7 @@ const KEPT: &[&str] = &[
 const UNPACKED: &str = "unpacked-";
 
 /// Which list of modules this is. A kernel stored with another is fetched anew, even where its version is the newest.
-const SELECTION: u32 = 2;
+const SELECTION: u32 = 3;
 
 /// Fetches the newest kernel of a name within a time; `said` hears what is done.
 ///

@@ -6,6 +6,7 @@ use surety_model::workload::{Load, LoadKind};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
+use crate::devices::Device;
 use crate::samples::Series;
 
 /// Where the job stands in the guest. A first process that finds it is a guest of the lab.
@@ -31,6 +32,12 @@ pub enum Job {
         trace: bool,
         /// Whether nothing of what the scheduler does is recorded.
         untraced: bool,
+        /// The devices of its interrupt sources.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        devices: Vec<Device>,
+        /// The CPU from which packets are sent.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        outside: Option<u32>,
     },
     /// Runs the probe for wake-up latency.
     Latency {
@@ -55,12 +62,24 @@ pub fn modules_for(loads: &[Load]) -> Vec<String> {
 }
 
 impl Job {
-    /// Modules to load before it is done.
+    /// The devices it needs.
+    pub fn devices(&self) -> &[Device] {
+        match self {
+            Job::Workload { devices, .. } => devices,
+            _ => &[],
+        }
+    }
+
+    /// Modules to load before it is done, with parameters.
     pub fn modules(&self) -> Vec<String> {
         match self {
             // What cannot be read is refused by the guest.
-            Job::Workload { toml: text, .. } => toml::read("workload", text)
-                .map_or_else(|_| Vec::new(), |workload| modules_for(&workload.loads)),
+            Job::Workload { toml: text, devices, .. } => {
+                let workload = toml::read("workload", text);
+                let loads = workload.map_or_else(|_| Vec::new(), |workload| modules_for(&workload.loads));
+                let drivers = devices.iter().flat_map(|device| device.model.modules());
+                drivers.map(|word| (*word).to_owned()).chain(loads).collect()
+            }
             Job::Latency { modules, .. } => modules.clone(),
             Job::Shell => Vec::new(),
         }

@@ -13,6 +13,7 @@ use surety_kernel::{Kernel, KernelError, clock};
 use surety_model::world::{Cancel, Observer};
 use surety_units::Nanos;
 
+use crate::devices;
 use crate::digest::sha256_hex;
 use crate::elf;
 use crate::error::LabError;
@@ -114,11 +115,14 @@ impl<'a> Lab<'a> {
         if needed.is_empty() {
             return Ok(self.modules.clone());
         }
-        if let Some(missing) = needed.iter().find(|name| !modules::is_stored(&self.stored, name)) {
+        if let Some(missing) = needed
+            .iter()
+            .find(|word| !modules::is_stored(&self.stored, word.split(':').next().unwrap_or(word)))
+        {
             let name = self.stored.name();
             return Err(LabError::Options {
                 what: format!(
-                    "a load needs the module `{missing}`, which was not kept of the kernel `{name}`"
+                    "the workload needs the module `{missing}`, which was not kept of the kernel `{name}`"
                 ),
                 help: format!("fetch it anew with `surety lab fetch {name}`"),
             });
@@ -151,7 +155,8 @@ impl<'a> Lab<'a> {
         let console = room.path().join("console");
         let errors = room.path().join("errors");
         let file = fs::File::create(&errors).map_err(|e| LabError::file("making a temporary file", &e))?;
-        let mut command = vm::command(&self.stored, &initramfs, &self.options, Console::File(&console));
+        let mut command =
+            vm::command(&self.stored, &initramfs, &self.options, job.devices(), Console::File(&console));
         command.stdin(Stream::Null).stdout(Stream::Pipe).stderr(file);
         let mut emulator = self.start(command)?;
         let heard = self.listen(&mut emulator, job, cancel, observer);
@@ -196,7 +201,7 @@ impl<'a> Lab<'a> {
     pub fn shell(&self, cancel: &Cancel) -> Result<(), LabError> {
         let room = Room::make(self.kernel, self.journal)?;
         let initramfs = self.write_initramfs(&room, &Job::Shell)?;
-        let mut command = vm::command(&self.stored, &initramfs, &self.options, Console::Terminal);
+        let mut command = vm::command(&self.stored, &initramfs, &self.options, &[], Console::Terminal);
         let failed = |why: String| LabError::Emulator { why };
         let setup = ChildSetup { stays_in_group: true, ..ChildSetup::default() };
         let mut emulator = spawn(&mut command, &setup).map_err(|e| failed(e.to_string()))?;
@@ -221,6 +226,12 @@ impl<'a> Lab<'a> {
     fn write_initramfs(&self, room: &Room<'_>, job: &Job) -> Result<PathBuf, LabError> {
         let path = room.path().join("initramfs");
         fs::write(&path, self.initramfs(job)?).map_err(|e| LabError::file("writing the initramfs", &e))?;
+        for (number, device) in job.devices().iter().enumerate().filter(|(_, device)| device.model.is_disk())
+        {
+            let failed = |e: std::io::Error| LabError::file(format!("making the disk `{}`", device.role), &e);
+            let file = fs::File::create(devices::disk_file(room.path(), number)).map_err(failed)?;
+            file.set_len(devices::DISK_BYTES).map_err(failed)?;
+        }
         Ok(path)
     }
 

@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod apt;
+pub mod devices;
 pub mod digest;
 pub mod elf;
 mod error;

@@ -4,7 +4,8 @@
 //! clock, which jumps to the next timer when all CPUs are idle (`sleep=off`); the clock of the day is on it too; the
 //! addresses of the kernel are not drawn, no random numbers come from the processor, and the emulator's own come from a
 //! seed. The guest has a console, whose output goes to a file, and one port that takes the protocol's bytes: the byte is
-//! out when the instruction is, without an interrupt. No disk, no network: these complete from threads of the host.
+//! out when the instruction is, without an interrupt. Disks and network cards only where a workload has interrupt sources
+//! ([`crate::devices`]).
 //!
 //! *Fast*: a host thread for each virtual CPU, and the clock of the host. Different every time; to see that something
 //! runs at all.
@@ -15,6 +16,7 @@ use std::process::Stdio;
 use surety_kernel::command::Command;
 use surety_units::Nanos;
 
+use crate::devices::{self, Device};
 use crate::error::LabError;
 use crate::store::{KERNEL, StoredKernel};
 
@@ -65,6 +67,8 @@ pub struct LabOptions {
     pub seed: u64,
     /// How long it may take on the host's clock; `None`: by how long the job is.
     pub within: Option<Nanos>,
+    /// Devices for interrupt sources of the workload, where they are not those it has by itself.
+    pub devices: Vec<Device>,
     /// Modules to load, `null_blk:queue_mode=2`.
     pub modules: Vec<String>,
     /// Where the console's output is kept.
@@ -79,6 +83,7 @@ impl Default for LabOptions {
             mode: Mode::default(),
             seed: 1,
             within: None,
+            devices: Vec::new(),
             modules: Vec::new(),
             console: None,
         }
@@ -111,8 +116,10 @@ impl LabOptions {
     pub fn machine_in_words(&self) -> String {
         let cpus = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
         let modules: String = self.modules.iter().map(|module| format!(", {module}")).collect();
+        let devices: String =
+            self.devices.iter().map(|d| format!(", {}={}", d.role, d.model.word())).collect();
         let console = if self.console.is_some() { ", its console kept" } else { "" };
-        format!("{cpus}, {} MiB{modules}{console}", self.memory_mib)
+        format!("{cpus}, {} MiB{modules}{devices}{console}", self.memory_mib)
     }
 
     /// The clock, in words.
@@ -138,11 +145,12 @@ pub enum Console<'a> {
     Terminal,
 }
 
-/// The command that boots a kernel with an initramfs. The protocol comes on its standard output.
+/// The command that boots a kernel with an initramfs, beside which the files of its disks are. The protocol comes on its standard output.
 pub fn command(
     kernel: &StoredKernel,
     initramfs: &Path,
     options: &LabOptions,
+    devices: &[Device],
     console: Console<'_>,
 ) -> Command {
     let mut command = Command::new(EMULATOR);
@@ -180,10 +188,20 @@ pub fn command(
             "quiet"
         }
     };
+    let room = initramfs.parent().unwrap_or(Path::new("."));
+    for (number, device) in devices.iter().enumerate() {
+        let words = device.arguments(number, room);
+        arg(&words.iter().map(String::as_str).collect::<Vec<_>>());
+    }
+    // Without PREEMPT_RT there are threads for interrupts only when they are asked for.
+    let threads = if devices.is_empty() { "" } else { " threadirqs" };
+    // A root domain without the CPU that packets are sent from.
+    let alone = devices::outside(devices, options.cpus)
+        .map_or_else(String::new, |cpu| format!(" isolcpus=domain,{cpu}"));
     // Its ciphers would be tested in a thread beside what is measured, for many seconds of a slow clock.
     let words = format!(
         "console=ttyS0 {said} panic=-1 oops=panic random.trust_cpu=off nokaslr rdinit=/init \
-         sysctl.vm.panic_on_oom=1 cryptomgr.notests"
+         sysctl.vm.panic_on_oom=1 cryptomgr.notests{threads}{alone}"
     );
     arg(&["-append", &words]);
     command.arg("-kernel").arg(kernel.path(KERNEL)).arg("-initrd").arg(initramfs);

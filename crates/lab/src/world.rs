@@ -6,10 +6,13 @@ use surety_model::record::Record;
 use surety_model::workload::{LoadKind, TaskBody, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 
+use crate::devices::{devices_of, outside};
 use crate::digest::hash64;
+use crate::error::LabError;
 use crate::job::{Job, Product};
 use crate::lab::Lab;
 use crate::samples::hash_of;
+use crate::vm::LabOptions;
 
 /// A kernel of the lab as a place to run workloads in.
 pub struct LabWorld<'a> {
@@ -36,9 +39,18 @@ impl<'a> LabWorld<'a> {
         check_supported(workload, "lab")
     }
 
-    /// The job of a workload.
-    pub fn job(workload: &Workload, options: &RunOptions, trace: bool) -> Job {
-        Job::Workload {
+    /// The job of a workload in a guest of some kind.
+    ///
+    /// # Errors
+    /// [`LabError::Options`] for devices that cannot be.
+    pub fn job(
+        workload: &Workload,
+        guest: &LabOptions,
+        options: &RunOptions,
+        trace: bool,
+    ) -> Result<Job, LabError> {
+        let devices = devices_of(workload, &guest.devices)?;
+        Ok(Job::Workload {
             toml: toml::write(workload),
             seed: options.seed,
             duration: options.duration,
@@ -46,7 +58,9 @@ impl<'a> LabWorld<'a> {
             cpus: options.cpus.map(|cpus| cpus.to_string()),
             trace,
             untraced: false,
-        }
+            outside: outside(&devices, guest.cpus).map(|cpu| cpu.0),
+            devices,
+        })
     }
 }
 
@@ -62,7 +76,17 @@ impl World for LabWorld<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
         check_supported(workload, &self.name())?;
-        let mut job = LabWorld::job(workload, options, observer.wants_events());
+        // What is asked for and cannot be is the asker's to mend, not the machine's.
+        let refused = |error: LabError| WorldError::Unsupported {
+            world: self.name(),
+            object: "--lab-device".to_owned(),
+            why: match error.remedy() {
+                Some(remedy) => format!("{error}; {remedy}"),
+                None => error.to_string(),
+            },
+        };
+        let job = LabWorld::job(workload, self.lab.options(), options, observer.wants_events());
+        let mut job = job.map_err(refused)?;
         if let Job::Workload { untraced, .. } = &mut job {
             *untraced = self.untraced;
         }

@@ -15,7 +15,7 @@ use surety_kernel::{Kernel, SchedAttr, clock, thread};
 use surety_model::record::ThreadInForce;
 use surety_model::workload::{Irq, Load, PolicySpec, Program, Task, TaskBody, ThreadMatch, Workload};
 use surety_model::world::WorldError;
-use surety_units::{CpuSet, Nanos, Tid};
+use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::interrupts::{self, Devices, Sent};
 use crate::loads::{Ground, LoadRun, LoadWorker, driver_of};
@@ -142,6 +142,8 @@ pub(crate) struct Stage<'a> {
     pub ground: Ground<'a>,
     /// What interrupts.
     pub devices: &'a Devices,
+    /// Where those are who keep devices busy; `None`: among the others.
+    pub outside: Option<CpuId>,
 }
 
 impl Stage<'_> {
@@ -184,27 +186,26 @@ impl Stage<'_> {
         Ok(())
     }
 
-    /// The thread that handles, and one that sends.
+    /// The thread that handles, and those that keep the device busy.
     fn make_irq(&self, cast: &mut Cast, index: usize, irq: &Irq) -> Result<(), WorldError> {
-        let (Some(tid), Some(sender)) =
-            (self.devices.thread(index), self.devices.sender(index, irq, self.seed)?)
-        else {
-            return Ok(());
-        };
+        let Some(tid) = self.devices.thread(index) else { return Ok(()) };
         let activity = Activity::Irq(index);
         let wanted = interrupts::attributes(irq);
         let affinity = if wanted.policy.is_deadline() { self.all_cpus } else { self.cpus };
         cast.members.push(Member { activity, tid, body: Body::Handler, wanted, affinity });
-        let gate = Arc::clone(&self.gate);
-        let run = move || match gate.wait() {
-            Some(window) => sender.run(&gate, &window),
-            None => Sent::default(),
-        };
-        let (tid, handle) = spawn_thread(&irq.name, run)?;
-        // What arrives does not wait for the loads of the run.
-        let wanted = attr_of_policy(PolicySpec::Fair { nice: -20, slice: None });
-        let body = Body::Sender(handle);
-        cast.members.push(Member { activity, tid, body, wanted, affinity: self.cpus });
+        for sender in self.devices.senders(index, irq, self.seed)? {
+            let gate = Arc::clone(&self.gate);
+            let run = move || match gate.wait() {
+                Some(window) => sender.run(&gate, &window),
+                None => Sent::default(),
+            };
+            let (tid, handle) = spawn_thread(&irq.name, run)?;
+            // What arrives does not wait for the loads of the run.
+            let wanted = attr_of_policy(PolicySpec::Fair { nice: -20, slice: None });
+            let body = Body::Sender(handle);
+            let affinity = self.outside.map_or(self.cpus, CpuSet::single);
+            cast.members.push(Member { activity, tid, body, wanted, affinity });
+        }
         Ok(())
     }
 

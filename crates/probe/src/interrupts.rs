@@ -15,30 +15,76 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use surety_enforce::{attr_of_policy, attr_of_reservation};
-use surety_kernel::net::threaded::{Counts, Flow, PAYLOAD, ROOM, STEPS_MAX, ThreadedCable};
+use surety_kernel::net::threaded::{ROOM, ThreadedCable};
+use surety_kernel::net::{Counts, Flow, PAYLOAD, STEPS_MAX};
 use surety_kernel::{Kernel, KernelError, SchedAttr, clock};
-use surety_model::distribution::TimeDistribution;
 use surety_model::promise::{Bound, Metric, Promise};
 use surety_model::record::{ActivityRecord, Basis, Evidence, Figure, Share};
 use surety_model::workload::{Arrivals, Irq, PolicySpec, Workload};
 use surety_model::world::{Cancel, WorldError};
-use surety_stats::random::{Pcg, stream_of};
 use surety_units::{Nanos, Tid};
 
-use crate::window::{Gate, Window};
+mod hardware;
+mod sender;
+
+pub(crate) use hardware::Sides;
+use hardware::{Cards, DiskDevice};
+pub use hardware::{Equipment, Hardware, at_place};
+pub(crate) use sender::{Sender, Sent};
 
 /// Of an interrupt's thread without a reservation (`sched_set_fifo` in `kernel/sched/syscalls.c`).
 const PRIORITY: u32 = 50;
-/// A sender sleeps for as long as this at least; shorter distances it keeps by looking at the clock.
-const SLEEPS: Nanos = Nanos::from_micros(50);
-/// A packet that was drawn for an instant longer ago than this is not sent any more.
-const LATE_MAX: Nanos = Nanos::MILLISECOND;
-
 /// A device of a run.
 pub(crate) struct Device {
-    cable: ThreadedCable,
+    kind: Kind,
     /// Of the filter at its end.
     steps: usize,
+}
+
+/// What it is.
+enum Kind {
+    /// Made for the run.
+    Cable(ThreadedCable),
+    /// Two cards of the machine.
+    Cards(Cards),
+    /// A disk of the machine.
+    Disk(DiskDevice),
+}
+
+impl Wire for Kind {
+    fn flow(&self, steps: usize) -> Result<Flow, KernelError> {
+        match self {
+            Kind::Cable(cable) => cable.flow(steps),
+            Kind::Cards(cards) => cards.pair.flow(steps),
+            Kind::Disk(disk) => Err(disk.no_flow()),
+        }
+    }
+
+    fn counts(&self) -> Result<Counts, KernelError> {
+        match self {
+            Kind::Cable(cable) => cable.counts(),
+            Kind::Cards(cards) => cards.pair.counts(),
+            Kind::Disk(disk) => disk.counts(),
+        }
+    }
+
+    fn thread(&self) -> Tid {
+        match self {
+            Kind::Cable(cable) => cable.thread(),
+            Kind::Cards(cards) => cards.thread.tid,
+            Kind::Disk(disk) => disk.thread.tid,
+        }
+    }
+}
+
+/// Where packets go, and who takes them.
+trait Wire {
+    /// A flow whose packets cost so many steps.
+    fn flow(&self, steps: usize) -> Result<Flow, KernelError>;
+    /// What was handled and lost until now.
+    fn counts(&self) -> Result<Counts, KernelError>;
+    /// Who handles.
+    fn thread(&self) -> Tid;
 }
 
 /// The devices of a run, in the order of the workload's sources; gone when dropped.
@@ -54,39 +100,25 @@ pub(crate) struct Reading {
     counts: Counts,
 }
 
-/// When a sender sends.
-#[derive(Clone, Debug)]
-enum Plan {
-    /// On a grid; what it is too late for is left out.
-    Grid(Nanos),
-    /// As often as it can, but never closer.
-    Apart(Nanos),
-    /// At drawn distances.
-    Drawn(TimeDistribution, u64),
-}
-
-/// Who sends to a device.
-pub(crate) struct Sender {
-    flow: Flow,
-    plan: Plan,
-    seed: u64,
-}
-
-/// What a sender did while it was observed.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Sent {
-    /// Packets the kernel took.
-    sent: u64,
-    /// Packets that were due and not sent: too late, or refused.
-    left_out: u64,
+/// The role of a source's device.
+pub(crate) fn role_of(irq: &Irq) -> &str {
+    irq.device.as_deref().unwrap_or(&irq.name)
 }
 
 /// Why a source cannot be run here, in words.
-pub(crate) fn objection(irq: &Irq) -> Option<String> {
+pub(crate) fn objection(irq: &Irq, hardware: Option<&Hardware>) -> Option<String> {
+    if let (Some(Hardware::Disk { .. }), Arrivals::Closed { outstanding: 1.., .. }) =
+        (hardware, &irq.arrivals)
+    {
+        return None;
+    }
     let distance = match irq.arrivals {
         Arrivals::Periodic { period } => period,
         Arrivals::Sporadic { gap } => gap,
         Arrivals::Poisson { rate } => Nanos::from_f64_rounded(1e9 / rate.per_second()),
+        Arrivals::Closed { .. } if hardware.is_some() => {
+            return Some("packets do not wait for each other; give `sporadic` arrivals".to_owned());
+        }
         Arrivals::Closed { .. } => {
             let why = "a virtual cable takes no time for a request, so the host has no closed loops; give `sporadic` \
                        arrivals, or try `--on sim`";
@@ -95,6 +127,14 @@ pub(crate) fn objection(irq: &Irq) -> Option<String> {
     };
     if !distance.is_positive() {
         return Some("its interrupts come without time between them; give it a time above zero".to_owned());
+    }
+    match hardware {
+        Some(Hardware::Disk { .. }) => {
+            return Some("a disk is read by as many as wait for it; give `closed` arrivals".to_owned());
+        }
+        // The ring's size is the card's business; a hard handler it has.
+        Some(Hardware::Cards { .. }) => return None,
+        None => {}
     }
     if irq.hard.is_some_and(|hard| hard != Nanos::ZERO) {
         return Some("a virtual cable raises no hardware interrupt; leave out `hard`".to_owned());
@@ -114,11 +154,12 @@ pub(crate) fn attributes(irq: &Irq) -> SchedAttr {
 }
 
 impl Devices {
-    /// Makes a device for each source.
+    /// Makes a device for each source, or takes that of the machine which stands for its role.
     pub fn prepare(
         workload: &Workload,
+        equipment: &Equipment,
         kernel: &dyn Kernel,
-        cpus: usize,
+        sides: Sides,
         cancel: &Cancel,
     ) -> Result<Devices, WorldError> {
         let mut list = Vec::new();
@@ -126,47 +167,69 @@ impl Devices {
             if cancel.is_cancelled() {
                 return Err(WorldError::Interrupted);
             }
-            let cable = ThreadedCable::new(kernel).map_err(|error| WorldError::Machine {
-                what: format!("no device can be made for irq.{}", irq.name),
-                remedy: error.to_string(),
-            })?;
-            let steps = steps_of(irq, &cable, kernel, cpus)?;
-            list.push(Device { cable, steps });
+            let failed = |what: String, why: String| WorldError::Machine { what, remedy: why };
+            let (kind, steps) = match equipment.get(role_of(irq)) {
+                None => {
+                    let cable = ThreadedCable::new(kernel).map_err(|error| {
+                        failed(format!("no device can be made for irq.{}", irq.name), error.to_string())
+                    })?;
+                    let kind = Kind::Cable(cable);
+                    let steps = steps_of(irq, &kind, kernel, sides.inside.len())?;
+                    (kind, steps)
+                }
+                Some(hardware) => {
+                    let what = format!("the device of irq.{} cannot be used", irq.name);
+                    match hardware {
+                        Hardware::Cards { near, far, softirqs } => {
+                            let cards = Cards::open(kernel, (near, far), *softirqs, irq.buffer, sides)
+                                .map_err(|why| failed(what, why))?;
+                            let kind = Kind::Cards(cards);
+                            let steps = steps_of(irq, &kind, kernel, 0)?;
+                            (kind, steps)
+                        }
+                        Hardware::Disk { name, block } => {
+                            let disk =
+                                DiskDevice::open(kernel, name, *block).map_err(|why| failed(what, why))?;
+                            (Kind::Disk(disk), 0)
+                        }
+                    }
+                }
+            };
+            list.push(Device { kind, steps });
         }
         Ok(Devices { list })
     }
 
     /// The thread that handles what arrives at a device.
     pub fn thread(&self, index: usize) -> Option<Tid> {
-        Some(self.list.get(index)?.cable.thread())
+        Some(self.list.get(index)?.kind.thread())
     }
 
-    /// Who sends to a device.
-    pub fn sender(&self, index: usize, irq: &Irq, seed: u64) -> Result<Option<Sender>, WorldError> {
-        let Some(device) = self.list.get(index) else { return Ok(None) };
-        let flow = device.cable.flow(device.steps).map_err(|error| WorldError::Machine {
+    /// Who keeps a device busy.
+    pub fn senders(&self, index: usize, irq: &Irq, seed: u64) -> Result<Vec<Sender>, WorldError> {
+        let Some(device) = self.list.get(index) else { return Ok(Vec::new()) };
+        let failed = |why: String| WorldError::Machine {
             what: format!("irq.{} has no sender", irq.name),
-            remedy: error.to_string(),
-        })?;
-        let plan = match irq.arrivals {
-            Arrivals::Periodic { period } => Plan::Grid(period),
-            Arrivals::Sporadic { gap } | Arrivals::Closed { service: gap, .. } => Plan::Apart(gap),
-            Arrivals::Poisson { rate } => {
-                let mean = Nanos::from_f64_rounded(1e9 / rate.per_second());
-                // The instants the simulator draws.
-                Plan::Drawn(
-                    TimeDistribution::Exponential { mean },
-                    stream_of(&format!("{}~spacing", irq.name)),
-                )
-            }
+            remedy: why,
         };
-        Ok(Some(Sender { flow, plan, seed }))
+        let packets = |flow: Result<Flow, KernelError>| {
+            let flow = flow.map_err(|error| failed(error.to_string()))?;
+            Ok(vec![Sender::packets(flow, irq, seed)])
+        };
+        match &device.kind {
+            Kind::Cable(_) | Kind::Cards(_) => packets(device.kind.flow(device.steps)),
+            Kind::Disk(disk) => {
+                let Arrivals::Closed { outstanding, .. } = irq.arrivals else { return Ok(Vec::new()) };
+                let reader = |number| disk.reader(seed, number).map_err(|e| failed(e.to_string()));
+                (0..outstanding).map(|number| Ok(Sender::Reads(reader(number)?))).collect()
+            }
+        }
     }
 
     /// What every device has counted until now; a device that cannot be read has counted nothing.
     pub fn read(&self) -> Vec<Option<Reading>> {
         let read = |device: &Device| {
-            let counts = device.cable.counts().ok()?;
+            let counts = device.kind.counts().ok()?;
             Some(Reading { at: clock::monotonic(), counts })
         };
         self.list.iter().map(read).collect()
@@ -175,24 +238,33 @@ impl Devices {
     /// How each device is made, for the record.
     pub fn environment(&self, workload: &Workload) -> Vec<(String, String)> {
         let of = |(irq, device): (&Irq, &Device)| {
-            let words = format!(
-                "veth made for the run, threaded NAPI {}, thread {}, {ROOM} packets, UDP of {} bytes, a filter of {} \
-                 steps",
-                device.cable.queue(),
-                device.cable.thread(),
-                PAYLOAD,
-                device.steps
-            );
-            let role = irq.device.as_deref().unwrap_or(&irq.name);
-            (format!("device {role}"), words)
+            let words = match &device.kind {
+                Kind::Cable(cable) => format!(
+                    "veth made for the run, threaded NAPI {}, thread {}, {ROOM} packets, UDP of {} bytes, a filter of {} \
+                     steps",
+                    cable.queue(),
+                    cable.thread(),
+                    PAYLOAD,
+                    device.steps
+                ),
+                Kind::Cards(cards) => {
+                    format!(
+                        "{}, UDP of {PAYLOAD} bytes, a filter of {} steps",
+                        cards.in_words(),
+                        device.steps
+                    )
+                }
+                Kind::Disk(disk) => disk.in_words(),
+            };
+            (format!("device {}", role_of(irq)), words)
         };
         workload.irqs.iter().zip(&self.list).map(of).collect()
     }
 }
 
 /// The steps of a source's filter.
-fn steps_of(irq: &Irq, cable: &ThreadedCable, kernel: &dyn Kernel, cpus: usize) -> Result<usize, WorldError> {
-    let costs = Costs::of_machine(cable, kernel, cpus).map_err(|why| WorldError::Machine {
+fn steps_of(irq: &Irq, wire: &dyn Wire, kernel: &dyn Kernel, cpus: usize) -> Result<usize, WorldError> {
+    let costs = Costs::of_machine(wire, kernel, cpus).map_err(|why| WorldError::Machine {
         what: format!("it cannot be tried how long a packet of irq.{} takes", irq.name),
         remedy: why,
     })?;
@@ -218,17 +290,14 @@ struct Costs {
 
 impl Costs {
     /// Of this machine, tried once in a process: every run of it makes the same work by the same steps.
-    fn of_machine(cable: &ThreadedCable, kernel: &dyn Kernel, cpus: usize) -> Result<Costs, String> {
+    fn of_machine(wire: &dyn Wire, kernel: &dyn Kernel, cpus: usize) -> Result<Costs, String> {
         static TRIED: Mutex<Option<Costs>> = Mutex::new(None);
         let mut tried = TRIED.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(costs) = *tried {
             return Ok(costs);
         }
         let costs = in_company(cpus, || {
-            Ok::<Costs, String>(Costs {
-                least: cost(cable, kernel, 0)?,
-                most: cost(cable, kernel, STEPS_MAX)?,
-            })
+            Ok::<Costs, String>(Costs { least: cost(wire, kernel, 0)?, most: cost(wire, kernel, STEPS_MAX)? })
         })?;
         *tried = Some(costs);
         Ok(costs)
@@ -263,7 +332,7 @@ fn in_company<T>(threads: usize, body: impl FnOnce() -> T) -> T {
 }
 
 /// CPU time that a device's thread takes for a packet through a filter of so many steps, ns: the median of some tries.
-fn cost(cable: &ThreadedCable, kernel: &dyn Kernel, steps: usize) -> Result<f64, String> {
+fn cost(wire: &dyn Wire, kernel: &dyn Kernel, steps: usize) -> Result<f64, String> {
     const TRIES: usize = 21;
     /// Fewer than the queue holds.
     const PACKETS: u64 = 100;
@@ -271,11 +340,11 @@ fn cost(cable: &ThreadedCable, kernel: &dyn Kernel, steps: usize) -> Result<f64,
     const PAUSE: Nanos = Nanos::MILLISECOND;
     let words = |error: KernelError| error.to_string();
     let pause = || clock::sleep_until(clock::monotonic() + PAUSE, None).map_err(words);
-    let counts = || cable.counts().map_err(words);
-    let flow = cable.flow(steps).map_err(words)?;
+    let counts = || wire.counts().map_err(words);
+    let flow = wire.flow(steps).map_err(words)?;
     let mut costs = Vec::with_capacity(TRIES);
     for _ in 0..TRIES {
-        let (before, run) = (counts()?, run_time(kernel, cable.thread())?);
+        let (before, run) = (counts()?, run_time(kernel, wire.thread())?);
         for _ in 0..PACKETS {
             // One that is refused is missed below.
             let _ = flow.send();
@@ -297,7 +366,7 @@ fn cost(cable: &ThreadedCable, kernel: &dyn Kernel, steps: usize) -> Result<f64,
         };
         pause()?;
         if handled > 0 {
-            let used = run_time(kernel, cable.thread())? - run;
+            let used = run_time(kernel, wire.thread())? - run;
             costs.push(used.get() as f64 / handled as f64);
         }
     }
@@ -313,66 +382,6 @@ fn run_time(kernel: &dyn Kernel, tid: Tid) -> Result<Nanos, String> {
     first
         .map(Nanos::new)
         .ok_or_else(|| format!("{path} holds no CPU time; the kernel needs CONFIG_SCHED_INFO"))
-}
-
-impl Sender {
-    /// Sends until the window ends.
-    pub fn run(self, gate: &Gate, window: &Window) -> Sent {
-        let mut done = Sent::default();
-        let mut number = 0;
-        let mut due = window.begin + self.first();
-        if !gate.sleep_until(window.begin) {
-            return done;
-        }
-        loop {
-            let now = clock::monotonic();
-            if gate.is_over(window, now) {
-                return done;
-            }
-            if due > now {
-                if due - now < SLEEPS {
-                    std::hint::spin_loop();
-                } else if !gate.sleep_until(due.min(window.end)) {
-                    return done;
-                }
-                continue;
-            }
-            let is_sent = !self.is_too_late(now - due) && self.flow.send();
-            if now >= window.observe {
-                done.sent += u64::from(is_sent);
-                done.left_out += u64::from(!is_sent);
-            }
-            number += 1;
-            due = match &self.plan {
-                Plan::Grid(period) => due + *period,
-                Plan::Apart(gap) => now + *gap,
-                Plan::Drawn(..) => due + self.drawn(number),
-            };
-        }
-    }
-
-    fn first(&self) -> Nanos {
-        self.drawn(0)
-    }
-
-    /// The distance before a request, of a source that draws them.
-    fn drawn(&self, number: u64) -> Nanos {
-        match &self.plan {
-            Plan::Drawn(distances, stream) => {
-                distances.draw_from(&mut Pcg::for_job(self.seed, *stream, number))
-            }
-            _ => Nanos::ZERO,
-        }
-    }
-
-    /// A packet that is as late as the next one is not sent: two would come closer than the plan says.
-    fn is_too_late(&self, late: Nanos) -> bool {
-        match self.plan {
-            Plan::Grid(period) => late >= period,
-            Plan::Apart(_) => false,
-            Plan::Drawn(..) => late > LATE_MAX,
-        }
-    }
 }
 
 /// What became of a source's requests between two readings; `used`: CPU time and waiting time of its thread.
@@ -450,6 +459,8 @@ pub(crate) fn sender_objection(irq: &Irq, sent: Sent) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use surety_model::distribution::TimeDistribution;
+
     use super::*;
 
     fn irq(arrivals: Arrivals) -> Irq {
@@ -460,15 +471,18 @@ mod tests {
     fn what_a_cable_cannot_do_is_said_with_a_way_out() {
         let gap = Nanos::from_micros(100);
         let sporadic = irq(Arrivals::Sporadic { gap });
-        assert_eq!(objection(&sporadic), None);
-        assert_eq!(objection(&Irq { buffer: Some(256), hard: Some(Nanos::ZERO), ..sporadic.clone() }), None);
+        assert_eq!(objection(&sporadic, None), None);
+        assert_eq!(
+            objection(&Irq { buffer: Some(256), hard: Some(Nanos::ZERO), ..sporadic.clone() }, None),
+            None
+        );
         for (irq, word) in [
             (irq(Arrivals::Closed { outstanding: 8, service: gap }), "sporadic"),
             (irq(Arrivals::Periodic { period: Nanos::ZERO }), "above zero"),
             (Irq { hard: Some(gap), ..sporadic.clone() }, "leave out `hard`"),
             (Irq { buffer: Some(64), ..sporadic }, "buffer = 256"),
         ] {
-            let why = objection(&irq).unwrap();
+            let why = objection(&irq, None).unwrap();
             assert!(why.contains(word), "{why}");
         }
     }

@@ -39,6 +39,7 @@ pub mod world;
 pub use cast::split_command;
 pub use disks::Bindings;
 pub use environment::checks_of;
+pub use interrupts::{Equipment, Hardware, at_place};
 pub use loads::{HELPER_WORD, helper_main};
 pub use meter::Metered;
 pub use platform::{environment_of, platform_of};

@@ -114,13 +114,14 @@ impl Seen<'_> {
     }
 
     fn irq_record(&self, irq: &Irq, index: usize, members: &[(usize, &MemberResult)]) -> ActivityRecord {
-        let sent = members.iter().find_map(|(_, member)| match &member.outcome {
+        let sent = members.iter().filter_map(|(_, member)| match &member.outcome {
             Returned::Sender(sent) => Some(*sent),
             _ => None,
         });
+        let sent = sent.fold(interrupts::Sent::default(), interrupts::Sent::plus);
         let handler = members.iter().find(|(_, member)| matches!(member.outcome, Returned::Outside));
         let used = handler.and_then(|(member, _)| (self.outside)(*member));
-        let mut record = interrupts::record(irq, (self.counted)(index), used, sent.unwrap_or_default());
+        let mut record = interrupts::record(irq, (self.counted)(index), used, sent);
         record.longest_gap = handler.and_then(|(_, member)| self.longest_wait(&[member.tid]));
         record
     }

@@ -16,14 +16,14 @@ use surety_model::activation::tick_phase;
 use surety_model::record::{Disturbance, InForce, Record};
 use surety_model::workload::{Irq, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
-use surety_units::{CpuSet, Nanos, Tid};
+use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cast::{Activity, Body, Cast, Member, MemberResult, Returned, Stage, last_words};
 use crate::children::ChildrenEntry;
 use crate::decode::{Decoded, decode};
 use crate::disks::{Bindings, Disks, Workshop};
 use crate::environment::checks_of;
-use crate::interrupts::{self, Devices, Reading};
+use crate::interrupts::{self, Devices, Equipment, Reading, Sides};
 use crate::kin::Kin;
 use crate::loads::Ground;
 use crate::meeting::Meeting;
@@ -48,6 +48,8 @@ pub struct HostWorld<'a> {
     journal: Option<&'a Journal>,
     scratch: Option<&'a Path>,
     bindings: Bindings,
+    equipment: Equipment,
+    outside: Option<CpuId>,
     trace: bool,
 }
 
@@ -55,7 +57,15 @@ impl<'a> HostWorld<'a> {
     /// The world of this kernel. With a journal it may change threads of others and leaves nothing behind even
     /// after `kill -9`; without one it changes only its own.
     pub fn new(kernel: &'a dyn Kernel, journal: Option<&'a Journal>) -> HostWorld<'a> {
-        HostWorld { kernel, journal, scratch: None, bindings: Bindings::new(), trace: true }
+        HostWorld {
+            kernel,
+            journal,
+            scratch: None,
+            bindings: Bindings::new(),
+            equipment: Equipment::new(),
+            outside: None,
+            trace: true,
+        }
     }
 
     /// The same with what programs need already prepared in a directory; without it each run prepares its own.
@@ -66,6 +76,17 @@ impl<'a> HostWorld<'a> {
     /// The same with disks of the workload bound to devices, instead of made.
     pub fn bound(self, bindings: &Bindings) -> HostWorld<'a> {
         HostWorld { bindings: bindings.clone(), ..self }
+    }
+
+    /// The same with devices of this machine for interrupt sources, by their roles.
+    pub fn equipped(self, equipment: &Equipment) -> HostWorld<'a> {
+        HostWorld { equipment: equipment.clone(), ..self }
+    }
+
+    /// The same with a CPU that is in no root domain of the others (`isolcpus`): who sends to devices sends from there, as a
+    /// machine at the other end of the wire would, and nothing else runs there.
+    pub fn with_outside(self, cpu: Option<CpuId>) -> HostWorld<'a> {
+        HostWorld { outside: cpu, ..self }
     }
 
     /// The same without recording what the scheduler does.
@@ -85,7 +106,7 @@ impl World for HostWorld<'_> {
         options: &RunOptions,
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
-        check_supported(workload)?;
+        check_supported(workload, &self.equipment)?;
         let facts = MachineFacts::read(self.kernel);
         let (cpus, all_cpus) = self.choose_cpus(options)?;
         let own_scratch = match self.scratch {
@@ -104,7 +125,10 @@ impl World for HostWorld<'_> {
         let setting = Setting { kernel: self.kernel, cpus, mark: mark.clone(), cancel: &options.cancel };
         let mut starts = Starts::prepare(workload, &mut disks, setting)?;
         starts.idle(&mut disks)?;
-        let devices = Devices::prepare(workload, self.kernel, cpus.len(), &options.cancel)?;
+        let devices = {
+            let sides = Sides { inside: cpus, outside: self.outside };
+            Devices::prepare(workload, &self.equipment, self.kernel, sides, &options.cancel)?
+        };
         let gate = Arc::new(Gate::default());
         let meeting = Arc::new(Meeting::of(workload).map_err(|error| WorldError::Machine {
             what: "tasks of the workload share a lock with protocol `inherit`".to_owned(),
@@ -126,6 +150,7 @@ impl World for HostWorld<'_> {
             ground: Ground { disks: Some(&disks), mark: mark.clone(), cancel: &options.cancel },
             mark,
             devices: &devices,
+            outside: self.outside,
             scratch: self.scratch.or(own_scratch.as_ref().map(Scratch::path)),
         };
         let mut cast = stage.assemble(&mut enforcer)?;
@@ -240,8 +265,10 @@ impl HostWorld<'_> {
             what: "the machine's CPUs are not known".to_owned(),
             remedy: error.to_string(),
         };
-        let online = self.kernel.online_cpus().map_err(failed)?;
-        let allowed = self.kernel.affinity(Tid(0)).map_err(failed)?;
+        let inside =
+            |cpus: CpuSet| -> CpuSet { cpus.iter().filter(|cpu| Some(*cpu) != self.outside).collect() };
+        let online = inside(self.kernel.online_cpus().map_err(failed)?);
+        let allowed = inside(self.kernel.affinity(Tid(0)).map_err(failed)?);
         let Some(wanted) = options.cpus else { return Ok((allowed, online)) };
         if wanted.is_empty() || !wanted.is_subset(&online) {
             return Err(WorldError::Machine {
@@ -484,12 +511,12 @@ fn read_recording(
 }
 
 /// Says in words what this world cannot run.
-fn check_supported(workload: &Workload) -> Result<(), WorldError> {
+fn check_supported(workload: &Workload, equipment: &Equipment) -> Result<(), WorldError> {
     let refuse = |object: String, why: &str| {
         Err(WorldError::Unsupported { world: "host".to_owned(), object, why: why.to_owned() })
     };
     for (index, irq) in workload.irqs.iter().enumerate() {
-        if let Some(why) = interrupts::objection(irq) {
+        if let Some(why) = interrupts::objection(irq, equipment.get(interrupts::role_of(irq))) {
             return refuse(format!("irq.{}", irq.name), &why);
         }
         let is_taken = |other: &Irq| irq.device.is_some() && other.device == irq.device;

@@ -124,6 +124,16 @@ pub trait Experiment: Sync {
         0
     }
 
+    /// The devices that the lab's guests have for its interrupt sources where nothing is said, as `--lab-device` takes them.
+    fn lab_devices(&self) -> &'static [&'static str] {
+        &[]
+    }
+
+    /// How many CPUs they have at least.
+    fn lab_cpus(&self) -> u32 {
+        1
+    }
+
     /// Whether it looks at what only a trace shows, such as how long threads waited.
     fn is_traced(&self) -> bool {
         false

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
+use surety_lab::devices::Device;
 use surety_lab::vm::{CPUS_MAX, LabOptions, MEMORY_MAX_MIB, MEMORY_MIN_MIB, Mode, SHIFT_MAX};
 use surety_units::{Bytes, Nanos};
 
@@ -50,6 +51,10 @@ pub struct GuestArgs {
     /// Load this module first, such as null_blk or null_blk:queue_mode=2,irqmode=2; may be given several times
     #[arg(long, value_name = "MODULE")]
     pub lab_module: Vec<String>,
+    /// The device of an interrupt source: sd-card, sd-card-pio, virtio-blk, e1000, pcnet or virtio-net [default: sd-card for closed
+    /// loops, e1000 for arrivals]; a disk's with `:BYTES` read at once, cards with `:softirqs` instead of a thread; may be given several times
+    #[arg(long, value_name = "ROLE=MODEL[:MORE]", value_parser = device)]
+    pub lab_device: Vec<Device>,
     /// Give a guest up after this, on the host's clock [default: 180s, and 40 times the run with its warm-up]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub lab_within: Option<Nanos>,
@@ -69,6 +74,7 @@ impl GuestArgs {
             mode,
             seed,
             within: self.lab_within,
+            devices: self.lab_device.clone(),
             modules: self.lab_module.clone(),
             console: self.lab_console.clone(),
         }
@@ -146,4 +152,12 @@ fn memory(text: &str) -> Result<u64, String> {
     } else {
         Err(format!("{MEMORY_MIN_MIB}MiB to {MEMORY_MAX_MIB}MiB are possible"))
     }
+}
+
+/// A role with a model, and what more is said of it.
+fn device(text: &str) -> Result<Device, String> {
+    Device::of_words(text).map_err(|error| match error.remedy() {
+        Some(remedy) => format!("{error}; {remedy}"),
+        None => error.to_string(),
+    })
 }

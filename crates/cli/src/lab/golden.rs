@@ -79,7 +79,8 @@ fn scenario(words: &[String], session: &Session) -> Result<(Job, LabOptions), Fa
             let mut workload = read_workload(&args.workload)?;
             append_loads(&mut workload, &args.beside.load)?;
             LabWorld::check(&workload)?;
-            let job = LabWorld::job(&workload, &options_of(&args.running, session), false);
+            let options = options_of(&args.running, session);
+            let job = LabWorld::job(&workload, &args.guest.options(args.running.seed), &options, false)?;
             Ok((job, args.guest.options(args.running.seed)))
         }
         _ => Err(wrong("only `run` and `latency` are scenarios of the lab".to_owned())),

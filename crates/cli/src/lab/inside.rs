@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use surety_kernel::RealKernel;
+use surety_kernel::journal::{Journal, RuntimeDir};
+use surety_lab::devices::Device;
 use surety_lab::guest::{self, Channel};
 use surety_lab::job::{Job, Refusal};
 use surety_lab::samples::{Series, WakeUps};
@@ -13,10 +15,10 @@ use surety_model::formats::toml;
 use surety_model::record::Record;
 use surety_model::workload::Workload;
 use surety_model::world::{Cancel, Observer, RunOptions, World};
-use surety_probe::HostWorld;
 use surety_probe::latency::LatencyProbe;
+use surety_probe::{Equipment, Hardware, HostWorld, at_place};
 use surety_report::{Report, Row};
-use surety_units::Nanos;
+use surety_units::{CpuId, Nanos};
 
 use crate::args::{Arguments, Packing, Storing, Verb};
 use crate::exit::Failure;
@@ -46,7 +48,8 @@ impl From<Failure> for Refusal {
 }
 
 fn workload(job: &Job, channel: &mut Channel) -> Result<(), Refusal> {
-    let Job::Workload { toml: text, seed, duration, warm_up, cpus, trace, untraced } = job else {
+    let Job::Workload { toml: text, seed, duration, warm_up, cpus, trace, untraced, devices, outside } = job
+    else {
         return Ok(());
     };
     let workload = toml::read("workload", text).map_err(|e| Refusal::machine(e.to_string()))?;
@@ -63,7 +66,17 @@ fn workload(job: &Job, channel: &mut Channel) -> Result<(), Refusal> {
     let wake_ups = WakeUps::of(workload.tasks.iter().map(|t| t.name.as_str()));
     let mut seen = Seen { channel, wake_ups, output };
     let kernel = RealKernel::new();
-    let world = HostWorld::new(&kernel, None);
+    // Threads of the kernel are changed under it, as on any machine.
+    let journal = if devices.is_empty() {
+        None
+    } else {
+        let refused = |e: surety_kernel::journal::JournalError| Refusal::machine(e.to_string());
+        let directory = RuntimeDir::find().map_err(refused)?;
+        Some(Journal::open(&kernel, &directory).map_err(refused)?)
+    };
+    let world = HostWorld::new(&kernel, journal.as_ref())
+        .equipped(&equipment_of(devices)?)
+        .with_outside(outside.map(CpuId));
     let world = if *untraced { world.untraced() } else { world };
     let record = world.run(&workload, &options, &mut seen)?;
     let Seen { channel, wake_ups, output } = seen;
@@ -73,6 +86,27 @@ fn workload(job: &Job, channel: &mut Channel) -> Result<(), Refusal> {
         channel.trace(Path::new(TRACE))?;
     }
     Ok(())
+}
+
+/// What stands at the places of the devices.
+fn equipment_of(devices: &[Device]) -> Result<Equipment, Refusal> {
+    let of = |(number, device): (usize, &Device)| {
+        let places = device.places(number);
+        let find = |class, place: &str| at_place(class, place).map_err(Refusal::machine);
+        let hardware = match places.second {
+            None => {
+                let block = usize::try_from(device.block).unwrap_or(usize::MAX);
+                Hardware::Disk { name: find("block", &places.first)?, block }
+            }
+            Some(second) => Hardware::Cards {
+                near: find("net", &places.first)?,
+                far: find("net", &second)?,
+                softirqs: device.softirqs,
+            },
+        };
+        Ok((device.role.clone(), hardware))
+    };
+    devices.iter().enumerate().map(of).collect()
 }
 
 fn latency(arguments: &[String], channel: &mut Channel) -> Result<(), Refusal> {

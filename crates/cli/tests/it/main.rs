@@ -12,6 +12,7 @@ mod fitting;
 mod guarantee;
 mod interrupts;
 mod lab;
+mod lab_interrupts;
 mod latency;
 mod leaves_nothing;
 mod loads;

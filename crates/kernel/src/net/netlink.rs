@@ -42,6 +42,15 @@ pub(super) fn make_pair(name: &str, other: BorrowedFd<'_>) -> Result<(), i32> {
     message.exchange()
 }
 
+/// Moves a device of this namespace into another, where it gets another name.
+pub(super) fn move_to(name: &str, new_name: &str, other: BorrowedFd<'_>) -> Result<(), i32> {
+    let mut message = Message::new(libc::RTM_NEWLINK, 0);
+    message.link(index_of(name)?, 0);
+    message.text(LINK_NAME, new_name);
+    message.attribute(LINK_NAMESPACE, &other.as_raw_fd().to_ne_bytes());
+    message.exchange()
+}
+
 /// Brings a device and the loopback device up and gives the former its address.
 pub(super) fn bring_up(name: &str, address: Ipv4Addr) -> Result<(), i32> {
     let index = index_of(name)?;

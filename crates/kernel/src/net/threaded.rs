@@ -13,7 +13,7 @@ use std::os::fd::AsRawFd;
 
 use surety_units::{Nanos, Tid};
 
-use super::{Cable, DEVICE, End, netlink, set_option};
+use super::{Cable, DEVICE, End, Flow, netlink};
 use crate::clock;
 use crate::error::{KernelError, Operation, check};
 use crate::files;
@@ -22,19 +22,6 @@ use crate::mount::DetachedMount;
 
 /// Packets that wait for the thread at most.
 pub const ROOM: u64 = 256;
-
-/// Bytes in a packet that a flow sends: nothing but empty netlink attributes, for its filter to walk over.
-pub const PAYLOAD: usize = 1400;
-/// Bytes of an attribute without a value, its length included (`struct nlattr`).
-const ATTRIBUTE: usize = 4;
-/// Attributes in a packet.
-const WALK: usize = PAYLOAD / ATTRIBUTE;
-/// Attributes that a filter looks at in all. The thread takes 64 packets at a time and cannot be preempted meanwhile, so a packet
-/// must not take long.
-pub const STEPS_MAX: usize = 64 * WALK;
-
-/// Bytes of packets that a sender may have under way, as the kernel counts them.
-const SEND_ROOM: libc::c_int = 16 << 20;
 
 /// How long the kernel may take to make the thread.
 const THREAD_WITHIN: Nanos = Nanos::from_secs(2);
@@ -109,20 +96,12 @@ impl ThreadedCable {
         self.queue
     }
 
-    /// A socket at the near end whose datagrams end at the far one: the thread takes each through the whole of the network's
-    /// layers up to a socket there, whose filter looks at so many attributes ([`STEPS_MAX`] at most) and then keeps none. So a
-    /// packet can be made to take more time, and no other thread has to read it.
+    /// A flow over this cable: [`Cable::flow`].
+    ///
+    /// # Errors
+    /// Those of the sockets and of their filter.
     pub fn flow(&self, steps: usize) -> Result<Flow, KernelError> {
-        let failed = |error: &std::io::Error| KernelError::from_io(Operation::Open, "a UDP socket", error);
-        let (near, far) = (self.cable.udp(End::Near)?, self.cable.udp(End::Far)?);
-        keep_nothing(&far, steps)
-            .map_err(|errno| KernelError::new(Operation::Open, "a UDP socket with a filter", errno))?;
-        // Packets that wait in the queue are the sender's: room for more of them than the queue has.
-        set_option(&near, libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, &SEND_ROOM)
-            .map_err(|errno| KernelError::new(Operation::Open, "a UDP socket with room to send", errno))?;
-        near.connect(far.local_addr().map_err(|e| failed(&e))?).map_err(|e| failed(&e))?;
-        near.set_nonblocking(true).map_err(|e| failed(&e))?;
-        Ok(Flow { near, _far: far, packet: packet() })
+        self.cable.flow(steps)
     }
 
     /// What both devices have counted.
@@ -139,31 +118,6 @@ impl ThreadedCable {
     }
 }
 
-/// Where datagrams are sent from, with the socket they end at.
-#[derive(Debug)]
-pub struct Flow {
-    near: UdpSocket,
-    _far: UdpSocket,
-    packet: Vec<u8>,
-}
-
-impl Flow {
-    /// Sends one datagram of [`PAYLOAD`] bytes; false where the kernel did not take it. One that is dropped on its way was taken.
-    pub fn send(&self) -> bool {
-        self.near.send(&self.packet).is_ok()
-    }
-}
-
-/// Attributes of type 1, each of no value.
-fn packet() -> Vec<u8> {
-    let mut packet = Vec::with_capacity(PAYLOAD);
-    for _ in 0..WALK {
-        packet.extend((ATTRIBUTE as u16).to_ne_bytes());
-        packet.extend(1_u16.to_ne_bytes());
-    }
-    packet
-}
-
 /// What an old kernel answers becomes one number.
 fn unsupported(errno: i32) -> i32 {
     match errno {
@@ -177,7 +131,7 @@ const ETHTOOL_SGRO: u32 = 0x2c;
 const ETHTOOL_STSO: u32 = 0x1f;
 
 /// Switches a feature of the device in this namespace.
-fn switch(command: u32, on: bool) -> Result<(), i32> {
+pub(super) fn switch(command: u32, on: bool) -> Result<(), i32> {
     #[repr(C)]
     struct Value {
         command: u32,
@@ -196,39 +150,11 @@ fn switch(command: u32, on: bool) -> Result<(), i32> {
     check(set.into()).map(|_| ())
 }
 
-/// Gives a socket a filter that lets nothing in, after a search for an attribute that is not there (`SO_ATTACH_FILTER`; classic
-/// BPF, `include/uapi/linux/filter.h`). Classic programs have no loops; the search is one of the kernel's (`SKF_AD_NLATTR`), which
-/// goes from one attribute to the next, each from the length of the one before: little code, and nothing to do at once.
-fn keep_nothing(socket: &UdpSocket, steps: usize) -> Result<(), i32> {
-    const LOAD_CONSTANT: u16 = 0x00;
-    const LOAD_CONSTANT_TO_INDEX: u16 = 0x01;
-    const LOAD_WORD: u16 = 0x20;
-    const RETURN_CONSTANT: u16 = 0x06;
-    const FIND_ATTRIBUTE: u32 = (-0x1000_i32 + 12) as u32;
-    const NOT_THERE: u32 = 2;
-    /// The filter's packet begins with the header of UDP.
-    const HEADER: usize = 8;
-    let instruction = |code, k| libc::sock_filter { code, jt: 0, jf: 0, k };
-    let mut program = vec![instruction(LOAD_CONSTANT_TO_INDEX, NOT_THERE)];
-    let mut rest = steps.min(STEPS_MAX);
-    while rest > 0 {
-        let walk = rest.min(WALK);
-        let from = HEADER + PAYLOAD - walk * ATTRIBUTE;
-        program.push(instruction(LOAD_CONSTANT, from as u32));
-        program.push(instruction(LOAD_WORD, FIND_ATTRIBUTE));
-        rest -= walk;
-    }
-    program.push(instruction(RETURN_CONSTANT, 0));
-    let length = u16::try_from(program.len()).expect("a walk is two instructions, and there are 64 at most");
-    // The instructions outlive the call, which copies them.
-    let told = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
-    set_option(socket, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &told)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::RealKernel;
+    use crate::net::STEPS_MAX;
     use crate::sched::{SchedAttr, SchedPolicy};
 
     #[test]

@@ -7,8 +7,9 @@ use surety_model::reservation::Reservation;
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
+use super::in_lab::{Lines, kernels};
 use super::interrupts::{SOURCE, columns, held, key, machines, part_kept, rate_of, reservation, slope};
-use super::irq_copy::{CYCLE, calibration, disk};
+use super::irq_copy::{CYCLE, LAB_DEVICE, calibration, disk, lab_disk};
 use crate::published::Table;
 use crate::{Bench, Cell, Experiment, Request, Sheet, SheetRow, cell_of, one_cpu};
 
@@ -43,8 +44,31 @@ impl Experiment for IrqDisk {
         Nanos::from_secs(60)
     }
 
+    fn lab_shift(&self) -> u32 {
+        1
+    }
+
+    fn lab_devices(&self) -> &'static [&'static str] {
+        &[LAB_DEVICE]
+    }
+
     fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
         let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
+        if !kernels(bench).is_empty() {
+            let rows = (0..table.len()).map(|row| {
+                let published = table.number(row, "throughput_percent").map(|percent| percent / 100.0);
+                (reserved(&table, row), published)
+            });
+            let lines = Lines {
+                rows: std::iter::once((None, None)).chain(rows).collect(),
+                published: "published",
+                workload: &lab_disk,
+                shown: |part| part,
+                unit: "%",
+                duration: self.duration(),
+            };
+            return lines.sheet(bench, request);
+        }
         let need = calibration().need;
         let options = one_cpu(&request.options);
         let worlds = bench.worlds();

@@ -1,5 +1,6 @@
 //! The experiments, one file each.
 
+mod in_lab;
 mod interpacket;
 mod interrupts;
 mod irq_copy;
