@@ -31,6 +31,23 @@ pub(super) fn kernels(bench: &dyn Bench) -> Vec<(usize, String)> {
     bench.worlds().into_iter().enumerate().filter(|(_, name)| name.starts_with(PREFIX)).collect()
 }
 
+/// Of an experiment that has no sound figures there yet.
+///
+/// # Errors
+/// Where a kernel of the lab is among the worlds.
+pub(super) fn refuse(bench: &dyn Bench, experiment: &str) -> Result<(), WorldError> {
+    match kernels(bench).into_iter().next() {
+        None => Ok(()),
+        Some((_, world)) => Err(WorldError::Unsupported {
+            world,
+            object: experiment.to_owned(),
+            why: "its packets' sender and their handler share one thread of the emulator, and no figures that can be relied on came \
+                  of it yet; irq-disk and irq-copy run there"
+                .to_owned(),
+        }),
+    }
+}
+
 /// The options of a run under a reservation.
 pub(super) fn observed(request: &Request, default: Nanos, reservation: Option<Reservation>) -> RunOptions {
     let asked = if request.options.duration == default { OBSERVED } else { request.options.duration };

@@ -12,7 +12,7 @@ use surety_model::workload::{Arrivals, Instances, Irq, Load, LoadKind, Workload}
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::in_lab::{Lines, kernels, source};
+use super::in_lab;
 use super::interrupts::{Line, SOURCE, SOURCE_NAME, rate_of, reservation};
 use crate::published::Table;
 use crate::{Bench, Cell, Column, Experiment, Mark, Origin, Request, Sheet, SheetRow};
@@ -33,17 +33,6 @@ const GAP: Nanos = Nanos::from_micros(10);
 const WORK: Nanos = Nanos::from_micros(20);
 /// Packets the device holds: a virtual cable's queue.
 const ROOM: u64 = 256;
-
-/// What was published of a disk's thread under the same reservations.
-const PUBLISHED_DISK: &str = include_str!("../../published/irq_disk_share.csv");
-/// In the lab: two cards joined by a wire.
-const LAB_DEVICE: &str = "device=e1000";
-/// Budgets there, in milliseconds.
-const LAB_BUDGETS: [i64; 12] = [2, 6, 10, 15, 20, 30, 40, 50, 60, 70, 80, 90];
-/// A packet takes so long there that its sender, which the emulator runs in turns with its handler, matters little; and so many
-/// come that their handler is nearly always busy.
-const LAB_GAP: Nanos = Nanos::from_micros(650);
-pub(super) const LAB_WORK: Nanos = Nanos::from_micros(600);
 
 /// See the module.
 pub struct NetworkThread;
@@ -247,23 +236,9 @@ impl Experiment for NetworkThread {
         Nanos::from_secs(10)
     }
 
-    fn lab_shift(&self) -> u32 {
-        1
-    }
-
-    fn lab_devices(&self) -> &'static [&'static str] {
-        &[LAB_DEVICE]
-    }
-
-    fn lab_cpus(&self) -> u32 {
-        2
-    }
-
     fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
+        in_lab::refuse(bench, "network-thread")?;
         let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
-        if !kernels(bench).is_empty() {
-            return in_lab(bench, request, self.duration());
-        }
         let points = points(&table);
         let whole = points.iter().position(|p| p.test == WHOLE).expect("a test finds the row");
         let mut worlds = Vec::new();
@@ -298,39 +273,6 @@ impl Experiment for NetworkThread {
             drawn: Vec::new(),
         })
     }
-}
-
-/// A card of the lab under reservations, beside what was published of a disk under the same.
-fn in_lab(bench: &mut dyn Bench, request: &Request, duration: Nanos) -> Result<Sheet, WorldError> {
-    let disk = Table::read(PUBLISHED_DISK).expect("the embedded table is read by a test");
-    let printed = |reservation: Reservation| {
-        let row = (0..disk.len()).find(|row| {
-            super::interrupts::reservation(&disk, *row, "budget_ms", "period_ms") == Some(reservation)
-        })?;
-        disk.number(row, "throughput_percent").map(|percent| percent / 100.0)
-    };
-    let of = |budget: i64| Reservation::implicit(Nanos::from_millis(budget), PERIOD);
-    let rows = LAB_BUDGETS.map(of).map(|reservation| (Some(reservation), printed(reservation)));
-    let packets = |reservation| source(Arrivals::Sporadic { gap: LAB_GAP }, LAB_WORK, reservation);
-    let lines = Lines {
-        rows: std::iter::once((None, None)).chain(rows).collect(),
-        published: "published (a disk)",
-        workload: &packets,
-        shown: |part| part,
-        unit: "%",
-        duration,
-    };
-    let mut sheet = lines.sheet(bench, request)?;
-    sheet.notes.push(format!(
-        "a packet every {LAB_GAP} from another CPU of the guest; its thread is that of the card's polling (threaded NAPI): in \
-         softirqs what the interrupt thread does not finish within 2 ms goes to ksoftirqd, past its reservation"
-    ));
-    sheet.notes.push(
-        "NOT TO BE RELIED ON below 50 % reserved: a card counts packets when a round of 64 is done, which then takes longer than the \
-         window is; observe it for a minute or more with --for"
-            .to_owned(),
-    );
-    Ok(sheet)
 }
 
 fn notes(points: &[Point], worlds: &[World]) -> Vec<String> {

@@ -13,13 +13,10 @@ use surety_model::workload::{Arrivals, Irq, Late, PolicySpec, Task, Workload};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::in_lab::kernels;
+use super::in_lab;
 use super::interrupts::{SOURCE, SOURCE_NAME, columns, held, machines, rate_of, reservation};
 use crate::published::Table;
 use crate::{Bench, Cell, Experiment, Mark, Request, Sheet, SheetRow, cell_of, one_cpu};
-
-#[path = "player_in_lab.rs"]
-mod player_in_lab;
 
 /// Reservations and throughputs as printed.
 const PUBLISHED: &str = include_str!("../../published/irq_player_network.csv");
@@ -159,24 +156,10 @@ impl Experiment for PlayerNetwork {
         Nanos::from_secs(20)
     }
 
-    fn lab_shift(&self) -> u32 {
-        1
-    }
-
-    fn lab_devices(&self) -> &'static [&'static str] {
-        &["device=e1000"]
-    }
-
-    fn lab_cpus(&self) -> u32 {
-        2
-    }
-
     fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
+        in_lab::refuse(bench, "player-network")?;
         let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
         let calibration = Calibration::of(&table).expect("a test finds the rows");
-        if !kernels(bench).is_empty() {
-            return player_in_lab::reproduce(bench, request, &table, &calibration, self.duration());
-        }
         let options = one_cpu(&request.options);
         let worlds = bench.worlds();
         let mut rows = Vec::new();
