@@ -26,6 +26,10 @@ pub const EMULATOR: &str = "qemu-system-x86_64";
 pub const EMULATOR_PACKAGE: &str = "qemu-system-x86";
 /// The port that takes the protocol.
 pub const PORT: u16 = 0xe9;
+/// The processor: the emulator's own, without `cmpxchg16b`. QEMU 7.2 leaves flags behind it that were never set; when an
+/// interrupt comes at just the next instruction, the kernel cannot return from it and dies of a double fault. Which boots meet
+/// that depends on every instruction before; the kernel has another way where the processor has none.
+const PROCESSOR: &str = "qemu64,-cx16";
 /// The most virtual CPUs.
 pub const CPUS_MAX: u32 = 8;
 /// With less memory than this no kernel of the catalogue says anything at all.
@@ -164,6 +168,7 @@ pub fn command(
         }
         Mode::Fast => arg(&["-accel", "tcg,thread=multi", "-rtc", "base=2020-01-01"]),
     }
+    arg(&["-cpu", PROCESSOR]);
     arg(&["-seed", &options.seed.to_string()]);
     arg(&["-m", &options.memory_mib.to_string(), "-smp", &options.cpus.to_string()]);
     arg(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
