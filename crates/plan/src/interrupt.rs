@@ -395,3 +395,6 @@ impl Arriving {
 fn refused(error: InterruptError) -> Refused {
     Refused::plainly(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

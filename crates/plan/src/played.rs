@@ -24,7 +24,7 @@ const JOBS: i64 = 10_000;
 const SHORTEST: Nanos = Nanos::from_secs(10);
 const LONGEST: Nanos = Nanos::from_secs(1_000);
 /// A long and busy plan is simulated for fewer seconds: for about this many events, but not for less than this.
-const EVENTS_MAX: f64 = 5e6;
+const EVENTS_MAX: f64 = 6e6;
 const LEAST: Nanos = Nanos::from_secs(1);
 /// A fraction is refuted with this confidence; late jobs come in clusters, so a failure counts as a tenth of one.
 const CONFIDENCE: f64 = 0.999;

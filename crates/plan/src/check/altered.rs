@@ -163,6 +163,10 @@ fn limits(claim: &Claim) -> Result<(), CheckError> {
             ] {
                 time(what, value)?;
             }
+            if !response.worth.is_positive() {
+                let rule = "a server without a budget serves nobody";
+                return Err(wrong(claim, "the budget left for work", response.worth.to_exact_string(), rule));
+            }
             if response.permille > 1_000 {
                 return Err(wrong(
                     claim,
@@ -414,7 +418,7 @@ fn costs(
     if worth > left || !worth.is_positive() {
         return Err(CheckError::Worth {
             activity: claim.activity.clone(),
-            runtime: runtime.to_string(),
+            runtime: runtime.to_exact_string(),
             left: left.to_string(),
             worth: worth.to_exact_string(),
         });
