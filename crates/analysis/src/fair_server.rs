@@ -148,7 +148,7 @@ mod tests {
             );
         }
         // What is refused is more than what may be taken, in the sentence itself.
-        let refused = argument(&vec![of(60, 100); 3], &Platform::linux_6_18(2));
+        let refused = argument(&[of(60, 100); 3], &Platform::linux_6_18(2));
         assert!(refused.steps[1].contains("at most 900.0 ms may be taken"), "{refused:?}");
         let none = Platform { fair_server: None, ..Platform::linux_6_18(1) };
         assert!(argument(&[of(97, 100)], &none).holds);

@@ -60,12 +60,12 @@ impl Row {
         for (work, probability) in WORK {
             masses[work.div_ceil(self.cell)] += probability;
         }
-        Queue::periodic(masses, self.between(), self.budget / self.cell).unwrap()
+        Queue::periodic(masses, self.between(), self.budget / self.cell).expect("the work is a distribution")
     }
 
     fn check(&self, solver: &dyn Solver) {
         // Done by the next release is the same as no backlog at it, which is what they compute.
-        let found = solver.solve(&self.queue()).unwrap().backlog_at_most(0);
+        let found = solver.solve(&self.queue()).expect("it is small").backlog_at_most(0);
         let Row { budget, period, cell, fraction } = self;
         assert!(
             (found.value - fraction).abs() <= GIVEN_TO && found.at_least <= fraction + GIVEN_TO,

@@ -190,7 +190,7 @@ fn limits(claim: &Claim) -> Result<(), CheckError> {
                 ClaimedArrivals::Independent(rate) => {
                     if !(0.001..=1e6).contains(&rate) {
                         let rule = "between 0.001 and 1000000 come in a second";
-                        return Err(wrong(claim, "the rate of interrupts", rate, rule));
+                        return Err(wrong(claim, "the rate of interrupts", format!("{rate:e}"), rule));
                     }
                 }
                 ClaimedArrivals::Closed(outstanding, service) => {
@@ -293,7 +293,8 @@ fn same_as_text(claim: &Claim) -> Result<(), CheckError> {
 fn same_promises(planned: &PlannedReservation, own: &[&Claim]) -> Result<(), CheckError> {
     let mut listed: Vec<&str> = planned.promises.iter().map(String::as_str).collect();
     let mut claimed: Vec<&str> = own.iter().map(|claim| claim.promise.as_str()).collect();
-    (listed.sort_unstable(), claimed.sort_unstable());
+    listed.sort_unstable();
+    claimed.sort_unstable();
     if listed == claimed {
         return Ok(());
     }
@@ -405,7 +406,11 @@ fn costs(
                 return Err(CheckError::Costs {
                     activity: claim.activity.clone(),
                     value,
-                    least: format!("{least} and {} permille", stated.interrupts_permille),
+                    least: if is_measured {
+                        format!("{least} of work measured with its interrupts")
+                    } else {
+                        format!("{least} and {} permille", stated.interrupts_permille)
+                    },
                 });
             }
             (response.worth, response.beside, response.permille)

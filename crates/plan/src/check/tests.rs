@@ -96,7 +96,7 @@ fn every_altered_place_of_a_plan_is_named() {
                 requests(c, with_rate).worth = p.reservation_of("net").unwrap().reservation.runtime;
             }
         }),
-        ("the rate of interrupts is 1", |_, c| {
+        ("the rate of interrupts is 1e300", |_, c| {
             for with_rate in [false, true] {
                 requests(c, with_rate).arrivals = ClaimedArrivals::Independent(1e300);
             }
