@@ -264,7 +264,12 @@ pub fn plan(plan: &Plan, style: &Style) -> String {
             let r = &planned.reservation;
             let flags = [(r.reclaim, "reclaim"), (r.demote, "demote")];
             let flags: Vec<&str> = flags.iter().filter(|(on, _)| *on).map(|(_, word)| *word).collect();
-            let proven = planned.proof.probability.map(|p| format!(", >= {}", probability(p)));
+            let fractions = planned
+                .promises
+                .iter()
+                .filter(|p| ["response", "missed", "late "].iter().any(|m| p.starts_with(m)));
+            let weakest = if fractions.count() > 1 { " (the weakest of its promises)" } else { "" };
+            let proven = planned.proof.probability.map(|p| format!(", >= {}{weakest}", probability(p)));
             Line::Cells(vec![
                 Cell::plain(planned.activity.as_str()),
                 Cell::plain(chosen_time(r.runtime)),
