@@ -425,7 +425,7 @@ fn costs(
             activity: claim.activity.clone(),
             runtime: runtime.to_exact_string(),
             left: left.to_string(),
-            worth: worth.to_exact_string(),
+            worth: worth.to_string(),
         });
     }
     Ok(())
