@@ -136,7 +136,9 @@ fn alone(threads: usize, cpus: u32) -> Option<Schedulability> {
         theorem: "no more reserved threads than CPUs",
         source: "global EDF runs the M earliest deadlines (kernel/sched/deadline.c)",
         steps: vec![format!(
-            "{threads} reserved threads on {cpus} CPUs: each has a CPU whenever it has budget"
+            "{threads} reserved thread{} on {cpus} CPU{}: each has a CPU whenever it has budget",
+            if threads == 1 { "" } else { "s" },
+            if cpus == 1 { "" } else { "s" },
         )],
         alone: true,
     })

@@ -6,6 +6,13 @@
 //! `update_curr_dl_se` and `dl_server_timer`). So it stays in the background as long as deadline threads
 //! leave each CPU at least Q in every window of `T - Q`, and fair threads are ready to use it; when none is
 //! ready, it is off.
+//!
+//! Deadline threads migrate, so what they leave to one CPU is counted three ways, the surest first: all of them take turns on
+//! one CPU and still leave it enough; or there is a CPU for each; or they can be spread over the CPUs so that none takes too
+//! much of any one, and are assumed to stay so. The last two rest on the kernel's placement, which wakes a thread on a CPU
+//! without deadline threads where there is one, and pushes and pulls: an assumption, said as one. Threads are spread the
+//! largest first, each to the CPU with the most left (Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math.
+//! 17(2), 1969).
 
 use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
@@ -49,27 +56,71 @@ pub fn argument(reservations: &[Reservation], platform: &Platform) -> FairServer
         "the fair server ({} in {}) acts only if fair threads had less than {} after {window}",
         server.runtime, server.period, server.runtime
     );
-    let verdict = |takes: Nanos, whose: &str| {
-        format!(
-            "{whose} at most {takes} of any {window}: {} are left on the CPU, {} are needed",
-            window - takes,
-            server.runtime
-        )
+    let needed = server.runtime;
+    let holds = |step: String, assumptions| FairServerArgument {
+        holds: true,
+        steps: vec![shape.clone(), step],
+        assumptions,
     };
     if all <= room {
-        let steps = vec![shape, verdict(all, "all reserved threads together take")];
-        return FairServerArgument { holds: true, steps, assumptions };
+        let left = window - all;
+        let step = format!(
+            "all reserved threads together take at most {all} of any {window}: {left} are left on the CPU, {needed} are needed"
+        );
+        return holds(step, assumptions);
     }
-    let spread = reservations.len() <= platform.cpus as usize && most <= room;
-    let steps = vec![shape, verdict(most, "the largest reservation takes")];
-    if spread {
+    let cpus = platform.cpus.max(1) as usize;
+    if reservations.len() <= cpus && most <= room {
+        let left = window - most;
         assumptions.push(
             "each reserved thread stays on a CPU of its own, as wake-ups and the push and pull of the deadline class \
              arrange it"
                 .to_owned(),
         );
+        let step = format!(
+            "the largest reservation takes at most {most} of any {window}: {left} are left on its CPU, {needed} are needed"
+        );
+        return holds(step, assumptions);
     }
-    FairServerArgument { holds: spread, steps, assumptions }
+    let fullest = spread(reservations.iter().map(takes).collect(), cpus);
+    if fullest <= room {
+        let (threads, left) = (reservations.len(), window - fullest);
+        assumptions.push(
+            "reserved threads stay spread over the CPUs, as wake-ups and the push and pull of the deadline class arrange it: \
+             they do not all take turns on one CPU while others are free of them"
+                .to_owned(),
+        );
+        let step = format!(
+            "{threads} reserved threads spread over {cpus} CPUs take at most {fullest} of any {window} on the fullest: {left} \
+             are left on it, {needed} are needed"
+        );
+        return holds(step, assumptions);
+    }
+    let plural = if cpus == 1 { "" } else { "s" };
+    let step = if most > room {
+        let left = (window - most).max(Nanos::ZERO);
+        format!(
+            "the largest reservation takes up to {most} of any {window}: {left} are left on its CPU, {needed} are needed"
+        )
+    } else {
+        format!(
+            "spread over {cpus} CPU{plural} the reserved threads take up to {fullest} of any {window} on the fullest: at most \
+             {room} may be taken, so that {needed} are left"
+        )
+    };
+    FairServerArgument { holds: false, steps: vec![shape, step], assumptions }
+}
+
+/// What the fullest of the CPUs has to give when these amounts are spread, the largest first to where the least is.
+fn spread(mut amounts: Vec<Nanos>, cpus: usize) -> Nanos {
+    amounts.sort_unstable();
+    let mut given = vec![Nanos::ZERO; cpus];
+    for amount in amounts.into_iter().rev() {
+        if let Some(least) = given.iter_mut().min() {
+            *least = least.saturating_add(amount);
+        }
+    }
+    given.into_iter().max().unwrap_or(Nanos::ZERO)
 }
 
 #[cfg(test)]
@@ -88,6 +139,11 @@ mod tests {
             (vec![of(26, 40), of(8, 20)], 1, false, 1),
             (vec![of(32, 40), of(16, 20)], 2, true, 2),
             (vec![of(97, 100)], 2, false, 1),
+            // 108 % in all: one CPU cannot, eight can.
+            (vec![of(12, 100); 9], 1, false, 1),
+            (vec![of(12, 100); 9], 8, true, 2),
+            (vec![of(60, 100); 3], 2, false, 1),
+            (vec![of(60, 100), of(20, 100), of(20, 100)], 2, true, 2),
         ] {
             let found = argument(&reservations, &Platform::linux_6_18(cpus));
             assert_eq!(
@@ -96,6 +152,9 @@ mod tests {
                 "{reservations:?}: {found:?}"
             );
         }
+        // What is refused is more than what may be taken, in the sentence itself.
+        let refused = argument(&[of(60, 100); 3], &Platform::linux_6_18(2));
+        assert!(refused.steps[1].contains("at most 900.0 ms may be taken"), "{refused:?}");
         let none = Platform { fair_server: None, ..Platform::linux_6_18(1) };
         assert!(argument(&[of(97, 100)], &none).holds);
     }

@@ -62,6 +62,11 @@ impl Supply {
         &self.reservation
     }
 
+    /// Whether it has a CPU whenever it has budget.
+    pub fn is_alone(&self) -> bool {
+        self.alone
+    }
+
     /// The longest time without CPU for a thread that always wants it.
     pub fn blackout(&self) -> Nanos {
         let Reservation { runtime, deadline, period, .. } = self.reservation;

@@ -120,7 +120,7 @@ fn check_file(path: &Path, session: &Session) -> Result<Code, Failure> {
 }
 
 fn as_json(checked: &Checked) -> serde_json::Value {
-    let finding = |f: &surety_plan::check::Finding| serde_json::json!({ "by": f.by, "agrees": f.agrees, "words": f.words });
+    let finding = |f: &surety_plan::check::Finding| serde_json::json!({ "by": f.by, "agrees": f.agrees, "decided": f.decided, "words": f.words });
     serde_json::json!({
         "activity": checked.activity,
         "promise": checked.promise,
@@ -135,7 +135,11 @@ fn in_words(checked: &[Checked]) -> String {
         let verdict = if claim.agrees() { "agrees" } else { "DISAGREES" };
         out += &format!("{}: {}: {verdict}\n", claim.activity, claim.promise);
         for finding in &claim.findings {
-            let word = if finding.agrees { "agrees   " } else { "disagrees" };
+            let word = match (finding.agrees, finding.decided) {
+                (false, _) => "disagrees",
+                (true, false) => "undecided",
+                (true, true) => "agrees   ",
+            };
             out += &format!("  {word}  {}: {}\n", finding.by, finding.words);
         }
     }

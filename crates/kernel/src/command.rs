@@ -73,7 +73,7 @@ pub struct Ended {
     pub cpu_time: Nanos,
 }
 
-/// Starts a program, without a copy of this process in between: see [`child`]. Piped streams are in the result.
+/// Starts a program, without a copy of this process in between (`command/child.rs`). Piped streams are in the result.
 ///
 /// Call this from a thread that lives as long as the program should: the child is killed when *that thread*
 /// ends. A set-user-id program sheds this protection.

@@ -1,16 +1,26 @@
 //! [`check`]: a plan verified again by somebody else: from its claims alone, with another solver than the plan used, and in
 //! the simulator.
 //!
-//! Of every claim three things are asked: does it fit its reservation (an altered file is told by its numbers), does an
+//! First the parts of the file are compared with each other (`altered`). Of every claim two things are asked then: does an
 //! independent computation agree, and does a simulation of the whole plan beside busy loops on every CPU, on the plan's own
 //! platform with its enforcement, contradict it. The simulation has a fixed seed; it runs the work alone, without the costs the
 //! budgets pay beside, and refutes a fraction when its upper confidence limit is below what is claimed.
+//!
+//! A computation refutes a fraction only with an upper bound below it. Where what it found leaves both possible it says so, and
+//! the simulation decides.
+
+mod altered;
+mod upper;
+
+#[cfg(test)]
+mod tests;
 
 use surety_analysis::Supply;
+use surety_analysis::cbs::grid::SPACING_MAX;
 use surety_analysis::cbs::reduction::{CyclicReduction, LogReduction};
 use surety_analysis::cbs::solver::{Solver, in_turn};
 use surety_analysis::cbs::wiener_hopf::WienerHopf;
-use surety_analysis::cbs::{Backlog, CbsError, Fineness, Queue, Solution, WorkGrid};
+use surety_analysis::cbs::{Backlog, CbsError, Fineness, Queue, Solution};
 use surety_analysis::foundation::{Domain, Foundation, ReservedThread};
 use surety_analysis::interrupts::throughput::{closed, open};
 use surety_analysis::response::{Counting, ServedTask};
@@ -23,11 +33,16 @@ use surety_model::workload::Late;
 use surety_units::{Bandwidth, Nanos};
 use thiserror::Error;
 
+use crate::interrupt::Arriving;
 use crate::modes;
 use crate::played::{Played, play};
 
 /// A plan's fraction and an independent one differ by at most their proven errors and this.
 const ROUNDING: f64 = 1e-9;
+/// More room than this in a device counts as this.
+const HELD_MAX: u64 = 1_000_000;
+/// Interrupts farther apart than this count as this far: it is more than two of the kernel's longest periods.
+const DISTANCE_MAX: Nanos = Nanos::from_secs(10);
 
 /// Why a plan cannot be checked: it is malformed, or was altered.
 #[derive(Clone, Debug, PartialEq, Error)]
@@ -82,6 +97,52 @@ pub enum CheckError {
         /// Why.
         source: CbsError,
     },
+    /// Two places of the file that say the same say different things.
+    #[error("{activity}: {one} and {other} differ: the plan was altered")]
+    Altered {
+        /// Whose.
+        activity: String,
+        /// What one place says.
+        one: String,
+        /// What the other says.
+        other: String,
+    },
+    /// The costs were taken away.
+    #[error(
+        "{activity}: a budget pays {value}, and `surety plan` deducts at least {least}: the plan was altered"
+    )]
+    Costs {
+        /// Whose.
+        activity: String,
+        /// What it pays beside its work.
+        value: String,
+        /// What it has to.
+        least: String,
+    },
+    /// A budget is worth more than it holds.
+    #[error(
+        "{activity}: a runtime of {runtime} leaves {left} with its costs deducted, not {worth}: the plan was altered"
+    )]
+    Worth {
+        /// Whose.
+        activity: String,
+        /// Q.
+        runtime: String,
+        /// What is left of it.
+        left: String,
+        /// What is claimed to be.
+        worth: String,
+    },
+    /// More than is computed or simulated.
+    #[error("{what}: {value}, outside what is checked ({most})")]
+    TooMuch {
+        /// Which number.
+        what: &'static str,
+        /// As given.
+        value: String,
+        /// The most, or the range.
+        most: String,
+    },
     /// The simulator does not run it.
     #[error("the plan cannot be simulated: {0}")]
     Simulation(String),
@@ -92,10 +153,18 @@ pub enum CheckError {
 pub struct Finding {
     /// By whom.
     pub by: &'static str,
-    /// Whether it agrees.
+    /// Whether nothing it found is against the claim.
     pub agrees: bool,
+    /// Whether it could tell; else the simulation decides.
+    pub decided: bool,
     /// The numbers.
     pub words: String,
+}
+
+impl Finding {
+    fn told(by: &'static str, agrees: bool, words: String) -> Finding {
+        Finding { by, agrees, decided: true, words }
+    }
 }
 
 /// A claim with what was found.
@@ -120,11 +189,7 @@ impl Checked {
 ///
 /// Errors: the plan is malformed or altered, with the number that tells it.
 pub fn check(plan: &Plan, claims: &[Claim]) -> Result<Vec<Checked>, CheckError> {
-    for planned in &plan.reservations {
-        if !claims.iter().any(|claim| claim.activity == planned.activity) {
-            return Err(CheckError::Nothing(planned.activity.clone()));
-        }
-    }
+    altered::unaltered(plan, claims)?;
     let mut looked = Vec::new();
     for claim in claims {
         let planned = plan.reservation_of(&claim.activity).ok_or_else(|| CheckError::NoReservation {
@@ -149,11 +214,11 @@ pub fn check(plan: &Plan, claims: &[Claim]) -> Result<Vec<Checked>, CheckError> 
         .collect();
     let threads: Vec<ReservedThread> = named.iter().map(|(_, thread)| *thread).collect();
     let foundation = Foundation::of(&threads, &plan.platform, 0);
-    let together = Finding {
-        by: "admission, EDF, fair server",
-        agrees: foundation.holds(),
-        words: foundation.objection().unwrap_or_else(|| foundation.edf.theorem.to_owned()),
-    };
+    let together = Finding::told(
+        "admission, EDF, fair server",
+        foundation.holds(),
+        foundation.objection().unwrap_or_else(|| foundation.edf.theorem.to_owned()),
+    );
     let alone = foundation.edf.alone;
     let played = played(plan, claims, &named, &foundation)?;
     looked
@@ -214,66 +279,34 @@ impl Look<'_> {
     }
 
     fn well_formed(&self) -> Result<(), CheckError> {
-        if self.claim.threads == 0 {
-            return Err(self.wrong("its number of threads", 0, "at least one has the reservation"));
-        }
         match &self.claim.about {
             Subject::Share { .. } => Ok(()),
             Subject::Requests(claim) => {
-                if !claim.worth.is_positive() || claim.worth > self.reservation.runtime {
-                    let rule = "a budget leaves more than nothing and at most itself for requests";
-                    return Err(self.wrong(
-                        "what a budget leaves for requests",
-                        claim.worth.to_exact_string(),
-                        rule,
-                    ));
+                let most = longest(&self.work_of(&claim.work)?);
+                if most > claim.worth {
+                    let rule = "one budget has to be enough for a request";
+                    return Err(self.wrong("the work of a request", most.to_string(), rule));
                 }
-                let apart = match claim.arrivals {
-                    ClaimedArrivals::Apart(time) | ClaimedArrivals::Closed(_, time) => time.is_positive(),
-                    ClaimedArrivals::Independent(rate) => rate.is_normal() && rate > 0.0,
-                };
-                if !apart {
-                    return Err(self.wrong("the distance of interrupts", "0", "it has to be positive"));
-                }
-                self.work_of(&claim.work).map(|_| ())
+                Ok(())
             }
             Subject::Response(claim) => self.response_well_formed(claim),
         }
     }
 
     fn response_well_formed(&self, claim: &ResponseClaim) -> Result<(), CheckError> {
-        for (what, value) in
-            [("the promised fraction", claim.promised), ("the proven fraction", claim.proven)]
-        {
-            if !(0.0..=1.0).contains(&value) {
-                return Err(self.wrong(what, value, "a fraction lies between 0 and 1"));
-            }
-        }
-        for (what, time) in [("the distance of releases", claim.gap), ("the limit", claim.limit)] {
-            if !time.is_positive() {
-                return Err(self.wrong(what, time.to_exact_string(), "it has to be positive"));
-            }
-        }
-        if claim.jitter.is_negative() || claim.beside.is_negative() {
-            return Err(self.wrong("a jitter or cost", "negative", "times are not negative"));
-        }
-        if !claim.worth.is_positive() {
-            let rule = "a server without a budget serves nobody";
-            return Err(self.wrong("the budget left for work", claim.worth.to_exact_string(), rule));
-        }
-        let costs = claim.worth.mul_ratio(1000 + u64::from(claim.permille), 1000) + claim.beside;
-        if costs > self.reservation.runtime + Nanos::new(1) {
-            return Err(self.wrong(
-                "the runtime",
-                self.reservation.runtime.to_exact_string(),
-                "with its costs deducted it is not worth the work that is claimed: the plan was altered",
-            ));
+        if claim.proven < claim.promised - ROUNDING {
+            let rule = "less than is promised: the plan was altered";
+            return Err(self.wrong("the proven fraction", claim.proven, rule));
         }
         let work = self.work_of(&claim.work)?;
         let task = self.served(claim, work);
         let between = task.budgets_between();
         if between == 0 {
             return Err(self.unsolved(CbsError::NoBudget));
+        }
+        if i64::from(between) > SPACING_MAX {
+            let rule = "at most 128 are told apart";
+            return Err(self.wrong("the number of budgets between releases", between, rule));
         }
         let budget_ns = claim.worth.get() as f64 * f64::from(between);
         if mean(&task.work) >= budget_ns {
@@ -327,54 +360,60 @@ impl Look<'_> {
             } else {
                 jobs / releases_of_a_job(&task.work, claim.worth * i64::from(between))
             };
-            return Ok(Finding {
-                by: "the distribution itself",
-                agrees: all + ROUNDING >= claim.promised.max(claim.proven),
-                words: format!(
+            return Ok(Finding::told(
+                "the distribution itself",
+                all + ROUNDING >= claim.promised.max(claim.proven),
+                format!(
                     "no backlog: a fraction of {all:.6} is done within {reach} of work; {:.6} claimed",
                     claim.proven
                 ),
-            });
+            ));
         }
         let other: [&dyn Solver; 2] = match claim.solver.as_deref() {
             Some("wiener-hopf") | None => [&CyclicReduction::default(), &LogReduction::default()],
             _ => [&WienerHopf::default(), &LogReduction::default()],
         };
         let solver = |queue: &Queue| -> Solution { in_turn(&other, queue) };
-        let backlog = Backlog::with(&task.work, claim.worth, between, Fineness::Fine, &solver)
-            .map_err(|source| self.unsolved(source))?;
-        let (at_least, value) = match task.counting() {
-            Counting::All => {
-                let found = backlog.solution.within(within);
-                (backlog.within(within), found.value)
-            }
-            _ => {
-                let jobs = at_most(&task.work, reach);
-                (backlog.none() * jobs, backlog.solution.backlog_at_most(0).value * jobs)
-            }
+        let solved = |fineness| {
+            Backlog::with(&task.work, claim.worth, between, fineness, &solver)
+                .map_err(|source| self.unsolved(source))
         };
-        let residual = backlog.solution.residual();
-        let (agrees, words) = match residual {
-            Some(residual) => (
-                claim.proven <= value + ROUNDING && at_least + 1e-6 >= claim.promised,
-                format!(
-                    "{value:.6}, at least {at_least:.6} (residual {residual:.1e}); {:.6} claimed",
-                    claim.proven
-                ),
-            ),
-            None => {
-                let most = self.at_most(&task, claim.worth, within, &other)?;
-                (
-                    at_least + 1e-6 >= claim.promised && claim.proven <= most + ROUNDING,
-                    format!(
-                        "too wide to be solved as it is: a bound of at least {at_least:.6}, and at most {most:.6} with work \
-                         rounded down; {:.6} claimed",
-                        claim.proven
-                    ),
-                )
-            }
+        // What is too wide for the other solvers on the fine grid may not be on a rough one, as safe.
+        let fine = solved(Fineness::Fine)?;
+        let is_exact = fine.solution.residual().is_some();
+        let rough = if is_exact { None } else { solved(Fineness::Rough).ok() };
+        let fraction = |backlog: &Backlog| match task.counting() {
+            Counting::All => backlog.within(within),
+            _ => backlog.none() * at_most(&task.work, reach),
         };
-        Ok(Finding { by: backlog.solution.solver, agrees, words })
+        let backlog = match rough {
+            Some(rough) if fraction(&rough) > fraction(&fine) => rough,
+            _ => fine,
+        };
+        let at_least = fraction(&backlog);
+        let most = if is_exact {
+            let exact = match task.counting() {
+                Counting::All => backlog.solution.within(within).value,
+                _ => backlog.solution.backlog_at_most(0).value * at_most(&task.work, reach),
+            };
+            exact + ROUNDING
+        } else {
+            upper::at_most(&task, claim.worth, within, &other) + ROUNDING
+        };
+        let refuted = claim.proven > most;
+        let residual = backlog.solution.residual().map_or(String::new(), |r| format!(", residual {r:.1e}"));
+        let numbers = format!(
+            "at least {at_least:.6}, at most {:.6}{residual}; {:.6} claimed",
+            most.min(1.0),
+            claim.proven
+        );
+        let decided = refuted || at_least + 1e-6 >= claim.promised;
+        let words = if decided {
+            numbers
+        } else {
+            format!("{numbers}: not decided by this solver, the simulation decides")
+        };
+        Ok(Finding { by: backlog.solution.solver, agrees: !refuted, decided, words })
     }
 
     /// Modes played in exact times, where the claim has some.
@@ -394,44 +433,7 @@ impl Look<'_> {
             work.work.len(),
             claim.proven
         );
-        Ok(Some(Finding { by: "modes played in exact times", agrees: found.agrees, words }))
-    }
-
-    /// An upper bound of the fraction from a coarser grid, with work rounded down and budgets rounded up.
-    fn at_most(
-        &self,
-        task: &ServedTask,
-        worth: Nanos,
-        within: u32,
-        solvers: &[&dyn Solver],
-    ) -> Result<f64, CheckError> {
-        let between = task.budgets_between();
-        let failed = |source| self.unsolved(source);
-        let mut found = 1.0;
-        for cells in [200, 100, 50, 25] {
-            let grid =
-                WorkGrid::new(&task.work, worth, (cells / i64::from(between)).max(2)).map_err(failed)?;
-            let mut masses = grid.masses.clone();
-            let cut = grid.cut();
-            let first = masses.remove(0);
-            if masses.is_empty() {
-                masses.push(0.0);
-            }
-            masses[0] += first + cut;
-            let queue = Queue::periodic(masses, between, grid.budget + 1).map_err(failed)?;
-            let solution = in_turn(solvers, &queue);
-            if solution.residual().is_some() {
-                found = match task.counting() {
-                    Counting::All => solution.within(within).value,
-                    _ => {
-                        let jobs = at_most(&task.work, worth * i64::from(within));
-                        solution.backlog_at_most(0).value * jobs
-                    }
-                };
-                break;
-            }
-        }
-        Ok(found)
+        Ok(Some(Finding::told("modes played in exact times", found.agrees, words)))
     }
 
     fn supplied(&self, share: Bandwidth, over: Option<Nanos>, alone: bool) -> Finding {
@@ -439,9 +441,10 @@ impl Look<'_> {
         let (numerator, denominator) = share.ratio();
         let wanted = |span: Nanos| span.mul_ratio(numerator, denominator);
         let supply = Supply::new(self.reservation, self.plan.platform.enforcement, alone);
-        let (agrees, words) = match over {
+        let in_the_long_run = runtime >= wanted(period);
+        let (agrees, words) = match over.filter(|_| in_the_long_run) {
             None => (
-                runtime >= wanted(period),
+                in_the_long_run,
                 format!("{runtime} in every {period}, {} are {share} of it", wanted(period)),
             ),
             // The inverse of what the plan asked: how long until as much is guaranteed?
@@ -450,12 +453,12 @@ impl Look<'_> {
                 format!("{} are guaranteed within {}", wanted(window), supply.time_for(wanted(window))),
             ),
         };
-        Finding { by: "supply bound, inverted", agrees, words }
+        Finding::told("supply bound, inverted", agrees, words)
     }
 
     fn requests(&self, claim: &RequestClaim, alone: bool) -> Result<Finding, CheckError> {
         let work = self.work_of(&claim.work)?;
-        let most = maximum(&work).unwrap_or(Nanos::from_f64_rounded(mean(&work))).max(Nanos::new(1));
+        let most = longest(&work);
         let useful = Reservation { runtime: claim.worth, ..self.reservation };
         let supply = Supply::new(useful, self.plan.platform.enforcement, alone);
         let number = |error: surety_analysis::interrupts::InterruptError| {
@@ -467,7 +470,7 @@ impl Look<'_> {
                 let found = closed(outstanding, in_device, most, &supply).map_err(number)?;
                 let words =
                     format!("{:.1} to {:.1} a second; {rate:.1} promised", found.at_least, found.at_most);
-                Finding { by: "bounds of a closed loop", agrees: found.at_least >= rate, words }
+                Finding::told("bounds of a closed loop", found.at_least >= rate, words)
             }
             (Some(rate), arrivals) => {
                 let offered = match arrivals {
@@ -476,24 +479,43 @@ impl Look<'_> {
                         1e9 / distance.get() as f64
                     }
                 };
-                let found = open(offered, most, &useful).map_err(number)?;
+                let capacity = open(offered, most, &useful).map_err(number)?.at_most;
+                let apart = match arrivals {
+                    ClaimedArrivals::Apart(distance) => Some(distance),
+                    _ => None,
+                };
+                let keeps = |held| apart.is_some_and(|distance| keeps_up(&supply, distance, most, held));
+                let (least, how) = match claim.buffer {
+                    None => (offered.min(capacity), "any number is held".to_owned()),
+                    Some(held) if keeps(held) => (offered, format!("none is lost with room for {held}")),
+                    Some(held) => {
+                        let source = Arriving { offered, apart };
+                        let overrun = self.plan.platform.enforcement.overrun_max();
+                        let least = source.through(&useful, most, held, overrun).map_err(number)?;
+                        (least.map_or(0.0, |(least, _)| least), format!("with room for {held}"))
+                    }
+                };
                 let words = format!(
-                    "work is conserved: at most {:.1} a second with this budget; {rate:.1} promised",
-                    found.at_most
+                    "at least {least:.1} a second, at most {:.1}, {how}; {rate:.1} promised",
+                    offered.min(capacity)
                 );
-                Finding { by: "utilisation law", agrees: found.at_most * (1.0 + ROUNDING) >= rate, words }
+                Finding::told(
+                    "utilisation law and loss of the queue",
+                    least * (1.0 + ROUNDING) >= rate,
+                    words,
+                )
             }
             (None, ClaimedArrivals::Closed(outstanding, _))
                 if claim.buffer.is_none_or(|held| held >= u64::from(outstanding)) =>
             {
                 let words = format!("at most {outstanding} are in flight");
-                Finding { by: "the loop itself", agrees: true, words }
+                Finding::told("the loop itself", true, words)
             }
-            (None, ClaimedArrivals::Independent(_)) => Finding {
-                by: "arrivals",
-                agrees: false,
-                words: "interrupts without a smallest distance fill any buffer at last".to_owned(),
-            },
+            (None, ClaimedArrivals::Independent(_)) => Finding::told(
+                "arrivals",
+                false,
+                "interrupts without a smallest distance fill any buffer at last".to_owned(),
+            ),
             (None, ClaimedArrivals::Apart(distance) | ClaimedArrivals::Closed(_, distance)) => {
                 let held = claim.buffer.unwrap_or(u64::MAX);
                 let agrees = keeps_up(&supply, distance, most, held);
@@ -505,7 +527,7 @@ impl Look<'_> {
                     ),
                     None => "any number is held".to_owned(),
                 };
-                Finding { by: "supply bound, inverted", agrees, words }
+                Finding::told("supply bound, inverted", agrees, words)
             }
         };
         Ok(finding)
@@ -517,8 +539,13 @@ impl Look<'_> {
         let agrees = !said.is_empty() && said.iter().all(|(agrees, _)| *agrees);
         let words: Vec<String> = said.into_iter().map(|(_, words)| words).collect();
         let words = if words.is_empty() { "it did not run".to_owned() } else { words.join("; ") };
-        Finding { by: "simulation", agrees, words }
+        Finding::told("simulation", agrees, words)
     }
+}
+
+/// The longest work of a request, at least 1 ns; of work without a longest its mean.
+fn longest(work: &TimeDistribution) -> Nanos {
+    maximum(work).unwrap_or(Nanos::from_f64_rounded(mean(work))).max(Nanos::new(1))
 }
 
 /// Releases that a job of a skipping task uses up on average: 1 and what it runs over.
@@ -529,7 +556,9 @@ fn releases_of_a_job(work: &TimeDistribution, served: Nanos) -> f64 {
 
 /// Whether room for `held` is always enough: when request n comes, n - held have been handled, by the inverse of the supply.
 fn keeps_up(supply: &Supply, distance: Nanos, work: Nanos, held: u64) -> bool {
-    let Ok(held) = i64::try_from(held) else { return true };
+    // Less room and interrupts closer together are harder.
+    let held = i64::try_from(held.min(HELD_MAX)).expect("a million fits");
+    let distance = distance.min(DISTANCE_MAX);
     let mut n = held + 1;
     loop {
         let now = distance * (n - 1);

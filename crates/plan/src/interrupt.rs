@@ -116,8 +116,8 @@ impl Source<'_> {
         let mut frames = Vec::new();
         for period in wished.chain(self.options.periods.iter().copied()) {
             let period = match self.grid() {
-                Some(distance) => distance * period.div_floor(distance).max(1),
-                None => period,
+                Some(distance) if distance <= period => distance * period.div_floor(distance),
+                _ => period,
             };
             for deadline in [period, period / 2] {
                 if period >= floor && period <= Nanos::SECOND && !frames.contains(&(deadline, period)) {
@@ -311,40 +311,76 @@ impl Source<'_> {
                 ))
             });
         }
+        // A rate is of requests that come: the smallest distance alone promises none.
+        let comes = self.grid().map(|distance| format!("a request comes every {distance}"));
+        let assuming = |mut argument: Argument| {
+            argument.assumptions.extend(comes.clone());
+            argument
+        };
         let Some(held) = self.irq.buffer else {
             let (needed, argument) = budget_for(rate, work, useful.period).map_err(refused)?;
-            return Ok((needed <= useful.runtime).then(|| (argument, conclusion(rate))));
+            return Ok((needed <= useful.runtime).then(|| (assuming(argument), conclusion(rate))));
         };
         if let Ok(Some((argument, _))) = self.grid().map_or(Ok(None), |_| self.keeps_all(reservation)) {
-            return Ok(Some((argument, conclusion(offered))));
+            return Ok(Some((assuming(argument), conclusion(offered))));
         }
+        let source = Arriving { offered, apart: self.grid() };
+        let Some((through, argument)) =
+            source.through(&useful, work, held, enforcement.overrun_max()).map_err(refused)?
+        else {
+            return Ok(None);
+        };
+        Ok((through >= rate).then(|| (assuming(argument), conclusion(through))))
+    }
+}
+
+/// Requests that come by themselves.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Arriving {
+    /// This many a second.
+    pub offered: f64,
+    /// Evenly, this far apart; else independent.
+    pub apart: Option<Nanos>,
+}
+
+impl Arriving {
+    /// How many a second get at least through a queue of `held`, and why; `None` where a budget may be too short for one.
+    pub(crate) fn through(
+        self,
+        useful: &Reservation,
+        work: Nanos,
+        held: u64,
+        overrun: Nanos,
+    ) -> Result<Option<(f64, Argument)>, InterruptError> {
         // What ran over into the period before is missing from this one.
-        let in_one = useful.runtime - enforcement.overrun_max();
+        let in_one = useful.runtime - overrun;
         if in_one < work {
             return Ok(None);
         }
         let served = usize::try_from(in_one.div_floor(work)).unwrap_or(usize::MAX);
         let held = usize::try_from(held).unwrap_or(HELD_MAX).min(HELD_MAX);
-        let lost = loss(&self.arrivals(offered, useful.period), served, held, Phase::Any).map_err(refused)?;
-        let through = offered * (1.0 - lost.fraction);
+        let arrivals = self.in_a_period(useful.period);
+        let mean: f64 = arrivals.iter().enumerate().map(|(n, p)| n as f64 * p).sum();
+        let lost = loss(&arrivals, served, held, Phase::Any)?;
+        // More may be counted in a period than come on average, so what is lost is deducted as a number.
+        let lost_a_second = lost.fraction * mean / useful.period.as_secs_f64();
+        let through = (self.offered - lost_a_second).max(0.0);
         let mut argument = lost.argument;
-        argument.steps.push(format!("{offered:.1} a second x (1 - {:.6}) = {through:.1}", lost.fraction));
-        if let Some(distance) = self.grid() {
-            argument.assumptions.push(format!("a request comes every {distance}"));
-        }
-        Ok((through >= rate).then(|| (argument, conclusion(through))))
+        argument
+            .steps
+            .push(format!("{:.1} a second, less {lost_a_second:.6} lost: {through:.1}", self.offered));
+        Ok(Some((through, argument)))
     }
 
-    /// The distribution of the requests that come in one server period.
-    fn arrivals(&self, offered: f64, period: Nanos) -> Vec<f64> {
-        if let Some(distance) = self.grid() {
-            // Server periods of a grid are multiples of it.
-            let count = usize::try_from(period.div_floor(distance)).unwrap_or(0);
+    /// The distribution of the requests that come in one server period; of a grid the most that can.
+    fn in_a_period(self, period: Nanos) -> Vec<f64> {
+        if let Some(distance) = self.apart {
+            let count = usize::try_from(period.div_ceil(distance)).unwrap_or(0);
             let mut masses = vec![0.0; count + 1];
             masses[count] = 1.0;
             return masses;
         }
-        let mean = offered * period.as_secs_f64();
+        let mean = self.offered * period.as_secs_f64();
         let most = (mean + 12.0 * mean.sqrt() + 20.0) as usize;
         let log_factorial = |n: usize| libm::lgamma(n as f64 + 1.0);
         let mut masses: Vec<f64> =
@@ -359,3 +395,6 @@ impl Source<'_> {
 fn refused(error: InterruptError) -> Refused {
     Refused::plainly(error.to_string())
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,6 @@
 //! A plan's claims played by the simulator.
 
+use surety_analysis::work::mean;
 use surety_model::claim::{Claim, ClaimedArrivals, Subject};
 use surety_model::distribution::TimeDistribution;
 use surety_model::plan::Plan;
@@ -22,6 +23,9 @@ const JOBS: i64 = 10_000;
 /// It is at least this long, and at most so long.
 const SHORTEST: Nanos = Nanos::from_secs(10);
 const LONGEST: Nanos = Nanos::from_secs(1_000);
+/// A long and busy plan is simulated for fewer seconds: for about this many events, but not for less than this.
+const EVENTS_MAX: f64 = 6e6;
+const LEAST: Nanos = Nanos::from_secs(1);
 /// A fraction is refuted with this confidence; late jobs come in clusters, so a failure counts as a tenth of one.
 const CONFIDENCE: f64 = 0.999;
 const CLUSTER: u64 = 10;
@@ -103,12 +107,44 @@ pub fn play(plan: &Plan, claims: &[Claim]) -> Result<Played, CheckError> {
         task.reservation = Some(planned.reservation);
         workload.tasks.push(task);
     }
+    let duration = affordable(&workload, plan, duration)?;
     workload.loads.push(Load::new("busy loops of the check", LoadKind::Spinners, plan.platform.cpus * 2));
     let options = RunOptions { seed: SEED, duration, ..RunOptions::default() };
     let record = SimWorld::new(plan.platform.clone())
         .run(&workload, &options, &mut Unobserved)
         .map_err(|error| CheckError::Simulation(error.to_string()))?;
     Ok(Played { record, promises, seconds: duration.as_secs_f64() })
+}
+
+/// The duration, or as much of it as [`EVENTS_MAX`] allow.
+fn affordable(workload: &Workload, plan: &Plan, duration: Nanos) -> Result<Nanos, CheckError> {
+    let each = |distance: Nanos| 1e9 / distance.max(Nanos::new(1)).get() as f64;
+    let mut rate =
+        f64::from(plan.platform.cpus) * (each(plan.platform.tick) + each(plan.platform.base_slice));
+    for task in &workload.tasks {
+        let own =
+            task.release.interval().map_or(0.0, each) + task.reservation.map_or(0.0, |r| each(r.period));
+        rate += own * f64::from(task.instances.on(plan.platform.cpus));
+    }
+    for irq in &workload.irqs {
+        rate += irq.reservation.map_or(0.0, |r| each(r.period));
+        rate += match irq.arrivals {
+            Arrivals::Periodic { period: gap } | Arrivals::Sporadic { gap } => each(gap),
+            Arrivals::Poisson { rate } => rate.per_second(),
+            Arrivals::Closed { outstanding, service } => {
+                let work = Nanos::from_f64_rounded(mean(&irq.work));
+                // The device finishes one after the other, and each is handled.
+                each(service).min(f64::from(outstanding) * each(service.saturating_add(work)))
+            }
+        };
+    }
+    let most = Nanos::from_f64_rounded(EVENTS_MAX / rate * 1e9);
+    if most < LEAST {
+        let value = format!("{rate:.0} events in each second");
+        let most = format!("{EVENTS_MAX:.0} in all, and {LEAST} at least");
+        return Err(CheckError::TooMuch { what: "the simulation", value, most });
+    }
+    Ok(duration.min(most))
 }
 
 impl Played {

@@ -318,7 +318,12 @@ fn altered_and_malformed_plans_are_told_by_their_numbers() {
     }
     // Well-formed, but not true: the solver and the simulator say so.
     let findings = |found: Result<Vec<check::Checked>, check::CheckError>| found.unwrap().remove(0).findings;
-    let bold = findings(claim_of(&|c| c.proven = 0.999_999));
+    let mut bold = (planned.plan.clone(), planned.claims.clone());
+    bold.0.reservations[0].proof.probability = Some(0.999_999);
+    if let Subject::Response(claim) = &mut bold.1[0].about {
+        claim.proven = 0.999_999;
+    }
+    let bold = findings(check::check(&bold.0, &bold.1));
     assert!(!bold[1].agrees, "{bold:#?}");
     let heavy = findings(claim_of(&|c| c.work = ClaimedWork::LogNormal(ms(18), ms(30))));
     assert!(!heavy[1].agrees && !heavy[2].agrees, "{heavy:#?}");

@@ -122,26 +122,26 @@ fn overruns_are_shown_as_what_they_are() {
 
 #[test]
 fn root_domains_are_planned_tested_and_verified_each_for_itself() {
-    // Together they take more than a fair server leaves of one CPU; on one of its own each pair fits.
+    // No test of global EDF shows that they fit two CPUs; on one of its own each pair does.
     let text = |name: &str, work: &str| {
         format!(
             "[[task]]\nname = \"{name}\"\nperiod = \"100ms\"\nwork = \"{work}\"\npromise = [\"response <= 100ms\"]\n"
         )
     };
     let tasks =
-        [("a", "45ms"), ("b", "50ms"), ("c", "20ms"), ("d", "10ms")].map(|(n, w)| text(n, w)).concat();
+        [("a", "50ms"), ("b", "50ms"), ("c", "30ms"), ("d", "25ms")].map(|(n, w)| text(n, w)).concat();
     let workload = toml::read("apart.toml", &format!("format = 1\n{tasks}")).expect("a workload");
     let (global, _) = sets(&workload, Platform::linux_6_18(2));
-    assert!(!global.plan.refusals.is_empty(), "the fair server may run ahead on either CPU");
+    assert!(!global.plan.refusals.is_empty(), "global EDF is shown to hold by some test");
     let (planned, sets) = sets(&workload, Platform::linux_6_18(2).partitioned(&[1, 1]));
     assert_eq!(planned.plan.refusals, []);
     let names = |set: &TestedSet| set.threads.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(" ");
-    assert_eq!(sets.iter().map(names).collect::<Vec<_>>(), ["a c d", "b"]);
+    assert_eq!(sets.iter().map(names).collect::<Vec<_>>(), ["a c", "b d"]);
     sets.iter().for_each(complete);
     let proof = &planned.plan.reservations[0].proof;
     assert!(proof.theorem.contains("EDF in each root domain"), "{}", proof.theorem);
     assert!(
-        proof.assumptions.iter().any(|words| words.contains("0, 2, 3 of the plan")),
+        proof.assumptions.iter().any(|words| words.contains("0, 2 of the plan")),
         "{:?}",
         proof.assumptions
     );

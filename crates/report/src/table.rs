@@ -266,7 +266,12 @@ pub fn plan(plan: &Plan, style: &Style) -> String {
             let r = &planned.reservation;
             let flags = [(r.reclaim, "reclaim"), (r.demote, "demote")];
             let flags: Vec<&str> = flags.iter().filter(|(on, _)| *on).map(|(_, word)| *word).collect();
-            let proven = planned.proof.probability.map(|p| format!(", >= {}", probability(p)));
+            let fractions = planned
+                .promises
+                .iter()
+                .filter(|p| ["response", "missed", "late "].iter().any(|m| p.starts_with(m)));
+            let weakest = if fractions.count() > 1 { " (the weakest of its promises)" } else { "" };
+            let proven = planned.proof.probability.map(|p| format!(", >= {}{weakest}", probability(p)));
             Line::Cells(vec![
                 Cell::plain(planned.activity.as_str()),
                 Cell::plain(chosen_time(r.runtime)),
@@ -282,11 +287,21 @@ pub fn plan(plan: &Plan, style: &Style) -> String {
         if let Some(total) = plan.total_bandwidth() {
             let cpus = plan.platform.cpus;
             let text = format!(
-                "{} reserved of {cpus} CPU{} ({}); deadline tasks may have {} of each",
+                "{} reserved of {cpus} CPU{} ({}); deadline tasks may have {} of each{}",
                 percent(total.as_f64()),
                 if cpus == 1 { "" } else { "s" },
                 plan.platform.name,
                 percent(plan.platform.deadline_cap.as_f64()),
+                // The kernel books its fair servers like deadline tasks.
+                plan.platform.fair_server.filter(|server| server.period.is_positive()).map_or_else(
+                    String::new,
+                    |s| {
+                        format!(
+                            ", the fair server's {} included",
+                            percent(s.runtime.get() as f64 / s.period.get() as f64)
+                        )
+                    }
+                ),
             );
             out += &paragraph(style, "", Tone::Plain, &text);
         }

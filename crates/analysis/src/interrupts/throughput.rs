@@ -6,6 +6,18 @@
 //! `N/(S + c)` too, and at least N every `S + time_for(N c)`: whatever the order, each of the N has been through device
 //! and thread by then (the asymptotic bounds of Denning and Buzen, ACM Computing Surveys 10(3), 1978; the second with the
 //! reservation's worst supply in place of a free CPU).
+//!
+//! The second charges every round the longest wait there is. A thread that shares its CPUs with other reservations can
+//! be made to wait in every round: it sleeps while all N are in the device, and whenever it wakes with more budget left than
+//! its deadline allows for it gets a new deadline (`update_dl_entity` in `kernel/sched/deadline.c`), before which others may
+//! come first again. A thread that has a CPU whenever it has budget waits for budgets only: each wait ends T after the
+//! budget was granted, at the latest, and Q was used up in between, whatever it slept (a new deadline on waking comes with a
+//! whole new budget). So k rounds, which use k N c, wait at most `(k N c / Q + edge) (T - Q)`, where the edge is the budgets
+//! of one overrun, and in the long run
+//!
+//! ```text
+//! at least N in  S + N c + (N c / Q) (T - Q)  =  S + N c T/Q
+//! ```
 
 use surety_model::reservation::Reservation;
 use surety_units::Nanos;
@@ -88,7 +100,24 @@ pub fn closed(
     let capacity = share(reservation) * per_second(work);
     let at_most = capacity.min(n * per_second(device + work));
     let round = device + supply.time_for(work * i64::from(outstanding));
-    let at_least = (n * per_second(round)).min(at_most);
+    let in_a_round = (n * per_second(round)).min(at_most);
+    // N c T/Q, rounded up.
+    let needed = i128::from((work * i64::from(outstanding)).get()) * i128::from(reservation.period.get());
+    let drawn = needed.div_euclid(i128::from(reservation.runtime.get().max(1))) + 1;
+    let many = i64::try_from(drawn).ok().map(|drawn| device.saturating_add(Nanos::new(drawn)));
+    let many = many.filter(|_| supply.is_alone());
+    let over_many = many.map_or(0.0, |long| (n * per_second(long)).min(at_most));
+    let at_least = in_a_round.max(over_many);
+    let below = match many.filter(|_| over_many > in_a_round) {
+        Some(long) => format!(
+            "at least {outstanding} in {long} over many rounds: the device, then {work} each, of which every {} take at most \
+             {} (the thread has a CPU whenever it has budget)",
+            reservation.runtime, reservation.period
+        ),
+        None => {
+            format!("at least {outstanding} in {round}: the device, then {work} each under the worst supply")
+        }
+    };
     Ok(Throughput {
         at_least,
         at_most,
@@ -101,9 +130,7 @@ pub fn closed(
                     n * per_second(device + work),
                     device + work
                 ),
-                format!(
-                    "at least {outstanding} in {round}: the device, then {work} each under the worst supply"
-                ),
+                below,
             ],
             assumptions: vec![
                 format!("a request is at most {device} in the device, however many are"),
@@ -188,6 +215,19 @@ mod tests {
         ] {
             assert!(error.to_string().contains(word), "{error}");
         }
+    }
+
+    #[test]
+    fn a_thread_alone_waits_for_budgets_only() {
+        let us = Nanos::from_micros;
+        let loop_of = |alone| {
+            let supply = Supply::new(of(20, 100), Enforcement::Tick(Nanos::from_millis(4)), alone);
+            closed(4, us(400), us(50), &supply).unwrap()
+        };
+        // 400 us in the device and 200 us of work at a fifth of a CPU: 4 in 1.4 ms.
+        assert!((loop_of(true).at_least - 4.0 / 1.4e-3).abs() < 1.0, "{:?}", loop_of(true));
+        assert!(loop_of(false).at_least < 100.0, "{:?}", loop_of(false));
+        assert!(loop_of(true).argument.steps[1].contains("over many rounds"));
     }
 
     proptest! {

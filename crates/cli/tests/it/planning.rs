@@ -56,7 +56,9 @@ fn a_plan_is_verified_again_and_an_altered_one_is_told() {
         (2, "sum to 0.9", "/work", serde_json::json!({ "masses": [[5_000_000, 0.5], [9_000_000, 0.4]] })),
         (2, "the budget left for work is 0s", "/worth", 0.into()),
         (2, "larger runtime", "/work", serde_json::json!({ "constant": 39_000_000 })),
-        (1, "disagrees", "/proven", 0.999_999.into()),
+        (2, "the fraction of its proof", "/proven", 0.999_999.into()),
+        (2, "its numbers (99 % within 30ms) differ", "/limit", 30_000_000.into()),
+        (2, "the distance of releases is 9000000000s", "/gap", 9_000_000_000_000_000_000_i64.into()),
     ] {
         let (found, words) = change(&|document| {
             *document.pointer_mut(&format!("{claim}{path}")).unwrap() = value.clone();
@@ -68,6 +70,12 @@ fn a_plan_is_verified_again_and_an_altered_one_is_told() {
         *document.pointer_mut("/reservations/0/reservation/runtime").unwrap() = 12_000_000.into();
     });
     assert!(code == Some(2) && words.contains("altered") && words.contains("12ms"), "{words}");
+    // The same in both places is another plan, and what it claims is not so.
+    let (code, words) = change(&|document| {
+        *document.pointer_mut(&format!("{claim}/proven")).unwrap() = 0.999_999.into();
+        *document.pointer_mut("/reservations/0/proof/probability").unwrap() = 0.999_999.into();
+    });
+    assert!(code == Some(1) && words.contains("disagrees"), "{words}");
     let (code, words) = change(&|document| *document.pointer_mut("/claims").unwrap() = serde_json::json!([]));
     assert!(code == Some(2) && words.contains("claims nothing about `player`"), "{words}");
 }

@@ -78,7 +78,7 @@ pub struct Layout {
 
 /// A text that holds no recorded start.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("line {line}: {why}")]
+#[error("{}{why}", if *line == 0 { String::new() } else { format!("line {line}: ") })]
 pub struct IoTraceError {
     /// The line, from 1; 0 for the file as a whole.
     pub line: usize,
@@ -115,10 +115,7 @@ impl IoTrace {
             trace.requests.push(Request { process, ..request });
         }
         if trace.requests.is_empty() {
-            return Err(IoTraceError {
-                line: text.lines().count(),
-                why: "there is no request in it".to_owned(),
-            });
+            return Err(IoTraceError { line: 0, why: "there is no request in it".to_owned() });
         }
         Ok(trace)
     }

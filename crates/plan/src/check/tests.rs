@@ -1,0 +1,244 @@
+//! Altered and nonsensical plan files.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use surety_model::claim::{Claim, ClaimedArrivals, ClaimedWork, RequestClaim, ResponseClaim, Subject};
+use surety_model::distribution::TimeDistribution;
+use surety_model::plan::Plan;
+use surety_model::platform::Platform;
+use surety_model::promise::Promise;
+use surety_model::workload::{Arrivals, Irq, Task, Workload};
+use surety_units::{Bandwidth, Nanos};
+
+use super::{Checked, check};
+use crate::{PlanOptions, Planned, plan_in_full};
+
+fn ms(n: i64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+fn promises(texts: &[&str]) -> Vec<Promise> {
+    texts.iter().map(|text| Promise::parse(text).unwrap()).collect()
+}
+
+fn planned(tasks: Vec<Task>, irqs: Vec<Irq>, cpus: u32) -> Planned {
+    let workload = Workload { tasks, irqs, ..Workload::default() };
+    plan_in_full(&workload, &BTreeMap::new(), &PlanOptions::new(Platform::linux_6_18(cpus)), false)
+}
+
+fn task(period: i64, work: TimeDistribution, texts: &[&str]) -> Task {
+    let mut task = Task::periodic("player", ms(period), work);
+    task.promises = promises(texts);
+    task
+}
+
+/// A player, a network card and a share.
+fn example() -> Planned {
+    let player = TimeDistribution::LogNormal { mean: ms(14), p99: ms(22) };
+    let player = task(40, player, &["response <= 40ms @ 99%"]);
+    let mut share = Task::periodic("share", ms(20), TimeDistribution::Constant(ms(1)));
+    share.promises = promises(&["share >= 5% over 1s"]);
+    let work = TimeDistribution::Constant(Nanos::from_micros(9));
+    let mut net = Irq::new("net", Arrivals::Sporadic { gap: Nanos::from_micros(95) }, work);
+    (net.hard, net.buffer) = (Some(Nanos::from_micros(1)), Some(256));
+    net.promises = promises(&["lost == 0", "rate >= 10000/s"]);
+    planned(vec![player, share], vec![net], 4)
+}
+
+fn response(claims: &mut [Claim]) -> &mut ResponseClaim {
+    let mut found = claims.iter_mut().filter_map(|claim| match &mut claim.about {
+        Subject::Response(response) => Some(response),
+        _ => None,
+    });
+    found.next().unwrap()
+}
+
+fn requests(claims: &mut [Claim], with_rate: bool) -> &mut RequestClaim {
+    let mut found = claims.iter_mut().filter_map(|claim| match &mut claim.about {
+        Subject::Requests(requests) if requests.rate.is_some() == with_rate => Some(requests),
+        _ => None,
+    });
+    found.next().unwrap()
+}
+
+fn text<'a>(claims: &'a mut [Claim], now: &str) -> &'a mut String {
+    &mut claims.iter_mut().find(|claim| claim.promise == now).unwrap().promise
+}
+
+#[test]
+fn every_altered_place_of_a_plan_is_named() {
+    type Edit = fn(&mut Plan, &mut Vec<Claim>);
+    let edits: &[(&str, Edit)] = &[
+        ("`response <= 30ms @ 99%`", |_, c| {
+            *text(c, "response <= 40ms @ 99%") = "response <= 30ms @ 99%".into()
+        }),
+        ("99.99999%", |_, c| *text(c, "response <= 40ms @ 99%") = "response <= 40ms @ 99.99999%".into()),
+        ("20000/s", |_, c| *text(c, "rate >= 10000/s") = "rate >= 20000/s".into()),
+        ("lost <= 1000000", |_, c| *text(c, "lost == 0") = "lost <= 1000000".into()),
+        ("`share >= 50%", |_, c| *text(c, "share >= 5% over 1s") = "share >= 50% over 1s".into()),
+        ("1ms", |p, _| p.reservations[0].promises = vec!["response <= 1ms".into()]),
+        ("promises", |p, _| p.reservations[1].promises.clear()),
+        ("fraction of its proof (1)", |p, _| p.reservations[0].proof.probability = Some(1.0)),
+        ("fraction of its proof (0.5)", |p, _| p.reservations[1].proof.probability = Some(0.5)),
+        ("lost == 0", |_, c| c.retain(|claim| claim.promise != "lost == 0")),
+        ("claims nothing", |_, c| c.retain(|claim| claim.activity != "net")),
+        ("no reservation", |p, _| p.reservations.retain(|planned| planned.activity != "net")),
+        ("deducts at least", |p, c| {
+            let runtime = p.reservations[0].reservation.runtime;
+            let claim = response(c);
+            (claim.beside, claim.permille, claim.worth) = (Nanos::ZERO, 0, runtime);
+        }),
+        ("leaves", |p, c| response(c).worth = p.reservations[0].reservation.runtime),
+        ("its device", |_, c| requests(c, true).buffer = Some(1)),
+        ("leaves", |p, c| {
+            for with_rate in [false, true] {
+                requests(c, with_rate).worth = p.reservation_of("net").unwrap().reservation.runtime;
+            }
+        }),
+        ("the rate of interrupts is 1e300", |_, c| {
+            for with_rate in [false, true] {
+                requests(c, with_rate).arrivals = ClaimedArrivals::Independent(1e300);
+            }
+        }),
+        ("less than is promised", |p, c| {
+            response(c).proven = 0.5;
+            p.reservations[0].proof.probability = Some(0.5);
+        }),
+        // What cannot be is refused before anything is computed from it.
+        ("its number of threads is 4000000000", |_, c| {
+            c.iter_mut().for_each(|claim| claim.threads = 4_000_000_000)
+        }),
+        ("the distance of releases is 9000000000s", |_, c| {
+            response(c).gap = Nanos::new(9_000_000_000_000_000_000)
+        }),
+        ("the budget left for work", |_, c| response(c).worth = Nanos::new(i64::MAX)),
+        ("the distance of interrupts is 1ns", |_, c| {
+            for with_rate in [false, true] {
+                requests(c, with_rate).arrivals = ClaimedArrivals::Apart(Nanos::new(1));
+            }
+        }),
+        ("CPUs of the platform: 2000", |p, _| p.platform.cpus = 2_000),
+        ("base_slice", |p, _| p.platform.base_slice = Nanos::ZERO),
+        ("its work", |_, c| response(c).work = ClaimedWork::Constant(Nanos::new(i64::MAX))),
+    ];
+    let example = example();
+    assert_eq!(
+        (example.plan.reservations.len(), example.claims.len()),
+        (3, 4),
+        "{:?}",
+        example.plan.refusals
+    );
+    for (word, edit) in edits {
+        let (mut plan, mut claims) = (example.plan.clone(), example.claims.clone());
+        edit(&mut plan, &mut claims);
+        let error = check(&plan, &claims).expect_err(word).to_string();
+        assert!(error.contains(word), "{word}: {error}");
+    }
+}
+
+#[test]
+fn what_is_planned_is_verified() {
+    let example = example();
+    for checked in check(&example.plan, &example.claims).unwrap() {
+        assert!(checked.agrees(), "{checked:?}");
+    }
+}
+
+#[test]
+fn wide_work_is_not_refuted_by_a_solver_that_cannot_tell() {
+    let us = Nanos::from_micros;
+    for p99 in [3_694, 2_500] {
+        let work = TimeDistribution::LogNormal { mean: us(1_030), p99: us(p99) };
+        let found = planned(vec![task(10, work, &["response <= 5ms @ 50%"])], vec![], 1);
+        let checked = check(&found.plan, &found.claims).unwrap();
+        assert!(checked.len() == 1 && checked.iter().all(Checked::agrees), "{checked:?}");
+    }
+    // A fraction beyond what can be is still refuted by computation.
+    let work = TimeDistribution::LogNormal { mean: us(1_030), p99: us(3_694) };
+    let mut found = planned(vec![task(10, work, &["response <= 5ms @ 50%"])], vec![], 1);
+    response(&mut found.claims).proven = 0.9999;
+    found.plan.reservations[0].proof.probability = Some(0.9999);
+    let checked = check(&found.plan, &found.claims).unwrap();
+    assert!(!checked[0].findings[1].agrees, "{:?}", checked[0]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 16, ..ProptestConfig::default() })]
+
+    /// Whatever stands in a plan's numbers, the answer is words, never a crash.
+    #[test]
+    fn mutated_plans_never_panic(
+        edits in prop::collection::vec((0u32..26, prop_oneof![
+            Just(0i64), Just(1), Just(-1), Just(i64::MAX), Just(i64::MIN), Just(1_000), Just(1_000_000_000),
+            Just(4_000_000_000), any::<i64>(), 1i64..100_000_000, 1i64..100_000_000_000_000,
+        ]), 1..3),
+    ) {
+        let mut found = EXAMPLE.with(Clone::clone);
+        for (place, value) in edits {
+            mutate(&mut found, place, value);
+        }
+        // Right or wrong: it comes back.
+        let _ = check(&found.plan, &found.claims).map_err(|error| error.to_string());
+    }
+}
+
+thread_local! {
+    static EXAMPLE: Planned = example();
+}
+
+fn mutate(found: &mut Planned, place: u32, value: i64) {
+    let (time, count) = (Nanos::new(value), value.unsigned_abs() as u32);
+    let claims = &mut found.claims;
+    let platform = &mut found.plan.platform;
+    match place {
+        0 => response(claims).gap = time,
+        1 => response(claims).jitter = time,
+        2 => response(claims).limit = time,
+        3 => response(claims).worth = time,
+        4 => response(claims).beside = time,
+        5 => response(claims).permille = count,
+        6 => response(claims).work = ClaimedWork::Constant(time),
+        7 => response(claims).work = ClaimedWork::LogNormal(time / 2, time),
+        8 => response(claims).work = ClaimedWork::Uniform(Nanos::ZERO, time),
+        9 => claims.iter_mut().for_each(|claim| claim.threads = count),
+        10 => platform.cpus = count,
+        11 => platform.tick = time,
+        12 => platform.enforcement = surety_model::platform::Enforcement::Tick(time),
+        13 => platform.base_slice = time,
+        14 => platform.fair_server.iter_mut().for_each(|server| server.runtime = time),
+        15 => platform.fair_server.iter_mut().for_each(|server| server.period = time),
+        16 => platform.switch_cost = time,
+        17 | 18 => {
+            for planned in &mut found.plan.reservations {
+                if place == 17 {
+                    planned.reservation.period = time;
+                } else {
+                    (planned.reservation.deadline, planned.reservation.period) = (time, time);
+                }
+            }
+        }
+        19 => {
+            let share = Bandwidth::new(value.unsigned_abs(), 1 + u64::from(count)).unwrap();
+            for claim in claims {
+                if let Subject::Share { share: now, over } = &mut claim.about {
+                    (*now, *over) = (share, Some(time));
+                    claim.promise = format!("share >= {share} over {}", time.to_exact_string());
+                }
+            }
+        }
+        _ => {
+            for with_rate in [false, true] {
+                let requests = requests(claims, with_rate);
+                match place {
+                    20 => requests.arrivals = ClaimedArrivals::Apart(time),
+                    21 => requests.arrivals = ClaimedArrivals::Independent(value as f64),
+                    22 => requests.arrivals = ClaimedArrivals::Closed(count, time),
+                    23 => requests.buffer = Some(value.unsigned_abs()),
+                    24 => requests.work = ClaimedWork::Constant(time),
+                    _ => requests.hard = time,
+                }
+            }
+        }
+    }
+}
