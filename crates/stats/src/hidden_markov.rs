@@ -7,7 +7,7 @@
 //! humps turns into two modes that change quickly.
 //!
 //! Forward and backward probabilities are scaled at every value (Rabiner, Proc. IEEE 77(2), 1989), so that runs of any length
-//! keep their digits. [`learn`] finds parameters and [`choose`] how many modes there are.
+//! keep their digits. [`learn()`] finds parameters and [`choose()`] how many modes there are.
 
 pub mod choose;
 pub mod learn;
