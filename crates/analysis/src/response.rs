@@ -170,6 +170,15 @@ pub enum Counting {
     Afresh,
 }
 
+/// Budgets that nothing can be computed for are refused.
+fn check_budgets(runtime: Nanos, between: u32) -> Result<(), CbsError> {
+    match (between, runtime.is_positive()) {
+        (0, _) => Err(CbsError::NoBudget),
+        (_, false) => Err(CbsError::ZeroBudget),
+        _ => Ok(()),
+    }
+}
+
 /// The proven fraction done within `within` budgets worth `runtime` each, `between` of them between releases.
 ///
 /// Only the sums `between x runtime` and `within x runtime` matter, so servers whose counts of budgets are in the same ratio
@@ -181,9 +190,7 @@ pub fn proven_fraction(
     counting: Counting,
     fineness: Fineness,
 ) -> Result<f64, CbsError> {
-    if between == 0 || !runtime.is_positive() {
-        return Err(if between == 0 { CbsError::NoBudget } else { CbsError::ZeroBudget });
-    }
+    check_budgets(runtime, between)?;
     if within == 0 {
         return Ok(0.0);
     }
@@ -210,9 +217,7 @@ pub fn proven_fraction_with_modes(
     counting: Counting,
     fineness: Fineness,
 ) -> Result<f64, CbsError> {
-    if between == 0 || !runtime.is_positive() {
-        return Err(if between == 0 { CbsError::NoBudget } else { CbsError::ZeroBudget });
-    }
+    check_budgets(runtime, between)?;
     if within == 0 {
         return Ok(0.0);
     }

@@ -60,6 +60,11 @@ pub(super) fn reservation(table: &Table, row: usize, budget: &str, period: &str)
     Some(Reservation::implicit(time(budget)?, time(period)?))
 }
 
+/// The reservation of a disk's thread in a row of either table about it.
+pub(super) fn reserved(table: &Table, row: usize) -> Option<Reservation> {
+    reservation(table, row, "budget_ms", "period_ms")
+}
+
 /// A reservation as a row names it.
 pub(super) fn key(reservation: Option<Reservation>) -> String {
     reservation.map_or_else(

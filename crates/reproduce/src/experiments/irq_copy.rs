@@ -13,7 +13,7 @@ use surety_model::world::WorldError;
 use surety_units::Nanos;
 
 use super::in_lab::{Lines, kernels, source};
-use super::interrupts::{SOURCE, SOURCE_NAME, columns, held, key, machines, part_kept, rate_of, reservation};
+use super::interrupts::{SOURCE, SOURCE_NAME, columns, held, key, machines, part_kept, rate_of, reserved};
 use crate::published::Table;
 use crate::{Bench, Cell, Experiment, Mark, Request, Sheet, SheetRow, cell_of, one_cpu};
 
@@ -61,10 +61,6 @@ pub(super) fn calibration() -> Calibration {
         unreachable!("both rows are in the embedded table, as a test makes sure");
     };
     Calibration { free, need: bandwidth * slowed / free }
-}
-
-fn reserved(table: &Table, row: usize) -> Option<Reservation> {
-    reservation(table, row, "budget_ms", "period_ms")
 }
 
 /// A disk whose thread needs this part of a CPU, under a reservation or none.

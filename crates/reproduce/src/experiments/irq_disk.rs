@@ -3,12 +3,11 @@
 //! Nothing is calibrated on these rows: the thread's need comes from the copies of [`super::irq_copy`], published of the
 //! same disk. The rule is `min(1, (Q/T) / need)`, the same at every period.
 
-use surety_model::reservation::Reservation;
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
 use super::in_lab::{Lines, kernels};
-use super::interrupts::{SOURCE, columns, held, key, machines, part_kept, rate_of, reservation, slope};
+use super::interrupts::{SOURCE, columns, held, key, machines, part_kept, rate_of, reserved, slope};
 use super::irq_copy::{CYCLE, LAB_DEVICE, calibration, disk, lab_disk};
 use crate::published::Table;
 use crate::{Bench, Cell, Experiment, Request, Sheet, SheetRow, cell_of, one_cpu};
@@ -18,10 +17,6 @@ const PUBLISHED: &str = include_str!("../../published/irq_disk_share.csv");
 
 /// See the module.
 pub struct IrqDisk;
-
-fn reserved(table: &Table, row: usize) -> Option<Reservation> {
-    reservation(table, row, "budget_ms", "period_ms")
-}
 
 impl Experiment for IrqDisk {
     fn name(&self) -> &'static str {
