@@ -17,11 +17,13 @@ use crate::error::{KernelError, Operation, check, last_errno};
 
 pub mod cards;
 mod flow;
+mod metronome;
 mod netlink;
 pub mod threaded;
 
 pub use cards::CardPair;
 pub use flow::{Flow, PAYLOAD, STEPS_MAX};
+pub use metronome::Metronome;
 pub use threaded::{Counts, ThreadedCable};
 
 /// Address of the near end of a [`Cable`].
@@ -167,7 +169,12 @@ impl Cable {
 
     /// A UDP socket at one end, with a port the kernel chooses.
     pub fn udp(&self, end: End) -> Result<UdpSocket, KernelError> {
-        let made = self.space(end).inside(|| UdpSocket::bind((end.address(), 0)))?;
+        self.udp_at(end, 0)
+    }
+
+    /// A UDP socket at a port of one end; 0: one the kernel chooses.
+    fn udp_at(&self, end: End, port: u16) -> Result<UdpSocket, KernelError> {
+        let made = self.space(end).inside(|| UdpSocket::bind((end.address(), port)))?;
         made.map_err(|e| KernelError::from_io(Operation::Open, "a UDP socket", &e))
     }
 

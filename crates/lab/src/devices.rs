@@ -14,7 +14,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use surety_model::source::nearest;
 use surety_model::workload::{Arrivals, Irq, Workload};
-use surety_units::{Bytes, CpuId};
+use surety_units::{Bytes, CpuId, Nanos};
 
 use crate::error::LabError;
 
@@ -118,6 +118,12 @@ pub struct Device {
     /// Whether packets are handled in softirqs of the interrupt thread instead of in a thread of their own, of cards.
     #[serde(default)]
     pub softirqs: bool,
+    /// Where the emulator repeats a frame: at this distance, whole microseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub every: Option<Nanos>,
+    /// Whether a thread of the guest sends although the emulator could.
+    #[serde(default)]
+    pub sent: bool,
 }
 
 /// The smallest read of a disk.
@@ -136,6 +142,8 @@ pub struct Places {
     pub first: String,
     /// The card that receives.
     pub second: Option<String>,
+    /// The card of the metronome.
+    pub third: Option<String>,
 }
 
 fn slot(number: usize, model: Model) -> (usize, usize) {
@@ -143,10 +151,15 @@ fn slot(number: usize, model: Model) -> (usize, usize) {
     if model.is_disk() { (first + 3, first + 3) } else { (first, first + 2) }
 }
 
+/// The place of a metronome's card, whose line is not that of the card that receives.
+fn third(number: usize) -> usize {
+    0x10 + 4 * number + 3
+}
+
 impl Device {
     /// A device as it is where nothing more is said.
     pub fn new(role: &str, model: Model) -> Device {
-        Device { role: role.to_owned(), model, block: BLOCK, softirqs: false }
+        Device { role: role.to_owned(), model, block: BLOCK, softirqs: false, every: None, sent: false }
     }
 
     /// `ROLE=MODEL`; a disk's with `:BYTES` read at once, a card's with `:softirqs`.
@@ -161,8 +174,15 @@ impl Device {
         let mut device = Device::new(role, Model::of_word(word)?);
         match (device.model.is_disk(), more) {
             (_, None) => {}
-            (false, Some("softirqs")) => device.softirqs = true,
-            (false, Some(_)) => return Err(wrong("a card takes `:softirqs`, nothing else")),
+            (false, Some(more)) => {
+                for word in more.split(':') {
+                    match word {
+                        "softirqs" => device.softirqs = true,
+                        "sent" => device.sent = true,
+                        _ => return Err(wrong("a card takes `:softirqs` and `:sent`, nothing else")),
+                    }
+                }
+            }
             (true, Some(more)) => {
                 let bytes = more
                     .parse::<Bytes>()
@@ -181,7 +201,12 @@ impl Device {
     pub fn places(&self, number: usize) -> Places {
         let (first, second) = slot(number, self.model);
         let name = |slot: usize| format!("0000:00:{slot:02x}.0");
-        Places { first: name(first), second: (!self.model.is_disk()).then(|| name(second)) }
+        let is_card = !self.model.is_disk();
+        Places {
+            first: name(first),
+            second: is_card.then(|| name(second)),
+            third: (is_card && self.every.is_some()).then(|| name(third(number))),
+        }
     }
 
     /// What the emulator is told. Disks are files in the room.
@@ -199,7 +224,11 @@ impl Device {
                     ),
                 ]
             };
-            return [end(first, "a", 1), end(second, "b", 2)].concat();
+            let mut words = [end(first, "a", 1), end(second, "b", 2)].concat();
+            if let Some(every) = self.every {
+                words.extend(metronome(number, card, every));
+            }
+            return words;
         }
         let file = disk_file(room, number).display().to_string().replace(',', ",,");
         let mut words = vec![
@@ -222,6 +251,54 @@ impl Device {
     }
 }
 
+/// A wire that repeats what its card sends. The card is at a hub of its own, two ports of which are joined: what comes by one
+/// (`e`) is held at the other (`d`) until a timer of the virtual clock lets it go, into the hub again. What goes round
+/// leaves by `f` to the hub of the two other cards, too. Filters stop what would go the other way.
+fn metronome(number: usize, card: &str, every: Nanos) -> Vec<String> {
+    let slot = third(number);
+    let own = HUBS_OF_METRONOMES + number;
+    let net = |port: &str| format!("net{number}{port}");
+    let port = |hub: usize, port: &str, joined: Option<&str>| {
+        let joined = joined.map_or_else(String::new, |to| format!(",netdev={}", net(to)));
+        ["-netdev".to_owned(), format!("hubport,hubid={hub},id={}{joined}", net(port))]
+    };
+    let filter = |words: String| ["-object".to_owned(), words];
+    let stop = |port: &str, queue: &str| {
+        let away = format!("away{number}{port}");
+        let chardev = ["-chardev".to_owned(), format!("null,id={away}")];
+        let words = format!(
+            "filter-redirector,id=stop{number}{port},netdev={},queue={queue},outdev={away}",
+            net(port)
+        );
+        [chardev, filter(words)].concat()
+    };
+    let mac = format!("mac=52:54:00:00:{number:02x}:03");
+    let micros = every.get() / Nanos::MICROSECOND.get();
+    // One would let go what comes back to it at once, too, without end: two of the same beat hand on to each other.
+    let hold = |which: &str| {
+        let words =
+            format!("filter-buffer,id={which}{number},netdev={},queue=rx,interval={micros}", net("d"));
+        filter(words).to_vec()
+    };
+    [
+        port(own, "c", None).to_vec(),
+        vec!["-device".to_owned(), format!("{card},netdev={},addr={slot:#x},{mac}", net("c"))],
+        port(own, "d", None).to_vec(),
+        port(own, "e", Some("d")).to_vec(),
+        port(own, "f", None).to_vec(),
+        port(number, "g", Some("f")).to_vec(),
+        stop("c", "tx"),
+        stop("d", "tx"),
+        stop("f", "rx"),
+        hold("first"),
+        hold("second"),
+    ]
+    .concat()
+}
+
+/// Numbers of hubs from which those of metronomes begin.
+const HUBS_OF_METRONOMES: usize = 100;
+
 /// The file behind a disk.
 pub fn disk_file(room: &Path, number: usize) -> std::path::PathBuf {
     room.join(format!("disk{number}"))
@@ -230,6 +307,15 @@ pub fn disk_file(room: &Path, number: usize) -> std::path::PathBuf {
 /// The CPU of a guest that is for those who send: with cards the last, where there are several.
 pub fn outside(devices: &[Device], cpus: u32) -> Option<CpuId> {
     (cpus > 1 && devices.iter().any(|device| !device.model.is_disk())).then(|| CpuId(cpus - 1))
+}
+
+/// The distance of arrivals that the emulator can keep.
+fn beat(arrivals: &Arrivals) -> Option<Nanos> {
+    let (Arrivals::Periodic { period: every } | Arrivals::Sporadic { gap: every }) = arrivals else {
+        return None;
+    };
+    let is_whole = every.is_positive() && every.get() % Nanos::MICROSECOND.get() == 0;
+    (is_whole && every.get() / Nanos::MICROSECOND.get() <= i64::from(u32::MAX)).then_some(*every)
 }
 
 /// The role of a source's device.
@@ -259,8 +345,9 @@ pub fn devices_of(workload: &Workload, asked: &[Device]) -> Result<Vec<Device>, 
         let role = role_of(irq);
         let given = asked.iter().find(|d| d.role == role).cloned();
         let own = || Device::new(role, if is_closed { Model::SdCard } else { Model::E1000 });
-        let device = given.unwrap_or_else(own);
+        let mut device = given.unwrap_or_else(own);
         let model = device.model;
+        device.every = if device.sent { None } else { beat(&irq.arrivals) };
         if model.is_disk() != is_closed {
             let (which, help) = if is_closed {
                 ("a closed loop, which reads a disk", "sd-card, sd-card-pio or virtio-blk")
@@ -290,7 +377,6 @@ pub fn devices_of(workload: &Workload, asked: &[Device]) -> Result<Vec<Device>, 
 mod tests {
     use super::*;
     use surety_model::distribution::TimeDistribution;
-    use surety_units::Nanos;
 
     fn workload() -> Workload {
         let us = Nanos::from_micros;

@@ -200,13 +200,15 @@ pub fn command(
     }
     // Without PREEMPT_RT there are threads for interrupts only when they are asked for.
     let threads = if devices.is_empty() { "" } else { " threadirqs" };
+    // What a card says by itself would be repeated for ever.
+    let only_four = if devices.iter().any(|d| d.every.is_some()) { " ipv6.disable=1" } else { "" };
     // A root domain without the CPU that packets are sent from.
     let alone = devices::outside(devices, options.cpus)
         .map_or_else(String::new, |cpu| format!(" isolcpus=domain,{cpu}"));
     // Its ciphers would be tested in a thread beside what is measured, for many seconds of a slow clock.
     let words = format!(
         "console=ttyS0 {said} panic=-1 oops=panic random.trust_cpu=off nokaslr rdinit=/init \
-         sysctl.vm.panic_on_oom=1 cryptomgr.notests{threads}{alone}"
+         sysctl.vm.panic_on_oom=1 cryptomgr.notests{threads}{only_four}{alone}"
     );
     arg(&["-append", &words]);
     command.arg("-kernel").arg(kernel.path(KERNEL)).arg("-initrd").arg(initramfs);

@@ -180,9 +180,11 @@ impl Devices {
                 Some(hardware) => {
                     let what = format!("the device of irq.{} cannot be used", irq.name);
                     match hardware {
-                        Hardware::Cards { near, far, softirqs } => {
-                            let cards = Cards::open(kernel, (near, far), *softirqs, irq.buffer, sides)
-                                .map_err(|why| failed(what, why))?;
+                        Hardware::Cards { near, far, softirqs, metronome } => {
+                            let ends = (near.as_str(), far.as_str());
+                            let cards =
+                                Cards::open(kernel, ends, metronome.as_deref(), *softirqs, irq.buffer, sides)
+                                    .map_err(|why| failed(what, why))?;
                             let kind = Kind::Cards(cards);
                             let steps = steps_of(irq, &kind, kernel, 0)?;
                             (kind, steps)
@@ -217,6 +219,10 @@ impl Devices {
             Ok(vec![Sender::packets(flow, irq, seed)])
         };
         match &device.kind {
+            Kind::Cards(cards) if cards.repeats() => {
+                let beats = cards.metronome(device.steps).map_err(failed)?;
+                Ok(vec![Sender::Beats(beats)])
+            }
             Kind::Cable(_) | Kind::Cards(_) => packets(device.kind.flow(device.steps)),
             Kind::Disk(disk) => {
                 let Arrivals::Closed { outstanding, .. } = irq.arrivals else { return Ok(Vec::new()) };

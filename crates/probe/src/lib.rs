@@ -33,6 +33,7 @@ mod startups;
 mod streams;
 mod switches;
 pub mod tasks;
+mod wakeful;
 pub mod window;
 pub mod world;
 

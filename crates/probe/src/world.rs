@@ -36,6 +36,7 @@ use crate::scratch::Scratch;
 use crate::startups::{Setting, Starts};
 use crate::streams;
 use crate::switches::OwnSwitches;
+use crate::wakeful::Wakeful;
 use crate::window::{Gate, Window};
 
 /// Between the gate's opening and time 0: every thread reaches its first sleep.
@@ -179,7 +180,9 @@ impl World for HostWorld<'_> {
         };
         let has_programs = !roots.is_empty();
         let watching = Watching { workload, window: &window, options, devices: &devices, has_programs };
+        let wakeful = Wakeful::while_needed(self.kernel, !self.equipment.is_empty());
         let watched = self.watch(&mut cast, &mut switches, &watching, &mut look, observer);
+        drop(wakeful);
         let (before, after) = match watched {
             Ok(snapshots) => snapshots,
             Err(error) => {

@@ -102,6 +102,7 @@ fn equipment_of(devices: &[Device]) -> Result<Equipment, Refusal> {
                 near: find("net", &places.first)?,
                 far: find("net", &second)?,
                 softirqs: device.softirqs,
+                metronome: places.third.map(|place| find("net", &place)).transpose()?,
             },
         };
         Ok((device.role.clone(), hardware))

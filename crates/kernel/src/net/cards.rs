@@ -6,12 +6,13 @@
 
 use std::net::UdpSocket;
 use std::os::fd::{AsFd, AsRawFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use surety_units::Nanos;
 
 use super::threaded::Counts;
-use super::{Cable, DEVICE, End, Flow, Namespace, netlink};
+use super::{Cable, DEVICE, End, Flow, Metronome, Namespace, netlink};
+use crate::clock;
 use crate::error::{KernelError, Operation, check};
 use crate::files;
 use crate::mount::DetachedMount;
@@ -21,12 +22,32 @@ const CARRIES_WITHIN: Nanos = Nanos::from_secs(20);
 /// Between two tries.
 const PAUSE: Nanos = Nanos::from_millis(50);
 
+/// How the card of a metronome is called.
+const METRONOME: &str = "surety1";
+/// The port for what nobody wants (RFC 863).
+const DISCARD: u16 = 9;
+
+fn failed(name: &str, errno: i32) -> KernelError {
+    KernelError::new(Operation::Network, format!("the card {name}"), errno)
+}
+
+/// A card's address, as its directory in sysfs says it.
+fn address(directory: &Path) -> Result<[u8; 6], KernelError> {
+    let path = directory.join("address");
+    let text = files::read_text(&path)?;
+    let bytes: Vec<u8> =
+        text.trim().split(':').filter_map(|word| u8::from_str_radix(word, 16).ok()).collect();
+    bytes.try_into().map_err(|_| KernelError::new(Operation::Read, path.display().to_string(), libc::EPROTO))
+}
+
 /// Two cards with a wire between them, up and seen to carry packets.
 #[derive(Debug)]
 pub struct CardPair {
     cable: Cable,
     near: DetachedMount,
     far: DetachedMount,
+    /// The number of the metronome's card.
+    beats: Option<u32>,
 }
 
 /// Places in a card's receive ring.
@@ -45,8 +66,6 @@ impl CardPair {
     /// EPERM without CAP_NET_ADMIN, ENODEV where there is no such device, ETIMEDOUT when no echo came back in 20 s.
     pub fn new(near: &str, far: &str) -> Result<CardPair, KernelError> {
         let cable = Cable { near: Namespace::new()?, far: Namespace::new()? };
-        let failed =
-            |name: &str, errno| KernelError::new(Operation::Network, format!("the card {name}"), errno);
         for (end, name) in [(End::Near, near), (End::Far, far)] {
             let into = cable.space(end);
             netlink::move_to(name, DEVICE, into.file.as_fd()).map_err(|errno| failed(name, errno))?;
@@ -58,7 +77,53 @@ impl CardPair {
         };
         let (near, far) = (sysfs(End::Near, near)?, sysfs(End::Far, far)?);
         cable.wait_for_echo(CARRIES_WITHIN, PAUSE)?;
-        Ok(CardPair { cable, near, far })
+        Ok(CardPair { cable, near, far, beats: None })
+    }
+
+    /// Takes a third card, whose wire repeats what it is given, and leads to the receiving one.
+    ///
+    /// # Errors
+    /// ENODEV where there is no such device, ETIMEDOUT when its link is not up in 20 s.
+    pub fn with_metronome(mut self, name: &str) -> Result<CardPair, KernelError> {
+        let space = &self.cable.near;
+        let err = |errno| failed(name, errno);
+        netlink::move_to(name, METRONOME, space.file.as_fd()).map_err(err)?;
+        self.beats = Some(space.inside(|| netlink::switch_on(METRONOME))?.map_err(err)?);
+        let carrier = self.near.root().join("class/net").join(METRONOME).join("carrier");
+        let until = clock::monotonic() + CARRIES_WITHIN;
+        // It cannot be read while the card is down.
+        while !files::read_text(&carrier).is_ok_and(|text| text.trim() == "1") {
+            if clock::monotonic() >= until {
+                return Err(err(libc::ETIMEDOUT));
+            }
+            let _ = clock::sleep_until(clock::monotonic() + PAUSE, None);
+        }
+        Ok(self)
+    }
+
+    /// Whether it has a metronome's card.
+    pub fn repeats(&self) -> bool {
+        self.beats.is_some()
+    }
+
+    /// The metronome for a flow, which must have been made by [`CardPair::flow_of_metronome`]; `None` without a card for it.
+    ///
+    /// # Errors
+    /// Those of the socket.
+    pub fn metronome(&self, flow: &Flow) -> Result<Option<Metronome>, KernelError> {
+        let Some(device) = self.beats else { return Ok(None) };
+        let frame = flow.frame((address(&self.sender_directory())?, address(&self.directory())?));
+        let frame = frame.map_err(|e| KernelError::from_io(Operation::Open, "a UDP socket", &e))?;
+        let made = self.cable.near.inside(|| Metronome::new(device, frame))?;
+        made.map(Some).map_err(|errno| failed(METRONOME, errno))
+    }
+
+    /// A flow to the port that is the metronome's, in this run and every other: a frame that goes round cannot be taken back.
+    ///
+    /// # Errors
+    /// Those of [`CardPair::flow`].
+    pub fn flow_of_metronome(&self, steps: usize) -> Result<Flow, KernelError> {
+        self.cable.flow_to(DISCARD, steps)
     }
 
     /// The receiving card's directory in sysfs.
@@ -118,7 +183,7 @@ impl CardPair {
     }
 
     /// What both cards have counted: packets handled, and those that the near one sent and the far one has not handled: lost, or
-    /// still in the ring.
+    /// still in the ring. With a metronome those that found no place, as the receiving card itself counts them.
     ///
     /// # Errors
     /// Those of reading sysfs.
@@ -130,6 +195,9 @@ impl CardPair {
             text.trim().parse::<u64>().map_err(|_| bad())
         };
         let handled = count(self.directory(), "rx_packets")?;
+        if self.beats.is_some() {
+            return Ok(Counts { handled, lost: count(self.directory(), "rx_missed_errors")? });
+        }
         let sent = count(self.sender_directory(), "tx_packets")?;
         Ok(Counts { handled, lost: sent.saturating_sub(handled) })
     }

@@ -2,9 +2,11 @@
 //! and no further.
 
 use std::net::UdpSocket;
+use std::os::fd::AsRawFd;
 
+use super::metronome::{self, Address};
 use super::{Cable, End, set_option};
-use crate::error::{KernelError, Operation};
+use crate::error::{KernelError, Operation, check};
 
 /// Bytes in a packet that a flow sends: nothing but empty netlink attributes, for its filter to walk over.
 pub const PAYLOAD: usize = 1400;
@@ -27,8 +29,13 @@ impl Cable {
     /// # Errors
     /// Those of the sockets and of their filter.
     pub fn flow(&self, steps: usize) -> Result<Flow, KernelError> {
+        self.flow_to(0, steps)
+    }
+
+    /// The same to a port of the far end; 0: one the kernel chooses.
+    pub(super) fn flow_to(&self, port: u16, steps: usize) -> Result<Flow, KernelError> {
         let failed = |error: &std::io::Error| KernelError::from_io(Operation::Open, "a UDP socket", error);
-        let (near, far) = (self.udp(End::Near)?, self.udp(End::Far)?);
+        let (near, far) = (self.udp(End::Near)?, self.udp_at(End::Far, port)?);
         keep_nothing(&far, steps)
             .map_err(|errno| KernelError::new(Operation::Open, "a UDP socket with a filter", errno))?;
         // Packets that wait in the queue are the sender's: room for more of them than the queue has.
@@ -36,7 +43,7 @@ impl Cable {
             .map_err(|errno| KernelError::new(Operation::Open, "a UDP socket with room to send", errno))?;
         near.connect(far.local_addr().map_err(|e| failed(&e))?).map_err(|e| failed(&e))?;
         near.set_nonblocking(true).map_err(|e| failed(&e))?;
-        Ok(Flow { near, _far: far, packet: packet() })
+        Ok(Flow { near, far, packet: packet() })
     }
 }
 
@@ -44,8 +51,8 @@ impl Cable {
 #[derive(Debug)]
 pub struct Flow {
     near: UdpSocket,
-    _far: UdpSocket,
-    packet: Vec<u8>,
+    far: UdpSocket,
+    packet: [u8; PAYLOAD],
 }
 
 impl Flow {
@@ -53,14 +60,41 @@ impl Flow {
     pub fn send(&self) -> bool {
         self.near.send(&self.packet).is_ok()
     }
+
+    /// Datagrams that came to its end until now: each was dropped there (`SO_MEMINFO` of `socket(7)`; `sk_drops`).
+    ///
+    /// # Errors
+    /// ENOPROTOOPT before Linux 4.12.
+    pub fn arrived(&self) -> Result<u32, KernelError> {
+        /// `SK_MEMINFO_VARS` and `SK_MEMINFO_DROPS` of `include/uapi/linux/sock_diag.h`.
+        const WORDS: usize = 9;
+        const DROPS: usize = 8;
+        const SO_MEMINFO: libc::c_int = 55;
+        let mut words = [0_u32; WORDS];
+        let mut length = size_of_val(&words) as libc::socklen_t;
+        let (level, place) = (libc::SOL_SOCKET, (&raw mut words).cast());
+        // SAFETY: the words have the length told and live over the call.
+        let got =
+            unsafe { libc::getsockopt(self.far.as_raw_fd(), level, SO_MEMINFO, place, &raw mut length) };
+        check(got.into())
+            .map_err(|errno| KernelError::new(Operation::Read, "what a UDP socket dropped", errno))?;
+        Ok(words[DROPS])
+    }
+
+    /// The frame that one of its datagrams is on the wire, between these cards.
+    pub(super) fn frame(&self, cards: (Address, Address)) -> std::io::Result<Vec<u8>> {
+        let ends = (self.near.local_addr()?, self.far.local_addr()?);
+        metronome::frame(cards, ends, &self.packet)
+            .ok_or_else(|| std::io::Error::from_raw_os_error(libc::EAFNOSUPPORT))
+    }
 }
 
 /// Attributes of type 1, each of no value.
-fn packet() -> Vec<u8> {
-    let mut packet = Vec::with_capacity(PAYLOAD);
-    for _ in 0..WALK {
-        packet.extend((ATTRIBUTE as u16).to_ne_bytes());
-        packet.extend(1_u16.to_ne_bytes());
+fn packet() -> [u8; PAYLOAD] {
+    let mut packet = [0; PAYLOAD];
+    for attribute in packet.chunks_exact_mut(ATTRIBUTE) {
+        attribute[..2].copy_from_slice(&(ATTRIBUTE as u16).to_ne_bytes());
+        attribute[2..].copy_from_slice(&1_u16.to_ne_bytes());
     }
     packet
 }

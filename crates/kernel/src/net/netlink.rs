@@ -51,14 +51,19 @@ pub(super) fn move_to(name: &str, new_name: &str, other: BorrowedFd<'_>) -> Resu
     message.exchange()
 }
 
+/// Brings a device up. Gives its number.
+pub(super) fn switch_on(name: &str) -> Result<u32, i32> {
+    let index = index_of(name)?;
+    let mut message = Message::new(libc::RTM_NEWLINK, 0);
+    message.link(index, libc::IFF_UP as u32);
+    message.exchange()?;
+    Ok(index)
+}
+
 /// Brings a device and the loopback device up and gives the former its address.
 pub(super) fn bring_up(name: &str, address: Ipv4Addr) -> Result<(), i32> {
-    let index = index_of(name)?;
-    for index in [index_of("lo")?, index] {
-        let mut message = Message::new(libc::RTM_NEWLINK, 0);
-        message.link(index, libc::IFF_UP as u32);
-        message.exchange()?;
-    }
+    switch_on("lo")?;
+    let index = switch_on(name)?;
     let mut message = Message::new(libc::RTM_NEWADDR, libc::NLM_F_CREATE | libc::NLM_F_EXCL);
     // Family, bits of the network, flags, scope; then the device.
     message.bytes.extend([libc::AF_INET as u8, PREFIX, 0, 0]);

@@ -13,12 +13,12 @@ use std::path::{Path, PathBuf};
 
 use surety_kernel::files::reopen_direct;
 use surety_kernel::net::cards::Ring;
-use surety_kernel::net::{CardPair, Counts, STEPS_MAX};
+use surety_kernel::net::{CardPair, Counts, Flow, Metronome, STEPS_MAX};
 use surety_kernel::{Kernel, KernelError, Operation, clock};
 use surety_stats::random::{Pcg, stream_of};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
-use super::run_time;
+use super::{Sent, run_time};
 use crate::window::{Gate, Window};
 
 /// What stands for the role of an interrupt source.
@@ -40,6 +40,9 @@ pub enum Hardware {
         /// Whether packets are handled in the softirqs that its interrupt thread runs, instead of in a thread of their own
         /// (threaded NAPI). Those it does not finish within 2 ms go to `ksoftirqd`, which no reservation of the thread binds.
         softirqs: bool,
+        /// A third card, whose wire repeats what it is given at the distance of the workload's arrivals, to the far one: then no
+        /// thread sends.
+        metronome: Option<String>,
     },
 }
 
@@ -52,6 +55,8 @@ const ALIGNED: usize = 4096;
 const TRIED: u32 = 32;
 /// After them a thread's time is added up.
 const PAUSE: Nanos = Nanos::from_millis(100);
+/// A metronome that goes is heard in this time.
+const BEATS_WITHIN: Nanos = Nanos::from_millis(200);
 /// Above the directory of a class there are so many of a device at most.
 const DEPTH: usize = 6;
 
@@ -190,12 +195,17 @@ impl Cards {
     pub fn open(
         kernel: &dyn Kernel,
         (near, far): (&str, &str),
+        metronome: Option<&str>,
         softirqs: bool,
         ring: Option<u64>,
         sides: Sides,
     ) -> Result<Cards, String> {
         let words = |error: KernelError| error.to_string();
         let pair = CardPair::new(near, far).map_err(words)?;
+        let pair = match metronome {
+            None => pair,
+            Some(name) => pair.with_metronome(name).map_err(words)?,
+        };
         if let Some(outside) = sides.outside {
             steer(kernel, &pair.sender_directory(), CpuSet::single(outside))?;
             steer(kernel, &pair.directory(), sides.inside)?;
@@ -235,18 +245,57 @@ impl Cards {
         Ok(Cards { pair, thread, others, names, driver, ring })
     }
 
+    /// Whether its wire repeats what it is given.
+    pub fn repeats(&self) -> bool {
+        self.pair.repeats()
+    }
+
+    /// Who sets its metronome going with packets of so many steps.
+    pub fn metronome(&self, steps: usize) -> Result<Beats, String> {
+        let words = |error: KernelError| error.to_string();
+        let flow = self.pair.flow_of_metronome(steps).map_err(words)?;
+        let metronome = self.pair.metronome(&flow).map_err(words)?;
+        let metronome = metronome.ok_or_else(|| "it has no card for a metronome".to_owned())?;
+        let before = flow.arrived().map_err(words)?;
+        let _ = clock::sleep_until(clock::monotonic() + BEATS_WITHIN, None);
+        let goes = flow.arrived().map_err(words)? != before;
+        Ok(Beats { metronome, _flow: flow, goes })
+    }
+
     /// For the record.
     pub fn in_words(&self) -> String {
+        let sender = if self.repeats() { ", which repeats a frame," } else { "" };
         let ring = self
             .ring
             .map_or_else(|| "a ring of unknown size".to_owned(), |ring| format!("a ring of {}", ring.places));
         let Cards { names: (near, far), driver, thread, others, .. } = self;
         format!(
-            "{far} ({driver}), wired to {near}, thread {} ({}){}, {ring}",
+            "{far} ({driver}), wired to {near}{sender}, thread {} ({}){}, {ring}",
             thread.name,
             thread.tid,
             beside(others)
         )
+    }
+}
+
+/// Sets a metronome going.
+pub(crate) struct Beats {
+    metronome: Metronome,
+    /// Where its frames end.
+    _flow: Flow,
+    /// It goes already, from an earlier run: it cannot be stopped.
+    goes: bool,
+}
+
+impl Beats {
+    /// Until the window ends.
+    pub fn run(&self, gate: &Gate, window: &Window) -> Sent {
+        if !gate.sleep_until(window.begin) {
+            return Sent::default();
+        }
+        let refused = !self.goes && self.metronome.start().is_err();
+        gate.sleep_until(window.end);
+        Sent { left_out: u64::from(refused), ..Sent::default() }
     }
 }
 

@@ -7,7 +7,7 @@ use surety_model::workload::{Arrivals, Irq};
 use surety_stats::random::{Pcg, stream_of};
 use surety_units::Nanos;
 
-use super::hardware::Reader;
+use super::hardware::{Beats, Reader};
 use crate::window::{Gate, Window};
 
 /// A sender sleeps for as long as this at least; shorter distances it keeps by looking at the clock.
@@ -30,6 +30,8 @@ enum Plan {
 pub(crate) enum Sender {
     /// By packets.
     Packets(Packets),
+    /// By a frame that the wire repeats.
+    Beats(Beats),
     /// By reading, one block after the other.
     Reads(Reader),
 }
@@ -80,6 +82,7 @@ impl Sender {
         match self {
             Sender::Reads(reader) => Sent { sent: reader.run(gate, window), ..Sent::default() },
             Sender::Packets(packets) => packets.send_all(gate, window),
+            Sender::Beats(beats) => beats.run(gate, window),
         }
     }
 }
