@@ -264,7 +264,7 @@ impl Cards {
 
     /// For the record.
     pub fn in_words(&self) -> String {
-        let sender = if self.repeats() { ", which repeats a frame," } else { "" };
+        let sender = if self.repeats() { ", which repeats a packet" } else { "" };
         let ring = self
             .ring
             .map_or_else(|| "a ring of unknown size".to_owned(), |ring| format!("a ring of {}", ring.places));

@@ -19,7 +19,7 @@ use crate::{Bench, Builds, Cell, Column, Mark, Origin, Request, Sheet, SheetRow,
 /// How a world is called that is a kernel of the lab.
 const PREFIX: &str = "lab:";
 /// How long a reservation is observed where nothing is said, and how many of its periods at least.
-const OBSERVED: Nanos = Nanos::SECOND;
+pub(super) const OBSERVED: Nanos = Nanos::SECOND;
 const PERIODS: i64 = 4;
 /// How long the simulator is given: it is cheap.
 const SIMULATED: Nanos = Nanos::from_secs(20);
@@ -31,26 +31,13 @@ pub(super) fn kernels(bench: &dyn Bench) -> Vec<(usize, String)> {
     bench.worlds().into_iter().enumerate().filter(|(_, name)| name.starts_with(PREFIX)).collect()
 }
 
-/// Of an experiment that has no sound figures there yet.
-///
-/// # Errors
-/// Where a kernel of the lab is among the worlds.
-pub(super) fn refuse(bench: &dyn Bench, experiment: &str) -> Result<(), WorldError> {
-    match kernels(bench).into_iter().next() {
-        None => Ok(()),
-        Some((_, world)) => Err(WorldError::Unsupported {
-            world,
-            object: experiment.to_owned(),
-            why: "its packets' sender and their handler share one thread of the emulator, and no figures that can be relied on came \
-                  of it yet; irq-disk and irq-copy run there"
-                .to_owned(),
-        }),
-    }
-}
-
 /// The options of a run under a reservation.
-pub(super) fn observed(request: &Request, default: Nanos, reservation: Option<Reservation>) -> RunOptions {
-    let asked = if request.options.duration == default { OBSERVED } else { request.options.duration };
+pub(super) fn observed(
+    request: &Request,
+    (default, in_lab): (Nanos, Nanos),
+    reservation: Option<Reservation>,
+) -> RunOptions {
+    let asked = if request.options.duration == default { in_lab } else { request.options.duration };
     let periods = reservation.map_or(Nanos::ZERO, |r| r.period * PERIODS);
     RunOptions { duration: asked.max(periods), cpus: None, ..request.options.clone() }
 }
@@ -102,8 +89,9 @@ pub(super) struct Lines<'a> {
     /// What is shown of a part of the unreserved throughput, and its unit.
     pub shown: fn(f64) -> f64,
     pub unit: &'static str,
-    /// How long a run is observed when nothing is said.
+    /// How long a run of the experiment takes when nothing is said, and how long it is observed in the lab then.
     pub duration: Nanos,
+    pub observed: Nanos,
 }
 
 impl Lines<'_> {
@@ -150,7 +138,7 @@ impl Lines<'_> {
         notes: &mut Vec<String>,
     ) -> Result<Vec<[Cell; 3]>, WorldError> {
         let mut run = |bench: &mut dyn Bench, reservation: Option<Reservation>| {
-            let options = observed(request, self.duration, reservation);
+            let options = observed(request, (self.duration, self.observed), reservation);
             let label = format!("{name}: {}", key(reservation));
             let result = bench.run(world, &(self.workload)(reservation), &options, &label);
             builds.add(name, &result);
@@ -228,9 +216,7 @@ fn in_words(name: &str, free: &Free, first: &Record, again: &Record) -> String {
     let device = device.map_or("its device", |(_, words)| words);
     let same = match (first.hash, again.hash) {
         (Some(a), Some(b)) if a == b => "; the same run twice gave the same record, bit for bit",
-        _ => {
-            "; the same run twice gave two records: its disk is read by threads of the host, so these are statistics"
-        }
+        _ => "; the same run twice gave two records, so these are statistics",
     };
     format!(
         "{name}: {device}. Unreserved {:.1} requests a second, {} of CPU time each, {:.1} % of a CPU{same}",

@@ -12,7 +12,7 @@ use surety_model::workload::{Arrivals, Irq, Workload};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::in_lab::{Lines, kernels, source};
+use super::in_lab::{Lines, OBSERVED, kernels, source};
 use super::interrupts::{SOURCE, SOURCE_NAME, columns, held, key, machines, part_kept, rate_of, reserved};
 use crate::published::Table;
 use crate::{Bench, Cell, Experiment, Mark, Request, Sheet, SheetRow, cell_of, one_cpu};
@@ -113,6 +113,7 @@ impl Experiment for IrqCopy {
                 shown: |part| calibration().free / part,
                 unit: "s",
                 duration: self.duration(),
+                observed: OBSERVED,
             };
             return lines.sheet(bench, request);
         }

@@ -6,7 +6,7 @@
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::in_lab::{Lines, kernels};
+use super::in_lab::{Lines, OBSERVED, kernels};
 use super::interrupts::{SOURCE, columns, held, key, machines, part_kept, rate_of, reserved, slope};
 use super::irq_copy::{CYCLE, LAB_DEVICE, calibration, disk, lab_disk};
 use crate::published::Table;
@@ -61,6 +61,7 @@ impl Experiment for IrqDisk {
                 shown: |part| part,
                 unit: "%",
                 duration: self.duration(),
+                observed: OBSERVED,
             };
             return lines.sheet(bench, request);
         }

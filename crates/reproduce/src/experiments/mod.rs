@@ -1,11 +1,14 @@
 //! The experiments, one file each.
 
+mod cards;
 mod in_lab;
 mod interpacket;
 mod interrupts;
 mod irq_copy;
 mod irq_disk;
+mod irq_loss;
 mod network_thread;
+mod player_in_lab;
 mod player_network;
 mod rt_vs_vanilla;
 mod schedulers;
@@ -20,6 +23,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &schedulers::Schedulers,
     &irq_disk::IrqDisk,
     &irq_copy::IrqCopy,
+    &irq_loss::IrqLoss,
     &player_network::PlayerNetwork,
     &network_thread::NetworkThread,
     &interpacket::Interpacket,

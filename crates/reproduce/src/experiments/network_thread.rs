@@ -12,7 +12,8 @@ use surety_model::workload::{Arrivals, Instances, Irq, Load, LoadKind, Workload}
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::in_lab;
+use super::cards;
+use super::in_lab::{self, Lines};
 use super::interrupts::{Line, SOURCE, SOURCE_NAME, rate_of, reservation};
 use crate::published::Table;
 use crate::{Bench, Cell, Column, Experiment, Mark, Origin, Request, Sheet, SheetRow};
@@ -33,6 +34,14 @@ const GAP: Nanos = Nanos::from_micros(10);
 const WORK: Nanos = Nanos::from_micros(20);
 /// Packets the device holds: a virtual cable's queue.
 const ROOM: u64 = 256;
+
+/// The row of the line's own rate.
+const LINE: &str = "no-reservation-irq-first";
+/// Further budgets for the lab, in milliseconds.
+const FURTHER_IN_LAB: [i64; 6] = [4, 6, 8, 10, 11, 16];
+/// How long a run takes when nothing is said, and how long in the lab: the rates are some hundred packets a second.
+const DURATION: Nanos = Nanos::from_secs(10);
+const OBSERVED_IN_LAB: Nanos = Nanos::from_secs(4);
 
 /// See the module.
 pub struct NetworkThread;
@@ -76,6 +85,29 @@ fn workload(reservation: Reservation) -> Workload {
     };
     let busy = Load { count: Instances::PerCpu(1), ..Load::new("busy", LoadKind::Spinners, 1) };
     Workload { irqs: vec![irq], loads: vec![busy], ..Workload::default() }
+}
+
+/// The published reservations and further ones for a card of the lab, as parts of what comes on the wire.
+fn lines_in_lab(table: &Table) -> Lines<'static> {
+    let line = (0..table.len()).find(|row| table.text(*row, "test") == Some(LINE));
+    let line = line.and_then(|row| table.number(row, "throughput_Mbps"));
+    let part = |megabits: Option<f64>| Some(megabits? / line?);
+    let mut rows: Vec<_> = points(table)
+        .into_iter()
+        .map(|point| (Some(point.reservation), part(point.published)))
+        .chain(FURTHER_IN_LAB.map(|ms| (Some(Reservation::implicit(Nanos::from_millis(ms), PERIOD)), None)))
+        .collect();
+    rows.sort_by_key(|(reservation, _)| reservation.map(|r| r.runtime));
+    rows.insert(0, (None, Some(1.0)));
+    Lines {
+        rows,
+        published: "published",
+        workload: &|reservation| cards::card(cards::RING_MAX, reservation),
+        shown: |part| part,
+        unit: "%",
+        duration: DURATION,
+        observed: OBSERVED_IN_LAB,
+    }
 }
 
 /// What a run gave.
@@ -233,12 +265,22 @@ impl Experiment for NetworkThread {
     }
 
     fn duration(&self) -> Nanos {
-        Nanos::from_secs(10)
+        DURATION
+    }
+
+    fn lab_shift(&self) -> u32 {
+        1
+    }
+
+    fn lab_devices(&self) -> &'static [&'static str] {
+        &[cards::DEVICE]
     }
 
     fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
-        in_lab::refuse(bench, "network-thread")?;
         let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
+        if !in_lab::kernels(bench).is_empty() {
+            return lines_in_lab(&table).sheet(bench, request);
+        }
         let points = points(&table);
         let whole = points.iter().position(|p| p.test == WHOLE).expect("a test finds the row");
         let mut worlds = Vec::new();

@@ -13,8 +13,8 @@ use surety_model::workload::{Arrivals, Irq, Late, PolicySpec, Task, Workload};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::in_lab;
 use super::interrupts::{SOURCE, SOURCE_NAME, columns, held, machines, rate_of, reservation};
+use super::{cards, in_lab, player_in_lab};
 use crate::published::Table;
 use crate::{Bench, Cell, Experiment, Mark, Request, Sheet, SheetRow, cell_of, one_cpu};
 
@@ -22,12 +22,12 @@ use crate::{Bench, Cell, Experiment, Mark, Request, Sheet, SheetRow, cell_of, on
 const PUBLISHED: &str = include_str!("../../published/irq_player_network.csv");
 
 /// Rows by their name in the table.
-const IRQ_FIRST: &str = "no-reservation-irq-first";
-const PLAYER_FIRST: &str = "no-reservation-player-first";
+pub(super) const IRQ_FIRST: &str = "no-reservation-irq-first";
+pub(super) const PLAYER_FIRST: &str = "no-reservation-player-first";
 const RESERVED: &str = "Test3";
 
 /// A frame's period: the reservations' of the player.
-const FRAME: Nanos = Nanos::from_millis(40);
+pub(super) const FRAME: Nanos = Nanos::from_millis(40);
 
 /// Payload of a full TCP segment on Ethernet, with time stamps: 1500 - 20 - 20 - 12 bytes.
 const PACKET_BITS: f64 = 1448.0 * 8.0;
@@ -36,8 +36,8 @@ const PACKET_BITS: f64 = 1448.0 * 8.0;
 const UNDER_WAY: u32 = 256;
 
 /// Realtime priority of whoever is first, the interrupt thread's own being 50.
-const ABOVE: u32 = 60;
-const BELOW: u32 = 40;
+pub(super) const ABOVE: u32 = 60;
+pub(super) const BELOW: u32 = 40;
 
 /// See the module.
 pub struct PlayerNetwork;
@@ -95,11 +95,11 @@ fn megabits(packets: f64) -> f64 {
     packets * PACKET_BITS / 1e6
 }
 
-fn network(table: &Table, row: usize) -> Option<Reservation> {
+pub(super) fn network(table: &Table, row: usize) -> Option<Reservation> {
     reservation(table, row, "irq_budget_ms", "irq_period_ms")
 }
 
-fn player(table: &Table, row: usize) -> Option<Reservation> {
+pub(super) fn player(table: &Table, row: usize) -> Option<Reservation> {
     reservation(table, row, "player_budget_ms", "player_period_ms")
 }
 
@@ -156,9 +156,19 @@ impl Experiment for PlayerNetwork {
         Nanos::from_secs(20)
     }
 
+    fn lab_shift(&self) -> u32 {
+        1
+    }
+
+    fn lab_devices(&self) -> &'static [&'static str] {
+        &[cards::DEVICE]
+    }
+
     fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
-        in_lab::refuse(bench, "player-network")?;
         let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
+        if !in_lab::kernels(bench).is_empty() {
+            return player_in_lab::sheet(bench, request, &table, self.duration());
+        }
         let calibration = Calibration::of(&table).expect("a test finds the rows");
         let options = one_cpu(&request.options);
         let worlds = bench.worlds();

@@ -1,0 +1,243 @@
+//! What a small ring loses while its thread waits: the rule `(T - Q)/P < N_c`, its safe form, and packets that were lost.
+//!
+//! A thread that has more budget than its packets need is kept from its CPU by nobody else would lose nothing at all. So a player
+//! with a reservation of the same period is beside it on the CPU, who takes most of the rest in one piece.
+
+use surety_analysis::interrupts::pending::Interrupt;
+use surety_analysis::supply::Supply;
+use surety_model::distribution::TimeDistribution;
+use surety_model::platform::Platform;
+use surety_model::record::Record;
+use surety_model::reservation::Reservation;
+use surety_model::workload::{Task, Workload};
+use surety_model::world::{RunOptions, WorldError};
+use surety_units::Nanos;
+
+use super::cards::{DEVICE, GAP, WORK, card};
+use super::in_lab::simulated;
+use super::interrupts::{SOURCE, SOURCE_NAME};
+use crate::{Bench, Cell, Column, Experiment, Origin, Request, Sheet, SheetRow};
+
+/// Places in the ring.
+const RING: u32 = 16;
+/// Periods of the reservations in milliseconds.
+const PERIODS: [i64; 15] = [14, 15, 16, 17, 18, 19, 20, 30, 40, 45, 50, 55, 60, 65, 80];
+/// The thread's part of the CPU, the player's, and what the player uses, in percent.
+const THREAD: i64 = 30;
+const PLAYER: i64 = 58;
+const PLAYS: i64 = 55;
+/// How long a run is observed when nothing is said, in the lab, and of how many periods at least.
+const DURATION: Nanos = Nanos::from_secs(10);
+const OBSERVED: Nanos = Nanos::from_millis(500);
+const PERIODS_MIN: i64 = 10;
+/// Runs of a row in which packets may be lost.
+const SEEDS_BEYOND: u32 = 3;
+
+/// See the module.
+pub struct IrqLoss;
+
+/// A row.
+struct Point {
+    reservation: Reservation,
+    /// Of the two rules: the wait in packets, and whether it keeps all.
+    paper: (f64, bool),
+    safe: (f64, bool),
+    /// The most that can be pending.
+    pending: Option<u64>,
+}
+
+fn of_period(percent: i64, period: Nanos) -> Nanos {
+    period * percent / 100
+}
+
+impl Point {
+    fn of(period: Nanos, platform: &Platform) -> Point {
+        let reservation = Reservation::implicit(of_period(THREAD, period), period);
+        let device = Interrupt { distance: GAP, held: RING, work: WORK };
+        let supply = Supply::new(reservation, platform.enforcement, false);
+        let sound = "distance, work and ring are above zero";
+        let (paper, safe) =
+            (device.paper_rule(&reservation).expect(sound), device.safe_rule(&supply).expect(sound));
+        Point {
+            reservation,
+            paper: (paper.delayed, paper.keeps),
+            safe: (safe.delayed, safe.keeps),
+            pending: device.most_pending(&supply).expect(sound).map(|(most, _)| most),
+        }
+    }
+
+    fn workload(&self) -> Workload {
+        let period = self.reservation.period;
+        let mut player =
+            Task::periodic("player", period, TimeDistribution::Constant(of_period(PLAYS, period)));
+        player.reservation = Some(Reservation::implicit(of_period(PLAYER, period), period));
+        Workload { tasks: vec![player], ..card(u64::from(RING), Some(self.reservation)) }
+    }
+
+    /// In words: which of the rules hold.
+    fn verdict(&self) -> &'static str {
+        match (self.safe.1, self.paper.1) {
+            (true, _) => "both hold",
+            (false, true) => "the rule holds",
+            (false, false) => "none holds",
+        }
+    }
+}
+
+/// What came of the runs of a row.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+struct Outcome {
+    runs: u32,
+    lossy: u32,
+    lost: u64,
+    came: u64,
+}
+
+impl Outcome {
+    fn add(&mut self, record: &Record) -> Option<()> {
+        let source = record.activity(SOURCE_NAME)?;
+        self.runs += 1;
+        self.lossy += u32::from(source.skipped > 0);
+        self.lost += source.skipped;
+        self.came += source.activations;
+        Some(())
+    }
+
+    fn part(&self) -> f64 {
+        if self.came == 0 { 0.0 } else { self.lost as f64 / self.came as f64 }
+    }
+}
+
+impl Experiment for IrqLoss {
+    fn name(&self) -> &'static str {
+        "irq-loss"
+    }
+
+    fn title(&self) -> &'static str {
+        "packets a small ring loses under reservations, beside the rule that says when none is"
+    }
+
+    fn source(&self) -> &'static str {
+        SOURCE
+    }
+
+    fn worlds(&self) -> &'static [&'static str] {
+        &["sim"]
+    }
+
+    fn duration(&self) -> Nanos {
+        DURATION
+    }
+
+    fn lab_shift(&self) -> u32 {
+        1
+    }
+
+    fn lab_devices(&self) -> &'static [&'static str] {
+        &[DEVICE]
+    }
+
+    fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
+        let platform = Platform::linux_6_12(1);
+        let points: Vec<Point> =
+            PERIODS.iter().map(|ms| Point::of(Nanos::from_millis(*ms), &platform)).collect();
+        let worlds = bench.worlds();
+        let mut columns = vec![
+            column("(T-Q)/P".to_owned(), "", Origin::Theory),
+            column("safe".to_owned(), "", Origin::Theory),
+            column("pending".to_owned(), "", Origin::Theory),
+        ];
+        for world in &worlds {
+            columns.push(column(format!("{world} lost"), "%", Origin::World));
+            columns.push(column("runs".to_owned(), "", Origin::World));
+            columns.push(column("with loss".to_owned(), "", Origin::World));
+        }
+        let mut rows = Vec::new();
+        let mut safe = vec![Outcome::default(); worlds.len()];
+        for point in &points {
+            let pending = point.pending.map_or(Cell::Empty, |most| Cell::plain(most as f64));
+            let mut cells = vec![Cell::plain(point.paper.0), Cell::plain(point.safe.0), pending];
+            for (index, world) in worlds.iter().enumerate() {
+                let outcome = runs(bench, (index, world), point, request)?;
+                if let (Ok(outcome), true) = (&outcome, point.safe.1) {
+                    safe[index].runs += outcome.runs;
+                    safe[index].lost += outcome.lost;
+                    safe[index].came += outcome.came;
+                }
+                cells.extend(match outcome {
+                    Ok(outcome) => [
+                        Cell::plain(outcome.part()),
+                        Cell::plain(f64::from(outcome.runs)),
+                        Cell::plain(f64::from(outcome.lossy)),
+                    ],
+                    Err(why) => [Cell::Refused(why), Cell::Empty, Cell::Empty],
+                });
+            }
+            rows.push(SheetRow::new(vec![key(&point.reservation), point.verdict().to_owned()], cells));
+        }
+        let mut notes = vec![
+            format!(
+                "a ring of N_c = {RING}, a packet each P = {GAP}, {WORK} of CPU time each; beside the thread a player with \
+                 {PLAYER} % of the CPU in the same period, who uses {PLAYS} %. A rule holds where its wait is below {RING} packets"
+            ),
+            "safe: the longest time without CPU, with budgets looked at on the tick; pending: the most that can ever wait, \
+             what comes while the thread catches up included"
+                .to_owned(),
+        ];
+        notes.extend(worlds.iter().zip(&safe).map(|(world, all)| {
+            format!(
+                "{world}: {} of {} packets lost in {} runs with the safe rule",
+                all.lost, all.came, all.runs
+            )
+        }));
+        let keys = vec!["reservation", "rules"];
+        Ok(Sheet { keys, columns, rows, notes, drawn: Vec::new() })
+    }
+}
+
+fn column(title: String, unit: &'static str, origin: Origin) -> Column {
+    Column { title, unit, origin }
+}
+
+/// A reservation as a row names it.
+fn key(reservation: &Reservation) -> String {
+    let ms = |time: Nanos| time.get() as f64 / 1e6;
+    format!("{}/{} ms", ms(reservation.runtime), ms(reservation.period))
+}
+
+/// The runs of a row in a world; or why there are none.
+fn runs(
+    bench: &mut dyn Bench,
+    (index, world): (usize, &str),
+    point: &Point,
+    request: &Request,
+) -> Result<Result<Outcome, String>, WorldError> {
+    let seeds = if point.safe.1 { request.seeds } else { request.seeds.min(SEEDS_BEYOND) };
+    let asked = if request.options.duration == DURATION { OBSERVED } else { request.options.duration };
+    let duration = asked.max(point.reservation.period * PERIODS_MIN);
+    let mut outcome = Outcome::default();
+    for seed in 0..seeds {
+        let options = RunOptions {
+            duration,
+            cpus: None,
+            seed: request.options.seed + u64::from(seed),
+            ..request.options.clone()
+        };
+        let label = format!("{world}: {}, seed {}", key(&point.reservation), options.seed);
+        let result = if world == "sim" {
+            simulated(&point.workload(), options.seed)
+        } else {
+            bench.run(index, &point.workload(), &options, &label)
+        };
+        match result {
+            Ok(record) => {
+                if outcome.add(&record).is_none() {
+                    return Ok(Err("it says nothing of an interrupt source".to_owned()));
+                }
+            }
+            Err(WorldError::Interrupted) => return Err(WorldError::Interrupted),
+            Err(why) => return Ok(Err(why.to_string())),
+        }
+    }
+    Ok(Ok(outcome))
+}
