@@ -7,12 +7,12 @@ use surety_model::platform::Platform;
 use surety_model::record::{Distribution, Record};
 use surety_model::source::nearest;
 use surety_model::workload::Workload;
-use surety_model::world::{RunOptions, WorldError};
+use surety_model::world::{Observer, RunOptions, WorldError};
 use surety_probe::Bindings;
 use surety_probe::interpacket::InterpacketProbe;
 use surety_report::table::{amount, cells, distributions, led};
 use surety_reproduce::{
-    Bench, Cell, EXPERIMENTS, Experiment, LatencyProbe, Mark, Origin, Probe, Request, Sheet,
+    Bench, Cell, EXPERIMENTS, Experiment, LatencyProbe, Mark, Origin, Planned, Probe, Request, Sheet,
 };
 use surety_units::Nanos;
 
@@ -20,7 +20,7 @@ use crate::args::{Arguments, ReproduceArgs, Verb};
 use crate::exit::{Code, Failure};
 use crate::lab::args::GuestArgs;
 use crate::run::{Means, Runner};
-use crate::session::Session;
+use crate::session::{Session, Watch};
 
 /// The schema of reproductions, described in `docs/reproduce.md`.
 const SCHEMA: &str = "surety.reproduction/1";
@@ -110,6 +110,15 @@ impl Bench for Worlds<'_> {
         self.runner.run(world, workload, options, label, None)
     }
 
+    fn run_first(&mut self, count: usize, world: usize, runs: &[Planned]) -> Vec<Result<Record, WorldError>> {
+        let workloads: Vec<_> = runs.iter().map(|run| (run.workload.clone(), run.options.clone())).collect();
+        let watch = self.session.watch("", None);
+        let mut rows = Rows { watch, runs: &runs[..count.min(runs.len())] };
+        let mut made = self.runner.run_each(world, &workloads, &mut rows);
+        made.truncate(count);
+        made
+    }
+
     fn probe(
         &mut self,
         world: usize,
@@ -132,6 +141,30 @@ impl Bench for Worlds<'_> {
         label: &str,
     ) -> Result<Record, WorldError> {
         self.runner.run_on(platform, world, workload, options, label)
+    }
+}
+
+/// Shows which of the rows of an experiment is on, and ends behind the last.
+struct Rows<'a> {
+    watch: Watch<'a>,
+    runs: &'a [Planned],
+}
+
+impl Observer for Rows<'_> {
+    fn progress(&mut self, done: Nanos, total: Nanos) {
+        self.watch.progress(done, total);
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.watch.notice(text);
+    }
+
+    fn wants_run(&mut self, number: usize) -> bool {
+        let run = self.runs.get(number);
+        if let Some(run) = run {
+            self.watch.turn_to(&format!("{}/{} {}", number + 1, self.runs.len(), run.label));
+        }
+        run.is_some()
     }
 }
 

@@ -11,7 +11,7 @@ use surety_model::promise::Promise;
 use surety_model::record::Record;
 use surety_model::source::nearest;
 use surety_model::workload::{Task, Workload};
-use surety_model::world::{RunOptions, World, WorldError};
+use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_probe::latency::LatencyProbe;
 use surety_probe::{Bindings, HostWorld, platform_of};
 use surety_report::{Report, Row};
@@ -141,23 +141,38 @@ impl<'a> Runner<'a> {
         sink: Option<&mut dyn TraceSink>,
     ) -> Result<Record, WorldError> {
         let mut watch = self.session.watch(label, sink);
-        match &self.places[world].1 {
+        self.world(world, options.seed)?.run(workload, options, &mut watch)
+    }
+
+    /// Makes several runs in one of them; a guest of the lab draws from the seed of the first.
+    pub fn run_each(
+        &self,
+        world: usize,
+        runs: &[(Workload, RunOptions)],
+        observer: &mut dyn Observer,
+    ) -> Vec<Result<Record, WorldError>> {
+        let Some((_, first)) = runs.first() else { return Vec::new() };
+        match self.world(world, first.seed) {
+            Ok(world) => world.run_each(runs, observer),
+            Err(error) => runs.iter().map(|_| Err(error.clone())).collect(),
+        }
+    }
+
+    /// One of them. A guest of the lab draws from the seed.
+    fn world(&self, world: usize, seed: u64) -> Result<Box<dyn World + '_>, WorldError> {
+        Ok(match &self.places[world].1 {
             Place::Host => {
                 let world =
                     HostWorld::new(&self.session.kernel, self.session.journal()).bound(&self.means.bindings);
-                let world = if self.means.traced { world } else { world.untraced() };
-                world.run(workload, options, &mut watch)
+                Box::new(if self.means.traced { world } else { world.untraced() })
             }
-            Place::Sim(platform) => SimWorld::new(platform.clone()).run(workload, options, &mut watch),
+            Place::Sim(platform) => Box::new(SimWorld::new(platform.clone())),
             Place::Lab(stored) => {
-                let world = lab::world_of(stored, &self.means.guest, options.seed, self.session)?;
-                let world = if self.means.traced { world } else { world.untraced() };
-                world.run(workload, options, &mut watch)
+                let world = lab::world_of(stored, &self.means.guest, seed, self.session)?;
+                Box::new(if self.means.traced { world } else { world.untraced() })
             }
-            Place::Analysis(platform) => {
-                AnalysisWorld::new(platform.clone()).run(workload, options, &mut watch)
-            }
-        }
+            Place::Analysis(platform) => Box::new(AnalysisWorld::new(platform.clone())),
+        })
     }
 }
 

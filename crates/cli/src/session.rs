@@ -328,6 +328,14 @@ pub struct Watch<'a> {
     said: Rc<RefCell<BTreeSet<String>>>,
 }
 
+impl Watch<'_> {
+    /// Shows another run from here on.
+    pub fn turn_to(&mut self, label: &str) {
+        self.bar.set_message(label.to_owned());
+        self.bar.set_position(0);
+    }
+}
+
 impl Observer for Watch<'_> {
     fn progress(&mut self, done: Nanos, total: Nanos) {
         if total.is_positive() {

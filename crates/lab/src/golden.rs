@@ -14,7 +14,7 @@ use crate::samples::{Series, hash_of};
 use crate::vm::{LabOptions, Mode};
 
 /// The schema's name and version.
-pub const GOLDEN_SCHEMA: &str = "surety.lab/1";
+pub const GOLDEN_SCHEMA: &str = "surety.lab/2";
 
 /// A scenario and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -86,10 +86,13 @@ impl Golden {
         if golden.schema != GOLDEN_SCHEMA {
             return Err(format!("its schema is `{}`, expected `{GOLDEN_SCHEMA}`", golden.schema));
         }
-        if let Job::Workload { duration, warm_up, .. } = &golden.job
-            && (!duration.is_positive() || warm_up.is_negative())
-        {
-            return Err("its job takes no time".to_owned());
+        if let Job::Workload { runs, .. } = &golden.job {
+            let [run] = &runs[..] else {
+                return Err(format!("its job has {} runs, expected one", runs.len()));
+            };
+            if !run.duration.is_positive() || run.warm_up.is_negative() {
+                return Err("its job takes no time".to_owned());
+            }
         }
         if format!("{:016x}", hash_of(&golden.samples)) != golden.hash {
             return Err("its samples are not those of its hash: it was changed".to_owned());
@@ -168,7 +171,7 @@ mod tests {
         let changed = golden.write().replacen("3\n", "4\n", 1);
         assert_ne!(changed, golden.write());
         assert!(Golden::read(&changed).unwrap_err().contains("it was changed"));
-        let other = golden.write().replace("surety.lab/1", "surety.lab/9");
+        let other = golden.write().replace("surety.lab/2", "surety.lab/9");
         assert!(Golden::read(&other).unwrap_err().contains("expected"));
     }
 

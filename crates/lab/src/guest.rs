@@ -49,7 +49,7 @@ impl Channel {
         }
     }
 
-    /// So much of the run is done.
+    /// So much of this run is done.
     pub fn progress(&mut self, done: Nanos, total: Nanos) {
         self.say(&Message::Progress { done: done.get_unsigned(), total: total.get_unsigned() });
     }
@@ -59,7 +59,7 @@ impl Channel {
         self.say(&Message::Notice(text.to_owned()));
     }
 
-    /// The document and the samples that came of the job.
+    /// The document and the samples that came of the run.
     ///
     /// # Errors
     /// When the samples cannot be written as JSON.
@@ -87,38 +87,41 @@ pub fn is_guest() -> bool {
     std::process::id() == 1 && Path::new(JOB_PATH).exists()
 }
 
-/// Everything the first process does. `work` does the job, and says what came of it on the channel. Does not return
-/// unless the machine cannot be switched off, and then the kernel panics.
-pub fn main(work: impl FnOnce(&Job, &mut Channel) -> Result<(), Refusal>) -> ExitCode {
+/// Everything the first process does. `work` makes the run of the job with a number from 0, and says what came of it on the
+/// channel. Does not return unless the machine cannot be switched off, and then the kernel panics.
+pub fn main(mut work: impl FnMut(&Job, usize, &mut Channel) -> Result<(), Refusal>) -> ExitCode {
     // Before anything is mounted there is nowhere to say so: the kernel's panic will.
     let Ok(port) = OutputPort::open(PORT) else { return ExitCode::FAILURE };
     let mut channel = Channel { port, encoder: Encoder::default() };
     let prepared = prepare();
     let release = std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
     channel.say(&Message::Hello { version: VERSION, release: release.trim().to_owned() });
-    let guarded = std::panic::AssertUnwindSafe(|| {
+    let told = |refusal: &Refusal| serde_json::to_vec(refusal).unwrap_or_default();
+    let done = guarded(|| {
         let errand = prepared?;
-        match &errand.job {
-            Job::Shell => shell(),
-            job => {
-                settle(&mut channel)?;
-                work(job, &mut channel)
-            }
+        if errand.job == Job::Shell {
+            return shell();
         }
+        for number in 0..errand.job.spans().len() {
+            // What one run leaves its kernel to do is no part of the next.
+            let made =
+                guarded(|| settle(&mut channel).and_then(|()| work(&errand.job, number, &mut channel)));
+            channel.say(&made.map_or_else(|e| Message::Refused(told(&e)), |()| Message::Finished));
+        }
+        Ok(())
     });
-    let done = std::panic::catch_unwind(guarded).unwrap_or_else(|payload| {
+    channel.say(&done.map_or_else(|e| Message::Failed(told(&e)), |()| Message::Done));
+    let _ = boot::power_off();
+    ExitCode::FAILURE
+}
+
+/// What came of work, a panic in it included.
+fn guarded(work: impl FnOnce() -> Result<(), Refusal>) -> Result<(), Refusal> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).unwrap_or_else(|payload| {
         let words = payload.downcast_ref::<String>().cloned();
         let words = words.or_else(|| payload.downcast_ref::<&str>().map(|s| (*s).to_owned()));
         Err(Refusal::machine(format!("our program failed: {}", words.unwrap_or_default())))
-    });
-    match done {
-        Ok(()) => channel.say(&Message::Done),
-        Err(refusal) => {
-            channel.say(&Message::Refused(serde_json::to_vec(&refusal).unwrap_or_default()));
-        }
-    }
-    let _ = boot::power_off();
-    ExitCode::FAILURE
+    })
 }
 
 /// Mounts what a kernel has, loads modules, brings the loopback device up, and reads the job.
@@ -141,7 +144,7 @@ fn prepare() -> Result<Errand, Refusal> {
 fn settle(channel: &mut Channel) -> Result<(), Refusal> {
     let failed = |e: surety_kernel::KernelError| Refusal::machine(e.to_string());
     clock::sleep_until(SETTLED, None).map_err(failed)?;
-    let end = SETTLED + SETTLING_MAX;
+    let end = clock::monotonic() + SETTLING_MAX;
     let mut before = idle_time()?;
     loop {
         let begin = clock::monotonic();

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 use surety_model::formats::toml;
-use surety_model::workload::{Load, LoadKind};
-use surety_model::world::WorldError;
+use surety_model::workload::{Load, LoadKind, Workload};
+use surety_model::world::{RunOptions, WorldError};
 use surety_units::Nanos;
 
 use crate::devices::Device;
@@ -16,23 +16,11 @@ pub const JOB_PATH: &str = "/surety/job.json";
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Job {
-    /// Runs a workload in the host world of the guest.
+    /// Runs workloads in the host world of the guest, one after the other.
     Workload {
-        /// The workload, as a file would hold it.
-        toml: String,
-        /// What chance is drawn from.
-        seed: u64,
-        /// How long it is observed.
-        duration: Nanos,
-        /// How long it runs before that.
-        warm_up: Nanos,
-        /// The CPUs it runs on, as `0-1`; all without.
-        cpus: Option<String>,
-        /// Whether the scheduler's events come back.
-        trace: bool,
-        /// Whether nothing of what the scheduler does is recorded.
-        untraced: bool,
-        /// The devices of its interrupt sources.
+        /// The runs.
+        runs: Vec<Run>,
+        /// The devices of the interrupt sources of each of them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         devices: Vec<Device>,
         /// The CPU from which packets are sent.
@@ -54,6 +42,45 @@ pub enum Job {
     Shell,
 }
 
+/// One run of a workload.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Run {
+    /// The workload, as a file would hold it.
+    pub toml: String,
+    /// What chance is drawn from.
+    pub seed: u64,
+    /// How long it is observed.
+    pub duration: Nanos,
+    /// How long it runs before that.
+    pub warm_up: Nanos,
+    /// The CPUs it runs on, as `0-1`; all without.
+    pub cpus: Option<String>,
+    /// Whether the scheduler's events come back.
+    pub trace: bool,
+    /// Whether nothing of what the scheduler does is recorded.
+    pub untraced: bool,
+}
+
+impl Run {
+    /// A run that records what the scheduler does; with `trace` its events come back.
+    pub fn of(workload: &Workload, options: &RunOptions, trace: bool) -> Run {
+        Run {
+            toml: toml::write(workload),
+            seed: options.seed,
+            duration: options.duration,
+            warm_up: options.warm_up,
+            cpus: options.cpus.map(|cpus| cpus.to_string()),
+            trace,
+            untraced: false,
+        }
+    }
+
+    /// How long it takes on the guest's clock.
+    pub fn span(&self) -> Nanos {
+        self.duration.saturating_add(self.warm_up)
+    }
+}
+
 /// Modules that loads need: their network is a pair of `veth` devices.
 pub fn modules_for(loads: &[Load]) -> Vec<String> {
     let is_network =
@@ -70,15 +97,29 @@ impl Job {
         }
     }
 
+    /// How long each of its runs takes on the guest's clock.
+    pub fn spans(&self) -> Vec<Nanos> {
+        match self {
+            Job::Workload { runs, .. } => runs.iter().map(Run::span).collect(),
+            Job::Latency { span, .. } => vec![*span],
+            Job::Shell => Vec::new(),
+        }
+    }
+
     /// Modules to load before it is done, with parameters.
     pub fn modules(&self) -> Vec<String> {
         match self {
             // What cannot be read is refused by the guest.
-            Job::Workload { toml: text, devices, .. } => {
-                let workload = toml::read("workload", text);
-                let loads = workload.map_or_else(|_| Vec::new(), |workload| modules_for(&workload.loads));
+            Job::Workload { runs, devices, .. } => {
+                let workloads = runs.iter().filter_map(|run| toml::read("workload", &run.toml).ok());
                 let drivers = devices.iter().flat_map(|device| device.model.modules());
-                drivers.map(|word| (*word).to_owned()).chain(loads).collect()
+                let mut modules: Vec<String> = drivers.map(|word| (*word).to_owned()).collect();
+                for module in workloads.flat_map(|workload| modules_for(&workload.loads)) {
+                    if !modules.contains(&module) {
+                        modules.push(module);
+                    }
+                }
+                modules
             }
             Job::Latency { modules, .. } => modules.clone(),
             Job::Shell => Vec::new(),
@@ -95,7 +136,7 @@ pub struct Errand {
     pub modules: Vec<(String, String)>,
 }
 
-/// What came back.
+/// What came back of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Product {
     /// A document of `surety.record/1`.
@@ -106,7 +147,7 @@ pub struct Product {
     pub trace: Vec<u8>,
 }
 
-/// Why a guest could not do its job, as it travels.
+/// Why a guest could not make a run, as it travels.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Refusal {
@@ -164,5 +205,32 @@ impl Refusal {
                 WorldError::Machine { what: format!("in the guest: {what}"), remedy }
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::devices::Model;
+
+    #[test]
+    fn a_job_travels_as_it_is_and_its_modules_are_those_of_all_its_runs() {
+        let flood = "format = 1\n[[load]]\nname = \"flood\"\nkind = \"ping-flood\"\ncount = 1\n";
+        let run = |toml: &str, ms| Run {
+            toml: toml.to_owned(),
+            seed: 7,
+            duration: Nanos::from_millis(ms),
+            warm_up: Nanos::from_millis(1),
+            cpus: Some("0-1".to_owned()),
+            trace: true,
+            untraced: false,
+        };
+        let runs = vec![run("format = 1\n", 10), run(flood, 20), run(flood, 30)];
+        let job = Job::Workload { runs, devices: vec![Device::new("eth", Model::E1000)], outside: Some(1) };
+        let errand = Errand { job: job.clone(), modules: vec![("/m.ko".to_owned(), "a=1".to_owned())] };
+        let text = serde_json::to_string(&errand).unwrap();
+        assert_eq!(serde_json::from_str::<Errand>(&text).unwrap(), errand);
+        assert_eq!(job.modules(), ["e1000", "veth"]);
+        assert_eq!(job.spans(), [11, 21, 31].map(Nanos::from_millis));
     }
 }

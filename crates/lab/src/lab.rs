@@ -1,4 +1,4 @@
-//! [`Lab::run`]: one boot of a kernel for one job.
+//! [`Lab::run_each`]: one boot of a kernel for one job.
 
 use std::fs;
 use std::io::Read;
@@ -10,17 +10,18 @@ use serde::{Deserialize, Serialize};
 use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
 use surety_kernel::journal::{Entry, EntryId, Journal, SCRATCH_PREFIX};
 use surety_kernel::{Kernel, KernelError, clock};
-use surety_model::world::{Cancel, Observer};
+use surety_model::world::{Cancel, Observer, WorldError};
 use surety_units::Nanos;
 
 use crate::devices;
 use crate::digest::sha256_hex;
 use crate::elf;
 use crate::error::LabError;
+use crate::heard::{Heard, Step};
 use crate::initramfs::Archive;
 use crate::job::{Errand, JOB_PATH, Job, Product, Refusal};
 use crate::modules;
-use crate::protocol::{Decoder, Message, WHOLE_MAX};
+use crate::protocol::Decoder;
 use crate::store::StoredKernel;
 use crate::turns;
 use crate::vm::{self, Console, LabOptions, Mode};
@@ -29,8 +30,9 @@ use crate::vm::{self, Console, LabOptions, Mode};
 const LOOK: Duration = Duration::from_millis(50);
 /// A guest of a job that reports its progress, or boots, says something at least so often on the host's clock.
 const SILENCE_MAX: Nanos = Nanos::from_secs(180);
-/// What booting and reading results may take.
-const BASE_TIME: Nanos = Nanos::from_secs(180);
+/// What booting may take, and what a run may beside itself: coming to rest before it, and reading its results.
+const BASE_TIME: Nanos = Nanos::from_secs(120);
+const RUN_TIME: Nanos = Nanos::from_secs(60);
 /// How much slower than its own clock a busy guest may be.
 const SLOWNESS: i64 = 40;
 /// What a console's file is read of.
@@ -145,11 +147,56 @@ impl<'a> Lab<'a> {
         Ok(archive.bytes())
     }
 
-    /// Boots the kernel, hears what came of the job, and leaves nothing behind: no file, no process.
+    /// Boots the kernel for a job of one run, and hears what came of it; leaves nothing behind: no file, no process.
     ///
     /// # Errors
-    /// [`LabError`]: each way in which a guest comes to no result.
-    pub fn run(&self, job: &Job, cancel: &Cancel, observer: &mut dyn Observer) -> Result<Product, LabError> {
+    /// [`LabError`], as the error of a world: each way in which a guest comes to no result.
+    pub fn run(
+        &self,
+        job: &Job,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+    ) -> Result<Product, WorldError> {
+        let made = self.run_each(job, cancel, observer, |product, _| Ok(product)).into_iter().next();
+        made.unwrap_or_else(|| {
+            let refusal = Refusal::machine("it was given nothing to do");
+            Err(refusal.into_error(self.stored.name()))
+        })
+    }
+
+    /// Boots the kernel for all runs of a job. What comes of one is given to `take` as soon as its end is heard; what that
+    /// makes of it, or why there is nothing, stands at the run's place. Where the guest comes to its end before all of them
+    /// are made, that is the error of the rest. Leaves nothing behind: no file, no process.
+    pub fn run_each<T>(
+        &self,
+        job: &Job,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+        mut take: impl FnMut(Product, &mut dyn Observer) -> Result<T, WorldError>,
+    ) -> Vec<Result<T, WorldError>> {
+        let mut made = Vec::new();
+        let ended = self.boot(job, cancel, observer, &mut |product, observer| {
+            made.push(product.and_then(|product| take(product, observer)));
+        });
+        let runs = job.spans().len();
+        if made.len() < runs {
+            let why = ended.err().map_or(WorldError::Interrupted, WorldError::from);
+            made.resize_with(runs, || Err(why.clone()));
+        }
+        made
+    }
+
+    /// One boot. It ends in `Ok` when all was said, or the observer wants no more.
+    fn boot(
+        &self,
+        job: &Job,
+        cancel: &Cancel,
+        observer: &mut dyn Observer,
+        take: &mut Taker<'_>,
+    ) -> Result<(), LabError> {
+        if !observer.wants_run(0) {
+            return Ok(());
+        }
         let room = Room::make(self.kernel, self.journal)?;
         let initramfs = self.write_initramfs(&room, job)?;
         let console = room.path().join("console");
@@ -159,7 +206,7 @@ impl<'a> Lab<'a> {
             vm::command(&self.stored, &initramfs, &self.options, job.devices(), Console::File(&console));
         command.stdin(Stream::Null).stdout(Stream::Pipe).stderr(file);
         let mut emulator = self.start(command)?;
-        let heard = self.listen(&mut emulator, job, cancel, observer);
+        let heard = self.listen(&mut emulator, job, cancel, observer, take);
         // Whatever came of it, the emulator is gone before anything else is done.
         let ended = emulator.end();
         let said = Said::read(&console, &errors);
@@ -170,8 +217,8 @@ impl<'a> Lab<'a> {
             observer.notice(&format!("{} could not be written: {error}", path.display()));
         }
         match heard {
-            Ok(Heard::Product(product)) => Ok(product),
-            Ok(Heard::Cut(error)) => {
+            Ok(Listened::Enough) => Ok(()),
+            Ok(Listened::Cut(error)) => {
                 let status = ended.map_or_else(|e| e.to_string(), |e| e.status.to_string());
                 Err(said.diagnose(&self.options, &status).unwrap_or(LabError::Rubbish { why: error }))
             }
@@ -242,28 +289,39 @@ impl<'a> Lab<'a> {
         job: &Job,
         cancel: &Cancel,
         observer: &mut dyn Observer,
-    ) -> Result<Heard, LabError> {
+        take: &mut Taker<'_>,
+    ) -> Result<Listened, LabError> {
         let bytes = reader(emulator)?;
-        let started = clock::monotonic();
+        let (started, runs) = (clock::monotonic(), job.spans().len());
         let limit = self.options.within.unwrap_or_else(|| time_for(job, self.options.mode));
-        let (mut decoder, mut heard) = (Decoder::default(), Collected::default());
+        let (mut decoder, mut heard) = (Decoder::default(), Heard::new(job.spans()));
+        let mut over = 0;
         let mut last_word = started;
         loop {
             match bytes.recv_timeout(LOOK) {
                 Ok(piece) => {
                     decoder.push(&piece);
-                    last_word = clock::monotonic();
                     while let Some(message) = decoder.next_message().map_err(rubbish)? {
-                        if let Some(product) = heard.take(message, observer)? {
-                            return Ok(Heard::Product(product));
+                        match heard.take(message, observer)? {
+                            Step::More => {}
+                            Step::Done => return Ok(Listened::Enough),
+                            Step::Run(product) => {
+                                take(product, observer);
+                                over += 1;
+                                if over < runs && !observer.wants_run(over) {
+                                    return Ok(Listened::Enough);
+                                }
+                            }
                         }
                     }
+                    // What is made of a run takes time, too, in which nobody listens.
+                    last_word = clock::monotonic();
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     let why =
                         decoder.finish().map_or_else(|e| e.to_string(), |()| "nothing is missing".to_owned());
-                    return Ok(Heard::Cut(why));
+                    return Ok(Listened::Cut(why));
                 }
             }
             if cancel.is_cancelled() {
@@ -287,11 +345,15 @@ impl<'a> Lab<'a> {
 }
 
 /// What came of listening.
-enum Heard {
-    Product(Product),
+enum Listened {
+    /// Nothing more is wanted.
+    Enough,
     /// It ended too early, for this reason.
     Cut(String),
 }
+
+/// Takes what came of each run.
+type Taker<'t> = dyn FnMut(Result<Product, WorldError>, &mut dyn Observer) + 't;
 
 fn rubbish(error: crate::protocol::ProtocolError) -> LabError {
     LabError::Rubbish { why: error.to_string() }
@@ -299,13 +361,9 @@ fn rubbish(error: crate::protocol::ProtocolError) -> LabError {
 
 /// How long a job may take on the host's clock: a guest that is busy all the time is slower than its clock.
 fn time_for(job: &Job, mode: Mode) -> Nanos {
-    let span = match job {
-        Job::Workload { duration, warm_up, .. } => duration.saturating_add(*warm_up),
-        Job::Latency { span, .. } => *span,
-        Job::Shell => Nanos::ZERO,
-    };
     let slowness = if mode == Mode::Fast { 2 } else { SLOWNESS };
-    BASE_TIME.saturating_add(span.checked_mul(slowness).unwrap_or(Nanos::MAX))
+    let of_run = |span: Nanos| span.checked_mul(slowness).unwrap_or(Nanos::MAX).saturating_add(RUN_TIME);
+    job.spans().into_iter().map(of_run).fold(BASE_TIME, Nanos::saturating_add)
 }
 
 /// The emulator's output as pieces; a thread reads it, because reading has no time limit.
@@ -322,61 +380,6 @@ fn reader(emulator: &mut Spawned) -> Result<Receiver<Vec<u8>>, LabError> {
         }
     });
     Ok(receiver)
-}
-
-/// What was said so far.
-#[derive(Default)]
-struct Collected {
-    product: Product,
-    document: Vec<u8>,
-    samples: Vec<u8>,
-    progress: (u64, u64),
-}
-
-impl Collected {
-    /// Takes a message; the product, once everything was said.
-    fn take(&mut self, message: Message, observer: &mut dyn Observer) -> Result<Option<Product>, LabError> {
-        let nanos = |ns: u64| Nanos::new(i64::try_from(ns).unwrap_or(i64::MAX));
-        let too_long = || LabError::Rubbish { why: "it sends without end".to_owned() };
-        let add = |to: &mut Vec<u8>, piece: Vec<u8>| {
-            to.extend(piece);
-            if to.len() > WHOLE_MAX { Err(too_long()) } else { Ok(()) }
-        };
-        match message {
-            Message::Hello { .. } => {}
-            Message::Progress { done, total } => {
-                self.progress = (done, total);
-                observer.progress(nanos(done), nanos(total));
-            }
-            Message::Notice(text) => observer.notice(&text),
-            Message::Record(piece) => add(&mut self.document, piece)?,
-            Message::Samples(piece) => add(&mut self.samples, piece)?,
-            Message::Trace(piece) => add(&mut self.product.trace, piece)?,
-            Message::Refused(json) => {
-                let refusal: Refusal = serde_json::from_slice(&json)
-                    .map_err(|e| LabError::Rubbish { why: format!("its refusal: {e}") })?;
-                return Err(LabError::Guest(refusal.into_error("the lab")));
-            }
-            Message::Done => {
-                let wrong = |what: &str, e: &dyn std::fmt::Display| LabError::Rubbish {
-                    why: format!("its {what}: {e}"),
-                };
-                let mut product = std::mem::take(&mut self.product);
-                product.document =
-                    String::from_utf8(std::mem::take(&mut self.document)).map_err(|e| wrong("record", &e))?;
-                product.samples = serde_json::from_slice(&self.samples).map_err(|e| wrong("samples", &e))?;
-                return Ok(Some(product));
-            }
-        }
-        Ok(None)
-    }
-
-    fn done(&self) -> String {
-        match self.progress {
-            (_, 0) => "nothing".to_owned(),
-            (done, total) => format!("{} %", u128::from(done) * 100 / u128::from(total)),
-        }
-    }
 }
 
 /// What the guest's kernel and the emulator said otherwise.
@@ -497,6 +500,27 @@ fn add_program(archive: &mut Archive, place: &str, program: &Path) -> Result<(),
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::Run;
+
+    #[test]
+    fn the_time_for_runs_is_that_of_all_of_them() {
+        let run = |seconds| Run {
+            toml: String::new(),
+            seed: 1,
+            duration: Nanos::from_secs(seconds),
+            warm_up: Nanos::SECOND,
+            cpus: None,
+            trace: false,
+            untraced: true,
+        };
+        let of = |seconds: &[i64], mode| {
+            let runs = seconds.iter().map(|seconds| run(*seconds)).collect();
+            time_for(&Job::Workload { runs, devices: Vec::new(), outside: None }, mode)
+        };
+        assert_eq!(of(&[9], Mode::Fast), Nanos::from_secs(200));
+        assert_eq!(of(&[9, 4], Mode::Fast), Nanos::from_secs(270));
+        assert_eq!(of(&[9, 4], Mode::default()), Nanos::from_secs(840));
+    }
 
     fn said(console: &str, errors: &str) -> Option<LabError> {
         let said = Said { console: console.to_owned(), errors: errors.to_owned() };

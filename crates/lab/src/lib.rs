@@ -1,9 +1,9 @@
 //! The lab: stock kernels of a distribution, booted under an emulator whose clock counts instructions.
 //!
-//! One value walked through: a [`job::Job`] (a workload, or a probe with its options) goes with our own program and the
+//! One value walked through: a [`job::Job`] (runs of workloads, or a probe with its options) goes with our own program and the
 //! libraries it needs into an [`initramfs`]; a kernel from the [`store`] boots it in a [`vm`]; there [`guest::main`] is the
-//! first process, runs the job, and says in frames of the [`protocol`] what came of it; [`lab::Lab::run`] puts the frames
-//! together again, and [`world::LabWorld`] makes a `Record` of them.
+//! first process, makes the runs of the job, and says in frames of the [`protocol`] what came of each; [`lab::Lab::run_each`] puts the frames
+//! together again, and [`world::LabWorld`] makes a `Record` of each; which of its runs share a boot [`boots`] says.
 //!
 //! In the deterministic mode the same kernel, program, job, emulator and seed give the same samples, to the nanosecond:
 //! every instruction takes `2^shift` ns of a virtual clock, and nothing from outside reaches the guest. Those nanoseconds
@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 mod apt;
+pub mod boots;
 pub mod devices;
 pub mod digest;
 pub mod elf;
@@ -21,6 +22,7 @@ mod error;
 pub mod fetch;
 pub mod golden;
 pub mod guest;
+mod heard;
 pub mod initramfs;
 pub mod job;
 pub mod kernels;

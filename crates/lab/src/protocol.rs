@@ -2,15 +2,16 @@
 //! that is none.
 //!
 //! A frame is `S`, `Y`, kind (1 byte), number (4 bytes: 0, 1, 2, ...), length of its content (4 bytes), content, and the
-//! CRC-32 of everything from the kind on; integers are little-endian. A stream begins with [`Message::Hello`] and ends
-//! with [`Message::Done`] or [`Message::Refused`]; anything after that, and any end before it, is an error.
+//! CRC-32 of everything from the kind on; integers are little-endian. A stream begins with [`Message::Hello`]. What is said of
+//! each run of the job, one after the other, ends with [`Message::Finished`] or [`Message::Refused`]; the stream ends with
+//! [`Message::Done`] or [`Message::Failed`]. Anything after that, and any end before it, is an error.
 
 use thiserror::Error;
 
 use crate::digest::crc32;
 
 /// The version of this protocol.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// The longest content of a frame.
 pub const CONTENT_MAX: usize = 1 << 16;
 /// The most of one kind that is put together again.
@@ -44,10 +45,14 @@ pub enum Message {
     Samples(Vec<u8>),
     /// A piece of the trace.
     Trace(Vec<u8>),
-    /// The job could not be done: a [`crate::job::Refusal`] as JSON.
+    /// The run could not be made: a [`crate::job::Refusal`] as JSON. What was said of it is nothing; the next begins.
     Refused(Vec<u8>),
-    /// Everything was said.
+    /// Everything was said of the run; the next begins.
+    Finished,
+    /// Everything was said of every run.
     Done,
+    /// No further run can be made: a [`crate::job::Refusal`] as JSON.
+    Failed(Vec<u8>),
 }
 
 /// Something that is no frame of ours.
@@ -118,7 +123,9 @@ impl Message {
             Message::Samples(_) => 5,
             Message::Trace(_) => 6,
             Message::Refused(_) => 7,
-            Message::Done => 8,
+            Message::Finished => 8,
+            Message::Done => 9,
+            Message::Failed(_) => 10,
         }
     }
 
@@ -130,8 +137,9 @@ impl Message {
             Message::Record(bytes)
             | Message::Samples(bytes)
             | Message::Trace(bytes)
-            | Message::Refused(bytes) => bytes.clone(),
-            Message::Done => Vec::new(),
+            | Message::Refused(bytes)
+            | Message::Failed(bytes) => bytes.clone(),
+            Message::Finished | Message::Done => Vec::new(),
         }
     }
 
@@ -152,7 +160,9 @@ impl Message {
             5 => Message::Samples(content.to_vec()),
             6 => Message::Trace(content.to_vec()),
             7 => Message::Refused(content.to_vec()),
-            8 if content.is_empty() => Message::Done,
+            8 if content.is_empty() => Message::Finished,
+            9 if content.is_empty() => Message::Done,
+            10 => Message::Failed(content.to_vec()),
             _ => return None,
         })
     }
@@ -241,7 +251,7 @@ impl Decoder {
             }
             _ => {}
         }
-        self.is_over = matches!(message, Message::Done | Message::Refused(_));
+        self.is_over = matches!(message, Message::Done | Message::Failed(_));
         self.number = self.number.wrapping_add(1);
         let used = frame.len();
         self.passed += used as u64;
@@ -280,6 +290,8 @@ mod tests {
             bytes().prop_map(Message::Record),
             bytes().prop_map(Message::Samples),
             bytes().prop_map(Message::Trace),
+            bytes().prop_map(Message::Refused),
+            Just(Message::Finished),
         ]
     }
 

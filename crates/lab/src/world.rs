@@ -1,12 +1,13 @@
 //! [`LabWorld`]: the world `lab:KERNEL`.
 
 use surety_model::event::{Event, TraceSink};
-use surety_model::formats::{record, toml};
+use surety_model::formats::record;
 use surety_model::record::Record;
 use surety_model::workload::{LoadKind, TaskBody, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
+use surety_units::Nanos;
 
-use crate::devices::{devices_of, outside};
+use crate::boots::{Recorded, boots};
 use crate::digest::hash64;
 use crate::error::LabError;
 use crate::job::{Job, Product};
@@ -39,7 +40,7 @@ impl<'a> LabWorld<'a> {
         check_supported(workload, "lab")
     }
 
-    /// The job of a workload in a guest of some kind.
+    /// The job of one run of a workload in a guest of some kind.
     ///
     /// # Errors
     /// [`LabError::Options`] for devices that cannot be.
@@ -49,18 +50,27 @@ impl<'a> LabWorld<'a> {
         options: &RunOptions,
         trace: bool,
     ) -> Result<Job, LabError> {
-        let devices = devices_of(workload, &guest.devices)?;
-        Ok(Job::Workload {
-            toml: toml::write(workload),
-            seed: options.seed,
-            duration: options.duration,
-            warm_up: options.warm_up,
-            cpus: options.cpus.map(|cpus| cpus.to_string()),
-            trace,
-            untraced: false,
-            outside: outside(&devices, guest.cpus).map(|cpu| cpu.0),
-            devices,
-        })
+        let recorded = Recorded { trace, untraced: false };
+        let (mut boots, mut refused) = boots(&[(0, workload, options)], guest, recorded);
+        // One run gives the one or the other.
+        match refused.pop() {
+            Some((_, error)) => Err(error),
+            None => Ok(boots.remove(0).job),
+        }
+    }
+
+    /// The record of a product; its events go to the observer.
+    fn recorded(&self, product: &Product, observer: &mut dyn Observer) -> Result<Record, WorldError> {
+        if !product.trace.is_empty() {
+            let unreadable = |why: &dyn std::fmt::Display| WorldError::Machine {
+                what: format!("the trace that the guest sent cannot be read: {why}"),
+                remedy: "run it without a trace".to_owned(),
+            };
+            let trace = surety_trace::open(product.trace.clone());
+            let mut trace = trace.map_err(|e| unreadable(&e))?;
+            trace.read(&mut ToObserver(observer)).map_err(|e| unreadable(&e))?;
+        }
+        record_of(product, &self.lab)
     }
 }
 
@@ -75,32 +85,75 @@ impl World for LabWorld<'_> {
         options: &RunOptions,
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
-        check_supported(workload, &self.name())?;
-        // What is asked for and cannot be is the asker's to mend, not the machine's.
-        let refused = |error: LabError| WorldError::Unsupported {
-            world: self.name(),
-            object: "--lab-device".to_owned(),
-            why: match error.remedy() {
-                Some(remedy) => format!("{error}; {remedy}"),
-                None => error.to_string(),
-            },
-        };
-        let job = LabWorld::job(workload, self.lab.options(), options, observer.wants_events());
-        let mut job = job.map_err(refused)?;
-        if let Job::Workload { untraced, .. } = &mut job {
-            *untraced = self.untraced;
+        let made = self.run_each(&[(workload.clone(), options.clone())], observer).into_iter().next();
+        made.unwrap_or(Err(WorldError::Interrupted))
+    }
+
+    /// Boots one guest for all runs that can share it ([`boots`]). All of them are made on the lab's own seed: a run's own
+    /// decides what its workload draws. One that ends the guest ends those behind it in the same guest.
+    fn run_each(
+        &self,
+        runs: &[(Workload, RunOptions)],
+        observer: &mut dyn Observer,
+    ) -> Vec<Result<Record, WorldError>> {
+        let mut made: Vec<_> = runs.iter().map(|_| Err(WorldError::Interrupted)).collect();
+        let mut possible = Vec::new();
+        for (number, (workload, options)) in runs.iter().enumerate() {
+            match check_supported(workload, &self.name()) {
+                Ok(()) => possible.push((number, workload, options)),
+                Err(error) => made[number] = Err(error),
+            }
         }
-        let product = self.lab.run(&job, &options.cancel, observer)?;
-        if !product.trace.is_empty() {
-            let unreadable = |why: &dyn std::fmt::Display| WorldError::Machine {
-                what: format!("the trace that the guest sent cannot be read: {why}"),
-                remedy: "run it without a trace".to_owned(),
-            };
-            let trace = surety_trace::open(product.trace.clone());
-            let mut trace = trace.map_err(|e| unreadable(&e))?;
-            trace.read(&mut ToObserver(observer)).map_err(|e| unreadable(&e))?;
+        let recorded = Recorded { trace: observer.wants_events(), untraced: self.untraced };
+        let (boots, refused) = boots(&possible, self.lab.options(), recorded);
+        for (number, error) in refused {
+            // What is asked for and cannot be is the asker's to mend, not the machine's.
+            made[number] = Err(WorldError::Unsupported {
+                world: self.name(),
+                object: "--lab-device".to_owned(),
+                why: match error.remedy() {
+                    Some(remedy) => format!("{error}; {remedy}"),
+                    None => error.to_string(),
+                },
+            });
         }
-        record_of(&product, &self.lab)
+        for boot in boots {
+            let mut observer = OfBoot { observer, numbers: &boot.numbers };
+            let take = |product: Product, observer: &mut dyn Observer| self.recorded(&product, observer);
+            let of_boot = self.lab.run_each(&boot.job, &boot.cancel, &mut observer, take);
+            for (number, record) in boot.numbers.iter().zip(of_boot) {
+                made[*number] = record;
+            }
+        }
+        made
+    }
+}
+
+/// Tells an observer of all runs about those of one boot, which has numbers of its own for them.
+struct OfBoot<'a> {
+    observer: &'a mut dyn Observer,
+    numbers: &'a [usize],
+}
+
+impl Observer for OfBoot<'_> {
+    fn progress(&mut self, done: Nanos, total: Nanos) {
+        self.observer.progress(done, total);
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.observer.notice(text);
+    }
+
+    fn wants_run(&mut self, number: usize) -> bool {
+        self.numbers.get(number).is_some_and(|number| self.observer.wants_run(*number))
+    }
+
+    fn wants_events(&self) -> bool {
+        self.observer.wants_events()
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        self.observer.event(event);
     }
 }
 

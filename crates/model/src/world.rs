@@ -74,6 +74,12 @@ pub trait Observer {
     /// Something the user should know now.
     fn notice(&mut self, _text: &str) {}
 
+    /// Asked before each of several runs by its number from 0 ([`World::run_each`]); what is told after it is of that run.
+    /// One that is not wanted is not made, and those behind it need not be.
+    fn wants_run(&mut self, _number: usize) -> bool {
+        true
+    }
+
     /// Whether the run should report its events; worlds that can save work when nobody wants them ask once.
     fn wants_events(&self) -> bool {
         false
@@ -149,4 +155,22 @@ pub trait World {
         options: &RunOptions,
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError>;
+
+    /// Makes several runs, each as if it were the only one, and gives what came of each in their order: one that fails ends
+    /// no other. Worlds that are dear to enter override this to make several in one visit. Those that the observer does not
+    /// want are [`WorldError::Interrupted`].
+    fn run_each(
+        &self,
+        runs: &[(Workload, RunOptions)],
+        observer: &mut dyn Observer,
+    ) -> Vec<Result<Record, WorldError>> {
+        let made = runs.iter().enumerate().map(|(number, (workload, options))| {
+            if observer.wants_run(number) {
+                self.run(workload, options, observer)
+            } else {
+                Err(WorldError::Interrupted)
+            }
+        });
+        made.collect()
+    }
 }

@@ -48,6 +48,17 @@ pub struct LatencyProbe {
     pub loads: Vec<(LoadKind, u32, Option<Bytes>)>,
 }
 
+/// One of several runs.
+#[derive(Clone, Debug)]
+pub struct Planned {
+    /// What is run.
+    pub workload: Workload,
+    /// How.
+    pub options: RunOptions,
+    /// What it is called while it lasts.
+    pub label: String,
+}
+
 /// Runs workloads for an experiment.
 pub trait Bench {
     /// The worlds asked for, as `--on` names them.
@@ -64,6 +75,19 @@ pub trait Bench {
         options: &RunOptions,
         label: &str,
     ) -> Result<Record, WorldError>;
+
+    /// Makes several runs in one of them, each as if it were the only one, and gives what came of each in their order: one
+    /// that fails ends no other. A kernel of the lab is booted once for all that can share a boot.
+    fn run_each(&mut self, world: usize, runs: &[Planned]) -> Vec<Result<Record, WorldError>> {
+        self.run_first(runs.len(), world, runs)
+    }
+
+    /// The first so many of several runs, in a world that was told all of them: in a kernel of the lab these are the same
+    /// instructions as those of [`Bench::run_each`], up to where it is ended.
+    fn run_first(&mut self, count: usize, world: usize, runs: &[Planned]) -> Vec<Result<Record, WorldError>> {
+        let first = runs.iter().take(count);
+        first.map(|run| self.run(world, &run.workload, &run.options, &run.label)).collect()
+    }
 
     /// Runs a probe in one of them.
     ///

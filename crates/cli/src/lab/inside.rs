@@ -8,7 +8,7 @@ use surety_kernel::RealKernel;
 use surety_kernel::journal::{Journal, RuntimeDir};
 use surety_lab::devices::Device;
 use surety_lab::guest::{self, Channel};
-use surety_lab::job::{Job, Refusal};
+use surety_lab::job::{Job, Refusal, Run};
 use surety_lab::samples::{Series, WakeUps};
 use surety_model::event::{Event, TraceSink};
 use surety_model::formats::toml;
@@ -33,9 +33,12 @@ pub fn guest() -> Option<ExitCode> {
     guest::is_guest().then(|| guest::main(work))
 }
 
-fn work(job: &Job, channel: &mut Channel) -> Result<(), Refusal> {
+fn work(job: &Job, number: usize, channel: &mut Channel) -> Result<(), Refusal> {
     match job {
-        Job::Workload { .. } => workload(job, channel),
+        Job::Workload { runs, devices, outside } => {
+            let run = runs.get(number).ok_or_else(|| Refusal::machine("the job has no such run"))?;
+            workload(run, devices, *outside, channel)
+        }
         Job::Latency { arguments, .. } => latency(arguments, channel),
         Job::Shell => Ok(()),
     }
@@ -47,11 +50,13 @@ impl From<Failure> for Refusal {
     }
 }
 
-fn workload(job: &Job, channel: &mut Channel) -> Result<(), Refusal> {
-    let Job::Workload { toml: text, seed, duration, warm_up, cpus, trace, untraced, devices, outside } = job
-    else {
-        return Ok(());
-    };
+fn workload(
+    run: &Run,
+    devices: &[Device],
+    outside: Option<u32>,
+    channel: &mut Channel,
+) -> Result<(), Refusal> {
+    let Run { toml: text, seed, duration, warm_up, cpus, trace, untraced } = run;
     let workload = toml::read("workload", text).map_err(|e| Refusal::machine(e.to_string()))?;
     let cpus = cpus.as_deref().map(str::parse).transpose();
     let options = RunOptions {
@@ -84,6 +89,8 @@ fn workload(job: &Job, channel: &mut Channel) -> Result<(), Refusal> {
     if let Some(output) = output {
         output.finish("mono")?;
         channel.trace(Path::new(TRACE))?;
+        // It is memory of the guest's, which the next run may need.
+        let _ = std::fs::remove_file(TRACE);
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use surety_lab::lab::Lab;
 use surety_lab::store::StoredKernel;
 use surety_lab::world::record_of;
 use surety_model::record::Record;
-use surety_model::world::{Cancel, Observer, Unobserved, WorldError};
+use surety_model::world::{Cancel, Observer, Unobserved};
 use surety_units::Nanos;
 
 use super::{PREFIX, lab_of, store};
@@ -84,7 +84,7 @@ pub fn product_of(lab: &Lab<'_>, job: &Job, session: &Session) -> Result<Product
     let mut unobserved = Unobserved;
     let observer: &mut dyn Observer =
         if matches!(job, Job::Workload { .. }) { &mut watch } else { &mut unobserved };
-    lab.run(job, &session.cancel, observer).map_err(|e| WorldError::from(e).into())
+    Ok(lab.run(job, &session.cancel, observer)?)
 }
 
 #[cfg(test)]
