@@ -16,7 +16,7 @@ use surety_units::Nanos;
 use super::cards::{DEVICE, GAP, WORK, card};
 use super::in_lab::simulated;
 use super::interrupts::{SOURCE, SOURCE_NAME};
-use crate::{Bench, Cell, Column, Experiment, Origin, Request, Sheet, SheetRow};
+use crate::{Bench, Cell, Column, Experiment, Origin, Planned, Request, Sheet, SheetRow};
 
 /// Places in the ring.
 const RING: u32 = 16;
@@ -72,6 +72,28 @@ impl Point {
             Task::periodic("player", period, TimeDistribution::Constant(of_period(PLAYS, period)));
         player.reservation = Some(Reservation::implicit(of_period(PLAYER, period), period));
         Workload { tasks: vec![player], ..card(u64::from(RING), Some(self.reservation)) }
+    }
+
+    /// Its runs in a world.
+    fn planned(&self, world: &str, request: &Request) -> Vec<Planned> {
+        let seeds = if self.safe.1 { request.seeds } else { request.seeds.min(SEEDS_BEYOND) };
+        let asked = if request.options.duration == DURATION { OBSERVED } else { request.options.duration };
+        let duration = asked.max(self.reservation.period * PERIODS_MIN);
+        let run = |seed: u32| {
+            let seed = request.options.seed + u64::from(seed);
+            Planned {
+                workload: self.workload(),
+                options: RunOptions { duration, cpus: None, seed, ..request.options.clone() },
+                label: format!("{world}: {}, seed {seed}", key(&self.reservation)),
+            }
+        };
+        (0..seeds).map(run).collect()
+    }
+
+    /// What the rules say.
+    fn cells(&self) -> Vec<Cell> {
+        let pending = self.pending.map_or(Cell::Empty, |most| Cell::plain(most as f64));
+        vec![Cell::plain(self.paper.0), Cell::plain(self.safe.0), pending]
     }
 
     /// In words: which of the rules hold.
@@ -152,13 +174,12 @@ impl Experiment for IrqLoss {
             columns.push(column("runs".to_owned(), "", Origin::World));
             columns.push(column("with loss".to_owned(), "", Origin::World));
         }
-        let mut rows = Vec::new();
+        let mut cells: Vec<Vec<Cell>> = points.iter().map(Point::cells).collect();
         let mut safe = vec![Outcome::default(); worlds.len()];
-        for point in &points {
-            let pending = point.pending.map_or(Cell::Empty, |most| Cell::plain(most as f64));
-            let mut cells = vec![Cell::plain(point.paper.0), Cell::plain(point.safe.0), pending];
-            for (index, world) in worlds.iter().enumerate() {
-                let outcome = runs(bench, (index, world), point, request)?;
+        for (index, world) in worlds.iter().enumerate() {
+            let mut outcomes = outcomes(bench, (index, world), &points, request)?.into_iter();
+            for (point, cells) in points.iter().zip(&mut cells) {
+                let outcome = outcomes.next().unwrap_or_else(|| Err("it was not run".to_owned()));
                 if let (Ok(outcome), true) = (&outcome, point.safe.1) {
                     safe[index].runs += outcome.runs;
                     safe[index].lost += outcome.lost;
@@ -173,8 +194,11 @@ impl Experiment for IrqLoss {
                     Err(why) => [Cell::Refused(why), Cell::Empty, Cell::Empty],
                 });
             }
-            rows.push(SheetRow::new(vec![key(&point.reservation), point.verdict().to_owned()], cells));
         }
+        let row = |(point, cells): (&Point, Vec<Cell>)| {
+            SheetRow::new(vec![key(&point.reservation), point.verdict().to_owned()], cells)
+        };
+        let rows = points.iter().zip(cells).map(row).collect();
         let mut notes = vec![
             format!(
                 "a ring of N_c = {RING}, a packet each P = {GAP}, {WORK} of CPU time each; beside the thread a player with \
@@ -205,39 +229,37 @@ fn key(reservation: &Reservation) -> String {
     format!("{}/{} ms", ms(reservation.runtime), ms(reservation.period))
 }
 
-/// The runs of a row in a world; or why there are none.
-fn runs(
+/// The runs of every row in a world; for a row without, why.
+fn outcomes(
     bench: &mut dyn Bench,
     (index, world): (usize, &str),
-    point: &Point,
+    points: &[Point],
     request: &Request,
-) -> Result<Result<Outcome, String>, WorldError> {
-    let seeds = if point.safe.1 { request.seeds } else { request.seeds.min(SEEDS_BEYOND) };
-    let asked = if request.options.duration == DURATION { OBSERVED } else { request.options.duration };
-    let duration = asked.max(point.reservation.period * PERIODS_MIN);
-    let mut outcome = Outcome::default();
-    for seed in 0..seeds {
-        let options = RunOptions {
-            duration,
-            cpus: None,
-            seed: request.options.seed + u64::from(seed),
-            ..request.options.clone()
-        };
-        let label = format!("{world}: {}, seed {}", key(&point.reservation), options.seed);
-        let result = if world == "sim" {
-            simulated(&point.workload(), options.seed)
-        } else {
-            bench.run(index, &point.workload(), &options, &label)
-        };
-        match result {
-            Ok(record) => {
-                if outcome.add(&record).is_none() {
-                    return Ok(Err("it says nothing of an interrupt source".to_owned()));
-                }
-            }
-            Err(WorldError::Interrupted) => return Err(WorldError::Interrupted),
-            Err(why) => return Ok(Err(why.to_string())),
-        }
+) -> Result<Vec<Result<Outcome, String>>, WorldError> {
+    let planned: Vec<Vec<Planned>> = points.iter().map(|point| point.planned(world, request)).collect();
+    let all = planned.concat();
+    let mut results = if world == "sim" {
+        all.iter().map(|run| simulated(&run.workload, run.options.seed)).collect()
+    } else {
+        bench.run_each(index, &all)
     }
-    Ok(Ok(outcome))
+    .into_iter();
+    let mut outcome_of = |runs: &Vec<Planned>| {
+        let mut outcome = Ok(Outcome::default());
+        for result in results.by_ref().take(runs.len()) {
+            match result {
+                Ok(record) => {
+                    if let Ok(sum) = &mut outcome
+                        && sum.add(&record).is_none()
+                    {
+                        outcome = Err("it says nothing of an interrupt source".to_owned());
+                    }
+                }
+                Err(WorldError::Interrupted) => return Err(WorldError::Interrupted),
+                Err(why) => outcome = Err(why.to_string()),
+            }
+        }
+        Ok(outcome)
+    };
+    planned.iter().map(&mut outcome_of).collect()
 }

@@ -21,7 +21,7 @@ use super::in_lab::{figure, kernels, observed, simulated};
 use super::interrupts::{SOURCE_NAME, rate_of};
 use super::player_network::{ABOVE, BELOW, FRAME, IRQ_FIRST, PLAYER_FIRST, network, player};
 use crate::published::Table;
-use crate::{Bench, Builds, Cell, Column, Mark, Origin, Request, Sheet, SheetRow, cell_of};
+use crate::{Bench, Builds, Cell, Column, Mark, Origin, Planned, Request, Sheet, SheetRow, cell_of};
 
 /// Places in the card's ring.
 const RING: u64 = 8;
@@ -130,10 +130,13 @@ pub(super) fn sheet(
             column("sim late".to_owned(), Origin::World),
         ]);
         let mut work = None;
-        for (row, cells) in rows.iter().zip(&mut cells) {
-            let options = observed(request, (duration, OBSERVED), row.network);
-            let label = format!("{name}: {}", row.test);
-            let result = bench.run(world, &row.workload(None), &options, &label);
+        let planned = |row: &Row<'_>| Planned {
+            workload: row.workload(None),
+            options: observed(request, (duration, OBSERVED), row.network),
+            label: format!("{name}: {}", row.test),
+        };
+        let made = bench.run_each(world, &rows.iter().map(planned).collect::<Vec<_>>());
+        for ((row, cells), result) in rows.iter().zip(&mut cells).zip(made) {
             builds.add(&name, &result);
             let mut frames = Cell::Empty;
             let measured = cell_of(result, |record| {
