@@ -100,20 +100,37 @@ pub trait Kernel: Send + Sync {
     /// CLOCK_MONOTONIC.
     fn monotonic(&self) -> Nanos;
 
-    /// Sets a thread's scheduling, and leaves SCHED_DEADLINE only in the way that leaks nothing.
+    /// Sets a thread's scheduling, and leaves SCHED_DEADLINE only in the way that leaks nothing and does not stop it.
     ///
     /// The kernel gives a reservation's bandwidth back when the thread's zero-lag timer fires, and that timer is
     /// armed when the thread stops running. A thread that sleeps and has not run since it got the class has no
     /// such timer, so its bandwidth would stay booked in the root domain for ever. A change of the reservation
-    /// is booked at once, therefore the thread is first given (1024 ns, 2^22 us), whose bandwidth is 0 in the
-    /// kernel's 20-bit fixed point. The calling thread itself is running, leaves directly, and so cannot be
-    /// throttled between the two steps.
+    /// is booked at once, therefore a thread that sleeps is first given (1024 ns, 2^22 us), whose bandwidth is 0 in the
+    /// kernel's 20-bit fixed point.
+    ///
+    /// A thread that can run leaves directly, which arms the timer. With (1024 ns, 2^22 us) a thread whose budget is
+    /// overrun would have its zero-lag time minutes from now. Until that time it stays marked as waiting for a budget, while the
+    /// timer that brings one has passed it by: in the class again it would wait for ever, and could not even be killed
+    /// (`task_non_contending` and `enqueue_dl_entity` in `kernel/sched/deadline.c`). A thread that fell asleep with its
+    /// budget overrun is left alone until its budget comes; and one that comes back with an overrun budget leaves again
+    /// until its zero-lag time is over.
+    ///
+    /// The calling thread itself is running and leaves directly.
     fn set_scheduler(&self, tid: Tid, attr: &SchedAttr) -> Result<(), KernelError> {
-        if attr.policy.is_deadline() || tid == Tid(0) || tid == self.own_tid() {
+        if tid == Tid(0) || tid == self.own_tid() {
             return self.set_scheduler_directly(tid, attr);
         }
         let current = self.scheduler(tid)?;
-        if current.policy.is_deadline() && current.policy.booked_bandwidth() > 0 {
+        if attr.policy.is_deadline() {
+            return match current.policy.is_deadline() {
+                true => self.set_scheduler_directly(tid, attr),
+                false => self.enter_deadline(tid, attr, &current),
+            };
+        }
+        if current.policy.is_deadline()
+            && current.policy.booked_bandwidth() > 0
+            && self.sleeps_with_budget(tid, &current.policy)
+        {
             self.set_scheduler_directly(tid, &weightless(&current, DEADLINE_PERIOD_MAX)).or_else(
                 |error| {
                     // An administrator may have lowered the longest period. The shortest one whose ratio is still 0
@@ -127,6 +144,53 @@ pub trait Kernel: Send + Sync {
             )?;
         }
         self.set_scheduler_directly(tid, attr)
+    }
+
+    /// Puts a thread into SCHED_DEADLINE with a budget that is none of before.
+    fn enter_deadline(&self, tid: Tid, attr: &SchedAttr, before: &SchedAttr) -> Result<(), KernelError> {
+        /// Each waits as long as the kernel remembers; a busy machine may come too late to see a new budget.
+        const TRIES: u32 = 4;
+        /// What a tick may add to an overrun after it was read.
+        const MARGIN: Nanos = Nanos::from_millis(5);
+        let SchedPolicy::Deadline { runtime, period, .. } = attr.policy else {
+            return self.set_scheduler_directly(tid, attr);
+        };
+        for _ in 1..TRIES {
+            self.set_scheduler_directly(tid, attr)?;
+            let Some(left) = self.budget_left(tid).filter(|left| !left.is_positive()) else { return Ok(()) };
+            self.set_scheduler_directly(tid, before)?;
+            let overrun = left.get().unsigned_abs() as f64;
+            let remembered = Nanos::from_f64_rounded(overrun * period.get() as f64 / runtime.get() as f64);
+            let wait = remembered.min(period * 10) + period / 4 + MARGIN;
+            std::thread::sleep(std::time::Duration::from_nanos(wait.get_unsigned()));
+        }
+        self.set_scheduler_directly(tid, attr)
+    }
+
+    /// What is left of a thread's budget, where the kernel says so (`dl.runtime` in `/proc/TID/sched`).
+    fn budget_left(&self, tid: Tid) -> Option<Nanos> {
+        let text = self.read_text(Path::new(&format!("/proc/{tid}/sched"))).ok()?;
+        let line = text.lines().find(|line| line.starts_with("dl.runtime"))?;
+        line.rsplit(':').next()?.trim().parse().ok().map(Nanos::new)
+    }
+
+    /// Whether a thread of SCHED_DEADLINE sleeps, and has a budget: waits for one that was overrun, for two periods at most.
+    fn sleeps_with_budget(&self, tid: Tid, policy: &SchedPolicy) -> bool {
+        const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
+        let can_run = || {
+            let stat = self.read_text(Path::new(&format!("/proc/{tid}/stat"))).ok();
+            stat.as_deref().and_then(state_of_stat) == Some('R')
+        };
+        let is_overrun = || self.budget_left(tid).is_some_and(Nanos::is_negative);
+        let SchedPolicy::Deadline { period, .. } = policy else { return true };
+        let until = self.monotonic().saturating_add(*period * 2);
+        while !can_run() {
+            if !is_overrun() || self.monotonic() >= until {
+                return true;
+            }
+            std::thread::sleep(LOOK);
+        }
+        false
     }
 
     /// Who a process or thread is now; ESRCH when there is none of that number.
