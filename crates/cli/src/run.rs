@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use surety_analysis::AnalysisWorld;
+use surety_analysis::foundation::homes;
 use surety_kernel::facts::MachineFacts;
 use surety_lab::store::StoredKernel;
 use surety_model::event::{Comm, TraceSink};
@@ -43,8 +44,7 @@ pub fn options_of(running: &Running, session: &Session) -> RunOptions {
 /// This machine as a platform.
 pub fn host_platform(session: &Session) -> (MachineFacts, Platform) {
     let facts = MachineFacts::read(&session.kernel);
-    let online = facts.cpus.online.map_or(1, |c| c.len() as u32);
-    let platform = platform_of(&facts, online);
+    let platform = platform_of(&facts);
     (facts, platform)
 }
 
@@ -110,6 +110,8 @@ pub struct Runner<'a> {
     session: &'a Session,
     places: Vec<(String, Place)>,
     means: Means,
+    /// This machine.
+    host: Platform,
 }
 
 impl<'a> Runner<'a> {
@@ -118,7 +120,7 @@ impl<'a> Runner<'a> {
         let (_, platform) = host_platform(session);
         let places = words.iter().map(|word| Ok((word.clone(), place_of(word, &platform, session)?)));
         let places = places.collect::<Result<_, Failure>>()?;
-        Ok(Runner { session, places, means })
+        Ok(Runner { session, places, means, host: platform })
     }
 
     /// The worlds' words, in the order asked for.
@@ -143,8 +145,9 @@ impl<'a> Runner<'a> {
         let mut watch = self.session.watch(label, sink);
         match &self.places[world].1 {
             Place::Host => {
-                let world =
-                    HostWorld::new(&self.session.kernel, self.session.journal()).bound(&self.means.bindings);
+                let world = HostWorld::new(&self.session.kernel, self.session.journal())
+                    .bound(&self.means.bindings)
+                    .at_home(homes(workload, &self.host));
                 let world = if self.means.traced { world } else { world.untraced() };
                 world.run(workload, options, &mut watch)
             }
