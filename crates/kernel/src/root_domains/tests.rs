@@ -9,8 +9,11 @@ use surety_units::Tid;
 const V1: &str = "cgroup /sys/fs/cgroup/cpuset cgroup rw,relatime,cpuset 0 0\n";
 const V2: &str = "cgroup2 /sys/fs/cgroup cgroup2 rw,relatime 0 0\n";
 
-/// A machine of eight CPUs, all online, whose cpusets are these: directory, CPUs, and the word of its switch or kind.
-fn machine(mounts: &str, sets: &[(&str, &str, &str)]) -> ScriptedKernel {
+/// Directory, CPUs, and the word of its switch or kind.
+type Cpuset = (&'static str, &'static str, &'static str);
+
+/// A machine of eight CPUs, all online, whose cpusets are these.
+fn machine(mounts: &str, sets: &[Cpuset]) -> ScriptedKernel {
     let kernel = ScriptedKernel::new(8);
     kernel.add_file("/sys/devices/system/cpu/possible", "0-7\n");
     kernel.add_file("/sys/devices/system/cpu/isolated", "\n");
@@ -44,7 +47,7 @@ fn said(domains: &RootDomains) -> String {
 
 #[test]
 fn cpusets_make_the_domains_the_kernel_makes_of_them() {
-    let cases: &[(&str, &[(&str, &str, &str)], &str)] = &[
+    let cases: &[(&str, &[Cpuset], &str)] = &[
         // Version 1: as long as the top is balanced, what is below does not matter.
         (V1, &[("", "0-7", "1"), ("a", "0-3", "1"), ("b", "4-7", "0")], "0-7 | "),
         (V1, &[("", "0-7", "0")], " | 0-7"),
