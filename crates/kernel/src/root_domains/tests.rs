@@ -1,3 +1,6 @@
+//! Root domains: rules from trees of files, and what is found against what `sched_setattr` answers, in partitions made for
+//! some milliseconds.
+
 use super::*;
 use crate::deadline::held_bandwidth;
 use crate::sched::{DEADLINE_PERIOD_MAX, DEADLINE_RUNTIME_MIN};
