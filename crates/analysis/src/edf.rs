@@ -41,14 +41,15 @@ pub struct Demand {
 
 impl Demand {
     /// Of a reservation; `bounded`: no job of its thread ever needs more than one budget, so it never
-    /// overruns and asks for nothing that others leave.
+    /// overruns and asks for nothing that others leave. One that reclaims with more than the cap loses by it, bounded or not.
     pub fn of(reservation: &Reservation, platform: &Platform, bounded: bool) -> Demand {
+        let greedy = !bounded || reservation.bandwidth() > platform.deadline_cap;
         Demand {
             runtime: reservation.runtime,
             deadline: reservation.deadline,
             period: reservation.period,
             overrun: if bounded { Nanos::ZERO } else { platform.enforcement.overrun_max() },
-            reclaims: (reservation.reclaim && !bounded).then_some(platform.deadline_cap),
+            reclaims: (reservation.reclaim && greedy).then_some(platform.deadline_cap),
         }
     }
 }
@@ -71,6 +72,9 @@ pub struct Schedulability {
 /// Decides whether a set of demands keeps its deadlines on `cpus` CPUs under global EDF: the first test that shows it is
 /// named.
 pub fn schedulable(demands: &[Demand], cpus: u32) -> Schedulability {
+    if let Some(verdict) = above_the_cap(demands) {
+        return named(&verdict, verdict.steps.clone());
+    }
     if let Some(alone) = alone(demands.len(), cpus) {
         return alone;
     }
@@ -148,9 +152,27 @@ fn question(tasks: &[SporadicTask], cpus: u32) -> Question<'_> {
     Question { tasks, cpus, scheduler: Scheduler::Edf, migrate: true }
 }
 
-/// One CPU with reservations that reclaim, which only GRUB's own theorem covers; `None` elsewhere.
+/// A reservation that reclaims and has more than the cap, which the kernel admits on several CPUs: its budget runs down at
+/// `U / Umax`, faster than time passes, so that no test can promise it.
+fn above_the_cap(demands: &[Demand]) -> Option<Verdict> {
+    let (place, cap) = demands.iter().enumerate().find_map(|(place, demand)| {
+        let own = Bandwidth::of(demand.runtime, demand.period)?;
+        demand.reclaims.filter(|cap| own > *cap).map(|cap| (place, cap))
+    })?;
+    let step = format!(
+        "thread {place} reclaims and has more than the {cap} that reservations may have of a CPU: its budget runs down faster \
+         than time passes"
+    );
+    Some(Verdict::no(GRUB, false, step))
+}
+
+/// What GRUB's own theorem says where only it decides: of one CPU with reservations that reclaim, and of one that reclaims with
+/// more than the cap; `None` elsewhere.
 pub fn reclaimed(demands: &[Demand], cpus: u32) -> Option<Verdict> {
     let cap = demands.iter().find_map(|demand| demand.reclaims)?;
+    if let Some(verdict) = above_the_cap(demands) {
+        return Some(verdict);
+    }
     if cpus > 1 {
         return None;
     }
@@ -236,6 +258,14 @@ mod tests {
             assert_eq!(result.holds, holds, "{large:?}: {:?}", result.steps);
         }
         assert!(schedulable(&[greedy(of(2, 20, 20, 4)); 2], 2).holds, "a CPU each");
+        // One with more than the cap runs out of budget early even on a CPU of its own, whatever its jobs need.
+        let platform = surety_model::platform::Platform::linux_6_18(2);
+        for (runtime, reclaim, holds) in [(95, true, true), (96, true, false), (96, false, true)] {
+            let of = Reservation::implicit(Nanos::from_millis(runtime), Nanos::from_millis(100));
+            let demand = Demand::of(&Reservation { reclaim, ..of }, &platform, true);
+            assert_eq!(schedulable(&[demand], 2).holds, holds, "{demand:?}");
+            assert_eq!(reclaimed(&[demand], 2).is_some(), !holds);
+        }
     }
 
     #[test]

@@ -1,9 +1,11 @@
 //! [`Foundation`]: what every bound about reserved threads stands on: the kernel admits them all, every one
 //! of them keeps its scheduling deadlines, and the fair servers stay in the background.
 
+use surety_model::plan::Homes;
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{Load, LoadKind, PolicySpec, Task, TaskBody, Work, Workload};
+use surety_units::CpuSet;
 
 use crate::admission::{AdmissionError, RootDomain};
 use crate::edf::{Demand, Schedulability, least_pessimistic_of, schedulable};
@@ -39,8 +41,8 @@ pub struct Foundation {
 /// One of several root domains.
 #[derive(Clone, Debug)]
 pub struct Domain {
-    /// Its CPUs, in words.
-    pub cpus: String,
+    /// Its CPUs.
+    pub cpus: CpuSet,
     /// The places of its threads in the set.
     pub threads: Vec<usize>,
     /// What they stand on.
@@ -64,8 +66,8 @@ impl Foundation {
             match (0..platforms.len()).find(|domain| with(*domain).holds()) {
                 Some(domain) => places[domain].push(place),
                 None => {
-                    let why = |(domain, (cpus, _)): (usize, &(String, Platform))| {
-                        format!("{cpus}: {}", with(domain).objection().unwrap_or_default())
+                    let why = |(domain, (cpus, _)): (usize, &(CpuSet, Platform))| {
+                        format!("{}: {}", cpus.in_words(), with(domain).objection().unwrap_or_default())
                     };
                     let why: Vec<String> = platforms.iter().enumerate().map(why).collect();
                     let whole = Foundation::in_one(threads, platform, admitted);
@@ -89,7 +91,7 @@ impl Foundation {
     fn joined(domains: Vec<Domain>, whole: Foundation) -> Foundation {
         let said = |steps: &dyn Fn(&Foundation) -> Vec<String>| -> Vec<String> {
             let of = |d: &Domain| {
-                let lead = d.cpus.clone();
+                let lead = d.cpus.in_words();
                 steps(&d.foundation)
                     .into_iter()
                     .map(move |step| format!("{lead}: {step}"))
@@ -116,7 +118,7 @@ impl Foundation {
                 "reserved thread(s) {} of the plan, counted from 0, are in the cpuset partition with {} before they are \
                  reserved",
                 threads.join(", "),
-                domain.cpus
+                domain.cpus.in_words()
             ));
         }
         for domain in &domains {
@@ -161,6 +163,11 @@ impl Foundation {
     /// The root domains that threads are in, where the platform has several; empty: one has all.
     pub fn domains(&self) -> &[Domain] {
         &self.domains
+    }
+
+    /// The CPUs of the root domain that a thread of the set is in, where the platform has several.
+    pub fn home_of(&self, thread: usize) -> Option<CpuSet> {
+        self.domains.iter().find(|domain| domain.threads.contains(&thread)).map(|domain| domain.cpus)
     }
 
     /// The same, its test of EDF named after the least pessimistic one that holds. Takes longer: for proofs.
@@ -221,6 +228,29 @@ impl Foundation {
         assumptions.push("every CPU runs at the speed the work was measured at".to_owned());
         assumptions
     }
+}
+
+/// Where the reserved threads of a workload go on a platform of several root domains: each into the first in which everything
+/// holds, in the order of the workload. Empty with one domain, or where they do not fit.
+pub fn homes(workload: &Workload, platform: &Platform) -> Homes {
+    let named = |name: &String, reservation: Option<Reservation>, count: u32| {
+        let thread =
+            reservation.map(|reservation| (name.clone(), ReservedThread { reservation, bounded: false }));
+        vec![thread; count as usize].into_iter().flatten()
+    };
+    let tasks = workload.tasks.iter();
+    let tasks = tasks.flat_map(|task| named(&task.name, task.reservation, task.instances.on(platform.cpus)));
+    let irqs = workload.irqs.iter().flat_map(|irq| named(&irq.name, irq.reservation, 1));
+    let threads: Vec<(String, ReservedThread)> = tasks.chain(irqs).collect();
+    let only: Vec<ReservedThread> = threads.iter().map(|(_, thread)| *thread).collect();
+    let foundation = Foundation::of(&only, platform, 0);
+    let mut homes = Homes::new();
+    for (place, (name, _)) in threads.into_iter().enumerate() {
+        if let Some(cpus) = foundation.home_of(place) {
+            homes.entry(name).or_default().push(cpus);
+        }
+    }
+    homes
 }
 
 /// Threads kept apart by root domains, before anything is said about them.
@@ -294,6 +324,13 @@ mod tests {
             "{steps}"
         );
         assert!(proof.assumptions()[0].contains("partition with CPU 0"), "{:?}", proof.assumptions());
+        assert_eq!(
+            (0..5)
+                .map(|at| proof.home_of(at))
+                .map(|home| home.map_or(9, |cpus| cpus.lowest().map_or(9, |c| c.0)))
+                .collect::<Vec<_>>(),
+            [0, 1, 0, 1, 9]
+        );
         // One more than fits says why on each.
         let found = Foundation::of(&[&threads[..], &[of(30, 100)]].concat(), &apart, 0);
         let objection = found.objection().unwrap_or_default();

@@ -21,6 +21,9 @@ use crate::response::ServedTask;
 /// Counts of the dominating distribution: one part in this many.
 const PARTS: u64 = 1_000_000_000;
 
+/// What every limit here takes for granted of the samples.
+pub const INDEPENDENT: &str = "jobs are independent and will be like those measured";
+
 /// Why samples guarantee nothing.
 #[derive(Clone, Debug, PartialEq, Error)]
 #[non_exhaustive]
@@ -150,10 +153,7 @@ pub fn worst(
              rest is taken to need {most}",
             confidence * 100.0
         )],
-        assumptions: vec![
-            "jobs are independent and will be like those measured".to_owned(),
-            format!("no job ever needs more than {most}"),
-        ],
+        assumptions: vec![INDEPENDENT.to_owned(), format!("no job ever needs more than {most}")],
     })
 }
 
@@ -185,10 +185,7 @@ pub fn guaranteed(
                  P{{c <= {reach}}} >= {probability:.6}, and no job leaves anything over",
                 confidence * 100.0
             )],
-            assumptions: vec![
-                "jobs are independent and will be like those measured".to_owned(),
-                format!("no job ever needs more than {most}"),
-            ],
+            assumptions: vec![INDEPENDENT.to_owned(), format!("no job ever needs more than {most}")],
         });
     }
     let method = Method::sharper_at(n, promised, confidence);
@@ -246,10 +243,7 @@ pub fn worst_in_the_tail(
             confidence * 100.0,
             (libm::log(1.0 / (1.0 - half)) / (2.0 * n as f64)).sqrt(),
         )],
-        assumptions: vec![
-            "jobs are independent and will be like those measured".to_owned(),
-            format!("no job ever needs more than {most}"),
-        ],
+        assumptions: vec![INDEPENDENT.to_owned(), format!("no job ever needs more than {most}")],
     })
 }
 

@@ -6,14 +6,14 @@
 
 use std::collections::BTreeMap;
 
-use surety_analysis::AnalysisWorld;
+use surety_analysis::{AnalysisWorld, foundation};
 use surety_fit::{WorkFit, fit_thread, worker};
 use surety_kernel::deadline;
 use surety_kernel::facts::MachineFacts;
 use surety_model::claim::Claim;
 use surety_model::event::{Event, EventKind, JobUse, TraceSink};
 use surety_model::job::ThreadHistory;
-use surety_model::plan::{Left, Plan, Refusal, SimulationEvidence};
+use surety_model::plan::{Homes, Left, Plan, Refusal, SimulationEvidence};
 use surety_model::platform::Platform;
 use surety_model::record::{Evidence, Record};
 use surety_model::reservation::Reservation;
@@ -171,12 +171,19 @@ impl<'a> Walk<'a> {
         let mut jobs = Seen::default();
         let world = HostWorld::new(&self.session.kernel, self.session.journal())
             .prepared(self.scratch.as_ref())
+            .at_home(self.homes(workload))
             .bound(&self.args.disks.bindings());
         let record = {
             let mut watch = self.session.watch(label, Some(&mut jobs));
             world.run(workload, &self.options, &mut watch)?
         };
         Ok((record, jobs))
+    }
+
+    /// Where the plan puts reserved threads; those that no plan is about go where they fit.
+    fn homes(&self, workload: &Workload) -> Homes {
+        let planned = self.plan.as_ref().map(Plan::homes).unwrap_or_default();
+        if planned.is_empty() { foundation::homes(workload, &self.platform) } else { planned }
     }
 
     /// Adds a row, and returns its verdicts.

@@ -11,12 +11,12 @@ use surety_model::workload::Workload;
 use surety_plan::check::{Checked, check};
 use surety_plan::tested::tested;
 use surety_plan::{PlanOptions, plan_in_full};
-use surety_probe::platform_of;
 use surety_report::plan_file::{claims_from_json, plan_from_json, planned_to_json};
 use surety_report::{Report, table};
 
 use crate::exit::{Code, Failure};
 use crate::input::read_workload;
+use crate::run::host_platform;
 use crate::session::{Session, write_file};
 
 use self::args::PlanArgs;
@@ -80,11 +80,9 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
 }
 
 fn options_of(args: &PlanArgs, workload: &Workload, session: &Session) -> PlanOptions {
-    let facts = surety_kernel::facts::MachineFacts::read(&session.kernel);
-    let online = facts.cpus.online.map_or(1, |c| c.len() as u32);
     let mut options = PlanOptions::new(match (args.cpus, args.root_domains.as_slice()) {
         (Some(cpus), _) => Platform::linux_6_18(cpus),
-        (None, []) => platform_of(&facts, online),
+        (None, []) => host_platform(session).1,
         (None, domains) => {
             let cpus = domains.iter().fold(0u32, |sum, cpus| sum.saturating_add(*cpus));
             Platform::linux_6_18(cpus).partitioned(domains)

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use surety_analysis::AnalysisWorld;
+use surety_analysis::foundation::homes;
 use surety_kernel::facts::MachineFacts;
 use surety_lab::store::StoredKernel;
 use surety_model::event::{Comm, TraceSink};
@@ -43,8 +44,7 @@ pub fn options_of(running: &Running, session: &Session) -> RunOptions {
 /// This machine as a platform.
 pub fn host_platform(session: &Session) -> (MachineFacts, Platform) {
     let facts = MachineFacts::read(&session.kernel);
-    let online = facts.cpus.online.map_or(1, |c| c.len() as u32);
-    let platform = platform_of(&facts, online);
+    let platform = platform_of(&facts);
     (facts, platform)
 }
 
@@ -110,6 +110,8 @@ pub struct Runner<'a> {
     session: &'a Session,
     places: Vec<(String, Place)>,
     means: Means,
+    /// This machine.
+    host: Platform,
 }
 
 impl<'a> Runner<'a> {
@@ -118,7 +120,7 @@ impl<'a> Runner<'a> {
         let (_, platform) = host_platform(session);
         let places = words.iter().map(|word| Ok((word.clone(), place_of(word, &platform, session)?)));
         let places = places.collect::<Result<_, Failure>>()?;
-        Ok(Runner { session, places, means })
+        Ok(Runner { session, places, means, host: platform })
     }
 
     /// The worlds' words, in the order asked for.
@@ -161,11 +163,7 @@ impl<'a> Runner<'a> {
     /// One of them. A guest of the lab draws from the seed.
     fn world(&self, world: usize, seed: u64) -> Result<Box<dyn World + '_>, WorldError> {
         Ok(match &self.places[world].1 {
-            Place::Host => {
-                let world =
-                    HostWorld::new(&self.session.kernel, self.session.journal()).bound(&self.means.bindings);
-                Box::new(if self.means.traced { world } else { world.untraced() })
-            }
+            Place::Host => Box::new(AtHome(self)),
             Place::Sim(platform) => Box::new(SimWorld::new(platform.clone())),
             Place::Lab(stored) => {
                 let world = lab::world_of(stored, &self.means.guest, seed, self.session)?;
@@ -173,6 +171,29 @@ impl<'a> Runner<'a> {
             }
             Place::Analysis(platform) => Box::new(AnalysisWorld::new(platform.clone())),
         })
+    }
+}
+
+/// The host, with reserved threads of each workload in root domains where they fit.
+struct AtHome<'r, 'a>(&'r Runner<'a>);
+
+impl World for AtHome<'_, '_> {
+    fn name(&self) -> String {
+        "host".to_owned()
+    }
+
+    fn run(
+        &self,
+        workload: &Workload,
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+    ) -> Result<Record, WorldError> {
+        let Runner { session, means, host, .. } = self.0;
+        let world = HostWorld::new(&session.kernel, session.journal())
+            .bound(&means.bindings)
+            .at_home(homes(workload, host));
+        let world = if means.traced { world } else { world.untraced() };
+        world.run(workload, options, observer)
     }
 }
 

@@ -32,7 +32,9 @@ pub struct Applied {
 /// Gives every bound activity its planned reservation. All or nothing: on the first refusal what was done is
 /// taken back.
 ///
-/// A reservation needs a thread that may run on the whole root domain, so affinity is widened to `domain` first.
+/// A reservation needs a thread that may run on the whole root domain and nowhere else, so affinity is set first: to the root
+/// domain that the plan names for it (the bindings of an activity take those of its threads in order), else to `domain`. The
+/// kernel looks at the CPU a thread last ran on, so one that sleeps in another root domain is refused until it has woken.
 pub fn put_in_force(
     plan: &Plan,
     bindings: &[Binding],
@@ -42,9 +44,12 @@ pub fn put_in_force(
 ) -> Result<Vec<Applied>, EnforceError> {
     let result: Result<Vec<Applied>, EnforceError> = bindings
         .iter()
-        .filter_map(|binding| Some((binding, plan.reservation_of(&binding.activity)?)))
-        .map(|(binding, planned)| {
-            enforcer.set_affinity(binding.tid, domain, binding.owner)?;
+        .enumerate()
+        .filter_map(|(at, binding)| Some((at, binding, plan.reservation_of(&binding.activity)?)))
+        .map(|(at, binding, planned)| {
+            let before = bindings[..at].iter().filter(|b| b.activity == binding.activity).count();
+            let home = planned.root_domains.get(before).copied().unwrap_or(domain);
+            enforcer.set_affinity(binding.tid, home, binding.owner)?;
             enforcer.set_scheduler(binding.tid, attr_of_reservation(&planned.reservation), binding.owner)?;
             let policy = describe(&kernel.scheduler(binding.tid)?);
             Ok(Applied { activity: binding.activity.clone(), tid: binding.tid, policy })

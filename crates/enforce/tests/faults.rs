@@ -26,6 +26,7 @@ fn plan() -> Plan {
         activity: activity.to_owned(),
         promises: Vec::new(),
         reservation: Reservation::implicit(Nanos::from_millis(ms), Nanos::from_millis(40)),
+        root_domains: Vec::new(),
         proof: proof.clone(),
     };
     Plan {
@@ -59,6 +60,30 @@ fn a_plan_is_put_in_force_and_taken_back() {
     assert!(kernel.scheduler(Tid(102)).unwrap().policy.is_deadline());
     assert!(enforcer.undo().is_empty());
     assert_eq!(kernel.state(), original);
+}
+
+#[test]
+fn threads_go_to_the_root_domains_of_the_plan() {
+    let (kernel, bindings) = machine();
+    let mut plan = plan();
+    plan.reservations[0].root_domains = ["0-1", "0"].map(|cpus| cpus.parse().unwrap()).to_vec();
+    // Two threads of one activity; the second belongs elsewhere, which the one root domain of this machine refuses.
+    let second = Binding { activity: "a".to_owned(), ..bindings[1].clone() };
+    let bindings = [bindings[0].clone(), second];
+    let before = kernel.state();
+    let directory = tempfile::tempdir().unwrap();
+    let journal = Journal::open(&kernel, &RuntimeDir::at(directory.path()).unwrap()).unwrap();
+    let mut enforcer = Enforcer::new(&kernel, Some(&journal));
+    let error = put_in_force(&plan, &bindings, CpuSet::first(2), &kernel, &mut enforcer).unwrap_err();
+    assert!(error.to_string().contains("root domain"), "{error}");
+    let asked = |calls: &[surety_kernel::scripted::Call], text: &str| {
+        calls.iter().filter(|call| call.object.contains(text)).count()
+    };
+    let calls = kernel.calls();
+    assert!(asked(&calls, "thread 102, CPUs 0,") == 1 && asked(&calls, "thread 101, CPUs 0,") == 0);
+    drop(enforcer);
+    drop(journal);
+    assert_eq!(kernel.state(), before);
 }
 
 #[test]

@@ -12,7 +12,8 @@ use surety_units::bandwidth::KERNEL_BANDWIDTH_SHIFT;
 use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::error::{KernelError, Operation};
-use crate::kernel::Kernel;
+use crate::kernel::{Kernel, SleepingThread};
+use crate::root_domains::RootDomains;
 use crate::sched::{SchedAttr, SchedPolicy};
 
 /// Bandwidth in the kernel's fixed point: 2^20 is one CPU.
@@ -41,39 +42,48 @@ fn reservation(units: u64) -> SchedAttr {
     SchedPolicy::deadline(runtime, PROBE_PERIOD, PROBE_PERIOD).into()
 }
 
-/// How much bandwidth the caller's root domain still admits, exactly.
+/// How much bandwidth the machine still admits, exactly: the sum over its root domains.
 ///
 /// Threads that sleep take all of it for a few milliseconds and give it back without a leak; meanwhile a
 /// reservation somebody else asks for is refused.
 ///
 /// # Errors
-/// EPERM without CAP_SYS_NICE, or when the caller's cpuset does not span the root domain.
+/// EPERM without CAP_SYS_NICE, or when the caller's cpuset does not span a root domain.
 pub fn admissible_bandwidth(kernel: &dyn Kernel) -> Result<KernelBandwidth, KernelError> {
     let mut holders = Holders { kernel, sleeping: Vec::new() };
-    let cpus = kernel.online_cpus()?;
+    let domains = domains(kernel)?;
     let mut total = 0;
-    // A root domain admits less than one whole CPU for each of its CPUs; the bound only ends the loop.
-    for _ in 0..2 * cpus.len() + 1 {
-        let taken = holders.take_most(&cpus)?;
-        total += taken;
-        if taken < HOLDER_MAX {
-            break;
+    for cpus in &domains {
+        // A root domain admits less than one whole CPU for each of its CPUs; the bound only ends the loop.
+        for _ in 0..2 * cpus.len() + 1 {
+            let taken = holders.take_most(cpus, domains.len() > 1)?;
+            total += taken;
+            if taken < HOLDER_MAX {
+                break;
+            }
         }
     }
     holders.release()?;
     Ok(KernelBandwidth(total))
 }
 
+/// The root domains that admit threads; all online CPUs where none is known to.
+fn domains(kernel: &dyn Kernel) -> Result<Vec<CpuSet>, KernelError> {
+    let domains = RootDomains::read(kernel).admitting();
+    if domains.is_empty() { Ok(vec![kernel.online_cpus()?]) } else { Ok(domains) }
+}
+
 /// The threads that hold bandwidth, which leave the class however the search ends.
 struct Holders<'k> {
     kernel: &'k dyn Kernel,
-    sleeping: Vec<crate::kernel::SleepingThread>,
+    sleeping: Vec<SleepingThread>,
 }
 
 impl Holders<'_> {
-    /// One more holder takes the largest reservation that is accepted; returns its units.
-    fn take_most(&mut self, cpus: &CpuSet) -> Result<u64, KernelError> {
-        let holder = self.kernel.sleeping_thread()?;
+    /// One more holder takes the largest reservation that is accepted; returns its units. Of several root domains the kernel
+    /// asks that of the CPU on which the holder went to sleep, so `apart` has it begin on these.
+    fn take_most(&mut self, cpus: &CpuSet, apart: bool) -> Result<u64, KernelError> {
+        let holder = if apart { self.made_on(cpus)? } else { self.kernel.sleeping_thread()? };
         let tid = holder.tid;
         self.sleeping.push(holder);
         // It inherits the caller's policy and affinity.
@@ -96,6 +106,15 @@ impl Holders<'_> {
         Ok(low)
     }
 
+    /// A holder made while the caller is kept to some CPUs.
+    fn made_on(&self, cpus: &CpuSet) -> Result<SleepingThread, KernelError> {
+        let before = self.kernel.affinity(Tid(0))?;
+        self.kernel.set_affinity(Tid(0), cpus)?;
+        let holder = self.kernel.sleeping_thread();
+        self.kernel.set_affinity(Tid(0), &before)?;
+        holder
+    }
+
     fn release(&mut self) -> Result<(), KernelError> {
         let mut result = Ok(());
         for holder in self.sleeping.drain(..) {
@@ -112,9 +131,9 @@ impl Drop for Holders<'_> {
     }
 }
 
-/// What one root domain of all online CPUs admits when no thread holds a reservation.
+/// What all root domains admit when no thread holds a reservation.
 ///
-/// Sum over CPUs of the limit (`sched_rt_runtime_us / sched_rt_period_us`, 0.95) less `servers` fair servers of
+/// Sum over the CPUs of each of the limit (`sched_rt_runtime_us / sched_rt_period_us`, 0.95) less `servers` fair servers of
 /// 50 ms in 1000 ms each, rounded as the kernel rounds. CPUs of unequal capacity count by it
 /// (`cap_scale`). `None` when admission is switched off (runtime -1).
 pub fn expected_capacity(kernel: &dyn Kernel, servers: u64) -> Result<Option<KernelBandwidth>, KernelError> {
@@ -130,11 +149,14 @@ pub fn expected_capacity(kernel: &dyn Kernel, servers: u64) -> Result<Option<Ker
         let (runtime, period) = (Nanos::from_micros(runtime), Nanos::from_micros(period));
         surety_units::Bandwidth::of(runtime, period).map_or(0, surety_units::Bandwidth::to_kernel)
     };
-    let cpus = kernel.online_cpus()?;
-    let capacity: u64 = cpus.iter().map(|cpu| cpu_capacity(kernel, cpu.0)).sum();
-    let limit = (u128::from(ratio(runtime, period)) * u128::from(capacity)) >> 10;
-    let charged = u128::from(ratio(50_000, 1_000_000) * servers) * cpus.len() as u128;
-    Ok(Some(KernelBandwidth(u64::try_from(limit.saturating_sub(charged)).unwrap_or(u64::MAX))))
+    let of_domain = |cpus: &CpuSet| -> u128 {
+        let capacity: u64 = cpus.iter().map(|cpu| cpu_capacity(kernel, cpu.0)).sum();
+        let limit = (u128::from(ratio(runtime, period)) * u128::from(capacity)) >> 10;
+        let charged = u128::from(ratio(50_000, 1_000_000) * servers) * cpus.len() as u128;
+        limit.saturating_sub(charged)
+    };
+    let all: u128 = domains(kernel)?.iter().map(of_domain).sum();
+    Ok(Some(KernelBandwidth(u64::try_from(all).unwrap_or(u64::MAX))))
 }
 
 /// A CPU's capacity of 1024.
@@ -176,7 +198,7 @@ pub struct BandwidthAccount {
 }
 
 impl BandwidthAccount {
-    /// Bandwidth booked for nobody. Also counts what CPUs outside the caller's root domain would admit.
+    /// Bandwidth booked for nobody.
     pub fn leaked(&self) -> KernelBandwidth {
         KernelBandwidth(self.capacity.0.saturating_sub(self.held.0).saturating_sub(self.admissible.0))
     }

@@ -12,6 +12,7 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 use crate::clock;
 use crate::kernel::Kernel;
 use crate::mount::DetachedMount;
+use crate::root_domains::RootDomains;
 use crate::sched::{self, SchedPolicy};
 use crate::tracefs::TracefsAccess;
 
@@ -55,6 +56,8 @@ pub struct CpuFacts {
     pub possible: Option<CpuSet>,
     /// Taken out of load balancing at boot.
     pub isolated: Option<CpuSet>,
+    /// How cpusets part them for deadline threads.
+    pub root_domains: RootDomains,
     /// Those this thread may use.
     pub own_affinity: Option<CpuSet>,
     /// The processor's name.
@@ -208,6 +211,7 @@ impl Ask<'_> {
         CpuFacts {
             possible: self.cpu_list(&at("possible")),
             isolated: self.cpu_list(&at("isolated")),
+            root_domains: RootDomains::read(self.kernel),
             own_affinity: self.kernel.affinity(Tid(0)).ok(),
             model: of_cpuinfo(&processors, "model name").map(str::to_owned),
             simultaneous_threads: self.number(&at("smt/active")).map(|active| active != 0),
@@ -388,6 +392,7 @@ mod tests {
     fn nothing_is_required_to_be_there() {
         let facts = MachineFacts::read(&ScriptedKernel::new(2));
         assert_eq!(facts.cpus.online, Some(CpuSet::first(2)));
+        assert_eq!(facts.cpus.root_domains, RootDomains::one(CpuSet::first(2)));
         assert_eq!((facts.kernel_release, facts.clock_source, facts.cgroups.version), (None, None, None));
         assert!(!facts.cpus.virtual_machine && !facts.privileges.sys_nice);
     }

@@ -33,6 +33,7 @@ pub mod net;
 pub mod perf;
 pub mod process;
 pub mod real;
+pub mod root_domains;
 pub mod sched;
 pub mod scripted;
 pub mod signals;

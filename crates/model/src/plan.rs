@@ -1,7 +1,9 @@
 //! [`Plan`]: reservations with their proofs, or why there are none.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
-use surety_units::Bandwidth;
+use surety_units::{Bandwidth, CpuSet};
 
 use crate::platform::{FairServer, Platform};
 use crate::reservation::Reservation;
@@ -42,9 +44,15 @@ pub struct PlannedReservation {
     pub promises: Vec<String>,
     /// (Q, D, T).
     pub reservation: Reservation,
+    /// The root domain each of its threads has to be in, where the platform has several; else empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub root_domains: Vec<CpuSet>,
     /// Why that is enough.
     pub proof: Proof,
 }
+
+/// The root domain of each reserved thread of an activity, by the activity's name, where there are several.
+pub type Homes = BTreeMap<String, Vec<CpuSet>>;
 
 /// An argument an engineer can redo by hand: theorem, inputs, steps, result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -185,6 +193,12 @@ impl Plan {
         self.reservations
             .iter()
             .try_fold(Bandwidth::ZERO, |sum, planned| sum.checked_add(planned.reservation.bandwidth()))
+    }
+
+    /// Where its threads have to be; empty where the platform has one root domain.
+    pub fn homes(&self) -> Homes {
+        let apart = self.reservations.iter().filter(|planned| !planned.root_domains.is_empty());
+        apart.map(|planned| (planned.activity.clone(), planned.root_domains.clone())).collect()
     }
 
     /// The planned reservation of an activity.

@@ -1,7 +1,7 @@
 //! [`Platform`]: what the machine is, as far as scheduling depends on it.
 
 use serde::{Deserialize, Serialize};
-use surety_units::{Bandwidth, Nanos};
+use surety_units::{Bandwidth, CpuId, CpuSet, Nanos};
 
 /// How the kernel stops a task whose budget is used up.
 ///
@@ -85,10 +85,10 @@ pub struct Platform {
     pub name: String,
     /// How many CPUs, all alike.
     pub cpus: u32,
-    /// How many of the CPUs each root domain has, where cpuset partitions make several; empty: one with all of them.
+    /// The CPUs of each root domain, where cpuset partitions make several; empty: one with all of them.
     /// Deadline threads are admitted in one of them and never leave it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub root_domains: Vec<u32>,
+    pub root_domains: Vec<CpuSet>,
     /// The tick's length (1/HZ).
     pub tick: Nanos,
     /// How budgets are enforced.
@@ -161,24 +161,32 @@ impl Platform {
         }
     }
 
-    /// The same machine with root domains of these many CPUs.
+    /// The same machine with root domains of these many CPUs, numbered one after the other.
     pub fn partitioned(self, root_domains: &[u32]) -> Platform {
-        let cpus = root_domains.iter().fold(0u32, |sum, cpus| sum.saturating_add(*cpus));
-        Platform { cpus, root_domains: root_domains.to_vec(), ..self }
-    }
-
-    /// Each root domain as a machine of its own, with its CPUs in words.
-    pub fn domains(&self) -> Vec<(String, Platform)> {
         let mut first = 0u32;
         let domain = |cpus: &u32| {
-            let last = first.saturating_add(*cpus).saturating_sub(1);
-            let words = if first == last { format!("CPU {first}") } else { format!("CPUs {first}-{last}") };
-            first = last.saturating_add(1);
-            (words, Platform { cpus: *cpus, root_domains: Vec::new(), ..self.clone() })
+            let start = first;
+            first = first.saturating_add(*cpus).min(CpuSet::LIMIT);
+            (start..first).map(CpuId).collect()
         };
-        let one = [self.cpus];
-        let sizes: &[u32] = if self.root_domains.is_empty() { &one } else { &self.root_domains };
-        sizes.iter().map(domain).collect()
+        self.with_root_domains(root_domains.iter().map(domain).collect())
+    }
+
+    /// The same machine with these root domains, which share no CPU, and no other CPUs.
+    pub fn with_root_domains(self, root_domains: Vec<CpuSet>) -> Platform {
+        let cpus = root_domains.iter().map(CpuSet::len).sum::<usize>();
+        Platform { cpus: u32::try_from(cpus).unwrap_or(u32::MAX), root_domains, ..self }
+    }
+
+    /// Each root domain as a machine of its own, with its CPUs.
+    pub fn domains(&self) -> Vec<(CpuSet, Platform)> {
+        let alone = |cpus: &CpuSet| {
+            let count = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
+            (*cpus, Platform { cpus: count, root_domains: Vec::new(), ..self.clone() })
+        };
+        let one = [CpuSet::first(self.cpus)];
+        let sets: &[CpuSet] = if self.root_domains.is_empty() { &one } else { &self.root_domains };
+        sets.iter().map(alone).collect()
     }
 
     /// The platforms that have a name, for this many CPUs.

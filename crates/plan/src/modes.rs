@@ -7,6 +7,7 @@
 use surety_analysis::cbs::CbsError;
 use surety_analysis::cbs::modulated::ModulatedWork;
 use surety_analysis::cbs::modulated::limits::MeasuredModes;
+use surety_analysis::sampled::INDEPENDENT;
 use surety_model::claim::{ClaimedModes, ClaimedWork, ClaimedWorkError};
 use surety_model::distribution::TimeDistribution;
 use surety_model::modes::{ModeFit, rows};
@@ -67,6 +68,8 @@ pub(crate) fn raise(
         work.work.len()
     ));
     sizing.work = by_modes;
+    // What the fraction stands on is the modes and their own limits.
+    sizing.assumptions.retain(|words| words != INDEPENDENT);
     sizing.assumptions.push(if fit.explains_all() {
         "inside a mode work is independent from job to job, which the residuals do not reject".to_owned()
     } else {

@@ -41,9 +41,9 @@ fn reserved(planned: &Planned, options: &PlanOptions) -> Vec<TestedSet> {
     }
     let one = |domain: &Domain| {
         let names: Vec<String> = domain.threads.iter().map(name).collect();
-        let cpus = platform.domains().into_iter().find(|(cpus, _)| *cpus == domain.cpus);
-        let cpus = cpus.map_or(platform.cpus, |(_, platform)| platform.cpus);
-        in_domain(&domain.foundation, &names, cpus, &format!("the root domain with {}", domain.cpus))
+        let cpus = u32::try_from(domain.cpus.len()).unwrap_or(u32::MAX);
+        let place = format!("the root domain with {}", domain.cpus.in_words());
+        in_domain(&domain.foundation, &names, cpus, &place)
     };
     whole.domains().iter().map(one).collect()
 }

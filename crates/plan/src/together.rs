@@ -13,7 +13,7 @@ use surety_model::platform::{Enforcement, FairServer, Platform};
 use surety_model::promise::Promise;
 use surety_model::reservation::{KERNEL_RUNTIME_MIN, Reservation};
 use surety_model::workload::{Irq, Task, Workload};
-use surety_units::{Bandwidth, Nanos, Probability};
+use surety_units::{Bandwidth, CpuSet, Nanos, Probability};
 
 use crate::demand::{Demand, Handler};
 use crate::interrupt::{self, Sized, Source, Wish};
@@ -102,7 +102,7 @@ impl<'a> Together<'a> {
         Together {
             options,
             // Root domains may put two threads on one CPU though others are free.
-            alone: threads <= platform.cpus && platform.root_domains.is_empty(),
+            alone: threads <= platform.cpus && platform.root_domains.len() < 2,
             obstacle: lent.or(hog),
             kept: Vec::new(),
             irqs: Vec::new(),
@@ -374,12 +374,18 @@ impl<'a> Together<'a> {
         }
         let foundation = self.foundation(&[]).for_proof();
         let enforcement = self.options.platform.enforcement;
+        let names = self.named_threads();
+        let homes = |name: &str| -> Vec<CpuSet> {
+            let own = names.iter().enumerate().filter(|(_, (of, _))| of == name);
+            own.filter_map(|(place, _)| foundation.home_of(place)).collect()
+        };
         for kept in &self.kept {
             claims.extend(claims::of_task(kept, &self.options.platform));
             plan.reservations.push(PlannedReservation {
                 activity: kept.task.name.clone(),
                 promises: kept.promises.iter().map(|(promise, _)| promise.to_string()).collect(),
                 reservation: kept.reservation(),
+                root_domains: homes(&kept.task.name),
                 proof: proofs::of_task(kept, &foundation, enforcement),
             });
         }
@@ -389,6 +395,7 @@ impl<'a> Together<'a> {
                 activity: kept.irq.name.clone(),
                 promises: kept.promises.iter().map(|(promise, _)| promise.to_string()).collect(),
                 reservation: kept.reservation,
+                root_domains: homes(&kept.irq.name),
                 proof: proofs::of_irq(kept, &foundation, enforcement),
             });
         }

@@ -138,5 +138,10 @@ fn a_film_is_planned_for_its_modes_and_the_plan_is_verified() {
     let sampled = PlanOptions { empirical_are_samples: true, ..options };
     let sampled = plan(&of(&work), &BTreeMap::new(), &sampled);
     assert!(sampled.refusals.is_empty(), "{:?}", sampled.refusals);
-    assert!(sampled.reservation_of("player").unwrap().reservation.bandwidth() > with.reservation.bandwidth());
+    let sampled = sampled.reservation_of("player").unwrap();
+    assert!(sampled.reservation.bandwidth() > with.reservation.bandwidth());
+    // Nothing is taken to be independent but jobs inside a mode.
+    let assumed = &sampled.proof.assumptions;
+    assert!(assumed.iter().any(|words| words.contains("inside a mode")), "{assumed:?}");
+    assert!(!assumed.iter().any(|words| words.starts_with("jobs are independent")), "{assumed:?}");
 }

@@ -138,6 +138,9 @@ fn root_domains_are_planned_tested_and_verified_each_for_itself() {
     let names = |set: &TestedSet| set.threads.iter().map(|t| t.name.clone()).collect::<Vec<_>>().join(" ");
     assert_eq!(sets.iter().map(names).collect::<Vec<_>>(), ["a c", "b d"]);
     sets.iter().for_each(complete);
+    let homes = planned.plan.homes();
+    let homes: Vec<String> = ["a", "b", "c", "d"].iter().map(|name| homes[*name][0].to_string()).collect();
+    assert_eq!(homes, ["0", "1", "0", "1"]);
     let proof = &planned.plan.reservations[0].proof;
     assert!(proof.theorem.contains("EDF in each root domain"), "{}", proof.theorem);
     assert!(

@@ -12,6 +12,7 @@ use surety_enforce::{EnforceError, Enforcer, Owner, attr_of_policy, attr_of_rese
 use surety_kernel::command::{ChildSetup, Spawned, spawn};
 use surety_kernel::tracefs::Marker;
 use surety_kernel::{Kernel, SchedAttr, clock, thread};
+use surety_model::plan::Homes;
 use surety_model::record::ThreadInForce;
 use surety_model::workload::{Irq, Load, PolicySpec, Program, Task, TaskBody, ThreadMatch, Workload};
 use surety_model::world::WorldError;
@@ -100,6 +101,29 @@ impl MemberResult {
     }
 }
 
+/// The calling thread kept to some CPUs until this is dropped, for the threads it makes meanwhile.
+struct Confined<'k> {
+    kernel: &'k dyn Kernel,
+    before: Option<CpuSet>,
+}
+
+impl<'k> Confined<'k> {
+    /// Where it cannot be done, threads begin anywhere, and the record says what they got.
+    fn to(kernel: &'k dyn Kernel, cpus: CpuSet) -> Confined<'k> {
+        let before = kernel.affinity(Tid(0)).ok();
+        let is_confined = kernel.set_affinity(Tid(0), &cpus).is_ok();
+        Confined { kernel, before: before.filter(|_| is_confined) }
+    }
+}
+
+impl Drop for Confined<'_> {
+    fn drop(&mut self) {
+        if let Some(before) = &self.before {
+            let _ = self.kernel.set_affinity(Tid(0), before);
+        }
+    }
+}
+
 /// What a member returned, by its kind.
 #[derive(Debug)]
 pub(crate) enum Returned {
@@ -128,6 +152,8 @@ pub(crate) struct Stage<'a> {
     pub cpus: CpuSet,
     /// Every CPU of the root domain: what a deadline thread may use.
     pub all_cpus: CpuSet,
+    /// Root domains of their own for reserved threads, by their activity; `all_cpus` for others.
+    pub homes: &'a Homes,
     /// Where threads wait.
     pub gate: Arc<Gate>,
     /// What tasks share.
@@ -191,7 +217,7 @@ impl Stage<'_> {
         let Some(tid) = self.devices.thread(index) else { return Ok(()) };
         let activity = Activity::Irq(index);
         let wanted = interrupts::attributes(irq);
-        let affinity = if wanted.policy.is_deadline() { self.all_cpus } else { self.cpus };
+        let affinity = if wanted.policy.is_deadline() { self.home(&irq.name, 0) } else { self.cpus };
         cast.members.push(Member { activity, tid, body: Body::Handler, wanted, affinity });
         for sender in self.devices.senders(index, irq, self.seed)? {
             let gate = Arc::clone(&self.gate);
@@ -239,17 +265,29 @@ impl Stage<'_> {
             (Some(reservation), _) => attr_of_reservation(reservation),
             (None, _) => attr_of_policy(task.policy),
         };
-        let unpinned = if wanted.policy.is_deadline() { self.all_cpus } else { self.cpus };
+        let is_deadline = wanted.policy.is_deadline();
         for instance in 0..task.instances.on(self.cpus.len() as u32) {
+            let unpinned = if is_deadline { self.home(&task.name, instance) } else { self.cpus };
             let (tid, body) = match &task.body {
-                TaskBody::Synthetic(_) | TaskBody::Phases(_) => self.make_thread(task, instance)?,
-                TaskBody::Command(program) => self.start_program(task, program)?,
+                TaskBody::Synthetic(_) | TaskBody::Phases(_) => {
+                    // It is judged by the CPU it waits on, so it begins where it belongs.
+                    let _confined = (is_deadline && self.homes.contains_key(&task.name))
+                        .then(|| Confined::to(self.kernel, unpinned));
+                    self.make_thread(task, instance)?
+                }
+                TaskBody::Command(program) => self.start_program(task, program, unpinned)?,
                 TaskBody::Match(which) => (self.find_thread(task, which)?, Body::Found),
             };
             let affinity = task.instances.pinned_to(instance, &self.cpus).map_or(unpinned, CpuSet::single);
             cast.members.push(Member { activity: Activity::Task(index), tid, body, wanted, affinity });
         }
         Ok(())
+    }
+
+    /// The CPUs a reserved thread of an activity may use: those of its root domain.
+    fn home(&self, name: &str, instance: u32) -> CpuSet {
+        let own = self.homes.get(name).and_then(|homes| homes.get(instance as usize));
+        own.copied().unwrap_or(self.all_cpus)
     }
 
     fn unsupported(&self, task: &Task, why: &str) -> WorldError {
@@ -274,7 +312,7 @@ impl Stage<'_> {
         Ok((tid, Body::Synthetic(handle)))
     }
 
-    fn start_program(&self, task: &Task, program: &Program) -> Result<(Tid, Body), WorldError> {
+    fn start_program(&self, task: &Task, program: &Program, cpus: CpuSet) -> Result<(Tid, Body), WorldError> {
         let object = format!("task.{}", task.name);
         let failed = |why: String| WorldError::Activity { object: object.clone(), why };
         let errors = tempfile::tempfile().map_err(|e| failed(format!("no file for its messages: {e}")))?;
@@ -284,7 +322,7 @@ impl Stage<'_> {
         let scheduler = attr_of_policy(task.policy);
         let default = task.policy == PolicySpec::default();
         let setup = ChildSetup {
-            affinity: Some(self.cpus),
+            affinity: Some(if self.homes.contains_key(&task.name) { cpus } else { self.cpus }),
             scheduler: (!default).then_some(scheduler),
             groups: Vec::new(),
             mark: self.mark.clone(),
@@ -378,6 +416,7 @@ impl Stage<'_> {
                 root: member.tid,
                 role: program.worker.clone()?,
                 attr: attr_of_reservation(reservation),
+                home: self.home(&task.name, 0),
                 worker: None,
                 times: 0,
                 refused: None,
@@ -398,7 +437,7 @@ impl Stage<'_> {
                 policy: attr.as_ref().map_or_else(|| "gone".to_owned(), describe),
                 affinity,
                 as_requested: attr.is_some_and(|a| a.is_result_of(&reserved.attr))
-                    && affinity == self.all_cpus,
+                    && affinity == reserved.home,
             })
         };
         programs.reserved.iter().filter_map(describe_worker).collect()

@@ -6,6 +6,8 @@ use surety_kernel::tracefs::TracefsAccess;
 use surety_model::environment::Check;
 use surety_units::{Bytes, Nanos};
 
+use crate::platform::in_words;
+
 /// Wake-ups from idle states that take longer than this to leave are visibly late.
 const EXIT_LATENCY_MAX: Nanos = Nanos::from_micros(10);
 /// Runnable threads on average over the last minute that leave a machine to the one who measures.
@@ -13,8 +15,14 @@ const LOAD_MAX: f64 = 0.5;
 
 /// Everything the facts tell, in the order of what matters most.
 pub fn checks_of(facts: &MachineFacts) -> Vec<Check> {
-    let mut list =
-        vec![kernel(facts), cpus(facts), reservations(facts), bandwidth_limit(facts), tracing(facts)];
+    let mut list = vec![
+        kernel(facts),
+        cpus(facts),
+        root_domains(facts),
+        reservations(facts),
+        bandwidth_limit(facts),
+        tracing(facts),
+    ];
     list.extend([enforcement(facts), autogroup(facts), isolation(facts), simultaneous_threads(facts)]);
     list.extend([frequency(facts), idle_states(facts), clock(facts), timer_slack(facts)]);
     list.extend([memory(facts), paging(facts), interrupts(facts), virtualisation(facts), load(facts)]);
@@ -41,6 +49,36 @@ fn cpus(facts: &MachineFacts) -> Check {
             "start surety with all CPUs (taskset) so that reservations can be made",
         ),
         _ => Check::good("cpus", found),
+    }
+}
+
+fn root_domains(facts: &MachineFacts) -> Check {
+    const NAME: &str = "root domains";
+    let domains = &facts.cpus.root_domains;
+    let words = in_words(domains);
+    if let Some(why) = &domains.unseen {
+        return Check::limited(
+            NAME,
+            format!("{words} as far as seen: {why}"),
+            "run where the machine's own control groups are mounted, or give --root-domains to `surety plan`",
+        );
+    }
+    let found = match (domains.balanced.len(), domains.isolated.is_empty()) {
+        (1, true) => format!("one, {words}: reserved threads share all CPUs"),
+        (1, false) => words,
+        (0, _) => format!("{words}: nothing is balanced, reservations share them all the same"),
+        (count, _) => format!("{count}: {words}: a reserved thread stays in one of them"),
+    };
+    match domains.isolated_offline.is_empty() {
+        true => Check::good(NAME, found),
+        false => Check::limited(
+            NAME,
+            format!(
+                "{found}; offline CPUs {} are with the isolated ones, so the kernel refuses reservations there",
+                domains.isolated_offline
+            ),
+            "bring these CPUs online, or make a balanced cpuset of the isolated ones",
+        ),
     }
 }
 
@@ -127,7 +165,7 @@ fn isolation(facts: &MachineFacts) -> Check {
         (Some(cpus), _) => Check::limited(
             NAME,
             format!(
-                "{cpus} (isolcpus): no load balancing there, and the kernel refuses them to reservations"
+                "{cpus} (isolcpus): no load balancing there, and reservations of the other CPUs never go there"
             ),
             "choose other CPUs with --cpus, or isolate with cpuset partitions instead of isolcpus",
         ),

@@ -3,22 +3,26 @@
 use std::collections::BTreeMap;
 
 use surety_kernel::facts::MachineFacts;
+use surety_kernel::root_domains::RootDomains;
 use surety_model::platform::{Enforcement, FairServer, Platform, RealtimeLimit, Reclaiming};
-use surety_units::{Bandwidth, Nanos};
+use surety_units::{Bandwidth, CpuSet, Nanos};
 
-/// The platform of the running kernel on `cpus` CPUs, from what it says of itself; where it says nothing, the
-/// defaults of a current kernel.
+/// The platform of the running kernel, from what it says of itself; where it says nothing, the defaults of a current
+/// kernel. Its CPUs are those of the root domains that take reservations: CPUs that are isolated are kept for what is
+/// bound to them.
 ///
 /// Budgets are taken to be enforced on the tick: high-resolution enforcement (`HRTICK_DL`) is off by default and
 /// its switch cannot be read everywhere. That errs on the safe side, and so does what reclaims: a kernel without the
 /// server is taken for one that hands out less.
-pub fn platform_of(facts: &MachineFacts, cpus: u32) -> Platform {
+pub fn platform_of(facts: &MachineFacts) -> Platform {
     let scheduler = &facts.scheduler;
-    let known = Platform::linux_6_18(cpus);
+    let domains = facts.cpus.root_domains.for_reservations();
+    let cpus = domains.iter().map(CpuSet::len).sum::<usize>().max(1);
+    let known = Platform::linux_6_18(u32::try_from(cpus).unwrap_or(u32::MAX));
     let tick = scheduler.tick;
     let has_server = scheduler.deadline_servers > 0;
     let limit = scheduler.rt_runtime.zip(scheduler.rt_period).filter(|(runtime, _)| !runtime.is_negative());
-    Platform {
+    let platform = Platform {
         name: facts.kernel_release.as_ref().map_or(known.name, |release| format!("linux-{release}")),
         tick,
         enforcement: Enforcement::Tick(tick),
@@ -30,11 +34,13 @@ pub fn platform_of(facts: &MachineFacts, cpus: u32) -> Platform {
         deadline_cap: limit
             .and_then(|(runtime, period)| Bandwidth::of(runtime, period))
             .unwrap_or(Bandwidth::ONE),
-        root_domains: Vec::new(),
         reclaiming: if has_server { Reclaiming::ToCap } else { Reclaiming::BelowCap },
         autogroup: scheduler.autogroup.unwrap_or(false),
         ..known
-    }
+    };
+    // One domain that is not the first CPUs of the machine is told by its CPUs, too: a thread has to be put there.
+    let is_whole = domains.len() == 1 && facts.cpus.online == domains.first().copied();
+    if is_whole { platform } else { platform.with_root_domains(domains) }
 }
 
 /// What a reader needs to judge numbers measured here, by name.
@@ -49,6 +55,7 @@ pub fn environment_of(facts: &MachineFacts) -> BTreeMap<String, String> {
     say("architecture", Some(facts.architecture.to_owned()));
     say("processor", cpus.model.clone());
     say("cpus online", cpus.online.map(|c| c.to_string()));
+    say("root domains", Some(in_words(&cpus.root_domains)));
     say("simultaneous threads", cpus.simultaneous_threads.map(yes));
     say("virtual machine", Some(yes(cpus.virtual_machine)));
     say("frequency governor", Some(cpus.frequency_governor.clone().unwrap_or_else(|| "none".to_owned())));
@@ -65,4 +72,41 @@ pub fn environment_of(facts: &MachineFacts) -> BTreeMap<String, String> {
     say("user", Some(facts.privileges.user.to_string()));
     say("load average before", facts.load_average.clone());
     environment
+}
+
+/// `CPUs 0-3; CPUs 4-7; isolated: CPU 8`.
+pub(crate) fn in_words(domains: &RootDomains) -> String {
+    let mut parts: Vec<String> = domains.balanced.iter().map(CpuSet::in_words).collect();
+    if !domains.isolated.is_empty() {
+        parts.push(format!("isolated: {}", domains.isolated.in_words()));
+    }
+    parts.join("; ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_kernel::ScriptedKernel;
+
+    #[test]
+    fn the_platform_has_the_root_domains_of_the_kernel() {
+        let set = |text: &str| text.parse::<CpuSet>().unwrap();
+        let of = |balanced: &[&str], isolated: &str| {
+            let mut facts = MachineFacts::read(&ScriptedKernel::new(4));
+            facts.cpus.root_domains = RootDomains {
+                balanced: balanced.iter().map(|text| set(text)).collect(),
+                isolated: set(isolated),
+                ..RootDomains::default()
+            };
+            let platform = platform_of(&facts);
+            let domains: Vec<String> = platform.root_domains.iter().map(CpuSet::to_string).collect();
+            (platform.cpus, domains.join(" "), in_words(&facts.cpus.root_domains))
+        };
+        let said = |cpus, domains: &str, words: &str| (cpus, domains.to_owned(), words.to_owned());
+        assert_eq!(of(&["0-3"], ""), said(4, "", "CPUs 0-3"));
+        assert_eq!(of(&["0,2", "1,3"], ""), said(4, "0,2 1,3", "CPUs 0,2; CPUs 1,3"));
+        assert_eq!(of(&["0-1", "2"], "3"), said(3, "0-1 2", "CPUs 0-1; CPU 2; isolated: CPU 3"));
+        assert_eq!(of(&["0-2"], "3"), said(3, "0-2", "CPUs 0-2; isolated: CPU 3"));
+        assert_eq!(of(&[], "0-3"), said(4, "", "isolated: CPUs 0-3"));
+    }
 }

@@ -173,6 +173,8 @@ pub(crate) struct Reserved {
     pub role: ThreadRole,
     /// What it gets.
     pub attr: SchedAttr,
+    /// The CPUs of its root domain.
+    pub home: CpuSet,
     /// Who has it now.
     pub worker: Option<LiveThread>,
     /// How often it was put on a thread.
@@ -183,7 +185,7 @@ pub(crate) struct Reserved {
 
 impl Reserved {
     /// Looks who the worker is now, and gives it the reservation when it has none.
-    pub fn look(&mut self, kernel: &dyn Kernel, enforcer: &mut Enforcer<'_>, domain: CpuSet) {
+    pub fn look(&mut self, kernel: &dyn Kernel, enforcer: &mut Enforcer<'_>) {
         let threads = threads(kernel, self.root);
         let Some(tid) = find(&threads, &self.role) else {
             self.worker = None;
@@ -195,7 +197,7 @@ impl Reserved {
             return;
         };
         let put = enforcer
-            .set_affinity(tid, domain, Owner::Ours)
+            .set_affinity(tid, self.home, Owner::Ours)
             .and_then(|()| enforcer.set_scheduler(tid, self.attr, Owner::Ours));
         match put {
             Ok(()) => {
@@ -238,12 +240,11 @@ impl Programs {
         &mut self,
         kernel: &dyn Kernel,
         enforcer: &mut Enforcer<'_>,
-        domain: CpuSet,
         cancel: &Cancel,
     ) -> Result<(), WorldError> {
         let until = clock::monotonic() + START_MAX;
         loop {
-            self.look(kernel, enforcer, domain);
+            self.look(kernel, enforcer);
             let Some(open) = self.reserved.iter().find(|r| r.worker.is_none()) else { return Ok(()) };
             if cancel.is_cancelled() {
                 return Err(WorldError::Interrupted);
@@ -264,8 +265,8 @@ impl Programs {
     }
 
     /// Looks at every reserved program.
-    pub fn look(&mut self, kernel: &dyn Kernel, enforcer: &mut Enforcer<'_>, domain: CpuSet) {
-        self.reserved.iter_mut().for_each(|reserved| reserved.look(kernel, enforcer, domain));
+    pub fn look(&mut self, kernel: &dyn Kernel, enforcer: &mut Enforcer<'_>) {
+        self.reserved.iter_mut().for_each(|reserved| reserved.look(kernel, enforcer));
     }
 }
 

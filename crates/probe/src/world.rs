@@ -13,6 +13,7 @@ use surety_kernel::journal::Journal;
 use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, clock, thread};
 use surety_model::activation::tick_phase;
+use surety_model::plan::Homes;
 use surety_model::record::{Disturbance, InForce, Record};
 use surety_model::workload::{Irq, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
@@ -51,6 +52,7 @@ pub struct HostWorld<'a> {
     bindings: Bindings,
     equipment: Equipment,
     outside: Option<CpuId>,
+    homes: Homes,
     trace: bool,
 }
 
@@ -65,6 +67,7 @@ impl<'a> HostWorld<'a> {
             bindings: Bindings::new(),
             equipment: Equipment::new(),
             outside: None,
+            homes: Homes::new(),
             trace: true,
         }
     }
@@ -88,6 +91,11 @@ impl<'a> HostWorld<'a> {
     /// machine at the other end of the wire would, and nothing else runs there.
     pub fn with_outside(self, cpu: Option<CpuId>) -> HostWorld<'a> {
         HostWorld { outside: cpu, ..self }
+    }
+
+    /// The same with reserved threads put into root domains of their own, where the machine has several.
+    pub fn at_home(self, homes: Homes) -> HostWorld<'a> {
+        HostWorld { homes, ..self }
     }
 
     /// The same without recording what the scheduler does.
@@ -145,6 +153,7 @@ impl World for HostWorld<'_> {
             seed: options.seed,
             cpus,
             all_cpus,
+            homes: &self.homes,
             gate: Arc::clone(&gate),
             meeting: Arc::clone(&meeting),
             marker: recorder.as_ref().map(JournalledRecording::marker),
@@ -161,7 +170,7 @@ impl World for HostWorld<'_> {
             _ => OwnSwitches::default(),
         };
         let mut programs = stage.reserved_programs(&cast);
-        if let Err(error) = programs.settle(self.kernel, &mut enforcer, all_cpus, &options.cancel) {
+        if let Err(error) = programs.settle(self.kernel, &mut enforcer, &options.cancel) {
             cast.send_home(&gate, &meeting);
             return Err(error);
         }
@@ -175,7 +184,7 @@ impl World for HostWorld<'_> {
         let window = Window::new(begin, options.warm_up, options.duration);
         gate.open(window);
         let mut look = || {
-            programs.look(self.kernel, &mut enforcer, all_cpus);
+            programs.look(self.kernel, &mut enforcer);
             starts.look(&mut disks, &window)
         };
         let has_programs = !roots.is_empty();

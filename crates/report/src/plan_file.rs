@@ -8,6 +8,7 @@ use serde_json::Value;
 use surety_model::claim::Claim;
 use surety_model::plan::{Left, PLAN_SCHEMA, Plan};
 use surety_model::reservation::ReservationError;
+use surety_units::CpuSet;
 use thiserror::Error;
 
 use crate::json::RECORD_SCHEMA;
@@ -110,9 +111,11 @@ pub fn plan_from_json(text: &str) -> Result<Plan, PlanFileError> {
         return platform("`cpus` is 0, and something has to run");
     }
     let domains = &plan.platform.root_domains;
-    let sum = domains.iter().fold(0u32, |sum, cpus| sum.saturating_add(*cpus));
-    if !domains.is_empty() && (sum != plan.platform.cpus || domains.contains(&0)) {
-        return platform("`root_domains` are not positive numbers that add up to `cpus`");
+    let all = domains.iter().fold(CpuSet::EMPTY, |all, cpus| all.union(cpus));
+    let sum: usize = domains.iter().map(CpuSet::len).sum();
+    let parts = sum == all.len() && sum == plan.platform.cpus as usize;
+    if !domains.is_empty() && (!parts || domains.iter().any(CpuSet::is_empty)) {
+        return platform("`root_domains` are not sets of CPUs that share none and have `cpus` in all");
     }
     if !plan.platform.tick.is_positive() {
         return platform("`tick` is not a positive number of nanoseconds");

@@ -12,7 +12,7 @@ use surety_model::platform::{Enforcement, RealtimeLimit};
 use surety_report::json::{RECORD_SCHEMA, record_json};
 use surety_report::plan_file::{PlanFileError, plan_from_json, plan_to_json};
 use surety_report::{Report, Summary, summary, summary_of_all};
-use surety_units::Nanos;
+use surety_units::{CpuSet, Nanos};
 
 /// Keys with the type named, from the tables of a format's page.
 fn documented(page: &str) -> BTreeMap<String, String> {
@@ -179,7 +179,8 @@ fn plans_read_back_and_are_as_documented() {
     let mut other = plan();
     other.platform.enforcement = Enforcement::Exact;
     other.platform.fair_server = None;
-    other.platform.root_domains = vec![other.platform.cpus];
+    other.platform.root_domains = vec![CpuSet::first(other.platform.cpus)];
+    other.reservations[0].root_domains = other.platform.root_domains.clone();
     other.platform.realtime_limit =
         Some(RealtimeLimit { runtime: Nanos::from_millis(950), period: Nanos::SECOND });
     let mut documents = Vec::new();
@@ -209,8 +210,13 @@ fn what_is_no_plan_is_refused_with_what_to_do() {
         *value.pointer_mut(pointer).unwrap() = to;
         value.to_string()
     };
-    let mut apart = good.clone();
-    apart["platform"]["root_domains"] = vec![1, 0].into();
+    let apart = |domains: &[&str]| {
+        let mut value = good.clone();
+        value["platform"]["cpus"] = 2.into();
+        value["platform"]["root_domains"] = domains.to_vec().into();
+        value.to_string()
+    };
+    assert!(plan_from_json(&apart(&["1", "0"])).is_ok());
     let records = records();
     let rows = rows(&records);
     let record = record_json(&Report { rows: &rows, ..Report::default() }).to_string();
@@ -224,7 +230,10 @@ fn what_is_no_plan_is_refused_with_what_to_do() {
         (changed("/platform/deadline_cap/denominator", 0.into()), "denominator"),
         (changed("/platform/cpus", 0.into()), "`cpus`"),
         (changed("/platform/tick", 0.into()), "`tick`"),
-        (apart.to_string(), "`root_domains`"),
+        (apart(&["0-1", ""]), "`root_domains`"),
+        (apart(&["0-1", "1"]), "`root_domains`"),
+        (apart(&["0"]), "`root_domains`"),
+        (apart(&["1-0"]), "runs backwards"),
         (record, "this is a record"),
     ] {
         let error: PlanFileError = plan_from_json(&text).unwrap_err();

@@ -151,11 +151,26 @@ impl World for SimWorld {
             seed: Some(options.seed),
             duration: Some(options.duration),
             in_force: self.in_force(workload, options, cpus, &stage),
-            degraded: Vec::new(),
+            degraded: self.not_simulated(workload),
             activities,
             trace: None,
             hash: Some(stage.machine.recorder_mut().hash()),
         })
+    }
+}
+
+impl SimWorld {
+    /// What is otherwise on the platform, in words.
+    fn not_simulated(&self, workload: &Workload) -> Vec<String> {
+        let apart = self.platform.root_domains.len() > 1 && workload.is_reserved();
+        let words = || {
+            format!(
+                "the machine has {} root domains, and here reserved threads go to any CPU; `surety plan --check` plays each \
+                 domain for itself",
+                self.platform.root_domains.len()
+            )
+        };
+        apart.then(words).into_iter().collect()
     }
 }
 

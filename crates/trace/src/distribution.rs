@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 
 use surety_model::event::{Comm, Event, TraceSink};
 use surety_model::job::{Job, Separation};
+use surety_model::modes::{JOBS_MAX, ModeFit, modes};
 use surety_stats::assumption::Finding;
 use surety_stats::bounds::{QuantileInterval, quantile_interval};
 use surety_stats::change::{ChangePoint, change_points};
@@ -98,6 +99,15 @@ impl Values {
             stationarity: stationarity_finding(&series, confidence),
             changes: change_points(&series),
         }
+    }
+
+    /// The modes the values come in, in the order they came, as plans learn them ([`surety_model::modes::modes`]); `None` where
+    /// independence is not rejected or one mode explains them best.
+    pub fn modes(&self) -> Option<ModeFit> {
+        let first = &self.values[..self.values.len().min(JOBS_MAX)];
+        let times: Vec<Nanos> =
+            first.iter().map(|ns| Nanos::new(i64::try_from(*ns).unwrap_or(i64::MAX))).collect();
+        modes(&times)
     }
 
     /// The same with the counts on the grid asked for, or on one of at most `bars` points.

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Serialize, Serializer};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 use crate::ids::CpuId;
 use crate::parse::QuantityError;
@@ -78,9 +78,28 @@ impl CpuSet {
         CpuSet { words }
     }
 
+    /// The members that are not in `other`.
+    pub fn without(&self, other: &CpuSet) -> CpuSet {
+        let mut words = self.words;
+        words.iter_mut().zip(&other.words).for_each(|(a, b)| *a &= !b);
+        CpuSet { words }
+    }
+
+    /// The members of either.
+    pub fn union(&self, other: &CpuSet) -> CpuSet {
+        let mut words = self.words;
+        words.iter_mut().zip(&other.words).for_each(|(a, b)| *a |= b);
+        CpuSet { words }
+    }
+
     /// The members in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         (0..CpuSet::LIMIT).map(CpuId).filter(|c| self.contains(*c))
+    }
+
+    /// With the word before it: `CPU 2`, `CPUs 0-1,3`.
+    pub fn in_words(&self) -> String {
+        format!("{} {self}", if self.len() == 1 { "CPU" } else { "CPUs" })
     }
 
     /// The lowest member.
@@ -165,6 +184,13 @@ impl Serialize for CpuSet {
     }
 }
 
+impl<'de> Deserialize<'de> for CpuSet {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<CpuSet, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse().map_err(de::Error::custom)
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,6 +205,10 @@ mod tests {
         assert!("1024".parse::<CpuSet>().is_err());
         assert!("a".parse::<CpuSet>().is_err());
         assert_eq!(CpuSet::first(3).to_string(), "0-2");
+        assert_eq!(
+            (CpuSet::first(1).in_words(), set.in_words()),
+            ("CPU 0".to_owned(), "CPUs 0-2,5".to_owned())
+        );
     }
 
     proptest! {
@@ -186,6 +216,10 @@ mod tests {
         fn text_reads_back(cpus in proptest::collection::vec(0u32..1024, 0..40)) {
             let set: CpuSet = cpus.iter().copied().map(CpuId).collect();
             prop_assert_eq!(set.to_string().parse::<CpuSet>().unwrap(), set);
+            let half = CpuSet::first(512);
+            let (low, high) = (set.intersection(&half), set.without(&half));
+            prop_assert!(low.intersection(&high).is_empty());
+            prop_assert_eq!(low.union(&high), set);
         }
     }
 }

@@ -15,9 +15,10 @@
 //! - Several CPUs: the kernel gives away all bandwidth up to the cap, CPU by CPU, without regard to a bound of global EDF
 //!   (what such a bound leaves could be given away safely: Abeni, Lipari, Parri and Sun, "Multicore CPU reclaiming:
 //!   parallel or sequential?", SAC 2016). Whatever it gives away, a budget runs down at `U_i / Umax` at the slowest and so
-//!   lasts `Q Umax / U_i = Umax T` at most: [`as_if_greedy`] counts that as the budget, and any test of global EDF that
+//!   lasts `Q Umax / U_i = Umax T` at most (and less than Q where `U_i > Umax`, which [`crate::edf`] refuses): [`as_if_greedy`] counts that as the budget, and any test of global EDF that
 //!   holds then is sound.
 
+use surety_model::platform::Reclaiming;
 use surety_units::Bandwidth;
 
 use super::exact::Sum;
@@ -55,6 +56,21 @@ pub fn reclaiming(tasks: &[SporadicTask], cap: Bandwidth) -> Verdict {
     sum.add(i128::from(whole) - i128::from(part), whole);
     let step = format!("bandwidths {used:.4} in all, the cap {:.4}", part as f64 / whole as f64);
     if sum.at_most(1) { Verdict::of(GRUB, Outcome::Holds, step) } else { Verdict::no(GRUB, false, step) }
+}
+
+/// The share of one CPU that a reservation of bandwidth `own` gets which is always ready and reclaims, while `ready` is the sum
+/// of the bandwidths that are in use all the time, its own included, and no other is ever: a number to compare with what is
+/// seen, which decides nothing.
+///
+/// Nothing is inactive then, so the budget runs down at `max(U_i, sum U) / Umax = sum U / Umax`, or before Linux 6.5 at
+/// `1 - (Umax - sum U)`, and what runs meanwhile is `U_i` over that: the cap, divided in the proportion of the bandwidths.
+/// Reservations in use that do not reclaim keep to their own share.
+pub fn share(own: Bandwidth, ready: Bandwidth, cap: Bandwidth, rule: Reclaiming) -> f64 {
+    let (own, ready, cap) = (own.as_f64(), ready.as_f64(), cap.as_f64());
+    match rule {
+        Reclaiming::ToCap => own * cap / ready,
+        Reclaiming::BelowCap => own / (1.0 - cap + ready),
+    }
 }
 
 /// A reservation that reclaims as the most it can take of each period, on any number of CPUs: `Umax T`, or its budget

@@ -2,7 +2,9 @@
 //! one interrupt, drawn, in words, as a page, and as JSON (`docs/formats/trace-stats.md`).
 
 use serde_json::{Value, json};
+use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_model::job::Separation;
+use surety_model::modes::ModeFit;
 use surety_report::table::{checks, counted, led};
 use surety_report::{Counted, html};
 use surety_stats::assumption::{Finding, Outcome};
@@ -26,12 +28,17 @@ const CONFIDENCE: f64 = 0.95;
 /// Change points that are told in words.
 const CHANGES: usize = 5;
 
+/// Quantities that come in modes: those that plans are made from.
+const WORK: [&str; 2] = ["execution_net_ns", "service_ns"];
+
 /// One quantity with what follows from it.
 struct Quantity {
     key: &'static str,
     name: &'static str,
     values: Values,
     conclusions: Conclusions,
+    /// Of work that is not independent from job to job: the modes it comes in.
+    modes: Option<ModeFit>,
 }
 
 /// Of one thread: execution, times between arrivals, response.
@@ -147,7 +154,8 @@ fn quantities<const N: usize>(
                 .help("choose a larger --grid, or none: a round one is found then")
         })?;
         let conclusions = values.conclude(CONFIDENCE);
-        quantities.push(Quantity { key, name, values, conclusions });
+        let modes = WORK.contains(&key).then(|| values.modes()).flatten();
+        quantities.push(Quantity { key, name, values, conclusions, modes });
     }
     Ok(quantities)
 }
@@ -261,6 +269,12 @@ impl Quantity {
             facts.push(("autocorrelation", text));
         }
         facts.push(("independence", said.independence.to_string()));
+        if let Some(modes) = &self.modes {
+            facts.push(("modes", format!("{}, by BIC ({})", modes.modes(), modes.describe_orders())));
+            facts.extend(modes.describe_modes().into_iter().map(|words| ("mode", words)));
+            facts.push(("transitions", modes.describe_transitions()));
+            facts.push(("residuals", modes.describe_residuals()));
+        }
         facts.push(("stationarity", said.stationarity.to_string()));
         let changes: Vec<String> = said
             .changes
@@ -282,6 +296,27 @@ impl Quantity {
         }
         facts.into_iter().map(|(name, text)| (name.to_owned(), text)).collect()
     }
+}
+
+/// `modes` of a quantity.
+fn in_modes(fit: &ModeFit) -> Value {
+    let all: f64 = fit.jobs.iter().sum();
+    let mode = |(place, work): (usize, &Empirical)| {
+        let stays = 1.0 / (1.0 - fit.transitions[place][place]).max(1e-9);
+        let of = TimeDistribution::Empirical(work.clone());
+        json!({
+            "share": fit.jobs[place] / all,
+            "at_a_time": stays,
+            "mean_ns": of.mean_ns(),
+            "p99_ns": work.quantile(0.99),
+        })
+    };
+    json!({
+        "modes": fit.work.iter().enumerate().map(mode).collect::<Vec<_>>(),
+        "transitions": fit.transitions,
+        "bic": fit.orders.iter().map(|order| json!({ "modes": order.modes, "bic": order.bic })).collect::<Vec<_>>(),
+        "residuals_independent": fit.explains_all(),
+    })
 }
 
 /// An element of `quantities`.
@@ -314,6 +349,7 @@ fn quantity(quantity: &Quantity) -> Value {
         "autocorrelation": said.correlogram.as_ref().map(|c| &c.correlations),
         "autocorrelation_bound": said.correlogram.as_ref().map(|c| c.bound),
         "independence": verdict(&said.independence),
+        "modes": quantity.modes.as_ref().map(in_modes),
         "stationarity": verdict(&said.stationarity),
         "changes": said.changes.iter().map(|change| json!({
             "at": change.at, "aspect": aspect(change.aspect), "before_ns": change.before,

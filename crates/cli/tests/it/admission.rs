@@ -48,7 +48,7 @@ impl Ledger {
     fn open(kernel: RealKernel) -> Result<Ledger, String> {
         let facts = MachineFacts::read(&kernel);
         let online = kernel.online_cpus().map_err(|e| e.to_string())?;
-        let mut domain = RootDomain::of(&platform_of(&facts, online.len() as u32));
+        let mut domain = RootDomain::of(&platform_of(&facts));
         domain.span = online;
         let free = admissible_bandwidth(&kernel).map_err(|e| e.to_string())?;
         domain.admitted = domain
@@ -261,7 +261,7 @@ fn an_ordinary_user_is_told_what_is_wrong_before_what_is_forbidden() {
     }
     let kernel = RealKernel::new();
     let online = kernel.online_cpus().unwrap();
-    let domain = RootDomain::of(&platform_of(&MachineFacts::read(&kernel), online.len() as u32));
+    let domain = RootDomain::of(&platform_of(&MachineFacts::read(&kernel)));
     for (runtime, deadline, period) in [
         (1_000_000, 10_000_000, 10_000_000),
         (9_900_000, 10_000_000, 10_000_000),

@@ -10,6 +10,7 @@ mod comparing;
 mod disks;
 mod fitting;
 mod guarantee;
+mod in_modes;
 mod interrupts;
 mod lab;
 mod lab_interrupts;

@@ -221,6 +221,7 @@ pub fn plan() -> Plan {
                 activity: "player".to_owned(),
                 promises: vec!["response <= 40ms @ 99%".to_owned(), "share >= 30%".to_owned()],
                 reservation: Reservation::implicit(Nanos::new(22_345_678), ms(40)),
+                root_domains: Vec::new(),
                 proof: Proof {
                     theorem: "stationary backlog of a constant bandwidth server".to_owned(),
                     source: "Abeni and Buttazzo, RTSS 1998; Palopoli et al., IEEE TPDS 27 (2016)".to_owned(),
@@ -256,6 +257,7 @@ pub fn plan() -> Plan {
                     reclaim: true,
                     demote: false,
                 },
+                root_domains: Vec::new(),
                 proof: Proof {
                     theorem: "processor demand criterion".to_owned(),
                     source: "Baruah, Mok and Rosier, RTSS 1990".to_owned(),

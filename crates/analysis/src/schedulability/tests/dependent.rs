@@ -5,7 +5,7 @@ use surety_model::reservation::Reservation;
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
-use super::twin::{HYPERPERIOD, draw, task};
+use super::twin::{HYPERPERIOD, Job, PERIODS, Rule, densest, draw, in_time, play, task};
 use crate::schedulability::dag::{Dag, DagError, DagTask, federated, graham, under_reservations};
 use crate::schedulability::fixed::response_times;
 use crate::schedulability::generate::Deadlines;
@@ -323,6 +323,60 @@ fn no_graph_takes_longer_under_reservations_than_the_bound() {
     assert_eq!((verdict.outcome, &verdict.responses), (Outcome::Holds, &graham(&task, 2).responses));
     let short = DagTask { deadline: Nanos::new(13), ..task };
     assert_eq!(under_reservations(&short, 2, &whole).outcome, Outcome::NotShown);
+}
+
+#[test]
+fn no_federated_set_that_is_accepted_misses() {
+    let mut random = Pcg::for_job(9, 46, 0);
+    let (mut heavy, mut light) = (0, 0);
+    for _ in 0..3_000 {
+        let cpus = 2 + random.below(4) as u32;
+        let graph = |random: &mut Pcg| {
+            let n = 1 + random.below(6) as usize;
+            let works = (0..n).map(|_| Nanos::new(1 + random.below(4) as i64)).collect();
+            let pairs = (1..n).flat_map(|to| (0..to).map(move |from| (from, to)));
+            let edges = pairs.filter(|_| random.below(4) == 0).collect();
+            let period = PERIODS[random.below(PERIODS.len() as u64) as usize];
+            let deadline = Nanos::new(period - random.below(period as u64 / 2) as i64);
+            DagTask { dag: Dag::new(works, edges).unwrap(), deadline, period: Nanos::new(period) }
+        };
+        let set: Vec<DagTask> = (0..1 + random.below(4)).map(|_| graph(&mut random)).collect();
+        let found = federated(&set, cpus).unwrap();
+        if !found.verdict.holds() {
+            continue;
+        }
+        let given: u32 = found.own.iter().sum();
+        assert!(given <= cpus, "{set:?}");
+        // On CPUs of its own a job of a heavy task meets nobody: each job is done before the next comes.
+        for (task, own) in set.iter().zip(&found.own).filter(|(_, own)| **own > 0) {
+            for _ in 0..4 {
+                let seen = list_schedule(&task.dag, *own as usize, &mut random);
+                assert!(seen <= task.deadline.get(), "{seen} on {own} CPUs: {task:?}");
+                heavy += 1;
+            }
+        }
+        // The others one node after the other, by earliest deadline on the CPUs that are left.
+        let shared = found.shared.map(|shared| shared.cpus).unwrap_or_default();
+        assert!(shared.len() as u32 + given <= cpus, "{set:?}");
+        let mut placed: Vec<usize> = shared.iter().flatten().map(|at| found.light[*at]).collect();
+        for core in &shared {
+            let of = |at: &usize| &set[found.light[*at]];
+            let tasks: Vec<SporadicTask> = core
+                .iter()
+                .map(|at| SporadicTask::new(of(at).dag.volume(), of(at).deadline, of(at).period))
+                .collect();
+            let end = 2 * HYPERPERIOD;
+            let jobs: Vec<Job> =
+                tasks.iter().enumerate().flat_map(|(at, task)| densest(at, task, end)).collect();
+            let seen = play(&jobs, tasks.len(), 1, Rule::Edf, true, end);
+            assert!(in_time(&tasks, &seen), "{seen:?}: {tasks:?}");
+            light += tasks.len();
+        }
+        placed.extend(found.own.iter().enumerate().filter(|(_, own)| **own > 0).map(|(at, _)| at));
+        placed.sort_unstable();
+        assert!(placed.into_iter().eq(0..set.len()), "every task has its place: {set:?}");
+    }
+    assert!(heavy > 1_000 && light > 1_000, "{heavy} {light}");
 }
 
 #[test]

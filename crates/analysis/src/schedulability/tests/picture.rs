@@ -9,7 +9,8 @@ pub struct Panel<'a> {
     pub points: Vec<(u64, Vec<usize>)>,
 }
 
-const WIDTH: f64 = 470.0;
+/// Wide enough for the longest name, also where letters are broad.
+const WIDTH: f64 = 510.0;
 const HEIGHT: f64 = 300.0;
 const LEFT: f64 = 46.0;
 const RIGHT: f64 = 325.0;

@@ -341,6 +341,15 @@ impl Deadline {
             None => hardware.cancel(*timer),
         }
     }
+
+    /// With exact enforcement: bandwidth has become active or inactive, and all time up to now is booked at the rate of before.
+    /// The kernel books at the rate of the moment it looks, so what runs on ticks stays as that.
+    fn rate_has_changed(&self, hardware: &mut Hardware, cpu: usize) {
+        let runs = hardware.current_of(cpu, SchedClass::Deadline).is_some();
+        if runs && !hardware.cpus[cpu].reschedule {
+            self.arm_enforcement(hardware, cpu);
+        }
+    }
 }
 
 fn number(index: usize, kind: u32) -> u32 {
@@ -386,6 +395,7 @@ impl CpuPolicy for Deadline {
         let now = hardware.now;
         self.follow(index, cpu);
         self.contend(hardware, index);
+        self.rate_has_changed(hardware, cpu);
         let entity = &mut self.entities[index];
         if entity.throttled {
             return;
@@ -466,8 +476,16 @@ impl CpuPolicy for Deadline {
         }
     }
 
+    fn accounts_on_enqueue(&self) -> bool {
+        // What joins may change the rate at which the running budget goes down.
+        !self.enforce.is_empty()
+    }
+
     fn accounts_for_timer(&self, number: u32) -> Option<usize> {
         let index = (number >> 2) as usize;
+        if number & 3 == INACTIVE {
+            return (!self.enforce.is_empty()).then(|| self.entities[index].cpu);
+        }
         // The budget of a CPU, or its fair server, is judged by the time up to now.
         (number & 3 == ENFORCE || number & 3 == REPLENISH && self.is_server(index)).then_some(index)
     }
@@ -486,7 +504,10 @@ impl CpuPolicy for Deadline {
                     self.replenish(hardware, index);
                 }
             }
-            INACTIVE => self.deactivate(index),
+            INACTIVE => {
+                self.deactivate(index);
+                self.rate_has_changed(hardware, self.entities[index].cpu);
+            }
             _ => {
                 // Time is booked. What is left, because the rate has changed, gets a timer again.
                 if !hardware.cpus[index].reschedule {
