@@ -14,6 +14,7 @@ use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, clock, thread};
 use surety_model::activation::tick_phase;
 use surety_model::record::{Disturbance, InForce, Record};
+use surety_model::reservation::Reservation;
 use surety_model::workload::{Irq, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
@@ -94,6 +95,19 @@ impl<'a> HostWorld<'a> {
     pub fn untraced(self) -> HostWorld<'a> {
         HostWorld { trace: false, ..self }
     }
+}
+
+/// For how long threads of devices may still pay back what they ran over their budgets, once they have nothing to do.
+///
+/// A thread leaves SCHED_DEADLINE by way of a reservation of next to nothing. The kernel keeps budget and deadline of a thread through
+/// changes of its class, and whoever owes 1 ms then pays it back in budgets of a microsecond, a few seconds each: under its next
+/// reservation such a thread does not run for hours. So it leaves when it owes nothing.
+fn repayment(workload: &Workload, tick: Nanos) -> Nanos {
+    let of = |r: &Reservation| {
+        let owed = 1 + tick.get() / r.runtime.get().max(1);
+        r.period.checked_mul(owed + 1).unwrap_or(Nanos::ZERO)
+    };
+    workload.irqs.iter().filter_map(|irq| irq.reservation.as_ref()).map(of).max().unwrap_or(Nanos::ZERO)
 }
 
 impl World for HostWorld<'_> {
@@ -195,6 +209,9 @@ impl World for HostWorld<'_> {
         let results = collect(cast);
         degraded.extend(troubles(workload, &results));
         drop(children);
+        if !self.equipment.is_empty() {
+            let _ = clock::sleep_until(clock::monotonic() + repayment(workload, tick), None);
+        }
         let undo_failures = enforcer.undo();
         degraded.extend(undo_failures.iter().map(|e| format!("a change could not be taken back: {e}")));
         if let Some(error) = results.iter().find_map(|r| r.trouble(workload)) {

@@ -89,15 +89,14 @@ fn a_device_that_does_not_fit_is_refused_before_a_guest_is_booted() {
 }
 
 /// Eight readers of a disk whose thread has a reservation of so much in 100 ms.
-fn reads(budget: Nanos) -> (Workload, RunOptions) {
+fn reads(budget: Nanos) -> Workload {
     let ms = Nanos::from_millis;
     let arrivals = Arrivals::Closed { outstanding: 8, service: Nanos::from_micros(63) };
     let irq = Irq {
         reservation: Some(Reservation::implicit(budget, ms(100))),
         ..Irq::new("disk", arrivals, TimeDistribution::Constant(Nanos::from_micros(691)))
     };
-    let options = RunOptions { duration: ms(400), warm_up: ms(100), ..RunOptions::default() };
-    (Workload { irqs: vec![irq], ..Workload::default() }, options)
+    Workload { irqs: vec![irq], ..Workload::default() }
 }
 
 /// Wants the first so many runs, and remembers which it was asked about.
@@ -131,7 +130,8 @@ fn one_boot_makes_several_runs_and_a_refused_one_ends_no_other() {
     let world = LabWorld::new(lab).untraced();
     let ms = Nanos::from_millis;
     // The second asks for more than any kernel admits.
-    let runs = [reads(ms(20)), reads(ms(99)), reads(ms(60))];
+    let options = RunOptions { duration: ms(400), warm_up: ms(100), ..RunOptions::default() };
+    let runs = [20, 99, 60].map(|budget| (reads(ms(budget)), options.clone()));
     let make = |count: usize| {
         let mut first = First { count, asked: Vec::new() };
         let made = world.run_each(&runs, &mut first);
