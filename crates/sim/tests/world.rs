@@ -303,7 +303,7 @@ impl Observer for FirstRuns {
 fn several_runs_are_each_as_if_it_were_alone_and_a_refused_one_ends_no_other() {
     let options = RunOptions { duration: Nanos::from_secs(2), ..RunOptions::default() };
     let other = RunOptions { seed: 2, ..options.clone() };
-    let player = workload(PLAYER);
+    let player = workload(&PLAYER.replace("LATE", "queue"));
     let refused = workload("[[task]]\nname = \"a\"\ncommand = \"true\"");
     let runs = [
         (player.clone(), options.clone()),
