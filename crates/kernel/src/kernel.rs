@@ -112,8 +112,8 @@ pub trait Kernel: Send + Sync {
     /// overrun would have its zero-lag time minutes from now. Until that time it stays marked as waiting for a budget, while the
     /// timer that brings one has passed it by: in the class again it would wait for ever, and could not even be killed
     /// (`task_non_contending` and `enqueue_dl_entity` in `kernel/sched/deadline.c`). A thread that fell asleep with its
-    /// budget overrun is left alone until its budget comes; and one that comes back with an overrun budget leaves again
-    /// until its zero-lag time is over.
+    /// budget overrun is left alone until its budget comes; one that comes back waits until its zero-lag time is over. (A thread that another process gave
+    /// back a moment ago, and that sleeps, cannot be told from one that may enter.)
     ///
     /// The calling thread itself is running and leaves directly.
     fn set_scheduler(&self, tid: Tid, attr: &SchedAttr) -> Result<(), KernelError> {
@@ -148,23 +148,24 @@ pub trait Kernel: Send + Sync {
 
     /// Puts a thread into SCHED_DEADLINE with a budget that is none of before.
     fn enter_deadline(&self, tid: Tid, attr: &SchedAttr, before: &SchedAttr) -> Result<(), KernelError> {
-        /// Each waits as long as the kernel remembers; a busy machine may come too late to see a new budget.
+        /// A thread that runs may have used up its new budget before it is looked at.
         const TRIES: u32 = 4;
-        /// What a tick may add to an overrun after it was read.
-        const MARGIN: Nanos = Nanos::from_millis(5);
-        let SchedPolicy::Deadline { runtime, period, .. } = attr.policy else {
-            return self.set_scheduler_directly(tid, attr);
-        };
         for _ in 1..TRIES {
+            remembered::wait(tid, || self.monotonic());
             self.set_scheduler_directly(tid, attr)?;
-            let Some(left) = self.budget_left(tid).filter(|left| !left.is_positive()) else { return Ok(()) };
-            self.set_scheduler_directly(tid, before)?;
-            let overrun = left.get().unsigned_abs() as f64;
-            let remembered = Nanos::from_f64_rounded(overrun * period.get() as f64 / runtime.get() as f64);
-            let wait = remembered.min(period * 10) + period / 4 + MARGIN;
-            std::thread::sleep(std::time::Duration::from_nanos(wait.get_unsigned()));
+            let is_new = self.budget_left(tid).is_none_or(Nanos::is_positive);
+            if is_new || !self.can_run(tid) {
+                return Ok(());
+            }
+            self.set_scheduler(tid, before)?;
         }
         self.set_scheduler_directly(tid, attr)
+    }
+
+    /// Whether a thread runs, or would if it got a CPU and a budget.
+    fn can_run(&self, tid: Tid) -> bool {
+        let stat = self.read_text(Path::new(&format!("/proc/{tid}/stat"))).ok();
+        stat.as_deref().and_then(state_of_stat) == Some('R')
     }
 
     /// What is left of a thread's budget, where the kernel says so (`dl.runtime` in `/proc/TID/sched`).
@@ -175,22 +176,24 @@ pub trait Kernel: Send + Sync {
     }
 
     /// Whether a thread of SCHED_DEADLINE sleeps, and has a budget: waits for one that was overrun, for two periods at most.
+    /// For one that can run, and whose budget is used up, it is remembered how long the kernel will know that.
     fn sleeps_with_budget(&self, tid: Tid, policy: &SchedPolicy) -> bool {
         const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
-        let can_run = || {
-            let stat = self.read_text(Path::new(&format!("/proc/{tid}/stat"))).ok();
-            stat.as_deref().and_then(state_of_stat) == Some('R')
-        };
-        let is_overrun = || self.budget_left(tid).is_some_and(Nanos::is_negative);
-        let SchedPolicy::Deadline { period, .. } = policy else { return true };
-        let until = self.monotonic().saturating_add(*period * 2);
-        while !can_run() {
-            if !is_overrun() || self.monotonic() >= until {
+        let SchedPolicy::Deadline { runtime, period, .. } = *policy else { return true };
+        let until = self.monotonic().saturating_add(period * 2);
+        loop {
+            let left = self.budget_left(tid);
+            if self.can_run(tid) {
+                if let Some(left) = left.filter(|left| !left.is_positive()) {
+                    remembered::keep(tid, self.monotonic(), left, (runtime, period));
+                }
+                return false;
+            }
+            if !left.is_some_and(Nanos::is_negative) || self.monotonic() >= until {
                 return true;
             }
             std::thread::sleep(LOOK);
         }
-        false
     }
 
     /// Who a process or thread is now; ESRCH when there is none of that number.
@@ -256,6 +259,40 @@ pub trait Kernel: Send + Sync {
     /// The identity of this boot: start times compare only within one.
     fn boot_id(&self) -> Result<String, KernelError> {
         Ok(self.read_text(Path::new("/proc/sys/kernel/random/boot_id"))?.trim().to_owned())
+    }
+}
+
+/// Threads that left SCHED_DEADLINE with their budget used up, and when the kernel will have forgotten it.
+mod remembered {
+    use std::sync::{Mutex, PoisonError};
+
+    use surety_units::{Nanos, Tid};
+
+    static THREADS: Mutex<Vec<(Tid, Nanos)>> = Mutex::new(Vec::new());
+    /// What a tick may add to an overrun after it was read.
+    const TICK: Nanos = Nanos::from_millis(10);
+    /// No thread is waited for longer than so many periods: its overrun was not one.
+    const PERIODS_MAX: i64 = 64;
+
+    /// The zero-lag time is `overrun T/Q` after a deadline that is a period away at most.
+    pub(super) fn keep(tid: Tid, now: Nanos, left: Nanos, (runtime, period): (Nanos, Nanos)) {
+        let overrun = (TICK - left).get() as f64;
+        let lag = Nanos::from_f64_rounded(overrun * period.get() as f64 / runtime.get() as f64);
+        let until = now + period + lag.min(period * PERIODS_MAX);
+        let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+        threads.retain(|(other, over)| *other != tid && *over > now);
+        threads.push((tid, until));
+    }
+
+    /// Waits until a thread may come back.
+    pub(super) fn wait(tid: Tid, now: impl Fn() -> Nanos) {
+        let threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
+        let until = threads.iter().find(|(other, _)| *other == tid).map(|(_, until)| *until);
+        drop(threads);
+        let left = until.map_or(Nanos::ZERO, |until| until - now());
+        if left.is_positive() {
+            std::thread::sleep(std::time::Duration::from_nanos(left.get_unsigned()));
+        }
     }
 }
 

@@ -274,3 +274,54 @@ fn a_switch_costs_the_thread_switched_to() {
     let response = record.activity("t").unwrap().response.as_ref().unwrap();
     assert_eq!(response.observed().unwrap().moments.max(), Some(1.1e6));
 }
+
+/// Wants the first so many runs, and counts the events of each.
+struct FirstRuns {
+    wanted: usize,
+    events: Vec<u64>,
+}
+
+impl Observer for FirstRuns {
+    fn wants_run(&mut self, number: usize) -> bool {
+        assert_eq!(number.min(self.wanted), self.events.len());
+        if number < self.wanted {
+            self.events.push(0);
+        }
+        number < self.wanted
+    }
+
+    fn wants_events(&self) -> bool {
+        true
+    }
+
+    fn event(&mut self, _event: &Event<'_>) {
+        *self.events.last_mut().expect("a run was begun") += 1;
+    }
+}
+
+#[test]
+fn several_runs_are_each_as_if_it_were_alone_and_a_refused_one_ends_no_other() {
+    let options = RunOptions { duration: Nanos::from_secs(2), ..RunOptions::default() };
+    let other = RunOptions { seed: 2, ..options.clone() };
+    let player = workload(&PLAYER.replace("LATE", "queue"));
+    let refused = workload("[[task]]\nname = \"a\"\ncommand = \"true\"");
+    let runs = [
+        (player.clone(), options.clone()),
+        (refused, options.clone()),
+        (player.clone(), other.clone()),
+        (player.clone(), options.clone()),
+    ];
+    let world = world();
+    let mut watch = FirstRuns { wanted: 3, events: Vec::new() };
+    let made = world.run_each(&runs, &mut watch);
+    assert!(watch.events[0] > 0 && watch.events[1] == 0 && watch.events[2] > 0, "{:?}", watch.events);
+    let completed = |made: &Result<surety_model::record::Record, WorldError>| {
+        let record = made.as_ref().unwrap_or_else(|e| panic!("{e}"));
+        format!("{:?}", record.activities)
+    };
+    assert_eq!(completed(&made[0]), completed(&world.run(&player, &options, &mut Unobserved)));
+    assert_eq!(completed(&made[2]), completed(&world.run(&player, &other, &mut Unobserved)));
+    assert_ne!(completed(&made[0]), completed(&made[2]));
+    assert!(matches!(&made[1], Err(WorldError::Unsupported { object, .. }) if object == "task.a"));
+    assert!(matches!(&made[3], Err(WorldError::Interrupted)));
+}

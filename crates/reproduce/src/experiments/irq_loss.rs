@@ -30,6 +30,8 @@ const PLAYS: i64 = 55;
 const DURATION: Nanos = Nanos::from_secs(10);
 const OBSERVED: Nanos = Nanos::from_millis(500);
 const PERIODS_MIN: i64 = 10;
+/// The kernel that the simulator plays.
+const SIMULATED: &str = "6.12";
 /// Runs of a row in which packets may be lost.
 const SEEDS_BEYOND: u32 = 3;
 
@@ -239,7 +241,7 @@ fn outcomes(
     let planned: Vec<Vec<Planned>> = points.iter().map(|point| point.planned(world, request)).collect();
     let all = planned.concat();
     let mut results = if world == "sim" {
-        all.iter().map(|run| simulated(&run.workload, run.options.seed)).collect()
+        all.iter().map(|run| simulated(&run.workload, SIMULATED, run.options.seed)).collect()
     } else {
         bench.run_each(index, &all)
     }

@@ -136,6 +136,8 @@ pub(super) fn sheet(
             label: format!("{name}: {}", row.test),
         };
         let made = bench.run_each(world, &rows.iter().map(planned).collect::<Vec<_>>());
+        let release = made.iter().flatten().next().map(|record| record.in_force.kernel.clone());
+        let release = release.unwrap_or_default();
         for ((row, cells), result) in rows.iter().zip(&mut cells).zip(made) {
             builds.add(&name, &result);
             let mut frames = Cell::Empty;
@@ -146,7 +148,7 @@ pub(super) fn sheet(
             })?;
             let lab = measured.value();
             let analysed = work.map_or(Cell::Empty, |work| Cell::against(row.rule(work), lab));
-            let (simulated, played) = match simulated(&row.workload(work), request.options.seed) {
+            let (simulated, played) = match simulated(&row.workload(work), &release, request.options.seed) {
                 Err(why) => (Cell::Refused(why.to_string()), Cell::Empty),
                 Ok(record) => (
                     through(&record).map_or(Cell::Empty, |part| Cell::against(part, lab)),
