@@ -1,6 +1,7 @@
 //! The experiments, one file each.
 
 mod in_lab;
+mod inter_frame;
 mod interpacket;
 mod interrupts;
 mod irq_copy;
@@ -20,6 +21,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &schedulers::Schedulers,
     &irq_disk::IrqDisk,
     &irq_copy::IrqCopy,
+    &inter_frame::InterFrame,
     &player_network::PlayerNetwork,
     &network_thread::NetworkThread,
     &interpacket::Interpacket,
