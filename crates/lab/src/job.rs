@@ -38,6 +38,9 @@ pub enum Job {
         /// The CPU from which packets are sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         outside: Option<u32>,
+        /// Whether each CPU is made a root domain of its own: handlers on the first of the run, tasks on the last.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        partitioned: bool,
     },
     /// Runs the probe for wake-up latency.
     Latency {

@@ -58,7 +58,8 @@ impl<'a> LabWorld<'a> {
             cpus: options.cpus.map(|cpus| cpus.to_string()),
             trace,
             untraced: false,
-            outside: outside(&devices, guest.cpus).map(|cpu| cpu.0),
+            outside: outside(&devices, guest).map(|cpu| cpu.0),
+            partitioned: guest.partitioned,
             devices,
         })
     }

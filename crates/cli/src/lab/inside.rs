@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use surety_kernel::RealKernel;
 use surety_kernel::journal::{Journal, RuntimeDir};
+use surety_kernel::{Kernel, RealKernel, partition};
 use surety_lab::devices::Device;
 use surety_lab::guest::{self, Channel};
 use surety_lab::job::{Job, Refusal};
@@ -48,7 +48,18 @@ impl From<Failure> for Refusal {
 }
 
 fn workload(job: &Job, channel: &mut Channel) -> Result<(), Refusal> {
-    let Job::Workload { toml: text, seed, duration, warm_up, cpus, trace, untraced, devices, outside } = job
+    let Job::Workload {
+        toml: text,
+        seed,
+        duration,
+        warm_up,
+        cpus,
+        trace,
+        untraced,
+        devices,
+        outside,
+        partitioned,
+    } = job
     else {
         return Ok(());
     };
@@ -77,6 +88,13 @@ fn workload(job: &Job, channel: &mut Channel) -> Result<(), Refusal> {
     let world = HostWorld::new(&kernel, journal.as_ref())
         .equipped(&equipment_of(devices)?)
         .with_outside(outside.map(CpuId));
+    let world = if *partitioned {
+        let failed = |e: surety_kernel::KernelError| Refusal::machine(e.to_string());
+        partition::each_cpu(&kernel, kernel.online_cpus().map_err(failed)?).map_err(failed)?;
+        world.partitioned()
+    } else {
+        world
+    };
     let world = if *untraced { world.untraced() } else { world };
     let record = world.run(&workload, &options, &mut seen)?;
     let Seen { channel, wake_ups, output } = seen;
