@@ -9,7 +9,7 @@
 
 use surety_analysis::response::aperiodic;
 use surety_model::distribution::TimeDistribution;
-use surety_model::reservation::Reservation;
+use surety_model::reservation::{KERNEL_PERIOD_MIN, Reservation};
 use surety_units::{Nanos, Probability};
 
 use crate::{GRAIN, Overhead};
@@ -17,6 +17,10 @@ use crate::{GRAIN, Overhead};
 /// Server periods tried, in microseconds.
 const PERIODS_US: [i64; 12] =
     [500, 1_000, 2_000, 4_000, 5_000, 8_000, 10_000, 16_000, 20_000, 40_000, 50_000, 100_000];
+/// Besides these quantiles of the distances and whole parts of them: where releases come closer than a server period, no budget is
+/// counted between them, so a dense source is served in periods as short as its distances.
+const QUANTILES: [f64; 3] = [0.01, 0.1, 0.5];
+const PARTS: i64 = 4;
 /// The kernel admits so many thousandths of a CPU, its fair server's included.
 const ADMITTED_PERMILLE: i64 = 900;
 
@@ -45,8 +49,16 @@ pub fn choices(
     at: Probability,
     overhead: &Overhead,
 ) -> Vec<Choice> {
-    let periods = PERIODS_US.iter().map(|us| Nanos::from_micros(*us)).filter(|period| *period <= limit);
-    periods.filter_map(|period| smallest(work, distance, limit, at, (period, overhead))).collect()
+    let mut periods: Vec<Nanos> = PERIODS_US.iter().map(|us| Nanos::from_micros(*us)).collect();
+    for near in QUANTILES.map(|q| distance.quantile(q)) {
+        // Whole microseconds, rounded down.
+        let part = |parts: i64| Nanos::from_micros((near / parts).div_floor(Nanos::MICROSECOND));
+        periods.extend((1..=PARTS).map(part));
+    }
+    periods.retain(|period| *period >= KERNEL_PERIOD_MIN && *period <= limit);
+    periods.sort_unstable();
+    periods.dedup();
+    periods.into_iter().filter_map(|period| smallest(work, distance, limit, at, (period, overhead))).collect()
 }
 
 /// The one with the least bandwidth; of equal ones that with the longest period, which switches least.
@@ -88,6 +100,7 @@ fn smallest(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surety_model::distribution::Empirical;
 
     fn us(value: i64) -> Nanos {
         Nanos::from_micros(value)
@@ -103,10 +116,7 @@ mod tests {
         assert_eq!(best.reservation.period, us(2_000));
         assert!((us(300)..=us(320)).contains(&best.worth), "{best:?}");
         assert_eq!(best.reservation.runtime, best.worth + us(10));
-        assert!(
-            choices(&work, &distance, us(400), at, &overhead).is_empty(),
-            "300 us by 400 us fit no period"
-        );
+        assert!(choices(&work, &distance, us(90), at, &overhead).is_empty(), "no period is so short");
     }
 
     #[test]
@@ -121,6 +131,14 @@ mod tests {
         let constant = TimeDistribution::Constant(us(2_000));
         assert!(of(&spread, 4_000) > of(&constant, 4_000));
         assert!(of(&spread, 20_000) < of(&spread, 4_000));
+        // A dense source, 200 us every 300 us or so, is served in a period of its distances.
+        let measured = (0..100).map(|n| (us(280 + n % 50), 1)).collect();
+        let dense = TimeDistribution::Empirical(Empirical::new(measured).unwrap());
+        let constant = TimeDistribution::Constant(us(200));
+        let found = choices(&constant, &dense, us(5_000), at, &Overhead::default());
+        let best = least(&found).unwrap().reservation;
+        assert!((us(100)..=us(330)).contains(&best.period), "{best:?}");
+        assert!((0.66..0.85).contains(&best.bandwidth().as_f64()), "{best:?}");
         // Nothing is enough for less than the work that comes.
         assert!(of(&spread, 100_000) > 0.15);
         let overload = TimeDistribution::Constant(us(310));
