@@ -357,6 +357,8 @@ pub enum TraceVerb {
     Show(ShowArgs),
     /// Turn a trace into a workload file: its tasks, loads and interrupts, and what fits none
     Fit(FitArgs),
+    /// The smallest reservation for a thread, from the distributions of its work and of the distances of its releases
+    Reserve(ReserveArgs),
     /// Write a trace's events as a trace.dat file, JSON lines, CSV or a Perfetto trace
     Convert(ConvertArgs),
 }
@@ -515,6 +517,21 @@ pub struct FitArgs {
     pub min_share: Probability,
     #[command(flatten)]
     pub order: crate::trace::fit::OrderArgs,
+}
+
+#[derive(Debug, Args)]
+pub struct ReserveArgs {
+    /// Trace file
+    #[arg(default_value = "trace.dat")]
+    pub file: PathBuf,
+    #[command(flatten)]
+    pub selection: Selection,
+    /// Jobs are to be done so long after their release
+    #[arg(long, value_name = "TIME", value_parser = positive)]
+    pub response: Nanos,
+    /// At least this part of them
+    #[arg(long, value_name = "PERCENT", default_value = "99%", value_parser = percent)]
+    pub at: Probability,
 }
 
 #[derive(Debug, Args)]

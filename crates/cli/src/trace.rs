@@ -14,6 +14,7 @@ mod heard;
 mod irqs;
 pub mod output;
 pub mod record;
+mod reserve;
 mod show;
 mod stats;
 
@@ -26,6 +27,7 @@ pub fn trace(args: &TraceArgs, session: &Session) -> Result<Code, Failure> {
         TraceVerb::Show(args) => show::show(args, session),
         TraceVerb::Stats(args) => stats::stats(args, session),
         TraceVerb::Fit(args) => fit::fit(args, session),
+        TraceVerb::Reserve(args) => reserve::reserve(args, session),
         TraceVerb::Convert(args) => convert::convert(args, session),
     }
 }

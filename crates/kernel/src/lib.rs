@@ -30,6 +30,7 @@ pub mod journal;
 pub mod kernel;
 pub mod mount;
 pub mod net;
+pub mod partition;
 pub mod perf;
 pub mod process;
 pub mod real;

@@ -56,10 +56,10 @@ pub fn boots(
             runs.push(run);
             continue;
         }
-        let outside = outside(&needed, guest.cpus).map(|cpu| cpu.0);
+        let outside = outside(&needed, guest).map(|cpu| cpu.0);
         boots.push(Boot {
             numbers: vec![*number],
-            job: Job::Workload { runs: vec![run], devices: needed, outside },
+            job: Job::Workload { runs: vec![run], devices: needed, outside, partitioned: guest.partitioned },
             cancel: options.cancel.clone(),
             modules,
         });

@@ -17,6 +17,7 @@ use surety_model::workload::{Arrivals, Irq, Workload};
 use surety_units::{Bytes, CpuId, Nanos};
 
 use crate::error::LabError;
+use crate::vm::LabOptions;
 
 /// A kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -304,9 +305,10 @@ pub fn disk_file(room: &Path, number: usize) -> std::path::PathBuf {
     room.join(format!("disk{number}"))
 }
 
-/// The CPU of a guest that is for those who send: with cards the last, where there are several.
-pub fn outside(devices: &[Device], cpus: u32) -> Option<CpuId> {
-    (cpus > 1 && devices.iter().any(|device| !device.model.is_disk())).then(|| CpuId(cpus - 1))
+/// The CPU of a guest that is for those who send: with cards the last, where there are several and they are not partitions.
+pub fn outside(devices: &[Device], options: &LabOptions) -> Option<CpuId> {
+    let has_cards = devices.iter().any(|device| !device.model.is_disk());
+    (options.cpus > 1 && !options.partitioned && has_cards).then(|| CpuId(options.cpus - 1))
 }
 
 /// The distance of arrivals that the emulator can keep.

@@ -26,6 +26,9 @@ pub enum Job {
         /// The CPU from which packets are sent.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         outside: Option<u32>,
+        /// Whether each CPU is made a root domain of its own: handlers on the first of the run, tasks on the last.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        partitioned: bool,
     },
     /// Runs the probe for wake-up latency.
     Latency {
@@ -226,7 +229,12 @@ mod tests {
             untraced: false,
         };
         let runs = vec![run("format = 1\n", 10), run(flood, 20), run(flood, 30)];
-        let job = Job::Workload { runs, devices: vec![Device::new("eth", Model::E1000)], outside: Some(1) };
+        let job = Job::Workload {
+            runs,
+            devices: vec![Device::new("eth", Model::E1000)],
+            outside: Some(1),
+            partitioned: true,
+        };
         let errand = Errand { job: job.clone(), modules: vec![("/m.ko".to_owned(), "a=1".to_owned())] };
         let text = serde_json::to_string(&errand).unwrap();
         assert_eq!(serde_json::from_str::<Errand>(&text).unwrap(), errand);

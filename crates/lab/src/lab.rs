@@ -515,7 +515,7 @@ mod tests {
         };
         let of = |seconds: &[i64], mode| {
             let runs = seconds.iter().map(|seconds| run(*seconds)).collect();
-            time_for(&Job::Workload { runs, devices: Vec::new(), outside: None }, mode)
+            time_for(&Job::Workload { runs, devices: Vec::new(), outside: None, partitioned: false }, mode)
         };
         assert_eq!(of(&[9], Mode::Fast), Nanos::from_secs(200));
         assert_eq!(of(&[9, 4], Mode::Fast), Nanos::from_secs(270));

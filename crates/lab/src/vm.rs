@@ -63,6 +63,8 @@ impl Default for Mode {
 pub struct LabOptions {
     /// Virtual CPUs.
     pub cpus: u32,
+    /// Whether each of them is a root domain of its own, so that the kernel admits reservations for threads bound to one.
+    pub partitioned: bool,
     /// Its memory.
     pub memory_mib: u64,
     /// Its clock.
@@ -83,6 +85,7 @@ impl Default for LabOptions {
     fn default() -> LabOptions {
         LabOptions {
             cpus: 1,
+            partitioned: false,
             memory_mib: 512,
             mode: Mode::default(),
             seed: 1,
@@ -119,6 +122,7 @@ impl LabOptions {
     /// Its CPUs, its memory and its modules, in words.
     pub fn machine_in_words(&self) -> String {
         let cpus = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
+        let cpus = cpus + if self.partitioned { ", a root domain each" } else { "" };
         let modules: String = self.modules.iter().map(|module| format!(", {module}")).collect();
         let devices: String =
             self.devices.iter().map(|d| format!(", {}={}", d.role, d.model.word())).collect();
@@ -203,8 +207,8 @@ pub fn command(
     // What a card says by itself would be repeated for ever.
     let only_four = if devices.iter().any(|d| d.every.is_some()) { " ipv6.disable=1" } else { "" };
     // A root domain without the CPU that packets are sent from.
-    let alone = devices::outside(devices, options.cpus)
-        .map_or_else(String::new, |cpu| format!(" isolcpus=domain,{cpu}"));
+    let alone =
+        devices::outside(devices, options).map_or_else(String::new, |cpu| format!(" isolcpus=domain,{cpu}"));
     // Its ciphers would be tested in a thread beside what is measured, for many seconds of a slow clock.
     let words = format!(
         "console=ttyS0 {said} panic=-1 oops=panic random.trust_cpu=off nokaslr rdinit=/init \

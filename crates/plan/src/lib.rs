@@ -10,6 +10,7 @@
 #![forbid(unsafe_code)]
 
 pub mod alternatives;
+pub mod aperiodic;
 pub mod check;
 mod claims;
 pub mod demand;

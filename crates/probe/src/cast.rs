@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use surety_enforce::{EnforceError, Enforcer, Owner, attr_of_policy, attr_of_reservation, describe};
 use surety_kernel::command::{ChildSetup, Spawned, spawn};
 use surety_kernel::tracefs::Marker;
-use surety_kernel::{Kernel, SchedAttr, clock, thread};
+use surety_kernel::{Kernel, SchedAttr, clock, partition, thread};
 use surety_model::plan::Homes;
 use surety_model::record::ThreadInForce;
 use surety_model::workload::{Irq, Load, PolicySpec, Program, Task, TaskBody, ThreadMatch, Workload};
@@ -29,6 +29,8 @@ use crate::window::{Gate, Window};
 
 /// Stack of a thread of ours: its loops need little, and locked memory is not for free.
 const STACK: usize = 256 << 10;
+/// How often threads that wait are had to look, a millisecond apart, so that they are on their CPUs.
+const ROUSED: u32 = 3;
 
 /// Somebody who takes part.
 pub(crate) struct Member {
@@ -170,6 +172,8 @@ pub(crate) struct Stage<'a> {
     pub devices: &'a Devices,
     /// Where those are who keep devices busy; `None`: among the others.
     pub outside: Option<CpuId>,
+    /// Whether each CPU is a root domain of its own: handlers on the first of the run, tasks on the last.
+    pub partitioned: bool,
 }
 
 impl Stage<'_> {
@@ -212,12 +216,23 @@ impl Stage<'_> {
         Ok(())
     }
 
+    /// Where a thread may run: on the whole root domain under a reservation, or the kernel refuses it; that is one CPU where there are
+    /// partitions.
+    fn seat(&self, own: Option<CpuId>, reserved: Option<(&str, u32)>) -> CpuSet {
+        match (own.filter(|_| self.partitioned), reserved) {
+            (Some(cpu), _) => CpuSet::single(cpu),
+            (None, Some((name, instance))) => self.home(name, instance),
+            (None, None) => self.cpus,
+        }
+    }
+
     /// The thread that handles, and those that keep the device busy.
     fn make_irq(&self, cast: &mut Cast, index: usize, irq: &Irq) -> Result<(), WorldError> {
         let Some(tid) = self.devices.thread(index) else { return Ok(()) };
         let activity = Activity::Irq(index);
         let wanted = interrupts::attributes(irq);
-        let affinity = if wanted.policy.is_deadline() { self.home(&irq.name, 0) } else { self.cpus };
+        let affinity =
+            self.seat(self.cpus.lowest(), wanted.policy.is_deadline().then_some((irq.name.as_str(), 0)));
         cast.members.push(Member { activity, tid, body: Body::Handler, wanted, affinity });
         for sender in self.devices.senders(index, irq, self.seed)? {
             let gate = Arc::clone(&self.gate);
@@ -229,7 +244,8 @@ impl Stage<'_> {
             // What arrives does not wait for the loads of the run.
             let wanted = attr_of_policy(PolicySpec::Fair { nice: -20, slice: None });
             let body = Body::Sender(handle);
-            let affinity = self.outside.map_or(self.cpus, CpuSet::single);
+            let inside = self.seat(self.cpus.lowest(), None);
+            let affinity = self.outside.map_or(inside, CpuSet::single);
             cast.members.push(Member { activity, tid, body, wanted, affinity });
         }
         Ok(())
@@ -267,7 +283,8 @@ impl Stage<'_> {
         };
         let is_deadline = wanted.policy.is_deadline();
         for instance in 0..task.instances.on(self.cpus.len() as u32) {
-            let unpinned = if is_deadline { self.home(&task.name, instance) } else { self.cpus };
+            let reserved = is_deadline.then_some((task.name.as_str(), instance));
+            let unpinned = self.seat(self.cpus.iter().last(), reserved);
             let (tid, body) = match &task.body {
                 TaskBody::Synthetic(_) | TaskBody::Phases(_) => {
                     // It is judged by the CPU it waits on, so it begins where it belongs.
@@ -365,10 +382,36 @@ impl Stage<'_> {
         }
     }
 
+    /// Brings everybody to the partition of its CPU, so that the kernel finds it there when it is to have a reservation.
+    fn seat_all(&self, cast: &Cast) -> Result<(), WorldError> {
+        for member in &cast.members {
+            let Some(cpu) = member.affinity.lowest() else { continue };
+            let joined = partition::join(self.kernel, member.tid, cpu);
+            joined.and_then(|()| self.kernel.set_affinity(member.tid, &member.affinity)).map_err(
+                |error| WorldError::Machine {
+                    what: format!(
+                        "{} (thread {}) could not go to CPU {cpu}",
+                        self.name_of(member.activity),
+                        member.tid
+                    ),
+                    remedy: error.to_string(),
+                },
+            )?;
+        }
+        for _ in 0..ROUSED {
+            self.gate.rouse();
+            let _ = clock::sleep_until(clock::monotonic() + Nanos::MILLISECOND, None);
+        }
+        Ok(())
+    }
+
     /// Gives everybody affinity and policy, reservations last so that nothing half set up uses them.
     fn enforce_all(&self, cast: &Cast, enforcer: &mut Enforcer<'_>) -> Result<(), WorldError> {
         let (reserved, plain): (Vec<&Member>, Vec<&Member>) =
             cast.members.iter().partition(|m| m.wanted.policy.is_deadline());
+        if self.partitioned {
+            self.seat_all(cast)?;
+        }
         for member in plain.into_iter().chain(reserved) {
             let name = self.name_of(member.activity);
             let refused = |error: EnforceError| WorldError::Machine {

@@ -190,8 +190,8 @@ impl Devices {
                             (kind, steps)
                         }
                         Hardware::Disk { name, block } => {
-                            let disk =
-                                DiskDevice::open(kernel, name, *block).map_err(|why| failed(what, why))?;
+                            let disk = DiskDevice::open(kernel, name, *block, sides)
+                                .map_err(|why| failed(what, why))?;
                             (Kind::Disk(disk), 0)
                         }
                     }

@@ -70,6 +70,13 @@ impl Gate {
         self.opened.notify_all();
     }
 
+    /// Has every thread that waits look once, and wait again: then it is on a CPU that it may use. A sleeping one stays in the books
+    /// of the CPU it was on, and the kernel asks that one's root domain.
+    pub fn rouse(&self) {
+        drop(self.window.lock());
+        self.opened.notify_all();
+    }
+
     /// Waits for the gate to open; `None` when the run is given up before.
     pub fn wait(&self) -> Option<Window> {
         let mut window = self.window.lock().expect("no thread panics inside the lock");

@@ -53,6 +53,7 @@ pub struct HostWorld<'a> {
     equipment: Equipment,
     outside: Option<CpuId>,
     homes: Homes,
+    partitioned: bool,
     trace: bool,
 }
 
@@ -68,6 +69,7 @@ impl<'a> HostWorld<'a> {
             equipment: Equipment::new(),
             outside: None,
             homes: Homes::new(),
+            partitioned: false,
             trace: true,
         }
     }
@@ -96,6 +98,12 @@ impl<'a> HostWorld<'a> {
     /// The same with reserved threads put into root domains of their own, where the machine has several.
     pub fn at_home(self, homes: Homes) -> HostWorld<'a> {
         HostWorld { homes, ..self }
+    }
+
+    /// The same on a machine whose CPUs are root domains of their own: devices interrupt the first CPU of the run, their threads
+    /// and who keeps them busy are bound to it, tasks to the last, so that the kernel admits their reservations.
+    pub fn partitioned(self) -> HostWorld<'a> {
+        HostWorld { partitioned: true, ..self }
     }
 
     /// The same without recording what the scheduler does.
@@ -135,7 +143,8 @@ impl World for HostWorld<'_> {
         let mut starts = Starts::prepare(workload, &mut disks, setting)?;
         starts.idle(&mut disks)?;
         let devices = {
-            let sides = Sides { inside: cpus, outside: self.outside };
+            let handlers = cpus.lowest().filter(|_| self.partitioned);
+            let sides = Sides { inside: cpus, outside: self.outside, handlers };
             Devices::prepare(workload, &self.equipment, self.kernel, sides, &options.cancel)?
         };
         let gate = Arc::new(Gate::default());
@@ -161,6 +170,7 @@ impl World for HostWorld<'_> {
             mark,
             devices: &devices,
             outside: self.outside,
+            partitioned: self.partitioned,
             scratch: self.scratch.or(own_scratch.as_ref().map(Scratch::path)),
         };
         let mut cast = stage.assemble(&mut enforcer)?;
@@ -280,7 +290,11 @@ impl HostWorld<'_> {
         let inside =
             |cpus: CpuSet| -> CpuSet { cpus.iter().filter(|cpu| Some(*cpu) != self.outside).collect() };
         let online = inside(self.kernel.online_cpus().map_err(failed)?);
-        let allowed = inside(self.kernel.affinity(Tid(0)).map_err(failed)?);
+        // Without a choice a thread outside all partitions may use the CPUs that are left to it.
+        let allowed = match self.partitioned {
+            true => online,
+            false => inside(self.kernel.affinity(Tid(0)).map_err(failed)?),
+        };
         let Some(wanted) = options.cpus else { return Ok((allowed, online)) };
         if wanted.is_empty() || !wanted.is_subset(&online) {
             return Err(WorldError::Machine {

@@ -2,7 +2,9 @@
 //!
 //! **Without markers** a job is a busy period: released by `sched_waking` (by `sched_wakeup` where no waking was seen),
 //! started at the first switch-in, complete when the thread is switched out for any reason but wanting the CPU. A late
-//! periodic thread does not sleep between jobs, so one busy period may hold several.
+//! periodic thread does not sleep between jobs, so one busy period may hold several. A thread that does the work of
+//! interrupts (`irq/N-NAME`, `napi/DEV-N`, `ksoftirqd/N`, `ktimers/N`) is not done when it waits uninterruptibly: with PREEMPT_RT
+//! it meets locks of its driver as sleeping ones, whose owner it lends its priority. Its job goes on when it has the lock.
 //!
 //! **With markers** ([`JobMarker`], written by the thread itself) jobs are exact. From a thread's first `Begin` on only
 //! marked jobs count; busy periods before it were set-up and are dropped.
@@ -383,7 +385,7 @@ impl<W: Watch> Machine<W> {
         // A thread whose own work softirqs are is not interrupted by them.
         if let (Context::Softirq(_), Occupant::Thread(slot)) = (context, self.cpus[cpu].occupant)
             && self.cpus[cpu].interrupts.is_empty()
-            && self.threads.slots[slot].runs_softirqs
+            && self.threads.slots[slot].serves_interrupts
         {
             return;
         }
@@ -401,7 +403,7 @@ impl<W: Watch> Machine<W> {
             }
             Err(interrupts::Unmatched) => {
                 let own = matches!((context, occupant), (Context::Softirq(_), Occupant::Thread(slot))
-                    if self.threads.slots[slot].runs_softirqs);
+                    if self.threads.slots[slot].serves_interrupts);
                 self.anomalies.unmatched_exits += u64::from(!own);
             }
         }

@@ -39,6 +39,10 @@ pub struct GuestArgs {
     /// Virtual CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(CPUS_MAX)))]
     pub lab_cpus: u32,
+    /// Make each virtual CPU a root domain of its own (cpuset partitions): interrupt threads on the first CPU of the run, tasks on
+    /// the last
+    #[arg(long)]
+    pub lab_partition: bool,
     /// Memory
     #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = memory)]
     pub lab_memory: u64,
@@ -70,6 +74,7 @@ impl GuestArgs {
         let mode = if self.lab_fast { Mode::Fast } else { Mode::Deterministic { shift } };
         LabOptions {
             cpus: self.lab_cpus,
+            partitioned: self.lab_partition,
             memory_mib: self.lab_memory,
             mode,
             seed,

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
-use surety_kernel::RealKernel;
 use surety_kernel::journal::{Journal, RuntimeDir};
+use surety_kernel::{Kernel, RealKernel, partition};
 use surety_lab::devices::Device;
 use surety_lab::guest::{self, Channel};
 use surety_lab::job::{Job, Refusal, Run};
@@ -35,9 +35,14 @@ pub fn guest() -> Option<ExitCode> {
 
 fn work(job: &Job, number: usize, channel: &mut Channel) -> Result<(), Refusal> {
     match job {
-        Job::Workload { runs, devices, outside } => {
+        Job::Workload { runs, devices, outside, partitioned } => {
             let run = runs.get(number).ok_or_else(|| Refusal::machine("the job has no such run"))?;
-            workload(run, devices, *outside, channel)
+            if *partitioned && number == 0 {
+                let kernel = RealKernel::new();
+                let failed = |e: surety_kernel::KernelError| Refusal::machine(e.to_string());
+                partition::each_cpu(&kernel, kernel.online_cpus().map_err(failed)?).map_err(failed)?;
+            }
+            workload(run, devices, (*outside, *partitioned), channel)
         }
         Job::Latency { arguments, .. } => latency(arguments, channel),
         Job::Shell => Ok(()),
@@ -53,7 +58,7 @@ impl From<Failure> for Refusal {
 fn workload(
     run: &Run,
     devices: &[Device],
-    outside: Option<u32>,
+    (outside, partitioned): (Option<u32>, bool),
     channel: &mut Channel,
 ) -> Result<(), Refusal> {
     let Run { toml: text, seed, duration, warm_up, cpus, trace, untraced } = run;
@@ -82,6 +87,7 @@ fn workload(
     let world = HostWorld::new(&kernel, journal.as_ref())
         .equipped(&equipment_of(devices)?)
         .with_outside(outside.map(CpuId));
+    let world = if partitioned { world.partitioned() } else { world };
     let world = if *untraced { world.untraced() } else { world };
     let record = world.run(&workload, &options, &mut seen)?;
     let Seen { channel, wake_ups, output } = seen;

@@ -55,8 +55,15 @@ impl TraceSink for Builders {
     }
 }
 
-/// The verb.
-pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
+/// A trace as a workload, and what was read.
+pub(super) struct Read {
+    pub fitted: FittedWorkload,
+    summary: ReadSummary,
+    unread: Vec<String>,
+}
+
+/// Reads a trace and fits it.
+pub(super) fn read(args: &FitArgs, session: &Session) -> Result<Read, Failure> {
     let mut trace = file::open(&args.file, &args.selection, session)?;
     if args.selection.cpus.is_some() {
         let said = "a workload is fitted to whole threads, wherever they ran".to_owned();
@@ -94,7 +101,12 @@ pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
         cpus: trace.description().cpus.unwrap_or(seen).max(seen),
         span: summary.span.unwrap_or_default(),
     };
-    let fitted = fit_trace(&view, &options);
+    Ok(Read { fitted: fit_trace(&view, &options), summary, unread })
+}
+
+/// The verb.
+pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
+    let Read { fitted, summary, unread } = read(args, session)?;
     let text = toml::write_commented(&fitted.workload, &fitted.comments);
     if let Err(errors) = toml::read("the fitted workload", &text) {
         return Err(Failure::new(Code::Internal, format!("what was fitted does not read back: {errors}")));

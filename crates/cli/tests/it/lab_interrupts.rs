@@ -1,6 +1,6 @@
 //! The lab's devices: their interrupt threads found by device and held to a reservation, the same every time.
 //!
-//! Four boots of one kernel. Skipped, loudly, where the emulator or that kernel is not here.
+//! A dozen boots. Skipped, loudly, where the emulator or that kernel is not here.
 
 use std::path::Path;
 use std::process::Command;
@@ -24,8 +24,16 @@ use crate::common::{alone, errors, program, root};
 /// The kernel that is booted: its interrupts have threads by themselves.
 const KERNEL: &str = "6.12-rt";
 
+/// One without, whose interrupts have threads because the lab asks for them.
+const PLAIN: &str = "6.12";
+
 /// Whether it can be booted here; says so where it cannot.
 fn is_there() -> bool {
+    is_here(KERNEL)
+}
+
+/// The same of any kernel.
+fn is_here(kernel: &str) -> bool {
     if Command::new("qemu-system-x86_64").arg("--version").output().is_err() {
         eprintln!("SKIPPED: the emulator is not installed (Debian package qemu-system-x86)");
         return false;
@@ -33,9 +41,9 @@ fn is_there() -> bool {
     let listed = Command::new(program()).args(["lab", "list", "--json"]).output().unwrap();
     let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
     let kernels = listed["kernels"].as_array().unwrap();
-    let is_here = kernels.iter().any(|k| k["name"] == KERNEL && !k["stored"].is_null());
+    let is_here = kernels.iter().any(|k| k["name"] == kernel && !k["stored"].is_null());
     if !is_here {
-        eprintln!("SKIPPED: {KERNEL} is not here: surety lab fetch {KERNEL}");
+        eprintln!("SKIPPED: {kernel} is not here: surety lab fetch {kernel}");
     }
     is_here
 }
@@ -86,6 +94,132 @@ fn a_device_that_does_not_fit_is_refused_before_a_guest_is_booted() {
         assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
         assert!(errors(&output).contains(said), "{}", errors(&output));
     }
+}
+
+/// A disk that its interrupt thread moves the data of, and a player, each under a reservation.
+const TOGETHER: &str = r#"format = 1
+[[irq]]
+name        = "reads"
+device      = "disk"
+arrivals    = { kind = "closed", outstanding = 2, service = "63us" }
+work        = "691us"
+reservation = { runtime = "30ms", period = "100ms" }
+
+[[task]]
+name        = "player"
+period      = "40ms"
+work        = "10ms"
+reservation = { runtime = "12ms", period = "40ms" }
+"#;
+
+/// Runs a workload on a kernel and gives its record.
+fn run_on(kernel: &str, workload: &str, more: &[&str]) -> Value {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("workload.toml");
+    std::fs::write(&file, workload).unwrap();
+    let output = Command::new(program())
+        .args(["run", file.to_str().unwrap(), "--on", &format!("lab:{kernel}"), "--lab-shift", "1", "--json"])
+        .args(["--for", "400ms", "--warm-up", "100ms"])
+        .args(more)
+        .output()
+        .unwrap();
+    let document: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", errors(&output)));
+    document["results"][0].clone()
+}
+
+/// The CPUs a thread of an activity may run on, and its policy, as the kernel says.
+fn in_force(record: &Value, activity: &str) -> (String, String) {
+    let threads = record["in_force"]["threads"].as_array().unwrap();
+    let is_reserved = |t: &&Value| {
+        t["activity"] == activity && t["policy"].as_str().is_some_and(|policy| policy.contains("deadline"))
+    };
+    let thread = threads.iter().find(is_reserved).unwrap_or_else(|| panic!("{activity}: {threads:?}"));
+    assert_eq!(thread["as_requested"], true, "{thread}");
+    let word = |key: &str| thread[key].as_str().unwrap().to_owned();
+    (word("affinity"), word("policy"))
+}
+
+#[test]
+fn partitions_let_bound_threads_have_reservations_on_one_cpu_and_on_two() {
+    let _alone = alone();
+    if !is_there() {
+        return;
+    }
+    let device =
+        ["--lab-device", "disk=sd-card-pio:32KiB", "--no-trace", "--lab-cpus", "2", "--lab-partition"];
+    for (cpus, handler, player) in [("0-1", "0", "1"), ("1", "1", "1")] {
+        let record = run_on(KERNEL, TOGETHER, &[&device[..], &["--cpus", cpus]].concat());
+        assert_eq!(in_force(&record, "reads").0, handler, "--cpus {cpus}");
+        assert_eq!(in_force(&record, "player").0, player, "--cpus {cpus}");
+        let share = |index: usize| record["activities"][index]["share"]["fraction"].as_f64().unwrap();
+        let of =
+            |name| record["activities"].as_array().unwrap().iter().position(|a| a["name"] == name).unwrap();
+        // 30 of each 100 ms, looked at on a tick of 4 ms, four periods of it; and 10 of each 40 ms.
+        assert!((0.2..0.36).contains(&share(of("reads"))), "--cpus {cpus}: {}", share(of("reads")));
+        assert!((0.24..0.28).contains(&share(of("player"))), "--cpus {cpus}: {}", share(of("player")));
+        assert_eq!(record["activities"][of("player")]["missed"], 0, "--cpus {cpus}");
+    }
+}
+
+#[test]
+fn a_plain_kernel_has_interrupt_threads_too_and_they_take_reservations() {
+    let _alone = alone();
+    if !is_here(PLAIN) {
+        return;
+    }
+    let disk = run_on(PLAIN, TOGETHER, &["--lab-device", "disk=sd-card-pio:32KiB", "--no-trace"]);
+    let device = disk["in_force"]["environment"]["device disk"].as_str().unwrap();
+    assert!(device.contains("mmcblk0, thread irq/"), "{device}");
+    assert!(in_force(&disk, "reads").1.contains("30"), "{disk}");
+    let card = r#"format = 1
+[[irq]]
+name        = "eth"
+arrivals    = { kind = "sporadic", gap = "2ms" }
+work        = "320us"
+buffer      = 512
+reservation = { runtime = "600us", period = "2ms" }
+"#;
+    let card = run_on(PLAIN, card, &["--lab-device", "eth=pcnet", "--no-trace"]);
+    let device = card["in_force"]["environment"]["device eth"].as_str().unwrap();
+    assert!(device.contains("thread napi/"), "{device}");
+    in_force(&card, "eth");
+    assert!(card["activities"][0]["completed"].as_u64().unwrap() > 150, "{}", card["activities"][0]);
+}
+
+#[test]
+fn the_reservation_that_a_trace_of_the_guest_asks_for_keeps_what_it_promises_there() {
+    let _alone = alone();
+    if !is_there() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let trace = directory.path().join("t.dat").display().to_string();
+    let card = |reservation: &str| {
+        format!(
+            "format = 1\n[[irq]]\nname = 'eth'\narrivals = {{ kind = 'sporadic', gap = '2ms' }}\nwork = '320us'\n\
+             buffer = 512\n{reservation}"
+        )
+    };
+    let json = |arguments: &[&str]| -> Value {
+        let output = Command::new(program()).args(arguments).output().unwrap();
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", errors(&output)))
+    };
+    let traced = ["--lab-device", "eth=pcnet", "--trace", trace.as_str()];
+    // Under a generous one, for a job takes longer there than in another class.
+    run_on(KERNEL, &card("reservation = { runtime = '1ms', period = '2ms' }"), &traced);
+    let thread = ["--comm", "napi/surety0-81"];
+    let asked = ["trace", "reserve", &trace, "--response", "4ms", "--at", "99%", "--json"];
+    let chosen = json(&[&asked[..], &thread[..]].concat())["chosen"].clone();
+    let (runtime, period) = (chosen["runtime_ns"].as_i64().unwrap(), chosen["period_ns"].as_i64().unwrap());
+    // A packet of about 320 us every 2 ms.
+    assert!((0.16..0.4).contains(&(runtime as f64 / period as f64)), "{chosen}");
+    let reservation = format!("reservation = {{ runtime = '{runtime}ns', period = '{period}ns' }}");
+    let record = run_on(KERNEL, &card(&reservation), &traced);
+    in_force(&record, "eth");
+    let stats = json(&[&["trace", "stats", &trace, "--json"][..], &thread[..]].concat());
+    let p99 = stats["threads"][0]["response_ns"]["p99"].as_i64().unwrap();
+    assert!(p99 <= 4_000_000, "{p99}");
 }
 
 /// Eight readers of a disk whose thread has a reservation of so much in 100 ms.

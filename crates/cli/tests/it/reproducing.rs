@@ -43,6 +43,23 @@ fn experiments_with_interrupts_come_out_as_published() {
 }
 
 #[test]
+fn inter_frame_times_spread_below_a_player_and_are_bounded_by_a_reservation() {
+    let sheet = json(&["reproduce", "inter-frame", "--for", "20s", "--json"]);
+    let value = |policy: &str, player: &str, statistic: &str, column: usize| {
+        let rows = sheet["rows"].as_array().unwrap();
+        let is_row = |row: &&Value| row["keys"] == serde_json::json!([policy, player, statistic]);
+        rows.iter().find(is_row).unwrap()["cells"][column].clone()
+    };
+    let number = |policy, statistic| value(policy, "light", statistic, 1)["value"].as_f64().unwrap();
+    let (fifo, deadline) = ("FIFO, heavy first", "DEADLINE");
+    assert!(number(fifo, "std dev") > 2.0 * number(deadline, "std dev"));
+    let limit = value(deadline, "light", "max", 0)["below"].as_f64().unwrap();
+    assert!(number(deadline, "max") <= limit && number(fifo, "max") > limit);
+    assert_eq!(sheet["distributions"].as_array().unwrap().len(), 2);
+    assert!(sheet["notes"][0].as_str().unwrap().ends_with(": as published"), "{}", sheet["notes"]);
+}
+
+#[test]
 fn a_trace_of_simulated_interrupts_gives_their_numbers_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).display().to_string();

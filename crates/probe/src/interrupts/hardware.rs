@@ -85,6 +85,8 @@ pub(crate) struct Sides {
     pub inside: CpuSet,
     /// A CPU of no root domain of theirs.
     pub outside: Option<CpuId>,
+    /// The CPU that devices are to interrupt, where it is one.
+    pub handlers: Option<CpuId>,
 }
 
 /// Has a device's lines interrupt these CPUs only.
@@ -210,6 +212,9 @@ impl Cards {
             steer(kernel, &pair.sender_directory(), CpuSet::single(outside))?;
             steer(kernel, &pair.directory(), sides.inside)?;
         }
+        if let Some(cpu) = sides.handlers {
+            steer(kernel, &pair.directory(), CpuSet::single(cpu))?;
+        }
         let ring = match ring {
             None => pair.ring().ok(),
             Some(places) => {
@@ -311,7 +316,7 @@ pub(super) struct DiskDevice {
 
 impl DiskDevice {
     /// Takes a disk by the name of its block device.
-    pub fn open(kernel: &dyn Kernel, name: &str, block: usize) -> Result<DiskDevice, String> {
+    pub fn open(kernel: &dyn Kernel, name: &str, block: usize, sides: Sides) -> Result<DiskDevice, String> {
         let path = Path::new("/dev").join(name);
         let file = File::open(&path).and_then(|file| reopen_direct(&file, false));
         let file = file.map_err(|e| format!("{}: {e}", path.display()))?;
@@ -321,6 +326,9 @@ impl DiskDevice {
         let blocks = sectors * 512 / block as u64;
         if blocks == 0 {
             return Err(format!("{name} holds nothing"));
+        }
+        if let Some(cpu) = sides.handlers {
+            steer(kernel, &directory, CpuSet::single(cpu))?;
         }
         let mut tried = Ok(());
         let (thread, others) = handler(kernel, &directory, None, || {

@@ -2,6 +2,7 @@
 
 mod cards;
 mod in_lab;
+mod inter_frame;
 mod interpacket;
 mod interrupts;
 mod irq_copy;
@@ -24,6 +25,7 @@ pub const EXPERIMENTS: &[&dyn Experiment] = &[
     &irq_disk::IrqDisk,
     &irq_copy::IrqCopy,
     &irq_loss::IrqLoss,
+    &inter_frame::InterFrame,
     &player_network::PlayerNetwork,
     &network_thread::NetworkThread,
     &interpacket::Interpacket,

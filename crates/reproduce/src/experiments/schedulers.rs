@@ -185,18 +185,18 @@ impl Metric {
     }
 }
 
-/// Runs a scenario on one CPU: a simulated machine has no other.
-fn run(
+/// Runs a workload of one CPU: a simulated machine has no other.
+pub(super) fn run_alone(
     bench: &mut dyn Bench,
     world: (usize, &str),
-    scenario: &Scenario,
+    workload: &Workload,
     options: &RunOptions,
+    label: &str,
 ) -> Result<Record, WorldError> {
     let (index, word) = world;
-    let (workload, label) = (workload(scenario), format!("{word}: {}", scenario.name));
     match word.strip_prefix(SIMULATED).and_then(|name| Platform::named(name, 1)) {
-        Some(platform) => bench.run_on(&platform, index, &workload, options, &label),
-        None => bench.run(index, &workload, options, &label),
+        Some(platform) => bench.run_on(&platform, index, workload, options, label),
+        None => bench.run(index, workload, options, label),
     }
 }
 
@@ -241,7 +241,8 @@ impl Experiment for Schedulers {
         for scenario in &SCENARIOS {
             let mut records = Vec::new();
             for (index, world) in worlds.iter().enumerate() {
-                let result = run(bench, (index, world), scenario, &options);
+                let label = format!("{world}: {}", scenario.name);
+                let result = run_alone(bench, (index, world), &workload(scenario), &options, &label);
                 builds.add(world, &result);
                 records.push(result);
             }

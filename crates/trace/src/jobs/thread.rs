@@ -10,8 +10,10 @@ use super::REORDER_MAX;
 use super::sink::{JobSink, ThreadKey, ThreadTotals, Wait};
 use super::watch::{Seen, Whereabouts};
 
-/// Names of threads whose own work softirqs are; see [`super::interrupts`].
-const SOFTIRQ_THREADS: [&[u8]; 4] = [b"ksoftirqd/", b"ktimers/", b"irq/", b"napi/"];
+/// Names of threads that do the work of interrupts: softirqs they run are their own work ([`super::interrupts`]), and
+/// what they wait for without a signal being able to wake them is a lock in the midst of a job, never the next one
+/// (`irq_wait_for_interrupt`, `napi_thread_wait`, `smpboot_thread_fn` sleep interruptibly).
+const INTERRUPT_THREADS: [&[u8]; 4] = [b"ksoftirqd/", b"ktimers/", b"irq/", b"napi/"];
 
 /// The CPU of a thread that was on none yet.
 pub(super) const NOWHERE: CpuId = CpuId(u32::MAX);
@@ -21,7 +23,7 @@ pub(super) const NOWHERE: CpuId = CpuId(u32::MAX);
 pub(super) enum Place {
     /// Not known.
     Unknown,
-    /// It gave up the CPU.
+    /// It gave up the CPU: between two busy periods, or, where one is open, in the midst of it.
     Asleep {
         /// When.
         since: Nanos,
@@ -119,8 +121,8 @@ pub(super) struct Thread {
     pub(super) unborn: bool,
     /// It was switched out dead, or another thread bears its id now.
     pub(super) ended: bool,
-    /// Softirqs it runs are its own work.
-    pub(super) runs_softirqs: bool,
+    /// It does the work of interrupts.
+    pub(super) serves_interrupts: bool,
     tally: Tally,
     waited: Nanos,
     longest_wait: Nanos,
@@ -150,7 +152,7 @@ impl Thread {
             replenishment: None,
             unborn: false,
             ended: false,
-            runs_softirqs: false,
+            serves_interrupts: false,
             tally: Tally::default(),
             waited: Nanos::ZERO,
             longest_wait: Nanos::ZERO,
@@ -196,7 +198,7 @@ impl Thread {
     pub(super) fn name(&mut self, comm: Comm) {
         if self.key.comm != comm {
             self.key.comm = comm;
-            self.runs_softirqs = SOFTIRQ_THREADS.iter().any(|prefix| comm.0.starts_with(prefix));
+            self.serves_interrupts = INTERRUPT_THREADS.iter().any(|prefix| comm.0.starts_with(prefix));
         }
     }
 
@@ -225,14 +227,13 @@ impl Thread {
         match self.place {
             Place::Waiting { .. } => self.end_wait(at, sink),
             Place::Asleep { since } => {
-                self.busy = Some(match self.pending.take() {
-                    Some(release) => {
-                        self.why = Wait::Woken;
-                        self.wait(release.max(since), at, sink);
-                        Busy::released(release)
-                    }
-                    None => Busy::unreleased(true),
-                });
+                let pending = self.pending.take();
+                if let Some(release) = pending {
+                    self.why = Wait::Woken;
+                    self.wait(release.max(since), at, sink);
+                }
+                // One that had to wait for a lock goes on with its job.
+                self.busy.get_or_insert(pending.map_or(Busy::unreleased(true), Busy::released));
             }
             Place::Unknown => self.busy = Some(Busy::unreleased(false)),
             Place::Running { since } => {
@@ -268,7 +269,10 @@ impl Thread {
             }
         }
         self.last_cpu = cpu;
-        if state.is_blocked() {
+        if state == LeaveState::Uninterruptible && self.serves_interrupts {
+            self.busy.get_or_insert(Busy::unreleased(false));
+            self.place = Place::Asleep { since: at };
+        } else if state.is_blocked() {
             let busy = self.busy.take().unwrap_or(Busy::unreleased(false));
             self.place = Place::Asleep { since: at };
             if self.key.separation == Separation::BusyPeriod {
@@ -452,10 +456,10 @@ impl Thread {
         sink.ended(&self.key, &totals);
     }
 
-    /// A new busy period; the thread waits from `waits` on.
+    /// A new busy period, where none is open that waited for a lock; the thread waits from `waits` on.
     fn release(&mut self, at: Nanos, waits: Nanos, gaps: u64) {
         self.pending = None;
-        self.busy = Some(Busy::released(at));
+        self.busy.get_or_insert(Busy::released(at));
         self.place = Place::Waiting { since: waits };
         self.why = Wait::Woken;
         self.gaps = gaps;

@@ -20,6 +20,25 @@ pub(super) const SCRIPTS: &[(&str, &str, i32, &str)] = &[
         "11/15/40 25",
     ),
     (
+        "a thread of interrupts that waits for a lock is in the midst of its job",
+        "10 0 waking 902
+         12 0 sw 0 902
+         22 0 sw 902:D 7
+         30 0 waking 902
+         33 0 sw 7:R+ 902
+         93 0 sw 902:S 0
+         100 0 waking 902
+         101 0 sw 0 902
+         105 0 sw 902:D 0
+         106 0 sw 0 902
+         108 0 sw 902:S 0
+         120 0 waking 902
+         121 0 sw 0 902
+         125 0 sw 902:D 0",
+        902,
+        "10/12/93 70; 100/101/108 6; censored 1",
+    ),
+    (
         "preemption and migration",
         "10 0 waking 7
          15 0 sw 0 7
