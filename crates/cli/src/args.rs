@@ -89,13 +89,14 @@ pub enum Verb {
 
 #[derive(Debug, Args)]
 pub struct ReproduceArgs {
-    /// Which experiment; without one they are listed
-    pub name: Option<String>,
+    /// Which experiments; without one they are listed
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
     /// A world to run it in; may be given again [default: those of the experiment]
-    #[arg(long, value_name = "WORLD", requires = "name")]
+    #[arg(long, value_name = "WORLD", requires = "names")]
     pub on: Vec<String>,
     /// How long each run is observed [default: the experiment's]
-    #[arg(long = "for", value_name = "TIME", value_parser = positive, requires = "name")]
+    #[arg(long = "for", value_name = "TIME", value_parser = positive, requires = "names")]
     pub duration: Option<Nanos>,
     /// How long each run goes on before it is observed
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
@@ -109,6 +110,12 @@ pub struct ReproduceArgs {
     /// The CPUs it runs on
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
+    /// Write what every run gave into this file
+    #[arg(long, value_name = "FILE", requires = "names")]
+    pub records: Option<PathBuf>,
+    /// Run nothing: take what every run gave from such a file
+    #[arg(long, value_name = "FILE", requires = "names", conflicts_with_all = ["on", "records"])]
+    pub from: Option<PathBuf>,
     #[command(flatten)]
     pub guest: GuestArgs,
 }

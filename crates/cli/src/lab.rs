@@ -18,6 +18,7 @@ pub mod args;
 mod golden;
 pub mod inside;
 pub mod latency;
+pub mod packets;
 
 use args::{GuestArgs, LabArgs, LabFetchArgs, LabShellArgs, LabVerb};
 

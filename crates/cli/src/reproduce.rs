@@ -9,12 +9,13 @@ use surety_model::source::nearest;
 use surety_model::workload::Workload;
 use surety_model::world::{Observer, RunOptions, WorldError};
 use surety_probe::Bindings;
-use surety_probe::interpacket::InterpacketProbe;
 use surety_report::table::{amount, cells, distributions, led};
 use surety_reproduce::{
     Bench, Cell, EXPERIMENTS, Experiment, LatencyProbe, Mark, Origin, Planned, Probe, Request, Sheet,
 };
 use surety_units::Nanos;
+
+use stored::{FromRecords, Keeping};
 
 use crate::args::{Arguments, ReproduceArgs, Verb};
 use crate::exit::{Code, Failure};
@@ -22,26 +23,36 @@ use crate::lab::args::GuestArgs;
 use crate::run::{Means, Runner};
 use crate::session::{Session, Watch};
 
+mod stored;
+
 /// The schema of reproductions, described in `docs/reproduce.md`.
 const SCHEMA: &str = "surety.reproduction/1";
 
 /// The verb.
 pub fn reproduce(args: &ReproduceArgs, session: &Session) -> Result<Code, Failure> {
-    let Some(name) = &args.name else {
+    if args.names.is_empty() {
         return list(session);
-    };
-    let experiment = experiment_of(name)?;
-    let named = experiment.worlds().iter().map(|word| (*word).to_owned());
-    let words: Vec<String> = if args.on.is_empty() { named.collect() } else { args.on.clone() };
-    let lab_shift = args.guest.lab_shift.or(Some(experiment.lab_shift()).filter(|_| !args.guest.lab_fast));
-    let mut guest = GuestArgs { lab_shift, ..args.guest.clone() };
-    guest.lab_cpus = guest.lab_cpus.max(experiment.lab_cpus());
-    if guest.lab_device.is_empty() {
-        let devices = experiment.lab_devices().iter().map(|words| Device::of_words(words));
-        guest.lab_device = devices.collect::<Result<_, _>>()?;
     }
-    let means = Means { traced: experiment.is_traced(), bindings: Bindings::default(), guest };
-    let mut bench = Worlds { runner: Runner::new(&words, means, session)?, session };
+    let experiments = args.names.iter().map(|name| experiment_of(name)).collect::<Result<Vec<_>, _>>()?;
+    let one_file = [("--json", session.json), ("--records", args.records.is_some())];
+    if let (true, Some((option, _))) = (experiments.len() > 1, one_file.iter().find(|(_, is_set)| *is_set)) {
+        let said = format!("{option} is of one experiment, and {} are asked for", experiments.len());
+        return Err(Failure::new(Code::BadInput, said).help("reproduce them one by one"));
+    }
+    let mut code = Code::Kept;
+    for (number, experiment) in experiments.into_iter().enumerate() {
+        if number > 0 {
+            session.print("\n")?;
+        }
+        if one(args, experiment, session)? != Code::Kept {
+            code = Code::Undecided;
+        }
+    }
+    Ok(code)
+}
+
+/// One experiment.
+fn one(args: &ReproduceArgs, experiment: &dyn Experiment, session: &Session) -> Result<Code, Failure> {
     let request = Request {
         seeds: args.seeds,
         options: RunOptions {
@@ -52,7 +63,17 @@ pub fn reproduce(args: &ReproduceArgs, session: &Session) -> Result<Code, Failur
             cancel: session.cancel.clone(),
         },
     };
-    let sheet = experiment.reproduce(&mut bench, &request)?;
+    let sheet = match (&args.from, &args.records) {
+        (Some(file), _) => experiment.reproduce(&mut FromRecords::read(file)?, &request)?,
+        (None, None) => experiment.reproduce(&mut bench(args, experiment, session)?, &request)?,
+        (None, Some(file)) => {
+            let mut bench = Keeping::new(bench(args, experiment, session)?);
+            let sheet = experiment.reproduce(&mut bench, &request)?;
+            let written = std::fs::write(file, bench.into_document());
+            written.map_err(|e| Failure::new(Code::Machine, format!("{}: {e}", file.display())))?;
+            sheet
+        }
+    };
     if session.json {
         session.print_json(&document(experiment, &request, &sheet))?;
     } else {
@@ -60,6 +81,25 @@ pub fn reproduce(args: &ReproduceArgs, session: &Session) -> Result<Code, Failur
     }
     let refused = sheet.rows.iter().flat_map(|row| &row.cells).any(|cell| matches!(cell, Cell::Refused(_)));
     Ok(if refused { Code::Undecided } else { Code::Kept })
+}
+
+/// The worlds an experiment is reproduced in.
+fn bench<'a>(
+    args: &ReproduceArgs,
+    experiment: &dyn Experiment,
+    session: &'a Session,
+) -> Result<Worlds<'a>, Failure> {
+    let named = experiment.worlds().iter().map(|word| (*word).to_owned());
+    let words: Vec<String> = if args.on.is_empty() { named.collect() } else { args.on.clone() };
+    let lab_shift = args.guest.lab_shift.or(Some(experiment.lab_shift()).filter(|_| !args.guest.lab_fast));
+    let mut guest = GuestArgs { lab_shift, ..args.guest.clone() };
+    guest.lab_cpus = guest.lab_cpus.max(experiment.lab_cpus());
+    if guest.lab_device.is_empty() {
+        let devices = experiment.lab_devices().iter().map(|words| Device::of_words(words));
+        guest.lab_device = devices.collect::<Result<_, _>>()?;
+    }
+    let means = Means { traced: experiment.is_traced(), bindings: Bindings::default(), guest };
+    Ok(Worlds { runner: Runner::new(&words, means, session)?, session })
 }
 
 fn experiment_of(name: &str) -> Result<&'static dyn Experiment, Failure> {
@@ -127,7 +167,7 @@ impl Bench for Worlds<'_> {
         label: &str,
     ) -> Result<Record, WorldError> {
         match probe {
-            Probe::Interpacket { interval } => self.interpacket(world, *interval, options, label),
+            Probe::Interpacket { interval } => self.runner.packets(world, *interval, options, label),
             Probe::Latency(latency) => self.latency(world, latency, options, label),
         }
     }
@@ -169,24 +209,6 @@ impl Observer for Rows<'_> {
 }
 
 impl Worlds<'_> {
-    fn interpacket(
-        &self,
-        world: usize,
-        interval: Nanos,
-        options: &RunOptions,
-        label: &str,
-    ) -> Result<Record, WorldError> {
-        if !self.runner.is_host(world) {
-            return Err(WorldError::Unsupported {
-                world: self.runner.worlds()[world].to_owned(),
-                object: "packets".to_owned(),
-                why: "it has no network; use `--on host`".to_owned(),
-            });
-        }
-        let mut watch = self.session.watch(label, None);
-        InterpacketProbe::new(&self.session.kernel, self.session.journal()).run(interval, options, &mut watch)
-    }
-
     fn latency(
         &self,
         world: usize,

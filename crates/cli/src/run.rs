@@ -13,11 +13,13 @@ use surety_model::record::Record;
 use surety_model::source::nearest;
 use surety_model::workload::{Task, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
+use surety_probe::interpacket::InterpacketProbe;
 use surety_probe::latency::LatencyProbe;
 use surety_probe::{Bindings, HostWorld, platform_of};
 use surety_report::{Report, Row};
 use surety_sim::SimWorld;
 use surety_trace::write::perfetto::{Overlay, OverlayOf};
+use surety_units::Nanos;
 
 use crate::args::{LatencyArgs, RunArgs, Running};
 use crate::exit::{Code, Failure, Message};
@@ -128,11 +130,6 @@ impl<'a> Runner<'a> {
         self.places.iter().map(|(word, _)| word.as_str()).collect()
     }
 
-    /// Whether one of them is this kernel.
-    pub fn is_host(&self, world: usize) -> bool {
-        self.places.get(world).is_some_and(|(_, place)| matches!(place, Place::Host))
-    }
-
     /// Runs a workload in one of them.
     pub fn run(
         &self,
@@ -221,19 +218,35 @@ impl Runner<'_> {
         }
     }
 
+    /// Sends packets at a distance in one of them, and looks how far apart they are.
+    pub fn packets(
+        &self,
+        world: usize,
+        interval: Nanos,
+        options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        let (word, place) = &self.places[world];
+        match place {
+            Place::Host => {
+                let mut watch = self.session.watch(label, None);
+                InterpacketProbe::new(&self.session.kernel, self.session.journal())
+                    .run(interval, options, &mut watch)
+            }
+            Place::Lab(stored) => {
+                let (guest, stored) = (&self.means.guest, (**stored).clone());
+                lab::packets::on_kernel(interval, options, guest, stored, self.session).map_err(as_world)
+            }
+            Place::Sim(_) | Place::Analysis(_) => Err(WorldError::Unsupported {
+                world: word.clone(),
+                object: "packets".to_owned(),
+                why: "it has no network; use `--on host`".to_owned(),
+            }),
+        }
+    }
+
     /// Runs the probe for wake-up latency in one of them.
     pub fn latency(&self, world: usize, args: &LatencyArgs) -> Result<Record, WorldError> {
-        let as_world = |failure: Failure| match failure.code {
-            Code::Interrupted => WorldError::Interrupted,
-            _ => match failure.message {
-                Message::Words { what, help } => {
-                    WorldError::Machine { what, remedy: help.unwrap_or_else(|| "run it alone".to_owned()) }
-                }
-                Message::Input(why) => {
-                    WorldError::Machine { what: why.to_string(), remedy: "see what it names".to_owned() }
-                }
-            },
-        };
         let (word, place) = &self.places[world];
         match place {
             Place::Host => {
@@ -251,6 +264,20 @@ impl Runner<'_> {
                 object: "the probe".to_owned(),
                 why: "it measures threads of a real kernel".to_owned(),
             }),
+        }
+    }
+}
+
+fn as_world(failure: Failure) -> WorldError {
+    if failure.code == Code::Interrupted {
+        return WorldError::Interrupted;
+    }
+    match failure.message {
+        Message::Words { what, help } => {
+            WorldError::Machine { what, remedy: help.unwrap_or_else(|| "run it alone".to_owned()) }
+        }
+        Message::Input(why) => {
+            WorldError::Machine { what: why.to_string(), remedy: "see what it names".to_owned() }
         }
     }
 }

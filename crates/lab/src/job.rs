@@ -41,6 +41,19 @@ pub enum Job {
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         modules: Vec<String>,
     },
+    /// Sends packets between two cards, and looks how far apart they are.
+    Packets {
+        /// Between two packets.
+        interval: Nanos,
+        /// How long it is observed.
+        duration: Nanos,
+        /// How long it runs before that.
+        warm_up: Nanos,
+        /// What chance is drawn from.
+        seed: u64,
+        /// The cards.
+        devices: Vec<Device>,
+    },
     /// Gives the user a shell.
     Shell,
 }
@@ -95,7 +108,7 @@ impl Job {
     /// The devices it needs.
     pub fn devices(&self) -> &[Device] {
         match self {
-            Job::Workload { devices, .. } => devices,
+            Job::Workload { devices, .. } | Job::Packets { devices, .. } => devices,
             _ => &[],
         }
     }
@@ -105,6 +118,7 @@ impl Job {
         match self {
             Job::Workload { runs, .. } => runs.iter().map(Run::span).collect(),
             Job::Latency { span, .. } => vec![*span],
+            Job::Packets { duration, warm_up, .. } => vec![duration.saturating_add(*warm_up)],
             Job::Shell => Vec::new(),
         }
     }
@@ -125,6 +139,9 @@ impl Job {
                 modules
             }
             Job::Latency { modules, .. } => modules.clone(),
+            Job::Packets { devices, .. } => {
+                devices.iter().flat_map(|d| d.model.modules()).map(|word| (*word).to_owned()).collect()
+            }
             Job::Shell => Vec::new(),
         }
     }

@@ -13,6 +13,9 @@ pub const TRACED: &str = "traced";
 /// The series of the kernel's event of the poll that took each packet from the far device, at the poll's end.
 pub const POLLED: &str = "polled";
 
+/// The figure of the CPU time that the threads of a card's interrupt took for a packet, on average.
+pub const HANDLED: &str = "execution of the interrupt threads";
+
 /// The times between neighbouring stamps.
 ///
 /// Stamps before `observe` do not count. A stamp before its predecessor gives 0.

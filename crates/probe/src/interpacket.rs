@@ -3,7 +3,8 @@
 //!
 //! The packets go through a pair of virtual Ethernet devices between two network namespaces made for it. Such a device
 //! has no hardware interrupt: the packet is taken in a softirq of the CPU that sent it, mostly while its sender is still
-//! inside the system call. The trace is of `net:netif_receive_skb`, the event of every packet a device hands up, and of
+//! inside the system call. Two cards of the machine with a wire between them have one ([`InterpacketProbe::on_cards`]), and
+//! where interrupts have threads, their packets are taken there. The trace is of `net:netif_receive_skb`, the event of every packet a device hands up, and of
 //! `napi:napi_poll`, the end of the poll that took it.
 
 use std::net::UdpSocket;
@@ -13,16 +14,17 @@ use std::time::Duration;
 
 use surety_enforce::Enforcer;
 use surety_kernel::journal::Journal;
-use surety_kernel::net::{Cable, End};
+use surety_kernel::net::{Cable, CardPair, End};
 use surety_kernel::tracefs::Tracefs;
-use surety_kernel::{Kernel, clock};
-use surety_model::interpacket::{POLLED, RECEIVED, SENT, TRACED, between};
+use surety_kernel::{Kernel, KernelError, clock};
+use surety_model::interpacket::{HANDLED, POLLED, RECEIVED, SENT, TRACED, between};
 use surety_model::record::{ActivityRecord, Basis, Distribution, Figure, Observed, Record, TraceQuality};
 use surety_model::workload::PolicySpec;
 use surety_model::world::{Observer, RunOptions, WorldError};
 use surety_units::{Nanos, Tid};
 
 use crate::cast::spawn_thread;
+use crate::interrupts::time_of_threads;
 use crate::probing::{ProbePolicy, Surroundings};
 use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
 use crate::window::{Gate, Window};
@@ -48,6 +50,37 @@ const PAYLOAD: usize = 64;
 pub struct InterpacketProbe<'a> {
     kernel: &'a dyn Kernel,
     journal: Option<&'a Journal>,
+    cards: Option<(String, String)>,
+}
+
+/// What the packets go over.
+enum Wire {
+    Veth(Cable),
+    Cards(CardPair),
+}
+
+impl Wire {
+    fn make(cards: Option<&(String, String)>) -> Result<Wire, KernelError> {
+        Ok(match cards {
+            None => Wire::Veth(Cable::new()?),
+            Some((near, far)) => Wire::Cards(CardPair::new(near, far)?),
+        })
+    }
+
+    fn cable(&self) -> &Cable {
+        match self {
+            Wire::Veth(cable) => cable,
+            Wire::Cards(pair) => pair.cable(),
+        }
+    }
+
+    /// CPU time of the threads of the receiving card's interrupt.
+    fn handled(&self, kernel: &dyn Kernel) -> Nanos {
+        match self {
+            Wire::Veth(_) => Nanos::ZERO,
+            Wire::Cards(pair) => time_of_threads(kernel, &pair.directory()),
+        }
+    }
 }
 
 /// The two threads of a run.
@@ -71,7 +104,12 @@ fn payload(pid: Tid) -> usize {
 impl<'a> InterpacketProbe<'a> {
     /// A probe of this kernel. With a journal a killed run leaves no trace instance behind.
     pub fn new(kernel: &'a dyn Kernel, journal: Option<&'a Journal>) -> InterpacketProbe<'a> {
-        InterpacketProbe { kernel, journal }
+        InterpacketProbe { kernel, journal, cards: None }
+    }
+
+    /// The same over two network cards of this machine: the near one sends, the far one receives.
+    pub fn on_cards(self, near: String, far: String) -> InterpacketProbe<'a> {
+        InterpacketProbe { cards: Some((near, far)), ..self }
     }
 
     /// Sends a packet every `interval` and returns one activity, `packets`, with the series [`SENT`], [`RECEIVED`] and, where
@@ -97,13 +135,13 @@ impl<'a> InterpacketProbe<'a> {
             });
         }
         let mut surroundings = Surroundings::enter(self.kernel, options.cpus, false)?;
-        let cable =
-            Cable::new().map_err(|error| machine("no network can be made for the packets", &error))?;
+        let wire = Wire::make(self.cards.as_ref())
+            .map_err(|error| machine("no network can be made for the packets", &error))?;
         let payload = payload(self.kernel.own_pid());
         let mut degraded = Vec::new();
         let recording = self.start_recording(&mut degraded);
         let gate = Arc::new(Gate::default());
-        let pair = Pair::make(&cable, &gate, (interval, payload), count.unsigned_abs())?;
+        let pair = Pair::make(wire.cable(), &gate, (interval, payload), count.unsigned_abs())?;
         let mut enforcer = Enforcer::new(self.kernel, self.journal);
         let fair = ProbePolicy::Class(PolicySpec::default());
         let mut place =
@@ -120,6 +158,7 @@ impl<'a> InterpacketProbe<'a> {
         let window = Window::new(clock::monotonic() + RUN_UP, options.warm_up, options.duration);
         gate.open(window);
         let _ = clock::sleep_until(window.observe, Some(options.cancel.flag()));
+        let handled = wire.handled(self.kernel);
         surroundings.begin();
         while clock::monotonic() < window.end && !options.cancel.is_cancelled() {
             observer.progress(clock::monotonic() - window.begin, total);
@@ -130,16 +169,23 @@ impl<'a> InterpacketProbe<'a> {
             pair.send_home(&gate);
             return Err(WorldError::Interrupted);
         }
+        let handled = wire.handled(self.kernel) - handled;
         let sender = pair.sender.0;
         let (sent, received) = pair.collect()?;
         let undone = enforcer.undo();
         degraded.extend(undone.iter().map(|e| format!("a change could not be taken back: {e}")));
         let wanted = Wanted { payload, sender, observe: window.observe };
         let (quality, seen) = read(recording, &wanted, &mut degraded);
-        surroundings.note("packets", &format!("UDP, {payload} bytes each, over veth, planned on a grid"));
+        let over =
+            self.cards.as_ref().map_or_else(|| "veth".to_owned(), |(near, far)| format!("{near} to {far}"));
+        surroundings.note("packets", &format!("UDP, {payload} bytes each, over {over}, planned on a grid"));
         let (in_force, reasons) = surroundings.finish(threads);
         degraded.extend(reasons);
-        let record = activity(&sent, &received, seen.as_ref(), window.observe, &mut degraded);
+        let mut record = activity(&sent, &received, seen.as_ref(), window.observe, &mut degraded);
+        if handled.is_positive() && record.completed > 0 {
+            let value = handled.get() as f64 / record.completed as f64;
+            record.figures.push(Figure { name: HANDLED.to_owned(), value, unit: "ns".into() });
+        }
         Ok(Record {
             world: "host".to_owned(),
             reserved: false,

@@ -27,9 +27,9 @@ use surety_units::{Nanos, Tid};
 mod hardware;
 mod sender;
 
-pub(crate) use hardware::Sides;
 use hardware::{Cards, DiskDevice};
 pub use hardware::{Equipment, Hardware, at_place};
+pub(crate) use hardware::{Sides, time_of_threads};
 pub(crate) use sender::{Sender, Sent};
 
 /// Of an interrupt's thread without a reservation (`sched_set_fifo` in `kernel/sched/syscalls.c`).

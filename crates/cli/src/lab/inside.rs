@@ -14,7 +14,8 @@ use surety_model::event::{Event, TraceSink};
 use surety_model::formats::toml;
 use surety_model::record::Record;
 use surety_model::workload::Workload;
-use surety_model::world::{Cancel, Observer, RunOptions, World};
+use surety_model::world::{Cancel, Observer, RunOptions, Unobserved, World};
+use surety_probe::interpacket::InterpacketProbe;
 use surety_probe::latency::LatencyProbe;
 use surety_probe::{Equipment, Hardware, HostWorld, at_place};
 use surety_report::{Report, Row};
@@ -45,6 +46,12 @@ fn work(job: &Job, number: usize, channel: &mut Channel) -> Result<(), Refusal> 
             workload(run, devices, (*outside, *partitioned), channel)
         }
         Job::Latency { arguments, .. } => latency(arguments, channel),
+        Job::Packets { interval, duration, warm_up, seed, devices } => {
+            let cancel = Cancel::default();
+            let options =
+                RunOptions { seed: *seed, duration: *duration, warm_up: *warm_up, cpus: None, cancel };
+            packets(*interval, &options, devices, channel)
+        }
         Job::Shell => Ok(()),
     }
 }
@@ -121,6 +128,22 @@ fn equipment_of(devices: &[Device]) -> Result<Equipment, Refusal> {
         Ok((device.role.clone(), hardware))
     };
     devices.iter().enumerate().map(of).collect()
+}
+
+fn packets(
+    interval: Nanos,
+    options: &RunOptions,
+    devices: &[Device],
+    channel: &mut Channel,
+) -> Result<(), Refusal> {
+    let found = equipment_of(devices)?.into_values().next();
+    let Some(Hardware::Cards { near, far, .. }) = found else {
+        return Err(Refusal::machine("packets go between two cards, and the guest has none"));
+    };
+    let kernel = RealKernel::new();
+    let probe = InterpacketProbe::new(&kernel, None).on_cards(near, far);
+    let record = probe.run(interval, options, &mut Unobserved)?;
+    channel.result(&document(&record, &Workload::default()), &[])
 }
 
 fn latency(arguments: &[String], channel: &mut Channel) -> Result<(), Refusal> {

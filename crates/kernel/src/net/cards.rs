@@ -126,6 +126,11 @@ impl CardPair {
         self.cable.flow_to(DISCARD, steps)
     }
 
+    /// The wire, with its sockets.
+    pub fn cable(&self) -> &Cable {
+        &self.cable
+    }
+
     /// The receiving card's directory in sysfs.
     pub fn directory(&self) -> PathBuf {
         self.far.root().join("class/net").join(DEVICE)

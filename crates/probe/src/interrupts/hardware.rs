@@ -136,6 +136,13 @@ fn handlers_of(kernel: &dyn Kernel, begins: &[String]) -> Vec<Handler> {
     kernel.processes().unwrap_or_default().into_iter().filter_map(of).collect()
 }
 
+/// CPU time that the threads of a device's interrupts have had since their start.
+pub(crate) fn time_of_threads(kernel: &dyn Kernel, directory: &Path) -> Nanos {
+    let begins: Vec<String> = lines_of(kernel, directory).iter().map(|line| format!("irq/{line}-")).collect();
+    let handlers = handlers_of(kernel, &begins);
+    handlers.iter().filter_map(|handler| run_time(kernel, handler.tid).ok()).sum()
+}
+
 /// The thread that works when a device is given something to do, of its interrupt threads and of those whose names begin like
 /// `polled`; and the others.
 fn handler(

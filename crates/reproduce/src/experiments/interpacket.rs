@@ -1,6 +1,6 @@
 //! Inter-packet times: packets sent every T, how far apart they are at the sender, at the receiver and in the trace.
 
-use surety_model::interpacket::{POLLED, RECEIVED, SENT, TRACED};
+use surety_model::interpacket::{HANDLED, POLLED, RECEIVED, SENT, TRACED};
 use surety_model::record::{Observed, Record};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
@@ -18,6 +18,9 @@ const PLACES: [(&str, Option<&str>); 4] = [
     (TRACED, Some(include_str!("../../published/irq_interpacket_traced.csv"))),
     (POLLED, None),
 ];
+
+/// CPU time of the interrupt thread for a packet, as printed.
+const EXECUTION: &str = include_str!("../../published/irq_execution.csv");
 
 /// Titles of the values in the tables, in the order of [`Stats`].
 const TITLES: [&str; 4] = ["average_us", "std_dev_us", "max_us", "min_us"];
@@ -134,6 +137,16 @@ fn notes_of(world: &str, measured: &[Measured]) -> Vec<String> {
     if !threads.is_empty() {
         notes.push(format!("{world}: packets taken by a thread that does nothing but poll: {threads}"));
     }
+    let handled = by_interval(&|m| Some(format!("{:.1} us", m.figure(HANDLED)? / 1e3)));
+    if !handled.is_empty() {
+        let table = Table::read(EXECUTION).expect("the embedded tables are read by a test");
+        let printed = (0..table.len()).filter_map(|row| table.number(row, "average_us"));
+        let printed: Vec<String> = printed.map(|us| us.to_string()).collect();
+        notes.push(format!(
+            "{world}: CPU time of the interrupt's threads for a packet, on average: {handled}; published, of another machine: {} us",
+            printed.join(", ")
+        ));
+    }
     for (interval, m) in INTERVALS.iter().zip(measured) {
         let Measured::Record(record) = m else { continue };
         if let Some(lost) = m.figure("lost").filter(|lost| *lost > 0.0) {
@@ -168,6 +181,14 @@ impl Experiment for Interpacket {
 
     fn duration(&self) -> Nanos {
         Nanos::from_secs(10)
+    }
+
+    fn lab_shift(&self) -> u32 {
+        1
+    }
+
+    fn lab_devices(&self) -> &'static [&'static str] {
+        &["packets=pcnet"]
     }
 
     fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
@@ -205,8 +226,9 @@ impl Experiment for Interpacket {
                 .to_owned(),
             "published extremes at the receiver are multiples of 2.048 ms: its clock told no finer \
              times, which is most of the deviation there".to_owned(),
-            "here the packets cross a virtual cable (veth), which has no hardware interrupt: the trace is of the \
-             packet handed up by the device, in a softirq of the CPU that sent it; polled is the end of the poll that took it"
+            "on the host the packets cross a virtual cable (veth), which has no hardware interrupt: the trace is of the packet \
+             handed up by the device, in a softirq of the CPU that sent it; polled is the end of the poll that took it. In the lab \
+             they go from one card to another, and are handed up by the thread of the interrupt"
                 .to_owned(),
         ];
         for (world, of_world) in worlds.iter().zip(&measured) {
@@ -243,6 +265,7 @@ mod tests {
             }
         }
         assert_eq!(marked, [(TRACED, 50), (TRACED, 100)]);
+        assert_eq!(Table::read(EXECUTION).unwrap().number(4, "average_us"), Some(21.0));
     }
 
     #[test]

@@ -1,0 +1,191 @@
+//! Records of an experiment's runs in a file: kept while it is reproduced ([`Keeping`]), and read instead of running anything
+//! ([`FromRecords`]), so that analysis and simulation are computed anew beside what a kernel once did.
+
+use std::path::Path;
+
+use surety_model::formats::record::{self, RecordFile};
+use surety_model::platform::Platform;
+use surety_model::record::Record;
+use surety_model::workload::Workload;
+use surety_model::world::{RunOptions, WorldError};
+use surety_report::{Report, Row};
+use surety_reproduce::{Bench, Planned, Probe};
+
+use crate::exit::{Code, Failure};
+
+/// A bench whose records are kept.
+pub struct Keeping<B> {
+    bench: B,
+    kept: Vec<(String, Record)>,
+}
+
+impl<B> Keeping<B> {
+    /// Of a bench.
+    pub fn new(bench: B) -> Keeping<B> {
+        Keeping { bench, kept: Vec::new() }
+    }
+
+    /// The records, in the order in which they were made, as a file's text.
+    pub fn into_document(self) -> String {
+        let empty = Workload::default();
+        let rows: Vec<Row<'_>> =
+            self.kept.iter().map(|(label, record)| Row::new(label, record, &empty)).collect();
+        let report = Report {
+            title: None,
+            file: None,
+            rows: &rows,
+            all_rows: true,
+            plan: None,
+            exit: None,
+            made: None,
+        };
+        surety_report::json::record_json(&report).to_string() + "\n"
+    }
+
+    fn keep(&mut self, label: &str, made: &Result<Record, WorldError>) {
+        if let Ok(record) = made {
+            self.kept.push((label.to_owned(), record.clone()));
+        }
+    }
+}
+
+impl<B: Bench> Bench for Keeping<B> {
+    fn worlds(&self) -> Vec<String> {
+        self.bench.worlds()
+    }
+
+    fn run(
+        &mut self,
+        world: usize,
+        workload: &Workload,
+        options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        let made = self.bench.run(world, workload, options, label);
+        self.keep(label, &made);
+        made
+    }
+
+    /// A repetition of the first of several runs is not kept: the file has that run already.
+    fn run_first(&mut self, count: usize, world: usize, runs: &[Planned]) -> Vec<Result<Record, WorldError>> {
+        let made = self.bench.run_first(count, world, runs);
+        if count >= runs.len() {
+            runs.iter().zip(&made).for_each(|(run, made)| self.keep(&run.label, made));
+        }
+        made
+    }
+
+    fn probe(
+        &mut self,
+        world: usize,
+        probe: &Probe,
+        options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        let made = self.bench.probe(world, probe, options, label);
+        self.keep(label, &made);
+        made
+    }
+
+    fn run_on(
+        &mut self,
+        platform: &Platform,
+        world: usize,
+        workload: &Workload,
+        options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        let made = self.bench.run_on(platform, world, workload, options, label);
+        self.keep(label, &made);
+        made
+    }
+}
+
+/// A bench in which nothing runs: each run's record is that of the same label in a file.
+pub struct FromRecords {
+    file: RecordFile,
+    name: String,
+}
+
+impl FromRecords {
+    /// Reads a file.
+    ///
+    /// # Errors
+    /// That it cannot be read, or is none of results.
+    pub fn read(path: &Path) -> Result<FromRecords, Failure> {
+        let name = path.display().to_string();
+        let failed = |why: String| Failure::new(Code::BadInput, format!("{name}: {why}"));
+        let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
+        let file = record::read(&text).map_err(|e| failed(e.to_string()))?;
+        Ok(FromRecords { file, name })
+    }
+
+    fn of(&self, label: &str) -> Result<Record, WorldError> {
+        let found = self.file.results.iter().find(|result| result.label == label);
+        found.map(|result| result.record.clone()).ok_or_else(|| WorldError::Unsupported {
+            world: self.name.clone(),
+            object: label.to_owned(),
+            why: "it has no such record; make one with --records".to_owned(),
+        })
+    }
+}
+
+impl Bench for FromRecords {
+    fn worlds(&self) -> Vec<String> {
+        let mut worlds: Vec<String> = Vec::new();
+        for result in &self.file.results {
+            if !worlds.contains(&result.record.world) {
+                worlds.push(result.record.world.clone());
+            }
+        }
+        worlds
+    }
+
+    fn run(
+        &mut self,
+        _world: usize,
+        _workload: &Workload,
+        _options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        self.of(label)
+    }
+
+    fn run_first(
+        &mut self,
+        count: usize,
+        _world: usize,
+        runs: &[Planned],
+    ) -> Vec<Result<Record, WorldError>> {
+        if count < runs.len() {
+            let once = || WorldError::Unsupported {
+                world: self.name.clone(),
+                object: "a second boot".to_owned(),
+                why: "records are of one".to_owned(),
+            };
+            return vec![Err(once()); count];
+        }
+        runs.iter().map(|run| self.of(&run.label)).collect()
+    }
+
+    fn probe(
+        &mut self,
+        _world: usize,
+        _probe: &Probe,
+        _options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        self.of(label)
+    }
+
+    fn run_on(
+        &mut self,
+        _platform: &Platform,
+        _world: usize,
+        _workload: &Workload,
+        _options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        self.of(label)
+    }
+}
