@@ -187,6 +187,7 @@ fn limits_are_worse_than_what_was_measured_and_narrow() {
             work: vec![of(&[(9, 3 * n), (11, 4 * n), (13, n)]), of(&[(3, 4 * n), (4, 5 * n), (7, n)])],
             jobs: vec![8.0 * n as f64, 10.0 * n as f64],
             followed: vec![vec![160.0 * scale, 40.0 * scale], vec![40.0 * scale, 960.0 * scale]],
+            returned: Vec::new(),
         };
         let plain = ModulatedBacklog::stationary(&measured.as_measured(), ms(11), 1).unwrap().within(1);
         let worst = measured.worst(ms(16), 0.95).unwrap();
@@ -202,8 +203,15 @@ fn limits_are_worse_than_what_was_measured_and_narrow() {
         work: vec![of(&[(3, 50)]), of(&[(9, 50)])],
         jobs: vec![50.0, 50.0],
         followed: vec![vec![49.0, 1.0], vec![0.0, 49.0]],
+        returned: Vec::new(),
     };
     assert_eq!(stuck.worst(ms(20), 0.95).unwrap().transitions, [[1.0]]);
+    // As measured it is left where the jobs begin anew; else it is all there is in the long run.
+    assert_eq!(stuck.as_measured().transitions, [[1.0]]);
+    let again = MeasuredModes { returned: vec![vec![0.0, 0.0], vec![1.0, 0.0]], ..stuck };
+    assert_eq!(again.as_measured().transitions, [[0.98, 0.02], [0.02, 0.98]]);
+    let found = ModulatedBacklog::stationary(&again.as_measured(), ms(10), 1).unwrap();
+    assert!((found.within(1) - 1.0).abs() < 1e-9 && found.shares() == [0.5, 0.5]);
 }
 
 fn distribution() -> impl Strategy<Value = Vec<f64>> {
