@@ -19,7 +19,8 @@ use surety_model::workload::{Late, Release, Task};
 use surety_units::Nanos;
 
 use crate::cbs::modulated::{ModulatedBacklog, ModulatedWork, solve as solve_by_modes};
-use crate::cbs::{Backlog, CbsError, Fineness, in_order, skip, solve};
+use crate::cbs::solver::solve_roughly;
+use crate::cbs::{Backlog, CbsError, Fineness, Queue, Solution, in_order, skip, solve};
 use crate::work::{at_most, family, maximum};
 
 /// A task's activation and work beside its reservation.
@@ -212,7 +213,11 @@ pub fn proven_fraction(
     if counting == Counting::Afresh {
         return Ok(skip::exact(work, runtime, between, within));
     }
-    let backlog = Backlog::with(work, runtime, between, fineness, &solve)?;
+    let solver: &dyn Fn(&Queue) -> Solution = match fineness {
+        Fineness::Fine => &solve,
+        Fineness::Rough => &solve_roughly,
+    };
+    let backlog = Backlog::with(work, runtime, between, fineness, solver)?;
     Ok(match counting {
         Counting::All => backlog.within(within),
         _ => skip::without_backlog(work, runtime, within, &backlog),

@@ -101,7 +101,8 @@ fn unless_interrupted<T: Send + 'static>(
     compute: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
     let worker = std::thread::Builder::new().name("plan".to_owned()).stack_size(STACK).spawn(compute);
-    let worker = worker.map_err(|error| Failure::new(Code::Machine, format!("no thread to plan in: {error}")))?;
+    let worker =
+        worker.map_err(|error| Failure::new(Code::Machine, format!("no thread to plan in: {error}")))?;
     while !worker.is_finished() {
         if session.cancel.is_cancelled() {
             // The thread ends with the program.

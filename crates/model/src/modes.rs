@@ -231,7 +231,8 @@ mod tests {
         let mut near = |mean: f64| Nanos::from_f64_rounded(1e6 * mean * libm::exp(0.1 * generator.normal()));
         let mut work: Vec<Nanos> = (0..JOBS_MAX).map(|_| near(1.0)).collect();
         work.extend((0..600).map(|_| near(19.0)));
-        for found in [modes(&work).unwrap(), modes(&work.iter().rev().copied().collect::<Vec<_>>()).unwrap()] {
+        for found in [modes(&work).unwrap(), modes(&work.iter().rev().copied().collect::<Vec<_>>()).unwrap()]
+        {
             let heavy: f64 = (0..found.modes())
                 .filter(|g| found.work[*g].quantile(0.5) > Nanos::from_millis(10))
                 .map(|g| found.jobs[g])

@@ -257,8 +257,16 @@ pub(crate) enum Request {
     Share { share: Bandwidth, over: Option<Nanos> },
 }
 
+/// Why a task is not planned that asks to reclaim.
+const RECLAIMS: &str = "its reservation reclaims (`reclaim = true`), and a plan reserves nothing that does: what it takes of \
+                        others' bandwidth only GRUB's theorem bounds, on one CPU with exact enforcement; leave `reclaim` out to \
+                        have it planned, or keep the reservation and ask `surety run --on analysis`";
+
 /// A promise as a request, or why it is none this version plans.
 fn request(task: &Task, promise: &Promise) -> Result<Request, String> {
+    if task.reservation.is_some_and(|reservation| reservation.reclaim) {
+        return Err(RECLAIMS.to_owned());
+    }
     let exclusive = if promise.comparison == Comparison::Below { Nanos::new(1) } else { Nanos::ZERO };
     let at_most = matches!(promise.comparison, Comparison::AtMost | Comparison::Below);
     match (promise.metric, promise.bound) {

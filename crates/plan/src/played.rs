@@ -167,7 +167,8 @@ impl Played {
         match (&claim.about, evidence) {
             (Subject::Response(_), Evidence::Counted { within, of }) if least.is_some() => {
                 let least = least.map_or(0, |least| least(*of));
-                let words = format!("{within} of {of} in time, {least} or more of the first {of} have to be ({run})");
+                let words =
+                    format!("{within} of {of} in time, {least} or more of the first {of} have to be ({run})");
                 (*within >= least, words)
             }
             (Subject::Response(response), Evidence::Counted { within, of }) => {

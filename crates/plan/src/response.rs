@@ -438,7 +438,11 @@ pub fn size(
             ))
         })?;
         sizing.steps.push(if sizing.work > from {
-            format!("its {} jobs, played in the order declared, need {}, which is planned", jobs.len(), sizing.work)
+            format!(
+                "its {} jobs, played in the order declared, need {}, which is planned",
+                jobs.len(),
+                sizing.work
+            )
         } else {
             format!("its {} jobs, played in the order declared, need no more", jobs.len())
         });

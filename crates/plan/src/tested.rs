@@ -226,7 +226,7 @@ fn why_not(test: &Test, question: &Question<'_>, alone: bool, shared: &str) -> S
 }
 
 /// A verdict as it is shown.
-fn shown(word: &str, verdict: &Verdict, scale_permille: Option<u64>, named: bool) -> Tested {
+pub(crate) fn shown(word: &str, verdict: &Verdict, scale_permille: Option<u64>, named: bool) -> Tested {
     let Theorem { name, source, strength } = verdict.theorem;
     Tested {
         test: word.to_owned(),

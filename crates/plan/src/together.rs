@@ -426,6 +426,10 @@ fn left(threads: &[ReservedThread], platform: &Platform, admitted: u64) -> Left 
     let reserved: f64 = threads.iter().map(|t| t.reservation.bandwidth().as_f64()).sum();
     let with = |server: FairServer, runtime: Nanos| {
         let platform = Platform { fair_server: Some(FairServer { runtime, ..server }), ..platform.clone() };
+        // Deadlines are kept or not, whatever the fair server may do.
+        if runtime > server.runtime && platform.root_domains.is_empty() {
+            return Foundation::holds_but_for_edf(threads, &platform, admitted);
+        }
         Foundation::of(threads, &platform, admitted).objection().is_none()
     };
     let fair_server = platform.fair_server.and_then(|server| {

@@ -79,7 +79,10 @@ mod tests {
         let jobs = ms(&[2, 2, 2, 2, 25, 15]);
         let found = settled(&jobs, q, (1, 1)).unwrap();
         // They leave 15, then 20; the light ones find 20, 12, 4, 0.
-        assert_eq!((found.done, found.without_backlog, found.jobs, found.left), (2, 1, 6, Nanos::from_millis(20)));
+        assert_eq!(
+            (found.done, found.without_backlog, found.jobs, found.left),
+            (2, 1, 6, Nanos::from_millis(20))
+        );
         assert_eq!(round(&jobs, q, (1, 1), Nanos::ZERO).done, 4, "the first round is no measure");
         assert!((fraction(&jobs, q, (1, 2), true) - 0.5).abs() < 1e-12);
         assert_eq!(fraction(&ms(&[11, 10]), q, (1, 1), true), 0.0);

@@ -58,13 +58,13 @@ mod tests {
         let mut generator = Pcg::new(9, 1);
         for _ in 0..300 {
             let n = 1 + generator.next_u64() % 30;
-            let jobs: Vec<Nanos> =
-                (0..n).map(|_| Nanos::new((generator.next_u64() % 40) as i64)).collect();
+            let jobs: Vec<Nanos> = (0..n).map(|_| Nanos::new((generator.next_u64() % 40) as i64)).collect();
             let q = 1 + (generator.next_u64() % 30) as i64;
             let budgets = (1 + (generator.next_u64() % 3) as u32, 1 + (generator.next_u64() % 3) as u32);
             let Some(round) = settled(&jobs, Nanos::new(q), budgets) else { continue };
             for all in [true, false] {
-                let summed = JobsInOrder { jobs: jobs.clone(), worth: Nanos::new(q), budgets, all, threads: 2 };
+                let summed =
+                    JobsInOrder { jobs: jobs.clone(), worth: Nanos::new(q), budgets, all, threads: 2 };
                 let expected = if all { round.done } else { round.without_backlog };
                 assert_eq!(summed.done(), expected, "{jobs:?} {q} {budgets:?}");
                 assert!(summed.least(2 * n) <= 2 * n);

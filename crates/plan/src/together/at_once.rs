@@ -66,7 +66,8 @@ impl<'a> Together<'a> {
             return 0;
         }
         let is_possible = |kept: &Kept| kept.runtime <= kept.frame.deadline;
-        let run: Vec<&Kept> = hoped.iter().map_while(|kept| kept.as_ref().filter(|k| is_possible(k))).collect();
+        let run: Vec<&Kept> =
+            hoped.iter().map_while(|kept| kept.as_ref().filter(|k| is_possible(k))).collect();
         let holds = |count: usize| {
             let more = run[..count].iter().flat_map(|kept| self.named(kept)).map(|(_, thread)| thread);
             self.foundation(&more.collect::<Vec<_>>()).objection().is_none()

@@ -68,9 +68,9 @@ impl MeasuredModes {
             sum / f64::max(jobs, f64::MIN_POSITIVE)
         };
         // From some mode of every closed class nothing but that class is reached.
-        let classes = (0..m).map(|from| reached(&rows, from)).filter(|class| {
-            class.iter().all(|mode| reached(&rows, *mode).len() == class.len())
-        });
+        let classes = (0..m)
+            .map(|from| reached(&rows, from))
+            .filter(|class| class.iter().all(|mode| reached(&rows, *mode).len() == class.len()));
         let kept = classes.max_by(|a, b| heaviest(a).total_cmp(&heaviest(b))).unwrap_or_default();
         cut_to(&kept, &work, &rows)
     }

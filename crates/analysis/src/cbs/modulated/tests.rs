@@ -214,6 +214,40 @@ fn limits_are_worse_than_what_was_measured_and_narrow() {
     assert!((found.within(1) - 1.0).abs() < 1e-9 && found.shares() == [0.5, 0.5]);
 }
 
+/// Scenes of a hundred jobs that do not fit leave tails too long for the usual grids: coarser ones say more than a bound.
+#[test]
+fn long_tails_are_solved_on_a_coarser_grid() {
+    let ms = Nanos::from_millis;
+    let us = Nanos::from_micros;
+    let of = |values: &[i64]| {
+        TimeDistribution::Empirical(Empirical::new(values.iter().map(|v| (us(*v), 1)).collect()).unwrap())
+    };
+    let work = ModulatedWork {
+        work: vec![of(&[800, 1_000, 1_200]), of(&[7_000, 8_000, 9_000])],
+        transitions: vec![vec![0.995, 0.005], vec![0.01, 0.99]],
+    };
+    let found = ModulatedBacklog::stationary(&work, us(6_500), 1).unwrap();
+    assert!(found.solution.certificate.is_some(), "{:?}", found.solution.steps());
+    // The chain itself, played: 57 % are in time.
+    let mut generator = surety_stats::random::Pcg::new(5, 1);
+    let (mut mode, mut backlog, mut done) = (0, Nanos::ZERO, 0);
+    let jobs = 1_000_000;
+    for _ in 0..jobs {
+        let all = backlog + work.work[mode].draw_from(&mut generator);
+        done += i32::from(all <= us(6_500));
+        backlog = (all - us(6_500)).max(Nanos::ZERO);
+        if generator.unit_open() < work.transitions[mode][1 - mode] {
+            mode = 1 - mode;
+        }
+    }
+    let played = f64::from(done) / f64::from(jobs);
+    let proven = found.within(1);
+    assert!(proven <= played + 0.01 && proven > played - 0.1, "{proven} {played}");
+    // A little more budget proves more, without a cliff between.
+    let more = ModulatedBacklog::stationary(&work, ms(7), 1).unwrap().within(1);
+    assert!(more > proven && more - proven < 0.2, "{proven} {more}");
+}
+
 fn distribution() -> impl Strategy<Value = Vec<f64>> {
     proptest::collection::vec(0u32..10, 2..9).prop_filter_map("no mass", |weights| {
         let total: u32 = weights.iter().sum();
