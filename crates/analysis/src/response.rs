@@ -18,7 +18,9 @@ use surety_model::reservation::Reservation;
 use surety_model::workload::{Late, Release, Task};
 use surety_units::Nanos;
 
-use crate::cbs::modulated::{ModulatedBacklog, ModulatedWork, solve as solve_by_modes};
+use crate::cbs::modulated::{
+    ModulatedBacklog, ModulatedQueue, ModulatedSolution, ModulatedWork, solution, solve as solve_by_modes,
+};
 use crate::cbs::solver::solve_roughly;
 use crate::cbs::{Backlog, CbsError, Fineness, Queue, Solution, in_order, skip, solve};
 use crate::work::{at_most, family, maximum};
@@ -238,7 +240,11 @@ pub fn proven_fraction_with_modes(
     if within == 0 {
         return Ok(0.0);
     }
-    let backlog = ModulatedBacklog::with(work, runtime, between, fineness, &solve_by_modes)?;
+    let solver: &dyn Fn(&ModulatedQueue) -> ModulatedSolution = match fineness {
+        Fineness::Fine => &solve_by_modes,
+        Fineness::Rough => &solution::solve_roughly,
+    };
+    let backlog = ModulatedBacklog::with(work, runtime, between, fineness, solver)?;
     Ok(match counting {
         Counting::All => backlog.within(within),
         _ => backlog.without_backlog(within),

@@ -417,9 +417,25 @@ pub fn size(
         Knowledge::Samples(samples) => from_samples(&mut sizing, samples, 0, search)?,
         Knowledge::Fitted(fit) => from_fit(&mut sizing, fit, at, within, search)?,
     }
+    let jobs = in_order::jobs_of(&sizing.proven_for);
+    let in_order = match &jobs {
+        Some(jobs) => {
+            let from = (jobs.as_slice(), Nanos::new(1));
+            let found = searched.smallest_in_order(from, sizing.required, counting, (between, within));
+            found.map_err(|error| {
+                Refused::infeasible(format!(
+                    "no runtime proves a fraction of {:.5} of its jobs in their order: {error}",
+                    sizing.required
+                ))
+            })?
+        }
+        None => Nanos::ZERO,
+    };
     if let Some(fit) = &demand.modes {
         let sampled = !matches!(demand.knowledge, Knowledge::Declared(_));
         modes::raise(&mut sizing, fit, sampled, |work, required, from| {
+            // What the jobs in their order need is planned anyway.
+            let from = from.max(in_order);
             let found = searched.smallest_with_modes((work, from), required, counting, (between, within));
             found.map_err(|error| {
                 Refused::infeasible(format!(
@@ -428,24 +444,13 @@ pub fn size(
             })
         })?;
     }
-    if let Some(jobs) = in_order::jobs_of(&sizing.proven_for) {
-        let from = sizing.work;
-        let found = searched.smallest_in_order((&jobs, from), sizing.required, counting, (between, within));
-        sizing.work = found.map_err(|error| {
-            Refused::infeasible(format!(
-                "no runtime proves a fraction of {:.5} of its jobs in their order: {error}",
-                sizing.required
-            ))
-        })?;
-        sizing.steps.push(if sizing.work > from {
-            format!(
-                "its {} jobs, played in the order declared, need {}, which is planned",
-                jobs.len(),
-                sizing.work
-            )
-        } else {
-            format!("its {} jobs, played in the order declared, need no more", jobs.len())
-        });
+    if let Some(jobs) = jobs {
+        sizing.work = sizing.work.max(in_order);
+        sizing.steps.push(format!(
+            "its {} jobs, played in the order declared, need {in_order}; {} is planned, the most of all",
+            jobs.len(),
+            sizing.work
+        ));
     }
     Ok(sizing)
 }
