@@ -17,13 +17,15 @@
 //! [`grid`] puts work on a grid, rounded up; [`queue`] checks what is to be solved; [`solver`] lists who solves it:
 //! exactly by [`wiener_hopf`] or [`reduction`], with a proven error ([`certificate`]), or as a bound
 //! ([`exponential`], [`analytic`], [`iteration`]). [`backlog`] does all of it for a distribution of times;
-//! [`skip`] is for tasks that give up releases that pass. [`modulated`] is for work that is not independent from job to job.
+//! [`skip`] is for tasks that give up releases that pass. [`modulated`] is for work that is not independent from job to job,
+//! [`in_order`] for work of which every job is known.
 
 pub mod analytic;
 pub mod backlog;
 pub mod certificate;
 pub mod exponential;
 pub mod grid;
+pub mod in_order;
 pub mod iteration;
 pub mod modulated;
 pub mod queue;

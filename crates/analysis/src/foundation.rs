@@ -160,6 +160,14 @@ impl Foundation {
         }
     }
 
+    /// Whether the kernel admits a set in one root domain and its fair server stays in the background; EDF is not looked at.
+    pub fn holds_but_for_edf(threads: &[ReservedThread], platform: &Platform, admitted: u64) -> bool {
+        let mut domain = RootDomain { admitted, ..RootDomain::of(platform) };
+        let reservations: Vec<Reservation> = threads.iter().map(|t| t.reservation).collect();
+        reservations.iter().all(|reservation| domain.admit(reservation).is_ok())
+            && argument(&reservations, platform).holds
+    }
+
     /// The root domains that threads are in, where the platform has several; empty: one has all.
     pub fn domains(&self) -> &[Domain] {
         &self.domains

@@ -18,14 +18,17 @@ use surety_model::reservation::Reservation;
 use surety_model::workload::{Late, Release, Task};
 use surety_units::Nanos;
 
-use crate::cbs::modulated::{ModulatedBacklog, ModulatedWork, solve as solve_by_modes};
-use crate::cbs::{Backlog, CbsError, Fineness, skip, solve};
+use crate::cbs::modulated::{
+    ModulatedBacklog, ModulatedQueue, ModulatedSolution, ModulatedWork, solution, solve as solve_by_modes,
+};
+use crate::cbs::solver::solve_roughly;
+use crate::cbs::{Backlog, CbsError, Fineness, Queue, Solution, in_order, skip, solve};
 use crate::work::{at_most, family, maximum};
 
 /// A task's activation and work beside its reservation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServedTask {
-    /// CPU time of a job, interrupts on top included.
+    /// CPU time of a job, interrupts on top included. Work that keeps its order is played in it, and the smaller answer counts.
     pub work: TimeDistribution,
     /// The modes it comes in, where it is not independent from job to job: then the smaller of both answers counts.
     pub modes: Option<ModulatedWork>,
@@ -67,6 +70,8 @@ pub struct Response {
     backlog: Option<Backlog>,
     /// The backlog by mode, where work comes in modes.
     modulated: Option<ModulatedBacklog>,
+    /// Every job in its order, where that is known.
+    jobs: Option<Vec<Nanos>>,
 }
 
 /// A proven fraction with the argument for it.
@@ -128,8 +133,13 @@ impl ServedTask {
             None
         };
         let of_modes = |modes| ModulatedBacklog::stationary(modes, self.reservation.runtime, between);
-        let modulated = self.modes.as_ref().map(of_modes).transpose()?;
-        Ok(Response { task: self, between, backlog, modulated })
+        let modulated = match self.modes.as_ref().map(of_modes).transpose() {
+            // Without a backlog nothing has to be known of the order.
+            Err(_) if self.is_bounded() => None,
+            found => found?,
+        };
+        let jobs = in_order::jobs_of(&self.work);
+        Ok(Response { task: self, between, backlog, modulated, jobs })
     }
 
     /// Every release falls on the beginning of a server period, if the server is running at all.
@@ -145,6 +155,11 @@ impl ServedTask {
     fn sums_hold(&self) -> bool {
         self.late == Late::Queue
             && (self.is_aligned() || self.reservation.deadline == self.reservation.period)
+    }
+
+    /// Whether jobs may be counted that find a backlog, if there is any.
+    fn counts_backlogs(&self) -> bool {
+        self.sums_hold() || self.is_bounded()
     }
 
     /// Which jobs may be counted.
@@ -200,7 +215,11 @@ pub fn proven_fraction(
     if counting == Counting::Afresh {
         return Ok(skip::exact(work, runtime, between, within));
     }
-    let backlog = Backlog::with(work, runtime, between, fineness, &solve)?;
+    let solver: &dyn Fn(&Queue) -> Solution = match fineness {
+        Fineness::Fine => &solve,
+        Fineness::Rough => &solve_roughly,
+    };
+    let backlog = Backlog::with(work, runtime, between, fineness, solver)?;
     Ok(match counting {
         Counting::All => backlog.within(within),
         _ => skip::without_backlog(work, runtime, within, &backlog),
@@ -221,11 +240,32 @@ pub fn proven_fraction_with_modes(
     if within == 0 {
         return Ok(0.0);
     }
-    let backlog = ModulatedBacklog::with(work, runtime, between, fineness, &solve_by_modes)?;
+    let solver: &dyn Fn(&ModulatedQueue) -> ModulatedSolution = match fineness {
+        Fineness::Fine => &solve_by_modes,
+        Fineness::Rough => &solution::solve_roughly,
+    };
+    let backlog = ModulatedBacklog::with(work, runtime, between, fineness, solver)?;
     Ok(match counting {
         Counting::All => backlog.within(within),
         _ => backlog.without_backlog(within),
     })
+}
+
+/// [`proven_fraction`] for jobs that come in this order, over and over.
+///
+/// Of a task that gives up releases only jobs that find no backlog are counted, the sequence moving on with every release.
+pub fn proven_fraction_in_order(
+    jobs: &[Nanos],
+    runtime: Nanos,
+    (between, within): (u32, u32),
+    counting: Counting,
+) -> Result<f64, CbsError> {
+    check_budgets(runtime, between)?;
+    if within == 0 {
+        return Ok(0.0);
+    }
+    let is_bounded = jobs.iter().all(|work| *work <= runtime * i64::from(between));
+    Ok(in_order::fraction(jobs, runtime, (between, within), is_bounded || counting == Counting::All))
 }
 
 /// The fraction of jobs of a queueing task that respond within a limit when the distances of its releases are
@@ -295,7 +335,15 @@ impl Response {
         if within == 0 {
             return 0.0;
         }
-        self.independent(within).min(self.by_modes(within).unwrap_or(1.0))
+        let independent = self.independent(within);
+        independent.min(self.by_modes(within).unwrap_or(1.0)).min(self.in_order(within).unwrap_or(1.0))
+    }
+
+    /// The same with the jobs played in their order, where that is known: no chance is left.
+    pub fn in_order(&self, within: u32) -> Option<f64> {
+        let jobs = self.jobs.as_ref()?;
+        let budgets = (self.between, within);
+        Some(in_order::fraction(jobs, self.task.reservation.runtime, budgets, self.task.counts_backlogs()))
     }
 
     /// The same as if work were independent from job to job.
@@ -319,7 +367,7 @@ impl Response {
     /// The same by mode, where work comes in modes.
     pub fn by_modes(&self, within: u32) -> Option<f64> {
         let modulated = self.modulated.as_ref()?;
-        let is_summed = self.task.sums_hold() || self.task.is_bounded();
+        let is_summed = self.task.counts_backlogs();
         Some(if is_summed { modulated.within(within) } else { modulated.without_backlog(within) })
     }
 
@@ -327,6 +375,9 @@ impl Response {
     /// only bounds are known.
     pub fn exact(&self, within: u32) -> Option<f64> {
         let task = &self.task;
+        if self.jobs.is_some() && task.counts_backlogs() {
+            return self.in_order(within);
+        }
         if let Some(modulated) = &self.modulated {
             let is_exact = modulated.solution.certificate.is_some() && task.counting() == Counting::All;
             return is_exact.then(|| modulated.solution.within(within).value);
@@ -446,6 +497,23 @@ impl Response {
                 "with modes: P{{response <= {limit}}} >= {:.6}; the smaller of both counts",
                 self.by_modes(within).unwrap_or(0.0)
             ));
+        }
+        if let (Some(jobs), Some(in_order)) = (&self.jobs, self.in_order(within)) {
+            let counted = if task.counts_backlogs() { "" } else { ", those that find no backlog counted" };
+            steps.push(format!(
+                "its {} jobs played in their order, over and over, w' = max(0, w + c - {} x {runtime}): P{{response <= {limit}}} \
+                 = {in_order:.6} in the long run{counted}; the smallest counts",
+                jobs.len(),
+                self.between
+            ));
+            if !task.is_bounded() && in_order <= probability {
+                bound.theorem = "constant-bandwidth server, every job played in its order";
+                bound.source = "Lindley 1952; Abeni and Buttazzo, Real-Time Systems 27, 2004";
+                bound.residual = None;
+            }
+            // The answers by chance are no greater, so this is all that has to hold.
+            bound.assumptions =
+                vec![format!("its {} jobs come in the order declared, over and over", jobs.len())];
         }
         steps.push(format!("P{{response <= {limit}}} >= {probability:.6}"));
         bound.steps = steps;

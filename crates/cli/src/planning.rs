@@ -4,10 +4,12 @@ pub mod args;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::time::Duration;
 
 use surety_kernel::deadline;
 use surety_model::platform::Platform;
 use surety_model::workload::Workload;
+use surety_model::world::WorldError;
 use surety_plan::check::{Checked, check};
 use surety_plan::tested::tested;
 use surety_plan::{PlanOptions, plan_in_full};
@@ -21,6 +23,10 @@ use crate::session::{Session, write_file};
 
 use self::args::PlanArgs;
 
+/// Between two looks at the signals.
+const LOOK: Duration = Duration::from_millis(2);
+/// As much as the main thread has.
+const STACK: usize = 8 << 20;
 /// Name and version of the JSON form of fronts.
 const FRONT_SCHEMA: &str = "surety.front/1";
 /// Name and version of the JSON form of what the tests say.
@@ -38,14 +44,22 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
     };
     let workload = read_workload(path)?;
     let options = options_of(args, &workload, session);
-    let planned = plan_in_full(&workload, &BTreeMap::new(), &options, args.front);
+    let (front, tests) = (args.front, args.tests);
+    let computed = {
+        let workload = workload.clone();
+        move || {
+            let planned = plan_in_full(&workload, &BTreeMap::new(), &options, front);
+            let sets = if tests { tested(&workload, &planned, &options) } else { Vec::new() };
+            (planned, sets)
+        }
+    };
+    let (planned, sets) = unless_interrupted(session, computed)?;
     let plan = &planned.plan;
     let code = Code::of_refusals(&plan.refusals);
     if let Some(path) = &args.output {
         write_file(path, &planned_to_json(plan, &planned.claims, &planned.left))?;
     }
     if args.tests {
-        let sets = tested(&workload, &planned, &options);
         if session.json {
             session.print_json(&serde_json::json!({ "schema": TESTS_SCHEMA, "sets": sets }))?;
         } else {
@@ -79,6 +93,26 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
     Ok(code)
 }
 
+/// Computes while the signals are looked at: nothing that is computed here has to be undone, so the first of them ends it.
+///
+/// Errors: it was interrupted.
+fn unless_interrupted<T: Send + 'static>(
+    session: &Session,
+    compute: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    let worker = std::thread::Builder::new().name("plan".to_owned()).stack_size(STACK).spawn(compute);
+    let worker =
+        worker.map_err(|error| Failure::new(Code::Machine, format!("no thread to plan in: {error}")))?;
+    while !worker.is_finished() {
+        if session.cancel.is_cancelled() {
+            // The thread ends with the program.
+            return Err(WorldError::Interrupted.into());
+        }
+        std::thread::sleep(LOOK);
+    }
+    worker.join().map_err(|panic| std::panic::resume_unwind(panic))
+}
+
 fn options_of(args: &PlanArgs, workload: &Workload, session: &Session) -> PlanOptions {
     let mut options = PlanOptions::new(match (args.cpus, args.root_domains.as_slice()) {
         (Some(cpus), _) => Platform::linux_6_18(cpus),
@@ -105,7 +139,8 @@ fn check_file(path: &Path, session: &Session) -> Result<Code, Failure> {
     let plan = plan_from_json(&text).map_err(|error| bad(error.to_string()))?;
     let claims = claims_from_json(&text).map_err(|error| bad(error.to_string()))?;
     session.step("solving again and simulating");
-    let checked = check(&plan, &claims).map_err(|error| bad(error.to_string()))?;
+    let checked = unless_interrupted(session, move || check(&plan, &claims))?;
+    let checked = checked.map_err(|error| bad(error.to_string()))?;
     let agrees = checked.iter().all(Checked::agrees);
     if session.json {
         let claims: Vec<_> = checked.iter().map(as_json).collect();

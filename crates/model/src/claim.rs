@@ -130,6 +130,8 @@ pub enum ClaimedWork {
     Exponential(Nanos),
     /// Values with their probabilities.
     Masses(Vec<(Nanos, f64)>),
+    /// Every job, in the order they come, over and over.
+    Sequence(Vec<Nanos>),
 }
 
 /// Why numbers are no distribution.
@@ -162,6 +164,9 @@ impl ClaimedWork {
             TimeDistribution::LogNormal { mean, p99 } => ClaimedWork::LogNormal(*mean, *p99),
             TimeDistribution::Exponential { mean } => ClaimedWork::Exponential(*mean),
             TimeDistribution::Empirical(empirical) => {
+                if let Some(jobs) = empirical.sequence() {
+                    return ClaimedWork::Sequence(jobs);
+                }
                 let total = empirical.total() as f64;
                 ClaimedWork::Masses(empirical.pairs().map(|(v, count)| (v, count as f64 / total)).collect())
             }
@@ -176,6 +181,7 @@ impl ClaimedWork {
             ClaimedWork::Normal(mean, std_dev) => TimeDistribution::Normal { mean: *mean, std_dev: *std_dev },
             ClaimedWork::LogNormal(mean, p99) => TimeDistribution::LogNormal { mean: *mean, p99: *p99 },
             ClaimedWork::Exponential(mean) => TimeDistribution::Exponential { mean: *mean },
+            ClaimedWork::Sequence(jobs) => TimeDistribution::Empirical(Empirical::in_order(jobs)?),
             ClaimedWork::Masses(masses) => {
                 let wrong = masses.iter().position(|(_, mass)| !(mass.is_finite() && *mass > 0.0));
                 if let Some(index) = wrong {
@@ -210,8 +216,10 @@ mod tests {
             TimeDistribution::LogNormal { mean: ms(14), p99: ms(22) },
             TimeDistribution::Exponential { mean: ms(3) },
             TimeDistribution::Empirical(empirical),
+            TimeDistribution::Empirical(Empirical::in_order(&[ms(4), ms(2), ms(4)]).unwrap()),
         ] {
             let back = ClaimedWork::of(&work).distribution().unwrap();
+            assert_eq!(work.draw(1, "a", 4), back.draw(1, "a", 4), "an order is kept");
             for q in [0.1, 0.33, 0.5, 0.9, 1.0 - 1e-9] {
                 assert_eq!(work.quantile(q), back.quantile(q), "{work:?} {q}");
             }

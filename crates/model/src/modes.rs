@@ -13,8 +13,10 @@ use crate::distribution::{Empirical, TimeDistribution};
 
 /// The most modes.
 pub const MODES_MAX: usize = 6;
-/// Jobs beyond this are not learnt from.
+/// Of more jobs than this, stretches spread evenly are learnt from; independence is tested on all, and all are decoded.
 pub const JOBS_MAX: usize = 20_000;
+/// So many stretches.
+const STRETCHES: usize = 10;
 /// The fewest jobs modes are learnt from.
 pub const JOBS_MIN: usize = 100;
 /// Counts of a mode's work: one job is this many.
@@ -33,6 +35,8 @@ pub struct ModeFit {
     pub jobs: Vec<f64>,
     /// How often a job in one mode was followed by one in another, as expected.
     pub followed: Vec<Vec<f64>>,
+    /// The same of the last job and the first: what comes where the jobs begin anew.
+    pub returned: Vec<Vec<f64>>,
     /// `transitions[g][g']`: probability that mode g is followed by mode g'.
     pub transitions: Vec<Vec<f64>>,
     /// Every number of modes that was tried.
@@ -42,7 +46,6 @@ pub struct ModeFit {
 /// The modes of work in the order of its jobs; `None` where independence is not rejected, one mode explains it best, or there
 /// are too few jobs.
 pub fn modes(work: &[Nanos]) -> Option<ModeFit> {
-    let work = &work[..work.len().min(JOBS_MAX)];
     if work.len() < JOBS_MIN {
         return None;
     }
@@ -50,13 +53,15 @@ pub fn modes(work: &[Nanos]) -> Option<ModeFit> {
     if independence_finding(&logs, 0.95).holds() {
         return None;
     }
-    let choice = choose(&logs, MODES_MAX, SEED)?;
+    let choice = choose(&learnt_from(&logs), MODES_MAX, SEED)?;
     let model = &choice.best.model;
     let m = model.modes();
     if m < 2 {
         return None;
     }
     let decoded = model.decode(&logs);
+    let (first, last) = (&decoded.probabilities[..m], &decoded.probabilities[(logs.len() - 1) * m..]);
+    let returned = last.iter().map(|from| first.iter().map(|to| from * to).collect()).collect();
     let mut jobs = vec![0.0; m];
     let mut pairs: Vec<Vec<(Nanos, u64)>> = vec![Vec::new(); m];
     for (time, probabilities) in work.iter().zip(decoded.probabilities.chunks_exact(m)) {
@@ -73,9 +78,25 @@ pub fn modes(work: &[Nanos]) -> Option<ModeFit> {
         work: work?,
         jobs,
         followed: decoded.followed,
+        returned,
         transitions: model.transitions.clone(),
         orders: choice.orders,
     })
+}
+
+/// All values, or stretches of them, evenly spread from the first to the last.
+fn learnt_from(values: &[f64]) -> Vec<f64> {
+    if values.len() <= JOBS_MAX {
+        return values.to_vec();
+    }
+    let length = JOBS_MAX / STRETCHES;
+    let room = values.len() - length;
+    (0..STRETCHES)
+        .flat_map(|stretch| {
+            let from = room * stretch / (STRETCHES - 1);
+            values[from..from + length].iter().copied()
+        })
+        .collect()
 }
 
 /// The modes of work that is declared as a sequence; `None` of any other, and as [`modes`].
@@ -201,6 +222,25 @@ mod tests {
             text.contains("2 modes") && text.contains("Ljung-Box") && text.contains("least for 2"),
             "{text}"
         );
+    }
+
+    /// Whatever the place of what is heavy: independence is looked for in all jobs, and the modes have all of them.
+    #[test]
+    fn what_is_heavy_is_found_behind_many_light_jobs_and_before_them() {
+        let mut generator = Pcg::new(4, 1);
+        let mut near = |mean: f64| Nanos::from_f64_rounded(1e6 * mean * libm::exp(0.1 * generator.normal()));
+        let mut work: Vec<Nanos> = (0..JOBS_MAX).map(|_| near(1.0)).collect();
+        work.extend((0..600).map(|_| near(19.0)));
+        for found in [modes(&work).unwrap(), modes(&work.iter().rev().copied().collect::<Vec<_>>()).unwrap()]
+        {
+            let heavy: f64 = (0..found.modes())
+                .filter(|g| found.work[*g].quantile(0.5) > Nanos::from_millis(10))
+                .map(|g| found.jobs[g])
+                .sum();
+            assert!((heavy - 600.0).abs() < 1.0, "{}", found.describe());
+            let returned: f64 = found.returned.iter().flatten().sum();
+            assert!((returned - 1.0).abs() < 1e-9);
+        }
     }
 
     #[test]

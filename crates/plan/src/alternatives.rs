@@ -10,7 +10,7 @@ use std::fmt;
 
 use surety_fit::WorkFit;
 use surety_model::distribution::{Empirical, TimeDistribution};
-use surety_model::plan::{Plan, Refusal};
+use surety_model::plan::{Plan, PlannedReservation, Refusal};
 use surety_model::promise::{Bound, Metric, Promise};
 use surety_model::workload::{Arrivals, Release, TaskBody, Work, Workload};
 use surety_units::{Bandwidth, Frequency, Nanos, Probability};
@@ -21,6 +21,8 @@ use crate::PlanOptions;
 const STEP: Nanos = Nanos::from_micros(100);
 /// A limit or a period is at most this many times the wanted one.
 const TIMES: i64 = 16;
+/// Less work is looked for of so many of the other activities: those with the largest reservations.
+const OTHERS: usize = 8;
 /// CPUs more than there are.
 const CPUS_MORE: u32 = 4;
 
@@ -162,14 +164,23 @@ impl Search<'_> {
         found.extend(self.lower(&promise));
         found.extend(self.less_work(&self.refusal.activity, true));
         found.extend(self.farther_apart());
-        for planned in &self.plan.reservations {
-            if planned.activity != self.refusal.activity {
-                found.extend(self.less_work(&planned.activity, false));
-            }
+        for planned in self.largest_others() {
+            found.extend(self.less_work(&planned.activity, false));
         }
         found.extend(self.more_cpus());
         found.retain(|alternative| self.is_feasible(alternative, false));
         found
+    }
+
+    /// The other activities whose reservations are largest, in the order of the plan.
+    fn largest_others(&self) -> Vec<&PlannedReservation> {
+        let bandwidth = |planned: &PlannedReservation| planned.reservation.bandwidth().as_f64();
+        let others = self.plan.reservations.iter().filter(|p| p.activity != self.refusal.activity);
+        let mut largest: Vec<(usize, &PlannedReservation)> = others.enumerate().collect();
+        largest.sort_by(|(_, a), (_, b)| bandwidth(b).total_cmp(&bandwidth(a)));
+        largest.truncate(OTHERS);
+        largest.sort_by_key(|(place, _)| *place);
+        largest.into_iter().map(|(_, planned)| planned).collect()
     }
 
     fn is_feasible(&self, alternative: &Alternative, rough: bool) -> bool {

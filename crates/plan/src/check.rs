@@ -10,6 +10,7 @@
 //! the simulation decides.
 
 mod altered;
+mod in_order;
 mod upper;
 
 #[cfg(test)]
@@ -25,7 +26,9 @@ use surety_analysis::foundation::{Domain, Foundation, ReservedThread};
 use surety_analysis::interrupts::throughput::{closed, open};
 use surety_analysis::response::{Counting, ServedTask};
 use surety_analysis::work::{at_most, maximum, mean};
-use surety_model::claim::{Claim, ClaimedArrivals, ClaimedWorkError, RequestClaim, ResponseClaim, Subject};
+use surety_model::claim::{
+    Claim, ClaimedArrivals, ClaimedWork, ClaimedWorkError, RequestClaim, ResponseClaim, Subject,
+};
 use surety_model::distribution::TimeDistribution;
 use surety_model::plan::Plan;
 use surety_model::reservation::Reservation;
@@ -33,6 +36,7 @@ use surety_model::workload::Late;
 use surety_units::{Bandwidth, Nanos};
 use thiserror::Error;
 
+use crate::check::in_order::JobsInOrder;
 use crate::interrupt::Arriving;
 use crate::modes;
 use crate::played::{Played, play};
@@ -226,6 +230,7 @@ pub fn check(plan: &Plan, claims: &[Claim]) -> Result<Vec<Checked>, CheckError> 
         .map(|look| {
             let mut findings = vec![together.clone(), look.computed(alone)?, look.simulated(&played)];
             findings.extend(look.played_in_modes()?);
+            findings.extend(look.in_order());
             Ok(Checked {
                 activity: look.claim.activity.clone(),
                 promise: look.claim.promise.clone(),
@@ -416,6 +421,34 @@ impl Look<'_> {
         Ok(Finding { by: backlog.solution.solver, agrees: !refuted, decided, words })
     }
 
+    /// What is claimed of jobs whose order is known.
+    fn jobs_in_order(&self) -> Option<JobsInOrder> {
+        let Subject::Response(claim) = &self.claim.about else { return None };
+        let ClaimedWork::Sequence(jobs) = &claim.work else { return None };
+        let task = self.served(claim, claim.work.distribution().ok()?);
+        Some(JobsInOrder {
+            jobs: jobs.clone(),
+            worth: claim.worth,
+            budgets: (task.budgets_between(), task.budgets_within(claim.limit)),
+            all: task.is_bounded() || task.counting() == Counting::All,
+            threads: u64::from(self.claim.threads.max(1)),
+        })
+    }
+
+    /// Jobs summed up in their order, where the claim has one.
+    fn in_order(&self) -> Option<Finding> {
+        let Subject::Response(claim) = &self.claim.about else { return None };
+        let jobs = self.jobs_in_order()?;
+        let done = jobs.done();
+        let fraction = done as f64 / jobs.jobs.len().max(1) as f64;
+        let words = format!(
+            "{done} of {} jobs in time in every round through them; {:.6} claimed",
+            jobs.jobs.len(),
+            claim.proven
+        );
+        Some(Finding::told("jobs in their order, summed up", fraction + ROUNDING >= claim.proven, words))
+    }
+
     /// Modes played in exact times, where the claim has some.
     fn played_in_modes(&self) -> Result<Option<Finding>, CheckError> {
         let Subject::Response(claim) = &self.claim.about else { return Ok(None) };
@@ -534,8 +567,11 @@ impl Look<'_> {
     }
 
     fn simulated(&self, played: &[Played]) -> Finding {
-        let said: Vec<(bool, String)> =
-            played.iter().filter(|p| p.ran(&self.claim.activity)).map(|p| p.says(self.claim)).collect();
+        let least = self.jobs_in_order().map(|jobs| move |of| jobs.least(of));
+        let least = least.as_ref().map(|least| least as &dyn Fn(u64) -> u64);
+        let said: Vec<(bool, String)> = (played.iter().filter(|p| p.ran(&self.claim.activity)))
+            .map(|p| p.says(self.claim, least))
+            .collect();
         let agrees = !said.is_empty() && said.iter().all(|(agrees, _)| *agrees);
         let words: Vec<String> = said.into_iter().map(|(_, words)| words).collect();
         let words = if words.is_empty() { "it did not run".to_owned() } else { words.join("; ") };

@@ -5,10 +5,16 @@
 //! the tick, an overrun (`surety_analysis::supply`); and the kernel's fair server, unless it provably stays in the
 //! background. Threads of equal priority take turns or wait for each other, so each counts as above the other: one CPU is
 //! asked once for each order of them that matters.
+//!
+//! Jobs of steps are their longest runs. On one CPU locks with inheritance block ([`steps`]), and sleeps are self-suspension; both
+//! at once no test here covers. That a thread is not preempted, and that its jobs run in parallel, no workload can say.
+
+mod steps;
 
 use surety_analysis::foundation::ReservedThread;
 use surety_analysis::schedulability::SporadicTask;
 use surety_analysis::schedulability::catalogue::{Question, Scheduler, TESTS};
+use surety_analysis::schedulability::suspension::{as_jitter, oblivious};
 use surety_analysis::schedulability::task::LONGEST;
 use surety_analysis::work::maximum;
 use surety_analysis::world::drawn_work;
@@ -18,7 +24,7 @@ use surety_model::tested::{TestAnswer, Tested, TestedSet};
 use surety_model::workload::{Instances, PolicySpec, Release, Task, TaskBody, Workload};
 use surety_units::Nanos;
 
-use crate::tested::{all, on, sufficient, thread};
+use crate::tested::{all, on, shown, sufficient, thread};
 use crate::{PlanOptions, Planned};
 
 /// A thread with its priority.
@@ -26,6 +32,8 @@ struct Level {
     name: String,
     priority: u32,
     task: SporadicTask,
+    /// Locks it holds, each as long as it does at most.
+    sections: Vec<(String, Nanos)>,
 }
 
 /// The real-time threads that the plan does not reserve; `None` where there are none.
@@ -41,7 +49,7 @@ pub(crate) fn tested(workload: &Workload, planned: &Planned, options: &PlanOptio
     let cpus = if per_cpu == realtime.len() { 1 } else { platform.cpus };
     let mixed = per_cpu > 0 && cpus > 1;
     let levels: Result<Vec<Vec<Level>>, String> =
-        realtime.iter().map(|task| levels_of(task, options)).collect();
+        realtime.iter().map(|task| levels_of(task, workload, options)).collect();
     let about = format!(
         "{} real-time task(s) below what is reserved, by fixed priority on {}",
         realtime.len(),
@@ -53,6 +61,10 @@ pub(crate) fn tested(workload: &Workload, planned: &Planned, options: &PlanOptio
             let why = "some real-time tasks are bound to a CPU each and some to none: no test covers both";
             return Some(untested(about, why));
         }
+        Err(why) => return Some(untested(about, &why)),
+    };
+    let below = match dependent(&levels, workload, planned, platform) {
+        Ok(below) => below,
         Err(why) => return Some(untested(about, &why)),
     };
     // Stable: of equals the first stays first.
@@ -94,7 +106,7 @@ pub(crate) fn tested(workload: &Workload, planned: &Planned, options: &PlanOptio
     Some(TestedSet {
         about,
         threads: ranked.iter().map(|level| thread(&level.task, level.name.clone())).collect(),
-        tests: tests(&ranked, cpus, above.is_empty()),
+        tests: tests(&ranked, &below, cpus, above.is_empty()),
         beside,
     })
 }
@@ -108,20 +120,61 @@ fn priority(task: &Task) -> Option<u32> {
     }
 }
 
+/// What keeps the levels from being independent: the sections of threads below them; or why no test covers it.
+fn dependent(
+    levels: &[Level],
+    workload: &Workload,
+    planned: &Planned,
+    platform: &Platform,
+) -> Result<Vec<Vec<(String, Nanos)>>, String> {
+    let sleeps = levels.iter().find(|level| level.task.suspension.is_positive());
+    let locks = levels.iter().find(|level| !level.sections.is_empty());
+    match (sleeps, locks) {
+        (Some(sleeps), Some(locks)) => Err(format!(
+            "`{}` sleeps inside its jobs and `{}` takes a lock: no test here covers both at once",
+            sleeps.name, locks.name
+        )),
+        (None, Some(locks)) if platform.cpus > 1 => {
+            Err(format!("`{}` takes a lock: blocking is bounded here on one CPU only", locks.name))
+        }
+        (Some(sleeps), None) if platform.cpus > 1 && levels.len() > 1 => {
+            // Bound to a CPU each they do not share one.
+            let is_bound = |level: &Level| {
+                let task = workload.tasks.iter().find(|task| task.name == level.name);
+                task.is_some_and(|task| matches!(task.instances, Instances::PerCpu(_)))
+            };
+            let why = format!("`{}` sleeps inside its jobs: that is covered on one CPU only", sleeps.name);
+            if levels.iter().all(is_bound) { Ok(Vec::new()) } else { Err(why) }
+        }
+        _ => {
+            let taken: Vec<&String> = levels.iter().flat_map(|l| &l.sections).map(|(lock, _)| lock).collect();
+            let is_level = |task: &Task| levels.iter().any(|level| level.name == task.name);
+            let is_reserved =
+                |task: &Task| task.reservation.is_some() || planned.plan.reservation_of(&task.name).is_some();
+            steps::sections_below(workload, is_level, is_reserved, &taken, platform.cpus)
+        }
+    }
+}
+
 /// One level for each instance on a CPU, its costs included; or why a task is none of fixed priority.
-fn levels_of(task: &Task, options: &PlanOptions) -> Result<Vec<Level>, String> {
+fn levels_of(task: &Task, workload: &Workload, options: &PlanOptions) -> Result<Vec<Level>, String> {
     let name = &task.name;
     let period = task
         .release
         .interval()
         .ok_or_else(|| format!("nothing says how often `{name}` is released: give it a period or a gap"))?;
-    let work = drawn_work(task).and_then(maximum).ok_or_else(|| match task.body {
+    let steps = match &task.body {
+        TaskBody::Phases(phases) => steps::steps_of(task, phases, workload)?,
+        _ => steps::Steps::default(),
+    };
+    let drawn = drawn_work(task).and_then(maximum);
+    let work = drawn.or(Some(steps.work).filter(|work| work.is_positive())).ok_or_else(|| match task.body {
         TaskBody::Synthetic(_) => {
             format!(
                 "the work of `{name}` has no largest value: give it a constant, a uniform or an empirical one"
             )
         }
-        TaskBody::Phases(_) => format!("the jobs of `{name}` go through steps, which no test here covers"),
+        TaskBody::Phases(_) => format!("the jobs of `{name}` go through steps without any work"),
         TaskBody::Command(_) | TaskBody::Match(_) => {
             format!("`{name}` is a program, and nothing says how much work its jobs are")
         }
@@ -132,17 +185,33 @@ fn levels_of(task: &Task, options: &PlanOptions) -> Result<Vec<Level>, String> {
         Release::Sporadic { .. } | Release::Unspecified => Nanos::ZERO,
     };
     let costs = options.costs();
-    let interrupts = work.mul_ratio(u64::from(costs.interrupts_permille), 1000);
-    let ticks = costs.per_tick * (work + options.platform.tick).div_ceil(options.platform.tick);
-    let work = work + interrupts + ticks + costs.per_job + costs.per_period;
+    let with_costs = |work: Nanos| {
+        let interrupts = work.mul_ratio(u64::from(costs.interrupts_permille), 1000);
+        work + interrupts + costs.per_tick * (work + options.platform.tick).div_ceil(options.platform.tick)
+    };
+    // Every sleep and every lock may cost two switches more.
+    let waits = steps.sections.len() as i64 + i64::from(steps.sleep.is_positive()) * phases_of(task);
+    let work = with_costs(work) + costs.per_job + costs.per_period * (1 + waits);
+    let section = |(lock, length): (String, Nanos)| (lock, with_costs(length) + costs.per_period);
+    let sections: Vec<(String, Nanos)> = steps.sections.into_iter().map(section).collect();
     let priority = priority(task).unwrap_or(0);
     let count = match task.instances {
         Instances::Count(count) => count,
         // Every CPU has as many.
         Instances::PerCpu(each) => each,
     };
-    let task = SporadicTask { jitter, ..SporadicTask::new(work, deadline, period) };
-    Ok((0..count).map(|_| Level { name: name.clone(), priority, task }).collect())
+    let suspension = steps.sleep;
+    let task = SporadicTask { jitter, suspension, ..SporadicTask::new(work, deadline, period) };
+    let level = || Level { name: name.clone(), priority, task, sections: sections.clone() };
+    Ok((0..count).map(|_| level()).collect())
+}
+
+/// How many steps its jobs have.
+fn phases_of(task: &Task) -> i64 {
+    match &task.body {
+        TaskBody::Phases(phases) => phases.len() as i64,
+        _ => 0,
+    }
 }
 
 /// A reservation as what it may take from everything below it: its own deadline is no concern here.
@@ -151,7 +220,7 @@ fn budgets(name: &str, reservation: Reservation, overrun: Nanos) -> Vec<Level> {
     // Where a budget is shorter than an overrun, several may be given at once.
     let at_once = overrun.div_ceil(runtime).max(1);
     let jitter = deadline - runtime + period * (at_once - 1);
-    let level = |name: String, task| Level { name, priority: u32::MAX, task };
+    let level = |name: String, task| Level { name, priority: u32::MAX, task, sections: Vec::new() };
     let budget = SporadicTask { jitter, ..SporadicTask::new(runtime, LONGEST, period) };
     let mut levels = vec![level(format!("{name}, budget"), budget)];
     if overrun.is_positive() {
@@ -195,7 +264,7 @@ fn fair_server(above: &[Level], levels: &[Level], platform: &Platform) -> (Vec<L
 
 /// The answers to the levels; those of equal priority each once as the lowest of them. `only`: nothing stands above that is
 /// counted at its most.
-fn tests(ranked: &[&Level], cpus: u32, only: bool) -> Vec<Tested> {
+fn tests(ranked: &[&Level], below: &[Vec<(String, Nanos)>], cpus: u32, only: bool) -> Vec<Tested> {
     let shared = "the workload binds these threads to no CPU";
     let is_tied = |at: usize| {
         let same = |other: usize| ranked.get(other).is_some_and(|o| o.priority == ranked[at].priority);
@@ -210,15 +279,31 @@ fn tests(ranked: &[&Level], cpus: u32, only: bool) -> Vec<Tested> {
             order.remove(at);
             order.insert(last.unwrap_or(at), at);
         }
-        order.into_iter().map(|at| ranked[at].task).collect()
+        let tasks: Vec<SporadicTask> = order.iter().map(|at| ranked[*at].task).collect();
+        let sections: Vec<&[(String, Nanos)]> =
+            order.iter().map(|at| ranked[*at].sections.as_slice()).collect();
+        steps::with_blocking(&tasks, &sections, below)
     };
     let ask = |lowest: Option<usize>| {
         let tasks = order(lowest);
-        all(&Question { tasks: &tasks, cpus, scheduler: Scheduler::FixedPriority, migrate: true }, shared)
+        let question = Question { tasks: &tasks, cpus, scheduler: Scheduler::FixedPriority, migrate: true };
+        let mut found = all(&question, shared);
+        if cpus == 1 && tasks.iter().any(|task| task.suspension.is_positive()) {
+            let both = [("sleep as work", oblivious(&tasks)), ("sleep as jitter", as_jitter(&tasks))];
+            let best = both.iter().rposition(|(_, verdict)| verdict.holds());
+            let shown = both
+                .iter()
+                .enumerate()
+                .map(|(at, (word, verdict))| shown(word, verdict, None, best == Some(at)));
+            found.splice(0..0, shown.collect::<Vec<_>>());
+        }
+        found
     };
+    // A bound of blocking is one of what may come together.
+    let is_blocked = ranked.iter().any(|level| !level.sections.is_empty());
     if tied.is_empty() {
         let found = ask(None);
-        return if only { found } else { sufficient(found) };
+        return if only && !is_blocked { found } else { sufficient(found) };
     }
     let mut orders = tied.into_iter().map(|at| ask(Some(at)));
     let Some(first) = orders.next() else { return Vec::new() };

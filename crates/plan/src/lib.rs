@@ -157,6 +157,8 @@ pub struct Planned {
     pub left: Left,
     /// The threads it reserves, each with its activity's name.
     pub threads: Vec<(String, ReservedThread)>,
+    /// The same with what the refused promises would take, as far as that is known; empty where nothing of it was refused.
+    pub threads_wanted: Vec<(String, ReservedThread)>,
     /// What was compared for each task, where that was asked for.
     pub fronts: Vec<Front>,
     /// What is feasible instead of each refused promise that other numbers mend.
@@ -208,9 +210,18 @@ fn planned(
         refusals: Vec::new(),
     };
     let mut refused: Vec<(String, Promise, refusal::Refused)> = Vec::new();
-    for task in workload.tasks.iter().filter(|task| !task.promises.is_empty()) {
-        let why = plan_task(task, fits.get(&task.name), options, &mut together);
-        refused.extend(why.into_iter().map(|(promise, why)| (task.name.clone(), promise, why)));
+    let asked: Vec<Asked<'_>> = workload
+        .tasks
+        .iter()
+        .filter(|task| !task.promises.is_empty())
+        .map(|task| Asked::of(task, fits.get(&task.name), options, &together))
+        .collect();
+    let wanted: Vec<placing::Wanted<'_>> = asked.iter().filter_map(Asked::wanted).collect();
+    let mut placed = together.place_all(&wanted).into_iter();
+    for asked in &asked {
+        let why = if asked.wanted().is_some() { placed.next().unwrap_or_default() } else { Vec::new() };
+        let all = asked.refused.iter().cloned().chain(why);
+        refused.extend(all.map(|(promise, why)| (asked.task.name.clone(), promise, why)));
     }
     for irq in workload.irqs.iter().filter(|irq| !irq.promises.is_empty()) {
         let why = plan_irq(irq, &mut together);
@@ -218,6 +229,7 @@ fn planned(
     }
     let fronts = together.fronts();
     let threads = together.named_threads();
+    let threads_wanted = together.threads_wanted();
     let (claims, left) = together.finish(&mut plan);
     for (kind, name) in workload.activities().into_iter().filter(|(kind, _)| !["task", "irq"].contains(kind))
     {
@@ -234,7 +246,7 @@ fn planned(
         nearest: why.nearest,
         more_jobs: why.more_jobs,
     }));
-    (Planned { plan, claims, left, threads, fronts, alternatives: Vec::new() }, infeasible)
+    (Planned { plan, claims, left, threads, threads_wanted, fronts, alternatives: Vec::new() }, infeasible)
 }
 
 /// What a promise about a task asks of its reservation.
@@ -246,8 +258,16 @@ pub(crate) enum Request {
     Share { share: Bandwidth, over: Option<Nanos> },
 }
 
+/// Why a task is not planned that asks to reclaim.
+const RECLAIMS: &str = "its reservation reclaims (`reclaim = true`), and a plan reserves nothing that does: what it takes of \
+                        others' bandwidth only GRUB's theorem bounds, on one CPU with exact enforcement; leave `reclaim` out to \
+                        have it planned, or keep the reservation and ask `surety run --on analysis`";
+
 /// A promise as a request, or why it is none this version plans.
 fn request(task: &Task, promise: &Promise) -> Result<Request, String> {
+    if task.reservation.is_some_and(|reservation| reservation.reclaim) {
+        return Err(RECLAIMS.to_owned());
+    }
     let exclusive = if promise.comparison == Comparison::Below { Nanos::new(1) } else { Nanos::ZERO };
     let at_most = matches!(promise.comparison, Comparison::AtMost | Comparison::Below);
     match (promise.metric, promise.bound) {
@@ -285,30 +305,42 @@ fn without_waits(task: &Task, request: Request) -> Result<Request, String> {
     }
 }
 
-fn plan_task(
-    task: &Task,
-    fit: Option<&WorkFit>,
-    options: &PlanOptions,
-    together: &mut together::Together<'_>,
-) -> Vec<(Promise, refusal::Refused)> {
-    let (mut requests, mut refused) = (Vec::new(), Vec::new());
-    for promise in &task.promises {
-        let pinned = matches!(task.instances, Instances::PerCpu(_)).then(|| {
-            "instances pinned to one CPU each cannot be reserved: the kernel admits deadline threads only where they may \
-             run on every CPU (EPERM)"
-                .to_owned()
-        });
-        match pinned.map_or_else(|| request(task, promise), Err).and_then(|r| without_waits(task, r)) {
-            Ok(request) => requests.push((*promise, request)),
-            Err(because) => refused.push((*promise, refusal::Refused::plainly(because))),
+/// What is asked of one task's reservation.
+struct Asked<'w> {
+    task: &'w Task,
+    demand: demand::Demand,
+    requests: Vec<(Promise, Request)>,
+    /// What no reservation can be asked for, and why.
+    refused: Vec<(Promise, refusal::Refused)>,
+}
+
+impl<'w> Asked<'w> {
+    fn of(
+        task: &'w Task,
+        fit: Option<&WorkFit>,
+        options: &PlanOptions,
+        together: &together::Together<'_>,
+    ) -> Asked<'w> {
+        let (mut requests, mut refused) = (Vec::new(), Vec::new());
+        for promise in &task.promises {
+            let pinned = matches!(task.instances, Instances::PerCpu(_)).then(|| {
+                "instances pinned to one CPU each cannot be reserved: the kernel admits deadline threads only where they \
+                 may run on every CPU (EPERM)"
+                    .to_owned()
+            });
+            match pinned.map_or_else(|| request(task, promise), Err).and_then(|r| without_waits(task, r)) {
+                Ok(request) => requests.push((*promise, request)),
+                Err(because) => refused.push((*promise, refusal::Refused::plainly(because))),
+            }
         }
-    }
-    if !requests.is_empty() {
         let demand = demand::Demand::of(task, fit, together.handlers(), options);
-        let wanted = placing::Wanted { task, demand: &demand, requests: &requests };
-        refused.extend(together.place(&wanted));
+        Asked { task, demand, requests, refused }
     }
-    refused
+
+    fn wanted(&self) -> Option<placing::Wanted<'_>> {
+        let Asked { task, demand, requests, .. } = self;
+        (!requests.is_empty()).then_some(placing::Wanted { task, demand, requests })
+    }
 }
 
 fn plan_irq(irq: &Irq, together: &mut together::Together<'_>) -> Vec<(Promise, refusal::Refused)> {

@@ -63,8 +63,8 @@ pub(crate) fn raise(
     let by_modes = search(&work, sizing.required, independent)?;
     let more = 100.0 * (by_modes.get() as f64 / independent.get().max(1) as f64 - 1.0);
     sizing.steps.push(format!(
-        "work is not independent from job to job: as if it were, budgets worth {independent} would be enough; with its {} modes \
-         it takes {by_modes} ({more:+.1} %), which is planned",
+        "work is not independent from job to job: as if it were, budgets worth {independent} would be enough; with its {} modes, \
+         and in their order where that is declared, it takes {by_modes} ({more:+.1} %)",
         work.work.len()
     ));
     sizing.work = by_modes;

@@ -153,8 +153,9 @@ impl Played {
         self.record.activity(activity).is_some()
     }
 
-    /// Whether a claim stands, and what was seen.
-    pub fn says(&self, claim: &Claim) -> (bool, String) {
+    /// Whether a claim stands, and what was seen; `least`: where chance has no part in it, how many of so many jobs at the
+    /// beginning have to be in time.
+    pub fn says(&self, claim: &Claim, least: Option<&dyn Fn(u64) -> u64>) -> (bool, String) {
         let record = self.record.activity(&claim.activity);
         let of_it = self.promises.iter().filter(|(name, _)| *name == claim.activity);
         let place = of_it.map(|(_, p)| p).position(|p| p.to_string() == claim.promise);
@@ -164,6 +165,12 @@ impl Played {
         let hash = self.record.hash.unwrap_or_default();
         let run = format!("{:.0} s, seed {SEED}, hash {hash:016x}", self.seconds);
         match (&claim.about, evidence) {
+            (Subject::Response(_), Evidence::Counted { within, of }) if least.is_some() => {
+                let least = least.map_or(0, |least| least(*of));
+                let words =
+                    format!("{within} of {of} in time, {least} or more of the first {of} have to be ({run})");
+                (*within >= least, words)
+            }
             (Subject::Response(response), Evidence::Counted { within, of }) => {
                 let failed = of - within;
                 let least = failure_lower(failed.div_ceil(CLUSTER), of / CLUSTER, CONFIDENCE);

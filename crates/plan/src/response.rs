@@ -20,9 +20,10 @@
 use std::cell::RefCell;
 
 use surety_analysis::cbs::modulated::ModulatedWork;
-use surety_analysis::cbs::{CbsError, Fineness};
+use surety_analysis::cbs::{CbsError, Fineness, in_order};
 use surety_analysis::response::{
-    Counting, Response, ServedTask, on_grid, proven_fraction, proven_fraction_with_modes,
+    Counting, Response, ServedTask, on_grid, proven_fraction, proven_fraction_in_order,
+    proven_fraction_with_modes,
 };
 use surety_analysis::sampled::worst_in_the_tail;
 use surety_analysis::work::{family, mean};
@@ -151,6 +152,8 @@ enum Sought {
     Independent(TimeDistribution),
     /// Only budgets worth this or more are wanted.
     InModes(ModulatedWork, Nanos),
+    /// Jobs in their order, alike.
+    InOrder(Vec<Nanos>, Nanos),
 }
 
 impl Sought {
@@ -166,6 +169,7 @@ impl Sought {
             Sought::InModes(work, _) => {
                 proven_fraction_with_modes(work, runtime, budgets, counting, fineness)
             }
+            Sought::InOrder(jobs, _) => proven_fraction_in_order(jobs, runtime, budgets, counting),
         }
     }
 
@@ -173,7 +177,7 @@ impl Sought {
     fn at_least(&self, required: f64, budgets: (u32, u32)) -> Nanos {
         match self {
             Sought::Independent(work) => at_least(work, required, budgets),
-            Sought::InModes(_, from) => *from,
+            Sought::InModes(_, from) | Sought::InOrder(_, from) => *from,
         }
     }
 }
@@ -208,6 +212,18 @@ impl Searched {
         // What all budgets between releases are worth, as the search counts.
         let from = from * i64::from(common_divisor(budgets.0, budgets.1).max(1));
         self.look(Sought::InModes(work.clone(), from), required, counting, budgets)
+    }
+
+    /// The same for jobs in their order.
+    fn smallest_in_order(
+        &self,
+        (jobs, from): (&[Nanos], Nanos),
+        required: f64,
+        counting: Counting,
+        budgets: (u32, u32),
+    ) -> Result<Nanos, CbsError> {
+        let from = from * i64::from(common_divisor(budgets.0, budgets.1).max(1));
+        self.look(Sought::InOrder(jobs.to_vec(), from), required, counting, budgets)
     }
 
     fn look(
@@ -401,9 +417,25 @@ pub fn size(
         Knowledge::Samples(samples) => from_samples(&mut sizing, samples, 0, search)?,
         Knowledge::Fitted(fit) => from_fit(&mut sizing, fit, at, within, search)?,
     }
+    let jobs = in_order::jobs_of(&sizing.proven_for);
+    let in_order = match &jobs {
+        Some(jobs) => {
+            let from = (jobs.as_slice(), Nanos::new(1));
+            let found = searched.smallest_in_order(from, sizing.required, counting, (between, within));
+            found.map_err(|error| {
+                Refused::infeasible(format!(
+                    "no runtime proves a fraction of {:.5} of its jobs in their order: {error}",
+                    sizing.required
+                ))
+            })?
+        }
+        None => Nanos::ZERO,
+    };
     if let Some(fit) = &demand.modes {
         let sampled = !matches!(demand.knowledge, Knowledge::Declared(_));
         modes::raise(&mut sizing, fit, sampled, |work, required, from| {
+            // What the jobs in their order need is planned anyway.
+            let from = from.max(in_order);
             let found = searched.smallest_with_modes((work, from), required, counting, (between, within));
             found.map_err(|error| {
                 Refused::infeasible(format!(
@@ -411,6 +443,14 @@ pub fn size(
                 ))
             })
         })?;
+    }
+    if let Some(jobs) = jobs {
+        sizing.work = sizing.work.max(in_order);
+        sizing.steps.push(format!(
+            "its {} jobs, played in the order declared, need {in_order}; {} is planned, the most of all",
+            jobs.len(),
+            sizing.work
+        ));
     }
     Ok(sizing)
 }

@@ -1,5 +1,8 @@
 //! [`tested`]: every schedulability test put to the threads of a plan, and to the real-time threads of the workload.
 //!
+//! What was refused is put to them, too, in a set of its own beside all that is kept: how much less work would have to be done
+//! is then seen in the factors.
+//!
 //! Two sets compete by different rules. Reserved threads run by earliest deadline, on any CPU of their root domain; each
 //! root domain is a set of its own.
 //! Threads of `SCHED_FIFO` and `SCHED_RR` run below them by priority, on one CPU each (`instances = "per-cpu"`) or on any;
@@ -13,6 +16,7 @@ use surety_analysis::schedulability::catalogue::{
 use surety_analysis::schedulability::global_edf::ALONE;
 use surety_analysis::schedulability::tardiness::tardiness;
 use surety_analysis::schedulability::{Outcome, SporadicTask, Theorem, Verdict};
+use surety_model::platform::Platform;
 use surety_model::tested::{TestAnswer, Tested, TestedSet, TestedThread};
 use surety_model::workload::Workload;
 
@@ -22,6 +26,7 @@ use crate::{PlanOptions, Planned, fixed_priority};
 pub fn tested(workload: &Workload, planned: &Planned, options: &PlanOptions) -> Vec<TestedSet> {
     let mut sets = Vec::new();
     sets.extend(reserved(planned, options));
+    sets.extend(with_refused(planned, options));
     sets.extend(fixed_priority::tested(workload, planned, options));
     sets
 }
@@ -46,6 +51,37 @@ fn reserved(planned: &Planned, options: &PlanOptions) -> Vec<TestedSet> {
         in_domain(&domain.foundation, &names, cpus, &place)
     };
     whole.domains().iter().map(one).collect()
+}
+
+/// What is kept together with what was refused, as if one root domain had all CPUs.
+fn with_refused(planned: &Planned, options: &PlanOptions) -> Option<TestedSet> {
+    let threads: Vec<ReservedThread> = planned.threads_wanted.iter().map(|(_, thread)| *thread).collect();
+    if threads.is_empty() {
+        return None;
+    }
+    let platform = Platform { root_domains: Vec::new(), ..options.platform.clone() };
+    let names: Vec<String> = planned.threads_wanted.iter().map(|(name, _)| name.clone()).collect();
+    let whole = Foundation::of(&threads, &platform, options.admitted);
+    let set = in_domain(&whole, &names, platform.cpus, &on(platform.cpus));
+    let mut refused: Vec<&str> = planned.plan.refusals.iter().map(|r| r.activity.as_str()).collect();
+    refused.retain(|name| names.iter().any(|wanted| wanted == name));
+    refused.dedup();
+    let mut beside = set.beside;
+    if !options.platform.root_domains.is_empty() {
+        beside.push("the root domains are taken together here: apart, less fits".to_owned());
+    }
+    Some(TestedSet {
+        about: format!(
+            "with what was refused ({}): {} thread(s), by earliest deadline on {}",
+            refused.join(", "),
+            names.len(),
+            on(platform.cpus)
+        ),
+        beside,
+        // Nothing stands on it.
+        tests: set.tests.into_iter().map(|tested| Tested { named: false, ..tested }).collect(),
+        ..set
+    })
 }
 
 /// The threads of one root domain.
@@ -190,7 +226,7 @@ fn why_not(test: &Test, question: &Question<'_>, alone: bool, shared: &str) -> S
 }
 
 /// A verdict as it is shown.
-fn shown(word: &str, verdict: &Verdict, scale_permille: Option<u64>, named: bool) -> Tested {
+pub(crate) fn shown(word: &str, verdict: &Verdict, scale_permille: Option<u64>, named: bool) -> Tested {
     let Theorem { name, source, strength } = verdict.theorem;
     Tested {
         test: word.to_owned(),

@@ -2,6 +2,8 @@
 //! set, every scheduling deadline is kept and the fair server stays in the background. Proofs are written
 //! when the set is complete.
 
+mod at_once;
+
 use std::rc::Rc;
 
 use surety_analysis::RootDomain;
@@ -36,6 +38,10 @@ pub(crate) struct Together<'a> {
     searched: Rc<Searched>,
     /// What was tried, where that is asked for.
     fronts: Option<Vec<Front>>,
+    /// Whether anything is objected to; else it only sizes.
+    objects: bool,
+    /// What was refused would take these threads.
+    wanted: Vec<(String, ReservedThread)>,
 }
 
 /// One task's reservation with what its proof needs.
@@ -110,6 +116,8 @@ impl<'a> Together<'a> {
             fineness: Fineness::Fine,
             searched: Rc::new(Searched::new(Fineness::Fine)),
             fronts: None,
+            objects: true,
+            wanted: Vec::new(),
         }
     }
 
@@ -234,6 +242,9 @@ impl<'a> Together<'a> {
     }
 
     fn objection_to(&self, reservation: Reservation, threads: &[ReservedThread]) -> Option<String> {
+        if !self.objects {
+            return None;
+        }
         if reservation.runtime > reservation.deadline {
             return Some(format!(
                 "a runtime of {} is needed and the deadline is {} after the release",
@@ -290,6 +301,8 @@ impl<'a> Together<'a> {
                 }
             }
         }
+        let wanted = (!refused.is_empty()).then(|| self.wanted_irq(&source, wishes)).flatten();
+        self.wanted.extend(wanted);
         self.irqs.extend(kept);
         refused
     }
@@ -355,14 +368,8 @@ impl<'a> Together<'a> {
 
     /// Every reserved thread so far with its activity's name.
     pub(crate) fn named_threads(&self) -> Vec<(String, ReservedThread)> {
-        let platform = &self.options.platform;
-        let named = |kept: &Kept| {
-            let name = kept.task.name.clone();
-            let threads = kept.threads(platform.cpus, platform.enforcement);
-            threads.into_iter().map(move |thread| (name.clone(), thread))
-        };
         let irqs = self.irqs.iter().map(|kept| (kept.irq.name.clone(), kept.thread()));
-        self.kept.iter().flat_map(named).chain(irqs).collect()
+        self.kept.iter().flat_map(|kept| self.named(kept)).chain(irqs).collect()
     }
 
     /// Writes the reservations with their proofs; what they claim, and what is left.
@@ -426,6 +433,10 @@ fn left(threads: &[ReservedThread], platform: &Platform, admitted: u64) -> Left 
     let reserved: f64 = threads.iter().map(|t| t.reservation.bandwidth().as_f64()).sum();
     let with = |server: FairServer, runtime: Nanos| {
         let platform = Platform { fair_server: Some(FairServer { runtime, ..server }), ..platform.clone() };
+        // Deadlines are kept or not, whatever the fair server may do.
+        if runtime > server.runtime && platform.root_domains.is_empty() {
+            return Foundation::holds_but_for_edf(threads, &platform, admitted);
+        }
         Foundation::of(threads, &platform, admitted).objection().is_none()
     };
     let fair_server = platform.fair_server.and_then(|server| {

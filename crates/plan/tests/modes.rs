@@ -145,3 +145,72 @@ fn a_film_is_planned_for_its_modes_and_the_plan_is_verified() {
     assert!(assumed.iter().any(|words| words.contains("inside a mode")), "{assumed:?}");
     assert!(!assumed.iter().any(|words| words.starts_with("jobs are independent")), "{assumed:?}");
 }
+
+/// Light work near a mean, then heavy work.
+fn light_then_heavy(light: usize, heavy: usize) -> Vec<Nanos> {
+    let mut generator = Pcg::new(6, 2);
+    let mut near = |mean: f64| Nanos::from_f64_rounded(1e6 * mean * libm::exp(0.02 * generator.normal()));
+    let mut jobs: Vec<Nanos> = (0..light).map(|_| near(1.0)).collect();
+    jobs.extend((0..heavy).map(|_| near(19.0)));
+    jobs
+}
+
+/// Nothing below 100 jobs is learnt from, and no stretch that is looked at may hide another: every job counts.
+#[test]
+fn declared_jobs_are_never_claimed_to_be_independent() {
+    let options = PlanOptions::new(Platform::linux_6_18(1));
+    for jobs in [light_then_heavy(84, 6), light_then_heavy(700, 50)] {
+        let mut turned = jobs.clone();
+        turned.rotate_left(jobs.len() - jobs.len() / 15);
+        let mut budgets = Vec::new();
+        for jobs in [jobs, turned] {
+            let work = TimeDistribution::Empirical(Empirical::in_order(&jobs).unwrap());
+            let workload = Workload { tasks: vec![player(work)], ..Workload::default() };
+            let planned = plan_in_full(&workload, &BTreeMap::new(), &options, false);
+            assert!(planned.plan.refusals.is_empty(), "{:?}", planned.plan.refusals);
+            let reserved = planned.plan.reservation_of("player").unwrap();
+            let proven = reserved.proof.probability.unwrap();
+            assert!(reserved.proof.steps.iter().any(|step| step.contains("played in their order")));
+            // In the simulator, without the costs of a budget, at least as many are in time as are proven.
+            let mut task = workload.tasks[0].clone();
+            task.reservation = Some(reserved.reservation);
+            let busy = Load::new("busy", LoadKind::Spinners, 2);
+            let run = Workload { tasks: vec![task], loads: vec![busy], ..Workload::default() };
+            let duration = PERIOD * (3 * jobs.len() as i64);
+            let run_options = RunOptions { duration, warm_up: Nanos::ZERO, ..RunOptions::default() };
+            let record =
+                SimWorld::new(Platform::linux_6_18(1)).run(&run, &run_options, &mut Unobserved).unwrap();
+            let Evidence::Counted { within, of } = record.activity("player").unwrap().evidence[0] else {
+                panic!()
+            };
+            let seen = within as f64 / of as f64;
+            assert!(seen >= proven - 1.0 / of as f64 && seen >= 0.9, "{seen} {proven}");
+            let checked = check(&planned.plan, &planned.claims).unwrap();
+            assert!(checked.iter().all(surety_plan::check::Checked::agrees), "{checked:?}");
+            assert!(checked[0].findings.iter().any(|f| f.by.contains("in their order")), "{checked:?}");
+            budgets.push(reserved.reservation.runtime);
+        }
+        // Where the heavy ones stand is no matter.
+        assert_eq!(budgets[0], budgets[1]);
+        // As if independent less would do.
+        assert!(budgets[0] > Nanos::from_millis(11), "{budgets:?}");
+    }
+}
+
+/// A second half unlike the first is a chain: after the last job comes the first.
+#[test]
+fn modes_that_never_repeat_are_planned() {
+    let options = PlanOptions::new(Platform::linux_6_18(1));
+    let mut generator = Pcg::new(8, 2);
+    let mut near = |mean: f64| Nanos::from_f64_rounded(1e6 * mean * libm::exp(0.1 * generator.normal()));
+    let mut jobs: Vec<Nanos> = (0..300).map(|_| near(1.0)).collect();
+    jobs.extend((0..300).map(|_| near(9.0)));
+    let work = TimeDistribution::Empirical(Empirical::in_order(&jobs).unwrap());
+    let planned =
+        plan(&Workload { tasks: vec![player(work)], ..Workload::default() }, &BTreeMap::new(), &options);
+    assert!(planned.refusals.is_empty(), "{:?}", planned.refusals);
+    let most = jobs.iter().max().copied().unwrap();
+    let runtime = planned.reservation_of("player").unwrap().reservation.runtime;
+    // A tenth may be late, so less than the largest is enough, and not less than the heavy half needs on average.
+    assert!(runtime > Nanos::from_millis(9) && runtime < most + Nanos::from_millis(1), "{runtime} {most}");
+}

@@ -151,3 +151,98 @@ fn root_domains_are_planned_tested_and_verified_each_for_itself() {
     let checked = surety_plan::check::check(&planned.plan, &planned.claims).expect("the plan is well formed");
     assert!(checked.len() == 4 && checked.iter().all(|claim| claim.agrees()), "{checked:?}");
 }
+
+#[test]
+fn what_is_refused_is_put_to_the_tests_beside_what_is_kept() {
+    let workload = example(|text| text.replace("work    = \"10ms\"", "work    = \"90ms\""));
+    let (planned, sets) = sets(&workload, Platform::linux_6_18(1));
+    assert_eq!(planned.plan.refusals.len(), 1, "{:?}", planned.plan.refusals);
+    let set = sets.iter().find(|set| set.about.starts_with("with what was refused (logger)"));
+    let set = set.unwrap_or_else(|| panic!("{sets:?}"));
+    let names: Vec<&str> = set.threads.iter().map(|thread| thread.name.as_str()).collect();
+    assert_eq!(names, ["control", "camera", "logger"]);
+    let exact = set.tests.iter().find(|tested| tested.test == "QPA").expect("it is in the list");
+    assert_eq!(exact.answer, TestAnswer::Fails, "{exact:?}");
+    assert!(exact.scale_permille.is_some_and(|scale| scale < 1000), "{exact:?}");
+    assert!(set.tests.iter().all(|tested| !tested.named), "no proof stands on it");
+    // One alone that is too much is shown, too.
+    let alone = "format = 1\n[[task]]\nname = \"a\"\nperiod = \"10ms\"\nwork = \"11ms\"\npromise = [\"response <= 10ms\"]\n";
+    let workload = toml::read("alone.toml", alone).expect("a workload");
+    let (planned, sets) = self::sets(&workload, Platform::linux_6_18(1));
+    assert!(planned.plan.reservations.is_empty() && planned.threads.is_empty());
+    assert_eq!(sets.len(), 1, "{sets:?}");
+    let fails = sets[0].tests.iter().filter(|t| t.answer == TestAnswer::Fails).count();
+    assert!(fails > 0 && sets[0].tests.iter().all(|t| t.scale_permille.is_none_or(|s| s < 1000)), "{sets:?}");
+}
+
+/// Three real-time threads on one CPU, the first and the last of which share a lock.
+fn sharing(first: &str, protocol: &str) -> Workload {
+    let task = |name: &str, period: u32, priority: u32, phases: &str| {
+        format!(
+            "[[task]]\nname = \"{name}\"\nperiod = \"{period}ms\"\npolicy = \"fifo:{priority}\"\nphases = [{phases}]\n"
+        )
+    };
+    let text = [
+        "format = 1\n".to_owned(),
+        task("high", 20, 80, first),
+        task("middle", 50, 70, "{ run = \"5ms\" }"),
+        task("low", 100, 60, "{ run = \"1ms\" }, { lock = \"m\" }, { run = \"4ms\" }, { unlock = \"m\" }"),
+        format!("[[resource]]\nname = \"m\"\n{protocol}\n"),
+    ];
+    toml::read("sharing.toml", &text.concat()).expect("a workload")
+}
+
+#[test]
+fn locks_block_and_sleeps_suspend() {
+    let locking = "{ run = \"2ms\" }, { lock = \"m\" }, { run = \"1ms\" }, { unlock = \"m\" }";
+    let inherit = "protocol = \"inherit\"";
+    let platform = || Platform { fair_server: None, realtime_limit: None, ..Platform::linux_6_18(1) };
+    let of = |workload: &Workload, word: &str| {
+        let (_, sets) = sets(workload, platform());
+        sets[0].tests.iter().find(|tested| tested.test == word).cloned().unwrap_or_else(|| panic!("{sets:?}"))
+    };
+    // The section of the lowest keeps the highest waiting: 3 ms of its own and 4 ms.
+    let found = of(&sharing(locking, inherit), "fixed RTA");
+    assert_eq!((found.answer, found.exact), (TestAnswer::Holds, false), "{found:?}");
+    let response = found.steps.iter().find(|step| step.contains("task 0")).expect("the highest is in it");
+    assert!(response.contains("at most 7."), "{response}");
+    let (free, bound) = ("{ run = \"3ms\" }", |t: &Tested| t.scale_permille);
+    let without = of(&sharing(free, inherit), "fixed RTA");
+    assert!(bound(&without) > bound(&found), "{without:?} {found:?}");
+    // What no bound covers is said.
+    for (first, protocol, words) in [
+        (locking, "", "has no protocol"),
+        (
+            "{ lock = \"m\" }, { sleep = \"1ms\" }, { unlock = \"m\" }, { run = \"1ms\" }",
+            inherit,
+            "sleeps while it holds",
+        ),
+        ("{ run = \"1ms\" }, { sleep = \"1ms\" }", inherit, "no test here covers both at once"),
+    ] {
+        let found = of(&sharing(first, protocol), "fixed RTA");
+        assert_eq!(found.answer, TestAnswer::NotApplicable, "{found:?}");
+        assert!(found.steps[0].contains(words), "{words}: {found:?}");
+    }
+    // Without the lock sleep is work, or jitter of those below.
+    let mut sleeping = sharing("{ run = \"1ms\" }, { sleep = \"5ms\" }, { run = \"1ms\" }", inherit);
+    sleeping.tasks.retain(|task| task.name != "low");
+    for word in ["sleep as work", "sleep as jitter"] {
+        let found = of(&sleeping, word);
+        assert_eq!(found.answer, TestAnswer::Holds, "{found:?}");
+    }
+    let plain = of(&sleeping, "fixed RTA");
+    assert_eq!(plain.answer, TestAnswer::NotApplicable, "{plain:?}");
+    // On several CPUs neither is covered.
+    let (_, sets) = sets(&sharing(locking, inherit), Platform::linux_6_18(2));
+    assert!(sets[0].tests.iter().all(|tested| tested.answer == TestAnswer::NotApplicable), "{sets:?}");
+}
+
+#[test]
+fn a_reservation_that_reclaims_is_refused_in_words() {
+    let text = "format = 1\n[[task]]\nname = \"b\"\nwork = \"forever\"\npromise = [\"share >= 20%\"]\n\
+                reservation = { runtime = \"20ms\", period = \"100ms\", reclaim = true }\n";
+    let workload = toml::read("reclaims.toml", text).expect("a workload");
+    let (planned, _) = sets(&workload, Platform::linux_6_18(1));
+    assert!(planned.plan.reservations.is_empty());
+    assert!(planned.plan.refusals[0].because.contains("GRUB"), "{:?}", planned.plan.refusals);
+}

@@ -36,6 +36,8 @@ impl Fineness {
         }
     }
 }
+/// Cells of one budget where the tail of a backlog is too long for all of these, finest first.
+pub(super) const LAST_CELLS: [i64; 4] = [32, 16, 8, 4];
 /// The most cells of work.
 const WIDEST: i64 = 1 << 15;
 /// The most budgets between two releases that are told apart.

@@ -31,6 +31,9 @@ pub trait Solver {
     fn solve(&self, queue: &Queue) -> Result<Solution, CbsError>;
 }
 
+/// The most points for a first look.
+const POINTS_ROUGH: usize = 1 << 16;
+
 /// Every solver, exact ones first.
 pub fn solvers() -> Vec<Box<dyn Solver>> {
     vec![
@@ -215,6 +218,11 @@ pub fn solve(queue: &Queue) -> Solution {
     let exact: [&dyn Solver; 3] =
         [&WienerHopf::default(), &CyclicReduction::default(), &LogReduction::default()];
     in_turn(&exact, queue)
+}
+
+/// The same for a first look: where the quickest solver would need long, near overload, only a bound.
+pub fn solve_roughly(queue: &Queue) -> Solution {
+    in_turn(&[&WienerHopf { points_max: POINTS_ROUGH }], queue)
 }
 
 /// Asks these solvers in turn, at last for a bound.

@@ -1,6 +1,6 @@
 //! `surety plan` as a user meets it: fronts, interrupts beside tasks, alternatives, plans verified again.
 
-use crate::common::{errors, surety, text};
+use crate::common::{errors, program, surety, text};
 
 /// Writes a workload and plans it; the plan's file.
 fn planned(directory: &std::path::Path, workload: &str) -> String {
@@ -78,4 +78,48 @@ fn a_plan_is_verified_again_and_an_altered_one_is_told() {
     assert!(code == Some(1) && words.contains("disagrees"), "{words}");
     let (code, words) = change(&|document| *document.pointer_mut("/claims").unwrap() = serde_json::json!([]));
     assert!(code == Some(2) && words.contains("claims nothing about `player`"), "{words}");
+}
+
+/// Hundreds of tasks on a few CPUs take a while; the first signal is enough, whichever it is.
+#[test]
+fn the_first_signal_ends_a_plan() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("many.toml");
+    let task = |n: u32| {
+        let (period, work) = (40 + 10 * (n % 17), 1_000 + 37 * (n % 61));
+        let limit = period * 1_000 * (6 + n % 4) / 10;
+        format!(
+            "[[task]]\nname = \"t{n}\"\nperiod = \"{period}ms\"\nwork = \"{work}us\"\npromise = \"response <= {limit}us\"\n"
+        )
+    };
+    let tasks: String = (0..600).map(task).collect();
+    std::fs::write(&file, format!("format = 1\n{tasks}")).unwrap();
+    for signal in ["TERM", "INT"] {
+        let mut child = std::process::Command::new(program())
+            .args(["plan", file.to_str().unwrap(), "--cpus", "16", "--tests"])
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        // It plans in a thread of this name, begun after the signals were asked for.
+        let tasks = format!("/proc/{}/task", child.id());
+        let is_planning = || {
+            std::fs::read_dir(&tasks).is_ok_and(|all| {
+                let comm = |task: std::fs::DirEntry| {
+                    std::fs::read_to_string(task.path().join("comm")).unwrap_or_default()
+                };
+                all.flatten().any(|task| comm(task).trim() == "plan")
+            })
+        };
+        while !is_planning() {
+            assert!(child.try_wait().unwrap().is_none(), "it ended before it was looked at");
+            std::thread::yield_now();
+        }
+        let sent =
+            std::process::Command::new("kill").args([format!("-{signal}"), child.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(output.stdout.is_empty());
+    }
 }

@@ -224,6 +224,11 @@ fn work(claim: &Claim, work: &ClaimedWork) -> Result<(), CheckError> {
             let rule = "at most 1048576 are read";
             return Err(wrong(claim, "the values of its work", masses.len(), rule));
         }
+        ClaimedWork::Sequence(jobs) if jobs.len() > MASSES_MAX => {
+            let rule = "at most 1048576 are read";
+            return Err(wrong(claim, "the jobs of its work", jobs.len(), rule));
+        }
+        ClaimedWork::Sequence(jobs) => jobs.clone(),
         ClaimedWork::Masses(masses) => masses.iter().map(|(value, _)| *value).collect(),
     };
     match times.into_iter().find(|time| time.is_negative() || *time > TIME_MAX) {

@@ -8,7 +8,7 @@ use surety_model::distribution::TimeDistribution;
 use surety_units::Nanos;
 
 use crate::cbs::CbsError;
-use crate::cbs::grid::{Fineness, WorkGrid};
+use crate::cbs::grid::{Fineness, LAST_CELLS, WorkGrid};
 use crate::cbs::modulated::queue::ModulatedQueue;
 use crate::cbs::modulated::solution::{ModulatedSolution, solve};
 use crate::cbs::queue::Queue;
@@ -17,6 +17,8 @@ use crate::work::maximum;
 
 /// Tails of more cells than this are put on a coarser grid, where there is one.
 const WIDE: f64 = (1u64 << 14) as f64;
+/// The longest tail that is looked for.
+const WIDEST_TAIL: f64 = (1u64 << 15) as f64;
 /// Cells that a tail takes for a decay of 1.
 const CELLS: f64 = 80.0;
 
@@ -85,19 +87,7 @@ impl ModulatedBacklog {
         fineness: Fineness,
         modulated: &dyn Fn(&ModulatedQueue) -> ModulatedSolution,
     ) -> Result<ModulatedBacklog, CbsError> {
-        let mut found = Err(CbsError::NoBudget);
-        for cells in fineness.cells(budgets as usize) {
-            found = work.queue(runtime, budgets, cells);
-            let is_narrow =
-                |queue: &ModulatedQueue| queue.decay().is_none_or(|decay| CELLS / decay.tilt <= WIDE);
-            if found.as_ref().is_ok_and(|(queue, _)| is_narrow(queue)) {
-                break;
-            }
-        }
-        let (queue, step) = found.map_err(|error| match error {
-            CbsError::Overload { .. } => overload(work, runtime, budgets, fineness).unwrap_or(error),
-            other => other,
-        })?;
+        let (queue, step) = on_a_grid(work, runtime, budgets, fineness)?;
         let independent = Queue::periodic(queue.mixture(), budgets, queue.budget())?;
         Ok(ModulatedBacklog {
             step,
@@ -126,6 +116,46 @@ impl ModulatedBacklog {
     pub fn without_backlog(&self, budgets: u32) -> f64 {
         self.solution.within_without_backlog(budgets).at_least
     }
+}
+
+/// The queue on the finest grid on which its tail is not too long to be found.
+///
+/// Where it is too long on all of the usual ones there are coarser ones, on which work is rounded up further; where it is on
+/// these, too, or the work is too much there, the finest is the sharpest for a bound.
+fn on_a_grid(
+    work: &ModulatedWork,
+    runtime: Nanos,
+    budgets: u32,
+    fineness: Fineness,
+) -> Result<(ModulatedQueue, Nanos), CbsError> {
+    let usual = fineness.cells(budgets as usize);
+    let coarser: Vec<i64> =
+        LAST_CELLS.into_iter().filter(|cells| usual.iter().all(|usual| cells < usual)).collect();
+    let (mut finest, mut found, mut why) = (None, None, None);
+    for (place, cells) in usual.iter().chain(&coarser).enumerate() {
+        // What is found is good enough to do without the coarser ones.
+        if place >= usual.len() && found.is_some() {
+            break;
+        }
+        match work.queue(runtime, budgets, *cells) {
+            Ok((queue, step)) => {
+                let tail = queue.decay().map_or(0.0, |decay| CELLS / decay.tilt);
+                if tail <= WIDE {
+                    return Ok((queue, step));
+                }
+                let place = if tail <= WIDEST_TAIL { &mut found } else { &mut finest };
+                place.get_or_insert((queue, step));
+            }
+            Err(error) => why = why.or(Some(error)),
+        }
+    }
+    found.or(finest).ok_or_else(|| match why {
+        Some(error @ CbsError::Overload { .. }) => {
+            overload(work, runtime, budgets, fineness).unwrap_or(error)
+        }
+        Some(error) => error,
+        None => CbsError::NoBudget,
+    })
 }
 
 /// The overload in times rather than cells.

@@ -32,25 +32,47 @@ pub struct MeasuredModes {
     pub jobs: Vec<f64>,
     /// How often a job in one mode was followed by one in another.
     pub followed: Vec<Vec<f64>>,
+    /// How often what is measured begins anew after a job in one mode with one in another, where it does: 1 in all.
+    pub returned: Vec<Vec<f64>>,
 }
 
 impl MeasuredModes {
     /// Of modes that were learnt.
     pub fn of(fit: &ModeFit) -> MeasuredModes {
-        MeasuredModes { work: fit.work.clone(), jobs: fit.jobs.clone(), followed: fit.followed.clone() }
+        MeasuredModes {
+            work: fit.work.clone(),
+            jobs: fit.jobs.clone(),
+            followed: fit.followed.clone(),
+            returned: fit.returned.clone(),
+        }
     }
 
-    /// As measured, nothing added.
+    /// As measured, nothing added but the step from the last job to the first: what is declared is played over and over.
+    ///
+    /// Modes that do not all lead to each other even so are cut to those that are left at last, the heaviest of such classes.
     pub fn as_measured(&self) -> ModulatedWork {
-        let row = |row: &Vec<f64>| {
-            let total: f64 = row.iter().sum();
-            let even = 1.0 / row.len() as f64;
-            row.iter().map(|count| if total > 0.0 { count / total } else { even }).collect()
+        let m = self.work.len();
+        let row = |from: usize| -> Vec<f64> {
+            let returned = |to: usize| self.returned.get(from).map_or(0.0, |row| row[to]);
+            let counts: Vec<f64> = (0..m).map(|to| self.followed[from][to] + returned(to)).collect();
+            let total: f64 = counts.iter().sum();
+            counts.iter().map(|count| if total > 0.0 { count / total } else { 1.0 / m as f64 }).collect()
         };
-        ModulatedWork {
-            work: self.work.iter().cloned().map(TimeDistribution::Empirical).collect(),
-            transitions: self.followed.iter().map(row).collect(),
-        }
+        let rows: Vec<Vec<f64>> = (0..m).map(row).collect();
+        let work: Vec<TimeDistribution> =
+            self.work.iter().cloned().map(TimeDistribution::Empirical).collect();
+        let heaviest = |modes: &Vec<usize>| -> f64 {
+            let (jobs, sum) = modes.iter().fold((0.0, 0.0), |(jobs, sum), mode| {
+                (jobs + self.jobs[*mode], sum + self.jobs[*mode] * mean(&work[*mode]))
+            });
+            sum / f64::max(jobs, f64::MIN_POSITIVE)
+        };
+        // From some mode of every closed class nothing but that class is reached.
+        let classes = (0..m)
+            .map(|from| reached(&rows, from))
+            .filter(|class| class.iter().all(|mode| reached(&rows, *mode).len() == class.len()));
+        let kept = classes.max_by(|a, b| heaviest(a).total_cmp(&heaviest(b))).unwrap_or_default();
+        cut_to(&kept, &work, &rows)
     }
 
     /// With this confidence nowhere better than the truth; no job longer than `most`.
@@ -84,7 +106,7 @@ impl MeasuredModes {
                 None => worst,
             });
         }
-        Ok(closed(work, &below))
+        Ok(closed(&work, &below))
     }
 }
 
@@ -163,20 +185,29 @@ fn longer_of(a: &TimeDistribution, b: &TimeDistribution) -> TimeDistribution {
 }
 
 /// The modes that are ever in force in the long run: those that the heaviest leads to.
-fn closed(work: Vec<TimeDistribution>, below: &[Vec<f64>]) -> ModulatedWork {
+fn closed(work: &[TimeDistribution], below: &[Vec<f64>]) -> ModulatedWork {
     let m = work.len();
     let row = |i: usize| -> Vec<f64> {
         (0..m).map(|j| below[i][j] - if j == 0 { 0.0 } else { below[i][j - 1] }).collect()
     };
     let rows: Vec<Vec<f64>> = (0..m).map(row).collect();
-    let mut reached = vec![false; m];
-    let mut open = vec![m - 1];
+    cut_to(&reached(&rows, m - 1), work, &rows)
+}
+
+/// The modes that a mode leads to, itself included, in their order.
+fn reached(rows: &[Vec<f64>], from: usize) -> Vec<usize> {
+    let mut seen = vec![false; rows.len()];
+    let mut open = vec![from];
     while let Some(here) = open.pop() {
-        if !std::mem::replace(&mut reached[here], true) {
-            open.extend((0..m).filter(|to| rows[here][*to] > 0.0));
+        if !std::mem::replace(&mut seen[here], true) {
+            open.extend((0..rows.len()).filter(|to| rows[here][*to] > 0.0));
         }
     }
-    let kept: Vec<usize> = (0..m).filter(|mode| reached[*mode]).collect();
+    (0..rows.len()).filter(|mode| seen[*mode]).collect()
+}
+
+/// Only these modes, which lead to no others.
+fn cut_to(kept: &[usize], work: &[TimeDistribution], rows: &[Vec<f64>]) -> ModulatedWork {
     ModulatedWork {
         work: kept.iter().map(|mode| work[*mode].clone()).collect(),
         transitions: kept.iter().map(|i| kept.iter().map(|j| rows[*i][*j]).collect()).collect(),

@@ -221,6 +221,11 @@ pub fn solve(queue: &ModulatedQueue) -> ModulatedSolution {
     in_turn(&[&ByModes::default(), &ModulatedReduction { block_max: SMALL }], queue)
 }
 
+/// The same for a first look: where the quicker solver gives no answer, only a bound.
+pub fn solve_roughly(queue: &ModulatedQueue) -> ModulatedSolution {
+    in_turn(&[&ByModes::default()], queue)
+}
+
 /// Asks these solvers in turn, at last for a bound.
 pub fn in_turn(exact: &[&dyn ModulatedSolver], queue: &ModulatedQueue) -> ModulatedSolution {
     let mut passed_over = Vec::new();

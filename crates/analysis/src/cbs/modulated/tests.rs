@@ -187,6 +187,7 @@ fn limits_are_worse_than_what_was_measured_and_narrow() {
             work: vec![of(&[(9, 3 * n), (11, 4 * n), (13, n)]), of(&[(3, 4 * n), (4, 5 * n), (7, n)])],
             jobs: vec![8.0 * n as f64, 10.0 * n as f64],
             followed: vec![vec![160.0 * scale, 40.0 * scale], vec![40.0 * scale, 960.0 * scale]],
+            returned: Vec::new(),
         };
         let plain = ModulatedBacklog::stationary(&measured.as_measured(), ms(11), 1).unwrap().within(1);
         let worst = measured.worst(ms(16), 0.95).unwrap();
@@ -202,8 +203,49 @@ fn limits_are_worse_than_what_was_measured_and_narrow() {
         work: vec![of(&[(3, 50)]), of(&[(9, 50)])],
         jobs: vec![50.0, 50.0],
         followed: vec![vec![49.0, 1.0], vec![0.0, 49.0]],
+        returned: Vec::new(),
     };
     assert_eq!(stuck.worst(ms(20), 0.95).unwrap().transitions, [[1.0]]);
+    // As measured it is left where the jobs begin anew; else it is all there is in the long run.
+    assert_eq!(stuck.as_measured().transitions, [[1.0]]);
+    let again = MeasuredModes { returned: vec![vec![0.0, 0.0], vec![1.0, 0.0]], ..stuck };
+    assert_eq!(again.as_measured().transitions, [[0.98, 0.02], [0.02, 0.98]]);
+    let found = ModulatedBacklog::stationary(&again.as_measured(), ms(10), 1).unwrap();
+    assert!((found.within(1) - 1.0).abs() < 1e-9 && found.shares() == [0.5, 0.5]);
+}
+
+/// Scenes of a hundred jobs that do not fit leave tails too long for the usual grids: coarser ones say more than a bound.
+#[test]
+fn long_tails_are_solved_on_a_coarser_grid() {
+    let ms = Nanos::from_millis;
+    let us = Nanos::from_micros;
+    let of = |values: &[i64]| {
+        TimeDistribution::Empirical(Empirical::new(values.iter().map(|v| (us(*v), 1)).collect()).unwrap())
+    };
+    let work = ModulatedWork {
+        work: vec![of(&[800, 1_000, 1_200]), of(&[7_000, 8_000, 9_000])],
+        transitions: vec![vec![0.995, 0.005], vec![0.01, 0.99]],
+    };
+    let found = ModulatedBacklog::stationary(&work, us(6_500), 1).unwrap();
+    assert!(found.solution.certificate.is_some(), "{:?}", found.solution.steps());
+    // The chain itself, played: 57 % are in time.
+    let mut generator = surety_stats::random::Pcg::new(5, 1);
+    let (mut mode, mut backlog, mut done) = (0, Nanos::ZERO, 0);
+    let jobs = 1_000_000;
+    for _ in 0..jobs {
+        let all = backlog + work.work[mode].draw_from(&mut generator);
+        done += i32::from(all <= us(6_500));
+        backlog = (all - us(6_500)).max(Nanos::ZERO);
+        if generator.unit_open() < work.transitions[mode][1 - mode] {
+            mode = 1 - mode;
+        }
+    }
+    let played = f64::from(done) / f64::from(jobs);
+    let proven = found.within(1);
+    assert!(proven <= played + 0.01 && proven > played - 0.1, "{proven} {played}");
+    // A little more budget proves more, without a cliff between.
+    let more = ModulatedBacklog::stationary(&work, ms(7), 1).unwrap().within(1);
+    assert!(more > proven && more - proven < 0.2, "{proven} {more}");
 }
 
 fn distribution() -> impl Strategy<Value = Vec<f64>> {
