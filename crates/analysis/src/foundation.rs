@@ -14,8 +14,10 @@ use crate::fair_server::{FairServerArgument, argument};
 pub struct ReservedThread {
     /// (Q, D, T).
     pub reservation: Reservation,
-    /// Whether no backlog ever reaches a further budget, so that it never overruns one.
+    /// Whether no job of its thread ever needs more than one budget, so that it never overruns one.
     pub bounded: bool,
+    /// Whether its thread may wake to what is left of a budget (see [`crate::edf`]); where nothing is known it may.
+    pub sleeps: bool,
 }
 
 /// Whether a set of reserved threads gets what was reserved.
@@ -140,8 +142,7 @@ impl Foundation {
             .enumerate()
             .find_map(|(index, thread)| domain.admit(&thread.reservation).err().map(|error| (index, error)));
         let demands: Vec<Demand> =
-            threads.iter().map(|t| Demand::of(&t.reservation, platform, t.bounded)).collect();
-        let reservations: Vec<Reservation> = threads.iter().map(|t| t.reservation).collect();
+            threads.iter().map(|t| Demand::of(&t.reservation, platform, t.bounded, t.sleeps)).collect();
         Foundation {
             refused,
             admission_step: format!(
@@ -150,7 +151,7 @@ impl Foundation {
                 domain.available()
             ),
             edf: schedulable(&demands, platform.cpus),
-            fair_server: argument(&reservations, platform),
+            fair_server: argument(threads, platform),
             enforcement: platform.enforcement,
             demands,
             cpus: platform.cpus,
@@ -278,6 +279,7 @@ mod tests {
         let of = |q, t| ReservedThread {
             reservation: Reservation::implicit(Nanos::from_millis(q), Nanos::from_millis(t)),
             bounded: true,
+            sleeps: false,
         };
         let threads = [of(50, 100), of(60, 100), of(20, 100), of(25, 100)];
         // On two CPUs at once the fair servers would act; on one each, both pairs fit.
@@ -310,6 +312,7 @@ mod tests {
                 ..Reservation::implicit(Nanos::from_millis(q), Nanos::from_millis(t))
             },
             bounded: false,
+            sleeps: false,
         };
         for (threads, cpus, word) in [
             (vec![of(26, 40, 40)], 2, ""),
