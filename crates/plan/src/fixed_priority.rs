@@ -60,7 +60,9 @@ pub(crate) fn tested(workload: &Workload, planned: &Planned, options: &PlanOptio
     levels.sort_by_key(|level| std::cmp::Reverse(level.priority));
     let budget = |(name, thread): &(String, ReservedThread)| {
         let overrun = if thread.bounded { Nanos::ZERO } else { platform.enforcement.overrun_max() };
-        budgets(name, thread.reservation, overrun, thread.sleeps)
+        let Reservation { runtime, deadline, .. } = thread.reservation;
+        let late = if thread.sleeps { deadline * 2 } else { deadline - runtime };
+        budgets(name, thread.reservation, overrun, late)
     };
     let mut above: Vec<Level> = planned.threads.iter().flat_map(budget).collect();
     let mut beside = vec!["no other real-time thread of the machine has a priority above theirs".to_owned()];
@@ -149,11 +151,10 @@ fn levels_of(task: &Task, options: &PlanOptions) -> Result<Vec<Level>, String> {
 }
 
 /// A reservation as what it may take from everything below it: its own deadline is no concern here.
-fn budgets(name: &str, reservation: Reservation, overrun: Nanos, sleeps: bool) -> Vec<Level> {
-    let Reservation { runtime, deadline, period, .. } = reservation;
+fn budgets(name: &str, reservation: Reservation, overrun: Nanos, late: Nanos) -> Vec<Level> {
+    let Reservation { runtime, period, .. } = reservation;
     // Where a budget is shorter than an overrun, several may be given at once.
     let at_once = overrun.div_ceil(runtime).max(1);
-    let late = if sleeps { deadline * 2 } else { deadline - runtime };
     let jitter = late + period * (at_once - 1);
     let level = |name: String, task| Level { name, priority: u32::MAX, task };
     let budget = SporadicTask { jitter, ..SporadicTask::new(runtime, LONGEST, period) };
@@ -194,7 +195,9 @@ fn fair_server(above: &[Level], levels: &[Level], platform: &Platform) -> (Vec<L
         server.runtime, server.period
     );
     let reservation = Reservation::implicit(server.runtime, server.period);
-    (budgets("fair server", reservation, platform.enforcement.overrun_max(), true), words)
+    // It starts whenever fair threads come, and keeps its deadlines: `Q/T (t + 2 (T - Q))` of a window of t.
+    let late = (server.period - server.runtime) * 2;
+    (budgets("fair server", reservation, platform.enforcement.overrun_max(), late), words)
 }
 
 /// The answers to the levels; those of equal priority each once as the lowest of them. `only`: nothing stands above that is
