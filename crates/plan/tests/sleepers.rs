@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use surety_analysis::foundation::{Foundation, ReservedThread};
+use surety_analysis::response::ServedTask;
 use surety_model::distribution::TimeDistribution;
 use surety_model::formats::toml;
 use surety_model::platform::{Enforcement, Platform};
@@ -240,6 +241,43 @@ fn a_sleeper_beside_a_short_deadline_is_refused_or_kept() {
             if let Evidence::Counted { within, of } = record.activity(&task.name).unwrap().evidence[0] {
                 assert_eq!(within, of, "{}", task.name);
             }
+        }
+    }
+}
+
+/// A job that uses its budget up to the last of it leaves one that is replenished while nobody wants it: with D < T a release
+/// inside that period finds only a part of it.
+#[test]
+fn a_job_as_long_as_its_budget_is_bounded_only_on_the_grid_or_with_a_deadline_at_the_end() {
+    let ms = Nanos::from_millis;
+    let platform = Platform::linux_6_18(1);
+    for (work, deadline, gap, is_bounded) in
+        [(2_000, 5, 13, false), (1_999, 5, 13, true), (2_000, 10, 13, true), (2_000, 5, 20, true)]
+    {
+        let reservation = Reservation { deadline: ms(deadline), ..Reservation::implicit(ms(2), ms(10)) };
+        let work = TimeDistribution::Constant(us(work));
+        let mut task = Task::periodic("t", ms(gap), work.clone());
+        task.reservation = Some(reservation);
+        task.promises = vec![Promise::parse(&format!("response <= {deadline}ms")).unwrap()];
+        let served = ServedTask {
+            work,
+            modes: None,
+            gap: ms(gap),
+            jitter: Nanos::ZERO,
+            grid: true,
+            late: task.late,
+            reservation,
+            enforcement: platform.enforcement,
+        };
+        assert_eq!(served.is_bounded(), is_bounded, "{served:?}");
+        let loads = vec![Load::new("busy", LoadKind::Spinners, 2)];
+        let record =
+            simulated(&platform, &Workload { tasks: vec![task], loads, ..Workload::default() }, LENGTH);
+        match record.activity("t").unwrap().evidence[0] {
+            Evidence::Counted { within, of } => {
+                assert_eq!(within == of, is_bounded, "{served:?}: {within} of {of}")
+            }
+            ref other => panic!("{other:?}"),
         }
     }
 }
