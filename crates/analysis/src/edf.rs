@@ -1,16 +1,24 @@
 //! [`schedulable`]: does every reservation of a set keep its scheduling deadlines on M CPUs?
 //!
-//! A reservation is a sporadic task of the budget's length, so every test of [`crate::schedulability`] for EDF decides:
+//! The budgets of a reservation are the jobs of a sporadic task as long as no waking of its thread falls inside a period in
+//! which a budget is begun: a thread that never sleeps again once it has begun; one whose jobs do not wait inside, are
+//! released on a grid of whole server periods, or are always done with less than the budgets between two releases
+//! ([`crate::response::ServedTask::wakes_inside`]). Then every test of [`crate::schedulability`] for EDF decides. Any other
+//! thread, one that goes through steps with sleeps, a program of which nothing else is known, an interrupt thread, a queueing
+//! task that is released off the grid, may sleep inside a budget and wake to what is left of it; its reservation is a
+//! [`crate::schedulability::Server`], which only some of the tests take:
 //!
 //! 1. No contention: with no more reserved threads than CPUs each has a CPU to itself (global EDF runs the M threads with
 //!    the earliest deadlines).
 //! 2. One CPU: utilisation, density, processor demand ([`crate::schedulability::uniprocessor`]).
-//! 3. Several CPUs: GFB, BAK, BCL, BCL iterated, response times, FF-DBF ([`crate::schedulability::global_edf`]).
+//! 3. Several CPUs: GFB, and without such servers BAK, BCL, BCL iterated, response times, FF-DBF
+//!    ([`crate::schedulability::global_edf`]).
 //!
 //! Where budgets are looked at on the tick, a thread may overrun its budget by less than one tick `h`, and pays it back.
 //! On one CPU a window therefore sees at most `h` more of it: a further task of work `h` with the same deadline, whose
 //! jobs come as far apart as a task's may ([`LONGEST`]). On several CPUs a budget counts as `Q + h`, since what is overrun
-//! cannot run beside it. A thread whose work never exceeds Q never overruns.
+//! cannot run beside it. A thread whose jobs never need more than one budget never overruns. What a thread that may sleep inside
+//! a budget overruns, others see however near their deadlines: see [`crate::schedulability::Server`].
 //!
 //! The kernel's admission implies none of these for deadlines below periods, nor for more threads than CPUs. Verdicts are
 //! reached without rounding.
@@ -35,22 +43,42 @@ pub struct Demand {
     pub period: Nanos,
     /// The longest overrun of a budget.
     pub overrun: Nanos,
+    /// Its thread may wake to what is left of a budget.
+    pub sleeps: bool,
     /// It reclaims what others leave, up to this share of a CPU.
     pub reclaims: Option<Bandwidth>,
 }
 
 impl Demand {
     /// Of a reservation; `bounded`: no job of its thread ever needs more than one budget, so it never
-    /// overruns and asks for nothing that others leave. One that reclaims with more than the cap loses by it, bounded or not.
-    pub fn of(reservation: &Reservation, platform: &Platform, bounded: bool) -> Demand {
+    /// overruns and asks for nothing that others leave; one that reclaims with more than the cap loses by it, bounded or not.
+    /// `sleeps`: its thread may wake to what is left of a budget.
+    pub fn of(reservation: &Reservation, platform: &Platform, bounded: bool, sleeps: bool) -> Demand {
         let greedy = !bounded || reservation.bandwidth() > platform.deadline_cap;
         Demand {
             runtime: reservation.runtime,
             deadline: reservation.deadline,
             period: reservation.period,
             overrun: if bounded { Nanos::ZERO } else { platform.enforcement.overrun_max() },
+            sleeps,
             reclaims: (reservation.reclaim && greedy).then_some(platform.deadline_cap),
         }
+    }
+
+    /// Its budgets as a task, the overruns of one that sleeps included.
+    fn budgets(&self) -> SporadicTask {
+        let plain = SporadicTask::new(self.runtime, self.deadline, self.period);
+        if self.sleeps { plain.served(self.overrun) } else { plain }
+    }
+
+    /// What comes on top of its budgets where these are jobs.
+    fn late(&self) -> Nanos {
+        if self.sleeps { Nanos::ZERO } else { self.overrun }
+    }
+
+    /// Whether its overruns are a task of their own behind the budgets on one CPU.
+    pub fn has_overruns_apart(&self) -> bool {
+        self.late().is_positive()
     }
 }
 
@@ -99,8 +127,16 @@ pub fn schedulable(demands: &[Demand], cpus: u32) -> Schedulability {
     }
     // None of several is exact: the words of the first, and that the others do not show it either.
     let said = first.steps.last().cloned().unwrap_or_default();
+    let applies = verdicts.iter().skip(1).any(|verdict| verdict.outcome != Outcome::NotApplicable);
     let others: Vec<&str> = question.tests().skip(1).map(|test| test.word).collect();
-    named(first, vec![format!("{said}; nor do {} show it", others.join(", "))])
+    named(
+        first,
+        vec![if applies {
+            format!("{said}; nor do {} show it", others.join(", "))
+        } else {
+            format!("{said}; {} do not cover threads that may sleep inside a budget", others.join(", "))
+        }],
+    )
 }
 
 /// The same, named after the least pessimistic of the tests that hold: the one with which all budgets could be multiplied
@@ -188,19 +224,19 @@ pub fn reclaimed(demands: &[Demand], cpus: u32) -> Option<Verdict> {
 pub fn tasks(demands: &[Demand], cpus: u32) -> Vec<SporadicTask> {
     if cpus > 1 {
         let budget = |d: &Demand| {
-            let plain = SporadicTask::new(d.runtime, d.deadline, d.period);
+            let plain = d.budgets();
             let task = d.reclaims.map_or(plain, |cap| as_if_greedy(&plain, cap));
-            SporadicTask { work: task.work + d.overrun, ..task }
+            SporadicTask { work: task.work + d.late(), ..task }
         };
         return demands.iter().map(budget).collect();
     }
     let is_covered = demands.iter().all(|d| !d.overrun.is_positive());
     let budgets = demands.iter().map(|d| {
-        let plain = SporadicTask::new(d.runtime, d.deadline, d.period);
+        let plain = d.budgets();
         d.reclaims.filter(|_| !is_covered).map_or(plain, |cap| as_if_greedy(&plain, cap))
     });
-    let late = demands.iter().filter(|d| d.overrun.is_positive());
-    budgets.chain(late.map(|d| SporadicTask::new(d.overrun, d.deadline, LONGEST))).collect()
+    let late = demands.iter().filter(|d| d.has_overruns_apart());
+    budgets.chain(late.map(|d| SporadicTask::new(d.late(), d.deadline, LONGEST))).collect()
 }
 
 /// A verdict as the answer to the whole; a test's proof of a miss is none of a miss of the reservations, whose overruns are
@@ -236,6 +272,7 @@ mod tests {
             deadline: Nanos::new(d),
             period: Nanos::new(t),
             overrun: Nanos::new(h),
+            sleeps: false,
             reclaims: None,
         }
     }
@@ -269,7 +306,7 @@ mod tests {
         let platform = surety_model::platform::Platform::linux_6_18(2);
         for (runtime, reclaim, holds) in [(95, true, true), (96, true, false), (96, false, true)] {
             let of = Reservation::implicit(Nanos::from_millis(runtime), Nanos::from_millis(100));
-            let demand = Demand::of(&Reservation { reclaim, ..of }, &platform, true);
+            let demand = Demand::of(&Reservation { reclaim, ..of }, &platform, true, false);
             assert_eq!(schedulable(&[demand], 2).holds, holds, "{demand:?}");
             assert_eq!(reclaimed(&[demand], 2).is_some(), !holds);
         }

@@ -15,9 +15,9 @@
 //! 17(2), 1969).
 
 use surety_model::platform::Platform;
-use surety_model::reservation::Reservation;
 use surety_units::Nanos;
 
+use crate::foundation::ReservedThread;
 use crate::supply::Supply;
 
 /// What can be said about the fair servers: steps of a proof, and what has to be assumed beside it.
@@ -32,7 +32,7 @@ pub struct FairServerArgument {
 }
 
 /// The argument for these reserved threads on this platform.
-pub fn argument(reservations: &[Reservation], platform: &Platform) -> FairServerArgument {
+pub fn argument(threads: &[ReservedThread], platform: &Platform) -> FairServerArgument {
     let Some(server) = platform.fair_server else {
         return FairServerArgument {
             holds: true,
@@ -44,12 +44,16 @@ pub fn argument(reservations: &[Reservation], platform: &Platform) -> FairServer
     let room = window - server.runtime;
     // One that reclaims may take what others leave, up to the cap.
     let (part, whole) = platform.deadline_cap.ratio();
-    let takes = |r: &Reservation| {
-        let own = Supply::new(*r, platform.enforcement, false).at_most(window);
+    let takes = |thread: &ReservedThread| {
+        let r = &thread.reservation;
+        let supply = |alone| Supply::new(*r, platform.enforcement, alone);
+        let alone = threads.len() <= platform.cpus as usize;
+        let own =
+            if thread.sleeps { supply(alone).at_most_waking(window) } else { supply(false).at_most(window) };
         if r.reclaim { own.max(window.mul_ratio(part, whole) + r.runtime).min(window) } else { own }
     };
-    let all: Nanos = reservations.iter().map(takes).sum();
-    let most = reservations.iter().map(takes).max().unwrap_or(Nanos::ZERO);
+    let all: Nanos = threads.iter().map(takes).sum();
+    let most = threads.iter().map(takes).max().unwrap_or(Nanos::ZERO);
     let mut assumptions =
         vec!["no realtime thread holds a CPU so long that the fair server has to step in".to_owned()];
     let shape = format!(
@@ -70,7 +74,7 @@ pub fn argument(reservations: &[Reservation], platform: &Platform) -> FairServer
         return holds(step, assumptions);
     }
     let cpus = platform.cpus.max(1) as usize;
-    if reservations.len() <= cpus && most <= room {
+    if threads.len() <= cpus && most <= room {
         let left = window - most;
         assumptions.push(
             "each reserved thread stays on a CPU of its own, as wake-ups and the push and pull of the deadline class \
@@ -82,9 +86,9 @@ pub fn argument(reservations: &[Reservation], platform: &Platform) -> FairServer
         );
         return holds(step, assumptions);
     }
-    let fullest = spread(reservations.iter().map(takes).collect(), cpus);
+    let fullest = spread(threads.iter().map(takes).collect(), cpus);
     if fullest <= room {
-        let (threads, left) = (reservations.len(), window - fullest);
+        let (threads, left) = (threads.len(), window - fullest);
         assumptions.push(
             "reserved threads stay spread over the CPUs, as wake-ups and the push and pull of the deadline class arrange it: \
              they do not all take turns on one CPU while others are free of them"
@@ -126,9 +130,11 @@ fn spread(mut amounts: Vec<Nanos>, cpus: usize) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surety_model::reservation::Reservation;
 
-    fn of(q: i64, t: i64) -> Reservation {
-        Reservation::implicit(Nanos::from_millis(q), Nanos::from_millis(t))
+    fn of(q: i64, t: i64) -> ReservedThread {
+        let reservation = Reservation::implicit(Nanos::from_millis(q), Nanos::from_millis(t));
+        ReservedThread { reservation, bounded: false, sleeps: false }
     }
 
     #[test]

@@ -16,8 +16,10 @@ use crate::fair_server::{FairServerArgument, argument};
 pub struct ReservedThread {
     /// (Q, D, T).
     pub reservation: Reservation,
-    /// Whether no backlog ever reaches a further budget, so that it never overruns one.
+    /// Whether no job of its thread ever needs more than one budget, so that it never overruns one.
     pub bounded: bool,
+    /// Whether its thread may wake to what is left of a budget (see [`crate::edf`]); where nothing is known it may.
+    pub sleeps: bool,
 }
 
 /// Whether a set of reserved threads gets what was reserved.
@@ -142,8 +144,7 @@ impl Foundation {
             .enumerate()
             .find_map(|(index, thread)| domain.admit(&thread.reservation).err().map(|error| (index, error)));
         let demands: Vec<Demand> =
-            threads.iter().map(|t| Demand::of(&t.reservation, platform, t.bounded)).collect();
-        let reservations: Vec<Reservation> = threads.iter().map(|t| t.reservation).collect();
+            threads.iter().map(|t| Demand::of(&t.reservation, platform, t.bounded, t.sleeps)).collect();
         Foundation {
             refused,
             admission_step: format!(
@@ -152,7 +153,7 @@ impl Foundation {
                 domain.available()
             ),
             edf: schedulable(&demands, platform.cpus),
-            fair_server: argument(&reservations, platform),
+            fair_server: argument(threads, platform),
             enforcement: platform.enforcement,
             demands,
             cpus: platform.cpus,
@@ -163,9 +164,8 @@ impl Foundation {
     /// Whether the kernel admits a set in one root domain and its fair server stays in the background; EDF is not looked at.
     pub fn holds_but_for_edf(threads: &[ReservedThread], platform: &Platform, admitted: u64) -> bool {
         let mut domain = RootDomain { admitted, ..RootDomain::of(platform) };
-        let reservations: Vec<Reservation> = threads.iter().map(|t| t.reservation).collect();
-        reservations.iter().all(|reservation| domain.admit(reservation).is_ok())
-            && argument(&reservations, platform).holds
+        threads.iter().all(|thread| domain.admit(&thread.reservation).is_ok())
+            && argument(threads, platform).holds
     }
 
     /// The root domains that threads are in, where the platform has several; empty: one has all.
@@ -242,8 +242,8 @@ impl Foundation {
 /// holds, in the order of the workload. Empty with one domain, or where they do not fit.
 pub fn homes(workload: &Workload, platform: &Platform) -> Homes {
     let named = |name: &String, reservation: Option<Reservation>, count: u32| {
-        let thread =
-            reservation.map(|reservation| (name.clone(), ReservedThread { reservation, bounded: false }));
+        let of = |reservation| ReservedThread { reservation, bounded: false, sleeps: true };
+        let thread = reservation.map(|reservation| (name.clone(), of(reservation)));
         vec![thread; count as usize].into_iter().flatten()
     };
     let tasks = workload.tasks.iter();
@@ -316,6 +316,7 @@ mod tests {
         let of = |q, t| ReservedThread {
             reservation: Reservation::implicit(Nanos::from_millis(q), Nanos::from_millis(t)),
             bounded: true,
+            sleeps: false,
         };
         let threads = [of(50, 100), of(60, 100), of(20, 100), of(25, 100)];
         // On two CPUs at once the fair servers would act; on one each, both pairs fit.
@@ -355,6 +356,7 @@ mod tests {
                 ..Reservation::implicit(Nanos::from_millis(q), Nanos::from_millis(t))
             },
             bounded: false,
+            sleeps: false,
         };
         for (threads, cpus, word) in [
             (vec![of(26, 40, 40)], 2, ""),

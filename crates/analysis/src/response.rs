@@ -114,9 +114,29 @@ impl ServedTask {
     }
 
     /// Whether no job needs more than the budgets before the next release: then there never is a backlog.
+    ///
+    /// With D < T and releases off the grid it has to need less: a budget that ends with the job is replenished at the period's
+    /// end all the same, and a release after that is left with a part of it.
     pub fn is_bounded(&self) -> bool {
-        let served = self.reservation.runtime * i64::from(self.budgets_between());
-        let fits = |most: Option<Nanos>| most.is_some_and(|most| most <= served);
+        let Reservation { runtime, deadline, period, .. } = self.reservation;
+        let served = runtime * i64::from(self.budgets_between());
+        let least_left = if deadline == period || self.is_aligned() { Nanos::ZERO } else { Nanos::new(1) };
+        self.needs_at_most(served - least_left)
+    }
+
+    /// Whether no job ever needs more than one budget, and none finds a backlog.
+    pub fn needs_one_budget(&self) -> bool {
+        self.is_bounded() && self.needs_at_most(self.reservation.runtime)
+    }
+
+    /// Whether a waking may find a budget begun: not where releases stand on a grid of whole server periods, nor where every
+    /// job is done with the budgets before the next release. Jobs are taken not to wait inside.
+    pub fn wakes_inside(&self) -> bool {
+        !self.is_aligned() && !self.is_bounded()
+    }
+
+    fn needs_at_most(&self, amount: Nanos) -> bool {
+        let fits = |most: Option<Nanos>| most.is_some_and(|most| most <= amount);
         fits(maximum(&self.work)) && self.modes.as_ref().is_none_or(|modes| fits(modes.maximum()))
     }
 

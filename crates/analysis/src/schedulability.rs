@@ -29,6 +29,7 @@ pub mod grub;
 mod interference;
 pub mod partition;
 pub mod priority;
+mod recheck;
 pub mod resources;
 pub mod suspension;
 pub mod tardiness;
@@ -37,7 +38,7 @@ pub mod uniprocessor;
 
 use surety_units::Nanos;
 
-pub use task::{SporadicTask, TaskError};
+pub use task::{Server, SporadicTask, TaskError};
 
 /// What a theorem says where it does not say yes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -142,6 +142,39 @@ impl Supply {
         (runtime * budgets + self.tick).min(window)
     }
 
+    /// The most CPU time that a thread which may sleep inside a budget takes in any window of this length.
+    ///
+    /// A budget, or what is left of it at a waking, is given within D of when it comes. With D = T, `V = d - q T/Q` (see
+    /// [`crate::schedulability::Server`]) is at least t - T at any t with something left to run, and at most `t + k T` plus what
+    /// an overrun has ahead: `Q/T (t + T) + k Q + h`, and `Q/T (t + 2T - 2Q)` where nothing is overrun and so deadlines are
+    /// kept. With D < T budgets begin T apart and each is given within 2D, D where nothing is overrun:
+    /// `(floor((t + 2D)/T) + k) Q + h`. A thread that has a CPU whenever it has budget runs from when it wakes, so V is never
+    /// below t while it runs: `Q/T t + k Q + h`.
+    pub fn at_most_waking(&self, window: Nanos) -> Nanos {
+        let Reservation { runtime, deadline, period, .. } = self.reservation;
+        let is_exact = self.tick == Nanos::ZERO;
+        let most = match (deadline == period, is_exact) {
+            (true, _) if self.alone => {
+                let own = window.mul_ratio(runtime.get_unsigned(), period.get_unsigned());
+                own + Nanos::new(1) + runtime * self.budgets_at_once() + self.tick
+            }
+            (true, true) => {
+                let span = window + (period - runtime) * 2;
+                span.mul_ratio(runtime.get_unsigned(), period.get_unsigned()) + Nanos::new(1)
+            }
+            (true, false) => {
+                let own = (window + period).mul_ratio(runtime.get_unsigned(), period.get_unsigned());
+                own + Nanos::new(1) + runtime * self.budgets_at_once() + self.tick
+            }
+            (false, true) => runtime * ((window + deadline - runtime).div_floor(period) + 1),
+            (false, false) => {
+                let budgets = (window + deadline * 2).div_floor(period) + self.budgets_at_once();
+                runtime * budgets + self.tick
+            }
+        };
+        most.min(window)
+    }
+
     /// k of the header.
     fn budgets_at_once(&self) -> i64 {
         self.tick.div_ceil(self.reservation.runtime).max(1)

@@ -162,8 +162,11 @@ impl<'a> TaskView<'a> {
 
     fn threads(&self, cpus: u32) -> Vec<ReservedThread> {
         let Some(reservation) = self.task.reservation else { return Vec::new() };
-        let bounded = self.served.as_ref().is_some_and(ServedTask::is_bounded);
-        vec![ReservedThread { reservation, bounded }; self.task.instances.on(cpus) as usize]
+        let bounded = self.served.as_ref().is_some_and(ServedTask::needs_one_budget);
+        let never_sleeps = matches!(self.task.body, TaskBody::Synthetic(Work::Forever));
+        let sleeps = !never_sleeps && self.served.as_ref().is_none_or(ServedTask::wakes_inside);
+        let thread = ReservedThread { reservation, bounded, sleeps };
+        vec![thread; self.task.instances.on(cpus) as usize]
     }
 
     fn record(&self, objection: Option<&str>) -> ActivityRecord {

@@ -23,8 +23,16 @@ pub struct Claim {
     pub promise: String,
     /// Threads with this reservation each.
     pub threads: u32,
+    /// Whether they may sleep inside a budget and wake to what is left of it.
+    #[serde(default = "unknown_is_yes")]
+    pub wakes_inside: bool,
     /// The numbers.
     pub about: Subject,
+}
+
+/// Of a thread of which nothing is known: it may.
+fn unknown_is_yes() -> bool {
+    true
 }
 
 /// What is claimed.

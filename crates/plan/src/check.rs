@@ -211,8 +211,13 @@ pub fn check(plan: &Plan, claims: &[Claim]) -> Result<Vec<Checked>, CheckError> 
         .flat_map(|planned| {
             let own = claims.iter().filter(|claim| claim.activity == planned.activity);
             let count = own.map(|claim| claim.threads).max().unwrap_or(1);
-            let bounded = looked.iter().any(|l| l.claim.activity == planned.activity && l.is_bounded());
-            let thread = ReservedThread { reservation: planned.reservation, bounded };
+            let looks = || looked.iter().filter(|l| l.claim.activity == planned.activity);
+            let bounded = looks().any(|look| look.is_served(ServedTask::needs_one_budget));
+            let inside = |look: &&Look<'_>| look.is_served(ServedTask::wakes_inside);
+            let responses = || looks().filter(|look| matches!(look.claim.about, Subject::Response(_)));
+            let sleeps = looks().any(|look| look.claim.wakes_inside)
+                || (responses().next().is_some() && responses().all(|look| inside(&look)));
+            let thread = ReservedThread { reservation: planned.reservation, bounded, sleeps };
             vec![(planned.activity.as_str(), thread); count as usize]
         })
         .collect();
@@ -338,9 +343,9 @@ impl Look<'_> {
         }
     }
 
-    fn is_bounded(&self) -> bool {
+    fn is_served(&self, is_so: impl Fn(&ServedTask) -> bool) -> bool {
         let Subject::Response(claim) = &self.claim.about else { return false };
-        claim.work.distribution().is_ok_and(|work| self.served(claim, work).is_bounded())
+        claim.work.distribution().is_ok_and(|work| is_so(&self.served(claim, work)))
     }
 
     /// The independent computation.

@@ -41,6 +41,7 @@ pub(crate) fn of_task(kept: &Kept, platform: &Platform) -> Vec<Claim> {
             activity: kept.task.name.clone(),
             promise: promise.to_string(),
             threads: kept.task.instances.on(platform.cpus),
+            wakes_inside: kept.sleeps(platform.enforcement),
             about,
         });
     }
@@ -72,7 +73,8 @@ pub(crate) fn of_irq(kept: &KeptIrq) -> Vec<Claim> {
                 },
             }),
         };
-        Some(Claim { activity: irq.name.clone(), promise: promise.to_string(), threads: 1, about })
+        let activity = irq.name.clone();
+        Some(Claim { activity, promise: promise.to_string(), threads: 1, wakes_inside: true, about })
     };
     kept.promises.iter().filter_map(claim).collect()
 }

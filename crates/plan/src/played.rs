@@ -6,12 +6,14 @@ use surety_model::distribution::TimeDistribution;
 use surety_model::plan::Plan;
 use surety_model::promise::Promise;
 use surety_model::record::{Evidence, Record};
+use surety_model::reservation::Reservation;
 use surety_model::workload::{
-    Arrivals, Instances, Irq, Late, Load, LoadKind, Release, Task, TaskBody, Work, Workload,
+    Arrivals, Instances, Irq, Late, Load, LoadKind, Phase, Release, Task, TaskBody, Work, Workload,
 };
 use surety_model::world::{RunOptions, Unobserved, World as _};
 use surety_sim::SimWorld;
 use surety_stats::intervals::failure_lower;
+use surety_stats::random::Pcg;
 use surety_units::{Frequency, Nanos};
 
 use crate::check::CheckError;
@@ -33,11 +35,14 @@ const CLUSTER: u64 = 10;
 /// What the simulator did.
 pub struct Played {
     record: Record,
+    /// The same, where reservations for a share may sleep inside their budgets, with threads there that do.
+    asleep: Option<Record>,
     promises: Vec<(String, Promise)>,
     seconds: f64,
 }
 
-/// Runs the plan's activities as the claims describe them, beside busy loops on every CPU.
+/// Runs the plan's activities as the claims describe them, beside busy loops on every CPU: what is promised a share wants all of
+/// it, and in a second run, where it may sleep inside a budget, sleeps and runs by turns.
 pub fn play(plan: &Plan, claims: &[Claim]) -> Result<Played, CheckError> {
     let mut workload = Workload::default();
     let mut duration = SHORTEST;
@@ -110,10 +115,42 @@ pub fn play(plan: &Plan, claims: &[Claim]) -> Result<Played, CheckError> {
     let duration = affordable(&workload, plan, duration)?;
     workload.loads.push(Load::new("busy loops of the check", LoadKind::Spinners, plan.platform.cpus * 2));
     let options = RunOptions { seed: SEED, duration, ..RunOptions::default() };
-    let record = SimWorld::new(plan.platform.clone())
-        .run(&workload, &options, &mut Unobserved)
-        .map_err(|error| CheckError::Simulation(error.to_string()))?;
-    Ok(Played { record, promises, seconds: duration.as_secs_f64() })
+    let run = |workload: &Workload| {
+        SimWorld::new(plan.platform.clone())
+            .run(workload, &options, &mut Unobserved)
+            .map_err(|error| CheckError::Simulation(error.to_string()))
+    };
+    let record = run(&workload)?;
+    let mut is_other = false;
+    for (place, task) in workload.tasks.iter_mut().enumerate() {
+        let sleeps = claims.iter().any(|claim| claim.activity == task.name && claim.wakes_inside);
+        if let (TaskBody::Synthetic(Work::Forever), Some(reservation), true) =
+            (&task.body, task.reservation, sleeps)
+        {
+            let random = Pcg::for_job(SEED, u64::try_from(place).unwrap_or(0), 0);
+            task.body = TaskBody::Phases(by_turns(reservation, random));
+            // Always late, so the steps begin again at once.
+            task.release =
+                Release::Periodic { period: reservation.period, jitter: Nanos::ZERO, start: Nanos::ZERO };
+            (task.late, task.promises) = (Late::Queue, Vec::new());
+            is_other = true;
+        }
+    }
+    let asleep = if is_other { Some(run(&workload)?) } else { None };
+    Ok(Played { record, asleep, promises, seconds: duration.as_secs_f64() })
+}
+
+/// Steps of a thread that runs for parts of its budget, or for more, and sleeps for parts of its period.
+fn by_turns(reservation: Reservation, mut random: Pcg) -> Vec<Phase> {
+    let mut steps = Vec::new();
+    for _ in 0..64 {
+        let (least, most) = [(100, 900), (900, 1000), (1000, 3000)][random.below(3) as usize];
+        let run =
+            reservation.runtime.mul_ratio(least + random.below(most - least + 1), 1000).max(Nanos::new(1));
+        let sleep = reservation.period.mul_ratio(1 + random.below(1000), 1000);
+        steps.extend([Phase::Run(TimeDistribution::Constant(run)), Phase::Sleep(sleep)]);
+    }
+    steps
 }
 
 /// The duration, or as much of it as [`EVENTS_MAX`] allow.
@@ -156,13 +193,24 @@ impl Played {
     /// Whether a claim stands, and what was seen; `least`: where chance has no part in it, how many of so many jobs at the
     /// beginning have to be in time.
     pub fn says(&self, claim: &Claim, least: Option<&dyn Fn(u64) -> u64>) -> (bool, String) {
-        let record = self.record.activity(&claim.activity);
+        let (agrees, words) = self.says_in(&self.record, claim, least);
+        match &self.asleep {
+            Some(asleep) if !matches!(claim.about, Subject::Share { .. }) => {
+                let (also, more) = self.says_in(asleep, claim, least);
+                (agrees && also, format!("{words}; beside shares that sleep inside budgets {more}"))
+            }
+            _ => (agrees, words),
+        }
+    }
+
+    fn says_in(&self, whole: &Record, claim: &Claim, least: Option<&dyn Fn(u64) -> u64>) -> (bool, String) {
+        let record = whole.activity(&claim.activity);
         let of_it = self.promises.iter().filter(|(name, _)| *name == claim.activity);
         let place = of_it.map(|(_, p)| p).position(|p| p.to_string() == claim.promise);
         let Some((record, evidence)) = record.and_then(|r| Some((r, r.evidence.get(place?)?))) else {
             return (false, "it did not run".to_owned());
         };
-        let hash = self.record.hash.unwrap_or_default();
+        let hash = whole.hash.unwrap_or_default();
         let run = format!("{:.0} s, seed {SEED}, hash {hash:016x}", self.seconds);
         match (&claim.about, evidence) {
             (Subject::Response(_), Evidence::Counted { within, of }) if least.is_some() => {

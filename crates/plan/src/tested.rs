@@ -104,6 +104,7 @@ fn in_domain(foundation: &Foundation, names: &[String], cpus: u32, place: &str) 
         beside.push(words);
     }
     let tests = all(&question, "a deadline thread may run on every CPU of its root domain");
+    beside.extend(sleepers(names, demands));
     let bounded = demands.iter().all(|demand| !demand.overrun.is_positive());
     let tests = if bounded { tests } else { sufficient(tests) };
     let tests = match edf::reclaimed(demands, cpus) {
@@ -125,7 +126,7 @@ pub(crate) fn on(cpus: u32) -> String {
 
 /// The tasks with the names of their threads; what stands behind these are their overruns.
 fn named(tasks: &[SporadicTask], names: &[String], demands: &[Demand]) -> Vec<TestedThread> {
-    let late = names.iter().zip(demands).filter(|(_, demand)| demand.overrun.is_positive());
+    let late = names.iter().zip(demands).filter(|(_, demand)| demand.has_overruns_apart());
     let overruns = late.map(|(name, _)| format!("{name}, overrun"));
     let names = names.iter().cloned().chain(overruns);
     tasks.iter().zip(names).map(|(task, name)| thread(task, name)).collect()
@@ -137,8 +138,33 @@ pub(crate) fn thread(task: &SporadicTask, name: String) -> TestedThread {
     TestedThread { name, work, deadline, period, jitter }
 }
 
+/// Whose budgets are no jobs.
+fn sleepers(names: &[String], demands: &[Demand]) -> Option<String> {
+    let mut who: Vec<&str> = names
+        .iter()
+        .zip(demands)
+        .filter(|(_, demand)| demand.sleeps)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    who.dedup();
+    if who.is_empty() {
+        return None;
+    }
+    let mut words = format!(
+        "may sleep inside a budget and wake to what is left of it, so that budgets are no jobs a period apart: {}",
+        who.join(", ")
+    );
+    if let Some(longest) =
+        demands.iter().filter(|d| d.sleeps).map(|d| d.overrun).max().filter(|h| h.is_positive())
+    {
+        words.push_str(&format!("; an overrun by up to {longest} of each counts in every window"));
+    }
+    Some(words)
+}
+
 fn overruns(demands: &[Demand], cpus: u32) -> Option<String> {
-    let longest = demands.iter().map(|d| d.overrun).max().filter(|h| h.is_positive())?;
+    let apart = demands.iter().filter(|d| d.has_overruns_apart());
+    let longest = apart.map(|d| d.overrun).max()?;
     Some(format!(
         "budgets are looked at on the tick: a thread that may overrun by {longest} {}",
         if cpus == 1 {

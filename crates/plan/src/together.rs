@@ -9,15 +9,16 @@ use std::rc::Rc;
 use surety_analysis::RootDomain;
 use surety_analysis::cbs::Fineness;
 use surety_analysis::foundation::{Foundation, ReservedThread, lent_reservation, realtime_hog};
+use surety_analysis::response::ServedTask;
 use surety_model::claim::Claim;
 use surety_model::plan::{Front, Left, Plan, PlannedReservation, ProofInput};
 use surety_model::platform::{Enforcement, FairServer, Platform};
 use surety_model::promise::Promise;
 use surety_model::reservation::{KERNEL_RUNTIME_MIN, Reservation};
-use surety_model::workload::{Irq, Task, Workload};
+use surety_model::workload::{Irq, Task, TaskBody, Work, Workload};
 use surety_units::{Bandwidth, CpuSet, Nanos, Probability};
 
-use crate::demand::{Demand, Handler};
+use crate::demand::{Demand, Handler, Knowledge};
 use crate::interrupt::{self, Sized, Source, Wish};
 use crate::placing::{Search, Wanted};
 use crate::proofs::{self, bound};
@@ -79,18 +80,39 @@ impl Kept {
         self.demand.worth(self.runtime, &self.frame)
     }
 
-    fn bounded(&self, enforcement: Enforcement) -> bool {
+    /// The task as its promises of responses take it to be.
+    fn served(&self, enforcement: Enforcement) -> impl Iterator<Item = ServedTask> {
         let worth = self.worth();
-        self.promises.iter().any(|(_, argument)| match argument {
+        self.promises.iter().filter_map(move |(_, argument)| match argument {
             Argument::Response { sizing, .. } => {
-                self.frame.served(&self.task, &sizing.proven_for, worth, enforcement).is_bounded()
+                Some(self.frame.served(&self.task, &sizing.proven_for, worth, enforcement))
             }
-            Argument::Share { .. } => false,
+            Argument::Share { .. } => None,
         })
     }
 
+    /// Whether its thread may wake to what is left of a budget (`surety_analysis::edf`): not where it never sleeps, nor where
+    /// its jobs are known, or taken for a promised response to be so, and none begins inside a budget.
+    pub(crate) fn sleeps(&self, enforcement: Enforcement) -> bool {
+        let mut responses = self.served(enforcement).peekable();
+        let is_promised = responses.peek().is_some();
+        match (&self.task.body, &self.demand.knowledge) {
+            (TaskBody::Synthetic(Work::Forever), _) => false,
+            (TaskBody::Phases(_), _) => true,
+            _ if is_promised => responses.all(|task| task.wakes_inside()),
+            (TaskBody::Synthetic(_), Knowledge::Declared(work)) => {
+                self.frame.served(&self.task, work, self.worth(), enforcement).wakes_inside()
+            }
+            _ => true,
+        }
+    }
+
     fn threads(&self, cpus: u32, enforcement: Enforcement) -> Vec<ReservedThread> {
-        let thread = ReservedThread { reservation: self.reservation(), bounded: self.bounded(enforcement) };
+        let thread = ReservedThread {
+            reservation: self.reservation(),
+            bounded: self.served(enforcement).any(|task| task.needs_one_budget()),
+            sleeps: self.sleeps(enforcement),
+        };
         vec![thread; self.task.instances.on(cpus) as usize]
     }
 }
@@ -424,7 +446,7 @@ impl KeptIrq {
     }
 
     fn thread(&self) -> ReservedThread {
-        ReservedThread { reservation: self.reservation, bounded: false }
+        ReservedThread { reservation: self.reservation, bounded: false, sleeps: true }
     }
 }
 

@@ -77,8 +77,10 @@ fn what_is_accepted_never_misses() {
     let config = ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() };
     let result = TestRunner::new(config).run(&sets, |(raw, cpus, ideal)| {
         let platform = machine(cpus, ideal);
-        let threads: Vec<ReservedThread> =
-            raw.iter().map(|r| ReservedThread { reservation: reservation_of(r), bounded: !r.3 }).collect();
+        let threads: Vec<ReservedThread> = raw
+            .iter()
+            .map(|r| ReservedThread { reservation: reservation_of(r), bounded: !r.3, sleeps: false })
+            .collect();
         let foundation = Foundation::of(&threads, &platform, 0);
         if foundation.refused.is_some() {
             return Ok(());

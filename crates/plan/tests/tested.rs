@@ -246,3 +246,45 @@ fn a_reservation_that_reclaims_is_refused_in_words() {
     assert!(planned.plan.reservations.is_empty());
     assert!(planned.plan.refusals[0].because.contains("GRUB"), "{:?}", planned.plan.refusals);
 }
+
+#[test]
+fn tasks_of_equal_priority_keep_their_numbers_and_long_periods_their_tests() {
+    let two = |a: (&str, &str), b: (&str, &str)| {
+        let task = |name: &str, (period, work): (&str, &str)| {
+            format!(
+                "[[task]]\nname = \"{name}\"\nperiod = \"{period}\"\nwork = \"{work}\"\npolicy = \"fifo:3\"\n"
+            )
+        };
+        toml::read("t", &format!("format = 1\n{}{}", task("a", a), task("b", b))).expect("a workload")
+    };
+    let bare = Platform { fair_server: None, ..Platform::linux_6_18(1) };
+    let set = |workload: &Workload| sets(workload, bare.clone()).1.pop().expect("a set");
+    let of =
+        |set: &TestedSet, word: &str| set.tests.iter().find(|t| t.test == word).cloned().expect("listed");
+    // The first is late below the second, and is called by its place in the table.
+    let tied = set(&two(("10ms", "5ms"), ("20ms", "9ms")));
+    let step = of(&tied, "fixed RTA").steps.pop().expect("a step");
+    assert!(step.starts_with("task 0: ") && step.contains("deadline 10.00 ms"), "{step}");
+    // In order of rising periods, but for the tie.
+    let tied = set(&two(("40ms", "4ms"), ("50ms", "30ms")));
+    assert!(of(&tied, "hyperbolic").steps[0].contains("the same priority"), "{tied:?}");
+    // What comes every 30 h counts as if every 18 minutes.
+    let long = set(&two(("18m", "2s"), ("30h", "2ms")));
+    assert_eq!(of(&long, "fixed RTA").answer, TestAnswer::Holds, "{long:?}");
+}
+
+#[test]
+fn budgets_in_which_a_thread_sleeps_are_named_and_leave_out_tests() {
+    let text = "format = 1\n[[task]]\nname = \"s\"\nperiod = \"50ms\"\nphases = [{ run = \"5ms\" }, { sleep = \"9ms\" }]\n\
+                promise = [\"share >= 10%\"]\ninstances = 3\n";
+    let workload = toml::read("t", text).expect("a workload");
+    let (planned, sets) = sets(&workload, Platform::linux_6_18(2));
+    assert_eq!(planned.plan.refusals, []);
+    complete(&sets[0]);
+    assert!(
+        sets[0].beside.iter().any(|words| words.contains("sleep inside a budget") && words.contains(": s;"))
+    );
+    let holds = |t: &&Tested| t.answer == TestAnswer::Holds;
+    let words: Vec<&str> = sets[0].tests.iter().filter(holds).map(|t| t.test.as_str()).collect();
+    assert_eq!(words, ["GFB"]);
+}

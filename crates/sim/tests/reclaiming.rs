@@ -107,7 +107,7 @@ fn reservations_that_are_accepted_keep_budgets_and_deadlines_whoever_reclaims() 
         for _ in 0..sets {
             let total = (300 + random.below(680)) * u64::from(cpus);
             let set = drawn(1 + random.below(6), total, &mut random);
-            let demands: Vec<Demand> = set.iter().map(|of| Demand::of(of, &platform, false)).collect();
+            let demands: Vec<Demand> = set.iter().map(|of| Demand::of(of, &platform, false, false)).collect();
             let answer = schedulable(&demands, cpus);
             // Beyond the cap a budget runs down faster than time passes, and the kernel admits no such set.
             let mut domain = RootDomain::of(&platform);
@@ -125,7 +125,7 @@ fn a_set_beyond_the_cap_is_refused_and_can_fall_behind() {
     // Three that want 1.2 CPUs in all: refused, and the simulator gives somebody less than was reserved.
     let set = [(4, 10), (8, 20), (12, 30)]
         .map(|(q, t)| Reservation { reclaim: true, ..Reservation::implicit(ms(q), ms(t)) });
-    let demands: Vec<Demand> = set.iter().map(|of| Demand::of(of, &exact(1), false)).collect();
+    let demands: Vec<Demand> = set.iter().map(|of| Demand::of(of, &exact(1), false, false)).collect();
     assert!(!schedulable(&demands, 1).holds);
     let mut bench = Bench::new(exact(1));
     let threads = set.map(|of| bench.spawn(Scheduling::Deadline(of), ms(0), &[Step::RunForever]));

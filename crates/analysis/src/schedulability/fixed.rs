@@ -19,7 +19,8 @@
 //!
 //! Tasks stand in order of falling priority ([`super::priority`] makes orders).
 
-use super::task::{Takes, narrow, objection, wide};
+use super::recheck::{First, Order, play};
+use super::task::{LONGEST, Takes, narrow, objection, wide};
 use super::{Outcome, SporadicTask, Strength, Theorem, Verdict};
 
 /// Steps of one task's fixed points before the search is given up.
@@ -51,7 +52,7 @@ pub(crate) enum Response {
 }
 
 /// The longest response of a task below others where an amount of work takes `time_for` (the identity on a CPU of its
-/// own). In debug builds a short one is held against a busy window walked unit by unit.
+/// own). Debug builds walk the busy window from release to release.
 pub(crate) fn longest_response(
     task: &SporadicTask,
     above: &[SporadicTask],
@@ -62,33 +63,61 @@ pub(crate) fn longest_response(
     found
 }
 
-/// The twin: the first instants at which each job of the busy window is done, looked for one after the other, where that is
-/// soon done.
+/// The twin: the first instant at which each job of the busy window is done, looked for in every stretch between releases.
 fn walked_agrees(
     task: &SporadicTask,
     above: &[SporadicTask],
     time_for: &impl Fn(i128) -> i128,
     found: Response,
 ) -> bool {
-    const SMALL: i128 = 1_000;
-    let Response::Within(longest) = found else { return true };
-    let (work, _, period) = task.cdt();
-    let (mut at, mut seen) = (0, 0);
+    /// Stretches of one busy window.
+    const SMALL: u32 = 2_000;
+    let (work, deadline, period) = task.cdt();
+    let (mut at, mut seen, mut left) = (0i128, 0, SMALL);
     for job in 1.. {
         let own = work * job + wide(task.blocking);
-        let is_done = |t: i128| time_for(own + above.iter().map(|a| a.released(t)).sum::<i128>()) <= t;
-        while at <= SMALL && !is_done(at) {
-            at += 1;
-        }
-        if at > SMALL {
-            return seen <= longest;
-        }
+        // What was released does not change up to the next instant k T - J.
+        at = loop {
+            if left == 0 {
+                return match found {
+                    Response::Within(longest) => seen <= longest,
+                    Response::Beyond(_) | Response::Open => true,
+                };
+            }
+            left -= 1;
+            let last = (above.iter())
+                .map(|a| {
+                    let (_, _, t) = a.cdt();
+                    (at + wide(a.jitter) + t - 1).div_euclid(t) * t - wide(a.jitter)
+                })
+                .min()
+                .unwrap_or(i128::MAX >> 2);
+            let released: i128 = above
+                .iter()
+                .map(|a| {
+                    (last + wide(a.jitter) + wide(a.period) - 1).div_euclid(wide(a.period)) * wide(a.work)
+                })
+                .sum();
+            let need = time_for(own + if above.is_empty() { 0 } else { released });
+            if need <= last {
+                break need.max(at);
+            }
+            at = last + 1;
+        };
         seen = seen.max(at + wide(task.jitter) - period * (job - 1));
+        match found {
+            Response::Beyond(least) if seen >= least => return seen > deadline,
+            _ => {}
+        }
         if at + wide(task.jitter) <= period * job {
             break;
         }
     }
-    seen == longest
+    match found {
+        Response::Within(longest) => seen == longest && seen <= deadline,
+        Response::Beyond(_) => false,
+        Response::Open => true,
+    }
 }
 
 /// The search of [`longest_response`].
@@ -139,12 +168,50 @@ pub fn non_preemptive_response_times(tasks: &[SporadicTask]) -> Verdict {
     })
 }
 
-/// The longest response of a task that is not preempted.
+/// The longest response of a task that is not preempted. Debug builds play the busy window.
 pub(crate) fn non_preemptive(
     task: &SporadicTask,
     above: &[SporadicTask],
     below: &[SporadicTask],
 ) -> Response {
+    let found = search_non_preemptive(task, above, below);
+    debug_assert!(played_agrees(task, above, below, found), "{above:?}, {task:?}, {below:?}: {found:?}");
+    found
+}
+
+/// The twin: the schedule in which the longest job below has begun one unit before all others come.
+fn played_agrees(
+    task: &SporadicTask,
+    above: &[SporadicTask],
+    below: &[SporadicTask],
+    found: Response,
+) -> bool {
+    if task.blocking.is_positive() || found == Response::Open {
+        return true;
+    }
+    let mut tasks: Vec<SporadicTask> = above.iter().chain([task]).copied().collect();
+    let mut first: Vec<First> = tasks.iter().map(|t| (1 - wide(t.jitter), 1)).collect();
+    if let Some(longest) = below.iter().map(|t| t.work).max() {
+        tasks.push(SporadicTask::new(longest, LONGEST, LONGEST));
+        first.push((0, 0));
+    }
+    let longest = match found {
+        Response::Within(longest) | Response::Beyond(longest) => longest,
+        Response::Open => 0,
+    };
+    let end = 1 + longest + wide(task.period) * 8;
+    let seen = play(&tasks, 1, Order::Fixed { preemptive: false }, &first, end);
+    let place = above.len();
+    match found {
+        Response::Within(longest) => seen.longest[place] <= longest && longest <= wide(task.deadline),
+        // It may take more jobs than were played.
+        Response::Beyond(least) => least > wide(task.deadline),
+        Response::Open => true,
+    }
+}
+
+/// The search of [`non_preemptive`].
+fn search_non_preemptive(task: &SporadicTask, above: &[SporadicTask], below: &[SporadicTask]) -> Response {
     let (work, deadline, period) = task.cdt();
     let jitter = wide(task.jitter);
     let begun = below.iter().map(|t| wide(t.work) - 1).max().unwrap_or(0);
@@ -188,7 +255,7 @@ pub(crate) fn non_preemptive(
 
 /// One verdict from the longest response of each level.
 fn of_levels(tasks: &[SporadicTask], theorem: Theorem, response: impl Fn(usize) -> Response) -> Verdict {
-    let takes = Takes { jitter: true, blocking: true, long_deadlines: true };
+    let takes = Takes { jitter: true, blocking: true, long_deadlines: true, servers: false };
     if let Some(why) = objection(tasks, takes) {
         return Verdict::not_applicable(theorem, why);
     }

@@ -18,6 +18,7 @@
 
 use super::exact::Sum;
 use super::global_edf::{early, ratio_key};
+use super::recheck::keeps_deadlines;
 use super::task::{ceil, wide};
 use super::uniprocessor::total_utilisation;
 use super::{Outcome, SporadicTask, Strength, Theorem, Verdict};
@@ -48,6 +49,7 @@ pub fn demand(tasks: &[SporadicTask], cpus: u32) -> Verdict {
     for (p, q) in speeds {
         match at_speed(tasks, cpus, p, q) {
             Ruling::Holds => {
+                debug_assert!(keeps_deadlines(tasks, cpus), "{tasks:?} on {cpus}");
                 let step = format!("at speed {p}/{q} no window is asked for more than is left for it");
                 return Verdict::of(FF_DBF, Outcome::Holds, step);
             }
@@ -56,7 +58,13 @@ pub fn demand(tasks: &[SporadicTask], cpus: u32) -> Verdict {
             Ruling::Exhausted => break,
         }
     }
-    Verdict::no(FF_DBF, false, format!("none of {looked} speeds shows it"))
+    let step = match looked {
+        0 => {
+            format!("already at the largest density as speed, {least}/{over}, the utilisation leaves no room")
+        }
+        _ => format!("none of {looked} speeds shows it"),
+    };
+    Verdict::no(FF_DBF, false, step)
 }
 
 enum Ruling {

@@ -13,10 +13,24 @@
 //!   Distributed Systems 20(4), 2009).
 //! - [`response_times`]: the window is the response itself (Bertogna and Cirinei, RTSS 2007).
 //! - [`super::forced_forward`]: demand of the forced-forward work.
+//!
+//! Budgets in which a thread may sleep ([`super::task::Server`]) are taken by GFB alone. Its proof needs no tasks, only jobs:
+//! EDF on m CPUs is never behind a CPU of speed `l_i` for each task as long as `sum l_i <= m - (m-1) l_max` (Phillips, Stein,
+//! Torng and Wein, STOC 1997, lemma 2.6, in Goossens, Funk and Baruah 2003; for servers: Baruah, Goossens and Lipari, RTAS
+//! 2002). Take as the jobs of a server what it runs from each waking or replenishment to the sleep or exhaustion that ends it.
+//! They come one after the other, their demand in any window t is at most `l_i t` with `l_i = Q/D` (the kernel's rule, too, see
+//! there), so a CPU of speed `l_i` does them in time, and so does EDF. Where budgets are overrun by up to `h_i`, these CPUs are
+//! together at most `L = sum h_i` behind at a deadline, and so is EDF; a job of task k that had L more to do, which `l_k + L/D_k`
+//! in place of `l_k` covers as its window is D_k, has then done all but that: it is in time. (A leftover may end late by L; the
+//! budget that then follows at once counts as part of the same job, which wants a CPU throughout, all that the lemma asks.)
+//!
+//! BAK, BCL, RTA and FF-DBF count the work of sporadic jobs that carry into a window; that bound does not hold for such a
+//! server, so they do not apply.
 
 use super::exact::Sum;
 use super::interference::{Interference, Piece, least_response};
-use super::task::{Takes, narrow, objection, wide};
+use super::recheck::{keeps_deadlines, responds_within};
+use super::task::{Takes, narrow, objection, overruns, wide};
 use super::{Outcome, SporadicTask, Strength, Theorem, Verdict};
 
 /// GFB.
@@ -80,7 +94,12 @@ pub const TESTS: [(Theorem, Test); 6] = [
 /// What every test of this family answers without looking further: no CPU, a set it is not made for, a job that takes
 /// longer than its deadline, or a CPU for each task.
 pub(crate) fn early(theorem: Theorem, tasks: &[SporadicTask], cpus: u32) -> Option<Verdict> {
-    if let Some(why) = objection(tasks, Takes::default()) {
+    early_for(Takes::default(), theorem, tasks, cpus)
+}
+
+/// The same of a test that takes this much.
+fn early_for(takes: Takes, theorem: Theorem, tasks: &[SporadicTask], cpus: u32) -> Option<Verdict> {
+    if let Some(why) = objection(tasks, takes) {
         return Some(Verdict::not_applicable(theorem, why));
     }
     if cpus == 0 {
@@ -100,8 +119,12 @@ pub(crate) fn early(theorem: Theorem, tasks: &[SporadicTask], cpus: u32) -> Opti
 
 /// GFB.
 pub fn density(tasks: &[SporadicTask], cpus: u32) -> Verdict {
-    if let Some(verdict) = early(GFB, tasks, cpus) {
+    let takes = Takes { servers: true, ..Takes::default() };
+    if let Some(verdict) = early_for(takes, GFB, tasks, cpus) {
         return verdict;
+    }
+    if overruns(tasks) > 0 {
+        return with_overruns(tasks, cpus);
     }
     let largest = tasks.iter().max_by_key(|t| ratio_key(t)).copied().unwrap_or(tasks[0]);
     let mut sum = Sum::new();
@@ -115,9 +138,45 @@ pub fn density(tasks: &[SporadicTask], cpus: u32) -> Verdict {
         largest.work.get() as f64 / largest.deadline.get() as f64
     );
     if sum.at_most(i128::from(cpus)) {
+        debug_assert!(keeps_deadlines(tasks, cpus), "{tasks:?} on {cpus}");
         return Verdict::of(GFB, Outcome::Holds, step);
     }
     Verdict::no(GFB, false, step)
+}
+
+/// GFB with servers that overrun their budgets.
+fn with_overruns(tasks: &[SporadicTask], cpus: u32) -> Verdict {
+    let mut sum = Sum::new();
+    for task in tasks {
+        sum.add(wide(task.work), task.deadline.get());
+    }
+    let late = overruns(tasks);
+    let m = i128::from(cpus);
+    let largest = tasks.iter().max_by_key(|t| ratio_key(t)).copied().unwrap_or(tasks[0]);
+    for (k, under) in tasks.iter().enumerate() {
+        let (work, deadline) = (wide(under.work), under.deadline.get());
+        let (mut own, mut other) = (sum.clone(), sum.clone());
+        own.add(late * m + work * (m - 1), deadline);
+        other.add(late, deadline);
+        other.add(wide(largest.work) * (m - 1), largest.deadline.get());
+        if !(own.at_most(m) && other.at_most(m)) {
+            let step = format!(
+                "task {k}: densities {:.4} in all, and up to {} of overruns by threads that sleep inside budgets in a \
+                 window of {}, on {cpus} CPUs",
+                sum.approximate(),
+                narrow(late),
+                under.deadline
+            );
+            return Verdict::no(GFB, false, step);
+        }
+    }
+    debug_assert!(keeps_deadlines(tasks, cpus), "{tasks:?} on {cpus}");
+    let step = format!(
+        "densities {:.4} in all, and up to {} of overruns by threads that sleep inside budgets, on {cpus} CPUs",
+        sum.approximate(),
+        narrow(late)
+    );
+    Verdict::of(GFB, Outcome::Holds, step)
 }
 
 /// A key in the order of densities: exact, since two different ratios of numbers up to 2^40 differ by at least 2^-80.
@@ -152,6 +211,7 @@ pub fn baker(tasks: &[SporadicTask], cpus: u32) -> Verdict {
             return Verdict::no(BAK, false, step);
         }
     }
+    debug_assert!(keeps_deadlines(tasks, cpus), "{tasks:?} on {cpus}");
     Verdict::of(BAK, Outcome::Holds, "the load on every task's window is within the bound")
 }
 
@@ -185,6 +245,7 @@ pub fn interference(tasks: &[SporadicTask], cpus: u32) -> Verdict {
             return Verdict::no(BCL, false, step);
         }
     }
+    debug_assert!(keeps_deadlines(tasks, cpus), "{tasks:?} on {cpus}");
     Verdict::of(BCL, Outcome::Holds, "no task's window can be filled by the others")
 }
 
@@ -212,6 +273,8 @@ fn slacks(
             }
         }
         let Some(late) = late else {
+            let limit = |k: usize| wide(tasks[k].deadline) - slacks[k];
+            debug_assert!(responds_within(tasks, cpus, limit), "{tasks:?} on {cpus}: {slacks:?}");
             let responses =
                 tasks.iter().zip(&slacks).map(|(task, slack)| narrow(wide(task.deadline) - slack)).collect();
             let step = format!("every task has its response within the deadline after {round} rounds");

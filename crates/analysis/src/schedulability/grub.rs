@@ -34,7 +34,7 @@ pub const GRUB: Theorem = Theorem {
 
 /// Whether reservations of one CPU, any of which may reclaim up to the cap, keep their deadlines.
 pub fn reclaiming(tasks: &[SporadicTask], cap: Bandwidth) -> Verdict {
-    if let Some(why) = objection(tasks, Takes::default()) {
+    if let Some(why) = objection(tasks, Takes { servers: true, ..Takes::default() }) {
         return Verdict::not_applicable(GRUB, why);
     }
     if let Some(early) = tasks.iter().position(|t| t.deadline < t.period) {

@@ -102,33 +102,55 @@ pub(crate) fn least_response(
 ) -> Option<i128> {
     let found = search(work, deadline, cpus, &interference);
     debug_assert!(
-        deadline - work > SMALL || found == step_by_step(work, deadline, cpus, &interference),
+        looked_at(work, deadline, cpus, &interference, found),
         "work {work}, deadline {deadline}, {cpus} CPUs: {found:?}"
     );
     found
 }
 
-/// Up to so many windows the twin of debug builds looks at every one.
-const SMALL: i128 = 500;
+/// Up to so many windows the twin of debug builds looks at.
+const WINDOWS: i128 = 500;
 
-/// The twin: the analyses as they are stated, one unit after the other.
+/// The twin: every window where they are few, else some of those below the answer, none of which may do; and the answer itself.
+fn looked_at(
+    work: i128,
+    deadline: i128,
+    cpus: i128,
+    interference: &impl Fn(i128) -> Interference,
+    found: Option<i128>,
+) -> bool {
+    if deadline - work <= WINDOWS {
+        return found == step_by_step(work, deadline, cpus, interference);
+    }
+    let does = |window: i128| is_response(work, cpus, window, interference);
+    let last = found.unwrap_or(deadline + 1);
+    let some =
+        (0..32).map(|n| work + (last - 1 - work) * n / 31).filter(|window| *window >= work && *window < last);
+    let below = found.is_some() && some.into_iter().any(does);
+    !below && found.is_none_or(|found| (work..=deadline).contains(&found) && does(found))
+}
+
+/// The other twin: the analyses as they are stated, one unit after the other.
 fn step_by_step(
     work: i128,
     deadline: i128,
     cpus: i128,
     interference: &impl Fn(i128) -> Interference,
 ) -> Option<i128> {
-    (work..=deadline).find(|window| {
-        let most = window - work + 1;
-        let Interference { own, carried } = interference(*window);
-        let values: Vec<i128> = own.iter().map(|piece| piece.value.min(most)).collect();
-        let mut on_top: Vec<i128> =
-            carried.iter().zip(&values).map(|(with, own)| (with.value.min(most) - own).max(0)).collect();
-        on_top.sort_unstable_by(|a, b| b.cmp(a));
-        let few = usize::try_from(cpus - 1).unwrap_or(usize::MAX);
-        let sum = values.iter().sum::<i128>() + on_top.iter().take(few).sum::<i128>();
-        sum < cpus * most
-    })
+    (work..=deadline).find(|window| is_response(work, cpus, *window, interference))
+}
+
+/// Whether a window is a response.
+fn is_response(work: i128, cpus: i128, window: i128, interference: &impl Fn(i128) -> Interference) -> bool {
+    let most = window - work + 1;
+    let Interference { own, carried } = interference(window);
+    let values: Vec<i128> = own.iter().map(|piece| piece.value.min(most)).collect();
+    let mut on_top: Vec<i128> =
+        carried.iter().zip(&values).map(|(with, own)| (with.value.min(most) - own).max(0)).collect();
+    on_top.sort_unstable_by(|a, b| b.cmp(a));
+    let few = usize::try_from(cpus - 1).unwrap_or(usize::MAX);
+    let sum = values.iter().sum::<i128>() + on_top.iter().take(few).sum::<i128>();
+    sum < cpus * most
 }
 
 /// The search of [`least_response`].

@@ -14,7 +14,7 @@ use std::fmt;
 use surety_units::{CpuId, Nanos};
 
 use super::fixed::{RESPONSE_TIMES, Response, longest_response};
-use super::task::{Takes, ceil, narrow, objection, wide};
+use super::task::{Takes, ceil, narrow, objection, overruns, wide};
 use super::uniprocessor::{Demanded, PROCESSOR_DEMAND, demand_holds};
 use super::{SporadicTask, Theorem};
 
@@ -199,7 +199,8 @@ pub fn partition(
     heuristic: Heuristic,
     core_test: CoreTest,
 ) -> Result<Partition, PartitionError> {
-    let takes = Takes { jitter: true, blocking: true, long_deadlines: true };
+    let servers = core_test == CoreTest::Edf;
+    let takes = Takes { jitter: true, blocking: true, long_deadlines: true, servers };
     if let Some(why) = objection(tasks, takes) {
         return Err(PartitionError::Tasks(why));
     }
@@ -281,7 +282,7 @@ impl Core {
             }
         }
         let tasks = self.with(task);
-        let blocked = tasks.iter().any(|t| t.blocking.is_positive());
+        let blocked = tasks.iter().any(|t| t.blocking.is_positive()) || overruns(&tasks) > 0;
         let late = tasks.iter().any(|t| t.jitter >= t.deadline);
         if !blocked
             && !late
@@ -369,7 +370,7 @@ fn density(task: &SporadicTask) -> Share {
 }
 
 /// Whether demand is below its window because straight lines above it are: `dbf_i(t) <= C_i + U_i (t + J_i - D_i)` from the
-/// first window on, and 0 before; with a utilisation of at most 1 only the first windows have to be looked at (Baruah and
+/// first window on, and 0 before (of a server also before, so that it has no step there); with a utilisation of at most 1 only the first windows have to be looked at (Baruah and
 /// Fisher, 2006). Sufficient; nothing is blocked.
 fn below_lines(tasks: &[SporadicTask], utilisation: Share) -> bool {
     if utilisation.high > ONE {
@@ -380,6 +381,10 @@ fn below_lines(tasks: &[SporadicTask], utilisation: Share) -> bool {
         let line = |task: &SporadicTask| {
             let after = window - task.first_window();
             let more = if after > 0 { ceil(wide(task.work) * after, wide(task.period)) } else { 0 };
+            if task.server.is_some() {
+                let ahead = wide(task.period) - wide(task.deadline);
+                return ceil(wide(task.work) * (window + ahead), wide(task.period));
+            }
             if after < 0 { 0 } else { wide(task.work) + more }
         };
         tasks.iter().map(line).sum::<i128>() <= window

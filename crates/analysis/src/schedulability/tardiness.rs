@@ -14,6 +14,7 @@ use surety_units::Nanos;
 
 use super::exact::Sum;
 use super::global_edf::density;
+use super::recheck::responds_within;
 use super::task::{Takes, narrow, objection, wide};
 use super::uniprocessor::total_utilisation;
 use super::{Outcome, SporadicTask, Strength, Theorem, Verdict};
@@ -62,6 +63,8 @@ pub fn tardiness(tasks: &[SporadicTask], cpus: u32) -> Tardiness {
         let step = format!("no job ends more than {} and its own work late", narrow(x));
         (tasks.iter().map(|t| narrow(x + wide(t.work))).collect::<Vec<Nanos>>(), step)
     };
+    let limit = |k: usize| wide(tasks[k].deadline) + wide(late[k]);
+    debug_assert!(responds_within(tasks, cpus, limit), "{tasks:?} on {cpus}: {late:?}");
     let responses = tasks.iter().zip(&late).map(|(t, late)| t.deadline + *late).collect();
     let verdict = Verdict { responses, ..Verdict::of(TARDINESS, Outcome::Holds, step) };
     Tardiness { late, verdict }

@@ -9,6 +9,39 @@ pub const LONGEST: Nanos = Nanos::new(1 << 40);
 /// The most tasks of a set, for the same reason.
 pub const MOST: usize = 1 << 20;
 
+/// Marks a task whose work is the budget of a server (CBS of `SCHED_DEADLINE`) whose thread may sleep inside a budget and
+/// wake to what is left of it: its budgets are then no jobs of a sporadic task.
+///
+/// What the kernel does at such a waking at t, with (q, d) left and `x = d - t` (`update_dl_entity`,
+/// `dl_check_constrained_dl` in `kernel/sched/deadline.c`): it keeps (q, d) where `q <= x Q/D`; else, with D = T or d past, a
+/// whole budget begins, due at t + D; with D < T and d ahead q is cut to `x Q/D`; with D < T between d and the period's end
+/// the thread waits for that end. Budgets that are used up come again at the period's end, `d - D + T`.
+///
+/// So between wakings and deadlines that lie in a window of length t it demands at most
+///
+/// ```text
+/// dbf(t) = floor(t/T) Q + min(Q, (t mod T) Q/D)            (D = T: Q/T t)
+/// ```
+///
+/// - D = T: let `V = d - q T/Q`. Running u moves V on by `u T/Q`, a replenishment leaves it, a waking sets it to `max(V, t)`. So
+///   what runs from a waking at `t1 <= V` on, with deadlines up to t2, is at most `Q/T (d - t1) <= Q/T (t2 - t1)` (Abeni and
+///   Buttazzo, RTSS 1998).
+/// - D < T: whole budgets begin at least T apart, and none grows after it has begun. Of the first that is awake in the window
+///   with x of its D to go at most `min(Q, x Q/D)` is left, the n that follow have their deadlines `x + n T` or more into the
+///   window: `min(Q, x Q/D) + n Q` with `x + n T <= t` is largest at `n = floor(t/T)`, `x = min(D, t mod T)` (Abeni, Lipari,
+///   Parri and Sun, SAC 2015, for the rule). A cut right at the waking reaches it.
+///
+/// Where budgets are looked at on the tick, it may overrun by less than a tick h, on a leftover however small and due however
+/// soon. The next budget pays, so a window sees at most h more in all; but as a leftover can come right before the deadline of
+/// others, their windows see it however short the server's own: tests count the sum of these h once in each window no shorter
+/// than the shortest deadline. That proves that whatever is left of a budget at a waking is given within D of it, and every whole
+/// budget by its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Server {
+    /// h: the longest overrun of a budget.
+    pub overrun: Nanos,
+}
+
 /// A sporadic task: planned releases at least T apart, each with up to C of work due D after it.
 ///
 /// All times are up to [`LONGEST`]. Jitter, blocking and suspension are zero in the plain model, and a test that does not
@@ -27,6 +60,8 @@ pub struct SporadicTask {
     pub blocking: Nanos,
     /// S: the longest time that a job, begun and not done, waits for something other than the CPU, in all.
     pub suspension: Nanos,
+    /// The work is a budget (Q = C) in which a thread may sleep; with D <= T and without J, B and S.
+    pub server: Option<Server>,
 }
 
 /// Why a set is no set of sporadic tasks.
@@ -79,7 +114,12 @@ impl SporadicTask {
     /// A task (C, D, T) without jitter, blocking and suspension.
     pub fn new(work: Nanos, deadline: Nanos, period: Nanos) -> SporadicTask {
         let zero = Nanos::ZERO;
-        SporadicTask { work, deadline, period, jitter: zero, blocking: zero, suspension: zero }
+        SporadicTask { work, deadline, period, jitter: zero, blocking: zero, suspension: zero, server: None }
+    }
+
+    /// The same as a budget in which its thread may sleep, and which it may overrun by so much.
+    pub fn served(self, overrun: Nanos) -> SporadicTask {
+        SporadicTask { server: Some(Server { overrun }), ..self }
     }
 
     /// The parameters as wide integers: C, D, T.
@@ -87,13 +127,24 @@ impl SporadicTask {
         (wide(self.work), wide(self.deadline), wide(self.period))
     }
 
-    /// The most work released in a window that begins with a release as late as it may be: `ceil((t + J)/T) C`.
+    /// The most work released in a window that begins with a release as late as it may be: `ceil((t + J)/T) C`; of a
+    /// [`Server`] at most `Q/T (t + T)`, since the last budget is due at most T after the window.
     pub(crate) fn released(&self, window: i128) -> i128 {
+        if self.server.is_some() {
+            let (work, _, period) = self.cdt();
+            return ceil(work * (window + period), period);
+        }
         ceil(window + wide(self.jitter), wide(self.period)) * wide(self.work)
     }
 
-    /// The most work with release and deadline in a window: `(floor((t + J - D)/T) + 1) C`, 0 before the first deadline.
+    /// The most work with release and deadline in a window: `(floor((t + J - D)/T) + 1) C`, 0 before the first deadline; of a
+    /// [`Server`] what it demands, rounded up.
     pub(crate) fn demand(&self, window: i128) -> i128 {
+        if self.server.is_some() {
+            let (work, deadline, period) = self.cdt();
+            let (whole, rest) = (window.max(0) / period, window.max(0) % period);
+            return whole * work + ceil(rest.min(deadline) * work, deadline);
+        }
         let after = window + wide(self.jitter) - wide(self.deadline);
         if after < 0 || window < 0 {
             return 0;
@@ -137,7 +188,13 @@ pub fn check(tasks: &[SporadicTask]) -> Result<(), TaskError> {
     for (place, task) in tasks.iter().enumerate() {
         let value = |time: Nanos| time.to_exact_string();
         let positive = [("work", task.work), ("deadline", task.deadline), ("period", task.period)];
-        let others = [("jitter", task.jitter), ("blocking", task.blocking), ("suspension", task.suspension)];
+        let overrun = task.server.map_or(Nanos::ZERO, |server| server.overrun);
+        let others = [
+            ("jitter", task.jitter),
+            ("blocking", task.blocking),
+            ("suspension", task.suspension),
+            ("overrun", overrun),
+        ];
         for (what, time) in positive {
             if !time.is_positive() {
                 return Err(TaskError::NotPositive { task: place, what, value: value(time) });
@@ -163,6 +220,12 @@ pub(crate) struct Takes {
     pub jitter: bool,
     pub blocking: bool,
     pub long_deadlines: bool,
+    pub servers: bool,
+}
+
+/// What all servers of a set may overrun their budgets by in one window.
+pub(crate) fn overruns(tasks: &[SporadicTask]) -> i128 {
+    tasks.iter().filter_map(|task| task.server).map(|server| wide(server.overrun)).sum()
 }
 
 /// Why a test that takes this much does not cover a set, in words.
@@ -171,7 +234,13 @@ pub(crate) fn objection(tasks: &[SporadicTask], takes: Takes) -> Option<String> 
         return Some(error.to_string());
     }
     tasks.iter().enumerate().find_map(|(place, task)| {
-        let what = if !takes.jitter && task.jitter.is_positive() {
+        let is_plain =
+            task.deadline <= task.period && !(task.jitter.is_positive() || task.blocking.is_positive());
+        let what = if task.server.is_some() && !takes.servers {
+            "a budget in which its thread may sleep"
+        } else if task.server.is_some() && !is_plain {
+            "a budget in which its thread may sleep, with jitter, blocking or a deadline beyond its period"
+        } else if !takes.jitter && task.jitter.is_positive() {
             "jitter"
         } else if !takes.blocking && task.blocking.is_positive() {
             "blocking"

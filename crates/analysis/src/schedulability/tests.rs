@@ -8,5 +8,6 @@ mod oracles;
 mod partition;
 mod picture;
 mod published;
+mod servers;
 mod twin;
 mod uniprocessor;

@@ -349,6 +349,9 @@ fn one_activity(planned: &PlannedReservation, own: &[&Claim]) -> Result<(), Chec
     if own.iter().any(|claim| claim.threads != own[0].threads) {
         return differs("the number of threads");
     }
+    if own.iter().any(|claim| claim.wakes_inside != own[0].wakes_inside) {
+        return differs("whether it may sleep inside a budget");
+    }
     let responses = own.iter().filter_map(|claim| match &claim.about {
         Subject::Response(response) => Some(response),
         _ => None,

@@ -93,9 +93,9 @@ fn threads(set: &TestedSet) -> Sheet {
     Sheet { columns, lines: lines.collect() }
 }
 
-/// A time; the longest that a task may have stands for none.
+/// A time; the longest that a task may have, 2^40 ns, stands for none.
 fn span(time: Nanos) -> String {
-    if time >= Nanos::from_secs(1000) { "-".to_owned() } else { chosen_time(time) }
+    if time >= Nanos::new(1 << 40) { "-".to_owned() } else { chosen_time(time) }
 }
 
 fn answers(made: &[&Tested]) -> Sheet {
