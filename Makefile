@@ -25,6 +25,9 @@ lab: build
 	  ./target/release/surety reproduce $$experiment --on lab:6.1 --on lab:6.12 --json > target/$$experiment.json && \
 	  cp target/$$experiment.json crates/sim/tests/golden-lab/$$experiment.json || exit 1; \
 	done
+	for experiment in irq-disk irq-copy network-thread player-network irq-loss; do \
+	  ./target/release/surety reproduce $$experiment --on lab:6.12-rt --records crates/sim/tests/golden-lab/$$experiment.json || exit 1; \
+	done
 	SURETY_VALIDATION=write $(CARGO) test --locked --package surety --test it validation
 
 setup:
