@@ -336,7 +336,8 @@ impl Deadline {
                     Some(rate) => Bandwidths::lasts(entity.budget, rate),
                     None => entity.budget,
                 };
-                hardware.arm(*timer, hardware.now + lasts);
+                // A budget that was cut to nothing is found used up when some time has been booked, as in the kernel.
+                hardware.arm(*timer, hardware.now + lasts.max(Nanos::new(1)));
             }
             None => hardware.cancel(*timer),
         }
