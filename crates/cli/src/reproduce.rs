@@ -19,6 +19,7 @@ use stored::{FromRecords, Keeping};
 
 use crate::args::{Arguments, ReproduceArgs, Verb};
 use crate::exit::{Code, Failure};
+use crate::lab;
 use crate::lab::args::GuestArgs;
 use crate::run::{Means, Runner};
 use crate::session::{Session, Watch};
@@ -53,23 +54,27 @@ pub fn reproduce(args: &ReproduceArgs, session: &Session) -> Result<Code, Failur
 
 /// One experiment.
 fn one(args: &ReproduceArgs, experiment: &dyn Experiment, session: &Session) -> Result<Code, Failure> {
+    let in_lab = args.from.is_some() || args.on.iter().any(|word| word.starts_with(lab::PREFIX));
+    let default = if in_lab { experiment.lab_duration() } else { experiment.duration() };
     let request = Request {
         seeds: args.seeds,
         options: RunOptions {
             seed: args.seed,
-            duration: args.duration.unwrap_or_else(|| experiment.duration()),
+            duration: args.duration.unwrap_or(default),
             warm_up: args.warm_up,
             cpus: args.cpus,
             cancel: session.cancel.clone(),
         },
     };
     let sheet = match (&args.from, &args.records) {
-        (Some(file), _) => experiment.reproduce(&mut FromRecords::read(file)?, &request)?,
+        (Some(file), _) => {
+            experiment.reproduce(&mut FromRecords::read(file, experiment.name())?, &request)?
+        }
         (None, None) => experiment.reproduce(&mut bench(args, experiment, session)?, &request)?,
         (None, Some(file)) => {
             let mut bench = Keeping::new(bench(args, experiment, session)?);
             let sheet = experiment.reproduce(&mut bench, &request)?;
-            let written = std::fs::write(file, bench.into_document());
+            let written = std::fs::write(file, bench.into_document(experiment.name()));
             written.map_err(|e| Failure::new(Code::Machine, format!("{}: {e}", file.display())))?;
             sheet
         }

@@ -2,7 +2,7 @@
 //! for an `[[irq]]` of the workload.
 //!
 //! Each stands at a place of the PCI bus that follows from its number, so the guest finds it without guessing. Places are chosen
-//! so that a card that receives shares its interrupt line with nobody: of the old lines there are two (`hw/i386/pc_piix.c` routes
+//! so that a card that receives shares its interrupt line with no other device but the receiver of another pair: of the old lines there are two (`hw/i386/pc_piix.c` routes
 //! a slot's line by its number, the firmware gives four routes two lines).
 //!
 //! What repeats and what does not: cards, the hub between them and the SD card's host are moved on by the instructions of the
@@ -77,11 +77,6 @@ impl Model {
     /// Whether it is a disk.
     pub fn is_disk(self) -> bool {
         matches!(self, Model::SdCard | Model::SdCardPio | Model::VirtioBlk)
-    }
-
-    /// Whether runs with it repeat bit for bit.
-    pub fn is_deterministic(self) -> bool {
-        self != Model::VirtioBlk
     }
 
     /// Modules of its driver, with parameters.
@@ -311,12 +306,15 @@ pub fn outside(devices: &[Device], options: &LabOptions) -> Option<CpuId> {
     (options.cpus > 1 && !options.partitioned && has_cards).then(|| CpuId(options.cpus - 1))
 }
 
+/// The shortest beat: the counter of packets that a card lost goes round after 65,536 of them.
+const BEAT_MIN: Nanos = Nanos::from_micros(50);
+
 /// The distance of arrivals that the emulator can keep.
 fn beat(arrivals: &Arrivals) -> Option<Nanos> {
     let (Arrivals::Periodic { period: every } | Arrivals::Sporadic { gap: every }) = arrivals else {
         return None;
     };
-    let is_whole = every.is_positive() && every.get() % Nanos::MICROSECOND.get() == 0;
+    let is_whole = *every >= BEAT_MIN && every.get() % Nanos::MICROSECOND.get() == 0;
     (is_whole && every.get() / Nanos::MICROSECOND.get() <= i64::from(u32::MAX)).then_some(*every)
 }
 

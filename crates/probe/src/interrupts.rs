@@ -98,6 +98,8 @@ pub(crate) struct Devices {
 pub(crate) struct Reading {
     at: Nanos,
     counts: Counts,
+    /// Whether what was lost is the count of a card that begins again after 65,536.
+    wraps: bool,
 }
 
 /// The role of a source's device.
@@ -236,7 +238,8 @@ impl Devices {
     pub fn read(&self) -> Vec<Option<Reading>> {
         let read = |device: &Device| {
             let counts = device.kind.counts().ok()?;
-            Some(Reading { at: clock::monotonic(), counts })
+            let wraps = matches!(&device.kind, Kind::Cards(cards) if cards.repeats());
+            Some(Reading { at: clock::monotonic(), counts, wraps })
         };
         self.list.iter().map(read).collect()
     }
@@ -406,7 +409,13 @@ pub(crate) fn record(
     };
     let span = to.at - from.at;
     record.completed = to.counts.handled.saturating_sub(from.counts.handled);
-    record.skipped = to.counts.lost.saturating_sub(from.counts.lost);
+    record.skipped = match distance_of(irq).filter(|_| to.wraps) {
+        None => to.counts.lost.saturating_sub(from.counts.lost),
+        Some(gap) => {
+            let came = u64::try_from(span.div_floor(gap)).unwrap_or(0);
+            unwrapped(to.counts.lost.wrapping_sub(from.counts.lost), came.saturating_sub(record.completed))
+        }
+    };
     // Those in the queue at either end are left out: their fate is not in the counts.
     record.activations = record.completed + record.skipped;
     record.missed = record.skipped;
@@ -448,6 +457,23 @@ pub(crate) fn record(
     record.evidence = irq.promises.iter().map(evidence).collect();
     record.share = share;
     record
+}
+
+/// The fixed distance of a source's arrivals.
+fn distance_of(irq: &Irq) -> Option<Nanos> {
+    match irq.arrivals {
+        Arrivals::Periodic { period: every } | Arrivals::Sporadic { gap: every } => {
+            Some(every).filter(|every| every.is_positive())
+        }
+        _ => None,
+    }
+}
+
+/// What a counter of 16 bits has counted, which is near to what must have come.
+fn unwrapped(difference: u64, near: u64) -> u64 {
+    const ROUND: u64 = 1 << 16;
+    let seen = difference % ROUND;
+    seen + (near + ROUND / 2).saturating_sub(seen) / ROUND * ROUND
 }
 
 /// What speaks against a sender having kept its plan.
@@ -494,6 +520,19 @@ mod tests {
     }
 
     #[test]
+    fn a_counter_of_16_bits_is_read_by_what_must_have_come() {
+        for (from, to, near, lost) in [
+            (10_u64, 60_u64, 48, 50),
+            (65_530, 4, 12, 10),
+            (0, 0, 3, 0),
+            (0, 100, 65_700, 65_636),
+            (7, 7, 131_000, 131_072),
+        ] {
+            assert_eq!(unwrapped(to.wrapping_sub(from), near), lost, "{from} {to} {near}");
+        }
+    }
+
+    #[test]
     fn steps_lie_on_a_line_between_the_least_and_the_most() {
         let costs = Costs { least: 2_000.0, most: 62_000.0 };
         for (wanted, steps) in [
@@ -512,8 +551,11 @@ mod tests {
         let mut irq = irq(Arrivals::Sporadic { gap: Nanos::from_micros(100) });
         let texts = ["lost == 0", "rate >= 50/s", "share >= 10%", "response <= 1ms", "rate >= 1MB/s"];
         irq.promises = texts.iter().map(|text| Promise::parse(text).unwrap()).collect();
-        let reading =
-            |at, handled, lost| Reading { at: Nanos::from_secs(at), counts: Counts { handled, lost } };
+        let reading = |at, handled, lost| Reading {
+            at: Nanos::from_secs(at),
+            counts: Counts { handled, lost },
+            wraps: false,
+        };
         let (run, waited) = (Nanos::from_millis(400), Nanos::from_millis(100));
         let record = super::record(
             &irq,

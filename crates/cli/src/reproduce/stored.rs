@@ -25,13 +25,13 @@ impl<B> Keeping<B> {
         Keeping { bench, kept: Vec::new() }
     }
 
-    /// The records, in the order in which they were made, as a file's text.
-    pub fn into_document(self) -> String {
+    /// The records of an experiment, in the order in which they were made, as a file's text.
+    pub fn into_document(self, experiment: &str) -> String {
         let empty = Workload::default();
         let rows: Vec<Row<'_>> =
             self.kept.iter().map(|(label, record)| Row::new(label, record, &empty)).collect();
         let report = Report {
-            title: None,
+            title: Some(experiment),
             file: None,
             rows: &rows,
             all_rows: true,
@@ -111,12 +111,18 @@ impl FromRecords {
     /// Reads a file.
     ///
     /// # Errors
-    /// That it cannot be read, or is none of results.
-    pub fn read(path: &Path) -> Result<FromRecords, Failure> {
+    /// That it cannot be read, or is none of this experiment's results.
+    pub fn read(path: &Path, experiment: &str) -> Result<FromRecords, Failure> {
         let name = path.display().to_string();
         let failed = |why: String| Failure::new(Code::BadInput, format!("{name}: {why}"));
         let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
         let file = record::read(&text).map_err(|e| failed(e.to_string()))?;
+        if file.title.as_deref() != Some(experiment) {
+            let said = failed(format!("it holds no records of the experiment `{experiment}`"));
+            return Err(
+                said.help(format!("make some: surety reproduce {experiment} --on lab:KERNEL --records FILE"))
+            );
+        }
         Ok(FromRecords { file, name })
     }
 

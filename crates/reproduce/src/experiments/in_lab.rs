@@ -32,14 +32,10 @@ pub(super) fn kernels(bench: &dyn Bench) -> Vec<(usize, String)> {
 }
 
 /// The options of a run under a reservation.
-pub(super) fn observed(
-    request: &Request,
-    (default, in_lab): (Nanos, Nanos),
-    reservation: Option<Reservation>,
-) -> RunOptions {
-    let asked = if request.options.duration == default { in_lab } else { request.options.duration };
+pub(super) fn observed(request: &Request, reservation: Option<Reservation>) -> RunOptions {
     let periods = reservation.map_or(Nanos::ZERO, |r| r.period * PERIODS);
-    RunOptions { duration: asked.max(periods), cpus: None, ..request.options.clone() }
+    let duration = request.options.duration.max(periods);
+    RunOptions { duration, cpus: None, ..request.options.clone() }
 }
 
 /// What a thread needs that nothing holds back.
@@ -91,11 +87,18 @@ fn platform_of(release: &str) -> Platform {
     Platform { deadline_cap: beside.unwrap_or(known.deadline_cap), ..known }
 }
 
+/// The options of a simulated run whose rate is to be exact.
+fn long(seed: u64) -> RunOptions {
+    RunOptions { duration: SIMULATED, seed, ..RunOptions::default() }
+}
+
 /// The simulator of the kernel with this release.
-pub(super) fn simulated(workload: &Workload, release: &str, seed: u64) -> Result<Record, WorldError> {
-    let platform = platform_of(release);
-    let options = RunOptions { duration: SIMULATED, seed, ..RunOptions::default() };
-    SimWorld::new(platform).run(workload, &options, &mut Unobserved)
+pub(super) fn simulated(
+    workload: &Workload,
+    release: &str,
+    options: &RunOptions,
+) -> Result<Record, WorldError> {
+    SimWorld::new(platform_of(release)).run(workload, options, &mut Unobserved)
 }
 
 /// What a sheet of reservations for one device shows.
@@ -109,9 +112,6 @@ pub(super) struct Lines<'a> {
     /// What is shown of a part of the unreserved throughput, and its unit.
     pub shown: fn(f64) -> f64,
     pub unit: &'static str,
-    /// How long a run of the experiment takes when nothing is said, and how long it is observed in the lab then.
-    pub duration: Nanos,
-    pub observed: Nanos,
 }
 
 impl Lines<'_> {
@@ -152,7 +152,7 @@ impl Lines<'_> {
     fn planned(&self, request: &Request, name: &str, reservation: Option<Reservation>) -> Planned {
         Planned {
             workload: (self.workload)(reservation),
-            options: observed(request, (self.duration, self.observed), reservation),
+            options: observed(request, reservation),
             label: format!("{name}: {}", key(reservation)),
         }
     }
@@ -207,7 +207,7 @@ impl Lines<'_> {
             let mut source = (self.workload)(*reservation);
             model(&mut source, &free);
             let cycle = |record: &Record| rate_of(record).map(|rate| (self.shown)(rate / free.rate));
-            let simulated = match simulated(&source, &free.kernel, request.options.seed) {
+            let simulated = match simulated(&source, &free.kernel, &long(request.options.seed)) {
                 Ok(record) => cycle(&record).map_or(Cell::Empty, |value| Cell::against(value, lab)),
                 Err(why) => Cell::Refused(why.to_string()),
             };
@@ -275,7 +275,7 @@ mod tests {
             let arrivals = Arrivals::Closed { outstanding: 1, service: Nanos::from_micros(63) };
             source(arrivals, Nanos::from_micros(691), reservation)
         };
-        let run = |share, release| simulated(&disk(share), release, 1);
+        let run = |share, release| simulated(&disk(share), release, &long(1));
         let admitted = run(950, "6.12.107+deb13-rt-amd64").unwrap();
         // More than it needs: nothing is held back.
         let part = rate_of(&admitted).unwrap() * 754e-6;

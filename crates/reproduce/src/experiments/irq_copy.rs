@@ -92,6 +92,10 @@ impl Experiment for IrqCopy {
         Nanos::from_secs(60)
     }
 
+    fn lab_duration(&self) -> Nanos {
+        OBSERVED
+    }
+
     fn lab_shift(&self) -> u32 {
         1
     }
@@ -112,8 +116,6 @@ impl Experiment for IrqCopy {
                 // A copy is as many requests as take as long as the published one does without a reservation.
                 shown: |part| calibration().free / part,
                 unit: "s",
-                duration: self.duration(),
-                observed: OBSERVED,
             };
             return lines.sheet(bench, request);
         }

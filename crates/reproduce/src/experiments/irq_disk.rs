@@ -39,6 +39,10 @@ impl Experiment for IrqDisk {
         Nanos::from_secs(60)
     }
 
+    fn lab_duration(&self) -> Nanos {
+        OBSERVED
+    }
+
     fn lab_shift(&self) -> u32 {
         1
     }
@@ -60,8 +64,6 @@ impl Experiment for IrqDisk {
                 workload: &lab_disk,
                 shown: |part| part,
                 unit: "%",
-                duration: self.duration(),
-                observed: OBSERVED,
             };
             return lines.sheet(bench, request);
         }

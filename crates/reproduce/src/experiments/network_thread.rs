@@ -105,8 +105,6 @@ fn lines_in_lab(table: &Table) -> Lines<'static> {
         workload: &|reservation| cards::card(cards::RING_MAX, reservation),
         shown: |part| part,
         unit: "%",
-        duration: DURATION,
-        observed: OBSERVED_IN_LAB,
     }
 }
 
@@ -266,6 +264,10 @@ impl Experiment for NetworkThread {
 
     fn duration(&self) -> Nanos {
         DURATION
+    }
+
+    fn lab_duration(&self) -> Nanos {
+        OBSERVED_IN_LAB
     }
 
     fn lab_shift(&self) -> u32 {

@@ -29,7 +29,7 @@ const RING: u64 = 8;
 const SHORTEST: Nanos = Nanos::from_millis(20);
 const LONGEST: Nanos = Nanos::from_millis(38);
 /// How long a run is observed when nothing is said.
-const OBSERVED: Nanos = Nanos::from_secs(4);
+pub(super) const OBSERVED: Nanos = Nanos::from_secs(4);
 
 /// A row of the table.
 struct Row<'a> {
@@ -100,12 +100,7 @@ fn work_of(record: &Record) -> Option<Nanos> {
 }
 
 /// The sheet of the lab's kernels.
-pub(super) fn sheet(
-    bench: &mut dyn Bench,
-    request: &Request,
-    table: &Table,
-    duration: Nanos,
-) -> Result<Sheet, WorldError> {
+pub(super) fn sheet(bench: &mut dyn Bench, request: &Request, table: &Table) -> Result<Sheet, WorldError> {
     let megabits = |row| table.number(row, "throughput_Mbps");
     let line = (0..table.len()).find(|row| table.text(*row, "test") == Some(IRQ_FIRST)).and_then(megabits);
     let rows: Vec<Row<'_>> = (0..table.len())
@@ -132,12 +127,16 @@ pub(super) fn sheet(
         let mut work = None;
         let planned = |row: &Row<'_>| Planned {
             workload: row.workload(None),
-            options: observed(request, (duration, OBSERVED), row.network),
+            options: observed(request, row.network),
             label: format!("{name}: {}", row.test),
         };
         let made = bench.run_each(world, &rows.iter().map(planned).collect::<Vec<_>>());
         let release = made.iter().flatten().next().map(|record| record.in_force.kernel.clone());
         let release = release.unwrap_or_default();
+        if !made.iter().any(Result::is_ok) {
+            let why = made.into_iter().find_map(Result::err).unwrap_or(WorldError::Interrupted);
+            return Err(why);
+        }
         for ((row, cells), result) in rows.iter().zip(&mut cells).zip(made) {
             builds.add(&name, &result);
             let mut frames = Cell::Empty;
@@ -148,13 +147,14 @@ pub(super) fn sheet(
             })?;
             let lab = measured.value();
             let analysed = work.map_or(Cell::Empty, |work| Cell::against(row.rule(work), lab));
-            let (simulated, played) = match simulated(&row.workload(work), &release, request.options.seed) {
-                Err(why) => (Cell::Refused(why.to_string()), Cell::Empty),
-                Ok(record) => (
-                    through(&record).map_or(Cell::Empty, |part| Cell::against(part, lab)),
-                    late(&record).map_or(Cell::Empty, |part| Cell::against(part, frames.value())),
-                ),
-            };
+            let (simulated, played) =
+                match simulated(&row.workload(work), &release, &observed(request, row.network)) {
+                    Err(why) => (Cell::Refused(why.to_string()), Cell::Empty),
+                    Ok(record) => (
+                        through(&record).map_or(Cell::Empty, |part| Cell::against(part, lab)),
+                        late(&record).map_or(Cell::Empty, |part| Cell::against(part, frames.value())),
+                    ),
+                };
             cells.extend([measured, analysed, simulated, frames, played]);
         }
         notes.extend(work.map(|work| format!("{name}: a packet takes {work} of CPU time, of the first row")));

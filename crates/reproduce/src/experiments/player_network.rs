@@ -156,6 +156,10 @@ impl Experiment for PlayerNetwork {
         Nanos::from_secs(20)
     }
 
+    fn lab_duration(&self) -> Nanos {
+        player_in_lab::OBSERVED
+    }
+
     fn lab_shift(&self) -> u32 {
         1
     }
@@ -167,7 +171,7 @@ impl Experiment for PlayerNetwork {
     fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
         let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
         if !in_lab::kernels(bench).is_empty() {
-            return player_in_lab::sheet(bench, request, &table, self.duration());
+            return player_in_lab::sheet(bench, request, &table);
         }
         let calibration = Calibration::of(&table).expect("a test finds the rows");
         let options = one_cpu(&request.options);
