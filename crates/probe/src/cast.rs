@@ -400,6 +400,7 @@ impl Stage<'_> {
         }
         for _ in 0..ROUSED {
             self.gate.rouse();
+            self.devices.rouse();
             let _ = clock::sleep_until(clock::monotonic() + Nanos::MILLISECOND, None);
         }
         Ok(())

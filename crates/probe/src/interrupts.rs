@@ -209,6 +209,17 @@ impl Devices {
         Some(self.list.get(index)?.kind.thread())
     }
 
+    /// Gives every device of the machine something to do, so that its thread runs where it may now.
+    pub fn rouse(&self) {
+        for device in &self.list {
+            match &device.kind {
+                Kind::Cable(_) => {}
+                Kind::Cards(cards) => cards.rouse(),
+                Kind::Disk(disk) => disk.rouse(),
+            }
+        }
+    }
+
     /// Who keeps a device busy.
     pub fn senders(&self, index: usize, irq: &Irq, seed: u64) -> Result<Vec<Sender>, WorldError> {
         let Some(device) = self.list.get(index) else { return Ok(Vec::new()) };

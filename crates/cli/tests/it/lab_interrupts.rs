@@ -162,6 +162,41 @@ fn partitions_let_bound_threads_have_reservations_on_one_cpu_and_on_two() {
     }
 }
 
+/// The thread of a card sleeps on the CPU it was on, and is judged by that one: packets bring it where it is to be.
+#[test]
+fn a_cards_thread_comes_to_another_partition() {
+    let _alone = alone();
+    if !is_there() {
+        return;
+    }
+    let device =
+        ["--lab-device", "eth=pcnet", "--no-trace", "--lab-cpus", "2", "--lab-partition", "--cpus", "1"];
+    let workload = r#"format = 1
+[[irq]]
+name        = "eth"
+arrivals    = { kind = "sporadic", gap = "2ms" }
+work        = "320us"
+buffer      = 64
+reservation = { runtime = "500us", period = "2ms" }
+
+[[task]]
+name        = "player"
+period      = "40ms"
+work        = "10ms"
+reservation = { runtime = "12ms", period = "40ms" }
+"#;
+    let record = run_on(KERNEL, workload, &device);
+    assert_eq!((in_force(&record, "eth").0.as_str(), in_force(&record, "player").0.as_str()), ("1", "1"));
+    let of =
+        |name| record["activities"].as_array().unwrap().iter().find(|a| a["name"] == name).unwrap().clone();
+    assert_eq!(
+        (of("eth")["missed"].as_u64(), of("player")["missed"].as_u64()),
+        (Some(0), Some(0)),
+        "{record}"
+    );
+    assert!(of("eth")["completed"].as_u64().is_some_and(|packets| packets > 150), "{record}");
+}
+
 #[test]
 fn a_plain_kernel_has_interrupt_threads_too_and_they_take_reservations() {
     let _alone = alone();

@@ -257,6 +257,15 @@ impl Cards {
         Ok(Cards { pair, thread, others, names, driver, ring })
     }
 
+    /// Sends a few packets.
+    pub fn rouse(&self) {
+        if let Ok(flow) = self.pair.flow(0) {
+            (0..TRIED).for_each(|_| {
+                flow.send();
+            });
+        }
+    }
+
     /// Whether its wire repeats what it is given.
     pub fn repeats(&self) -> bool {
         self.pair.repeats()
@@ -344,6 +353,14 @@ impl DiskDevice {
         })?;
         tried.map_err(|e| format!("{} cannot be read: {e}", path.display()))?;
         Ok(DiskDevice { name: name.to_owned(), file, block, blocks, thread, others })
+    }
+
+    /// Reads a few blocks; one that cannot be read is met again by who reads it in the run.
+    pub fn rouse(&self) {
+        let mut memory = Block::new(self.block);
+        (0..u64::from(TRIED)).for_each(|n| {
+            let _ = memory.read(&self.file, n % self.blocks);
+        });
     }
 
     /// Reads that were completed; a disk loses none.
