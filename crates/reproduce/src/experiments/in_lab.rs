@@ -51,8 +51,13 @@ pub(super) struct Free {
     pub kernel: String,
 }
 
-pub(super) fn figure(activity: &ActivityRecord, name: &str) -> Option<f64> {
+fn figure(activity: &ActivityRecord, name: &str) -> Option<f64> {
     activity.figures.iter().find(|figure| figure.name == name).map(|figure| figure.value)
+}
+
+/// CPU time of a request.
+pub(super) fn work_of(activity: &ActivityRecord) -> Option<Nanos> {
+    Some(Nanos::from_f64_rounded(figure(activity, "work of a request")?))
 }
 
 impl Free {
@@ -61,7 +66,7 @@ impl Free {
         Some(Free {
             rate: figure(activity, "rate")?,
             need: activity.share.as_ref()?.fraction(),
-            work: Nanos::from_f64_rounded(figure(activity, "work of a request")?),
+            work: work_of(activity)?,
             kernel: record.in_force.kernel.clone(),
         })
     }

@@ -65,12 +65,15 @@ pub(super) fn reserved(table: &Table, row: usize) -> Option<Reservation> {
     reservation(table, row, "budget_ms", "period_ms")
 }
 
+/// A budget and a period in milliseconds: `29/40`.
+pub(super) fn in_ms(reservation: Reservation) -> String {
+    let ms = |time: Nanos| time.get() as f64 / 1e6;
+    format!("{}/{}", ms(reservation.runtime), ms(reservation.period))
+}
+
 /// A reservation as a row names it.
 pub(super) fn key(reservation: Option<Reservation>) -> String {
-    reservation.map_or_else(
-        || "none".to_owned(),
-        |r| format!("{}/{} ms", r.runtime.get() / 1_000_000, r.period.get() / 1_000_000),
-    )
+    reservation.map_or_else(|| "none".to_owned(), |r| format!("{} ms", in_ms(r)))
 }
 
 /// What a source whose thread needs the part `need` of a CPU keeps of its rate under a reservation:

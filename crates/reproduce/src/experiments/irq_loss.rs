@@ -15,7 +15,7 @@ use surety_units::Nanos;
 
 use super::cards::{DEVICE, GAP, WORK, card};
 use super::in_lab::simulated;
-use super::interrupts::{SOURCE, SOURCE_NAME};
+use super::interrupts::{SOURCE, SOURCE_NAME, key};
 use crate::{Bench, Cell, Column, Experiment, Origin, Planned, Request, Sheet, SheetRow};
 
 /// Places in the ring.
@@ -85,7 +85,7 @@ impl Point {
             Planned {
                 workload: self.workload(),
                 options: RunOptions { duration, cpus: None, seed, ..request.options.clone() },
-                label: format!("{world}: {}, seed {seed}", key(&self.reservation)),
+                label: format!("{world}: {}, seed {seed}", key(Some(self.reservation))),
             }
         };
         (0..seeds).map(run).collect()
@@ -202,7 +202,7 @@ impl Experiment for IrqLoss {
             }
         }
         let row = |(point, cells): (&Point, Vec<Cell>)| {
-            SheetRow::new(vec![key(&point.reservation), point.verdict().to_owned()], cells)
+            SheetRow::new(vec![key(Some(point.reservation)), point.verdict().to_owned()], cells)
         };
         let rows = points.iter().zip(cells).map(row).collect();
         let mut notes = vec![
@@ -228,12 +228,6 @@ impl Experiment for IrqLoss {
 
 fn column(title: String, unit: &'static str, origin: Origin) -> Column {
     Column { title, unit, origin }
-}
-
-/// A reservation as a row names it.
-fn key(reservation: &Reservation) -> String {
-    let ms = |time: Nanos| time.get() as f64 / 1e6;
-    format!("{}/{} ms", ms(reservation.runtime), ms(reservation.period))
 }
 
 /// The runs of every row in a world; for a row without, why.

@@ -14,7 +14,7 @@ use surety_units::Nanos;
 
 use super::cards;
 use super::in_lab::{self, Lines};
-use super::interrupts::{Line, SOURCE, SOURCE_NAME, rate_of, reservation};
+use super::interrupts::{Line, SOURCE, SOURCE_NAME, key, rate_of, reservation};
 use crate::published::Table;
 use crate::{Bench, Cell, Column, Experiment, Mark, Origin, Request, Sheet, SheetRow};
 
@@ -158,7 +158,12 @@ impl World {
             for point in points {
                 let mut options = request.options.clone();
                 options.seed += u64::from(sweep);
-                let label = format!("{name}: {}, sweep {} of {}", key(point), sweep + 1, request.seeds);
+                let label = format!(
+                    "{name}: {}, sweep {} of {}",
+                    key(Some(point.reservation)),
+                    sweep + 1,
+                    request.seeds
+                );
                 match bench.run(index, &workload(point.reservation), &options, &label) {
                     Ok(record) => {
                         world.runs += 1;
@@ -237,14 +242,6 @@ fn in_words(line: &Line, unit: &str, points: usize) -> String {
     )
 }
 
-fn key(point: &Point) -> String {
-    format!(
-        "{}/{} ms",
-        point.reservation.runtime.get() / 1_000_000,
-        point.reservation.period.get() / 1_000_000
-    )
-}
-
 impl Experiment for NetworkThread {
     fn name(&self) -> &'static str {
         "network-thread"
@@ -307,7 +304,10 @@ impl Experiment for NetworkThread {
                 vec![printed.map_or(Cell::Empty, |p| Cell::against(p, Some(theory))), Cell::plain(theory)];
             worlds.iter().for_each(|world| cells.extend(world.cells(index, whole, point.share(), theory)));
             let mark = (index == whole).then_some(Mark::Calibrated);
-            rows.push(SheetRow { mark, ..SheetRow::new(vec![point.test.clone(), key(point)], cells) });
+            rows.push(SheetRow {
+                mark,
+                ..SheetRow::new(vec![point.test.clone(), key(Some(point.reservation))], cells)
+            });
         }
         Ok(Sheet {
             keys: vec!["test", "network"],

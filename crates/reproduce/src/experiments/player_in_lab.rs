@@ -17,8 +17,8 @@ use surety_model::world::WorldError;
 use surety_units::Nanos;
 
 use super::cards::{GAP, card};
-use super::in_lab::{figure, kernels, observed, simulated};
-use super::interrupts::{SOURCE_NAME, rate_of};
+use super::in_lab::{kernels, observed, simulated, work_of};
+use super::interrupts::{SOURCE_NAME, in_ms, rate_of};
 use super::player_network::{ABOVE, BELOW, FRAME, IRQ_FIRST, PLAYER_FIRST, network, player};
 use crate::published::Table;
 use crate::{Bench, Builds, Cell, Column, Mark, Origin, Planned, Request, Sheet, SheetRow, cell_of};
@@ -95,10 +95,6 @@ fn through(record: &Record) -> Option<f64> {
     rate_of(record).map(|rate| rate * GAP.as_secs_f64())
 }
 
-fn work_of(record: &Record) -> Option<Nanos> {
-    Some(Nanos::from_f64_rounded(figure(record.activity(SOURCE_NAME)?, "work of a request")?))
-}
-
 /// The sheet of the lab's kernels.
 pub(super) fn sheet(bench: &mut dyn Bench, request: &Request, table: &Table) -> Result<Sheet, WorldError> {
     let megabits = |row| table.number(row, "throughput_Mbps");
@@ -141,7 +137,7 @@ pub(super) fn sheet(bench: &mut dyn Bench, request: &Request, table: &Table) -> 
             builds.add(&name, &result);
             let mut frames = Cell::Empty;
             let measured = cell_of(result, |record| {
-                work = work.or_else(|| work_of(record));
+                work = work.or_else(|| work_of(record.activity(SOURCE_NAME)?));
                 frames = late(record).map_or(Cell::Empty, Cell::plain);
                 through(record).map_or(Cell::Empty, |part| Cell::against(part, row.published))
             })?;
@@ -170,11 +166,7 @@ pub(super) fn sheet(bench: &mut dyn Bench, request: &Request, table: &Table) -> 
             .to_owned(),
     );
     notes.extend(builds.0);
-    let key = |r: Option<Reservation>| {
-        r.map_or_else(String::new, |r| {
-            format!("{}/{}", r.runtime.get() / 1_000_000, r.period.get() / 1_000_000)
-        })
-    };
+    let key = |r: Option<Reservation>| r.map_or_else(String::new, in_ms);
     let rows = rows.iter().zip(cells).map(|(row, cells)| SheetRow {
         mark: (row.test == IRQ_FIRST).then_some(Mark::Calibrated),
         ..SheetRow::new(

@@ -13,7 +13,7 @@ use surety_model::workload::{Arrivals, Irq, Late, PolicySpec, Task, Workload};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::interrupts::{SOURCE, SOURCE_NAME, columns, held, machines, rate_of, reservation};
+use super::interrupts::{SOURCE, SOURCE_NAME, columns, held, in_ms, machines, rate_of, reservation};
 use super::{cards, in_lab, player_in_lab};
 use crate::published::Table;
 use crate::{Bench, Cell, Experiment, Mark, Request, Sheet, SheetRow, cell_of, one_cpu};
@@ -191,11 +191,7 @@ impl Experiment for PlayerNetwork {
                     cells.push(cell_of(result, |record| held(rate(record), published))?);
                 }
             }
-            let key = |r: Option<Reservation>| {
-                r.map_or_else(String::new, |r| {
-                    format!("{}/{}", r.runtime.get() / 1_000_000, r.period.get() / 1_000_000)
-                })
-            };
+            let key = |r: Option<Reservation>| r.map_or_else(String::new, in_ms);
             let name = test.trim_start_matches("no-reservation-").to_owned();
             let keys = vec![name, key(player(&table, row)), key(network(&table, row))];
             rows.push(SheetRow {
