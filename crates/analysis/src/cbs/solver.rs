@@ -227,17 +227,21 @@ pub fn solve_roughly(queue: &Queue) -> Solution {
 
 /// Asks these solvers in turn, at last for a bound.
 pub fn in_turn(exact: &[&dyn Solver], queue: &Queue) -> Solution {
+    let (found, passed_over) = first(exact.iter().map(|solver| (solver.name(), solver.solve(queue))));
+    let solution = found.unwrap_or_else(|| Iteration::default().bound(queue));
+    Solution { passed_over, ..solution }
+}
+
+/// The first answer, and who was asked in vain before; nobody is asked behind it.
+pub(super) fn first<S>(
+    answers: impl Iterator<Item = (&'static str, Result<S, CbsError>)>,
+) -> (Option<S>, Vec<PassedOver>) {
     let mut passed_over = Vec::new();
-    for solver in exact {
-        match solver.solve(queue) {
-            Ok(mut solution) => {
-                solution.passed_over = passed_over;
-                return solution;
-            }
-            Err(because) => passed_over.push(PassedOver { solver: solver.name(), because }),
+    for (solver, answer) in answers {
+        match answer {
+            Ok(solution) => return (Some(solution), passed_over),
+            Err(because) => passed_over.push(PassedOver { solver, because }),
         }
     }
-    let mut solution = Iteration::default().bound(queue);
-    solution.passed_over = passed_over;
-    solution
+    (None, passed_over)
 }

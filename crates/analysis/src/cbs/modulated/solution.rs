@@ -10,7 +10,7 @@ use crate::cbs::modulated::by_modes::ByModes;
 use crate::cbs::modulated::certificate::ModulatedCertificate;
 use crate::cbs::modulated::queue::{ModulatedQueue, Weights};
 use crate::cbs::modulated::reduction::ModulatedReduction;
-use crate::cbs::solver::{ERROR_MAX, Fraction, PassedOver};
+use crate::cbs::solver::{ERROR_MAX, Fraction, PassedOver, first};
 
 /// Deducted from every lower bound for the rounding of its sums.
 const ROUNDING: f64 = 1e-13;
@@ -228,16 +228,7 @@ pub fn solve_roughly(queue: &ModulatedQueue) -> ModulatedSolution {
 
 /// Asks these solvers in turn, at last for a bound.
 pub fn in_turn(exact: &[&dyn ModulatedSolver], queue: &ModulatedQueue) -> ModulatedSolution {
-    let mut passed_over = Vec::new();
-    for solver in exact {
-        match solver.solve(queue) {
-            Ok(mut solution) => {
-                solution.passed_over = passed_over;
-                return solution;
-            }
-            Err(because) => passed_over.push(PassedOver { solver: solver.name(), because }),
-        }
-    }
-    let bound = Bound.solve(queue).unwrap_or_else(|_| ModulatedSolution::of(&Bound, queue));
-    ModulatedSolution { passed_over, ..bound }
+    let (found, passed_over) = first(exact.iter().map(|solver| (solver.name(), solver.solve(queue))));
+    let bound = || Bound.solve(queue).unwrap_or_else(|_| ModulatedSolution::of(&Bound, queue));
+    ModulatedSolution { passed_over, ..found.unwrap_or_else(bound) }
 }
