@@ -62,7 +62,7 @@ fn whole() -> &'static [u8] {
                 sink.event(&Event { time, cpu: CpuId(u32::from(cpu != 0)), current: tid, kind });
             }
         }
-        sink.finish().expect("memory can be written");
+        sink.finish("mono").expect("memory can be written");
         // CPU 0: names "a" and "b", two switches, one waking request.
         let compact: &[u8] = &[
             0x2a, 1, b'a', 0x2a, 1, b'b', 0x0a, 3, 0xd0, 0x0f, 9, 0x12, 2, 1, 0, 0x1a, 2, 7, 8, 0x22, 2, 120,
@@ -139,7 +139,7 @@ pub fn survives(input: &[u8]) {
             assert!(job.release <= job.start && job.start <= job.completion, "{job:?}");
         }
     }
-    let written = sink.again.finish().expect("memory can be written");
+    let written = sink.again.finish("mono").expect("memory can be written");
     if written > 0 {
         let mut again = PerfettoTrace::open(&copy).expect("what was written is a trace");
         let summary = again.read(&mut |_: &Event<'_>| {}).expect("memory can be read");

@@ -78,10 +78,8 @@ pub enum AdmissionError {
     },
     /// `EBUSY`.
     #[error(
-        "the kernel would refuse with EBUSY: {} more on top of {} admitted exceeds {} ({cpus} CPUs, fair servers \
-         deducted); at most {} in each {} would be admitted",
-        percent(*.asked), percent(*.admitted), percent(*.available), .largest.to_exact_string(),
-        .period.to_exact_string()
+        "{}; at most {} in each {} would be admitted",
+        too_much(*.asked, *.admitted, *.available, *.cpus), .largest.to_exact_string(), .period.to_exact_string()
     )]
     Bandwidth {
         /// Bandwidth asked for, kernel units.
@@ -100,6 +98,16 @@ pub enum AdmissionError {
 }
 
 impl AdmissionError {
+    /// Why, without what would be admitted: for whoever has looked for what is feasible.
+    pub fn reason(&self) -> String {
+        match self {
+            AdmissionError::Bandwidth { asked, admitted, available, cpus, .. } => {
+                too_much(*asked, *admitted, *available, *cpus)
+            }
+            other => other.to_string(),
+        }
+    }
+
     /// The number the system call would set `errno` to.
     pub fn errno(&self) -> i32 {
         match self {
@@ -110,16 +118,29 @@ impl AdmissionError {
     }
 }
 
-/// Kernel units as a percentage of one CPU.
-fn percent(units: u64) -> String {
-    Bandwidth::new(units, 1 << KERNEL_BANDWIDTH_SHIFT).expect("the denominator is not 0").to_string()
+/// What is asked for beside what is admitted and what there is, in percent of a CPU with as many decimals as show which is more.
+fn too_much(asked: u64, admitted: u64, available: u64, cpus: usize) -> String {
+    let part = |units: u64| units as f64 / (1u64 << KERNEL_BANDWIDTH_SHIFT) as f64 * 100.0;
+    let shown = |units: u64, decimals: usize| (part(units) * 10f64.powi(decimals as i32)).round();
+    let is_seen =
+        |decimals: &usize| shown(asked, *decimals) + shown(admitted, *decimals) > shown(available, *decimals);
+    // Six tell units of 2^-20 apart.
+    let decimals = (2..6).find(is_seen).unwrap_or(6);
+    let percent = |units: u64| format!("{:.decimals$} %", part(units));
+    format!(
+        "the kernel would refuse with EBUSY: {} more on top of {} admitted exceeds {} ({cpus} CPU{}, fair servers deducted)",
+        percent(asked),
+        percent(admitted),
+        percent(available),
+        if cpus == 1 { "" } else { "s" }
+    )
 }
 
 impl RootDomain {
     /// The cap where the kernel checks neither affinity nor bandwidth.
     pub const UNLIMITED: u64 = u64::MAX;
 
-    /// All CPUs of a platform with nothing admitted.
+    /// All CPUs of a platform with nothing admitted but what others have reserved on it.
     pub fn of(platform: &Platform) -> RootDomain {
         let fair_server = platform
             .fair_server
@@ -130,7 +151,10 @@ impl RootDomain {
             capacity: u64::from(platform.cpus) * FULL_CAPACITY,
             cap: platform.deadline_cap.to_kernel(),
             fair_server,
-            admitted: 0,
+            admitted: platform.others.iter().fold(0, |sum, other| {
+                let each = other.reservation.bandwidth().to_kernel();
+                each.saturating_mul(u64::from(other.threads)).saturating_add(sum)
+            }),
         }
     }
 

@@ -65,6 +65,17 @@ pub enum CbsError {
         "releases may be closer together than one server period: take a shorter period for the reservation"
     )]
     NoBudget,
+    /// Budgets that no time holds.
+    #[error("{count} budgets of {runtime} are longer than what is computed with: a job would need years")]
+    TooLong {
+        /// Of each.
+        runtime: surety_units::Nanos,
+        /// How many.
+        count: u32,
+    },
+    /// A search was given up.
+    #[error("the search for a budget was ended by its time limit: give it more time")]
+    Ended,
     /// The budget is nothing.
     #[error("the budget is 0: a server without a budget serves nobody; give a runtime of at least one cell")]
     ZeroBudget,

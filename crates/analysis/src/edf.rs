@@ -97,6 +97,9 @@ pub struct Schedulability {
     pub alone: bool,
 }
 
+/// The most threads that tests are asked about whose cost grows with the square of their number.
+const THREADS_MAX: usize = 2_048;
+
 /// Decides whether a set of demands keeps its deadlines on `cpus` CPUs under global EDF: the first test that shows it is
 /// named.
 pub fn schedulable(demands: &[Demand], cpus: u32) -> Schedulability {
@@ -118,6 +121,9 @@ pub fn schedulable(demands: &[Demand], cpus: u32) -> Schedulability {
             return named(&verdict, verdict.steps.clone());
         }
         verdicts.push(verdict);
+        if cpus > 1 && demands.len() > THREADS_MAX {
+            break;
+        }
     }
     let (Some(first), Some(exact)) = (verdicts.first(), verdicts.last()) else {
         return none_applies();
@@ -128,6 +134,12 @@ pub fn schedulable(demands: &[Demand], cpus: u32) -> Schedulability {
     // None of several is exact: the words of the first, and that the others do not show it either.
     let said = first.steps.last().cloned().unwrap_or_default();
     let applies = verdicts.iter().skip(1).any(|verdict| verdict.outcome != Outcome::NotApplicable);
+    if demands.len() > THREADS_MAX {
+        return named(
+            first,
+            vec![format!("{said}; of more than {THREADS_MAX} threads no other test is asked")],
+        );
+    }
     let others: Vec<&str> = question.tests().skip(1).map(|test| test.word).collect();
     named(
         first,

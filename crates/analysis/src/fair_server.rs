@@ -1,9 +1,9 @@
-//! [`argument`]: why the kernel's fair server does not run ahead of a reservation.
+//! [`argument`]: why the kernel's fair server does not run ahead of a reservation; [`counted`]: what holds where it has to act.
 //!
 //! Each CPU has a reservation for the fair class (`dl_server`, 50 ms in each second). It is deferred: it
 //! becomes a deadline entity only if by `T - Q` into its period fair threads have not had its Q anyway, and
 //! every moment a fair thread runs in the background is deducted (`kernel/sched/deadline.c`,
-//! `update_curr_dl_se` and `dl_server_timer`). So it stays in the background as long as deadline threads
+//! `update_curr_dl_se` and `dl_server_timer`). So it stays in the background as long as deadline and realtime threads
 //! leave each CPU at least Q in every window of `T - Q`, and fair threads are ready to use it; when none is
 //! ready, it is off.
 //!
@@ -13,12 +13,24 @@
 //! without deadline threads where there is one, and pushes and pulls: an assumption, said as one. Threads are spread the
 //! largest first, each to the CPU with the most left (Graham, "Bounds on multiprocessing timing anomalies", SIAM J. Appl. Math.
 //! 17(2), 1969).
+//!
+//! Beside a realtime thread that does not leave that much the server acts. When its timer fires, at zero laxity, what is left
+//! of its budget over what is left of its period is more than its bandwidth, so the kernel begins a new period there and
+//! then (`replenish_dl_entity`): Q to run, the deadline T away. From then on it is a reservation (Q, T, T) of that CPU under
+//! the rules of every other one, and counts as one in the test of EDF. On several CPUs it is bound to its own while reserved
+//! threads are not: these wait only where every CPU runs an earlier deadline, as in global EDF with the servers of all CPUs
+//! in the set, or stay on a CPU of their own where there is one for each; that no server is late, so that none runs on with an old deadline, follows from what reserved threads leave to
+//! each CPU, as above.
 
-use surety_model::platform::Platform;
+use surety_model::platform::{Platform, RealtimeDemand};
 use surety_units::Nanos;
 
 use crate::foundation::ReservedThread;
 use crate::supply::Supply;
+
+/// What is assumed where there is a CPU for each reserved thread.
+pub const OWN_CPU: &str = "each reserved thread stays on a CPU of its own, as wake-ups and the push and pull of the deadline class \
+                           arrange it";
 
 /// What can be said about the fair servers: steps of a proof, and what has to be assumed beside it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -41,7 +53,12 @@ pub fn argument(threads: &[ReservedThread], platform: &Platform) -> FairServerAr
         };
     };
     let window = server.period - server.runtime;
-    let room = window - server.runtime;
+    let realtime = match &platform.realtime {
+        Some(RealtimeDemand { takes: Some(takes), .. }) => *takes,
+        Some(RealtimeDemand { takes: None, .. }) => window,
+        None => Nanos::ZERO,
+    };
+    let room = (window - server.runtime - realtime).max(Nanos::ZERO);
     // One that reclaims may take what others leave, up to the cap.
     let (part, whole) = platform.deadline_cap.ratio();
     let takes = |thread: &ReservedThread| {
@@ -54,13 +71,19 @@ pub fn argument(threads: &[ReservedThread], platform: &Platform) -> FairServerAr
     };
     let all: Nanos = threads.iter().map(takes).sum();
     let most = threads.iter().map(takes).max().unwrap_or(Nanos::ZERO);
-    let mut assumptions =
-        vec!["no realtime thread holds a CPU so long that the fair server has to step in".to_owned()];
+    let (who, beside) = match &platform.realtime {
+        Some(RealtimeDemand { who, takes: Some(takes) }) => {
+            ("other realtime thread", format!("; {who} take at most {takes} of it"))
+        }
+        _ => ("realtime thread", String::new()),
+    };
+    let mut assumptions = vec![format!("no {who} holds a CPU so long that the fair server has to step in")];
     let shape = format!(
-        "the fair server ({} in {}) acts only if fair threads had less than {} after {window}",
+        "the fair server ({} in {}) acts only if fair threads had less than {} after {window}{beside}",
         server.runtime, server.period, server.runtime
     );
-    let needed = server.runtime;
+    // What has to be left by reserved threads: to the server, and to realtime threads that run before fair ones.
+    let needed = window - room;
     let holds = |step: String, assumptions| FairServerArgument {
         holds: true,
         steps: vec![shape.clone(), step],
@@ -76,11 +99,7 @@ pub fn argument(threads: &[ReservedThread], platform: &Platform) -> FairServerAr
     let cpus = platform.cpus.max(1) as usize;
     if threads.len() <= cpus && most <= room {
         let left = window - most;
-        assumptions.push(
-            "each reserved thread stays on a CPU of its own, as wake-ups and the push and pull of the deadline class \
-             arrange it"
-                .to_owned(),
-        );
+        assumptions.push(OWN_CPU.to_owned());
         let step = format!(
             "the largest reservation takes at most {most} of any {window}: {left} are left on its CPU, {needed} are needed"
         );
@@ -113,6 +132,43 @@ pub fn argument(threads: &[ReservedThread], platform: &Platform) -> FairServerAr
         )
     };
     FairServerArgument { holds: false, steps: vec![shape, step], assumptions }
+}
+
+/// What holds where realtime threads keep fair ones waiting until the servers act: their deadlines are kept, so that they count
+/// as reservations.
+pub fn counted(
+    threads: &[ReservedThread],
+    platform: &Platform,
+    realtime: &RealtimeDemand,
+) -> FairServerArgument {
+    let Some(server) = platform.fair_server else { return argument(threads, platform) };
+    let who = &realtime.who;
+    let shape = format!(
+        "{who} may keep fair threads waiting until the fair server acts: from its zero laxity on it runs {} with a deadline \
+         {} away, once in every {}, and is counted as a reservation of each CPU",
+        server.runtime, server.period, server.period
+    );
+    if threads.iter().any(|thread| thread.reservation.reclaim) {
+        let step = "a reservation reclaims bandwidth, which is not analysed beside a fair server that acts";
+        return FairServerArgument {
+            holds: false,
+            steps: vec![shape, step.to_owned()],
+            assumptions: Vec::new(),
+        };
+    }
+    if platform.cpus == 1 {
+        let step = "the test of EDF covers the deadlines of the server, too".to_owned();
+        return FairServerArgument { holds: true, steps: vec![shape, step], assumptions: Vec::new() };
+    }
+    // Realtime threads run below the servers: only reserved threads can make these late.
+    let alone = argument(threads, &Platform { realtime: None, ..platform.clone() });
+    let assumptions = alone.assumptions.into_iter().skip(1).collect();
+    let step = alone.steps.last().map(|step| format!("each server keeps its deadline: {step}"));
+    FairServerArgument {
+        holds: alone.holds,
+        steps: std::iter::once(shape).chain(step).collect(),
+        assumptions,
+    }
 }
 
 /// What the fullest of the CPUs has to give when these amounts are spread, the largest first to where the least is.

@@ -2,14 +2,15 @@
 //! of them keeps its scheduling deadlines, and the fair servers stay in the background.
 
 use surety_model::plan::Homes;
-use surety_model::platform::{Enforcement, Platform};
+use surety_model::platform::{Enforcement, FairServer, Platform};
 use surety_model::reservation::Reservation;
-use surety_model::workload::{Load, LoadKind, PolicySpec, Task, TaskBody, Work, Workload};
+use surety_model::workload::{Task, Workload};
 use surety_units::CpuSet;
 
 use crate::admission::{AdmissionError, RootDomain};
+use crate::beside::threads_of;
 use crate::edf::{Demand, Schedulability, least_pessimistic_of, schedulable};
-use crate::fair_server::{FairServerArgument, argument};
+use crate::fair_server::{FairServerArgument, OWN_CPU, argument, counted};
 
 /// One reserved thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,6 +36,11 @@ pub struct Foundation {
     pub fair_server: FairServerArgument,
     enforcement: Enforcement,
     demands: Vec<Demand>,
+    /// The names of those whose demands stand before the threads'.
+    others: Vec<String>,
+    /// Whether each thread is tested with the fair server of a CPU of its own.
+    is_apart: bool,
+    counts_servers: bool,
     cpus: u32,
     /// The root domains that threads are in, where there are several.
     domains: Vec<Domain>,
@@ -52,18 +58,18 @@ pub struct Domain {
 }
 
 impl Foundation {
-    /// Looks at a set of threads on a platform where others have booked `admitted` kernel units; with several root domains
-    /// each thread gets the first in which everything holds, and others are taken to have booked that much in each.
-    pub fn of(threads: &[ReservedThread], platform: &Platform, admitted: u64) -> Foundation {
+    /// Looks at a set of threads on a platform, beside what others have reserved there; with several root domains each thread
+    /// gets the first in which everything holds.
+    pub fn of(threads: &[ReservedThread], platform: &Platform) -> Foundation {
         if platform.root_domains.is_empty() {
-            return Foundation::in_one(threads, platform, admitted);
+            return Foundation::in_one(threads, platform);
         }
         let platforms = platform.domains();
         let mut places: Vec<Vec<usize>> = vec![Vec::new(); platforms.len()];
         for (place, thread) in threads.iter().enumerate() {
             let with = |domain: usize| -> Foundation {
                 let own = places[domain].iter().map(|at| threads[*at]).chain([*thread]);
-                Foundation::in_one(&own.collect::<Vec<_>>(), &platforms[domain].1, admitted)
+                Foundation::in_one(&own.collect::<Vec<_>>(), &platforms[domain].1)
             };
             match (0..platforms.len()).find(|domain| with(*domain).holds()) {
                 Some(domain) => places[domain].push(place),
@@ -72,7 +78,7 @@ impl Foundation {
                         format!("{}: {}", cpus.in_words(), with(domain).objection().unwrap_or_default())
                     };
                     let why: Vec<String> = platforms.iter().enumerate().map(why).collect();
-                    let whole = Foundation::in_one(threads, platform, admitted);
+                    let whole = Foundation::in_one(threads, platform);
                     let step = format!("thread {place} fits in no root domain: {}", why.join("; "));
                     let edf =
                         Schedulability { holds: false, alone: false, steps: vec![step], ..partitioned() };
@@ -83,9 +89,9 @@ impl Foundation {
         let domains = places.into_iter().zip(platforms).filter(|(places, _)| !places.is_empty());
         let domains = domains.map(|(places, (cpus, platform))| {
             let own: Vec<ReservedThread> = places.iter().map(|at| threads[*at]).collect();
-            Domain { cpus, threads: places, foundation: Foundation::in_one(&own, &platform, admitted) }
+            Domain { cpus, threads: places, foundation: Foundation::in_one(&own, &platform) }
         });
-        Foundation::joined(domains.collect(), Foundation::in_one(threads, platform, admitted))
+        Foundation::joined(domains.collect(), Foundation::in_one(threads, platform))
     }
 
     /// Several root domains in which everything holds as one; `whole` is the set as if there were one, for what does not
@@ -137,35 +143,69 @@ impl Foundation {
     }
 
     /// A set in one root domain.
-    fn in_one(threads: &[ReservedThread], platform: &Platform, admitted: u64) -> Foundation {
-        let mut domain = RootDomain { admitted, ..RootDomain::of(platform) };
+    fn in_one(threads: &[ReservedThread], platform: &Platform) -> Foundation {
+        let mut domain = RootDomain::of(platform);
         let refused = threads
             .iter()
             .enumerate()
             .find_map(|(index, thread)| domain.admit(&thread.reservation).err().map(|error| (index, error)));
-        let demands: Vec<Demand> =
-            threads.iter().map(|t| Demand::of(&t.reservation, platform, t.bounded, t.sleeps)).collect();
+        let (others, mut all): (Vec<String>, Vec<ReservedThread>) = threads_of(platform).into_iter().unzip();
+        all.extend_from_slice(threads);
+        let mut demands: Vec<Demand> =
+            all.iter().map(|t| Demand::of(&t.reservation, platform, t.bounded, t.sleeps)).collect();
+        let mut fair_server = argument(&all, platform);
+        let acts = platform.fair_server.filter(|_| !fair_server.holds);
+        let mut apart = None;
+        if let (Some(server), Some(realtime)) = (acts, &platform.realtime) {
+            fair_server = counted(&all, platform, realtime);
+            let server = server_demand(server, platform);
+            apart = on_own_cpus(&demands, server, platform.cpus);
+            if apart.is_some() && !fair_server.assumptions.iter().any(|a| a == OWN_CPU) {
+                fair_server.assumptions.push(OWN_CPU.to_owned());
+            }
+            demands.extend(vec![server; platform.cpus as usize]);
+        }
         Foundation {
-            refused,
             admission_step: format!(
-                "admission: {} of {} kernel units (2^-20 CPU) booked, fair servers deducted",
+                "admission: {} of {} kernel units (2^-20 CPU) booked{}, fair servers deducted",
                 domain.admitted,
-                domain.available()
+                domain.available(),
+                if others.is_empty() { String::new() } else { format!(", by {} too", others.join(", ")) }
             ),
-            edf: schedulable(&demands, platform.cpus),
-            fair_server: argument(threads, platform),
+            is_apart: apart.is_some(),
+            counts_servers: demands.len() > all.len(),
+            edf: match (&refused, apart) {
+                // No test has to be asked about what the kernel refuses.
+                (Some(_), _) => Schedulability { holds: false, alone: false, ..partitioned() },
+                (None, Some(apart)) => apart,
+                (None, None) => schedulable(&demands, platform.cpus),
+            },
+            fair_server,
             enforcement: platform.enforcement,
+            refused,
             demands,
+            others,
             cpus: platform.cpus,
             domains: Vec::new(),
         }
     }
 
-    /// Whether the kernel admits a set in one root domain and its fair server stays in the background; EDF is not looked at.
-    pub fn holds_but_for_edf(threads: &[ReservedThread], platform: &Platform, admitted: u64) -> bool {
-        let mut domain = RootDomain { admitted, ..RootDomain::of(platform) };
+    /// Whether the kernel admits a set in one root domain and its fair servers stay in the background; EDF is not looked at.
+    pub fn stays_in_background(threads: &[ReservedThread], platform: &Platform) -> bool {
+        let mut domain = RootDomain::of(platform);
+        let others = threads_of(platform).into_iter().map(|(_, thread)| thread);
+        let all: Vec<ReservedThread> = others.chain(threads.iter().copied()).collect();
         threads.iter().all(|thread| domain.admit(&thread.reservation).is_ok())
-            && argument(threads, platform).holds
+            && argument(&all, platform).holds
+    }
+
+    /// Names in the order of [`Foundation::demands`]: others that have reservations, the threads of the set, and the fair
+    /// server of each CPU where it is counted.
+    pub fn names(&self, threads: &[String]) -> Vec<String> {
+        let mut names: Vec<String> = self.others.iter().chain(threads).cloned().collect();
+        let servers = self.demands.len().saturating_sub(names.len());
+        names.extend((0..servers).map(|cpu| format!("fair server of CPU {cpu}")));
+        names
     }
 
     /// The root domains that threads are in, where the platform has several; empty: one has all.
@@ -180,6 +220,9 @@ impl Foundation {
 
     /// The same, its test of EDF named after the least pessimistic one that holds. Takes longer: for proofs.
     pub fn for_proof(self) -> Foundation {
+        if self.is_apart {
+            return self;
+        }
         if self.domains.is_empty() {
             return Foundation { edf: least_pessimistic_of(&self.demands, self.cpus), ..self };
         }
@@ -187,7 +230,17 @@ impl Foundation {
         Foundation::joined(self.domains.iter().map(proven).collect(), self)
     }
 
-    /// What every reserved thread may ask of the CPUs, in order.
+    /// Whether the fair servers are taken to act, and count as reservations.
+    pub fn counts_servers(&self) -> bool {
+        self.counts_servers
+    }
+
+    /// Whether each thread was tested with the fair server of a CPU of its own, and not all on all CPUs.
+    pub fn is_apart(&self) -> bool {
+        self.is_apart
+    }
+
+    /// What every reserved thread may ask of the CPUs, in the order of [`Foundation::names`].
     pub fn demands(&self) -> &[Demand] {
         &self.demands
     }
@@ -251,7 +304,7 @@ pub fn homes(workload: &Workload, platform: &Platform) -> Homes {
     let irqs = workload.irqs.iter().flat_map(|irq| named(&irq.name, irq.reservation, 1));
     let threads: Vec<(String, ReservedThread)> = tasks.chain(irqs).collect();
     let only: Vec<ReservedThread> = threads.iter().map(|(_, thread)| *thread).collect();
-    let foundation = Foundation::of(&only, platform, 0);
+    let foundation = Foundation::of(&only, platform);
     let mut homes = Homes::new();
     for (place, (name, _)) in threads.into_iter().enumerate() {
         if let Some(cpus) = foundation.home_of(place) {
@@ -272,25 +325,31 @@ fn partitioned() -> Schedulability {
     }
 }
 
-/// A realtime activity of the workload itself that never lets go of its CPU, so that the fair server has to
-/// act and the argument of [`crate::fair_server`] fails.
-pub fn realtime_hog(workload: &Workload) -> Option<String> {
-    let realtime =
-        |policy: &PolicySpec| matches!(policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });
-    let endless = |task: &&Task| {
-        task.reservation.is_none()
-            && realtime(&task.policy)
-            && matches!(task.body, TaskBody::Synthetic(Work::Forever))
-    };
-    let load = |load: &&Load| {
-        realtime(&load.policy) && matches!(load.kind, LoadKind::Spinners | LoadKind::MemoryThrash)
-    };
-    let name = workload.tasks.iter().find(endless).map(|t| &t.name);
-    let name = name.or_else(|| workload.loads.iter().find(load).map(|l| &l.name))?;
-    Some(format!(
-        "{name} is a realtime activity that never lets go of its CPU: the kernel's fair server has to act there and may \
-         run ahead of a reservation"
-    ))
+/// The fair server of a CPU as a reservation: once it acts it is one, whose thread may sleep at any time.
+fn server_demand(server: FairServer, platform: &Platform) -> Demand {
+    Demand::of(&Reservation::implicit(server.runtime, server.period), platform, false, true)
+}
+
+/// Each of some demands with the fair server of a CPU of its own, by the tests of one CPU: the tightest of them. `None` where
+/// there is no CPU for each, or one does not fit so.
+fn on_own_cpus(demands: &[Demand], server: Demand, cpus: u32) -> Option<Schedulability> {
+    if cpus < 2 || demands.len() > cpus as usize {
+        return None;
+    }
+    let each: Option<Vec<Schedulability>> = demands
+        .iter()
+        .map(|demand| Some(schedulable(&[*demand, server], 1)).filter(|found| found.holds))
+        .collect();
+    let load = |demand: &Demand| demand.runtime.get() as f64 / demand.deadline.get() as f64;
+    let tightest = demands.iter().zip(each?).max_by(|(a, _), (b, _)| load(a).total_cmp(&load(b)));
+    tightest.map(|(demand, found)| {
+        let lead = format!(
+            "a CPU for each reserved thread and its fair server, the fullest with {} in {}: ",
+            demand.runtime, demand.period
+        );
+        let steps = found.steps.iter().map(|step| format!("{lead}{step}")).collect();
+        Schedulability { steps, ..found }
+    })
 }
 
 /// A task with a reservation that takes a lock with inheritance: while it waits, whoever holds the lock runs under its
@@ -309,6 +368,7 @@ pub fn lent_reservation(workload: &Workload, is_reserved: impl Fn(&Task) -> bool
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surety_model::platform::{OtherReservation, RealtimeDemand};
     use surety_units::Nanos;
 
     #[test]
@@ -321,8 +381,8 @@ mod tests {
         let threads = [of(50, 100), of(60, 100), of(20, 100), of(25, 100)];
         // On two CPUs at once the fair servers would act; on one each, both pairs fit.
         let apart = Platform::linux_6_18(1).partitioned(&[1, 1]);
-        assert!(!Foundation::of(&threads, &Platform::linux_6_18(2), 0).holds());
-        let found = Foundation::of(&threads, &apart, 0);
+        assert!(!Foundation::of(&threads, &Platform::linux_6_18(2)).holds());
+        let found = Foundation::of(&threads, &apart);
         assert!(found.holds() && !found.edf.alone, "{found:?}");
         let places: Vec<&[usize]> = found.domains().iter().map(|d| d.threads.as_slice()).collect();
         assert_eq!(places, [&[0, 2][..], &[1, 3][..]]);
@@ -341,11 +401,86 @@ mod tests {
             [0, 1, 0, 1, 9]
         );
         // One more than fits says why on each.
-        let found = Foundation::of(&[&threads[..], &[of(30, 100)]].concat(), &apart, 0);
+        let found = Foundation::of(&[&threads[..], &[of(30, 100)]].concat(), &apart);
         let objection = found.objection().unwrap_or_default();
         assert!(objection.contains("CPU 0:") && objection.contains("CPU 1:"), "{objection}");
         // A CPU each in both.
-        assert!(Foundation::of(&threads[..2], &apart, 0).edf.alone);
+        assert!(Foundation::of(&threads[..2], &apart).edf.alone);
+    }
+
+    #[test]
+    fn what_others_have_reserved_counts_like_the_rest() {
+        let of = |q, t| Reservation::implicit(Nanos::from_millis(q), Nanos::from_millis(t));
+        let thread = |q, t| ReservedThread { reservation: of(q, t), bounded: true, sleeps: false };
+        let beside = |q, t| {
+            let other = OtherReservation::unknown("other".to_owned(), of(q, t));
+            Platform { others: vec![other], ..Platform::linux_6_18(1) }
+        };
+        for (threads, platform, word) in [
+            (vec![thread(4, 10)], beside(2, 10), ""),
+            // Admission, EDF with deadlines before the periods' ends, and room for the fair server.
+            (vec![thread(4, 10)], beside(8, 10), "80.00 % admitted"),
+            (vec![thread(4, 10)], beside(45, 100), "does not show"),
+            (vec![thread(30, 100)], beside(520, 1000), "fair server"),
+        ] {
+            let found = Foundation::of(&threads, &platform);
+            let objection = found.objection().unwrap_or_default();
+            assert!(
+                objection.contains(word) && found.holds() == word.is_empty(),
+                "{platform:?}: {objection}"
+            );
+            assert!(!found.edf.alone && found.names(&["own".to_owned()]) == ["other", "own"]);
+            assert!(found.steps()[0].contains("by other too"), "{:?}", found.steps());
+        }
+        // In a root domain of its own it is in nobody's way.
+        let apart = Platform::linux_6_18(1).partitioned(&[1, 1]);
+        let home = apart.root_domains[1];
+        let other = OtherReservation { root_domain: Some(home), ..beside(8, 10).others.remove(0) };
+        let apart = Platform { others: vec![other], ..apart };
+        assert!(Foundation::of(&[thread(4, 10)], &apart).holds());
+        assert!(!Foundation::of(&[thread(4, 10); 3], &apart).holds());
+    }
+
+    #[test]
+    fn a_fair_server_that_acts_is_a_reservation_of_its_cpu() {
+        let us = Nanos::from_micros;
+        let of = |q, t| ReservedThread {
+            reservation: Reservation::implicit(us(q), us(t)),
+            bounded: true,
+            sleeps: false,
+        };
+        let endless = RealtimeDemand { who: "hog".to_owned(), takes: None };
+        let beside = |cpus, takes| Platform {
+            realtime: Some(RealtimeDemand { takes, ..endless.clone() }),
+            ..Platform::linux_6_18(cpus)
+        };
+        let two = vec![of(2_800, 16_600), of(21_000, 100_000)];
+        for (threads, platform, counted, holds) in [
+            (two.clone(), beside(1, None), true, true),
+            (two.clone(), beside(2, None), true, true),
+            (vec![of(880_000, 1_000_000)], beside(1, None), true, true),
+            // 90 % and the server's 5.4 are as much as the CPU has, which one of 12 ms in 13 has not.
+            (vec![of(12_000, 13_000), of(2_000, 100_000)], beside(1, None), true, false),
+            (vec![of(95_000, 100_000)], beside(2, None), true, false),
+            (vec![of(67_000, 100_000); 2], beside(2, None), true, true),
+            (vec![of(67_000, 100_000); 3], beside(2, None), true, false),
+            // What yields leaves room enough, or not.
+            (two.clone(), beside(1, Some(us(300_000))), false, true),
+            (two, beside(1, Some(us(900_000))), true, true),
+        ] {
+            let found = Foundation::of(&threads, &platform);
+            assert_eq!(found.holds(), holds, "{threads:?} {platform:?}: {:?}", found.objection());
+            let servers = found.demands().len() - threads.len();
+            assert_eq!(servers, if counted { platform.cpus as usize } else { 0 }, "{threads:?}");
+            let says = |word: &str| found.steps().iter().any(|step| step.contains(word));
+            assert_eq!(says("zero laxity"), counted, "{:?}", found.steps());
+            assert!(!counted || !found.edf.alone);
+        }
+        let greedy = ReservedThread {
+            reservation: Reservation { reclaim: true, ..of(2_800, 16_600).reservation },
+            ..of(2_800, 16_600)
+        };
+        assert!(!Foundation::of(&[greedy], &beside(1, None)).holds());
     }
 
     #[test]
@@ -365,7 +500,7 @@ mod tests {
             (vec![of(89, 100, 100)], 1, ""),
             (vec![of(880, 1000, 1000)], 1, "fair server"),
         ] {
-            let foundation = Foundation::of(&threads, &Platform::linux_6_18(cpus), 0);
+            let foundation = Foundation::of(&threads, &Platform::linux_6_18(cpus));
             let objection = foundation.objection().unwrap_or_default();
             assert!(objection.contains(word), "{threads:?}: {objection}");
             assert_eq!(foundation.holds(), word.is_empty(), "{threads:?}: {objection}");

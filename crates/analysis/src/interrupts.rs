@@ -35,6 +35,16 @@ pub enum InterruptError {
         /// The most.
         limit: usize,
     },
+    /// More requests in one server period than are computed with.
+    #[error(
+        "up to {count:.0} requests come in one server period, more than the {limit} that are computed with: take a shorter period, or make them rarer"
+    )]
+    TooMany {
+        /// As many as may come.
+        count: f64,
+        /// The most.
+        limit: usize,
+    },
     /// The arrivals are no distribution.
     #[error("the arrivals of one server period: {0}")]
     Arrivals(#[from] crate::cbs::CbsError),

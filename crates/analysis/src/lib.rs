@@ -11,6 +11,7 @@
 #![forbid(unsafe_code)]
 
 pub mod admission;
+pub mod beside;
 pub mod cbs;
 mod dense;
 pub mod edf;

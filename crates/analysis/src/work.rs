@@ -31,6 +31,15 @@ pub fn maximum(work: &TimeDistribution) -> Option<Nanos> {
     }
 }
 
+/// The largest work that is declared; `None` of values that were seen ([`TimeDistribution::Empirical`]), whose largest bounds
+/// nothing, unless every job is declared in its order and not measured.
+pub fn declared_bound(work: &TimeDistribution) -> Option<Nanos> {
+    match work {
+        TimeDistribution::Empirical(empirical) if !empirical.declares_every_job() => None,
+        _ => maximum(work),
+    }
+}
+
 /// A family's word, for sentences.
 pub fn family(work: &TimeDistribution) -> &'static str {
     match work {

@@ -9,15 +9,18 @@ use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::record::{ActivityRecord, Basis, Distribution, Evidence, InForce, Record, ThreadInForce};
 use surety_model::reservation::Reservation;
-use surety_model::workload::{Instances, LoadKind, Task, TaskBody, Work, Workload};
+use surety_model::workload::{Instances, Late, LoadKind, Sleep, Task, TaskBody, Work, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos};
 
 use crate::admission::AdmissionError;
+use crate::beside::{realtime, reserved_thread};
+use crate::cbs::in_order;
 use crate::cbs::modulated::limits::MeasuredModes;
-use crate::foundation::{Foundation, ReservedThread, lent_reservation, realtime_hog};
-use crate::response::{Response, ServedTask, on_grid, release_distance};
+use crate::foundation::{Foundation, ReservedThread, lent_reservation};
+use crate::response::{Response, ResponseBound, ServedTask, aperiodic, on_grid, release_distance};
 use crate::supply::Supply;
+use crate::work::declared_bound;
 
 /// The fractions for which limits of response times are given.
 const FRACTIONS: [f64; 6] = [0.5, 0.9, 0.95, 0.99, 0.999, 1.0];
@@ -70,15 +73,13 @@ impl World for AnalysisWorld {
         platform.cpus = u32::try_from(cpus.len()).expect("a CPU set holds at most 1024");
         let mut tasks: Vec<TaskView<'_>> =
             workload.tasks.iter().map(|t| TaskView::of(t, &platform)).collect();
-        let threads: Vec<ReservedThread> = tasks.iter().flat_map(|t| t.threads(platform.cpus)).collect();
-        let foundation = Foundation::of(&threads, &platform, 0);
+        let threads: Vec<ReservedThread> = tasks.iter().flat_map(|t| t.threads(&platform)).collect();
+        platform.realtime = realtime(workload, &platform, |task| task.reservation.is_none());
+        let foundation = Foundation::of(&threads, &platform);
         let objection = foundation.objection().or_else(|| {
             if workload.is_reserved() && platform.cpus < self.platform.cpus {
                 let (affinity, span) = (Box::new(cpus), Box::new(CpuSet::first(self.platform.cpus)));
                 return Some(AdmissionError::Affinity { affinity, span }.to_string());
-            }
-            if let Some(hog) = realtime_hog(workload).filter(|_| platform.fair_server.is_some()) {
-                return Some(hog);
             }
             if let Some(lent) = lent_reservation(workload, |task| task.reservation.is_some()) {
                 return Some(lent);
@@ -96,7 +97,7 @@ impl World for AnalysisWorld {
             reserved: workload.is_reserved(),
             seed: Some(options.seed),
             duration: Some(options.duration),
-            in_force: in_force(workload, &platform, cpus),
+            in_force: in_force(workload, &self.platform, cpus),
             degraded: Vec::new(),
             activities: Vec::new(),
             trace: None,
@@ -144,7 +145,13 @@ fn in_force(workload: &Workload, platform: &Platform, cpus: CpuSet) -> InForce {
             as_requested: true,
         })
         .collect();
-    InForce { kernel: platform.name.clone(), cpus, threads, ..InForce::default() }
+    InForce {
+        kernel: platform.name.clone(),
+        cpus,
+        machine: Some(platform.clone()),
+        threads,
+        ..InForce::default()
+    }
 }
 
 /// A task with what the theory needs of it.
@@ -160,13 +167,9 @@ impl<'a> TaskView<'a> {
         TaskView { task, served, supply: None }
     }
 
-    fn threads(&self, cpus: u32) -> Vec<ReservedThread> {
-        let Some(reservation) = self.task.reservation else { return Vec::new() };
-        let bounded = self.served.as_ref().is_some_and(ServedTask::needs_one_budget);
-        let never_sleeps = matches!(self.task.body, TaskBody::Synthetic(Work::Forever));
-        let sleeps = !never_sleeps && self.served.as_ref().is_none_or(ServedTask::wakes_inside);
-        let thread = ReservedThread { reservation, bounded, sleeps };
-        vec![thread; self.task.instances.on(cpus) as usize]
+    fn threads(&self, platform: &Platform) -> Vec<ReservedThread> {
+        let Some(thread) = reserved_thread(self.task, platform) else { return Vec::new() };
+        vec![thread; self.task.instances.on(platform.cpus) as usize]
     }
 
     fn record(&self, objection: Option<&str>) -> ActivityRecord {
@@ -199,6 +202,34 @@ impl<'a> TaskView<'a> {
         record.evidence =
             promises.iter().map(|p| self.evidence(p, reservation, &response, record.deadline)).collect();
         record
+    }
+
+    /// The larger of two fractions: for releases as close as the gap allows, and for distances drawn as `spacing` says.
+    fn bound(
+        &self,
+        reservation: Reservation,
+        response: &Result<Response, String>,
+        limit: Nanos,
+    ) -> Result<ResponseBound, String> {
+        let by_gap = response.as_ref().map(|response| response.within(limit)).map_err(Clone::clone);
+        match self.by_spacing(reservation, limit) {
+            Some(spaced) if by_gap.as_ref().map_or(0.0, |bound| bound.probability) < spaced.probability => {
+                Ok(spaced)
+            }
+            _ => by_gap,
+        }
+    }
+
+    /// The fraction for drawn distances: of a task that queues, and whose jobs are known in no order.
+    fn by_spacing(&self, reservation: Reservation, limit: Nanos) -> Option<ResponseBound> {
+        let (distance, served) = (self.task.spacing.as_ref()?, self.served.as_ref()?);
+        let is_drawn = in_order::jobs_of(&served.work).is_none() && served.modes.is_none();
+        let is_queued = self.task.late == Late::Queue && self.task.sleep == Sleep::Absolute;
+        let distances_are_drawn = in_order::jobs_of(distance).is_none();
+        if !(is_drawn && is_queued && distances_are_drawn) {
+            return None;
+        }
+        aperiodic(&served.work, (distance, served.gap), reservation, limit).ok()
     }
 
     fn evidence(
@@ -246,10 +277,20 @@ impl<'a> TaskView<'a> {
         };
         match (limit, response) {
             (None, _) => unseen(format!("no bound for `{promise}` in this version")),
-            (_, Err(why)) => unseen(format!("no bound: {why}")),
-            (Some(limit), Ok(response)) => {
-                let bound = response.within(limit);
+            (Some(limit), response) => {
+                let bound = match self.bound(reservation, response, limit) {
+                    Ok(bound) => bound,
+                    Err(why) => return unseen(format!("no bound: {why}")),
+                };
                 let promised = promise.at.map_or(1.0, |p| p.as_f64());
+                let is_seen = self.served.as_ref().is_some_and(|task| declared_bound(&task.work).is_none());
+                if promised >= 1.0 && bound.probability >= 1.0 && is_seen {
+                    return unseen(format!(
+                        "{}: no bound: its work is a list of values seen, and the largest of them bounds no other job; \
+                         declare bounded work, or promise a percentage",
+                        bound.theorem
+                    ));
+                }
                 if promise.at.is_none() && bound.probability < promised {
                     let because =
                         format!("{}: not every activation is provably within {limit}", bound.theorem);
@@ -262,7 +303,7 @@ impl<'a> TaskView<'a> {
 }
 
 /// The task under a reservation, where its work is a distribution and its releases are known.
-fn served(task: &Task, reservation: Reservation, platform: &Platform) -> Option<ServedTask> {
+pub(crate) fn served(task: &Task, reservation: Reservation, platform: &Platform) -> Option<ServedTask> {
     let (gap, jitter) = release_distance(task)?;
     let work = drawn_work(task)?.clone();
     Some(ServedTask {
@@ -288,6 +329,7 @@ pub fn drawn_work(task: &Task) -> Option<&TimeDistribution> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surety_model::platform::OtherReservation;
     use surety_model::verdict::{Outcome, judge};
     use surety_model::workload::{Load, PolicySpec};
     use surety_model::world::Unobserved;
@@ -376,25 +418,46 @@ mod tests {
     }
 
     #[test]
-    fn a_realtime_hog_or_a_part_of_the_machine_ends_every_proof() {
+    fn a_realtime_hog_is_counted_and_a_part_of_the_machine_ends_every_proof() {
         let ms = Nanos::from_millis;
-        let task = player(Some(Reservation::implicit(ms(27), ms(40))), &["response <= 40ms @ 99%"]);
+        let task = |q| player(Some(Reservation::implicit(ms(q), ms(40))), &["response <= 40ms @ 99%"]);
         let mut hog = Load::new("hog", LoadKind::Spinners, 1);
         hog.policy = PolicySpec::Fifo { priority: 1 };
         let world = AnalysisWorld::new(Platform::linux_6_18(2));
-        let seen = |loads: Vec<Load>, cpus: Option<CpuSet>| {
-            let workload = Workload { tasks: vec![task.clone()], loads, ..Workload::default() };
+        let seen = |task: Task, loads: Vec<Load>, cpus: Option<CpuSet>| {
+            let workload = Workload { tasks: vec![task], loads, ..Workload::default() };
             let options = RunOptions { cpus, ..RunOptions::default() };
             world.run(&workload, &options, &mut Unobserved).unwrap().activities[0].evidence[0].clone()
         };
-        assert!(matches!(seen(Vec::new(), None), Evidence::Proven { .. }));
-        for (evidence, word) in
-            [(seen(vec![hog], None), "hog"), (seen(Vec::new(), Some(CpuSet::first(1))), "EPERM")]
-        {
-            match evidence {
-                Evidence::NotObservable { because } => assert!(because.contains(word), "{because}"),
+        for (task, loads, cpus, word) in [
+            (task(27), Vec::new(), None, ""),
+            (task(27), vec![hog.clone()], None, ""),
+            (task(36), vec![hog], None, "does not show"),
+            (task(27), Vec::new(), Some(CpuSet::first(1)), "EPERM"),
+        ] {
+            match seen(task, loads, cpus) {
+                Evidence::Proven { .. } => assert!(word.is_empty()),
+                Evidence::NotObservable { because } => {
+                    assert!(!word.is_empty() && because.contains(word), "{because}");
+                }
                 other => panic!("{other:?}"),
             }
+        }
+    }
+
+    #[test]
+    fn what_other_processes_have_reserved_counts() {
+        let ms = Nanos::from_millis;
+        let workload = Workload {
+            tasks: vec![player(Some(Reservation::implicit(ms(27), ms(40))), &["response <= 40ms @ 99%"])],
+            ..Workload::default()
+        };
+        let other = OtherReservation::unknown("other".to_owned(), Reservation::implicit(ms(30), ms(100)));
+        for (others, proven) in [(Vec::new(), true), (vec![other], false)] {
+            let world = AnalysisWorld::new(Platform { others, ..Platform::linux_6_18(1) });
+            let record = world.run(&workload, &RunOptions::default(), &mut Unobserved).unwrap();
+            let found = &record.activities[0].evidence[0];
+            assert_eq!(matches!(found, Evidence::Proven { .. }), proven, "{found:?}");
         }
     }
 

@@ -1,24 +1,65 @@
 //! `surety apply`: a plan put in force in the foreground, and taken back at the end.
 
-use surety_enforce::{Applied, Binding, Enforcer, Owner, put_in_force};
-use surety_kernel::command::{ChildSetup, Command, spawn};
+use std::path::PathBuf;
+
+use clap::Args;
+use surety_enforce::{Applied, Binding, Enforcer, Inspector, Owner, put_in_force};
+use surety_kernel::command::{ChildSetup, Command, Rights, Spawned, spawn};
 use surety_kernel::{Kernel, clock};
 use surety_model::plan::Plan;
+use surety_model::promise::{Metric, Promise};
+use surety_model::reservation::Reservation;
+use surety_probe::{ChildrenEntry, lacked, rights_of};
 use surety_report::plan_file::plan_from_json;
 use surety_units::{Nanos, Tid};
 
-use crate::args::ApplyArgs;
+use crate::args::positive;
 use crate::exit::{Code, Failure};
+use crate::files;
+use crate::foreign::{self, ForceArgs};
+use crate::rights::RightsArgs;
 use crate::session::Session;
 
 /// Between two looks at the clock, the signals and the command.
 const LOOK: Nanos = Nanos::from_millis(100);
+/// What was not taken back so long after its time, because this process stands still, the watchdog takes back.
+const TAKE_BACK: Nanos = Nanos::SECOND;
 
-/// The verb. With a command, its failure ends in 1.
+#[derive(Debug, Args)]
+pub struct ApplyArgs {
+    /// Plan file, as `surety plan --output` writes it
+    pub plan: PathBuf,
+    /// Which activity COMMAND is [default: the only one]
+    #[arg(long, value_name = "NAME", requires = "command")]
+    pub activity: Option<String>,
+    /// Running threads: activity=TID
+    #[arg(long, value_name = "NAME=TID", value_parser = binding)]
+    pub bind: Vec<(String, i32)>,
+    #[command(flatten)]
+    pub foreign: ForceArgs,
+    #[command(flatten)]
+    pub rights: RightsArgs,
+    /// Take it back after this [default: at Ctrl-C or the command's end]
+    #[arg(long = "for", value_name = "TIME", value_parser = positive)]
+    pub duration: Option<Nanos>,
+    /// Command and its arguments
+    #[arg(last = true, value_name = "COMMAND")]
+    pub command: Vec<String>,
+}
+
+fn binding(text: &str) -> Result<(String, i32), String> {
+    let wrong = || format!("`{text}` is no binding such as player=1234");
+    let (name, tid) = text.split_once('=').ok_or_else(wrong)?;
+    let tid: i32 = tid.parse().ok().filter(|t| *t > 0).ok_or_else(wrong)?;
+    Ok((name.to_owned(), tid))
+}
+
+/// The verb. With a command, its failure ends in 1; so does a plan that did not stay in force.
 pub fn apply(args: &ApplyArgs, session: &Session) -> Result<Code, Failure> {
     let plan = read_plan(args)?;
     check_names(args, &plan)?;
     let activity = activity_of_command(args, &plan)?;
+    check_phase(args.bind.iter().map(|(name, _)| name).chain(&activity), &plan)?;
     let mut bindings: Vec<Binding> = args
         .bind
         .iter()
@@ -31,14 +72,22 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> Result<Code, Failure> {
     }
     let journal = session.journal();
     let domain = session.kernel.online_cpus()?;
+    if !args.foreign.force {
+        for (_, tid) in &args.bind {
+            foreign::check_thread(&session.kernel, Tid(*tid))?;
+        }
+        let bound = args.bind.iter().filter_map(|(name, _)| plan.reservation_of(name));
+        foreign::check_cap(bound, u32::try_from(domain.len()).unwrap_or(u32::MAX))?;
+    }
+    if let (Some(journal), Some(duration)) = (journal, args.duration) {
+        journal.until(Some(clock::monotonic() + duration + TAKE_BACK));
+    }
     let mut enforcer = Enforcer::new(&session.kernel, journal);
+    let children = activity.as_ref().and_then(|_| ChildrenEntry::of_command(journal, &session.kernel));
+    let rights = activity.as_ref().map(|_| rights_of(&args.command[0], &args.rights.rights())).transpose()?;
     let mut child = match activity {
         Some(name) => {
-            let mut command = Command::new(&args.command[0]);
-            command.args(&args.command[1..]);
-            let child = spawn(&mut command, &ChildSetup::default()).map_err(|e| {
-                Failure::new(Code::BadInput, e.to_string()).help("check the command's name and path")
-            })?;
+            let child = start(args, children.as_ref(), rights.clone())?;
             bindings.push(Binding { activity: name, tid: child.pid(), owner: Owner::Ours });
             Some(child)
         }
@@ -46,12 +95,15 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> Result<Code, Failure> {
     };
     let applied = put_in_force(&plan, &bindings, domain, &session.kernel, &mut enforcer)?;
     announce(&applied, session)?;
+    let mut inspector = Inspector::new(&session.kernel);
+    applied.iter().for_each(|a| inspector.expect(a.post.clone()));
     let until = args.duration.map(|d| clock::monotonic() + d);
     let code = loop {
         let now = clock::monotonic();
         if session.cancel.is_cancelled() {
             break Code::Interrupted;
         }
+        inspector.look(&session.kernel);
         if until.is_some_and(|t| now >= t) {
             break Code::Kept;
         }
@@ -60,7 +112,11 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> Result<Code, Failure> {
             Some(child) => {
                 if let Some(ended) = child.wait_until(next)? {
                     session.step(&format!("the command ended with {}", ended.status));
-                    break if ended.status.success() { Code::Kept } else { Code::Broken };
+                    if ended.status.success() {
+                        break Code::Kept;
+                    }
+                    rights.as_ref().and_then(lacked).iter().for_each(|note| session.note(note));
+                    break Code::Broken;
                 }
             }
             None if applied.iter().all(|a| session.kernel.name(a.tid).is_err()) => {
@@ -70,16 +126,34 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> Result<Code, Failure> {
             None => drop(clock::sleep_until(next, None)?),
         }
     };
+    inspector.read(&session.kernel);
     drop(child);
+    drop(children);
+    inspector.differences().for_each(|what| session.note(&format!("the plan did not stay in force: {what}")));
+    let code = if inspector.differences().next().is_some() { code.worse(Code::Broken) } else { code };
     for failure in enforcer.undo() {
         session.note(&format!("not taken back, the next start will try again: {failure}"));
     }
     Ok(code)
 }
 
+fn start(
+    args: &ApplyArgs,
+    children: Option<&ChildrenEntry<'_>>,
+    rights: Option<Rights>,
+) -> Result<Spawned, Failure> {
+    let mut command = Command::new(&args.command[0]);
+    command.args(&args.command[1..]);
+    let mark = children.map(|children| children.mark().to_owned());
+    let setup = ChildSetup { mark, rights, ..ChildSetup::default() };
+    spawn(&mut command, &setup).map_err(|error| {
+        Failure::new(Code::BadInput, error.to_string()).help("check the command's name and path")
+    })
+}
+
 fn read_plan(args: &ApplyArgs) -> Result<Plan, Failure> {
     let name = args.plan.display();
-    let text = std::fs::read_to_string(&args.plan).map_err(|error| {
+    let text = files::read_text(&args.plan, files::DOCUMENT_MAX).map_err(|error| {
         Failure::new(Code::BadInput, format!("{name} cannot be read: {error}"))
             .help("`surety plan WORKLOAD --output FILE` writes a plan")
     })?;
@@ -94,6 +168,27 @@ fn check_names(args: &ApplyArgs, plan: &Plan) -> Result<(), Failure> {
             let there = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             return Err(Failure::new(Code::BadInput, format!("the plan has no reservation for `{name}`"))
                 .help(format!("it has: {there}")));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses reservations that keep a promise of response times only for releases in step with their periods: nobody knows when
+/// threads that are not ours are released.
+fn check_phase<'a>(names: impl Iterator<Item = &'a String>, plan: &Plan) -> Result<(), Failure> {
+    let of_responses =
+        |text: &String| Promise::parse(text).is_ok_and(|promise| promise.metric != Metric::Share);
+    for planned in names.filter_map(|name| plan.reservation_of(name)) {
+        let Reservation { deadline, period, .. } = planned.reservation;
+        if deadline < period && planned.promises.iter().any(of_responses) {
+            let why = format!(
+                "`{}` has a deadline of {deadline} in a period of {period}, and its promise holds only where the releases are in \
+                 step with the periods: a thread that is reserved between two releases may wait up to {} for its budget",
+                planned.activity,
+                period - deadline
+            );
+            let help = "plan it again with `surety plan --any-phase`";
+            return Err(Failure::new(Code::BadInput, why).help(help));
         }
     }
     Ok(())

@@ -10,11 +10,14 @@ use surety_probe::probing::ProbePolicy;
 use surety_trace::{Condition, Wanted};
 use surety_units::{Bandwidth, Bytes, CpuSet, Nanos, Probability, Tid};
 
+use crate::apply::ApplyArgs;
 use crate::exit::{COMPARE_EXIT_CODES, EXIT_CODES};
+use crate::foreign::ForceArgs;
 use crate::gates::GateArgs;
 use crate::lab::args::{GuestArgs, LabArgs};
 use crate::load::{DiskArgs, LoadArgs};
 use crate::planning::args::PlanArgs;
+use crate::rights::RightsArgs;
 
 /// Guaranteed time on Linux: say what each activity needs; measure what it gets, derive the reservations that
 /// guarantee it, prove them, put them in force, and measure again.
@@ -145,14 +148,14 @@ pub struct GuaranteeArgs {
     /// Workload file
     #[arg(required_unless_present_any = ["share", "pid"], conflicts_with_all = ["share", "pid"])]
     pub workload: Option<PathBuf>,
-    /// Guarantee a command this share of a CPU
-    #[arg(long, value_name = "PERCENT", value_parser = share, requires = "command")]
+    /// Guarantee a command, or the running process or thread of --pid, this share of a CPU
+    #[arg(long, value_name = "PERCENT", value_parser = share)]
     pub share: Option<Bandwidth>,
-    /// Guarantee a running thread a response time
-    #[arg(long, value_name = "N", requires = "response", conflicts_with = "share")]
+    /// Guarantee a running process (all threads that do its work), or one thread by its id, a response time or a share
+    #[arg(long, value_name = "N", conflicts_with = "command")]
     pub pid: Option<i32>,
     /// Time from wake-up to completion, for --pid
-    #[arg(long, value_name = "TIME", value_parser = positive, requires = "pid")]
+    #[arg(long, value_name = "TIME", value_parser = positive, requires = "pid", conflicts_with = "share")]
     pub response: Option<Nanos>,
     /// Its period, for --pid [default: found from a trace]
     #[arg(long, value_name = "TIME", value_parser = positive, requires = "pid")]
@@ -168,6 +171,10 @@ pub struct GuaranteeArgs {
     pub running: Running,
     #[command(flatten)]
     pub gates: GateArgs,
+    #[command(flatten)]
+    pub foreign: ForceArgs,
+    #[command(flatten)]
+    pub rights: RightsArgs,
     /// Write the plan to this file
     #[arg(long, value_name = "FILE")]
     pub save_plan: Option<PathBuf>,
@@ -194,6 +201,10 @@ pub struct RunArgs {
     pub running: Running,
     #[command(flatten)]
     pub gates: GateArgs,
+    #[command(flatten)]
+    pub foreign: ForceArgs,
+    #[command(flatten)]
+    pub rights: RightsArgs,
     /// Record nothing of what the scheduler does
     #[arg(long)]
     pub no_trace: bool,
@@ -253,24 +264,6 @@ pub struct CompareArgs {
     pub result: Vec<String>,
     #[command(flatten)]
     pub judging: Judging,
-}
-
-#[derive(Debug, Args)]
-pub struct ApplyArgs {
-    /// Plan file, as `surety plan --output` writes it
-    pub plan: PathBuf,
-    /// Which activity COMMAND is [default: the only one]
-    #[arg(long, value_name = "NAME", requires = "command")]
-    pub activity: Option<String>,
-    /// Running threads: activity=TID
-    #[arg(long, value_name = "NAME=TID", value_parser = binding)]
-    pub bind: Vec<(String, i32)>,
-    /// Take it back after this [default: at Ctrl-C or the command's end]
-    #[arg(long = "for", value_name = "TIME", value_parser = positive)]
-    pub duration: Option<Nanos>,
-    /// Command and its arguments
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<String>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -399,6 +392,8 @@ pub struct RecordArgs {
     /// Go on for so long after --stop-when was met
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time, requires = "stop_when")]
     pub after: Nanos,
+    #[command(flatten)]
+    pub rights: RightsArgs,
     /// Command and its arguments
     #[arg(last = true, value_name = "COMMAND")]
     pub command: Vec<String>,
@@ -672,7 +667,6 @@ fn share(text: &str) -> Result<Bandwidth, String> {
     let share: Bandwidth = text.parse().map_err(|e: surety_units::QuantityError| e.to_string())?;
     match share {
         share if share == Bandwidth::ZERO => Err("a share of nothing needs no guarantee".to_owned()),
-        share if share > Bandwidth::ONE => Err("a command's thread can have at most 100%".to_owned()),
         share => Ok(share),
     }
 }
@@ -689,13 +683,6 @@ fn confidence(text: &str) -> Result<Probability, String> {
     } else {
         Err("a confidence is from 50% to 99.99%".to_owned())
     }
-}
-
-fn binding(text: &str) -> Result<(String, i32), String> {
-    let wrong = || format!("`{text}` is no binding such as player=1234");
-    let (name, tid) = text.split_once('=').ok_or_else(wrong)?;
-    let tid: i32 = tid.parse().ok().filter(|t| *t > 0).ok_or_else(wrong)?;
-    Ok((name.to_owned(), tid))
 }
 
 #[cfg(test)]

@@ -9,14 +9,12 @@ use surety_report::table::{amount, led, ranked_cells};
 
 use crate::args::{CompareArgs, Judging};
 use crate::exit::{Code, Failure};
+use crate::files;
 use crate::session::Session;
 use crate::words::number_of;
 
 /// The schema of comparisons, described in `docs/compare.md`.
 const SCHEMA: &str = "surety.comparison/1";
-
-/// A file of results larger than this is something else.
-const LENGTH_MAX: u64 = 256 << 20;
 
 /// The verb.
 pub fn compare(args: &CompareArgs, session: &Session) -> Result<Code, Failure> {
@@ -113,11 +111,7 @@ fn text_of(path: &Path) -> Result<String, Failure> {
         Failure::new(Code::BadInput, format!("{} cannot be read: {why}", path.display()))
             .help("write results with `surety run WORKLOAD --repeat 8 --json > FILE`")
     };
-    let length = std::fs::metadata(path).map_err(|e| unreadable(e.to_string()))?.len();
-    if length > LENGTH_MAX {
-        return Err(unreadable(format!("{length} bytes are no results")));
-    }
-    std::fs::read_to_string(path).map_err(|e| unreadable(e.to_string()))
+    files::read_text(path, files::DOCUMENT_MAX).map_err(unreadable)
 }
 
 /// Prints a comparison in the form asked for.
@@ -171,13 +165,8 @@ fn text(comparison: &Comparison, session: &Session) -> String {
 
 fn row_cells(row: &Judged) -> Vec<String> {
     let (a, b) = row.medians;
-    let interval = match (&row.within, &row.ratio) {
-        (Some(within), _) => Some((change(row, within.low), change(row, within.high))),
-        (None, Some(ratio)) if row.unit != "%" => {
-            ratio.interval.map(|(low, high)| (relative(low - 1.0), relative(high - 1.0)))
-        }
-        _ => row.interval.map(|(low, high)| (change(row, low), change(row, high))),
-    };
+    let form = Form::of(row);
+    let interval = interval_of(row).map(|(low, high)| range(&form.show(row, low), &form.show(row, high)));
     let tested = row.p_value.filter(|_| row.verdict != Verdict::CannotTell);
     let p =
         tested.map_or_else(String::new, |p| if p < 1e-4 { "<0.0001".to_owned() } else { format!("{p:.4}") });
@@ -190,7 +179,7 @@ fn row_cells(row: &Judged) -> Vec<String> {
         amount(a, &row.unit),
         amount(b, &row.unit),
         shifted(row),
-        interval.map_or_else(|| "-".to_owned(), |(low, high)| range(&low, &high)),
+        interval.unwrap_or_else(|| "-".to_owned()),
         row.floor.map_or_else(|| "-".to_owned(), |floor| floor_text(row, floor)),
         p,
         verdict,
@@ -205,17 +194,78 @@ fn range(low: &str, high: &str) -> String {
     }
 }
 
-/// How much larger B is: of positive values by their ratio.
-fn shifted(row: &Judged) -> String {
-    match row.ratio {
-        Some(ratio) if row.unit != "%" => relative(ratio.estimate - 1.0),
-        _ => change(row, row.shift),
+/// How the estimate of a row and both ends of its interval are written: all in one unit.
+#[derive(Clone, Copy)]
+enum Form {
+    /// As factors: `x12.3`.
+    Factor,
+    /// As a part more or less: `+3.1 %`.
+    Part,
+    /// As points of a percentage.
+    Points,
+    /// As it is.
+    Amount,
+}
+
+impl Form {
+    fn of(row: &Judged) -> Form {
+        let (a, _) = row.medians;
+        let (low, high) = interval_of(row).unwrap_or_default();
+        let shift = estimate_of(row);
+        let largest = low.abs().max(high.abs()).max(shift.abs());
+        match is_relative(row) {
+            true if high.max(shift) > 9.0 => Form::Factor,
+            true => Form::Part,
+            false if row.unit == "%" => Form::Points,
+            false if a > 0.0 && largest < 10.0 * a => Form::Part,
+            false => Form::Amount,
+        }
+    }
+
+    /// A part of A where the row is compared by ratio, else a difference.
+    fn show(self, row: &Judged, value: f64) -> String {
+        let (a, _) = row.medians;
+        let part = if is_relative(row) { value } else { value / a };
+        match self {
+            Form::Factor => {
+                format!("x{:.4}", part + 1.0).trim_end_matches('0').trim_end_matches('.').to_owned()
+            }
+            Form::Part => format!("{:+.1} %", part * 100.0),
+            Form::Points => format!("{:+.2} pt", value * 100.0),
+            Form::Amount => {
+                format!("{}{}", if value < 0.0 { "-" } else { "+" }, amount(value.abs(), &row.unit))
+            }
+        }
     }
 }
 
-/// A part more or less; beyond ten times as much, the factor.
-fn relative(part: f64) -> String {
-    if part > 9.0 { format!("x{:.1}", part + 1.0) } else { format!("{:+.1} %", part * 100.0) }
+/// Whether the sides are compared by their ratio: then estimate and interval are parts of A.
+fn is_relative(row: &Judged) -> bool {
+    row.unit != "%" && row.ratio.is_some() && row.within.is_none_or(|within| within.ratio.is_some())
+}
+
+/// How much larger B is.
+fn estimate_of(row: &Judged) -> f64 {
+    match row.ratio.filter(|_| is_relative(row)) {
+        Some(ratio) => ratio.estimate - 1.0,
+        None => row.shift,
+    }
+}
+
+/// The interval of [`estimate_of`].
+fn interval_of(row: &Judged) -> Option<(f64, f64)> {
+    let parts = |(low, high): (f64, f64)| (low - 1.0, high - 1.0);
+    match (row.within, row.ratio) {
+        (Some(within), _) if is_relative(row) => within.ratio.map(parts),
+        (Some(within), _) => Some(within.interval),
+        (None, Some(ratio)) if is_relative(row) => ratio.interval.map(parts),
+        _ => row.interval,
+    }
+}
+
+/// How much larger B is, in words.
+fn shifted(row: &Judged) -> String {
+    Form::of(row).show(row, estimate_of(row))
 }
 
 /// The floor as a part, or as a factor where it is a large one.
@@ -223,21 +273,8 @@ fn floor_text(row: &Judged, floor: f64) -> String {
     match row.ratio {
         Some(_) if floor > 1.5 => format!("x{floor:.2}"),
         Some(_) => format!("{:.1} %", (floor - 1.0) * 100.0),
-        None => change(row, floor).trim_start_matches('+').to_owned(),
+        None => Form::of(row).show(row, floor).trim_start_matches('+').to_owned(),
     }
-}
-
-/// A difference as a part of A's median; of fractions in points; where A has none, as it is.
-fn change(row: &Judged, difference: f64) -> String {
-    let (a, _) = row.medians;
-    if row.unit == "%" {
-        return format!("{:+.2} pt", difference * 100.0);
-    }
-    if a.abs() > 0.0 && (difference / a).abs() < 10.0 {
-        return format!("{:+.1} %", difference / a.abs() * 100.0);
-    }
-    let sign = if difference < 0.0 { "-" } else { "+" };
-    format!("{sign}{}", amount(difference.abs(), &row.unit))
 }
 
 /// What is to be said in the end.
@@ -315,7 +352,8 @@ fn json(comparison: &Comparison, code: Code) -> serde_json::Value {
             "floor": row.floor,
             "p": row.p_value,
             "within": row.within.as_ref().map(|w| serde_json::json!({
-                "shift": w.estimate, "low": w.low, "high": w.high,
+                "shift": w.shift, "low": w.interval.0, "high": w.interval.1,
+                "ratio_low": w.ratio.map(|(low, _)| low), "ratio_high": w.ratio.map(|(_, high)| high),
                 "block_a": w.blocks.0, "block_b": w.blocks.1,
             })),
         })

@@ -3,7 +3,7 @@
 use serde_json::json;
 use surety_kernel::KernelError;
 use surety_kernel::deadline::{self, BandwidthAccount, KernelBandwidth};
-use surety_kernel::facts::MachineFacts;
+use surety_kernel::facts::{MachineFacts, ServersFound};
 use surety_kernel::perf::ThreadSwitches;
 use surety_model::workload::PolicySpec;
 use surety_probe::checks_of;
@@ -21,7 +21,13 @@ pub fn doctor(args: &DoctorArgs, session: &Session) -> Result<Code, Failure> {
     session.journal();
     // First, because reading the limits already mends a leak on kernels since 6.15.
     let admissible = deadline::admissible_bandwidth(&session.kernel);
-    let facts = MachineFacts::read(&session.kernel);
+    let mut facts = MachineFacts::tried(&session.kernel);
+    // What is booked for nobody would look like one more: there are no more than were counted.
+    let is_counted = facts.scheduler.deadline_servers_found == ServersFound::Counted;
+    let known = if is_counted { facts.scheduler.deadline_servers } else { u64::MAX };
+    if let Some(servers) = charged(session, &admissible).filter(|servers| *servers <= known) {
+        facts.scheduler.deadline_servers_charged = Some(servers);
+    }
     let mut list = checks_of(&facts);
     // Beside the limit it is about.
     let place = list.iter().position(|c| c.name == "bandwidth limit").map_or(list.len(), |at| at + 1);
@@ -43,6 +49,12 @@ pub fn doctor(args: &DoctorArgs, session: &Session) -> Result<Code, Failure> {
     Ok(code)
 }
 
+/// How many fair servers the kernel charges, by what it admits.
+fn charged(session: &Session, admissible: &Result<KernelBandwidth, KernelError>) -> Option<u64> {
+    let held = deadline::total_held(&session.kernel).ok()?;
+    deadline::servers_charged(&session.kernel, held, *admissible.as_ref().ok()?).ok()?
+}
+
 /// Compares what the kernel still admits with what it should.
 fn bandwidth(
     args: &DoctorArgs,
@@ -58,7 +70,7 @@ fn bandwidth(
         remedy: remedy.map(str::to_owned),
     };
     let limited = |why: String| check(CheckVerdict::Limited, why, None);
-    let servers = facts.scheduler.deadline_servers;
+    let servers = facts.scheduler.deadline_servers_charged.unwrap_or(facts.scheduler.deadline_servers);
     let taken = admissible.and_then(|admissible| deadline::account_of(&session.kernel, servers, admissible));
     let account = match taken {
         Ok(Some(account)) => account,

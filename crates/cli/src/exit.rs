@@ -61,9 +61,12 @@ impl From<Code> for ExitCode {
 impl Code {
     /// The code of a set of verdicts: the worst of them. What a world cannot see is undecided.
     pub fn of(verdicts: &[Verdict]) -> Code {
-        let has = |outcome: &Outcome| verdicts.iter().any(|v| v.outcome == *outcome);
-        let worst = [Outcome::Broken, Outcome::Undecided, Outcome::NotObservable].into_iter().find(has);
-        Code::of_outcome(worst)
+        Code::of_outcomes(verdicts.iter().map(|v| v.outcome))
+    }
+
+    /// The code of a set of outcomes: the worst of them.
+    pub fn of_outcomes(outcomes: impl Iterator<Item = Outcome>) -> Code {
+        outcomes.map(|outcome| Code::of_outcome(Some(outcome))).fold(Code::Kept, Code::worse)
     }
 
     /// The code of what a plan refuses: what a longer measurement may decide is undecided.

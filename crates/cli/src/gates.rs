@@ -8,7 +8,8 @@ use surety_model::record::Record;
 use surety_report::gates::{Gate, junit, tap, text, worst};
 
 use crate::exit::{Code, Failure};
-use crate::session::{Session, write_file};
+use crate::files;
+use crate::session::Session;
 
 /// What is expected of the results, and who is told.
 #[derive(Clone, Debug, Args)]
@@ -49,10 +50,10 @@ pub fn check<'a>(
         session.print(&format!("{}\n", text(&gates, &session.style())))?;
     }
     if let Some(path) = &args.junit {
-        write_file(path, &junit(&gates))?;
+        files::write(path, &junit(&gates))?;
     }
     if let Some(path) = &args.tap {
-        write_file(path, &tap(&gates))?;
+        files::write(path, &tap(&gates))?;
     }
     Ok(match (worst(&gates), verdicts) {
         (Some(Standing::Failed), Code::Kept | Code::Undecided | Code::Broken) => Code::Broken,

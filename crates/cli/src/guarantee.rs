@@ -7,44 +7,53 @@
 use std::collections::BTreeMap;
 
 use surety_analysis::{AnalysisWorld, foundation};
-use surety_fit::{WorkFit, fit_thread, worker};
-use surety_kernel::deadline;
+use surety_fit::{WorkFit, fit_thread};
 use surety_kernel::facts::MachineFacts;
 use surety_model::claim::Claim;
-use surety_model::event::{Event, EventKind, JobUse, TraceSink};
-use surety_model::job::ThreadHistory;
 use surety_model::plan::{Homes, Left, Plan, Refusal, SimulationEvidence};
 use surety_model::platform::Platform;
 use surety_model::record::{Evidence, Record};
 use surety_model::reservation::Reservation;
-use surety_model::verdict::{Outcome, Verdict, judge};
-use surety_model::workload::{Task, TaskBody, Workload};
+use surety_model::verdict::{Verdict, decide, judge};
+use surety_model::workload::{Task, Workload};
 use surety_model::world::{RunOptions, World, WorldError};
 use surety_plan::{PlanOptions, plan_in_full, profile_passes};
 use surety_probe::{HostWorld, Scratch};
 use surety_report::plan_file::{plan_to_json, planned_to_json};
 use surety_report::{Report, Row};
 use surety_sim::SimWorld;
-use surety_trace::JobBuilder;
 use surety_units::{Nanos, Tid};
 
 use crate::args::GuaranteeArgs;
 use crate::exit::{Code, Failure};
+use crate::files;
+use crate::foreign;
 use crate::gates;
 use crate::input::workload_of;
+use crate::measured::{Histories, Measuring, Seen};
+use crate::planning::within;
 use crate::run::{host_platform, located, options_of};
-use crate::session::{Session, write_file};
-use crate::workers::{Learnt, Workers};
+use crate::session::Session;
+use crate::several::{self, Division};
+use crate::workers::{Learnt, Workers, contradicted};
+
+/// The CPU time of the search for budgets.
+const SEARCH: Nanos = Nanos::from_secs(20);
 
 /// The verb.
 pub fn guarantee(args: &GuaranteeArgs, session: &Session) -> Result<Code, Failure> {
-    let workload = workload_of(args)?;
+    let workload = workload_of(args, &session.kernel)?;
     if workload.tasks.iter().all(|t| t.promises.is_empty()) {
         let what = "the workload promises nothing about a task: there is nothing to guarantee";
         return Err(
             Failure::new(Code::BadInput, what).help("add `promise = [\"response <= 40ms @ 99%\"]` to a task")
         );
     }
+    if !args.foreign.force {
+        foreign::check_workload(&session.kernel, &workload, |task| !task.promises.is_empty())?;
+    }
+    let outputs = [&args.running.html, &args.gates.junit, &args.gates.tap, &args.save_plan];
+    files::check_outputs(outputs.map(Option::as_ref))?;
     let mut walk = Walk::new(args, workload, session);
     let outcome = walk.through();
     match outcome {
@@ -54,6 +63,11 @@ pub fn guarantee(args: &GuaranteeArgs, session: &Session) -> Result<Code, Failur
             let code = gates::check(&args.gates, named, code, session)?;
             walk.publish(code)?;
             Ok(code)
+        }
+        Err(failure) if failure.code == Code::Interrupted && !walk.records.is_empty() => {
+            session.note("interrupted: what is finished is shown; nothing stays in force");
+            walk.publish(Code::Interrupted)?;
+            Ok(Code::Interrupted)
         }
         Err(failure) => Err(located(failure, &walk.workload)),
     }
@@ -81,7 +95,7 @@ struct Walk<'a> {
 impl<'a> Walk<'a> {
     fn new(args: &'a GuaranteeArgs, workload: Workload, session: &'a Session) -> Walk<'a> {
         let (facts, platform) = host_platform(session);
-        let workload = workload.unreserved();
+        let workload = workload.without_planned_reservations();
         Walk {
             args,
             session,
@@ -102,29 +116,37 @@ impl<'a> Walk<'a> {
         let may_reserve = self.facts.privileges.sys_nice;
         self.scratch =
             Scratch::prepare(&self.workload, &session.kernel, session.journal(), &self.options.cancel)?;
-        session.step("measuring as it is");
-        let (unreserved, seen) = self.measure("host unreserved", &self.workload.clone())?;
-        let tids = threads_of(&unreserved);
-        self.find_workers(&unreserved);
-        let found = Workers::of(&self.workload, &unreserved);
-        self.keep("host unreserved", unreserved);
+        let (seen, mut refusals) = self.measure_as_it_is()?;
+        let asked = several::without_wholes(&self.workload);
+        let asked = several::without_refused(&asked, &self.workload, &refusals);
         let fitted = if may_reserve {
             session.step("profiling under generous reservations");
-            self.profile()?
+            self.profile(&asked)?
         } else {
             session.note(
                 "this user may not reserve CPU time, so work is fitted from the run above and the promise can only be \
                  kept in simulation; run as root or with CAP_SYS_NICE to enforce it",
             );
-            let all: Vec<String> = self.workload.tasks.iter().map(|t| t.name.clone()).collect();
-            self.fit(&self.workload.clone(), &all, (&tids, &found), seen)
+            let all: Vec<String> = asked.tasks.iter().map(|t| t.name.clone()).collect();
+            let (_, record) = self.records.last().expect("a run was measured");
+            self.fit(&asked, &all, (record, &Workers::of(&self.workload, record)), &seen)
         };
         let works: BTreeMap<String, WorkFit> =
             fitted.iter().filter_map(|(n, f)| Some((n.clone(), f.fit.as_ref()?.work.clone()))).collect();
         self.take_over(&fitted);
         session.step("planning");
-        let planned = plan_in_full(&self.model, &works, &self.plan_options(), false);
-        let plan = planned.plan;
+        let used = |whole: &Task| {
+            self.workload.threads_of(&whole.name).filter_map(|t| fitted.get(&t.name)).map(Learnt::used).sum()
+        };
+        refusals.extend(several::gather(&self.workload, contradicted(&asked, &fitted), used));
+        let workload = several::without_refused(&self.model, &self.workload, &refusals);
+        let options = self.plan_options();
+        let limit = options.search.clone();
+        let planned = within(self.session, Some((SEARCH, &limit)), move || {
+            plan_in_full(&workload, &works, &options, false)
+        })?;
+        let mut plan = planned.plan;
+        plan.refusals.extend(refusals);
         self.claims = Some((planned.claims, planned.left));
         // What a longer run may decide is undecided, all else refused; what can be planned is kept all the same.
         let refused = Code::of_refusals(&plan.refusals);
@@ -141,6 +163,9 @@ impl<'a> Walk<'a> {
         if !may_reserve {
             return Ok(self.code_by_simulation().worse(refused));
         }
+        if !self.args.foreign.force {
+            foreign::check_plan(self.plan_made(), &self.workload, self.platform.cpus)?;
+        }
         session.step("enforcing and measuring again");
         let reserved = self.plan_made().apply_to(&self.workload);
         let (record, _) = self.measure("host reserved", &reserved)?;
@@ -152,32 +177,34 @@ impl<'a> Walk<'a> {
         self.plan.as_ref().expect("a plan is made before it is used")
     }
 
-    /// Learns from a run as it is which thread of each program does its work, where the workload does not say.
-    fn find_workers(&mut self, record: &Record) {
-        for workload in [&mut self.workload, &mut self.model] {
-            for task in &mut workload.tasks {
-                let TaskBody::Command(program) = &mut task.body else { continue };
-                if program.worker.is_none() {
-                    let threads =
-                        record.activity(&task.name).map(|a| a.threads.as_slice()).unwrap_or_default();
-                    program.worker = worker::busiest(threads).map(|found| found.role);
-                }
-            }
+    /// Measures without reservations, and learns which threads of each program do its work, where the workload does not say.
+    /// Where several do, each is measured as a task of its own. What cannot be promised of several threads is refused.
+    fn measure_as_it_is(&mut self) -> Result<(Histories, Vec<Refusal>), Failure> {
+        self.session.step("measuring as it is");
+        let (mut record, mut seen) = self.measure("host unreserved", &self.workload.unreserved())?;
+        let Division { is_divided, mut refusals } = several::divide(&mut self.workload, &record);
+        self.model = several::without_wholes(&self.workload);
+        if is_divided {
+            self.session.step("measuring as it is, thread by thread");
+            (record, seen) = self.measure("host unreserved", &self.workload.unreserved())?;
         }
+        refusals.extend(several::too_much(&self.workload, &record, &self.platform));
+        self.keep("host unreserved", record);
+        Ok((seen, refusals))
     }
 
     /// Runs a workload on this kernel, with the jobs its trace shows.
-    fn measure(&self, label: &str, workload: &Workload) -> Result<(Record, Seen), Failure> {
-        let mut jobs = Seen::default();
+    fn measure(&self, label: &str, workload: &Workload) -> Result<(Record, Histories), Failure> {
+        let mut seen = Seen::default();
         let world = HostWorld::new(&self.session.kernel, self.session.journal())
             .prepared(self.scratch.as_ref())
             .at_home(self.homes(workload))
             .bound(&self.args.disks.bindings());
         let record = {
-            let mut watch = self.session.watch(label, Some(&mut jobs));
-            world.run(workload, &self.options, &mut watch)?
+            let watch = self.session.watch(label, None);
+            world.run(workload, &self.options, &mut Measuring { watch, seen: &mut seen })?
         };
-        Ok((record, jobs))
+        Ok((record, seen.histories()))
     }
 
     /// Where the plan puts reserved threads; those that no plan is about go where they fit.
@@ -199,17 +226,15 @@ impl<'a> Walk<'a> {
     }
 
     /// Runs the tasks with promises under generous reservations, loads on, and fits their work.
-    fn profile(&self) -> Result<BTreeMap<String, Learnt>, Failure> {
-        let admitted = self.booked_by_others();
+    fn profile(&self, asked: &Workload) -> Result<BTreeMap<String, Learnt>, Failure> {
         let mut fitted = BTreeMap::new();
-        for pass in profile_passes(&self.workload, &self.platform, admitted) {
+        for pass in profile_passes(asked, &self.platform) {
             let reserved = reserve(&self.workload, &pass);
             let (record, jobs) = self.measure("profile", &reserved)?;
             for reason in &record.degraded {
                 self.session.note(&format!("profile pass: {reason}"));
             }
             let only: Vec<String> = pass.into_iter().map(|(name, _)| name).collect();
-            let tids = threads_of(&record).into_iter().filter(|(name, _)| only.contains(name)).collect();
             let found = Workers::of(&reserved, &record);
             for (name, used) in found.changed(&reserved) {
                 self.session.note(&format!(
@@ -217,14 +242,9 @@ impl<'a> Walk<'a> {
                      `worker = {{ comm = \"...\", rank = 0 }}`"
                 ));
             }
-            fitted.extend(self.fit(&reserved, &only, (&tids, &found), jobs));
+            fitted.extend(self.fit(&reserved, &only, (&record, &found), &jobs));
         }
         Ok(fitted)
-    }
-
-    /// Kernel units of bandwidth that threads outside this run hold.
-    fn booked_by_others(&self) -> u64 {
-        deadline::total_held(&self.session.kernel).unwrap_or_default().0
     }
 
     /// Fits what the trace shows of the tasks `names` with a promise; what cannot be fitted is noted and planned as
@@ -233,20 +253,24 @@ impl<'a> Walk<'a> {
         &self,
         workload: &Workload,
         names: &[String],
-        (tids, workers): (&BTreeMap<String, Vec<i32>>, &Workers),
-        jobs: Seen,
+        (record, workers): (&Record, &Workers),
+        histories: &Histories,
     ) -> BTreeMap<String, Learnt> {
-        let histories = jobs.histories();
+        let tids = threads_of(record);
+        let own = |name: &str| tids.get(name).map(Vec::as_slice).unwrap_or_default();
         let mut fitted = BTreeMap::new();
         for task in workload.tasks.iter().filter(|t| !t.promises.is_empty() && names.contains(&t.name)) {
-            if matches!(task.body, TaskBody::Command(_)) {
+            if !task.body.is_made() {
                 let worker = workers.of_task(task);
-                let learnt = worker.and_then(|worker| worker.learn(task, &histories, self.session));
+                let mut learnt = worker.and_then(|worker| worker.learn(task, histories, self.session));
+                let program = task.thread_of().and_then(|(of, _)| record.activity(of));
+                if let (Some(learnt), Some(program)) = (&mut learnt, program) {
+                    learnt.hold_against_wakers(&histories.wakers, own(&task.name), &program.threads);
+                }
                 fitted.extend(learnt.map(|learnt| (task.name.clone(), learnt)));
                 continue;
             }
-            let own = tids.get(&task.name).map(Vec::as_slice).unwrap_or_default();
-            let Some(history) = histories.iter().find(|h| own.contains(&h.tid.0)) else {
+            let Some(history) = own(&task.name).iter().find_map(|tid| histories.of(*tid)) else {
                 self.session.note(&format!("{}: no trace of it; planned as declared", task.name));
                 continue;
             };
@@ -255,8 +279,7 @@ impl<'a> Walk<'a> {
                     for note in &fit.notes {
                         self.session.note(&format!("{}: {note}", task.name));
                     }
-                    let learnt = Learnt { release: fit.task.release, fit: Some(fit) };
-                    fitted.insert(task.name.clone(), learnt);
+                    fitted.insert(task.name.clone(), Learnt::made(fit));
                 }
                 Err(error) => self.session.note(&format!("{}: {error}", task.name)),
             }
@@ -268,24 +291,32 @@ impl<'a> Walk<'a> {
     fn take_over(&mut self, fitted: &BTreeMap<String, Learnt>) {
         for task in &mut self.model.tasks {
             let Some(learnt) = fitted.get(&task.name) else { continue };
+            if task.release.interval().is_none() || !task.body.is_made() {
+                task.release = learnt.release;
+            }
             if let (Some(fit), false) = (&learnt.fit, task.body.is_made()) {
                 task.body = fit.task.body.clone();
             }
-            if task.release.interval().is_none() {
+        }
+        // What is measured from here on is held against the releases that the plan assumes.
+        for task in self.workload.tasks.iter_mut().filter(|task| !task.body.is_made()) {
+            if let Some(learnt) = fitted.get(&task.name) {
                 task.release = learnt.release;
             }
         }
     }
 
     fn plan_options(&self) -> PlanOptions {
-        let options =
-            PlanOptions { admitted: self.booked_by_others(), ..PlanOptions::new(self.platform.clone()) };
+        let mut options = PlanOptions::new(self.platform.clone());
+        // What programs do was learnt from a few jobs.
+        let programs = self.workload.tasks.iter().filter(|task| !task.body.is_made());
+        options.fitted = programs.map(|task| task.name.clone()).collect();
         options.verified_by(&self.model, self.options.duration)
     }
 
     /// What the simulator says of the workload as it is; what it cannot run is noted.
     fn predict_unreserved(&mut self) {
-        match self.simulate("sim unreserved", &self.model.clone()) {
+        match self.simulate("sim unreserved", &self.model.unreserved()) {
             Ok(record) => drop(self.keep("sim unreserved", record)),
             Err(error) => self.session.note(&format!("not simulated: {error}")),
         }
@@ -365,14 +396,8 @@ impl<'a> Walk<'a> {
     /// decided by a proof of the same reservations.
     fn code_with_proofs(&self, measured: &[Verdict]) -> Code {
         let proven = self.verdicts_of("analysis");
-        let is_proven = |verdict: &Verdict| {
-            proven.iter().any(|p| {
-                p.activity == verdict.activity && p.promise == verdict.promise && p.outcome == Outcome::Kept
-            })
-        };
-        let open = |v: &Verdict| matches!(v.outcome, Outcome::Undecided | Outcome::NotObservable);
-        let left: Vec<Verdict> = measured.iter().filter(|v| !(open(v) && is_proven(v))).cloned().collect();
-        Code::of(&left)
+        let decided = measured.iter().map(|v| decide(v, proven.iter().map(|p| ("analysis", p))).outcome);
+        Code::of_outcomes(decided)
     }
 
     /// The code when nothing could be enforced: kept only in simulation is not kept.
@@ -393,10 +418,18 @@ impl<'a> Walk<'a> {
             file: self.workload.source.name(),
             rows: &rows,
             all_rows: false,
+            judged: None,
             plan: self.plan.as_ref(),
             exit: Some(code as u8),
             made: None,
         };
+        if let (Some(plan), Some(path)) = (&self.plan, &self.args.save_plan) {
+            let text = match &self.claims {
+                Some((claims, left)) => planned_to_json(plan, claims, left),
+                None => plan_to_json(plan),
+            };
+            files::write(path, &text)?;
+        }
         if let (Some(plan), false) = (&self.plan, self.session.json) {
             let style = self.session.style();
             let plan_text = match self.args.explain {
@@ -406,13 +439,6 @@ impl<'a> Walk<'a> {
             self.session.print(&format!("{plan_text}\n"))?;
         }
         self.session.publish(&report, &self.args.running)?;
-        if let (Some(plan), Some(path)) = (&self.plan, &self.args.save_plan) {
-            let text = match &self.claims {
-                Some((claims, left)) => planned_to_json(plan, claims, left),
-                None => plan_to_json(plan),
-            };
-            write_file(path, &text)?;
-        }
         if let (Some(advice), false) = (self.advice(code), self.session.json) {
             self.session.print(&format!("\n{advice}\n"))?;
         }
@@ -455,57 +481,22 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What a run's events show: jobs, and what each used by its thread's own clock where the thread said so.
-#[derive(Default)]
-struct Seen {
-    jobs: JobBuilder,
-    used: BTreeMap<(Tid, u64), Nanos>,
-}
-
-impl TraceSink for Seen {
-    fn event(&mut self, event: &Event<'_>) {
-        self.jobs.event(event);
-        if let EventKind::Marker { text } = event.kind
-            && let Some(JobUse { job, cpu }) = JobUse::parse(text)
-        {
-            self.used.insert((event.current, job), cpu);
-        }
-    }
-}
-
-impl Seen {
-    /// The histories, with the execution that is charged to a budget: a hypervisor's share is taken out of marked jobs.
-    fn histories(self) -> Vec<ThreadHistory> {
-        let mut threads = self.jobs.finish().threads;
-        for history in &mut threads {
-            for job in &mut history.jobs {
-                let used = job.index.and_then(|index| self.used.get(&(history.tid, index)));
-                if let Some(used) = used.filter(|used| **used <= job.execution) {
-                    job.interrupted = job.interrupted.min(*used);
-                    job.execution = *used;
-                }
-            }
-        }
-        threads
-    }
-}
-
-/// A workload in which these tasks, and no others, are reserved.
+/// A workload in which these tasks are reserved, beside those that the workload itself reserves.
 fn reserve(workload: &Workload, pass: &[(String, Reservation)]) -> Workload {
-    let mut reserved = workload.unreserved();
+    let mut reserved = workload.clone();
     let of = |task: &Task| pass.iter().find(|(name, _)| *name == task.name).map(|(_, r)| *r);
     for task in &mut reserved.tasks {
-        task.reservation = of(task);
+        task.reservation = of(task).or(task.reservation);
     }
     reserved
 }
 
 /// The threads of each activity.
-fn threads_of(record: &Record) -> BTreeMap<String, Vec<i32>> {
-    let mut threads: BTreeMap<String, Vec<i32>> = BTreeMap::new();
+fn threads_of(record: &Record) -> BTreeMap<String, Vec<Tid>> {
+    let mut threads: BTreeMap<String, Vec<Tid>> = BTreeMap::new();
     for thread in &record.in_force.threads {
         if let Some(tid) = thread.tid {
-            threads.entry(thread.activity.clone()).or_default().push(tid.0);
+            threads.entry(thread.activity.clone()).or_default().push(tid);
         }
     }
     threads

@@ -2,14 +2,17 @@
 
 use std::path::Path;
 
+use surety_kernel::Kernel;
 use surety_model::formats::toml;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::workload::{Program, Release, Task, TaskBody, ThreadMatch, Workload};
-use surety_units::Nanos;
+use surety_units::{Nanos, Tid};
 
 use crate::args::GuaranteeArgs;
 use crate::exit::{Code, Failure};
+use crate::files;
 use crate::load::append_loads;
+use crate::workers::thread_name;
 
 /// A workload file larger than this is something else.
 const LENGTH_MAX: u64 = 16 << 20;
@@ -31,21 +34,16 @@ pub fn read_varied(path: &Path) -> Result<Workload, Failure> {
         Failure::new(Code::BadInput, format!("{name} cannot be read: {why}"))
             .help("the examples directory holds workload files to start from")
     };
-    let length = std::fs::metadata(path).map_err(|e| unreadable(e.to_string()))?.len();
-    if length > LENGTH_MAX {
-        return Err(unreadable(format!("{length} bytes are no workload")));
-    }
-    let bytes = std::fs::read(path).map_err(|e| unreadable(e.to_string()))?;
-    let text = String::from_utf8(bytes)
-        .map_err(|e| unreadable(format!("byte {} is no UTF-8", e.utf8_error().valid_up_to())))?;
+    let text = files::read_text(path, LENGTH_MAX).map_err(unreadable)?;
     Ok(toml::read(&name, &text)?)
 }
 
-/// The workload that `guarantee` means: a file, a command with a share, or a running thread with a response time.
-pub fn workload_of(args: &GuaranteeArgs) -> Result<Workload, Failure> {
+/// The workload that `guarantee` means: a file, a command with a share, or a running thread or process with a response time.
+pub fn workload_of(args: &GuaranteeArgs, kernel: &dyn Kernel) -> Result<Workload, Failure> {
     if let Some(path) = &args.workload {
         let mut workload = read_workload(path)?;
         append_loads(&mut workload, &args.beside.load)?;
+        args.rights.give(&mut workload)?;
         return Ok(workload);
     }
     let mut workload = Workload::default();
@@ -55,37 +53,56 @@ pub fn workload_of(args: &GuaranteeArgs) -> Result<Workload, Failure> {
         Nanos::SECOND,
         surety_model::distribution::TimeDistribution::Constant(Nanos::ZERO),
     );
-    if let Some(share) = args.share {
-        let program = args.command.first().map_or("command", |c| c.rsplit('/').next().unwrap_or(c));
-        workload.title = Some(format!("{program} with {share} of a CPU"));
-        workload.tasks.push(Task {
-            name: program.to_owned(),
+    let mut task = match args.pid {
+        Some(pid) if is_of_several(kernel, pid) => Task {
+            name: format!("process-{pid}"),
+            body: TaskBody::Match(ThreadMatch::Process(pid)),
+            ..template
+        },
+        Some(pid) => {
+            Task { name: thread_name(pid), body: TaskBody::Match(ThreadMatch::Thread(pid)), ..template }
+        }
+        None if args.command.is_empty() => {
+            return Err(Failure::new(Code::BadInput, "nothing says what is to get the share")
+                .help("add `-- COMMAND`, or --pid N for a running thread"));
+        }
+        None => Task {
+            name: args.command.first().map_or("command", |c| c.rsplit('/').next().unwrap_or(c)).to_owned(),
             body: TaskBody::Command(Program::new(&quote_command(&args.command))),
-            release: Release::Unspecified,
-            promises: vec![promise(Metric::Share, Comparison::AtLeast, Bound::Share(share), None)],
             ..template
-        });
-    } else if let (Some(pid), Some(response)) = (args.pid, args.response) {
-        workload.title = Some(format!("thread {pid} within {}", response.to_exact_string()));
-        let release = match args.period {
-            Some(period) => Release::Periodic { period, start: Nanos::ZERO, jitter: Nanos::ZERO },
-            None => Release::Unspecified,
-        };
-        workload.tasks.push(Task {
-            name: format!("thread-{pid}"),
-            body: TaskBody::Match(ThreadMatch { comm: None, pid: Some(pid) }),
-            release,
-            promises: vec![promise(
-                Metric::Response,
-                Comparison::AtMost,
-                Bound::Time(response),
-                Some(args.at),
-            )],
-            ..template
-        });
-    }
+        },
+    };
+    task.release = match args.period {
+        Some(period) => Release::Periodic { period, start: Nanos::ZERO, jitter: Nanos::ZERO },
+        None => Release::Unspecified,
+    };
+    let whose = if args.pid.is_some() { task.name.replace('-', " ") } else { task.name.clone() };
+    let (promised, title) = match (args.share, args.response) {
+        (Some(share), _) => (
+            promise(Metric::Share, Comparison::AtLeast, Bound::Share(share), None),
+            format!("{whose} with {share} of a CPU"),
+        ),
+        (None, Some(response)) => (
+            promise(Metric::Response, Comparison::AtMost, Bound::Time(response), Some(args.at)),
+            format!("{whose} within {}", response.to_exact_string()),
+        ),
+        (None, None) => {
+            return Err(Failure::new(Code::BadInput, "nothing is promised to the thread of --pid")
+                .help("add --response TIME with --period TIME, or --share PERCENT"));
+        }
+    };
+    task.promises = vec![promised];
+    workload.title = Some(title);
+    workload.tasks.push(task);
     append_loads(&mut workload, &args.beside.load)?;
+    args.rights.give(&mut workload)?;
     Ok(workload)
+}
+
+/// Whether this is the number of a process with several threads: then all of it is meant, else the one thread.
+fn is_of_several(kernel: &dyn Kernel, pid: i32) -> bool {
+    let is_process = kernel.owner(Tid(pid)).is_ok_and(|owner| owner.process == Tid(pid));
+    is_process && kernel.threads(Tid(pid)).is_ok_and(|threads| threads.len() > 1)
 }
 
 /// Words as one line that [`surety_probe::split_command`] splits into the same words.

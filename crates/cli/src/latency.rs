@@ -14,6 +14,7 @@ use surety_units::Nanos;
 
 use crate::args::{JOBS_MAX, LatencyArgs};
 use crate::exit::{Code, Failure};
+use crate::files;
 use crate::load::parse_loads;
 use crate::session::{Session, draw};
 use crate::trace::record::output::Output;
@@ -47,6 +48,7 @@ pub fn options_of(args: &LatencyArgs, cancel: Cancel) -> Result<LatencyOptions, 
 
 /// The verb. A run that ends at a spike ends in 1, one whose rule was not met in 4.
 pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
+    files::check_outputs([args.html.as_ref(), args.stop_over.map(|_| &args.output)])?;
     if args.on != "host" {
         return on_lab(args, session);
     }
@@ -54,7 +56,7 @@ pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
         session.step(&format!("until {rule}, for {} at most", DURATION_UNTIL.to_exact_string()));
     }
     let options = options_of(args, session.cancel.clone())?;
-    let mut output = args.stop_over.map(|_| Output::open(&args.output)).transpose()?;
+    let output = args.stop_over.map(|_| Output::open(&args.output)).transpose()?;
     let probe = LatencyProbe::new(&session.kernel, session.journal());
     let mut screen = Screen::default();
     let mut show = |live: &[Live<'_>]| screen.show(live, session.width());
@@ -68,23 +70,29 @@ pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
         LatencyEnd::Done | LatencyEnd::Until => Code::Kept,
         LatencyEnd::Cancelled => Code::Interrupted,
     };
-    if run.record.activities.iter().all(|a| a.activations == 0) && code == Code::Kept {
-        code = Code::Undecided;
+    if code == Code::Kept {
+        code = code_of(&run.record);
     }
     let rule = rule_in_words(args, &run);
     publish(args, &run.record, &options.loads, &rule, code, session)?;
     if let Some(spike) = &run.spike {
-        tell_spike(args, output.as_mut(), &run, spike, session)?;
+        tell_spike(args, output, &run, spike, session)?;
     }
     Ok(code)
+}
+
+/// Whether the run measured what was asked for: some wake-ups, under the class and on the CPUs that were asked for until its end.
+fn code_of(record: &Record) -> Code {
+    let is_empty = record.activities.iter().all(|a| a.activations == 0);
+    let is_withheld = record.activities.iter().any(|a| a.withheld().is_some());
+    if is_empty || is_withheld { Code::Undecided } else { Code::Kept }
 }
 
 /// The same in a guest of the lab.
 fn on_lab(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
     let record = crate::lab::latency::run(args, session)?;
     let loads = options_of(args, session.cancel.clone())?.loads;
-    let is_empty = record.activities.iter().all(|a| a.activations == 0);
-    let code = if is_empty { Code::Undecided } else { Code::Kept };
+    let code = code_of(&record);
     publish(args, &record, &loads, "", code, session)?;
     Ok(code)
 }
@@ -104,6 +112,7 @@ fn publish(
         file: None,
         rows: &rows,
         all_rows: false,
+        judged: None,
         plan: None,
         exit: Some(code as u8),
         made: None,
@@ -125,7 +134,7 @@ fn rule_in_words(args: &LatencyArgs, run: &LatencyRun) -> String {
             None => bound.to_string(),
         };
         text += &format!(
-            "cpu{cpu}: {rule} {word} at look {}: from {} to {}, width {width}; 95 % whatever the number of looks\n",
+            "cpu{cpu}: {rule} {word} at look {}: from {} to {}, width {width}; 95 % for independent samples, whatever the number of looks\n",
             look.number,
             end(look.interval.low),
             end(look.interval.high)
@@ -137,7 +146,7 @@ fn rule_in_words(args: &LatencyArgs, run: &LatencyRun) -> String {
 /// Names the wake-up, writes its trace, and says how to look into it.
 fn tell_spike(
     args: &LatencyArgs,
-    output: Option<&mut Output<'_>>,
+    output: Option<Output<'_>>,
     run: &LatencyRun,
     spike: &Spike,
     session: &Session,
@@ -164,7 +173,7 @@ fn tell_spike(
             TRACE_KEPT.to_exact_string()
         ))?;
     }
-    let (Some(trace), Some(output)) = (&run.trace, output) else { return Ok(()) };
+    let (Some(trace), Some(mut output)) = (&run.trace, output) else { return Ok(()) };
     output.write(trace)?;
     output.read_back()?;
     output.keep()?;

@@ -20,9 +20,6 @@ const LETTERS: &[(char, LoadKind)] = &[
     ('r', LoadKind::Readers),
     ('w', LoadKind::Writers),
 ];
-/// The kinds whose `block` can be said.
-const HAVE_BLOCKS: &[LoadKind] =
-    &[LoadKind::PingFlood, LoadKind::Messages, LoadKind::Readers, LoadKind::Writers];
 /// More of one kind are a slip.
 const COUNT_MAX: u32 = 10_000;
 
@@ -74,9 +71,12 @@ pub fn parse_loads(texts: &[String]) -> Result<Vec<Load>, Failure> {
     for text in texts.iter().flat_map(|text| text.split(',')) {
         let (text, block) = split_block(text.trim())?;
         for (kind, count) in parse_one(text)? {
-            if block.is_some() && !HAVE_BLOCKS.contains(&kind) {
-                let help = format!("a load of kind `{}` has no `block`", kind.word());
+            if block.is_some() && !kind.keys().contains(&"block") {
+                let help = format!("a load of kind `{}` takes no `block`", kind.word());
                 return Err(wrong(text, &help));
+            }
+            if block == Some(Bytes(0)) {
+                return Err(wrong(text, "a block is more than nothing: ping-flood:2:1kB"));
             }
             if loads.iter().any(|load| load.kind == kind) {
                 let what = format!("`--load` names {} twice", kind.word());
@@ -172,7 +172,15 @@ mod tests {
         let loads = parse_loads(&["ping-flood:2:60kB,writers".to_owned()]).unwrap();
         assert_eq!((loads[0].block, loads[1].block), (Some(Bytes(60_000)), None));
         assert_eq!(loads[0].count.on(1), 2);
-        for bad in ["ping-flood:2:x", "spinners:2:1kB", "ping-flood:1kB", "ping-flood:2:1kB:3"] {
+        // Every kind takes on the command line what it takes in a file.
+        for (word, kind) in LOAD_KINDS.iter().filter(|(_, kind)| *kind != LoadKind::Command) {
+            let taken = parse_loads(&[format!("{word}:2:1kB")]);
+            assert_eq!(taken.is_ok(), kind.keys().contains(&"block"), "{word}");
+        }
+        assert_eq!(parse_loads(&["udp-flood:2:1kB".to_owned()]).unwrap()[0].block, Some(Bytes(1000)));
+        for bad in
+            ["ping-flood:2:x", "ping-flood:2:0B", "spinners:2:1kB", "ping-flood:1kB", "ping-flood:2:1kB:3"]
+        {
             assert!(parse_loads(&[bad.to_owned()]).is_err(), "{bad}");
         }
     }

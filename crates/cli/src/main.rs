@@ -12,32 +12,45 @@ mod args;
 mod compare;
 mod doctor;
 mod exit;
+mod files;
+mod foreign;
 mod gates;
 mod guarantee;
+mod harmless;
 mod input;
+mod internal;
 mod lab;
 mod latency;
 mod load;
+mod measured;
 mod noise;
+mod place;
 mod planning;
 mod repeated;
 mod report;
 mod reproduce;
+mod rights;
 mod run;
 mod session;
+mod several;
 mod trace;
+mod wakers;
 mod words;
 mod workers;
 
 use std::process::ExitCode;
 
 use clap::Parser;
+use surety_model::world::WorldError;
 
 use crate::args::{Arguments, Verb};
 use crate::exit::{Code, Failure};
 use crate::session::Session;
 
 fn main() -> ExitCode {
+    if let Some(code) = surety_kernel::journal::watchdog_main() {
+        return ExitCode::from(code);
+    }
     // Loads that make processes start this program anew for that.
     if let Some(code) = surety_probe::helper_main() {
         return ExitCode::from(code);
@@ -45,21 +58,19 @@ fn main() -> ExitCode {
     if let Some(code) = lab::inside::guest() {
         return code;
     }
+    internal::announce();
     let arguments = match Arguments::try_parse() {
         Ok(arguments) => arguments,
-        Err(error) => {
-            // Help and version are no failure and go to standard output; clap knows.
-            let _ = error.print();
-            let code = if error.use_stderr() { Code::BadInput } else { Code::Kept };
-            return code.into();
-        }
+        Err(error) => return session::refuse_arguments(&error).into(),
     };
     // Where that is refused, what programs leave is found by their groups and their mark alone.
     let _ = surety_kernel::command::adopt_orphans();
     let session = Session::new(&arguments.common);
-    match dispatch(&arguments, &session) {
+    // Whoever holds a change of the machine takes it back while the stack is unwound.
+    match internal::caught(|| dispatch(&arguments, &session)) {
         Ok(code) => code.into(),
         Err(failure) => {
+            let failure = if files::was_stopped() { WorldError::Interrupted.into() } else { failure };
             session.fail(&failure);
             failure.code.into()
         }

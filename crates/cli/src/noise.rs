@@ -7,6 +7,7 @@ use surety_report::{Report, Row};
 
 use crate::args::NoiseArgs;
 use crate::exit::{Code, Failure};
+use crate::files;
 use crate::load::parse_loads;
 use crate::session::Session;
 
@@ -27,6 +28,7 @@ pub fn noise(args: &NoiseArgs, session: &Session) -> Result<Code, Failure> {
         trace: !args.no_trace,
         cancel: session.cancel.clone(),
     };
+    files::check_outputs([args.html.as_ref()])?;
     let run = NoiseProbe::new(&session.kernel, session.journal()).run(&options)?;
     let code = if session.cancel.is_cancelled() { Code::Interrupted } else { Code::Kept };
     let workload = Workload { loads, ..Workload::default() };
@@ -36,6 +38,7 @@ pub fn noise(args: &NoiseArgs, session: &Session) -> Result<Code, Failure> {
         file: None,
         rows: &rows,
         all_rows: false,
+        judged: None,
         plan: None,
         exit: Some(code as u8),
         made: None,

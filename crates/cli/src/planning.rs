@@ -6,20 +6,23 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use surety_kernel::deadline;
+use surety_kernel::Kernel;
+use surety_kernel::clock::{monotonic, process_cpu_time};
 use surety_model::platform::Platform;
 use surety_model::workload::Workload;
 use surety_model::world::WorldError;
-use surety_plan::check::{Checked, check};
+use surety_plan::check::{Checked, check_written};
 use surety_plan::tested::tested;
-use surety_plan::{PlanOptions, plan_in_full};
+use surety_plan::{PlanOptions, SearchLimit, plan_in_full};
 use surety_report::plan_file::{claims_from_json, plan_from_json, planned_to_json};
 use surety_report::{Report, table};
+use surety_units::Nanos;
 
 use crate::exit::{Code, Failure};
+use crate::files;
 use crate::input::read_workload;
 use crate::run::host_platform;
-use crate::session::{Session, write_file};
+use crate::session::Session;
 
 use self::args::PlanArgs;
 
@@ -44,7 +47,7 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
     };
     let workload = read_workload(path)?;
     let options = options_of(args, &workload, session);
-    let (front, tests) = (args.front, args.tests);
+    let (front, tests, limit) = (args.front, args.tests, options.search.clone());
     let computed = {
         let workload = workload.clone();
         move || {
@@ -53,11 +56,11 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
             (planned, sets)
         }
     };
-    let (planned, sets) = unless_interrupted(session, computed)?;
+    let (planned, sets) = within(session, Some((args.search, &limit)), computed)?;
     let plan = &planned.plan;
     let code = Code::of_refusals(&plan.refusals);
     if let Some(path) = &args.output {
-        write_file(path, &planned_to_json(plan, &planned.claims, &planned.left))?;
+        files::write(path, &planned_to_json(plan, &planned.claims, &planned.left))?;
     }
     if args.tests {
         if session.json {
@@ -73,6 +76,7 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
             file: workload.source.name(),
             rows: &[],
             all_rows: false,
+            judged: None,
             plan: Some(plan),
             exit: Some(code as u8),
             made: None,
@@ -93,17 +97,40 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
     Ok(code)
 }
 
-/// Computes while the signals are looked at: nothing that is computed here has to be undone, so the first of them ends it.
+/// Computes in a thread of its own, cuts its searches short after half of a limit of CPU time, ends them after all of it, and gives up at the first signal:
+/// nothing computed here has to be undone.
 ///
 /// Errors: it was interrupted.
-fn unless_interrupted<T: Send + 'static>(
+pub fn within<T: Send + 'static>(
     session: &Session,
+    limit: Option<(Nanos, &SearchLimit)>,
     compute: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
     let worker = std::thread::Builder::new().name("plan".to_owned()).stack_size(STACK).spawn(compute);
     let worker =
         worker.map_err(|error| Failure::new(Code::Machine, format!("no thread to plan in: {error}")))?;
+    let own = session.kernel.own_pid();
+    let used = || process_cpu_time(own).unwrap_or_else(monotonic);
+    let begin = used();
     while !worker.is_finished() {
+        let spent = used() - begin;
+        if let Some((time, search)) = limit
+            && spent >= time
+            && !search.is_over()
+        {
+            search.end();
+        }
+        // The last half is for what has no budget yet.
+        if let Some((time, search)) = limit
+            && spent >= time / 2
+            && !search.is_reached()
+        {
+            search.hurry();
+            session.note(&format!(
+                "the search was cut short after {} of CPU time: smaller budgets or nearer feasible requests may exist",
+                time / 2
+            ));
+        }
         if session.cancel.is_cancelled() {
             // The thread ends with the program.
             return Err(WorldError::Interrupted.into());
@@ -114,7 +141,7 @@ fn unless_interrupted<T: Send + 'static>(
 }
 
 fn options_of(args: &PlanArgs, workload: &Workload, session: &Session) -> PlanOptions {
-    let mut options = PlanOptions::new(match (args.cpus, args.root_domains.as_slice()) {
+    let mut options = PlanOptions::new(match (args.cpu_count, args.root_domains.as_slice()) {
         (Some(cpus), _) => Platform::linux_6_18(cpus),
         (None, []) => host_platform(session).1,
         (None, domains) => {
@@ -122,11 +149,9 @@ fn options_of(args: &PlanArgs, workload: &Workload, session: &Session) -> PlanOp
             Platform::linux_6_18(cpus).partitioned(domains)
         }
     });
-    if args.cpus.is_none() && args.root_domains.is_empty() {
-        options.admitted = deadline::total_held(&session.kernel).unwrap_or_default().0;
-    }
     options.periods.clone_from(&args.periods);
     options.empirical_are_samples = args.samples;
+    options.any_phase = args.any_phase;
     options.verified_by(workload, args.duration)
 }
 
@@ -135,11 +160,12 @@ fn options_of(args: &PlanArgs, workload: &Workload, session: &Session) -> PlanOp
 fn check_file(path: &Path, session: &Session) -> Result<Code, Failure> {
     let name = path.display();
     let bad = |words: String| Failure::new(Code::BadInput, format!("{name}: {words}"));
-    let text = std::fs::read_to_string(path).map_err(|error| bad(error.to_string()))?;
+    let text = files::read_text(path, files::DOCUMENT_MAX)
+        .map_err(|why| bad(format!("it cannot be read: {why}")))?;
     let plan = plan_from_json(&text).map_err(|error| bad(error.to_string()))?;
-    let claims = claims_from_json(&text).map_err(|error| bad(error.to_string()))?;
+    let (claims, left) = claims_from_json(&text).map_err(|error| bad(error.to_string()))?;
     session.step("solving again and simulating");
-    let checked = unless_interrupted(session, move || check(&plan, &claims))?;
+    let checked = within(session, None, move || check_written(&plan, &claims, left.as_ref()))?;
     let checked = checked.map_err(|error| bad(error.to_string()))?;
     let agrees = checked.iter().all(Checked::agrees);
     if session.json {

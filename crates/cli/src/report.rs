@@ -9,11 +9,9 @@ use surety_report::{Report, Row, table};
 
 use crate::args::ReportArgs;
 use crate::exit::{Code, Failure};
+use crate::files;
 use crate::gates;
 use crate::session::Session;
-
-/// A file of results larger than this is something else.
-const LENGTH_MAX: u64 = 1 << 30;
 
 /// The verb.
 pub fn report(args: &ReportArgs, session: &Session) -> Result<Code, Failure> {
@@ -42,6 +40,7 @@ pub fn report(args: &ReportArgs, session: &Session) -> Result<Code, Failure> {
         file: Some(only.and_then(|f| f.workload.as_deref()).unwrap_or(&names)),
         rows: &rows,
         all_rows: true,
+        judged: None,
         plan: None,
         exit: Some(code as u8),
         made: None,
@@ -72,11 +71,11 @@ fn row<'a>(label: &str, result: &'a LabelledRecord) -> Row<'a> {
 pub fn read_results(path: &Path) -> Result<RecordFile, Failure> {
     let name = path.display().to_string();
     let unreadable = |why: String| Failure::new(Code::BadInput, format!("{name} cannot be read: {why}"));
-    let length = std::fs::metadata(path).map_err(|e| unreadable(e.to_string()))?.len();
-    if length > LENGTH_MAX {
-        return Err(unreadable(format!("{length} bytes are no results")));
+    let bytes = files::read(path, files::LENGTH_MAX).map_err(unreadable)?;
+    if bytes.len() as u64 > files::DOCUMENT_MAX && bytes.trim_ascii_start().starts_with(b"{") {
+        let most = files::DOCUMENT_MAX >> 20;
+        return Err(unreadable(format!("it is a JSON document longer than {most} MiB")));
     }
-    let bytes = std::fs::read(path).map_err(|e| unreadable(e.to_string()))?;
     let is_ours = |text: &&str| text.contains("\"schema\"") && text.contains("surety.");
     if let Some(text) = std::str::from_utf8(&bytes).ok().filter(is_ours) {
         return surety_model::formats::record::read(text).map_err(|e| unreadable(e.to_string()));

@@ -7,22 +7,22 @@ use surety_model::platform::Platform;
 use surety_model::record::{Distribution, Record};
 use surety_model::source::nearest;
 use surety_model::workload::Workload;
-use surety_model::world::{Observer, RunOptions, WorldError};
+use surety_model::world::{RunOptions, WorldError};
 use surety_probe::Bindings;
 use surety_report::table::{amount, cells, distributions, led};
 use surety_reproduce::{
     Bench, Cell, EXPERIMENTS, Experiment, LatencyProbe, Mark, Origin, Planned, Probe, Request, Sheet,
 };
-use surety_units::Nanos;
 
 use stored::{FromRecords, Keeping};
 
 use crate::args::{Arguments, ReproduceArgs, Verb};
 use crate::exit::{Code, Failure};
+use crate::files;
 use crate::lab;
 use crate::lab::args::GuestArgs;
 use crate::run::{Means, Runner};
-use crate::session::{Session, Watch};
+use crate::session::Session;
 
 mod stored;
 
@@ -66,6 +66,7 @@ fn one(args: &ReproduceArgs, experiment: &dyn Experiment, session: &Session) -> 
             cancel: session.cancel.clone(),
         },
     };
+    files::check_outputs([args.records.as_ref()])?;
     let sheet = match (&args.from, &args.records) {
         (Some(file), _) => {
             experiment.reproduce(&mut FromRecords::read(file, experiment.name())?, &request)?
@@ -74,8 +75,7 @@ fn one(args: &ReproduceArgs, experiment: &dyn Experiment, session: &Session) -> 
         (None, Some(file)) => {
             let mut bench = Keeping::new(bench(args, experiment, session)?);
             let sheet = experiment.reproduce(&mut bench, &request)?;
-            let written = std::fs::write(file, bench.into_document(experiment.name()));
-            written.map_err(|e| Failure::new(Code::Machine, format!("{}: {e}", file.display())))?;
+            files::write(file, &bench.into_document(experiment.name()))?;
             sheet
         }
     };
@@ -103,8 +103,8 @@ fn bench<'a>(
         let devices = experiment.lab_devices().iter().map(|words| Device::of_words(words));
         guest.lab_device = devices.collect::<Result<_, _>>()?;
     }
-    let means = Means { traced: experiment.is_traced(), bindings: Bindings::default(), guest };
-    Ok(Worlds { runner: Runner::new(&words, means, session)?, session })
+    let means = Means { traced: experiment.is_traced(), force: false, bindings: Bindings::default(), guest };
+    Ok(Worlds { runner: Runner::new(&words, means, session)? })
 }
 
 fn experiment_of(name: &str) -> Result<&'static dyn Experiment, Failure> {
@@ -137,7 +137,6 @@ fn list(session: &Session) -> Result<Code, Failure> {
 /// The worlds of a command line as an experiment sees them.
 struct Worlds<'a> {
     runner: Runner<'a>,
-    session: &'a Session,
 }
 
 impl Bench for Worlds<'_> {
@@ -156,12 +155,8 @@ impl Bench for Worlds<'_> {
     }
 
     fn run_first(&mut self, count: usize, world: usize, runs: &[Planned]) -> Vec<Result<Record, WorldError>> {
-        let workloads: Vec<_> = runs.iter().map(|run| (run.workload.clone(), run.options.clone())).collect();
-        let watch = self.session.watch("", None);
-        let mut rows = Rows { watch, runs: &runs[..count.min(runs.len())] };
-        let mut made = self.runner.run_each(world, &workloads, &mut rows);
-        made.truncate(count);
-        made
+        let runs = runs.iter().map(|run| (run.workload.clone(), run.options.clone(), run.label.clone()));
+        self.runner.run_first(count, world, &runs.collect::<Vec<_>>())
     }
 
     fn probe(
@@ -186,30 +181,6 @@ impl Bench for Worlds<'_> {
         label: &str,
     ) -> Result<Record, WorldError> {
         self.runner.run_on(platform, world, workload, options, label)
-    }
-}
-
-/// Shows which of the rows of an experiment is on, and ends behind the last.
-struct Rows<'a> {
-    watch: Watch<'a>,
-    runs: &'a [Planned],
-}
-
-impl Observer for Rows<'_> {
-    fn progress(&mut self, done: Nanos, total: Nanos) {
-        self.watch.progress(done, total);
-    }
-
-    fn notice(&mut self, text: &str) {
-        self.watch.notice(text);
-    }
-
-    fn wants_run(&mut self, number: usize) -> bool {
-        let run = self.runs.get(number);
-        if let Some(run) = run {
-            self.watch.turn_to(&format!("{}/{} {}", number + 1, self.runs.len(), run.label));
-        }
-        run.is_some()
     }
 }
 

@@ -1,16 +1,18 @@
 //! `surety run`: a workload in one or more worlds, one table; with `--trace` also what the scheduler did in each.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use surety_analysis::AnalysisWorld;
 use surety_analysis::foundation::homes;
 use surety_kernel::facts::MachineFacts;
-use surety_lab::store::StoredKernel;
+use surety_kernel::{Kernel, SchedPolicy, deadline};
 use surety_model::event::{Comm, TraceSink};
-use surety_model::platform::Platform;
+use surety_model::platform::{OtherReservation, Platform};
 use surety_model::promise::Promise;
 use surety_model::record::Record;
-use surety_model::source::nearest;
+use surety_model::reservation::Reservation;
 use surety_model::workload::{Task, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_probe::interpacket::InterpacketProbe;
@@ -19,18 +21,22 @@ use surety_probe::{Bindings, HostWorld, platform_of};
 use surety_report::{Report, Row};
 use surety_sim::SimWorld;
 use surety_trace::write::perfetto::{Overlay, OverlayOf};
-use surety_units::Nanos;
+use surety_units::{Nanos, Tid};
 
 use crate::args::{LatencyArgs, RunArgs, Running};
 use crate::exit::{Code, Failure, Message};
+use crate::files;
+use crate::foreign;
 use crate::gates;
 use crate::input::read_varied;
 use crate::lab;
 use crate::lab::args::GuestArgs;
 use crate::load::append_loads;
+use crate::place::{Machine, Place, places_of};
 use crate::repeated;
-use crate::session::Session;
+use crate::session::{Session, Watch};
 use crate::trace::output::TraceOutput;
+use crate::words::number_of;
 
 /// The options of one run.
 pub fn options_of(running: &Running, session: &Session) -> RunOptions {
@@ -43,57 +49,24 @@ pub fn options_of(running: &Running, session: &Session) -> RunOptions {
     }
 }
 
-/// This machine as a platform.
+/// This machine as a platform, with what is reserved on it now.
 pub fn host_platform(session: &Session) -> (MachineFacts, Platform) {
-    let facts = MachineFacts::read(&session.kernel);
-    let platform = platform_of(&facts);
+    let facts = MachineFacts::tried(&session.kernel);
+    let mut platform = platform_of(&facts);
+    platform.others = reserved_now(&session.kernel);
     (facts, platform)
 }
 
-/// Where a workload can run: the words `--on` takes.
-enum Place {
-    Host,
-    Sim(Platform),
-    Analysis(Platform),
-    Lab(Box<StoredKernel>),
-}
-
-impl Place {
-    /// The clock of its events, where it has any: recordings are made on CLOCK_MONOTONIC, and a simulation's time begins
-    /// at 0 and counts the same.
-    fn clock(&self) -> Option<&'static str> {
-        match self {
-            Place::Host | Place::Sim(_) | Place::Lab(_) => Some("mono"),
-            Place::Analysis(_) => None,
-        }
-    }
-}
-
-/// Words of `--on`, for messages.
-const PLACES: &[&str] =
-    &["host", "sim", "sim:linux-6.18", "sim:linux-6.12", "sim:linux-6.1", "analysis", "lab:KERNEL"];
-/// A simulator of another machine than this.
-const SIMULATED: &str = "sim:";
-
-fn place_of(word: &str, host: &Platform, session: &Session) -> Result<Place, Failure> {
-    if let Some(kernel) = word.strip_prefix(lab::PREFIX) {
-        return Ok(Place::Lab(Box::new(lab::store(session)?.kernel(kernel)?)));
-    }
-    let named = word.strip_prefix(SIMULATED).and_then(|name| Platform::named(name, host.cpus));
-    if let Some(platform) = named {
-        return Ok(Place::Sim(platform));
-    }
-    match word {
-        "host" => Ok(Place::Host),
-        "sim" => Ok(Place::Sim(host.clone())),
-        "analysis" => Ok(Place::Analysis(host.clone())),
-        _ => {
-            let near = nearest(word, PLACES.iter().copied());
-            let help =
-                near.map_or_else(|| format!("use {}", PLACES.join(", ")), |n| format!("did you mean {n}?"));
-            Err(Failure::new(Code::BadInput, format!("there is no world `{word}`")).help(help))
-        }
-    }
+/// The reservations that threads of this machine have; none where they cannot be read.
+fn reserved_now(kernel: &dyn Kernel) -> Vec<OtherReservation> {
+    let of = |(tid, policy): (Tid, SchedPolicy)| {
+        let SchedPolicy::Deadline { runtime, deadline, period, reclaim, .. } = policy else { return None };
+        let reservation = Reservation { deadline, reclaim, ..Reservation::implicit(runtime, period) };
+        let name = kernel.name(tid).unwrap_or_else(|_| "thread".to_owned());
+        let other = OtherReservation::unknown(format!("{name} (thread {})", tid.0), reservation);
+        Some(OtherReservation { root_domain: kernel.affinity(tid).ok(), ..other })
+    };
+    deadline::reservations(kernel).unwrap_or_default().into_iter().filter_map(of).collect()
 }
 
 /// What the worlds of a command line are given.
@@ -101,6 +74,8 @@ fn place_of(word: &str, host: &Platform, session: &Session) -> Result<Place, Fai
 pub struct Means {
     /// Whether runs on this kernel are traced.
     pub traced: bool,
+    /// Whether it may change threads that are not the caller's to change.
+    pub force: bool,
     /// The devices of the workload's disks.
     pub bindings: Bindings,
     /// How guests of the lab are made.
@@ -114,20 +89,44 @@ pub struct Runner<'a> {
     means: Means,
     /// This machine.
     host: Platform,
+    /// The machines of guests that were booted, by their kernels.
+    guests: RefCell<BTreeMap<String, Platform>>,
 }
 
 impl<'a> Runner<'a> {
     /// For worlds by their words.
     pub fn new(words: &[String], means: Means, session: &'a Session) -> Result<Runner<'a>, Failure> {
         let (_, platform) = host_platform(session);
-        let places = words.iter().map(|word| Ok((word.clone(), place_of(word, &platform, session)?)));
-        let places = places.collect::<Result<_, Failure>>()?;
-        Ok(Runner { session, places, means, host: platform })
+        let places = places_of(words, &platform, session)?;
+        Ok(Runner { session, places, means, host: platform, guests: RefCell::default() })
     }
 
-    /// The worlds' words, in the order asked for.
+    /// What the worlds are called, in the order asked for.
     pub fn worlds(&self) -> Vec<&str> {
         self.places.iter().map(|(word, _)| word.as_str()).collect()
+    }
+
+    /// The worlds in the order in which they are best run: models are of the machines beside them, which say in their
+    /// records what they are.
+    pub fn order(&self) -> Vec<usize> {
+        let mut order: Vec<usize> = (0..self.places.len()).collect();
+        order.sort_by_key(|index| self.is_model(*index));
+        order
+    }
+
+    /// Whether it is a kernel of the lab: dear to boot, and able to make many runs in one boot.
+    pub fn is_lab(&self, world: usize) -> bool {
+        matches!(self.places[world].1, Place::Lab(_))
+    }
+
+    /// Whether it is this machine.
+    pub fn is_host(&self, world: usize) -> bool {
+        matches!(self.places[world].1, Place::Host)
+    }
+
+    /// Whether it computes what others run.
+    pub fn is_model(&self, world: usize) -> bool {
+        self.places[world].1.is_model()
     }
 
     /// Runs a workload in one of them.
@@ -140,34 +139,104 @@ impl<'a> Runner<'a> {
         sink: Option<&mut dyn TraceSink>,
     ) -> Result<Record, WorldError> {
         let mut watch = self.session.watch(label, sink);
-        self.world(world, options.seed)?.run(workload, options, &mut watch)
+        let record = self.world(world, options)?.run(workload, options, &mut watch)?;
+        self.learn(world, &record);
+        Ok(record)
     }
 
-    /// Makes several runs in one of them; a guest of the lab draws from the seed of the first.
-    pub fn run_each(
+    /// Makes the first so many of several runs in one of them, which is told all of them; a guest of the lab draws from the seed
+    /// of the first. Each has a name that is shown while it lasts.
+    pub fn run_first(
         &self,
+        count: usize,
         world: usize,
-        runs: &[(Workload, RunOptions)],
-        observer: &mut dyn Observer,
+        runs: &[(Workload, RunOptions, String)],
     ) -> Vec<Result<Record, WorldError>> {
-        let Some((_, first)) = runs.first() else { return Vec::new() };
-        match self.world(world, first.seed) {
-            Ok(world) => world.run_each(runs, observer),
-            Err(error) => runs.iter().map(|_| Err(error.clone())).collect(),
+        let Some((_, first, _)) = runs.first() else { return Vec::new() };
+        let labels = runs.iter().take(count).map(|(.., label)| label.as_str()).collect();
+        let mut rows = Rows { watch: self.session.watch("", None), labels };
+        let plain: Vec<_> = runs.iter().map(|(w, o, _)| (w.clone(), o.clone())).collect();
+        let mut made = match self.world(world, first) {
+            Ok(world) => world.run_each(&plain, &mut rows),
+            Err(error) => plain.iter().map(|_| Err(error.clone())).collect(),
+        };
+        made.truncate(count);
+        made.iter().flatten().for_each(|record| self.learn(world, record));
+        made
+    }
+
+    /// One of them. A guest of the lab draws from the options' seed.
+    fn world(&self, world: usize, options: &RunOptions) -> Result<Box<dyn World + '_>, WorldError> {
+        Ok(match &self.places[world].1 {
+            Place::Host => Box::new(AtHome(self)),
+            Place::Sim(machine) => Box::new(SimWorld::new(self.platform_of(machine, options)?)),
+            Place::Lab(stored) => {
+                let world = lab::world_of(stored, &self.means.guest, options.seed, self.session)?;
+                Box::new(if self.means.traced { world } else { world.untraced() })
+            }
+            Place::Analysis(machine) => Box::new(AnalysisWorld::new(self.platform_of(machine, options)?)),
+        })
+    }
+
+    /// Keeps what a guest said of its machine.
+    fn learn(&self, world: usize, record: &Record) {
+        if let (Place::Lab(stored), Some(machine)) = (&self.places[world].1, &record.in_force.machine) {
+            self.guests.borrow_mut().insert(stored.name().to_owned(), machine.clone());
         }
     }
 
-    /// One of them. A guest of the lab draws from the seed.
-    fn world(&self, world: usize, seed: u64) -> Result<Box<dyn World + '_>, WorldError> {
-        Ok(match &self.places[world].1 {
-            Place::Host => Box::new(AtHome(self)),
-            Place::Sim(platform) => Box::new(SimWorld::new(platform.clone())),
-            Place::Lab(stored) => {
-                let world = lab::world_of(stored, &self.means.guest, seed, self.session)?;
-                Box::new(if self.means.traced { world } else { world.untraced() })
+    /// The machine of a model.
+    fn platform_of(&self, machine: &Machine, options: &RunOptions) -> Result<Platform, WorldError> {
+        match machine {
+            Machine::Known(platform) => Ok((**platform).clone()),
+            Machine::Guest(kernel) => self.guest(kernel, options),
+            Machine::Like { name, guest } => {
+                let guest = self.guest(guest, options)?;
+                Ok(Platform::named(name, guest.cpus).unwrap_or(guest))
             }
-            Place::Analysis(platform) => Box::new(AnalysisWorld::new(platform.clone())),
-        })
+        }
+    }
+
+    /// The machine of a guest: what it said of itself, or says now in a run of nothing.
+    fn guest(&self, kernel: &str, options: &RunOptions) -> Result<Platform, WorldError> {
+        if let Some(machine) = self.guests.borrow().get(kernel) {
+            return Ok(machine.clone());
+        }
+        let is_it = |place: &Place| matches!(place, Place::Lab(stored) if stored.name() == kernel);
+        let unknown = || WorldError::Machine {
+            what: format!("the machine of {}{kernel} is not known", lab::PREFIX),
+            remedy: "run the workload on it first".to_owned(),
+        };
+        let world = self.places.iter().position(|(_, place)| is_it(place)).ok_or_else(unknown)?;
+        let label = format!("machine of {}{kernel}", lab::PREFIX);
+        let short =
+            RunOptions { duration: Nanos::MILLISECOND, warm_up: Nanos::ZERO, cpus: None, ..options.clone() };
+        let record = self.run(world, &Workload::default(), &short, &label, None)?;
+        record.in_force.machine.ok_or_else(unknown)
+    }
+}
+
+/// Shows which of several runs is on, and ends behind the last that is wanted.
+struct Rows<'a> {
+    watch: Watch<'a>,
+    labels: Vec<&'a str>,
+}
+
+impl Observer for Rows<'_> {
+    fn progress(&mut self, done: Nanos, total: Nanos) {
+        self.watch.progress(done, total);
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.watch.notice(text);
+    }
+
+    fn wants_run(&mut self, number: usize) -> bool {
+        let label = self.labels.get(number);
+        if let Some(label) = label {
+            self.watch.turn_to(&format!("{}/{} {label}", number + 1, self.labels.len()));
+        }
+        label.is_some()
     }
 }
 
@@ -186,6 +255,9 @@ impl World for AtHome<'_, '_> {
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
         let Runner { session, means, host, .. } = self.0;
+        if !means.force {
+            foreign::check_workload(&session.kernel, workload, foreign::is_set_by_run)?;
+        }
         let world = HostWorld::new(&session.kernel, session.journal())
             .bound(&means.bindings)
             .at_home(homes(workload, host));
@@ -286,7 +358,16 @@ fn as_world(failure: Failure) -> WorldError {
 pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
     let mut workload = read_varied(&args.workload)?;
     append_loads(&mut workload, &args.beside.load)?;
-    let means = Means { traced: !args.no_trace, bindings: args.disks.bindings(), guest: args.guest.clone() };
+    args.rights.give(&mut workload)?;
+    files::check_outputs(
+        [&args.running.html, &args.gates.junit, &args.gates.tap, &args.trace].map(Option::as_ref),
+    )?;
+    let means = Means {
+        traced: !args.no_trace,
+        force: args.foreign.force,
+        bindings: args.disks.bindings(),
+        guest: args.guest.clone(),
+    };
     let runner = Runner::new(&args.worlds(), means, session)?;
     if let Some(ab) = &args.ab {
         return repeated::ab(ab, &workload, args, &runner, session);
@@ -299,14 +380,15 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
         return repeated::varied(&workload, args, &runner, session);
     }
     let options = options_of(&args.running, session);
-    let mut records: Vec<(String, Record)> = Vec::new();
+    let mut records: Vec<(usize, String, Record)> = Vec::new();
     let clocks: Vec<_> = runner.places.iter().map(|(_, place)| place.clock()).collect();
     let traced = clocks.iter().flatten().count();
     if args.trace.is_some() && traced == 0 {
         let said = "--trace: no world of this run has a scheduler whose events could be written";
         return Err(Failure::new(Code::BadInput, said.to_owned()).help("add `host` or `sim` to --on"));
     }
-    for (index, (word, clock)) in runner.worlds().into_iter().zip(clocks).enumerate() {
+    for index in runner.order() {
+        let (word, clock) = (runner.worlds()[index], clocks[index]);
         let mut output = match (&args.trace, clock) {
             (Some(path), Some(_)) => {
                 let path = if traced > 1 { path_of(path, word) } else { path.clone() };
@@ -315,8 +397,10 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
             _ => None,
         };
         let sink = output.as_mut().map(|(output, _)| output as &mut dyn TraceSink);
-        let record = runner.run(index, &workload, &options, word, sink);
-        let record = record.map_err(|error| located(error.into(), &workload))?;
+        let record = match runner.run(index, &workload, &options, word, sink) {
+            Err(WorldError::Interrupted) if !records.is_empty() => break,
+            record => record.map_err(|error| located(error.into(), &workload))?,
+        };
         if let Some((output, path)) = output {
             let written = output.finish(clock.unwrap_or_default())?;
             session.step(&format!("{}: {} events of {word}", path.display(), written.events));
@@ -324,14 +408,16 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
                 session.note(&missing);
             }
         }
-        records.push((word.to_owned(), record));
+        records.push((index, word.to_owned(), record));
     }
+    records.sort_by_key(|(index, ..)| *index);
+    let records: Vec<_> = records.into_iter().map(|(_, word, record)| (word, record)).collect();
     finish(&workload, &records, args, session)
 }
 
 /// The file of one world: `name.dat` becomes `name.sim.dat`.
 fn path_of(path: &Path, world: &str) -> PathBuf {
-    let world: String = world.chars().map(|c| if c == ':' { '-' } else { c }).collect();
+    let world: String = world.chars().map(|c| if c == ':' || c == ' ' { '-' } else { c }).collect();
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let ending = path.extension().unwrap_or_default().to_string_lossy();
     path.with_file_name(format!("{stem}.{world}.{ending}"))
@@ -348,6 +434,15 @@ fn promised(workload: &Workload) -> Vec<Overlay> {
     overlays.filter(|o| o.reservation.is_some() || o.response_limit.is_some()).collect()
 }
 
+/// The code of what is finished of a command: of its own, or that of an interruption, which is told.
+pub fn unless_cut_short(code: Code, finished: usize, asked: usize, session: &Session) -> Code {
+    if finished == asked {
+        return code;
+    }
+    session.note(&format!("interrupted: {finished} of {} are finished and shown", number_of(asked, "run")));
+    Code::Interrupted
+}
+
 /// Prints a report of records; the code is that of the worst.
 fn finish(
     workload: &Workload,
@@ -360,11 +455,13 @@ fn finish(
     let verdicts = Code::of_outcome(surety_report::summary_of_all(&rows).outcome);
     let named = records.iter().map(|(label, record)| (label.as_str(), record));
     let code = gates::check(&args.gates, named, verdicts, session)?;
+    let code = unless_cut_short(code, records.len(), args.worlds().len(), session);
     let report = Report {
         title: workload.title.as_deref(),
         file: workload.source.name(),
         rows: &rows,
         all_rows: true,
+        judged: None,
         plan: None,
         exit: Some(code as u8),
         made: None,

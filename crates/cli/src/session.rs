@@ -19,6 +19,8 @@ use surety_report::{Report, Style};
 
 use crate::args::{Color, Common, Running};
 use crate::exit::{Code, Failure, Message};
+use crate::files;
+use crate::harmless::{harmless, harmless_at_its_places, harmless_json, is_obeyed};
 
 /// What every command shares.
 pub struct Session {
@@ -51,6 +53,7 @@ impl Session {
                 Cancel::default()
             }
         };
+        files::stop_with(&cancel);
         let color = match common.color {
             Color::Always => true,
             Color::Never => false,
@@ -77,20 +80,37 @@ impl Session {
 
     /// Takes back what dead runs left, and opens this run's journal. `None`, with a note, where there can be none.
     pub fn journal(&self) -> Option<&Journal> {
-        let opened = self.journal.get_or_init(|| {
-            let directory = RuntimeDir::find().map_err(|e| e.to_string())?;
-            for recovered in recover_dead(&self.kernel, &directory).map_err(|e| e.to_string())? {
-                self.note(&recovery_in_words(&recovered));
-            }
-            Journal::open(&self.kernel, &directory).map_err(|e| e.to_string())
-        });
-        match opened {
+        match self.open_journal() {
             Ok(journal) => Some(journal),
             Err(why) => {
                 self.note(&format!("no journal: threads of others will not be changed: {why}"));
                 None
             }
         }
+    }
+
+    fn open_journal(&self) -> &Result<Journal, String> {
+        self.journal.get_or_init(|| {
+            let directory = RuntimeDir::find().map_err(|e| e.to_string())?;
+            for recovered in recover_dead(&self.kernel, &directory).map_err(|e| e.to_string())? {
+                self.note(&recovery_in_words(&recovered));
+            }
+            let journal = Journal::open(&self.kernel, &directory).map_err(|e| e.to_string())?;
+            Ok(journal.watched(Path::new("/proc/self/exe")))
+        })
+    }
+
+    /// The journal, for a verb that makes nothing without one.
+    ///
+    /// # Errors
+    /// Where there can be none: what a killed run leaves could not be removed.
+    pub fn need_journal(&self) -> Result<&Journal, Failure> {
+        self.open_journal().as_ref().map_err(|why| {
+            let what =
+                format!("no journal can be kept, and what a killed run leaves could not be removed: {why}");
+            Failure::new(Code::Machine, what)
+                .help("set SURETY_RUNTIME_DIR to a directory that only you can write")
+        })
     }
 
     /// One line for the user, on standard error.
@@ -115,20 +135,12 @@ impl Session {
             Renderer::plain()
         };
         if self.json {
-            let help = match &failure.message {
-                Message::Words { help, .. } => help.clone(),
-                Message::Input(_) => None,
+            let (what, help) = match &failure.message {
+                Message::Words { what, help } => (what.clone(), help.as_deref()),
+                Message::Input(diagnostics) => (diagnostics.to_string(), None),
             };
-            let what = match &failure.message {
-                Message::Words { what, .. } => what.clone(),
-                Message::Input(diagnostics) => diagnostics.to_string(),
-            };
-            // Where that cannot be written, the words below still can.
-            let _ = self.print_json(&serde_json::json!({
-                "schema": "surety.error/1",
-                "error": { "what": what, "help": help },
-                "exit": failure.code as u8,
-            }));
+            // On one line, as some verbs have printed lines before. Where that cannot be written, the words below still can.
+            let _ = print_line(&error_document(&what, help, failure.code));
         }
         match &failure.message {
             Message::Words { what, help } => {
@@ -138,22 +150,21 @@ impl Session {
                 }
             }
             Message::Input(diagnostics) => {
+                let text = harmless_at_its_places(&diagnostics.text);
+                let name = harmless(&diagnostics.name, false);
                 for diagnostic in &diagnostics.list {
-                    let snippet = Snippet::source(diagnostics.text.as_str())
-                        .path(diagnostics.name.as_str())
-                        .annotation(
-                            AnnotationKind::Primary
-                                .span(clip(&diagnostics.text, diagnostic.span.clone()))
-                                .label(diagnostic.label.as_str()),
-                        );
-                    let mut report =
-                        vec![Level::ERROR.primary_title(diagnostic.message.as_str()).element(snippet)];
-                    if let Some(help) = &diagnostic.help {
-                        report.push(annotate_snippets::Group::with_title(
-                            Level::HELP.secondary_title(help.as_str()),
-                        ));
+                    let (label, message) =
+                        (harmless(&diagnostic.label, false), harmless(&diagnostic.message, false));
+                    let help = diagnostic.help.as_deref().map(|help| harmless(help, false));
+                    let snippet = Snippet::source(text.as_str()).path(&*name).annotation(
+                        AnnotationKind::Primary.span(clip(&text, diagnostic.span.clone())).label(&*label),
+                    );
+                    let mut report = vec![Level::ERROR.primary_title(&*message).element(snippet)];
+                    if let Some(help) = &help {
+                        report
+                            .push(annotate_snippets::Group::with_title(Level::HELP.secondary_title(&**help)));
                     }
-                    tell(&renderer.render(&report));
+                    tell_styled(&renderer.render(&report));
                 }
             }
         }
@@ -172,14 +183,7 @@ impl Session {
     /// # Errors
     /// A failure when the text cannot be written for another reason, such as a full disk.
     pub fn print(&self, text: &str) -> Result<(), Failure> {
-        let mut out = std::io::stdout().lock();
-        match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
-            Err(error) if error.kind() != ErrorKind::BrokenPipe => {
-                let said = format!("standard output could not be written: {error}");
-                Err(Failure::new(Code::Machine, said).help("make room, or send it elsewhere"))
-            }
-            _ => Ok(()),
-        }
+        print(&harmless(text, self.color))
     }
 
     /// Prints a document on standard output.
@@ -187,7 +191,7 @@ impl Session {
     /// # Errors
     /// As [`Session::print`].
     pub fn print_json(&self, document: &serde_json::Value) -> Result<(), Failure> {
-        self.print(&format!("{document:#}\n"))
+        print_json(document)
     }
 
     /// Keeps what became of expectations until the document is printed.
@@ -223,13 +227,16 @@ impl Session {
         page: Option<&Path>,
         table: impl FnOnce() -> String,
     ) -> Result<(), Failure> {
+        // Before anything is printed: the document of a failure is the only one then.
+        if let Some(path) = page {
+            files::write(path, &surety_report::html::page(report))?;
+        }
         if self.json {
             self.print_record(report)?;
         } else {
             self.print(&table())?;
         }
         if let Some(path) = page {
-            write_file(path, &surety_report::html::page(report))?;
             self.step(&format!("page written to {}", path.display()));
         }
         Ok(())
@@ -247,28 +254,79 @@ impl Session {
         let style = ProgressStyle::with_template("  {msg:24} [{bar:30}] {pos:>3} %");
         bar.set_style(style.expect("the template is well formed").progress_chars("=> "));
         bar.set_length(100);
-        bar.set_message(label.to_owned());
+        bar.set_message(harmless(label, false).into_owned());
         Watch { bar, sink, quiet: self.quiet, said: Rc::clone(&self.said) }
     }
 }
 
 /// Says something on standard error. Where nobody hears it, nothing is to be done about that.
-fn tell(text: &str) {
+pub fn tell(text: &str) {
+    let _ = writeln!(std::io::stderr().lock(), "{}", harmless(text, false));
+}
+
+/// The same where what it is made of is harmless, and colours are ours.
+fn tell_styled(text: &str) {
     let _ = writeln!(std::io::stderr().lock(), "{text}");
+}
+
+/// Tells why arguments are refused, or the help that was asked for, and ends in the code for that.
+pub fn refuse_arguments(error: &clap::Error) -> Code {
+    // Help and version are no failure and go to standard output; clap knows.
+    if !error.use_stderr() {
+        let _ = error.print();
+        return Code::Kept;
+    }
+    let words = error.render().to_string();
+    let mut options = std::env::args_os().take_while(|word| word != "--");
+    if options.any(|word| word == "--json") {
+        let first = words.lines().next().unwrap_or_default();
+        let help = words.lines().skip(1).map(str::trim).filter(|line| !line.is_empty());
+        let help = Some(help.collect::<Vec<_>>().join("; ")).filter(|help| !help.is_empty());
+        let document = error_document(first.trim_start_matches("error: "), help.as_deref(), Code::BadInput);
+        let _ = print_line(&document);
+    }
+    if words.contains(is_obeyed) {
+        tell(words.trim_end());
+    } else {
+        let _ = error.print();
+    }
+    Code::BadInput
+}
+
+/// What a failure is under `--json`.
+fn error_document(what: &str, help: Option<&str>, code: Code) -> serde_json::Value {
+    serde_json::json!({
+        "schema": "surety.error/1",
+        "error": { "what": what, "help": help },
+        "exit": code as u8,
+    })
+}
+
+/// Prints a document on one line of standard output.
+fn print_line(document: &serde_json::Value) -> Result<(), Failure> {
+    print(&harmless_json(format!("{document}\n")))
+}
+
+/// Prints a document on standard output.
+fn print_json(document: &serde_json::Value) -> Result<(), Failure> {
+    print(&harmless_json(format!("{document:#}\n")))
+}
+
+fn print(text: &str) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => {
+            let said = format!("standard output could not be written: {error}");
+            Err(Failure::new(Code::Machine, said).help("make room, or send it elsewhere"))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Draws on the terminal, where there is one to draw on.
 pub fn draw(text: &str) {
     let mut out = std::io::stderr().lock();
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-}
-
-/// Writes a file of ours, or says why not.
-pub fn write_file(path: &Path, text: &str) -> Result<(), Failure> {
-    std::fs::write(path, text).map_err(|error| {
-        Failure::new(Code::BadInput, format!("{} cannot be written: {error}", path.display()))
-            .help("choose a place you can write to")
-    })
 }
 
 /// What came of something a killed run left.
@@ -284,6 +342,7 @@ fn recovery_in_words(recovered: &Recovered) -> String {
                 Entry::Directory { path } | Entry::Scratch { path } => {
                     format!("directory {}", path.display())
                 }
+                Entry::Group { path } => format!("the programs of group {}", path.display()),
                 Entry::TraceInstance { name } => format!("trace instance {name}"),
                 Entry::Process { process } => format!("process {}", process.pid),
                 Entry::Marked { mark } => format!("programs marked {mark}"),
@@ -331,7 +390,7 @@ pub struct Watch<'a> {
 impl Watch<'_> {
     /// Shows another run from here on.
     pub fn turn_to(&mut self, label: &str) {
-        self.bar.set_message(label.to_owned());
+        self.bar.set_message(harmless(label, false).into_owned());
         self.bar.set_position(0);
     }
 }

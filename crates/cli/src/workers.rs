@@ -4,14 +4,26 @@ use std::collections::BTreeMap;
 
 use surety_fit::worker::{self, Rhythm, Worker, rhythm};
 use surety_fit::{FittedTask, ReleaseFit, fit_thread};
-use surety_model::job::ThreadHistory;
-use surety_model::record::Record;
-use surety_model::workload::{Release, Task, TaskBody, ThreadRole, Workload};
+use surety_model::job::{Job, ThreadHistory};
+use surety_model::plan::Refusal;
+use surety_model::promise::{Metric, Promise};
+use surety_model::record::{Record, ThreadSeen};
+use surety_model::wakeups::{Account, CONTRADICTING, OUTSIDE_MAX, View, allowed_outside, is_about_jobs};
+use surety_model::workload::{Release, Task, TaskBody, ThreadMatch, ThreadRole, Workload};
+use surety_units::{Nanos, Tid};
 
+use crate::measured::Histories;
 use crate::session::Session;
+use crate::wakers::Wakers;
 
+/// A thread that another of its program wakes more often than this has its work from there.
+const HANDED: f64 = 0.1;
 /// Another thread with this part of the program's CPU time is worth a word: it has no reservation.
 const WORTH_A_WORD: f64 = 0.05;
+/// A worker with less of the program's CPU time than this is one of several: what its reservation gives is no share of the program.
+const SEVERAL: f64 = 2.0 / 3.0;
+/// A share that is offered is so much more than what was used.
+const SHARE_MARGIN: f64 = 1.1;
 
 /// What was learnt of a task from a trace.
 pub struct Learnt {
@@ -19,9 +31,49 @@ pub struct Learnt {
     pub release: Release,
     /// Its work, where that could be fitted.
     pub fit: Option<FittedTask>,
+    /// What contradicts a proof about its jobs.
+    objections: Vec<String>,
+    /// What contradicts a proof about its share.
+    of_share: Option<String>,
+    /// The part of a CPU it used.
+    share: f64,
 }
 
-/// The workers of the programs of a workload.
+impl Learnt {
+    /// Notes that a thread of a program has its work from another one, if so.
+    pub fn hold_against_wakers(&mut self, wakers: &Wakers, own: &[Tid], program: &[ThreadSeen]) {
+        let all: Vec<Tid> = program.iter().map(|thread| thread.tid).collect();
+        let Some((part, waker)) = wakers.part_by(own, &all).filter(|(part, _)| *part > HANDED) else {
+            return;
+        };
+        let name =
+            program.iter().find(|t| t.tid == waker).map_or_else(String::new, |t| format!("{} ", t.role));
+        self.objections.push(format!(
+            "{:.0} % of its wake-ups come from other threads of the program, most of them from thread {name}({waker}): they hand \
+             work to each other or wait for each other, and responses from each one's own wake-up prove no response of the \
+             program",
+            part * 100.0
+        ));
+    }
+
+    /// The part of a CPU it used.
+    pub fn used(&self) -> f64 {
+        self.share
+    }
+
+    /// Of a task made for the run, whose jobs are known.
+    pub fn made(fit: FittedTask) -> Learnt {
+        Learnt {
+            release: fit.task.release,
+            fit: Some(fit),
+            objections: Vec::new(),
+            of_share: None,
+            share: 0.0,
+        }
+    }
+}
+
+/// The threads that do the work of the programs of a workload.
 pub struct Workers {
     found: BTreeMap<String, Found>,
 }
@@ -38,24 +90,18 @@ impl Workers {
     /// From the threads in a record.
     pub fn of(workload: &Workload, record: &Record) -> Workers {
         let mut found = BTreeMap::new();
-        for task in &workload.tasks {
-            let TaskBody::Command(program) = &task.body else { continue };
+        for task in workload.tasks.iter().filter(|task| !task.body.is_made()) {
             let threads = record.activity(&task.name).map(|a| a.threads.as_slice()).unwrap_or_default();
-            let Some(busiest) = worker::busiest(threads) else { continue };
-            let role = program.worker.clone().unwrap_or_else(|| busiest.role.clone());
-            let of_role: Vec<_> = threads.iter().filter(|t| t.role == role).collect();
-            let part = match role == busiest.role {
-                true => busiest.part,
-                false => {
-                    busiest.others.iter().find(|(other, _)| *other == role).map_or(0.0, |(_, part)| *part)
-                }
+            let of_program = match &task.body {
+                TaskBody::Command(program) => Found::of(program.worker.as_ref(), threads),
+                _ => record.in_force.threads.iter().find(|t| t.activity == task.name).map(|thread| {
+                    let role = ThreadRole { comm: task.name.clone(), rank: 0 };
+                    let tids = thread.tid.into_iter().collect();
+                    let worker = Worker { role: role.clone(), tids, part: 1.0, others: Vec::new() };
+                    Found { worker, busiest: role }
+                }),
             };
-            let mut all = busiest.others.clone();
-            all.insert(0, (busiest.role.clone(), busiest.part));
-            all.retain(|(other, _)| *other != role);
-            let tids = of_role.iter().map(|t| t.tid).collect();
-            let worker = Worker { role, tids, part, others: all };
-            found.insert(task.name.clone(), Found { worker, busiest: busiest.role });
+            found.extend(of_program.map(|found| (task.name.clone(), found)));
         }
         Workers { found }
     }
@@ -76,17 +122,32 @@ impl Workers {
 }
 
 impl Found {
+    fn of(named: Option<&ThreadRole>, threads: &[ThreadSeen]) -> Option<Found> {
+        let busiest = worker::busiest(threads)?;
+        let role = named.cloned().unwrap_or_else(|| busiest.role.clone());
+        let part = match role == busiest.role {
+            true => busiest.part,
+            false => busiest.others.iter().find(|(other, _)| *other == role).map_or(0.0, |(_, part)| *part),
+        };
+        let mut others = busiest.others;
+        others.insert(0, (busiest.role.clone(), busiest.part));
+        others.retain(|(other, _)| *other != role);
+        let tids = threads.iter().filter(|t| t.role == role).map(|t| t.tid).collect();
+        Some(Found { worker: Worker { role, tids, part, others }, busiest: busiest.role })
+    }
+
     /// Says who the worker is and fits its jobs; what cannot be fitted is noted and planned as declared.
-    pub fn learn(&self, task: &Task, histories: &[ThreadHistory], session: &Session) -> Option<Learnt> {
+    pub fn learn(&self, task: &Task, histories: &Histories, session: &Session) -> Option<Learnt> {
         let Worker { role, tids, part, others } = &self.worker;
-        let (name, percent) = (&task.name, |part: f64| format!("{:.0} %", part * 100.0));
-        let own: Vec<&ThreadHistory> =
-            tids.iter().filter_map(|tid| histories.iter().find(|h| h.tid == *tid)).collect();
-        let is_it = |who: &str, does: &str| {
-            session.step(&format!(
+        let name = &task.name;
+        let percent = |part: f64| format!("{:.0} %", part * 100.0);
+        let own: Vec<&ThreadHistory> = tids.iter().filter_map(|tid| histories.of(*tid)).collect();
+        let is_it = |who: &str, does: &str| match &task.body {
+            TaskBody::Command(_) => session.step(&format!(
                 "{name}: the worker is {who}, {} of the program's CPU time, {does}",
                 percent(*part)
-            ));
+            )),
+            _ => session.step(&format!("{name}: {does}")),
         };
         let learnt = match own.as_slice() {
             [] => {
@@ -94,21 +155,11 @@ impl Found {
                 return None;
             }
             [history] => {
-                let found = rhythm(history);
-                let fit = fit_rhythm(task, &found);
-                let work = fit.as_ref().ok().map(|fit| &fit.work);
-                is_it(&format!("thread {role} ({})", history.tid), &found.describe(work));
-                match &fit {
-                    Ok(fit) => {
-                        // The rhythm says it better: polling hides the period from the rule of single releases.
-                        let rule = fit.release.as_ref().map(ReleaseFit::describe);
-                        let notes = fit.notes.iter().filter(|note| Some(*note) != rule.as_ref());
-                        notes.for_each(|note| session.note(&format!("{name}: {note}")));
-                    }
-                    Err(why) => session.note(&format!("{name}: {why}")),
-                }
-                let release = period_of(&found).unwrap_or_default();
-                Some(Learnt { release, fit: fit.ok() })
+                let who = format!("thread {role} ({})", history.tid);
+                let mut learnt =
+                    learn_thread(task, history, histories.window, session, &|does| is_it(&who, does));
+                self.hold_against_threads(&mut learnt);
+                Some(learnt)
             }
             turns => {
                 is_it(&format!("{} threads {role}, one after another", turns.len()), "no period of its own");
@@ -129,17 +180,182 @@ impl Found {
     }
 }
 
-/// The release rule of a rhythm, when it is a period: the shortest distance ever seen is none to plan by.
-fn period_of(found: &Rhythm) -> Option<Release> {
-    let release = found.release.as_ref()?.release;
-    matches!(release, Release::Periodic { .. }).then_some(release)
+impl Found {
+    /// One thread bears the reservation: promises about work that others do are not proven by it.
+    fn hold_against_threads(&self, learnt: &mut Learnt) {
+        let Worker { role, part, others, .. } = &self.worker;
+        let elsewhere: f64 = others.iter().map(|(_, part)| part).sum();
+        let busy = others.iter().filter(|(_, part)| *part >= WORTH_A_WORD).count();
+        let why = format!(
+            "{:.1} % of the program's CPU time is used by other threads than {role} ({busy} of them use 5 % or more), and a \
+             reservation is put on one thread",
+            elsewhere * 100.0
+        );
+        if elsewhere > OUTSIDE_MAX * part {
+            learnt.objections.push(why.clone());
+        }
+        learnt.of_share = (*part < SEVERAL).then_some(why);
+        // What can be promised is of the whole program.
+        learnt.share /= part.max(f64::MIN_POSITIVE);
+    }
+}
+
+/// Fits the jobs of one thread inside the window and holds them against what a proof will assume.
+fn learn_thread(
+    task: &Task,
+    history: &ThreadHistory,
+    window: Option<(Nanos, Nanos)>,
+    session: &Session,
+    tell: &dyn Fn(&str),
+) -> Learnt {
+    let name = &task.name;
+    let window = window.unwrap_or(history.seen);
+    let is_inside = |job: &&Job| (window.0..window.1).contains(&job.release);
+    let inside =
+        ThreadHistory { jobs: history.jobs.iter().filter(is_inside).copied().collect(), ..history.clone() };
+    let allowed = allowed_outside(&task.promises);
+    let found = rhythm(&inside, task.release, CONTRADICTING * allowed.unwrap_or(1.0));
+    let release = planned_release(task.release, &found);
+    // Nothing is planned by the work of jobs that come at any time.
+    let is_planned = allowed.is_none() || release != Release::Unspecified;
+    let fit = is_planned.then(|| fit_rhythm(task, &found, release));
+    tell(&found.describe(fit.as_ref().and_then(|fit| Some(&fit.as_ref().ok()?.work))));
+    if let Some(note) = &found.left_out {
+        session.note(&format!("{name}: {note}"));
+    }
+    match &fit {
+        Some(Ok(fit)) => {
+            // The rhythm says it better: polling hides the period from the rule of single releases.
+            let rule = fit.release.as_ref().map(ReleaseFit::describe);
+            let notes = fit.notes.iter().filter(|note| Some(*note) != rule.as_ref());
+            notes.for_each(|note| session.note(&format!("{name}: {note}")));
+        }
+        Some(Err(why)) => session.note(&format!("{name}: {why}")),
+        None => {}
+    }
+    let open = history.open.map(|open| open.release);
+    let account = Account::of(&View { busy: &history.jobs, open, window, release });
+    let mut objections = Vec::new();
+    if let Some(allowed) = allowed {
+        objections.extend(account.objections());
+        objections.extend(account.contradictions(allowed));
+        if release == Release::Unspecified {
+            objections.push(without_period(&inside.jobs));
+        }
+    }
+    let used = account.pieces.time().get() as f64 / (window.1 - window.0).get().max(1) as f64;
+    Learnt { release, fit: fit.and_then(Result::ok), objections, of_share: None, share: used }
+}
+
+/// The rule a proof assumes: as declared, with the jitter that was seen where none is declared; else the period found. The
+/// shortest distance ever seen is none to plan by.
+fn planned_release(declared: Release, found: &Rhythm) -> Release {
+    match declared {
+        Release::Sporadic { .. } => declared,
+        Release::Periodic { jitter, .. } if jitter.is_positive() => declared,
+        _ => found.period().unwrap_or(declared),
+    }
+}
+
+/// Why there is nothing to plan a response by.
+fn without_period(jobs: &[Job]) -> String {
+    let mut distances: Vec<Nanos> = jobs.windows(2).map(|pair| pair[1].release - pair[0].release).collect();
+    distances.sort_unstable();
+    match (distances.first(), distances.get(distances.len() / 2), distances.last()) {
+        (Some(shortest), Some(median), Some(longest)) => format!(
+            "it is released without a period: {} wake-ups for work came {shortest} to {longest} apart ({median} in the median), \
+             and no bound on responses holds for releases that may come at any time",
+            jobs.len()
+        ),
+        _ => "no release of it was seen".to_owned(),
+    }
 }
 
 /// The work of the jobs in a rhythm; the error is one sentence.
-fn fit_rhythm(task: &Task, found: &Rhythm) -> Result<FittedTask, String> {
-    let mut hint = task.clone();
-    if let (Release::Unspecified, Some(release)) = (hint.release, period_of(found)) {
-        hint.release = release;
+fn fit_rhythm(task: &Task, found: &Rhythm, release: Release) -> Result<FittedTask, String> {
+    let hint = Task { release, ..task.clone() };
+    let mut fit = fit_thread(&found.history, Some(&hint)).map_err(|error| error.to_string())?;
+    fit.work.wakes_between = found.small > 0;
+    Ok(fit)
+}
+
+/// The promises that what was learnt contradicts, with what can be promised instead. Nothing is planned for them.
+pub fn contradicted(workload: &Workload, learnt: &BTreeMap<String, Learnt>) -> Vec<Refusal> {
+    let of_task = |task: &Task| {
+        let learnt = learnt.get(&task.name)?;
+        let refusal = |promise: &Promise| {
+            let is_share = promise.metric == Metric::Share;
+            let because = match is_about_jobs(promise.metric) {
+                true => Some(learnt.objections.join("; ")).filter(|why| !why.is_empty()),
+                false => learnt.of_share.clone().filter(|_| is_share),
+            }?;
+            let instead = match (&learnt.of_share, is_share) {
+                (None, _) => offer(task, learnt.share),
+                _ => "let the program do its work in one thread, where it has an option for that".to_owned(),
+            };
+            Some(Refusal {
+                activity: task.name.clone(),
+                promise: promise.to_string(),
+                because,
+                nearest: vec![instead],
+                more_jobs: None,
+            })
+        };
+        Some(task.promises.iter().filter_map(refusal).collect::<Vec<_>>())
+    };
+    workload.tasks.iter().filter_map(of_task).flatten().collect()
+}
+
+/// The share that can be promised instead of responses.
+pub fn offer(task: &Task, used: f64) -> String {
+    let percent = (used * SHARE_MARGIN * 100.0).ceil().max(1.0);
+    let percent = if task.is_program() { percent } else { percent.min(100.0) };
+    let with = match &task.body {
+        TaskBody::Match(ThreadMatch::Thread(pid) | ThreadMatch::Process(pid)) => {
+            format!(", as with `surety guarantee --pid {pid} --share {percent}%`")
+        }
+        _ => String::new(),
+    };
+    format!("promise a share: \"share >= {percent}%\"{with} (it used {:.1} % of a CPU)", used * 100.0)
+}
+
+/// What a thread given by its number on the command line is called.
+pub fn thread_name(pid: i32) -> String {
+    format!("thread-{pid}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_model::distribution::TimeDistribution;
+
+    /// One of eight threads was reserved once, and the promise given for all of the program.
+    #[test]
+    fn what_one_thread_of_several_cannot_guarantee_is_refused() {
+        let role = |rank| ThreadRole { comm: "enc".to_owned(), rank };
+        let mut task = Task::periodic("t", Nanos::from_millis(40), TimeDistribution::Constant(Nanos::ZERO));
+        task.promises = ["response <= 40ms @ 99%", "share >= 60%"]
+            .iter()
+            .map(|text| Promise::parse(text).unwrap())
+            .collect();
+        let workload = Workload { tasks: vec![task], ..Workload::default() };
+        for (part, others, refused) in [(1.0, 0, 0), (0.9, 1, 1), (0.125, 7, 2)] {
+            let each = (1.0 - part) / f64::from(others.max(1));
+            let others = (0..others).map(|rank| (role(rank as u32 + 1), each)).collect();
+            let worker = Worker { role: role(0), tids: Vec::new(), part, others };
+            let mut learnt = Learnt {
+                release: Release::Unspecified,
+                fit: None,
+                objections: Vec::new(),
+                of_share: None,
+                share: 0.1,
+            };
+            Found { worker, busiest: role(0) }.hold_against_threads(&mut learnt);
+            let found = contradicted(&workload, &BTreeMap::from([("t".to_owned(), learnt)]));
+            assert_eq!(found.len(), refused, "{part}: {found:?}");
+            assert!(found.iter().all(|r| r.because.contains("on one thread")), "{found:?}");
+            let is_offered = |r: &Refusal| r.nearest[0].contains("share >= 13%");
+            assert_eq!(found.iter().any(is_offered), refused == 1, "{found:?}");
+        }
     }
-    fit_thread(&found.history, Some(&hint)).map_err(|error| error.to_string())
 }

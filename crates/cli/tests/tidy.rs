@@ -193,6 +193,17 @@ fn the_program_prints_through_its_session() {
 }
 
 #[test]
+fn the_program_makes_files_in_one_place() {
+    for path in sources("cli").into_iter().filter(|path| !path.ends_with("files.rs") && !is_test_file(path)) {
+        let code = code(&path);
+        for call in ["fs::write(", "fs::read(", "fs::read_to_string(", " File::create("] {
+            let code = code.split("#[cfg(test)]").next().unwrap();
+            assert!(!code.contains(call), "{}: {call}: use `files`", path.display());
+        }
+    }
+}
+
+#[test]
 fn no_world_knows_another() {
     for world in ["analysis", "sim", "probe", "lab"] {
         for path in sources(world) {

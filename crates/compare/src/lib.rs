@@ -30,6 +30,7 @@ mod verdict;
 mod within;
 
 pub use verdict::{Comparison, Judged, Ratio, Verdict, Warning, compare, runs_needed};
+pub use within::Within;
 
 use surety_model::record::Record;
 

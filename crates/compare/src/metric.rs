@@ -1,6 +1,7 @@
 //! [`values_of`]: what one record says, as named numbers that can be compared from run to run.
 
 use surety_model::record::{ActivityRecord, Basis, Distribution, Record};
+use surety_stats::bounds::Ranked;
 use surety_units::Nanos;
 
 /// Which way is better.
@@ -57,11 +58,12 @@ const QUANTILES: [(&str, f64, u64); 5] =
 ///
 /// By default are judged: the quantiles 50, 95 and 99 % of response times, 50 and 99 % of latencies and other series,
 /// the median CPU time of a job, the missed part, the share, and every figure. Means, maxima and other quantiles are
-/// there for those who ask.
+/// there for those who ask. Activations that never had a time stand above those that had one.
 pub fn values_of(record: &Record) -> Vec<Value> {
     let mut list = Vec::new();
+    let never = record.duration.map_or(f64::INFINITY, |duration| duration.get() as f64);
     for activity in &record.activities {
-        let mut of = Of { activity, list: &mut list };
+        let mut of = Of { never, activity, list: &mut list };
         of.times("response", activity.response.as_ref(), &["p50", "p95", "p99"]);
         of.times("latency", activity.latency.as_ref(), &["p50", "p99"]);
         of.times("execution", activity.execution.as_ref(), &["p50"]);
@@ -91,6 +93,8 @@ pub fn values_of(record: &Record) -> Vec<Value> {
 
 /// Adds the numbers of one activity.
 struct Of<'a, 'l> {
+    /// What an activation that never had a time counts as: it is late by as much as the run was long.
+    never: f64,
     activity: &'a ActivityRecord,
     list: &'l mut Vec<Value>,
 }
@@ -112,20 +116,23 @@ impl Of<'_, '_> {
     fn times(&mut self, name: &str, distribution: Option<&Distribution>, default: &[&str]) {
         let Some(distribution) = distribution else { return };
         let observed = distribution.observed();
-        let count = observed.map(|o| o.histogram.count());
+        let count = observed.map(Ranked::count);
         for (word, q, needs) in QUANTILES {
             let enough = self.activity.basis != Basis::Sample || count.is_none_or(|count| count >= needs);
             let value = distribution.quantile(q).map(Nanos::get);
             let is_default = enough && default.contains(&word);
             let before = self.list.len();
-            let value = value.map(|v| v as f64);
+            let value = value.map(|v| if v == Nanos::MAX.get() { self.never } else { v as f64 });
             self.add(&format!("{name} {word}"), value, "ns", Direction::Smaller, is_default);
             if observed.is_some() {
                 self.list.iter_mut().skip(before).for_each(|value| value.resolution = BUCKET);
             }
         }
-        let mean = observed.and_then(|o| o.moments.mean());
-        let max = observed.and_then(|o| o.moments.max());
+        // There is no mean of what never came.
+        let whole = observed.filter(|o| o.without_value() == 0);
+        let mean = whole.and_then(|o| o.moments.mean());
+        let max =
+            observed.and_then(|o| if o.without_value() > 0 { Some(self.never) } else { o.moments.max() });
         self.add(&format!("{name} mean"), mean, "ns", Direction::Smaller, false);
         self.add(&format!("{name} max"), max, "ns", Direction::Smaller, false);
     }

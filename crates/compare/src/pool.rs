@@ -3,13 +3,11 @@
 //! Activations are added up, so a line of a table shows the distribution over all of them. What runs differ by is not
 //! in it any more: that is what [`crate::compare`] is for.
 
-use surety_model::promise::{Metric, Promise};
 use surety_model::record::{ActivityRecord, Distribution, Evidence, Figure, Record, Share, TraceQuality};
-use surety_model::workload::Workload;
 use surety_units::Nanos;
 
 /// One record of all runs: counts and times added up, figures averaged. `None` without runs.
-pub fn pool(runs: &[&Record], workload: &Workload) -> Option<Record> {
+pub fn pool(runs: &[&Record]) -> Option<Record> {
     let (first, rest) = runs.split_first()?;
     let mut pooled = (*first).clone();
     if rest.is_empty() {
@@ -37,8 +35,7 @@ pub fn pool(runs: &[&Record], workload: &Workload) -> Option<Record> {
             add(activity, other);
         }
         average_figures(activity, &others);
-        let promises = workload.promises_of(&activity.name).to_vec();
-        judge_again(activity, &others, &promises);
+        judge_again(activity, &others);
     }
     Some(pooled)
 }
@@ -61,6 +58,12 @@ fn add(sum: &mut ActivityRecord, other: &ActivityRecord) {
         merge(&mut merged, Some(series));
         sum.series.extend(merged.map(|m| (name.clone(), m)));
     }
+    sum.misses.append(&other.misses);
+    for caveat in &other.caveats {
+        if !sum.caveats.contains(caveat) {
+            sum.caveats.push(caveat.clone());
+        }
+    }
     sum.longest_gap = sum.longest_gap.max(other.longest_gap);
     sum.share = match (sum.share.take(), &other.share) {
         (Some(a), Some(b)) => Some(together(&a, b)),
@@ -72,10 +75,7 @@ fn add(sum: &mut ActivityRecord, other: &ActivityRecord) {
 
 fn merge(sum: &mut Option<Distribution>, other: Option<&Distribution>) {
     match (sum.as_mut(), other) {
-        (Some(Distribution::Observed(sum)), Some(Distribution::Observed(other))) => {
-            sum.histogram.merge(&other.histogram);
-            sum.moments.merge(&other.moments);
-        }
+        (Some(Distribution::Observed(sum)), Some(Distribution::Observed(other))) => sum.merge(other),
         (None, Some(other)) => *sum = Some(other.clone()),
         _ => {}
     }
@@ -105,35 +105,25 @@ fn average_figures(activity: &mut ActivityRecord, others: &[&ActivityRecord]) {
 }
 
 /// Evidence over all runs.
-fn judge_again(activity: &mut ActivityRecord, others: &[&ActivityRecord], promises: &[Promise]) {
+fn judge_again(activity: &mut ActivityRecord, others: &[&ActivityRecord]) {
     let mut evidence = std::mem::take(&mut activity.evidence);
     for (place, seen) in evidence.iter_mut().enumerate() {
         let of_others: Vec<&Evidence> = others.iter().filter_map(|o| o.evidence.get(place)).collect();
         match seen {
-            Evidence::Counted { within, of } => {
+            Evidence::Counted(outside) => {
                 for other in of_others {
-                    if let Evidence::Counted { within: more, of: out_of } = other {
-                        *within = within.saturating_add(*more);
-                        *of = of.saturating_add(*out_of);
+                    if let Evidence::Counted(more) = other {
+                        outside.append(more);
                     }
                 }
             }
-            Evidence::Value { value, of_demand } => {
-                match (promises.get(place).map(|p| p.metric), &activity.share) {
-                    (Some(Metric::Missed | Metric::Late), _) => *value = activity.missed as f64,
-                    (Some(Metric::Dropped), _) => *value = activity.skipped as f64,
-                    (Some(Metric::Share), Some(share)) => {
-                        (*value, *of_demand) = (share.fraction(), share.of_demand());
-                    }
-                    _ => {
-                        let more = of_others.iter().filter_map(|e| match e {
-                            Evidence::Value { value, .. } => Some(*value),
-                            _ => None,
-                        });
-                        let values: Vec<f64> = std::iter::once(*value).chain(more).collect();
-                        *value = values.iter().sum::<f64>() / values.len() as f64;
-                    }
-                }
+            Evidence::Value { .. } | Evidence::Runs(_) => {
+                let values = std::iter::once(&*seen).chain(of_others).flat_map(|e| match e {
+                    Evidence::Value { value, .. } => vec![*value],
+                    Evidence::Runs(values) => values.clone(),
+                    _ => Vec::new(),
+                });
+                *seen = Evidence::Runs(values.collect());
             }
             Evidence::Proven { at_least, because } => {
                 for other in of_others {
@@ -154,6 +144,7 @@ fn judge_again(activity: &mut ActivityRecord, others: &[&ActivityRecord], promis
 mod tests {
     use super::*;
     use surety_model::distribution::TimeDistribution;
+    use surety_model::promise::Promise;
     use surety_model::record::{Basis, InForce, JobAccount, JobOutcome};
     use surety_model::workload::Task;
 
@@ -186,19 +177,22 @@ mod tests {
                 hash: None,
             }
         };
-        let workload = Workload { tasks: vec![task.clone()], ..Workload::default() };
         let (a, b) = (run(&[&[10, 31]], 80), run(&[&[20, 50, 60]], 120));
-        let pooled = pool(&[&a, &b], &workload).unwrap();
+        let pooled = pool(&[&a, &b]).unwrap();
         let mut all = run(&[&[10, 31, 20, 50, 60]], 200);
         if let Some(share) = &mut all.activities[0].share {
             share.threads[0].1 = Some(ms(2));
         }
         let (found, wanted) = (&pooled.activities[0], &all.activities[0]);
         assert_eq!((found.activations, found.missed), (wanted.activations, wanted.missed));
-        assert_eq!(found.evidence[..2], wanted.evidence[..2]);
+        assert_eq!(found.evidence[0], wanted.evidence[0]);
+        // What a run has one value of has one of each run.
+        assert_eq!(found.evidence[1], Evidence::Runs(vec![1.0, 2.0]));
+        assert_eq!(found.evidence[2], Evidence::Runs(vec![0.25, 0.25]));
+        assert_eq!(found.misses, wanted.misses);
         assert_eq!(found.share, wanted.share);
         let quantile = |a: &ActivityRecord| a.response.as_ref().and_then(|d| d.quantile(0.5));
         assert_eq!(quantile(found), quantile(wanted));
-        assert!(pool(&[], &workload).is_none());
+        assert!(pool(&[]).is_none());
     }
 }

@@ -3,12 +3,12 @@
 use std::fmt;
 
 use surety_model::record::{Basis, Record};
-use surety_stats::bootstrap::QuantileShift;
 use surety_stats::rank_test::{hodges_lehmann, mann_whitney};
 
 use crate::conditions::{self, Difference};
 use crate::floor;
 use crate::metric::{Direction, Value, values_of};
+use crate::within::Within;
 use crate::{Options, Side, within};
 
 /// What is to be said of one metric.
@@ -82,7 +82,7 @@ pub struct Judged {
     /// tested: the same value everywhere, or a value computed without chance.
     pub p_value: Option<f64>,
     /// The shift between two single runs, from within them.
-    pub within: Option<QuantileShift>,
+    pub within: Option<Within>,
     /// What is to be said.
     pub verdict: Verdict,
 }

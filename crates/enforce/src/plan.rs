@@ -6,6 +6,7 @@ use surety_units::{CpuSet, Tid};
 
 use crate::attributes::{attr_of_reservation, describe};
 use crate::enforcer::{EnforceError, Enforcer, Owner};
+use crate::inspector::{Place, Post};
 
 /// Which thread an activity of a plan is on this machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,6 +28,8 @@ pub struct Applied {
     pub tid: Tid,
     /// Its class now, in words.
     pub policy: String,
+    /// What it is to have until the end; the thread itself may end before.
+    pub post: Post,
 }
 
 /// Gives every bound activity its planned reservation. All or nothing: on the first refusal what was done is
@@ -50,9 +53,12 @@ pub fn put_in_force(
             let before = bindings[..at].iter().filter(|b| b.activity == binding.activity).count();
             let home = planned.root_domains.get(before).copied().unwrap_or(domain);
             enforcer.set_affinity(binding.tid, home, binding.owner)?;
-            enforcer.set_scheduler(binding.tid, attr_of_reservation(&planned.reservation), binding.owner)?;
+            let attr = attr_of_reservation(&planned.reservation);
+            enforcer.set_scheduler(binding.tid, attr, binding.owner)?;
             let policy = describe(&kernel.scheduler(binding.tid)?);
-            Ok(Applied { activity: binding.activity.clone(), tid: binding.tid, policy })
+            let thread = (binding.activity.as_str(), binding.tid, binding.owner);
+            let post = Post { may_end: true, ..Post::set(kernel, thread, Some(attr), Place::Exactly(home)) };
+            Ok(Applied { activity: binding.activity.clone(), tid: binding.tid, policy, post })
         })
         .collect();
     if result.is_err() {

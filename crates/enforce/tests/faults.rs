@@ -16,11 +16,13 @@ fn plan() -> Plan {
         source: String::new(),
         conclusion: String::new(),
         probability: None,
+        confidence: None,
         inputs: Vec::new(),
         steps: Vec::new(),
         assumptions: Vec::new(),
         residual: None,
         simulations: Vec::new(),
+        digest: None,
     };
     let reserve = |activity: &str, ms| PlannedReservation {
         activity: activity.to_owned(),

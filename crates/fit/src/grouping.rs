@@ -13,7 +13,7 @@ use surety_units::Nanos;
 
 use crate::JOBS_MIN;
 use crate::condense::{Side, condense};
-use crate::family::Family;
+use crate::family::{Family, FamilyFit};
 use crate::naming::Names;
 use crate::policy::{policy_of, was_deadline};
 use crate::source::{Rule, Source, Why};
@@ -168,7 +168,7 @@ pub(crate) fn add_group(
     let mut work = Series::new(&values);
     let drawn = distribution(&work, Side::Up, "work", &mut source.notes);
     // The figures name the family that is used, or none.
-    work.family = work.family.filter(|_| !matches!(drawn, TimeDistribution::Empirical(_)));
+    work.family = standing(&work);
     for member in group {
         let in_order: Vec<f64> = member.work.iter().map(|t| t.get() as f64).collect();
         if let Some(found) = independence(&in_order, 0.999).filter(|found| !found.holds()) {
@@ -213,7 +213,7 @@ pub(crate) fn add_group(
 fn jobs_in_order(member: &Source<'_>, shortest: Nanos) -> Rhythm {
     let mut history = member.history.clone();
     history.jobs.retain(|job| job.execution >= shortest);
-    rhythm(&history)
+    rhythm(&history, Release::Unspecified, 0.01)
 }
 
 /// The jobs of one thread in their order, on the grid of their releases; polling between them left out.
@@ -222,7 +222,7 @@ fn play_again(member: &Source<'_>, shortest: Nanos, task: &mut Task, source: &mu
     let sequence: Vec<Nanos> =
         found.history.jobs.iter().map(|job| job.execution_net().max(Nanos::ZERO)).collect();
     let Ok(kept) = Empirical::in_order(&sequence) else { return };
-    let kept = TimeDistribution::Empirical(kept);
+    let kept = TimeDistribution::Empirical(kept.measured());
     task.body = TaskBody::Synthetic(Work::Drawn(kept.clone()));
     source.distribution = Some(kept);
     let mut told = format!("work: {} jobs kept in their order", sequence.len());
@@ -265,16 +265,39 @@ fn spaced(group: &[Source<'_>], task: &mut Task, source: &mut SourceFit) -> Resu
     Ok(())
 }
 
-/// The family that stands and gives the measured mean back, else the values in groups. The mean is what makes the share of
-/// a CPU, and a family with a long tail may stand with quite another one.
-fn distribution(series: &Series, side: Side, what: &str, notes: &mut Vec<String>) -> TimeDistribution {
-    if let Some(family) = &series.family {
+/// The family that stands and gives the measured mean back. The mean is what makes the share of a CPU, and a family with a
+/// long tail may stand with quite another one.
+fn standing(series: &Series) -> Option<FamilyFit> {
+    series.family.filter(|family| {
         let drawn = family.distribution();
         let same_mean = (drawn.mean_ns() - series.mean).abs() <= FAMILY_MEAN * series.mean;
-        if same_mean && drawn.check().is_ok() {
-            notes.push(format!("{what}: {} (p = {:.2})", family.family.word(), family.p_value));
-            return drawn;
-        }
+        same_mean && drawn.check().is_ok()
+    })
+}
+
+/// The family that stands, else the values in groups. Work of a family that ends is written as values too: a largest one that
+/// was seen bounds no other job, and a declared one would.
+fn distribution(series: &Series, side: Side, what: &str, notes: &mut Vec<String>) -> TimeDistribution {
+    let family = standing(series);
+    if let Some(family) = family {
+        let said = format!("{what}: {} (p = {:.2})", family.family.word(), family.p_value);
+        let seen = match family.family {
+            Family::Constant { value } => {
+                Empirical::new(vec![(Nanos::from_f64_rounded(value), series.n)]).ok()
+            }
+            Family::Uniform { .. } => Some(condense(&series.samples, side).values),
+            _ => None,
+        };
+        return match seen.filter(|_| side == Side::Up) {
+            Some(seen) => {
+                notes.push(format!("{said}, kept as values seen: the largest of them bounds no other job"));
+                TimeDistribution::Empirical(seen.measured())
+            }
+            None => {
+                notes.push(said);
+                family.distribution()
+            }
+        };
     }
     let condensed = condense(&series.samples, side);
     let values = condensed.values.pairs().count();
@@ -283,7 +306,10 @@ fn distribution(series: &Series, side: Side, what: &str, notes: &mut Vec<String>
         100.0 * condensed.bias.abs() / series.mean.max(1.0),
         if side == Side::Up { "larger" } else { "smaller" }
     ));
-    TimeDistribution::Empirical(condensed.values)
+    TimeDistribution::Empirical(match side {
+        Side::Up => condensed.values.measured(),
+        Side::Down => condensed.values,
+    })
 }
 
 /// The notes of all members, each once, with how many it is of.

@@ -108,7 +108,7 @@ pub fn fit_thread(history: &ThreadHistory, hint: Option<&Task>) -> Result<Fitted
     }
     let (jobs, beyond) = match (history.separation, interval) {
         (Separation::BusyPeriod, Some(interval)) if late == Late::Queue => {
-            let kept = separation::single_jobs(history, interval, &thread)?;
+            let kept = separation::single_jobs(&history.jobs, interval, &thread, separation::MERGED_MAX)?;
             if kept.merged > 0 {
                 notes.push(format!(
                     "{} of {} busy periods ran into the next release and may hold several jobs: left out, counted as \
@@ -130,6 +130,15 @@ pub fn fit_thread(history: &ThreadHistory, hint: Option<&Task>) -> Result<Fitted
             history.censored
         ));
     }
+    let inferred: Vec<Nanos> = jobs.iter().map(|job| job.inferred).filter(|i| i.is_positive()).collect();
+    if let Some(most) = inferred.iter().max() {
+        notes.push(format!(
+            "a switch to the thread was not recorded in {} of {} jobs: their work is the most it can have been, up to {most} \
+             too much",
+            inferred.len(),
+            jobs.len()
+        ));
+    }
     let net: Vec<Nanos> = jobs.iter().map(|job| job.execution_net().max(Nanos::ZERO)).collect();
     let gross: Vec<Nanos> = jobs.iter().map(|job| job.execution.max(Nanos::ZERO)).collect();
     let in_order: Vec<f64> = net.iter().map(|t| t.get() as f64).collect();
@@ -146,8 +155,14 @@ pub fn fit_thread(history: &ThreadHistory, hint: Option<&Task>) -> Result<Fitted
     }
     let in_modes = modes(&gross);
     notes.extend(in_modes.iter().map(ModeFit::describe));
-    let work =
-        WorkFit { net: Series::new(&net), gross: Series::new(&gross), beyond, independence, modes: in_modes };
+    let work = WorkFit {
+        net: Series::new(&net),
+        gross: Series::new(&gross),
+        beyond,
+        wakes_between: false,
+        independence,
+        modes: in_modes,
+    };
     notes.push(work.net.describe());
     let mut task =
         hint.cloned().unwrap_or_else(|| Task::periodic(&thread, Nanos::SECOND, work.net.distribution()));
@@ -175,11 +190,14 @@ mod tests {
             comm: Comm::new("player"),
             prio: 120,
             separation,
+            open: None,
             run: jobs.iter().map(|j| j.execution).sum(),
             interrupted: jobs.iter().map(|j| j.interrupted).sum(),
             waited: Nanos::ZERO,
             longest_wait: Nanos::ZERO,
+            unknown: Nanos::ZERO,
             censored: 0,
+            doubtful: Vec::new(),
             seen: (Nanos::ZERO, last),
             jobs,
         }
@@ -212,6 +230,8 @@ mod tests {
                 preemptions: 0,
                 preempted: Nanos::ZERO,
                 throttled: Nanos::ZERO,
+                inferred: Nanos::ZERO,
+                unknown: Nanos::ZERO,
                 index: None,
             });
         }

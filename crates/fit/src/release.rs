@@ -20,6 +20,8 @@ const APART: f64 = 0.05;
 const CONFORMING: f64 = 0.9;
 /// A spread of residuals up to this part of the period still is a grid.
 const GRID: f64 = 0.1;
+/// More empty grid points than this are no grid.
+const ABSENT_MAX: f64 = 0.1;
 /// A spread of residuals up to this part of the period is the timer's noise, not the task's jitter.
 const NOISE: f64 = 0.02;
 
@@ -39,6 +41,12 @@ pub struct ReleaseFit {
 }
 
 impl ReleaseFit {
+    /// Whether hardly a grid point is without a release.
+    pub(crate) fn is_full(&self) -> bool {
+        let points = self.absent as f64 + self.distances as f64 + 1.0;
+        self.absent as f64 <= ABSENT_MAX * points
+    }
+
     /// The rule in one sentence.
     pub fn describe(&self) -> String {
         match self.release {

@@ -15,7 +15,7 @@ use surety_units::Nanos;
 
 use crate::FitError;
 
-/// The largest fraction of busy periods that may be left out.
+/// The largest fraction of busy periods that may be left out where a promise is to be planned.
 pub const MERGED_MAX: f64 = 0.01;
 /// A thread that is busy for more than this fraction of the time does not sleep between jobs to any purpose.
 const BUSY_MAX: f64 = 0.98;
@@ -50,18 +50,24 @@ pub fn check_sleeps(history: &ThreadHistory, thread: &str) -> Result<(), FitErro
     Ok(())
 }
 
-/// The busy periods that hold exactly one job, given the interval of releases.
-pub fn single_jobs(history: &ThreadHistory, interval: Nanos, thread: &str) -> Result<SingleJobs, FitError> {
-    let (jobs, merged): (Vec<Job>, Vec<Job>) = history.jobs.iter().partition(|job| job.response() < interval);
+/// The busy periods that hold exactly one job, given the interval of releases; at most this part of them may be others.
+pub fn single_jobs(
+    busy: &[Job],
+    interval: Nanos,
+    thread: &str,
+    merged_max: f64,
+) -> Result<SingleJobs, FitError> {
+    let (jobs, merged): (Vec<Job>, Vec<Job>) = busy.iter().partition(|job| job.response() < interval);
     let merged = merged.len() as u64;
-    let all = history.jobs.len();
-    if merged as f64 > MERGED_MAX * all as f64 {
+    let all = busy.len();
+    if merged as f64 > merged_max * all as f64 {
         return Err(FitError::Inseparable {
             thread: thread.to_owned(),
             why: format!(
                 "{merged} of {all} busy periods last until the next release, {} later, or longer, and may hold several \
-                 jobs (at most 1 % may)",
-                interval.to_exact_string()
+                 jobs (at most {:.0} % may)",
+                interval.to_exact_string(),
+                merged_max * 100.0
             ),
         });
     }

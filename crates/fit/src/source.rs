@@ -5,6 +5,10 @@
 //! a hundred may hold several jobs ([`crate::separation`]) and at most one grid point in ten is empty. Otherwise they
 //! are *spaced*: a busy period then is what the thread does between being woken and sleeping again, and the distances
 //! of wake-ups are kept as a distribution.
+//!
+//! **A start-up is none of that.** Where the first busy periods, up to a quarter of all, hide a grid that the others keep, they
+//! are left out as a transient; a thread that never slept again for half of the trace is endless, whatever it did before. Both
+//! are said.
 
 use std::fmt;
 
@@ -18,10 +22,13 @@ use crate::{FitError, JOBS_MIN};
 
 /// A thread that wants a CPU for this fraction of its life or more may be endless.
 const ENDLESS: f64 = 0.95;
+/// Busy periods at the start that may be a transient, as a part of all.
+const TRANSIENT_MAX: f64 = 0.25;
+/// A workload needs the usual work: this part of the busy periods may be left out as merged ones. What is promised needs more
+/// ([`crate::separation::MERGED_MAX`]).
+const MERGED_MAX: f64 = 0.05;
 /// If it lives for this fraction of the trace or more.
 const LIVES: f64 = 0.5;
-/// More empty grid points than this, in busy periods, are no grid.
-const ABSENT_MAX: f64 = 0.1;
 /// Releases the phase of a grid is taken from: later ones show the error of the period.
 const PHASE_FROM: usize = 50;
 
@@ -90,6 +97,14 @@ pub(crate) fn analyse(history: &ThreadHistory, span: (Nanos, Nanos)) -> Result<S
     let length = (span.1 - span.0).get() as f64;
     let wants = (history.run + history.waited).get() as f64;
     let life = (history.seen.1 - history.seen.0).get() as f64;
+    let longest = longest_busy(history, span.1);
+    if !exact && longest.is_positive() && longest.get() as f64 >= LIVES * length {
+        let note =
+            format!("it wanted a CPU for {longest} without sleeping: taken as wanting one without end");
+        let before =
+            (jobs > 0).then(|| format!("{note}; {jobs} shorter busy periods beside that are left out"));
+        return Ok(endless(history, Some(before.unwrap_or(note))));
+    }
     let always = !exact && wants >= (ENDLESS * life).max(LIVES * length);
     if always && jobs < JOBS_MIN {
         let note = format!("it slept {jobs} times, so it is taken to want a CPU without end");
@@ -98,9 +113,16 @@ pub(crate) fn analyse(history: &ThreadHistory, span: (Nanos, Nanos)) -> Result<S
     if jobs < JOBS_MIN {
         return Err(Why::TooFew(jobs as u64));
     }
-    let mut releases: Vec<Nanos> = history.jobs.iter().map(|job| job.release).collect();
-    releases.sort_unstable();
-    let found = release::fit(&releases, None).ok_or(Why::TooFew(jobs as u64))?;
+    let mut busy = history.jobs.clone();
+    busy.sort_by_key(|job| job.release);
+    let (transient, found) = settled(&busy, exact).ok_or(Why::TooFew(jobs as u64))?;
+    let mut notes = Vec::new();
+    if let (Some(first), true) = (busy.get(transient), transient > 0) {
+        let lasts = first.release - busy[0].release;
+        notes.push(format!("a start-up of {transient} busy periods in {lasts} is left out: no period yet"));
+    }
+    let busy = &busy[transient..];
+    let releases = releases_of(busy);
     let late = late_rule(history, &found);
     let grid = match found.release {
         Release::Periodic { period, jitter, .. } => Some((period, jitter)),
@@ -109,12 +131,12 @@ pub(crate) fn analyse(history: &ThreadHistory, span: (Nanos, Nanos)) -> Result<S
     let (kept, beyond) = match grid {
         Some((period, _)) if !exact && late == Late::Queue => {
             // On a grid, full or not, busy periods that reach the next point hide jobs.
-            let kept = single_jobs(history, period, "").map_err(inseparable)?;
+            let kept = single_jobs(busy, period, "", MERGED_MAX).map_err(inseparable)?;
             (kept.jobs, kept.merged)
         }
-        _ => (history.jobs.clone(), 0),
+        _ => (busy.to_vec(), 0),
     };
-    let Some((period, jitter)) = grid.filter(|_| exact || is_full(&found, jobs)) else {
+    let Some((period, jitter)) = grid.filter(|_| exact || found.is_full()) else {
         if always || check_sleeps(history, "").is_err() {
             let text = format!(
                 "it slept {jobs} times, but wanted a CPU for {:.1} % of its life: taken as wanting one without end",
@@ -125,7 +147,6 @@ pub(crate) fn analyse(history: &ThreadHistory, span: (Nanos, Nanos)) -> Result<S
         return Ok(spaced(history, &releases));
     };
     let start = phase(&releases, period, span.0);
-    let mut notes = Vec::new();
     if beyond > 0 {
         notes.push(format!("{beyond} busy periods may hold several jobs and are left out"));
     }
@@ -138,16 +159,44 @@ pub(crate) fn analyse(history: &ThreadHistory, span: (Nanos, Nanos)) -> Result<S
     })
 }
 
+/// The longest time in which it did not sleep, what was open at the end included.
+fn longest_busy(history: &ThreadHistory, end: Nanos) -> Nanos {
+    let complete = history.jobs.iter().map(Job::response).max().unwrap_or(Nanos::ZERO);
+    complete.max(history.open.map_or(Nanos::ZERO, |open| end - open.release))
+}
+
+fn releases_of(busy: &[Job]) -> Vec<Nanos> {
+    busy.iter().map(|job| job.release).collect()
+}
+
+/// The rule of releases, and how many busy periods at the start are left out for it: none where all have a full grid, or
+/// where none is found without them; `None`: too few.
+fn settled(busy: &[Job], exact: bool) -> Option<(usize, ReleaseFit)> {
+    let rule = |from: usize| release::fit(&releases_of(&busy[from..]), None);
+    let is_grid = |found: &ReleaseFit, from: usize| match found.release {
+        Release::Periodic { period, .. } => {
+            found.is_full() && single_jobs(&busy[from..], period, "", MERGED_MAX).is_ok()
+        }
+        _ => false,
+    };
+    let all = rule(0)?;
+    if exact || is_grid(&all, 0) {
+        return Some((0, all));
+    }
+    let most = ((TRANSIENT_MAX * busy.len() as f64) as usize).min(busy.len().saturating_sub(JOBS_MIN));
+    let steps = std::iter::successors(Some(1), |from| Some(from + (from / 4).max(1)));
+    let found = steps.take_while(|from| *from <= most).find_map(|from| {
+        let found = rule(from).filter(|found| is_grid(found, from))?;
+        Some((from, found))
+    });
+    Some(found.unwrap_or((0, all)))
+}
+
 fn inseparable(error: FitError) -> Why {
     match error {
         FitError::Inseparable { why, .. } => Why::Inseparable(why),
         FitError::TooFew { jobs, .. } => Why::TooFew(jobs as u64),
     }
-}
-
-fn is_full(found: &ReleaseFit, jobs: usize) -> bool {
-    let points = found.absent as f64 + jobs as f64;
-    found.absent as f64 <= ABSENT_MAX * points
 }
 
 /// Markers that name every job show whether releases that passed were given up.
@@ -206,6 +255,7 @@ fn phase(releases: &[Nanos], period: Nanos, begin: Nanos) -> Nanos {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surety_model::job::OpenJob;
 
     #[test]
     fn the_phase_is_that_of_the_grid_and_not_of_a_late_first_release() {
@@ -216,5 +266,92 @@ mod tests {
         let found = phase(&releases, ms(10), ms(100));
         assert!((found - ms(3)).get().abs() <= 100_000, "{found}");
         assert_eq!(phase(&[], ms(10), ms(0)), Nanos::ZERO);
+    }
+    fn us(n: i64) -> Nanos {
+        Nanos::from_micros(n)
+    }
+
+    fn busy(release: i64, length: i64) -> Job {
+        Job {
+            release: us(release),
+            start: us(release),
+            cpu: surety_units::CpuId(0),
+            completion: us(release + length),
+            execution: us(length),
+            interrupted: Nanos::ZERO,
+            preemptions: 0,
+            preempted: Nanos::ZERO,
+            throttled: Nanos::ZERO,
+            inferred: Nanos::ZERO,
+            unknown: Nanos::ZERO,
+            index: None,
+        }
+    }
+
+    fn history(jobs: Vec<Job>, open: Option<(i64, i64)>) -> ThreadHistory {
+        let open = open.map(|(at, run)| OpenJob { release: us(at), execution: us(run) });
+        let run = jobs.iter().map(|j| j.execution).sum::<Nanos>() + open.map_or(Nanos::ZERO, |o| o.execution);
+        ThreadHistory {
+            tid: surety_units::Tid(7),
+            comm: surety_model::event::Comm::new("t"),
+            prio: 120,
+            separation: Separation::BusyPeriod,
+            jobs,
+            open,
+            censored: 0,
+            doubtful: Vec::new(),
+            run,
+            interrupted: Nanos::ZERO,
+            waited: Nanos::ZERO,
+            longest_wait: Nanos::ZERO,
+            unknown: Nanos::ZERO,
+            seen: (Nanos::ZERO, us(2_000_000)),
+        }
+    }
+
+    /// A textbook task of 2 ms every 10 ms is one, whatever it did while it started, and though one busy period is long.
+    #[test]
+    fn a_start_up_or_one_merged_job_does_not_hide_a_period() {
+        let span = (Nanos::ZERO, us(2_000_000));
+        let steady = |from: i64| (0..66).map(move |k| busy(from + k * 10_000 + k % 3 * 40, 2_000));
+        // It loads its libraries: a long busy period and a dozen short ones at any distance.
+        let start_up = || {
+            let waits = (0..14).map(|k| busy(80_000 + k * 2_700 + k * k * 130, 90 + k * 35));
+            std::iter::once(busy(0, 75_000)).chain(waits)
+        };
+        let mut merged: Vec<Job> = steady(0).collect();
+        merged[30].completion = merged[30].release + us(12_500);
+        merged[30].execution = us(4_000);
+        merged.remove(31);
+        for (jobs, said) in [
+            (steady(0).collect(), None),
+            (start_up().chain(steady(145_300)).collect(), Some("start-up of")),
+            (merged, Some("1 busy periods may hold several jobs")),
+        ] {
+            let history = history(jobs, None);
+            let found = analyse(&history, span).unwrap_or_else(|why| panic!("{said:?}: {why}"));
+            let Rule::Periodic { period, .. } = found.rule else { panic!("{said:?}: {:?}", found.rule) };
+            assert_eq!(period, us(10_000), "{said:?}");
+            assert!(found.work.iter().all(|work| *work == us(2_000)), "{said:?}: {:?}", found.work);
+            assert!(
+                said.is_none_or(|said| found.notes.iter().any(|note| note.contains(said))),
+                "{:?}",
+                found.notes
+            );
+        }
+    }
+
+    #[test]
+    fn a_hog_is_endless_whatever_it_did_before() {
+        let span = (Nanos::ZERO, us(2_000_000));
+        let before: Vec<Job> = (0..30).map(|k| busy(k * 9_000 + k * k * 37, 300)).collect();
+        // It never slept again; or it was killed at the end.
+        let mut killed = before.clone();
+        killed.push(busy(400_000, 1_590_000));
+        for history in [history(before, Some((400_000, 1_500_000))), history(killed, None)] {
+            let found = analyse(&history, span).unwrap();
+            assert!(matches!(found.rule, Rule::Endless), "{:?}", found.rule);
+            assert!(found.notes[0].contains("without sleeping"), "{:?}", found.notes);
+        }
     }
 }

@@ -19,6 +19,8 @@ pub struct WorkFit {
     pub gross: Series,
     /// Jobs of unknown work, known to be above the rest ([`crate::separation`]).
     pub beyond: u64,
+    /// Whether the thread wakes between its jobs, to what is left of a budget; what it uses then is in the work.
+    pub wakes_between: bool,
     /// Whether neighbouring jobs are independent; `None` when the work does not vary.
     pub independence: Option<Independence>,
     /// The modes that the gross work comes in, where it is not independent and modes were found.

@@ -1,24 +1,19 @@
 //! Which of a program's threads does its work, and in what rhythm.
 //!
-//! The worker is the thread role with the most CPU time. A program that waits by polling wakes many times for
-//! next to nothing between two pieces of work; [`rhythm`] tells those wake-ups from the jobs by the widest gap
-//! between execution times, if it is at least [`GAP`]-fold and everything below it makes no more than
-//! [`SMALL_MAX`] of the CPU time. What is left is laid on a grid. Where [`release::fit`] finds none, because polling
-//! blurs every release by up to one poll, the period is looked for on whose grid the releases concentrate most; their
-//! spread about it is the jitter.
+//! The worker is the thread role with the most CPU time. What of its wake-ups is a job, and which of them belong to one
+//! planned activation, says [`surety_model::wakeups`]. What is left is laid on a grid. Where [`release::fit`] finds none,
+//! because polling blurs every release by up to one poll, the period is looked for on whose grid the releases concentrate
+//! most; how far they lie beside it is the jitter.
 
 use surety_model::job::{Job, ThreadHistory};
 use surety_model::record::ThreadSeen;
+use surety_model::wakeups::{NOISE, Pieces, on_grid};
 use surety_model::workload::{Release, ThreadRole};
 use surety_units::{Nanos, Tid};
 
 use crate::release::{self, ReleaseFit, rounded};
 use crate::{JOBS_MIN, WorkFit};
 
-/// Wake-ups for next to nothing are this many times shorter than the shortest job.
-pub const GAP: f64 = 3.0;
-/// They make at most this part of the CPU time.
-pub const SMALL_MAX: f64 = 0.05;
 /// Releases concentrate on a grid from this length of their mean vector on: spread evenly over half a period they
 /// reach 0.64, over a quarter 0.90.
 const CONCENTRATED: f64 = 0.7;
@@ -67,11 +62,13 @@ pub fn busiest(threads: &[ThreadSeen]) -> Option<Worker> {
 /// The jobs of a worker without what it does between them, and how they are released.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rhythm {
-    /// The history with these jobs only.
+    /// The history with its activations as jobs: with a period one each, however many pieces their work came in.
     pub history: ThreadHistory,
     /// Wake-ups left out.
-    pub small: usize,
-    /// The rule found; `None`: too few jobs.
+    pub small: u64,
+    /// What was left out, in words; `None`: nothing.
+    pub left_out: Option<String>,
+    /// The rule found, or declared with the jitter found; `None`: too few jobs.
     pub release: Option<ReleaseFit>,
 }
 
@@ -87,52 +84,108 @@ impl Rhythm {
     pub fn describe(&self, work: Option<&WorkFit>) -> String {
         let mean = work.map(|w| Nanos::from_f64_rounded(w.net.mean)).or_else(|| self.mean_work());
         let each = mean.map_or_else(String::new, |mean| format!(", {mean} each"));
-        let between = match self.small {
-            0 => String::new(),
-            small => format!(" ({small} wake-ups between them did next to nothing)"),
-        };
         match self.release.as_ref().map(|fit| fit.release) {
-            Some(Release::Periodic { period, .. }) => format!("a job every {period}{each}{between}"),
-            _ => format!("{} jobs without a period{each}{between}", self.history.jobs.len()),
+            Some(Release::Periodic { period, jitter, .. }) if jitter.is_positive() => {
+                format!("a job every {period} (release jitter {jitter}){each}")
+            }
+            Some(Release::Periodic { period, .. }) => format!("a job every {period}{each}"),
+            _ => format!("{} jobs without a period{each}", self.history.jobs.len()),
         }
+    }
+
+    /// The period with its jitter.
+    pub fn period(&self) -> Option<Release> {
+        let release = self.release.as_ref()?.release;
+        matches!(release, Release::Periodic { .. }).then_some(release)
     }
 }
 
 /// The jobs of a thread and their rhythm.
-pub fn rhythm(history: &ThreadHistory) -> Rhythm {
-    let smallest = smallest_job(&history.jobs);
-    let jobs: Vec<Job> = history.jobs.iter().filter(|job| job.execution >= smallest).copied().collect();
-    let mut releases: Vec<Nanos> = jobs.iter().map(|job| job.release).collect();
-    releases.sort_unstable();
-    let found = release::fit(&releases, None);
-    let release = match &found {
-        Some(ReleaseFit { release: Release::Periodic { .. }, .. }) => found,
-        _ => steady(&releases).or(found),
-    };
-    Rhythm {
-        small: history.jobs.len() - jobs.len(),
-        history: ThreadHistory { jobs, ..history.clone() },
-        release,
+///
+/// A declared period is believed. `trimmed`: this part of the releases may lie farther beside the grid than the jitter says.
+pub fn rhythm(history: &ThreadHistory, declared: Release, trimmed: f64) -> Rhythm {
+    let busy = &history.jobs;
+    if let Release::Periodic { period, .. } = declared {
+        let span =
+            busy.last().zip(busy.first()).map_or(Nanos::ZERO, |(last, first)| last.release - first.release);
+        let pieces = Pieces::of(busy, Some(span.div_ceil(period).max(1).unsigned_abs()));
+        let rule = release::fit(&releases(&pieces.jobs), Some(period));
+        return on_period(history, &pieces, (period, rule), trimmed);
+    }
+    let all = Pieces::of(busy, Some(busy.len() as u64));
+    let found = release::fit(&releases(&all.jobs), None);
+    if let Some((period, found)) = found.filter(|found| found.is_full()).and_then(periodic) {
+        return on_period(history, &all, (period, Some(found)), trimmed);
+    }
+    let pieces = Pieces::of(busy, None);
+    let list = releases(&pieces.jobs);
+    let found = release::fit(&list, None);
+    match found.clone().and_then(periodic).or_else(|| steady(&list).and_then(periodic)) {
+        Some((period, found)) => on_period(history, &pieces, (period, Some(found)), trimmed),
+        None => with(history, pieces.jobs.clone(), &pieces, found),
     }
 }
 
-/// The execution time from which on a busy period is a job.
-fn smallest_job(jobs: &[Job]) -> Nanos {
-    let mut sorted: Vec<Nanos> = jobs.iter().map(|job| job.execution.max(Nanos::new(1))).collect();
-    sorted.sort_unstable();
-    let total: f64 = sorted.iter().map(|e| e.get() as f64).sum();
-    let (mut below, mut widest) = (0.0, (GAP, Nanos::ZERO));
-    for pair in sorted.windows(2) {
-        let (low, high) = (pair[0].get() as f64, pair[1].get() as f64);
-        below += low;
-        if below > SMALL_MAX * total {
-            break;
-        }
-        if high / low >= widest.0 {
-            widest = (high / low, pair[1]);
-        }
+/// The rhythm with this period.
+fn on_period(
+    history: &ThreadHistory,
+    pieces: &Pieces,
+    (period, rule): (Nanos, Option<ReleaseFit>),
+    trimmed: f64,
+) -> Rhythm {
+    let activations = on_grid(&pieces.jobs, period);
+    let mut point = 0;
+    let places: Vec<(f64, f64)> = activations
+        .iter()
+        .map(|activation| {
+            let place = (point as f64, activation.job.release.get() as f64);
+            point += 1 + activation.passed + activation.absent;
+            place
+        })
+        .collect();
+    let spread = jitter(&places, trimmed);
+    // Who polls comes late by up to a poll, however short.
+    let is_noise = spread <= NOISE * period.get() as f64 && pieces.small == 0;
+    let jitter = if is_noise { Nanos::ZERO } else { Nanos::from_f64_rounded(spread).min(period) };
+    let absent: i64 = activations.iter().map(|activation| activation.passed + activation.absent).sum();
+    let release = Release::Periodic { period, start: Nanos::ZERO, jitter };
+    let of_rule = |get: fn(&ReleaseFit) -> Nanos| rule.as_ref().map_or(Nanos::ZERO, get);
+    let found = ReleaseFit {
+        release,
+        distances: activations.len().saturating_sub(1),
+        period_error: of_rule(|rule| rule.period_error),
+        spread: Nanos::from_f64_rounded(spread),
+        absent: absent.unsigned_abs(),
+    };
+    let jobs = activations.iter().map(|activation| activation.job).collect();
+    with(history, jobs, pieces, Some(found))
+}
+
+fn with(history: &ThreadHistory, jobs: Vec<Job>, pieces: &Pieces, release: Option<ReleaseFit>) -> Rhythm {
+    let history = ThreadHistory { jobs, ..history.clone() };
+    Rhythm { history, small: pieces.small, left_out: pieces.describe(), release }
+}
+
+fn releases(jobs: &[Job]) -> Vec<Nanos> {
+    jobs.iter().map(|job| job.release).collect()
+}
+
+fn periodic(found: ReleaseFit) -> Option<(Nanos, ReleaseFit)> {
+    match found.release {
+        Release::Periodic { period, .. } => Some((period, found)),
+        _ => None,
     }
-    widest.1
+}
+
+/// How far releases lie beside the line through (point, release), the farthest of them left out.
+fn jitter(places: &[(f64, f64)], trimmed: f64) -> f64 {
+    let (index, times): (Vec<f64>, Vec<f64>) = places.iter().copied().unzip();
+    let Some(line) = Line::through(&index, &times) else { return 0.0 };
+    let mut residuals = line.residuals(&index, &times);
+    residuals.sort_unstable_by(f64::total_cmp);
+    let last = residuals.len() - 1;
+    let out = (trimmed * residuals.len() as f64) as usize;
+    residuals[last - out.min(last)] - residuals[0]
 }
 
 /// The grid on which releases concentrate, however much each of them is late for its point.
@@ -166,8 +219,7 @@ fn steady(releases: &[Nanos]) -> Option<ReleaseFit> {
     }
     let mut index: Vec<f64> = times.iter().map(|t| (t * rate - phase).round()).collect();
     let line = Line::through(&index, &times)?;
-    let mut residuals: Vec<f64> =
-        index.iter().zip(&times).map(|(i, t)| t - line.offset - line.slope * i).collect();
+    let mut residuals = line.residuals(&index, &times);
     residuals.sort_unstable_by(f64::total_cmp);
     let at = |q: f64| residuals[((q * residuals.len() as f64) as usize).min(residuals.len() - 1)];
     let spread = (at(0.99) - at(0.01)).min(line.slope);
@@ -220,6 +272,10 @@ impl Line {
         let error = (rest / (n - 2.0).max(1.0) / square).sqrt();
         (slope.is_finite() && slope > 0.0).then_some(Line { slope, offset, error })
     }
+
+    fn residuals(&self, index: &[f64], times: &[f64]) -> Vec<f64> {
+        index.iter().zip(times).map(|(i, t)| t - self.offset - self.slope * i).collect()
+    }
 }
 
 #[cfg(test)]
@@ -242,6 +298,8 @@ mod tests {
             preemptions: 0,
             preempted: Nanos::ZERO,
             throttled: Nanos::ZERO,
+            inferred: Nanos::ZERO,
+            unknown: Nanos::ZERO,
             index: None,
         }
     }
@@ -254,9 +312,12 @@ mod tests {
             run: jobs.iter().map(|j| j.execution).sum(),
             waited: Nanos::ZERO,
             longest_wait: Nanos::ZERO,
+            unknown: Nanos::ZERO,
             interrupted: Nanos::ZERO,
             prio: 120,
+            open: None,
             censored: 0,
+            doubtful: Vec::new(),
             seen: (Nanos::ZERO, Nanos::SECOND),
             jobs,
         }
@@ -291,15 +352,16 @@ mod tests {
             jobs.iter().filter(|j| j.execution > Nanos::from_millis(12)).step_by(25).copied().collect();
         jobs.extend(split.iter().map(middle));
         jobs.sort_by_key(|job| job.release);
-        let found = rhythm(&history(jobs));
+        let found = rhythm(&history(jobs), Release::Unspecified, 0.0);
         let release = found.release.as_ref().expect("frames come on a grid");
         let Release::Periodic { period, jitter, .. } = release.release else { panic!("{release:?}") };
         assert_eq!(period, Nanos::from_millis(40));
         assert!(jitter > Nanos::from_millis(5), "{jitter}");
-        assert_eq!(found.history.jobs.len(), 400 + split.len());
-        assert!(found.small > 400);
+        assert_eq!(found.history.jobs.len(), 400, "pieces of a frame are put together");
+        assert!(found.small > 400 && split.len() == 16);
         let text = found.describe(None);
-        assert!(text.contains("every 40") && text.contains("next to nothing"), "{text}");
+        assert!(text.contains("every 40") && text.contains("release jitter"), "{text}");
+        assert!(found.left_out.unwrap().contains("are no jobs"));
     }
 
     #[test]
@@ -312,11 +374,11 @@ mod tests {
                 job(now, 4_000 + generator.below(3_000) as i64)
             })
             .collect();
-        let found = rhythm(&history(random));
+        let found = rhythm(&history(random), Release::Unspecified, 0.0);
         assert_eq!(found.small, 0);
         let release = found.release.unwrap().release;
         assert!(!matches!(release, Release::Periodic { .. }), "{release:?}");
-        assert_eq!(rhythm(&history(Vec::new())).release, None);
+        assert_eq!(rhythm(&history(Vec::new()), Release::Unspecified, 0.0).release, None);
     }
 
     #[test]

@@ -31,6 +31,8 @@ fn thread() -> impl Strategy<Value = ThreadHistory> {
                     preemptions: 0,
                     preempted: Nanos::ZERO,
                     throttled: Nanos::ZERO,
+                    inferred: Nanos::ZERO,
+                    unknown: Nanos::ZERO,
                     index: marked.then_some(index),
                 });
                 release += Nanos::new(step);
@@ -40,11 +42,14 @@ fn thread() -> impl Strategy<Value = ThreadHistory> {
                 comm: Comm(name),
                 prio,
                 separation: if marked { Separation::Markers } else { Separation::BusyPeriod },
+                open: None,
                 censored: 0,
+                doubtful: Vec::new(),
                 run: jobs.iter().map(|job| job.execution).sum(),
                 interrupted: jobs.iter().map(|job| job.interrupted).sum(),
                 waited: Nanos::ZERO,
                 longest_wait: Nanos::ZERO,
+                unknown: Nanos::ZERO,
                 seen: (Nanos::new(begin), release),
                 jobs,
             }

@@ -31,7 +31,7 @@ impl Counts {
             .ok_or_else(|| "more than 2^64 - 1 values".to_owned())
     }
 
-    /// The distribution; `None` without a value. Reasons not to take it at its word go to `degraded`.
+    /// The distribution; `None` without a value. What degrades it goes to `degraded`.
     pub(crate) fn distribution(
         mut self,
         what: &str,
@@ -39,6 +39,12 @@ impl Counts {
     ) -> Result<Option<Distribution>, String> {
         let total = self.total()?;
         if total == 0 {
+            return Ok(None);
+        }
+        if total == self.beyond {
+            degraded.push(format!(
+                "{what}: all {total} samples lie beyond the last bucket: no quantile is known"
+            ));
             return Ok(None);
         }
         if let (Some(min), Some(max)) = (self.min, self.max)
@@ -129,7 +135,7 @@ impl Assembly {
         self.environment.insert(name.to_owned(), value.into());
     }
 
-    /// A reason not to take the record at its word.
+    /// Something that degrades the record.
     pub(crate) fn doubt(&mut self, why: impl Into<String>) {
         self.degraded.push(why.into());
     }

@@ -150,23 +150,34 @@ fn samples(input: &Input<'_>, assembly: &mut Assembly) -> Result<(), ImportError
     assembly.threads(counted.collect()).map_err(at_line(NAME, 1))
 }
 
+/// A line without the sequences that move a terminal's cursor before it.
+fn behind_escapes(line: &str) -> &str {
+    let mut line = line;
+    while let Some(sequence) = line.strip_prefix("\u{1b}[") {
+        line = sequence.trim_start_matches(|c: char| !c.is_ascii_alphabetic()).get(1..).unwrap_or_default();
+    }
+    line
+}
+
 /// Words of a live line, each with what stands behind it.
 type Words<'a> = Vec<(&'static str, &'a str)>;
 
 /// `T: 0 (15167) P: 0 I:1000 C: 983 Min: 41 Act: 96 Avg: 129 Max: 6410`: the thread and what stands behind each word.
 fn live_line(line: &str) -> Option<(&str, Words<'_>)> {
-    let line = &line[line.find("T:")?..];
-    if !line.contains(" Avg:") || !line.contains(" Max:") {
+    let line = behind_escapes(line);
+    if !line.starts_with("T:") || !line.contains(" Avg:") || !line.contains(" Max:") {
         return None;
     }
     let value = |word: &str| {
         let rest = &line[line.find(word)? + word.len()..];
         rest.split_whitespace().next()
     };
-    let thread = value("T:")?;
+    // A program's text has its format there: `T:%2d`.
+    let is_number = |text: &str| text.trim_end_matches(|c: char| !c.is_ascii_digit()).parse::<u64>().is_ok();
+    let thread = value("T:").filter(|text| is_number(text))?;
     let words = [" C:", " Min:", " Avg:", " Max:"];
-    let values = words.into_iter().filter_map(|w| Some((w, value(w)?))).collect();
-    Some((thread, values))
+    let values: Words<'_> = words.into_iter().filter_map(|w| Some((w, value(w)?))).collect();
+    values.iter().all(|(_, text)| is_number(text)).then_some((thread, values))
 }
 
 fn live(input: &Input<'_>, assembly: &mut Assembly) -> Result<(), ImportError> {
@@ -179,7 +190,9 @@ fn live(input: &Input<'_>, assembly: &mut Assembly) -> Result<(), ImportError> {
             last.insert(thread, (line, values));
         }
     }
-    for (thread, (line, values)) in last {
+    // The extremes of no cycle are where the program started: 1000000 and 0.
+    let of_nothing = |values: &Words<'_>| values.iter().any(|(word, text)| *word == " C:" && *text == "0");
+    for (thread, (line, values)) in last.into_iter().filter(|(_, (_, values))| !of_nothing(values)) {
         let name = format!("thread {thread}");
         for (word, text) in values {
             let value =

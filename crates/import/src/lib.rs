@@ -34,7 +34,7 @@ mod schbench;
 use std::collections::BTreeMap;
 
 use surety_model::formats::record::LabelledRecord;
-use surety_model::record::Record;
+use surety_model::record::{ActivityRecord, Record};
 use thiserror::Error;
 
 use input::Input;
@@ -46,6 +46,12 @@ pub enum ImportError {
     /// No format's mark was found.
     #[error("no known format: {}", names())]
     Unknown,
+    /// A file of a format, without a single result.
+    #[error("{format}: it holds no value: no sample, no figure")]
+    Empty {
+        /// Which format.
+        format: &'static str,
+    },
     /// A line is not what the format has there.
     #[error("{format}, line {line}: {why}")]
     Line {
@@ -126,6 +132,13 @@ fn names() -> String {
 pub fn read(name: &str, bytes: &[u8]) -> Result<LabelledRecord, ImportError> {
     let input = Input::new(name, bytes);
     let format = FORMATS.iter().chain([&SAMPLES]).find(|f| (f.detect)(&input));
-    let record = (format.ok_or(ImportError::Unknown)?.read)(&input)?;
+    let format = format.ok_or(ImportError::Unknown)?;
+    let record = (format.read)(&input)?;
+    let holds_a_value = |a: &ActivityRecord| {
+        a.latency.is_some() || a.response.is_some() || !a.series.is_empty() || !a.figures.is_empty()
+    };
+    if !record.activities.iter().any(holds_a_value) {
+        return Err(ImportError::Empty { format: format.name });
+    }
     Ok(LabelledRecord { label: input.stem().to_owned(), record, promises: BTreeMap::new() })
 }

@@ -65,7 +65,8 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
         if let Some(seconds) = thread.number("duration")? {
             assembly.lasted(seconds);
         }
-        if thread.object("histogram")?.is_some() {
+        // Without -h the histogram is there and empty: it tells nothing, and the extremes are all there is.
+        if thread.object("histogram")?.is_some_and(|histogram| !histogram.map().is_empty()) {
             counted.push((name, counts(&thread, unit, tool == "oslat")?));
         } else {
             figures(&thread, &name, unit, &mut assembly)?;
@@ -107,9 +108,12 @@ fn counts(thread: &Node<'_>, unit: u64, open_end: bool) -> Result<Counts, Import
 
 /// The extremes and the average, all that is known without a histogram.
 fn figures(thread: &Node<'_>, name: &str, unit: u64, assembly: &mut Assembly) -> Result<(), ImportError> {
-    let cycles = thread.whole("cycles")?.unwrap_or(0);
+    let cycles = thread.whole("cycles")?;
     let activity = assembly.activity(name);
-    (activity.activations, activity.completed) = (cycles, cycles);
+    (activity.activations, activity.completed) = (cycles.unwrap_or(0), cycles.unwrap_or(0));
+    if cycles == Some(0) {
+        return Ok(());
+    }
     for (key, figure) in [("min", "smallest latency"), ("avg", "average latency"), ("max", "largest latency")]
     {
         if let Some(value) = thread.number(key)? {

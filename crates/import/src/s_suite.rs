@@ -13,7 +13,7 @@
 //! none. *Unit*: seconds of latencies, MiB/s of throughput (`iostat -m` counts so), percent of a drop rate.
 
 use surety_model::record::Record;
-use surety_stats::special::inverse_beta_lower;
+use surety_stats::special::student_quantile;
 
 use crate::ImportError;
 use crate::assemble::{Assembly, COLUMNS_MAX};
@@ -84,7 +84,7 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
         }
         match repetitions(deviation, confidence) {
             Some(n) => {
-                let half = student(f64::from(n - 1), 0.005) * deviation / f64::from(n).sqrt();
+                let half = student_quantile(f64::from(n - 1), 0.005) * deviation / f64::from(n).sqrt();
                 assembly.figure(&name, &format!("{quantity} repetitions"), f64::from(n), "");
                 assembly.figure(&name, &format!("{quantity} mean +- (99 %)"), half * factor, unit);
             }
@@ -105,17 +105,9 @@ fn repetitions(deviation: f64, confidence: f64) -> Option<u32> {
     let ratio = confidence / deviation;
     let of = |n: u32| {
         // Their table ends at 30 degrees of freedom and has three decimals.
-        let t = student(f64::from(n.min(31) - 1), 0.01);
+        let t = student_quantile(f64::from(n.min(31) - 1), 0.01);
         (t * 1e3).round() / 1e3 * (99.0 / f64::from(n)).sqrt() / 2.0
     };
     // Both have six digits in the file.
     (2..=REPETITIONS_MAX).find(|n| (of(*n) / ratio - 1.0).abs() < 1.5e-5)
-}
-
-/// The quantile of Student's distribution that is exceeded with this probability, below one half.
-///
-/// With `x = v / (v + t²)`, the probability beyond `±t` is the incomplete beta function `I_x(v/2, 1/2)`.
-fn student(freedom: f64, tail: f64) -> f64 {
-    let x = inverse_beta_lower(freedom / 2.0, 0.5, 2.0 * tail);
-    libm::sqrt(freedom * (1.0 - x) / x)
 }

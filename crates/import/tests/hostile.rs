@@ -69,6 +69,40 @@ fn mistakes_are_told_with_their_place() {
     assert!(error.contains("byte 28: 11 bytes"), "{error}");
 }
 
+/// Programs hold the words of their own output, and a log may hold no interval: neither is a result.
+#[test]
+fn programs_and_empty_logs_are_no_results() {
+    let cyclictest = "#include <stdio.h>\nint main(void)\n{\n\tprintf(\"T:%2d (%5d) P:%2d I:%ld C:%7lu Min:%7ld Act:%5ld Avg:%5ld \"\n                      \t\t\"Max:%8ld\", 1);\n\tfprintf(f, \"T:%2d (%5d) P:%2d C:%7lu Min:%7ld Avg:%5ld Max:%8ld\\n\", 1);\n}\n";
+    assert!(why("c", cyclictest).contains("no known format"), "{}", why("c", cyclictest));
+    // A comment that quotes a result is none.
+    let quoted = "/* as in:\n * T: 0 ( 1) P:99 I:1000 C: 5 Min: 1 Act: 2 Avg: 2 Max: 9\n */\n\
+                  // T: 0 ( 1) P:99 I:1000 C: 5 Min: 1 Act: 2 Avg: 2 Max: 9\nint main(void) { return 0; }\n";
+    assert!(why("c", quoted).contains("no known format"), "{}", why("c", quoted));
+    // Before its first cycle the extremes are those that it starts from.
+    let started = "T: 0 ( 1) P:99 I:1000 C:      0 Min:1000000 Act:    0 Avg:    0 Max:       0\n";
+    assert!(why("c", started).contains("it holds no value: no sample"), "{}", why("c", started));
+    // A terminal's cursor is moved up before each line but the first.
+    let live = "\u{1b}[1AT: 0 ( 1) P:99 I:1000 C: 5 Min: 1 Act: 2 Avg: 2 Max: 9\n";
+    assert_eq!(read("c", live.as_bytes()).unwrap().record.activities[0].figures[2].value, 9_000.0);
+    let schbench = "#include <stdio.h>\nfprintf(stderr, \"%s percentiles (%s) runtime %lu (s) (%lu total samples)\\n\", a, b);\n";
+    assert!(why("s", schbench).contains("is no number"), "{}", why("s", schbench));
+    let log = file("hdr.hlog");
+    let head: String = log.lines().filter(|l| l.starts_with(['#', '"'])).map(|l| format!("{l}\n")).collect();
+    assert!(why("h", &head).contains("HdrHistogram log: it holds no value"), "{}", why("h", &head));
+}
+
+/// Without -h cyclictest's JSON has an empty histogram: there are extremes, and no quantile.
+#[test]
+fn an_empty_histogram_gives_no_quantiles() {
+    let mut value: serde_json::Value = serde_json::from_str(&file("cyclictest.json")).unwrap();
+    for (_, thread) in value["thread"].as_object_mut().unwrap() {
+        thread["histogram"] = serde_json::json!({});
+    }
+    let record = read("c.json", value.to_string().as_bytes()).unwrap().record;
+    assert!(record.activities.iter().all(|a| a.latency.is_none()), "{:?}", record.activities);
+    assert!(record.activities.iter().any(|a| a.figures.iter().any(|f| f.name == "largest latency")));
+}
+
 /// Old versions print JSON with printf: quotes of the command line stand as they were typed, averages of nothing are nan.
 #[test]
 fn json_by_printf_is_mended_and_said_so() {

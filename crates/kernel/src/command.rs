@@ -8,8 +8,10 @@
 //! programs start helpers. So SCHED_DEADLINE is not taken here: set it on [`Spawned::pid`] once the program runs.
 
 mod child;
+pub mod group;
 mod orphans;
 mod program;
+mod rights;
 
 use std::ffi::CString;
 use std::fs::File;
@@ -30,6 +32,8 @@ use crate::sched::SchedAttr;
 
 pub use orphans::{adopt_orphans, end_adopted};
 pub use program::{Command, Stream};
+pub(crate) use rights::of_status;
+pub use rights::{Held, Rights, User, held};
 
 use child::Step;
 use program::above_streams;
@@ -48,6 +52,12 @@ pub struct ChildSetup {
     pub mark: Option<String>,
     /// It stays in our process group, as a program must that talks to the terminal. Ending it ends the program alone.
     pub stays_in_group: bool,
+    /// It does not join the group of its mark: it inherits it from the thread that starts it ([`group::enter`]).
+    pub inherits_group: bool,
+    /// It is not killed when the thread that starts it ends.
+    pub outlives_us: bool,
+    /// What it may do; `None`: what we may.
+    pub rights: Option<Rights>,
 }
 
 /// The environment variable that carries [`ChildSetup::mark`].
@@ -88,10 +98,16 @@ pub fn spawn(command: &mut Command, setup: &ChildSetup) -> Result<Spawned, Kerne
     if let Some(mark) = &setup.mark {
         command.env(MARK_VARIABLE, mark);
     }
+    if let Some(user) = setup.rights.as_ref().and_then(|rights| rights.user.as_ref()) {
+        for (variable, value) in user.variables() {
+            command.env(variable, value);
+        }
+    }
     let started = |error: &io::Error| KernelError::from_io(Operation::Spawn, name.clone(), error);
-    let groups = setup
-        .groups
+    let of_mark = setup.mark.as_deref().filter(|_| !setup.inherits_group).and_then(group::procs_of);
+    let groups = of_mark
         .iter()
+        .chain(&setup.groups)
         .map(|path| CString::new(path.as_os_str().as_bytes()))
         .collect::<Result<Vec<_>, _>>()
         .map_err(|_| KernelError::new(Operation::Spawn, name.clone(), libc::EINVAL))?;
@@ -102,9 +118,11 @@ pub fn spawn(command: &mut Command, setup: &ChildSetup) -> Result<Spawned, Kerne
     let stderr = file_of(stderr, true).map_err(|e| started(&e))?;
     let plan = child::Plan {
         leads_group: !setup.stays_in_group,
+        dies_with_parent: !setup.outlives_us,
         groups: &groups,
         affinity: setup.affinity,
         scheduler: setup.scheduler,
+        rights: setup.rights.as_ref().map(|rights| (rights, held())),
         streams: [stdin.0, stdout.0, stderr.0],
         texts: &texts,
     };
@@ -144,6 +162,8 @@ fn failed_step(program: &str, setup: &ChildSetup, step: Step, errno: i32) -> Ker
         Step::Group => Operation::Write,
         Step::Affinity => Operation::SetAffinity,
         Step::Scheduler => setup.scheduler.map_or(Operation::SetFair, |attr| attr.policy.set_operation()),
+        Step::User => Operation::SetUser,
+        Step::Capabilities => Operation::SetCapabilities,
         Step::Program | Step::DeathSignal => Operation::Spawn,
     };
     KernelError::new(operation, program, errno)

@@ -165,8 +165,8 @@ fn cpu_capacity(kernel: &dyn Kernel, cpu: u32) -> u64 {
     kernel.read_text(Path::new(&path)).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(1024)
 }
 
-/// Bandwidth that threads of the machine hold now, thread by thread. Threads that end meanwhile are left out.
-pub fn held_bandwidth(kernel: &dyn Kernel) -> Result<Vec<(Tid, KernelBandwidth)>, KernelError> {
+/// The reservations that threads of the machine have now. Threads that end meanwhile are left out.
+pub fn reservations(kernel: &dyn Kernel) -> Result<Vec<(Tid, SchedPolicy)>, KernelError> {
     let mut held = Vec::new();
     for process in kernel.processes()? {
         for tid in kernel.threads(process).unwrap_or_default() {
@@ -174,11 +174,17 @@ pub fn held_bandwidth(kernel: &dyn Kernel) -> Result<Vec<(Tid, KernelBandwidth)>
             // The kernel's frequency threads are in the class with a reservation that is not booked.
             let special = || kernel.name(tid).is_ok_and(|name| name.starts_with("sugov:"));
             if attr.policy.is_deadline() && !special() {
-                held.push((tid, KernelBandwidth(attr.policy.booked_bandwidth())));
+                held.push((tid, attr.policy));
             }
         }
     }
     Ok(held)
+}
+
+/// Bandwidth that threads of the machine hold now, thread by thread.
+pub fn held_bandwidth(kernel: &dyn Kernel) -> Result<Vec<(Tid, KernelBandwidth)>, KernelError> {
+    let booked = |(tid, policy): (Tid, SchedPolicy)| (tid, KernelBandwidth(policy.booked_bandwidth()));
+    Ok(reservations(kernel)?.into_iter().map(booked).collect())
 }
 
 /// The sum of [`held_bandwidth`].
@@ -202,6 +208,29 @@ impl BandwidthAccount {
     pub fn leaked(&self) -> KernelBandwidth {
         KernelBandwidth(self.capacity.0.saturating_sub(self.held.0).saturating_sub(self.admissible.0))
     }
+}
+
+/// How many servers a kernel charges to each CPU, from what it admits: the number with which the capacity of [`expected_capacity`] is
+/// what threads hold and what is still admitted, to a thousandth of a CPU. `None` where none of 0, 1 and 2 is: something else
+/// is booked.
+///
+/// # Errors
+/// As [`expected_capacity`].
+pub fn servers_charged(
+    kernel: &dyn Kernel,
+    held: KernelBandwidth,
+    admissible: KernelBandwidth,
+) -> Result<Option<u64>, KernelError> {
+    const NEAR: u64 = (1 << KERNEL_BANDWIDTH_SHIFT) / 1000;
+    let found = held.0 + admissible.0;
+    for servers in 0..=2 {
+        if let Some(capacity) = expected_capacity(kernel, servers)?
+            && capacity.0.abs_diff(found) <= NEAR
+        {
+            return Ok(Some(servers));
+        }
+    }
+    Ok(None)
 }
 
 /// Takes stock; `None` when admission is switched off. `servers` as for [`expected_capacity`].
@@ -314,6 +343,23 @@ mod tests {
             prop_assert_eq!(kernel.state(), before);
             prop_assert_eq!(repair_leak(&kernel).unwrap().0, leaked);
             prop_assert_eq!(super::account(&kernel, 1).unwrap().unwrap().leaked().0, 0);
+        }
+    }
+
+    #[test]
+    fn what_is_admitted_tells_how_many_servers_are_charged() {
+        // The scripted machine charges one; what it admits with none and two is the capacity with these.
+        for cpus in [1, 2, 5] {
+            let kernel = scripted_with_cpuset(cpus);
+            let admissible = admissible_bandwidth(&kernel).unwrap();
+            let held = total_held(&kernel).unwrap();
+            assert_eq!(servers_charged(&kernel, held, admissible), Ok(Some(1)));
+            for servers in [0, 2] {
+                let capacity = expected_capacity(&kernel, servers).unwrap().unwrap();
+                assert_eq!(servers_charged(&kernel, held, capacity), Ok(Some(servers)));
+            }
+            let booked = KernelBandwidth(admissible.0 - 20_000);
+            assert_eq!(servers_charged(&kernel, held, booked), Ok(None), "something else is booked");
         }
     }
 

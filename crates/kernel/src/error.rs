@@ -75,6 +75,10 @@ pub enum Operation {
     Port,
     /// Switch the machine off.
     PowerOff,
+    /// Become another user.
+    SetUser,
+    /// Drop capabilities, and the chance to gain some.
+    SetCapabilities,
 }
 
 impl Operation {
@@ -112,6 +116,8 @@ impl Operation {
             Operation::Network => "bringing up",
             Operation::Port => "getting the right to port",
             Operation::PowerOff => "switching off",
+            Operation::SetUser => "changing the user of",
+            Operation::SetCapabilities => "dropping the capabilities of",
         }
     }
 
@@ -186,6 +192,9 @@ impl Operation {
             }
             (Op::ThreadQueue, libc::EOPNOTSUPP | libc::ENODEV) => {
                 "this needs threaded NAPI and a kernel that says which thread serves a device: Linux 6.8 or later"
+            }
+            (Op::SetUser, libc::EPERM) => {
+                "only root may start programs as another user (CAP_SETUID and CAP_SETGID)"
             }
             (Op::ThreadQueue, libc::EPERM | libc::EACCES) => "run as root",
             (Op::AttachLoop, libc::ENOENT | libc::ENXIO | libc::ENODEV) => {

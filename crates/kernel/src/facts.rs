@@ -10,14 +10,17 @@ use serde::Serialize;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::clock;
+use crate::command::of_status;
 use crate::kernel::Kernel;
 use crate::mount::DetachedMount;
 use crate::root_domains::RootDomains;
 use crate::sched::{self, SchedPolicy};
 use crate::tracefs::TracefsAccess;
 
+mod budget;
 mod timing;
 
+pub use budget::BudgetEnd;
 pub use timing::{IdleState, TimingFacts};
 
 /// What the machine is and what this process may do on it.
@@ -89,11 +92,14 @@ pub struct SchedulerFacts {
     pub deadline_period_min: Option<Nanos>,
     /// Longest period a SCHED_DEADLINE reservation may have.
     pub deadline_period_max: Option<Nanos>,
-    /// How many servers of 5 % the kernel charges to each CPU before reservations: one for fair threads, one for
-    /// sched_ext, as far as it has them. Counted in debugfs; [`SERVERS_ASSUMED`] where that is out of reach.
+    /// How many servers of 5 % the kernel has on each CPU: one for fair threads, one for sched_ext.
     pub deadline_servers: u64,
-    /// Whether that was counted.
-    pub deadline_servers_counted: bool,
+    /// How that was found.
+    pub deadline_servers_found: ServersFound,
+    /// How many of them it charges, where that was tried ([`crate::deadline::servers_charged`]); `None`: taken to be all.
+    pub deadline_servers_charged: Option<u64>,
+    /// How budgets of reservations end.
+    pub budget_end: BudgetEnd,
     /// Whether shares are first divided between sessions.
     pub autogroup: Option<bool>,
     /// This process's autogroup, such as `/autogroup-6 nice 0`.
@@ -104,8 +110,18 @@ pub struct SchedulerFacts {
     pub base_slice: Option<Nanos>,
     /// Preemption model as booted, such as `PREEMPT_DYNAMIC`, from the kernel's version line.
     pub preemption: Option<String>,
-    /// Whether schedulers can be loaded as BPF.
+    /// Whether a scheduler loaded as BPF is enabled now: a kernel that can load one is not one that has.
     pub sched_ext: bool,
+}
+
+/// How the number of a kernel's deadline servers was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum ServersFound {
+    /// Counted in debugfs: so many are there.
+    Counted,
+    /// [`SERVERS_ASSUMED`].
+    Assumed,
 }
 
 /// What this process may do.
@@ -171,6 +187,13 @@ impl MachineFacts {
                 .map(|line| line.split(' ').take(3).collect::<Vec<_>>().join(" ")),
             kernel_release,
         }
+    }
+
+    /// The same with what has to be tried: how budgets end ([`BudgetEnd::tried`]). For a machine whose reservations count.
+    pub fn tried(kernel: &dyn Kernel) -> MachineFacts {
+        let mut facts = MachineFacts::read(kernel);
+        facts.scheduler.budget_end = BudgetEnd::tried();
+        facts
     }
 }
 
@@ -241,7 +264,7 @@ impl Ask<'_> {
             let stat = self.text("/proc/self/stat")?;
             stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(field - 3)?.parse().ok()
         };
-        let sched_ext = self.kernel.exists(Path::new("/sys/kernel/sched_ext"));
+        let sched_ext = self.line("/sys/kernel/sched_ext/state").as_deref() == Some("enabled");
         let servers = count_servers();
         let base_slice = match sched::read_attr(Tid(0)).map(|attr| attr.policy) {
             Ok(SchedPolicy::Other { slice, .. }) => slice,
@@ -254,7 +277,9 @@ impl Ask<'_> {
             deadline_period_min: self.micros(&sysctl("sched_deadline_period_min_us")),
             deadline_period_max: self.micros(&sysctl("sched_deadline_period_max_us")),
             deadline_servers: servers.unwrap_or(SERVERS_ASSUMED),
-            deadline_servers_counted: servers.is_some(),
+            deadline_servers_found: servers.map_or(ServersFound::Assumed, |_| ServersFound::Counted),
+            deadline_servers_charged: None,
+            budget_end: BudgetEnd::untried(),
             autogroup: self.number(&sysctl("sched_autogroup_enabled")).map(|on| on != 0),
             own_autogroup: self.line("/proc/self/autogroup"),
             own_session: own(6).map(Tid),
@@ -268,8 +293,8 @@ impl Ask<'_> {
 
     fn privileges(&self) -> Privileges {
         let status = self.text("/proc/self/status").unwrap_or_default();
-        let effective = effective_capabilities(&status);
-        let may = |capability: u32| effective & (1 << capability) != 0;
+        let effective = of_status(&status, "CapEff:");
+        let may = |capability: u32| effective.0 & (1 << capability) != 0;
         Privileges {
             user: self.kernel.effective_user(),
             sys_nice: may(CAP_SYS_NICE),
@@ -304,13 +329,7 @@ impl Ask<'_> {
 /// Whether this process may lock whatever it will ever map: CAP_IPC_LOCK, or no RLIMIT_MEMLOCK.
 pub(crate) fn may_lock_without_limit() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    effective_capabilities(&status) & (1 << CAP_IPC_LOCK) != 0 || limit(libc::RLIMIT_MEMLOCK).is_none()
-}
-
-/// The effective capabilities in the text of `/proc/PID/status`; none where it does not show them.
-fn effective_capabilities(status: &str) -> u64 {
-    let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    of_status(&status, "CapEff:").0 & (1 << CAP_IPC_LOCK) != 0 || limit(libc::RLIMIT_MEMLOCK).is_none()
 }
 
 /// A soft limit; `None` is no limit.
@@ -395,6 +414,23 @@ mod tests {
         assert_eq!(facts.cpus.root_domains, RootDomains::one(CpuSet::first(2)));
         assert_eq!((facts.kernel_release, facts.clock_source, facts.cgroups.version), (None, None, None));
         assert!(!facts.cpus.virtual_machine && !facts.privileges.sys_nice);
+    }
+
+    #[test]
+    fn a_scheduler_that_could_be_loaded_is_not_one_that_is() {
+        for (state, is_enabled) in [
+            (None, false),
+            (Some("disabled\n"), false),
+            (Some("enabled\n"), true),
+            (Some("enabling\n"), false),
+        ] {
+            let kernel = ScriptedKernel::new(1);
+            kernel.add_dir("/sys/kernel/sched_ext");
+            if let Some(text) = state {
+                kernel.add_file("/sys/kernel/sched_ext/state", text);
+            }
+            assert_eq!(MachineFacts::read(&kernel).scheduler.sched_ext, is_enabled, "{state:?}");
+        }
     }
 
     #[test]

@@ -8,6 +8,8 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use surety_units::Nanos;
+
 use crate::error::{KernelError, Operation};
 
 fn object(path: &Path) -> String {
@@ -74,6 +76,32 @@ pub(crate) fn remove_tree(path: &Path) -> Result<(), KernelError> {
 pub fn reopen_direct(file: &File, writable: bool) -> io::Result<File> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     OpenOptions::new().read(true).write(writable).custom_flags(libc::O_DIRECT).open(path)
+}
+
+/// Opens a file for reading without waiting for the writer of a pipe.
+///
+/// # Errors
+/// As `open`.
+pub fn open_at_once(path: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
+/// Whether a read of a pipe gives bytes or its end at once; waits for that, but no longer than this and no longer than until a
+/// signal. A named pipe that nobody has opened for writing yet has neither.
+///
+/// # Errors
+/// As `poll`.
+pub fn has_input(file: &File, within: Nanos) -> io::Result<bool> {
+    let millis = i32::try_from(within.div_ceil(Nanos::MILLISECOND)).unwrap_or(i32::MAX);
+    let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
+    // SAFETY: one descriptor in a structure that lives over the call.
+    match unsafe { libc::poll(&raw mut poll, 1, millis) } {
+        0.. => Ok(poll.revents != 0),
+        _ => match io::Error::last_os_error() {
+            error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
+            error => Err(error),
+        },
+    }
 }
 
 /// A file in memory, without a name, for this process and whoever inherits its descriptor.

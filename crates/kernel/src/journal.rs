@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard};
 
 use serde::{Deserialize, Serialize};
-use surety_units::CpuSet;
+use surety_units::{CpuSet, Nanos};
 use thiserror::Error;
 
 use crate::error::KernelError;
@@ -25,10 +25,15 @@ use crate::sched::SchedAttr;
 mod change;
 mod directory;
 mod recover;
+mod scratch;
+mod watchdog;
 
 pub use change::Undone;
 pub use directory::RuntimeDir;
 pub use recover::{Recovered, recover_dead};
+pub use scratch::ScratchDir;
+use watchdog::Watchdog;
+pub use watchdog::{take_back_threads, watchdog_main};
 
 /// The format's number in line 1.
 const FORMAT: u32 = 1;
@@ -82,6 +87,11 @@ pub enum Entry {
         /// The directory; its name begins with `surety-scratch-`.
         path: PathBuf,
     },
+    /// A control group we made for programs, with whoever is in it.
+    Group {
+        /// Its directory; its name begins with `surety`.
+        path: PathBuf,
+    },
     /// An instance we made in tracefs, by name: the mount it was made through may be gone.
     TraceInstance {
         /// The instance; begins with `surety`.
@@ -126,6 +136,11 @@ pub enum JournalError {
         /// The system's answer.
         source: io::Error,
     },
+    /// Nobody would take the change back at its time.
+    #[error(
+        "no watchdog could be started: {0}; nothing was changed, because others' threads are not changed without one"
+    )]
+    Unwatched(KernelError),
     /// The kernel refused the change itself, or to say what was there before.
     #[error(transparent)]
     Kernel(#[from] KernelError),
@@ -152,6 +167,7 @@ pub struct Journal {
     directory: RuntimeDir,
     name: String,
     log: Mutex<Log>,
+    watchdog: Watchdog,
 }
 
 #[derive(Debug)]
@@ -169,11 +185,29 @@ impl Journal {
         let header = Header { surety_journal: FORMAT, boot: kernel.boot_id()? };
         let (name, file) = directory.create_journal(owner)?;
         let log = Log { file, length: 0, next: 0, open: BTreeMap::new() };
-        let journal = Journal { directory: directory.clone(), name, log: Mutex::new(log) };
+        let journal = Journal {
+            directory: directory.clone(),
+            name,
+            log: Mutex::new(log),
+            watchdog: Watchdog::default(),
+        };
         // Locked before the first entry; until then recovery goes by the owner in the file's name.
         journal.lock().file.try_lock().map_err(|error| journal.failed("locking", error.into()))?;
         journal.append(&mut journal.lock(), &header)?;
         Ok(journal)
+    }
+
+    /// From now on no thread of others is changed before a process watches that would take the change back if this one could not:
+    /// this program (`/proc/self/exe`), which must call [`watchdog_main`] first thing.
+    pub fn watched(self, program: &Path) -> Journal {
+        self.watchdog.want(program);
+        self
+    }
+
+    /// When changes of others' threads are to end at the latest, on CLOCK_MONOTONIC: the watchdog undoes them then, whether this
+    /// process is stopped or not. `None`: only when this process has ended.
+    pub fn until(&self, until: Option<Nanos>) {
+        self.watchdog.until(until);
     }
 
     /// Puts an entry on disk. Only after this returned may the change be made.
@@ -196,6 +230,15 @@ impl Journal {
         let next = self.lock().next;
         let mark = format!("surety-{}-{}-{next}", owner.pid, owner.start_time);
         Ok((self.record(Entry::Marked { mark: mark.clone() })?, mark))
+    }
+
+    /// Makes the control group that programs with a mark join ([`crate::command::group`]): recovery ends everybody in it, also who
+    /// dropped the mark. `None` where there is no place for one, or this user may not make any.
+    pub fn group_children(&self, kernel: &dyn Kernel, mark: &str) -> Option<EntryId> {
+        let path = crate::command::group::parent(kernel)?.join(mark);
+        let id = self.change(Entry::Group { path: path.clone() }, || kernel.make_dir(&path)).ok()?;
+        crate::command::group::open(mark, &path);
+        Some(id)
     }
 
     /// Says that a change has been undone, or was never made, or need not be undone any more.
@@ -276,7 +319,7 @@ fn is_permitted(entry: &Entry) -> bool {
     };
     match entry {
         Entry::File { path, .. } => inside(path, &["/sys", "/proc/sys", "/proc/irq"]),
-        Entry::Directory { path } => {
+        Entry::Directory { path } | Entry::Group { path } => {
             inside(path, &["/sys/fs/cgroup"])
                 && path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"surety"))
         }

@@ -21,6 +21,15 @@ pub struct ProcessIdentity {
     pub start_time: u64,
 }
 
+/// Whose a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadOwner {
+    /// The process.
+    pub process: Tid,
+    /// The real and the effective user.
+    pub users: [u32; 2],
+}
+
 /// A thread that sleeps until it is dropped: a holder for bandwidth that never runs.
 pub struct SleepingThread {
     /// Its number.
@@ -226,6 +235,13 @@ pub trait Kernel: Send + Sync {
         stat.ok().as_deref().and_then(flags).is_some_and(|flags| flags & FLAG != 0)
     }
 
+    /// The process and the users a thread belongs to.
+    fn owner(&self, tid: Tid) -> Result<ThreadOwner, KernelError> {
+        let path = format!("/proc/{tid}/status");
+        let text = self.read_text(Path::new(&path))?;
+        owner_of_status(&text).ok_or_else(|| KernelError::new(Operation::Read, path, libc::EIO))
+    }
+
     /// The threads of a process, in ascending order.
     fn threads(&self, pid: Tid) -> Result<Vec<Tid>, KernelError> {
         let names =
@@ -314,6 +330,13 @@ fn start_time_of_stat(stat: &str) -> Option<u64> {
 
 fn state_of_stat(stat: &str) -> Option<char> {
     fields_of_stat(stat)?.next()?.chars().next()
+}
+
+fn owner_of_status(status: &str) -> Option<ThreadOwner> {
+    let of = |key: &str| status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
+    let process = Tid(of("Tgid")?.trim().parse().ok()?);
+    let mut users = of("Uid")?.split_ascii_whitespace().map(|user| user.parse().ok());
+    Some(ThreadOwner { process, users: [users.next()??, users.next()??] })
 }
 
 fn numbers(names: &[String]) -> Vec<Tid> {

@@ -45,7 +45,7 @@ pub mod timers;
 pub mod tracefs;
 
 pub use error::{KernelError, Operation};
-pub use kernel::{Kernel, ProcessIdentity, SleepingThread};
+pub use kernel::{Kernel, ProcessIdentity, SleepingThread, ThreadOwner};
 pub use real::RealKernel;
 pub use sched::{SchedAttr, SchedPolicy};
 pub use scripted::ScriptedKernel;

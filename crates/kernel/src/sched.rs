@@ -351,7 +351,7 @@ mod tests {
     }
 
     fn any_policy() -> impl Strategy<Value = SchedPolicy> {
-        let time = || (1_i64..i64::MAX).prop_map(Nanos::new);
+        let time = || (1..=Nanos::STORED_MAX.get()).prop_map(Nanos::new);
         prop_oneof![
             (-20..20, proptest::option::of(time()))
                 .prop_map(|(nice, slice)| SchedPolicy::Other { nice, slice }),

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use surety_units::{CpuSet, Nanos, Tid};
+use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::error::{KernelError, Operation};
 use crate::kernel::{Kernel, ProcessIdentity, SleepingThread};
@@ -177,6 +177,22 @@ impl ScriptedKernel {
         if let Some(thread) = self.lock().machine.threads.get_mut(&tid) {
             thread.attr = attr;
         }
+    }
+
+    /// Takes a CPU offline, or brings it back. A thread that is left without a CPU gets all that are online, as
+    /// `select_fallback_rq` does; it does not return by itself.
+    pub fn set_online(&self, cpu: CpuId, online: bool) {
+        let mut script = self.lock();
+        let left = match online {
+            true => script.online.iter().chain([cpu]).collect(),
+            false => script.online.without(&CpuSet::single(cpu)),
+        };
+        script.online = left;
+        for thread in script.machine.threads.values_mut() {
+            let kept = thread.affinity.intersection(&left);
+            thread.affinity = if kept.is_empty() { left } else { kept };
+        }
+        script.machine.files.insert(ONLINE.into(), format!("{left}\n"));
     }
 
     /// Books bandwidth for nobody.

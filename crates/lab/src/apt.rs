@@ -3,7 +3,10 @@
 //!
 //! Mirror and proxy are those of the machine's configuration, the keys those of its Debian keyring. Only the suite is ours.
 
+use std::cmp::Ordering;
+use std::iter::Peekable;
 use std::path::{Path, PathBuf};
+use std::str::Chars;
 
 use surety_kernel::clock;
 use surety_kernel::command::{ChildSetup, Command, Stream, spawn};
@@ -92,7 +95,9 @@ impl<'a> Apt<'a> {
         let found = entries
             .map(|e| e.path())
             .filter(|p| p.file_name().is_some_and(|n| n.to_string_lossy().starts_with(&begins)));
-        found.max().ok_or_else(|| LabError::Fetch {
+        // One that was fetched before may still be there: the newest counts.
+        let name = |path: &PathBuf| path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        found.max_by(|a, b| by_version(&name(a), &name(b))).ok_or_else(|| LabError::Fetch {
             what: format!("fetching {package}"),
             why: "the package is not where it was put".to_owned(),
         })
@@ -127,6 +132,42 @@ impl<'a> Apt<'a> {
         }
         let what = format!("{what} of {}", self.suite);
         run_within(command.args(arguments), self.end, self.cancel, &what)
+    }
+}
+
+/// The order of two names with versions in them, by Debian's rule: runs of digits by their number, what is between by its
+/// characters, letters before signs, and `~` before the end.
+fn by_version(a: &str, b: &str) -> Ordering {
+    let rank = |c: Option<char>| match c {
+        Some('~') => -1,
+        None => 0,
+        Some(c) if c.is_ascii_digit() => 0,
+        Some(c) if c.is_ascii_alphabetic() => i64::from(u32::from(c)),
+        Some(c) => i64::from(u32::from(c)) + 0x100,
+    };
+    let (mut a, mut b) = (a.chars().peekable(), b.chars().peekable());
+    loop {
+        let is_digit = |c: Option<&char>| c.is_some_and(char::is_ascii_digit);
+        if is_digit(a.peek()) && is_digit(b.peek()) {
+            let digits = |chars: &mut Peekable<Chars<'_>>| -> String {
+                let run: String = std::iter::from_fn(|| chars.next_if(char::is_ascii_digit)).collect();
+                run.trim_start_matches('0').to_owned()
+            };
+            let (x, y) = (digits(&mut a), digits(&mut b));
+            // Without leading zeros the longer number is the larger.
+            match x.len().cmp(&y.len()).then_with(|| x.cmp(&y)) {
+                Ordering::Equal => continue,
+                order => return order,
+            }
+        }
+        let (x, y) = (a.next(), b.next());
+        match rank(x).cmp(&rank(y)) {
+            Ordering::Equal if x.is_none() && y.is_none() => return Ordering::Equal,
+            Ordering::Equal if x == y => {}
+            // A number is more than no number.
+            Ordering::Equal => return x.is_some().cmp(&y.is_some()),
+            order => return order,
+        }
     }
 }
 
@@ -213,5 +254,24 @@ mod tests {
         let unread = "http://other.example/|$(LABEL)|main\nhttp://c.example/debian|$(LABEL)|main\n";
         assert_eq!(mirror_in(unread).as_deref(), Some("http://c.example/debian"));
         assert_eq!(mirror_in(""), None);
+    }
+
+    #[test]
+    fn versions_are_ordered_by_their_numbers() {
+        let ascending = [
+            "linux-image-6.1.0-9_6.1.27-1_amd64.deb",
+            "linux-image-6.1.0-9_6.1.27-2~bpo11+1_amd64.deb",
+            "linux-image-6.1.0-9_6.1.27-2_amd64.deb",
+            "linux-image-6.1.0-9_6.1.147-1_amd64.deb",
+            "linux-image-6.1.0-50_6.1.9-1_amd64.deb",
+            "linux-image-6.12.0-1_6.12-1_amd64.deb",
+            "linux-image-6.12.0-1_6.12.1-1_amd64.deb",
+        ];
+        for (place, a) in ascending.iter().enumerate() {
+            for (other, b) in ascending.iter().enumerate() {
+                assert_eq!(by_version(a, b), place.cmp(&other), "{a} {b}");
+            }
+        }
+        assert_eq!(by_version("6.01", "6.1"), Ordering::Equal);
     }
 }

@@ -153,6 +153,7 @@ mod tests {
                 arguments: vec!["--jobs".to_owned(), "3".to_owned()],
                 span: Nanos::from_millis(3),
                 modules: Vec::new(),
+                bytes: 0,
             },
             cpus: 1,
             memory_mib: 512,

@@ -40,6 +40,9 @@ pub enum Job {
         /// Modules that the loads among them need, by [`modules_for`].
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         modules: Vec<String>,
+        /// Bytes of memory and files that the loads among them work on.
+        #[serde(default)]
+        bytes: u64,
     },
     /// Sends packets between two cards, and looks how far apart they are.
     Packets {
@@ -120,6 +123,20 @@ impl Job {
             Job::Latency { span, .. } => vec![*span],
             Job::Packets { duration, warm_up, .. } => vec![duration.saturating_add(*warm_up)],
             Job::Shell => Vec::new(),
+        }
+    }
+
+    /// Bytes that the loads of its largest run keep in the guest's memory, files included, on so many CPUs.
+    pub fn bytes(&self, cpus: u32) -> u128 {
+        match self {
+            // What cannot be read is refused by the guest.
+            Job::Workload { runs, .. } => {
+                let workloads = runs.iter().filter_map(|run| toml::read("workload", &run.toml).ok());
+                let of = |workload: Workload| workload.loads.iter().map(|load| load.bytes(cpus)).sum();
+                workloads.map(of).max().unwrap_or(0)
+            }
+            Job::Latency { bytes, .. } => u128::from(*bytes),
+            Job::Packets { .. } | Job::Shell => 0,
         }
     }
 

@@ -52,13 +52,34 @@ pub const CATALOGUE: &[KernelName] = &[
 /// [`LabError::UnknownKernel`], with the nearest name.
 pub fn find(name: &str) -> Result<&'static KernelName, LabError> {
     CATALOGUE.iter().find(|k| k.name == name).ok_or_else(|| {
-        let near = nearest(name, CATALOGUE.iter().map(|k| k.name));
+        let near = nearest_version(name).or_else(|| nearest(name, CATALOGUE.iter().map(|k| k.name)));
         let help = near.map_or_else(
             || "`surety lab list` names those there are".to_owned(),
             |near| format!("did you mean {near}?"),
         );
         LabError::UnknownKernel { name: name.to_owned(), help }
     })
+}
+
+/// A name taken apart: the numbers of its version, and the build behind them, `-rt`.
+fn parts(name: &str) -> Option<((u32, u32), &str)> {
+    let end = name.find(|c: char| c != '.' && !c.is_ascii_digit()).unwrap_or(name.len());
+    let (version, build) = name.split_at(end);
+    let mut numbers = version.split('.').map(str::parse);
+    let major = numbers.next()?.ok()?;
+    let minor = numbers.next().unwrap_or(Ok(0)).ok()?;
+    Some(((major, minor), build))
+}
+
+/// The kernel of the same build whose version is nearest by its numbers: 6.13 is 6.12, and not 6.1. Of two that are as near it
+/// is the older. `None` for names without a version, and for builds that are in no catalogue.
+fn nearest_version(name: &str) -> Option<&'static str> {
+    let (wanted, build) = parts(name)?;
+    // Any minor version of the same major one is nearer than another major one.
+    let place = |(major, minor): (u32, u32)| (u64::from(major) << 32) + u64::from(minor);
+    let known = CATALOGUE.iter().filter_map(|kernel| Some((parts(kernel.name)?, kernel.name)));
+    let same_build = known.filter(|((_, other), _)| *other == build);
+    same_build.min_by_key(|((version, _), _)| place(*version).abs_diff(place(wanted))).map(|(_, name)| name)
 }
 
 #[cfg(test)]
@@ -72,6 +93,22 @@ mod tests {
         }
         let error = find("6.12-rtt").unwrap_err();
         assert_eq!(error.remedy().unwrap(), "did you mean 6.12-rt?");
+        for (asked, near) in [
+            ("6.13", "6.12"),
+            ("6.18-rt", "6.12-rt"),
+            ("6.2", "6.1"),
+            ("7.2-cloud", "7-cloud"),
+            ("5.10", "6.1"),
+            ("6.120", "6.12"),
+            ("6.12.107", "6.12"),
+            ("6.12-clud", "6.12-cloud"),
+        ] {
+            assert_eq!(
+                find(asked).unwrap_err().remedy().unwrap(),
+                format!("did you mean {near}?"),
+                "{asked}"
+            );
+        }
         assert!(find("nothing like it").unwrap_err().remedy().unwrap().contains("lab list"));
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
-use surety_kernel::journal::{Entry, EntryId, Journal, SCRATCH_PREFIX};
+use surety_kernel::journal::{Journal, ScratchDir};
 use surety_kernel::{Kernel, KernelError, clock};
 use surety_model::world::{Cancel, Observer, WorldError};
 use surety_units::Nanos;
@@ -147,6 +147,18 @@ impl<'a> Lab<'a> {
         Ok(archive.bytes())
     }
 
+    /// Whether its guests can hold a job at all.
+    ///
+    /// # Errors
+    /// [`LabError::Options`] for too little memory, and modules that are not here.
+    pub fn check(&self, job: &Job) -> Result<(), LabError> {
+        self.check_archive(&self.initramfs(job)?, job)
+    }
+
+    fn check_archive(&self, archive: &[u8], job: &Job) -> Result<(), LabError> {
+        self.options.check_memory(archive.len() as u64, job.bytes(self.options.cpus))
+    }
+
     /// Boots the kernel for a job of one run, and hears what came of it; leaves nothing behind: no file, no process.
     ///
     /// # Errors
@@ -197,7 +209,7 @@ impl<'a> Lab<'a> {
         if !observer.wants_run(0) {
             return Ok(());
         }
-        let room = Room::make(self.kernel, self.journal)?;
+        let room = room(self.kernel, self.journal)?;
         let initramfs = self.write_initramfs(&room, job)?;
         let console = room.path().join("console");
         let errors = room.path().join("errors");
@@ -246,7 +258,7 @@ impl<'a> Lab<'a> {
     /// # Errors
     /// When the emulator cannot be started, fails, is interrupted or takes longer than the options let it.
     pub fn shell(&self, cancel: &Cancel) -> Result<(), LabError> {
-        let room = Room::make(self.kernel, self.journal)?;
+        let room = room(self.kernel, self.journal)?;
         let initramfs = self.write_initramfs(&room, &Job::Shell)?;
         let mut command = vm::command(&self.stored, &initramfs, &self.options, &[], Console::Terminal);
         let failed = |why: String| LabError::Emulator { why };
@@ -270,9 +282,11 @@ impl<'a> Lab<'a> {
         }
     }
 
-    fn write_initramfs(&self, room: &Room<'_>, job: &Job) -> Result<PathBuf, LabError> {
+    fn write_initramfs(&self, room: &ScratchDir<'_>, job: &Job) -> Result<PathBuf, LabError> {
         let path = room.path().join("initramfs");
-        fs::write(&path, self.initramfs(job)?).map_err(|e| LabError::file("writing the initramfs", &e))?;
+        let archive = self.initramfs(job)?;
+        self.check_archive(&archive, job)?;
+        fs::write(&path, archive).map_err(|e| LabError::file("writing the initramfs", &e))?;
         for (number, device) in job.devices().iter().enumerate().filter(|(_, device)| device.model.is_disk())
         {
             let failed = |e: std::io::Error| LabError::file(format!("making the disk `{}`", device.role), &e);
@@ -444,40 +458,9 @@ impl Said {
     }
 }
 
-/// A directory for one run, in the journal while it is there.
-struct Room<'a> {
-    directory: Option<tempfile::TempDir>,
-    entry: Option<(&'a Journal, &'a dyn Kernel, EntryId)>,
-}
-
-impl<'a> Room<'a> {
-    fn make(kernel: &'a dyn Kernel, journal: Option<&'a Journal>) -> Result<Room<'a>, LabError> {
-        let failed = |e: &dyn std::fmt::Display| LabError::file("making a temporary directory", e);
-        let directory = tempfile::Builder::new().prefix(SCRATCH_PREFIX).tempdir().map_err(|e| failed(&e))?;
-        let entry = match journal {
-            Some(journal) => {
-                let path = directory.path().canonicalize().map_err(|e| failed(&e))?;
-                let id = journal.record(Entry::Scratch { path }).map_err(|e| failed(&e))?;
-                Some((journal, kernel, id))
-            }
-            None => None,
-        };
-        Ok(Room { directory: Some(directory), entry })
-    }
-
-    fn path(&self) -> &Path {
-        self.directory.as_ref().expect("it is there until it is dropped").path()
-    }
-}
-
-impl Drop for Room<'_> {
-    fn drop(&mut self) {
-        drop(self.directory.take());
-        if let Some((journal, kernel, id)) = self.entry.take() {
-            // What fails here stays in the journal, and the next start tries again.
-            let _ = journal.undo(kernel, id);
-        }
-    }
+/// A directory for one run.
+fn room<'a>(kernel: &'a dyn Kernel, journal: Option<&'a Journal>) -> Result<ScratchDir<'a>, LabError> {
+    ScratchDir::make(kernel, journal).map_err(|e| LabError::file("making a temporary directory", &e))
 }
 
 fn file_name(path: &Path) -> String {

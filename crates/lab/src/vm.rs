@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::Stdio;
 
 use surety_kernel::command::Command;
-use surety_units::Nanos;
+use surety_units::{CpuSet, Nanos};
 
 use crate::devices::{self, Device};
 use crate::error::LabError;
@@ -117,6 +117,49 @@ impl LabOptions {
             }
             _ => Ok(()),
         }
+    }
+
+    /// Whether a run can be on these CPUs.
+    ///
+    /// # Errors
+    /// [`LabError::Options`].
+    pub fn check_cpus(&self, cpus: CpuSet) -> Result<(), LabError> {
+        let all = CpuSet::first(self.cpus);
+        if cpus.is_subset(&all) {
+            return Ok(());
+        }
+        Err(LabError::Options {
+            what: format!("CPUs {cpus} are not all there: the guest has {}", all.in_words()),
+            help: format!("choose among those with --cpus, or give it up to {CPUS_MAX} with --lab-cpus"),
+        })
+    }
+
+    /// Whether its memory can hold what it starts with, `archive` bytes, and what its loads work on. Both are there at once: the
+    /// archive and what is unpacked of it while it boots, that and the loads' bytes in a run. The kernel needs more.
+    ///
+    /// # Errors
+    /// [`LabError::Options`] where that cannot be; where it can the guest may still run out of memory.
+    pub fn check_memory(&self, archive: u64, loads: u128) -> Result<(), LabError> {
+        let archive = u128::from(archive);
+        let needed = (archive + loads.max(archive)).div_ceil(1 << 20);
+        if needed <= u128::from(self.memory_mib) {
+            return Ok(());
+        }
+        let mib = |bytes: u128| bytes.div_ceil(1 << 20);
+        let what = format!(
+            "the guest has {} MiB of memory and needs more than {needed} MiB: {} MiB for its programs, {} MiB for what loads work on",
+            self.memory_mib,
+            mib(archive),
+            mib(loads)
+        );
+        let help = if needed < u128::from(MEMORY_MAX_MIB) {
+            format!(
+                "give it more with --lab-memory, up to {MEMORY_MAX_MIB}MiB, or make `size` or `count` of its loads smaller"
+            )
+        } else {
+            format!("make `size` or `count` of its loads smaller: {MEMORY_MAX_MIB}MiB are possible")
+        };
+        Err(LabError::Options { what, help })
     }
 
     /// Its CPUs, its memory and its modules, in words.
@@ -255,5 +298,23 @@ mod tests {
             let error = bad.check().unwrap_err();
             assert!(error.remedy().unwrap().contains("are possible"), "{error}");
         }
+        let cpus = |text: &str| good.check_cpus(text.parse().unwrap());
+        assert!(cpus("0").is_ok());
+        assert!(cpus("0-1").unwrap_err().to_string().contains("the guest has CPU 0"));
+    }
+
+    #[test]
+    fn memory_that_cannot_be_enough_is_refused_before_the_boot() {
+        let mib = |mib: u64| mib << 20;
+        let guest = LabOptions { memory_mib: 100, ..LabOptions::default() };
+        assert!(guest.check_memory(mib(50), 0).is_ok());
+        assert!(guest.check_memory(mib(50) + 1, 0).is_err());
+        assert!(guest.check_memory(mib(20), u128::from(mib(80))).is_ok());
+        let error = guest.check_memory(mib(20), u128::from(mib(90))).unwrap_err();
+        assert!(error.to_string().contains("needs more than 110 MiB"), "{error}");
+        assert!(error.remedy().unwrap().contains("--lab-memory"));
+        let error = guest.check_memory(mib(20), u128::from(mib(4000))).unwrap_err();
+        assert!(!error.remedy().unwrap().contains("--lab-memory"));
+        assert!(guest.check_memory(u64::MAX, u128::from(u64::MAX)).is_err());
     }
 }

@@ -99,7 +99,8 @@ impl World for LabWorld<'_> {
         let mut made: Vec<_> = runs.iter().map(|_| Err(WorldError::Interrupted)).collect();
         let mut possible = Vec::new();
         for (number, (workload, options)) in runs.iter().enumerate() {
-            match check_supported(workload, &self.name()) {
+            let on_cpus = || options.cpus.map_or(Ok(()), |cpus| self.lab.options().check_cpus(cpus));
+            match check_supported(workload, &self.name()).and_then(|()| on_cpus().map_err(WorldError::from)) {
                 Ok(()) => possible.push((number, workload, options)),
                 Err(error) => made[number] = Err(error),
             }
@@ -215,5 +216,8 @@ fn check_supported(workload: &Workload, world: &str) -> Result<(), WorldError> {
     if let Some(startup) = workload.startups.first() {
         return refused(format!("startup.{}", startup.name), "the guest has no programs and no disks");
     }
-    Ok(())
+    match workload.beyond_kernels() {
+        Some((object, why)) => refused(object, why),
+        None => Ok(()),
+    }
 }

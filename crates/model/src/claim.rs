@@ -57,6 +57,9 @@ pub enum Subject {
 pub struct ResponseClaim {
     /// The work reckoned with.
     pub work: ClaimedWork,
+    /// It was measured: the fraction holds with the confidence of the plan, and no largest work is relied on.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub measured: bool,
     /// The modes it comes in, where it was not taken to be independent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub modes: Option<ClaimedModes>,

@@ -57,6 +57,8 @@ pub struct Empirical {
     cumulative: Vec<u64>,
     /// Places in `values`, in the order measured; empty where that is not kept.
     order: Vec<u32>,
+    /// Whether the values are samples of jobs, and not declared.
+    measured: bool,
 }
 
 /// Why parameters make no distribution.
@@ -116,7 +118,7 @@ impl Empirical {
                 cumulative.push(total);
             }
         }
-        Ok(Empirical { values, cumulative, order: Vec::new() })
+        Ok(Empirical { values, cumulative, order: Vec::new(), measured: false })
     }
 
     /// Values in the order they were measured, which is kept.
@@ -132,6 +134,21 @@ impl Empirical {
     pub fn sequence(&self) -> Option<Vec<Nanos>> {
         (!self.order.is_empty())
             .then(|| self.order.iter().map(|place| self.values[*place as usize]).collect())
+    }
+
+    /// The same, as samples of jobs.
+    pub fn measured(self) -> Empirical {
+        Empirical { measured: true, ..self }
+    }
+
+    /// Whether the values are samples of jobs: then they bound what so many can, and the largest bounds no other job.
+    pub fn is_measured(&self) -> bool {
+        self.measured
+    }
+
+    /// Whether it declares what every job needs: values in their order that were not measured.
+    pub fn declares_every_job(&self) -> bool {
+        !self.order.is_empty() && !self.measured
     }
 
     /// What job `job` needs, where the order is kept.
@@ -238,7 +255,8 @@ impl TimeDistribution {
             TimeDistribution::Exponential { mean } => -libm::log1p(-q) * mean.get() as f64,
             TimeDistribution::Empirical(empirical) => return empirical.quantile(q),
         };
-        Nanos::new(libm::round(value).clamp(0.0, 9e18) as i64)
+        // A log-normal reaches any length; no run is longer than this.
+        Nanos::from_f64_rounded(value.max(0.0)).min(Nanos::ASKED_MAX)
     }
 
     /// What job `job` of the activity `name` draws under `seed`: by inversion, one uniform number a job; of values kept in

@@ -237,11 +237,52 @@ pub enum EventKind<'a> {
         /// The text without its newline.
         text: &'a str,
     },
+    /// `syscalls:sys_enter_futex`: the current thread asks the kernel to wait or to wake at an address.
+    FutexEnter {
+        /// The address: the lock's identity within its process.
+        address: u64,
+        /// What is asked for, with its flags (`include/uapi/linux/futex.h`).
+        operation: u32,
+        /// The value the operation is given.
+        value: u32,
+    },
+    /// `syscalls:sys_exit_futex`: and it is back.
+    FutexExit,
+    /// An event of any other kind, as it was recorded. Readers hand these over only when asked.
+    Raw(RawEvent<'a>),
     /// The tracer lost events on this CPU before this point.
     Lost {
         /// How many, where the tracer knows.
         count: Option<u64>,
     },
+}
+
+/// Whether a futex call waits for a lock, and not for work: the operations of locks with inheritance, and the wait of glibc's
+/// ordinary locks, which expect 2, "taken, with waiters", at their address. Condition variables and semaphores wait by other
+/// operations or for other values.
+pub fn waits_for_lock(operation: u32, value: u32) -> bool {
+    const WAIT: u32 = 0;
+    const LOCK_PI: u32 = 6;
+    const LOCK_PI2: u32 = 13;
+    // FUTEX_PRIVATE_FLAG and FUTEX_CLOCK_REALTIME.
+    match operation & !(128 | 256) {
+        LOCK_PI | LOCK_PI2 => true,
+        WAIT => value == 2,
+        _ => false,
+    }
+}
+
+/// A record that is not decoded, with what is needed to decode it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RawEvent<'a> {
+    /// `system:name`.
+    pub name: &'a str,
+    /// The kernel's text of its format.
+    pub format: &'a str,
+    /// The bytes, common fields first.
+    pub record: &'a [u8],
+    /// Their numbers begin with the lowest byte.
+    pub is_little_endian: bool,
 }
 
 /// Somebody who wants events as they come: a recorder, a job builder, a file writer.
@@ -336,6 +377,24 @@ mod tests {
     fn names_are_cut_like_the_kernels() {
         assert_eq!(Comm::new("a-very-long-thread-name").text(), "a-very-long-thr");
         assert_eq!(Comm::new("").text(), "");
+    }
+
+    #[test]
+    fn locks_are_told_from_other_waits() {
+        for (operation, value, is_lock) in [
+            (0, 2, true),
+            (128, 2, true),
+            (128, 0, false),
+            (6, 0, true),
+            (6 | 128, 0, true),
+            (13 | 128 | 256, 0, true),
+            // FUTEX_WAKE, FUTEX_WAIT_BITSET of a condition variable, FUTEX_UNLOCK_PI.
+            (1 | 128, 2, false),
+            (9 | 128 | 256, 2, false),
+            (7, 2, false),
+        ] {
+            assert_eq!(waits_for_lock(operation, value), is_lock, "{operation} {value}");
+        }
     }
 
     #[test]

@@ -77,6 +77,14 @@ enum Term {
     Figure(String),
 }
 
+impl Term {
+    /// Whether it is of an activity, and not of one of its times.
+    fn is_of_activity(&self) -> bool {
+        use Term::{Completed, Figure, Missed, Share, Skipped, UpperMissed};
+        matches!(self, Missed | Skipped | Completed | Share | UpperMissed | Figure(_))
+    }
+}
+
 /// What it is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Value {

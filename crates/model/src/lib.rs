@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod activation;
+pub mod budget;
 pub mod claim;
 pub mod distribution;
 pub mod environment;
@@ -19,6 +20,7 @@ pub mod job;
 pub mod latency;
 pub mod modes;
 pub mod noise;
+pub mod percent;
 pub mod plan;
 pub mod platform;
 pub mod promise;
@@ -29,6 +31,7 @@ pub mod startup;
 pub mod tested;
 pub mod until;
 pub mod verdict;
+pub mod wakeups;
 pub mod weight;
 pub mod workload;
 pub mod world;

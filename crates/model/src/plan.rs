@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use surety_stats::random::stream_of;
 use surety_units::{Bandwidth, CpuSet};
 
 use crate::platform::{FairServer, Platform};
@@ -25,7 +26,7 @@ pub struct Plan {
 /// What reservations leave to everything else.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Left {
-    /// CPUs on average, deadline threads outside the plan not deducted.
+    /// CPUs on average, reservations outside the plan deducted.
     pub best_effort: f64,
     /// The largest fair server of each CPU with which the plan still stands: the kernel admits it, and the server stays in
     /// the background. `None` without a fair server, or where the plan does not stand.
@@ -54,7 +55,7 @@ pub struct PlannedReservation {
 /// The root domain of each reserved thread of an activity, by the activity's name, where there are several.
 pub type Homes = BTreeMap<String, Vec<CpuSet>>;
 
-/// An argument an engineer can redo by hand: theorem, inputs, steps, result.
+/// An argument an engineer can redo by hand: theorem, inputs, steps, result. In a file it is sealed ([`Proof::sealed`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     /// Which rule.
@@ -65,6 +66,9 @@ pub struct Proof {
     pub conclusion: String,
     /// Lower bound of the fraction of activations within the limit, where the promise is about a fraction.
     pub probability: Option<f64>,
+    /// The confidence with which that fraction holds, where work was measured; none: it is what was declared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub confidence: Option<f64>,
     /// Numbers it starts from.
     pub inputs: Vec<ProofInput>,
     /// What is done with them, line by line.
@@ -75,6 +79,9 @@ pub struct Proof {
     pub residual: Option<f64>,
     /// Deterministic simulations that agree.
     pub simulations: Vec<SimulationEvidence>,
+    /// What [`Proof::sealed`] makes of the rest; none before it is written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 /// One number a proof starts from.
@@ -173,10 +180,50 @@ impl Refusal {
     }
 }
 
+impl Proof {
+    /// The same with a digest of everything in it but the fraction, which claims say too, so that an edited one is told: a slip of
+    /// the hand, no forger.
+    pub fn sealed(&self) -> Proof {
+        Proof { digest: Some(self.digest_now()), ..self.clone() }
+    }
+
+    /// Whether it is as it was when it was sealed.
+    pub fn is_as_sealed(&self) -> bool {
+        self.digest.as_ref() == Some(&self.digest_now())
+    }
+
+    /// 64 bits of FNV-1a over its texts in order, numbers to ten digits: a reader of JSON may lose the last of them.
+    fn digest_now(&self) -> String {
+        let number = |value: Option<f64>| value.map_or("none".to_owned(), |value| format!("{value:.9e}"));
+        let inputs = self.inputs.iter().flat_map(|input| [input.name.clone(), input.value.clone()]);
+        let simulation = |s: &SimulationEvidence| {
+            format!("{} {} {} {} {}", s.profile, s.seed, s.hash, s.activations, s.missed)
+        };
+        let lists = [
+            vec![self.theorem.clone(), self.source.clone(), self.conclusion.clone()],
+            vec![number(self.confidence), number(self.residual)],
+            inputs.collect(),
+            self.steps.clone(),
+            self.assumptions.clone(),
+            self.simulations.iter().map(simulation).collect(),
+        ];
+        // Separators of texts and of lists that no text of a proof has.
+        let all: Vec<String> = lists.iter().map(|list| list.join("\u{1f}")).collect();
+        format!("{:016x}", stream_of(&all.join("\u{1e}")))
+    }
+}
+
 impl Plan {
-    /// The workload with this plan's reservations on its activities.
+    /// The same with its proofs sealed, as it is written to a file.
+    pub fn sealed(&self) -> Plan {
+        let mut plan = self.clone();
+        plan.reservations.iter_mut().for_each(|planned| planned.proof = planned.proof.sealed());
+        plan
+    }
+
+    /// The workload with this plan's reservations on its activities; those that the plan has none for keep their own.
     pub fn apply_to(&self, workload: &Workload) -> Workload {
-        let mut reserved = workload.unreserved();
+        let mut reserved = workload.clone();
         for planned in &self.reservations {
             for task in reserved.tasks.iter_mut().filter(|t| t.name == planned.activity) {
                 task.reservation = Some(planned.reservation);

@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use surety_units::{Bandwidth, CpuId, CpuSet, Nanos};
 
+use crate::reservation::Reservation;
+
 /// How the kernel stops a task whose budget is used up.
 ///
 /// Without high-resolution enforcement (`HRTICK_DL`) the budget is looked at on each tick and at each switch, so
@@ -78,6 +80,46 @@ pub enum SchedClass {
     Fair,
 }
 
+/// A reservation that a plan counts and does not make: one the workload declares, or one that another process of the machine
+/// holds.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherReservation {
+    /// Its activity, or its thread.
+    pub name: String,
+    /// (Q, D, T).
+    pub reservation: Reservation,
+    /// Threads with this reservation each.
+    pub threads: u32,
+    /// Whether no job of these threads ever needs more than one budget.
+    pub bounded: bool,
+    /// Whether they may sleep inside a budget and wake to what is left of it.
+    pub sleeps: bool,
+    /// The CPUs of its root domain, where that is known; none: it may be in any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub root_domain: Option<CpuSet>,
+}
+
+impl OtherReservation {
+    /// One of which nothing else is known, on one thread.
+    pub fn unknown(name: String, reservation: Reservation) -> OtherReservation {
+        OtherReservation { name, reservation, threads: 1, bounded: false, sleeps: true, root_domain: None }
+    }
+
+    /// The bandwidth of all its threads, in CPUs.
+    pub fn bandwidth(&self) -> f64 {
+        self.reservation.bandwidth().as_f64() * f64::from(self.threads)
+    }
+}
+
+/// What realtime threads below the reservations take: it decides whether the fair servers have to act.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RealtimeDemand {
+    /// Whose, in words.
+    pub who: String,
+    /// The most that all of them take of a CPU in any period of its fair server; none: they may never yield it.
+    pub takes: Option<Nanos>,
+}
+
 /// A machine as scheduling sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Platform {
@@ -112,6 +154,12 @@ pub struct Platform {
     pub class_order: Vec<SchedClass>,
     /// What one context switch costs the thread switched to.
     pub switch_cost: Nanos,
+    /// What is reserved on it beside what is planned or run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<OtherReservation>,
+    /// What realtime threads of the workload take that is planned or run; none: there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub realtime: Option<RealtimeDemand>,
 }
 
 impl Platform {
@@ -136,6 +184,8 @@ impl Platform {
             autogroup: true,
             class_order: vec![SchedClass::Deadline, SchedClass::Realtime, SchedClass::Fair],
             switch_cost: Nanos::ZERO,
+            others: Vec::new(),
+            realtime: None,
         }
     }
 
@@ -180,13 +230,39 @@ impl Platform {
 
     /// Each root domain as a machine of its own, with its CPUs.
     pub fn domains(&self) -> Vec<(CpuSet, Platform)> {
+        let is_in = |other: &&OtherReservation, cpus: &CpuSet| {
+            other.root_domain.is_none_or(|own| own.iter().any(|cpu| cpus.contains(cpu)))
+        };
         let alone = |cpus: &CpuSet| {
             let count = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
-            (*cpus, Platform { cpus: count, root_domains: Vec::new(), ..self.clone() })
+            let others = self.others.iter().filter(|other| is_in(other, cpus)).cloned().collect();
+            (*cpus, Platform { cpus: count, root_domains: Vec::new(), others, ..self.clone() })
         };
         let one = [CpuSet::first(self.cpus)];
         let sets: &[CpuSet] = if self.root_domains.is_empty() { &one } else { &self.root_domains };
         sets.iter().map(alone).collect()
+    }
+
+    /// What tells one machine from another in the result of a run: kernel, CPUs, tick, base slice, what limits realtime and
+    /// deadline threads.
+    pub fn in_words(&self) -> String {
+        let cpus = if self.cpus == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", self.cpus) };
+        let mut parts = vec![self.name.clone(), cpus];
+        if self.root_domains.len() > 1 {
+            let sets: Vec<String> = self.root_domains.iter().map(ToString::to_string).collect();
+            parts.push(format!("root domains {}", sets.join(" and ")));
+        }
+        parts.push(format!("tick {}", self.tick.to_exact_string()));
+        if self.enforcement == Enforcement::Exact {
+            parts.push("budgets end on a timer".to_owned());
+        }
+        parts.push(format!("base slice {}", self.base_slice.to_exact_string()));
+        if self.realtime_limit.is_some() {
+            parts.push("realtime throttling".to_owned());
+        } else if self.fair_server.is_none() {
+            parts.push("no fair server".to_owned());
+        }
+        parts.join(", ")
     }
 
     /// The platforms that have a name, for this many CPUs.

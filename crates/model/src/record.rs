@@ -5,15 +5,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use surety_stats::{Histogram, Moments, Sequence};
+use surety_stats::Failures;
+use surety_stats::bounds::Ranked;
 use surety_units::{Bandwidth, CpuSet, Nanos, Tid};
 
 use crate::environment::{Check, CheckVerdict};
+use crate::platform::Platform;
 use crate::promise::{Bound, Comparison, Metric, Promise};
 use crate::workload::{Task, ThreadRole};
 
+mod beyond;
+mod caveat;
+mod observed;
 mod requests;
 
+pub use caveat::{Caveat, Effect};
+pub(crate) use observed::time;
+pub use observed::{Distribution, Observed};
 pub use requests::RequestAccount;
 
 /// Where the numbers of an activity come from.
@@ -40,7 +48,7 @@ pub struct Record {
     pub duration: Option<Nanos>,
     /// What was really in force.
     pub in_force: InForce,
-    /// Whether the result can be taken at its word: empty when trusted, else the reasons it is degraded.
+    /// What degrades the result; empty when it is trusted.
     pub degraded: Vec<String>,
     /// One record per activity, in the workload's order.
     pub activities: Vec<ActivityRecord>,
@@ -69,6 +77,8 @@ pub struct InForce {
     pub kernel: String,
     /// CPUs the workload ran on.
     pub cpus: CpuSet,
+    /// The machine, as far as scheduling depends on it; `None` where it is not known, as of imported results.
+    pub machine: Option<Platform>,
     /// Threads with what the kernel said about them.
     pub threads: Vec<ThreadInForce>,
     /// Everything else about the machine that a reader needs to judge the numbers, by name.
@@ -97,7 +107,7 @@ impl Disturbance {
         self.others.max(self.stolen)
     }
 
-    /// Why a run on `cpus` that was disturbed so cannot be taken at its word: empty below [`Disturbance::LIMIT`].
+    /// What degrades a run on `cpus` that was disturbed so: empty below [`Disturbance::LIMIT`].
     pub fn objections(self, cpus: &CpuSet) -> Vec<String> {
         let mut reasons = Vec::new();
         if self.others > Disturbance::LIMIT {
@@ -172,6 +182,8 @@ pub struct ActivityRecord {
     pub unfinished: u64,
     /// Of those, past their deadline: late, skipped, or open beyond it.
     pub missed: u64,
+    /// The missed ones in the order of the releases; without trials where that is not known.
+    pub misses: Failures,
     /// The span after a release at which an activation counts as missed.
     pub deadline: Option<Nanos>,
     /// Release to completion.
@@ -190,6 +202,8 @@ pub struct ActivityRecord {
     pub longest_gap: Option<Nanos>,
     /// Evidence for each promise of the activity, in its order.
     pub evidence: Vec<Evidence>,
+    /// What speaks against a verdict on these counts.
+    pub caveats: Vec<Caveat>,
     /// Other results by name, with their unit: a load's rate, for instance.
     pub figures: Vec<Figure>,
 }
@@ -250,106 +264,11 @@ impl Share {
     }
 }
 
-/// A distribution of times.
-#[derive(Clone, Debug)]
-pub enum Distribution {
-    /// Values that occurred.
-    Observed(Box<Observed>),
-    /// Proven limits: with at least this probability the value is at most this time, ascending.
-    Limits(Vec<(f64, Nanos)>),
-}
-
-/// Values that occurred.
-#[derive(Clone, Debug, Default)]
-pub struct Observed {
-    /// Every value, to 0.4 %.
-    pub histogram: Histogram,
-    /// Mean, deviation and the exact extremes.
-    pub moments: Moments,
-    /// The order of the values, thinned: see [`Observed::in_order`].
-    pub sequence: Sequence,
-}
-
-impl Observed {
-    /// Of a histogram alone: for the moments each value is taken to be the middle of its bucket, and the extremes are
-    /// the histogram's own.
-    pub fn of_histogram(histogram: Histogram) -> Observed {
-        let mut moments = Moments::new();
-        let (min, max) = (histogram.min().unwrap_or(0), histogram.max().unwrap_or(0));
-        for (low, high, count) in histogram.buckets() {
-            let (low, high) = (low.clamp(min, max), high.clamp(min, max));
-            moments.merge(&repeated(low as f64 + (high - low) as f64 / 2.0, count));
-        }
-        Observed { histogram, moments, sequence: Sequence::default() }
-    }
-
-    /// The values in the order they were taken, thinned; `None` where it is not known: of values that were counted
-    /// elsewhere, or of several runs.
-    pub fn in_order(&self) -> Option<&Sequence> {
-        (self.sequence.count() == self.histogram.count()).then_some(&self.sequence)
-    }
-
-    /// Takes over the values of another, without allocating.
-    pub fn copy_from(&mut self, other: &Observed) {
-        self.histogram.copy_from(&other.histogram);
-        self.moments = other.moments;
-        self.sequence.copy_from(&other.sequence);
-    }
-
-    /// Takes a value; a negative one counts as 0.
-    pub fn record(&mut self, value: Nanos) {
-        self.histogram.record(value.get_unsigned());
-        self.moments.record(value.get_unsigned() as f64);
-        self.sequence.record(value.get_unsigned());
-    }
-}
-
-/// Moments of `count` equal values, by doubling.
-fn repeated(value: f64, mut count: u64) -> Moments {
-    let mut power = Moments::new();
-    power.record(value);
-    let mut sum = Moments::new();
-    while count > 0 {
-        if count & 1 == 1 {
-            sum.merge(&power);
-        }
-        let half = power;
-        power.merge(&half);
-        count >>= 1;
-    }
-    sum
-}
-
-impl Distribution {
-    /// The values, where they were observed.
-    pub fn observed(&self) -> Option<&Observed> {
-        match self {
-            Distribution::Observed(observed) => Some(observed),
-            Distribution::Limits(_) => None,
-        }
-    }
-
-    /// The `q` quantile: observed, or the smallest proven limit that covers it.
-    pub fn quantile(&self, q: f64) -> Option<Nanos> {
-        match self {
-            Distribution::Observed(observed) => {
-                observed.histogram.quantile(q).map(|v| Nanos::new(i64::try_from(v).unwrap_or(i64::MAX)))
-            }
-            Distribution::Limits(limits) => limits.iter().find(|(p, _)| *p >= q).map(|(_, value)| *value),
-        }
-    }
-}
-
 /// What speaks for or against one promise.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Evidence {
-    /// Activations within the limit, of those that can be judged.
-    Counted {
-        /// Within.
-        within: u64,
-        /// Of.
-        of: u64,
-    },
+    /// Activations that can be judged, in the order of their release; one outside of the limit is a failure.
+    Counted(Failures),
     /// One measured value of the whole run.
     Value {
         /// The value, in the promise's base unit (ns, share of a CPU, bytes or events per second, a count).
@@ -357,6 +276,8 @@ pub enum Evidence {
         /// What got in the way of more, where that was known: the same value relative to what was asked for.
         of_demand: Option<f64>,
     },
+    /// The same value of each of several runs.
+    Runs(Vec<f64>),
     /// A proof that the fraction within the limit is at least this.
     Proven {
         /// Lower bound of the long-run fraction.
@@ -369,6 +290,16 @@ pub enum Evidence {
         /// Why.
         because: String,
     },
+}
+
+impl Evidence {
+    /// How many activations were within the limit, of how many; `None` of anything else.
+    pub fn counted(&self) -> Option<(u64, u64)> {
+        match self {
+            Evidence::Counted(outside) => Some((outside.trials() - outside.failures(), outside.trials())),
+            _ => None,
+        }
+    }
 }
 
 /// What became of one job, as a world saw it.
@@ -397,6 +328,17 @@ pub enum JobOutcome {
         /// Last instant it was known to be open.
         until: Nanos,
     },
+}
+
+impl JobOutcome {
+    /// The planned release.
+    pub fn release(&self) -> Nanos {
+        match *self {
+            JobOutcome::Completed { release, .. }
+            | JobOutcome::Skipped { release }
+            | JobOutcome::Unfinished { release, .. } => release,
+        }
+    }
 }
 
 /// Adds up the jobs of one task into its record: the one place where misses and limits are counted, whichever
@@ -429,6 +371,7 @@ impl JobAccount {
     pub fn add(&mut self, outcome: JobOutcome) {
         let record = &mut self.record;
         record.activations += 1;
+        let missed;
         match outcome {
             JobOutcome::Completed { release, start, completion, execution } => {
                 record.completed += 1;
@@ -436,8 +379,7 @@ impl JobAccount {
                 self.response.record(response);
                 self.latency.record(latency);
                 self.execution.record(execution);
-                let late = record.deadline.is_some_and(|d| response > d);
-                record.missed += u64::from(late);
+                missed = record.deadline.is_some_and(|d| response > d);
                 self.count(|metric| match metric {
                     Metric::Response => Some(Seen::Exactly(response)),
                     Metric::Latency => Some(Seen::Exactly(latency)),
@@ -446,31 +388,41 @@ impl JobAccount {
             }
             JobOutcome::Skipped { .. } => {
                 record.skipped += 1;
-                record.missed += 1;
+                missed = true;
+                self.response.record_never();
+                self.latency.record_never();
                 // A skipped activation never responded: it is outside every limit.
                 self.count(|metric| per_job(metric).then_some(Seen::Exactly(Nanos::MAX)));
             }
             JobOutcome::Unfinished { release, until } => {
                 record.unfinished += 1;
                 let open = until - release;
-                record.missed += u64::from(record.deadline.is_some_and(|d| open > d));
+                missed = record.deadline.is_some_and(|d| open > d);
+                self.response.record_open();
+                self.latency.record_open();
                 self.count(|metric| per_job(metric).then_some(Seen::AtLeast(open)));
             }
         }
+        self.record.missed += u64::from(missed);
+        self.record.misses.record(missed);
+    }
+
+    /// Takes the jobs of several threads in the order of their release: what makes jobs of all of them late is one burst.
+    pub fn add_all(&mut self, outcomes: impl IntoIterator<Item = JobOutcome>) {
+        let mut outcomes: Vec<JobOutcome> = outcomes.into_iter().collect();
+        outcomes.sort_by_key(JobOutcome::release);
+        outcomes.into_iter().for_each(|outcome| self.add(outcome));
     }
 
     fn count(&mut self, seen: impl Fn(Metric) -> Option<Seen>) {
         for (promise, evidence) in self.promises.iter().zip(&mut self.record.evidence) {
-            let (Bound::Time(limit), Evidence::Counted { within, of }) = (promise.bound, evidence) else {
+            let (Bound::Time(limit), Evidence::Counted(outside)) = (promise.bound, evidence) else {
                 continue;
             };
             match seen(promise.metric) {
-                Some(Seen::Exactly(value)) => {
-                    *of += 1;
-                    *within += u64::from(promise.comparison.holds(&value, &limit));
-                }
+                Some(Seen::Exactly(value)) => outside.record(!promise.comparison.holds(&value, &limit)),
                 // Open longer than the limit: certainly outside. Open for less: nobody knows, so not counted.
-                Some(Seen::AtLeast(value)) if value > limit => *of += 1,
+                Some(Seen::AtLeast(value)) if value > limit => outside.record(true),
                 _ => {}
             }
         }
@@ -478,7 +430,7 @@ impl JobAccount {
 
     /// The record of all jobs taken so far, with the CPU time the task's threads received.
     pub fn finish(mut self, share: Option<Share>) -> ActivityRecord {
-        let distribution = |o: Observed| (o.moments.count() > 0).then(|| Distribution::Observed(Box::new(o)));
+        let distribution = |o: Observed| (o.count() > 0).then(|| Distribution::Observed(Box::new(o)));
         self.record.response = distribution(self.response);
         self.record.latency = distribution(self.latency);
         self.record.execution = distribution(self.execution);
@@ -518,7 +470,7 @@ fn initial_evidence(promise: &Promise, deadline: Option<Nanos>) -> Evidence {
     match (promise.metric, promise.bound) {
         (Metric::Response | Metric::Latency, Bound::Time(_)) => match promise.comparison {
             Comparison::Equal => unseen("a time is never exactly equal to another"),
-            _ => Evidence::Counted { within: 0, of: 0 },
+            _ => Evidence::Counted(Failures::new()),
         },
         (_, Bound::TimesIdle(_)) => unseen("there was no run on the idle machine to compare with"),
         (Metric::Missed | Metric::Late, _) if deadline.is_none() => {
@@ -543,6 +495,7 @@ impl ActivityRecord {
             skipped: 0,
             unfinished: 0,
             missed: 0,
+            misses: Failures::new(),
             deadline: None,
             response: None,
             latency: None,
@@ -552,6 +505,7 @@ impl ActivityRecord {
             threads: Vec::new(),
             longest_gap: None,
             evidence: Vec::new(),
+            caveats: Vec::new(),
             figures: Vec::new(),
         }
     }
@@ -604,7 +558,11 @@ mod tests {
         let record = account.finish(None);
         assert_eq!((record.activations, record.completed, record.skipped, record.unfinished), (5, 2, 1, 2));
         assert_eq!(record.missed, 3);
-        assert_eq!(record.evidence, [Evidence::Counted { within: 1, of: 4 }]);
-        assert_eq!(record.response.unwrap().observed().unwrap().histogram.count(), 2);
+        let outside: Failures = [false, true, true, true].into_iter().collect();
+        assert_eq!(record.evidence, [Evidence::Counted(outside)]);
+        let response = record.response.unwrap();
+        let seen = response.observed().unwrap();
+        assert_eq!((seen.histogram.count(), seen.never, seen.open, seen.count()), (2, 1, 2, 5));
+        assert_eq!(record.misses, [false, true, true, false, true].into_iter().collect());
     }
 }

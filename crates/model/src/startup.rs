@@ -3,6 +3,7 @@
 //! One that was given up took longer than it was watched: it is kept with that time as *right-censored*, and medians are those
 //! of Kaplan and Meier ([`surety_stats::survival`]).
 
+use surety_stats::Failures;
 use surety_stats::survival::{KaplanMeier, Observation};
 use surety_units::Nanos;
 
@@ -39,7 +40,10 @@ impl Times {
     fn add(&mut self, attempt: Attempt) {
         match attempt {
             Attempt::Ready(time) => self.ready.record(time),
-            Attempt::GivenUp(time) => self.given_up.record(time),
+            Attempt::GivenUp(time) => {
+                self.ready.record_open();
+                self.given_up.record(time);
+            }
         }
     }
 }
@@ -120,17 +124,15 @@ impl StartupAccount {
         if !matches!(promise.comparison, Comparison::AtMost | Comparison::Below) {
             return unseen("a start-up is promised to take at most a time");
         }
-        let (mut within, mut of) = (0, 0);
+        let mut outside = Failures::new();
         for attempt in &self.attempts {
             match *attempt {
-                Attempt::Ready(time) => {
-                    of += 1;
-                    within += u64::from(promise.comparison.holds(&time, &limit));
-                }
-                Attempt::GivenUp(time) => of += u64::from(time >= limit),
+                Attempt::Ready(time) => outside.record(!promise.comparison.holds(&time, &limit)),
+                Attempt::GivenUp(time) if time >= limit => outside.record(true),
+                Attempt::GivenUp(_) => {}
             }
         }
-        Evidence::Counted { within, of }
+        Evidence::Counted(outside)
     }
 }
 
@@ -177,6 +179,7 @@ mod tests {
             name: "x".to_owned(),
             body: StartupBody::Command("true".to_owned()),
             prepare: None,
+            rights: crate::workload::Rights::default(),
             ready: Ready::Exit,
             cold: false,
             repeat: 4,
@@ -200,8 +203,8 @@ mod tests {
             account.add(attempt);
         }
         let record = account.finish(Vec::new());
-        assert_eq!(record.evidence[0], Evidence::Counted { within: 1, of: 3 });
-        assert_eq!(record.evidence[1], Evidence::Counted { within: 2, of: 2 });
+        assert_eq!(record.evidence[0], Evidence::Counted([false, true, true].into_iter().collect()));
+        assert_eq!(record.evidence[1], Evidence::Counted([false, false].into_iter().collect()));
         assert!(matches!(record.evidence[2], Evidence::NotObservable { .. }));
         assert_eq!((record.activations, record.completed, record.unfinished), (3, 2, 1));
         let median = |idle| survival(&record, idle).unwrap().median(0.95).estimate;

@@ -1,8 +1,13 @@
 //! [`Workload`]: what runs and what was promised. Data only: no world, no device path, no CPU number of a
 //! particular machine; those are bound when it runs.
 
+mod beyond;
 mod irq;
+mod load;
 mod phases;
+pub(crate) mod rarest;
+mod rights;
+mod threads;
 
 use std::collections::BTreeMap;
 
@@ -15,6 +20,8 @@ use crate::source::Source;
 
 pub use irq::{Arrivals, Irq};
 pub use phases::Phase;
+pub use rights::Rights;
+pub use threads::{ThreadMatch, ThreadRole};
 
 /// Everything a workload file says. See `docs/formats/workload.md`.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -110,6 +117,8 @@ pub struct Program {
     pub package: Option<String>,
     /// The thread that does the work and bears the reservation; `None`: not known yet, the program's first.
     pub worker: Option<ThreadRole>,
+    /// As whom it runs.
+    pub rights: Rights,
 }
 
 impl Program {
@@ -117,34 +126,6 @@ impl Program {
     pub fn new(line: &str) -> Program {
         Program { line: line.to_owned(), ..Program::default() }
     }
-}
-
-/// A thread of a program, recognised again in every run of it: by its name, and by its place among the living
-/// threads of that name, the oldest first.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct ThreadRole {
-    /// Its name, as the kernel cuts it.
-    pub comm: String,
-    /// How many threads of that name live that were made before it.
-    pub rank: u32,
-}
-
-impl std::fmt::Display for ThreadRole {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self.rank {
-            0 => write!(f, "`{}`", self.comm),
-            rank => write!(f, "`{}` (number {} of that name)", self.comm, u64::from(rank) + 1),
-        }
-    }
-}
-
-/// Which running thread is meant.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ThreadMatch {
-    /// By the thread's name.
-    pub comm: Option<String>,
-    /// By process id, given when the workload runs (`--pid`).
-    pub pid: Option<i32>,
 }
 
 /// When jobs are released.
@@ -366,6 +347,8 @@ pub struct Startup {
     pub body: StartupBody,
     /// A command that fills the directory it is started in, once.
     pub prepare: Option<String>,
+    /// As whom a command runs.
+    pub rights: Rights,
     /// When it is ready.
     pub ready: Ready,
     /// With nothing of it cached.
@@ -471,6 +454,8 @@ pub struct Load {
     pub once: bool,
     /// The program of [`LoadKind::Command`].
     pub command: Option<String>,
+    /// As whom that program runs.
+    pub rights: Rights,
     /// What was promised about it.
     pub promises: Vec<Promise>,
 }
@@ -584,6 +569,22 @@ impl Workload {
             || self.irqs.iter().any(|i| i.reservation.is_some())
     }
 
+    /// Whether an activity would hold bandwidth as it is declared, by a reservation or as a realtime thread.
+    pub fn holds_bandwidth(&self, activity: &str) -> bool {
+        let is_realtime =
+            |task: &Task| matches!(task.policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });
+        self.tasks.iter().any(|t| t.name == activity && (t.reservation.is_some() || is_realtime(t)))
+            || self.irqs.iter().any(|i| i.name == activity && i.reservation.is_some())
+    }
+
+    /// The same without the reservations of activities that are promised something: a plan makes these anew.
+    pub fn without_planned_reservations(&self) -> Workload {
+        let mut workload = self.clone();
+        workload.tasks.iter_mut().filter(|t| !t.promises.is_empty()).for_each(|t| t.reservation = None);
+        workload.irqs.iter_mut().filter(|i| !i.promises.is_empty()).for_each(|i| i.reservation = None);
+        workload
+    }
+
     /// The same without any reservation: what happens today.
     pub fn unreserved(&self) -> Workload {
         let mut workload = self.clone();
@@ -646,6 +647,7 @@ impl Load {
             period: None,
             once: false,
             command: None,
+            rights: Rights::default(),
             promises: Vec::new(),
         }
     }

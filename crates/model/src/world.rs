@@ -71,6 +71,9 @@ pub trait Observer {
     /// This much of the run is done.
     fn progress(&mut self, _done: Nanos, _total: Nanos) {}
 
+    /// What is observed begins and ends at these instants of the events' clock.
+    fn observes(&mut self, _window: (Nanos, Nanos)) {}
+
     /// Something the user should know now.
     fn notice(&mut self, _text: &str) {}
 

@@ -13,11 +13,12 @@ use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_model::plan::{Plan, PlannedReservation, Refusal};
 use surety_model::promise::{Bound, Metric, Promise};
 use surety_model::workload::{Arrivals, Release, TaskBody, Work, Workload};
-use surety_units::{Bandwidth, Frequency, Nanos, Probability};
+use surety_units::{Bandwidth, Nanos, Probability};
 
 use crate::PlanOptions;
+use crate::interrupt::at_most;
 
-/// Times are offered on this grid.
+/// Times are offered on this grid; those below a hundred of it on whole microseconds.
 const STEP: Nanos = Nanos::from_micros(100);
 /// A limit or a period is at most this many times the wanted one.
 const TIMES: i64 = 16;
@@ -142,6 +143,11 @@ fn scaled(work: &TimeDistribution, permille: u32) -> TimeDistribution {
     }
 }
 
+/// On which grid times near this one are offered.
+fn step_of(time: Nanos) -> Nanos {
+    if time < STEP * 100 { Nanos::MICROSECOND } else { STEP }
+}
+
 /// Plans a workload once: with rough grids, or in full.
 pub(crate) type Planner<'a> = dyn Fn(&Workload, &PlanOptions, bool) -> Plan + 'a;
 
@@ -184,6 +190,12 @@ impl Search<'_> {
     }
 
     fn is_feasible(&self, alternative: &Alternative, rough: bool) -> bool {
+        // What was ended on the way is no answer.
+        let ended = || self.options.search.is_reached();
+        !ended() && self.would_do(alternative, rough) && !ended()
+    }
+
+    fn would_do(&self, alternative: &Alternative, rough: bool) -> bool {
         let (workload, options) = alternative.apply(self.refusal, self.workload, self.options);
         let plan = (self.planner)(&workload, &options, rough);
         let is_known = |refusal: &Refusal| {
@@ -198,6 +210,9 @@ impl Search<'_> {
         let feasible = |x: i64| self.is_feasible(&of(x), true);
         let (mut low, mut step, mut high_found) = (low, 1, None);
         while high_found.is_none() {
+            if self.options.search.is_reached() {
+                return None;
+            }
             let next = low.saturating_add(step).min(high);
             if next <= low {
                 return None;
@@ -219,40 +234,45 @@ impl Search<'_> {
 
     fn later(&self, promise: &Promise) -> Option<Alternative> {
         let limit = promise.response_limit()?;
-        let of = |steps: i64| Alternative::Promise(Promise { bound: Bound::Time(STEP * steps), ..*promise });
-        let now = limit.div_floor(STEP);
+        let step = step_of(limit);
+        let of = |steps: i64| Alternative::Promise(Promise { bound: Bound::Time(step * steps), ..*promise });
+        let now = limit.div_floor(step);
         self.smallest(now, now.saturating_mul(TIMES), &of)
     }
 
-    /// Less of what is promised, in thousandths of it or of all.
+    /// Less of what is promised: more jobs outside, in tenths of the digit of those that may be; a share or a rate in thousandths of it.
     fn lower(&self, promise: &Promise) -> Option<Alternative> {
         match (promise.metric, promise.bound) {
             (Metric::Response, Bound::Time(_)) => {
-                let promised = (promise.at.map_or(1.0, Probability::as_f64) * 1000.0).ceil() as i64;
-                let of = |less: i64| {
-                    let permille = u64::try_from(promised - less).unwrap_or(1);
-                    let text = format!("{}.{}%", permille / 10, permille % 10);
+                let outside = 1.0 - promise.at.map_or(1.0, Probability::as_f64);
+                // Decimals of a percentage: one, or one more than tell what may be outside.
+                let decimals =
+                    if outside > 0.0 { (-outside.log10() - 1e-9).floor().clamp(1.0, 6.0) } else { 1.0 };
+                let parts = 10f64.powf(decimals + 2.0);
+                let now = (outside * parts).floor() as i64;
+                let of = |n: i64| {
+                    let percent = 100.0 - n as f64 / parts * 100.0;
+                    let text = format!("{percent:.*}%", decimals as usize);
                     Alternative::Promise(Promise { at: text.parse().ok(), ..*promise })
                 };
-                self.smallest(0, promised - 500, &of)
+                self.smallest(now, (parts / 2.0) as i64, &of)
             }
             (Metric::Share, Bound::Share(share)) => {
-                let now = (share.as_f64() * 1000.0).ceil() as i64;
+                // In units of the third digit of the share.
+                let digits = (2.0 - share.as_f64().max(1e-9).log10().floor()).clamp(3.0, 11.0);
+                let parts = 10u64.pow(digits as u32);
+                let now = (share.as_f64() * parts as f64).ceil() as i64;
                 let of = |less: i64| {
-                    let permille = u64::try_from(now - less).unwrap_or(1).max(1);
-                    let share = Bandwidth::new(permille, 1000).unwrap_or(share);
+                    let left = u64::try_from(now - less).unwrap_or(1).max(1);
+                    let share = Bandwidth::new(left, parts).unwrap_or(share);
                     Alternative::Promise(Promise { bound: Bound::Share(share), ..*promise })
                 };
                 self.smallest(0, now - 1, &of)
             }
             (Metric::Rate, Bound::Frequency(rate)) => {
                 let of = |less: i64| {
-                    let part = u64::try_from(1000 - less).unwrap_or(1);
-                    let whole = (u128::from(rate.0) * u128::from(part) / 1_000_000) as u64;
-                    Alternative::Promise(Promise {
-                        bound: Bound::Frequency(Frequency(whole.max(1) * 1000)),
-                        ..*promise
-                    })
+                    let less = at_most(rate.per_second() * (1000 - less) as f64 / 1000.0);
+                    Alternative::Promise(Promise { bound: Bound::Frequency(less), ..*promise })
                 };
                 self.smallest(0, 999, &of)
             }
@@ -283,7 +303,7 @@ impl Search<'_> {
             Arrivals::Poisson { .. } | Arrivals::Closed { .. } => None,
         });
         let now = task.or(irq)?;
-        let step = if now < STEP * 100 { Nanos::from_micros(1) } else { STEP };
+        let step = step_of(now);
         let steps = now.div_floor(step);
         self.smallest(steps, steps.saturating_mul(TIMES), &|n| Alternative::Apart(step * n))
     }

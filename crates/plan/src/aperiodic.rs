@@ -75,7 +75,8 @@ fn smallest(
 ) -> Option<Choice> {
     let most = (period * ADMITTED_PERMILLE / 1000 - overhead.per_period).div_floor(GRAIN);
     let proven = |grains: i64| {
-        let bound = aperiodic(work, distance, Reservation::implicit(GRAIN * grains, period), limit).ok()?;
+        let reservation = Reservation::implicit(GRAIN * grains, period);
+        let bound = aperiodic(work, (distance, Nanos::ZERO), reservation, limit).ok()?;
         (bound.probability >= at.as_f64()).then_some(bound)
     };
     // More budget never proves less, up to the grid the work is put on: what is found is proven in any case.

@@ -11,6 +11,7 @@
 
 mod altered;
 mod in_order;
+mod proof;
 mod upper;
 
 #[cfg(test)]
@@ -30,7 +31,7 @@ use surety_model::claim::{
     Claim, ClaimedArrivals, ClaimedWork, ClaimedWorkError, RequestClaim, ResponseClaim, Subject,
 };
 use surety_model::distribution::TimeDistribution;
-use surety_model::plan::Plan;
+use surety_model::plan::{Left, Plan};
 use surety_model::reservation::Reservation;
 use surety_model::workload::Late;
 use surety_units::{Bandwidth, Nanos};
@@ -40,6 +41,7 @@ use crate::check::in_order::JobsInOrder;
 use crate::interrupt::Arriving;
 use crate::modes;
 use crate::played::{Played, play};
+use crate::together::may_wake_inside;
 
 /// A plan's fraction and an independent one differ by at most their proven errors and this.
 const ROUNDING: f64 = 1e-9;
@@ -189,10 +191,52 @@ impl Checked {
     }
 }
 
+/// Verifies a plan again as it was written to a file: its proofs are sealed, and it says what it leaves.
+///
+/// Errors: as [`check`]; a proof is not as it was sealed, or something else is left.
+pub fn check_written(plan: &Plan, claims: &[Claim], left: Option<&Left>) -> Result<Vec<Checked>, CheckError> {
+    proof::sealed(plan)?;
+    proof::same_left(plan, claims, left)?;
+    check(plan, claims)
+}
+
 /// Verifies a plan again.
 ///
 /// Errors: the plan is malformed or altered, with the number that tells it.
 pub fn check(plan: &Plan, claims: &[Claim]) -> Result<Vec<Checked>, CheckError> {
+    let looked = looks(plan, claims)?;
+    let named = threads(plan, claims, &looked);
+    let threads: Vec<ReservedThread> = named.iter().map(|(_, thread)| *thread).collect();
+    let foundation = Foundation::of(&threads, &plan.platform);
+    let together = Finding::told(
+        "admission, EDF, fair server",
+        foundation.holds(),
+        foundation.objection().unwrap_or_else(|| foundation.edf.theorem.to_owned()),
+    );
+    let alone = foundation.edf.alone;
+    proof::same_argument(plan, &looked, &threads)?;
+    // What the kernel would not admit cannot run.
+    let played = match foundation.refused {
+        Some(_) => Vec::new(),
+        None => played(plan, claims, &named, &foundation)?,
+    };
+    looked
+        .iter()
+        .map(|look| {
+            let mut findings = vec![together.clone(), look.computed(alone)?, look.simulated(&played)];
+            findings.extend(look.played_in_modes()?);
+            findings.extend(look.in_order());
+            Ok(Checked {
+                activity: look.claim.activity.clone(),
+                promise: look.claim.promise.clone(),
+                findings,
+            })
+        })
+        .collect()
+}
+
+/// The claims of a file whose parts fit each other, each beside its reservation.
+fn looks<'a>(plan: &'a Plan, claims: &'a [Claim]) -> Result<Vec<Look<'a>>, CheckError> {
     altered::unaltered(plan, claims)?;
     let mut looked = Vec::new();
     for claim in claims {
@@ -205,42 +249,25 @@ pub fn check(plan: &Plan, claims: &[Claim]) -> Result<Vec<Checked>, CheckError> 
     for look in &looked {
         look.well_formed()?;
     }
-    let named: Vec<(&str, ReservedThread)> = plan
-        .reservations
+    Ok(looked)
+}
+
+/// Every reserved thread with its activity's name, in the order of the plan.
+fn threads<'a>(plan: &'a Plan, claims: &[Claim], looked: &[Look<'_>]) -> Vec<(&'a str, ReservedThread)> {
+    plan.reservations
         .iter()
         .flat_map(|planned| {
             let own = claims.iter().filter(|claim| claim.activity == planned.activity);
             let count = own.map(|claim| claim.threads).max().unwrap_or(1);
             let looks = || looked.iter().filter(|l| l.claim.activity == planned.activity);
-            let bounded = looks().any(|look| look.is_served(ServedTask::needs_one_budget));
-            let inside = |look: &&Look<'_>| look.is_served(ServedTask::wakes_inside);
+            let one_budget = |task: &ServedTask, measured: bool| !measured && task.needs_one_budget();
+            let bounded = looks().any(|look| !look.claim.wakes_inside && look.is_served(one_budget));
+            let inside = |look: &&Look<'_>| look.is_served(may_wake_inside);
             let responses = || looks().filter(|look| matches!(look.claim.about, Subject::Response(_)));
             let sleeps = looks().any(|look| look.claim.wakes_inside)
                 || (responses().next().is_some() && responses().all(|look| inside(&look)));
             let thread = ReservedThread { reservation: planned.reservation, bounded, sleeps };
             vec![(planned.activity.as_str(), thread); count as usize]
-        })
-        .collect();
-    let threads: Vec<ReservedThread> = named.iter().map(|(_, thread)| *thread).collect();
-    let foundation = Foundation::of(&threads, &plan.platform, 0);
-    let together = Finding::told(
-        "admission, EDF, fair server",
-        foundation.holds(),
-        foundation.objection().unwrap_or_else(|| foundation.edf.theorem.to_owned()),
-    );
-    let alone = foundation.edf.alone;
-    let played = played(plan, claims, &named, &foundation)?;
-    looked
-        .iter()
-        .map(|look| {
-            let mut findings = vec![together.clone(), look.computed(alone)?, look.simulated(&played)];
-            findings.extend(look.played_in_modes()?);
-            findings.extend(look.in_order());
-            Ok(Checked {
-                activity: look.claim.activity.clone(),
-                promise: look.claim.promise.clone(),
-                findings,
-            })
         })
         .collect()
 }
@@ -343,9 +370,9 @@ impl Look<'_> {
         }
     }
 
-    fn is_served(&self, is_so: impl Fn(&ServedTask) -> bool) -> bool {
+    fn is_served(&self, is_so: impl Fn(&ServedTask, bool) -> bool) -> bool {
         let Subject::Response(claim) = &self.claim.about else { return false };
-        claim.work.distribution().is_ok_and(|work| is_so(&self.served(claim, work)))
+        claim.work.distribution().is_ok_and(|work| is_so(&self.served(claim, work), claim.measured))
     }
 
     /// The independent computation.
@@ -359,7 +386,7 @@ impl Look<'_> {
 
     fn recomputed(&self, claim: &ResponseClaim) -> Result<Finding, CheckError> {
         let task = self.served(claim, self.work_of(&claim.work)?);
-        let within = task.budgets_within(claim.limit);
+        let within = task.whole(task.budgets_within(claim.limit));
         let reach = claim.worth * i64::from(within);
         let between = task.budgets_between();
         if task.is_bounded() || task.counting() == Counting::Afresh {
@@ -393,7 +420,7 @@ impl Look<'_> {
         let is_exact = fine.solution.residual().is_some();
         let rough = if is_exact { None } else { solved(Fineness::Rough).ok() };
         let fraction = |backlog: &Backlog| match task.counting() {
-            Counting::All => backlog.within(within),
+            Counting::All { .. } => backlog.within(within),
             _ => backlog.none() * at_most(&task.work, reach),
         };
         let backlog = match rough {
@@ -403,7 +430,7 @@ impl Look<'_> {
         let at_least = fraction(&backlog);
         let most = if is_exact {
             let exact = match task.counting() {
-                Counting::All => backlog.solution.within(within).value,
+                Counting::All { .. } => backlog.solution.within(within).value,
                 _ => backlog.solution.backlog_at_most(0).value * at_most(&task.work, reach),
             };
             exact + ROUNDING
@@ -434,8 +461,8 @@ impl Look<'_> {
         Some(JobsInOrder {
             jobs: jobs.clone(),
             worth: claim.worth,
-            budgets: (task.budgets_between(), task.budgets_within(claim.limit)),
-            all: task.is_bounded() || task.counting() == Counting::All,
+            budgets: (task.budgets_between(), task.whole(task.budgets_within(claim.limit))),
+            all: task.is_bounded() || task.counting().is_all(),
             threads: u64::from(self.claim.threads.max(1)),
         })
     }
@@ -461,7 +488,7 @@ impl Look<'_> {
         let work = modes::work_of(claimed)
             .map_err(|source| CheckError::Work { activity: self.claim.activity.clone(), source })?;
         let task = self.served(claim, self.work_of(&claim.work)?);
-        let budgets = (task.budgets_between(), task.budgets_within(claim.limit));
+        let budgets = (task.budgets_between(), task.whole(task.budgets_within(claim.limit)));
         let found =
             modes::play(&work, claim.worth, budgets, claim.proven).map_err(|source| self.unsolved(source))?;
         let words = format!(

@@ -7,21 +7,23 @@ use surety_units::{Nanos, Probability};
 
 use crate::interrupt::{Wish, wish};
 use crate::modes;
-use crate::response::respond;
+use crate::response::Searched;
 use crate::together::{Argument, Kept, KeptIrq};
 
 /// The claims of a task's reservation.
-pub(crate) fn of_task(kept: &Kept, platform: &Platform) -> Vec<Claim> {
+pub(crate) fn of_task(kept: &Kept, platform: &Platform, searched: &Searched) -> Vec<Claim> {
     let mut claims = Vec::new();
     for (promise, argument) in &kept.promises {
         let about = match argument {
             Argument::Share { share, .. } => Subject::Share { share: *share, over: promise.over },
             Argument::Response { limit, at, sizing } => {
-                let found = respond(&kept.task, kept.frame, sizing, kept.worth(), platform.enforcement);
+                let found =
+                    searched.respond(&kept.task, kept.frame, sizing, kept.worth(), platform.enforcement);
                 let Ok(response) = found else { continue };
                 let within = response.task().budgets_within(*limit);
                 Subject::Response(ResponseClaim {
                     work: ClaimedWork::of(&sizing.proven_for),
+                    measured: sizing.measured.is_some(),
                     modes: sizing.modes.as_ref().map(modes::claimed),
                     gap: kept.frame.gap,
                     jitter: kept.frame.jitter,
@@ -29,7 +31,7 @@ pub(crate) fn of_task(kept: &Kept, platform: &Platform) -> Vec<Claim> {
                     skips: kept.task.late == Late::Skip,
                     limit: *limit,
                     promised: at.map_or(1.0, Probability::as_f64),
-                    proven: response.probability(within),
+                    proven: response.probability(within).min(sizing.at_most),
                     beside: kept.demand.beside(kept.runtime, &kept.frame),
                     permille: kept.demand.permille(),
                     worth: kept.worth(),

@@ -12,7 +12,7 @@
 //! within the limit (k): a job's `w + c + o <= k Q` and the backlog's `w + c + o - z Q` are then both covered, since `o <= m
 //! (o/m)`.
 
-use surety_analysis::work::{family, maximum};
+use surety_analysis::work::{declared_bound, family};
 use surety_analysis::world::drawn_work;
 use surety_fit::WorkFit;
 use surety_model::distribution::{Empirical, TimeDistribution};
@@ -22,7 +22,7 @@ use surety_model::workload::Task;
 use surety_units::Nanos;
 
 use crate::response::Frame;
-use crate::{GRAIN, Overhead, PlanOptions};
+use crate::{GRAIN, Overhead, PlanOptions, Request, request};
 
 /// The work of a task's jobs.
 #[derive(Clone, Debug, PartialEq)]
@@ -31,7 +31,7 @@ pub enum Knowledge {
     Fitted(Box<WorkFit>),
     /// Declared in the workload.
     Declared(TimeDistribution),
-    /// Declared as values that are samples of jobs.
+    /// Values that are samples of jobs: so declared, or by [`PlanOptions::empirical_are_samples`].
     Samples(Empirical),
     /// Neither.
     Unknown,
@@ -46,6 +46,9 @@ pub struct Demand {
     pub declared_maximum: Option<Nanos>,
     /// The modes it comes in, where it is not independent from job to job.
     pub modes: Option<ModeFit>,
+    /// Whether its first release comes a period or more after its thread was reserved and last ran: so it is where Surety releases
+    /// its jobs, and not with a program or a thread that runs already.
+    pub in_step: bool,
     costs: Overhead,
     tick: Nanos,
     handlers: Vec<Handler>,
@@ -73,27 +76,38 @@ impl Demand {
         let declared = drawn_work(task);
         let knowledge = match (fit, declared) {
             (Some(fit), _) => Knowledge::Fitted(Box::new(fit.clone())),
-            (None, Some(TimeDistribution::Empirical(samples))) if options.empirical_are_samples => {
+            (None, Some(TimeDistribution::Empirical(samples)))
+                if options.empirical_are_samples || samples.is_measured() =>
+            {
                 Knowledge::Samples(samples.clone())
             }
             (None, Some(work)) => Knowledge::Declared(work.clone()),
             (None, None) => Knowledge::Unknown,
         };
-        // Measured work has its ticks and interrupts in it.
-        let is_measured = matches!(knowledge, Knowledge::Fitted(_));
+        // Measured work has its ticks and interrupts in it, the largest work declared has not.
+        let is_every = |promise| matches!(request(task, promise), Ok(Request::Response { at: None, .. }));
+        let is_measured = matches!(knowledge, Knowledge::Fitted(_)) && !task.promises.iter().any(is_every);
         let all = options.costs();
         let measured = Overhead { interrupts_permille: 0, per_tick: Nanos::ZERO, ..all };
         Demand {
             knowledge,
-            declared_maximum: declared.and_then(maximum),
+            declared_maximum: declared
+                .filter(|_| !options.fitted.contains(&task.name))
+                .and_then(declared_bound),
             modes: match fit {
                 Some(fit) => fit.modes.clone(),
                 None => options.modes.get(&task.name).cloned(),
             },
+            in_step: task.body.is_made() && !options.any_phase && !options.fitted.contains(&task.name),
             costs: if is_measured { measured } else { all },
             tick: options.platform.tick,
             handlers: if is_measured { Vec::new() } else { handlers.to_vec() },
         }
+    }
+
+    /// Whether its thread wakes between its jobs, to what they left of a budget.
+    pub fn wakes_between(&self) -> bool {
+        matches!(&self.knowledge, Knowledge::Fitted(fit) if fit.wakes_between)
     }
 
     /// What a budget pays beside the work of its jobs, the part proportional to it excluded.
@@ -101,6 +115,11 @@ impl Demand {
         let jobs = self.costs.per_job.div_ceil(Nanos::new(i64::from(frame.spread.max(1))));
         let handlers: Nanos = self.handlers.iter().map(|handler| handler.at_most(frame.period)).sum();
         self.costs.per_period + self.costs.per_tick * budget.div_ceil(self.tick) + handlers + Nanos::new(jobs)
+    }
+
+    /// What a job of this work may measure: its calls, and a hundredth for what interrupts left in it.
+    pub fn beside_one_job(&self, work: Nanos) -> Nanos {
+        work.saturating_add(work / 100).saturating_add(self.costs.per_job)
     }
 
     /// What a budget pays in proportion to work, in thousandths.
@@ -114,7 +133,9 @@ impl Demand {
         let gross = Nanos::new(work.get().saturating_mul(factor).div_euclid(1000) + 1);
         let mut budget = GRAIN * gross.saturating_add(self.beside(gross, frame)).div_ceil(GRAIN);
         while self.worth(budget, frame) < work {
-            budget += GRAIN;
+            // A larger budget pays for more ticks, and none smaller than this is worth the work.
+            let least = gross.saturating_add(self.beside(budget, frame)) - Nanos::new(1);
+            budget = (GRAIN * least.div_ceil(GRAIN)).max(budget + GRAIN);
         }
         budget
     }
@@ -145,6 +166,12 @@ impl Demand {
         match &self.knowledge {
             Knowledge::Fitted(fit) => {
                 inputs.push(ProofInput::new("work, interrupts included", fit.gross.describe()));
+                if fit.wakes_between {
+                    let words = "their CPU time is in the work; they find what a job left of its budget";
+                    inputs.push(ProofInput::new("wake-ups between jobs", words));
+                }
+                inputs
+                    .extend(self.declared_maximum.map(|most| ProofInput::new("largest work declared", most)));
                 if let Some(found) = &fit.independence {
                     inputs.push(ProofInput::new(
                         "correlation of neighbouring jobs",

@@ -12,12 +12,13 @@
 
 mod steps;
 
+use surety_analysis::beside::threads_of;
 use surety_analysis::foundation::ReservedThread;
 use surety_analysis::schedulability::SporadicTask;
 use surety_analysis::schedulability::catalogue::{Question, Scheduler, TESTS};
 use surety_analysis::schedulability::suspension::{as_jitter, oblivious};
 use surety_analysis::schedulability::task::LONGEST;
-use surety_analysis::work::maximum;
+use surety_analysis::work::declared_bound;
 use surety_analysis::world::drawn_work;
 use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
@@ -76,7 +77,8 @@ pub(crate) fn tested(workload: &Workload, planned: &Planned, options: &PlanOptio
         let late = if thread.sleeps { deadline * 2 } else { deadline - runtime };
         budgets(name, thread.reservation, overrun, late)
     };
-    let mut above: Vec<Level> = planned.threads.iter().flat_map(budget).collect();
+    let others = threads_of(&planned.plan.platform);
+    let mut above: Vec<Level> = planned.threads.iter().chain(&others).flat_map(budget).collect();
     let mut beside = vec!["no other real-time thread of the machine has a priority above theirs".to_owned()];
     let (fair, words) = fair_server(&above, &levels, platform);
     if cpus > 1 && !fair.is_empty() {
@@ -95,7 +97,7 @@ pub(crate) fn tested(workload: &Workload, planned: &Planned, options: &PlanOptio
         }
         beside.push(format!("they take at most {most} of {}: the kernel never stops them", limit.period));
     }
-    let threads = planned.threads.len() + levels.len();
+    let threads = planned.threads.len() + others.len() + levels.len();
     if cpus > 1 && !above.is_empty() && threads > cpus as usize {
         let why =
             "reserved threads stand above, by earliest deadline: on several CPUs no test here covers both";
@@ -170,11 +172,11 @@ fn levels_of(task: &Task, workload: &Workload, options: &PlanOptions) -> Result<
         TaskBody::Phases(phases) => steps::steps_of(task, phases, workload)?,
         _ => steps::Steps::default(),
     };
-    let drawn = drawn_work(task).and_then(maximum);
+    let drawn = drawn_work(task).and_then(declared_bound);
     let work = drawn.or(Some(steps.work).filter(|work| work.is_positive())).ok_or_else(|| match task.body {
         TaskBody::Synthetic(_) => {
             format!(
-                "the work of `{name}` has no largest value: give it a constant, a uniform or an empirical one"
+                "the work of `{name}` has no largest value that is declared: give it a constant or a uniform one"
             )
         }
         TaskBody::Phases(_) => format!("the jobs of `{name}` go through steps without any work"),

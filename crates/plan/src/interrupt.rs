@@ -16,13 +16,13 @@ use surety_analysis::interrupts::loss::{HELD_MAX, Phase, loss};
 use surety_analysis::interrupts::pending::Interrupt;
 use surety_analysis::interrupts::throughput::{budget_for, closed};
 use surety_analysis::interrupts::{Argument, InterruptError};
-use surety_analysis::work::maximum;
+use surety_analysis::work::{declared_bound, maximum};
 use surety_model::plan::ProofInput;
 use surety_model::platform::Enforcement;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::reservation::{KERNEL_PERIOD_MIN, KERNEL_RUNTIME_MIN, Reservation};
 use surety_model::workload::{Arrivals, Irq};
-use surety_units::{Bandwidth, Nanos};
+use surety_units::{Bandwidth, Frequency, Nanos};
 
 use crate::demand::Handler;
 use crate::refusal::Refused;
@@ -203,7 +203,8 @@ impl Source<'_> {
             )));
         };
         let mut low = Nanos::ZERO;
-        while high - low > GRAIN {
+        // As safe as it is, only larger than needed.
+        while high - low > GRAIN && !self.options.search.is_reached() {
             let middle = GRAIN * (low + (high - low) / 2).div_ceil(GRAIN);
             match kept(middle)? {
                 Some(better) if middle >= KERNEL_RUNTIME_MIN => (high, found) = (middle, better),
@@ -241,6 +242,12 @@ impl Source<'_> {
     fn keeps_all(&self, reservation: Reservation) -> Result<Option<(Argument, String)>, Refused> {
         let useful = self.useful(reservation);
         let work = self.work()?;
+        if declared_bound(&self.irq.work).is_none() {
+            return Err(Refused::plainly(
+                "no request is to be lost, and the work of one is a list of values seen, the largest of which bounds no other: \
+                 declare bounded work, or promise a `rate`",
+            ));
+        }
         let (distance, in_flight) = self.source()?;
         let held = self.irq.buffer.unwrap_or(u64::MAX);
         if useful.runtime < work {
@@ -305,7 +312,7 @@ impl Source<'_> {
         };
         if rate > offered * (1.0 + 1e-9) {
             return Err(Refused {
-                nearest: vec![format!("rate >= {:.0}/s", offered.floor())],
+                nearest: vec![format!("rate >= {}", at_most(offered).to_exact_string())],
                 ..Refused::plainly(format!(
                     "{rate:.1} a second are promised and only {offered:.1} come: no reservation makes more"
                 ))
@@ -334,6 +341,9 @@ impl Source<'_> {
     }
 }
 
+/// The most requests in one server period that are computed with.
+const ARRIVALS_MAX: usize = 1 << 17;
+
 /// Requests that come by themselves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Arriving {
@@ -359,7 +369,7 @@ impl Arriving {
         }
         let served = usize::try_from(in_one.div_floor(work)).unwrap_or(usize::MAX);
         let held = usize::try_from(held).unwrap_or(HELD_MAX).min(HELD_MAX);
-        let arrivals = self.in_a_period(useful.period);
+        let arrivals = self.in_a_period(useful.period)?;
         let mean: f64 = arrivals.iter().enumerate().map(|(n, p)| n as f64 * p).sum();
         let lost = loss(&arrivals, served, held, Phase::Any)?;
         // More may be counted in a period than come on average, so what is lost is deducted as a number.
@@ -373,23 +383,36 @@ impl Arriving {
     }
 
     /// The distribution of the requests that come in one server period; of a grid the most that can.
-    fn in_a_period(self, period: Nanos) -> Vec<f64> {
-        if let Some(distance) = self.apart {
-            let count = usize::try_from(period.div_ceil(distance)).unwrap_or(0);
-            let mut masses = vec![0.0; count + 1];
-            masses[count] = 1.0;
-            return masses;
-        }
+    fn in_a_period(self, period: Nanos) -> Result<Vec<f64>, InterruptError> {
         let mean = self.offered * period.as_secs_f64();
-        let most = (mean + 12.0 * mean.sqrt() + 20.0) as usize;
+        let most = match self.apart {
+            Some(distance) => period.div_ceil(distance) as f64,
+            None => mean + 12.0 * mean.sqrt() + 20.0,
+        };
+        if most > ARRIVALS_MAX as f64 {
+            return Err(InterruptError::TooMany { count: most, limit: ARRIVALS_MAX });
+        }
+        let most = most as usize;
+        if self.apart.is_some() {
+            let mut masses = vec![0.0; most + 1];
+            masses[most] = 1.0;
+            return Ok(masses);
+        }
         let log_factorial = |n: usize| libm::lgamma(n as f64 + 1.0);
         let mut masses: Vec<f64> =
             (0..=most).map(|n| libm::exp(n as f64 * libm::log(mean) - mean - log_factorial(n))).collect();
         // What was cut counts as the most.
         let total: f64 = masses[..most].iter().sum();
         masses[most] = (1.0 - total).max(0.0);
-        masses
+        Ok(masses)
     }
+}
+
+/// A rate that is no more than this, to four digits.
+pub(crate) fn at_most(per_second: f64) -> Frequency {
+    let thousandths = (per_second * 1000.0).max(1.0) as u64;
+    let grain = 10u64.pow(thousandths.ilog10().saturating_sub(3));
+    Frequency(thousandths / grain * grain)
 }
 
 fn refused(error: InterruptError) -> Refused {

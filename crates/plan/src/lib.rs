@@ -28,10 +28,11 @@ pub mod synthesis;
 pub mod tested;
 mod together;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use crate::alternatives::Alternative;
+use surety_analysis::beside;
 use surety_analysis::cbs::Fineness;
 use surety_analysis::foundation::ReservedThread;
 use surety_fit::WorkFit;
@@ -41,6 +42,7 @@ use surety_model::plan::{Front, Left, PLAN_SCHEMA, Plan, Refusal};
 use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::workload::{Instances, Irq, Task, Workload};
+use surety_model::world::Cancel;
 use surety_units::{Bandwidth, Nanos, Probability};
 
 pub use profile::{generous_reservation, profile_passes};
@@ -53,22 +55,65 @@ pub const GRAIN: Nanos = Nanos::from_micros(10);
 /// What a plan is made for.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PlanOptions {
-    /// The machine.
+    /// The machine, with what others have reserved on it. What the workload declares is added.
     pub platform: Platform,
     /// How many activations the verifying run will have, by task; a task that is not in it is planned for its
     /// promise alone.
     pub verify_activations: BTreeMap<String, u64>,
-    /// What deadline tasks outside the workload have booked, in kernel units (2^-20 of a CPU).
-    pub admitted: u64,
     /// What budgets pay beside the work.
     pub overhead: Overhead,
     /// Server periods to try beside the fractions of the task's own.
     pub periods: Vec<Nanos>,
     /// Empirical work of the workload is a sample of jobs, not the distribution itself: its sampling error counts.
     pub empirical_are_samples: bool,
+    /// Tasks whose work in the workload is what was fitted, not what somebody declared: it has no largest value.
+    pub fitted: BTreeSet<String>,
+    /// Ends the search for smaller budgets and for feasible requests early.
+    pub search: SearchLimit,
+    /// Every reservation is for a thread that may be reserved at any moment between its releases, not only those of programs.
+    pub any_phase: bool,
     /// The modes of work that the workload declares in its order, by task ([`PlanOptions::with_modes`]).
     pub modes: BTreeMap<String, ModeFit>,
 }
+
+/// Ends searches early when it is set from outside: what was found by then is planned. It is no part of the request.
+#[derive(Clone, Debug, Default)]
+pub struct SearchLimit {
+    soon: Cancel,
+    now: Cancel,
+}
+
+impl PartialEq for SearchLimit {
+    fn eq(&self, _: &SearchLimit) -> bool {
+        true
+    }
+}
+
+impl SearchLimit {
+    /// From now on the first that does is taken, and nothing better is looked for.
+    pub fn hurry(&self) {
+        self.soon.cancel();
+    }
+
+    /// Ends the searches: what has no budget yet gets none.
+    pub fn end(&self) {
+        self.hurry();
+        self.now.cancel();
+    }
+
+    /// Whether nothing better is looked for.
+    pub fn is_reached(&self) -> bool {
+        self.soon.is_cancelled()
+    }
+
+    /// Whether they have ended.
+    pub fn is_over(&self) -> bool {
+        self.now.is_cancelled()
+    }
+}
+
+/// What is added to a refusal whose search for feasible requests was ended.
+const CUT_SHORT: &str = "the search for what would be feasible was ended by its time limit";
 
 /// What a budget pays beside the work of its job.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,15 +141,17 @@ impl Default for Overhead {
 }
 
 impl PlanOptions {
-    /// A plan for a machine on which nothing is booked, with the default overheads.
+    /// A plan for a machine, with the default overheads.
     pub fn new(platform: Platform) -> PlanOptions {
         PlanOptions {
             platform,
             verify_activations: BTreeMap::new(),
-            admitted: 0,
             overhead: Overhead::default(),
             periods: Vec::new(),
             empirical_are_samples: false,
+            fitted: BTreeSet::new(),
+            search: SearchLimit::default(),
+            any_phase: false,
             modes: BTreeMap::new(),
         }
     }
@@ -173,15 +220,12 @@ pub fn plan_in_full(
     fronts: bool,
 ) -> Planned {
     let options = &options.clone().with_modes(workload);
-    let together = together::Together::new(workload, options);
-    let together = if fronts { together.with_fronts() } else { together };
-    let (mut planned, infeasible) = planned(workload, fits, options, together);
-    let searched = Rc::new(response::Searched::new(Fineness::Rough));
+    let searched = Rc::new(response::Searched::new(Fineness::Rough, options.search.clone()));
+    let in_full = Looks { fronts, roughly: None };
+    let (mut planned, infeasible) = beside_what_stays(workload, fits, options, in_full);
     let planner = |workload: &Workload, options: &PlanOptions, rough: bool| {
-        let together = together::Together::new(workload, options);
-        self::planned(workload, fits, options, if rough { together.roughly(&searched) } else { together })
-            .0
-            .plan
+        let looks = Looks { fronts: false, roughly: rough.then_some(&searched) };
+        beside_what_stays(workload, fits, options, looks).0.plan
     };
     let plan = planned.plan.clone();
     for (refusal, _) in plan.refusals.iter().zip(infeasible).filter(|(_, infeasible)| *infeasible) {
@@ -191,10 +235,57 @@ pub fn plan_in_full(
         let same = |r: &&mut Refusal| (&r.activity, &r.promise) == (&refusal.activity, &refusal.promise);
         for refusal in planned.plan.refusals.iter_mut().filter(same) {
             refusal.nearest.extend(found.iter().map(ToString::to_string));
+            if options.search.is_reached() {
+                refusal.because = format!("{}; {CUT_SHORT}", refusal.because);
+            }
         }
         planned.alternatives.push((refusal.clone(), found));
     }
     planned
+}
+
+/// How closely is looked.
+#[derive(Clone, Copy)]
+struct Looks<'s> {
+    /// What was compared is wanted, too.
+    fronts: bool,
+    /// On rough grids, with what was searched for on them before.
+    roughly: Option<&'s Rc<response::Searched>>,
+}
+
+/// Plans beside the reservations and the realtime threads of the workload that stay as they are: those of activities that get
+/// no reservation from the plan.
+fn beside_what_stays(
+    workload: &Workload,
+    fits: &BTreeMap<String, WorkFit>,
+    options: &PlanOptions,
+    looks: Looks<'_>,
+) -> (Planned, Vec<bool>) {
+    let activities = || workload.activities().into_iter().map(|(_, name)| name.to_owned());
+    let mut stays: BTreeSet<String> =
+        activities().filter(|name| workload.promises_of(name).is_empty()).collect();
+    loop {
+        let mut options = options.clone();
+        let platform = &mut options.platform;
+        platform.others.extend(beside::declared(workload, platform, |name| stays.contains(name)));
+        let is_realtime = |task: &Task| task.reservation.is_none() && stays.contains(&task.name);
+        platform.realtime = beside::realtime(workload, platform, is_realtime);
+        let together = together::Together::new(workload, &options);
+        let together = if looks.fronts { together.with_fronts() } else { together };
+        let together = match looks.roughly {
+            Some(searched) => together.roughly(searched),
+            None => together,
+        };
+        let found = planned(workload, fits, &options, together);
+        let is_planned = |name: &String| found.0.threads.iter().any(|(planned, _)| planned == name);
+        let more: Vec<String> =
+            activities().filter(|name| !stays.contains(name) && !is_planned(name)).collect();
+        let alters = more.iter().any(|name| workload.holds_bandwidth(name));
+        if !alters {
+            return found;
+        }
+        stays.extend(more);
+    }
 }
 
 fn planned(
@@ -276,7 +367,9 @@ fn request(task: &Task, promise: &Promise) -> Result<Request, String> {
                 .to_owned())
         }
         (Metric::Response, Bound::Time(limit)) if at_most && promise.over.is_none() => {
-            Ok(Request::Response { limit: limit - exclusive, at: promise.at })
+            // 100 % is every activation.
+            let at = promise.at.filter(|at| at.as_f64() < 1.0);
+            Ok(Request::Response { limit: limit - exclusive, at })
         }
         (Metric::Missed | Metric::Late, Bound::Count(0))
             if matches!(promise.comparison, Comparison::Equal | Comparison::AtMost) =>

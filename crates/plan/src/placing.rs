@@ -13,7 +13,7 @@ use surety_units::Nanos;
 use crate::Request;
 use crate::demand::Demand;
 use crate::refusal::Refused;
-use crate::response::{Frame, Searched, respond};
+use crate::response::{Frame, Searched};
 use crate::share;
 use crate::synthesis::{by_bandwidth, frames, pareto};
 use crate::together::{Argument, Kept, Together};
@@ -106,8 +106,31 @@ impl<'s, 'a> Search<'s, 'a> {
         });
         let Some(limit) = limits.min() else { return Ok(vec![self.share_frame()]) };
         let mut found = frames(self.wanted.task, limit, &options.platform, &options.periods)?;
+        let in_step = self.wanted.demand.in_step;
+        if self.wanted.demand.wakes_between() || !in_step {
+            // With D < T a wake-up inside a period would cut what a job finds of its budget, or have it wait for the next one.
+            found.retain(|frame| frame.deadline == frame.period);
+            if found.is_empty() {
+                let why = if in_step {
+                    "it wakes between its jobs"
+                } else {
+                    "its thread may be reserved at any moment between its releases"
+                };
+                return Err(Refused::infeasible(format!(
+                    "{why}, so its server period has to be at most {limit} with the deadline at its end, and budgets are \
+                     enforced on a tick of {}",
+                    options.platform.tick
+                )));
+            }
+        }
+        if self.together.is_implicit() && found.iter().any(|frame| frame.deadline == frame.period) {
+            found.retain(|frame| frame.deadline == frame.period);
+        }
         if self.together.is_rough() {
             found.truncate(FRAMES_ROUGH);
+        }
+        if options.search.is_reached() {
+            found.truncate(1);
         }
         Ok(found)
     }
@@ -137,7 +160,7 @@ impl<'s, 'a> Search<'s, 'a> {
 
     /// The frames that a rough look leaves in question for the least bandwidth; the task's own stays first.
     fn promising(&self, frames: &[Frame]) -> Option<Vec<Frame>> {
-        let rough = self.all_sized(frames, frames[0].period, &Searched::new(Fineness::Rough));
+        let rough = self.all_sized(frames, frames[0].period, &self.searched.anew(Fineness::Rough));
         let least = rough.iter().map(Kept::reservation).min_by(by_bandwidth)?;
         let limit = least.bandwidth().as_f64() * ROUGHLY;
         let is_near = |kept: &&Kept| kept.reservation().bandwidth().as_f64() <= limit;
@@ -203,11 +226,13 @@ impl<'s, 'a> Search<'s, 'a> {
         let mut least: Option<(f64, Option<f64>)> = None;
         for (_, argument) in &kept.promises {
             let Argument::Response { limit, sizing, .. } = argument else { continue };
-            let Ok(response) = respond(&kept.task, kept.frame, sizing, kept.worth(), enforcement) else {
+            let found = self.searched.respond(&kept.task, kept.frame, sizing, kept.worth(), enforcement);
+            let Ok(response) = found else {
                 continue;
             };
             let within = response.task().budgets_within(*limit);
-            let found = (response.probability(within), response.exact(within));
+            let capped = |fraction: f64| fraction.min(sizing.at_most);
+            let found = (capped(response.probability(within)), response.exact(within).map(capped));
             if least.is_none_or(|(p, _)| found.0 < p) {
                 least = Some(found);
             }

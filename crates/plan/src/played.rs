@@ -4,11 +4,13 @@ use surety_analysis::work::mean;
 use surety_model::claim::{Claim, ClaimedArrivals, Subject};
 use surety_model::distribution::TimeDistribution;
 use surety_model::plan::Plan;
+use surety_model::platform::OtherReservation;
 use surety_model::promise::Promise;
 use surety_model::record::{Evidence, Record};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
-    Arrivals, Instances, Irq, Late, Load, LoadKind, Phase, Release, Task, TaskBody, Work, Workload,
+    Arrivals, Instances, Irq, Late, Load, LoadKind, Phase, PolicySpec, Release, Task, TaskBody, Work,
+    Workload,
 };
 use surety_model::world::{RunOptions, Unobserved, World as _};
 use surety_sim::SimWorld;
@@ -112,8 +114,15 @@ pub fn play(plan: &Plan, claims: &[Claim]) -> Result<Played, CheckError> {
         task.reservation = Some(planned.reservation);
         workload.tasks.push(task);
     }
+    workload.tasks.extend(plan.platform.others.iter().map(standing));
     let duration = affordable(&workload, plan, duration)?;
-    workload.loads.push(Load::new("busy loops of the check", LoadKind::Spinners, plan.platform.cpus * 2));
+    let loops =
+        |name: &str, count: u32| Load::new(&format!("{name} of the check"), LoadKind::Spinners, count);
+    workload.loads.push(loops("busy loops", plan.platform.cpus * 2));
+    if plan.platform.realtime.is_some() {
+        let policy = PolicySpec::Fifo { priority: 1 };
+        workload.loads.push(Load { policy, ..loops("realtime loops", plan.platform.cpus) });
+    }
     let options = RunOptions { seed: SEED, duration, ..RunOptions::default() };
     let run = |workload: &Workload| {
         SimWorld::new(plan.platform.clone())
@@ -123,7 +132,8 @@ pub fn play(plan: &Plan, claims: &[Claim]) -> Result<Played, CheckError> {
     let record = run(&workload)?;
     let mut is_other = false;
     for (place, task) in workload.tasks.iter_mut().enumerate() {
-        let sleeps = claims.iter().any(|claim| claim.activity == task.name && claim.wakes_inside);
+        let sleeps = claims.iter().any(|claim| claim.activity == task.name && claim.wakes_inside)
+            || plan.platform.others.iter().any(|other| other.name == task.name && other.sleeps);
         if let (TaskBody::Synthetic(Work::Forever), Some(reservation), true) =
             (&task.body, task.reservation, sleeps)
         {
@@ -138,6 +148,20 @@ pub fn play(plan: &Plan, claims: &[Claim]) -> Result<Played, CheckError> {
     }
     let asleep = if is_other { Some(run(&workload)?) } else { None };
     Ok(Played { record, asleep, promises, seconds: duration.as_secs_f64() })
+}
+
+/// What others have reserved as a task that wants all of it: in every period one job of a whole budget where no job ever needs
+/// more, else all the time.
+fn standing(other: &OtherReservation) -> Task {
+    let OtherReservation { reservation, threads, .. } = *other;
+    let mut task =
+        Task::periodic(&other.name, reservation.period, TimeDistribution::Constant(reservation.runtime));
+    if !other.bounded {
+        (task.body, task.release) = (TaskBody::Synthetic(Work::Forever), Release::Unspecified);
+    }
+    task.instances = Instances::Count(threads);
+    task.reservation = Some(reservation);
+    task
 }
 
 /// Steps of a thread that runs for parts of its budget, or for more, and sleeps for parts of its period.
@@ -213,14 +237,16 @@ impl Played {
         let hash = whole.hash.unwrap_or_default();
         let run = format!("{:.0} s, seed {SEED}, hash {hash:016x}", self.seconds);
         match (&claim.about, evidence) {
-            (Subject::Response(_), Evidence::Counted { within, of }) if least.is_some() => {
-                let least = least.map_or(0, |least| least(*of));
+            (Subject::Response(_), Evidence::Counted(outside)) if least.is_some() => {
+                let (of, within) = (outside.trials(), outside.trials() - outside.failures());
+                let least = least.map_or(0, |least| least(of));
                 let words =
                     format!("{within} of {of} in time, {least} or more of the first {of} have to be ({run})");
-                (*within >= least, words)
+                (within >= least, words)
             }
-            (Subject::Response(response), Evidence::Counted { within, of }) => {
-                let failed = of - within;
+            (Subject::Response(response), Evidence::Counted(outside)) => {
+                let (of, failed) = (outside.trials(), outside.failures());
+                let within = of - failed;
                 let least = failure_lower(failed.div_ceil(CLUSTER), of / CLUSTER, CONFIDENCE);
                 let agrees = 1.0 - least >= response.proven.max(response.promised) - 1e-12;
                 (agrees, format!("{within} of {of} in time ({run})"))

@@ -2,6 +2,7 @@
 //! measured while the loads run.
 
 use surety_analysis::RootDomain;
+use surety_analysis::beside::declared;
 use surety_model::platform::Platform;
 use surety_model::reservation::{KERNEL_PERIOD_MAX, KERNEL_PERIOD_MIN, Reservation};
 use surety_model::workload::{Instances, Task, Workload};
@@ -31,13 +32,13 @@ fn share_of(task: &Task, domain: &RootDomain, threads: u64) -> Reservation {
 
 /// The passes in which to profile the tasks with promises of a workload: in each, tasks with the reservation
 /// every one of their threads gets. At most as many threads as CPUs go together, so that each has one to
-/// itself; `admitted` kernel units are booked by others. Tasks that cannot be reserved are in no pass.
-pub fn profile_passes(
-    workload: &Workload,
-    platform: &Platform,
-    admitted: u64,
-) -> Vec<Vec<(String, Reservation)>> {
-    let domain = RootDomain { admitted, ..RootDomain::of(platform) };
+/// itself. What others have reserved, and what the workload declares for activities without a promise, is left to them. Tasks
+/// that cannot be reserved are in no pass.
+pub fn profile_passes(workload: &Workload, platform: &Platform) -> Vec<Vec<(String, Reservation)>> {
+    let mut platform = platform.clone();
+    let is_unpromised = |name: &str| workload.promises_of(name).is_empty();
+    platform.others.extend(declared(workload, &platform, is_unpromised));
+    let (platform, domain) = (&platform, RootDomain::of(&platform));
     let threads_of = |task: &Task| u64::from(task.instances.on(platform.cpus));
     let mut passes: Vec<Vec<&Task>> = Vec::new();
     let reservable =
@@ -65,6 +66,7 @@ pub fn profile_passes(
 mod tests {
     use super::*;
     use surety_model::distribution::TimeDistribution;
+    use surety_model::platform::OtherReservation;
     use surety_model::promise::Promise;
     use surety_model::workload::Release;
 
@@ -83,17 +85,19 @@ mod tests {
         let mut unknown = task("c", 1);
         unknown.release = Release::Unspecified;
         let workload = Workload { tasks: vec![task("a", 40), task("b", 20), unknown], ..Workload::default() };
-        for admitted in [0, 900_000] {
-            let passes = profile_passes(&workload, &platform, admitted);
+        let other = Reservation::implicit(Nanos::from_millis(858), Nanos::from_millis(1000));
+        for others in [Vec::new(), vec![OtherReservation::unknown("other".to_owned(), other)]] {
+            let platform = Platform { others, ..platform.clone() };
+            let passes = profile_passes(&workload, &platform);
             assert_eq!(passes.iter().map(Vec::len).collect::<Vec<_>>(), [2, 1]);
             assert_eq!(passes[1][0].1.period, Nanos::from_millis(100));
             for pass in &passes {
-                let mut domain = RootDomain { admitted, ..RootDomain::of(&platform) };
+                let mut domain = RootDomain::of(&platform);
                 for (name, reservation) in pass {
                     domain.admit(reservation).unwrap_or_else(|e| panic!("{name}: {e}"));
                 }
             }
-            if admitted == 0 {
+            if platform.others.is_empty() {
                 assert_eq!(
                     passes[0][0].1,
                     Reservation::implicit(Nanos::from_micros(35_600), Nanos::from_millis(40))

@@ -8,8 +8,14 @@ use surety_model::platform::Enforcement;
 use surety_model::reservation::Reservation;
 use surety_units::Nanos;
 
-use crate::response::{Sizing, respond};
+use crate::CONFIDENCE;
+use crate::response::{Searched, Sizing};
 use crate::together::{Argument, Kept, KeptIrq};
+
+/// The rule for shares.
+pub(crate) const SUPPLY_THEOREM: &str = "supply bound of a constant-bandwidth server";
+/// Where that comes from.
+pub(crate) const SUPPLY_SOURCE: &str = "Abeni and Buttazzo, RTSS 1998; Easwaran, Anand and Lee, RTSS 2007";
 
 /// The proven fraction with its argument.
 pub(crate) fn bound(
@@ -17,16 +23,43 @@ pub(crate) fn bound(
     sizing: &Sizing,
     limit: Nanos,
     enforcement: Enforcement,
+    searched: &Searched,
 ) -> Result<ResponseBound, String> {
     let worth = kept.worth();
-    let response = respond(&kept.task, kept.frame, sizing, worth, enforcement);
-    response.map(|response| response.within(limit)).map_err(|error| error.to_string())
+    let response = searched.respond(&kept.task, kept.frame, sizing, worth, enforcement);
+    let mut bound = response.map(|response| response.within(limit)).map_err(|error| error.to_string())?;
+    if bound.probability > sizing.at_most {
+        bound.probability = sizing.at_most;
+        bound.steps.push(format!(
+            "jobs longer than the largest measured count as late: with 95 % confidence at most {:.6} are none",
+            bound.probability
+        ));
+    }
+    Ok(bound)
 }
 
 /// Why a task's reservation is enough.
-pub(crate) fn of_task(kept: &Kept, foundation: &Foundation, enforcement: Enforcement) -> Proof {
+pub(crate) fn of_task(
+    kept: &Kept,
+    foundation: &Foundation,
+    enforcement: Enforcement,
+    searched: &Searched,
+) -> Proof {
     let Reservation { runtime, period, .. } = kept.reservation();
     let mut proof = started(kept.reservation(), enforcement);
+    if kept.frame.deadline < period {
+        proof.assumptions.push(format!(
+            "the first release comes {period} or later after the thread was reserved and last ran, so that it finds a whole budget, \
+             as in a run of Surety's own threads; a release that comes late delays those behind it by as much, until one comes \
+             {period} or more after the last budget began"
+        ));
+    } else if !kept.demand.in_step {
+        proof.assumptions.push(
+            "releases count from the first one that finds no more of a budget than the server's bandwidth until its deadline: a \
+             job that ran while the thread was reserved may delay those before"
+                .to_owned(),
+        );
+    }
     proof.inputs.extend(kept.demand.inputs(&kept.frame));
     let (mut theorems, mut sources) = (Vec::new(), Vec::new());
     let mut conclusions: Vec<String> = Vec::new();
@@ -34,7 +67,7 @@ pub(crate) fn of_task(kept: &Kept, foundation: &Foundation, enforcement: Enforce
         match argument {
             Argument::Response { limit, sizing, .. } => {
                 let worth = kept.worth();
-                let Ok(bound) = bound(kept, sizing, *limit, enforcement) else { continue };
+                let Ok(bound) = bound(kept, sizing, *limit, enforcement, searched) else { continue };
                 theorems.push(bound.theorem);
                 sources.push(bound.source);
                 proof.inputs.extend(sizing.inputs.iter().cloned());
@@ -52,14 +85,18 @@ pub(crate) fn of_task(kept: &Kept, foundation: &Foundation, enforcement: Enforce
                     (a, b) => a.or(b),
                 };
                 let mean = work::mean(&sizing.proven_for) / 1e6;
+                let measured = sizing.measured.map_or(String::new(), |jobs| {
+                    proof.confidence = Some(CONFIDENCE);
+                    format!(" with {:.0} % confidence, from {jobs} measured jobs", CONFIDENCE * 100.0)
+                });
                 conclusions.push(format!(
-                    "{promise}: at least {:.4} % of the activations, with a mean work of {mean:.3} ms",
-                    bound.probability * 100.0
+                    "{promise}: at least {:.4} % of the activations{measured}, with a mean work of {mean:.3} ms",
+                    (bound.probability * 1e6).floor() / 1e4
                 ));
             }
             Argument::Share { steps, .. } => {
-                theorems.push("supply bound of a constant-bandwidth server");
-                sources.push("Abeni and Buttazzo, RTSS 1998; Easwaran, Anand and Lee, RTSS 2007");
+                theorems.push(SUPPLY_THEOREM);
+                sources.push(SUPPLY_SOURCE);
                 proof.steps.extend(steps.iter().cloned());
                 proof.assumptions.push(
                     "the work is done by the thread that has the reservation: what others of its program do \
@@ -104,6 +141,7 @@ fn started(reservation: Reservation, enforcement: Enforcement) -> Proof {
         source: String::new(),
         conclusion: String::new(),
         probability: None,
+        confidence: None,
         inputs: vec![
             ProofInput::new("runtime Q", reservation.runtime),
             ProofInput::new("deadline D", reservation.deadline),
@@ -114,6 +152,7 @@ fn started(reservation: Reservation, enforcement: Enforcement) -> Proof {
         assumptions: Vec::new(),
         residual: None,
         simulations: Vec::new(),
+        digest: None,
     }
 }
 

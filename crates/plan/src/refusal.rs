@@ -1,5 +1,20 @@
 //! Why a promise gets no reservation.
 
+use surety_units::Nanos;
+
+/// A time that somebody may ask for, with all its digits: `26.18 ms`.
+pub(crate) fn in_full(time: Nanos) -> String {
+    let (unit, nanos) = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)]
+        .into_iter()
+        .find(|(_, nanos)| time.get().abs() >= *nanos)
+        .unwrap_or(("ns", 1));
+    let (whole, rest) = (time.get() / nanos, (time.get() % nanos).unsigned_abs());
+    let digits = nanos.ilog10() as usize;
+    let text = if digits == 0 { whole.to_string() } else { format!("{whole}.{rest:0digits$}") };
+    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    format!("{text} {unit}")
+}
+
 /// A promise refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {

@@ -27,19 +27,21 @@ use surety_analysis::response::{
 };
 use surety_analysis::sampled::worst_in_the_tail;
 use surety_analysis::work::{family, mean};
-use surety_fit::WorkFit;
+use surety_fit::{Series, WorkFit};
 use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_model::plan::ProofInput;
 use surety_model::platform::Enforcement;
 use surety_model::reservation::Reservation;
 use surety_model::workload::Task;
-use surety_stats::intervals::{design_failure_probability, max_failures, samples_needed_zero_failures};
+use surety_stats::intervals::{
+    design_failure_probability, failure_upper, max_failures, samples_needed_zero_failures,
+};
 use surety_units::{Nanos, Probability};
 
-use crate::CONFIDENCE;
 use crate::demand::{Demand, Knowledge, parameters};
 use crate::modes;
 use crate::refusal::Refused;
+use crate::{CONFIDENCE, SearchLimit};
 
 /// Without a family the largest sample is exceeded by this many thousandths.
 const SAMPLE_MARGIN_PERMILLE: u64 = 50;
@@ -85,6 +87,10 @@ pub struct Sizing {
     pub proven_for: TimeDistribution,
     /// The modes it is proven for as well, where work is not independent.
     pub modes: Option<ModulatedWork>,
+    /// How many jobs were measured, where the work was; none: it is as declared.
+    pub measured: Option<u64>,
+    /// No larger fraction is claimed: jobs longer than the largest measured are none that are in time.
+    pub at_most: f64,
     /// How the runtime came about.
     pub steps: Vec<String>,
     /// What has to hold for it.
@@ -125,6 +131,13 @@ impl Frame {
         (probe.budgets_between(), probe.budgets_within(limit))
     }
 
+    /// Over how many budgets the costs of a job may be spread where the first of these limits is promised.
+    pub fn spread_over(&self, task: &Task, limit: Nanos) -> u32 {
+        let (between, within) = self.budgets(task, limit);
+        let counting = self.probe(task, Enforcement::Tick(Nanos::new(1))).counting();
+        between.min(counting.whole(within)).max(1)
+    }
+
     fn probe(&self, task: &Task, enforcement: Enforcement) -> ServedTask {
         self.served(task, &TimeDistribution::Constant(Nanos::ZERO), Nanos::new(1), enforcement)
     }
@@ -134,6 +147,9 @@ impl Frame {
 pub struct Searched {
     fineness: Fineness,
     found: RefCell<Vec<Search>>,
+    /// Tasks that were solved: equal ones are not solved again.
+    solved: RefCell<Vec<(ServedTask, Result<Response, CbsError>)>>,
+    search: SearchLimit,
 }
 
 /// One search: for which fraction of which work, counted how, with which budgets; and the work all budgets between releases
@@ -184,8 +200,32 @@ impl Sought {
 
 impl Searched {
     /// Nothing yet, on grids of this fineness.
-    pub fn new(fineness: Fineness) -> Searched {
-        Searched { fineness, found: RefCell::new(Vec::new()) }
+    pub fn new(fineness: Fineness, search: SearchLimit) -> Searched {
+        Searched { fineness, found: RefCell::default(), solved: RefCell::default(), search }
+    }
+
+    /// The same with nothing found, on grids of another fineness.
+    pub fn anew(&self, fineness: Fineness) -> Searched {
+        Searched::new(fineness, self.search.clone())
+    }
+
+    /// How the task responds when its budgets are worth this much work.
+    pub fn respond(
+        &self,
+        task: &Task,
+        frame: Frame,
+        sizing: &Sizing,
+        work: Nanos,
+        enforcement: Enforcement,
+    ) -> Result<Response, CbsError> {
+        let served = frame.served(task, &sizing.proven_for, work, enforcement);
+        let served = ServedTask { modes: sizing.modes.clone(), ..served };
+        let known = self.solved.borrow().iter().find(|(task, _)| *task == served).map(|(_, r)| r.clone());
+        known.unwrap_or_else(|| {
+            let response = served.clone().solve();
+            self.solved.borrow_mut().push((served, response.clone()));
+            response
+        })
     }
 
     /// The smallest work a budget has to be worth so that the proven fraction reaches `required`.
@@ -210,7 +250,7 @@ impl Searched {
         budgets: (u32, u32),
     ) -> Result<Nanos, CbsError> {
         // What all budgets between releases are worth, as the search counts.
-        let from = from * i64::from(common_divisor(budgets.0, budgets.1).max(1));
+        let from = from * i64::from(divisor(budgets, counting));
         self.look(Sought::InModes(work.clone(), from), required, counting, budgets)
     }
 
@@ -222,7 +262,7 @@ impl Searched {
         counting: Counting,
         budgets: (u32, u32),
     ) -> Result<Nanos, CbsError> {
-        let from = from * i64::from(common_divisor(budgets.0, budgets.1).max(1));
+        let from = from * i64::from(divisor(budgets, counting));
         self.look(Sought::InOrder(jobs.to_vec(), from), required, counting, budgets)
     }
 
@@ -233,7 +273,7 @@ impl Searched {
         counting: Counting,
         (between, within): (u32, u32),
     ) -> Result<Nanos, CbsError> {
-        let divisor = common_divisor(between, within).max(1);
+        let divisor = divisor((between, within), counting);
         let ratio = (between / divisor, within / divisor);
         let same = |s: &&Search| {
             s.required.to_bits() == required.to_bits()
@@ -243,7 +283,7 @@ impl Searched {
         };
         let known = self.found.borrow().iter().find(same).map(|s| s.found.clone());
         let found = known.unwrap_or_else(|| {
-            let found = smallest(&work, required, counting, ratio, self.fineness);
+            let found = smallest(&work, required, counting, ratio, (self.fineness, &self.search));
             self.found.borrow_mut().push(Search { work, required, counting, ratio, found: found.clone() });
             found
         })?;
@@ -259,21 +299,22 @@ fn smallest(
     required: f64,
     counting: Counting,
     budgets: (u32, u32),
-    fineness: Fineness,
+    (fineness, search): (Fineness, &SearchLimit),
 ) -> Result<Nanos, CbsError> {
     let least = work.at_least(required, budgets);
     let fraction = |runtime| work.fraction(runtime, budgets, counting, Fineness::Rough);
-    let rough = upwards(fraction, least, required)?;
-    if fineness == Fineness::Rough {
+    let rough = upwards(fraction, least, required, search)?;
+    // It is as safe, and needs a little more.
+    if fineness == Fineness::Rough || search.is_reached() {
         return Ok(rough);
     }
     let fraction = |runtime| work.fraction(runtime, budgets, counting, Fineness::Fine);
     let mut high = rough;
     let mut step = (rough / 64).max(STEP_MIN);
     if !fraction(high).is_ok_and(|found| found >= required) {
-        return upwards(fraction, rough, required);
+        return upwards(fraction, rough, required, search);
     }
-    while high > least {
+    while high > least && !search.is_reached() {
         let low = (high - step).max(least);
         match fraction(low) {
             Ok(found) if found >= required => high = low,
@@ -282,6 +323,11 @@ fn smallest(
         step = step * 2;
     }
     Ok(high)
+}
+
+/// By what counts of budgets are divided for a search: a ratio tells all, but where a job has to wait for a whole budget.
+fn divisor((between, within): (u32, u32), counting: Counting) -> u32 {
+    if counting.is_inside() { 1 } else { common_divisor(between, within).max(1) }
 }
 
 fn common_divisor(a: u32, b: u32) -> u32 {
@@ -293,11 +339,15 @@ fn upwards(
     fraction: impl Fn(Nanos) -> Result<f64, CbsError>,
     low: Nanos,
     required: f64,
+    search: &SearchLimit,
 ) -> Result<Nanos, CbsError> {
     let (mut low, mut high) = (low - Nanos::new(1), low);
     let mut step = (high / 64).max(STEP_MIN);
     let mut last = CbsError::NoBudget;
     for _ in 0..DOUBLINGS {
+        if search.is_over() {
+            return Err(CbsError::Ended);
+        }
         match fraction(high) {
             Ok(found) if found >= required => return Ok(between(fraction, low, high, required)),
             Ok(_) => {}
@@ -375,6 +425,8 @@ pub fn size(
         required: at.as_f64(),
         proven_for: TimeDistribution::Constant(Nanos::ZERO),
         modes: None,
+        measured: None,
+        at_most: 1.0,
         steps: Vec::new(),
         assumptions: Vec::new(),
         inputs: vec![ProofInput::new("promised fraction", at)],
@@ -414,7 +466,7 @@ pub fn size(
             ));
             sizing.proven_for = work.clone();
         }
-        Knowledge::Samples(samples) => from_samples(&mut sizing, samples, 0, search)?,
+        Knowledge::Samples(samples) => from_samples(&mut sizing, samples, 0, at, search)?,
         Knowledge::Fitted(fit) => from_fit(&mut sizing, fit, at, within, search)?,
     }
     let jobs = in_order::jobs_of(&sizing.proven_for);
@@ -455,37 +507,44 @@ pub fn size(
     Ok(sizing)
 }
 
-/// Every activation: the largest declared work.
+/// Every activation: the largest work declared. Jobs measured prove nothing about it, but may contradict it.
 fn every(demand: &Demand, budgets: u32) -> Result<Sizing, Refused> {
     let (seen, word) = match &demand.knowledge {
-        Knowledge::Fitted(fit) => (fit.gross.maximum(), "measured"),
-        Knowledge::Declared(work) => (Nanos::ZERO, family(work)),
-        Knowledge::Samples(_) => (Nanos::ZERO, "sampled"),
-        Knowledge::Unknown => (Nanos::ZERO, "not known"),
+        Knowledge::Fitted(fit) => (Some(&fit.net), "measured"),
+        Knowledge::Declared(work) => (None, family(work)),
+        Knowledge::Samples(_) => (None, "sampled"),
+        Knowledge::Unknown => (None, "not known"),
     };
     let sampled = matches!(demand.knowledge, Knowledge::Samples(_));
-    let Some(declared) = demand.declared_maximum.filter(|_| !sampled) else {
-        return Err(Refused {
-            because: format!(
-                "every activation is promised but work is {word}, without a largest value: promise a percentage, or \
-                 declare bounded work"
-            ),
-            nearest: vec!["the same promise with a percentage, such as @ 99.9%".to_owned()],
-            more_jobs: None,
-            infeasible: false,
-        });
+    let Some(most) = demand.declared_maximum.filter(|_| !sampled) else {
+        let because = format!(
+            "every activation is promised but work is {word}, without a largest value that is declared: the largest job seen \
+             bounds no other; promise a percentage, or declare bounded work"
+        );
+        // Which percentage is feasible is looked for.
+        let is_known = demand.knowledge != Knowledge::Unknown;
+        return Err(Refused { infeasible: is_known, ..Refused::plainly(because) });
     };
-    let most = declared.max(seen);
+    let longest = seen.map_or(Nanos::ZERO, Series::maximum);
+    if longest > demand.beside_one_job(most) {
+        return Err(Refused::plainly(format!(
+            "every activation is promised and {most} is declared as the largest work, but a job of {longest} was measured: \
+             declare what its jobs need at the most"
+        )));
+    }
     let work = Nanos::new(most.div_ceil(Nanos::new(i64::from(budgets.max(1)))));
-    let mut steps = vec![format!("the largest work is {most}: {work} in each of {budgets} budget(s)")];
-    if seen > declared {
-        steps.push(format!("{declared} was declared as the largest, but {seen} was seen"));
+    let mut steps =
+        vec![format!("the largest work declared is {most}: {work} in each of {budgets} budget(s)")];
+    if let Some(seen) = seen {
+        steps.push(format!("{} measured jobs, the largest {longest}, do not contradict it", seen.n));
     }
     Ok(Sizing {
         work,
         required: 1.0,
         proven_for: TimeDistribution::Constant(most),
         modes: None,
+        measured: None,
+        at_most: 1.0,
         steps,
         assumptions: Vec::new(),
         inputs: vec![ProofInput::new("promised fraction", "every activation")],
@@ -524,6 +583,7 @@ fn from_fit(
     let promised = at.as_f64();
     let series = &fit.gross;
     let seen = series.n + fit.beyond;
+    sizing.measured = Some(seen);
     let by_ranks = series.quantile_upper(promised, CONFIDENCE, fit.beyond);
     let needed = samples_needed_zero_failures(promised, CONFIDENCE).unwrap_or(u64::MAX);
     let budgets = i64::from(within.max(1));
@@ -581,7 +641,7 @@ fn from_fit(
                 SAMPLE_MARGIN_PERMILLE / 10
             ));
             sizing.required = promised;
-            from_samples(sizing, &series.samples, fit.beyond, search)?;
+            from_samples(sizing, &series.samples, fit.beyond, at, search)?;
             sizing.work = sizing.work.max(with_margin).max(work);
         }
     }
@@ -601,8 +661,20 @@ fn from_samples(
     sizing: &mut Sizing,
     samples: &Empirical,
     unknown: u64,
+    at: Probability,
     search: impl Fn(&TimeDistribution, f64) -> Result<Nanos, Refused>,
 ) -> Result<(), Refused> {
+    let n = samples.total() + unknown;
+    sizing.measured = Some(n);
+    sizing.at_most = 1.0 - failure_upper(unknown, n, CONFIDENCE);
+    if sizing.at_most < at.as_f64() {
+        let more = max_more(n, at);
+        let because = format!(
+            "{n} measured jobs bound no more than the {:.4} % quantile of its work with 95 % confidence: it needs {more} more jobs",
+            (sizing.at_most * 1e6).floor() / 1e4
+        );
+        return Err(Refused { more_jobs: Some(more), ..Refused::plainly(because) });
+    }
     let largest = samples.quantile(1.0);
     let worst = worst_in_the_tail(samples, unknown, largest * LARGEST_TIMES, CONFIDENCE)
         .map_err(|error| Refused::plainly(error.to_string()))?;
@@ -615,14 +687,8 @@ fn from_samples(
     Ok(())
 }
 
-/// How the task responds when its budgets are worth this much work.
-pub fn respond(
-    task: &Task,
-    frame: Frame,
-    sizing: &Sizing,
-    work: Nanos,
-    enforcement: Enforcement,
-) -> Result<Response, CbsError> {
-    let served = frame.served(task, &sizing.proven_for, work, enforcement);
-    ServedTask { modes: sizing.modes.clone(), ..served }.solve()
+/// How many more jobs than these bound the quantile, if none of them is beyond the largest.
+fn max_more(n: u64, at: Probability) -> u64 {
+    let needed = samples_needed_zero_failures(at.as_f64(), CONFIDENCE).unwrap_or(u64::MAX);
+    needed.saturating_sub(n).max(1)
 }

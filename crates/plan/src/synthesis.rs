@@ -17,7 +17,7 @@ use std::cmp::Ordering;
 use surety_analysis::response::release_distance;
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::reservation::{KERNEL_PERIOD_MAX, KERNEL_PERIOD_MIN, Reservation};
-use surety_model::workload::Task;
+use surety_model::workload::{Release, Task};
 use surety_units::Nanos;
 
 use crate::refusal::Refused;
@@ -38,6 +38,12 @@ pub fn frames(
             "its releases are not known: give it a period or a gap, or measure it first",
         ));
     };
+    if let (Release::Periodic { period, .. }, false) = (task.release, gap.is_positive()) {
+        return Err(Refused::plainly(format!(
+            "its releases come up to {jitter} late, and its period of {period} is no longer than that: several may come at \
+             once; declare a jitter below the period"
+        )));
+    }
     if gap < KERNEL_PERIOD_MIN {
         return Err(Refused::plainly(format!(
             "releases may be {gap} apart, and the kernel reserves in periods of {KERNEL_PERIOD_MIN} or longer"
@@ -62,8 +68,7 @@ pub fn frames(
         let last = room - period * (room.div_ceil(period) - 1);
         for deadline in [period.min(room), last] {
             let mut frame = Frame { deadline, period, gap, jitter, spread: 1 };
-            let (between, within) = frame.budgets(task, shortest);
-            frame.spread = between.min(within).max(1);
+            frame.spread = frame.spread_over(task, shortest);
             if !frames.iter().any(|f| (f.deadline, f.period) == (deadline, period)) {
                 frames.push(frame);
             }

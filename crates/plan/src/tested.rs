@@ -25,20 +25,20 @@ use crate::{PlanOptions, Planned, fixed_priority};
 /// Every set of threads that compete, put to every test.
 pub fn tested(workload: &Workload, planned: &Planned, options: &PlanOptions) -> Vec<TestedSet> {
     let mut sets = Vec::new();
-    sets.extend(reserved(planned, options));
-    sets.extend(with_refused(planned, options));
+    sets.extend(reserved(planned));
+    sets.extend(with_refused(planned));
     sets.extend(fixed_priority::tested(workload, planned, options));
     sets
 }
 
 /// The threads that the plan reserves, root domain by root domain.
-fn reserved(planned: &Planned, options: &PlanOptions) -> Vec<TestedSet> {
-    let platform = &options.platform;
+fn reserved(planned: &Planned) -> Vec<TestedSet> {
+    let platform = &planned.plan.platform;
     let threads: Vec<ReservedThread> = planned.threads.iter().map(|(_, thread)| *thread).collect();
     if threads.is_empty() {
         return Vec::new();
     }
-    let whole = Foundation::of(&threads, platform, options.admitted);
+    let whole = Foundation::of(&threads, platform);
     let name = |place: &usize| planned.threads[*place].0.clone();
     if whole.domains().is_empty() {
         let names: Vec<String> = planned.threads.iter().map(|(name, _)| name.clone()).collect();
@@ -54,20 +54,22 @@ fn reserved(planned: &Planned, options: &PlanOptions) -> Vec<TestedSet> {
 }
 
 /// What is kept together with what was refused, as if one root domain had all CPUs.
-fn with_refused(planned: &Planned, options: &PlanOptions) -> Option<TestedSet> {
+fn with_refused(planned: &Planned) -> Option<TestedSet> {
     let threads: Vec<ReservedThread> = planned.threads_wanted.iter().map(|(_, thread)| *thread).collect();
     if threads.is_empty() {
         return None;
     }
-    let platform = Platform { root_domains: Vec::new(), ..options.platform.clone() };
+    // What yields leaves the fair server out of a set that is too much by itself.
+    let realtime = planned.plan.platform.realtime.clone().filter(|realtime| realtime.takes.is_none());
+    let platform = Platform { root_domains: Vec::new(), realtime, ..planned.plan.platform.clone() };
     let names: Vec<String> = planned.threads_wanted.iter().map(|(name, _)| name.clone()).collect();
-    let whole = Foundation::of(&threads, &platform, options.admitted);
+    let whole = Foundation::of(&threads, &platform);
     let set = in_domain(&whole, &names, platform.cpus, &on(platform.cpus));
     let mut refused: Vec<&str> = planned.plan.refusals.iter().map(|r| r.activity.as_str()).collect();
     refused.retain(|name| names.iter().any(|wanted| wanted == name));
     refused.dedup();
     let mut beside = set.beside;
-    if !options.platform.root_domains.is_empty() {
+    if !planned.plan.platform.root_domains.is_empty() {
         beside.push("the root domains are taken together here: apart, less fits".to_owned());
     }
     Some(TestedSet {
@@ -87,6 +89,7 @@ fn with_refused(planned: &Planned, options: &PlanOptions) -> Option<TestedSet> {
 /// The threads of one root domain.
 fn in_domain(foundation: &Foundation, names: &[String], cpus: u32, place: &str) -> TestedSet {
     let demands = foundation.demands();
+    let names = &foundation.names(names);
     let tasks = edf::tasks(demands, cpus);
     let question = Question { tasks: &tasks, cpus, scheduler: Scheduler::Edf, migrate: true };
     let mut beside = vec![format!(
@@ -97,8 +100,15 @@ fn in_domain(foundation: &Foundation, names: &[String], cpus: u32, place: &str) 
         }
     )];
     let fair = foundation.fair_server.steps.last().cloned().unwrap_or_default();
-    let word = if foundation.fair_server.holds { "stays in the background" } else { "may run ahead" };
+    let word = match (foundation.fair_server.holds, foundation.counts_servers()) {
+        (true, true) => "acts and is counted",
+        (true, false) => "stays in the background",
+        (false, _) => "may run ahead",
+    };
     beside.push(format!("the kernel's fair server {word}: {fair}"));
+    if foundation.is_apart() {
+        beside.push(format!("{}: {}", foundation.edf.theorem, foundation.edf.steps.join("; ")));
+    }
     beside.extend(lateness(&tasks, cpus));
     if let Some(words) = overruns(demands, cpus) {
         beside.push(words);

@@ -8,11 +8,11 @@ use std::rc::Rc;
 
 use surety_analysis::RootDomain;
 use surety_analysis::cbs::Fineness;
-use surety_analysis::foundation::{Foundation, ReservedThread, lent_reservation, realtime_hog};
+use surety_analysis::foundation::{Foundation, ReservedThread, lent_reservation};
 use surety_analysis::response::ServedTask;
 use surety_model::claim::Claim;
 use surety_model::plan::{Front, Left, Plan, PlannedReservation, ProofInput};
-use surety_model::platform::{Enforcement, FairServer, Platform};
+use surety_model::platform::{Enforcement, FairServer, OtherReservation, Platform};
 use surety_model::promise::Promise;
 use surety_model::reservation::{KERNEL_RUNTIME_MIN, Reservation};
 use surety_model::workload::{Irq, Task, TaskBody, Work, Workload};
@@ -22,7 +22,7 @@ use crate::demand::{Demand, Handler, Knowledge};
 use crate::interrupt::{self, Sized, Source, Wish};
 use crate::placing::{Search, Wanted};
 use crate::proofs::{self, bound};
-use crate::refusal::Refused;
+use crate::refusal::{Refused, in_full};
 use crate::response::{Frame, ResponseRequest, Searched, Sizing, size};
 use crate::synthesis::by_bandwidth;
 use crate::{GRAIN, PlanOptions, Request, claims, share};
@@ -39,6 +39,8 @@ pub(crate) struct Together<'a> {
     searched: Rc<Searched>,
     /// What was tried, where that is asked for.
     fronts: Option<Vec<Front>>,
+    /// Whether deadlines are at the ends of periods.
+    implicit: bool,
     /// Whether anything is objected to; else it only sizes.
     objects: bool,
     /// What was refused would take these threads.
@@ -80,12 +82,14 @@ impl Kept {
         self.demand.worth(self.runtime, &self.frame)
     }
 
-    /// The task as its promises of responses take it to be.
-    fn served(&self, enforcement: Enforcement) -> impl Iterator<Item = ServedTask> {
+    /// The task as its promises of responses take it to be, and whether its work is measured: what others stand on is only
+    /// what was declared.
+    fn served(&self, enforcement: Enforcement) -> impl Iterator<Item = (ServedTask, bool)> {
         let worth = self.worth();
         self.promises.iter().filter_map(move |(_, argument)| match argument {
             Argument::Response { sizing, .. } => {
-                Some(self.frame.served(&self.task, &sizing.proven_for, worth, enforcement))
+                let task = self.frame.served(&self.task, &sizing.proven_for, worth, enforcement);
+                Some((task, sizing.measured.is_some()))
             }
             Argument::Share { .. } => None,
         })
@@ -99,7 +103,9 @@ impl Kept {
         match (&self.task.body, &self.demand.knowledge) {
             (TaskBody::Synthetic(Work::Forever), _) => false,
             (TaskBody::Phases(_), _) => true,
-            _ if is_promised => responses.all(|task| task.wakes_inside()),
+            // What it does between its jobs wakes to what they left; so may its first jobs where they find a begun period.
+            _ if self.demand.wakes_between() || !self.demand.in_step => true,
+            _ if is_promised => responses.all(|(task, measured)| may_wake_inside(&task, measured)),
             (TaskBody::Synthetic(_), Knowledge::Declared(work)) => {
                 self.frame.served(&self.task, work, self.worth(), enforcement).wakes_inside()
             }
@@ -108,13 +114,18 @@ impl Kept {
     }
 
     fn threads(&self, cpus: u32, enforcement: Enforcement) -> Vec<ReservedThread> {
-        let thread = ReservedThread {
-            reservation: self.reservation(),
-            bounded: self.served(enforcement).any(|task| task.needs_one_budget()),
-            sleeps: self.sleeps(enforcement),
-        };
+        let sleeps = self.sleeps(enforcement);
+        let one_budget = |(task, measured): (ServedTask, bool)| !measured && task.needs_one_budget();
+        // Whoever wakes to a part of a budget may overrun that.
+        let bounded = !sleeps && self.served(enforcement).any(one_budget);
+        let thread = ReservedThread { reservation: self.reservation(), bounded, sleeps };
         vec![thread; self.task.instances.on(cpus) as usize]
     }
+}
+
+/// Whether a task may wake to what is left of a budget; of measured work no largest value is relied on.
+pub(crate) fn may_wake_inside(task: &ServedTask, measured: bool) -> bool {
+    if measured { !task.is_aligned() } else { task.wakes_inside() }
 }
 
 impl<'a> Together<'a> {
@@ -124,20 +135,23 @@ impl<'a> Together<'a> {
         let promised = workload.tasks.iter().filter(|task| !task.promises.is_empty());
         let threads = promised.map(|task| task.instances.on(platform.cpus)).fold(0u32, u32::saturating_add);
         let irqs = workload.irqs.iter().filter(|irq| !irq.promises.is_empty()).count();
-        let threads = threads.saturating_add(u32::try_from(irqs).unwrap_or(u32::MAX));
+        let others = platform.others.iter().map(|other| other.threads).fold(0u32, u32::saturating_add);
+        let threads = threads.saturating_add(u32::try_from(irqs).unwrap_or(u32::MAX)).saturating_add(others);
+        // A fair server that acts takes turns with reserved threads.
+        let acts = platform.realtime.as_ref().is_some_and(|realtime| realtime.takes.is_none());
         let lent = lent_reservation(workload, |task| task.reservation.is_some() || !task.promises.is_empty());
-        let hog = platform.fair_server.and_then(|_| realtime_hog(workload));
         Together {
             options,
             // Root domains may put two threads on one CPU though others are free.
-            alone: threads <= platform.cpus && platform.root_domains.len() < 2,
-            obstacle: lent.or(hog),
+            alone: threads <= platform.cpus && platform.root_domains.len() < 2 && !acts,
+            obstacle: lent,
             kept: Vec::new(),
             irqs: Vec::new(),
             handlers: workload.irqs.iter().filter_map(interrupt::handler).collect(),
             fineness: Fineness::Fine,
-            searched: Rc::new(Searched::new(Fineness::Fine)),
+            searched: Rc::new(Searched::new(Fineness::Fine, options.search.clone())),
             fronts: None,
+            implicit: false,
             objects: true,
             wanted: Vec::new(),
         }
@@ -163,6 +177,11 @@ impl<'a> Together<'a> {
     /// What was searched for already.
     pub(crate) fn searched(&self) -> &Rc<Searched> {
         &self.searched
+    }
+
+    /// Whether deadlines are at the ends of periods.
+    pub(crate) fn is_implicit(&self) -> bool {
+        self.implicit
     }
 
     /// Whether grids are rough.
@@ -196,7 +215,7 @@ impl<'a> Together<'a> {
             return None;
         }
         let promised = at.map_or(1.0, Probability::as_f64);
-        match bound(kept, sizing, *limit, self.options.platform.enforcement) {
+        match bound(kept, sizing, *limit, self.options.platform.enforcement, &self.searched) {
             Err(why) => Some(why),
             Ok(bound) if bound.probability < promised => Some(format!(
                 "only a fraction of {:.5} is proven with {} and {promised} is promised: more measured jobs narrow the \
@@ -270,7 +289,8 @@ impl<'a> Together<'a> {
         if reservation.runtime > reservation.deadline {
             return Some(format!(
                 "a runtime of {} is needed and the deadline is {} after the release",
-                reservation.runtime, reservation.deadline
+                in_full(reservation.runtime),
+                in_full(reservation.deadline)
             ));
         }
         let names = self
@@ -278,13 +298,26 @@ impl<'a> Together<'a> {
             .iter()
             .map(|k| k.task.name.as_str())
             .chain(self.irqs.iter().map(|i| i.irq.name.as_str()));
-        let others = names.collect::<Vec<_>>();
-        let objection = self.foundation(threads).objection().or_else(|| self.obstacle.clone())?;
+        let standing = self.options.platform.others.iter().map(|other| other.name.as_str());
+        let others = names.chain(standing).collect::<Vec<_>>();
+        let objection = self.against(threads).or_else(|| self.obstacle.clone())?;
         let beside = if others.is_empty() { String::new() } else { format!(" beside {}", others.join(", ")) };
         Some(format!(
             "{} in every {} are needed{beside}: {objection}",
-            reservation.runtime, reservation.period
+            in_full(reservation.runtime),
+            in_full(reservation.period)
         ))
+    }
+
+    /// What does not hold of all kept so far and these.
+    fn against(&self, more: &[ReservedThread]) -> Option<String> {
+        let foundation = self.foundation(more);
+        // It was sized as one that has a CPU whenever it wants one.
+        let taken_alone = self.alone && !foundation.edf.alone;
+        let turns = || "a fair server that has to act takes turns with it".to_owned();
+        // What is feasible is looked for: what the kernel alone would admit is another number.
+        let refused = foundation.refused.as_ref().map(|(_, error)| error.reason());
+        refused.or_else(|| foundation.objection()).or_else(|| taken_alone.then(turns))
     }
 
     /// Every reserved thread so far.
@@ -296,7 +329,7 @@ impl<'a> Together<'a> {
     fn foundation(&self, more: &[ReservedThread]) -> Foundation {
         let mut threads = self.threads();
         threads.extend_from_slice(more);
-        Foundation::of(&threads, &self.options.platform, self.options.admitted)
+        Foundation::of(&threads, &self.options.platform)
     }
 
     /// The hard handlers of the workload.
@@ -333,6 +366,9 @@ impl<'a> Together<'a> {
         let mut found: Vec<KeptIrq> = Vec::new();
         let mut why: Option<Refused> = None;
         for frame in source.frames() {
+            if self.options.search.is_reached() && (why.is_some() || !found.is_empty()) {
+                break;
+            }
             let sized: Result<Vec<_>, Refused> =
                 wishes.iter().map(|(promise, wish)| Ok((*promise, source.size(*wish, frame)?))).collect();
             match sized {
@@ -352,19 +388,23 @@ impl<'a> Together<'a> {
 
     /// The refusal of a candidate, with the largest feasible runtime.
     fn refuse(&self, mut candidate: Kept, because: String) -> Refused {
+        if self.options.search.is_reached() {
+            return Refused::infeasible(because);
+        }
         let Some(feasible) = self.largest_feasible(&mut candidate) else {
             return Refused::infeasible(because);
         };
         Refused::infeasible(format!(
-            "{because}; at most {feasible} in every {} is feasible",
-            candidate.frame.period
+            "{because}; at most {} in every {} is feasible",
+            in_full(feasible),
+            in_full(candidate.frame.period)
         ))
     }
 
     /// The largest runtime in the candidate's frame to which nothing objects.
     fn largest_feasible(&self, candidate: &mut Kept) -> Option<Nanos> {
         let platform = &self.options.platform;
-        let domain = RootDomain { admitted: self.options.admitted, ..RootDomain::of(platform) };
+        let domain = RootDomain::of(platform);
         let longest = candidate.frame.deadline.min(domain.largest_runtime(candidate.frame.period));
         let mut feasible = |runtime: Nanos| {
             candidate.runtime = runtime;
@@ -375,9 +415,9 @@ impl<'a> Together<'a> {
             return None;
         }
         if feasible(high) {
-            return Some(high);
+            return Some(GRAIN * high.div_floor(GRAIN));
         }
-        while high - low > GRAIN {
+        while high - low > GRAIN && !self.options.search.is_reached() {
             let middle = low + (high - low) / 2;
             if feasible(middle) {
                 low = middle;
@@ -409,13 +449,13 @@ impl<'a> Together<'a> {
             own.filter_map(|(place, _)| foundation.home_of(place)).collect()
         };
         for kept in &self.kept {
-            claims.extend(claims::of_task(kept, &self.options.platform));
+            claims.extend(claims::of_task(kept, &self.options.platform, &self.searched));
             plan.reservations.push(PlannedReservation {
                 activity: kept.task.name.clone(),
                 promises: kept.promises.iter().map(|(promise, _)| promise.to_string()).collect(),
                 reservation: kept.reservation(),
                 root_domains: homes(&kept.task.name),
-                proof: proofs::of_task(kept, &foundation, enforcement),
+                proof: proofs::of_task(kept, &foundation, enforcement, &self.searched),
             });
         }
         for kept in &self.irqs {
@@ -428,7 +468,7 @@ impl<'a> Together<'a> {
                 proof: proofs::of_irq(kept, &foundation, enforcement),
             });
         }
-        (claims, left(&self.threads(), &self.options.platform, self.options.admitted))
+        (claims, left(&self.threads(), &self.options.platform))
     }
 }
 
@@ -450,16 +490,18 @@ impl KeptIrq {
     }
 }
 
-/// What these threads leave to others.
-fn left(threads: &[ReservedThread], platform: &Platform, admitted: u64) -> Left {
-    let reserved: f64 = threads.iter().map(|t| t.reservation.bandwidth().as_f64()).sum();
+/// What these threads leave, beside what others have reserved.
+pub(crate) fn left(threads: &[ReservedThread], platform: &Platform) -> Left {
+    let own: f64 = threads.iter().map(|t| t.reservation.bandwidth().as_f64()).sum();
+    let others: f64 = platform.others.iter().map(OtherReservation::bandwidth).sum();
     let with = |server: FairServer, runtime: Nanos| {
         let platform = Platform { fair_server: Some(FairServer { runtime, ..server }), ..platform.clone() };
-        // Deadlines are kept or not, whatever the fair server may do.
-        if runtime > server.runtime && platform.root_domains.is_empty() {
-            return Foundation::holds_but_for_edf(threads, &platform, admitted);
+        // Deadlines are kept or not, whatever a fair server in the background may do.
+        let is_cheap = platform.root_domains.is_empty() && platform.realtime.is_none();
+        if runtime > server.runtime && is_cheap {
+            return Foundation::stays_in_background(threads, &platform);
         }
-        Foundation::of(threads, &platform, admitted).objection().is_none()
+        Foundation::of(threads, &platform).objection().is_none()
     };
     let fair_server = platform.fair_server.and_then(|server| {
         let (mut low, mut high) = (server.runtime, server.period);
@@ -473,5 +515,5 @@ fn left(threads: &[ReservedThread], platform: &Platform, admitted: u64) -> Left 
         let low = Nanos::from_millis(1) * low.div_floor(Nanos::from_millis(1));
         Some(FairServer { runtime: low.max(server.runtime), ..server })
     });
-    Left { best_effort: f64::from(platform.cpus) - reserved, fair_server }
+    Left { best_effort: f64::from(platform.cpus) - own - others, fair_server }
 }

@@ -10,7 +10,7 @@ use surety_model::distribution::TimeDistribution;
 use surety_model::formats::toml;
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::promise::Promise;
-use surety_model::record::{Evidence, Record};
+use surety_model::record::Record;
 use surety_model::reservation::Reservation;
 use surety_model::workload::{Load, LoadKind, Phase, PolicySpec, Release, Task, TaskBody, Workload};
 use surety_model::world::{RunOptions, Unobserved, World as _};
@@ -81,7 +81,7 @@ fn largest(threads: &mut [ReservedThread], platform: &Platform) -> Option<Nanos>
     let (mut low, mut high) = (us(20), threads.last()?.reservation.deadline);
     let mut holds = |runtime: Nanos| {
         threads.last_mut().unwrap().reservation.runtime = runtime;
-        Foundation::of(threads, platform, 0).holds()
+        Foundation::of(threads, platform).holds()
     };
     if !holds(low) {
         return None;
@@ -132,11 +132,10 @@ fn no_accepted_set_misses_beside_threads_that_sleep_inside_their_budgets() {
             }
             let loads = vec![Load::new("busy", LoadKind::Spinners, cpus * 2)];
             let record = simulated(&platform, &Workload { tasks, loads, ..Workload::default() }, LENGTH);
-            let missed =
-                (0..victims.len()).any(|i| match record.activity(&format!("v{i}")).unwrap().evidence[0] {
-                    Evidence::Counted { within, of } => within < of,
-                    ref other => panic!("{other:?}"),
-                });
+            let missed = (0..victims.len()).any(|i| {
+                let (within, of) = record.activity(&format!("v{i}")).unwrap().evidence[0].counted().unwrap();
+                within < of
+            });
             assert!(as_sporadic || !missed, "round {round}: {platform:?} {sleepers:?} {victims:?}");
             let kind = (cpus > 1, enforcement == Enforcement::Exact, as_sporadic);
             let (accepted, late) = seen.entry(kind).or_insert((0u32, 0u32));
@@ -194,12 +193,8 @@ fn a_window_is_asked_for_no_more_than_is_said_of_a_thread_that_sleeps() {
         below.promises = vec![Promise::parse(&format!("response <= {}", limit.to_exact_string())).unwrap()];
         let tasks = vec![sleeper("s", own, &mut random), below];
         let record = simulated(&platform, &Workload { tasks, ..Workload::default() }, LENGTH);
-        match record.activity("below").unwrap().evidence[0] {
-            Evidence::Counted { within, of } => {
-                assert_eq!(within, of, "round {round}: {own:?} {work} {limit}")
-            }
-            ref other => panic!("{other:?}"),
-        }
+        let (within, of) = record.activity("below").unwrap().evidence[0].counted().unwrap();
+        assert_eq!(within, of, "round {round}: {own:?} {work} {limit}");
         beyond += u32::from(limit > work);
     }
     assert!(beyond > 200, "{beyond}");
@@ -238,7 +233,7 @@ fn a_sleeper_beside_a_short_deadline_is_refused_or_kept() {
         workload.loads = vec![Load::new("busy", LoadKind::Spinners, cpus * 2)];
         let record = simulated(&platform, &workload, Nanos::from_secs(4));
         for task in &workload.tasks {
-            if let Evidence::Counted { within, of } = record.activity(&task.name).unwrap().evidence[0] {
+            if let Some((within, of)) = record.activity(&task.name).unwrap().evidence[0].counted() {
                 assert_eq!(within, of, "{}", task.name);
             }
         }
@@ -273,11 +268,7 @@ fn a_job_as_long_as_its_budget_is_bounded_only_on_the_grid_or_with_a_deadline_at
         let loads = vec![Load::new("busy", LoadKind::Spinners, 2)];
         let record =
             simulated(&platform, &Workload { tasks: vec![task], loads, ..Workload::default() }, LENGTH);
-        match record.activity("t").unwrap().evidence[0] {
-            Evidence::Counted { within, of } => {
-                assert_eq!(within == of, is_bounded, "{served:?}: {within} of {of}")
-            }
-            ref other => panic!("{other:?}"),
-        }
+        let (within, of) = record.activity("t").unwrap().evidence[0].counted().unwrap();
+        assert_eq!(within == of, is_bounded, "{served:?}: {within} of {of}");
     }
 }

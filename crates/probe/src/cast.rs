@@ -8,7 +8,10 @@ use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use surety_enforce::{EnforceError, Enforcer, Owner, attr_of_policy, attr_of_reservation, describe};
+use surety_enforce::{
+    EnforceError, Enforcer, Inspector, Owner, Place, Post, ThreadState, attr_of_policy, attr_of_reservation,
+    describe,
+};
 use surety_kernel::command::{ChildSetup, Spawned, spawn};
 use surety_kernel::tracefs::Marker;
 use surety_kernel::{Kernel, SchedAttr, clock, partition, thread};
@@ -21,7 +24,8 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 use crate::interrupts::{self, Devices, Sent};
 use crate::loads::{Ground, LoadRun, LoadWorker, driver_of};
 use crate::meeting::Meeting;
-use crate::programs::{Programs, Reserved};
+use crate::programs::{self, LiveThread, Programs, Reserved};
+use crate::rights::rights_of;
 use crate::scratch::{command_of, not_started};
 use crate::streams::{self, StreamRun};
 use crate::tasks::{TaskBodySpec, TaskRun};
@@ -69,8 +73,10 @@ pub(crate) enum Body {
     Stream(JoinHandle<StreamRun>),
     /// A program we started, with what it wrote to standard error.
     Program(Box<Spawned>, File),
-    /// A thread that was running before.
+    /// A thread that was running before, or one of a program.
     Found,
+    /// A process that was running before, with all its threads.
+    Process,
     /// A thread of the kernel's that serves a device made for the run.
     Handler,
     /// A thread of ours that sends to that device.
@@ -240,7 +246,7 @@ impl Stage<'_> {
                 Some(window) => sender.run(&gate, &window),
                 None => Sent::default(),
             };
-            let (tid, handle) = spawn_thread(&irq.name, run)?;
+            let (tid, handle) = spawn_thread(&irq.name, &self.gate, run)?;
             // What arrives does not wait for the loads of the run.
             let wanted = attr_of_policy(PolicySpec::Fair { nice: -20, slice: None });
             let body = Body::Sender(handle);
@@ -260,7 +266,7 @@ impl Stage<'_> {
                 Some(window) => worker.run(&gate, &window),
                 None => LoadRun::default(),
             };
-            let (tid, handle) = spawn_thread(&load.name, move || run(&mut worker))?;
+            let (tid, handle) = spawn_thread(&load.name, &self.gate, move || run(&mut worker))?;
             let affinity =
                 load.count.pinned_to(instance as u32, &self.cpus).map_or(self.cpus, CpuSet::single);
             cast.members.push(Member {
@@ -282,6 +288,10 @@ impl Stage<'_> {
             (None, _) => attr_of_policy(task.policy),
         };
         let is_deadline = wanted.policy.is_deadline();
+        if task.thread_of().is_some() {
+            // It takes part once its program has made it.
+            return Ok(());
+        }
         for instance in 0..task.instances.on(self.cpus.len() as u32) {
             let reserved = is_deadline.then_some((task.name.as_str(), instance));
             let unpinned = self.seat(self.cpus.iter().last(), reserved);
@@ -293,6 +303,9 @@ impl Stage<'_> {
                     self.make_thread(task, instance)?
                 }
                 TaskBody::Command(program) => self.start_program(task, program, unpinned)?,
+                TaskBody::Match(which @ ThreadMatch::Process(_)) => {
+                    (self.find_thread(task, which)?, Body::Process)
+                }
                 TaskBody::Match(which) => (self.find_thread(task, which)?, Body::Found),
             };
             let affinity = task.instances.pinned_to(instance, &self.cpus).map_or(unpinned, CpuSet::single);
@@ -325,7 +338,7 @@ impl Stage<'_> {
             Some(window) => body.run(&gate, &window, marker.as_ref()),
             None => body.not_run(),
         };
-        let (tid, handle) = spawn_thread(&task.name, run)?;
+        let (tid, handle) = spawn_thread(&task.name, &self.gate, run)?;
         Ok((tid, Body::Synthetic(handle)))
     }
 
@@ -341,9 +354,9 @@ impl Stage<'_> {
         let setup = ChildSetup {
             affinity: Some(if self.homes.contains_key(&task.name) { cpus } else { self.cpus }),
             scheduler: (!default).then_some(scheduler),
-            groups: Vec::new(),
             mark: self.mark.clone(),
-            stays_in_group: false,
+            rights: Some(rights_of(&object, &program.rights)?),
+            ..ChildSetup::default()
         };
         let spawned = spawn(&mut command, &setup)
             .map_err(|error| failed(not_started(&program.line, program, &error)))?;
@@ -353,17 +366,20 @@ impl Stage<'_> {
     /// The thread a match means: by its number, or the one of its name.
     fn find_thread(&self, task: &Task, which: &ThreadMatch) -> Result<Tid, WorldError> {
         let failed = |why: String| WorldError::Activity { object: format!("task.{}", task.name), why };
-        if let Some(pid) = which.pid {
-            return match self.kernel.name(Tid(pid)) {
-                Ok(_) => Ok(Tid(pid)),
-                Err(_) => Err(failed(format!("no thread {pid} is running; see `ps -eLo tid,comm`"))),
-            };
-        }
-        let name = which.comm.as_deref().unwrap_or_default();
+        let name = match which {
+            ThreadMatch::Thread(pid) | ThreadMatch::Process(pid) => {
+                return match self.kernel.name(Tid(*pid)) {
+                    Ok(_) => Ok(Tid(*pid)),
+                    Err(_) => Err(failed(format!("no thread {pid} is running; see `ps -eLo tid,comm`"))),
+                };
+            }
+            ThreadMatch::Named(name) => name,
+            ThreadMatch::Of { role, .. } => &role.comm,
+        };
         let mut found = Vec::new();
         for process in self.kernel.processes().unwrap_or_default() {
             for tid in self.kernel.threads(process).unwrap_or_default() {
-                if self.kernel.name(tid).is_ok_and(|n| n == name) {
+                if self.kernel.name(tid).is_ok_and(|n| n == *name) {
                     found.push(tid);
                 }
             }
@@ -420,18 +436,19 @@ impl Stage<'_> {
                 remedy: error.to_string(),
             };
             // The thread of a device is the kernel's: written down, though it goes with the device.
-            let is_ours = !matches!(member.body, Body::Found | Body::Handler);
+            let is_ours = !matches!(member.body, Body::Found | Body::Process | Body::Handler);
             let owner = if is_ours { Owner::Ours } else { Owner::Others };
             let is_default = member.wanted == attr_of_policy(PolicySpec::default());
             // What was running before keeps its place unless a reservation needs all of the root domain.
             let moves = match member.body {
                 Body::Found => member.wanted.policy.is_deadline(),
+                Body::Process => false,
                 _ => true,
             };
             if moves {
                 enforcer.set_affinity(member.tid, member.affinity, owner).map_err(&refused)?;
             }
-            if !(is_default && matches!(member.body, Body::Found | Body::Program(..))) {
+            if !(is_default && matches!(member.body, Body::Found | Body::Process | Body::Program(..))) {
                 enforcer.set_scheduler(member.tid, member.wanted, owner).map_err(&refused)?;
             }
         }
@@ -447,83 +464,140 @@ impl Stage<'_> {
         }
     }
 
-    /// The programs whose workers get a reservation once they are there.
-    pub fn reserved_programs(&self, cast: &Cast) -> Programs {
-        let reserved = cast.members.iter().filter_map(|member| {
-            let Activity::Task(index) = member.activity else { return None };
-            let task = self.workload.tasks.get(index)?;
-            let (TaskBody::Command(program), Some(reservation)) = (&task.body, &task.reservation) else {
-                return None;
+    /// The threads of programs that are told of by themselves or get a reservation, once they are there.
+    pub fn workers(&self, cast: &Cast) -> Programs {
+        let root = |name: &str| {
+            let of_task = |member: &&Member| match member.activity {
+                Activity::Task(index) => self.workload.tasks.get(index).is_some_and(|task| task.name == name),
+                _ => false,
             };
+            cast.members.iter().find(of_task)
+        };
+        let worker = |task: &Task| {
+            let attr = task.reservation.as_ref().map(attr_of_reservation);
+            let (of, role) = match (&task.body, task.thread_of()) {
+                (_, Some((of, role))) => (of, role.clone()),
+                (TaskBody::Command(program), None) if attr.is_some() => {
+                    (task.name.as_str(), program.worker.clone()?)
+                }
+                _ => return None,
+            };
+            let program = root(of)?;
+            let owner = if matches!(program.body, Body::Process) { Owner::Others } else { Owner::Ours };
             Some(Reserved {
                 name: task.name.clone(),
-                root: member.tid,
-                role: program.worker.clone()?,
-                attr: attr_of_reservation(reservation),
+                owner,
+                root: program.tid,
+                role,
+                attr,
                 home: self.home(&task.name, 0),
                 worker: None,
                 times: 0,
                 refused: None,
             })
-        });
-        Programs { reserved: reserved.collect() }
-    }
-
-    /// What the kernel says about the workers of reserved programs, now.
-    pub fn read_back_workers(&self, programs: &Programs) -> Vec<ThreadInForce> {
-        let describe_worker = |reserved: &Reserved| {
-            let tid = reserved.worker.as_ref()?.tid;
-            let attr = self.kernel.scheduler(tid).ok();
-            let affinity = self.kernel.affinity(tid).unwrap_or_default();
-            Some(ThreadInForce {
-                activity: reserved.name.clone(),
-                tid: Some(tid),
-                policy: attr.as_ref().map_or_else(|| "gone".to_owned(), describe),
-                affinity,
-                as_requested: attr.is_some_and(|a| a.is_result_of(&reserved.attr))
-                    && affinity == reserved.home,
-            })
         };
-        programs.reserved.iter().filter_map(describe_worker).collect()
+        Programs { reserved: self.workload.tasks.iter().filter_map(worker).collect() }
     }
 
-    /// What the kernel says about everybody, now; not about the first thread of a program whose worker is told
-    /// of on its own.
-    pub fn read_back(&self, cast: &Cast) -> Vec<ThreadInForce> {
-        let describe_member = |member: &Member| {
-            let attr = self.kernel.scheduler(member.tid).ok();
-            let affinity = self.kernel.affinity(member.tid).unwrap_or_default();
-            let found = matches!(member.body, Body::Found) && !member.wanted.policy.is_deadline();
-            ThreadInForce {
-                activity: self.name_of(member.activity).to_owned(),
-                tid: Some(member.tid),
-                policy: attr.as_ref().map_or_else(|| "gone".to_owned(), describe),
-                affinity,
-                as_requested: found
-                    || (attr.is_some_and(|a| a.policy == member.wanted.policy)
-                        && affinity == member.affinity),
+    /// Lets the threads of programs that are tasks of their own take part, when they are there.
+    pub fn admit(&self, cast: &mut Cast, programs: &Programs) {
+        for (index, task) in self.workload.tasks.iter().enumerate().filter(|(_, t)| t.thread_of().is_some()) {
+            let found = programs.reserved.iter().find(|reserved| reserved.name == task.name);
+            let Some(worker) = found.and_then(|reserved| reserved.worker.as_ref()) else { continue };
+            cast.members.push(Member {
+                activity: Activity::Task(index),
+                tid: worker.tid,
+                body: Body::Found,
+                wanted: attr_of_policy(PolicySpec::default()),
+                affinity: self.all_cpus,
+            });
+        }
+    }
+
+    /// What everybody is to have until the end; nothing of the first thread of a program whose worker is told of on its own.
+    pub fn inspector(&self, cast: &Cast) -> Inspector {
+        let mut inspector = Inspector::new(self.kernel);
+        for member in cast.members.iter().filter(|m| !self.has_worker(m)) {
+            inspector.expect(self.post_of(member));
+        }
+        inspector
+    }
+
+    fn post_of(&self, member: &Member) -> Post {
+        let name = self.name_of(member.activity);
+        let (wanted, is_default) = (member.wanted, member.wanted == attr_of_policy(PolicySpec::default()));
+        let set = |owner, attr, place| Post::set(self.kernel, (name, member.tid, owner), attr, place);
+        match member.body {
+            // It keeps what it was found with, unless that was changed.
+            Body::Found if !wanted.policy.is_deadline() => {
+                let found = ThreadState::read(self.kernel, member.tid).ok();
+                let attr = found.map(|state| state.attr).filter(|_| is_default);
+                let place =
+                    found.map_or(Place::Within(self.all_cpus), |state| Place::Exactly(state.affinity));
+                Post {
+                    is_set: !is_default,
+                    ..set(Owner::Others, attr.or((!is_default).then_some(wanted)), place)
+                }
             }
-        };
-        let has_worker = |member: &&Member| {
-            let Activity::Task(index) = member.activity else { return false };
-            let task = self.workload.tasks.get(index);
-            task.is_some_and(|task| {
-                task.reservation.is_some()
-                    && matches!(&task.body, TaskBody::Command(Program { worker: Some(_), .. }))
-            })
-        };
-        cast.members.iter().filter(|m| !has_worker(m)).map(describe_member).collect()
+            Body::Process => Post { is_set: false, ..set(Owner::Others, None, Place::Within(self.all_cpus)) },
+            Body::Found | Body::Handler => set(Owner::Others, Some(wanted), Place::Exactly(member.affinity)),
+            // What it asks for itself is its own affair, on the CPUs of the run.
+            Body::Program(..) if !wanted.policy.is_deadline() => {
+                set(Owner::Ours, (!is_default).then_some(wanted), Place::Within(member.affinity))
+            }
+            _ => set(Owner::Ours, Some(wanted), Place::Exactly(member.affinity)),
+        }
+    }
+
+    fn has_worker(&self, member: &Member) -> bool {
+        let Activity::Task(index) = member.activity else { return false };
+        let task = self.workload.tasks.get(index);
+        task.is_some_and(|task| {
+            let has_worker = matches!(&task.body, TaskBody::Command(Program { worker: Some(_), .. }));
+            task.thread_of().is_some() || task.reservation.is_some() && has_worker
+        })
+    }
+
+    /// What the kernel says about everybody and the workers of reserved programs, now.
+    pub fn read_back(&self, cast: &Cast, programs: &Programs) -> Vec<ThreadInForce> {
+        let members = cast.members.iter().filter(|m| !self.has_worker(m));
+        let members = members.map(|member| (self.name_of(member.activity), member.tid));
+        let worker = |reserved: &'_ Reserved| Some(reserved.worker.as_ref()?.tid);
+        let workers = programs.reserved.iter().filter_map(|r| Some((r.name.as_str(), worker(r)?)));
+        members.chain(workers).map(|(name, tid)| thread_in_force(self.kernel, name, tid)).collect()
+    }
+}
+
+/// What the kernel says about a thread, now. Whether that is what was asked for the inspector says.
+pub(crate) fn thread_in_force(kernel: &dyn Kernel, activity: &str, tid: Tid) -> ThreadInForce {
+    let attr = kernel.scheduler(tid).ok();
+    ThreadInForce {
+        activity: activity.to_owned(),
+        tid: Some(tid),
+        policy: attr.as_ref().map_or_else(|| "gone".to_owned(), describe),
+        affinity: kernel.affinity(tid).unwrap_or_default(),
+        as_requested: true,
     }
 }
 
 impl Cast {
-    /// The first threads of programs, with the index of their task.
+    /// The first threads of programs and processes, with the index of their task.
     pub fn programs(&self) -> Vec<(usize, Tid)> {
         let program = |member: &Member| match (&member.body, member.activity) {
-            (Body::Program(..), Activity::Task(index)) => Some((index, member.tid)),
+            (Body::Program(..) | Body::Process, Activity::Task(index)) => Some((index, member.tid)),
             _ => None,
         };
         self.members.iter().filter_map(program).collect()
+    }
+
+    /// The same with the threads a process had before the run; those of a program are seen to be made.
+    pub fn followed(&self, kernel: &dyn Kernel) -> Vec<(Tid, Vec<LiveThread>)> {
+        let before = |member: &Member| match (&member.body, member.activity) {
+            (Body::Program(..), Activity::Task(_)) => Some((member.tid, Vec::new())),
+            (Body::Process, _) => Some((member.tid, programs::threads(kernel, member.tid))),
+            _ => None,
+        };
+        self.members.iter().filter_map(before).collect()
     }
 
     /// The threads of tasks made for the run.
@@ -556,26 +630,30 @@ impl Cast {
                 Body::Worker(handle) => drop(handle.join()),
                 Body::Stream(handle) => drop(handle.join()),
                 Body::Sender(handle) => drop(handle.join()),
-                Body::Program(..) | Body::Found | Body::Handler => {}
+                Body::Program(..) | Body::Found | Body::Process | Body::Handler => {}
             }
         }
     }
 }
 
-/// A thread of ours: named, with exact timers and no page fault ahead, its id known before it works.
+/// A thread of ours: named, with exact timers and no page fault ahead, its id known before it works. When it is done it says
+/// at the gate what it still had.
 pub(crate) fn spawn_thread<T: Send + 'static>(
     name: &str,
+    gate: &Arc<Gate>,
     body: impl FnOnce() -> T + Send + 'static,
 ) -> Result<(Tid, JoinHandle<T>), WorldError> {
     let (sender, receiver) = mpsc::channel();
-    let own_name = name.to_owned();
+    let (own_name, gate) = (name.to_owned(), Arc::clone(gate));
     let spawned = std::thread::Builder::new().stack_size(STACK).spawn(move || {
         // A thread without its name or with inexact timers still runs; the record shows what it got.
         let _ = thread::set_name(&own_name);
         let _ = thread::set_timer_slack(Nanos::new(1));
         thread::prefault_stack();
         let _ = sender.send(thread::own_tid());
-        body()
+        let result = body();
+        gate.leave();
+        result
     });
     let handle = spawned.map_err(|error| WorldError::Machine {
         what: format!("no thread could be made for `{name}`: {error}"),
@@ -597,54 +675,4 @@ pub(crate) fn last_words(errors: &mut File) -> Option<String> {
     errors.read_to_end(&mut bytes).ok()?;
     let text = String::from_utf8_lossy(&bytes);
     text.lines().rev().map(str::trim).find(|l| !l.is_empty()).map(str::to_owned)
-}
-
-/// Splits a command line into words as a shell does: blanks, single and double quotes, backslash. No expansion.
-pub fn split_command(line: &str) -> Result<Vec<String>, String> {
-    let mut words: Vec<String> = Vec::new();
-    let mut word: Option<String> = None;
-    let mut characters = line.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            ' ' | '\t' | '\n' => words.extend(word.take()),
-            '\'' | '"' => {
-                let into = word.get_or_insert_default();
-                loop {
-                    match characters.next() {
-                        None => return Err(format!("the quote {character} in `{line}` is not closed")),
-                        Some(c) if c == character => break,
-                        Some('\\') if character == '"' => into.extend(characters.next()),
-                        Some(c) => into.push(c),
-                    }
-                }
-            }
-            '\\' => match characters.next() {
-                Some(c) => word.get_or_insert_default().push(c),
-                None => return Err(format!("`{line}` ends with a backslash")),
-            },
-            c => word.get_or_insert_default().push(c),
-        }
-    }
-    words.extend(word);
-    if words.is_empty() { Err("the command is empty".to_owned()) } else { Ok(words) }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn command_lines_are_split_like_a_shell_does() {
-        for (line, words) in [
-            ("a b  c", vec!["a", "b", "c"]),
-            ("sh -c 'while :; do :; done'", vec!["sh", "-c", "while :; do :; done"]),
-            (r#"a "b \"c\"" d\ e"#, vec!["a", r#"b "c""#, "d e"]),
-            ("a ''", vec!["a", ""]),
-        ] {
-            assert_eq!(split_command(line).unwrap(), words, "{line}");
-        }
-        for line in ["", "  ", "a 'b", "a \\"] {
-            assert!(split_command(line).is_err(), "{line}");
-        }
-    }
 }

@@ -1,5 +1,5 @@
-//! [`ChildrenEntry`]: what programs of a run, and all they start, are marked with: whoever still carries it at the end of
-//! the run, or at the next start of this program, is ended.
+//! [`ChildrenEntry`]: what programs of a run, and all they start, are marked with, and the control group they are in: whoever still
+//! carries the mark or is in the group at the end of the run, or at the next start of this program, is ended.
 
 use surety_kernel::Kernel;
 use surety_kernel::command::end_adopted;
@@ -9,8 +9,10 @@ use surety_model::workload::{Load, LoadKind, TaskBody, Workload};
 use crate::journalled::Journalled;
 
 /// The mark, and its entry in the journal.
-pub(crate) struct ChildrenEntry<'a> {
+pub struct ChildrenEntry<'a> {
     mark: String,
+    // The group first: whoever is in it ends without a look at the environment of every process.
+    _group: Option<Journalled<'a>>,
     _entry: Journalled<'a>,
 }
 
@@ -27,6 +29,11 @@ impl<'a> ChildrenEntry<'a> {
         has_programs.then(|| ChildrenEntry::mark_in(journal?, kernel)).flatten()
     }
 
+    /// For programs that are started anyhow.
+    pub fn of_command(journal: Option<&'a Journal>, kernel: &'a dyn Kernel) -> Option<ChildrenEntry<'a>> {
+        ChildrenEntry::mark_in(journal?, kernel)
+    }
+
     /// The same for loads alone.
     pub fn of_loads(
         loads: &[Load],
@@ -38,7 +45,9 @@ impl<'a> ChildrenEntry<'a> {
 
     fn mark_in(journal: &'a Journal, kernel: &'a dyn Kernel) -> Option<ChildrenEntry<'a>> {
         let (id, mark) = journal.mark_children(kernel).ok()?;
-        Some(ChildrenEntry { mark, _entry: Journalled::of(journal, kernel, id) })
+        let entry = Journalled::of(journal, kernel, id);
+        let group = journal.group_children(kernel, &mark).map(|id| Journalled::of(journal, kernel, id));
+        Some(ChildrenEntry { mark, _group: group, _entry: entry })
     }
 
     /// What they carry.

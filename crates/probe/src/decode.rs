@@ -1,11 +1,15 @@
 //! A finished recording read: events to the observer, histories of threads for the record.
 
+use std::collections::BTreeMap;
+
 use surety_model::event::{Event, TraceSink};
-use surety_model::job::ThreadHistory;
+use surety_model::job::{Job, ThreadHistory};
 use surety_model::record::TraceQuality;
 use surety_model::world::Observer;
 use surety_trace::format::parse_header_page;
+use surety_trace::jobs::sink::{Histories, JobSink, ThreadKey, ThreadTotals};
 use surety_trace::{Endian, EventTable, JobBuilder, RawPages, ReadSummary, Symbols};
+use surety_units::{CpuId, Nanos, Tid};
 
 use crate::kin::{Family, Kin};
 use crate::recorder::{PageFile, RawTrace};
@@ -19,19 +23,66 @@ pub(crate) struct Decoded {
     pub quality: Option<TraceQuality>,
     /// The programs of the run, in its order; empty where no trace shows them.
     pub families: Vec<Family>,
+    /// What each thread ran inside the window, of jobs or not.
+    pub runs: BTreeMap<Tid, Nanos>,
     /// Where it comes from, in words.
     pub source: &'static str,
 }
 
 impl Default for Decoded {
     fn default() -> Decoded {
-        Decoded { histories: Vec::new(), quality: None, families: Vec::new(), source: "none" }
+        Decoded {
+            histories: Vec::new(),
+            quality: None,
+            families: Vec::new(),
+            runs: BTreeMap::new(),
+            source: "none",
+        }
+    }
+}
+
+/// Keeps every job, and what each thread ran inside the window.
+#[derive(Default)]
+struct Windowed {
+    histories: Histories,
+    window: (Nanos, Nanos),
+    /// By slot.
+    open: Vec<Nanos>,
+    runs: BTreeMap<Tid, Nanos>,
+}
+
+impl JobSink for Windowed {
+    fn job(&mut self, thread: &ThreadKey, job: &Job) {
+        self.histories.job(thread, job);
+    }
+
+    fn doubtful(&mut self, thread: &ThreadKey, job: &Job) {
+        self.histories.doubtful(thread, job);
+    }
+
+    fn forget(&mut self, thread: &ThreadKey) {
+        self.histories.forget(thread);
+    }
+
+    fn ran(&mut self, thread: &ThreadKey, _: CpuId, from: Nanos, until: Nanos) {
+        if self.open.len() <= thread.slot {
+            self.open.resize(thread.slot + 1, Nanos::ZERO);
+        }
+        let inside = until.min(self.window.1) - from.max(self.window.0);
+        self.open[thread.slot] += inside.max(Nanos::ZERO);
+    }
+
+    fn ended(&mut self, thread: &ThreadKey, totals: &ThreadTotals) {
+        if let Some(run) = self.open.get_mut(thread.slot) {
+            *self.runs.entry(thread.tid).or_default() += std::mem::take(run);
+        }
+        self.histories.ended(thread, totals);
     }
 }
 
 /// Builds jobs and passes events on.
 struct Both<'a> {
-    jobs: JobBuilder,
+    jobs: JobBuilder<Windowed>,
     kin: Kin,
     observer: Option<&'a mut dyn Observer>,
 }
@@ -49,12 +100,15 @@ impl TraceSink for Both<'_> {
 /// Reads a recording, following the programs of `kin`; the error is one sentence.
 pub(crate) fn decode(raw: &RawTrace, kin: Kin, observer: &mut dyn Observer) -> Result<Decoded, String> {
     let observer = observer.wants_events().then_some(observer);
-    let mut both = Both { jobs: JobBuilder::new(), kin, observer };
+    let sink = Windowed { window: kin.window(), ..Windowed::default() };
+    let mut both = Both { jobs: JobBuilder::into_sink(sink), kin, observer };
     let summary = read_raw(raw, &mut both)?;
-    let histories = both.jobs.finish().threads;
+    let (Windowed { histories, runs, .. }, _) = both.jobs.end();
+    let histories = histories.finish();
     let lost = summary.lost.max(raw.lost());
     let quality = quality(summary.delivered, lost, &histories);
-    Ok(Decoded { histories, quality: Some(quality), families: both.kin.finish(), source: "tracefs" })
+    let families = both.kin.finish();
+    Ok(Decoded { histories, quality: Some(quality), families, runs, source: "tracefs" })
 }
 
 /// Passes a recording's events to a sink; the error is one sentence.

@@ -6,7 +6,7 @@ use surety_kernel::tracefs::TracefsAccess;
 use surety_model::environment::Check;
 use surety_units::{Bytes, Nanos};
 
-use crate::platform::in_words;
+use crate::platform::{in_words, servers_in_words};
 
 /// Wake-ups from idle states that take longer than this to leave are visibly late.
 const EXIT_LATENCY_MAX: Nanos = Nanos::from_micros(10);
@@ -23,7 +23,13 @@ pub fn checks_of(facts: &MachineFacts) -> Vec<Check> {
         bandwidth_limit(facts),
         tracing(facts),
     ];
-    list.extend([enforcement(facts), autogroup(facts), isolation(facts), simultaneous_threads(facts)]);
+    list.extend([
+        enforcement(facts),
+        autogroup(facts),
+        loaded_scheduler(facts),
+        isolation(facts),
+        simultaneous_threads(facts),
+    ]);
     list.extend([frequency(facts), idle_states(facts), clock(facts), timer_slack(facts)]);
     list.extend([memory(facts), paging(facts), interrupts(facts), virtualisation(facts), load(facts)]);
     list
@@ -99,11 +105,7 @@ fn reservations(facts: &MachineFacts) -> Check {
 fn bandwidth_limit(facts: &MachineFacts) -> Check {
     const NAME: &str = "bandwidth limit";
     let scheduler = &facts.scheduler;
-    let servers = match (scheduler.deadline_servers, scheduler.deadline_servers_counted) {
-        (0, _) => "no fair server",
-        (_, true) => "fair servers charged",
-        (_, false) => "a fair server assumed (debugfs is out of reach)",
-    };
+    let servers = servers_in_words(scheduler);
     match scheduler.rt_runtime.zip(scheduler.rt_period) {
         Some((runtime, _)) if runtime.is_negative() => Check::limited(
             NAME,
@@ -113,7 +115,7 @@ fn bandwidth_limit(facts: &MachineFacts) -> Check {
         ),
         Some((runtime, period)) => {
             let (runtime, period) = (runtime.to_exact_string(), period.to_exact_string());
-            Check::good(NAME, format!("{runtime} in {period} of each CPU, {servers}"))
+            Check::good(NAME, format!("{runtime} in {period} of each CPU; fair server: {servers}"))
         }
         None => Check::unknown(NAME),
     }
@@ -132,13 +134,9 @@ fn tracing(facts: &MachineFacts) -> Check {
 }
 
 fn enforcement(facts: &MachineFacts) -> Check {
-    Check::good(
-        "budget enforcement",
-        format!(
-            "taken to be on the tick: a budget can be overrun by up to {}, and every proof counts that",
-            facts.scheduler.tick.to_exact_string()
-        ),
-    )
+    let end = &facts.scheduler.budget_end;
+    let counted = if end.is_by_timer() { "" } else { "; every proof counts an overrun of a tick" };
+    Check::good("budget enforcement", format!("{}{counted}", end.in_words(facts.scheduler.tick)))
 }
 
 fn autogroup(facts: &MachineFacts) -> Check {
@@ -150,6 +148,18 @@ fn autogroup(facts: &MachineFacts) -> Check {
         ),
         Some(false) => Check::good("autogroup", "off"),
         None => Check::good("autogroup", "not in this kernel"),
+    }
+}
+
+fn loaded_scheduler(facts: &MachineFacts) -> Check {
+    const NAME: &str = "sched_ext";
+    match facts.scheduler.sched_ext {
+        false => Check::good(NAME, "not enabled (/sys/kernel/sched_ext/state)"),
+        true => Check::limited(
+            NAME,
+            "enabled (/sys/kernel/sched_ext/state): fair threads run as that scheduler decides, which no model here knows",
+            "end the loaded scheduler before simulated shares are compared with measured ones",
+        ),
     }
 }
 
@@ -312,7 +322,7 @@ fn virtualisation(facts: &MachineFacts) -> Check {
     let stolen = facts.cpus.stolen.unwrap_or(Nanos::ZERO);
     Check::limited(
         NAME,
-        format!("yes; the hypervisor admits to {stolen} taken since boot, and may take more unseen"),
+        format!("yes; {stolen} of steal time reported since boot, and there may be more that is not"),
         "measure on bare hardware where microseconds count",
     )
 }

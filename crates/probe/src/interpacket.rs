@@ -27,8 +27,8 @@ use crate::cast::spawn_thread;
 use crate::interrupts::time_of_threads;
 use crate::probing::{ProbePolicy, Surroundings};
 use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
+use crate::window::RUN_UP;
 use crate::window::{Gate, Window};
-use crate::world::RUN_UP;
 
 use traced::{Wanted, packets_of};
 
@@ -164,6 +164,7 @@ impl<'a> InterpacketProbe<'a> {
             observer.progress(clock::monotonic() - window.begin, total);
             let next = (clock::monotonic() + WATCH).min(window.end);
             let _ = clock::sleep_until(next, Some(options.cancel.flag()));
+            surroundings.look();
         }
         if options.cancel.is_cancelled() {
             pair.send_home(&gate);
@@ -179,14 +180,14 @@ impl<'a> InterpacketProbe<'a> {
         let over =
             self.cards.as_ref().map_or_else(|| "veth".to_owned(), |(near, far)| format!("{near} to {far}"));
         surroundings.note("packets", &format!("UDP, {payload} bytes each, over {over}, planned on a grid"));
-        let (in_force, reasons) = surroundings.finish(threads);
+        let (in_force, reasons, inspector) = surroundings.finish(threads, &gate);
         degraded.extend(reasons);
         let mut record = activity(&sent, &received, seen.as_ref(), window.observe, &mut degraded);
         if handled.is_positive() && record.completed > 0 {
             let value = handled.get() as f64 / record.completed as f64;
             record.figures.push(Figure { name: HANDLED.to_owned(), value, unit: "ns".into() });
         }
-        Ok(Record {
+        let mut record = Record {
             world: "host".to_owned(),
             reserved: false,
             seed: Some(options.seed),
@@ -196,7 +197,9 @@ impl<'a> InterpacketProbe<'a> {
             activities: vec![record],
             trace: quality,
             hash: None,
-        })
+        };
+        inspector.mark(&mut record);
+        Ok(record)
     }
 
     fn start_recording(&self, degraded: &mut Vec<String>) -> Option<JournalledRecording<'a>> {
@@ -308,11 +311,11 @@ impl Pair {
         ready.map_err(|error| machine("the sockets of the packets cannot be set up", &error))?;
         let room = usize::try_from(count).unwrap_or(0) + 1;
         let (of_receiver, of_sender) = (Arc::clone(gate), Arc::clone(gate));
-        let receiver = spawn_thread("receiver", move || {
+        let receiver = spawn_thread("receiver", gate, move || {
             let window = of_receiver.wait();
             window.map_or_else(Vec::new, |window| take(&far, &of_receiver, &window, room))
         })?;
-        let sender = spawn_thread("sender", move || match of_sender.wait() {
+        let sender = spawn_thread("sender", gate, move || match of_sender.wait() {
             Some(window) => send(&near, &of_sender, &window, interval, (payload, room)),
             None => Sent { stamps: Vec::new(), refused: 0 },
         });

@@ -15,6 +15,8 @@ use surety_model::event::{Comm, Event, EventKind, LeaveState, TraceSink};
 use surety_model::workload::ThreadRole;
 use surety_units::{Nanos, Tid};
 
+use crate::programs::LiveThread;
+
 /// More threads than this are not told apart: a program that makes them without end must not fill the memory.
 const THREADS_MAX: usize = 100_000;
 
@@ -87,13 +89,24 @@ pub(crate) struct Kin {
 }
 
 impl Kin {
-    /// Follows programs by the thread each began with, and counts between two instants of the trace's clock.
-    pub fn new(roots: &[Tid], window: (Nanos, Nanos)) -> Kin {
-        let mut kin = Kin { window, counts: vec![Count::default(); roots.len()], ..Kin::default() };
-        for (family, root) in roots.iter().enumerate() {
-            kin.admit(family, *root, Comm::default(), Nanos::ZERO);
+    /// Follows programs by the thread each began with and those it had before, the oldest first, and counts between two
+    /// instants of the trace's clock.
+    pub fn new(programs: &[(Tid, Vec<LiveThread>)], window: (Nanos, Nanos)) -> Kin {
+        let mut kin = Kin { window, counts: vec![Count::default(); programs.len()], ..Kin::default() };
+        for (family, (root, had)) in programs.iter().enumerate() {
+            if had.iter().all(|thread| thread.tid != *root) {
+                kin.admit(family, *root, Comm::default(), Nanos::ZERO);
+            }
+            for thread in had {
+                kin.admit(family, thread.tid, Comm::new(&thread.comm), Nanos::ZERO);
+            }
         }
         kin
+    }
+
+    /// Between these instants it counts.
+    pub fn window(&self) -> (Nanos, Nanos) {
+        self.window
     }
 
     fn admit(&mut self, family: usize, tid: Tid, comm: Comm, born: Nanos) {
@@ -262,7 +275,8 @@ impl TraceSink for Kin {
             }
             EventKind::Fork { parent, child, child_comm } => {
                 let family = self.now.get(&parent).and_then(|i| self.lives.get(*i)).map(|l| l.family);
-                if let Some(family) = family {
+                // One that was there when the programs were looked at is known.
+                if let Some(family) = family.filter(|_| !self.now.contains_key(&child)) {
                     self.admit(family, child, child_comm, at);
                 }
             }
@@ -336,7 +350,7 @@ mod tests {
 
     fn script() -> Script {
         let ms = Nanos::from_millis;
-        Script { kin: Kin::new(&[ROOT], (ms(0), ms(100))) }
+        Script { kin: Kin::new(&[(ROOT, Vec::new())], (ms(0), ms(100))) }
     }
 
     #[test]
@@ -385,6 +399,23 @@ mod tests {
             roles,
             [(100, "main".to_owned(), 0), busy(101, 0), busy(102, 0), busy(103, 0), busy(104, 1)]
         );
+    }
+
+    #[test]
+    fn threads_of_a_process_that_was_there_before_are_told_apart_by_their_age() {
+        let ms = Nanos::from_millis;
+        let live = |tid| LiveThread { start: 7, tid: Tid(tid), comm: comm(tid).text().into_owned() };
+        let had = vec![live(100), live(101), live(102), live(103)];
+        let mut s = Script { kin: Kin::new(&[(ROOT, had)], (ms(0), ms(100))) };
+        // Made after the recording began, and there when it was looked at.
+        s.fork(1, 100, 103);
+        s.switch(10, 0, (7, PREEMPTED), 102);
+        s.switch(30, 0, (102, SLEEPS), 103);
+        s.switch(40, 0, (103, SLEEPS), 7);
+        let families = s.kin.finish();
+        let seen: Vec<_> = families[0].threads.iter().map(|t| (t.tid.0, t.role.rank, t.run)).collect();
+        assert_eq!(seen, [(100, 0, ms(9)), (101, 0, ms(0)), (102, 1, ms(20)), (103, 2, ms(10))]);
+        assert_eq!(families[0].busiest().map(|role| role.rank), Some(1));
     }
 
     #[test]

@@ -31,8 +31,8 @@ use crate::loads::{Ground, LoadRun};
 use crate::probing::{ProbePolicy, Surroundings};
 use crate::recorder::{JournalledRecording, RawTrace, RecordingError, RecordingOptions};
 use crate::records::load_record;
+use crate::window::RUN_UP;
 use crate::window::{Gate, Window};
-use crate::world::RUN_UP;
 
 mod company;
 
@@ -308,7 +308,7 @@ impl<'a> LatencyProbe<'a> {
         let _ = clock::sleep_until(window.observe, Some(options.cancel.flag()));
         surroundings.begin();
         let mut looks = company.looks(options.until);
-        let ended = self.watch(options, &company, &mut looks, &mut watcher);
+        let ended = self.watch(options, (&surroundings, &company), &mut looks, &mut watcher);
         let stopped = clock::monotonic();
         gate.stop();
         let spike = company.spike.get().copied();
@@ -337,7 +337,7 @@ impl<'a> LatencyProbe<'a> {
         };
         surroundings.note("grid", &format!("{grid}; period {}", options.period.to_exact_string()));
         surroundings.note("warm-up", &format!("{} discarded", warm_up.to_exact_string()));
-        let (in_force, reasons) = surroundings.finish(threads);
+        let (in_force, reasons, inspector) = surroundings.finish(threads, &gate);
         degraded.extend(reasons);
         let end = runs.iter().map(|(_, run)| run.end).max().unwrap_or(stopped);
         let observed = (end - window.observe).max(Nanos::ZERO);
@@ -351,7 +351,7 @@ impl<'a> LatencyProbe<'a> {
                 .zip(&loads)
                 .map(|(load, runs): (_, &Vec<LoadRun>)| load_record(load, runs, &seen, cpus)),
         );
-        let record = Record {
+        let mut record = Record {
             world: "host".to_owned(),
             reserved: !options.policy.is_pinned(),
             seed: Some(options.seed),
@@ -362,6 +362,7 @@ impl<'a> LatencyProbe<'a> {
             trace: None,
             hash: None,
         };
+        inspector.mark(&mut record);
         let looks = looks.into_iter().filter_map(|(cpu, _, look)| Some((cpu, look?))).collect();
         let samples = runs.iter().map(|(cpu, run)| (*cpu, run.account.values())).collect();
         Ok(LatencyRun { record, end: ended, spike, trace, looks, samples })
@@ -383,7 +384,7 @@ impl<'a> LatencyProbe<'a> {
     fn watch(
         &self,
         options: &LatencyOptions,
-        company: &Company,
+        (surroundings, company): (&Surroundings<'_>, &Company),
         looks: &mut [(CpuId, Looks, Option<Look>)],
         watcher: &mut Option<Watcher<'_>>,
     ) -> LatencyEnd {
@@ -401,6 +402,7 @@ impl<'a> LatencyProbe<'a> {
             if options.cancel.is_cancelled() {
                 return LatencyEnd::Cancelled;
             }
+            surroundings.look();
             let now = clock::monotonic();
             if now >= next_copy && (options.until.is_some() || watcher.is_some()) {
                 next_copy = now + LOOK;

@@ -32,8 +32,8 @@ use crate::loads::crew::Crew;
 use crate::probing::{ProbePolicy, Surroundings};
 use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
 use crate::records::load_record;
+use crate::window::RUN_UP;
 use crate::window::{Gate, Window};
-use crate::world::RUN_UP;
 
 use attribution::Attribution;
 
@@ -137,6 +137,7 @@ impl<'a> NoiseProbe<'a> {
         while clock::monotonic() < window.end && !options.cancel.is_cancelled() {
             let next = (clock::monotonic() + Nanos::from_millis(100)).min(window.end);
             let _ = clock::sleep_until(next, Some(options.cancel.flag()));
+            surroundings.look();
         }
         gate.stop();
         let stolen = surroundings.stolen();
@@ -174,16 +175,15 @@ impl<'a> NoiseProbe<'a> {
         };
         surroundings.note("busy", looping);
         surroundings.note("threshold", &options.threshold.to_exact_string());
-        let (in_force, reasons) = surroundings.finish(threads);
-        // What others used is what this probe is there to show.
-        degraded.extend(reasons.into_iter().filter(|why| why.contains("asked for")));
+        // What others used is what this probe is there to show, and nothing against it.
+        let (in_force, _, inspector) = surroundings.finish(threads, &gate);
         let activities = results.iter().map(|(cpu, account, used)| {
             let causes = causes.iter().find(|(c, _)| c == cpu).map_or(&[][..], |(_, causes)| causes);
             activity(*cpu, account, *used, causes)
         });
         let loads =
             options.loads.iter().zip(&loads).map(|(load, runs)| load_record(load, runs, &window, cpus));
-        let record = Record {
+        let mut record = Record {
             world: "host".to_owned(),
             reserved: false,
             seed: None,
@@ -194,6 +194,7 @@ impl<'a> NoiseProbe<'a> {
             trace: quality,
             hash: None,
         };
+        inspector.mark(&mut record);
         let verdict = verdict(&causes, away, stolen);
         Ok(NoiseRun { record, causes, away, stolen, verdict })
     }
@@ -225,11 +226,11 @@ fn make(
 ) -> Result<(), WorldError> {
     let pauses = matches!(options.policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });
     for cpu in cpus.iter() {
-        let gate = Arc::clone(gate);
+        let of_probe = Arc::clone(gate);
         let room = if options.trace { ROOM } else { 0 };
         let account = NoiseAccount::new(options.threshold, room);
-        let body = move || gate.wait().map(|window| watch_clock(account, &gate, &window, pauses));
-        let (tid, handle) = spawn_thread(&format!("surety-noise{cpu}"), body)?;
+        let body = move || of_probe.wait().map(|window| watch_clock(account, &of_probe, &window, pauses));
+        let (tid, handle) = spawn_thread(&format!("surety-noise{cpu}"), gate, body)?;
         members.push(Member { cpu, tid, handle });
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use surety_kernel::facts::MachineFacts;
+use surety_kernel::facts::{MachineFacts, SchedulerFacts, ServersFound};
 use surety_kernel::root_domains::RootDomains;
 use surety_model::platform::{Enforcement, FairServer, Platform, RealtimeLimit, Reclaiming};
 use surety_units::{Bandwidth, CpuSet, Nanos};
@@ -11,9 +11,9 @@ use surety_units::{Bandwidth, CpuSet, Nanos};
 /// kernel. Its CPUs are those of the root domains that take reservations: CPUs that are isolated are kept for what is
 /// bound to them.
 ///
-/// Budgets are taken to be enforced on the tick: high-resolution enforcement (`HRTICK_DL`) is off by default and
-/// its switch cannot be read everywhere. That errs on the safe side, and so does what reclaims: a kernel without the
-/// server is taken for one that hands out less.
+/// Budgets are taken to be enforced on the tick unless it was tried that a timer ends them, and servers to be charged to reservations
+/// unless it was tried that they are not. That errs on the safe side, and so does what reclaims: a kernel without the server is
+/// taken for one that hands out less.
 pub fn platform_of(facts: &MachineFacts) -> Platform {
     let scheduler = &facts.scheduler;
     let domains = facts.cpus.root_domains.for_reservations();
@@ -22,18 +22,25 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
     let tick = scheduler.tick;
     let has_server = scheduler.deadline_servers > 0;
     let limit = scheduler.rt_runtime.zip(scheduler.rt_period).filter(|(runtime, _)| !runtime.is_negative());
+    let server = Bandwidth::of(FairServer::DEFAULT.runtime, FairServer::DEFAULT.period);
+    // A server that is there and not charged (6.12) leaves the whole limit to reservations.
+    let uncharged = server.filter(|_| has_server && scheduler.deadline_servers_charged == Some(0));
+    let cap = limit.and_then(|(runtime, period)| Bandwidth::of(runtime, period)).unwrap_or(Bandwidth::ONE);
+    let deadline_cap = uncharged.and_then(|server| cap.checked_add(server)).unwrap_or(cap);
     let platform = Platform {
         name: facts.kernel_release.as_ref().map_or(known.name, |release| format!("linux-{release}")),
         tick,
-        enforcement: Enforcement::Tick(tick),
+        enforcement: if scheduler.budget_end.is_by_timer() {
+            Enforcement::Exact
+        } else {
+            Enforcement::Tick(tick)
+        },
         base_slice: scheduler.base_slice.unwrap_or(known.base_slice),
         fair_server: has_server.then_some(FairServer::DEFAULT),
         realtime_limit: limit
             .filter(|_| !has_server)
             .map(|(runtime, period)| RealtimeLimit { runtime, period }),
-        deadline_cap: limit
-            .and_then(|(runtime, period)| Bandwidth::of(runtime, period))
-            .unwrap_or(Bandwidth::ONE),
+        deadline_cap,
         reclaiming: if has_server { Reclaiming::ToCap } else { Reclaiming::BelowCap },
         autogroup: scheduler.autogroup.unwrap_or(false),
         ..known
@@ -66,12 +73,31 @@ pub fn environment_of(facts: &MachineFacts) -> BTreeMap<String, String> {
     say("preemption", scheduler.preemption.clone());
     say("autogroup", scheduler.autogroup.map(yes));
     say("session", scheduler.own_session.map(|s| s.to_string()));
-    say("fair server", Some(yes(scheduler.deadline_servers > 0)));
-    say("sched_ext loaded", Some(yes(scheduler.sched_ext)));
+    say("fair server", Some(servers_in_words(scheduler)));
+    say("budgets end", Some(scheduler.budget_end.in_words(scheduler.tick)));
+    say("sched_ext enabled", Some(format!("{} (read)", yes(scheduler.sched_ext))));
     say("control groups", facts.cgroups.version.map(str::to_owned));
     say("user", Some(facts.privileges.user.to_string()));
     say("load average before", facts.load_average.clone());
     environment
+}
+
+/// Whether there are fair servers and whether reservations are charged for them, each with how that was found.
+pub(crate) fn servers_in_words(scheduler: &SchedulerFacts) -> String {
+    let (count, found) = match (scheduler.deadline_servers_found, scheduler.deadline_servers) {
+        (ServersFound::Counted, 0) => return "no (counted)".to_owned(),
+        (ServersFound::Counted, count) => (count, "counted"),
+        (ServersFound::Assumed, count) => (count, "assumed, debugfs is out of reach"),
+    };
+    let charged = match scheduler.deadline_servers_charged {
+        Some(0) => "not charged to reservations (tried)".to_owned(),
+        Some(1) => "charged to reservations (tried)".to_owned(),
+        Some(several) => format!("{several} charged to reservations (tried)"),
+        None => "charged to reservations (assumed; `surety doctor` tries it while nobody else reserves)"
+            .to_owned(),
+    };
+    let number = if count == 1 { String::new() } else { format!("{count}, ") };
+    format!("yes ({number}{found}), {charged}")
 }
 
 /// `CPUs 0-3; CPUs 4-7; isolated: CPU 8`.
@@ -87,6 +113,38 @@ pub(crate) fn in_words(domains: &RootDomains) -> String {
 mod tests {
     use super::*;
     use surety_kernel::ScriptedKernel;
+    use surety_kernel::facts::BudgetEnd;
+
+    #[test]
+    fn what_was_tried_counts_and_how_it_was_found_is_said() {
+        let mut facts = MachineFacts::read(&ScriptedKernel::new(1));
+        facts.scheduler.tick = Nanos::from_millis(4);
+        facts.scheduler.deadline_servers = 1;
+        facts.scheduler.deadline_servers_found = ServersFound::Counted;
+        let assumed = platform_of(&facts);
+        assert_eq!(assumed.enforcement, Enforcement::Tick(Nanos::from_millis(4)));
+        let said = environment_of(&facts);
+        assert_eq!(said["budgets end"], "on the tick: assumed, not tried");
+        assert_eq!(
+            said["fair server"],
+            "yes (counted), charged to reservations (assumed; `surety doctor` tries it while nobody else reserves)"
+        );
+        assert_eq!(said["sched_ext enabled"], "no (read)");
+        facts.scheduler.deadline_servers_charged = Some(0);
+        for by_timer in [false, true] {
+            let (budget, overrun) = (Nanos::from_micros(500), Nanos::from_micros(20));
+            facts.scheduler.budget_end = BudgetEnd::Tried { by_timer, budget, overrun };
+            let exact = platform_of(&facts).enforcement == Enforcement::Exact;
+            assert_eq!(exact, by_timer);
+        }
+        let tried = platform_of(&facts);
+        let five = Bandwidth::new(5, 100).unwrap();
+        assert_eq!(Some(tried.deadline_cap), assumed.deadline_cap.checked_add(five));
+        assert_eq!(tried.fair_server, assumed.fair_server, "it acts all the same");
+        let said = environment_of(&facts);
+        assert!(said["budgets end"].starts_with("on a timer: tried, a budget of 500us"), "{said:?}");
+        assert_eq!(said["fair server"], "yes (counted), not charged to reservations (tried)");
+    }
 
     #[test]
     fn the_platform_has_the_root_domains_of_the_kernel() {

@@ -1,9 +1,12 @@
 //! What both probes need around their loops: a policy from a word, a thread put in its place and read back, memory and
 //! idle states held, and what others took meanwhile.
 
+use std::cell::RefCell;
 use std::str::FromStr;
 
-use surety_enforce::{Enforcer, Owner, attr_of_policy, attr_of_reservation, describe};
+use surety_enforce::{
+    Enforcer, Inspector, Owner, Place, Post, attr_of_policy, attr_of_reservation, describe,
+};
 use surety_kernel::facts::MachineFacts;
 use surety_kernel::idle::IdleHold;
 use surety_kernel::{Kernel, SchedAttr, SchedPolicy, clock};
@@ -14,10 +17,12 @@ use surety_model::world::WorldError;
 use surety_units::{CpuSet, Nanos, Tid};
 use thiserror::Error;
 
+use crate::cast::thread_in_force;
 use crate::environment::checks_of;
 use crate::loads::LoadRun;
 use crate::noise::CpuUse;
-use crate::platform::environment_of;
+use crate::platform::{environment_of, platform_of};
+use crate::window::Gate;
 use crate::world::{LockedMemory, in_words};
 
 /// What a probe's threads run under.
@@ -116,6 +121,7 @@ pub(crate) struct Surroundings<'a> {
     begun: Nanos,
     elsewhere: Nanos,
     notes: Vec<(String, String)>,
+    inspector: RefCell<Inspector>,
 }
 
 impl<'a> Surroundings<'a> {
@@ -150,6 +156,7 @@ impl<'a> Surroundings<'a> {
             begun: Nanos::ZERO,
             elsewhere: Nanos::ZERO,
             notes: Vec::new(),
+            inspector: RefCell::new(Inspector::new(kernel)),
         })
     }
 
@@ -184,21 +191,21 @@ impl<'a> Surroundings<'a> {
         if !stays {
             enforcer.set_scheduler(tid, wanted, Owner::Ours).map_err(refused)?;
         }
-        let attr = self.kernel.scheduler(tid).ok();
-        let affinity = self.kernel.affinity(tid).unwrap_or_default();
-        Ok(ThreadInForce {
-            activity: name.to_owned(),
-            tid: Some(tid),
-            policy: attr.as_ref().map_or_else(|| "gone".to_owned(), describe),
-            affinity,
-            as_requested: affinity == cpus && (stays || attr.is_some_and(|a| a.policy == wanted.policy)),
-        })
+        let attr = if stays { self.kernel.scheduler(tid).ok() } else { Some(wanted) };
+        let post = Post::set(self.kernel, (name, tid, Owner::Ours), attr, Place::Exactly(cpus));
+        self.inspector.borrow_mut().expect(post);
+        Ok(thread_in_force(self.kernel, name, tid))
+    }
+
+    /// Reads again what is in force, now and then.
+    pub fn look(&self) {
+        self.inspector.borrow_mut().look(self.kernel);
     }
 
     /// Reads the counts where observation begins.
     pub fn begin(&mut self) {
         self.before = CpuUse::read(self.kernel, &self.cpus);
-        self.cpu_before = self.own_time();
+        self.cpu_before = own_time(self.kernel);
         self.begun = clock::monotonic();
     }
 
@@ -218,14 +225,14 @@ impl<'a> Surroundings<'a> {
         self.notes.push((name.to_owned(), text.to_owned()));
     }
 
-    fn own_time(&self) -> Nanos {
-        clock::process_cpu_time(self.kernel.own_pid()).unwrap_or(Nanos::ZERO)
-    }
-
-    /// Reads the counts where observation ends; returns what was in force, and what speaks against the result.
-    pub fn finish(self, threads: Vec<ThreadInForce>) -> (InForce, Vec<String>) {
+    /// Reads the counts where observation ends; returns what was in force, what speaks against the result, and who marks the
+    /// record with what has changed. The threads, which have ended, said at the gate what they had until then.
+    pub fn finish(self, threads: Vec<ThreadInForce>, gate: &Gate) -> (InForce, Vec<String>, Inspector) {
+        let mut inspector = self.inspector.into_inner();
+        inspector.read(self.kernel);
+        gate.take_left().iter().for_each(|(tid, state)| inspector.hear(*tid, state));
         let span = (clock::monotonic() - self.begun).max(Nanos::new(1));
-        let own = self.own_time() - self.cpu_before;
+        let own = own_time(self.kernel) - self.cpu_before;
         let mut degraded = Vec::new();
         let mut environment = environment_of(&self.facts);
         let share = own.get() as f64 / span.get() as f64 * 100.0;
@@ -245,19 +252,21 @@ impl<'a> Surroundings<'a> {
             });
         degraded.extend(disturbance.map(|d| d.objections(&self.cpus)).unwrap_or_default());
         environment.insert("used by others".to_owned(), in_words(disturbance));
-        for thread in threads.iter().filter(|t| !t.as_requested) {
-            degraded.push(format!("{} did not have what was asked for: {}", thread.activity, thread.policy));
-        }
         let in_force = InForce {
             kernel: self.facts.kernel_release.clone().unwrap_or_default(),
             cpus: self.cpus,
+            machine: Some(platform_of(&self.facts)),
             threads,
             environment,
             checks: checks_of(&self.facts),
             disturbance,
         };
-        (in_force, degraded)
+        (in_force, degraded, inspector)
     }
+}
+
+fn own_time(kernel: &dyn Kernel) -> Nanos {
+    clock::process_cpu_time(kernel.own_pid()).unwrap_or(Nanos::ZERO)
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@
 //! most 20 ms for each process that waits for children. Time that a hypervisor took is not in it. What a process did
 //! that was left behind by its parent and ended unseen is lost.
 //!
-//! **The worker** is found by its role: its name, and its place among the living threads of that name, oldest first.
+//! **A worker** is found by its role: its name, and its place among the living threads of that name, oldest first.
 //! No reservation is inherited (the kernel lets a deadline thread start others only with reset-on-fork), so a program
 //! whose work is done by one process after another is looked at every [`LOOK`] and the reservation put on the next.
 
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use surety_enforce::{Enforcer, Owner, describe};
+use surety_enforce::{Enforcer, Inspector, Owner, Place, Post, describe};
 use surety_kernel::{Kernel, SchedAttr, clock};
 use surety_model::workload::ThreadRole;
 use surety_model::world::{Cancel, WorldError};
@@ -25,7 +25,7 @@ pub(crate) const LOOK: Nanos = Nanos::from_millis(20);
 /// Between two looks while everybody waits for the worker to appear.
 const LOOK_AT_START: Nanos = Nanos::from_millis(5);
 /// How long a program may take until its worker is there; nothing disturbs it meanwhile.
-const START_MAX: Nanos = Nanos::from_secs(10);
+pub(crate) const START_MAX: Nanos = Nanos::from_secs(10);
 /// A `/proc` that shows no two equal pictures in this many tries is used as it is.
 const TRIES: usize = 5;
 /// `/proc` counts in hundredths of a second on every architecture (USER_HZ).
@@ -121,6 +121,12 @@ pub(crate) fn find(threads: &[LiveThread], role: &ThreadRole) -> Option<Tid> {
     threads.iter().filter(|t| t.comm == role.comm).nth(rank).map(|t| t.tid)
 }
 
+/// CPU time until now of a process and everything that descends from it, ended threads included and ended children not.
+pub(crate) fn time_of_process(kernel: &dyn Kernel, root: Tid) -> Option<(Nanos, Nanos)> {
+    let pids = descendants(kernel, root).unwrap_or_else(|| vec![root]);
+    add_up(kernel, &pids).map(|(own, _, waited)| (own, waited))
+}
+
 /// CPU time of all of a program until now, and the time its living threads waited for a CPU, added up.
 pub(crate) fn time_of(kernel: &dyn Kernel, root: Tid) -> Option<(Nanos, Nanos)> {
     // Read once more until nobody ended in between: a child that ends between two readings is counted twice or not.
@@ -162,17 +168,19 @@ fn add_up(kernel: &dyn Kernel, pids: &[Tid]) -> Option<(Nanos, Nanos, Nanos)> {
     sum
 }
 
-/// A program with a reservation for one of its threads.
+/// A thread of a program that is told of by itself: with a reservation, or to be watched.
 #[derive(Debug)]
 pub(crate) struct Reserved {
     /// The activity, for messages.
     pub name: String,
+    /// Whether the program was there before: then its threads are changed only with a word in the journal.
+    pub owner: Owner,
     /// The program's first process.
     pub root: Tid,
     /// Who gets it.
     pub role: ThreadRole,
-    /// What it gets.
-    pub attr: SchedAttr,
+    /// What it gets; `None`: it stays as it is.
+    pub attr: Option<SchedAttr>,
     /// The CPUs of its root domain.
     pub home: CpuSet,
     /// Who has it now.
@@ -196,9 +204,10 @@ impl Reserved {
         else {
             return;
         };
-        let put = enforcer
-            .set_affinity(tid, self.home, Owner::Ours)
-            .and_then(|()| enforcer.set_scheduler(tid, self.attr, Owner::Ours));
+        let put = self.attr.map_or(Ok(()), |attr| {
+            enforcer.set_affinity(tid, self.home, self.owner)?;
+            enforcer.set_scheduler(tid, attr, self.owner)
+        });
         match put {
             Ok(()) => {
                 self.worker = Some(found);
@@ -213,6 +222,11 @@ impl Reserved {
     /// What speaks against the reservation having been in force all the time.
     pub fn objection(&self) -> Option<String> {
         let Reserved { name, role, times, refused, .. } = self;
+        let Some(_) = self.attr else {
+            let is_one = *times == 1 && self.worker.is_some();
+            return (!is_one)
+                .then(|| format!("{name}: its thread {role} was not one and the same to the end"));
+        };
         let refused =
             refused.as_ref().map_or_else(String::new, |why| format!("; at last it was refused: {why}"));
         match (times, &self.worker) {
@@ -264,6 +278,16 @@ impl Programs {
         }
     }
 
+    /// Reads again what the workers have.
+    pub fn inspect(&self, kernel: &dyn Kernel, inspector: &mut Inspector) {
+        for (reserved, worker) in self.reserved.iter().filter_map(|r| Some((r, r.worker.as_ref()?))) {
+            let Some(attr) = reserved.attr else { continue };
+            let who = (reserved.name.as_str(), worker.tid, reserved.owner);
+            let post = Post::set(kernel, who, Some(attr), Place::Exactly(reserved.home));
+            inspector.read_also(kernel, &post);
+        }
+    }
+
     /// Looks at every reserved program.
     pub fn look(&mut self, kernel: &dyn Kernel, enforcer: &mut Enforcer<'_>) {
         self.reserved.iter_mut().for_each(|reserved| reserved.look(kernel, enforcer));
@@ -278,7 +302,7 @@ impl Reserved {
                     "{}: its worker {} could not get {}",
                     self.name,
                     self.role,
-                    describe(&self.attr)
+                    self.attr.as_ref().map_or_else(String::new, describe)
                 ),
                 remedy: why.clone(),
             };
@@ -290,8 +314,8 @@ impl Reserved {
         WorldError::Activity {
             object: format!("task.{}", self.name),
             why: format!(
-                "the command made no thread {} within {START_MAX} (its threads: {there}); mend `worker`, or leave it out \
-                 and let `guarantee` find it",
+                "the program has no thread {} after {START_MAX} (its threads: {there}): where its threads come and go none can be \
+                 reserved; else mend the thread's name, or leave it out and let `guarantee` find it",
                 self.role
             ),
         }

@@ -249,6 +249,8 @@ impl Recording {
         instance.set_clock(CLOCK)?;
         instance.set_buffer_size(options.buffer)?;
         instance.set_option("overwrite", true)?;
+        // Programs write their markers to the tracer's own file; kernels before 6.10 cannot copy them here.
+        let _ = instance.set_option("copy_trace_marker", true);
         let events: Vec<&str> = options.events.iter().map(String::as_str).collect();
         instance.enable_events(&events)?;
         let marker = instance.marker()?;

@@ -1,20 +1,22 @@
 //! [`Scratch`]: the directory in which programs run that have to be prepared, with what they need in it.
 //!
-//! Made and filled once, before the first run; used by every run of the workload; removed with everything in it when
+//! Made, for this user alone, and filled once, before the first run; used by every run of the workload; removed with everything in it when
 //! dropped, or at the next start.
 
 use std::fs::File;
 use std::path::Path;
 
-use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
-use surety_kernel::journal::{Entry, Journal, SCRATCH_PREFIX};
+use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, User, spawn};
+use surety_kernel::journal::{Journal, ScratchDir};
 use surety_kernel::{Kernel, clock};
 use surety_model::workload::{Program, TaskBody, Workload};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::Nanos;
 
-use crate::cast::{last_words, split_command};
-use crate::journalled::Journalled;
+use crate::cast::last_words;
+use crate::children::ChildrenEntry;
+use crate::rights::{rights_of, shared_user};
+use crate::words::{it_said, split_command};
 
 /// A preparation that takes longer is ended and the run refused.
 pub const PREPARE_MAX: Nanos = Nanos::from_secs(120);
@@ -24,9 +26,7 @@ const LOOK: Nanos = Nanos::from_millis(50);
 /// A directory for the programs of a workload.
 #[derive(Debug)]
 pub struct Scratch<'a> {
-    directory: tempfile::TempDir,
-    // After the directory: the entry's undoing finds it gone.
-    _entry: Option<Journalled<'a>>,
+    directory: ScratchDir<'a>,
 }
 
 impl<'a> Scratch<'a> {
@@ -56,19 +56,15 @@ impl<'a> Scratch<'a> {
             what: format!("no directory for the programs of the workload: {why}"),
             remedy: "set TMPDIR to a directory that can be written".to_owned(),
         };
-        let directory =
-            tempfile::Builder::new().prefix(SCRATCH_PREFIX).tempdir().map_err(|e| failed(e.to_string()))?;
-        let entry = journal.map(|journal| {
-            let path = directory.path().canonicalize().map_err(|e| failed(e.to_string()))?;
-            Journalled::record(journal, kernel, Entry::Scratch { path }).map_err(|e| failed(e.to_string()))
-        });
-        let scratch = Scratch { directory, _entry: entry.transpose()? };
-        let mark = journal.and_then(|journal| {
-            let (id, mark) = journal.mark_children(kernel).ok()?;
-            Some((mark, Journalled::of(journal, kernel, id)))
-        });
+        let user = shared_user(workload)?;
+        let directory = ScratchDir::make(kernel, journal).map_err(|e| failed(e.to_string()))?;
+        if let Some(user) = user {
+            give_to(directory.path(), &user).map_err(|e| failed(e.to_string()))?;
+        }
+        let scratch = Scratch { directory };
+        let children = ChildrenEntry::of_command(journal, kernel);
         for (name, program, line) in programs() {
-            let mark = mark.as_ref().map(|(mark, _)| mark.clone());
+            let mark = children.as_ref().map(|children| children.mark().to_owned());
             scratch.run(name, program, line, mark, cancel)?;
         }
         Ok(Some(scratch))
@@ -94,12 +90,18 @@ impl<'a> Scratch<'a> {
         let mut errors =
             tempfile::tempfile().map_err(|e| failed(format!("no file for its messages: {e}")))?;
         let mut command = command_of(line, Some(self.path()), &errors).map_err(failed)?;
-        let setup = ChildSetup { mark, ..ChildSetup::default() };
+        let rights = Some(rights_of(&format!("task.{name}"), &program.rights)?);
+        let setup = ChildSetup { mark, rights, ..ChildSetup::default() };
         let mut child =
             spawn(&mut command, &setup).map_err(|error| failed(not_started(line, program, &error)))?;
         let advice = format!("; run it by itself to see what it needs: {line}");
         await_preparation(&mut child, &mut errors, cancel, &advice, &failed)
     }
+}
+
+/// Lets a user work in a directory of ours.
+pub(crate) fn give_to(directory: &Path, user: &User) -> std::io::Result<()> {
+    std::os::unix::fs::chown(directory, Some(user.uid), Some(user.gid))
 }
 
 /// Waits until a preparation is done, at most [`PREPARE_MAX`]; one that fails is told with its last words and the
@@ -125,7 +127,7 @@ pub(crate) fn await_preparation(
         if ended.status.success() {
             return Ok(());
         }
-        let words = last_words(errors).map_or_else(String::new, |line| format!("; it said: {line}"));
+        let words = it_said(last_words(errors));
         return Err(failed(format!("it ended with {}{words}{advice}", ended.status)));
     }
 }

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
-use surety_kernel::{Kernel, clock};
+use surety_kernel::command::Rights;
+use surety_kernel::{Kernel, RealKernel, clock, command};
 use surety_model::record::{ActivityRecord, Figure};
 use surety_model::startup::{Attempt, StartupAccount};
 use surety_model::workload::{Startup, StartupBody, Workload};
@@ -22,6 +23,7 @@ use surety_units::{CpuSet, Nanos};
 
 use crate::cast::spawn_thread;
 use crate::disks::Disks;
+use crate::rights::rights_of;
 use crate::window::Window;
 
 use attempt::{Job, Outcome};
@@ -48,8 +50,8 @@ pub(crate) struct Setting<'a> {
 /// What is started.
 #[derive(Clone)]
 enum Subject {
-    /// A program, by its command line.
-    Program(String),
+    /// A program, by its command line, and what it may do.
+    Program(String, Rights),
     /// The recorded I/O of one.
     Replay(Arc<Recorded>),
 }
@@ -110,7 +112,10 @@ impl<'a> Starts<'a> {
         for (index, startup) in workload.startups.iter().enumerate() {
             site::check(startup)?;
             let subject = match &startup.body {
-                StartupBody::Command(line) => Subject::Program(line.clone()),
+                StartupBody::Command(line) => {
+                    let rights = rights_of(&format!("startup.{}", startup.name), &startup.rights)?;
+                    Subject::Program(line.clone(), rights)
+                }
                 StartupBody::Replay(file) => {
                     Subject::Replay(Arc::new(site::read(startup, file, workload, setting.kernel)?))
                 }
@@ -234,8 +239,10 @@ impl<'a> Starts<'a> {
             stop: Arc::clone(&stop),
         };
         let (allowed, hold) = std::sync::mpsc::channel();
-        let (tid, handle) = spawn_thread(&startup.name, move || {
+        let (tid, handle) = spawn_thread(&startup.name, &Arc::default(), move || {
             let pace = hold.recv().unwrap_or_default();
+            // What it starts is born in the group: to join takes time that is not the start's.
+            let _ = job.mark.as_deref().map(|mark| command::group::enter(&RealKernel::new(), mark));
             Job { pace, ..job }.run()
         })?;
         // Its threads and programs inherit this; where it is refused they run where this process may.

@@ -96,7 +96,7 @@ pub(crate) fn threads(
     let mut threads: Vec<StreamThread> = Vec::new();
     for mut player in players {
         let of_player = Arc::clone(gate);
-        let made = spawn_thread(&stream.name, move || match of_player.wait() {
+        let made = spawn_thread(&stream.name, gate, move || match of_player.wait() {
             Some(window) => player.run(&of_player, &window),
             None => StreamRun::default(),
         });

@@ -73,7 +73,7 @@ impl OwnSwitches {
         }
         let histories = jobs.finish().threads;
         let quality = quality(events, lost, &histories);
-        Decoded { histories, quality: Some(quality), families: Vec::new(), source: "switches of own threads" }
+        Decoded { histories, quality: Some(quality), source: "switches of own threads", ..Decoded::default() }
     }
 }
 

@@ -1,10 +1,24 @@
 //! [`Window`]: when a run begins, when it is observed, when it ends; and the gate its threads wait at.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
-use surety_kernel::clock;
-use surety_units::Nanos;
+use surety_enforce::ThreadState;
+use surety_kernel::{RealKernel, clock, thread};
+use surety_model::workload::Workload;
+use surety_units::{Nanos, Tid};
+
+/// Between the gate's opening and time 0: every thread reaches its first sleep.
+pub(crate) const RUN_UP: Nanos = Nanos::from_millis(100);
+
+/// [`RUN_UP`], or longer than the longest period of a reservation whose deadline is before the period's end. Such a thread that
+/// wakes within a period of its last budget gets what is left of that one, or is throttled to the period's end
+/// (`dl_check_constrained_dl`): it would begin out of step with its releases, and where these come once in a period stay so.
+pub(crate) fn run_up(workload: &Workload) -> Nanos {
+    let tasks = workload.tasks.iter().filter_map(|task| task.reservation);
+    let constrained = tasks.filter(|r| r.deadline < r.period).map(|r| r.period + RUN_UP / 4);
+    constrained.max().unwrap_or(RUN_UP).max(RUN_UP)
+}
 
 /// The instants of one run on CLOCK_MONOTONIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,6 +62,8 @@ pub struct Gate {
     window: Mutex<Option<Window>>,
     opened: Condvar,
     stopped: Arc<AtomicBool>,
+    /// What threads that are done had until then.
+    left: Mutex<Vec<(Tid, ThreadState)>>,
 }
 
 impl Gate {
@@ -91,6 +107,19 @@ impl Gate {
         }
     }
 
+    /// Says what a thread of ours still has when it is done: a moment later nobody can ask for it.
+    pub fn leave(&self) {
+        let kernel = RealKernel::new();
+        if let Ok(state) = ThreadState::read(&kernel, Tid(0)) {
+            self.left.lock().unwrap_or_else(PoisonError::into_inner).push((thread::own_tid(), state));
+        }
+    }
+
+    /// What the threads had that are done, since this was last asked.
+    pub fn take_left(&self) -> Vec<(Tid, ThreadState)> {
+        std::mem::take(&mut *self.left.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
     /// Whether the run was ended before its time.
     pub fn is_stopped(&self) -> bool {
         self.stopped.load(Ordering::Relaxed)
@@ -124,6 +153,23 @@ impl Gate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surety_model::distribution::TimeDistribution;
+    use surety_model::reservation::Reservation;
+    use surety_model::workload::Task;
+
+    /// 140 ms in 700 with the deadline at 200, released 100 ms after it was reserved: every job of 130 ms took 660 ms.
+    #[test]
+    fn a_deadline_before_the_periods_end_is_released_in_step() {
+        let of = |runtime, deadline, period| {
+            let [runtime, deadline, period] = [runtime, deadline, period].map(Nanos::from_millis);
+            let mut task = Task::periodic("t", period, TimeDistribution::Constant(runtime));
+            task.reservation = Some(Reservation { deadline, ..Reservation::implicit(runtime, period) });
+            run_up(&Workload { tasks: vec![task], ..Workload::default() })
+        };
+        assert_eq!(of(140, 200, 700), Nanos::from_millis(725));
+        assert_eq!(of(140, 700, 700), RUN_UP, "one with its deadline there begins anew whenever it wakes");
+        assert_eq!(of(5, 10, 20), RUN_UP);
+    }
 
     #[test]
     fn a_run_begins_at_its_place_between_two_ticks() {

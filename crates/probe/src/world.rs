@@ -13,9 +13,10 @@ use surety_kernel::journal::Journal;
 use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, clock, thread};
 use surety_model::activation::tick_phase;
+use surety_model::budget;
 use surety_model::plan::Homes;
 use surety_model::record::{Disturbance, InForce, Record};
-use surety_model::workload::{Irq, Workload};
+use surety_model::workload::Workload;
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
@@ -29,21 +30,23 @@ use crate::kin::Kin;
 use crate::loads::Ground;
 use crate::meeting::Meeting;
 use crate::noise::CpuUse;
-use crate::platform::environment_of;
+use crate::platform::{environment_of, platform_of};
 use crate::programs::{self, Reserved};
 use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
 use crate::records::{Seen, runs_of_stream};
+use crate::rights;
 use crate::scratch::Scratch;
 use crate::startups::{Setting, Starts};
 use crate::streams;
 use crate::switches::OwnSwitches;
 use crate::wakeful::Wakeful;
-use crate::window::{Gate, Window};
+use crate::window::{Gate, Window, run_up};
+use crate::words::it_said;
 
-/// Between the gate's opening and time 0: every thread reaches its first sleep.
-pub(crate) const RUN_UP: Nanos = Nanos::from_millis(100);
 /// How often the main thread looks up while a run lasts.
 const LOOK: Nanos = Nanos::from_millis(100);
+/// What was not taken back so long after its time, because this process stands still, the watchdog takes back.
+const TAKE_BACK: Nanos = Nanos::from_secs(5);
 /// This kernel as a world.
 pub struct HostWorld<'a> {
     kernel: &'a dyn Kernel,
@@ -124,8 +127,10 @@ impl World for HostWorld<'_> {
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
         check_supported(workload, &self.equipment)?;
-        let facts = MachineFacts::read(self.kernel);
+        rights::check(workload)?;
+        let facts = MachineFacts::tried(self.kernel);
         let (cpus, all_cpus) = self.choose_cpus(options)?;
+        budget::check("host", workload, options, cpus.len() as u32)?;
         let own_scratch = match self.scratch {
             Some(_) => None,
             None => Scratch::prepare(workload, self.kernel, self.journal, &options.cancel)?,
@@ -173,34 +178,48 @@ impl World for HostWorld<'_> {
             partitioned: self.partitioned,
             scratch: self.scratch.or(own_scratch.as_ref().map(Scratch::path)),
         };
+        self.limit(
+            clock::monotonic() + programs::START_MAX + run_up(workload) + options.warm_up + options.duration,
+        );
         let mut cast = stage.assemble(&mut enforcer)?;
         // Without the kernel's tracer a user still sees the switches of their own threads.
         let mut switches = match &recorder {
             None if self.trace => OwnSwitches::open(cast.own_tasks(), &mut degraded),
             _ => OwnSwitches::default(),
         };
-        let mut programs = stage.reserved_programs(&cast);
+        let mut programs = stage.workers(&cast);
         if let Err(error) = programs.settle(self.kernel, &mut enforcer, &options.cancel) {
             cast.send_home(&gate, &meeting);
             return Err(error);
         }
-        let mut threads = stage.read_back(&cast);
-        threads.extend(stage.read_back_workers(&programs));
+        stage.admit(&mut cast, &programs);
+        let mut inspector = stage.inspector(&cast);
+        let threads = stage.read_back(&cast, &programs);
         let roots = cast.programs();
+        let followed = cast.followed(self.kernel);
         // It holds a marker, and the kernel keeps an instance that somebody may write to.
         drop(stage);
         let tick = facts.scheduler.tick;
-        let begin = Window::aligned_begin(clock::monotonic() + RUN_UP, tick, tick_phase(options.seed, tick));
+        let gone = clock::monotonic() + run_up(workload);
+        let begin = Window::aligned_begin(gone, tick, tick_phase(options.seed, tick));
         let window = Window::new(begin, options.warm_up, options.duration);
+        self.limit(window.end);
         gate.open(window);
+        observer.observes((window.observe, window.end));
         let mut look = || {
             programs.look(self.kernel, &mut enforcer);
+            if inspector.look(self.kernel) {
+                programs.inspect(self.kernel, &mut inspector);
+            }
             starts.look(&mut disks, &window)
         };
         let has_programs = !roots.is_empty();
         let watching = Watching { workload, window: &window, options, devices: &devices, has_programs };
         let wakeful = Wakeful::while_needed(self.kernel, !self.equipment.is_empty());
         let watched = self.watch(&mut cast, &mut switches, &watching, &mut look, observer);
+        // Before anything is taken back, and before anybody ends.
+        inspector.read(self.kernel);
+        programs.inspect(self.kernel, &mut inspector);
         drop(wakeful);
         let (before, after) = match watched {
             Ok(snapshots) => snapshots,
@@ -212,6 +231,7 @@ impl World for HostWorld<'_> {
         degraded.extend(starts.close(&window)?);
         degraded.extend(programs.reserved.iter().filter_map(Reserved::objection));
         let results = collect(cast);
+        gate.take_left().iter().for_each(|(tid, state)| inspector.hear(*tid, state));
         degraded.extend(troubles(workload, &results));
         drop(children);
         let undo_failures = enforcer.undo();
@@ -221,19 +241,24 @@ impl World for HostWorld<'_> {
         }
         let decoded = match recorder {
             Some(recording) => {
-                let tids: Vec<Tid> = roots.iter().map(|(_, tid)| *tid).collect();
-                let kin = Kin::new(&tids, (window.observe, window.end));
+                let kin = Kin::new(&followed, (window.observe, window.end));
                 read_recording(recording, kin, observer, &mut degraded)
             }
             None => switches.into_histories(&results, &window, observer),
         };
-        for thread in threads.iter().filter(|t| !t.as_requested) {
-            let tid = thread.tid.map_or_else(String::new, |t| format!(" (thread {t})"));
-            degraded
-                .push(format!("{}{tid} did not have what was asked for: {}", thread.activity, thread.policy));
-        }
         let mut environment = environment_of(&facts);
-        let disturbance = disturbance_of(&before, &after, &results, &window, cpus, starts.elsewhere());
+        // The threads of a program are in its time.
+        let is_counted = |result: &MemberResult| match result.activity {
+            Activity::Task(index) => workload.tasks[index].thread_of().is_none(),
+            _ => true,
+        };
+        let programs: Nanos = (0..results.len())
+            .filter(|index| is_counted(&results[*index]))
+            .filter_map(|index| Snapshot::between(&before, &after, index))
+            .map(|(run, _)| run)
+            .sum();
+        let known = programs + starts.elsewhere();
+        let disturbance = disturbance_of(&before, &after, &results, &window, cpus, known);
         degraded.extend(disturbance.map(|d| d.objections(&cpus)).unwrap_or_default());
         environment.extend(disks.environment(self.kernel));
         environment.extend(devices.environment(workload));
@@ -241,6 +266,8 @@ impl World for HostWorld<'_> {
         environment.extend(starts.environment());
         environment.insert("used by others".to_owned(), in_words(disturbance));
         environment.insert("trace".to_owned(), decoded.source.to_owned());
+        environment
+            .extend(rights::in_words(workload).map(|words| ("privileges of commands".to_owned(), words)));
         environment.insert("memory".to_owned(), memory.in_words());
         let families = roots.iter().map(|(_, tid)| *tid).zip(&decoded.families).collect();
         let histories = decoded.histories.iter().map(|h| (h.tid, h)).collect();
@@ -253,13 +280,16 @@ impl World for HostWorld<'_> {
             results: &results,
             families,
             histories,
+            runs: &decoded.runs,
             outside: &outside,
             counted: &counted,
             window: &window,
             cpus,
         };
-        let activities = starts.into_records(workload.tasks.len(), seen.records(workload));
-        Ok(Record {
+        let (records, rules) = seen.records(workload);
+        environment.extend(rules);
+        let activities = starts.into_records(workload.tasks.len(), records);
+        let mut record = Record {
             world: self.name(),
             reserved: workload.is_reserved(),
             seed: Some(options.seed),
@@ -267,6 +297,7 @@ impl World for HostWorld<'_> {
             in_force: InForce {
                 kernel: facts.kernel_release.clone().unwrap_or_default(),
                 cpus,
+                machine: Some(platform_of(&facts)),
                 threads,
                 environment,
                 checks: checks_of(&facts),
@@ -276,11 +307,21 @@ impl World for HostWorld<'_> {
             activities,
             trace: decoded.quality,
             hash: None,
-        })
+        };
+        inspector.mark(&mut record);
+        record.add_caveats(workload, None);
+        Ok(record)
     }
 }
 
 impl HostWorld<'_> {
+    /// What is changed of others is taken back by the watchdog if this process has not done it a while after `end`.
+    fn limit(&self, end: Nanos) {
+        if let Some(journal) = self.journal {
+            journal.until(Some(end + TAKE_BACK));
+        }
+    }
+
     /// The CPUs of the run, and all CPUs of the machine.
     fn choose_cpus(&self, options: &RunOptions) -> Result<(CpuSet, CpuSet), WorldError> {
         let failed = |error: surety_kernel::KernelError| WorldError::Machine {
@@ -378,7 +419,7 @@ impl HostWorld<'_> {
             };
             let ended = program.wait_until(Nanos::ZERO).ok().flatten();
             let Some(ended) = ended.filter(|_| now < window.end) else { continue };
-            let words = last_words(errors).map_or_else(String::new, |line| format!("; it said: {line}"));
+            let words = it_said(last_words(errors));
             let lasted = (now - window.begin).max(Nanos::ZERO);
             let why = if ended.status.success() {
                 format!(
@@ -402,6 +443,7 @@ impl HostWorld<'_> {
         let of_member = |member: &Member| -> Option<(Nanos, Nanos)> {
             match &member.body {
                 Body::Program(program, _) => programs::time_of(self.kernel, program.pid()),
+                Body::Process => programs::time_of_process(self.kernel, member.tid),
                 Body::Found | Body::Handler => self.schedstat(&format!("/proc/{}/schedstat", member.tid)),
                 _ => None,
             }
@@ -459,7 +501,7 @@ fn collect(cast: Cast) -> Vec<MemberResult> {
             Body::Worker(handle) => handle.join().map_or(Returned::Outside, Returned::Worker),
             Body::Stream(handle) => handle.join().map_or(Returned::Outside, Returned::Stream),
             Body::Sender(handle) => handle.join().map_or(Returned::Outside, Returned::Sender),
-            Body::Program(..) | Body::Found | Body::Handler => Returned::Outside,
+            Body::Program(..) | Body::Found | Body::Process | Body::Handler => Returned::Outside,
         };
         MemberResult { activity: member.activity, tid: member.tid, outcome }
     };
@@ -541,39 +583,15 @@ fn check_supported(workload: &Workload, equipment: &Equipment) -> Result<(), Wor
     let refuse = |object: String, why: &str| {
         Err(WorldError::Unsupported { world: "host".to_owned(), object, why: why.to_owned() })
     };
-    for (index, irq) in workload.irqs.iter().enumerate() {
+    for irq in &workload.irqs {
         if let Some(why) = interrupts::objection(irq, equipment.get(interrupts::role_of(irq))) {
             return refuse(format!("irq.{}", irq.name), &why);
         }
-        let is_taken = |other: &Irq| irq.device.is_some() && other.device == irq.device;
-        if workload.irqs[..index].iter().any(is_taken) {
-            let why = "another source has the same device, and a virtual cable has one thread; give it a device of its own";
-            return refuse(format!("irq.{}", irq.name), why);
-        }
     }
-    if let Some(chain) = workload.chains.first() {
-        return refuse(format!("chain.{}", chain.name), "this version runs no chains; leave it out");
+    match workload.beyond_kernels() {
+        Some((object, why)) => refuse(object, why),
+        None => Ok(()),
     }
-    if let Some(group) = workload.groups.first() {
-        return refuse(
-            format!("group.{}", group.name),
-            "this version makes no control groups; try `--on sim`",
-        );
-    }
-    if let Some(task) = workload.tasks.iter().find(|t| t.reservation.is_some_and(|r| r.demote)) {
-        let why =
-            "no kernel runs a reserved task on as a fair one when its budget is used up; leave out `demote`";
-        return refuse(format!("task.{}", task.name), why);
-    }
-    let is_empty = workload.tasks.is_empty()
-        && workload.loads.is_empty()
-        && workload.streams.is_empty()
-        && workload.irqs.is_empty()
-        && workload.startups.is_empty();
-    if is_empty {
-        return refuse("workload".to_owned(), "there is nothing in it to run; add a [[task]]");
-    }
-    Ok(())
 }
 
 /// How much time others and the hypervisor took; `None` where `/proc` does not show it.
@@ -583,16 +601,14 @@ fn disturbance_of(
     results: &[MemberResult],
     window: &Window,
     cpus: CpuSet,
-    started: Nanos,
+    known: Nanos,
 ) -> Option<Disturbance> {
     let (first, last) = (before.use_of_cpus.as_ref()?, after.use_of_cpus.as_ref()?);
-    let programs: Nanos =
-        (0..results.len()).filter_map(|i| Snapshot::between(before, after, i)).map(|(run, _)| run).sum();
     let of_loads = |result: &MemberResult| match &result.outcome {
         Returned::Worker(run) => run.elsewhere(),
         _ => Nanos::ZERO,
     };
-    let programs = programs + started + results.iter().map(of_loads).sum::<Nanos>();
+    let programs = known + results.iter().map(of_loads).sum::<Nanos>();
     let span = (after.at - before.at).max(window.observed());
     Some(CpuUse::disturbance(first, last, programs, span, cpus.len()))
 }

@@ -1,5 +1,5 @@
-//! What stands in the comparison, whatever form it takes: times per row, the loads' price, verdicts, and reasons
-//! not to take a row at its word.
+//! What stands in the comparison, whatever form it takes: times per row, the loads' price, verdicts, and
+//! what degrades a row.
 
 use surety_model::promise::Metric;
 use surety_model::record::{ActivityRecord, Basis, Distribution, Figure};
@@ -75,7 +75,7 @@ impl Block {
     fn unit(&self, rows: &[Row<'_>]) -> TimeUnit {
         let medians = rows.iter().filter_map(|r| {
             let activity = r.record.activity(&self.name)?;
-            self.distribution(activity)?.quantile(0.5)
+            self.distribution(activity)?.quantile(0.5).filter(|median| *median != Nanos::MAX)
         });
         let of_deadline = self.deadline.filter(|_| self.metric == Metric::Response);
         TimeUnit::fitting(of_deadline.or(medians.min()).unwrap_or(Nanos::MILLISECOND))
@@ -163,7 +163,8 @@ fn time_cells(distribution: Option<&Distribution>, basis: Basis, unit: TimeUnit)
             let show = |time: Option<Nanos>| {
                 time.map_or_else(none, |t| Cell::plain(format!("{sign}{}", unit.show(t))))
             };
-            let mean = observed.moments.mean().map(Nanos::from_f64_rounded);
+            // There is no mean of what never came.
+            let mean = observed.moments.mean().filter(|_| observed.never == 0).map(Nanos::from_f64_rounded);
             let quantiles = SHOWN.iter().map(|(_, q)| show(distribution.and_then(|d| d.quantile(*q))));
             std::iter::once(show(mean)).chain(quantiles).collect()
         }
@@ -300,7 +301,7 @@ pub(crate) fn judged<'a>(rows: &'a [Row<'_>]) -> Vec<Judged<'a>> {
     list
 }
 
-/// Every reason not to take a row at its word, once, with the rows it is about.
+/// Everything that degrades a row, once, with the rows it is about.
 pub(crate) fn degraded<'a>(rows: &'a [Row<'_>]) -> Vec<(&'a str, Vec<&'a str>)> {
     let mut list: Vec<(&str, Vec<&str>)> = Vec::new();
     for row in rows {

@@ -134,7 +134,7 @@ fn header(out: &mut String, title: &str, report: &Report<'_>) {
     for (reason, rows) in compare::degraded(report.rows) {
         let _ = writeln!(
             out,
-            "<p class=\"degraded\"><b>Not to be taken at its word</b> ({}): {}</p>",
+            "<p class=\"degraded\"><b>Degraded</b> ({}): {}</p>",
             escape(&rows.join(", ")),
             escape(reason)
         );
@@ -301,7 +301,8 @@ fn reservation(out: &mut String, planned: &PlannedReservation) {
     entry("Promises", codes.join(", "));
     entry("Conclusion", escape(&proof.conclusion));
     if let Some(p) = proof.probability {
-        entry("Probability", format!("at least {} of the activations", probability(p)));
+        let sure = proof.confidence.map_or(String::new(), |c| format!(", with {} confidence", percent(c)));
+        entry("Probability", format!("at least {} of the activations{sure}", probability(p)));
     }
     entry("Theorem", escape(&proof.theorem));
     entry("Source", escape(&proof.source));
@@ -356,6 +357,12 @@ fn in_force(rows: &[Row<'_>]) -> String {
         }
         if !record.in_force.cpus.is_empty() {
             entry("CPUs", &record.in_force.cpus.to_string());
+        }
+        if let Some(machine) = &record.in_force.machine {
+            entry("Machine", &machine.in_words());
+        }
+        if let Some(words) = record.in_force.beyond_cpus() {
+            entry("Reserved threads", &words);
         }
         let unknown = || "unknown".to_owned();
         entry("Observed", &record.duration.map_or_else(unknown, chosen_time));

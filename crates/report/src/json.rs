@@ -9,7 +9,9 @@ use surety_model::record::{
     ActivityRecord, Basis, Distribution, Evidence, InForce, Observed, Share, ThreadSeen,
 };
 use surety_model::verdict::{CONFIDENCE, Outcome, Verdict};
-use surety_stats::intervals::quantile_ranks;
+use surety_stats::Failures;
+use surety_stats::bounds::quantile_interval;
+use surety_units::Nanos;
 
 use crate::row::{Report, Row};
 
@@ -103,6 +105,7 @@ fn in_force(in_force: &InForce) -> Value {
     json!({
         "kernel": in_force.kernel,
         "cpus": in_force.cpus.to_string(),
+        "machine": in_force.machine,
         "threads": threads.collect::<Vec<_>>(),
         "environment": in_force.environment,
         "checks": in_force.checks,
@@ -126,6 +129,7 @@ fn activity(activity: &ActivityRecord, row: &Row<'_>) -> Value {
         "skipped": activity.skipped,
         "unfinished": activity.unfinished,
         "missed": activity.missed,
+        "misses": (activity.misses.trials() == activity.activations).then(|| cells(&activity.misses)),
         "deadline_ns": activity.deadline,
         "response_ns": of(&activity.response),
         "latency_ns": of(&activity.latency),
@@ -135,6 +139,7 @@ fn activity(activity: &ActivityRecord, row: &Row<'_>) -> Value {
         "threads": activity.threads.iter().map(thread_seen).collect::<Vec<_>>(),
         "longest_gap_ns": activity.longest_gap,
         "figures": figures.collect::<Vec<_>>(),
+        "caveats": activity.caveats,
         "promises": promises.collect::<Vec<_>>(),
     })
 }
@@ -154,11 +159,21 @@ fn thread_seen(thread: &ThreadSeen) -> Value {
 
 fn evidence(evidence: &Evidence) -> Value {
     match evidence {
-        Evidence::Counted { within, of } => json!({ "within": within, "of": of }),
+        Evidence::Counted(outside) => json!({
+            "within": outside.trials() - outside.failures(),
+            "of": outside.trials(),
+            "outside": cells(outside),
+        }),
+        Evidence::Runs(runs) => json!({ "runs": runs }),
         Evidence::Value { value, of_demand } => json!({ "value": value, "of_demand": of_demand }),
         Evidence::Proven { at_least, because } => json!({ "at_least": at_least, "because": because }),
         Evidence::NotObservable { because } => json!({ "not_observable": because }),
     }
+}
+
+/// Failures by their place in the order of the trials.
+fn cells(failures: &Failures) -> Value {
+    json!({ "every": failures.every(), "cells": failures.kept().collect::<Vec<_>>() })
 }
 
 fn share(share: &Share) -> Value {
@@ -186,15 +201,15 @@ fn observed_values(observed: &Observed, basis: Basis) -> Value {
     let (histogram, moments) = (&observed.histogram, &observed.moments);
     let quantiles = QUANTILES.iter().map(|&q| {
         // Two-sided, distribution free: the order statistics between which the quantile lies. What is exact has no
-        // interval: it is not a sample of anything.
-        let (low, high) = if basis == Basis::Sample && histogram.count() > 0 {
-            let ranks = quantile_ranks(histogram.count(), q, CONFIDENCE);
-            let at = |rank: Option<u64>| rank.and_then(|r| histogram.value_at_rank(r));
-            (at(ranks.low), at(ranks.high))
-        } else {
-            (histogram.quantile(q), histogram.quantile(q))
+        // interval: it is not a sample of anything. What never came is null, above every number.
+        let finite = |value: u64| (value != u64::MAX).then_some(value);
+        let value = observed.quantile(q).map(Nanos::get_unsigned).filter(|v| *v != Nanos::MAX.get_unsigned());
+        let interval = quantile_interval(observed, q, CONFIDENCE).filter(|_| basis == Basis::Sample);
+        let (low, high) = match interval {
+            Some(interval) => (interval.low.value().and_then(finite), interval.high.value().and_then(finite)),
+            None => (value, value),
         };
-        json!({ "q": q, "value": histogram.quantile(q), "low": low, "high": high })
+        json!({ "q": q, "value": value, "low": low, "high": high })
     });
     let sequence = observed.in_order().map(|kept| json!({ "every": kept.every(), "values": kept.values() }));
     json!({
@@ -208,6 +223,12 @@ fn observed_values(observed: &Observed, basis: Basis) -> Value {
         "quantiles": quantiles.collect::<Vec<_>>(),
         "histogram": histogram.buckets().map(|(low, high, n)| json!([low, high, n])).collect::<Vec<_>>(),
         "sequence": sequence,
+        "never": observed.never,
+        "open": observed.open,
+        "blocks": observed.has_order().then(|| {
+            let (every, cells) = (observed.blocks.every(), observed.blocks.kept().collect::<Vec<_>>());
+            json!({ "every": every, "cells": cells })
+        }),
     })
 }
 
@@ -246,6 +267,7 @@ fn reservation(planned: &PlannedReservation) -> Value {
             "source": proof.source,
             "conclusion": proof.conclusion,
             "probability": proof.probability,
+            "confidence": proof.confidence,
             "inputs": inputs,
             "steps": proof.steps,
             "assumptions": proof.assumptions,

@@ -68,25 +68,26 @@ struct Document<'a> {
     left: &'a Left,
 }
 
-/// Only the claims of a plan file; one without any has none.
+/// Only the claims of a plan file, and what it leaves; one without any has none.
 #[derive(Deserialize)]
 struct Claims {
     #[serde(default)]
     claims: Vec<Claim>,
+    left: Option<Left>,
 }
 
-/// A plan with its claims as the text of a plan file.
+/// A plan with its claims as the text of a plan file, its proofs sealed.
 pub fn planned_to_json(plan: &Plan, claims: &[Claim], left: &Left) -> String {
-    let document = Document { plan, claims, left };
+    let document = Document { plan: &plan.sealed(), claims, left };
     let mut text =
         serde_json::to_string_pretty(&document).expect("a plan has only text keys and no failing parts");
     text.push('\n');
     text
 }
 
-/// Reads the claims of a plan file's text, for whoever verifies them.
-pub fn claims_from_json(text: &str) -> Result<Vec<Claim>, PlanFileError> {
-    serde_json::from_str(text).map(|read: Claims| read.claims).map_err(PlanFileError::Form)
+/// Reads the claims of a plan file's text, and what it says is left, for whoever verifies them.
+pub fn claims_from_json(text: &str) -> Result<(Vec<Claim>, Option<Left>), PlanFileError> {
+    serde_json::from_str(text).map(|read: Claims| (read.claims, read.left)).map_err(PlanFileError::Form)
 }
 
 /// Reads a plan file's text.
@@ -105,6 +106,12 @@ pub fn plan_from_json(text: &str) -> Result<Plan, PlanFileError> {
             .reservation
             .check()
             .map_err(|source| PlanFileError::Reservation { activity: planned.activity.clone(), source })?;
+    }
+    for other in &plan.platform.others {
+        other
+            .reservation
+            .check()
+            .map_err(|source| PlanFileError::Reservation { activity: other.name.clone(), source })?;
     }
     let platform = |why| Err(PlanFileError::Platform { why });
     if plan.platform.cpus == 0 {

@@ -34,8 +34,12 @@ impl TimeUnit {
         }
     }
 
-    /// Four significant digits and the unit; a time far out of the unit's reach in the one that fits it.
+    /// Four significant digits and the unit; a time far out of the unit's reach in the one that fits it; one that never
+    /// came ([`Nanos::MAX`]) in words.
     pub(crate) fn show(self, time: Nanos) -> String {
+        if time == Nanos::MAX {
+            return "never".to_owned();
+        }
         let scaled = time.get() as f64 / self.factor;
         let magnitude = scaled.abs();
         if time != Nanos::ZERO && !(0.0005..100_000.0).contains(&magnitude) {

@@ -1,8 +1,8 @@
 //! [`Row`] and [`Report`]: what every form of report is made from.
 
 use surety_model::plan::Plan;
-use surety_model::record::{Evidence, Record};
-use surety_model::verdict::{Outcome, Verdict, judge};
+use surety_model::record::Record;
+use surety_model::verdict::{Decision, Outcome, Verdict, decide, judge};
 use surety_model::workload::Workload;
 
 /// One world's answer: a line in every table.
@@ -23,15 +23,6 @@ impl<'a> Row<'a> {
             record.activities.iter().flat_map(|a| judge(workload.promises_of(&a.name), a)).collect();
         Row { label: label.to_owned(), record, verdicts }
     }
-
-    /// Every verdict with the evidence it was made from.
-    fn judged(&self) -> impl Iterator<Item = (&Verdict, Option<&Evidence>)> {
-        self.verdicts.iter().enumerate().map(|(index, verdict)| {
-            let place = self.verdicts[..index].iter().filter(|v| v.activity == verdict.activity).count();
-            let evidence = self.record.activity(&verdict.activity).and_then(|a| a.evidence.get(place));
-            (verdict, evidence)
-        })
-    }
 }
 
 /// Everything one run of a command has to say.
@@ -46,6 +37,8 @@ pub struct Report<'a> {
     /// Whether every row counts, as of worlds and variations that were asked for; otherwise the last one does: the
     /// state in force after a loop.
     pub all_rows: bool,
+    /// The rows that are judged, where those above are only parts of them: single runs of what is judged together.
+    pub judged: Option<&'a [Row<'a>]>,
     /// The plan, where one was made.
     pub plan: Option<&'a Plan>,
     /// The command's exit code, where it is known.
@@ -57,7 +50,8 @@ pub struct Report<'a> {
 impl Report<'_> {
     /// What is to be said of its promises.
     pub fn summary(&self) -> Summary {
-        if self.all_rows { summary_of_all(self.rows) } else { summary(self.rows) }
+        let rows = self.judged.unwrap_or(self.rows);
+        if self.all_rows { summary_of_all(rows) } else { summary(rows) }
     }
 }
 
@@ -104,9 +98,9 @@ pub fn summary(rows: &[Row<'_>]) -> Summary {
 /// What became of the promises in one of the rows.
 fn summary_of(last: &Row<'_>, rows: &[Row<'_>]) -> Summary {
     let of = last.verdicts.len();
-    let (outcomes, proofs): (Vec<Outcome>, Vec<Option<&str>>) =
-        last.verdicts.iter().map(|verdict| with_proofs(verdict, last, rows)).unzip();
-    let count = |outcome| outcomes.iter().filter(|o| **o == outcome).count();
+    let decisions: Vec<Decision<'_>> =
+        last.verdicts.iter().map(|verdict| decided(verdict, last, rows)).collect();
+    let count = |outcome| decisions.iter().filter(|d| d.outcome == outcome).count();
     let outcome = WORST_FIRST.into_iter().find(|o| count(*o) > 0).expect("there is a verdict");
     let mut sentence = match (outcome, of) {
         (Outcome::Kept, 1) => format!("The promise is kept: {}", last.label),
@@ -117,12 +111,15 @@ fn summary_of(last: &Row<'_>, rows: &[Row<'_>]) -> Summary {
             format!("{n} of {of} promises {} {outcome}: {}", if n == 1 { "is" } else { "are" }, last.label)
         }
     };
-    let by_proof = proofs.iter().flatten().count();
-    if let Some(prover) = proofs.iter().flatten().next() {
+    let by_proof = decisions.iter().filter_map(|d| d.kept_by).count();
+    if let Some(prover) = decisions.iter().find_map(|d| d.kept_by) {
         sentence += &match of {
             1 => format!(", by proof ({prover})"),
             _ => format!(", {by_proof} of them by proof ({prover})"),
         };
+    }
+    if let Some(prover) = decisions.iter().find_map(|d| d.contradicts) {
+        sentence += &contradiction(prover);
     }
     if let Some(before) = before(last, rows) {
         let broken = before.verdicts.iter().filter(|v| v.outcome == Outcome::Broken).count();
@@ -151,11 +148,12 @@ pub fn summary_of_all(rows: &[Row<'_>]) -> Summary {
         })
     };
     let mut outcomes: Vec<(&str, Outcome)> = Vec::new();
-    let mut by_proof = 0;
+    let (mut by_proof, mut contradicted) = (0, None);
     for row in &told {
         for verdict in &row.verdicts {
-            let (outcome, proof) = with_proofs(verdict, row, rows);
-            by_proof += usize::from(proof.is_some());
+            let Decision { outcome, kept_by, contradicts } = decided(verdict, row, rows);
+            by_proof += usize::from(kept_by.is_some());
+            contradicted = contradicted.or(contradicts);
             if outcome != Outcome::NotObservable || !is_seen(verdict) {
                 outcomes.push((&row.label, outcome));
             }
@@ -175,6 +173,10 @@ pub fn summary_of_all(rows: &[Row<'_>]) -> Summary {
             format!("A promise is {outcome} in {bad} of {of} results: {named}{more}.")
         }
     };
+    let sentence = match contradicted {
+        Some(prover) => format!("{}{}.", sentence.trim_end_matches('.'), contradiction(prover)),
+        None => sentence,
+    };
     let counts = [Outcome::Kept, Outcome::Broken, Outcome::Undecided, Outcome::NotObservable].map(count);
     Summary { outcome: Some(outcome), row: None, counts, by_proof, sentence }
 }
@@ -182,25 +184,18 @@ pub fn summary_of_all(rows: &[Row<'_>]) -> Summary {
 /// So many rows are named in a sentence.
 const NAMED_MAX: usize = 8;
 
+/// What is said of a proof that a measurement contradicts.
+fn contradiction(prover: &str) -> String {
+    format!("; this contradicts the proof ({prover}): something it assumes does not hold here")
+}
+
 /// The same world's row without reservations, for a row with some.
 fn before<'r, 'a>(row: &Row<'_>, rows: &'r [Row<'a>]) -> Option<&'r Row<'a>> {
     rows.iter().find(|r| row.record.reserved && !r.record.reserved && r.record.world == row.record.world)
 }
 
-/// The outcome of a verdict of `row` when proofs count, and the label of the row whose proof decided it.
-fn with_proofs<'r>(verdict: &Verdict, row: &Row<'_>, rows: &'r [Row<'_>]) -> (Outcome, Option<&'r str>) {
-    if !matches!(verdict.outcome, Outcome::Undecided | Outcome::NotObservable) {
-        return (verdict.outcome, None);
-    }
-    let proves = |other: &&Row<'_>| {
-        other.record.reserved == row.record.reserved
-            && other.judged().any(|(v, evidence)| {
-                let is_same = v.activity == verdict.activity && v.promise == verdict.promise;
-                is_same && v.outcome == Outcome::Kept && matches!(evidence, Some(Evidence::Proven { .. }))
-            })
-    };
-    match rows.iter().find(proves) {
-        Some(other) => (Outcome::Kept, Some(&other.label)),
-        None => (verdict.outcome, None),
-    }
+/// A verdict of `row` decided with the proofs of the rows of the same state: reserved or not.
+fn decided<'r>(verdict: &Verdict, row: &Row<'_>, rows: &'r [Row<'_>]) -> Decision<'r> {
+    let same_state = rows.iter().filter(|other| other.record.reserved == row.record.reserved);
+    decide(verdict, same_state.flat_map(|other| other.verdicts.iter().map(|v| (other.label.as_str(), v))))
 }

@@ -12,7 +12,9 @@ mod tested;
 
 pub use surety_model::environment::{Check, CheckVerdict};
 use surety_model::plan::Plan;
+use surety_model::platform::Platform;
 use surety_model::record::{ActivityRecord, Distribution, Figure};
+use surety_stats::bounds::Ranked;
 use surety_units::Nanos;
 
 use crate::compare;
@@ -32,7 +34,7 @@ pub use noise::noise;
 pub use tested::tested;
 
 /// The whole loop in one table: every activity with a line per row, then what the loads paid, then every verdict in
-/// words, then the reasons not to take a row at its word, and one closing sentence.
+/// words, then what degrades a row, and one closing sentence.
 pub fn comparison(rows: &[Row<'_>], style: &Style) -> String {
     compared(&Report { rows, ..Report::default() }, style)
 }
@@ -53,6 +55,7 @@ pub fn compared(report: &Report<'_>, style: &Style) -> String {
     }
     price(rows, &mut out, style);
     verdicts(rows, &mut out, style);
+    machines(rows, &mut out, style);
     degraded(rows, &mut out, style);
     let summary = report.summary();
     let tone = summary.outcome.map_or(Tone::Plain, Tone::of);
@@ -122,12 +125,15 @@ fn distributions_sheet(row: &Row<'_>) -> Sheet {
         let series = activity.series.iter().map(|(name, d)| (name.as_str(), d));
         for (name, distribution) in kinds.chain(series) {
             let mut cells = vec![Cell::plain(name)];
-            let reference = distribution.quantile(0.5).unwrap_or(Nanos::MILLISECOND);
+            let median = distribution.quantile(0.5).filter(|median| *median != Nanos::MAX);
+            let reference = median.unwrap_or(Nanos::MILLISECOND);
             let unit = TimeUnit::fitting(reference);
             match distribution {
                 Distribution::Observed(observed) => {
-                    let mean = observed.moments.mean().map(Nanos::from_f64_rounded);
-                    cells.push(Cell::plain(observed.histogram.count().to_string()));
+                    // There is no mean of what never came.
+                    let mean = observed.moments.mean().filter(|_| observed.never == 0);
+                    let mean = mean.map(Nanos::from_f64_rounded);
+                    cells.push(Cell::plain(observed.count().to_string()));
                     cells.push(Cell::plain(mean.map(|m| unit.show(m)).unwrap_or_default()));
                     cells.extend(QUANTILES.iter().map(|(_, q, _)| {
                         Cell::plain(distribution.quantile(*q).map(|t| unit.show(t)).unwrap_or_default())
@@ -195,11 +201,15 @@ fn in_force(row: &Row<'_>, out: &mut String, style: &Style) {
         });
         *out += &Sheet { columns: titles.to_vec(), lines: lines.collect() }.text(style);
     }
-    if !in_force.environment.is_empty() {
+    let machine = in_force.machine.as_ref().map(Platform::in_words);
+    let said = [("machine", machine), ("reserved threads", in_force.beyond_cpus())];
+    let said = said.iter().filter_map(|(name, words)| Some((*name, words.as_deref()?)));
+    let environment = in_force.environment.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+    let entries: Vec<(&str, &str)> = said.chain(environment).collect();
+    if !entries.is_empty() {
         heading("environment", out, style);
-        let width =
-            in_force.environment.keys().map(|k| columns(k)).max().unwrap_or(0).min(style.columns() / 3);
-        for (name, value) in &in_force.environment {
+        let width = entries.iter().map(|(name, _)| columns(name)).max().unwrap_or(0).min(style.columns() / 3);
+        for (name, value) in entries {
             *out +=
                 &paragraph(style, &format!("{}  ", crate::text::pad(name, width, false)), Tone::Faint, value);
         }
@@ -212,6 +222,28 @@ fn unfit(row: &Row<'_>, out: &mut String, style: &Style) {
     if !faults.is_empty() {
         heading("the machine", out, style);
         *out += &checks(&faults, style);
+    }
+}
+
+/// The machine of each row, and where its threads are on it; rows of which the same is to be said together.
+fn machines(rows: &[Row<'_>], out: &mut String, style: &Style) {
+    let mut machines: Vec<(String, Vec<&str>)> = Vec::new();
+    for row in rows {
+        let in_force = &row.record.in_force;
+        let Some(machine) = &in_force.machine else { continue };
+        let words: Vec<String> = std::iter::once(machine.in_words()).chain(in_force.beyond_cpus()).collect();
+        let words = words.join("; ");
+        match machines.iter_mut().find(|(known, _)| *known == words) {
+            Some((_, labels)) => labels.push(&row.label),
+            None => machines.push((words, vec![&row.label])),
+        }
+    }
+    if machines.is_empty() {
+        return;
+    }
+    heading("machines", out, style);
+    for (words, labels) in machines {
+        *out += &paragraph(style, &format!("{}: ", labels.join(", ")), Tone::Plain, &words);
     }
 }
 
@@ -249,7 +281,7 @@ fn degraded(rows: &[Row<'_>], out: &mut String, style: &Style) {
     if reasons.is_empty() {
         return;
     }
-    heading("not to be taken at its word", out, style);
+    heading("degraded", out, style);
     for (reason, labels) in reasons {
         *out += &paragraph(style, &format!("{}: ", labels.join(", ")), Tone::Open, reason);
     }
@@ -272,6 +304,8 @@ pub fn plan(plan: &Plan, style: &Style) -> String {
                 .filter(|p| ["response", "missed", "late "].iter().any(|m| p.starts_with(m)));
             let weakest = if fractions.count() > 1 { " (the weakest of its promises)" } else { "" };
             let proven = planned.proof.probability.map(|p| format!(", >= {}{weakest}", probability(p)));
+            let confidence = planned.proof.confidence;
+            let measured = confidence.map(|c| format!(", measured, {} confidence", percent(c)));
             Line::Cells(vec![
                 Cell::plain(planned.activity.as_str()),
                 Cell::plain(chosen_time(r.runtime)),
@@ -280,7 +314,12 @@ pub fn plan(plan: &Plan, style: &Style) -> String {
                 Cell::plain(bandwidth(planned)),
                 Cell::plain(flags.join(", ")),
                 Cell::plain(planned.promises.join("; ")),
-                Cell::plain(format!("{}{}", planned.proof.theorem, proven.unwrap_or_default())),
+                Cell::plain(format!(
+                    "{}{}{}",
+                    planned.proof.theorem,
+                    proven.unwrap_or_default(),
+                    measured.unwrap_or_default()
+                )),
             ])
         });
         out += &Sheet { columns, lines: lines.collect() }.text(style);

@@ -136,6 +136,7 @@ fn texts_from_outside_are_no_markup_and_tags_are_balanced() {
         file: Some("a&b.toml"),
         rows: &rows,
         all_rows: false,
+        judged: None,
         plan: Some(&plan),
         exit: None,
         made: Some("<now>"),

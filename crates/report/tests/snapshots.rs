@@ -90,6 +90,7 @@ fn the_page() {
         file: Some("player.toml"),
         rows: &rows,
         all_rows: false,
+        judged: None,
         plan: Some(&plan),
         exit: Some(1),
         made: Some("surety guarantee, 2026-01-02 03:04 UTC"),

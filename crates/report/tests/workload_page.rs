@@ -145,7 +145,11 @@ fn every_example_reads() {
             let key = row[0].trim_matches('`');
             let example = row[3].trim_matches('`');
             let replaced: &[&str] = match (kind, key) {
-                ("task", "phases" | "command" | "match" | "prepare" | "package" | "worker") => &["work"],
+                (
+                    "task",
+                    "phases" | "command" | "match" | "prepare" | "package" | "worker" | "user"
+                    | "keep_capabilities",
+                ) => &["work"],
                 ("task", "gap" | "spacing") => &["period"],
                 ("startup", "replay") => &["command"],
                 _ => &[],
@@ -156,7 +160,7 @@ fn every_example_reads() {
             });
             let mut lines: Vec<String> = kept.map(|l| (*l).to_owned()).collect();
             let only_of = match (kind, key) {
-                ("load", "command") => Some("command"),
+                ("load", "command" | "user" | "keep_capabilities") => Some("command"),
                 ("load", "period") => Some("timers"),
                 ("load", "once") => Some("file-copy"),
                 _ => None,
@@ -168,7 +172,9 @@ fn every_example_reads() {
             if (kind, key) == ("task", "spacing") {
                 lines.push("gap = \"1ms\"".to_owned());
             }
-            if let ("task", "prepare" | "package" | "worker") = (kind, key) {
+            if let ("task", "prepare" | "package" | "worker")
+            | ("task" | "load", "user" | "keep_capabilities") = (kind, key)
+            {
                 lines.push("command = \"x\"".to_owned());
             }
             lines.push(format!("{key} = {example}"));

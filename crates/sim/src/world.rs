@@ -26,6 +26,7 @@ mod jobs;
 use std::collections::BTreeMap;
 
 use surety_model::activation::tick_phase;
+use surety_model::budget;
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::promise::Metric;
 use surety_model::record::{
@@ -98,6 +99,8 @@ impl World for SimWorld {
                 remedy: "choose with --cpus among those".to_owned(),
             });
         }
+        budget::check(NAME, workload, options, cpus.len() as u32)?;
+        budget::check_requests(NAME, workload)?;
         let mut stage = build::stage(self, workload, options, &cpus, observer.wants_events())?;
         for load in workload.loads.iter().filter(|l| l.kind == LoadKind::MemoryThrash) {
             observer.notice(&format!(
@@ -119,10 +122,11 @@ impl World for SimWorld {
         let mut activities = Vec::new();
         for (index, task) in workload.tasks.iter().enumerate() {
             let mut account = JobAccount::new(task, Basis::Sample);
-            for member in members_of(&stage, Activity::Task(index)) {
+            let outcomes = members_of(&stage, Activity::Task(index)).flat_map(|member| {
                 let thread = &stage.machine.programs().threads[member.thread.index()];
-                thread.outcomes(options.warm_up).into_iter().for_each(|outcome| account.add(outcome));
-            }
+                thread.outcomes(options.warm_up)
+            });
+            account.add_all(outcomes);
             let mut record = account.finish(Some(shares.of(Activity::Task(index))));
             record.longest_gap = shares.longest_gap(Activity::Task(index));
             activities.push(record);
@@ -145,7 +149,7 @@ impl World for SimWorld {
         for run in &runs {
             stage.machine.recorder_mut().mix(run.get_unsigned());
         }
-        Ok(Record {
+        let mut record = Record {
             world: self.name(),
             reserved: workload.is_reserved(),
             seed: Some(options.seed),
@@ -155,7 +159,9 @@ impl World for SimWorld {
             activities,
             trace: None,
             hash: Some(stage.machine.recorder_mut().hash()),
-        })
+        };
+        record.add_caveats(workload, None);
+        Ok(record)
     }
 }
 
@@ -271,6 +277,7 @@ impl SimWorld {
         InForce {
             kernel: platform.name.clone(),
             cpus,
+            machine: Some(platform.clone()),
             threads: threads.collect(),
             environment,
             ..InForce::default()

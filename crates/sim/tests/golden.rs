@@ -58,7 +58,7 @@ kind  = "spinners"
 count = "2 per-cpu"
 "#,
         2,
-        0x1eba0cdc59e473e2,
+        0xf00b00cec55a5b52,
     ),
     (
         "groups, nice values and slices on two CPUs",

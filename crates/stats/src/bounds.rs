@@ -8,16 +8,18 @@
 //! *The largest value* (Wilks, Annals of Mathematical Statistics 12, 1941): of `n` independent samples, at
 //! least the fraction `α^(1/n)` of the distribution is no later than the largest, with confidence `1 - α`.
 //!
-//! All of it needs independent samples: see [`crate::correlation`].
+//! Values in bursts count as fewer: [`Ranked::design_effect`]. The statement about the largest value needs independent
+//! samples: see [`crate::correlation`].
 
 use std::fmt;
 
+use crate::failures::Effective;
 use crate::histogram::Histogram;
-use crate::intervals::{
-    quantile_ranks, quantile_upper_rank, samples_needed_upper, samples_needed_zero_failures,
-};
+use crate::intervals::{quantile_upper_rank, samples_needed_zero_failures};
+use crate::moments::Moments;
 use crate::rank::quantile_rank;
 use crate::sample::Sample;
+use crate::special::student_quantile;
 
 /// Values that can be asked by rank.
 pub trait Ranked {
@@ -27,6 +29,13 @@ pub trait Ranked {
     /// The least and the largest the `rank`-th smallest value (from 1) can have been; `None` outside
     /// `1..=count`.
     fn range_at_rank(&self, rank: u64) -> Option<(u64, u64)>;
+
+    /// By how much the number of values beyond the `q` quantile varies more than of independent ones: 1 where nothing is
+    /// known of their order. See [`crate::failures`].
+    fn design_effect(&self, q: f64) -> f64 {
+        let _ = q;
+        1.0
+    }
 }
 
 impl Ranked for Sample {
@@ -113,18 +122,9 @@ pub fn quantile_interval(values: &impl Ranked, q: f64, confidence: f64) -> Optio
         return None;
     }
     let count = values.count();
-    let ranks = quantile_ranks(count, q, confidence);
-    // The lower end of q is the upper end of 1 - q read from above.
-    let low = ranks.low.and_then(|rank| values.range_at_rank(rank)).map(|(low, _)| low);
-    let high = ranks.high.and_then(|rank| values.range_at_rank(rank)).map(|(_, high)| high);
-    Some(QuantileInterval {
-        q,
-        confidence,
-        count,
-        estimate: estimate(values, q),
-        low: Bound::new(low, count, samples_needed_upper(1.0 - q, confidence)),
-        high: Bound::new(high, count, samples_needed_upper(q, confidence)),
-    })
+    let each_side = 0.5 + confidence / 2.0;
+    let (low, high) = (quantile_lower(values, q, each_side), quantile_upper(values, q, each_side));
+    Some(QuantileInterval { q, confidence, count, estimate: estimate(values, q), low, high })
 }
 
 fn estimate(values: &impl Ranked, q: f64) -> Option<u64> {
@@ -136,9 +136,10 @@ fn estimate(values: &impl Ranked, q: f64) -> Option<u64> {
 ///
 /// Panics unless `0 < confidence < 1`.
 pub fn quantile_upper(values: &impl Ranked, q: f64, confidence: f64) -> Bound {
-    let rank = quantile_upper_rank(values.count(), q, confidence);
+    let (count, effect) = (values.count(), values.design_effect(q));
+    let rank = upper_rank(count, q, confidence, effect);
     let value = rank.and_then(|rank| values.range_at_rank(rank)).map(|(_, high)| high);
-    Bound::new(value, values.count(), samples_needed_zero_failures(q, confidence))
+    Bound::new(value, count, needed(q, confidence, effect))
 }
 
 /// The one-sided lower bound of the `q` quantile: the quantile is not below.
@@ -146,10 +147,52 @@ pub fn quantile_upper(values: &impl Ranked, q: f64, confidence: f64) -> Bound {
 /// Panics unless `0 < confidence < 1`.
 pub fn quantile_lower(values: &impl Ranked, q: f64, confidence: f64) -> Bound {
     // P{X <= l-1} <= α for binomial(n, q) is P{Y >= n+1-l} <= α for binomial(n, 1-q).
-    let count = values.count();
-    let rank = quantile_upper_rank(count, 1.0 - q, confidence).map(|rank| count + 1 - rank);
+    let (count, effect) = (values.count(), values.design_effect(q));
+    let rank = upper_rank(count, 1.0 - q, confidence, effect).map(|rank| count + 1 - rank);
     let value = rank.and_then(|rank| values.range_at_rank(rank)).map(|(low, _)| low);
-    Bound::new(value, count, samples_needed_zero_failures(1.0 - q, confidence))
+    Bound::new(value, count, needed(1.0 - q, confidence, effect))
+}
+
+/// [`quantile_upper_rank`] of `n` values that say as much as `n / effect` independent ones.
+fn upper_rank(n: u64, q: f64, confidence: f64, effect: f64) -> Option<u64> {
+    let independent = quantile_upper_rank(n, q, confidence);
+    if effect <= 1.0 {
+        return independent;
+    }
+    // The value of a rank is a bound where the values beyond it are not more than the quantile leaves.
+    let fits = |rank: u64| {
+        let beyond = Effective { failures: (n - rank) as f64, trials: n as f64 };
+        beyond.times(1.0 / effect).upper(1.0 - confidence) <= (1.0 - q) * (1.0 + 1e-10)
+    };
+    let (mut low, mut high) = (independent?, n);
+    if !fits(high) {
+        return None;
+    }
+    while low < high {
+        let middle = low + (high - low) / 2;
+        if fits(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    Some(low)
+}
+
+/// How many values give the `q` quantile an upper bound.
+fn needed(q: f64, confidence: f64, effect: f64) -> Option<u64> {
+    let independent = samples_needed_zero_failures(q, confidence)?;
+    Some(if effect > 1.0 { (independent as f64 * effect).ceil() as u64 } else { independent })
+}
+
+/// The mean of what values are drawn from, each end with this confidence for itself, by Student's distribution: for values
+/// that are means themselves, such as those of whole runs. `None` below two values, or when one is not finite.
+pub fn mean_interval(values: &[f64], confidence: f64) -> Option<(f64, f64)> {
+    let moments: Moments = values.iter().copied().collect();
+    let (mean, deviation) = (moments.mean()?, moments.std_dev()?);
+    let n = values.len() as f64;
+    let half = student_quantile(n - 1.0, 1.0 - confidence) * deviation / n.sqrt();
+    half.is_finite().then_some((mean - half, mean + half))
 }
 
 /// A fraction as a percentage that is never rounded up, with digits up to the first that tells it from 0 or 1.

@@ -143,7 +143,7 @@ impl fmt::Display for Dependence {
         if self.is_dependent() {
             write!(
                 f,
-                "dependent data: lag-1 autocorrelation {lag_one:.3}, {count} samples are worth about \
+                "dependent data: lag-1 autocorrelation {lag_one:.3}, {count} samples count as about \
                  {effective:.0} independent ones, intervals for independent samples are too narrow"
             )
         } else {

@@ -9,6 +9,7 @@
 //! | question | module |
 //! |---|---|
 //! | how late at most, with what confidence? | [`bounds`] over [`intervals`]; [`ecdf`] for all values at once |
+//! | what if failures, or late values, come in bursts? | [`failures`]; [`blocks`] |
 //! | may these samples be treated as independent and alike? | [`correlation`], [`stationarity`], [`assumption`] |
 //! | when did the run change? | [`change`] |
 //! | which modes does it come and go between? | [`hidden_markov`] |
@@ -43,6 +44,7 @@ pub mod assumption;
 pub mod averages;
 pub mod band;
 pub mod bins;
+pub mod blocks;
 pub mod bootstrap;
 pub mod bounds;
 pub mod change;
@@ -50,6 +52,7 @@ pub mod correlation;
 pub mod counter;
 pub mod ecdf;
 pub mod extreme;
+pub mod failures;
 pub mod fourier;
 pub mod goodness;
 pub mod hidden_markov;
@@ -69,6 +72,8 @@ pub mod stationarity;
 pub mod survival;
 
 pub use assumption::{Assumption, Finding, Outcome};
+pub use blocks::Blocks;
+pub use failures::Failures;
 pub use histogram::{Histogram, HistogramError};
 pub use intervals::{ProbabilityInterval, RankInterval};
 pub use moments::{Moments, MomentsError};

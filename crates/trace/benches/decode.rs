@@ -87,7 +87,7 @@ fn perfetto_file() -> Vec<u8> {
     let mut file = Vec::new();
     let mut sink = Perfetto::new(&mut file);
     reader(&pages).read(&mut sink).expect("memory can be read");
-    sink.finish().expect("memory can be written");
+    sink.finish("mono").expect("memory can be written");
     file
 }
 
@@ -109,6 +109,6 @@ fn write_perfetto(bencher: divan::Bencher<'_, '_>) {
     bencher.counter(ItemsCount::new(CPUS * ROUNDS * ROUND)).bench_local(|| {
         let mut sink = Perfetto::new(std::io::sink());
         trace.read(&mut sink).expect("memory can be read");
-        divan::black_box(sink.finish().expect("a sink takes all"));
+        divan::black_box(sink.finish("mono").expect("a sink takes all"));
     });
 }

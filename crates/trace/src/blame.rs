@@ -6,7 +6,8 @@
 //! - queued on a CPU: the innermost interrupt there, the thread that has it, or nobody (the CPU was still idle: it is
 //!   on its way out of idle, or the thread on its way to another CPU);
 //! - out of budget: throttled, whatever runs meanwhile;
-//! - asleep: not woken yet, though released, or waiting for something inside its job;
+//! - asleep: not woken yet, though released, or waiting for something inside its job. Who ended that wait is the thread that
+//!   woke it, unless an interrupt did: the holder of a lock, where the futex call is recorded;
 //! - not known: events are missing, or the histories do not reach back so far.
 //!
 //! So the parts of a job sum to its response exactly, whatever the events say. The decomposition follows that of `rtla
@@ -112,7 +113,11 @@ pub enum Cause {
     Idle,
     /// Released, but asleep: nobody had woken it yet.
     Unwoken,
-    /// It slept inside its job: it waited for a lock, a device, another thread.
+    /// It waited for a lock inside its job, which this thread let go.
+    Lock(Culprit),
+    /// It slept inside its job until this thread woke it.
+    Awaited(Culprit),
+    /// It slept inside its job until an interrupt woke it, or nobody knows who: a device, a timer.
     Blocked,
     /// Threads too many to be told apart had the CPU.
     Others,
@@ -210,6 +215,9 @@ pub struct Worst {
     pub comm: Comm,
     /// The job and its pieces.
     pub chain: Chain,
+    /// Part of it lies between bounds of a switch-in that was not recorded and are too wide: it is told here, and is in no
+    /// average.
+    pub is_censored: bool,
 }
 
 /// Everything a trace shows of who delayed whom.
@@ -225,6 +233,12 @@ pub struct Blames {
     pub slowest: Slowest,
     /// The chains of the longest responses, the longest first.
     pub worst: Vec<Worst>,
+    /// Chosen jobs that are in no average, because when they got their CPU is not known.
+    pub doubtful: u64,
+    /// Time in these of which nobody knows whether they ran.
+    pub unknown: Nanos,
+    /// Chosen jobs with a switch-in that was not recorded and lies within narrow bounds.
+    pub inferred: u64,
     /// Names of interrupts' handlers by number, in order; a shared interrupt has several.
     pub irq_names: Vec<(u32, String)>,
     /// Whether a chosen thread is in the trace, with jobs or without.

@@ -186,6 +186,13 @@ impl JobSink for Lookout {
         self.take(self.condition.check_job(thread, job));
     }
 
+    /// Its response is exact and its execution at least that; when it started nobody knows.
+    fn doubtful(&mut self, thread: &ThreadKey, job: &Job) {
+        if self.condition.quantity != Quantity::Latency {
+            self.take(self.condition.check_job(thread, job));
+        }
+    }
+
     /// What was found before a thread marked its jobs stays found: the recording has ended by then.
     fn forget(&mut self, _: &ThreadKey) {}
 
@@ -271,6 +278,8 @@ mod tests {
             preempted: Nanos::ZERO,
             cpu: CpuId(0),
             throttled: ms(3),
+            inferred: Nanos::ZERO,
+            unknown: Nanos::ZERO,
             index: None,
         };
         let jobs = [job(0, 1, 40), job(40, 50, 81), job(80, 81, 190)];

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use surety_model::event::{Event, EventKind, Woken};
+use surety_model::event::{Event, EventKind, RawEvent, Woken};
 use surety_units::{CpuId, Nanos, Tid};
 
 use crate::endian::Endian;
@@ -147,6 +147,12 @@ enum Decoder {
         of: Scalar,
         khz: Scalar,
     },
+    FutexEnter {
+        address: Pointer,
+        operation: Scalar,
+        value: Scalar,
+    },
+    FutexExit,
     Marker {
         text: Text,
     },
@@ -206,6 +212,8 @@ struct Entry {
     name: String,
     current: Scalar,
     decoder: Decoder,
+    /// The format's text, where there is no decoder.
+    text: Box<str>,
 }
 
 /// All formats of one kernel, ready to decode its records.
@@ -220,6 +228,8 @@ pub struct EventTable {
     by_id: Vec<u16>,
     entries: Vec<Entry>,
     names: Vec<String>,
+    /// What has no decoder becomes [`EventKind::Raw`].
+    keeps_undecoded: bool,
 }
 
 impl EventTable {
@@ -252,6 +262,7 @@ impl EventTable {
             by_id: Vec::new(),
             entries: Vec::new(),
             names: Vec::new(),
+            keeps_undecoded: false,
         };
         let mut taken: BTreeMap<u16, String> = BTreeMap::new();
         let mut unusable = Vec::new();
@@ -262,7 +273,7 @@ impl EventTable {
                     let other = other.clone();
                     return Err(FormatError::Duplicate { event: format.full_name(), id: format.id, other });
                 }
-                table.add(&format)?;
+                table.add(&format, text)?;
                 taken.insert(format.id, format.full_name());
                 Ok(())
             });
@@ -277,13 +288,20 @@ impl EventTable {
         self
     }
 
-    fn add(&mut self, format: &EventFormat) -> Result<(), FormatError> {
+    /// From now on records without a decoder become events too ([`EventKind::Raw`]).
+    pub fn keep_undecoded(&mut self) {
+        self.keeps_undecoded = true;
+    }
+
+    fn add(&mut self, format: &EventFormat, text: &str) -> Result<(), FormatError> {
         // Everything that can fail comes before the first change.
         let kind = Scalar::of(format, "common_type")?;
+        let decoder = decoder(format)?;
         let entry = Entry {
             name: format.full_name(),
             current: Scalar::of(format, "common_pid")?,
-            decoder: decoder(format)?,
+            text: if matches!(decoder, Decoder::Ignored) { text.into() } else { Box::default() },
+            decoder,
         };
         self.kind = kind;
         let id = usize::from(format.id);
@@ -327,7 +345,7 @@ impl EventTable {
     /// its format. Texts that have to be put together first are made in `scratch`.
     #[inline]
     pub fn decode<'a>(
-        &self,
+        &'a self,
         index: EventIndex,
         cpu: CpuId,
         time: Nanos,
@@ -340,6 +358,12 @@ impl EventTable {
             Decoder::Formatted { .. } | Decoder::Constant { .. } => {
                 self.printed(&entry.decoder, record, scratch)?
             }
+            Decoder::Ignored if self.keeps_undecoded => EventKind::Raw(RawEvent {
+                name: &entry.name,
+                format: &entry.text,
+                record,
+                is_little_endian: self.endian == Endian::Little,
+            }),
             _ => self.kind_of(&entry.decoder, record)?,
         };
         Some(Event { time, cpu, current, kind })
@@ -428,6 +452,12 @@ impl EventTable {
                 function: self.symbols.timer_function(function.read(endian, record)?),
             },
             Decoder::Frequency { of, khz } => EventKind::Frequency { of: cpu(of)?, khz: number(khz)? },
+            Decoder::FutexEnter { address, operation, value } => EventKind::FutexEnter {
+                address: address.read(endian, record)?,
+                operation: number(operation)?,
+                value: number(value)?,
+            },
+            Decoder::FutexExit => EventKind::FutexExit,
             Decoder::Marker { text } => {
                 EventKind::Marker { text: text.text(endian, record)?.trim_end_matches('\n') }
             }
@@ -495,6 +525,12 @@ fn decoder(format: &EventFormat) -> Result<Decoder, FormatError> {
             Ok(Decoder::TimerExpire { timer: pointer("hrtimer")?, function: pointer("function")? })
         }
         ("power", "cpu_frequency") => Ok(Decoder::Frequency { of: scalar("cpu_id")?, khz: scalar("state")? }),
+        ("syscalls", "sys_enter_futex") => Ok(Decoder::FutexEnter {
+            address: pointer("uaddr")?,
+            operation: scalar("op")?,
+            value: scalar("val")?,
+        }),
+        ("syscalls", "sys_exit_futex") => Ok(Decoder::FutexExit),
         ("ftrace", "print") => Ok(Decoder::Marker { text: text("buf")? }),
         ("ftrace", "bprint") => Ok(Decoder::Formatted { format: pointer("fmt")?, arguments: text("buf")? }),
         ("ftrace", "bputs") => Ok(Decoder::Constant { text: pointer("str")? }),

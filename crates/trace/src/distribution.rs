@@ -218,6 +218,11 @@ impl JobSink for Collector {
         }
     }
 
+    /// Work is rounded up: the most it can have been.
+    fn doubtful(&mut self, thread: &ThreadKey, job: &Job) {
+        self.job(thread, &job.at_most());
+    }
+
     fn censored(&mut self, thread: &ThreadKey, _: Nanos) {
         self.of(thread.slot).into_iter().for_each(ThreadDistributions::interrupt_arrivals);
     }

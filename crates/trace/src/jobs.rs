@@ -4,7 +4,8 @@
 //! started at the first switch-in, complete when the thread is switched out for any reason but wanting the CPU. A late
 //! periodic thread does not sleep between jobs, so one busy period may hold several. A thread that does the work of
 //! interrupts (`irq/N-NAME`, `napi/DEV-N`, `ksoftirqd/N`, `ktimers/N`) is not done when it waits uninterruptibly: with PREEMPT_RT
-//! it meets locks of its driver as sleeping ones, whose owner it lends its priority. Its job goes on when it has the lock.
+//! it meets locks of its driver as sleeping ones, whose owner it lends its priority. Its job goes on when it has the lock. So does
+//! that of any thread that sleeps in a futex call that waits for a lock ([`waits_for_lock`]), where these calls are recorded.
 //!
 //! **With markers** ([`JobMarker`], written by the thread itself) jobs are exact. From a thread's first `Begin` on only
 //! marked jobs count; busy periods before it were set-up and are dropped.
@@ -28,26 +29,27 @@
 //! switch-in recorded up to [`REORDER_MAX`] before its own wake-up is clock skew between CPUs: the job is released at
 //! its start.
 //!
-//! **A switch that was not recorded** shows in the next event of its CPU, which names another current thread. Some
-//! kernels leave out whole classes (a guest kernel was met that records no switch out of the idle thread on secondary
-//! CPUs). A thread found on an idle CPU came on it at the latest of three instants: the CPU's last event, the thread's
-//! last event, its readiness; an idle CPU does not let a ready thread wait, so the error is that of one wake-up. Where
-//! another thread was on the CPU, that one's open job is censored. Both are counted.
+//! **A switch that was not recorded** shows in the next event of its CPU, which names another current thread. When it was
+//! is known within bounds only ([`inference`]): narrow ones are used and counted, the time between wide ones is nobody's, and
+//! a job it is part of is censored, though its response is told ([`JobSink::doubtful`]). Where another thread was on the CPU,
+//! that one's open job is censored too.
 //!
 //! Events must come in one order of time ([`crate::merge`]). The builder itself holds open jobs and totals, of the threads
 //! alive at one time; complete jobs go to a [`JobSink`]. Nothing is allocated per event or job.
 
-use surety_model::event::{Comm, Event, EventKind, JobMarker, LeaveState, TraceSink, Woken};
+use surety_model::event::{Comm, Event, EventKind, JobMarker, LeaveState, TraceSink, Woken, waits_for_lock};
 use surety_model::job::ThreadHistory;
 use surety_units::{CpuId, Nanos, Tid};
 
+use inference::FromIdle;
 use interrupts::{Context, InterruptStack};
 use sink::{Histories, JobSink};
 use thread::{NOWHERE, Place};
 use threads::ThreadTable;
 use throttle::Replenishments;
-use watch::{Occupant, Unwatched, Watch};
+use watch::{Occupant, Unwatched, Waker, Watch};
 
+pub mod inference;
 pub mod interrupts;
 pub mod sink;
 mod thread;
@@ -69,6 +71,9 @@ pub struct Anomalies {
     pub unreleased: u64,
     /// Switches out of idle that were not recorded and were inferred from the next event.
     pub inferred: u64,
+    /// Switch-ins that were not recorded and lie between bounds too wide to be used; the jobs they are part of are
+    /// censored.
+    pub doubtful: u64,
     /// Events that contradict what was seen before: a thread on two CPUs, or leaving one it was not on.
     pub inconsistent: u64,
     /// Interrupt exits without their entry.
@@ -100,6 +105,7 @@ struct Cpu {
     last: Nanos,
     interrupts: InterruptStack,
     replenishments: Replenishments,
+    from_idle: FromIdle,
 }
 
 /// Builds the jobs of all threads from events in order of time and hands them to a sink, without another word to one
@@ -212,6 +218,20 @@ impl<W: Watch> Machine<W> {
         }
     }
 
+    /// Tells the watcher which thread wakes that of `slot`: the current one, unless an interrupt on top of it does.
+    #[inline]
+    fn tell_waker(&mut self, slot: usize, event: &Event<'_>) {
+        if W::WATCHES
+            && let Cpu { occupant: Occupant::Thread(waker), interrupts, .. } = &self.cpus[event.cpu.index()]
+            && interrupts.is_empty()
+        {
+            let (waker, woken) = (&self.threads.slots[*waker], &self.threads.slots[slot]);
+            let waker =
+                Waker { tid: waker.key.tid, comm: waker.key.comm, prio: waker.prio, lock: woken.wants_lock };
+            self.watch.woken(slot, event.time, waker);
+        }
+    }
+
     /// The living thread that bears this id, or a new one that was running or sleeping before the trace saw it.
     #[inline]
     fn slot(&mut self, tid: Tid, at: Nanos) -> usize {
@@ -265,39 +285,6 @@ impl<W: Watch> Machine<W> {
         };
         self.cpus[cpu.index()].occupant = occupant;
         self.tell_cpu(cpu, at);
-    }
-
-    /// The event's CPU runs another thread than the switches say: one was not recorded.
-    fn infer(&mut self, cpu: CpuId, current: Tid) {
-        let state = &mut self.cpus[cpu.index()];
-        let last = state.last;
-        match state.occupant {
-            Occupant::Idle => self.anomalies.inferred += 1,
-            Occupant::Thread(slot) => {
-                self.anomalies.inconsistent += 1;
-                state.interrupts.clear(last);
-                self.threads.slots[slot].lose(last, self.watch.sink());
-                self.tell_thread(slot, last);
-            }
-            Occupant::Unknown => {}
-        }
-        let mut since = last;
-        let occupant = if current == Tid::IDLE {
-            Occupant::Idle
-        } else {
-            let slot = self.slot(current, last);
-            let thread = &mut self.threads.slots[slot];
-            since = last.max(thread.last_seen());
-            let outcome = thread.switch_in(since, cpu, self.watch.sink());
-            self.anomalies.inconsistent += u64::from(outcome.inconsistent);
-            self.throttles.end_of(slot);
-            self.tell_thread(slot, since);
-            Occupant::Thread(slot)
-        };
-        let state = &mut self.cpus[cpu.index()];
-        state.replenishments = Replenishments::default();
-        state.occupant = occupant;
-        self.tell_cpu(cpu, since);
     }
 
     fn switch(
@@ -355,6 +342,8 @@ impl<W: Watch> Machine<W> {
             self.anomalies.inconsistent += 1;
             self.threads.slots[slot].lose(at, self.watch.sink());
             self.tell_thread(slot, at);
+        } else if next != Tid::IDLE {
+            self.cpus[cpu.index()].from_idle.recorded += 1;
         }
 
         self.cpus[cpu.index()].occupant = if next == Tid::IDLE {
@@ -409,11 +398,13 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    fn waking(&mut self, at: Nanos, woken: &Woken) {
+    fn waking(&mut self, event: &Event<'_>, woken: &Woken) {
         if woken.tid == Tid::IDLE {
             return;
         }
+        let at = event.time;
         let slot = self.slot(woken.tid, at);
+        self.tell_waker(slot, event);
         let gaps = self.anomalies.gaps;
         let thread = &mut self.threads.slots[slot];
         thread.name(woken.comm);
@@ -498,6 +489,7 @@ impl Cpu {
             last: Nanos::ZERO,
             interrupts: InterruptStack::default(),
             replenishments: Replenishments::default(),
+            from_idle: FromIdle::default(),
         }
     }
 }
@@ -536,7 +528,7 @@ impl<W: Watch> Machine<W> {
         };
         match as_switched {
             Some(true) => {}
-            Some(false) => self.infer(event.cpu, event.current),
+            Some(false) => self.infer(event),
             None => self.adopt(event.cpu, event.current, event.time),
         }
         self.cpus[event.cpu.index()].last = event.time;
@@ -544,12 +536,12 @@ impl<W: Watch> Machine<W> {
             EventKind::Switch { prev, prev_comm, prev_prio, prev_state, next, next_comm, next_prio } => {
                 self.switch(event, (prev, prev_comm, prev_prio, prev_state), (next, next_comm, next_prio));
             }
-            EventKind::Waking(woken) => self.waking(event.time, &woken),
+            EventKind::Waking(woken) => self.waking(event, &woken),
             EventKind::Wakeup(woken) => self.wakeup(event.time, &woken),
             EventKind::WakeupNew(woken) => {
                 let slot = self.newborn(woken.tid, event.time, true);
                 self.threads.slots[slot].last_cpu = woken.target;
-                self.waking(event.time, &woken);
+                self.waking(event, &woken);
             }
             EventKind::Fork { child, child_comm, .. } => {
                 let slot = self.newborn(child, event.time, false);
@@ -589,12 +581,24 @@ impl<W: Watch> Machine<W> {
                 self.replenish(timer, event.time);
             }
             EventKind::TimerCancel { timer } => self.replenish(timer, event.time),
+            EventKind::FutexEnter { operation, value, .. } => {
+                self.futex(event, waits_for_lock(operation, value));
+            }
+            EventKind::FutexExit => self.futex(event, false),
             EventKind::Marker { text } => {
                 if let Some(marker) = JobMarker::parse(text) {
                     self.marker(event, marker);
                 }
             }
             _ => {}
+        }
+    }
+
+    fn futex(&mut self, event: &Event<'_>, wants_lock: bool) {
+        if event.current != Tid::IDLE {
+            let slot = self.slot(event.current, event.time);
+            self.threads.slots[slot].wants_lock = wants_lock;
+            self.threads.slots[slot].touch(event.time);
         }
     }
 

@@ -8,6 +8,8 @@ pub(crate) const PACKET: u32 = 1;
 /// `TracePacket`.
 pub(crate) mod packet {
     pub(crate) const FTRACE_EVENTS: u32 = 1;
+    pub(crate) const PROCESS_TREE: u32 = 2;
+    pub(crate) const CLOCK_SNAPSHOT: u32 = 6;
     pub(crate) const TIMESTAMP: u32 = 8;
     pub(crate) const SEQUENCE_ID: u32 = 10;
     pub(crate) const TRACK_EVENT: u32 = 11;
@@ -114,6 +116,32 @@ pub(crate) mod stats {
     pub(crate) const OVERRUN: u32 = 3;
     pub(crate) const COMMIT_OVERRUN: u32 = 4;
     pub(crate) const DROPPED: u32 = 8;
+}
+
+/// `SystemInfo` and its `Utsname`.
+pub(crate) mod system {
+    pub(crate) const UTSNAME: u32 = 1;
+    pub(crate) const SYSNAME: u32 = 1;
+    pub(crate) const RELEASE: u32 = 3;
+}
+
+/// `ProcessTree` and its `Process`.
+pub(crate) mod processes {
+    pub(crate) const PROCESS: u32 = 1;
+    pub(crate) const PID: u32 = 1;
+    pub(crate) const PARENT: u32 = 2;
+    pub(crate) const COMMAND: u32 = 3;
+}
+
+/// `ClockSnapshot`, its `Clock`, and the numbers of clocks.
+pub(crate) mod clocks {
+    pub(crate) const CLOCK: u32 = 1;
+    pub(crate) const PRIMARY: u32 = 2;
+    pub(crate) const ID: u32 = 1;
+    pub(crate) const TIME: u32 = 2;
+    pub(crate) const MONOTONIC: u64 = 3;
+    pub(crate) const MONOTONIC_RAW: u64 = 5;
+    pub(crate) const BOOT: u64 = 6;
 }
 
 /// `TrackDescriptor`, `CounterDescriptor`, `TrackEvent` and `DebugAnnotation`.

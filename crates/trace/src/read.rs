@@ -50,6 +50,10 @@ pub trait TraceReader {
         false
     }
 
+    /// Hands over events without a decoder too from now on, as [`EventKind::Raw`](surety_model::event::EventKind::Raw), where
+    /// the format holds their records.
+    fn keep_undecoded(&mut self) {}
+
     /// Hands every event to `sink`, all CPUs merged by time, and says what was read.
     ///
     /// # Errors

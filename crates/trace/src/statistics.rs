@@ -65,6 +65,14 @@ pub struct ThreadStatistics {
     pub jobs: u64,
     /// Jobs given up.
     pub censored: u64,
+    /// Complete jobs with a switch-in that was not recorded and is known within narrow bounds.
+    pub inferred: u64,
+    /// Jobs given up because the bounds of such a switch-in are wide.
+    pub doubtful: u64,
+    /// The longest response of these, which is exact.
+    pub doubtful_response_max: Option<Nanos>,
+    /// Time between bounds of switch-ins that were not recorded, in the whole trace: it ran in part of it.
+    pub unknown: Nanos,
     /// CPU time.
     pub run: Nanos,
     /// Time without a CPU it wanted, throttling included.
@@ -105,6 +113,10 @@ pub struct Folded {
     pub jobs: u64,
     /// Jobs given up.
     pub censored: u64,
+    /// Of these, jobs that completed and of which nobody knows when they got their CPU.
+    pub doubtful: u64,
+    /// The longest response of these.
+    pub doubtful_response_max: Option<Nanos>,
     /// CPU time.
     pub run: Nanos,
     /// Time without a CPU they wanted.

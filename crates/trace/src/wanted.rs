@@ -27,6 +27,13 @@ pub struct Wanted {
 }
 
 impl Wanted {
+    /// The part of a trace of this span that is chosen.
+    pub fn span(&self, (first, last): (Nanos, Nanos)) -> (Nanos, Nanos) {
+        let from = self.from.map_or(first, |from| first.saturating_add(from)).min(last);
+        let to = self.to.map_or(last, |to| first.saturating_add(to)).min(last);
+        (from, to.max(from))
+    }
+
     /// Whether threads are chosen at all.
     pub fn chooses_threads(&self) -> bool {
         !self.tids.is_empty() || !self.names.is_empty()

@@ -16,3 +16,8 @@ pub mod tracedat_events;
 mod tracedat_v7;
 
 pub use fields::FIELDS;
+
+/// Whether a terminal obeys a character instead of showing it, or shows what stands around it in another order.
+pub fn is_obeyed(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}

@@ -7,6 +7,7 @@
 
 pub mod bandwidth;
 pub mod bytes;
+pub mod capability;
 pub mod cpuset;
 pub mod ids;
 pub mod parse;
@@ -15,6 +16,7 @@ pub mod time;
 
 pub use bandwidth::Bandwidth;
 pub use bytes::{Bytes, Frequency, Rate};
+pub use capability::Capabilities;
 pub use cpuset::CpuSet;
 pub use ids::{CpuId, Tid};
 pub use parse::QuantityError;

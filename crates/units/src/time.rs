@@ -5,7 +5,8 @@ use std::iter::Sum;
 use std::ops::{Add, AddAssign, Div, Mul, Neg, Rem, Sub, SubAssign};
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::parse::{QuantityError, Scale, parse_quantity};
 
@@ -13,9 +14,23 @@ use crate::parse::{QuantityError, Scale, parse_quantity};
 ///
 /// Signed, because slack, lateness and an overdrawn budget are negative; 64 bits hold 292 years. Operators
 /// panic on overflow where overflow checks are on; input-facing code uses the `checked_` and `saturating_` forms.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 #[serde(transparent)]
 pub struct Nanos(i64);
+
+impl<'de> Deserialize<'de> for Nanos {
+    /// A whole number of nanoseconds, of a magnitude of at most [`Nanos::STORED_MAX`].
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Nanos, D::Error> {
+        let ns = i64::deserialize(from)?;
+        if ns.unsigned_abs() > Nanos::STORED_MAX.get_unsigned() {
+            let limit = Nanos::STORED_MAX.to_exact_string();
+            return Err(D::Error::custom(format!(
+                "{ns} ns is beyond the longest time a document holds, {limit}"
+            )));
+        }
+        Ok(Nanos(ns))
+    }
+}
 
 /// Units a time may be written in, finest first.
 const TIME_UNITS: &[Scale] = &[
@@ -33,6 +48,11 @@ impl Nanos {
     pub const ZERO: Nanos = Nanos(0);
     /// The largest representable time: "never".
     pub const MAX: Nanos = Nanos(i64::MAX);
+    /// The longest time that a file, an option or a promise may name, 1000 hours, so that sums and small multiples of what is
+    /// asked for stay within 64 bits. Longer ones are refused where they are read.
+    pub const ASKED_MAX: Nanos = Nanos(1_000 * 3_600 * 1_000_000_000);
+    /// The longest time of a document that is read back, such as the CPU time of many threads: 100 times as long.
+    pub const STORED_MAX: Nanos = Nanos(100 * Nanos::ASKED_MAX.0);
     /// One microsecond.
     pub const MICROSECOND: Nanos = Nanos(1_000);
     /// One millisecond.
@@ -152,12 +172,16 @@ impl Nanos {
 impl FromStr for Nanos {
     type Err = QuantityError;
 
-    /// Parses `"40ms"`, `"16.6ms"`, `"1.5h"`. Exact: what is no whole number of nanoseconds is refused.
+    /// Parses `"40ms"`, `"16.6ms"`, `"1.5h"`. Exact: what is no whole number of nanoseconds is refused, and so is what is
+    /// longer than [`Nanos::ASKED_MAX`].
     fn from_str(text: &str) -> Result<Nanos, QuantityError> {
         let value = parse_quantity(text, "a time", TIME_UNITS)?;
-        i64::try_from(value)
-            .map(Nanos)
-            .map_err(|_| QuantityError::TooLarge { text: text.to_owned(), what: "a time" })
+        let time = i64::try_from(value).ok().map(Nanos).filter(|time| *time <= Nanos::ASKED_MAX);
+        time.ok_or_else(|| QuantityError::OutOfRange {
+            text: text.to_owned(),
+            what: "a time that can be worked with",
+            why: "it is longer than 1000h",
+        })
     }
 }
 
@@ -266,8 +290,34 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Nanos>(), Ok(Nanos::new(ns)), "{text}");
         }
-        for text in ["40", "-1ms", "ms", "1.5ns", "4 0ms", "", "1e3ms", "40mss", "99999999999h", "1..5s"] {
+        for text in [
+            "40",
+            "-1ms",
+            "ms",
+            "1.5ns",
+            "4 0ms",
+            "",
+            "1e3ms",
+            "40mss",
+            "99999999999h",
+            "1..5s",
+            "1001h",
+            "9223372036854775807ns",
+        ] {
             assert!(text.parse::<Nanos>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_too_long_to_work_with_is_refused_where_it_is_read() {
+        assert_eq!("1000h".parse(), Ok(Nanos::ASKED_MAX));
+        let said = "9223372036854775807ns".parse::<Nanos>().unwrap_err().to_string();
+        assert!(said.ends_with("it is longer than 1000h"), "{said}");
+        let stored = |text: &str| -> Result<Nanos, _> { serde_json::from_str(text) };
+        assert_eq!(stored("360000000000000000").unwrap(), Nanos::STORED_MAX);
+        assert_eq!(stored("-360000000000000000").unwrap(), -Nanos::STORED_MAX);
+        for text in ["360000000000000001", "-9223372036854775808", "18446744073709551615", "1.5"] {
+            assert!(stored(text).is_err(), "{text}");
         }
     }
 

@@ -3,6 +3,10 @@
 //! The step is `floor(Q / cells)`, so that a budget loses less than one step when it is rounded down to the
 //! grid; work is rounded up: cell h holds `P{(h-1) step < c <= h step}`. Families without a maximum are cut
 //! where `P{c > x}` is below 1e-12, and what was cut is kept as a [`Tail`] to be accounted for.
+//!
+//! Work that is a list of values stands on the lattice of their greatest common divisor. Where that of the values and the budget is
+//! coarse enough, it is the grid ([`WorkGrid::on_lattice`]), and nothing is rounded: what is solved is the queue itself. Else a part of the
+//! values' own divisor is taken, if one is near the step above, and only the budget loses anything.
 
 use surety_model::distribution::TimeDistribution;
 use surety_units::Nanos;
@@ -40,6 +44,9 @@ impl Fineness {
 pub(super) const LAST_CELLS: [i64; 4] = [32, 16, 8, 4];
 /// The most cells of work.
 const WIDEST: i64 = 1 << 15;
+/// The most cells of work and of all budgets between two releases on a lattice, and on that of a rough grid.
+const LATTICE_MAX: i64 = 1 << 12;
+const LATTICE_ROUGH_MAX: i64 = 1 << 8;
 /// The most budgets between two releases that are told apart.
 pub const SPACING_MAX: i64 = 128;
 /// Unbounded work is cut at this tail.
@@ -60,6 +67,8 @@ pub struct WorkGrid {
     pub mean: f64,
     /// Upper bound of the variance in ns².
     pub variance: f64,
+    /// Whether neither work nor a budget was rounded, nor anything cut.
+    pub lossless: bool,
 }
 
 impl WorkGrid {
@@ -68,7 +77,48 @@ impl WorkGrid {
         if !runtime.is_positive() || cells <= 0 {
             return Err(CbsError::ZeroBudget);
         }
-        let step = (runtime / cells).max(Nanos::new(1));
+        WorkGrid::with_step(work, runtime, (runtime / cells).max(Nanos::new(1)))
+    }
+
+    /// The grid on the lattice of work that is a list of values, for `between` budgets between releases; `None`: there is none, or
+    /// it is too fine.
+    pub fn on_lattice(
+        work: &TimeDistribution,
+        runtime: Nanos,
+        between: usize,
+        fineness: Fineness,
+    ) -> Option<WorkGrid> {
+        let data = divisor_of(work)?;
+        let (most, budgets) = (maximum(work)?, i64::try_from(between).ok()?);
+        let widest = match fineness {
+            Fineness::Fine => LATTICE_MAX,
+            Fineness::Rough => LATTICE_ROUGH_MAX,
+        };
+        let fits = |step: i64| {
+            let cells = most.get() / step + (runtime.get() / step).saturating_mul(budgets);
+            cells <= widest && runtime.get() >= step
+        };
+        let common = common_divisor(data, runtime.get());
+        let step = if fits(common) {
+            common
+        } else {
+            // As fine as the first grid that is tried without a lattice, or up to twice that: a finer one takes its time for little.
+            let cells = fineness.cells(between).first().copied()?;
+            let budget = i128::from(runtime.get().max(1));
+            let wanted = i128::from(data) * i128::from(cells);
+            if wanted * 2 < budget {
+                return None;
+            }
+            let least = (wanted + budget - 1) / budget;
+            let least = i64::try_from(least).ok()?.max(1);
+            let parts = (least..=least.saturating_mul(2)).find(|parts| data % parts == 0)?;
+            Some(data / parts).filter(|step| fits(*step))?
+        };
+        let grid = WorkGrid::with_step(work, runtime, Nanos::new(step)).ok()?;
+        Some(WorkGrid { lossless: step == common && grid.beyond.probability <= 0.0, ..grid })
+    }
+
+    fn with_step(work: &TimeDistribution, runtime: Nanos, step: Nanos) -> Result<WorkGrid, CbsError> {
         let highest = match maximum(work) {
             Some(most) => most,
             None => cut_point(work, runtime),
@@ -106,6 +156,7 @@ impl WorkGrid {
             beyond: tail(work, step * last),
             mean: mean(work),
             variance: variance_at_most(work),
+            lossless: false,
         })
     }
 
@@ -123,12 +174,19 @@ impl WorkGrid {
 /// The probabilities of z whole server periods between a release and the next, for z = 0, 1, ...
 ///
 /// `z = floor(t / T)`; what would be more than [`SPACING_MAX`] periods, or has next to no probability, counts as
-/// fewer.
-pub fn budgets_between(distance: &TimeDistribution, period: Nanos) -> Result<Vec<f64>, CbsError> {
+/// fewer. Distances drawn below `least` count as that.
+pub fn budgets_between(
+    distance: &TimeDistribution,
+    least: Nanos,
+    period: Nanos,
+) -> Result<Vec<f64>, CbsError> {
     if !period.is_positive() {
         return Err(CbsError::NoBudget);
     }
-    let before = |z: i64| at_most(distance, period * z - Nanos::new(1));
+    let before = |z: i64| {
+        let longest = period * z - Nanos::new(1);
+        if longest < least { 0.0 } else { at_most(distance, longest) }
+    };
     let mut spacing = Vec::new();
     let mut below = 0.0;
     for z in 0..=SPACING_MAX {
@@ -141,6 +199,22 @@ pub fn budgets_between(distance: &TimeDistribution, period: Nanos) -> Result<Vec
         below = to_next;
     }
     Ok(spacing)
+}
+
+/// The greatest common divisor of the values of work that is a list of them.
+fn divisor_of(work: &TimeDistribution) -> Option<i64> {
+    let found = match work {
+        TimeDistribution::Constant(value) => value.get(),
+        TimeDistribution::Empirical(values) => {
+            values.pairs().map(|(value, _)| value.get()).fold(0, common_divisor)
+        }
+        _ => 0,
+    };
+    (found > 0).then_some(found)
+}
+
+fn common_divisor(a: i64, b: i64) -> i64 {
+    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 /// The first doubling of the runtime, then a bisection in it, beyond which next to nothing lies.

@@ -366,10 +366,11 @@ fn nothing_is_lost_on_the_way_to_the_grid() {
     assert!((grid.masses.iter().sum::<f64>() - 1.0).abs() < 1e-15);
     assert!((grid.masses[1] - 0.25).abs() < 1e-15, "what is below the first cell is rounded up into it");
     let distance = Empirical::new(vec![(us(500), 1), (us(1_000), 1), (us(3_999), 2)]).unwrap();
-    let found = grid::budgets_between(&TimeDistribution::Empirical(distance), us(1_000)).unwrap();
+    let found =
+        grid::budgets_between(&TimeDistribution::Empirical(distance), Nanos::ZERO, us(1_000)).unwrap();
     assert_eq!(found, [0.25, 0.25, 0.0, 0.5]);
     let endless = TimeDistribution::Exponential { mean: us(100_000) };
-    let found = grid::budgets_between(&endless, us(1_000)).unwrap();
+    let found = grid::budgets_between(&endless, Nanos::ZERO, us(1_000)).unwrap();
     assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-12 && found.len() == 129);
 }
 
@@ -380,7 +381,7 @@ fn batches_and_long_gaps_of_times_are_bounded() {
     let us = Nanos::from_micros;
     let work = TimeDistribution::Uniform { low: us(200), high: us(900) };
     let gaps = TimeDistribution::Exponential { mean: us(10_000) };
-    let backlog = Backlog::aperiodic(&work, us(1_000), &gaps, us(2_000)).unwrap();
+    let backlog = Backlog::aperiodic(&work, us(1_000), (&gaps, Nanos::ZERO), us(2_000)).unwrap();
     let mut pcg = Pcg::new(3, 4);
     let (mut waiting, mut done, jobs) = (Nanos::ZERO, 0u32, 400_000);
     for _ in 0..jobs {
@@ -394,7 +395,7 @@ fn batches_and_long_gaps_of_times_are_bounded() {
         "{} {seen}",
         backlog.within(1)
     );
-    let error = Backlog::aperiodic(&work, us(100), &gaps, us(2_000)).unwrap_err();
+    let error = Backlog::aperiodic(&work, us(100), (&gaps, Nanos::ZERO), us(2_000)).unwrap_err();
     assert!(error.to_string().contains("is not below"), "{error}");
     assert!(Backlog::stationary(&work, Nanos::ZERO, 1).unwrap_err().to_string().contains("budget is 0"));
     assert_eq!(Backlog::stationary(&work, us(500), 0).unwrap_err(), CbsError::NoBudget);

@@ -1,7 +1,5 @@
 //! `surety lab record` and `surety lab check`.
 
-use std::path::Path;
-
 use clap::Parser;
 use serde_json::json;
 use surety_lab::LabWorld;
@@ -9,16 +7,18 @@ use surety_lab::golden::Golden;
 use surety_lab::job::Job;
 use surety_lab::samples::{Series, compare};
 use surety_lab::vm::LabOptions;
+use surety_model::world::WorldError;
 
 use super::args::{LabCheckArgs, LabRecordArgs};
 use super::latency::{job_of, product_of};
 use super::{lab_of, store};
 use crate::args::{Arguments, Verb};
 use crate::exit::{Code, Failure};
+use crate::files::{self, DOCUMENT_MAX, NewFile};
 use crate::input::read_workload;
 use crate::load::append_loads;
 use crate::run::options_of;
-use crate::session::{Session, write_file};
+use crate::session::Session;
 
 /// `lab record`.
 pub fn record(args: &LabRecordArgs, session: &Session) -> Result<Code, Failure> {
@@ -26,7 +26,7 @@ pub fn record(args: &LabRecordArgs, session: &Session) -> Result<Code, Failure> 
     let lab = lab_of(store(session)?.kernel(&args.kernel)?, options, &[], session)?;
     // A file that cannot be right, or cannot be written, is not worth a boot.
     Golden::of(&lab, &job, Vec::new())?;
-    check_writable(&args.output)?;
+    let output = NewFile::create(&args.output)?;
     session.step(&format!("booting {}", lab.stored().in_words()));
     let product = product_of(&lab, &job, session)?;
     let golden = Golden::of(&lab, &job, product.samples)?;
@@ -36,7 +36,7 @@ pub fn record(args: &LabRecordArgs, session: &Session) -> Result<Code, Failure> 
         return Err(Failure::new(Code::BadInput, said.to_owned())
             .help("give the workload a task that sleeps, such as one with a `period`"));
     }
-    write_file(&args.output, &golden.write())?;
+    output.fill(&golden.write())?;
     if session.json {
         session.print_json(&json!({
             "schema": "surety.lab-record/1",
@@ -80,23 +80,12 @@ fn scenario(words: &[String], session: &Session) -> Result<(Job, LabOptions), Fa
             append_loads(&mut workload, &args.beside.load)?;
             LabWorld::check(&workload)?;
             let options = options_of(&args.running, session);
-            let job = LabWorld::job(&workload, &args.guest.options(args.running.seed), &options, false)?;
-            Ok((job, args.guest.options(args.running.seed)))
+            let guest = args.guest.options(args.running.seed);
+            options.cpus.map_or(Ok(()), |cpus| guest.check_cpus(cpus)).map_err(WorldError::from)?;
+            Ok((LabWorld::job(&workload, &guest, &options, false)?, guest))
         }
         _ => Err(wrong("only `run` and `latency` are scenarios of the lab".to_owned())),
     }
-}
-
-/// Whether a file can be made where it is to be; nothing is changed there.
-fn check_writable(path: &Path) -> Result<(), Failure> {
-    let was_there = path.exists();
-    let opened = std::fs::OpenOptions::new().append(true).create(true).open(path);
-    opened.map_err(|e| Failure::new(Code::Machine, format!("{} cannot be written: {e}", path.display())))?;
-    if !was_there {
-        // One that cannot be removed is written in a moment.
-        let _ = std::fs::remove_file(path);
-    }
-    Ok(())
 }
 
 /// `lab check`: 0 when nothing changed, 1 when something did, 4 when one kernel could only be compared with itself.
@@ -164,6 +153,6 @@ fn read(args: &LabCheckArgs) -> Result<Golden, Failure> {
         Failure::new(Code::BadInput, format!("{}: {why}", args.file.display()))
             .help("`surety lab record` writes files that can be checked")
     };
-    let text = std::fs::read_to_string(&args.file).map_err(|e| unreadable(e.to_string()))?;
+    let text = files::read_text(&args.file, DOCUMENT_MAX).map_err(unreadable)?;
     Golden::read(&text).map_err(unreadable)
 }

@@ -5,7 +5,7 @@ use surety_lab::lab::Lab;
 use surety_lab::store::StoredKernel;
 use surety_lab::world::record_of;
 use surety_model::record::Record;
-use surety_model::world::{Cancel, Observer, Unobserved};
+use surety_model::world::{Cancel, Observer, Unobserved, WorldError};
 use surety_units::Nanos;
 
 use super::{PREFIX, lab_of, store};
@@ -25,11 +25,17 @@ pub fn job_of(args: &LatencyArgs) -> Result<Job, Failure> {
             return Err(Failure::new(Code::BadInput, said).help("say how long with --for or --jobs"));
         }
     }
-    let modules = modules_for(&parse_loads(&args.beside.load)?);
+    let (loads, cpus) = (parse_loads(&args.beside.load)?, args.guest.lab_cpus);
+    let modules = modules_for(&loads);
+    let bytes = loads.iter().map(|load| load.bytes(cpus)).sum::<u128>();
+    let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+    if let Some(named) = args.cpus {
+        args.guest.options(args.seed).check_cpus(named).map_err(WorldError::from)?;
+    }
     let options = crate::latency::options_of(args, Cancel::default())?;
     let jobs = i64::try_from(options.jobs).unwrap_or(i64::MAX);
     let span = options.period.checked_mul(jobs).unwrap_or(Nanos::MAX).saturating_add(options.warm_up);
-    Ok(Job::Latency { arguments: words(args), span, modules })
+    Ok(Job::Latency { arguments: words(args), span, modules, bytes })
 }
 
 /// The probe's arguments as words, each said in full.
@@ -73,6 +79,7 @@ pub fn run(args: &LatencyArgs, session: &Session) -> Result<Record, Failure> {
 pub fn on_kernel(args: &LatencyArgs, stored: StoredKernel, session: &Session) -> Result<Record, Failure> {
     let job = job_of(args)?;
     let lab = lab_of(stored, args.guest.options(args.seed), &[], session)?;
+    lab.check(&job).map_err(WorldError::from)?;
     session.step(&format!("booting {}", lab.stored().in_words()));
     let product = product_of(&lab, &job, session)?;
     Ok(record_of(&product, &lab)?)

@@ -13,7 +13,7 @@ pub struct PlanArgs {
     #[arg(required_unless_present = "check")]
     pub workload: Option<PathBuf>,
     /// Verify a plan file again, with another solver than it was made with and in the simulator
-    #[arg(long, value_name = "PLAN", conflicts_with_all = ["workload", "explain", "front", "tests", "output", "cpus", "root_domains", "samples"])]
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["workload", "explain", "front", "tests", "output", "cpu_count", "root_domains", "samples", "any_phase"])]
     pub check: Option<PathBuf>,
     /// Print the proofs in full
     #[arg(long)]
@@ -30,17 +30,31 @@ pub struct PlanArgs {
     /// Take empirical work as samples of jobs: their sampling error counts
     #[arg(long)]
     pub samples: bool,
+    /// Plan for threads that may be reserved at any moment between their releases, as `surety apply` does: deadlines of
+    /// reservations are the ends of their periods
+    #[arg(long)]
+    pub any_phase: bool,
     /// Write the plan to this file
     #[arg(long, short, value_name = "FILE")]
     pub output: Option<PathBuf>,
-    /// Plan for this many CPUs of a mainline kernel instead of this machine
+    /// Names CPUs in every verb, and a plan is of whole root domains: it is refused here
+    #[arg(long, hide = true, value_name = "LIST", value_parser = no_list)]
+    pub cpus: Option<String>,
+    /// Plan for a mainline kernel on this many CPUs instead of this machine
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
-    pub cpus: Option<u32>,
+    pub cpu_count: Option<u32>,
     /// Plan for a mainline kernel whose cpuset partitions have these many CPUs, such as 2,1,1: a root domain each
-    #[arg(long, value_name = "N,...", value_delimiter = ',', conflicts_with = "cpus",
+    #[arg(long, value_name = "N,...", value_delimiter = ',', conflicts_with = "cpu_count",
         value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub root_domains: Vec<u32>,
+    /// End searches after this much CPU time: half of it for smaller budgets and nearer feasible requests
+    #[arg(long, value_name = "TIME", default_value = "2s", value_parser = positive)]
+    pub search: Nanos,
     /// How long the run that verifies it will be
     #[arg(long = "for", value_name = "TIME", default_value = "25s", value_parser = positive)]
     pub duration: Nanos,
+}
+
+fn no_list(_: &str) -> Result<String, String> {
+    Err("a plan is of all CPUs of a machine; say of how many with --cpu-count N".to_owned())
 }

@@ -12,6 +12,7 @@ use surety_report::{Report, Row};
 use surety_reproduce::{Bench, Planned, Probe};
 
 use crate::exit::{Code, Failure};
+use crate::files;
 
 /// A bench whose records are kept.
 pub struct Keeping<B> {
@@ -35,6 +36,7 @@ impl<B> Keeping<B> {
             file: None,
             rows: &rows,
             all_rows: true,
+            judged: None,
             plan: None,
             exit: None,
             made: None,
@@ -115,7 +117,7 @@ impl FromRecords {
     pub fn read(path: &Path, experiment: &str) -> Result<FromRecords, Failure> {
         let name = path.display().to_string();
         let failed = |why: String| Failure::new(Code::BadInput, format!("{name}: {why}"));
-        let text = std::fs::read_to_string(path).map_err(|e| failed(e.to_string()))?;
+        let text = files::read_text(path, files::DOCUMENT_MAX).map_err(failed)?;
         let file = record::read(&text).map_err(|e| failed(e.to_string()))?;
         if file.title.as_deref() != Some(experiment) {
             let said = failed(format!("it holds no records of the experiment `{experiment}`"));

@@ -8,7 +8,7 @@ use surety_units::Tid;
 
 use super::file;
 use super::heard::Heard;
-use super::output::{TraceOutput, has_tracks};
+use super::output::{TraceOutput, WrittenTrace, has_tracks};
 use crate::args::ConvertArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
@@ -25,31 +25,33 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
         return Err(Failure::new(Code::BadInput, said).help("end it in .pftrace, or leave the promises out"));
     }
     let named: Vec<OverlayOf> = overlays.iter().map(|overlay| overlay.of.clone()).collect();
-    let output = TraceOutput::create(&args.output, &args.storing, overlays)?;
+    // Opened first: the output may not take its place.
     let mut trace = file::open(&args.file, &args.selection, session)?;
+    let output = TraceOutput::create(&args.output, &args.storing, overlays)?;
+    trace.keep_undecoded();
     let mut kept = Kept::new(args.selection.wanted(), Heard::new(named, output));
     let summary = trace.read(&mut kept).map_err(|e| file::unfinished(&args.file, session, &e))?;
     let clock = trace.description().clock;
     file::within(&args.file, &args.selection, &summary)?;
     let (output, missing) = kept.into_inner().finish();
     let written = output.finish(clock.as_deref().unwrap_or(UNNAMED_CLOCK))?;
-    let complete = summary.is_complete();
+    let total: u64 = summary.events.iter().map(|event| event.count).sum();
+    // Formats without records of their own, such as texts, hand over only what is decoded.
+    let left_out = written.left_out + total.saturating_sub(summary.delivered);
+    let whole = summary.is_complete();
     if session.json {
         session.print_json(&json!({
             "schema": "surety.trace-convert/1",
             "file": args.file.display().to_string(),
             "output": args.output.display().to_string(),
-            "events": summary.delivered,
+            "events": total,
             "written": written.events,
-            "complete": complete,
+            "left_out": left_out,
+            "complete": whole && left_out == 0,
         }))?;
     }
-    session.step(&format!(
-        "{}: {} of {}",
-        args.output.display(),
-        written.events,
-        number_of(summary.delivered, "event")
-    ));
+    let output = args.output.display();
+    session.step(&format!("{output}: {} of {}", written.events, number_of(total, "event")));
     if written.events == 0 && summary.delivered > 0 {
         session.note("no event fits what was chosen; `surety trace stats` shows threads, CPUs and times");
     }
@@ -60,10 +62,11 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
         };
         session.note(&format!("there is no {asked} among these events: it got no tracks of its promise"));
     }
-    if let Some(missing) = written.missing() {
+    let left = WrittenTrace { left_out, ..written };
+    if let Some(missing) = left.missing() {
         session.note(&missing);
     }
-    if !complete {
+    if !whole {
         session.note("the trace is not complete; `surety trace stats` says what is lost or damaged");
     }
     Ok(Code::Kept)

@@ -12,13 +12,15 @@ use surety_stats::bounds::QuantileInterval;
 use surety_stats::change::Aspect;
 use surety_trace::ReadSummary;
 use surety_trace::distribution::{Conclusions, DistributionBuilder, Found, Rounding, Values};
-use surety_trace::interrupts::{Detail, InterruptBuilder, InterruptChoice};
+use surety_trace::interrupts::{Detail, InterruptBuilder, InterruptChoice, Interrupts};
+use surety_trace::jobs::Anomalies;
 use surety_units::Nanos;
 
 use super::{file, irqs};
 use crate::args::{Closely, IrqsArgs, StatsArgs};
 use crate::exit::{Code, Failure};
-use crate::session::{Session, write_file};
+use crate::files;
+use crate::session::Session;
 use crate::words::number_of;
 
 /// Bars of a drawing, where the grid is ours to choose.
@@ -49,6 +51,7 @@ pub fn of_thread(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
     file::within(&args.file, &args.selection, &summary)?;
     let unread = file::unread(trace.as_ref(), &summary);
     let mut found = builder.finish();
+    let anomalies = found.anomalies;
     let thread = match (found.threads.pop(), found.threads.is_empty() && found.others == 0) {
         (Some(thread), true) => thread,
         (None, _) => return Err(nobody(args, &found)),
@@ -81,7 +84,7 @@ pub fn of_thread(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
     let document = json!({
         "schema": "surety.trace-distribution/1",
         "file": args.file.display().to_string(),
-        "quality": file::quality(&summary, &unread),
+        "quality": file::quality(&summary, &unread, &anomalies),
         "chosen": file::chosen(&args.selection),
         "thread": { "tid": thread.tid, "name": thread.comm.text(), "jobs": thread.jobs,
             "separation": if thread.separation == Separation::Markers { "markers" } else { "busy-period" } },
@@ -89,7 +92,7 @@ pub fn of_thread(args: &StatsArgs, session: &Session) -> Result<Code, Failure> {
         "confidence": CONFIDENCE,
         "quantities": quantities.iter().map(quantity).collect::<Vec<_>>(),
     });
-    publish(&args.closely, session, &title, &jobs, &quantities, &document, &summary)
+    publish(&args.closely, session, &title, &jobs, &quantities, &document, (&summary, &anomalies))
 }
 
 fn nobody(args: &StatsArgs, found: &Found) -> Failure {
@@ -110,7 +113,7 @@ pub fn of_interrupt(args: &IrqsArgs, session: &Session) -> Result<Code, Failure>
     let summary = trace.read(&mut builder).map_err(|e| file::unfinished(&args.file, session, &e))?;
     file::within(&args.file, &args.selection, &summary)?;
     let unread = file::unread(trace.as_ref(), &summary);
-    let mut sources = builder.finish().sources;
+    let Interrupts { mut sources, anomalies, .. } = builder.finish();
     let titles: Vec<String> = sources.iter().map(irqs::title).collect();
     let source = match (sources.pop(), sources.is_empty()) {
         (Some(source), true) => source,
@@ -132,7 +135,7 @@ pub fn of_interrupt(args: &IrqsArgs, session: &Session) -> Result<Code, Failure>
     let document = json!({
         "schema": "surety.trace-distribution/1",
         "file": args.file.display().to_string(),
-        "quality": file::quality(&summary, &unread),
+        "quality": file::quality(&summary, &unread, &anomalies),
         "chosen": file::chosen(&args.selection),
         "thread": Value::Null,
         "interrupt": { "name": title, "arrivals": arrivals },
@@ -140,7 +143,7 @@ pub fn of_interrupt(args: &IrqsArgs, session: &Session) -> Result<Code, Failure>
         "quantities": quantities.iter().map(quantity).collect::<Vec<_>>(),
     });
     let arrivals = format!("{arrivals} arrivals");
-    publish(&args.closely, session, &title, &arrivals, &quantities, &document, &summary)
+    publish(&args.closely, session, &title, &arrivals, &quantities, &document, (&summary, &anomalies))
 }
 
 fn quantities<const N: usize>(
@@ -167,9 +170,13 @@ fn publish(
     counts: &str,
     quantities: &[Quantity],
     document: &Value,
-    summary: &ReadSummary,
+    (summary, anomalies): (&ReadSummary, &Anomalies),
 ) -> Result<Code, Failure> {
     let drawn: Vec<Counted> = quantities.iter().map(Quantity::drawn).collect();
+    if let Some(path) = &closely.html {
+        let facts = [counts.to_owned(), document["file"].as_str().unwrap_or_default().to_owned()];
+        files::write(path, &html::counted_page(title, &facts, &drawn))?;
+    }
     if session.json {
         session.print_json(document)?;
     } else {
@@ -183,12 +190,9 @@ fn publish(
             }
         }
         let missed = "what happened there is in none of these";
-        let incomplete: Vec<_> = file::incomplete(summary, missed).into_iter().collect();
-        session.print(&checks(&incomplete, &style))?;
+        session.print(&checks(&file::incomplete(summary, anomalies, missed), &style))?;
     }
     if let Some(path) = &closely.html {
-        let facts = [counts.to_owned(), document["file"].as_str().unwrap_or_default().to_owned()];
-        write_file(path, &html::counted_page(title, &facts, &drawn))?;
         session.step(&format!("page written to {}", path.display()));
     }
     Ok(Code::Kept)

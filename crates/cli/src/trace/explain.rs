@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 use surety_model::job::Separation;
-use surety_report::table::{cells, checks, led};
+use surety_report::table::{Check, CheckVerdict, cells, checks, led};
 use surety_trace::ReadSummary;
 use surety_trace::blame::{
     Average, BlameBuilder, Blames, Cause, Chain, Class, Culprit, Piece, Stretch, ThreadBlame, Worst, average,
@@ -41,7 +41,7 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
     let unread = file::unread(trace.as_ref(), &summary);
     let explained = Explained { blames: builder.finish(), summary, unread };
     let threads = &explained.blames.threads;
-    if threads.is_empty() {
+    if threads.is_empty() && explained.blames.doubtful == 0 {
         return Err(no_jobs(args, &explained.blames));
     }
     let groups = GROUPS.map(|(per_mille, name)| Group::of(&explained.blames, per_mille, name));
@@ -62,9 +62,31 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
     session.print("\n")?;
     session.print(&led("whose  ", &whose(&explained.blames), &style))?;
     let missed = "jobs open there are given up, and what was in the way may not be known";
-    let list: Vec<_> = file::incomplete(&explained.summary, missed).into_iter().collect();
-    session.print(&checks(&list, &style))?;
+    session.print(&checks(&quality(&explained, missed), &style))?;
     Ok(Code::Kept)
+}
+
+/// How far the trace can be trusted.
+fn quality(explained: &Explained, missed: &str) -> Vec<Check> {
+    let Blames { doubtful, unknown, inferred, .. } = explained.blames;
+    let mut list = file::incomplete(&explained.summary, &explained.blames.anomalies, missed);
+    if doubtful > 0 {
+        list.push(Check {
+            name: "given up".to_owned(),
+            verdict: CheckVerdict::Limited,
+            found: format!(
+                "{} of these threads with {unknown} of unknown time: told above where they are among the worst, in no mean",
+                number_of(doubtful, "job")
+            ),
+            remedy: None,
+        });
+    }
+    if inferred > 0 {
+        let found =
+            format!("{} of these threads begin at a switch that was placed so", number_of(inferred, "job"));
+        list.push(Check { name: "placed".to_owned(), verdict: CheckVerdict::Good, found, remedy: None });
+    }
+    list
 }
 
 /// Why there is nothing to explain.
@@ -104,7 +126,8 @@ impl Group {
 
 fn heading(worst: &Worst) -> String {
     let job = worst.chain.job.index.map_or_else(String::new, |index| format!(", job {index}"));
-    format!("{} {}{job}  ", worst.tid, worst.comm)
+    let given_up = if worst.is_censored { ", given up" } else { "" };
+    format!("{} {}{job}{given_up}  ", worst.tid, worst.comm)
 }
 
 fn placed(chain: &Chain, begin: Nanos) -> String {
@@ -132,9 +155,11 @@ impl Names<'_> {
             Cause::Throttled => "out of budget".to_owned(),
             Cause::Idle => "ready, its CPU idle".to_owned(),
             Cause::Unwoken => "not woken yet".to_owned(),
+            Cause::Lock(culprit) => format!("waiting for a lock of {}", thread_words(&culprit)),
+            Cause::Awaited(culprit) => format!("waiting inside the job for {}", thread_words(&culprit)),
             Cause::Blocked => "waiting inside the job".to_owned(),
             Cause::Others => "behind further threads".to_owned(),
-            Cause::Unknown => "not known".to_owned(),
+            Cause::Unknown => "unknown".to_owned(),
         }
     }
 
@@ -192,6 +217,9 @@ fn left_out(steps: usize) -> String {
 fn step(stretch: &Stretch, chain: &Chain, names: Names<'_>) -> Vec<String> {
     let on_cpu_before = stretch.from > chain.job.start;
     let mut words = match stretch.cause {
+        Cause::Own if stretch.from == chain.job.start && chain.job.inferred.is_positive() => {
+            format!("starts to run, or up to {} later: the switch was not recorded", chain.job.inferred)
+        }
         Cause::Own if stretch.from == chain.job.start => "starts to run".to_owned(),
         Cause::Own => "runs".to_owned(),
         Cause::Earlier => "still runs what came before this job".to_owned(),
@@ -207,8 +235,17 @@ fn step(stretch: &Stretch, chain: &Chain, names: Names<'_>) -> Vec<String> {
         Cause::Idle if on_cpu_before => "is ready for an idle CPU: carried over, or it wakes up".to_owned(),
         Cause::Idle => "is ready; its CPU comes out of idle".to_owned(),
         Cause::Unwoken => "is released, but nobody has woken it yet".to_owned(),
+        Cause::Lock(culprit) => {
+            format!("waits for a lock, until {} lets it go", thread_words(&culprit))
+        }
+        Cause::Awaited(culprit) => {
+            format!("sleeps inside the job, until {} wakes it", thread_words(&culprit))
+        }
         Cause::Blocked => "sleeps inside the job: waits for something".to_owned(),
         Cause::Others => "is ready; another thread has the CPU".to_owned(),
+        Cause::Unknown if chain.job.unknown.is_positive() => {
+            "unknown: ready or running, the switch was not recorded".to_owned()
+        }
         Cause::Unknown => "is not seen in the trace".to_owned(),
     };
     if !stretch.interrupts.is_empty() {
@@ -313,9 +350,12 @@ fn document(args: &ExplainArgs, explained: &Explained, groups: &[Group; 3]) -> V
     json!({
         "schema": "surety.trace-explain/1",
         "file": args.file.display().to_string(),
-        "quality": file::quality(&explained.summary, &explained.unread),
+        "quality": file::quality(&explained.summary, &explained.unread, &explained.blames.anomalies),
         "threads": explained.blames.threads.iter().map(thread).collect::<Vec<_>>(),
         "threads_not_listed": explained.blames.unlisted,
+        "anomalies": explained.blames.anomalies,
+        "given_up": { "jobs": explained.blames.doubtful, "unknown_ns": explained.blames.unknown },
+        "inferred": explained.blames.inferred,
         "chosen": file::chosen(&args.selection),
         "groups": groups.iter().map(|group| json!({
             "slowest_per_mille": group.per_mille,
@@ -324,7 +364,7 @@ fn document(args: &ExplainArgs, explained: &Explained, groups: &[Group; 3]) -> V
             "response_sum_ns": group.average.response,
             "causes": group.average.causes.iter().map(|(c, sum)| caused(*c, "sum_ns", *sum, names)).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
-        "worst": explained.blames.worst.iter().map(|Worst { tid, comm, chain }| json!({
+        "worst": explained.blames.worst.iter().map(|Worst { tid, comm, chain, is_censored }| json!({
             "tid": tid,
             "name": comm.text(),
             "job": chain.job.index,
@@ -332,6 +372,9 @@ fn document(args: &ExplainArgs, explained: &Explained, groups: &[Group; 3]) -> V
             "start_ns": chain.job.start,
             "completion_ns": chain.job.completion,
             "response_ns": chain.job.response(),
+            "inferred_ns": chain.job.inferred,
+            "unknown_ns": chain.job.unknown,
+            "censored": is_censored,
             "pieces": chain.pieces.iter().map(|p| piece(p, names)).collect::<Vec<_>>(),
         })).collect::<Vec<_>>(),
     })
@@ -349,9 +392,14 @@ fn caused(cause: Cause, key: &str, time: Nanos, names: &[(u32, String)]) -> Valu
     let (word, number, name, class, prio) = match cause {
         Cause::Own => ("own", None, None, None, None),
         Cause::Earlier => ("earlier", None, None, None, None),
-        Cause::Thread(c) => {
+        Cause::Thread(c) | Cause::Lock(c) | Cause::Awaited(c) => {
             let name = c.comm.text().into_owned();
-            ("thread", Some(i64::from(c.tid.0)), Some(name), Some(c.class().name()), Some(c.prio))
+            let word = match cause {
+                Cause::Lock(_) => "lock",
+                Cause::Awaited(_) => "awaited",
+                _ => "thread",
+            };
+            (word, Some(i64::from(c.tid.0)), Some(name), Some(c.class().name()), Some(c.prio))
         }
         Cause::Irq(irq) => {
             let handlers: Vec<&str> =

@@ -13,10 +13,13 @@ use surety_model::source::nearest;
 use surety_model::world::{Cancel, WorldError};
 use surety_probe::recorder::PageFile;
 use surety_report::table::{Check, CheckVerdict};
+use surety_trace::jobs::Anomalies;
+use surety_trace::jobs::inference::INFERRED_MAX;
 use surety_trace::{ReadAt, ReadSummary, TraceReader};
 
 use crate::args::Selection;
 use crate::exit::{Code, Failure};
+use crate::files;
 use crate::session::Session;
 use crate::words::number_of;
 
@@ -68,6 +71,7 @@ fn pages(path: &Path) -> Result<PageFile, Failure> {
     if !known.is_file() {
         return Err(unreadable(path, &"it is no ordinary file"));
     }
+    files::is_input(&known);
     File::open(path).and_then(PageFile::new).map_err(|e| unreadable(path, &e))
 }
 
@@ -112,9 +116,9 @@ pub fn unread(trace: &dyn TraceReader, summary: &ReadSummary) -> Vec<String> {
 }
 
 /// `quality` of the JSON documents.
-pub fn quality(summary: &ReadSummary, unread: &[String]) -> Value {
+pub fn quality(summary: &ReadSummary, unread: &[String], anomalies: &Anomalies) -> Value {
     json!({
-        "complete": summary.is_complete(),
+        "complete": summary.is_complete() && anomalies.doubtful == 0,
         "lost": summary.lost_at_least(),
         "gaps": summary.gaps,
         "damaged_pages": summary.damaged_pages,
@@ -123,24 +127,69 @@ pub fn quality(summary: &ReadSummary, unread: &[String]) -> Value {
         "unknown": summary.unknown,
         "disordered": summary.disordered,
         "disorder_max_ns": summary.disorder_max,
+        "inferred_switches": anomalies.inferred,
+        "doubtful_switches": anomalies.doubtful,
         "not_read": unread,
     })
 }
 
-/// A line about a trace that is not whole; none when it is. `missed` says what that does to the numbers.
-pub fn incomplete(summary: &ReadSummary, missed: &str) -> Option<Check> {
-    (!summary.is_complete()).then(|| Check {
+/// Lines about a trace that is not whole; none when it is. `missed` says what that does to the numbers.
+pub fn incomplete(summary: &ReadSummary, anomalies: &Anomalies, missed: &str) -> Vec<Check> {
+    let parts = [
+        lost(summary),
+        some(summary.damaged_pages, "damaged page"),
+        some(summary.truncated, "CPU").map(|cpus| format!("{cpus} cut")),
+        some(summary.malformed, "record").map(|records| format!("{records} too short for their event")),
+    ];
+    let missing = (!summary.is_complete()).then(|| Check {
         name: "not whole".to_owned(),
         verdict: CheckVerdict::Limited,
-        found: format!(
-            "at least {} lost at {}, {}, {} cut",
-            number_of(summary.lost_at_least(), "event"),
-            number_of(summary.gaps, "place"),
-            number_of(summary.damaged_pages, "damaged page"),
-            number_of(summary.truncated, "CPU")
-        ),
+        found: parts.into_iter().flatten().collect::<Vec<_>>().join(", "),
         remedy: Some(missed.to_owned()),
+    });
+    missing.into_iter().chain(switches(anomalies)).collect()
+}
+
+/// A line about switches that were not recorded.
+pub fn switches(anomalies: &Anomalies) -> Option<Check> {
+    let (inferred, doubtful) = (anomalies.inferred, anomalies.doubtful);
+    let used = format!("{inferred} out of idle were not recorded and are placed by the events around");
+    let wide = format!(
+        "{doubtful} were not recorded and lie between events more than {INFERRED_MAX} apart: time there is unknown"
+    );
+    let found = match (inferred, doubtful) {
+        (0, 0) => return None,
+        (_, 0) => used,
+        (0, _) => wide,
+        _ => format!("{used}; {wide}"),
+    };
+    Some(Check {
+        name: "switches".to_owned(),
+        verdict: if doubtful > 0 { CheckVerdict::Limited } else { CheckVerdict::Good },
+        found,
+        remedy: (doubtful > 0).then(|| {
+            "jobs with unknown time are given up and are in no average; more events (`surety trace record`) make it less".to_owned()
+        }),
     })
+}
+
+/// How many events are missing, and at how many places; `None` when no event is known to be.
+pub fn lost(summary: &ReadSummary) -> Option<String> {
+    let places = some(summary.gaps, "place");
+    match (summary.lost_at_least(), places) {
+        (0, None) => None,
+        // The tracer says that there are some, and not how many.
+        (0, Some(places)) => Some(format!("an unknown number of events lost at {places}")),
+        (lost, places) => {
+            let lost = format!("at least {} lost", number_of(lost, "event"));
+            Some(places.map_or_else(|| lost.clone(), |places| format!("{lost} at {places}")))
+        }
+    }
+}
+
+/// A count with its noun, unless it is none.
+fn some(count: u64, noun: &str) -> Option<String> {
+    (count > 0).then(|| number_of(count, noun))
 }
 
 /// Refuses a choice that begins behind the end of the trace.
@@ -181,4 +230,26 @@ pub fn chosen(selection: &Selection) -> Value {
         "from_ns": selection.from,
         "to_ns": selection.to,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_missing_is_named() {
+        let found = |summary: ReadSummary| {
+            incomplete(&summary, &Anomalies::default(), "").into_iter().next().map(|check| check.found)
+        };
+        assert_eq!(found(ReadSummary::default()), None);
+        let damaged = ReadSummary { damaged_pages: 1, ..ReadSummary::default() };
+        assert_eq!(found(damaged).unwrap(), "1 damaged page");
+        let gap = ReadSummary { gaps: 2, truncated: 1, ..ReadSummary::default() };
+        assert_eq!(found(gap).unwrap(), "an unknown number of events lost at 2 places, 1 CPU cut");
+        let lost = ReadSummary { lost: 7, gaps: 1, malformed: 3, ..ReadSummary::default() };
+        let words = "at least 7 events lost at 1 place, 3 records too short for their event";
+        assert_eq!(found(lost).unwrap(), words);
+        let counted = ReadSummary { counted_lost: Some(1), ..ReadSummary::default() };
+        assert_eq!(found(counted).unwrap(), "at least 1 event lost");
+    }
 }

@@ -10,6 +10,7 @@ use surety_fit::{
 use surety_model::event::{Comm, Event, TraceSink};
 use surety_model::formats::toml;
 use surety_report::table::{Check, CheckVerdict, cells, checks, led};
+use surety_trace::jobs::{Anomalies, Jobs};
 use surety_trace::write::keep::Kept;
 use surety_trace::{InterruptBuilder, JobBuilder, ReadSummary, Wanted};
 use surety_units::{CpuId, Nanos};
@@ -17,7 +18,8 @@ use surety_units::{CpuId, Nanos};
 use super::file;
 use crate::args::{FitArgs, time};
 use crate::exit::{Code, Failure};
-use crate::session::{Session, write_file};
+use crate::files;
+use crate::session::Session;
 use crate::words::number_of;
 
 /// Groups of things left out that have a row of their own.
@@ -60,6 +62,7 @@ pub(super) struct Read {
     pub fitted: FittedWorkload,
     summary: ReadSummary,
     unread: Vec<String>,
+    anomalies: Anomalies,
 }
 
 /// Reads a trace and fits it.
@@ -76,12 +79,13 @@ pub(super) fn read(args: &FitArgs, session: &Session) -> Result<Read, Failure> {
         cpus: BTreeSet::new(),
     };
     let in_time = Wanted { from: wanted.from, to: wanted.to, ..Wanted::default() };
-    let mut kept = Kept::new(in_time, builders);
+    let mut kept = Kept::new(in_time.clone(), builders);
     let summary = trace.read(&mut kept).map_err(|e| file::unfinished(&args.file, session, &e))?;
     let builders = kept.into_inner();
     let unread = file::unread(trace.as_ref(), &summary);
     let seen = u32::try_from(builders.cpus.len()).unwrap_or(u32::MAX);
-    let histories = builders.jobs.finish().threads;
+    let Jobs { threads, anomalies } = builders.jobs.finish();
+    let histories: Vec<_> = threads.into_iter().map(|thread| thread.at_most()).collect();
     let interrupts = builders.interrupts.finish();
     let options = FitOptions {
         share_min: args.min_share,
@@ -99,25 +103,26 @@ pub(super) fn read(args: &FitArgs, session: &Session) -> Result<Read, Failure> {
         histories: &histories,
         interrupts: &interrupts,
         cpus: trace.description().cpus.unwrap_or(seen).max(seen),
-        span: summary.span.unwrap_or_default(),
+        span: in_time.span(summary.span.unwrap_or_default()),
     };
-    Ok(Read { fitted: fit_trace(&view, &options), summary, unread })
+    Ok(Read { fitted: fit_trace(&view, &options), summary, unread, anomalies })
 }
 
 /// The verb.
 pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
-    let Read { fitted, summary, unread } = read(args, session)?;
+    let read = read(args, session)?;
+    let fitted = &read.fitted;
     let text = toml::write_commented(&fitted.workload, &fitted.comments);
     if let Err(errors) = toml::read("the fitted workload", &text) {
         return Err(Failure::new(Code::Internal, format!("what was fitted does not read back: {errors}")));
     }
     if let Some(path) = &args.output {
-        write_file(path, &text)?;
+        files::write(path, &text)?;
     }
     if session.json {
-        session.print_json(&document(args, &fitted, &summary, &unread))?;
+        session.print_json(&document(args, &read))?;
     } else {
-        print(args, &fitted, &summary, session)?;
+        print(args, &read, session)?;
     }
     Ok(Code::Kept)
 }
@@ -125,12 +130,8 @@ pub fn fit(args: &FitArgs, session: &Session) -> Result<Code, Failure> {
 const HEADER: [&str; 8] =
     ["source", "kind", "period, gap", "on average", "work mean", "work p99", "CPU", "figures"];
 
-fn print(
-    args: &FitArgs,
-    fitted: &FittedWorkload,
-    read: &ReadSummary,
-    session: &Session,
-) -> Result<(), Failure> {
+fn print(args: &FitArgs, read: &Read, session: &Session) -> Result<(), Failure> {
+    let Read { fitted, summary, anomalies, .. } = read;
     let style = session.style();
     let rows: Vec<Vec<String>> = fitted.sources.iter().map(row).collect();
     if rows.is_empty() {
@@ -150,8 +151,8 @@ fn print(
     }
     session.print(&led("CPU time  ", &accounts_in_words(&fitted.accounts), &style))?;
     let mut list: Vec<Check> =
-        file::incomplete(read, "jobs open there are given up; shares are too small").into_iter().collect();
-    if !read.events.iter().any(|e| WAKE_UPS.contains(&e.event.as_str())) {
+        file::incomplete(summary, anomalies, "jobs open there are given up; shares are too small");
+    if !summary.events.iter().any(|e| WAKE_UPS.contains(&e.event.as_str())) {
         list.push(Check {
             name: "missing".to_owned(),
             verdict: CheckVerdict::Limited,
@@ -263,12 +264,13 @@ fn accounts_in_words(accounts: &Accounts) -> String {
 }
 
 /// `surety.trace-fit/1`.
-fn document(args: &FitArgs, fitted: &FittedWorkload, summary: &ReadSummary, unread: &[String]) -> Value {
+fn document(args: &FitArgs, read: &Read) -> Value {
+    let Read { fitted, summary, unread, anomalies } = read;
     let accounts = &fitted.accounts;
     json!({
         "schema": "surety.trace-fit/1",
         "file": args.file.display().to_string(),
-        "quality": file::quality(summary, unread),
+        "quality": file::quality(summary, unread, anomalies),
         "written": args.output.as_ref().map(|path| path.display().to_string()),
         "workload": toml::write(&fitted.workload),
         "sources": fitted.sources.iter().map(source_json).collect::<Vec<_>>(),

@@ -46,7 +46,7 @@ pub fn irqs(args: &IrqsArgs, session: &Session) -> Result<Code, Failure> {
     );
     session.print(&led("service  ", &text, &style))?;
     let missed = "arrivals there are not counted, and gaps not measured across them";
-    session.print(&checks(&file::incomplete(&summary, missed).into_iter().collect::<Vec<_>>(), &style))?;
+    session.print(&checks(&file::incomplete(&summary, &seen.anomalies, missed), &style))?;
     Ok(Code::Kept)
 }
 
@@ -138,7 +138,7 @@ fn document(args: &IrqsArgs, seen: &Interrupts, summary: &ReadSummary, unread: &
     json!({
         "schema": "surety.trace-irqs/1",
         "file": args.file.display().to_string(),
-        "quality": file::quality(summary, unread),
+        "quality": file::quality(summary, unread, &seen.anomalies),
         "duration_ns": span(args, summary),
         "chosen": file::chosen(&args.selection),
         "incomplete": seen.incomplete,

@@ -6,9 +6,10 @@
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::FileExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-use surety_model::event::{Event, TraceSink};
+use surety_kernel::files::nameless_in;
+use surety_model::event::{Event, EventKind, TraceSink};
 use surety_trace::write::csv::Csv;
 use surety_trace::write::jsonl::JsonLines;
 use surety_trace::write::perfetto::{Overlay, Perfetto};
@@ -16,6 +17,8 @@ use surety_trace::{Compression, ReadAt, Spool, TraceDatEvents, TraceDatForm};
 
 use crate::args::{FileVersion, Packing, Storing};
 use crate::exit::{Code, Failure};
+use crate::files::NewFile;
+use crate::words::number_of;
 
 /// What can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,10 +77,10 @@ pub fn form_of(storing: &Storing) -> Result<TraceDatForm, Failure> {
 
 /// A file in the making; it goes away unless it is finished.
 pub struct TraceOutput {
-    target: PathBuf,
-    part: PathBuf,
-    file: File,
+    new: NewFile,
     sink: Sink,
+    /// Events that came and that the sink has no room for, where it does not count them.
+    left_out: u64,
 }
 
 type Buffered = BufWriter<File>;
@@ -108,50 +111,33 @@ impl TraceOutput {
     /// Only a Perfetto trace has tracks for `overlays`.
     pub fn create(target: &Path, storing: &Storing, overlays: Vec<Overlay>) -> Result<TraceOutput, Failure> {
         let format = Format::of(target, storing)?;
-        let refused = |why: &dyn std::fmt::Display| {
-            Failure::new(Code::BadInput, format!("{} cannot be written: {why}", target.display()))
-                .help("choose a place you can write to")
-        };
-        if std::fs::metadata(target).is_ok_and(|m| !m.is_file()) {
-            return Err(refused(&"it is no ordinary file"));
-        }
-        let beside = |ending: &str| {
-            let mut name = target.as_os_str().to_owned();
-            name.push(format!(".{}.{ending}", std::process::id()));
-            PathBuf::from(name)
-        };
-        let part = beside("part");
-        let file = File::create_new(&part).map_err(|e| refused(&e))?;
+        let new = NewFile::ordinary(target)?;
         let made = (|| {
-            let out = || Ok::<_, io::Error>(BufWriter::with_capacity(1 << 18, file.try_clone()?));
+            let out = || Ok::<_, io::Error>(BufWriter::with_capacity(1 << 18, new.file().try_clone()?));
             Ok::<_, io::Error>(match format {
                 Format::JsonLines => Sink::JsonLines(JsonLines::new(out()?)),
                 Format::Csv => Sink::Csv(Csv::new(out()?)),
                 Format::Perfetto => Sink::Perfetto(Perfetto::with_overlays(out()?, overlays)),
                 Format::TraceDat(form) => {
-                    let spool = SpoolFile::create(&beside("pages"))?;
+                    let spool = SpoolFile::create(&new.directory())?;
                     Sink::TraceDat(Box::new(TraceDatEvents::new(spool)), form)
                 }
             })
         })();
-        match made {
-            Ok(sink) => Ok(TraceOutput { target: target.to_owned(), part, file, sink }),
-            Err(error) => {
-                let _ = std::fs::remove_file(&part);
-                Err(refused(&error))
-            }
-        }
+        let sink = made.map_err(|e| new.failed(&e))?;
+        Ok(TraceOutput { new, sink, left_out: 0 })
     }
 
     /// Ends the file and puts it in its place. `clock` names the clock of the events' times.
     pub fn finish(mut self, clock: &str) -> Result<WrittenTrace, Failure> {
-        let counted = |events| WrittenTrace { events, ..WrittenTrace::default() };
+        let left_out = self.left_out;
+        let counted = |events| WrittenTrace { events, left_out, ..WrittenTrace::default() };
         let written = match std::mem::replace(&mut self.sink, Sink::Done) {
             Sink::JsonLines(sink) => sink.finish().map(counted),
             Sink::Csv(sink) => sink.finish().map(counted),
-            Sink::Perfetto(sink) => sink.finish().map(counted),
+            Sink::Perfetto(sink) => sink.finish(clock).map(counted),
             Sink::TraceDat(sink, form) => {
-                let mut out = BufWriter::with_capacity(1 << 18, &self.file);
+                let mut out = BufWriter::with_capacity(1 << 18, self.new.file());
                 let written = sink.finish(form, clock, &mut out).map_err(io::Error::other);
                 written.and_then(|written| {
                     out.flush()?;
@@ -161,12 +147,8 @@ impl TraceOutput {
             }
             Sink::Done => Ok(WrittenTrace::default()),
         };
-        let failed = |why: io::Error| {
-            Failure::new(Code::Machine, format!("{} could not be written: {why}", self.target.display()))
-                .help("make room, or choose another place")
-        };
-        let written = written.map_err(failed)?;
-        std::fs::rename(&self.part, &self.target).map_err(failed)?;
+        let written = written.map_err(|e| self.new.failed(&e))?;
+        self.new.keep()?;
         Ok(written)
     }
 }
@@ -174,28 +156,32 @@ impl TraceOutput {
 impl WrittenTrace {
     /// What the format had no room for, in words; nothing when all is there.
     pub fn missing(&self) -> Option<String> {
-        (self.left_out > 0 || self.cut > 0).then(|| {
-            format!("{} events and the ends of {} texts have no room in this format", self.left_out, self.cut)
-        })
+        let events = (self.left_out > 0).then(|| number_of(self.left_out, "event"));
+        let texts = (self.cut > 0).then(|| match self.cut {
+            1 => "the end of 1 text".to_owned(),
+            cut => format!("the ends of {cut} texts"),
+        });
+        let parts: Vec<String> = events.into_iter().chain(texts).collect();
+        (!parts.is_empty())
+            .then(|| format!("left out, as this format has no room for it: {}", parts.join(" and ")))
     }
+}
+
+/// Kinds that a Perfetto trace has no room for.
+fn has_no_message(kind: &EventKind<'_>) -> bool {
+    matches!(kind, EventKind::Raw(_) | EventKind::FutexEnter { .. } | EventKind::FutexExit)
 }
 
 impl TraceSink for TraceOutput {
     fn event(&mut self, event: &Event<'_>) {
         match &mut self.sink {
             Sink::JsonLines(sink) => sink.event(event),
+            Sink::Perfetto(_) if has_no_message(&event.kind) => self.left_out += 1,
             Sink::Csv(sink) => sink.event(event),
             Sink::Perfetto(sink) => sink.event(event),
             Sink::TraceDat(sink, _) => sink.event(event),
             Sink::Done => {}
         }
-    }
-}
-
-impl Drop for TraceOutput {
-    fn drop(&mut self) {
-        // After it took its place there is nothing under this name.
-        let _ = std::fs::remove_file(&self.part);
     }
 }
 
@@ -207,10 +193,12 @@ struct SpoolFile {
 }
 
 impl SpoolFile {
-    fn create(path: &Path) -> io::Result<SpoolFile> {
-        let mut options = File::options();
-        let file = options.read(true).write(true).create_new(true).open(path)?;
-        std::fs::remove_file(path)?;
+    fn create(directory: &Path) -> io::Result<SpoolFile> {
+        let file = nameless_in(directory).or_else(|_| {
+            let path = directory.join(format!(".surety-{}.pages", std::process::id()));
+            let file = File::options().read(true).write(true).create_new(true).open(&path)?;
+            std::fs::remove_file(&path).map(|()| file)
+        })?;
         Ok(SpoolFile { file, length: 0 })
     }
 }

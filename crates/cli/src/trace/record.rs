@@ -11,6 +11,7 @@ use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, clock};
 use surety_model::world::Observer;
 use surety_probe::recorder::{JournalledRecording, RecordingError, RecordingOptions, StopWhen};
+use surety_probe::{ChildrenEntry, lacked, rights_of};
 use surety_units::Nanos;
 
 use crate::args::RecordArgs;
@@ -58,25 +59,30 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
     let tracefs = Tracefs::open()?;
     let events = events::chosen(args, &tracefs)?;
     let cpus = session.kernel.online_cpus()?;
+    let journal = session.need_journal()?;
     let mut output = Output::open(&args.output)?;
     let options = RecordingOptions {
         buffer: args.buffer,
-        directory: output.directory().map(std::path::Path::to_owned),
+        directory: Some(output.directory()),
         size: args.size,
         keep: args.keep,
         stop_when: args.stop_when.map(|condition| StopWhen { condition, after: args.after }),
         ..RecordingOptions::of(&events)
     };
-    let recording = JournalledRecording::start(&tracefs, session.journal(), &session.kernel, &options, cpus)
+    let recording = JournalledRecording::start(&tracefs, Some(journal), &session.kernel, &options, cpus)
         .map_err(refused)?;
     let (started, own) = (clock::monotonic(), clock::thread_cpu_time());
-    let mut child = start_command(args, session)?;
+    let children = (!args.command.is_empty())
+        .then(|| ChildrenEntry::of_command(Some(journal), &session.kernel))
+        .flatten();
+    let mut child = start_command(args, children.as_ref(), session)?;
     let end = wait(args, session, &recording, &mut child)?;
     let own = clock::thread_cpu_time() - own;
     let raw = recording.finish()?;
     if let Some(child) = child {
         end_command(child)?;
     }
+    drop(children);
     let bytes = output.write(&raw)?;
     let summary = output.read_back()?;
     if summary.events.is_empty() && matches!(end, End::Interrupted) {
@@ -85,7 +91,11 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
     }
     output.keep()?;
     let code = match end {
-        End::Command(status) if !status.success() => Code::Broken,
+        End::Command(status) if !status.success() => {
+            let rights = rights_of(&args.command[0], &args.rights.rights())?;
+            lacked(&rights).iter().for_each(|note| session.note(note));
+            Code::Broken
+        }
         _ => Code::Kept,
     };
     let made = Made {
@@ -108,7 +118,11 @@ fn refused(error: RecordingError) -> Failure {
     }
 }
 
-fn start_command(args: &RecordArgs, session: &Session) -> Result<Option<Spawned>, Failure> {
+fn start_command(
+    args: &RecordArgs,
+    children: Option<&ChildrenEntry<'_>>,
+    session: &Session,
+) -> Result<Option<Spawned>, Failure> {
     let Some((program, arguments)) = args.command.split_first() else {
         match (args.stop_when, args.duration) {
             (Some(condition), _) => session.step(&format!("recording until {condition}; Ctrl-C ends it")),
@@ -124,7 +138,10 @@ fn start_command(args: &RecordArgs, session: &Session) -> Result<Option<Spawned>
         let messages = std::io::stderr().as_fd().try_clone_to_owned();
         command.stdout(messages.map_or(Stream::Null, Stream::File));
     }
-    let child = spawn(&mut command, &ChildSetup::default()).map_err(|error| {
+    let mark = children.map(|children| children.mark().to_owned());
+    let rights = Some(rights_of(program, &args.rights.rights())?);
+    let setup = ChildSetup { mark, rights, ..ChildSetup::default() };
+    let child = spawn(&mut command, &setup).map_err(|error| {
         Failure::new(Code::BadInput, error.to_string()).help("check the command's name and path")
     })?;
     Ok(Some(child))

@@ -151,21 +151,34 @@ fn in_words(seen: &Seen, not_shown: usize) -> Vec<Check> {
         let found = format!("{threads} less busy threads are not listed; --json adds them up by name");
         say("threads", CheckVerdict::Good, found, None);
     }
-    match summary.lost_at_least() {
-        0 if summary.gaps == 0 => say("lost", CheckVerdict::Good, "no events".to_owned(), None),
-        lost => say(
+    match file::lost(summary) {
+        None => say("lost", CheckVerdict::Good, "no events".to_owned(), None),
+        Some(lost) => say(
             "lost",
             CheckVerdict::Limited,
-            format!("at least {}, at {}", number_of(lost, "event"), number_of(summary.gaps, "place")),
+            lost,
             Some("jobs open there are given up; times waited and CPU shares are too small"),
         ),
     }
     let censored: u64 = seen.recorded.threads.iter().map(|t| t.censored).sum::<u64>()
         + seen.recorded.folded.iter().map(|f| f.censored).sum::<u64>();
-    if censored > 0 {
-        let found =
-            format!("{} whose beginning or end is not in the trace; not counted", number_of(censored, "job"));
-        say("censored", CheckVerdict::Good, found, None);
+    let doubtful: u64 = seen.recorded.threads.iter().map(|t| t.doubtful).sum::<u64>()
+        + seen.recorded.folded.iter().map(|f| f.doubtful).sum::<u64>();
+    let longest = seen.recorded.threads.iter().map(|t| t.doubtful_response_max);
+    let longest = longest.chain(seen.recorded.folded.iter().map(|f| f.doubtful_response_max)).max().flatten();
+    if censored > doubtful {
+        let jobs = number_of(censored - doubtful, "job");
+        say(
+            "censored",
+            CheckVerdict::Good,
+            format!("{jobs} whose beginning or end is not in the trace; not counted"),
+            None,
+        );
+    }
+    if let Some(longest) = longest {
+        let jobs = number_of(doubtful, "job");
+        let found = format!("{jobs} with unknown time, responses up to {longest}; not counted");
+        say("given up", CheckVerdict::Limited, found, None);
     }
     let damage = phrases(&[
         (summary.damaged_pages, "pages that cannot be read to their end"),
@@ -191,10 +204,13 @@ fn in_words(seen: &Seen, not_shown: usize) -> Vec<Check> {
     for what in &seen.unread {
         say("not read", CheckVerdict::Limited, what.clone(), None);
     }
+    list.extend(file::switches(anomalies));
+    let mut say = |name: &str, verdict: CheckVerdict, found: String| {
+        list.push(Check { name: name.to_owned(), verdict, found, remedy: None });
+    };
     let odd = phrases(&[
         (anomalies.reordered, "switches recorded before their own wake-up"),
         (anomalies.unreleased, "switches to sleeping threads without a wake-up"),
-        (anomalies.inferred, "switches out of idle that were not recorded, inferred from what followed"),
         (anomalies.inconsistent, "events that contradict those before"),
         (anomalies.unmatched_exits, "interrupt exits without entry"),
         (anomalies.misdated, "job markers before their own release"),
@@ -204,7 +220,7 @@ fn in_words(seen: &Seen, not_shown: usize) -> Vec<Check> {
     ]);
     if !odd.is_empty() {
         let verdict = if anomalies.inconsistent > 0 { CheckVerdict::Limited } else { CheckVerdict::Good };
-        say("anomalies", verdict, odd, None);
+        say("anomalies", verdict, odd);
     }
     list
 }
@@ -227,7 +243,7 @@ fn document(args: &StatsArgs, seen: &Seen, shown: &[ThreadStatistics]) -> Value 
         "first_ns": summary.span.map(|(first, _)| first),
         "last_ns": summary.span.map(|(_, last)| last),
         "events": summary.events.iter().map(|e| json!({ "event": e.event, "count": e.count })).collect::<Vec<_>>(),
-        "quality": file::quality(summary, &seen.unread),
+        "quality": file::quality(summary, &seen.unread, &seen.anomalies),
         "anomalies": seen.anomalies,
         "chosen": file::chosen(&args.selection),
         "threads_in_trace": seen.recorded.threads_in_trace,
@@ -243,6 +259,10 @@ fn thread(t: &ThreadStatistics, seen: &Seen) -> Value {
         "separation": if t.exact { "markers" } else { "busy-period" },
         "jobs": t.jobs,
         "censored": t.censored,
+        "inferred": t.inferred,
+        "doubtful": t.doubtful,
+        "doubtful_response_max_ns": t.doubtful_response_max,
+        "unknown_ns": t.unknown,
         "share": seen.share(t.run),
         "run_ns": t.run,
         "waited_ns": t.waited,
@@ -267,6 +287,8 @@ fn folded(folded: &Folded) -> Value {
         "threads": folded.threads,
         "jobs": folded.jobs,
         "censored": folded.censored,
+        "doubtful": folded.doubtful,
+        "doubtful_response_max_ns": folded.doubtful_response_max,
         "run_ns": folded.run,
         "waited_ns": folded.waited,
         "response_max_ns": folded.response_max,

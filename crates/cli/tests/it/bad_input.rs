@@ -98,7 +98,7 @@ fn promises_no_reservation_can_keep_are_refused_with_the_nearest_that_can() {
         [("response <= 5ms @ 99%", ["refused", "nearest"]), ("share >= 99%", ["refused", "nearest"])]
     {
         std::fs::write(&file, format!("{PLAYER}promise = [\"{promise}\"]\n")).unwrap();
-        let output = surety(&["plan", file.to_str().unwrap(), "--cpus", "2"]);
+        let output = surety(&["plan", file.to_str().unwrap(), "--cpu-count", "2"]);
         let said = text(&output) + &errors(&output);
         assert_eq!(output.status.code(), Some(1), "{promise}: {said}");
         for word in says {

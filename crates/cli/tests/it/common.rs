@@ -2,17 +2,22 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// An ordinary user every machine has.
 pub const NOBODY: &str = "65534";
 
-/// One experiment at a time: they share the machine's CPUs.
-static ALONE: Mutex<()> = Mutex::new(());
+/// One measurement at a time: they share the machine's CPUs. Guests of the lab, whose clock is virtual, run beside each other.
+static CPUS: RwLock<()> = RwLock::new(());
 
-/// Waits until no other experiment of this file runs.
-pub fn alone() -> MutexGuard<'static, ()> {
-    ALONE.lock().unwrap_or_else(PoisonError::into_inner)
+/// Waits until nothing else uses the CPUs.
+pub fn alone() -> RwLockWriteGuard<'static, ()> {
+    CPUS.write().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Waits until nobody measures this machine.
+pub fn beside_guests() -> RwLockReadGuard<'static, ()> {
+    CPUS.read().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The program, built for the tests.

@@ -1,6 +1,12 @@
 //! The loop on the machine that runs the tests: what it writes is what its schema says and what the kernel did.
 
 use serde_json::Value;
+use surety_analysis::Supply;
+use surety_kernel::RealKernel;
+use surety_kernel::facts::MachineFacts;
+use surety_model::platform::Enforcement;
+use surety_model::reservation::Reservation;
+use surety_units::Nanos;
 
 use crate::common::{alone, errors, is_root, surety, surety_as_nobody, text};
 
@@ -31,6 +37,17 @@ fn player(result: &Value) -> &Value {
         .expect("the player has a record")
 }
 
+/// What is measured while the CPU is taken away may need more than there is; `refused` promises are refused all the same.
+fn nothing_planned_because_disturbed(document: &Value, refused: usize) -> bool {
+    let degraded = &result(document, "host", false)["degraded"];
+    let is_refused = document["plan"]["refusals"].as_array().is_some_and(|all| all.len() > refused);
+    let is_disturbed = degraded.as_array().is_some_and(|reasons| !reasons.is_empty());
+    if is_refused && is_disturbed {
+        eprintln!("SKIPPED: nothing could be planned, the run was disturbed: {degraded}");
+    }
+    is_refused && is_disturbed
+}
+
 #[test]
 fn as_root_every_world_speaks_and_the_reservation_is_in_force() {
     if !is_root() {
@@ -47,6 +64,9 @@ fn as_root_every_world_speaks_and_the_reservation_is_in_force() {
     let output = surety(&arguments);
     let document = parse(&output);
     assert_eq!(document["schema"], "surety.record/1");
+    if nothing_planned_because_disturbed(&document, 0) {
+        return;
+    }
     for (world, reserved) in
         [("host", false), ("analysis", true), ("sim", false), ("sim", true), ("host", true)]
     {
@@ -144,17 +164,36 @@ fn a_command_gets_its_share() {
     let planned = &document["plan"]["reservations"][0];
     let ratio = planned["runtime_ns"].as_f64().unwrap() / planned["period_ns"].as_f64().unwrap();
     assert!((0.30..0.40).contains(&ratio), "{ratio}");
+    let reserved_from = |key: &str| Nanos::new(planned[key].as_i64().unwrap());
+    let least = {
+        let reservation = Reservation {
+            deadline: reserved_from("deadline_ns"),
+            ..Reservation::implicit(reserved_from("runtime_ns"), reserved_from("period_ns"))
+        };
+        let tick = MachineFacts::read(&RealKernel::new()).scheduler.tick;
+        let span = &result(&document, "host", true)["activities"][0]["share"]["span_ns"];
+        let span = Nanos::new(span.as_i64().unwrap());
+        let supply = Supply::new(reservation, Enforcement::Tick(tick), false);
+        supply.guaranteed(span).get() as f64 / span.get() as f64
+    };
     let share = |reserved| {
         let result = result(&document, "host", reserved);
         result["activities"][0]["share"]["fraction"].as_f64().unwrap()
     };
     let disturbed = &result(&document, "host", true)["degraded"];
-    if share(true) < 0.3 && disturbed.as_array().is_some_and(|reasons| !reasons.is_empty()) {
+    if share(true) < least && disturbed.as_array().is_some_and(|reasons| !reasons.is_empty()) {
         eprintln!("SKIPPED: the share was not judged, the run was disturbed: {disturbed}");
         return;
     }
-    assert!(share(true) >= 0.295, "{} of a CPU under a reservation of {ratio}", share(true));
-    assert_eq!(result(&document, "host", true)["activities"][0]["promises"][0]["verdict"], "kept");
+    // A window of 3 s begins and ends inside periods: the reservation gives its share in the long run, and this much in
+    // every such window.
+    assert!(share(true) >= least, "{} of a CPU where {ratio} are reserved and {least} are due", share(true));
+    // One run has no interval: what it shows is observed, and the proof of the reservation keeps the promise.
+    assert_eq!(result(&document, "host", true)["activities"][0]["promises"][0]["verdict"], "undecided");
+    assert_eq!(
+        (&document["verdict"]["outcome"], &document["verdict"]["by_proof"]),
+        (&"kept".into(), &1.into())
+    );
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
 }
 
@@ -236,12 +275,7 @@ fn what_can_be_planned_is_although_one_promise_is_refused() {
     };
     assert_eq!(output.status.code(), Some(1), "{}", errors(&output));
     let document = parse(&output);
-    let degraded = &result(&document, "host", false)["degraded"];
-    if document["plan"]["refusals"].as_array().is_some_and(|refusals| refusals.len() > 1)
-        && degraded.as_array().is_some_and(|reasons| !reasons.is_empty())
-    {
-        // What was measured while the CPU was taken away may need more than there is.
-        eprintln!("SKIPPED: nothing could be planned, the run was disturbed: {degraded}");
+    if nothing_planned_because_disturbed(&document, 1) {
         return;
     }
     assert_eq!(document["plan"]["reservations"][0]["activity"], "player", "{document:#}");

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use crate::common::{alone, errors, program, root, text};
+use crate::common::{beside_guests, errors, program, root, text};
 
 /// The kernels that will do, and what is fetched where none of them is here: the smallest.
 const KERNELS: [&str; 4] = ["6.12-cloud", "6.1-cloud", "6.12-rt", "6.12"];
@@ -82,9 +82,69 @@ impl Watched {
     }
 }
 
+/// An emulator before the real one, which counts what it boots.
+struct Boots(tempfile::TempDir);
+
+impl Boots {
+    fn counted() -> Boots {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let (wrapper, list) = (directory.path().join("qemu-system-x86_64"), directory.path().join("boots"));
+        let said = format!(
+            "#!/bin/sh\nPATH=${{PATH#*:}}\ncase \"$*\" in *-kernel*) echo boot >> '{}';; esac\nexec qemu-system-x86_64 \"$@\"\n",
+            list.display()
+        );
+        std::fs::write(&wrapper, said).unwrap();
+        std::fs::set_permissions(&wrapper, std::fs::Permissions::from_mode(0o755)).unwrap();
+        Boots(directory)
+    }
+
+    fn count(&self) -> usize {
+        std::fs::read_to_string(self.0.path().join("boots")).map_or(0, |text| text.lines().count())
+    }
+}
+
+fn surety_counted(boots: &Boots, arguments: &[&str]) -> Output {
+    let path = format!("{}:{}", boots.0.path().display(), std::env::var("PATH").unwrap());
+    Command::new(program()).args(arguments).current_dir(root()).env("PATH", path).output().unwrap()
+}
+
+/// Runs of `[vary]` and of `--repeat` are made in one guest, and what is simulated beside it is the guest's machine.
+#[test]
+fn repeated_runs_share_a_boot_and_models_are_of_the_guests_machine() {
+    let _guest = beside_guests();
+    let Some(kernel) = kernel() else { return };
+    let files = tempfile::tempdir().unwrap();
+    let workload = files.path().join("w.toml");
+    let said = "format = 1\n[[task]]\nname = \"ticker\"\nperiod = \"10ms\"\nwork = \"1ms\"\n\
+                [vary]\n\"task.ticker.work\" = [\"1ms\", \"2ms\"]\n";
+    std::fs::write(&workload, said).unwrap();
+    let (world, boots) = (format!("lab:{kernel}"), Boots::counted());
+    let mut words = vec!["run", workload.to_str().unwrap(), "--on", "sim", "analysis", &world];
+    words.extend(["--repeat", "2", "--for", "100ms", "--warm-up", "50ms", "--no-trace", "--json"]);
+    let output = surety_counted(&boots, &words);
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    assert_eq!(boots.count(), 1);
+    let file = surety_model::formats::record::read(&text(&output)).unwrap();
+    assert_eq!(file.results.len(), 12);
+    let of = |world: &str| file.results.iter().filter(|r| r.record.world == world).collect::<Vec<_>>();
+    let machine = of(&world)[0].record.in_force.machine.clone().unwrap();
+    assert_eq!(machine.cpus, 1);
+    assert!(
+        machine.name.starts_with(&format!("linux-{}", kernel.split('-').next().unwrap())),
+        "{}",
+        machine.name
+    );
+    for name in [&world, "sim", "analysis"] {
+        let results = of(name);
+        assert_eq!(results.len(), 4, "{name}");
+        assert!(results.iter().all(|r| r.record.in_force.machine.as_ref() == Some(&machine)), "{name}");
+    }
+}
+
 #[test]
 fn deterministic_runs_are_the_same_to_the_nanosecond() {
-    let _alone = alone();
+    let _guest = beside_guests();
     let Some(kernel) = kernel() else { return };
     let watched = Watched::new();
     let files = tempfile::tempdir().unwrap();
@@ -98,19 +158,16 @@ fn deterministic_runs_are_the_same_to_the_nanosecond() {
         std::fs::read_to_string(file).unwrap()
     };
     let hash = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["hash"].clone();
-    let (first, second) = (record("a", "1", "1"), record("b", "1", "1"));
-    assert_eq!(hash(&first), hash(&second));
-    assert_eq!(first, second);
-    let (first, second) = (record("a", "2", "1"), record("b", "2", "1"));
-    assert_eq!(first, second);
-    // The comparison can fail: another seed puts the activations elsewhere between two ticks.
-    let (first, other) = (record("a", "1", "1"), record("b", "1", "2"));
-    assert_ne!(hash(&first), hash(&other));
+    let first = record("a", "1", "1");
     let file = files.path().join("a");
     let file = file.to_str().unwrap();
+    // Two CPUs: `a_run_on_two_cpus_brings_its_trace_and_repeats`.
     let checked = watched.run(&["lab", "check", file]);
     assert_eq!(checked.status.code(), Some(0), "{}", errors(&checked));
     assert!(text(&checked).contains("0 of 200 wake-ups changed"), "{}", text(&checked));
+    // The comparison can fail: another seed puts the activations elsewhere between two ticks.
+    let other = record("b", "1", "2");
+    assert_ne!(hash(&first), hash(&other));
 
     // A change of one stored value is found and told.
     let mut golden = surety_lab::golden::Golden::read(&first).unwrap();
@@ -129,7 +186,7 @@ fn deterministic_runs_are_the_same_to_the_nanosecond() {
 /// Every class, a network and processes that talk, on two CPUs: the record and the trace come out again.
 #[test]
 fn a_run_on_two_cpus_brings_its_trace_and_repeats() {
-    let _alone = alone();
+    let _guest = beside_guests();
     let Some(kernel) = kernel() else { return };
     let watched = Watched::new();
     let files = tempfile::tempdir().unwrap();
@@ -159,7 +216,7 @@ fn a_run_on_two_cpus_brings_its_trace_and_repeats() {
 
 #[test]
 fn a_workload_runs_in_the_guest_and_its_trace_comes_back() {
-    let _alone = alone();
+    let _guest = beside_guests();
     let Some(kernel) = kernel() else { return };
     let watched = Watched::new();
     let files = tempfile::tempdir().unwrap();
@@ -204,7 +261,7 @@ fn a_workload_runs_in_the_guest_and_its_trace_comes_back() {
 
 #[test]
 fn what_goes_wrong_is_said_and_leaves_nothing() {
-    let _alone = alone();
+    let _guest = beside_guests();
     let watched = Watched::new();
     let refused = |words: &[&str], code: i32, said: &[&str]| {
         let output = watched.run(words);
@@ -232,8 +289,30 @@ fn what_goes_wrong_is_said_and_leaves_nothing() {
     refused(&["latency", "--on", &world, "--lab-module", "no_such"], 2, &["has no module `no_such`"]);
     refused(&["run", "examples/startup-under-io.toml", "--on", &world], 2, &["the guest has no"]);
     refused(&["latency", "--on", &world, "--lab-within", "1s"], 3, &["the guest said nothing"]);
-    refused(&["latency", "--on", &world, "--cpus", "7"], 3, &["in the guest", "CPU"]);
-    refused(&["latency", "--on", &world, "--lab-memory", "48MiB"], 3, &["out of memory", "--lab-memory"]);
+    // What a guest cannot be is said before one is booted.
+    let place = tempfile::tempdir().unwrap();
+    let grouped = place.path().join("group.toml");
+    let said = "format = 1\n[[group]]\nname = \"g\"\nweight = 50\n[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"1ms\"\n\
+                group = \"g\"\n";
+    std::fs::write(&grouped, said).unwrap();
+    let (grouped, boots) = (grouped.to_str().unwrap(), Boots::counted());
+    let before = |words: &[&str], code: i32, said: &[&str]| {
+        let output = surety_counted(&boots, words);
+        assert_eq!(output.status.code(), Some(code), "{words:?}: {}", errors(&output));
+        said.iter()
+            .for_each(|word| assert!(errors(&output).contains(word), "{words:?}: {}", errors(&output)));
+        assert_eq!(boots.count(), 0, "{words:?} booted a guest");
+    };
+    before(&["run", grouped, "--on", &world], 2, &["group.g", "makes no control groups"]);
+    before(
+        &["run", player, "--on", &world, "--cpus", "7"],
+        3,
+        &["CPUs 7", "the guest has CPU 0", "--lab-cpus"],
+    );
+    before(&["latency", "--on", &world, "--cpus", "7"], 3, &["CPUs 7", "the guest has CPU 0", "--lab-cpus"]);
+    let thrash = ["latency", "--on", &world, "--load", "memory-thrash:9"];
+    before(&thrash, 3, &["512 MiB of memory", "576 MiB for what loads work on", "--lab-memory"]);
+    refused(&["latency", "--on", &world, "--lab-memory", "48MiB"], 3, &["memory", "--lab-memory"]);
 
     // Without the emulator, and with a kernel that is damaged or not there.
     let elsewhere = |change: &dyn Fn(&mut Command)| {
@@ -252,7 +331,6 @@ fn what_goes_wrong_is_said_and_leaves_nothing() {
         said.contains("qemu-system-x86_64") && said.contains("install the package qemu-system-x86"),
         "{said}"
     );
-    let place = tempfile::tempdir().unwrap();
     let said = elsewhere(&|c| {
         c.env("SURETY_LAB_DIR", place.path());
     });
@@ -281,7 +359,7 @@ fn what_goes_wrong_is_said_and_leaves_nothing() {
 
 #[test]
 fn ctrl_c_ends_the_guest_too() {
-    let _alone = alone();
+    let _guest = beside_guests();
     let Some(kernel) = kernel() else { return };
     let watched = Watched::new();
     for (signal, code) in [(2, Some(130)), (9, None)] {

@@ -19,7 +19,7 @@ use surety_model::workload::{Arrivals, Irq, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::Nanos;
 
-use crate::common::{alone, errors, program, root};
+use crate::common::{beside_guests, errors, program, root};
 
 /// The kernel that is booted: its interrupts have threads by themselves.
 const KERNEL: &str = "6.12-rt";
@@ -62,7 +62,7 @@ fn run(device: &str) -> Value {
 
 #[test]
 fn a_disks_interrupt_thread_keeps_to_its_reservation_and_runs_repeat() {
-    let _alone = alone();
+    let _guest = beside_guests();
     if !is_there() {
         return;
     }
@@ -142,7 +142,7 @@ fn in_force(record: &Value, activity: &str) -> (String, String) {
 
 #[test]
 fn partitions_let_bound_threads_have_reservations_on_one_cpu_and_on_two() {
-    let _alone = alone();
+    let _guest = beside_guests();
     if !is_there() {
         return;
     }
@@ -165,7 +165,7 @@ fn partitions_let_bound_threads_have_reservations_on_one_cpu_and_on_two() {
 /// The thread of a card sleeps on the CPU it was on, and is judged by that one: packets bring it where it is to be.
 #[test]
 fn a_cards_thread_comes_to_another_partition() {
-    let _alone = alone();
+    let _guest = beside_guests();
     if !is_there() {
         return;
     }
@@ -199,7 +199,7 @@ reservation = { runtime = "12ms", period = "40ms" }
 
 #[test]
 fn a_plain_kernel_has_interrupt_threads_too_and_they_take_reservations() {
-    let _alone = alone();
+    let _guest = beside_guests();
     if !is_here(PLAIN) {
         return;
     }
@@ -224,7 +224,7 @@ reservation = { runtime = "600us", period = "2ms" }
 
 #[test]
 fn the_reservation_that_a_trace_of_the_guest_asks_for_keeps_what_it_promises_there() {
-    let _alone = alone();
+    let _guest = beside_guests();
     if !is_there() {
         return;
     }
@@ -283,7 +283,7 @@ impl Observer for First {
 
 #[test]
 fn one_boot_makes_several_runs_and_a_refused_one_ends_no_other() {
-    let _alone = alone();
+    let _guest = beside_guests();
     if !is_there() {
         return;
     }

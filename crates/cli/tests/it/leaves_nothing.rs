@@ -21,6 +21,8 @@ struct Machine {
     victim: (SchedAttr, CpuSet),
     instances: BTreeSet<String>,
     cpusets: BTreeSet<String>,
+    /// Control groups of programs.
+    groups: BTreeSet<String>,
     marked: BTreeSet<Tid>,
     files: BTreeSet<String>,
     /// Loop devices on files of ours.
@@ -56,6 +58,7 @@ impl Machine {
         Machine {
             victim: (kernel.scheduler(victim).unwrap(), kernel.affinity(victim).unwrap()),
             instances: names(Tracefs::open().and_then(|t| t.instances()).unwrap_or_default()),
+            groups: names(kernel.list_dir(Path::new("/sys/fs/cgroup/pids")).unwrap_or_default()),
             cpusets: names(kernel.list_dir(Path::new("/sys/fs/cgroup/cpuset")).unwrap_or_default()),
             marked: marked_processes(&kernel, directory),
             files: files_in(directory),
@@ -336,6 +339,7 @@ fn after_success_error_ctrl_c_and_kill_at_any_moment() {
     assert_ne!(meanwhile.victim, before.victim);
     assert_ne!(meanwhile.instances, before.instances);
     assert_ne!(meanwhile.marked, before.marked);
+    assert!(meanwhile.groups != before.groups || !Path::new("/sys/fs/cgroup/pids").exists());
     assert_ne!(meanwhile.files, before.files);
     assert!(meanwhile.loops != before.loops || !has_disk);
     assert!(meanwhile.bound != before.bound || bound.is_none());

@@ -58,11 +58,13 @@ fn each_kind_has_a_result_of_its_own() {
     } else {
         eprintln!("SKIPPED ping-flood, udp-sender and udp-flood: no namespaces or no veth");
     }
-    for (kind, keys, name) in kinds {
-        let body = format!("[[load]]\nname = \"l\"\nkind = \"{kind}\"\n{keys}\n");
-        let document = run(&write(directory.path(), "one.toml", &body), &["--for", "2s"]);
-        let document = document.unwrap_or_else(|why| panic!("{kind}: {why}"));
-        assert!(figure(&document, "l", name).is_some_and(|v| v > 0.0), "{kind} {name}: {document}");
+    let body: String = (kinds.iter().enumerate())
+        .map(|(n, (kind, keys, _))| format!("[[load]]\nname = \"l{n}\"\nkind = \"{kind}\"\n{keys}\n"))
+        .collect();
+    let document = run(&write(directory.path(), "all.toml", &body), &["--for", "1s"]).unwrap();
+    for (n, (kind, _, name)) in kinds.iter().enumerate() {
+        let found = figure(&document, &format!("l{n}"), name);
+        assert!(found.is_some_and(|v| v > 0.0), "{kind} {name}: {document}");
     }
 }
 

@@ -291,3 +291,19 @@ fn documented_but_not_in(document: &Value) -> BTreeSet<String> {
     }
     documented.symmetric_difference(&written).cloned().collect()
 }
+
+#[test]
+fn without_a_journal_nothing_is_recorded() {
+    let Some(tracefs) = tracefs() else { return };
+    let place = Place::new();
+    let before = tracefs.instances().unwrap();
+    let unusable = place.directory.path().join("file");
+    fs::write(&unusable, "no directory").unwrap();
+    let mut command = place.command(&["--for", "50ms"]);
+    let output = command.env("SURETY_RUNTIME_DIR", &unusable).output().unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
+    assert!(errors(&output).contains("no journal can be kept"), "{}", errors(&output));
+    assert!(place.files().is_empty());
+    let left = tracefs.instances().unwrap();
+    assert!(left.iter().all(|name| before.contains(name) || !name.starts_with("surety-")), "{left:?}");
+}

@@ -95,10 +95,13 @@ fn what_is_given_up_is_an_x_and_breaks_what_it_outlived() {
     let path = write(directory.path(), body);
     let output = surety(&["run", path.to_str().unwrap(), "--no-trace", "--for", "2s"]);
     let said = text(&output);
-    assert_eq!(output.status.code(), Some(1), "{said}{}", errors(&output));
+    // A disturbance of the machine may explain a miss: then nothing is broken, and nothing kept.
+    let excused = said.contains("which may explain it");
+    assert_eq!(output.status.code(), Some(if excused { 4 } else { 1 }), "{said}{}", errors(&output));
+    let outcome = if excused { "undecided" } else { "broken" };
     // Idle and beside the loads, though there are none.
     let words: Vec<Vec<&str>> = said.lines().map(|l| l.split_ascii_whitespace().collect()).collect();
-    let is_line = |words: &&Vec<&str>| words.first() == Some(&"host") && words.last() == Some(&"broken");
+    let is_line = |words: &&Vec<&str>| words.first() == Some(&"host") && words.last() == Some(&outcome);
     let line = words.iter().find(is_line).unwrap_or_else(|| panic!("{said}"));
     assert_eq!(line.iter().filter(|word| **word == "X").count(), 2, "{said}");
 }
@@ -181,8 +184,9 @@ fn recorded_starts_of_real_programs_are_replayed() {
         return;
     }
     let _alone = alone();
-    for (name, think, gaps) in [("gnometerm", 511_122_000, 67), ("xterm", 2_436_270_000, 122)] {
-        let record = replayed(&recordings.join(name).with_extension("trace"), 30);
+    for (name, think, gaps, seconds) in [("gnometerm", 511_122_000, 67, 8), ("xterm", 2_436_270_000, 122, 12)]
+    {
+        let record = replayed(&recordings.join(name).with_extension("trace"), seconds);
         assert_eq!(record["completed"], 1, "{record}");
         let took = record["series"]["startup"]["sequence"]["values"][0].as_u64().unwrap();
         assert!(took > think / 1000 * 999, "{name}: all think times fit into {took} ns");

@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 use surety_units::{CpuSet, Tid};
 
 use super::program::Texts;
+use super::rights::{Dumpable, Held, Part, Rights, take_on};
 use super::{die_with_parent, join_group};
 use crate::error::last_errno;
 use crate::sched::{self, SchedAttr};
@@ -25,11 +26,14 @@ pub(super) enum Step {
     Group,
     Affinity,
     Scheduler,
+    User,
+    Capabilities,
 }
 
 impl Step {
     fn of(number: u8) -> Step {
-        let all = [Step::DeathSignal, Step::Group, Step::Affinity, Step::Scheduler];
+        let all =
+            [Step::DeathSignal, Step::Group, Step::Affinity, Step::Scheduler, Step::User, Step::Capabilities];
         all.into_iter().find(|step| *step as u8 == number).unwrap_or(Step::Program)
     }
 }
@@ -37,11 +41,14 @@ impl Step {
 /// What the child takes on, in this order, and becomes.
 pub(super) struct Plan<'a> {
     pub leads_group: bool,
+    pub dies_with_parent: bool,
     pub groups: &'a [CString],
     pub affinity: Option<CpuSet>,
     pub scheduler: Option<SchedAttr>,
     /// Where its standard streams lead, above the standard streams; `None` where ours do.
     pub streams: [Option<OwnedFd>; 3],
+    /// With what this process has.
+    pub rights: Option<(&'a Rights, Held)>,
     pub texts: &'a Texts,
 }
 
@@ -77,6 +84,7 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<libc::pid_t, (Step, i32)> {
     // Sixteen bytes of alignment, as every ABI here wants.
     let mut stack = vec![0_u128; STACK / size_of::<u128>()];
     let blocked = Blocked::all();
+    let dumpable = plan.rights.map(|_| Dumpable::now());
     let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
     // SAFETY: the stack grows down from its end and is the child's alone; `shared` and the stack live until `clone`
     // returns, which is after the child has become its program or is gone. Every signal is blocked, so no handler of ours
@@ -86,6 +94,7 @@ pub(super) fn start(plan: &Plan<'_>) -> Result<libc::pid_t, (Step, i32)> {
         libc::clone(child, top, flags, (&raw const shared).cast_mut().cast::<c_void>())
     };
     let made = if pid < 0 { Err((Step::Program, last_errno())) } else { Ok(pid) };
+    drop(dumpable);
     drop(blocked);
     let pid = made?;
     match shared.step.load(Ordering::Acquire) {
@@ -125,7 +134,9 @@ impl Shared<'_> {
             // SAFETY: takes integers.
             step(Step::Program, called(unsafe { libc::setpgid(0, 0) }))?;
         }
-        step(Step::DeathSignal, die_with_parent(self.parent))?;
+        if plan.dies_with_parent {
+            step(Step::DeathSignal, die_with_parent(self.parent))?;
+        }
         for group in plan.groups {
             step(Step::Group, join_group(group))?;
         }
@@ -146,6 +157,16 @@ impl Shared<'_> {
             step(Step::Program, called(unsafe { libc::chdir(directory.as_ptr()) }))?;
         }
         forget_handlers();
+        if let Some((rights, held)) = plan.rights {
+            take_on(rights, held).map_err(|(part, errno)| match part {
+                Part::User => (Step::User, errno),
+                Part::Capabilities => (Step::Capabilities, errno),
+            })?;
+            // A change of user has the kernel forget it.
+            if plan.dies_with_parent {
+                step(Step::DeathSignal, die_with_parent(self.parent))?;
+            }
+        }
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::path::Path;
 use surety_units::{CpuSet, Tid};
 
 use super::{Entry, EntryId, Journal, JournalError, is_permitted};
-use crate::command::MARK_VARIABLE;
+use crate::command::{MARK_VARIABLE, group};
 use crate::error::{KernelError, Operation};
 use crate::kernel::{Kernel, ProcessIdentity};
 use crate::sched::{DEADLINE_RUNTIME_MIN, SchedAttr, SchedPolicy};
@@ -35,12 +35,14 @@ impl Journal {
         set: SchedAttr,
     ) -> Result<EntryId, JournalError> {
         let (thread, old) = (kernel.identity(tid)?, kernel.scheduler(tid)?);
+        self.watch()?;
         self.change(Entry::Scheduler { thread, old, set }, || kernel.set_scheduler(tid, &set))
     }
 
     /// Sets a thread's affinity under the journal.
     pub fn set_affinity(&self, kernel: &dyn Kernel, tid: Tid, set: CpuSet) -> Result<EntryId, JournalError> {
         let (thread, old) = (kernel.identity(tid)?, kernel.affinity(tid)?);
+        self.watch()?;
         self.change(Entry::Affinity { thread, old, set }, || kernel.set_affinity(tid, &set))
     }
 
@@ -56,8 +58,13 @@ impl Journal {
         self.change(Entry::Directory { path: path.to_owned() }, || kernel.make_dir(path))
     }
 
+    /// Sees to it that somebody would take the change back, where that is wanted.
+    fn watch(&self) -> Result<(), JournalError> {
+        self.watchdog.watch(self.directory.path(), &self.name).map_err(JournalError::Unwatched)
+    }
+
     /// Records an entry, makes the change, and takes the entry back when the kernel refused the change.
-    fn change(
+    pub(super) fn change(
         &self,
         entry: Entry,
         make: impl FnOnce() -> Result<(), KernelError>,
@@ -69,9 +76,12 @@ impl Journal {
             // A refused change has changed nothing, except that leaving SCHED_DEADLINE is two steps, of which
             // the first may have been made. Undoing sorts that out; what cannot be undone now stays recorded.
             Err(error) => {
-                let directory = matches!(self.entry(id), Some(Entry::Directory { .. }));
-                if directory && error.errno == libc::EEXIST {
-                    // The directory is another's: undoing would remove it.
+                let made = matches!(
+                    self.entry(id),
+                    Some(Entry::Directory { .. } | Entry::Scratch { .. } | Entry::Group { .. })
+                );
+                if made {
+                    // None was made, and one that is there is another's: undoing would remove it.
                     self.done(id)?;
                 }
                 Err(error.into())
@@ -135,6 +145,10 @@ pub(super) fn undo(kernel: &dyn Kernel, entry: &Entry) -> Result<Undone, KernelE
         Entry::Affinity { thread, old, set } => undo_affinity(kernel, *thread, old, set),
         Entry::File { path, old, set } => undo_file(kernel, path, old, set),
         Entry::Directory { path } => kernel.remove_dir(path).map(|()| Undone::Restored),
+        Entry::Group { path } => group::end(kernel, path).map(|was_there| match was_there {
+            true => Undone::Restored,
+            false => Undone::AsBefore,
+        }),
         Entry::Scratch { path } => kernel.remove_tree(path).map(|()| Undone::Restored),
         Entry::TraceInstance { name } => {
             let path = kernel.tracefs_root()?.join("instances").join(name);
@@ -148,7 +162,10 @@ pub(super) fn undo(kernel: &dyn Kernel, entry: &Entry) -> Result<Undone, KernelE
     };
     match result {
         Err(error) if error.is_gone() => Ok(match entry {
-            Entry::Directory { .. } | Entry::Scratch { .. } | Entry::TraceInstance { .. } => Undone::AsBefore,
+            Entry::Directory { .. }
+            | Entry::Group { .. }
+            | Entry::Scratch { .. }
+            | Entry::TraceInstance { .. } => Undone::AsBefore,
             _ => Undone::Gone,
         }),
         result => result,

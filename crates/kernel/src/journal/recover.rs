@@ -130,6 +130,29 @@ fn recover_one(kernel: &dyn Kernel, owner: ProcessIdentity, file: &mut File) -> 
     Ok(Outcome::Replayed { results, finished })
 }
 
+/// The changes of an owner of this boot, dead or alive, that are not done, oldest first; none where there is no such journal.
+///
+/// # Errors
+/// A file that cannot be read, or that is not to be trusted.
+pub(super) fn open_entries(
+    kernel: &dyn Kernel,
+    directory: &RuntimeDir,
+    name: &str,
+) -> Result<Vec<Entry>, JournalError> {
+    let failed =
+        |source| JournalError::File { operation: "reading", path: directory.path().join(name), source };
+    let file = match directory.open_trusted(name) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        opened => opened.map_err(failed)?,
+    };
+    let file = file.map_err(|why| failed(std::io::Error::other(why)))?;
+    let mut bytes = Vec::new();
+    file.take(LENGTH_MAX).read_to_end(&mut bytes).map_err(failed)?;
+    let Journalled { boot, open, .. } = parse(&bytes);
+    let is_of_now = boot.as_deref() == Some(&kernel.boot_id()?);
+    Ok(if is_of_now { open.into_values().collect() } else { Vec::new() })
+}
+
 /// A journal's content.
 #[derive(Debug, Default)]
 struct Journalled {

@@ -1,20 +1,21 @@
 //! An expectation held against a record.
 //!
 //! Times come from histograms, so a value is known to a bucket only: an expectation is *held* when both ends of the
-//! bucket meet it, *failed* when neither does, and between them the record cannot tell. A bound of a quantile is
-//! the order statistic of `surety_stats::bounds`; where the values are too few for one, the expectation is not met and
+//! bucket meet it, *failed* when neither does, and between them the record cannot tell. Activations that were skipped
+//! or lost stand above every value; one that is unfinished may be anywhere. A bound of a quantile is the order statistic of `surety_stats::bounds`; where the values are too few for one, the expectation is not met and
 //! the finding says how many more it takes.
 
 use std::fmt;
 
-use surety_stats::bounds::{Bound, quantile_interval, quantile_lower, quantile_upper};
-use surety_stats::intervals::failure_upper;
+use surety_stats::Failures;
+use surety_stats::bounds::{Bound, Ranked, quantile_interval, quantile_lower, quantile_upper};
 use surety_stats::quantile_rank;
 use surety_units::{Nanos, Probability};
 
 use super::{Expectation, QUANTITIES, Scope, Term, Value};
+use crate::percent::{Rounding, at_most, percent};
 use crate::promise::Comparison;
-use crate::record::{ActivityRecord, Basis, Distribution, Figure, Observed, Record};
+use crate::record::{ActivityRecord, Basis, Distribution, Figure, Observed, Record, time};
 use crate::verdict::CONFIDENCE;
 
 /// What became of an expectation.
@@ -97,8 +98,8 @@ fn compare<T: PartialOrd + Copy>(known: &Known<T>, comparison: Comparison, limit
 impl Expectation {
     /// Holds it against a record.
     pub fn check(&self, record: &Record) -> Checked {
-        let mut findings: Vec<Finding> =
-            record.activities.iter().filter_map(|activity| self.of_activity(activity, record)).collect();
+        let of = |activity| Some(heeding_caveats(self.of_activity(activity, record)?, activity));
+        let mut findings: Vec<Finding> = record.activities.iter().filter_map(of).collect();
         if findings.is_empty() {
             findings.push(Finding {
                 about: record.world.clone(),
@@ -132,16 +133,7 @@ impl Expectation {
         };
         match &self.term {
             // A name that is no activity's says which time is meant, and these are not of a time.
-            Term::Missed
-            | Term::Skipped
-            | Term::Completed
-            | Term::Share
-            | Term::UpperMissed
-            | Term::Figure(_)
-                if quantity.is_some() =>
-            {
-                None
-            }
+            term if term.is_of_activity() && quantity.is_some() => None,
             Term::Missed | Term::UpperMissed if activity.deadline.is_none() && activity.missed == 0 => None,
             Term::Missed => counted(activity.missed),
             Term::Skipped => counted(activity.skipped),
@@ -149,7 +141,8 @@ impl Expectation {
             Term::UpperMissed => (activity.activations > 0).then(|| finding(name, self.of_misses(activity))),
             Term::Share => activity.share.as_ref().map(|share| {
                 let fraction = share.fraction();
-                let known = Known::exactly(fraction, format!("{:.2} % of a CPU", fraction * 100.0));
+                let words = format!("{} of a CPU", percent(fraction, Rounding::Nearest));
+                let known = Known::exactly(fraction, words);
                 finding(name, self.of_part(known))
             }),
             Term::Figure(wanted) => activity
@@ -187,8 +180,12 @@ impl Expectation {
             return unknown("misses that were computed, not sampled, have no confidence bound");
         }
         let (missed, of) = (activity.missed, activity.activations);
-        let bound = failure_upper(missed, of, CONFIDENCE);
-        let words = format!("{missed} of {of} missed: at most {:.4} % with 95 % confidence", bound * 100.0);
+        let misses = match activity.misses.trials() == of {
+            true => activity.misses.clone(),
+            false => Failures::unordered(missed, of),
+        };
+        let bound = misses.effective().upper(1.0 - CONFIDENCE);
+        let words = format!("{missed} of {of} missed: at most {} with 95 % confidence", at_most(bound));
         self.of_part(Known::exactly(bound, words))
     }
 
@@ -252,12 +249,10 @@ impl Expectation {
             return (compare(&known, self.comparison, limit), format!("{values} values"));
         }
         let Value::Time(limit) = self.value else { return unknown("it is compared with a time") };
-        if values == 0 {
+        if observed.count() == 0 {
             return unknown("there is no value");
         }
-        // No time of 2^63 ns was ever waited for.
-        let time = |ns: u64| Nanos::new(i64::try_from(ns).unwrap_or(i64::MAX));
-        let of_values = |words: String| format!("{words} of {values} values");
+        let of_values = |words: String| format!("{words} of {}", values_of(observed));
         let known = match &self.term {
             Term::Quantile(q) => return self.of_quantile(observed, *q, basis, limit),
             Term::Upper(q) | Term::Lower(q) if basis == Basis::Exact => {
@@ -265,23 +260,31 @@ impl Expectation {
             }
             Term::Upper(q) | Term::Lower(q) => {
                 let (bound, word) = match self.term {
-                    Term::Upper(_) => (quantile_upper(histogram, q.as_f64(), CONFIDENCE), "most"),
-                    _ => (quantile_lower(histogram, q.as_f64(), CONFIDENCE), "least"),
+                    Term::Upper(_) => (quantile_upper(observed, q.as_f64(), CONFIDENCE), "at most"),
+                    _ => (quantile_lower(observed, q.as_f64(), CONFIDENCE), "at least"),
                 };
                 match bound {
-                    Bound::At(value) => Known::exactly(
-                        time(value),
-                        of_values(format!("at {word} {} with 95 % confidence", time(value))),
-                    ),
+                    Bound::At(value) => {
+                        let order =
+                            if observed.has_order() { "" } else { ", their order not known: as independent" };
+                        let words = format!("{} with 95 % confidence", end(word, time(value)));
+                        Known::exactly(time(value), of_values(words) + order)
+                    }
                     Bound::Unbounded { .. } => {
-                        return (Standing::Failed, format!("{values} values: {bound}"));
+                        return (Standing::Failed, format!("{}: {bound}", values_of(observed)));
                     }
                 }
             }
-            Term::Min | Term::Max => {
-                let value = if self.term == Term::Min { histogram.min() } else { histogram.max() };
-                let value = time(value.unwrap_or_default());
-                Known::exactly(value, of_values(value.to_string()))
+            Term::Max => {
+                let (low, high) = observed.range_at_rank(observed.count()).unwrap_or_default();
+                Known { low: time(low), high: time(high), words: of_values(came(time(high))) }
+            }
+            Term::Min => {
+                let value = histogram.min().map_or(Nanos::MAX, time);
+                Known::exactly(value, of_values(came(value)))
+            }
+            _ if observed.without_value() > 0 => {
+                return unknown(format!("{}: no mean or deviation of all", values_of(observed)));
             }
             _ => {
                 let moments = &observed.moments;
@@ -296,26 +299,24 @@ impl Expectation {
         (compare(&known, self.comparison, limit), known.words)
     }
 
-    /// A quantile of the values themselves, with its two-sided interval beside it where they are a sample.
+    /// A quantile of the activations themselves, with its two-sided interval beside it where they are a sample.
     fn of_quantile(&self, observed: &Observed, q: Probability, basis: Basis, limit: Nanos) -> Said {
-        let histogram = &observed.histogram;
         let q = q.as_f64();
-        let range = quantile_rank(q, histogram.count()).and_then(|rank| histogram.range_at_rank(rank));
-        let (Some((low, high)), Some(value)) = (range, histogram.quantile(q)) else {
+        let range = quantile_rank(q, observed.count()).and_then(|rank| observed.range_at_rank(rank));
+        let (Some((low, high)), Some(value)) = (range, observed.quantile(q)) else {
             return unknown("there is no value");
         };
-        let time = |ns: u64| Nanos::new(i64::try_from(ns).unwrap_or(i64::MAX));
-        let mut words = format!("{} of {} values", time(value), histogram.count());
+        let mut words = format!("{} of {}", came(value), values_of(observed));
         if basis == Basis::Sample
-            && let Some(interval) = quantile_interval(histogram, q, CONFIDENCE)
+            && let Some(interval) = quantile_interval(observed, q, CONFIDENCE)
         {
-            let end = |bound: Bound| bound.value().map_or("unbounded".to_owned(), |v| time(v).to_string());
+            let end = |bound: Bound| bound.value().map_or("unbounded".to_owned(), |v| came(time(v)));
             words += &format!(" (95 %: {} to {})", end(interval.low), end(interval.high));
         }
         let known = Known { low: time(low), high: time(high), words };
         let standing = compare(&known, self.comparison, limit);
         if standing == Standing::CannotTell {
-            let words = format!("{}; it lies between {} and {}", known.words, known.low, known.high);
+            let words = format!("{}; it lies between {} and {}", known.words, known.low, came(known.high));
             return (standing, words);
         }
         (standing, known.words)
@@ -328,39 +329,72 @@ impl Expectation {
             [] => format!("there is no {what}"),
             _ => format!("there is {}", names.join(", ")),
         };
-        if let Scope::Both(name, _) = &self.scope
-            && !names.contains(&name.as_str())
-        {
+        // Whose term is wanted; a name alone may be that of a time too, where a time is wanted.
+        let (wanted, is_activity) = match &self.scope {
+            Scope::Any => (None, true),
+            Scope::Both(name, _) => (Some(name.as_str()), true),
+            Scope::Name(name) | Scope::Quantity(name) => (Some(name.as_str()), self.term.is_of_activity()),
+        };
+        let known = wanted.is_none_or(|name| names.contains(&name));
+        if let (Some(name), true, false) = (wanted, is_activity, known) {
             return format!("no activity `{name}`: {}", there("activity", &names));
         }
-        match (&self.scope, &self.term) {
-            (_, Term::Figure(figure)) => {
-                let figures: Vec<&str> =
-                    record.activities.iter().flat_map(|a| &a.figures).map(|f| f.name.as_str()).collect();
+        let meant =
+            || record.activities.iter().filter(|a| !known || wanted.is_none_or(|name| name == a.name));
+        let nobody_counts = |what: &str| match wanted {
+            Some(name) => format!("`{name}` counts no {what}"),
+            None => format!("no activity counts {what}"),
+        };
+        match &self.term {
+            Term::Figure(figure) => {
+                let figures: Vec<&str> = meant().flat_map(|a| &a.figures).map(|f| f.name.as_str()).collect();
                 format!("no figure `{figure}`: {}", there("figure", &figures))
             }
-            (_, Term::Missed | Term::UpperMissed) => {
-                "no activity counts misses: activations without a deadline cannot miss it".to_owned()
+            Term::Missed | Term::UpperMissed => {
+                nobody_counts("misses") + ": activations without a deadline cannot miss it"
             }
-            (_, Term::Skipped | Term::Completed) => "no activity counts activations".to_owned(),
-            (_, Term::Share) => "no activity's CPU time was measured".to_owned(),
+            Term::Skipped | Term::Completed => nobody_counts("activations"),
+            Term::Share => match wanted {
+                Some(name) => format!("the CPU time of `{name}` was not measured"),
+                None => "no activity's CPU time was measured".to_owned(),
+            },
             _ => {
-                let mut times: Vec<&str> = Vec::new();
-                for activity in &record.activities {
-                    for (word, _) in times_of(activity) {
-                        if !times.contains(&word) {
-                            times.push(word);
-                        }
+                let mut times: Vec<&str> = if known { Vec::new() } else { names.clone() };
+                for (word, _) in meant().flat_map(times_of) {
+                    if !times.contains(&word) {
+                        times.push(word);
                     }
                 }
-                let wanted = match &self.scope {
-                    Scope::Quantity(name) | Scope::Name(name) | Scope::Both(_, name) => {
-                        format!("no activity or time `{name}`")
-                    }
+                let said = match &self.scope {
+                    Scope::Both(name, time) => format!("no time `{time}` of `{name}`"),
+                    Scope::Name(name) if known => format!("it does not say which time of `{name}` is meant"),
+                    Scope::Quantity(name) | Scope::Name(name) => format!("no activity or time `{name}`"),
                     Scope::Any => "it does not say which time is meant".to_owned(),
                 };
-                format!("{wanted}: {}", there("distribution of times", &times))
+                format!("{said}: {}", there("distribution of times", &times))
             }
+        }
+    }
+}
+
+/// A time, or that it never came.
+fn came(value: Nanos) -> String {
+    if value == Nanos::MAX { "never".to_owned() } else { value.to_string() }
+}
+
+/// A bound in words.
+fn end(word: &str, value: Nanos) -> String {
+    if value == Nanos::MAX { "without a limit".to_owned() } else { format!("{word} {value}") }
+}
+
+/// What a time is taken over: `625 activations, 346 of them skipped or unfinished`.
+fn values_of(observed: &Observed) -> String {
+    match (observed.never, observed.open) {
+        (0, 0) => format!("{} values", observed.count()),
+        (never, 0) => format!("{} activations, {never} of them skipped", observed.count()),
+        (0, open) => format!("{} activations, {open} of them unfinished", observed.count()),
+        (never, open) => {
+            format!("{} activations, {never} of them skipped and {open} unfinished", observed.count())
         }
     }
 }
@@ -383,4 +417,16 @@ fn time_of<'a>(activity: &'a ActivityRecord, name: Option<&str>) -> Option<(&'a 
         times.next().filter(|_| times.next().is_none())
     };
     named("response").or_else(|| named("latency")).or_else(only)
+}
+
+/// What cannot be said of an activity whose verdicts are withheld.
+fn heeding_caveats(finding: Finding, activity: &ActivityRecord) -> Finding {
+    match activity.withheld() {
+        Some(caveat) => Finding {
+            standing: Standing::CannotTell,
+            because: format!("{}, but {}", finding.because, caveat.because),
+            ..finding
+        },
+        None => finding,
+    }
 }

@@ -1,7 +1,7 @@
 //! Expectations: what they read, what they refuse and where, and what records say of them.
 
 use super::*;
-use crate::record::{ActivityRecord, Basis, Distribution, Figure, InForce, Observed, Record, Share};
+use crate::record::{ActivityRecord, Basis, Caveat, Distribution, Figure, InForce, Observed, Record, Share};
 
 fn times(values: impl Iterator<Item = u64>) -> Distribution {
     let mut observed = Observed::default();
@@ -17,7 +17,8 @@ fn record(n: u64) -> Record {
     player.skipped = 1;
     player.missed = 1;
     player.deadline = Some(Nanos::from_millis(40));
-    player.response = Some(times((1..=n).map(|v| v * 1_000)));
+    // In no order: large values that stood together would count as one burst.
+    player.response = Some(times((1..=n).map(|v| (v * 389 % n + 1) * 1_000)));
     player.share = Some(Share { threads: vec![(Nanos::new(25), None)], span: Nanos::new(100) });
     let mut disk = ActivityRecord::new("disk a", "probe", Basis::Sample);
     disk.series.insert("read clat".to_owned(), times([70u64, 80].into_iter()));
@@ -83,9 +84,67 @@ fn records_hold_fail_or_cannot_tell() {
         assert_eq!(standing(text, &record), expected, "{text}");
     }
     let short = Expectation::parse("upper(p99.9) < 1s").unwrap().check(&record);
-    assert!(short.findings[0].because.contains("1995 more"), "{short:?}");
+    assert!(short.findings[0].because.ends_with("more samples"), "{short:?}");
     let missing = Expectation::parse("nobody.response.p99 < 1s").unwrap().check(&record);
     assert!(missing.findings[0].because.contains("player, disk a"), "{missing:?}");
+    // Whoever asks for an activity that is not there is told which are, whatever is asked of it.
+    for (text, said) in [
+        ("nobody.missed == 0", "no activity `nobody`: there is player, disk a"),
+        ("nobody.share > 1%", "no activity `nobody`: there is player, disk a"),
+        ("nobody.p99 < 1s", "no activity or time `nobody`: there is player, disk a, response"),
+        ("player.clat.p99 < 1s", "no time `clat` of `player`: there is response"),
+        ("'disk a'.missed == 0", "`disk a` counts no misses"),
+        (
+            "'disk a'.p99 < 1s",
+            "it does not say which time of `disk a` is meant: there is read clat, write clat",
+        ),
+    ] {
+        let checked = Expectation::parse(text).unwrap_or_else(|e| panic!("{e}")).check(&record);
+        assert!(checked.findings[0].because.starts_with(said), "{text}: {checked:?}");
+    }
+}
+
+/// 346 of 625 activations skipped: no quantile of the others holds what is expected of all.
+#[test]
+fn skipped_activations_stand_above_every_value() {
+    let mut record = record(10);
+    record.activities.truncate(1);
+    let mut seen = Observed::default();
+    for i in 0..625u64 {
+        match (i + 1) * 346 / 625 > i * 346 / 625 {
+            true => seen.record_never(),
+            false => seen.record(Nanos::from_millis(120)),
+        }
+    }
+    record.activities[0].response = Some(Distribution::Observed(Box::new(seen)));
+    for (text, expected) in [
+        ("p40 < 130ms", Standing::Held),
+        ("p99 < 130ms", Standing::Failed),
+        ("upper(p99) < 130ms", Standing::Failed),
+        ("upper(p40) < 130ms", Standing::Held),
+        ("max < 130ms", Standing::Failed),
+        ("mean < 130ms", Standing::CannotTell),
+    ] {
+        assert_eq!(standing(text, &record), expected, "{text}");
+    }
+    let said = Expectation::parse("p99 < 130ms").unwrap().check(&record);
+    assert!(
+        said.findings[0].because.starts_with("never of 625 activations, 346 of them skipped"),
+        "{said:?}"
+    );
+}
+
+/// Late values that stand together are one piece of evidence for a bound, and many for a quantile.
+#[test]
+fn late_values_in_a_burst_do_not_bound_a_quantile() {
+    let mut record = record(10);
+    record.activities.truncate(1);
+    let values = |late: fn(u64) -> bool| times((0..3_000).map(move |i| if late(i) { 50_000 } else { 1_000 }));
+    record.activities[0].response = Some(values(|i| i % 200 == 0));
+    assert_eq!(standing("upper(p99) < 2us", &record), Standing::Held);
+    record.activities[0].response = Some(values(|i| (500..515).contains(&i)));
+    assert_eq!(standing("p99 < 2us", &record), Standing::Held);
+    assert_eq!(standing("upper(p99) < 2us", &record), Standing::Failed);
 }
 
 /// Every activity that has the term must meet it.
@@ -97,6 +156,20 @@ fn all_activities_are_held_to_it() {
     let found: Vec<_> = checked.findings.iter().map(|f| (f.about.as_str(), f.standing)).collect();
     assert_eq!(found, [("player response", Standing::Held), ("disk a response", Standing::Failed)]);
     assert_eq!(checked.standing, Standing::Failed);
+}
+
+/// What is withheld from a verdict is withheld from an expectation.
+#[test]
+fn a_withheld_activity_meets_no_expectation() {
+    let mut record = record(10);
+    let before = [standing("player.p50 < 1s", &record), standing("player.p50 < 1ns", &record)];
+    assert_eq!(before, [Standing::Held, Standing::Failed]);
+    record.activities[0].caveats = vec![Caveat::withholds("its CPU was taken offline")];
+    for text in ["player.p50 < 1s", "player.p50 < 1ns", "player.missed <= 10"] {
+        let checked = Expectation::parse(text).unwrap().check(&record);
+        assert_eq!(checked.standing, Standing::CannotTell, "{checked:?}");
+        assert!(checked.findings[0].because.ends_with("but its CPU was taken offline"), "{checked:?}");
+    }
 }
 
 /// A proof bounds from above: it can hold an expectation and never fail one.

@@ -8,15 +8,17 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use surety_stats::{Histogram, Moments, Sequence};
+use surety_stats::bounds::Ranked;
+use surety_stats::{Blocks, Failures, Histogram, Moments, Sequence};
 use surety_units::{CpuSet, Nanos, Tid};
 use thiserror::Error;
 
 use crate::environment::Check;
+use crate::platform::Platform;
 use crate::promise::Promise;
 use crate::record::{
-    ActivityRecord, Basis, Distribution, Disturbance, Evidence, Figure, InForce, Observed, Record, Share,
-    ThreadInForce, ThreadSeen, TraceQuality,
+    ActivityRecord, Basis, Caveat, Distribution, Disturbance, Evidence, Figure, InForce, Observed, Record,
+    Share, ThreadInForce, ThreadSeen, TraceQuality,
 };
 use crate::workload::ThreadRole;
 
@@ -131,6 +133,8 @@ enum IntegerForm {
 struct InForceForm {
     kernel: String,
     cpus: String,
+    #[serde(default)]
+    machine: Option<Platform>,
     threads: Vec<ThreadForm>,
     environment: BTreeMap<String, String>,
     #[serde(default)]
@@ -165,6 +169,8 @@ struct ActivityForm {
     skipped: u64,
     unfinished: u64,
     missed: u64,
+    #[serde(default)]
+    misses: Option<CellsForm>,
     deadline_ns: Option<Nanos>,
     response_ns: Option<DistributionForm>,
     latency_ns: Option<DistributionForm>,
@@ -176,6 +182,8 @@ struct ActivityForm {
     threads: Vec<ThreadSeenForm>,
     longest_gap_ns: Option<Nanos>,
     figures: Vec<FigureForm>,
+    #[serde(default)]
+    caveats: Vec<Caveat>,
     promises: Vec<PromiseForm>,
 }
 
@@ -187,6 +195,33 @@ struct DistributionForm {
     max: Option<u64>,
     quantiles: Vec<QuantileForm>,
     sequence: Option<SequenceForm>,
+    #[serde(default)]
+    never: u64,
+    #[serde(default)]
+    open: u64,
+    #[serde(default)]
+    blocks: Option<BlocksForm>,
+}
+
+/// Rough histograms of the parts of a run, one of every so many values: part, bucket, count.
+#[derive(Deserialize)]
+struct BlocksForm {
+    every: u64,
+    cells: Vec<(u64, u64, u32)>,
+}
+
+/// Failures in the order of the trials, one cell for every so many: place, count.
+#[derive(Deserialize)]
+struct CellsForm {
+    every: u64,
+    cells: Vec<(u64, u64)>,
+}
+
+impl CellsForm {
+    fn into_failures(self, trials: u64) -> Result<Failures, String> {
+        Failures::of_kept(&self.cells, self.every, trials)
+            .ok_or_else(|| format!("its cells are no part of {trials} activations, {} in each", self.every))
+    }
 }
 
 #[derive(Deserialize)]
@@ -237,22 +272,39 @@ struct PromiseForm {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum EvidenceForm {
-    Counted { within: u64, of: u64 },
+    Counted { within: u64, of: u64, outside: Option<CellsForm> },
     Value { value: f64, of_demand: Option<f64> },
+    Runs { runs: Vec<f64> },
     Proven { at_least: f64, because: String },
     NotObservable { not_observable: String },
 }
 
-impl From<EvidenceForm> for Evidence {
-    fn from(form: EvidenceForm) -> Evidence {
-        match form {
-            EvidenceForm::Counted { within, of } => Evidence::Counted { within, of },
+impl EvidenceForm {
+    fn into_evidence(self) -> Result<Evidence, String> {
+        Ok(match self {
+            EvidenceForm::Counted { within, of, outside } => {
+                let failures = of
+                    .checked_sub(within)
+                    .ok_or_else(|| format!("{within} of {of} activations are within"))?;
+                let outside = match outside {
+                    Some(cells) => cells.into_failures(of)?,
+                    None => Failures::unordered(failures, of),
+                };
+                if outside.failures() != failures {
+                    return Err(format!(
+                        "its cells hold {} activations, {failures} are outside",
+                        outside.failures()
+                    ));
+                }
+                Evidence::Counted(outside)
+            }
             EvidenceForm::Value { value, of_demand } => Evidence::Value { value, of_demand },
+            EvidenceForm::Runs { runs } => Evidence::Runs(runs),
             EvidenceForm::Proven { at_least, because } => Evidence::Proven { at_least, because },
             EvidenceForm::NotObservable { not_observable } => {
                 Evidence::NotObservable { because: not_observable }
             }
-        }
+        })
     }
 }
 
@@ -289,6 +341,7 @@ impl ResultForm {
         let in_force = InForce {
             kernel: self.in_force.kernel.clone(),
             cpus: cpus(&self.in_force.cpus)?,
+            machine: self.in_force.machine,
             threads,
             environment: self.in_force.environment,
             checks: self.in_force.checks,
@@ -340,12 +393,12 @@ impl ActivityForm {
             let parsed = Promise::parse(&promise.text)
                 .map_err(|e| wrong(format!("the promise `{}`: {e}", promise.text)))?;
             promises.push(parsed);
-            evidence.push(promise.evidence.map_or_else(
-                || Evidence::NotObservable {
+            evidence.push(match promise.evidence {
+                Some(form) => form.into_evidence().map_err(&wrong)?,
+                None => Evidence::NotObservable {
                     because: "the file does not hold what it was judged by".to_owned(),
                 },
-                Evidence::from,
-            ));
+            });
         }
         let mut record = ActivityRecord::new(&self.name, kind, basis);
         record.activations = self.activations;
@@ -353,6 +406,10 @@ impl ActivityForm {
         record.skipped = self.skipped;
         record.unfinished = self.unfinished;
         record.missed = self.missed;
+        record.misses = match self.misses {
+            Some(cells) => cells.into_failures(self.activations).map_err(&wrong)?,
+            None => Failures::unordered(self.missed, self.activations),
+        };
         record.deadline = self.deadline_ns;
         record.response = distribution(self.response_ns)?;
         record.latency = distribution(self.latency_ns)?;
@@ -375,6 +432,7 @@ impl ActivityForm {
             .collect();
         record.longest_gap = self.longest_gap_ns;
         record.evidence = evidence;
+        record.caveats = self.caveats;
         record.figures = self
             .figures
             .into_iter()
@@ -412,7 +470,7 @@ impl DistributionForm {
         }
         let mut observed = match self.moments {
             Some(moments) if moments.count() == histogram.count() => {
-                Observed { histogram, moments, sequence: Sequence::default() }
+                Observed { histogram, moments, ..Observed::default() }
             }
             Some(moments) => {
                 return Err(format!(
@@ -428,6 +486,13 @@ impl DistributionForm {
             let kept = Sequence::of_kept(values, every, count);
             observed.sequence = kept
                 .ok_or_else(|| format!("its sequence is no part of {count} values, one of every {every}"))?;
+        }
+        (observed.never, observed.open) = (self.never, self.open);
+        if let Some(BlocksForm { every, cells }) = self.blocks {
+            let count = observed.count();
+            let kept = Blocks::of_kept(&cells, every, count);
+            observed.blocks = kept
+                .ok_or_else(|| format!("its blocks are no part of {count} activations, {every} in each"))?;
         }
         Ok(Distribution::Observed(Box::new(observed)))
     }

@@ -5,6 +5,7 @@
 
 mod check;
 mod read;
+mod rights;
 mod table;
 mod times;
 pub mod vary;

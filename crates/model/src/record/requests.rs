@@ -38,13 +38,10 @@ impl RequestAccount {
     /// Takes one request that arrived in `[from, to)`; one that was lost is [`JobOutcome::Skipped`]. Whenever it
     /// arrived, it counts for the rate when it was handled after `from` and not after `to`.
     pub fn add(&mut self, outcome: JobOutcome, from: Nanos, to: Nanos) {
-        let release = match outcome {
-            JobOutcome::Completed { release, completion, .. } => {
-                self.handled += u64::from(completion > from && completion <= to);
-                release
-            }
-            JobOutcome::Skipped { release } | JobOutcome::Unfinished { release, .. } => release,
-        };
+        if let JobOutcome::Completed { completion, .. } = outcome {
+            self.handled += u64::from(completion > from && completion <= to);
+        }
+        let release = outcome.release();
         if release >= from && release < to {
             self.jobs.add(outcome);
         }
@@ -125,7 +122,10 @@ mod tests {
         // One came late, one was lost, one is open beyond the limit.
         assert_eq!(record.missed, 3);
         let value = |value| Evidence::Value { value, of_demand: None };
-        assert_eq!(record.evidence[..3], [value(1.0), Evidence::Counted { within: 1, of: 4 }, value(30.0)]);
+        assert_eq!(
+            record.evidence[..3],
+            [value(1.0), Evidence::Counted([false, true, true, true].into_iter().collect()), value(30.0)]
+        );
         for unseen in &record.evidence[3..] {
             assert!(matches!(unseen, Evidence::NotObservable { .. }), "{unseen:?}");
         }

@@ -7,6 +7,8 @@
 //! The costs are deducted again with the overheads that `surety plan` states ([`Overhead::default`]): a file may deduct more,
 //! never less. Work whose interrupts were measured with it (`permille` 0) pays no ticks and no handlers beside.
 
+use std::collections::BTreeSet;
+
 use surety_model::claim::{Claim, ClaimedArrivals, ClaimedWork, RequestClaim, ResponseClaim, Subject};
 use surety_model::plan::{Plan, PlannedReservation};
 use surety_model::platform::{Enforcement, Platform};
@@ -48,7 +50,7 @@ pub(super) fn unaltered(plan: &Plan, claims: &[Claim]) -> Result<(), CheckError>
             return Err(of_plan(planned, "its reservation", error, "the kernel refuses it"));
         }
     }
-    let mut threads = 0;
+    let mut threads = others(plan)?;
     for claim in claims {
         limits(claim)?;
         same_as_text(claim)?;
@@ -88,11 +90,44 @@ fn wrong(claim: &Claim, what: &'static str, value: impl ToString, rule: &'static
     CheckError::Number { activity: claim.activity.clone(), what, value: value.to_string(), rule }
 }
 
+/// What others have reserved, as far as the kernel would let them: how many threads that are.
+fn others(plan: &Plan) -> Result<u64, CheckError> {
+    let mut threads = 0u64;
+    for (index, other) in plan.platform.others.iter().enumerate() {
+        let number = |what, value: String, rule| {
+            Err(CheckError::Number { activity: other.name.clone(), what, value, rule })
+        };
+        if let Err(error) = other.reservation.check() {
+            return number("its reservation", error.to_string(), "the kernel refuses it");
+        }
+        let is_twice = plan.platform.others[..index].iter().any(|o| o.name == other.name);
+        if is_twice || plan.reservation_of(&other.name).is_some() {
+            return number("its reservations", "more than one".to_owned(), "an activity has one");
+        }
+        threads = threads.saturating_add(u64::from(other.threads));
+    }
+    let takes = plan.platform.realtime.as_ref().and_then(|realtime| realtime.takes);
+    if let Some(takes) = takes.filter(|takes| takes.is_negative()) {
+        let value = takes.to_exact_string();
+        return Err(CheckError::TooMuch {
+            what: "what realtime threads take",
+            value,
+            most: "0 or more".to_owned(),
+        });
+    }
+    Ok(threads)
+}
+
 /// The platform's numbers, as far as reading a plan does not look at them.
 fn platform(platform: &Platform) -> Result<(), CheckError> {
     let too_much = |what, value: String, most: String| Err(CheckError::TooMuch { what, value, most });
     if platform.cpus == 0 || platform.cpus > CPUS_MAX {
         return too_much("CPUs of the platform", platform.cpus.to_string(), CPUS_MAX.to_string());
+    }
+    let classes: BTreeSet<_> = platform.class_order.iter().collect();
+    if classes.len() < platform.class_order.len() {
+        let named = format!("{} classes", platform.class_order.len());
+        return too_much("the platform's `class_order`", named, "each of them once".to_owned());
     }
     let overrun = match platform.enforcement {
         Enforcement::Tick(tick) => tick,
@@ -443,5 +478,7 @@ fn costs(
 fn spread(response: &ResponseClaim, reservation: Reservation) -> i64 {
     let between = response.gap.div_floor(reservation.period);
     let within = (response.limit - reservation.deadline).div_floor(reservation.period) + 1;
-    between.min(within).max(1)
+    let is_aligned = response.grid && response.gap % reservation.period == Nanos::ZERO;
+    let inside = reservation.deadline < reservation.period && !is_aligned;
+    between.min(within - i64::from(inside)).max(1)
 }

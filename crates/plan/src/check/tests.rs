@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use proptest::prelude::*;
 use surety_model::claim::{Claim, ClaimedArrivals, ClaimedWork, RequestClaim, ResponseClaim, Subject};
 use surety_model::distribution::TimeDistribution;
-use surety_model::plan::Plan;
+use surety_model::plan::{Left, Plan};
 use surety_model::platform::Platform;
 use surety_model::promise::Promise;
 use surety_model::workload::{Arrivals, Irq, Task, Workload};
 use surety_units::{Bandwidth, Nanos};
 
-use super::{Checked, check};
+use super::{Checked, check, check_written};
 use crate::{PlanOptions, Planned, plan_in_full};
 
 fn ms(n: i64) -> Nanos {
@@ -112,6 +112,20 @@ fn every_altered_place_of_a_plan_is_named() {
         ("the distance of releases is 9000000000s", |_, c| {
             response(c).gap = Nanos::new(9_000_000_000_000_000_000)
         }),
+        ("theorem of its proof (by decree)", |p, _| p.reservations[0].proof.theorem = "by decree".into()),
+        ("theorem of its proof (supply", |p, _| {
+            p.reservations[1].proof.theorem = crate::proofs::SUPPLY_THEOREM.into()
+        }),
+        ("the source of its proof (hearsay)", |p, _| p.reservations[2].proof.source = "hearsay".into()),
+        ("that of its claims (constant", |p, _| {
+            p.reservations[0].proof.theorem = p.reservations[1].proof.theorem.clone()
+        }),
+        ("the steps of its proof", |p, _| {
+            let steps = &mut p.reservations[2].proof.steps;
+            let step = steps.iter_mut().find(|step| step.starts_with("admission: ")).unwrap();
+            *step = step.replace(" of ", " of at least ");
+        }),
+        ("its root domains", |p, _| p.reservations[0].root_domains = vec![surety_units::CpuSet::first(1)]),
         ("the budget left for work", |_, c| response(c).worth = Nanos::new(i64::MAX)),
         ("the distance of interrupts is 1ns", |_, c| {
             for with_rate in [false, true] {
@@ -119,6 +133,10 @@ fn every_altered_place_of_a_plan_is_named() {
             }
         }),
         ("CPUs of the platform: 2000", |p, _| p.platform.cpus = 2_000),
+        ("class_order", |p, _| {
+            let order = p.platform.class_order.clone();
+            p.platform.class_order = order.repeat(1_000);
+        }),
         ("base_slice", |p, _| p.platform.base_slice = Nanos::ZERO),
         ("its work", |_, c| response(c).work = ClaimedWork::Constant(Nanos::new(i64::MAX))),
     ];
@@ -134,6 +152,68 @@ fn every_altered_place_of_a_plan_is_named() {
         edit(&mut plan, &mut claims);
         let error = check(&plan, &claims).expect_err(word).to_string();
         assert!(error.contains(word), "{word}: {error}");
+    }
+}
+
+/// Each text and number of a proof, and what is left, as they stand in a file.
+#[test]
+fn every_altered_place_of_a_written_proof_is_told() {
+    type Edit = fn(&mut Plan, &mut Option<Left>);
+    let example = example();
+    let plan = example.plan.sealed();
+    let check = |edit: Edit| {
+        let (mut plan, mut left) = (plan.clone(), Some(example.left));
+        edit(&mut plan, &mut left);
+        check_written(&plan, &example.claims, left.as_ref())
+    };
+    assert!(check(|_, _| {}).unwrap().iter().all(Checked::agrees));
+    let edits: &[(&str, Edit)] = &[
+        ("digest", |p, _| p.reservations[0].proof.conclusion.push('!')),
+        ("digest", |p, _| p.reservations[1].proof.theorem.push('!')),
+        ("digest", |p, _| p.reservations[2].proof.source.clear()),
+        ("digest", |p, _| p.reservations[0].proof.inputs[0].value = "1 ms".into()),
+        ("digest", |p, _| p.reservations[0].proof.inputs[1].name = "runtime".into()),
+        ("digest", |p, _| drop(p.reservations[0].proof.inputs.pop())),
+        ("digest", |p, _| p.reservations[0].proof.residual = Some(1e-20)),
+        ("digest", |p, _| p.reservations[0].proof.confidence = Some(0.999)),
+        ("digest", |p, _| drop(p.reservations[1].proof.assumptions.pop())),
+        ("digest", |p, _| p.reservations[1].proof.assumptions[0].clear()),
+        ("digest (none)", |p, _| p.reservations[1].proof.digest = None),
+        ("digest", |p, _| {
+            let simulation = surety_model::plan::SimulationEvidence {
+                profile: "linux".into(),
+                seed: 1,
+                hash: "00".into(),
+                activations: 1_000_000,
+                missed: 0,
+            };
+            p.reservations[0].proof.simulations.push(simulation);
+        }),
+        // The same sealed again: a forger is told where the claims tell another story.
+        ("by decree", |p, _| {
+            let proof = &mut p.reservations[0].proof;
+            proof.theorem = "by decree".into();
+            *proof = proof.sealed();
+        }),
+        ("0.5", |p, _| p.reservations[0].proof.probability = Some(0.5)),
+        ("what is left (", |_, left| left.as_mut().unwrap().best_effort += 0.01),
+        ("what is left (", |_, left| left.as_mut().unwrap().fair_server = None),
+        ("what is left (", |_, left| {
+            left.as_mut().unwrap().fair_server.as_mut().unwrap().runtime += Nanos::MILLISECOND
+        }),
+        ("what is left (not said)", |_, left| *left = None),
+    ];
+    for (word, edit) in edits {
+        let error = check(*edit).expect_err(word).to_string();
+        assert!(error.contains(word) && error.contains("altered"), "{word}: {error}");
+    }
+    for planned in 0..plan.reservations.len() {
+        for step in 0..plan.reservations[planned].proof.steps.len() {
+            let mut plan = plan.clone();
+            plan.reservations[planned].proof.steps[step].push('0');
+            let error = check_written(&plan, &example.claims, Some(&example.left)).unwrap_err().to_string();
+            assert!(error.contains("digest"), "{planned} {step}: {error}");
+        }
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn at_most(task: &ServedTask, worth: Nanos, within: u32, solvers: &[&
             continue;
         }
         let found = match task.counting() {
-            Counting::All => solution.within(within).value,
+            Counting::All { .. } => solution.within(within).value,
             _ => {
                 let jobs = part_up_to(&task.work, worth * i64::from(within));
                 solution.backlog_at_most(0).value * jobs

@@ -6,7 +6,7 @@
 
 use surety_analysis::schedulability::SporadicTask;
 use surety_analysis::schedulability::resources::{Section, blocked, inheritance};
-use surety_analysis::work::maximum;
+use surety_analysis::work::declared_bound;
 use surety_model::workload::{LockProtocol, Phase, Task, TaskBody, Workload};
 use surety_units::Nanos;
 
@@ -27,7 +27,8 @@ pub(super) fn steps_of(task: &Task, phases: &[Phase], workload: &Workload) -> Re
     for phase in phases {
         match phase {
             Phase::Run(work) => {
-                let most = maximum(work).ok_or_else(|| format!("a run of `{name}` has no largest value"))?;
+                let most = declared_bound(work)
+                    .ok_or_else(|| format!("a run of `{name}` has no largest value that is declared"))?;
                 steps.work += most;
                 held.iter_mut().for_each(|(_, length)| *length += most);
             }

@@ -103,3 +103,17 @@ proptest! {
         );
     }
 }
+
+/// A source faster than anything that is computed with took all memory, or minutes.
+#[test]
+fn sources_faster_than_is_computed_with_are_refused() {
+    for apart in [None, Some(Nanos::new(1))] {
+        let source = Arriving { offered: 1e9, apart };
+        let useful = Reservation::implicit(Nanos::from_millis(13), Nanos::from_millis(100));
+        let through = source.through(&useful, Nanos::from_micros(20), 256, Nanos::ZERO);
+        assert_eq!(
+            through.unwrap_err().to_string().split(',').nth(1).map(str::trim),
+            Some("more than the 131072 that are computed with: take a shorter period"),
+        );
+    }
+}

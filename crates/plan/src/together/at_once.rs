@@ -27,13 +27,37 @@ impl<'a> Together<'a> {
             fineness: self.fineness,
             searched: Rc::clone(&self.searched),
             fronts: None,
+            implicit: self.implicit,
             objects: false,
             wanted: Vec::new(),
         }
     }
 
     /// Keeps what it can of the requests of each task, in their order, and says for each why not the rest.
+    ///
+    /// What needs least bandwidth alone may have short deadlines, which leave no room beside others. So where something was
+    /// refused it is tried once more with deadlines at the ends of the periods, which are the easiest to keep together.
     pub(crate) fn place_all(&mut self, wanted: &[Wanted<'_>]) -> Vec<Vec<(Promise, Refused)>> {
+        let mut other = Together {
+            implicit: true,
+            obstacle: self.obstacle.clone(),
+            objects: self.objects,
+            ..self.unobjecting()
+        };
+        let refused = self.place_in_order(wanted);
+        let count = |all: &[Vec<(Promise, Refused)>]| all.iter().map(Vec::len).sum::<usize>();
+        if count(&refused) == 0 || self.alone || self.fronts.is_some() || self.is_rough() {
+            return refused;
+        }
+        let again = other.place_in_order(wanted);
+        if count(&again) >= count(&refused) {
+            return refused;
+        }
+        *self = other;
+        again
+    }
+
+    fn place_in_order(&mut self, wanted: &[Wanted<'_>]) -> Vec<Vec<(Promise, Refused)>> {
         let alone = self.unobjecting();
         let hoped: Vec<Option<Kept>> = wanted
             .iter()
@@ -70,7 +94,7 @@ impl<'a> Together<'a> {
             hoped.iter().map_while(|kept| kept.as_ref().filter(|k| is_possible(k))).collect();
         let holds = |count: usize| {
             let more = run[..count].iter().flat_map(|kept| self.named(kept)).map(|(_, thread)| thread);
-            self.foundation(&more.collect::<Vec<_>>()).objection().is_none()
+            self.against(&more.collect::<Vec<_>>()).is_none()
         };
         if run.is_empty() || holds(run.len()) {
             return run.len();

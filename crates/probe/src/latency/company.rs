@@ -78,10 +78,11 @@ impl Company {
                 marker: marker.cloned(),
                 shared: Arc::clone(&shared),
             };
-            let gate = Arc::clone(gate);
+            let of_probe = Arc::clone(gate);
             // Made here, so that the thread finds its memory there and faulted in.
             let account = LatencyAccount::new(period);
-            let (tid, handle) = spawn_thread(&format!("surety-cpu{cpu}"), move || spec.run(&gate, account))?;
+            let run = move || spec.run(&of_probe, account);
+            let (tid, handle) = spawn_thread(&format!("surety-cpu{cpu}"), gate, run)?;
             self.probes.push(Member { cpu, tid, handle });
             self.shared.push(shared);
         }

@@ -8,7 +8,7 @@ use std::path::Path;
 use surety_kernel::clock;
 use surety_kernel::command::{ChildSetup, Command as Program, Stream, spawn};
 use surety_model::record::Figure;
-use surety_model::workload::{Load, LoadKind};
+use surety_model::workload::{Load, LoadKind, Rights};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
@@ -16,7 +16,8 @@ use super::helper::{Employer, Shift, Task, refusal};
 use super::{
     Counts, Ground, LoadDriver, LoadWorker, Trouble, at_most, completion, number, per_second, refused,
 };
-use crate::cast::split_command;
+use crate::rights::rights_of;
+use crate::words::{it_said, split_command};
 
 /// The kind.
 pub(super) struct Command;
@@ -43,7 +44,8 @@ impl LoadDriver for Command {
         if let Some(why) = refusal() {
             return Err(refused(load, why));
         }
-        let task = Task::Command(line, load.once);
+        rights_of(&format!("load.{}", load.name), &load.rights)?;
+        let task = Task::Command { line, once: load.once, rights: load.rights.clone() };
         let make =
             |_| Box::new(Employer { task: task.clone(), mark: ground.mark.clone() }) as Box<dyn LoadWorker>;
         Ok((0..count).map(make).collect())
@@ -72,10 +74,17 @@ fn is_there(program: &str) -> bool {
 }
 
 /// What the helper does.
-pub(super) fn work(shift: &Shift, line: &str, once: bool, mark: Option<&str>) -> Result<(), String> {
+pub(super) fn work(
+    shift: &Shift,
+    line: &str,
+    once: bool,
+    rights: &Rights,
+    mark: Option<&str>,
+) -> Result<(), String> {
     let words = split_command(line)?;
     let (program, arguments) = words.split_first().ok_or("the command is empty")?;
-    let setup = ChildSetup { mark: mark.map(str::to_owned), ..ChildSetup::default() };
+    let rights = Some(rights_of("load", rights).map_err(|error| error.to_string())?);
+    let setup = ChildSetup { mark: mark.map(str::to_owned), rights, ..ChildSetup::default() };
     let mut counts = Counts::default();
     while !shift.is_over() {
         let mut command = Program::new(program);
@@ -111,7 +120,7 @@ pub(super) fn work(shift: &Shift, line: &str, once: bool, mark: Option<&str>) ->
 
 /// A program that failed whenever it was run.
 pub(super) fn never_succeeded(failures: u64, words: Option<String>) -> Trouble {
-    let words = words.map_or_else(String::new, |line| format!("; it said: {line}"));
+    let words = it_said(words);
     let times = if failures == 1 { "the one time".to_owned() } else { format!("all {failures} times") };
     Trouble {
         what: format!("its command failed {times} it was run{words}"),

@@ -42,9 +42,9 @@ impl Crew {
         for (load_index, load) in loads.iter().enumerate() {
             let workers = driver_of(load)?.prepare(load, load.count.on(of_cpus), ground)?;
             for (instance, mut worker) in (0..).zip(workers) {
-                let gate = Arc::clone(gate);
-                let (tid, handle) = spawn_thread(&load.name, move || match gate.wait() {
-                    Some(window) => worker.run(&gate, &window),
+                let of_worker = Arc::clone(gate);
+                let (tid, handle) = spawn_thread(&load.name, gate, move || match of_worker.wait() {
+                    Some(window) => worker.run(&of_worker, &window),
                     None => LoadRun::default(),
                 })?;
                 let affinity = load.count.pinned_to(instance, &cpus).map_or(cpus, CpuSet::single);

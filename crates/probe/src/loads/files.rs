@@ -15,8 +15,6 @@ use surety_units::{Bytes, Nanos, Rate};
 use super::{Ground, LoadRun, refused};
 use crate::window::{Gate, Window};
 
-/// Bytes of a file where the workload names none.
-const SIZE: Bytes = Bytes(64 << 20);
 /// Bytes of one access where the workload names none.
 const BLOCK: Bytes = Bytes(64 << 10);
 /// Direct accesses need buffers and offsets that are multiples of the device's block; this fits all of today's.
@@ -46,7 +44,7 @@ impl Shape {
     /// What a load asks for.
     pub fn of(load: &Load) -> Result<Shape, WorldError> {
         let block = usize::try_from(load.block.unwrap_or(BLOCK).0).unwrap_or(usize::MAX).max(1);
-        let size = load.size.unwrap_or(SIZE).0;
+        let size = load.size.unwrap_or(Load::SIZE).0;
         let blocks = size / block as u64;
         if blocks == 0 || block > 1 << 30 || (load.direct && !block.is_multiple_of(ALIGNMENT)) {
             let why = format!(

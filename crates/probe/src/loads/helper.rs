@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
 use surety_kernel::files::memory_file;
 use surety_kernel::{RealKernel, clock, thread};
+use surety_model::workload::Rights;
 use surety_units::Nanos;
 
 use super::{Counts, LoadRun, command, forks, messages};
@@ -40,8 +41,15 @@ pub(super) enum Task {
     Forks,
     /// Processes that talk, with so many bytes in each message.
     Messages(usize),
-    /// A program: its command line, and whether it is run once.
-    Command(String, bool),
+    /// A program.
+    Command {
+        /// Its command line.
+        line: String,
+        /// Whether it is run once.
+        once: bool,
+        /// As whom.
+        rights: Rights,
+    },
 }
 
 /// To be called first thing by a program whose loads make processes: where it was started as a helper, works and returns
@@ -86,7 +94,11 @@ impl Order {
         match &self.task {
             Task::Forks => words.push("forks".to_owned()),
             Task::Messages(bytes) => words.extend(["messages".to_owned(), bytes.to_string()]),
-            Task::Command(line, once) => words.extend(["command".to_owned(), line.clone(), once.to_string()]),
+            Task::Command { line, once, rights } => {
+                words.extend(["command".to_owned(), line.clone(), once.to_string()]);
+                words.push(rights.user.clone().unwrap_or_default());
+                words.push(rights.keep.map(|keep| keep.to_string()).unwrap_or_default());
+            }
         }
         words
     }
@@ -97,7 +109,12 @@ impl Order {
         let task = match task {
             [kind] if kind == "forks" => Task::Forks,
             [kind, bytes] if kind == "messages" => Task::Messages(bytes.parse().ok()?),
-            [kind, line, once] if kind == "command" => Task::Command(line.clone(), once.parse().ok()?),
+            [kind, line, once, user, keep] if kind == "command" => {
+                let keep = Some(keep).filter(|keep| !keep.is_empty()).map(|keep| keep.parse());
+                let user = Some(user.clone()).filter(|user| !user.is_empty());
+                let rights = Rights { user, keep: keep.transpose().ok()? };
+                Task::Command { line: line.clone(), once: once.parse().ok()?, rights }
+            }
             _ => return None,
         };
         let mark = Some(mark.clone()).filter(|m| !m.is_empty());
@@ -110,7 +127,7 @@ impl Order {
         let name = match self.task {
             Task::Forks => "forks",
             Task::Messages(_) => "messages",
-            Task::Command(..) => "command",
+            Task::Command { .. } => "command",
         };
         let _ = thread::set_name(&format!("load-{name}"));
         let _ = clock::sleep_until(self.begin, None);
@@ -118,7 +135,9 @@ impl Order {
         match &self.task {
             Task::Forks => forks::work(&shift),
             Task::Messages(bytes) => messages::work(&shift, *bytes),
-            Task::Command(line, once) => command::work(&shift, line, *once, self.mark.as_deref()),
+            Task::Command { line, once, rights } => {
+                command::work(&shift, line, *once, rights, self.mark.as_deref())
+            }
         }
     }
 }
@@ -249,10 +268,10 @@ impl super::LoadWorker for Employer {
             waited: Some((end.1 - start.1).max(Nanos::ZERO)),
             longest_gap: Nanos::ZERO,
         });
-        let trouble = matches!(self.task, Task::Command(..)) && last.1.rounds == 0 && last.1.lost > 0;
+        let trouble = matches!(self.task, Task::Command { .. }) && last.1.rounds == 0 && last.1.lost > 0;
         let trouble = trouble.then(|| command::never_succeeded(last.1.lost, last_words(&mut errors)));
         // What is done once counts whenever it is.
-        let is_once = matches!(self.task, Task::Command(_, true));
+        let is_once = matches!(self.task, Task::Command { once: true, .. });
         let done = if is_once { last.1 } else { last.1.since(counts) };
         LoadRun { metered, is_busy: false, is_elsewhere: true, done, trouble }
     }
@@ -280,8 +299,12 @@ mod tests {
         for task in [
             Task::Forks,
             Task::Messages(100),
-            Task::Command("sh -c 'echo a  b'".to_owned(), true),
-            Task::Command(String::new(), false),
+            Task::Command { line: "sh -c 'echo a  b'".to_owned(), once: true, rights: Rights::default() },
+            Task::Command {
+                line: String::new(),
+                once: false,
+                rights: Rights { user: Some("a b".to_owned()), keep: "sys_nice".parse().ok() },
+            },
         ] {
             let order = Order { begin: Nanos::new(5), end: Nanos::MAX, mark: None, task: task.clone() };
             let words = order.words();

@@ -5,6 +5,10 @@
 //! thread was current and no interrupt open, and yet it did not run: entry and exit of an interrupt and the switch itself,
 //! which the events do not cover, or somebody below the kernel. Up to [`EDGES`] beside something seen it is taken for the
 //! former and goes to the largest thing in the gap; all else is unseen.
+//!
+//! A gap begins at a reading of the clock, so the probe ran then: whatever an earlier event says of another thread is out of
+//! date. Some kernels record no switch out of idle on some CPUs; without this rule all that follows a pause of the probe
+//! would be called idle.
 
 use std::collections::BTreeMap;
 
@@ -15,6 +19,8 @@ use surety_units::{CpuId, Nanos, Tid};
 
 /// What entering and leaving the kernel may take around what its events cover.
 const EDGES: Nanos = Nanos::from_micros(5);
+/// How much earlier than the reading that it follows an event may be dated: the tracer's clock is read without a lock.
+const SKEW: Nanos = Nanos::from_micros(1);
 /// Deeper nesting than any kernel's.
 const DEPTH_MAX: usize = 16;
 /// One thing that goes on.
@@ -89,6 +95,10 @@ impl CpuState {
     /// Lets time pass up to `now`.
     fn advance(&mut self, now: Nanos) {
         while let Some(gap) = self.gaps.peek().copied().filter(|gap| gap.start < now) {
+            if gap.start > self.since + SKEW {
+                self.other = None;
+                self.open.clear();
+            }
             let (from, to) = (gap.start.max(self.since), gap.end.min(now));
             if to > from
                 && let Some(doing) = self.doing().cloned()
@@ -118,6 +128,16 @@ impl CpuState {
             let entry = self.causes.entry(doing);
             let key = entry.key().clone();
             add(entry.or_insert_with(|| cause(key.name(), key.kind())), time);
+        }
+    }
+
+    /// The event names the thread that was current: where the switch to it was not recorded, this is the first sign of it.
+    fn is_current(&mut self, current: Tid) {
+        let was_idle = matches!(self.other, Some(Doing::Idle));
+        if was_idle && current == self.probe {
+            self.other = None;
+        } else if was_idle && current != Tid::IDLE {
+            self.other = Some(Doing::Thread(Comm::new(&current.to_string())));
         }
     }
 
@@ -171,6 +191,7 @@ impl TraceSink for Attribution {
     fn event(&mut self, event: &Event<'_>) {
         let Some(state) = self.cpus.get_mut(&event.cpu) else { return };
         state.advance(event.time);
+        state.is_current(event.current);
         match event.kind {
             EventKind::Switch { next, next_comm, .. } => {
                 state.open.clear();
@@ -218,10 +239,19 @@ mod tests {
     }
 
     fn attribute(gaps: &[(i64, i64)], events: &[(i64, EventKind<'_>)]) -> Vec<(String, u64, Nanos)> {
+        let events: Vec<_> = events.iter().map(|(time, kind)| (*time, PROBE, *kind)).collect();
+        attribute_with(gaps, &events)
+    }
+
+    /// The same with the thread that each event finds current.
+    fn attribute_with(
+        gaps: &[(i64, i64)],
+        events: &[(i64, Tid, EventKind<'_>)],
+    ) -> Vec<(String, u64, Nanos)> {
         let gaps = gaps.iter().map(|(start, end)| Gap { start: us(*start), end: us(*end) }).collect();
         let mut attribution = Attribution::new(vec![(CPU, PROBE, gaps)]);
-        for (time, kind) in events {
-            attribution.event(&Event { time: us(*time), cpu: CPU, current: PROBE, kind: *kind });
+        for (time, current, kind) in events {
+            attribution.event(&Event { time: us(*time), cpu: CPU, current: *current, kind: *kind });
             // Another CPU says nothing about this one.
             attribution.event(&Event {
                 time: us(*time),
@@ -285,11 +315,41 @@ mod tests {
     }
 
     #[test]
+    fn a_switch_out_of_idle_that_is_not_recorded_is_not_the_schedulers_fault() {
+        let timer = EventKind::VectorEntry { name: "local_timer" };
+        let done = EventKind::VectorExit { name: "local_timer" };
+        let found = attribute_with(
+            &[(150, 160), (200, 2200), (2300, 2308)],
+            &[
+                // The probe pauses and comes back without a word; then one gap holds a tick, one nothing, one a tick.
+                (50, PROBE, switch(PROBE, Tid::IDLE, "swapper")),
+                (100, Tid::IDLE, timer),
+                (104, Tid::IDLE, done),
+                (151, PROBE, timer),
+                (159, PROBE, done),
+                (2301, PROBE, timer),
+                (2307, PROBE, done),
+            ],
+        );
+        let expected = [
+            ("not in the trace".to_owned(), 1, us(2000)),
+            ("local timer, the tick".to_owned(), 2, us(10 + 8)),
+        ];
+        assert_eq!(found, expected);
+        // Idle inside a gap, as under throttling, is idle until the probe reads the clock again.
+        let found = attribute_with(
+            &[(100, 5100)],
+            &[(101, PROBE, switch(PROBE, Tid::IDLE, "swapper")), (6000, PROBE, timer)],
+        );
+        assert_eq!(found, [("idle, though the probe wanted to run".to_owned(), 1, us(5000))]);
+    }
+
+    #[test]
     fn exits_without_entries_and_endless_entries_do_no_harm() {
         let mut events = vec![(1, EventKind::IrqExit { irq: 1 }), (2, EventKind::SoftirqExit { vector: 40 })];
         events.extend((3..40).map(|t| (t, EventKind::SoftirqEntry { vector: 40 })));
-        let found = attribute(&[(50, 60)], &events);
-        assert_eq!(found, [("softirq 40".to_owned(), 1, us(10))]);
+        let found = attribute(&[(20, 60)], &events);
+        assert_eq!(found, [("softirq 40".to_owned(), 1, us(40))]);
         assert_eq!(attribute(&[], &events), []);
     }
 }

@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use surety_kernel::clock;
-use surety_kernel::command::{ChildSetup, Spawned, Stream, spawn};
+use surety_kernel::command::{ChildSetup, Rights, Spawned, Stream, spawn};
 use surety_kernel::files::evict;
 use surety_model::startup::Attempt;
 use surety_model::workload::{Ready, Startup};
@@ -24,6 +24,7 @@ use super::{LOOK, Subject};
 use crate::cast::last_words;
 use crate::loads::files::said;
 use crate::scratch::command_of;
+use crate::words::it_said;
 
 /// Between two tries whether a socket takes connections.
 const TRY: Nanos = Nanos::MILLISECOND;
@@ -81,7 +82,7 @@ impl Job {
             forgotten.and(below).map_err(in_words)?;
         }
         match &self.subject {
-            Subject::Program(line) => self.program(line),
+            Subject::Program(line, rights) => self.program(line, rights),
             Subject::Replay(recorded) => recorded.replay(&self),
         }
     }
@@ -96,7 +97,7 @@ impl Job {
         self.stop.load(Ordering::Relaxed)
     }
 
-    fn program(&self, line: &str) -> Result<Outcome, WorldError> {
+    fn program(&self, line: &str, rights: &Rights) -> Result<Outcome, WorldError> {
         let failed = |why: String| failed(&self.startup, why);
         let mut errors =
             tempfile::tempfile().map_err(|e| failed(format!("no file for its messages: {e}")))?;
@@ -108,8 +109,13 @@ impl Job {
             Ready::Socket(path) => Some(Socket::new(path, self.directory.as_deref()).map_err(failed)?),
             _ => None,
         };
-        let setup =
-            ChildSetup { affinity: Some(self.cpus), mark: self.mark.clone(), ..ChildSetup::default() };
+        let setup = ChildSetup {
+            affinity: Some(self.cpus),
+            mark: self.mark.clone(),
+            inherits_group: true,
+            rights: Some(rights.clone()),
+            ..ChildSetup::default()
+        };
         let begin = clock::monotonic();
         let until = self.until(begin);
         let mut child = spawn(&mut command, &setup)
@@ -124,7 +130,7 @@ impl Job {
         let ready = ready.map_err(|trouble| match trouble {
             Trouble::Stopped => WorldError::Interrupted,
             Trouble::Failed(why) => {
-                let words = last_words(&mut errors).map_or_else(String::new, |l| format!("; it said: {l}"));
+                let words = it_said(last_words(&mut errors));
                 failed(format!("{why}{words}; run it by itself to see what it needs"))
             }
         })?;

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use surety_kernel::Kernel;
-use surety_kernel::command::{ChildSetup, spawn};
+use surety_kernel::command::{ChildSetup, Rights, spawn};
 use surety_kernel::files::evict;
 use surety_model::formats::io_trace::IoTrace;
 use surety_model::workload::{Ready, Startup, StartupBody, Workload};
@@ -15,7 +15,7 @@ use super::replay::Recorded;
 use super::{Setting, Subject};
 use crate::disks::Disks;
 use crate::loads::files::{remedy_of, said};
-use crate::scratch::{await_preparation, command_of};
+use crate::scratch::{await_preparation, command_of, give_to};
 
 /// The file a recording is replayed on.
 pub(super) const RECORDED: &str = "recorded";
@@ -88,9 +88,12 @@ pub(super) fn make(
             let filled = fill(&path.join(RECORDED), recorded.layout.size, setting);
             filled.map_err(in_words)?;
         }
-        Subject::Program(_) => {
+        Subject::Program(_, rights) => {
+            if let Some(user) = &rights.user {
+                give_to(&path, user).map_err(in_words)?;
+            }
             if let Some(line) = &startup.prepare {
-                run(startup, line, &path, setting)?;
+                run(startup, line, &path, rights, setting)?;
             }
         }
     }
@@ -117,11 +120,18 @@ fn fill(path: &Path, size: u64, setting: &Setting<'_>) -> io::Result<()> {
 }
 
 /// Runs `prepare`.
-fn run(startup: &Startup, line: &str, directory: &Path, setting: &Setting<'_>) -> Result<(), WorldError> {
+fn run(
+    startup: &Startup,
+    line: &str,
+    directory: &Path,
+    rights: &Rights,
+    setting: &Setting<'_>,
+) -> Result<(), WorldError> {
     let failed = |why: String| failed(startup, format!("`prepare` failed: {why}"));
     let mut errors = tempfile::tempfile().map_err(|e| failed(format!("no file for its messages: {e}")))?;
     let mut command = command_of(line, Some(directory), &errors).map_err(failed)?;
-    let setup = ChildSetup { mark: setting.mark.clone(), ..ChildSetup::default() };
+    let setup =
+        ChildSetup { mark: setting.mark.clone(), rights: Some(rights.clone()), ..ChildSetup::default() };
     let mut child = spawn(&mut command, &setup).map_err(|error| failed(error.to_string()))?;
     await_preparation(&mut child, &mut errors, setting.cancel, "", &failed)
 }

@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 use surety_model::promise::{Bound, Comparison, Metric};
 use surety_model::record::{ActivityRecord, Distribution, Observed};
+use surety_stats::bounds::Ranked;
 use surety_units::Nanos;
 
 use super::axis::TimeAxis;
@@ -354,7 +355,7 @@ fn point(out: &mut String, x: f64, y: f64) {
     let _ = write!(out, "<path class=\"limit\" d=\"M{x:.1} {:.1}l6 6l-6 6l-6 -6z\"/>", y - 6.0);
 }
 
-/// The fraction of activations that took longer than each time, skipped ones longer than all.
+/// The fraction of activations that took longer than each time, skipped and unfinished ones longer than all.
 fn curve(out: &mut String, s: &Series<'_>, axis: &TimeAxis, y: &dyn Fn(f64) -> f64, lowest: f64) {
     let Some(observed) = s.observed else {
         for (p, limit) in s.limits {
@@ -363,10 +364,9 @@ fn curve(out: &mut String, s: &Series<'_>, axis: &TimeAxis, y: &dyn Fn(f64) -> f
         return;
     };
     let histogram = &observed.histogram;
-    let skipped = s.activity.skipped;
-    let of = (histogram.count() + skipped) as f64;
+    let of = observed.count() as f64;
     let (min, max) = (histogram.min().unwrap_or(0), histogram.max().unwrap_or(0));
-    let mut longer = histogram.count() + skipped;
+    let mut longer = observed.count();
     let mut path = format!("M{LEFT} {:.1}", y(1.0));
     for (low, high, count) in histogram.buckets() {
         let _ = write!(path, "H{:.1}", axis.x(((low.max(min) + high.min(max)) / 2) as f64));

@@ -4,6 +4,7 @@
 //! `r` is the smallest of a short list with which at most [`BINS_MAX`] bins cover all values.
 
 use surety_model::record::{Distribution, Observed};
+use surety_stats::bounds::Ranked;
 use surety_units::Nanos;
 
 use crate::quantity::{TimeUnit, percent};
@@ -140,7 +141,8 @@ impl Bins {
             let bin = self.edges[1..].partition_point(|edge| *edge < middle).min(counts.len() - 1);
             counts[bin] += count;
         }
-        counts.iter().map(|c| *c as f64 / histogram.count() as f64).collect()
+        // Of all activations: those that never came are in no bin.
+        counts.iter().map(|c| *c as f64 / observed.count() as f64).collect()
     }
 }
 

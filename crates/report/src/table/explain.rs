@@ -2,7 +2,7 @@
 
 use surety_model::plan::{Plan, PlannedReservation};
 
-use crate::quantity::{chosen_time, probability};
+use crate::quantity::{chosen_time, percent, probability};
 use crate::text::{Style, Tone, paragraph};
 
 /// Every reservation with its whole proof, then every refusal.
@@ -43,7 +43,8 @@ fn one(planned: &PlannedReservation, out: &mut String, style: &Style) {
     }
     entry("conclusion", &proof.conclusion);
     if let Some(p) = proof.probability {
-        entry("probability", &format!("at least {} of the activations", probability(p)));
+        let sure = proof.confidence.map_or(String::new(), |c| format!(", with {} confidence", percent(c)));
+        entry("probability", &format!("at least {} of the activations{sure}", probability(p)));
     }
     entry("theorem", &proof.theorem);
     entry("source", &proof.source);

@@ -24,6 +24,11 @@ pub fn latency(row: &Row<'_>, style: &Style) -> String {
     out.push('\n');
     for probe in probes() {
         let Some(intended) = probe.latency.as_ref().and_then(|d| d.observed()) else { continue };
+        if let Some(caveat) = probe.withheld() {
+            let text = format!("nothing is stated about its wake-ups: {}", caveat.because);
+            out += &paragraph(style, &format!("{}: ", probe.name), Tone::Bad, &text);
+            continue;
+        }
         if let Some(largest) = largest_value(&intended.histogram, CONFIDENCE) {
             let text = format!(
                 "with {} confidence at least {} of wake-ups are no later than {}, the largest of {}",
@@ -35,12 +40,11 @@ pub fn latency(row: &Row<'_>, style: &Style) -> String {
             out += &paragraph(style, &format!("{}: ", probe.name), Tone::Strong, &text);
         }
         if let Some(lag_one) = figure(probe, LAG_ONE).filter(|r| *r > DEPENDENT) {
-            let worth = figure(probe, EFFECTIVE).map_or(String::new(), |n| {
-                format!("; the latest values are worth about {n:.0} independent ones")
-            });
+            let size = figure(probe, EFFECTIVE)
+                .map_or(String::new(), |n| format!("; effective sample size of the latest values: {n:.0}"));
             let text = format!(
-                "dependent data: the autocorrelation of neighbours is {lag_one:.2}, so the intervals, which are for \
-                 independent samples, are too narrow{worth}"
+                "dependent data: the autocorrelation of neighbours is {lag_one:.2}; the intervals count bursts, the \
+                 statement about the largest value is for independent samples{size}"
             );
             out += &paragraph(style, "  ", Tone::Open, &text);
         }
@@ -92,7 +96,7 @@ fn values_line(name: &str, values: &Observed) -> Vec<Cell> {
     let shown = |value: Option<u64>| Cell::plain(value.map(time).unwrap_or_default());
     let mean = values.moments.mean().map(|m| Nanos::from_f64_rounded(m).get_unsigned());
     let mut cells = vec![Cell::plain(name), Cell::plain(histogram.count().to_string()), shown(mean)];
-    cells.extend(QUANTILES.iter().map(|(_, q)| shown(histogram.quantile(*q))));
+    cells.extend(QUANTILES.iter().map(|(_, q)| shown(values.quantile(*q).map(Nanos::get_unsigned))));
     cells.push(shown(histogram.max()));
     cells
 }
@@ -101,7 +105,7 @@ fn values_line(name: &str, values: &Observed) -> Vec<Cell> {
 fn bounds_line(name: &str, values: &Observed, is_low: bool) -> Vec<Cell> {
     let mut cells = vec![Cell::plain(name), Cell::default(), Cell::default()];
     for (_, q) in QUANTILES {
-        let interval = quantile_interval(&values.histogram, q, CONFIDENCE);
+        let interval = quantile_interval(values, q, CONFIDENCE);
         let bound = interval.map(|i| if is_low { i.low } else { i.high });
         let text = match bound {
             Some(Bound::At(value)) => time(value),
@@ -152,7 +156,7 @@ mod tests {
 
     #[test]
     fn too_few_samples_and_dependent_ones_are_said() {
-        let mut activity = probe((0..1000).map(|i| 2000 + i), 3);
+        let mut activity = probe((0..1000).map(|i| 2000 + i * 389 % 1000), 3);
         activity.figures = vec![Figure { name: LAG_ONE.to_owned(), value: 0.5, unit: "".into() }];
         let record = record(activity);
         let text = latency(&Row::new("latency", &record, &Workload::default()), &Style::plain(110));

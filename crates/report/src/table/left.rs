@@ -1,6 +1,7 @@
 //! What a plan leaves to others.
 
 use surety_model::plan::{Left, Plan};
+use surety_model::platform::OtherReservation;
 
 use crate::quantity::{chosen_time, percent};
 use crate::text::{Style, Tone, paragraph};
@@ -11,12 +12,13 @@ pub fn left(plan: &Plan, left: &Left, style: &Style) -> String {
         return String::new();
     }
     let cpus = plan.platform.cpus;
+    let mut out = others(plan, style);
     let words = format!(
         "left for everything else: {} of {cpus} CPU{} on average, and what is reserved and not used",
         percent(left.best_effort),
         if cpus == 1 { "" } else { "s" },
     );
-    let mut out = paragraph(style, "", Tone::Plain, &words);
+    out += &paragraph(style, "", Tone::Plain, &words);
     let words = match (plan.platform.fair_server, left.fair_server) {
         (None, _) => "the kernel has no fair server".to_owned(),
         (Some(_), None) => "no fair server is affordable beside this".to_owned(),
@@ -31,4 +33,20 @@ pub fn left(plan: &Plan, left: &Left, style: &Style) -> String {
     };
     out += &paragraph(style, "", Tone::Plain, &words);
     out
+}
+
+/// A line for what others have reserved.
+fn others(plan: &Plan, style: &Style) -> String {
+    let each = |other: &OtherReservation| {
+        let OtherReservation { reservation, threads, .. } = other;
+        let (runtime, period) = (chosen_time(reservation.runtime), chosen_time(reservation.period));
+        let times = if *threads == 1 { String::new() } else { format!("{threads} x ") };
+        format!("{} {times}{runtime} in {period} ({})", other.name, percent(other.bandwidth()))
+    };
+    let all: Vec<String> = plan.platform.others.iter().map(each).collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    let words = format!("reserved by others and counted: {}", all.join("; "));
+    paragraph(style, "", Tone::Plain, &words)
 }

@@ -14,8 +14,8 @@ use surety_model::plan::{
 };
 use surety_model::platform::Platform;
 use surety_model::record::{
-    ActivityRecord, Basis, Distribution, Disturbance, Evidence, Figure, InForce, JobAccount, JobOutcome,
-    Observed, Record, Share, ThreadInForce, ThreadSeen, TraceQuality,
+    ActivityRecord, Basis, Caveat, Distribution, Disturbance, Evidence, Figure, InForce, JobAccount,
+    JobOutcome, Observed, Record, Share, ThreadInForce, ThreadSeen, TraceQuality,
 };
 use surety_model::reservation::Reservation;
 use surety_model::workload::{ThreadRole, Workload};
@@ -88,6 +88,12 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
         activity.longest_gap = Some(Nanos::new(61_234_567));
         let role = ThreadRole { comm: "player".to_owned(), rank: 0 };
         activity.threads = vec![ThreadSeen { tid: Tid(7001), role, run }];
+        for evidence in activity.evidence.iter_mut().filter(|_| reserved) {
+            // Three runs, where one alone has no interval.
+            if let Evidence::Value { value, .. } = *evidence {
+                *evidence = Evidence::Runs(vec![value * 0.99, value, value * 1.01]);
+            }
+        }
         activities.push(activity);
     }
     let mut load = ActivityRecord::new("hogs", "load", Basis::Sample);
@@ -105,7 +111,8 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
         Figure { name: "rate".to_owned(), value: rate, unit: "B/s".into() },
         Figure { name: "copies".to_owned(), value: (hogs * 10.0).floor(), unit: "".into() },
     ];
-    copy.evidence = vec![Evidence::Value { value: rate, of_demand: None }];
+    copy.caveats = vec![Caveat::excuses("the hypervisor took 9 % of CPU 0")];
+    copy.evidence = vec![Evidence::Runs(vec![rate * 0.99, rate, rate * 1.01])];
     activities.push(copy);
     let thread = |activity: &str, tid, policy: &str, as_requested| ThreadInForce {
         activity: activity.to_owned(),
@@ -124,6 +131,10 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
         in_force: InForce {
             kernel: if is_host { "6.18.5" } else { "linux-6.18" }.to_owned(),
             cpus: CpuSet::first(2),
+            machine: Some(Platform {
+                name: if is_host { "linux-6.18.5" } else { "linux-6.18" }.to_owned(),
+                ..Platform::linux_6_18(2)
+            }),
             checks: vec![
                 Check::good("clock", "tsc"),
                 Check::limited("load", "3.10 2.00 1.00", "end what else runs, or choose CPUs with --cpus"),
@@ -173,7 +184,12 @@ fn analysis() -> Record {
         reserved: true,
         seed: Some(u64::MAX),
         duration: Some(Nanos::from_secs(25)),
-        in_force: InForce { kernel: "linux-6.18".to_owned(), cpus: CpuSet::first(2), ..InForce::default() },
+        in_force: InForce {
+            kernel: "linux-6.18".to_owned(),
+            cpus: CpuSet::first(2),
+            machine: Some(Platform::linux_6_18(2)),
+            ..InForce::default()
+        },
         degraded: Vec::new(),
         activities: vec![player, audio],
         trace: None,
@@ -227,6 +243,7 @@ pub fn plan() -> Plan {
                     source: "Abeni and Buttazzo, RTSS 1998; Palopoli et al., IEEE TPDS 27 (2016)".to_owned(),
                     conclusion: "At least 99.37 % of the jobs end within 40 ms of their release.".to_owned(),
                     probability: Some(0.9937),
+                    confidence: None,
                     inputs: vec![
                         ProofInput::new("work", "log-normal, mean 14 ms, p99 22 ms, from 622 jobs"),
                         ProofInput::new("Q, T", "22.345678 ms, 40 ms"),
@@ -245,6 +262,7 @@ pub fn plan() -> Plan {
                     ],
                     residual: Some(3.1e-13),
                     simulations: vec![simulation(1), simulation(2)],
+                    digest: None,
                 },
             },
             PlannedReservation {
@@ -263,11 +281,13 @@ pub fn plan() -> Plan {
                     source: "Baruah, Mok and Rosier, RTSS 1990".to_owned(),
                     conclusion: "Every job ends within 5 ms of its release.".to_owned(),
                     probability: None,
+                    confidence: None,
                     inputs: vec![ProofInput::new("largest work", "400 us")],
                     steps: vec!["dbf(t) <= t at each of the 8 test points up to 40 ms.".to_owned()],
                     assumptions: Vec::new(),
                     residual: None,
                     simulations: Vec::new(),
+                    digest: None,
                 },
             },
         ],

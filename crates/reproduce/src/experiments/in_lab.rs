@@ -114,9 +114,10 @@ pub(super) struct Lines<'a> {
     pub published: &'static str,
     /// The workload under a reservation or none.
     pub workload: &'a dyn Fn(Option<Reservation>) -> Workload,
-    /// What is shown of a part of the unreserved throughput, and its unit.
+    /// What is shown of a part of the unreserved throughput, its unit, and what it is in words.
     pub shown: fn(f64) -> f64,
     pub unit: &'static str,
+    pub words: &'static str,
 }
 
 impl Lines<'_> {
@@ -143,6 +144,7 @@ impl Lines<'_> {
             ..SheetRow::new(vec![key(*reservation)], cells)
         });
         let rows = rows.collect();
+        notes.push(self.words.to_owned());
         notes.push(
             "errors: the lab's against what was published, of another device and another kernel; analysis and simulation \
              against the lab. Both are given what the unreserved run says, nothing else"

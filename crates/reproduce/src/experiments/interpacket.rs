@@ -113,6 +113,37 @@ fn columns(worlds: &[String]) -> Vec<Column> {
     of("published", Origin::Published).into_iter().chain(measured).collect()
 }
 
+/// A standard deviation that is this many times the published one, or this part of it, is another.
+const ALIKE: f64 = 2.0;
+
+/// The standard deviations that are not the published ones, in words; empty where all are alike.
+fn other_deviations(world: &str, measured: &[Measured]) -> String {
+    let mut others = Vec::new();
+    for (place, text) in PLACES {
+        let Some(text) = text else { continue };
+        let table = Table::read(text).expect("the embedded tables are read by a test");
+        for (interval, m) in INTERVALS.iter().zip(measured) {
+            let Measured::Record(record) = m else { continue };
+            let printed = published(&table, *interval).filter(|stats| impossible(*stats).is_empty());
+            if let (Some(printed), Some(ours)) = (printed, stats_of(record, place)) {
+                let (printed, ours) = (printed[1], ours[1]);
+                if ours > printed * ALIKE || ours * ALIKE < printed {
+                    let us = Nanos::from_f64_rounded;
+                    others.push(format!("{place} at {interval} ms {} ({} published)", us(ours), us(printed)));
+                }
+            }
+        }
+    }
+    if others.is_empty() {
+        return String::new();
+    }
+    format!(
+        "{world}: not reproduced, standard deviations that are more than {ALIKE} times or less than 1/{ALIKE} of the published ones: \
+         {}. Nothing is calibrated on them: they are those of wake-ups of fair threads here",
+        others.join(", ")
+    )
+}
+
 /// What is to be said of a world's records: the trace against the sender, then whatever speaks against them.
 fn notes_of(world: &str, measured: &[Measured]) -> Vec<String> {
     let mut notes = Vec::new();
@@ -123,6 +154,7 @@ fn notes_of(world: &str, measured: &[Measured]) -> Vec<String> {
         texts.join(", ")
     };
     let errors = by_interval(&|m| Some(format!("{:+.4} %", m.traced_error()? * 100.0)));
+    notes.extend(Some(other_deviations(world, measured)).filter(|said| !said.is_empty()));
     if !errors.is_empty() {
         notes.push(format!("{world}: mean in the trace against the mean sent: {errors}"));
     }
@@ -153,10 +185,7 @@ fn notes_of(world: &str, measured: &[Measured]) -> Vec<String> {
             notes.push(format!("{world}, {interval} ms: {lost:.0} packets were lost"));
         }
         if !record.degraded.is_empty() {
-            notes.push(format!(
-                "{world}, {interval} ms, not to be taken at its word: {}",
-                record.degraded.join("; ")
-            ));
+            notes.push(format!("{world}, {interval} ms, degraded: {}", record.degraded.join("; ")));
         }
     }
     notes
@@ -248,6 +277,7 @@ impl Experiment for Interpacket {
 mod tests {
     use super::*;
     use surety_model::platform::Platform;
+    use surety_model::record::{ActivityRecord, Basis, Distribution, InForce};
     use surety_model::workload::Workload;
     use surety_model::world::RunOptions;
 
@@ -274,6 +304,42 @@ mod tests {
         for interval in INTERVALS {
             let [_, _, max, min] = published(&table, interval).unwrap();
             assert_eq!((max % 2_048_000.0, min % 2_048_000.0), (0.0, 0.0), "{interval}");
+        }
+    }
+
+    #[test]
+    fn deviations_that_are_not_the_published_ones_are_named() {
+        let of = |spread: i64| {
+            let mut observed = Observed::default();
+            for k in 0..1000 {
+                observed.record(Nanos::from_micros(1190 + if k % 2 == 0 { spread } else { -spread }));
+            }
+            let mut packets = ActivityRecord::new("packets", "probe", Basis::Sample);
+            packets.series.insert(SENT.to_owned(), Distribution::Observed(Box::new(observed)));
+            let record = Record { activities: vec![packets], ..empty() };
+            other_deviations("lab:a", &[Measured::Record(Box::new(record))])
+        };
+        // 29 us were published of the sender at 1 ms.
+        assert_eq!((of(29), of(50), of(20)), (String::new(), String::new(), String::new()));
+        assert!(
+            of(583).contains("sent at 1 ms 583.") && of(583).contains("(29.00 us published)"),
+            "{}",
+            of(583)
+        );
+        assert!(of(3).contains("not reproduced"));
+    }
+
+    fn empty() -> Record {
+        Record {
+            world: "lab:a".to_owned(),
+            reserved: false,
+            seed: None,
+            duration: None,
+            in_force: InForce::default(),
+            degraded: Vec::new(),
+            activities: Vec::new(),
+            trace: None,
+            hash: None,
         }
     }
 

@@ -64,6 +64,7 @@ impl Experiment for IrqDisk {
                 workload: &lab_disk,
                 shown: |part| part,
                 unit: "%",
+                words: "throughput: as a part of that without a reservation",
             };
             return lines.sheet(bench, request);
         }

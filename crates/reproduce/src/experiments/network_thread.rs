@@ -105,6 +105,7 @@ fn lines_in_lab(table: &Table) -> Lines<'static> {
         workload: &|reservation| cards::card(cards::RING_MAX, reservation),
         shown: |part| part,
         unit: "%",
+        words: "throughput: as a part of that without a reservation",
     }
 }
 
@@ -380,6 +381,7 @@ mod tests {
                 duration: Some(options.duration),
                 in_force: InForce {
                     kernel: String::new(),
+                    machine: None,
                     cpus: CpuSet::first(1),
                     threads: Vec::new(),
                     environment: BTreeMap::new(),

@@ -1,5 +1,5 @@
-//! PREEMPT_RT against a plain kernel: how late a thread wakes beside ping flood, memory thrash, and files and processes
-//! that come and go.
+//! PREEMPT_RT against a plain kernel: how late a thread wakes beside ping floods and memory thrash, as published, and beside a
+//! heavier load with larger packets, files and processes that come and go.
 //!
 //! Published are moments and quantiles of 5000 samples of one run each on a board with a 3.10 kernel. Their times belong to
 //! that board; what can be compared is the shape: the lower end stays, the tail goes, skewness and kurtosis fall.
@@ -22,13 +22,35 @@ const PERIOD_IN_GUEST: Nanos = Nanos::from_millis(1);
 /// Above the threads of interrupts, which PREEMPT_RT gives 50.
 const PRIORITY: u8 = 80;
 /// What runs beside it.
-const LOADS: [(LoadKind, u32, Option<Bytes>); 5] = [
-    // Longer than a frame of the network: each is cut and put together again, both ways.
-    (LoadKind::PingFlood, 2, Some(Bytes(16_000))),
-    (LoadKind::MemoryThrash, 1, None),
-    (LoadKind::Writers, 1, None),
-    (LoadKind::Forks, 1, None),
-    (LoadKind::Messages, 4, None),
+struct Beside {
+    /// How rows name it.
+    name: &'static str,
+    /// What it is, in words.
+    words: &'static str,
+    /// Kinds, counts and blocks.
+    loads: &'static [(LoadKind, u32, Option<Bytes>)],
+}
+
+/// The published load first: only its rows stand beside what was published.
+const BESIDE: [Beside; 2] = [
+    Beside {
+        name: "published",
+        words: "two ping floods (56 bytes in each packet, which was not published) and a memory thrasher for the one CPU",
+        loads: &[(LoadKind::PingFlood, 2, None), (LoadKind::MemoryThrash, 1, None)],
+    },
+    Beside {
+        name: "heavier",
+        words: "two ping floods of 16 kB, a memory thrasher, a writer of files, a maker of processes and four groups of processes \
+                that talk: of these only floods and thrasher are in the published load, and its packets are not known to be so large",
+        loads: &[
+            // Longer than a frame of the network: each is cut and put together again, both ways.
+            (LoadKind::PingFlood, 2, Some(Bytes(16_000))),
+            (LoadKind::MemoryThrash, 1, None),
+            (LoadKind::Writers, 1, None),
+            (LoadKind::Forks, 1, None),
+            (LoadKind::Messages, 4, None),
+        ],
+    },
 ];
 /// How a kernel with PREEMPT_RT is named beside the plain one.
 const RT: &str = "-rt";
@@ -59,8 +81,11 @@ fn quantile(observed: &Observed, q: f64) -> Option<f64> {
 /// See the module.
 pub struct RtVsVanilla;
 
-/// The runs of a world, seed by seed, or why there are none.
+/// The runs of a world beside one load, seed by seed, or why there are none.
 type Runs = Result<Vec<Observed>, String>;
+
+/// Those of every world.
+type Found = Vec<(String, Runs)>;
 
 impl Experiment for RtVsVanilla {
     fn name(&self) -> &'static str {
@@ -68,7 +93,7 @@ impl Experiment for RtVsVanilla {
     }
 
     fn title(&self) -> &'static str {
-        "wake-up latency with and without PREEMPT_RT beside heavy loads"
+        "wake-up latency with and without PREEMPT_RT beside the published load and a heavier one"
     }
 
     fn source(&self) -> &'static str {
@@ -92,38 +117,46 @@ impl Experiment for RtVsVanilla {
     fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
         let jobs = request.options.duration.div_ceil(PERIOD_IN_GUEST).max(1).unsigned_abs();
         let worlds = bench.worlds();
-        let mut found: Vec<(String, Runs)> = Vec::new();
-        for (index, world) in worlds.iter().enumerate() {
-            let runs = runs_of(bench, index, world, jobs, request)?;
-            found.push((world.clone(), runs));
+        let mut found: Vec<(&Beside, Found)> = Vec::new();
+        for beside in &BESIDE {
+            let mut of_load = Found::new();
+            for (index, world) in worlds.iter().enumerate() {
+                of_load.push((world.clone(), runs_of(bench, (index, world), beside, jobs, request)?));
+            }
+            found.push((beside, of_load));
         }
         let published = Table::read(PUBLISHED).expect("the embedded table is read by a test");
-        let drawn =
-            found.iter().filter_map(|(world, runs)| Some((world.clone(), together(runs.as_ref().ok()?))));
+        let drawn = found.iter().take(1).flat_map(|(_, of_load)| of_load);
+        let drawn = drawn.filter_map(|(world, runs)| Some((world.clone(), together(runs.as_ref().ok()?))));
+        let drawn = drawn.map(|(name, o)| (name, Distribution::Observed(Box::new(o)))).collect();
+        let rows = found.iter().enumerate().flat_map(|(n, (beside, of_load))| {
+            rows(&published, beside, if n == 0 { published.len() } else { 0 }, of_load)
+        });
         Ok(Sheet {
-            keys: vec!["statistic"],
+            keys: vec!["load", "statistic"],
             columns: columns(&published, &worlds),
-            rows: rows(&published, &found),
+            rows: rows.collect(),
             notes: notes(&found, jobs, request.seeds),
-            drawn: drawn.map(|(name, o)| (name, Distribution::Observed(Box::new(o)))).collect(),
+            drawn,
         })
     }
 }
 
 fn runs_of(
     bench: &mut dyn Bench,
-    index: usize,
-    world: &str,
+    (index, world): (usize, &str),
+    beside: &Beside,
     jobs: u64,
     request: &Request,
 ) -> Result<Runs, WorldError> {
     let is_guest = world.starts_with("lab:");
     let period = if is_guest { PERIOD_IN_GUEST } else { PERIOD };
-    let probe = Probe::Latency(LatencyProbe { period, jobs, priority: PRIORITY, loads: LOADS.to_vec() });
+    let loads = beside.loads.to_vec();
+    let probe = Probe::Latency(LatencyProbe { period, jobs, priority: PRIORITY, loads });
     let mut runs = Vec::new();
     for seed in (0..request.seeds).map(|k| request.options.seed.wrapping_add(u64::from(k))) {
         let options = RunOptions { seed, ..one_cpu(&request.options) };
-        match bench.probe(index, &probe, &options, &format!("{world}: seed {seed}")) {
+        match bench.probe(index, &probe, &options, &format!("{world}: {} load, seed {seed}", beside.name)) {
             Ok(record) => match samples(&record) {
                 Some(observed) => runs.push(observed),
                 None => return Ok(Err(format!("{world}: seed {seed} gave no samples"))),
@@ -160,15 +193,18 @@ fn columns(published: &Table, worlds: &[String]) -> Vec<Column> {
     printed.chain(ours).collect()
 }
 
-fn rows(published: &Table, found: &[(String, Runs)]) -> Vec<SheetRow> {
+/// The rows beside one load; the first `printed` columns of what was published are held beside them.
+fn rows(published: &Table, beside: &Beside, printed: usize, found: &Found) -> Vec<SheetRow> {
     let row = |name: &str, title: &str, value: &dyn Fn(&[Observed]) -> Option<f64>| {
         let plain = |value: Option<f64>| value.map_or(Cell::Empty, Cell::plain);
-        let printed = (0..published.len()).map(|row| plain(published.number(row, title)));
+        let is_held = |row: &usize| *row < printed;
+        let printed = (0..published.len())
+            .map(|row| plain(Some(row).filter(is_held).and_then(|row| published.number(row, title))));
         let ours = found.iter().map(|(_, runs)| match runs {
             Ok(runs) => plain(value(runs)),
             Err(why) => Cell::Refused(why.clone()),
         });
-        SheetRow::new(vec![name.to_owned()], printed.chain(ours).collect())
+        SheetRow::new(vec![beside.name.to_owned(), name.to_owned()], printed.chain(ours).collect())
     };
     let each = STATISTICS
         .iter()
@@ -185,24 +221,32 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     Some(low + (high - low) / 2.0)
 }
 
-fn notes(found: &[(String, Runs)], jobs: u64, seeds: u32) -> Vec<String> {
-    let mut notes = vec![
-        match seeds {
-            1 => format!("{jobs} samples of one seed"),
-            _ => format!("{jobs} samples of each seed; every value is the median of the values of {seeds} seeds"),
-        },
-        "the probe has FIFO priority 80 on one CPU and sleeps until planned instants, every 1 ms in a guest and every \
-         100 ms otherwise; beside it two ping floods of 16 kB, a memory thrasher, a writer of files, a maker of processes and \
-         four groups of processes that talk. Published are relative sleeps of 100 ms of threads of unknown priority, one on each CPU"
+fn notes(found: &[(&Beside, Found)], jobs: u64, seeds: u32) -> Vec<String> {
+    let mut notes = vec![match seeds {
+        1 => format!("{jobs} samples of one seed beside each load"),
+        _ => format!(
+            "{jobs} samples of each seed beside each load; every value is the median of the values of {seeds} seeds"
+        ),
+    }];
+    notes.extend(found.iter().map(|(beside, _)| format!("{} load: {}", beside.name, beside.words)));
+    notes.push(
+        "different from the publication, beside the published load too: one measuring thread with FIFO priority 80 on one CPU \
+         that sleeps until planned instants, every 1 ms in a guest and every 100 ms otherwise. Published are relative sleeps of \
+         100 ms of threads of unknown priority, one on each of two CPUs"
             .to_owned(),
+    );
+    notes.push(
         "times of a guest are counts of its instructions, those published are of a board with a Cyclone V: only shapes \
          and ratios can be compared. The source does not say whether 3 was taken from its kurtosis"
             .to_owned(),
-    ];
-    for (world, runs) in found {
-        let rt = found.iter().find(|(other, _)| *other == format!("{world}{RT}"));
-        if let (Ok(plain), Some((rt_world, Ok(rt)))) = (runs, rt) {
-            notes.extend(Pair::of(plain, rt).map(|pair| pair.in_words(world, rt_world)));
+    );
+    for (beside, of_load) in found {
+        for (world, runs) in of_load {
+            let rt = of_load.iter().find(|(other, _)| *other == format!("{world}{RT}"));
+            if let (Ok(plain), Some((rt_world, Ok(rt)))) = (runs, rt) {
+                let said = Pair::of(plain, rt).map(|pair| pair.in_words(world, rt_world));
+                notes.extend(said.map(|said| format!("{} load: {said}", beside.name)));
+            }
         }
     }
     notes
@@ -283,6 +327,25 @@ mod tests {
             STATISTICS.iter().filter(|(_, t, _)| table.number(1, t).is_none()).map(|(n, ..)| *n).collect();
         assert_eq!(missing, ["p99.9 (us)", "max (us)"]);
         assert_eq!(table.number(1, "kurtosis"), Some(1000.0));
+    }
+
+    #[test]
+    fn only_the_published_load_stands_beside_what_was_published() {
+        let published = Table::read(PUBLISHED).unwrap();
+        let found: Found = vec![("lab:a".to_owned(), Ok(vec![run(&[1, 2, 3])]))];
+        let kinds = |beside: &Beside| beside.loads.iter().map(|(kind, ..)| *kind).collect::<Vec<_>>();
+        assert_eq!(kinds(&BESIDE[0]), [LoadKind::PingFlood, LoadKind::MemoryThrash]);
+        let held = |printed| {
+            let rows = rows(&published, &BESIDE[0], printed, &found);
+            assert!(rows.iter().all(|row| row.keys[0] == "published" && row.cells.len() == 3));
+            rows.iter().filter(|row| row.cells[..2].iter().any(|cell| cell.value().is_some())).count()
+        };
+        assert_eq!((held(2), held(0)), (7, 0));
+        let found = [(&BESIDE[0], found.clone()), (&BESIDE[1], found)];
+        let notes = notes(&found, 3, 1);
+        for name in ["published load: two ping floods", "heavier load: ", "different from the publication"] {
+            assert!(notes.iter().any(|note| note.starts_with(name)), "{notes:?}");
+        }
     }
 
     #[test]

@@ -165,6 +165,8 @@ pub struct Cpu {
     pub id: CpuId,
     /// The thread it runs.
     pub current: Option<ThreadId>,
+    /// Whether a more important class chose that thread for its own class, as the fair server does.
+    pub serves: bool,
     /// Its time up to here is in its threads' accounts.
     pub accounted: Nanos,
     /// Whether it must choose again.

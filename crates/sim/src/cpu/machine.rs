@@ -96,6 +96,7 @@ impl<P: Programs> Machine<P> {
             hardware.cpus.push(Cpu {
                 id: *id,
                 current: None,
+                serves: false,
                 accounted: Nanos::ZERO,
                 reschedule: false,
                 tick_phase: spec.tick_phases.get(index).copied().unwrap_or_default(),

@@ -65,7 +65,8 @@ impl Thread {
         let key = draw_key(&task.name, instance);
         let plan = Activations::of(task, &key, seed);
         let planned = plan.start();
-        let room = plan.room(end).min(ROOM_MAX);
+        // Endless work never comes to a second job.
+        let room = if task.is_endless() { 1 } else { plan.room(end).min(ROOM_MAX) };
         let stage = if plan.jobs == 0 || planned >= end { Stage::Over } else { Stage::Due };
         Thread {
             key,

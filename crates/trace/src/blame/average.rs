@@ -44,7 +44,8 @@ impl Average {
 
     fn add_time(&mut self, mut cause: Cause, time: Nanos) {
         let is_full = self.causes.len() >= CAUSES_MAX;
-        if is_full && matches!(cause, Cause::Thread(_)) && !self.causes.contains_key(&cause) {
+        let names_thread = matches!(cause, Cause::Thread(_) | Cause::Lock(_) | Cause::Awaited(_));
+        if is_full && names_thread && !self.causes.contains_key(&cause) {
             cause = Cause::Others;
         }
         let sum = self.causes.entry(cause).or_insert(Nanos::ZERO);
@@ -178,6 +179,8 @@ mod tests {
             preemptions: 0,
             preempted: Nanos::ZERO,
             throttled: Nanos::ZERO,
+            inferred: Nanos::ZERO,
+            unknown: Nanos::ZERO,
             index: None,
         };
         JobBlame { job, parts: vec![Part { cause: Cause::Own, time: completion }] }

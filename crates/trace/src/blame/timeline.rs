@@ -13,7 +13,7 @@ use super::{
 };
 use crate::jobs::interrupts::Context;
 use crate::jobs::sink::{JobSink, ThreadKey, ThreadTotals};
-use crate::jobs::watch::{Occupant, Seen, Watch, Whereabouts};
+use crate::jobs::watch::{Occupant, Seen, Waker, Watch, Whereabouts};
 use crate::statistics::recorder::NAMES_MAX;
 use crate::wanted::{Wanted, Window};
 
@@ -83,13 +83,44 @@ struct Watched {
     tid: Tid,
     comm: Comm,
     places: Track<Whereabouts>,
+    /// Who woke it when.
+    wakers: VecDeque<(Nanos, Waker)>,
     all: Average,
     worst: Vec<Worst>,
+    /// As in [`Blames`].
+    doubtful: u64,
+    unknown: Nanos,
+    inferred: u64,
 }
 
 impl Watched {
     fn new(since: Nanos, tid: Tid, comm: Comm) -> Watched {
-        Watched { since, tid, comm, places: Track::new(), all: Average::default(), worst: Vec::new() }
+        Watched {
+            since,
+            tid,
+            comm,
+            places: Track::new(),
+            wakers: VecDeque::new(),
+            all: Average::default(),
+            worst: Vec::new(),
+            doubtful: 0,
+            unknown: Nanos::ZERO,
+            inferred: 0,
+        }
+    }
+}
+
+impl Watched {
+    /// What it waited for in a sleep that ended at `until`.
+    fn awaited(&self, until: Nanos) -> Cause {
+        let found = self.wakers.partition_point(|(at, _)| *at < until);
+        match self.wakers.get(found) {
+            Some((at, Waker { tid, comm, prio, lock })) if *at == until => {
+                let culprit = Culprit { tid: *tid, comm: *comm, prio: *prio };
+                if *lock { Cause::Lock(culprit) } else { Cause::Awaited(culprit) }
+            }
+            _ => Cause::Blocked,
+        }
     }
 }
 
@@ -146,7 +177,7 @@ impl Timelines {
             Some(Whereabouts::Asleep) => {
                 let border = job.start.clamp(from, until);
                 add(from, border, None, Cause::Unwoken);
-                add(border, until, None, Cause::Blocked);
+                add(border, until, None, thread.awaited(until));
             }
             Some(Whereabouts::On(cpu)) => self.walk_cpu(cpu, from, until, |from, until, on| {
                 if let Some(context) = on.and_then(|on| on.context) {
@@ -198,13 +229,16 @@ impl Timelines {
     /// Takes a thread's jobs over when it is gone.
     fn close(&mut self, thread: &ThreadKey, watched: &mut Watched) {
         let all = std::mem::take(&mut watched.all);
+        self.blames.doubtful += watched.doubtful;
+        self.blames.unknown += watched.unknown;
+        self.blames.inferred += watched.inferred;
+        for worst in watched.worst.drain(..) {
+            keep_worst(&mut self.blames.worst, self.most, worst);
+        }
         if all.jobs == 0 {
             return;
         }
         self.blames.all.merge(&all);
-        for worst in watched.worst.drain(..) {
-            keep_worst(&mut self.blames.worst, self.most, worst);
-        }
         let threads = &mut self.blames.threads;
         let place = threads.partition_point(|listed| listed.jobs >= all.jobs);
         if place >= THREADS_MAX {
@@ -220,26 +254,46 @@ impl Timelines {
     }
 }
 
-impl JobSink for Timelines {
-    fn job(&mut self, thread: &ThreadKey, job: &Job) {
+impl Timelines {
+    fn take(&mut self, thread: &ThreadKey, job: &Job, is_censored: bool) {
         let Some(mut watched) = self.threads.get_mut(thread.slot).and_then(Option::take) else { return };
         if self.wanted.thread(thread.tid, thread.comm) && self.wanted.job(self.window, job) {
             let pieces = self.pieces(thread.slot, &watched, job);
             let (response, parts) = (job.response(), parts(&pieces));
-            watched.all.add(response, &parts);
-            if self.blames.slowest.takes(response) {
-                self.blames.slowest.add(thread.life, JobBlame { job: *job, parts });
+            if is_censored {
+                watched.doubtful += 1;
+                watched.unknown += job.unknown;
             } else {
-                self.blames.slowest.pass(response);
+                watched.inferred += u64::from(job.inferred.is_positive());
+                watched.all.add(response, &parts);
+                if self.blames.slowest.takes(response) {
+                    self.blames.slowest.add(thread.life, JobBlame { job: *job, parts });
+                } else {
+                    self.blames.slowest.pass(response);
+                }
             }
             let chain = Chain { job: *job, pieces };
-            keep_worst(&mut watched.worst, self.most, Worst { tid: thread.tid, comm: thread.comm, chain });
+            let worst = Worst { tid: thread.tid, comm: thread.comm, chain, is_censored };
+            keep_worst(&mut watched.worst, self.most, worst);
         }
         if thread.separation == Separation::BusyPeriod {
             // The next one may have been released before this one was off its CPU, but not before it started.
             watched.places.forget_before(job.start);
+            while watched.wakers.front().is_some_and(|(at, _)| *at < job.start) {
+                watched.wakers.pop_front();
+            }
         }
         self.threads[thread.slot] = Some(watched);
+    }
+}
+
+impl JobSink for Timelines {
+    fn job(&mut self, thread: &ThreadKey, job: &Job) {
+        self.take(thread, job, false);
+    }
+
+    fn doubtful(&mut self, thread: &ThreadKey, job: &Job) {
+        self.take(thread, job, true);
     }
 
     fn forget(&mut self, thread: &ThreadKey) {
@@ -247,6 +301,7 @@ impl JobSink for Timelines {
         if let Some(Some(watched)) = self.threads.get_mut(thread.slot) {
             watched.all = Average::default();
             watched.worst.clear();
+            (watched.doubtful, watched.unknown, watched.inferred) = (0, Nanos::ZERO, 0);
         }
     }
 
@@ -275,6 +330,15 @@ impl Watch for Timelines {
             self.cpus.resize_with(cpu.index() + 1, Track::new);
         }
         self.cpus[cpu.index()].change(at, OnCpu { occupant, prio, context }, CPU_CHANGES_MAX);
+    }
+
+    fn woken(&mut self, slot: usize, at: Nanos, waker: Waker) {
+        if let Some(Some(thread)) = self.threads.get_mut(slot) {
+            if thread.wakers.len() >= THREAD_CHANGES_MAX {
+                thread.wakers.pop_front();
+            }
+            thread.wakers.push_back((at, waker));
+        }
     }
 
     fn thread(&mut self, slot: usize, at: Nanos, seen: Seen) {

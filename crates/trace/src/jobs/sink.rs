@@ -5,7 +5,7 @@
 //! pays for them itself.
 
 use surety_model::event::Comm;
-use surety_model::job::{Job, Separation, ThreadHistory};
+use surety_model::job::{Job, OpenJob, Separation, ThreadHistory};
 use surety_units::{CpuId, Nanos, Tid};
 
 /// One thread's life, as a sink is told of it.
@@ -28,6 +28,8 @@ pub struct ThreadKey {
 pub struct ThreadTotals {
     /// The kernel's priority it last had.
     pub prio: i32,
+    /// The job that was open at the end; `None`: there was none, or its release was not seen.
+    pub open: Option<OpenJob>,
     /// Jobs given up.
     pub censored: u64,
     /// CPU time.
@@ -38,6 +40,8 @@ pub struct ThreadTotals {
     pub waited: Nanos,
     /// Longest single such time.
     pub longest_wait: Nanos,
+    /// Time between bounds of switch-ins that were not recorded.
+    pub unknown: Nanos,
     /// First and last event of the thread.
     pub seen: (Nanos, Nanos),
 }
@@ -59,6 +63,12 @@ pub enum Wait {
 pub trait JobSink {
     /// A job is complete.
     fn job(&mut self, thread: &ThreadKey, job: &Job);
+
+    /// A job is complete, but when the thread got its CPU is not known closely enough ([`Job::unknown`]); its release and
+    /// its completion are exact. [`JobSink::censored`] is told of it too, after this.
+    fn doubtful(&mut self, thread: &ThreadKey, job: &Job) {
+        let _ = (thread, job);
+    }
 
     /// A job of the thread was given up at that time.
     fn censored(&mut self, thread: &ThreadKey, at: Nanos) {
@@ -94,8 +104,8 @@ pub trait JobSink {
 /// Keeps every job of every thread. Memory follows the number of jobs.
 #[derive(Clone, Debug, Default)]
 pub struct Histories {
-    /// By slot.
-    open: Vec<Vec<Job>>,
+    /// By slot: complete jobs, and the doubtful ones.
+    open: Vec<(Vec<Job>, Vec<Job>)>,
     ended: Vec<(u64, ThreadHistory)>,
 }
 
@@ -105,35 +115,44 @@ impl Histories {
         self.ended.sort_by_key(|(life, history)| (history.tid, *life));
         self.ended.into_iter().map(|(_, history)| history).collect()
     }
+
+    fn open(&mut self, slot: usize) -> &mut (Vec<Job>, Vec<Job>) {
+        if self.open.len() <= slot {
+            self.open.resize_with(slot + 1, Default::default);
+        }
+        &mut self.open[slot]
+    }
 }
 
 impl JobSink for Histories {
     fn job(&mut self, thread: &ThreadKey, job: &Job) {
-        if self.open.len() <= thread.slot {
-            self.open.resize_with(thread.slot + 1, Vec::new);
-        }
-        self.open[thread.slot].push(*job);
+        self.open(thread.slot).0.push(*job);
+    }
+
+    fn doubtful(&mut self, thread: &ThreadKey, job: &Job) {
+        self.open(thread.slot).1.push(*job);
     }
 
     fn forget(&mut self, thread: &ThreadKey) {
-        if let Some(jobs) = self.open.get_mut(thread.slot) {
-            jobs.clear();
-        }
+        *self.open(thread.slot) = Default::default();
     }
 
     fn ended(&mut self, thread: &ThreadKey, totals: &ThreadTotals) {
-        let jobs = self.open.get_mut(thread.slot).map(std::mem::take).unwrap_or_default();
+        let (jobs, doubtful) = self.open.get_mut(thread.slot).map(std::mem::take).unwrap_or_default();
         let history = ThreadHistory {
             tid: thread.tid,
             comm: thread.comm,
             prio: totals.prio,
             separation: thread.separation,
             jobs,
+            open: totals.open,
             censored: totals.censored,
+            doubtful,
             run: totals.run,
             interrupted: totals.interrupted,
             waited: totals.waited,
             longest_wait: totals.longest_wait,
+            unknown: totals.unknown,
             seen: totals.seen,
         };
         self.ended.push((thread.life, history));

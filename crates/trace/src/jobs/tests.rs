@@ -113,6 +113,11 @@ pub(crate) fn feed(script: &str, sink: &mut dyn TraceSink) {
                 EventKind::TimerExpire { timer: words[3].parse().unwrap(), function: function(words[4]) }
             }
             "cancel" => EventKind::TimerCancel { timer: words[3].parse().unwrap() },
+            // FUTEX_LOCK_PI, FUTEX_WAIT for 2 or for another value, both private.
+            "lockpi" => EventKind::FutexEnter { address: 16, operation: 6 | 128, value: 0 },
+            "lock" => EventKind::FutexEnter { address: 16, operation: 128, value: 2 },
+            "wait" => EventKind::FutexEnter { address: 16, operation: 128, value: 7 },
+            "futexx" => EventKind::FutexExit,
             "mark" => EventKind::Marker { text: words[3] },
             "lost" => EventKind::Lost { count: None },
             other => panic!("{other}"),
@@ -131,6 +136,7 @@ fn tell(jobs: &Jobs, tid: i32) -> String {
         .filter(|t| t.tid == Tid(tid))
         .map(|thread| {
             let mut told: Vec<String> = thread.jobs.iter().map(tell_job).collect();
+            told.extend(thread.doubtful.iter().map(|job| format!("doubtful {}", tell_job(job))));
             if thread.censored > 0 {
                 told.push(format!("censored {}", thread.censored));
             }
@@ -153,6 +159,8 @@ fn tell_job(job: &Job) -> String {
         ("int", micros(job.interrupted)),
         ("pre", i64::from(job.preemptions)),
         ("thr", micros(job.throttled)),
+        ("inferred", micros(job.inferred)),
+        ("unknown", micros(job.unknown)),
     ] {
         if value != 0 {
             text += &format!(" {name} {value}");
@@ -206,6 +214,7 @@ fn anomalies_are_counted() {
         ),
         ("1 0 waking 7\n2 0 sw 0 7\n3 1 sw 0 7", Anomalies { inconsistent: 1, ..Anomalies::default() }),
         ("1 0 sw 5:S 0\n2 0@7 irq", Anomalies { inferred: 1, ..Anomalies::default() }),
+        ("1 0 sw 5:S 0\n100 0@7 irq", Anomalies { doubtful: 1, ..Anomalies::default() }),
         ("1 0@7 mark surety:b:1:9000", Anomalies { misdated: 1, ..Anomalies::default() }),
         (
             "1 0@7 mark surety:e:1\n2 0 mark surety:b:2:0\n3 0 mark surety:b:3:0",
@@ -225,6 +234,56 @@ fn time_that_was_counted_is_not_counted_again_by_inference() {
     // Thread 5 runs on CPU 1 until a switch there does not name it; then an event of CPU 0 finds it there.
     let jobs = play("0 1 sw 0 5\n0 0 sw 0 0\n1 1 sw 0 0\n1 0@5 sw 0 0");
     assert_eq!(jobs.threads.iter().map(|t| t.run).sum::<Nanos>(), us(1), "{jobs:?}");
+}
+
+/// A thread of 1 ms every 4 ms on CPU 1, woken by that CPU's timer; the short one of 12 us between is woken by CPU 0. Switches out of
+/// idle are left out where `blind`.
+fn periodic(blind: bool) -> String {
+    let mut script = String::from("0 0@9 irq\n1 0@9 irqx\n2 1 sw 8:S 0\n");
+    for k in 1..=40 {
+        let t = 4_000 * k;
+        let switch = |at: i64, tid: i32| if blind { String::new() } else { format!("{at} 1@0 sw 0 {tid}\n") };
+        script += &format!("{t} 1@0 vec\n{t} 1 waking 7\n{} 1 wakeup 7\n{} 1 vecx\n", t + 1, t + 5);
+        script += &switch(t + 7, 7);
+        script += &format!("{} 1@7 sw 7:S 0\n", t + 1_007);
+        script += &format!("{} 0@9 waking 6\n{} 0 wakeup 6 1\n", t + 2_000, t + 2_001);
+        script += &switch(t + 2_005, 6);
+        script += &format!("{} 1@6 sw 6:S 0\n", t + 2_017);
+    }
+    script
+}
+
+#[test]
+fn a_cpu_that_records_no_switch_out_of_idle_keeps_its_jobs() {
+    let (whole, blind) = (play(&periodic(false)), play(&periodic(true)));
+    assert_eq!((whole.anomalies.inferred, whole.anomalies.doubtful), (0, 0));
+    let of = |jobs: &Jobs, tid: i32| jobs.threads.iter().find(|t| t.tid == Tid(tid)).unwrap().clone();
+    let (long, short) = (of(&blind, 7), of(&blind, 6));
+    // Until it is clear that the CPU leaves them all out, a wide gap is unknown.
+    assert_eq!((long.jobs.len(), long.censored, blind.anomalies.doubtful), (38, 2, 2));
+    assert_eq!((short.jobs.len(), short.censored, blind.anomalies.inferred), (40, 0, 78));
+    assert_eq!(long.unknown, us(2 * 1_002));
+    for (truth, found) in of(&whole, 7).jobs[2..].iter().zip(&long.jobs) {
+        assert_eq!((found.release, found.completion), (truth.release, truth.completion));
+        assert_eq!((truth.start - found.start, found.inferred), (us(2), us(1_002)));
+    }
+    assert_eq!(tell_job(&short.jobs[0]), "6000/6001/6017 16 inferred 16");
+    // What the doubtful ones can have used at most counts for who makes plans of it.
+    let all = long.at_most();
+    assert_eq!((all.jobs.len(), all.censored), (40, 0));
+    assert!(all.jobs.iter().all(|job| job.execution >= us(1_000)), "{all:?}");
+}
+
+#[test]
+fn a_sleeping_cpu_does_not_lend_its_time_to_a_thread() {
+    // CPU 1 leaves out its switches out of idle, and nothing of it is seen between a wake-up by CPU 0 and the sleep of a thread that
+    // else needs 12 us.
+    let late = "170000 0@9 waking 6\n170001 0 wakeup 6 1\n171680 1@6 sw 6:S 0\n";
+    let thread = |script: &str| play(script).threads.iter().find(|t| t.tid == Tid(6)).unwrap().clone();
+    let found = thread(&(periodic(true) + late));
+    assert_eq!((found.jobs.len(), found.censored), (40, 1));
+    assert_eq!(tell_job(&found.doubtful[0]), "170000/171680/171680 0 unknown 1679");
+    assert_eq!(found.run, us(40 * 16), "nothing of it is taken for execution");
 }
 
 /// A script of any events.
@@ -291,7 +350,11 @@ proptest! {
             }
             prop_assert!(executed <= thread.run);
             prop_assert!(thread.longest_wait <= thread.waited);
-            prop_assert!(thread.run + thread.waited <= us(now), "{thread:?}");
+            prop_assert!(thread.run + thread.waited + thread.unknown <= us(now), "{thread:?}");
+            for job in &thread.doubtful {
+                prop_assert!(job.unknown.is_positive() && job.release <= job.start && job.start <= job.completion);
+                prop_assert!(job.execution + job.unknown + job.throttled <= job.response(), "{job:?}");
+            }
             prop_assert!(thread.seen.0 <= thread.seen.1);
         }
         prop_assert_eq!(play(&script), jobs, "the same events give the same jobs");

@@ -3,7 +3,7 @@
 //! Consumption is kept in running totals ([`Tally`]); a job is the difference of two of them.
 
 use surety_model::event::{Comm, LeaveState};
-use surety_model::job::{Job, Separation};
+use surety_model::job::{Job, OpenJob, Separation};
 use surety_units::{CpuId, Nanos, Tid};
 
 use super::REORDER_MAX;
@@ -46,6 +46,8 @@ struct Tally {
     run: Nanos,
     interrupted: Nanos,
     throttled: Nanos,
+    inferred: Nanos,
+    unknown: Nanos,
     preemptions: u32,
     /// Waiting after preemptions.
     preempted: Nanos,
@@ -123,6 +125,8 @@ pub(super) struct Thread {
     pub(super) ended: bool,
     /// It does the work of interrupts.
     pub(super) serves_interrupts: bool,
+    /// It asked the kernel to wait for a lock.
+    pub(super) wants_lock: bool,
     tally: Tally,
     waited: Nanos,
     longest_wait: Nanos,
@@ -153,6 +157,7 @@ impl Thread {
             unborn: false,
             ended: false,
             serves_interrupts: false,
+            wants_lock: false,
             tally: Tally::default(),
             waited: Nanos::ZERO,
             longest_wait: Nanos::ZERO,
@@ -191,6 +196,11 @@ impl Thread {
             Place::Running { .. } => Whereabouts::On(self.last_cpu),
         };
         Seen { tid: self.key.tid, comm: self.key.comm, place, ended: self.ended }
+    }
+
+    /// What a watcher is told while nobody knows where it is.
+    pub(super) fn seen_nowhere(&self) -> Seen {
+        Seen { place: Whereabouts::Unknown, ..self.seen_as() }
     }
 
     /// The name an event gives it.
@@ -250,6 +260,30 @@ impl Thread {
         outcome
     }
 
+    /// It is found on the CPU, and its switch-in was not recorded: it came between the two instants. Within `usable` bounds
+    /// it is taken at the earlier one; else the time between them is unknown.
+    pub(super) fn found<S: JobSink>(
+        &mut self,
+        (from, until): (Nanos, Nanos),
+        cpu: CpuId,
+        usable: bool,
+        sink: &mut S,
+    ) -> Outcome {
+        let outcome = self.switch_in(from, cpu, sink);
+        if usable {
+            self.tally.inferred += until - from;
+            return outcome;
+        }
+        self.tally.unknown += until - from;
+        self.run_on(until, cpu);
+        if let Some(start) = self.busy.as_mut().and_then(|busy| busy.start.as_mut())
+            && start.at == from
+        {
+            start.at = until;
+        }
+        outcome
+    }
+
     pub(super) fn switch_out<S: JobSink>(
         &mut self,
         at: Nanos,
@@ -269,7 +303,9 @@ impl Thread {
             }
         }
         self.last_cpu = cpu;
-        if state == LeaveState::Uninterruptible && self.serves_interrupts {
+        let is_inside = self.wants_lock && state != LeaveState::Dead
+            || self.serves_interrupts && state == LeaveState::Uninterruptible;
+        if state.is_blocked() && is_inside {
             self.busy.get_or_insert(Busy::unreleased(false));
             self.place = Place::Asleep { since: at };
         } else if state.is_blocked() {
@@ -302,7 +338,10 @@ impl Thread {
     pub(super) fn waking<S: JobSink>(&mut self, at: Nanos, gaps: u64, sink: &mut S) -> bool {
         self.touch(at);
         match self.place {
-            Place::Asleep { .. } | Place::Unknown => self.release(at, at, gaps),
+            Place::Asleep { .. } | Place::Unknown => {
+                self.wants_lock = false;
+                self.release(at, at, gaps);
+            }
             Place::Waiting { .. } => {
                 // A thread that waits cannot be woken unless it had got ready to sleep when it was preempted. One that
                 // never ran since its release had not; one whose trace has a hole may have slept inside it.
@@ -408,8 +447,9 @@ impl Thread {
             let mut job = self.since(start, release, at);
             job.execution = self.tally.run - at_begin.run;
             job.interrupted = self.tally.interrupted - at_begin.interrupted;
+            job.unknown = self.tally.unknown - at_begin.unknown;
             job.index = Some(index);
-            sink.job(&self.key, &job);
+            self.tell(&job, sink);
         }
         true
     }
@@ -431,6 +471,7 @@ impl Thread {
         self.dismiss(until, sink);
         self.throttled_since = None;
         self.pending = None;
+        self.wants_lock = false;
         self.place = Place::Unknown;
     }
 
@@ -443,17 +484,36 @@ impl Thread {
     /// Nothing more comes of it: tells the sink what it was.
     pub(super) fn report<S: JobSink>(&mut self, end: Nanos, sink: &mut S) {
         let seen = self.seen;
+        let open = self.open(end);
         self.lose(end, sink);
         let totals = ThreadTotals {
             prio: self.prio,
+            open,
             censored: self.censored,
             run: self.tally.run,
             interrupted: self.tally.interrupted,
             waited: self.waited,
             longest_wait: self.longest_wait,
+            unknown: self.tally.unknown,
             seen,
         };
         sink.ended(&self.key, &totals);
+    }
+
+    /// The job that is open at the end.
+    fn open(&self, end: Nanos) -> Option<OpenJob> {
+        let run = match self.place {
+            Place::Running { since } => self.tally.run + (end - since).max(Nanos::ZERO),
+            _ => self.tally.run,
+        };
+        let (release, began) = match self.key.separation {
+            Separation::BusyPeriod => {
+                let busy = self.busy?;
+                (busy.release?, busy.start.map_or(run, |start| start.tally.run))
+            }
+            Separation::Markers => self.marked.map(|marked| (marked.release, marked.at_begin.run))?,
+        };
+        Some(OpenJob { release, execution: run - began })
     }
 
     /// A new busy period, where none is open that waited for a lock; the thread waits from `waits` on.
@@ -479,8 +539,18 @@ impl Thread {
 
     fn complete<S: JobSink>(&mut self, busy: Busy, at: Nanos, sink: &mut S) {
         match (busy.release, busy.start) {
-            (Some(release), Some(start)) => sink.job(&self.key, &self.since(start, release, at)),
+            (Some(release), Some(start)) => self.tell(&self.since(start, release, at), sink),
             _ => self.censor(at, sink),
+        }
+    }
+
+    /// Hands a complete job over, as one that can be relied on or as a doubtful one.
+    fn tell<S: JobSink>(&mut self, job: &Job, sink: &mut S) {
+        if job.unknown.is_positive() {
+            sink.doubtful(&self.key, job);
+            self.censor(job.completion, sink);
+        } else {
+            sink.job(&self.key, job);
         }
     }
 
@@ -497,6 +567,8 @@ impl Thread {
             preemptions: self.tally.preemptions - tally.preemptions,
             preempted: self.tally.preempted - tally.preempted,
             throttled: self.tally.throttled - tally.throttled,
+            inferred: self.tally.inferred - tally.inferred,
+            unknown: self.tally.unknown - tally.unknown,
             index: None,
         }
     }

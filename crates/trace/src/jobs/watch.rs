@@ -45,6 +45,16 @@ pub(crate) struct Seen {
     pub(crate) ended: bool,
 }
 
+/// The thread that woke another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Waker {
+    pub(crate) tid: Tid,
+    pub(crate) comm: Comm,
+    pub(crate) prio: i32,
+    /// The woken one waited for a lock.
+    pub(crate) lock: bool,
+}
+
 /// Is told of changes; a call without one is possible.
 pub(crate) trait Watch {
     /// Whether anything is done at all.
@@ -59,6 +69,11 @@ pub(crate) trait Watch {
 
     /// From `at` on the CPU does this: the occupant with its priority, below the innermost interrupt.
     fn cpu(&mut self, cpu: CpuId, at: Nanos, occupant: Occupant, prio: i32, context: Option<Context>);
+
+    /// The thread of that slot is woken by another.
+    fn woken(&mut self, slot: usize, at: Nanos, waker: Waker) {
+        let _ = (slot, at, waker);
+    }
 
     /// From `at` on the thread is so.
     fn thread(&mut self, slot: usize, at: Nanos, seen: Seen);

@@ -488,6 +488,10 @@ impl<S: ReadAt> TraceReader for PerfData<S> {
         self.unusable.iter().map(ToString::to_string).collect()
     }
 
+    fn keep_undecoded(&mut self) {
+        self.table.keep_undecoded();
+    }
+
     fn read(&mut self, sink: &mut dyn TraceSink) -> Result<ReadSummary, TraceError> {
         self.read_into(sink)
     }

@@ -10,7 +10,8 @@
 //! the pair of times that the first such bundle carries; the rate of the clocks is taken to be the same.
 //!
 //! **The compact form** of switches does not say who leaves. That is who entered last on that CPU, with the name and
-//! priority of then; before its first switch, and after a loss, a CPU counts as idle.
+//! priority of then. Before its first switch, and after a loss, it is the thread that an event with a message names as current,
+//! with the name it was last woken by; where there is none either, the CPU counts as idle.
 //!
 //! **`prev_state`** is stored as bits without the kernel's table; they are read as those of Linux 4.14 and later.
 //!
@@ -18,7 +19,7 @@
 //! of loss.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::io;
 use std::rc::Rc;
 
@@ -49,6 +50,8 @@ const AHEAD: usize = 1 << 12;
 const UNPACKED_AGAIN: u64 = 8;
 /// Times are instants of 63 bits.
 const TIME_MAX: u64 = i64::MAX as u64;
+/// Threads whose names are remembered for switches that do not tell them.
+const NAMES_MAX: usize = 1 << 16;
 
 /// A Perfetto trace that cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -107,7 +110,8 @@ impl<S: ReadAt> PerfettoTrace<S> {
             disordered: 0,
             disorder_max: 0,
         };
-        let mut reading = Reading { index, sink, counts: Counts::new(), summary: ReadSummary::default() };
+        let (summary, names) = (ReadSummary::default(), Names::default());
+        let mut reading = Reading { index, sink, counts: Counts::new(), summary, names };
         let mut streams: Vec<Stream<'_>> =
             index.cpus.iter().map(|(cpu, bundles)| Stream::new(*cpu, &bundles.places)).collect();
         let mut heap = BinaryHeap::with_capacity(streams.len());
@@ -346,6 +350,7 @@ struct Reading<'i, 'k, K: ?Sized> {
     sink: &'k mut K,
     counts: Counts,
     summary: ReadSummary,
+    names: Names,
 }
 
 impl<K: TraceSink + ?Sized> Reading<'_, '_, K> {
@@ -371,6 +376,7 @@ impl<K: TraceSink + ?Sized> Reading<'_, '_, K> {
                 return;
             }
             Head::Item(Item::Plain(plain)) => {
+                self.found(stream, Tid(plain.pid));
                 let sequence = stream.place.map_or(0, |place| place.sequence);
                 let function = |position| self.index.function(sequence, position);
                 let message = stream.bundle.message(&plain);
@@ -382,8 +388,13 @@ impl<K: TraceSink + ?Sized> Reading<'_, '_, K> {
                         return;
                     }
                 };
-                if let EventKind::Switch { next, next_comm, next_prio, .. } = kind {
-                    stream.last = Some((next, next_comm, next_prio));
+                match kind {
+                    EventKind::Switch { next, next_comm, next_prio, .. } => {
+                        stream.last = Some((next, next_comm, next_prio));
+                    }
+                    EventKind::Waking(Woken { tid, comm, prio, .. })
+                    | EventKind::Wakeup(Woken { tid, comm, prio, .. }) => self.names.learn(tid, comm, prio),
+                    _ => {}
                 }
                 (Tid(plain.pid), kind)
             }
@@ -393,6 +404,7 @@ impl<K: TraceSink + ?Sized> Reading<'_, '_, K> {
                 let next = (Tid(signed32(tid)), stream.bundle.name(name), signed32(prio));
                 stream.last = Some(next);
                 let (next, next_comm, next_prio) = next;
+                self.names.learn(next, next_comm, next_prio);
                 let prev_state = state(left);
                 let kind =
                     EventKind::Switch { prev, prev_comm, prev_prio, prev_state, next, next_comm, next_prio };
@@ -400,11 +412,35 @@ impl<K: TraceSink + ?Sized> Reading<'_, '_, K> {
             }
             Head::Item(Item::Waking(row)) => {
                 self.counts.add(numbers::SCHED_WAKING);
-                (current, EventKind::Waking(woken(row, &stream.bundle)))
+                let woken = woken(row, &stream.bundle);
+                self.names.learn(woken.tid, woken.comm, woken.prio);
+                (current, EventKind::Waking(woken))
             }
         };
         self.summary.delivered += 1;
         self.sink.event(&Event { time, cpu, current, kind });
+    }
+
+    /// An event with a message names the thread that was current. Before a CPU's first compact switch, and after a loss, that is
+    /// the only sign of who is there. The idle thread's number may just be one that is not given.
+    #[inline]
+    fn found(&self, stream: &mut Stream<'_>, current: Tid) {
+        if current != Tid::IDLE && stream.last.is_none_or(|(tid, ..)| tid != current) {
+            let (comm, prio) = self.names.0.get(&current).copied().unwrap_or((Comm::default(), 120));
+            stream.last = Some((current, comm, prio));
+        }
+    }
+}
+
+/// Names and priorities of threads by what events told last, of [`NAMES_MAX`] at most.
+#[derive(Debug, Default)]
+struct Names(BTreeMap<Tid, (Comm, i32)>);
+
+impl Names {
+    fn learn(&mut self, tid: Tid, comm: Comm, prio: i32) {
+        if self.0.len() < NAMES_MAX || self.0.contains_key(&tid) {
+            self.0.insert(tid, (comm, prio));
+        }
     }
 }
 

@@ -126,6 +126,10 @@ impl<S: ReadAt> TraceReader for RawPages<S> {
         Description { format: "pages of the ring buffers".to_owned(), cpus: None, clock: None }
     }
 
+    fn keep_undecoded(&mut self) {
+        self.table.keep_undecoded();
+    }
+
     fn read(&mut self, sink: &mut dyn TraceSink) -> Result<ReadSummary, TraceError> {
         self.read_into(sink)
     }

@@ -53,10 +53,16 @@ pub enum TextError {
     },
 }
 
+/// Comments that `perf script --header` begins with. Other lines with a hash are in shell scripts and programs too.
+const PERF_HEADER: [&[u8]; 2] = [b"# ========", b"# captured on"];
+
 /// Whether a file that begins like this is a trace as text: no zero byte, and a line every such text has.
 pub(super) fn is_text(beginning: &[u8]) -> bool {
     !beginning.contains(&0)
         && beginning.split(|byte| *byte == b'\n').any(|line| match note(line) {
+            Some(Note::Other) => {
+                !line.starts_with(b"#") || PERF_HEADER.iter().any(|header| line.starts_with(header))
+            }
             Some(_) => true,
             None => head::parse(line).is_ok(),
         })

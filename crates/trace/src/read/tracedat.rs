@@ -341,6 +341,10 @@ impl<S: ReadAt> TraceReader for TraceDat<S> {
         TraceDat::choose_buffer(self, name)
     }
 
+    fn keep_undecoded(&mut self) {
+        self.parts.table.keep_undecoded();
+    }
+
     fn read(&mut self, sink: &mut dyn TraceSink) -> Result<ReadSummary, TraceError> {
         self.read_into(sink)
     }

@@ -43,6 +43,9 @@ struct Recorder {
     inter_arrival: Series,
     releases: Releases,
     censored: u64,
+    inferred: u64,
+    doubtful: u64,
+    doubtful_response_max: Option<Nanos>,
     preemptions: u64,
     throttled: Nanos,
     run: Nanos,
@@ -63,6 +66,9 @@ impl Recorder {
             inter_arrival: Series::default(),
             releases: Releases::default(),
             censored: 0,
+            inferred: 0,
+            doubtful: 0,
+            doubtful_response_max: None,
             preemptions: 0,
             throttled: Nanos::ZERO,
             run: Nanos::ZERO,
@@ -93,6 +99,7 @@ impl Recorder {
             }
             self.preemptions += u64::from(job.preemptions);
             self.throttled = self.throttled.saturating_add(job.throttled);
+            self.inferred += u64::from(job.inferred.is_positive());
         }
         self.batch.clear();
     }
@@ -111,6 +118,10 @@ impl Recorder {
             exact: thread.separation == Separation::Markers,
             jobs: self.response.count(),
             censored: self.censored,
+            inferred: self.inferred,
+            doubtful: self.doubtful,
+            doubtful_response_max: self.doubtful_response_max,
+            unknown: totals.unknown,
             run: self.run,
             waited: self.waited,
             longest_wait: self.longest_wait,
@@ -266,6 +277,14 @@ impl JobSink for Recorders {
         }
     }
 
+    fn doubtful(&mut self, thread: &ThreadKey, job: &Job) {
+        let counts = self.wanted.job(self.window, job);
+        if let Some(recorder) = self.recorder(thread).filter(|_| counts) {
+            recorder.doubtful += 1;
+            recorder.doubtful_response_max = recorder.doubtful_response_max.max(Some(job.response()));
+        }
+    }
+
     fn censored(&mut self, thread: &ThreadKey, at: Nanos) {
         let counts = self.window.contains(at);
         if let Some(recorder) = self.recorder(thread) {
@@ -325,6 +344,8 @@ impl Folded {
             threads: 0,
             jobs: 0,
             censored: 0,
+            doubtful: 0,
+            doubtful_response_max: None,
             run: Nanos::ZERO,
             waited: Nanos::ZERO,
             response_max: None,
@@ -336,6 +357,8 @@ impl Folded {
         self.threads += 1;
         self.jobs += thread.jobs;
         self.censored += thread.censored;
+        self.doubtful += thread.doubtful;
+        self.doubtful_response_max = self.doubtful_response_max.max(thread.doubtful_response_max);
         self.run = self.run.saturating_add(thread.run);
         self.waited = self.waited.saturating_add(thread.waited);
         self.response_max = self.response_max.max(thread.response.map(|spread| spread.max));

@@ -106,11 +106,13 @@ fn threads_beyond_the_bound_are_added_up_by_name() {
         sink.ran(&thread, CpuId(0), Nanos::ZERO, Nanos::new(life));
         let totals = ThreadTotals {
             prio: 120,
+            open: None,
             censored: 0,
             run: Nanos::ZERO,
             interrupted: Nanos::ZERO,
             waited: Nanos::ZERO,
             longest_wait: Nanos::ZERO,
+            unknown: Nanos::ZERO,
             seen: (Nanos::ZERO, Nanos::ZERO),
         };
         sink.ended(&thread, &totals);

@@ -6,7 +6,7 @@ use std::io::{self, Write};
 
 use surety_model::event::{Event, TraceSink};
 
-use super::fields::{FIELDS, Value, each, name};
+use super::fields::{FIELDS, Value, each, hexadecimal, name};
 
 /// Writes every event it is given as a row. After an error it writes no more; [`Csv::finish`] tells.
 #[derive(Debug)]
@@ -58,6 +58,7 @@ impl<W: Write> TraceSink for Csv<W> {
                 Value::Text(text) => cell(line, text),
                 Value::Name(comm) => cell(line, &comm.text()),
                 Value::Letter(letter) => cell(line, letter.encode_utf8(&mut [0; 4])),
+                Value::Bytes(bytes) => hexadecimal(line, bytes),
                 Value::Address(address) => drop(write!(line, "{address:#x}")),
             }
         });

@@ -30,6 +30,11 @@ pub const FIELDS: &[&str] = &[
     "count",
     "of_cpu",
     "khz",
+    "futex",
+    "operation",
+    "value",
+    "system",
+    "raw",
 ];
 
 /// What a field holds.
@@ -42,11 +47,22 @@ pub(super) enum Value<'a> {
     Letter(char),
     /// Written with 0x: too large for the numbers of some readers.
     Address(u64),
+    /// Bytes, two digits of base 16 each.
+    Bytes(&'a [u8]),
+}
+
+/// The text of [`Value::Bytes`].
+pub(super) fn hexadecimal(line: &mut String, bytes: &[u8]) {
+    use std::fmt::Write as _;
+    for byte in bytes {
+        let _ = write!(line, "{byte:02x}");
+    }
 }
 
 /// The event's name: the kernel's own where it has one.
-pub(super) fn name(kind: &EventKind<'_>) -> &'static str {
+pub(super) fn name<'a>(kind: &EventKind<'a>) -> &'a str {
     match kind {
+        EventKind::Raw(raw) => raw.name.split_once(':').map_or(raw.name, |(_, name)| name),
         EventKind::Switch { .. } => "sched_switch",
         EventKind::Waking(_) => "sched_waking",
         EventKind::Wakeup(_) => "sched_wakeup",
@@ -66,6 +82,8 @@ pub(super) fn name(kind: &EventKind<'_>) -> &'static str {
         EventKind::TimerCancel { .. } => "hrtimer_cancel",
         EventKind::TimerExpire { .. } => "hrtimer_expire_entry",
         EventKind::Frequency { .. } => "cpu_frequency",
+        EventKind::FutexEnter { .. } => "sys_enter_futex",
+        EventKind::FutexExit => "sys_exit_futex",
         EventKind::Marker { .. } => "print",
         EventKind::Lost { .. } => "lost",
         _ => "other",
@@ -135,8 +153,17 @@ pub(super) fn each<'a>(kind: &EventKind<'a>, mut put: impl FnMut(&'static str, V
             put("of_cpu", Integer(of.0.into()));
             put("khz", Integer(khz.into()));
         }
+        EventKind::FutexEnter { address, operation, value } => {
+            put("futex", Address(address));
+            put("operation", Count(operation.into()));
+            put("value", Count(value.into()));
+        }
         EventKind::Marker { text } => put("text", Text(text)),
         EventKind::Lost { count: Some(count) } => put("count", Count(count)),
+        EventKind::Raw(raw) => {
+            put("system", Text(raw.name.split_once(':').map_or("", |(system, _)| system)));
+            put("raw", Value::Bytes(raw.record));
+        }
         _ => {}
     }
 }

@@ -5,7 +5,8 @@ use std::io::{self, Write};
 
 use surety_model::event::{Event, TraceSink};
 
-use super::fields::{Value, each, name};
+use super::fields::{Value, each, hexadecimal, name};
+use crate::write::is_obeyed;
 
 /// Writes every event it is given as a line. After an error it writes no more; [`JsonLines::finish`] tells.
 #[derive(Debug)]
@@ -54,6 +55,11 @@ impl<W: Write> TraceSink for JsonLines<W> {
                 Value::Text(text) => string(line, text),
                 Value::Name(comm) => string(line, &comm.text()),
                 Value::Letter(letter) => string(line, letter.encode_utf8(&mut [0; 4])),
+                Value::Bytes(bytes) => {
+                    line.push('"');
+                    hexadecimal(line, bytes);
+                    line.push('"');
+                }
                 Value::Address(address) => drop(write!(line, "\"{address:#x}\"")),
             }
         });
@@ -65,14 +71,14 @@ impl<W: Write> TraceSink for JsonLines<W> {
     }
 }
 
-/// A string of JSON: quotes, backslashes and control characters are escaped (RFC 8259, section 7).
+/// A string of JSON: quotes, backslashes, control characters (RFC 8259, section 7) and all that a terminal obeys are escaped.
 pub(super) fn string(line: &mut String, text: &str) {
     line.push('"');
     for c in text.chars() {
         match c {
             '"' => line.push_str("\\\""),
             '\\' => line.push_str("\\\\"),
-            c if c < ' ' => drop(write!(line, "\\u{:04x}", u32::from(c))),
+            c if is_obeyed(c) => drop(write!(line, "\\u{:04x}", u32::from(c))),
             c => line.push(c),
         }
     }

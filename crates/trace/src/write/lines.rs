@@ -13,6 +13,7 @@ use surety_units::{Nanos, Tid};
 use crate::jobs::interrupts::softirq_name;
 use crate::jobs::sink::{JobSink, ThreadKey, ThreadTotals};
 use crate::wanted::{Wanted, Window};
+use crate::write::is_obeyed;
 
 /// Threads that preempted a job and are named; further ones are only counted.
 const NAMED_MAX: usize = 8;
@@ -179,13 +180,13 @@ fn padded(line: &mut String, value: i64, width: usize) {
 fn word(line: &mut String, comm: &Comm) {
     let end = comm.0.iter().position(|byte| *byte == 0).unwrap_or(comm.0.len());
     match std::str::from_utf8(&comm.0[..end]) {
-        Ok(text) if !text.bytes().any(|byte| byte.is_ascii_control()) => line.push_str(text),
+        Ok(text) if !text.contains(is_obeyed) => line.push_str(text),
         _ => clean(line, &comm.text()),
     }
 }
 
 fn clean(line: &mut String, text: &str) {
-    line.extend(text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }));
+    line.extend(text.chars().map(|c| if is_obeyed(c) { '\u{fffd}' } else { c }));
 }
 
 /// `NAME TID`; the idle thread has no name.
@@ -416,6 +417,12 @@ impl<W: Write> JobLines<W> {
             job.response(),
             job.execution
         );
+        if job.unknown.is_positive() {
+            let _ =
+                write!(line, ", and in part of {} that is unknown (a switch was not recorded)", job.unknown);
+        } else if job.inferred.is_positive() {
+            let _ = write!(line, " (less up to {}: a switch was not recorded)", job.inferred);
+        }
         if job.interrupted.is_positive() {
             let _ = write!(line, " with {} of interrupts", job.interrupted);
         }
@@ -444,7 +451,7 @@ impl<W: Write> JobLines<W> {
         };
         let _ = write!(
             line,
-            r#","cpu":{},"release_ns":{},"start_ns":{},"completion_ns":{},"execution_ns":{},"interrupted_ns":{},"throttled_ns":{},"preemptions":{},"preempted_ns":{},"preempted_by":["#,
+            r#","cpu":{},"release_ns":{},"start_ns":{},"completion_ns":{},"execution_ns":{},"interrupted_ns":{},"throttled_ns":{},"inferred_ns":{},"unknown_ns":{},"censored":{},"preemptions":{},"preempted_ns":{},"preempted_by":["#,
             job.cpu.0,
             job.release.get(),
             job.start.get(),
@@ -452,6 +459,9 @@ impl<W: Write> JobLines<W> {
             job.execution.get(),
             job.interrupted.get(),
             job.throttled.get(),
+            job.inferred.get(),
+            job.unknown.get(),
+            job.unknown.is_positive(),
             job.preemptions,
             job.preempted.get()
         );
@@ -479,6 +489,10 @@ impl<W: Write> JobSink for JobLines<W> {
         }
         self.out.end();
         self.told[thread.slot] += 1;
+    }
+
+    fn doubtful(&mut self, thread: &ThreadKey, job: &Job) {
+        self.job(thread, job);
     }
 
     fn censored(&mut self, thread: &ThreadKey, _: Nanos) {

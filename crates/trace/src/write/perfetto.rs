@@ -6,21 +6,26 @@
 //! for: how many events a single loss is of (the sum is in the statistics at the end), letters of rare thread states (`I`
 //! stands for all but `P`), and the clock: times are written as they are, and Perfetto takes them for boot times.
 //!
+//! Three packets say how the rest is to be read (`preamble.rs`): the kernel release whose bits of `prev_state` are written, the
+//! processes that the events name for certain, and which clock the times are of, where that is known.
+//!
 //! [`Perfetto::with_overlays`] adds tracks (`tracks.rs`): what threads were promised and whether they got it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
 use surety_model::event::{Event, EventKind, TraceSink};
-use surety_units::CpuId;
+use surety_units::{CpuId, Nanos};
 
 use crate::perfetto::{PACKET, bundle, event as numbers, interned, packet, stats};
 
+use preamble::Lineage;
 use protobuf::Message;
 use tracks::Tracks;
 pub use tracks::{Overlay, OverlayOf};
 
 mod event;
+mod preamble;
 mod protobuf;
 mod tracks;
 
@@ -114,6 +119,9 @@ impl<W: Write> Packets<W> {
 #[derive(Debug)]
 pub struct Perfetto<W> {
     packets: Packets<W>,
+    lineage: Lineage,
+    /// Time of the first event, once one came.
+    first: Option<Nanos>,
     bundles: BTreeMap<CpuId, Message>,
     body: Message,
     message: Message,
@@ -133,6 +141,8 @@ impl<W: Write> Perfetto<W> {
                 named: false,
                 tracked: false,
             },
+            lineage: Lineage::default(),
+            first: None,
             bundles: BTreeMap::new(),
             body: Message::default(),
             message: Message::default(),
@@ -148,12 +158,17 @@ impl<W: Write> Perfetto<W> {
         Perfetto { tracks: Some(Box::new(Tracks::new(overlays))), ..Perfetto::new(out) }
     }
 
-    /// Writes what is left, and returns how many events were written.
+    /// Writes what is left, and returns how many events were written. `clock` names the clock of their times as the tracer
+    /// does: `mono`.
     ///
     /// # Errors
     /// The first that `out` gave.
-    pub fn finish(mut self) -> io::Result<u64> {
+    pub fn finish(mut self, clock: &str) -> io::Result<u64> {
         let written = self.written?;
+        if let Some(first) = self.first {
+            self.packets.clocks(first, clock)?;
+            self.packets.processes(first, &self.lineage)?;
+        }
         for (cpu, bundle) in &self.bundles {
             self.packets.bundle(*cpu, bundle.bytes())?;
         }
@@ -166,6 +181,11 @@ impl<W: Write> Perfetto<W> {
     }
 
     fn put(&mut self, event: &Event<'_>) -> io::Result<bool> {
+        if self.first.is_none() {
+            self.first = Some(event.time);
+            self.packets.system()?;
+        }
+        self.lineage.learn(&event.kind);
         if let Some(tracks) = &mut self.tracks {
             tracks.event(event, &mut self.packets)?;
         }

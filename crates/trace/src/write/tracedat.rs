@@ -203,7 +203,7 @@ impl<S: ReadAt> TraceDatContent<'_, S> {
 }
 
 /// The system in `system:event`.
-fn system_of(name: &str) -> &str {
+pub(super) fn system_of(name: &str) -> &str {
     name.split_once(':').map_or("", |(system, _)| system)
 }
 

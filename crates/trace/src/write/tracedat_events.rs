@@ -1,5 +1,7 @@
 //! [`TraceDatEvents`]: events from any source (a simulated run, a text, a part of a trace) as a trace.dat file.
 //!
+//! Events of other kinds ([`EventKind::Raw`]) are carried over as they are, with their formats, under numbers of their own.
+//!
 //! Events come one by one and become records of ring-buffer pages (of the formats in
 //! `tracedat_events/formats.rs`, which are written into the file, so that any reader of trace.dat decodes them). Full
 //! pages go to a [`Spool`], in the order they fill; which page is whose is kept in memory, eight bytes a page. At the end
@@ -12,11 +14,11 @@
 use std::collections::BTreeMap;
 use std::io::{self, Seek, Write};
 
-use surety_model::event::{Comm, Event, EventKind, TraceSink, Woken};
+use surety_model::event::{Comm, Event, EventKind, RawEvent, TraceSink, Woken};
 use surety_units::{CpuId, Tid};
 
 use self::formats::{Formats, Letters, Record};
-use super::tracedat::{TraceDatContent, TraceDatForm, TraceDatWriteError};
+use super::tracedat::{TraceDatContent, TraceDatForm, TraceDatWriteError, system_of};
 use crate::endian::Endian;
 use crate::read::tracedat::CPUS_MAX;
 use crate::source::ReadAt;
@@ -82,6 +84,8 @@ pub struct TraceDatEvents<S> {
     cpus: BTreeMap<CpuId, Buffer>,
     formats: Formats,
     letters: Letters,
+    /// The formats of events that are carried over as they are, by name, each with its number in the file.
+    carried: BTreeMap<String, (u16, String)>,
     names: BTreeMap<Tid, Comm>,
     record: Record,
     written: Written,
@@ -111,6 +115,7 @@ impl<S: Spool> TraceDatEvents<S> {
             cpus: BTreeMap::new(),
             formats: Formats::new(),
             letters: Letters::default(),
+            carried: BTreeMap::new(),
             names: BTreeMap::new(),
             record: Record::default(),
             written: Written::default(),
@@ -134,7 +139,10 @@ impl<S: Spool> TraceDatEvents<S> {
         }
         let spool = &self.spool;
         let pages = self.cpus.iter().map(|(cpu, buffer)| (*cpu, Pages { spool, full: &buffer.full }));
-        let texts = self.formats.texts(&self.letters);
+        let mut texts = self.formats.texts(&self.letters);
+        texts.extend(self.carried.iter().map(|(name, (_, text))| (name.clone(), text.clone())));
+        // The events of one system stand together.
+        texts.sort_by(|(a, _), (b, _)| system_of(a).cmp(system_of(b)));
         let names: String =
             self.names.iter().map(|(tid, comm)| format!("{tid} {}\n", one_line(comm))).collect();
         let content = TraceDatContent {
@@ -193,6 +201,32 @@ impl<S: Spool> TraceDatEvents<S> {
         self.record.bytes = bytes;
     }
 
+    /// Makes the record of an event that is carried over: as it is, under a number of its own. `false` where a page has no room for
+    /// it, where its numbers are the other way round, or where no number is left.
+    fn carry(&mut self, raw: &RawEvent<'_>) -> bool {
+        let padded = raw.record.len().next_multiple_of(4);
+        if !raw.is_little_endian || raw.record.len() < 2 || HEAD + padded + 24 > PAGE {
+            return false;
+        }
+        let number = match self.carried.get(raw.name) {
+            Some((number, _)) => *number,
+            None => {
+                let next = usize::from(formats::FIRST_CARRIED) + self.carried.len();
+                let (Ok(number), Some(text)) = (u16::try_from(next), formats::renumbered(raw.format, next))
+                else {
+                    return false;
+                };
+                self.carried.insert(raw.name.to_owned(), (number, text));
+                number
+            }
+        };
+        self.record = Record::default();
+        self.record.bytes.extend(number.to_le_bytes());
+        self.record.bytes.extend(&raw.record[2..]);
+        self.record.bytes.resize(padded, 0);
+        true
+    }
+
     /// Keeps the names that an event tells.
     fn learn(&mut self, kind: &EventKind<'_>) {
         let mut keep = |tid: Tid, comm: Comm| {
@@ -237,7 +271,10 @@ impl<S: Spool> TraceSink for TraceDatEvents<S> {
             return;
         }
         self.learn(&event.kind);
-        let fits = self.formats.fill(event.current, &event.kind, &mut self.letters, &mut self.record);
+        let fits = match &event.kind {
+            EventKind::Raw(raw) => self.carry(raw),
+            kind => self.formats.fill(event.current, kind, &mut self.letters, &mut self.record),
+        };
         if fits {
             self.written.cut += u64::from(self.record.cut);
             self.add(event.cpu, time);

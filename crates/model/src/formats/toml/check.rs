@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::source::{Diagnostic, nearest};
-use crate::workload::{Instances, Load, LoadKind, Phase, PolicySpec, TaskBody, Workload};
+use crate::workload::{Instances, Load, Phase, PolicySpec, Task, TaskBody, ThreadMatch, Workload};
 use surety_units::{Bytes, Rate};
 
 /// Notes duplicate names, names of nothing, and settings that contradict each other.
@@ -29,6 +29,7 @@ pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
             let help = "give a number of instances instead of \"per-cpu\"".to_owned();
             check.wrong(&format!("{path}.instances"), message, Some(help));
         }
+        check.threads_of_programs(&path, task);
         if let TaskBody::Phases(phases) = &task.body {
             check.locks(&path, phases);
             check.events(&path, phases, &raised);
@@ -78,20 +79,6 @@ fn raised(workload: &Workload) -> BTreeSet<&str> {
         .collect()
 }
 
-/// The keys of its own that each kind of load looks at.
-fn keys_taken(kind: LoadKind) -> &'static [&'static str] {
-    match kind {
-        LoadKind::Spinners | LoadKind::Forks => &[],
-        LoadKind::MemoryThrash => &["size"],
-        LoadKind::Readers | LoadKind::Writers => &["size", "block", "rate", "disk", "direct", "random"],
-        LoadKind::FileCopy => &["size", "block", "rate", "disk", "direct", "once"],
-        LoadKind::PingFlood | LoadKind::UdpFlood | LoadKind::Messages => &["block"],
-        LoadKind::UdpSender => &["block", "rate"],
-        LoadKind::Timers => &["period"],
-        LoadKind::Command => &["once"],
-    }
-}
-
 struct Check<'a> {
     workload: &'a Workload,
     list: &'a mut Vec<Diagnostic>,
@@ -130,7 +117,7 @@ impl Check<'_> {
             ("period", load.period.is_some()),
             ("once", load.once),
         ];
-        let taken = keys_taken(load.kind);
+        let taken = load.kind.keys();
         for (key, _) in given.into_iter().filter(|(key, is_given)| *is_given && !taken.contains(key)) {
             let message = format!("a load of kind `{}` takes no `{key}`", load.kind.word());
             let help = match taken {
@@ -180,6 +167,27 @@ impl Check<'_> {
             None => format!("there are: {}", names.join(", ")),
         };
         self.wrong(path, format!("there is no {kind} `{name}`"), Some(help));
+    }
+
+    /// A thread of a program names one, and a reservation is of one thread.
+    fn threads_of_programs(&mut self, path: &str, task: &Task) {
+        let matched = format!("{path}.match");
+        if let Some((of, role)) = task.thread_of() {
+            self.named(&matched, "task", of);
+            if self.workload.task(of).is_some_and(|of| !of.is_program()) {
+                let help = "name a task with a `command`, or with `match = { process = N }`".to_owned();
+                self.wrong(&matched, format!("`{of}` is no program: it has one thread"), Some(help));
+            }
+            if task.instances != Instances::Count(1) {
+                let help = format!("write a task for each thread, with `rank` {} and so on", role.rank + 1);
+                self.wrong(&matched, "one thread has one instance".to_owned(), Some(help));
+            }
+        }
+        if matches!(&task.body, TaskBody::Match(ThreadMatch::Process(_))) && task.reservation.is_some() {
+            let help =
+                format!("reserve its threads: `match = {{ task = \"{}\", comm = \"...\" }}`", task.name);
+            self.wrong(&matched, "a reservation is of one thread, not of a process".to_owned(), Some(help));
+        }
     }
 
     /// Every resource is there, and each job takes and gives back in turn: a job that kept one would wait for itself in

@@ -6,6 +6,7 @@ use surety_units::Nanos;
 use toml::de::{DeTable, DeValue};
 
 use super::FORMAT;
+use super::rights::{KEEP, rights, rights_of_command};
 use super::table::{Field, Reading, Table};
 use super::times::{distribution, distribution_table};
 use crate::distribution::TimeDistribution;
@@ -15,8 +16,8 @@ use crate::workload::*;
 
 pub(super) const ANY_COUNT: Range<i64> = 1..i64::MAX;
 const COUNT_32: Range<i64> = 1..u32::MAX as i64;
-/// More threads of one kind than this on a CPU measure nothing any more.
-const MOST_PER_CPU: u32 = 10_000;
+/// More threads of one kind than this, in all or on a CPU, measure nothing any more.
+const INSTANCES: Range<i64> = 1..10_001;
 
 /// Reads the whole document. `None` when nothing can be made of it.
 pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
@@ -112,7 +113,7 @@ fn task(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Task> 
         None
     };
     if !matches!(body, Some(TaskBody::Command(_))) {
-        for key in ["prepare", "package", "worker"] {
+        for key in ["prepare", "package", "worker", "user", KEEP] {
             if let Some(field) = table.field(reading, key) {
                 let message = format!("`{key}` belongs to a task with a `command`");
                 reading.wrong(field.span, message, "without a command", None);
@@ -247,25 +248,50 @@ fn program(reading: &mut Reading, table: &Table<'_>, line: String) -> Program {
     let worker = table.table(reading, "worker").and_then(|role| {
         let comm = role.required(reading, "comm", "\"ffmpeg\"");
         let comm = comm.and_then(|field| field.text(reading, "text").map(str::to_owned));
-        let rank = role.integer(reading, "rank", 0..i64::from(u16::MAX) + 1).unwrap_or(0);
+        let rank = rank_of(reading, &role);
         role.finish(reading);
-        Some(ThreadRole { comm: comm?, rank: u32::try_from(rank).ok()? })
+        Some(ThreadRole { comm: comm?, rank })
     });
-    Program { line, prepare, package, worker }
+    Program { line, prepare, package, worker, rights: rights(reading, table) }
+}
+
+fn rank_of(reading: &mut Reading, table: &Table<'_>) -> u32 {
+    table.integer(reading, "rank", 0..i64::from(u16::MAX) + 1).unwrap_or(0) as u32
 }
 
 fn thread_match(reading: &mut Reading, field: &Field<'_>) -> Option<ThreadMatch> {
     let table = field.table(reading)?;
     let comm = table.text(reading, "comm");
-    let pid = table.integer(reading, "pid", 1..i64::from(i32::MAX)).map(|p| p as i32);
+    let number =
+        |reading: &mut Reading, key| table.integer(reading, key, 1..i64::from(i32::MAX)).map(|id| id as i32);
+    let (pid, process) = (number(reading, "pid"), number(reading, "process"));
+    let task = table.text(reading, "task");
+    let has_rank = table.field(reading, "rank").is_some();
+    let rank = rank_of(reading, &table);
     let span = table.span.clone();
     table.finish(reading);
-    if comm.is_none() && pid.is_none() {
-        let help = Some("write `match = { comm = \"pipewire\" }`".to_owned());
-        reading.wrong(span, "nothing to match by".to_owned(), "here", help);
-        return None;
+    let mut wrong = |message: &str, help: &str| {
+        reading.wrong(span.clone(), message.to_owned(), "here", Some(help.to_owned()));
+        None
+    };
+    match (task, process, pid, comm) {
+        (None, ..) if has_rank => wrong(
+            "`rank` belongs to `task`",
+            "write `match = { task = \"encoder\", comm = \"worker\", rank = 1 }`",
+        ),
+        (Some(task), None, None, Some(comm)) => {
+            Some(ThreadMatch::Of { task, role: ThreadRole { comm, rank } })
+        }
+        (Some(_), ..) => wrong(
+            "`task` needs `comm`, and goes with `rank` alone",
+            "write `match = { task = \"encoder\", comm = \"worker\" }`",
+        ),
+        (None, Some(process), None, None) => Some(ThreadMatch::Process(process)),
+        (None, Some(_), ..) => wrong("`process` stands alone", "write `match = { process = 1234 }`"),
+        (None, None, Some(pid), _) => Some(ThreadMatch::Thread(pid)),
+        (None, None, None, Some(comm)) => Some(ThreadMatch::Named(comm)),
+        (None, None, None, None) => wrong("nothing to match by", "write `match = { comm = \"pipewire\" }`"),
     }
-    Some(ThreadMatch { comm, pid })
 }
 
 /// `policy`, `nice` and `slice` together.
@@ -321,17 +347,18 @@ fn instances(reading: &mut Reading, table: &Table<'_>, key: &'static str) -> Opt
         DeValue::String(text) => {
             let each = match text.strip_suffix("per-cpu").map(str::trim) {
                 Some("") => Some(1),
-                Some(number) => number.parse().ok().filter(|n| (1..=MOST_PER_CPU).contains(n)),
+                Some(number) => number.parse().ok().filter(|n: &u32| INSTANCES.contains(&i64::from(*n))),
                 None => None,
             };
             if each.is_none() {
                 let message = format!("`{text}` is no number of instances");
-                let help = format!("write 4, \"per-cpu\", or \"4 per-cpu\" with at most {MOST_PER_CPU}");
+                let help =
+                    format!("write 4, \"per-cpu\", or \"4 per-cpu\" with at most {}", INSTANCES.end - 1);
                 reading.wrong(field.span, message, "here", Some(help));
             }
             each.map(Instances::PerCpu)
         }
-        _ => field.integer(reading, COUNT_32).map(|n| Instances::Count(n as u32)),
+        _ => field.integer(reading, INSTANCES).map(|n| Instances::Count(n as u32)),
     }
 }
 
@@ -519,8 +546,10 @@ fn startup(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Sta
         }
     });
     let prepare = table.field(reading, "prepare").and_then(|field| command_text(reading, &field));
+    let is_command = matches!(body, Some(StartupBody::Command(_)));
     let startup = Startup {
         prepare,
+        rights: rights_of_command(reading, table, is_command, "start-up"),
         ready: ready.unwrap_or_default(),
         cold: table.boolean(reading, "cold").unwrap_or(false),
         repeat: table.integer(reading, "repeat", COUNT_32).unwrap_or(1) as u32,
@@ -552,6 +581,7 @@ fn load(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Load> 
         }
     }
     let load = Load {
+        rights: rights_of_command(reading, table, kind == Some(LoadKind::Command), "load"),
         count: instances(reading, table, "count").unwrap_or(Instances::Count(1)),
         policy: policy(reading, table),
         group: table.text(reading, "group"),

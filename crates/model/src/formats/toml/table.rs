@@ -250,7 +250,8 @@ impl<'t> Field<'t> {
             _ => {
                 let key = self.path.rsplit('.').next().unwrap_or_default();
                 let most = limits.end - 1;
-                let range = if most == i64::MAX - 1 {
+                let is_below = value.is_some_and(|value| value < limits.start);
+                let range = if is_below && most == i64::MAX - 1 {
                     format!("{} or more", limits.start)
                 } else {
                     format!("between {} and {most}", limits.start)

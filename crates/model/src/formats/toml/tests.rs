@@ -70,7 +70,23 @@ promise  = "share >= 25%"
 
 [[task]]
 name = "audio"
-match = { comm = "pipewire", pid = 12 }
+match = { comm = "pipewire" }
+
+[[task]]
+name = "video"
+match = { pid = 12 }
+
+[[task]]
+name = "server"
+match = { process = 13 }
+
+[[task]]
+name = "pool"
+match = { task = "server", comm = "io", rank = 2 }
+
+[[task]]
+name = "muxer"
+match = { task = "encoder", comm = "mux" }
 
 [[irq]]
 name     = "net"
@@ -188,7 +204,7 @@ rows = [{ "task.player.reservation" = "none", "load.spin.count" = 1 }, { "startu
 #[test]
 fn the_whole_format_reads_and_writes_back() {
     let workload = read("all.toml", EVERYTHING).unwrap_or_else(|e| panic!("{e}"));
-    assert_eq!(workload.tasks.len(), 8);
+    assert_eq!(workload.tasks.len(), 12);
     let player = workload.task("player").unwrap();
     assert_eq!(player.release.interval(), Some(Nanos::from_millis(40)));
     assert_eq!(player.instances, Instances::Count(4));
@@ -240,6 +256,33 @@ fn mistakes_are_reported_at_their_place() {
             says: &["`prepare`", "command"],
         },
         Mistake { text: "command = \"x\"\nworker = { rank = 1 }", line: 5, column: 10, says: &["comm"] },
+        Mistake { text: "work = \"5ms\"\nuser = \"nobody\"", line: 5, column: 8, says: &["`command`"] },
+        Mistake {
+            text: "command = \"x\"\nkeep_capabilities = \"nice\"",
+            line: 5,
+            column: 21,
+            says: &["`nice` is no capability", "sys_nice"],
+        },
+        Mistake { text: "match = { rank = 1 }", line: 4, column: 9, says: &["`rank` belongs to `task`"] },
+        Mistake {
+            text: "match = { process = 7, comm = \"x\" }",
+            line: 4,
+            column: 9,
+            says: &["stands alone"],
+        },
+        Mistake { text: "match = { task = \"t\" }", line: 4, column: 9, says: &["needs `comm`"] },
+        Mistake {
+            text: "match = { task = \"t\", comm = \"x\" }",
+            line: 4,
+            column: 9,
+            says: &["`t` is no program"],
+        },
+        Mistake {
+            text: "match = { task = \"z\", comm = \"x\" }",
+            line: 4,
+            column: 9,
+            says: &["no task `z`"],
+        },
         Mistake {
             text: "work = \"5ms\"\nreservation = { runtime = \"20us\", period = \"50us\" }",
             line: 5,
@@ -355,6 +398,21 @@ fn check(text: &str, mistake: &Mistake) {
         assert!(said.contains(word), "{text}\n{said}\nlacks `{word}`");
     }
     assert!(said.starts_with("f.toml:"), "{said}");
+}
+
+#[test]
+fn a_number_is_told_the_limit_that_it_is_beyond() {
+    let said = |number: &str| {
+        let text = format!(
+            "format = 1\n[[irq]]\nname = \"i\"\narrivals = {{ kind = \"periodic\", period = \"1ms\" }}\n\
+                            work = \"1us\"\nbuffer = {number}\n"
+        );
+        read("w.toml", &text).unwrap_err().to_string()
+    };
+    assert!(said("0").contains("`buffer` is 1 or more"), "{}", said("0"));
+    for large in ["9223372036854775807", "92233720368547758070"] {
+        assert!(said(large).contains("`buffer` is between 1 and 9223372036854775806"), "{}", said(large));
+    }
 }
 
 #[test]

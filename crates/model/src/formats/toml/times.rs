@@ -85,8 +85,9 @@ fn empirical(reading: &mut Reading, table: &Table<'_>) -> Option<TimeDistributio
         reading.wrong(counts.span, message, "here", None);
         return None;
     }
+    let measured = table.boolean(reading, "measured").unwrap_or(false);
     match Empirical::new(times.into_iter().zip(numbers).collect()) {
-        Ok(empirical) => Some(TimeDistribution::Empirical(empirical)),
+        Ok(listed) => Some(TimeDistribution::Empirical(if measured { listed.measured() } else { listed })),
         Err(error) => {
             reading.wrong(values.span, error.to_string(), "here", None);
             None
@@ -98,8 +99,11 @@ fn empirical(reading: &mut Reading, table: &Table<'_>) -> Option<TimeDistributio
 fn sequence(reading: &mut Reading, table: &Table<'_>) -> Option<TimeDistribution> {
     let values = table.required(reading, "values", "[\"5ms\", \"6ms\"]")?;
     let times: Vec<Nanos> = values.items().iter().filter_map(|f| f.quantity(reading, "5ms")).collect();
+    let measured = table.boolean(reading, "measured").unwrap_or(false);
     match Empirical::in_order(&times) {
-        Ok(empirical) => Some(TimeDistribution::Empirical(empirical)),
+        Ok(declared) => {
+            Some(TimeDistribution::Empirical(if measured { declared.measured() } else { declared }))
+        }
         Err(error) => {
             reading.wrong(values.span, error.to_string(), "here", None);
             None

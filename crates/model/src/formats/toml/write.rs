@@ -182,15 +182,21 @@ fn task(out: &mut Out<'_>, task: &Task) {
             out.quoted("command", &program.line);
             out.optional_text("prepare", program.prepare.as_deref());
             out.optional_text("package", program.package.as_deref());
+            rights(out, &program.rights);
             if let Some(ThreadRole { comm, rank }) = &program.worker {
                 out.line("worker", &format!("{{ comm = {}, rank = {rank} }}", quote(comm)));
             }
         }
         TaskBody::Match(thread) => {
-            let mut parts = Vec::new();
-            parts.extend(thread.comm.as_ref().map(|c| format!("comm = {}", quote(c))));
-            parts.extend(thread.pid.map(|p| format!("pid = {p}")));
-            out.line("match", &format!("{{ {} }}", parts.join(", ")));
+            let which = match thread {
+                ThreadMatch::Named(comm) => format!("comm = {}", quote(comm)),
+                ThreadMatch::Thread(pid) => format!("pid = {pid}"),
+                ThreadMatch::Process(pid) => format!("process = {pid}"),
+                ThreadMatch::Of { task, role: ThreadRole { comm, rank } } => {
+                    format!("task = {}, comm = {}, rank = {rank}", quote(task), quote(comm))
+                }
+            };
+            out.line("match", &format!("{{ {which} }}"));
         }
     }
     if task.late == Late::Skip {
@@ -205,6 +211,11 @@ fn task(out: &mut Out<'_>, task: &Task) {
     out.optional_number("jobs", task.jobs);
     out.promises(&task.promises);
     out.reservation(task.reservation);
+}
+
+fn rights(out: &mut Out<'_>, rights: &Rights) {
+    out.optional_text("user", rights.user.as_deref());
+    out.optional_text("keep_capabilities", rights.keep.map(|keep| keep.to_string()).as_deref());
 }
 
 fn distribution(distribution: &TimeDistribution) -> String {
@@ -223,14 +234,15 @@ fn distribution(distribution: &TimeDistribution) -> String {
             format!("{{ kind = \"exponential\", mean = {} }}", time(*mean))
         }
         TimeDistribution::Empirical(empirical) => {
+            let measured = if empirical.is_measured() { ", measured = true" } else { "" };
             if let Some(sequence) = empirical.sequence() {
                 let values: Vec<String> = sequence.into_iter().map(time).collect();
-                return format!("{{ kind = \"sequence\", values = [{}] }}", values.join(", "));
+                return format!("{{ kind = \"sequence\", values = [{}]{measured} }}", values.join(", "));
             }
             let (values, counts): (Vec<String>, Vec<String>) =
                 empirical.pairs().map(|(v, c)| (time(v), c.to_string())).unzip();
             format!(
-                "{{ kind = \"empirical\", values = [{}], counts = [{}] }}",
+                "{{ kind = \"empirical\", values = [{}], counts = [{}]{measured} }}",
                 values.join(", "),
                 counts.join(", ")
             )
@@ -315,6 +327,7 @@ fn startup(out: &mut Out<'_>, startup: &Startup) {
         StartupBody::Replay(file) => out.quoted("replay", file),
     }
     out.optional_text("prepare", startup.prepare.as_deref());
+    rights(out, &startup.rights);
     match &startup.ready {
         Ready::Exit => {}
         Ready::Stdout(text) => out.quoted("ready", &format!("stdout:{text}")),
@@ -345,6 +358,7 @@ fn load(out: &mut Out<'_>, load: &Load) {
     out.optional_time("period", load.period);
     out.flag("once", load.once);
     out.optional_text("command", load.command.as_deref());
+    rights(out, &load.rights);
     out.promises(&load.promises);
 }
 

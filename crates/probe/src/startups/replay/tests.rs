@@ -32,6 +32,7 @@ fn job(recorded: &Arc<Recorded>, directory: &Path) -> Job {
         name: "s".to_owned(),
         body: StartupBody::Replay("s.trace".to_owned()),
         prepare: None,
+        rights: surety_model::workload::Rights::default(),
         ready: Ready::Exit,
         cold: false,
         repeat: 1,

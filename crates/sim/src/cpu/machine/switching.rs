@@ -63,6 +63,7 @@ impl<P: Programs> Machine<P> {
 
     fn choose(&mut self, cpu: usize) -> Option<ThreadId> {
         let mut rank = 0;
+        self.hardware.cpus[cpu].serves = false;
         while rank < self.policies.len() {
             if self.hardware.cpus.len() > 1 && self.policies[rank].wants_pull(&self.hardware, cpu) {
                 self.account_all();
@@ -74,7 +75,10 @@ impl<P: Programs> Machine<P> {
                 Pick::Serve(class) => {
                     let served = self.rank(class);
                     match self.policies[served].pick(&mut self.hardware, cpu) {
-                        Pick::Thread(thread) => return Some(thread),
+                        Pick::Thread(thread) => {
+                            self.hardware.cpus[cpu].serves = true;
+                            return Some(thread);
+                        }
                         _ => self.policies[rank].unserved(&mut self.hardware, cpu),
                     }
                 }

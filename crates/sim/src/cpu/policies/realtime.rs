@@ -140,6 +140,8 @@ impl Realtime {
         let rank = |class| order.iter().position(|c| *c == class);
         let running = match hardware.current(cpu).map(|t| hardware.thread(t)) {
             None => 0,
+            // Who is served stays: a thread pushed there would wait, and two such CPUs would push it to each other for ever.
+            Some(_) if hardware.cpus[cpu].serves => PRIORITIES + 1,
             Some(t) if t.class == SchedClass::Realtime => priority_of(&t.scheduling) + 1,
             Some(t) if rank(t.class) < rank(SchedClass::Realtime) => PRIORITIES + 1,
             Some(_) => 1,

@@ -468,7 +468,7 @@ pub(super) const SCRIPTS: &[(&str, &str, i32, &str)] = &[
          22 0 vecx
          30 0 sw 7:S 0",
         7,
-        "11/12/30 18 int 2",
+        "11/12/30 18 int 2 inferred 8",
     ),
     (
         "it cannot have come before it was ready",
@@ -477,7 +477,67 @@ pub(super) const SCRIPTS: &[(&str, &str, i32, &str)] = &[
          12 1 wakeup 7
          30 0@7 sw 7:S 0",
         7,
-        "11/12/30 18",
+        "11/12/30 18 inferred 18",
+    ),
+    (
+        "a wait for a lock is in the midst of a job, a wait for work ends it",
+        "10 0 waking 7
+         12 0 sw 0 7
+         14 0 lock
+         15 0 sw 7:S 8
+         40 0 waking 7
+         45 0 sw 8:S 7
+         46 0 futexx
+         50 0 lockpi
+         51 0 sw 7:S 8
+         60 0 waking 7
+         62 0 sw 8:S 7
+         63 0 futexx
+         70 0 wait
+         72 0 sw 7:S 0
+         90 0 waking 7
+         92 0 sw 0 7
+         93 0 futexx
+         95 0 lock
+         96 0 futexx
+         99 0 sw 7:S 0",
+        7,
+        "10/12/72 19; 90/92/99 7",
+    ),
+    (
+        "between bounds that are too wide nobody knows who ran",
+        "5 0@9 sw 9:S 0
+         11 1 waking 7
+         12 1 wakeup 7
+         1691 0@7 sw 7:S 0
+         1700 0 waking 7
+         1702 0 sw 0 7
+         1705 0 sw 7:S 0",
+        7,
+        "1700/1702/1705 3; doubtful 11/1691/1691 0 unknown 1679; censored 1",
+    ),
+    (
+        "the same inside a job",
+        "5 0@9 sw 9:S 0
+         11 1 waking 7
+         12 0 sw 0 7
+         20 0 sw 7:R+ 0
+         120 0@7 irq
+         121 0 irqx
+         130 0 sw 7:S 0",
+        7,
+        "doubtful 11/12/130 18 int 1 pre 1 unknown 100; censored 1",
+    ),
+    (
+        "a marked job knows its own work when only its start is unknown",
+        "5 0@9 sw 9:S 0
+         11 1 waking 7
+         12 1 wakeup 7
+         200 0@7 mark surety:b:0:10000
+         230 0 mark surety:e:0
+         240 0 sw 7:S 0",
+        7,
+        "#0 10/200/230 30",
     ),
     (
         "an unrecorded switch between threads censors the one that was there",

@@ -12,7 +12,7 @@ use surety_model::event::TimerFunction;
 use super::event::text;
 use super::packets::{Ahead, Found, Inflater, PACKET_MAX, find};
 use super::wire::{Fields, Value, unsigned32, varint};
-use crate::perfetto::{PACKET, bundle, compact, event, interned, packet, stats};
+use crate::perfetto::{PACKET, bundle, compact, event, interned, packet, stats, system};
 use crate::source::ReadAt;
 use crate::symbols::timer_function;
 
@@ -31,9 +31,6 @@ const UNPACKED_RATIO: u64 = 64;
 pub(super) const UNPACKED_LEAST: u64 = 256 << 20;
 /// The tracer's clocks by their number; 0 is the one that is assumed where none is named.
 const CLOCKS: [&str; 5] = ["boot", "unknown", "global", "local", "mono_raw"];
-/// `SystemInfo.utsname` and `Utsname.release`.
-const UTSNAME: u32 = 1;
-const RELEASE: u32 = 3;
 
 /// Where a bundle is.
 #[derive(Clone, Copy, Debug)]
@@ -365,8 +362,9 @@ impl Index {
     }
 
     fn system(&mut self, message: &[u8]) {
-        let utsname = Fields::new(message).find(|(number, _)| *number == UTSNAME);
-        let release = utsname.and_then(|(_, name)| Fields::new(name.bytes()).find(|(n, _)| *n == RELEASE));
+        let utsname = Fields::new(message).find(|(number, _)| *number == system::UTSNAME);
+        let release =
+            utsname.and_then(|(_, name)| Fields::new(name.bytes()).find(|(n, _)| *n == system::RELEASE));
         self.release = release.map(|(_, value)| text(value.bytes()).chars().take(64).collect());
     }
 

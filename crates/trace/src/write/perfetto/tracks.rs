@@ -248,6 +248,10 @@ impl JobSink for Follower {
         self.complete(thread.slot, job);
     }
 
+    fn doubtful(&mut self, thread: &ThreadKey, job: &Job) {
+        self.complete(thread.slot, job);
+    }
+
     /// Busy periods that were drawn before a thread marked its jobs stay drawn: the file is written as it comes.
     fn forget(&mut self, _: &ThreadKey) {}
 

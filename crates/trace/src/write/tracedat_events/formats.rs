@@ -151,12 +151,32 @@ const DESCRIBED: &[Described] = &[
         &[(Type::Unsigned, "state"), (Type::Unsigned, "cpu_id")],
         "\"state=%u cpu_id=%u\", REC->state, REC->cpu_id",
     ),
+    (
+        "syscalls",
+        "sys_enter_futex",
+        &[(Type::Address, "uaddr"), (Type::Unsigned, "op"), (Type::Unsigned, "val")],
+        "\"uaddr: %p, op: 0x%x, val: 0x%x\", REC->uaddr, REC->op, REC->val",
+    ),
+    ("syscalls", "sys_exit_futex", &[], "\"%s\", \"\""),
 ];
 
 /// The first number of an event; lower ones are the tracer's own on every kernel.
 const FIRST: u16 = 32;
 /// The number that the tracer's own event of text has on every kernel.
 const PRINT: u16 = 5;
+/// The first number of an event that is carried over: above all that are described here.
+pub(super) const FIRST_CARRIED: u16 = 1024;
+
+/// The kernel's text of a format under another number; `None` where the event's number is not the first two bytes of a record.
+pub(super) fn renumbered(text: &str, number: usize) -> Option<String> {
+    let kind = text.lines().find(|line| line.contains(" common_type;"))?;
+    if !kind.contains("offset:0;") || !kind.contains("size:2;") {
+        return None;
+    }
+    let line = text.lines().find(|line| line.starts_with("ID:"))?;
+    Some(text.replacen(line, &format!("ID: {number}"), 1))
+}
+
 /// Bytes of the fields that every record begins with.
 const COMMON: usize = 8;
 const COMMON_FIELDS: &str = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
@@ -308,6 +328,11 @@ impl Formats {
             EventKind::Frequency { of, khz } => {
                 known("cpu_frequency").int(khz.cast_signed()).int(of.0.cast_signed())
             }
+            EventKind::FutexEnter { address, operation, value } => known("sys_enter_futex")
+                .long(address.cast_signed())
+                .int(operation.cast_signed())
+                .int(value.cast_signed()),
+            EventKind::FutexExit => known("sys_exit_futex"),
             EventKind::Marker { text } => known("print").long(0).tail(text),
             EventKind::VectorEntry { name } => match vector(name, 0) {
                 Some(made) => made,

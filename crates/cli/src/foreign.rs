@@ -1,0 +1,181 @@
+//! Whose threads may be changed without being asked for by `--force`: those of the user who started this program, up to a part
+//! of the CPUs.
+
+use clap::Args;
+use surety_kernel::{Kernel, RealKernel};
+use surety_model::plan::{Plan, PlannedReservation};
+use surety_model::workload::{PolicySpec, Task, TaskBody, ThreadMatch, Workload};
+use surety_model::world::WorldError;
+use surety_units::Tid;
+
+use crate::exit::{Code, Failure};
+
+/// Whether that is asked for.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ForceArgs {
+    /// Change threads of process 1, of the kernel and of other users too, and reserve more than half of the CPUs for
+    /// running threads
+    #[arg(long)]
+    pub force: bool,
+}
+
+/// Reservations of others' threads may take this part of the machine's CPUs together: the rest stays for whom it was meant.
+const CAP: f64 = 0.5;
+/// What to do about a refusal.
+const REMEDY: &str = "add --force to change it all the same";
+/// Where `sudo` says who started it.
+const SUDO_UID: &str = "SUDO_UID";
+
+/// The user who started this program: under `sudo` the one before.
+fn caller(kernel: &dyn Kernel) -> u32 {
+    let before = std::env::var(SUDO_UID).ok().and_then(|text| text.parse().ok());
+    let user = kernel.effective_user();
+    before.filter(|_| user == 0).unwrap_or(user)
+}
+
+/// Refuses to change a thread that is not the caller's to change.
+///
+/// # Errors
+/// The first process, a thread of the kernel's, of another user; one that has ended is found out where it is used.
+pub fn check_thread(kernel: &dyn Kernel, tid: Tid) -> Result<(), Failure> {
+    check_of(kernel, tid, caller(kernel)).map_err(|why| Failure::new(Code::BadInput, why).help(REMEDY))
+}
+
+fn check_of(kernel: &dyn Kernel, tid: Tid, caller: u32) -> Result<(), String> {
+    let Ok(owner) = kernel.owner(tid) else { return Ok(()) };
+    let name = kernel.name(tid).unwrap_or_default();
+    let why = if owner.process == Tid(1) {
+        "is of process 1: everything else depends on it".to_owned()
+    } else if kernel.is_kernel_thread(tid) {
+        "is a thread of the kernel's".to_owned()
+    } else if owner.users.iter().any(|user| *user != caller) {
+        format!("is of user {}, and this program was started by user {caller}", owner.users[1])
+    } else {
+        return Ok(());
+    };
+    Err(format!("thread {tid} ({name}) {why}"))
+}
+
+/// Checks the running threads that tasks of a workload mean, as far as they are changed.
+///
+/// # Errors
+/// As [`check_thread`].
+pub fn check_workload(
+    kernel: &RealKernel,
+    workload: &Workload,
+    is_changed: impl Fn(&Task) -> bool,
+) -> Result<(), WorldError> {
+    let is_changed = |task: &&Task| is_changed(task) || workload.threads_of(&task.name).any(&is_changed);
+    for task in workload.tasks.iter().filter(is_changed) {
+        if let TaskBody::Match(which) = &task.body {
+            for tid in matching(kernel, which) {
+                check_of(kernel, tid, caller(kernel)).map_err(|why| WorldError::Activity {
+                    object: format!("task.{}", task.name),
+                    why: format!("{why}; {REMEDY}"),
+                })?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether a run gives the thread of a task anything.
+pub fn is_set_by_run(task: &Task) -> bool {
+    task.reservation.is_some() || task.policy != PolicySpec::default()
+}
+
+fn matching(kernel: &dyn Kernel, which: &ThreadMatch) -> Vec<Tid> {
+    let name = match which {
+        ThreadMatch::Thread(pid) => return vec![Tid(*pid)],
+        ThreadMatch::Process(pid) => return kernel.threads(Tid(*pid)).unwrap_or_default(),
+        // Its program is looked at.
+        ThreadMatch::Of { .. } => return Vec::new(),
+        ThreadMatch::Named(name) => name,
+    };
+    let mut found = Vec::new();
+    for process in kernel.processes().unwrap_or_default() {
+        for tid in kernel.threads(process).unwrap_or_default() {
+            if kernel.name(tid).is_ok_and(|found| found == *name) {
+                found.push(tid);
+            }
+        }
+    }
+    found
+}
+
+/// Refuses a plan whose reservations for running threads take too much of the CPUs.
+///
+/// # Errors
+/// More than [`CAP`] of all CPUs.
+pub fn check_plan(plan: &Plan, workload: &Workload, cpus: u32) -> Result<(), Failure> {
+    let is_foreign = |name: &str| {
+        let task = workload.task(name);
+        let program = task.and_then(Task::thread_of).and_then(|(of, _)| workload.task(of)).or(task);
+        program.is_some_and(|task| matches!(task.body, TaskBody::Match(_)))
+    };
+    check_cap(plan.reservations.iter().filter(|planned| is_foreign(&planned.activity)), cpus)
+}
+
+/// Refuses reservations for running threads that take too much of the CPUs together.
+///
+/// # Errors
+/// More than [`CAP`] of all CPUs.
+pub fn check_cap<'p>(
+    reserved: impl Iterator<Item = &'p PlannedReservation>,
+    cpus: u32,
+) -> Result<(), Failure> {
+    let taken: f64 = reserved.map(|planned| planned.reservation.bandwidth().as_f64()).sum();
+    let allowed = CAP * f64::from(cpus.max(1));
+    if taken <= allowed {
+        return Ok(());
+    }
+    let what = format!(
+        "the plan takes {:.1} % of a CPU for threads that were running before; without --force it is at most {:.1} %, half of {cpus} CPUs",
+        taken * 100.0,
+        allowed * 100.0
+    );
+    Err(Failure::new(Code::BadInput, what).help("add --force to reserve it all the same"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_kernel::ScriptedKernel;
+
+    #[test]
+    fn only_threads_of_the_caller_are_changed_unasked() {
+        let kernel = ScriptedKernel::new(2);
+        let thread = |tid: i32, process: i32, users: [u32; 2], flags: u64| {
+            kernel.add_thread(Tid(tid), Tid(process), "some");
+            let [real, effective] = users;
+            let status =
+                format!("Name:\tsome\nTgid:\t{process}\nUid:\t{real}\t{effective}\t{effective}\t{real}\n");
+            kernel.add_file(format!("/proc/{tid}/status"), &status);
+            kernel.add_file(format!("/proc/{tid}/stat"), &format!("{tid} (some) S 0 0 0 0 0 {flags} 0\n"));
+        };
+        thread(1, 1, [0, 0], 0);
+        thread(7, 1, [0, 0], 0);
+        thread(20, 20, [0, 0], 0x20_0000);
+        thread(30, 30, [1000, 1000], 0);
+        thread(31, 30, [1000, 0], 0);
+        thread(32, 32, [0, 0], 0);
+        for (tid, caller, why) in [
+            (1, 0, "process 1"),
+            (7, 0, "process 1"),
+            (20, 0, "the kernel's"),
+            (30, 0, "is of user 1000, and this program was started by user 0"),
+            (30, 1000, ""),
+            (31, 1000, "of user 0"),
+            (32, 1000, "of user 0"),
+            (32, 0, ""),
+            (99, 0, ""),
+        ] {
+            match check_of(&kernel, Tid(tid), caller) {
+                Ok(()) => assert_eq!(why, "", "{tid} for {caller}"),
+                Err(said) => {
+                    assert!(!why.is_empty() && said.contains(why), "{tid} for {caller}: {said}");
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,98 @@
+//! [`Seen`]: what a run's events show of threads, kept while the run is watched.
+
+use std::collections::BTreeMap;
+
+use surety_model::event::{Event, EventKind, JobUse, TraceSink};
+use surety_model::job::ThreadHistory;
+use surety_model::world::Observer;
+use surety_trace::JobBuilder;
+use surety_units::{Nanos, Tid};
+
+use crate::session::Watch;
+use crate::wakers::Wakers;
+
+/// What a run's events show: jobs, and what each used by its thread's own clock where the thread said so.
+#[derive(Default)]
+pub struct Seen {
+    jobs: JobBuilder,
+    used: BTreeMap<(Tid, u64), Nanos>,
+    wakers: Wakers,
+    window: Option<(Nanos, Nanos)>,
+}
+
+/// Every thread of a run.
+pub struct Histories {
+    /// By thread id.
+    pub threads: Vec<ThreadHistory>,
+    /// Who woke whom.
+    pub wakers: Wakers,
+    /// What was observed, on the clock of their jobs, where the world says so.
+    pub window: Option<(Nanos, Nanos)>,
+}
+
+impl TraceSink for Seen {
+    fn event(&mut self, event: &Event<'_>) {
+        self.jobs.event(event);
+        self.wakers.event(event);
+        if let EventKind::Marker { text } = event.kind
+            && let Some(JobUse { job, cpu }) = JobUse::parse(text)
+        {
+            self.used.insert((event.current, job), cpu);
+        }
+    }
+}
+
+impl Seen {
+    /// The histories, with the execution that is charged to a budget: a hypervisor's share is taken out of marked jobs.
+    pub fn histories(self) -> Histories {
+        let mut threads = self.jobs.finish().threads;
+        for history in &mut threads {
+            for job in &mut history.jobs {
+                let used = job.index.and_then(|index| self.used.get(&(history.tid, index)));
+                if let Some(used) = used.filter(|used| **used <= job.execution) {
+                    job.interrupted = job.interrupted.min(*used);
+                    job.execution = *used;
+                }
+            }
+        }
+        let threads = threads.into_iter().map(ThreadHistory::at_most).collect();
+        Histories { threads, wakers: self.wakers, window: self.window }
+    }
+}
+
+impl Histories {
+    /// The thread with this id.
+    pub fn of(&self, tid: Tid) -> Option<&ThreadHistory> {
+        self.threads.iter().find(|history| history.tid == tid)
+    }
+}
+
+/// Shows a run's progress and keeps what it shows.
+pub struct Measuring<'a, 'w> {
+    /// Where progress is shown.
+    pub watch: Watch<'w>,
+    /// Where events go.
+    pub seen: &'a mut Seen,
+}
+
+impl Observer for Measuring<'_, '_> {
+    fn progress(&mut self, done: Nanos, total: Nanos) {
+        self.watch.progress(done, total);
+    }
+
+    fn observes(&mut self, window: (Nanos, Nanos)) {
+        self.seen.window = Some(window);
+    }
+
+    fn notice(&mut self, text: &str) {
+        self.watch.notice(text);
+    }
+
+    fn wants_events(&self) -> bool {
+        true
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        self.seen.event(event);
+    }
+}

@@ -1,0 +1,33 @@
+//! [`Workload::beyond_kernels`]: what no running kernel can be asked for, this machine's or the lab's.
+
+use super::{Irq, Workload};
+
+impl Workload {
+    /// The first object that no kernel can run in this version, by its path, and why; found without asking any.
+    pub fn beyond_kernels(&self) -> Option<(String, &'static str)> {
+        for (index, irq) in self.irqs.iter().enumerate() {
+            let is_taken = |other: &Irq| irq.device.is_some() && other.device == irq.device;
+            if self.irqs[..index].iter().any(is_taken) {
+                let why = "another source has the same device, and a virtual cable has one thread; give it a device of its own";
+                return Some((format!("irq.{}", irq.name), why));
+            }
+        }
+        if let Some(chain) = self.chains.first() {
+            return Some((format!("chain.{}", chain.name), "this version runs no chains; leave it out"));
+        }
+        if let Some(group) = self.groups.first() {
+            let why = "this version makes no control groups; try `--on sim`";
+            return Some((format!("group.{}", group.name), why));
+        }
+        if let Some(task) = self.tasks.iter().find(|t| t.reservation.is_some_and(|r| r.demote)) {
+            let why = "no kernel runs a reserved task on as a fair one when its budget is used up; leave out `demote`";
+            return Some((format!("task.{}", task.name), why));
+        }
+        let is_empty = self.tasks.is_empty()
+            && self.loads.is_empty()
+            && self.streams.is_empty()
+            && self.irqs.is_empty()
+            && self.startups.is_empty();
+        is_empty.then(|| ("workload".to_owned(), "there is nothing in it to run; add a [[task]]"))
+    }
+}
