@@ -38,6 +38,7 @@ pub mod wiener_hopf;
 #[cfg(test)]
 mod tests;
 
+use surety_units::Nanos;
 use thiserror::Error;
 
 pub use backlog::Backlog;
@@ -68,9 +69,9 @@ pub enum CbsError {
     /// Budgets that no time holds.
     #[error("{count} budgets of {runtime} are longer than what is computed with: a job would need years")]
     TooLong {
-        /// Of each.
-        runtime: surety_units::Nanos,
-        /// How many.
+        /// Runtime of one budget.
+        runtime: Nanos,
+        /// Number of budgets.
         count: u32,
     },
     /// A search was given up.

@@ -8,6 +8,7 @@
 //! are cut to whole numbers, and the block `ALL`, whose parts are there.
 
 use surety_model::record::Record;
+use surety_units::common_divisor;
 
 use crate::ImportError;
 use crate::assemble::{Assembly, COLUMNS_MAX, Counts};
@@ -82,7 +83,7 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
     if columns.is_empty() || max.is_empty() {
         return Err(wrong("the text ends before `max:`: it is cut off".to_owned()));
     }
-    let width = rows.iter().fold(0, |width, (index, _)| greatest_common_divisor(width, *index)).max(1);
+    let width = rows.iter().fold(0, |width, (index, _)| common_divisor(width, *index)).max(1);
     if width > 1 {
         assembly.say("bucket width", format!("not written; at most {width}, which is taken"));
     }
@@ -129,11 +130,4 @@ fn duration_seconds(text: &str) -> Result<f64, String> {
     let mut next = || fields.next().unwrap_or_else(|| Err("a duration is days hh:mm:ss".to_owned()));
     let (days, hours, minutes, seconds) = (next()?, next()?, next()?, next()?);
     Ok(days as f64 * 86_400.0 + hours as f64 * 3_600.0 + minutes as f64 * 60.0 + seconds as f64)
-}
-
-fn greatest_common_divisor(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
 }

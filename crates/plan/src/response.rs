@@ -36,7 +36,7 @@ use surety_model::workload::Task;
 use surety_stats::intervals::{
     design_failure_probability, failure_upper, max_failures, samples_needed_zero_failures,
 };
-use surety_units::{Nanos, Probability};
+use surety_units::{Nanos, Probability, common_divisor};
 
 use crate::demand::{Demand, Knowledge, parameters};
 use crate::modes;
@@ -249,8 +249,7 @@ impl Searched {
         counting: Counting,
         budgets: (u32, u32),
     ) -> Result<Nanos, CbsError> {
-        // What all budgets between releases are worth, as the search counts.
-        let from = from * i64::from(divisor(budgets, counting));
+        let from = all_of(from, divisor(budgets, counting))?;
         self.look(Sought::InModes(work.clone(), from), required, counting, budgets)
     }
 
@@ -262,7 +261,7 @@ impl Searched {
         counting: Counting,
         budgets: (u32, u32),
     ) -> Result<Nanos, CbsError> {
-        let from = from * i64::from(divisor(budgets, counting));
+        let from = all_of(from, divisor(budgets, counting))?;
         self.look(Sought::InOrder(jobs.to_vec(), from), required, counting, budgets)
     }
 
@@ -330,8 +329,9 @@ fn divisor((between, within): (u32, u32), counting: Counting) -> u32 {
     if counting.is_inside() { 1 } else { common_divisor(between, within).max(1) }
 }
 
-fn common_divisor(a: u32, b: u32) -> u32 {
-    if b == 0 { a } else { common_divisor(b, a % b) }
+/// What all budgets between releases are worth, as the search counts.
+fn all_of(runtime: Nanos, count: u32) -> Result<Nanos, CbsError> {
+    runtime.checked_mul(i64::from(count)).ok_or(CbsError::TooLong { runtime, count })
 }
 
 /// The smallest runtime from `low` on with the fraction.
@@ -351,6 +351,7 @@ fn upwards(
         match fraction(high) {
             Ok(found) if found >= required => return Ok(between(fraction, low, high, required)),
             Ok(_) => {}
+            Err(error @ CbsError::TooLong { .. }) => return Err(error),
             Err(error) => last = error,
         }
         low = high;

@@ -2,6 +2,7 @@
 
 use std::cmp::Ordering;
 use std::fmt;
+use std::ops::Rem;
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
@@ -32,7 +33,7 @@ impl Bandwidth {
         if denominator == 0 {
             return None;
         }
-        let divisor = gcd(numerator, denominator).max(1);
+        let divisor = common_divisor(numerator, denominator).max(1);
         Some(Bandwidth { numerator: numerator / divisor, denominator: denominator / divisor })
     }
 
@@ -67,7 +68,7 @@ impl Bandwidth {
         let numerator = u128::from(self.numerator) * u128::from(other.denominator)
             + u128::from(other.numerator) * u128::from(self.denominator);
         let denominator = u128::from(self.denominator) * u128::from(other.denominator);
-        let divisor = gcd_wide(numerator, denominator).max(1);
+        let divisor = common_divisor(numerator, denominator).max(1);
         Some(Bandwidth {
             numerator: u64::try_from(numerator / divisor).ok()?,
             denominator: u64::try_from(denominator / divisor).ok()?,
@@ -138,15 +139,9 @@ impl fmt::Display for Bandwidth {
     }
 }
 
-fn gcd(mut a: u64, mut b: u64) -> u64 {
-    while b != 0 {
-        (a, b) = (b, a % b);
-    }
-    a
-}
-
-fn gcd_wide(mut a: u128, mut b: u128) -> u128 {
-    while b != 0 {
+/// The greatest common divisor of two counts (Euclid), that of 0 and `a` being `a`.
+pub fn common_divisor<T: Copy + Default + PartialEq + Rem<Output = T>>(mut a: T, mut b: T) -> T {
+    while b != T::default() {
         (a, b) = (b, a % b);
     }
     a

@@ -14,7 +14,7 @@ pub mod parse;
 pub mod probability;
 pub mod time;
 
-pub use bandwidth::Bandwidth;
+pub use bandwidth::{Bandwidth, common_divisor};
 pub use bytes::{Bytes, Frequency, Rate};
 pub use capability::Capabilities;
 pub use cpuset::CpuSet;

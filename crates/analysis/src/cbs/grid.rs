@@ -9,7 +9,7 @@
 //! values' own divisor is taken, if one is near the step above, and only the budget loses anything.
 
 use surety_model::distribution::TimeDistribution;
-use surety_units::Nanos;
+use surety_units::{Nanos, common_divisor};
 
 use crate::cbs::CbsError;
 use crate::work::{Tail, at_most, maximum, mean, tail, variance_at_most};
@@ -211,10 +211,6 @@ fn divisor_of(work: &TimeDistribution) -> Option<i64> {
         _ => 0,
     };
     (found > 0).then_some(found)
-}
-
-fn common_divisor(a: i64, b: i64) -> i64 {
-    if b == 0 { a } else { common_divisor(b, a % b) }
 }
 
 /// The first doubling of the runtime, then a bisection in it, beyond which next to nothing lies.
