@@ -27,10 +27,7 @@ pub fn survives(input: &[u8]) {
         file: file.workload.as_deref(),
         rows: &rows,
         all_rows: true,
-        judged: None,
-        plan: None,
-        exit: None,
-        made: None,
+        ..Report::default()
     };
     assert!(html::page(&report).ends_with("</html>\n"));
     let again = read(&record_json(&report).to_string()).expect("what is written is read");

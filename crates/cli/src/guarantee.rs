@@ -417,11 +417,9 @@ impl<'a> Walk<'a> {
             title: self.workload.title.as_deref(),
             file: self.workload.source.name(),
             rows: &rows,
-            all_rows: false,
-            judged: None,
             plan: self.plan.as_ref(),
             exit: Some(code as u8),
-            made: None,
+            ..Report::default()
         };
         if let (Some(plan), Some(path)) = (&self.plan, &self.args.save_plan) {
             let text = match &self.claims {

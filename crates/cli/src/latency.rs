@@ -107,16 +107,8 @@ fn publish(
 ) -> Result<(), Failure> {
     let workload = Workload { loads: loads.to_vec(), ..Workload::default() };
     let rows = [Row::new("latency", record, &workload)];
-    let report = Report {
-        title: Some("wake-up latency"),
-        file: None,
-        rows: &rows,
-        all_rows: false,
-        judged: None,
-        plan: None,
-        exit: Some(code as u8),
-        made: None,
-    };
+    let report =
+        Report { title: Some("wake-up latency"), rows: &rows, exit: Some(code as u8), ..Report::default() };
     session.publish_as(&report, args.html.as_deref(), || {
         surety_report::table::latency(&rows[0], &session.style()) + rule
     })

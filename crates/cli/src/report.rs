@@ -40,10 +40,8 @@ pub fn report(args: &ReportArgs, session: &Session) -> Result<Code, Failure> {
         file: Some(only.and_then(|f| f.workload.as_deref()).unwrap_or(&names)),
         rows: &rows,
         all_rows: true,
-        judged: None,
-        plan: None,
         exit: Some(code as u8),
-        made: None,
+        ..Report::default()
     };
     session.publish_as(&document, args.html.as_deref(), || {
         let tables: Vec<String> = rows.iter().map(|row| table::record(row, &session.style())).collect();

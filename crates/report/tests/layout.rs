@@ -135,11 +135,9 @@ fn texts_from_outside_are_no_markup_and_tags_are_balanced() {
         title: Some("<title> & \"quotes\" 日本 </title>"),
         file: Some("a&b.toml"),
         rows: &rows,
-        all_rows: false,
-        judged: None,
         plan: Some(&plan),
-        exit: None,
         made: Some("<now>"),
+        ..Report::default()
     };
     let page = html::page(&report);
     for forbidden in

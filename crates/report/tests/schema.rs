@@ -94,11 +94,10 @@ fn records_are_as_documented() {
         title: Some("A <title>"),
         file: Some("player.toml"),
         rows: &rows,
-        all_rows: false,
-        judged: None,
         plan: Some(&plan),
         exit: Some(4),
         made: Some("now"),
+        ..Report::default()
     };
     let bare = Report::default();
     // Through text and back: what a reader sees.

@@ -89,11 +89,10 @@ fn the_page() {
         title: Some("A video player beside a busy network"),
         file: Some("player.toml"),
         rows: &rows,
-        all_rows: false,
-        judged: None,
         plan: Some(&plan),
         exit: Some(1),
         made: Some("surety guarantee, 2026-01-02 03:04 UTC"),
+        ..Report::default()
     };
     snapshot("page.html", &html::page(&report));
 }

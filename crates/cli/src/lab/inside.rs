@@ -160,16 +160,7 @@ fn latency(arguments: &[String], channel: &mut Channel) -> Result<(), Refusal> {
 
 fn document(record: &Record, workload: &Workload) -> String {
     let rows = [Row::new("lab", record, workload)];
-    let report = Report {
-        title: None,
-        file: None,
-        rows: &rows,
-        all_rows: true,
-        judged: None,
-        plan: None,
-        exit: None,
-        made: None,
-    };
+    let report = Report { rows: &rows, all_rows: true, ..Report::default() };
     surety_report::json::record_json(&report).to_string()
 }
 

@@ -31,16 +31,7 @@ impl<B> Keeping<B> {
         let empty = Workload::default();
         let rows: Vec<Row<'_>> =
             self.kept.iter().map(|(label, record)| Row::new(label, record, &empty)).collect();
-        let report = Report {
-            title: Some(experiment),
-            file: None,
-            rows: &rows,
-            all_rows: true,
-            judged: None,
-            plan: None,
-            exit: None,
-            made: None,
-        };
+        let report = Report { title: Some(experiment), rows: &rows, all_rows: true, ..Report::default() };
         surety_report::json::record_json(&report).to_string() + "\n"
     }
 
