@@ -410,6 +410,13 @@ impl ActivityForm {
             Some(cells) => cells.into_failures(self.activations).map_err(&wrong)?,
             None => Failures::unordered(self.missed, self.activations),
         };
+        if record.misses.failures() != self.missed {
+            return Err(wrong(format!(
+                "the cells of its misses hold {} activations, {} are missed",
+                record.misses.failures(),
+                self.missed
+            )));
+        }
         record.deadline = self.deadline_ns;
         record.response = distribution(self.response_ns)?;
         record.latency = distribution(self.latency_ns)?;
