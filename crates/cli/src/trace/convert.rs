@@ -8,7 +8,7 @@ use surety_units::Tid;
 
 use super::file;
 use super::heard::Heard;
-use super::output::{TraceOutput, WrittenTrace, has_tracks};
+use super::output::{TraceOutput, has_tracks};
 use crate::args::ConvertArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
@@ -37,7 +37,8 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
     let written = output.finish(clock.as_deref().unwrap_or(UNNAMED_CLOCK))?;
     let total: u64 = summary.events.iter().map(|event| event.count).sum();
     // Formats without records of their own, such as texts, hand over only what is decoded.
-    let left_out = written.left_out + total.saturating_sub(summary.delivered);
+    let undecoded = total.saturating_sub(summary.delivered);
+    let left_out = written.left_out + undecoded;
     let whole = summary.is_complete();
     if session.json {
         session.print_json(&json!({
@@ -62,9 +63,11 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
         };
         session.note(&format!("there is no {asked} among these events: it got no tracks of its promise"));
     }
-    let left = WrittenTrace { left_out, ..written };
-    if let Some(missing) = left.missing() {
+    if let Some(missing) = written.missing() {
         session.note(&missing);
+    }
+    if undecoded > 0 {
+        session.note(&format!("left out, as they could not be decoded: {}", number_of(undecoded, "event")));
     }
     if !whole {
         session.note("the trace is not complete; `surety trace stats` says what is lost or damaged");
