@@ -141,7 +141,7 @@ impl Empirical {
         Empirical { measured: true, ..self }
     }
 
-    /// Whether the values are samples of jobs: then they bound what so many can, and the largest bounds no other job.
+    /// Whether the values are samples of jobs: then a bound is one at a confidence, from their number, and the largest bounds no other job.
     pub fn is_measured(&self) -> bool {
         self.measured
     }

@@ -239,7 +239,7 @@ fn a_list_of_values_seen_bounds_no_other_job_and_an_order_declared_does() {
     let measured = TimeDistribution::Empirical(Empirical::in_order(&values).unwrap().measured());
     assert!(made(&measured, "response <= 20ms", &plain).refusals[0].because.contains("bounds no other"));
     assert!(made(&seen, "response <= 20ms @ 99%", &plain).refusals.is_empty());
-    // As samples they give no larger fraction than so many bound, however large the budget is.
+    // As samples they prove no more than the lower bound for their number, however large the budget is.
     let samples = PlanOptions { empirical_are_samples: true, ..plain };
     let proven = made(&seen, "response <= 20ms @ 99%", &samples);
     let probability = proven.reservations[0].proof.probability.unwrap();
