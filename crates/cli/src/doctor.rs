@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use surety_kernel::KernelError;
-use surety_kernel::deadline::{self, BandwidthAccount, KernelBandwidth};
+use surety_kernel::deadline::{self, BandwidthAccount, Booked, KernelBandwidth};
 use surety_kernel::facts::{MachineFacts, ServersFound};
 use surety_kernel::perf::ThreadSwitches;
 use surety_model::workload::PolicySpec;
@@ -20,18 +20,18 @@ pub fn doctor(args: &DoctorArgs, session: &Session) -> Result<Code, Failure> {
     // Opening the journal takes back what killed runs left.
     session.journal();
     // First, because reading the limits already mends a leak on kernels since 6.15.
-    let admissible = deadline::admissible_bandwidth(&session.kernel);
+    let booked = Booked::settled(&session.kernel);
     let mut facts = MachineFacts::tried(&session.kernel);
     // What is booked for nobody would look like one more: there are no more than were counted.
     let is_counted = facts.scheduler.deadline_servers_found == ServersFound::Counted;
     let known = if is_counted { facts.scheduler.deadline_servers } else { u64::MAX };
-    if let Some(servers) = charged(session, &admissible).filter(|servers| *servers <= known) {
+    if let Some(servers) = charged(session, &booked).filter(|servers| *servers <= known) {
         facts.scheduler.deadline_servers_charged = Some(servers);
     }
     let mut list = checks_of(&facts);
     // Beside the limit it is about.
     let place = list.iter().position(|c| c.name == "bandwidth limit").map_or(list.len(), |at| at + 1);
-    list.insert(place, bandwidth(args, session, &facts, admissible));
+    list.insert(place, bandwidth(args, session, &facts, booked));
     list.push(own_events());
     list.push(noise(session));
     let bad = list.iter().any(|c| c.verdict == CheckVerdict::Bad);
@@ -50,9 +50,8 @@ pub fn doctor(args: &DoctorArgs, session: &Session) -> Result<Code, Failure> {
 }
 
 /// How many fair servers the kernel charges, by what it admits.
-fn charged(session: &Session, admissible: &Result<KernelBandwidth, KernelError>) -> Option<u64> {
-    let held = deadline::total_held(&session.kernel).ok()?;
-    deadline::servers_charged(&session.kernel, held, *admissible.as_ref().ok()?).ok()?
+fn charged(session: &Session, booked: &Result<Booked, KernelError>) -> Option<u64> {
+    deadline::servers_charged(&session.kernel, *booked.as_ref().ok()?).ok()?
 }
 
 /// Compares what the kernel still admits with what it should.
@@ -60,7 +59,7 @@ fn bandwidth(
     args: &DoctorArgs,
     session: &Session,
     facts: &MachineFacts,
-    admissible: Result<KernelBandwidth, KernelError>,
+    booked: Result<Booked, KernelError>,
 ) -> Check {
     const NAME: &str = "deadline bandwidth";
     let check = |verdict, found: String, remedy: Option<&str>| Check {
@@ -71,13 +70,18 @@ fn bandwidth(
     };
     let limited = |why: String| check(CheckVerdict::Limited, why, None);
     let servers = facts.scheduler.deadline_servers_charged.unwrap_or(facts.scheduler.deadline_servers);
-    let taken = admissible.and_then(|admissible| deadline::account_of(&session.kernel, servers, admissible));
+    let taken = booked.and_then(|booked| deadline::account_of(&session.kernel, servers, booked));
     let account = match taken {
         Ok(Some(account)) => account,
         Ok(None) => return limited("the kernel admits without limit".to_owned()),
         Err(error) => return limited(format!("not tried: {error}")),
     };
     let found = describe(&account);
+    if account.excess().0 > 1 << 10 {
+        let remedy =
+            "write 950000 to /proc/sys/kernel/sched_rt_runtime_us, or its own value: the kernel counts anew";
+        return check(CheckVerdict::Limited, found, Some(remedy));
+    }
     if account.leaked().0 == 0 {
         return check(CheckVerdict::Good, found, None);
     }
@@ -86,8 +90,8 @@ fn bandwidth(
         return check(CheckVerdict::Bad, found, Some(remedy));
     }
     let repaired = deadline::repair_leak(&session.kernel)
-        .and_then(|_| deadline::admissible_bandwidth(&session.kernel))
-        .and_then(|admissible| deadline::account_of(&session.kernel, servers, admissible));
+        .and_then(|_| Booked::settled(&session.kernel))
+        .and_then(|booked| deadline::account_of(&session.kernel, servers, booked));
     match repaired {
         Ok(Some(after)) if after.leaked().0 == 0 => {
             check(CheckVerdict::Good, format!("repaired: {found}; now {}", describe(&after)), None)
@@ -109,8 +113,9 @@ fn describe(account: &BandwidthAccount) -> String {
         cpus(account.held),
         cpus(account.admissible)
     );
-    match account.leaked().0 {
-        0 => text,
+    match (account.leaked().0, account.excess().0) {
+        (0, 0..=1024) => text,
+        (0, _) => format!("{text}: {} more than there are", cpus(account.excess())),
         _ => format!("{text}: {} are booked for nobody", cpus(account.leaked())),
     }
 }

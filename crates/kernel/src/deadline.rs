@@ -11,6 +11,7 @@ use serde::Serialize;
 use surety_units::bandwidth::KERNEL_BANDWIDTH_SHIFT;
 use surety_units::{CpuSet, Nanos, Tid};
 
+use crate::clock;
 use crate::error::{KernelError, Operation};
 use crate::kernel::{Kernel, SleepingThread};
 use crate::root_domains::RootDomains;
@@ -192,6 +193,57 @@ pub fn total_held(kernel: &dyn Kernel) -> Result<KernelBandwidth, KernelError> {
     Ok(KernelBandwidth(held_bandwidth(kernel)?.iter().map(|(_, bandwidth)| bandwidth.0).sum()))
 }
 
+/// What is booked and what is not, at one time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Booked {
+    /// What threads hold.
+    pub held: KernelBandwidth,
+    /// What is still admitted.
+    pub admissible: KernelBandwidth,
+}
+
+impl Booked {
+    /// Reads both, without reading a limit: that would mend a leak, see [`repair_leak`].
+    ///
+    /// # Errors
+    /// As [`admissible_bandwidth`].
+    pub fn read(kernel: &dyn Kernel) -> Result<Booked, KernelError> {
+        let admissible = admissible_bandwidth(kernel)?;
+        Ok(Booked { held: total_held(kernel)?, admissible })
+    }
+
+    /// Reads until two readings account for the same, and takes the one that accounts for most.
+    ///
+    /// What a thread had that left the class is booked until its zero-lag time, and others may book and give back
+    /// between the two questions of a reading: neither is a leak.
+    ///
+    /// # Errors
+    /// As [`admissible_bandwidth`].
+    pub fn settled(kernel: &dyn Kernel) -> Result<Booked, KernelError> {
+        const READINGS: u32 = 10;
+        const PAUSE: Nanos = Nanos::from_millis(50);
+        let mut last = Booked::read(kernel)?;
+        let mut most = last;
+        for _ in 1..READINGS {
+            clock::sleep_for(PAUSE)?;
+            let next = Booked::read(kernel)?;
+            let is_settled = next.total() == last.total();
+            last = next;
+            if last.total() > most.total() {
+                most = last;
+            }
+            if is_settled {
+                break;
+            }
+        }
+        Ok(most)
+    }
+
+    fn total(&self) -> u64 {
+        self.held.0 + self.admissible.0
+    }
+}
+
 /// The state of a machine's bandwidth account.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct BandwidthAccount {
@@ -206,7 +258,15 @@ pub struct BandwidthAccount {
 impl BandwidthAccount {
     /// Bandwidth booked for nobody.
     pub fn leaked(&self) -> KernelBandwidth {
-        KernelBandwidth(self.capacity.0.saturating_sub(self.held.0).saturating_sub(self.admissible.0))
+        KernelBandwidth(self.capacity.0.saturating_sub(self.held.0 + self.admissible.0))
+    }
+
+    /// What is admitted beyond the capacity.
+    ///
+    /// Where the accounts are made anew while a thread that left the class is booked until its zero-lag time, the kernel subtracts
+    /// that thread once more when the time comes, and admits so much too much until the accounts are made anew again.
+    pub fn excess(&self) -> KernelBandwidth {
+        KernelBandwidth((self.held.0 + self.admissible.0).saturating_sub(self.capacity.0))
     }
 }
 
@@ -216,13 +276,9 @@ impl BandwidthAccount {
 ///
 /// # Errors
 /// As [`expected_capacity`].
-pub fn servers_charged(
-    kernel: &dyn Kernel,
-    held: KernelBandwidth,
-    admissible: KernelBandwidth,
-) -> Result<Option<u64>, KernelError> {
+pub fn servers_charged(kernel: &dyn Kernel, booked: Booked) -> Result<Option<u64>, KernelError> {
     const NEAR: u64 = (1 << KERNEL_BANDWIDTH_SHIFT) / 1000;
-    let found = held.0 + admissible.0;
+    let found = booked.total();
     for servers in 0..=2 {
         if let Some(capacity) = expected_capacity(kernel, servers)?
             && capacity.0.abs_diff(found) <= NEAR
@@ -238,17 +294,16 @@ pub fn servers_charged(
 /// What is admitted is measured first: on some kernels *reading* the limits already mends a leak, see
 /// [`repair_leak`]. A second stock-taking may therefore find nothing where the first found a leak.
 pub fn account(kernel: &dyn Kernel, servers: u64) -> Result<Option<BandwidthAccount>, KernelError> {
-    let admissible = admissible_bandwidth(kernel)?;
-    account_of(kernel, servers, admissible)
+    account_of(kernel, servers, Booked::read(kernel)?)
 }
 
-/// The same with what is admitted measured before.
+/// The same with what is booked read before.
 pub fn account_of(
     kernel: &dyn Kernel,
     servers: u64,
-    admissible: KernelBandwidth,
+    booked: Booked,
 ) -> Result<Option<BandwidthAccount>, KernelError> {
-    let held = total_held(kernel)?;
+    let Booked { held, admissible } = booked;
     let capacity = expected_capacity(kernel, servers)?;
     Ok(capacity.map(|capacity| BandwidthAccount { capacity, held, admissible }))
 }
@@ -351,16 +406,29 @@ mod tests {
         // The scripted machine charges one; what it admits with none and two is the capacity with these.
         for cpus in [1, 2, 5] {
             let kernel = scripted_with_cpuset(cpus);
-            let admissible = admissible_bandwidth(&kernel).unwrap();
-            let held = total_held(&kernel).unwrap();
-            assert_eq!(servers_charged(&kernel, held, admissible), Ok(Some(1)));
+            let booked = Booked::settled(&kernel).unwrap();
+            let with = |admissible| Booked { admissible, ..booked };
+            assert_eq!(servers_charged(&kernel, booked), Ok(Some(1)));
             for servers in [0, 2] {
                 let capacity = expected_capacity(&kernel, servers).unwrap().unwrap();
-                assert_eq!(servers_charged(&kernel, held, capacity), Ok(Some(servers)));
+                assert_eq!(servers_charged(&kernel, with(capacity)), Ok(Some(servers)));
             }
-            let booked = KernelBandwidth(admissible.0 - 20_000);
-            assert_eq!(servers_charged(&kernel, held, booked), Ok(None), "something else is booked");
+            let less = with(KernelBandwidth(booked.admissible.0 - 20_000));
+            assert_eq!(servers_charged(&kernel, less), Ok(None), "something else is booked");
         }
+    }
+
+    #[test]
+    fn an_account_says_what_is_booked_for_nobody_and_what_is_admitted_too_much() {
+        let kernel = ScriptedKernel::new(2);
+        let booked = Booked::read(&kernel).unwrap();
+        let of = |admissible| {
+            let admissible = KernelBandwidth(admissible);
+            let account = account_of(&kernel, 1, Booked { admissible, ..booked }).unwrap().unwrap();
+            (account.leaked().0, account.excess().0)
+        };
+        let free = booked.admissible.0;
+        assert_eq!([of(free), of(free - 7), of(free + 9)], [(0, 0), (7, 0), (0, 9)]);
     }
 
     #[test]

@@ -2,7 +2,6 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
 
-mod admission;
 mod bad_input;
 mod choosing;
 mod common;
