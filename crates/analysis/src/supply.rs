@@ -138,6 +138,9 @@ impl Supply {
     /// `(j-1) T + D`: in a window of t that is `(floor((t + D - Q) / T) + k) Q + h`.
     pub fn at_most(&self, window: Nanos) -> Nanos {
         let Reservation { runtime, period, .. } = self.reservation;
+        if runtime >= period {
+            return window;
+        }
         let budgets = (window + self.deadline() - runtime).div_floor(period) + self.budgets_at_once();
         (runtime * budgets + self.tick).min(window)
     }
@@ -152,6 +155,9 @@ impl Supply {
     /// below t while it runs: `Q/T t + k Q + h`.
     pub fn at_most_waking(&self, window: Nanos) -> Nanos {
         let Reservation { runtime, deadline, period, .. } = self.reservation;
+        if runtime >= period {
+            return window;
+        }
         let is_exact = self.tick == Nanos::ZERO;
         let most = match (deadline == period, is_exact) {
             (true, _) if self.alone => {
@@ -272,6 +278,11 @@ mod tests {
                 assert_eq!(found, Nanos::from_millis(given), "({q}, {d}, {t}) {window}");
             }
         }
+        // A request as long as its period, which no kernel admits, takes every window whole, however short its period.
+        let hours = Nanos::from_secs(3 * 3600);
+        let all = Reservation { deadline: hours, ..Reservation::implicit(hours, Nanos::from_micros(1)) };
+        let all = Supply::new(all, Enforcement::Exact, false);
+        assert_eq!([all.at_most(hours), all.at_most_waking(hours)], [hours, hours]);
         let supply = Supply::new(of(3, 5, 5), Enforcement::Exact, false);
         // lsbf(t) = Q/T (t - 2 (T - Q)).
         assert_eq!(supply.latency(), Nanos::from_millis(4));
