@@ -27,7 +27,7 @@ use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
 use surety_units::{Bandwidth, Nanos};
 
-use crate::schedulability::catalogue::{Answer, Question, Scheduler, answers, least_pessimistic};
+use crate::schedulability::catalogue::{Answer, Question, Scheduler, TOO_MANY, answers, least_pessimistic};
 use crate::schedulability::grub::{GRUB, as_if_greedy, reclaiming};
 use crate::schedulability::task::LONGEST;
 use crate::schedulability::{Outcome, SporadicTask, Verdict};
@@ -97,9 +97,6 @@ pub struct Schedulability {
     pub alone: bool,
 }
 
-/// The most threads that tests are asked about whose cost grows with the square of their number.
-const THREADS_MAX: usize = 2_048;
-
 /// Decides whether a set of demands keeps its deadlines on `cpus` CPUs under global EDF: the first test that shows it is
 /// named.
 pub fn schedulable(demands: &[Demand], cpus: u32) -> Schedulability {
@@ -114,9 +111,8 @@ pub fn schedulable(demands: &[Demand], cpus: u32) -> Schedulability {
     }
     let tasks = tasks(demands, cpus);
     let question = question(&tasks, cpus);
-    let is_large = cpus > 1 && demands.len() > THREADS_MAX;
     let mut verdicts: Vec<Verdict> = Vec::new();
-    for test in question.tests().take(if is_large { 1 } else { usize::MAX }) {
+    for test in question.tests().take(if question.is_of_too_many() { 1 } else { usize::MAX }) {
         let verdict = (test.ask)(&tasks, cpus);
         if verdict.holds() {
             return named(&verdict, verdict.steps.clone());
@@ -132,11 +128,8 @@ pub fn schedulable(demands: &[Demand], cpus: u32) -> Schedulability {
     // None of several is exact: the words of the first, and that the others do not show it either.
     let said = first.steps.last().cloned().unwrap_or_default();
     let applies = verdicts.iter().skip(1).any(|verdict| verdict.outcome != Outcome::NotApplicable);
-    if is_large {
-        return named(
-            first,
-            vec![format!("{said}; of more than {THREADS_MAX} threads no other test is asked")],
-        );
+    if question.is_of_too_many() {
+        return named(first, vec![format!("{said}; of more than {TOO_MANY} threads no other test is asked")]);
     }
     let others: Vec<&str> = question.tests().skip(1).map(|test| test.word).collect();
     named(

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use surety_analysis::AnalysisWorld;
 use surety_analysis::foundation::homes;
-use surety_kernel::facts::MachineFacts;
+use surety_kernel::facts::{BudgetEnd, MachineFacts};
 use surety_kernel::{Kernel, SchedPolicy, deadline};
 use surety_model::event::{Comm, TraceSink};
 use surety_model::platform::{OtherReservation, Platform};
@@ -63,6 +63,9 @@ fn reserved_now(kernel: &dyn Kernel) -> Vec<OtherReservation> {
         let SchedPolicy::Deadline { runtime, deadline, period, reclaim, .. } = policy else { return None };
         let reservation = Reservation { deadline, reclaim, ..Reservation::implicit(runtime, period) };
         let name = kernel.name(tid).unwrap_or_else(|_| "thread".to_owned());
+        if name == BudgetEnd::THREAD {
+            return None;
+        }
         let other = OtherReservation::unknown(format!("{name} (thread {})", tid.0), reservation);
         Some(OtherReservation { root_domain: kernel.affinity(tid).ok(), ..other })
     };

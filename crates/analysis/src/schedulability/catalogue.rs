@@ -69,6 +69,8 @@ impl Test {
 
 /// Of sets of more tasks slow tests are asked last, only where none before holds, and their scaling factors are left out.
 pub const MANY: usize = 64;
+/// Of more tasks on several CPUs only the first test is asked: the cost of the others grows with the square of their number.
+pub const TOO_MANY: usize = 2_048;
 
 /// One CPU in the table.
 const fn local(
@@ -207,6 +209,11 @@ impl Question<'_> {
         quick.chain(slow)
     }
 
+    /// Whether there are so many tasks that only the first test is asked.
+    pub fn is_of_too_many(&self) -> bool {
+        self.cpus > 1 && self.tasks.len() > TOO_MANY
+    }
+
     /// Whether there are so many tasks that slow tests are asked only where no other holds.
     fn is_of_many(&self) -> bool {
         self.tasks.len() > MANY
@@ -228,6 +235,12 @@ pub struct Answer {
 pub fn answers(question: &Question<'_>) -> Vec<Answer> {
     let mut found: Vec<Answer> = Vec::new();
     for test in question.tests() {
+        if question.is_of_too_many() && !found.is_empty() {
+            let why = format!("of more than {TOO_MANY} tasks only the first test is asked");
+            let verdict = Verdict::not_applicable(test.theorem, why);
+            found.push(Answer { word: test.word, verdict, scale: None });
+            continue;
+        }
         let is_left_out = question.is_of_many() && test.is_slow();
         if let Some(before) = found.iter().find(|a| is_left_out && a.verdict.holds()) {
             let why = format!(
@@ -324,6 +337,17 @@ mod tests {
         let found = answers(&question);
         assert!(least_pessimistic(&found).is_none());
         assert!(found.iter().all(|a| a.scale.is_some_and(|s| s < 1000)), "{found:?}");
+    }
+
+    #[test]
+    fn of_too_many_tasks_only_the_first_test_is_asked() {
+        let light: Vec<SporadicTask> =
+            (0..TOO_MANY as i64 + 1).map(|k| task(1, 2000 + k, 2000 + k)).collect();
+        let question = Question { tasks: &light, cpus: 2, scheduler: Scheduler::Edf, migrate: true };
+        let found = answers(&question);
+        assert_eq!(found.len(), 6);
+        assert!(found[0].verdict.outcome != Outcome::NotApplicable && found[0].scale.is_some());
+        assert!(found[1..].iter().all(|a| a.verdict.outcome == Outcome::NotApplicable && a.scale.is_none()));
     }
 
     #[test]

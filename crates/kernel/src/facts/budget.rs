@@ -62,6 +62,9 @@ impl BudgetEnd {
         }
     }
 
+    /// The name of a thread that tries: what one of another process has reserved is given back within milliseconds.
+    pub const THREAD: &str = "budget-trial";
+
     /// Tries it, once in the life of this process: takes some milliseconds, at most 0.15 s. The threads that try have a 64th of a CPU
     /// reserved, one at a time; they end with this process, and their reservation with them.
     pub fn tried() -> BudgetEnd {
@@ -76,9 +79,6 @@ const NEEDED: usize = 6;
 const TRIALS_MAX: usize = 12;
 /// A thread that computes and sees so much time pass at once was interrupted.
 const GAP: Nanos = Nanos::from_micros(50);
-
-/// The name of a thread that tries.
-const NAME: &str = "budget-trial";
 
 /// The budget for a tick, and the period it is in.
 fn reservation(tick: Nanos) -> (Nanos, Nanos) {
@@ -137,7 +137,7 @@ fn one_budget(tick: Nanos, number: usize) -> Result<Option<Nanos>, KernelError> 
     let shared = Arc::new(Shared::default());
     let own = Arc::clone(&shared);
     let thread = std::thread::Builder::new()
-        .name(NAME.to_owned())
+        .name(BudgetEnd::THREAD.to_owned())
         .spawn(move || own.compute(budget, period))
         .map_err(|e| spawn_error(&e))?;
     let seen = shared.observe(&thread, budget, budget + tick * 5 / 4 + Nanos::MILLISECOND);
@@ -235,7 +235,7 @@ mod tests {
         let kernel = RealKernel::new();
         let found = judge(clock::tick_length(), one_budget);
         let threads = kernel.threads(kernel.own_pid()).unwrap();
-        let is_left = |tid: Tid| kernel.name(tid).is_ok_and(|name| name == NAME);
+        let is_left = |tid: Tid| kernel.name(tid).is_ok_and(|name| name == BudgetEnd::THREAD);
         assert!(!threads.into_iter().any(is_left), "{found:?}");
         let BudgetEnd::Tried { by_timer, .. } = found else {
             return eprintln!("SKIPPED: {found:?}");
