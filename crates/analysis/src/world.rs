@@ -9,7 +9,7 @@ use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::record::{ActivityRecord, Basis, Distribution, Evidence, InForce, Record, ThreadInForce};
 use surety_model::reservation::Reservation;
-use surety_model::workload::{Instances, Late, LoadKind, Sleep, Task, TaskBody, Work, Workload};
+use surety_model::workload::{Instances, Late, Load, LoadKind, Sleep, Task, TaskBody, Work, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos};
 
@@ -40,25 +40,27 @@ impl AnalysisWorld {
 
 /// Refuses loads whose work is done in interrupts: that runs before every thread, reserved or not, and the supply of a
 /// reservation does not count it. Threads and processes of the loads are below every reservation.
-fn check_loads(workload: &Workload) -> Result<(), WorldError> {
+fn objections(workload: &Workload) -> Vec<WorldError> {
     use LoadKind::{Command, Forks, MemoryThrash, Messages, Spinners};
     let is_known = |kind| matches!(kind, Spinners | MemoryThrash | Messages | Forks | Command);
-    match workload.loads.iter().find(|load| !is_known(load.kind)) {
-        Some(load) => Err(WorldError::Unsupported {
-            world: "analysis".to_owned(),
-            object: format!("load.{}", load.name),
-            why: format!(
-                "a load of kind `{}` has interrupts work for it, and their time is not analysed; leave it out, or measure",
-                load.kind.word()
-            ),
-        }),
-        None => Ok(()),
-    }
+    let objection = |load: &Load| WorldError::Unsupported {
+        world: "analysis".to_owned(),
+        object: format!("load.{}", load.name),
+        why: format!(
+            "a load of kind `{}` has interrupts work for it, and their time is not analysed; leave it out, or measure",
+            load.kind.word()
+        ),
+    };
+    workload.loads.iter().filter(|load| !is_known(load.kind)).map(objection).collect()
 }
 
 impl World for AnalysisWorld {
     fn name(&self) -> String {
         "analysis".to_owned()
+    }
+
+    fn objections(&self, workload: &Workload) -> Vec<WorldError> {
+        objections(workload)
     }
 
     fn run(
@@ -67,7 +69,9 @@ impl World for AnalysisWorld {
         options: &RunOptions,
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
-        check_loads(workload)?;
+        if let Some(objection) = objections(workload).into_iter().next() {
+            return Err(objection);
+        }
         let mut platform = self.platform.clone();
         let cpus = options.cpus.unwrap_or_else(|| CpuSet::first(platform.cpus));
         platform.cpus = u32::try_from(cpus.len()).expect("a CPU set holds at most 1024");
@@ -331,7 +335,7 @@ mod tests {
     use super::*;
     use surety_model::platform::OtherReservation;
     use surety_model::verdict::{Outcome, judge};
-    use surety_model::workload::{Load, PolicySpec};
+    use surety_model::workload::PolicySpec;
     use surety_model::world::Unobserved;
 
     fn player(reservation: Option<Reservation>, promises: &[&str]) -> Task {

@@ -13,12 +13,13 @@ use surety_probe::{ChildrenEntry, lacked, rights_of};
 use surety_report::plan_file::plan_from_json;
 use surety_units::{Nanos, Tid};
 
+use crate::args::ForceArgs;
 use crate::args::positive;
 use crate::exit::{Code, Failure};
 use crate::files;
-use crate::foreign::{self, ForceArgs};
 use crate::rights::RightsArgs;
 use crate::session::Session;
+use surety_session::permission;
 
 /// Between two looks at the clock, the signals and the command.
 const LOOK: Nanos = Nanos::from_millis(100);
@@ -74,10 +75,10 @@ pub fn apply(args: &ApplyArgs, session: &Session) -> Result<Code, Failure> {
     let domain = session.kernel.online_cpus()?;
     if !args.foreign.force {
         for (_, tid) in &args.bind {
-            foreign::check_thread(&session.kernel, Tid(*tid))?;
+            permission::check_thread(&session.kernel, Tid(*tid))?;
         }
         let bound = args.bind.iter().filter_map(|(name, _)| plan.reservation_of(name));
-        foreign::check_cap(bound, u32::try_from(domain.len()).unwrap_or(u32::MAX))?;
+        permission::check_cap(bound, u32::try_from(domain.len()).unwrap_or(u32::MAX))?;
     }
     if let (Some(journal), Some(duration)) = (journal, args.duration) {
         journal.until(Some(clock::monotonic() + duration + TAKE_BACK));

@@ -12,7 +12,6 @@ use surety_units::{Bandwidth, Bytes, CpuSet, Nanos, Probability, Tid};
 
 use crate::apply::ApplyArgs;
 use crate::exit::{COMPARE_EXIT_CODES, EXIT_CODES};
-use crate::foreign::ForceArgs;
 use crate::gates::GateArgs;
 use crate::lab::args::{GuestArgs, LabArgs};
 use crate::load::{DiskArgs, LoadArgs};
@@ -726,4 +725,13 @@ mod tests {
         }
         assert!(commands >= 10, "{commands}");
     }
+}
+
+/// Whether threads may be changed that are not the caller's.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct ForceArgs {
+    /// Change threads of process 1, of the kernel and of other users too, and reserve more than half of the CPUs for
+    /// running threads
+    #[arg(long)]
+    pub force: bool,
 }

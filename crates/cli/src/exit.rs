@@ -8,7 +8,8 @@ use surety_kernel::KernelError;
 use surety_kernel::journal::JournalError;
 use surety_model::plan::Refusal;
 use surety_model::source::Diagnostics;
-use surety_model::verdict::{Outcome, Verdict};
+use surety_model::verdict::Outcome;
+use surety_model::workload::Workload;
 use surety_model::world::WorldError;
 
 /// How a command ended. Documented in `--help` and the manual.
@@ -59,16 +60,6 @@ impl From<Code> for ExitCode {
 }
 
 impl Code {
-    /// The code of a set of verdicts: the worst of them. What a world cannot see is undecided.
-    pub fn of(verdicts: &[Verdict]) -> Code {
-        Code::of_outcomes(verdicts.iter().map(|v| v.outcome))
-    }
-
-    /// The code of a set of outcomes: the worst of them.
-    pub fn of_outcomes(outcomes: impl Iterator<Item = Outcome>) -> Code {
-        outcomes.map(|outcome| Code::of_outcome(Some(outcome))).fold(Code::Kept, Code::worse)
-    }
-
     /// The code of what a plan refuses: what a longer measurement may decide is undecided.
     pub fn of_refusals(refusals: &[Refusal]) -> Code {
         match refusals {
@@ -165,16 +156,50 @@ impl From<EnforceError> for Failure {
     }
 }
 
+impl From<surety_session::Failure> for Failure {
+    fn from(failure: surety_session::Failure) -> Failure {
+        use surety_session::Failure as Of;
+        match failure {
+            Of::World(error) => error.into(),
+            Of::Lab(error) => error.into(),
+            Of::Kernel(error) => error.into(),
+            Of::Input(diagnostics) => Failure { code: Code::BadInput, message: Message::Input(diagnostics) },
+            Of::Request { what, help } => Failure::new(Code::BadInput, what).help(help),
+            Of::Machine { what } => Failure::new(Code::Machine, what),
+            other => Failure::new(Code::Internal, other.to_string()),
+        }
+    }
+}
+
+/// A failure with the place of the object it is about in the workload's file.
+pub fn located(failure: surety_session::Failure, workload: &Workload) -> Failure {
+    let place = match &failure {
+        surety_session::Failure::World(error) => {
+            error.object().and_then(|object| workload.source.locate(object))
+        }
+        _ => None,
+    };
+    let failure = Failure::from(failure);
+    match (place, failure.message) {
+        (Some(place), Message::Words { what, help }) => {
+            Failure { message: Message::Words { what: format!("{place}: {what}"), help }, ..failure }
+        }
+        (_, message) => Failure { message, ..failure },
+    }
+}
+
 impl From<WorldError> for Failure {
     fn from(error: WorldError) -> Failure {
         let code = match &error {
             WorldError::Unsupported { .. } | WorldError::Activity { .. } => Code::BadInput,
-            WorldError::Machine { .. } => Code::Machine,
+            WorldError::Machine { .. } | WorldError::MachineFor { .. } => Code::Machine,
             WorldError::Interrupted => Code::Interrupted,
             _ => Code::Internal,
         };
         match error {
-            WorldError::Machine { what, remedy } => Failure::new(code, what).help(remedy),
+            WorldError::Machine { what, remedy } | WorldError::MachineFor { what, remedy, .. } => {
+                Failure::new(code, what).help(remedy)
+            }
             error => Failure::new(code, error.to_string()),
         }
     }

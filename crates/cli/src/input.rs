@@ -12,7 +12,7 @@ use crate::args::GuaranteeArgs;
 use crate::exit::{Code, Failure};
 use crate::files;
 use crate::load::append_loads;
-use crate::workers::thread_name;
+use surety_session::workers::thread_name;
 
 /// A workload file larger than this is something else.
 const LENGTH_MAX: u64 = 16 << 20;

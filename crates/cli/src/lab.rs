@@ -3,13 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use surety_kernel::Kernel;
+use surety_lab::LabError;
 use surety_lab::kernels::CATALOGUE;
-use surety_lab::lab::Lab;
-use surety_lab::store::{Store, StoredKernel};
-use surety_lab::vm::LabOptions;
-use surety_lab::{LabError, LabWorld};
 use surety_report::table::cells;
+use surety_session::guests::{lab_of, store};
 
 use crate::exit::{Code, Failure};
 use crate::session::Session;
@@ -18,12 +15,8 @@ pub mod args;
 mod golden;
 pub mod inside;
 pub mod latency;
-pub mod packets;
 
-use args::{GuestArgs, LabArgs, LabFetchArgs, LabShellArgs, LabVerb};
-
-/// How `--on` names a kernel of the lab.
-pub const PREFIX: &str = "lab:";
+use args::{LabArgs, LabFetchArgs, LabShellArgs, LabVerb};
 
 /// Programs a shell in the guest is more use with, as far as this machine has them.
 const TOOLS: &[&str] = &[
@@ -57,35 +50,6 @@ pub fn lab(args: &LabArgs, session: &Session) -> Result<Code, Failure> {
         LabVerb::Record(args) => golden::record(args, session),
         LabVerb::Check(args) => golden::check(args, session),
     }
-}
-
-/// Where kernels are kept on this machine.
-pub fn store(session: &Session) -> Result<Store, Failure> {
-    Ok(Store::find(session.kernel.effective_user() == 0)?)
-}
-
-/// A lab for one kernel.
-pub fn lab_of<'s>(
-    stored: StoredKernel,
-    options: LabOptions,
-    tools: &[PathBuf],
-    session: &'s Session,
-) -> Result<Lab<'s>, LabError> {
-    let program = std::env::current_exe().map_err(|e| LabError::File {
-        what: "looking for the program itself".to_owned(),
-        why: e.to_string(),
-    })?;
-    Lab::new(&session.kernel, session.journal(), stored, options, &program, tools)
-}
-
-/// The world of one kernel.
-pub fn world_of<'s>(
-    stored: &StoredKernel,
-    guest: &GuestArgs,
-    seed: u64,
-    session: &'s Session,
-) -> Result<LabWorld<'s>, LabError> {
-    Ok(LabWorld::new(lab_of(stored.clone(), guest.options(seed), &[], session)?))
 }
 
 fn list(session: &Session) -> Result<Code, Failure> {

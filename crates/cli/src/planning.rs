@@ -4,32 +4,24 @@ pub mod args;
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::time::Duration;
 
-use surety_kernel::Kernel;
-use surety_kernel::clock::{monotonic, process_cpu_time};
 use surety_model::platform::Platform;
 use surety_model::workload::Workload;
-use surety_model::world::WorldError;
 use surety_plan::check::{Checked, check_written};
 use surety_plan::tested::tested;
-use surety_plan::{PlanOptions, SearchLimit, plan_in_full};
+use surety_plan::{PlanOptions, plan_in_full};
 use surety_report::plan_file::{claims_from_json, plan_from_json, planned_to_json};
 use surety_report::{Report, table};
-use surety_units::Nanos;
 
 use crate::exit::{Code, Failure};
 use crate::files;
 use crate::input::read_workload;
-use crate::run::host_platform;
 use crate::session::Session;
+use surety_session::machine::this_machine;
+use surety_session::search::within;
 
 use self::args::PlanArgs;
 
-/// Between two looks at the signals.
-const LOOK: Duration = Duration::from_millis(2);
-/// As much as the main thread has.
-const STACK: usize = 8 << 20;
 /// Name and version of the JSON form of fronts.
 const FRONT_SCHEMA: &str = "surety.front/1";
 /// Name and version of the JSON form of what the tests say.
@@ -97,53 +89,10 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
     Ok(code)
 }
 
-/// Computes in a thread of its own, cuts its searches short after half of a limit of CPU time, ends them after all of it, and gives up at the first signal:
-/// nothing computed here has to be undone.
-///
-/// Errors: it was interrupted.
-pub fn within<T: Send + 'static>(
-    session: &Session,
-    limit: Option<(Nanos, &SearchLimit)>,
-    compute: impl FnOnce() -> T + Send + 'static,
-) -> Result<T, Failure> {
-    let worker = std::thread::Builder::new().name("plan".to_owned()).stack_size(STACK).spawn(compute);
-    let worker =
-        worker.map_err(|error| Failure::new(Code::Machine, format!("no thread to plan in: {error}")))?;
-    let own = session.kernel.own_pid();
-    let used = || process_cpu_time(own).unwrap_or_else(monotonic);
-    let begin = used();
-    while !worker.is_finished() {
-        let spent = used() - begin;
-        if let Some((time, search)) = limit
-            && spent >= time
-            && !search.is_over()
-        {
-            search.end();
-        }
-        // The last half is for what has no budget yet.
-        if let Some((time, search)) = limit
-            && spent >= time / 2
-            && !search.is_reached()
-        {
-            search.hurry();
-            session.note(&format!(
-                "the search was cut short after {} of CPU time: smaller budgets or nearer feasible requests may exist",
-                time / 2
-            ));
-        }
-        if session.cancel.is_cancelled() {
-            // The thread ends with the program.
-            return Err(WorldError::Interrupted.into());
-        }
-        std::thread::sleep(LOOK);
-    }
-    worker.join().map_err(|panic| std::panic::resume_unwind(panic))
-}
-
 fn options_of(args: &PlanArgs, workload: &Workload, session: &Session) -> PlanOptions {
     let mut options = PlanOptions::new(match (args.cpu_count, args.root_domains.as_slice()) {
         (Some(cpus), _) => Platform::linux_6_18(cpus),
-        (None, []) => host_platform(session).1,
+        (None, []) => this_machine(&session.kernel).1,
         (None, domains) => {
             let cpus = domains.iter().fold(0u32, |sum, cpus| sum.saturating_add(*cpus));
             Platform::linux_6_18(cpus).partitioned(domains)

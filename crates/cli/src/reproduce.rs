@@ -9,19 +9,21 @@ use surety_model::source::nearest;
 use surety_model::workload::Workload;
 use surety_model::world::{RunOptions, WorldError};
 use surety_probe::Bindings;
+use surety_probe::latency::LatencyProbe as HostProbe;
 use surety_report::table::{amount, cells, distributions, led};
 use surety_reproduce::{
     Bench, Cell, EXPERIMENTS, Experiment, LatencyProbe, Mark, Origin, Planned, Probe, Request, Sheet,
 };
 
+use surety_session::place::{LAB, Place};
+use surety_session::{Means, worlds};
+
 use stored::{FromRecords, Keeping};
 
-use crate::args::{Arguments, ReproduceArgs, Verb};
-use crate::exit::{Code, Failure};
+use crate::args::{Arguments, LatencyArgs, ReproduceArgs, Verb};
+use crate::exit::{Code, Failure, Message};
 use crate::files;
-use crate::lab;
-use crate::lab::args::GuestArgs;
-use crate::run::{Means, Runner};
+use crate::lab::{self, args::GuestArgs};
 use crate::session::Session;
 
 mod stored;
@@ -54,7 +56,7 @@ pub fn reproduce(args: &ReproduceArgs, session: &Session) -> Result<Code, Failur
 
 /// One experiment.
 fn one(args: &ReproduceArgs, experiment: &dyn Experiment, session: &Session) -> Result<Code, Failure> {
-    let in_lab = args.from.is_some() || args.on.iter().any(|word| word.starts_with(lab::PREFIX));
+    let in_lab = args.from.is_some() || args.on.iter().any(|word| word.starts_with(LAB));
     let default = if in_lab { experiment.lab_duration() } else { experiment.duration() };
     let request = Request {
         seeds: args.seeds,
@@ -103,8 +105,14 @@ fn bench<'a>(
         let devices = experiment.lab_devices().iter().map(|words| Device::of_words(words));
         guest.lab_device = devices.collect::<Result<_, _>>()?;
     }
-    let means = Means { traced: experiment.is_traced(), force: false, bindings: Bindings::default(), guest };
-    Ok(Worlds { runner: Runner::new(&words, means, session)? })
+    let guest_options = guest.options(args.seed);
+    let means = Means {
+        traced: experiment.is_traced(),
+        force: false,
+        bindings: Bindings::default(),
+        guest: guest_options,
+    };
+    Ok(Worlds { session, guest, runner: worlds::Worlds::new(&words, means, session)? })
 }
 
 fn experiment_of(name: &str) -> Result<&'static dyn Experiment, Failure> {
@@ -136,12 +144,14 @@ fn list(session: &Session) -> Result<Code, Failure> {
 
 /// The worlds of a command line as an experiment sees them.
 struct Worlds<'a> {
-    runner: Runner<'a>,
+    session: &'a Session,
+    guest: GuestArgs,
+    runner: worlds::Worlds<'a>,
 }
 
 impl Bench for Worlds<'_> {
     fn worlds(&self) -> Vec<String> {
-        self.runner.worlds().into_iter().map(str::to_owned).collect()
+        self.runner.names().into_iter().map(str::to_owned).collect()
     }
 
     fn run(
@@ -198,8 +208,42 @@ impl Worlds<'_> {
         };
         let parsed = Arguments::try_parse_from(probe_words(probe, options)).map_err(wrong)?;
         match parsed.verb {
-            Verb::Latency(args) => self.runner.latency(world, &args),
+            Verb::Latency(args) => self.latency_of(world, args),
             _ => unreachable!("the words name the probe"),
+        }
+    }
+
+    fn latency_of(&self, world: usize, args: LatencyArgs) -> Result<Record, WorldError> {
+        match self.runner.place(world) {
+            Place::Host => {
+                let cancel = self.session.cancel.clone();
+                let options = crate::latency::options_of(&args, cancel).map_err(as_world)?;
+                let probe = HostProbe::new(&self.session.kernel, self.session.journal());
+                Ok(probe.run(&options, None)?.record)
+            }
+            Place::Lab(stored) => {
+                let args = LatencyArgs { guest: self.guest.clone(), ..args };
+                lab::latency::on_kernel(&args, (**stored).clone(), self.session).map_err(as_world)
+            }
+            Place::Sim(_) | Place::Analysis(_) => Err(WorldError::Unsupported {
+                world: self.runner.names()[world].to_owned(),
+                object: "the probe".to_owned(),
+                why: "it measures threads of a real kernel".to_owned(),
+            }),
+        }
+    }
+}
+
+fn as_world(failure: Failure) -> WorldError {
+    if failure.code == Code::Interrupted {
+        return WorldError::Interrupted;
+    }
+    match failure.message {
+        Message::Words { what, help } => {
+            WorldError::Machine { what, remedy: help.unwrap_or_else(|| "run it alone".to_owned()) }
+        }
+        Message::Input(why) => {
+            WorldError::Machine { what: why.to_string(), remedy: "see what it names".to_owned() }
         }
     }
 }

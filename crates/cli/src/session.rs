@@ -16,6 +16,7 @@ use surety_model::world::{Cancel, Observer};
 use surety_units::Nanos;
 
 use surety_report::{Report, Style};
+use surety_session::{Context, Stage, Watch};
 
 use crate::args::{Color, Common, Running};
 use crate::exit::{Code, Failure, Message};
@@ -246,16 +247,41 @@ impl Session {
     pub fn is_live(&self) -> bool {
         !self.quiet && !self.json && std::io::stderr().is_terminal()
     }
+}
 
-    /// Watches a run: a bar on a terminal, events to a sink.
-    pub fn watch<'a>(&self, label: &str, sink: Option<&'a mut dyn TraceSink>) -> Watch<'a> {
-        let shown = !self.quiet && !self.json && std::io::stderr().is_terminal();
-        let bar = if shown { ProgressBar::new(0) } else { ProgressBar::hidden() };
+impl Context for Session {
+    fn kernel(&self) -> &RealKernel {
+        &self.kernel
+    }
+
+    fn cancel(&self) -> &Cancel {
+        &self.cancel
+    }
+
+    fn journal(&self) -> Option<&Journal> {
+        Session::journal(self)
+    }
+
+    fn stage(&self, stage: Stage) {
+        Session::step(self, &stage.to_string());
+    }
+
+    fn step(&self, text: &str) {
+        Session::step(self, text);
+    }
+
+    fn note(&self, text: &str) {
+        Session::note(self, text);
+    }
+
+    /// A bar on a terminal.
+    fn watch<'a>(&self, label: &str, sink: Option<&'a mut dyn TraceSink>) -> Box<dyn Watch + 'a> {
+        let bar = if self.is_live() { ProgressBar::new(0) } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template("  {msg:24} [{bar:30}] {pos:>3} %");
         bar.set_style(style.expect("the template is well formed").progress_chars("=> "));
         bar.set_length(100);
         bar.set_message(harmless(label, false).into_owned());
-        Watch { bar, sink, quiet: self.quiet, said: Rc::clone(&self.said) }
+        Box::new(Bar { bar, sink, quiet: self.quiet, said: Rc::clone(&self.said) })
     }
 }
 
@@ -380,22 +406,21 @@ fn clip(text: &str, span: std::ops::Range<usize>) -> std::ops::Range<usize> {
 }
 
 /// Shows a run's progress and passes its events on.
-pub struct Watch<'a> {
+struct Bar<'a> {
     bar: ProgressBar,
     sink: Option<&'a mut dyn TraceSink>,
     quiet: bool,
     said: Rc<RefCell<BTreeSet<String>>>,
 }
 
-impl Watch<'_> {
-    /// Shows another run from here on.
-    pub fn turn_to(&mut self, label: &str) {
+impl Watch for Bar<'_> {
+    fn turn_to(&mut self, label: &str) {
         self.bar.set_message(harmless(label, false).into_owned());
         self.bar.set_position(0);
     }
 }
 
-impl Observer for Watch<'_> {
+impl Observer for Bar<'_> {
     fn progress(&mut self, done: Nanos, total: Nanos) {
         if total.is_positive() {
             self.bar.set_position(done.mul_ratio(100, total.get_unsigned()).get_unsigned());
@@ -419,7 +444,7 @@ impl Observer for Watch<'_> {
     }
 }
 
-impl Drop for Watch<'_> {
+impl Drop for Bar<'_> {
     fn drop(&mut self) {
         self.bar.finish_and_clear();
     }

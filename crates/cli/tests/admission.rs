@@ -2,6 +2,8 @@
 //! malformed parameters, threads confined to part of the machine, more than there is, reservations changed, left and taken
 //! again by several threads at once. A test target of its own: nobody else of ours reserves meanwhile.
 
+#![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
+
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;

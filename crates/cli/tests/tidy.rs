@@ -14,6 +14,7 @@ const FLOORS: &[&[&str]] = &[
     &["trace", "import", "enforce"],
     &["analysis", "sim", "probe", "lab", "fit", "compare", "report"],
     &["plan", "reproduce"],
+    &["session"],
     &["cli"],
 ];
 

@@ -204,6 +204,9 @@ pub enum Refusal {
     },
     /// Anything else.
     Machine {
+        /// The object in the workload, where it is about one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        object: Option<String>,
         /// What could not be done.
         what: String,
         /// What to do.
@@ -216,7 +219,10 @@ impl From<WorldError> for Refusal {
         match error {
             WorldError::Unsupported { object, why, .. } => Refusal::Unsupported { object, why },
             WorldError::Activity { object, why } => Refusal::Activity { object, why },
-            WorldError::Machine { what, remedy } => Refusal::Machine { what, remedy },
+            WorldError::Machine { what, remedy } => Refusal::Machine { object: None, what, remedy },
+            WorldError::MachineFor { object, what, remedy } => {
+                Refusal::Machine { object: Some(object), what, remedy }
+            }
             other => Refusal::machine(other.to_string()),
         }
     }
@@ -226,6 +232,7 @@ impl Refusal {
     /// Something that has no remedy of its own.
     pub fn machine(what: impl Into<String>) -> Refusal {
         Refusal::Machine {
+            object: None,
             what: what.into(),
             remedy: "keep what the guest said with --lab-console FILE".to_owned(),
         }
@@ -238,8 +245,12 @@ impl Refusal {
                 WorldError::Unsupported { world: world.to_owned(), object, why }
             }
             Refusal::Activity { object, why } => WorldError::Activity { object, why },
-            Refusal::Machine { what, remedy } => {
-                WorldError::Machine { what: format!("in the guest: {what}"), remedy }
+            Refusal::Machine { object, what, remedy } => {
+                let what = format!("in the guest: {what}");
+                match object {
+                    Some(object) => WorldError::MachineFor { object, what, remedy },
+                    None => WorldError::Machine { what, remedy },
+                }
             }
         }
     }

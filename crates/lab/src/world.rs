@@ -79,6 +79,10 @@ impl World for LabWorld<'_> {
         format!("lab:{}", self.lab.stored().name())
     }
 
+    fn objections(&self, workload: &Workload) -> Vec<WorldError> {
+        check_supported(workload, &self.name()).err().into_iter().collect()
+    }
+
     fn run(
         &self,
         workload: &Workload,

@@ -133,6 +133,16 @@ pub enum WorldError {
         /// What to do.
         remedy: String,
     },
+    /// The same of an object of the workload.
+    #[error("{what}: {remedy}")]
+    MachineFor {
+        /// Path of the object in the workload.
+        object: String,
+        /// What could not be done.
+        what: String,
+        /// What to do.
+        remedy: String,
+    },
     /// An activity ended that should not have.
     #[error("{object} failed: {why}")]
     Activity {
@@ -146,10 +156,30 @@ pub enum WorldError {
     Interrupted,
 }
 
+impl WorldError {
+    /// Path of the object of the workload that it is about.
+    pub fn object(&self) -> Option<&str> {
+        match self {
+            WorldError::Unsupported { object, .. }
+            | WorldError::MachineFor { object, .. }
+            | WorldError::Activity { object, .. } => Some(object),
+            WorldError::Machine { .. } | WorldError::Interrupted => None,
+        }
+    }
+}
+
 /// One of the places a workload can run in.
 pub trait World {
     /// Its name in tables: `host`, `sim`, `analysis`.
     fn name(&self) -> String;
+
+    /// What it cannot run of a workload, found without running anything. Empty: all of it can be run, as far as that can be
+    /// told before.
+    ///
+    /// Each is the error with which [`World::run`] would refuse the workload, [`WorldError::Unsupported`] for an object of it.
+    fn objections(&self, _workload: &Workload) -> Vec<WorldError> {
+        Vec::new()
+    }
 
     /// Runs the workload, reservations included, and says what became of every activity.
     fn run(

@@ -254,7 +254,11 @@ fn unsupported(name: &str, why: impl Into<String>) -> WorldError {
 }
 
 fn failed(name: &str, what: &str, remedy: &str) -> WorldError {
-    WorldError::Machine { what: format!("disk.{name} {what}"), remedy: remedy.to_owned() }
+    WorldError::MachineFor {
+        object: format!("disk.{name}"),
+        what: format!("disk.{name} {what}"),
+        remedy: remedy.to_owned(),
+    }
 }
 
 /// A device that somebody names.

@@ -223,7 +223,8 @@ impl Devices {
     /// Who keeps a device busy.
     pub fn senders(&self, index: usize, irq: &Irq, seed: u64) -> Result<Vec<Sender>, WorldError> {
         let Some(device) = self.list.get(index) else { return Ok(Vec::new()) };
-        let failed = |why: String| WorldError::Machine {
+        let failed = |why: String| WorldError::MachineFor {
+            object: format!("irq.{}", irq.name),
             what: format!("irq.{} has no sender", irq.name),
             remedy: why,
         };
@@ -284,7 +285,8 @@ impl Devices {
 
 /// The steps of a source's filter.
 fn steps_of(irq: &Irq, wire: &dyn Wire, kernel: &dyn Kernel, cpus: usize) -> Result<usize, WorldError> {
-    let costs = Costs::of_machine(wire, kernel, cpus).map_err(|why| WorldError::Machine {
+    let costs = Costs::of_machine(wire, kernel, cpus).map_err(|why| WorldError::MachineFor {
+        object: format!("irq.{}", irq.name),
         what: format!("it cannot be tried how long a packet of irq.{} takes", irq.name),
         remedy: why,
     })?;

@@ -72,7 +72,8 @@ pub(crate) type StreamThread = (Tid, JoinHandle<StreamRun>);
 impl StreamRun {
     /// As the error of a run: nothing was observed of the stream for the rest of it.
     pub fn trouble_of(&self, name: &str) -> Option<WorldError> {
-        self.trouble.as_ref().map(|trouble| WorldError::Machine {
+        self.trouble.as_ref().map(|trouble| WorldError::MachineFor {
+            object: format!("stream.{name}"),
             what: format!("stream.{name} failed: {}", trouble.what),
             remedy: trouble.remedy.clone(),
         })

@@ -120,14 +120,20 @@ impl World for HostWorld<'_> {
         "host".to_owned()
     }
 
+    fn objections(&self, workload: &Workload) -> Vec<WorldError> {
+        let found = check_supported(workload, &self.equipment).and_then(|()| rights::check(workload));
+        found.err().into_iter().collect()
+    }
+
     fn run(
         &self,
         workload: &Workload,
         options: &RunOptions,
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
-        check_supported(workload, &self.equipment)?;
-        rights::check(workload)?;
+        if let Some(objection) = self.objections(workload).into_iter().next() {
+            return Err(objection);
+        }
         let facts = MachineFacts::tried(self.kernel);
         let (cpus, all_cpus) = self.choose_cpus(options)?;
         budget::check("host", workload, options, cpus.len() as u32)?;

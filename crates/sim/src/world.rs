@@ -85,6 +85,10 @@ impl World for SimWorld {
         NAME.to_owned()
     }
 
+    fn objections(&self, workload: &Workload) -> Vec<WorldError> {
+        build::objections(workload)
+    }
+
     fn run(
         &self,
         workload: &Workload,

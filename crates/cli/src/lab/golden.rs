@@ -10,8 +10,7 @@ use surety_lab::vm::LabOptions;
 use surety_model::world::WorldError;
 
 use super::args::{LabCheckArgs, LabRecordArgs};
-use super::latency::{job_of, product_of};
-use super::{lab_of, store};
+use super::latency::job_of;
 use crate::args::{Arguments, Verb};
 use crate::exit::{Code, Failure};
 use crate::files::{self, DOCUMENT_MAX, NewFile};
@@ -19,6 +18,7 @@ use crate::input::read_workload;
 use crate::load::append_loads;
 use crate::run::options_of;
 use crate::session::Session;
+use surety_session::guests::{lab_of, product_of, store};
 
 /// `lab record`.
 pub fn record(args: &LabRecordArgs, session: &Session) -> Result<Code, Failure> {

@@ -1,14 +1,14 @@
 //! `surety latency --on lab:KERNEL`: the probe in a guest.
 
-use surety_lab::job::{Job, Product, modules_for};
-use surety_lab::lab::Lab;
+use surety_lab::job::{Job, modules_for};
 use surety_lab::store::StoredKernel;
 use surety_lab::world::record_of;
 use surety_model::record::Record;
-use surety_model::world::{Cancel, Observer, Unobserved, WorldError};
+use surety_model::world::{Cancel, WorldError};
+use surety_session::guests::{lab_of, product_of, store};
+use surety_session::place::LAB;
 use surety_units::Nanos;
 
-use super::{PREFIX, lab_of, store};
 use crate::args::LatencyArgs;
 use crate::exit::{Code, Failure};
 use crate::load::parse_loads;
@@ -65,8 +65,8 @@ fn words(args: &LatencyArgs) -> Vec<String> {
 
 /// Runs the probe in a guest of the kernel that `--on` names.
 pub fn run(args: &LatencyArgs, session: &Session) -> Result<Record, Failure> {
-    let Some(name) = args.on.strip_prefix(PREFIX) else {
-        let said = format!("the probe runs on `host` or `{PREFIX}KERNEL`, not on `{}`", args.on);
+    let Some(name) = args.on.strip_prefix(LAB) else {
+        let said = format!("the probe runs on `host` or `{LAB}KERNEL`, not on `{}`", args.on);
         return Err(Failure::new(Code::BadInput, said).help("`surety lab list` names the kernels"));
     };
     // What cannot be asked of any kernel is said before one is looked for.
@@ -83,15 +83,6 @@ pub fn on_kernel(args: &LatencyArgs, stored: StoredKernel, session: &Session) ->
     session.step(&format!("booting {}", lab.stored().in_words()));
     let product = product_of(&lab, &job, session)?;
     Ok(record_of(&product, &lab)?)
-}
-
-/// One boot for a job.
-pub fn product_of(lab: &Lab<'_>, job: &Job, session: &Session) -> Result<Product, Failure> {
-    let mut watch = session.watch(lab.stored().name(), None);
-    let mut unobserved = Unobserved;
-    let observer: &mut dyn Observer =
-        if matches!(job, Job::Workload { .. }) { &mut watch } else { &mut unobserved };
-    Ok(lab.run(job, &session.cancel, observer)?)
 }
 
 #[cfg(test)]

@@ -9,14 +9,14 @@ use std::process::ExitStatus;
 use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
 use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, clock};
-use surety_model::world::Observer;
 use surety_probe::recorder::{JournalledRecording, RecordingError, RecordingOptions, StopWhen};
 use surety_probe::{ChildrenEntry, lacked, rights_of};
 use surety_units::Nanos;
 
 use crate::args::RecordArgs;
 use crate::exit::{Code, Failure};
-use crate::session::{Session, Watch};
+use crate::session::Session;
+use surety_session::Context;
 
 use output::Output;
 use told::Made;
@@ -154,7 +154,7 @@ fn wait(
     recording: &JournalledRecording<'_>,
     child: &mut Option<Spawned>,
 ) -> Result<End, Failure> {
-    let mut watch: Watch<'_> = session.watch("recording", None);
+    let mut watch = session.watch("recording", None);
     let begin = clock::monotonic();
     let until = args.duration.map(|d| begin.saturating_add(d));
     loop {

@@ -56,6 +56,28 @@ fn a_stream_reads_what_its_rate_says_or_counts_what_is_missing() {
     }
 }
 
+/// A world that cannot play a workload takes no result away from one that can.
+#[test]
+fn other_worlds_say_why_they_cannot_see_a_stream() {
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let body = format!("{STREAM}file = {{ make = \"1MB\" }}\nread = \"20KiB\"\npromise = [\"late == 0\"]\n");
+    let document = run(directory.path(), &body, &["--on", "analysis", "sim", "host"]).unwrap();
+    let results = document["results"].as_array().unwrap();
+    let labels: Vec<_> = results.iter().map(|result| result["label"].as_str().unwrap()).collect();
+    assert_eq!(labels, ["analysis", "sim", "host"]);
+    let evidence = |result: &Value| result["activities"][0]["promises"][0]["outcome"].clone();
+    assert_eq!(evidence(&results[0]), "not-observable", "{}", results[0]);
+    assert!(results[1]["degraded"][0].as_str().unwrap().contains("stream.s: disks are not simulated"));
+    assert_eq!(results[1]["activities"].as_array().map(Vec::len), Some(0));
+    assert!(results[2]["activities"][0]["completed"].as_u64().unwrap() > 0, "{}", results[2]);
+    assert_eq!(document["exit"], 4);
+    // Where none can, the first says so and nothing runs.
+    let (code, said) = run(directory.path(), &body, &["--on", "sim"]).unwrap_err();
+    assert_eq!(code, Some(2));
+    assert!(said.contains("streams.toml:2:1: sim cannot run stream.s"), "{said}");
+}
+
 #[test]
 fn what_a_stream_cannot_be_is_said() {
     let directory = tempfile::tempdir().unwrap();

@@ -61,7 +61,8 @@ impl Shape {
         let directory = ground.directory(FileOf { object: &object, disk: load.disk.as_deref() })?;
         let wanted = u128::from(files) * u128::from(self.blocks) * self.block as u128;
         match room_in(&directory) {
-            Ok(room) if wanted > u128::from(room) => Err(WorldError::Machine {
+            Ok(room) if wanted > u128::from(room) => Err(WorldError::MachineFor {
+                object: object.clone(),
                 what: format!(
                     "the files of {object} need {} MB, and {} MB are free {}",
                     wanted.div_ceil(1_000_000),
@@ -89,7 +90,8 @@ impl Shape {
         let directory = ground.directory(of)?;
         let on_disk =
             of.disk.map_or_else(|| format!("in {}", directory.display()), |disk| format!("on disk `{disk}`"));
-        let failed = |error: io::Error| WorldError::Machine {
+        let failed = |error: io::Error| WorldError::MachineFor {
+            object: of.object.to_owned(),
             what: format!("the file of {} cannot be made {on_disk}: {}", of.object, said(&error)),
             remedy: remedy_of(&error, of.disk.is_some(), self.direct).to_owned(),
         };

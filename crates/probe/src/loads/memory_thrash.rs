@@ -46,7 +46,8 @@ impl LoadDriver for MemoryThrash {
         let words = usize::try_from(load.size.unwrap_or(Load::SIZE).0 / 8).unwrap_or(usize::MAX).max(1);
         let wanted = u128::from(count) * words as u128 * 8;
         if let Some(free) = available().filter(|free| wanted > u128::from(free.0)) {
-            return Err(WorldError::Machine {
+            return Err(WorldError::MachineFor {
+                object: format!("load.{}", load.name),
                 what: format!(
                     "load.{} needs {} MB of memory, and {} MB are available",
                     load.name,
@@ -59,7 +60,8 @@ impl LoadDriver for MemoryThrash {
         let mut workers: Vec<Box<dyn LoadWorker>> = Vec::new();
         for index in 0..count {
             let mut block = Vec::new();
-            block.try_reserve_exact(words).map_err(|_| WorldError::Machine {
+            block.try_reserve_exact(words).map_err(|_| WorldError::MachineFor {
+                object: format!("load.{}", load.name),
                 what: format!("there is no memory for load.{} ({count} blocks of {words} words)", load.name),
                 remedy: "make `size` or `count` smaller".to_owned(),
             })?;

@@ -168,7 +168,8 @@ pub(crate) struct Trouble {
 impl Trouble {
     /// As the error of a run: nothing was observed of the load for the rest of it.
     pub fn of_load(&self, name: &str) -> WorldError {
-        WorldError::Machine {
+        WorldError::MachineFor {
+            object: format!("load.{name}"),
             what: format!("load.{name} failed: {}", self.what),
             remedy: self.remedy.clone(),
         }
@@ -211,7 +212,8 @@ fn refused(load: &Load, why: impl Into<String>) -> WorldError {
 
 /// A load that this machine or this user cannot have.
 fn no_machine(load: &Load, error: &KernelError) -> WorldError {
-    WorldError::Machine {
+    WorldError::MachineFor {
+        object: format!("load.{}", load.name),
         what: format!("load.{} of kind `{}` cannot be made", load.name, load.kind.word()),
         remedy: error.to_string(),
     }

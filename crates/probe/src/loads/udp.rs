@@ -108,7 +108,8 @@ fn prepare(
             .and_then(|address| near.connect(address))
             .and_then(|()| near.set_write_timeout(Some(LOOK)))
             .and_then(|()| far.set_read_timeout(Some(LOOK)));
-        limits.map_err(|error| WorldError::Machine {
+        limits.map_err(|error| WorldError::MachineFor {
+            object: format!("load.{}", load.name),
             what: format!("the sockets of load.{} cannot be set up: {error}", load.name),
             remedy: "run it again".to_owned(),
         })?;

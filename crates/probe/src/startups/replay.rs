@@ -110,7 +110,8 @@ impl Files {
 impl Recorded {
     /// Replays it on the file made for it.
     pub fn replay(&self, job: &Job) -> Result<Outcome, WorldError> {
-        let failed = |error: io::Error| WorldError::Machine {
+        let failed = |error: io::Error| WorldError::MachineFor {
+            object: format!("startup.{}", job.startup.name),
             what: format!("startup.{}: the replay failed: {}", job.startup.name, said(&error)),
             remedy: "the device failed, was detached, or what it stands on is full; see `dmesg`".to_owned(),
         };

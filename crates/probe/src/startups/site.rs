@@ -78,7 +78,8 @@ pub(super) fn make(
         return Err(failed(startup, format!("disk `{name}` is neither made nor bound here")));
     };
     let directory = format!("surety-startup-{index}");
-    let in_words = |error: io::Error| WorldError::Machine {
+    let in_words = |error: io::Error| WorldError::MachineFor {
+        object: format!("startup.{}", startup.name),
         what: format!("startup.{} cannot be made ready: disk `{name}`: {}", startup.name, said(&error)),
         remedy: remedy_of(&error, true, false).to_owned(),
     };

@@ -41,7 +41,11 @@ pub(super) struct Stage {
 }
 
 pub(super) fn refuse<T>(object: String, why: impl Into<String>) -> Result<T, WorldError> {
-    Err(WorldError::Unsupported { world: NAME.to_owned(), object, why: why.into() })
+    Err(unsupported(object, why))
+}
+
+fn unsupported(object: String, why: impl Into<String>) -> WorldError {
+    WorldError::Unsupported { world: NAME.to_owned(), object, why: why.into() }
 }
 
 /// The threads of a workload on a machine with these CPUs.
@@ -52,7 +56,9 @@ pub(super) fn stage(
     cpus: &CpuSet,
     events: bool,
 ) -> Result<Stage, WorldError> {
-    check_kinds(workload)?;
+    if let Some(objection) = objections(workload).into_iter().next() {
+        return Err(objection);
+    }
     let (groups, places) = groups(workload)?;
     // All of the machine is simulated, so that servers, reclaiming and migration are the machine's own; threads without a
     // reservation stay on the CPUs of the run, as on the host.
@@ -89,21 +95,24 @@ pub(super) fn stage(
     Ok(builder.stage)
 }
 
-fn check_kinds(workload: &Workload) -> Result<(), WorldError> {
-    if let Some(stream) = workload.streams.first() {
-        return refuse(format!("stream.{}", stream.name), "disks are not simulated; leave it out");
+/// What of a workload is not simulated, whatever the machine.
+pub(super) fn objections(workload: &Workload) -> Vec<WorldError> {
+    let mut found = Vec::new();
+    let mut object = |object: String, why: &str| found.push(unsupported(object, why));
+    for stream in &workload.streams {
+        object(format!("stream.{}", stream.name), "disks are not simulated; leave it out");
     }
-    if let Some(startup) = workload.startups.first() {
-        return refuse(format!("startup.{}", startup.name), "programs cannot be simulated; leave it out");
+    for startup in &workload.startups {
+        object(format!("startup.{}", startup.name), "programs cannot be simulated; leave it out");
     }
-    if let Some(chain) = workload.chains.first() {
+    for chain in &workload.chains {
         let why = "chains are not simulated; leave it out, or tie the tasks with wait and signal phases";
-        return refuse(format!("chain.{}", chain.name), why);
+        object(format!("chain.{}", chain.name), why);
     }
     if workload.tasks.is_empty() && workload.irqs.is_empty() && workload.loads.is_empty() {
-        return refuse("workload".to_owned(), "there is nothing in it to run; add a [[task]]");
+        object("workload".to_owned(), "there is nothing in it to run; add a [[task]]");
     }
-    Ok(())
+    found
 }
 
 /// Groups with parents before children, and each one's place by name.

@@ -8,9 +8,9 @@ use surety_lab::store::StoredKernel;
 use surety_model::platform::Platform;
 use surety_model::source::nearest;
 
-use crate::exit::{Code, Failure};
-use crate::lab;
-use crate::session::Session;
+use crate::context::Context;
+use crate::failure::Failure;
+use crate::guests;
 
 /// Where a workload can run: the words `--on` takes.
 #[derive(Debug)]
@@ -51,12 +51,24 @@ impl Place {
         }
     }
 
-    /// Whether it is of a machine that others have to tell it.
+    /// Whether it is a kernel of the lab: dear to boot, and able to make many runs in one boot.
+    pub fn is_lab(&self) -> bool {
+        matches!(self, Place::Lab(_))
+    }
+
+    /// Whether it is this machine.
+    pub fn is_host(&self) -> bool {
+        matches!(self, Place::Host)
+    }
+
+    /// Whether it computes what others run, on a machine that they have to tell it.
     pub fn is_model(&self) -> bool {
         matches!(self, Place::Sim(_) | Place::Analysis(_))
     }
 }
 
+/// How a kernel of the lab is named.
+pub const LAB: &str = "lab:";
 /// Words of `--on`, for messages.
 const PLACES: &[&str] =
     &["host", "sim", "sim:linux-6.18", "sim:linux-6.12", "sim:linux-6.1", "analysis", "lab:KERNEL"];
@@ -70,11 +82,11 @@ const SIMULATED: &str = "sim:";
 pub fn places_of(
     words: &[String],
     host: &Platform,
-    session: &Session,
+    context: &dyn Context,
 ) -> Result<Vec<(String, Place)>, Failure> {
     let kernel = |word: &str| -> Result<Option<StoredKernel>, Failure> {
-        let name = word.strip_prefix(lab::PREFIX);
-        name.map(|name| Ok(lab::store(session)?.kernel(name)?)).transpose()
+        let name = word.strip_prefix(LAB);
+        name.map(|name| Ok(guests::store(context)?.kernel(name)?)).transpose()
     };
     let neighbours = neighbours(words, host);
     let mut places = Vec::new();
@@ -114,7 +126,7 @@ pub fn places_of(
 fn neighbours(words: &[String], host: &Platform) -> Vec<(String, Machine)> {
     let mut found: Vec<(String, Machine)> = Vec::new();
     for word in words {
-        let machine = match word.strip_prefix(lab::PREFIX) {
+        let machine = match word.strip_prefix(LAB) {
             Some(kernel) => Machine::Guest(kernel.to_owned()),
             None if word == "host" => Machine::Known(Box::new(host.clone())),
             None => continue,
@@ -132,7 +144,7 @@ fn neighbours(words: &[String], host: &Platform) -> Vec<(String, Machine)> {
 fn unknown(word: &str) -> Failure {
     let near = nearest(word, PLACES.iter().copied());
     let help = near.map_or_else(|| format!("use {}", PLACES.join(", ")), |n| format!("did you mean {n}?"));
-    Failure::new(Code::BadInput, format!("there is no world `{word}`")).help(help)
+    Failure::request(format!("there is no world `{word}`"), help)
 }
 
 #[cfg(test)]

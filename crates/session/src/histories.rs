@@ -8,7 +8,6 @@ use surety_model::world::Observer;
 use surety_trace::JobBuilder;
 use surety_units::{Nanos, Tid};
 
-use crate::session::Watch;
 use crate::wakers::Wakers;
 
 /// What a run's events show: jobs, and what each used by its thread's own clock where the thread said so.
@@ -68,14 +67,14 @@ impl Histories {
 }
 
 /// Shows a run's progress and keeps what it shows.
-pub struct Measuring<'a, 'w> {
+pub struct Measuring<'a> {
     /// Where progress is shown.
-    pub watch: Watch<'w>,
+    pub watch: &'a mut dyn Observer,
     /// Where events go.
     pub seen: &'a mut Seen,
 }
 
-impl Observer for Measuring<'_, '_> {
+impl Observer for Measuring<'_> {
     fn progress(&mut self, done: Nanos, total: Nanos) {
         self.watch.progress(done, total);
     }

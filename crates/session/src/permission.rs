@@ -1,23 +1,13 @@
 //! Whose threads may be changed without being asked for by `--force`: those of the user who started this program, up to a part
 //! of the CPUs.
 
-use clap::Args;
 use surety_kernel::{Kernel, RealKernel};
 use surety_model::plan::{Plan, PlannedReservation};
 use surety_model::workload::{PolicySpec, Task, TaskBody, ThreadMatch, Workload};
 use surety_model::world::WorldError;
 use surety_units::Tid;
 
-use crate::exit::{Code, Failure};
-
-/// Whether that is asked for.
-#[derive(Clone, Copy, Debug, Args)]
-pub struct ForceArgs {
-    /// Change threads of process 1, of the kernel and of other users too, and reserve more than half of the CPUs for
-    /// running threads
-    #[arg(long)]
-    pub force: bool,
-}
+use crate::failure::Failure;
 
 /// Reservations of others' threads may take this part of the machine's CPUs together: the rest stays for whom it was meant.
 const CAP: f64 = 0.5;
@@ -38,7 +28,7 @@ fn caller(kernel: &dyn Kernel) -> u32 {
 /// # Errors
 /// The first process, a thread of the kernel's, of another user; one that has ended is found out where it is used.
 pub fn check_thread(kernel: &dyn Kernel, tid: Tid) -> Result<(), Failure> {
-    check_of(kernel, tid, caller(kernel)).map_err(|why| Failure::new(Code::BadInput, why).help(REMEDY))
+    check_of(kernel, tid, caller(kernel)).map_err(|why| Failure::request(why, REMEDY))
 }
 
 fn check_of(kernel: &dyn Kernel, tid: Tid, caller: u32) -> Result<(), String> {
@@ -134,7 +124,7 @@ pub fn check_cap<'p>(
         taken * 100.0,
         allowed * 100.0
     );
-    Err(Failure::new(Code::BadInput, what).help("add --force to reserve it all the same"))
+    Err(Failure::request(what, "add --force to reserve it all the same"))
 }
 
 #[cfg(test)]

@@ -12,8 +12,8 @@ use surety_model::wakeups::{Account, CONTRADICTING, OUTSIDE_MAX, View, allowed_o
 use surety_model::workload::{Release, Task, TaskBody, ThreadMatch, ThreadRole, Workload};
 use surety_units::{Nanos, Tid};
 
-use crate::measured::Histories;
-use crate::session::Session;
+use crate::context::Context;
+use crate::histories::Histories;
 use crate::wakers::Wakers;
 
 /// A thread that another of its program wakes more often than this has its work from there.
@@ -137,33 +137,33 @@ impl Found {
     }
 
     /// Says who the worker is and fits its jobs; what cannot be fitted is noted and planned as declared.
-    pub fn learn(&self, task: &Task, histories: &Histories, session: &Session) -> Option<Learnt> {
+    pub fn learn(&self, task: &Task, histories: &Histories, context: &dyn Context) -> Option<Learnt> {
         let Worker { role, tids, part, others } = &self.worker;
         let name = &task.name;
         let percent = |part: f64| format!("{:.0} %", part * 100.0);
         let own: Vec<&ThreadHistory> = tids.iter().filter_map(|tid| histories.of(*tid)).collect();
         let is_it = |who: &str, does: &str| match &task.body {
-            TaskBody::Command(_) => session.step(&format!(
+            TaskBody::Command(_) => context.step(&format!(
                 "{name}: the worker is {who}, {} of the program's CPU time, {does}",
                 percent(*part)
             )),
-            _ => session.step(&format!("{name}: {does}")),
+            _ => context.step(&format!("{name}: {does}")),
         };
         let learnt = match own.as_slice() {
             [] => {
-                session.note(&format!("{name}: no trace of its worker {role}; planned as declared"));
+                context.note(&format!("{name}: no trace of its worker {role}; planned as declared"));
                 return None;
             }
             [history] => {
                 let who = format!("thread {role} ({})", history.tid);
                 let mut learnt =
-                    learn_thread(task, history, histories.window, session, &|does| is_it(&who, does));
+                    learn_thread(task, history, histories.window, context, &|does| is_it(&who, does));
                 self.hold_against_threads(&mut learnt);
                 Some(learnt)
             }
             turns => {
                 is_it(&format!("{} threads {role}, one after another", turns.len()), "no period of its own");
-                session.note(&format!(
+                context.note(&format!(
                     "{name}: a reservation is not inherited, so each of them gets it a moment after it began, which no \
                      proof covers"
                 ));
@@ -171,7 +171,7 @@ impl Found {
             }
         };
         for (other, part) in others.iter().filter(|(_, part)| *part >= WORTH_A_WORD) {
-            session.note(&format!(
+            context.note(&format!(
                 "{name}: thread {other} does {} of its CPU time and stays without a reservation",
                 percent(*part)
             ));
@@ -205,7 +205,7 @@ fn learn_thread(
     task: &Task,
     history: &ThreadHistory,
     window: Option<(Nanos, Nanos)>,
-    session: &Session,
+    context: &dyn Context,
     tell: &dyn Fn(&str),
 ) -> Learnt {
     let name = &task.name;
@@ -221,16 +221,16 @@ fn learn_thread(
     let fit = is_planned.then(|| fit_rhythm(task, &found, release));
     tell(&found.describe(fit.as_ref().and_then(|fit| Some(&fit.as_ref().ok()?.work))));
     if let Some(note) = &found.left_out {
-        session.note(&format!("{name}: {note}"));
+        context.note(&format!("{name}: {note}"));
     }
     match &fit {
         Some(Ok(fit)) => {
             // The rhythm says it better: polling hides the period from the rule of single releases.
             let rule = fit.release.as_ref().map(ReleaseFit::describe);
             let notes = fit.notes.iter().filter(|note| Some(*note) != rule.as_ref());
-            notes.for_each(|note| session.note(&format!("{name}: {note}")));
+            notes.for_each(|note| context.note(&format!("{name}: {note}")));
         }
-        Some(Err(why)) => session.note(&format!("{name}: {why}")),
+        Some(Err(why)) => context.note(&format!("{name}: {why}")),
         None => {}
     }
     let open = history.open.map(|open| open.release);
