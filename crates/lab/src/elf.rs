@@ -4,15 +4,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use object::elf::{DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_STRSZ, DT_STRTAB, FileHeader64, PT_LOAD};
+use object::read::elf::{Dyn, FileHeader, ProgramHeader, SectionHeader};
+use object::{LittleEndian, StringTable};
+
 use crate::error::LabError;
 
-const PT_LOAD: u32 = 1;
-const PT_DYNAMIC: u32 = 2;
-const PT_INTERP: u32 = 3;
-const DT_NEEDED: u64 = 1;
-const DT_STRTAB: u64 = 5;
-const DT_RPATH: u64 = 15;
-const DT_RUNPATH: u64 = 29;
+type Header = FileHeader64<LittleEndian>;
+const LE: LittleEndian = LittleEndian;
 
 /// Where libraries are looked for last, as the dynamic linkers of distributions do.
 const LIBRARY_DIRECTORIES: &[&str] =
@@ -29,133 +28,62 @@ pub struct Needs {
     pub search: Vec<String>,
 }
 
-/// A part of the file that is laid into memory.
-struct Segment {
-    kind: u32,
-    offset: u64,
-    address: u64,
-    in_file: u64,
-}
-
-/// A file as fields at places; `None` wherever one lies outside.
-#[derive(Clone, Copy)]
-struct Elf<'a>(&'a [u8]);
-
-impl<'a> Elf<'a> {
-    fn of(bytes: &'a [u8]) -> Option<Elf<'a>> {
-        // Magic, 64 bits, little-endian.
-        bytes.starts_with(b"\x7fELF\x02\x01").then_some(Elf(bytes))
-    }
-
-    fn bytes(&self, at: u64, length: u64) -> Option<&'a [u8]> {
-        let start = usize::try_from(at).ok()?;
-        self.0.get(start..start.checked_add(usize::try_from(length).ok()?)?)
-    }
-
-    fn u16(&self, at: u64) -> Option<u64> {
-        Some(u16::from_le_bytes(self.bytes(at, 2)?.try_into().ok()?).into())
-    }
-
-    fn u32(&self, at: u64) -> Option<u32> {
-        Some(u32::from_le_bytes(self.bytes(at, 4)?.try_into().ok()?))
-    }
-
-    fn u64(&self, at: u64) -> Option<u64> {
-        Some(u64::from_le_bytes(self.bytes(at, 8)?.try_into().ok()?))
-    }
-
-    fn text(&self, at: u64) -> Option<String> {
-        let rest = self.0.get(usize::try_from(at).ok()?..)?;
-        let end = rest.iter().position(|b| *b == 0)?;
-        String::from_utf8(rest[..end].to_vec()).ok()
-    }
-
-    fn segments(&self) -> Option<Vec<Segment>> {
-        let (table, size, count) = (self.u64(32)?, self.u16(54)?, self.u16(56)?);
-        (0..count)
-            .map(|index| {
-                let at = table.checked_add(index * size)?;
-                Some(Segment {
-                    kind: self.u32(at)?,
-                    offset: self.u64(at + 8)?,
-                    address: self.u64(at + 16)?,
-                    in_file: self.u64(at + 32)?,
-                })
-            })
-            .collect()
-    }
-
-    fn needs(&self) -> Option<Needs> {
-        let segments = self.segments()?;
-        let of_kind = |kind| segments.iter().find(|s| s.kind == kind);
-        let mut needs = Needs::default();
-        if let Some(segment) = of_kind(PT_INTERP) {
-            needs.interpreter = Some(self.text(segment.offset)?);
-        }
-        let Some(dynamic) = of_kind(PT_DYNAMIC) else { return Some(needs) };
-        let mut entries = Vec::new();
-        for at in (0..dynamic.in_file / 16).map(|i| dynamic.offset + i * 16) {
-            match self.u64(at)? {
-                0 => break,
-                tag => entries.push((tag, self.u64(at + 8)?)),
-            }
-        }
-        let value = |wanted| entries.iter().find(|(tag, _)| *tag == wanted).map(|(_, value)| *value);
-        let Some(strings) = value(DT_STRTAB) else { return Some(needs) };
-        let holder = segments
-            .iter()
-            .find(|s| s.kind == PT_LOAD && s.address <= strings && strings - s.address < s.in_file)?;
-        let strings = holder.offset + (strings - holder.address);
-        let texts = |wanted| {
-            entries
-                .iter()
-                .filter(move |(tag, _)| *tag == wanted)
-                .map(|(_, at)| self.text(strings.checked_add(*at)?))
-        };
-        needs.libraries = texts(DT_NEEDED).collect::<Option<_>>()?;
-        // The newer tag makes the older one void.
-        let tag = if value(DT_RUNPATH).is_some() { DT_RUNPATH } else { DT_RPATH };
-        let paths: Vec<String> = texts(tag).collect::<Option<_>>()?;
-        needs.search = paths.iter().flat_map(|p| p.split(':')).map(str::to_owned).collect();
-        Some(needs)
-    }
-
-    /// The content of a section.
-    fn section(&self, wanted: &str) -> Option<&'a [u8]> {
-        let (table, size, count, names) = (self.u64(40)?, self.u16(58)?, self.u16(60)?, self.u16(62)?);
-        let names = self.u64(table.checked_add(names * size)? + 24)?;
-        (0..count).find_map(|index| {
-            let at = table.checked_add(index * size)?;
-            let name = self.text(names.checked_add(self.u32(at)?.into())?)?;
-            if name == wanted { self.bytes(self.u64(at + 24)?, self.u64(at + 32)?) } else { None }
-        })
-    }
+/// The file's first structure; `None` for what is no 64-bit little-endian ELF file.
+fn header(bytes: &[u8]) -> Option<&Header> {
+    Header::parse(bytes).ok().filter(|header| header.endian().is_ok())
 }
 
 /// What a program needs; `None` for what is no 64-bit ELF file.
 pub fn needs(bytes: &[u8]) -> Option<Needs> {
-    Elf::of(bytes)?.needs()
+    let segments = header(bytes)?.program_headers(LE, bytes).ok()?;
+    let text = |bytes: &[u8]| String::from_utf8(bytes.to_vec()).ok();
+    let mut needs = Needs::default();
+    if let Some(path) = segments.iter().find_map(|s| s.interpreter(LE, bytes).transpose()) {
+        needs.interpreter = Some(text(path.ok()?)?);
+    }
+    // Found through the segments: a program without sections is a program.
+    let Some(dynamic) = segments.iter().find_map(|s| s.dynamic(LE, bytes).transpose()) else {
+        return Some(needs);
+    };
+    let entries: Vec<_> = dynamic.ok()?.iter().take_while(|entry| entry.d_tag(LE) != DT_NULL).collect();
+    let values = |tag| entries.iter().filter(move |e| e.d_tag(LE) == tag).map(|e| e.d_val(LE));
+    let Some(strings) = values(DT_STRTAB).next() else { return Some(needs) };
+    let size = values(DT_STRSZ).next()?;
+    let mut loaded = segments.iter().filter(|s| s.p_type(LE) == PT_LOAD);
+    let strings = loaded.find_map(|s| s.data_range(LE, bytes, strings, size).ok()?)?;
+    let strings = StringTable::new(strings, 0, size);
+    let texts = |tag| values(tag).map(|at| text(strings.get(u32::try_from(at).ok()?).ok()?));
+    needs.libraries = texts(DT_NEEDED).collect::<Option<_>>()?;
+    // The newer tag makes the older one void.
+    let tag = if values(DT_RUNPATH).next().is_some() { DT_RUNPATH } else { DT_RPATH };
+    let paths: Vec<String> = texts(tag).collect::<Option<_>>()?;
+    needs.search = paths.iter().flat_map(|p| p.split(':')).map(str::to_owned).collect();
+    Some(needs)
 }
 
 /// The program without sections and whatever lies behind its segments: what runs is the same.
 pub fn without_sections(mut bytes: Vec<u8>) -> Vec<u8> {
-    let Some(segments) = Elf::of(&bytes).and_then(|elf| elf.segments()) else { return bytes };
-    let ends = segments.iter().map(|s| s.offset.saturating_add(s.in_file));
-    let Some(end) = ends.max().and_then(|end| usize::try_from(end).ok()) else { return bytes };
-    if end < 64 || end > bytes.len() {
-        return bytes;
-    }
+    let segments = header(&bytes).and_then(|header| header.program_headers(LE, bytes.as_slice()).ok());
+    let ends = segments.unwrap_or_default().iter().map(|s| {
+        let (offset, size) = s.file_range(LE);
+        offset.saturating_add(size)
+    });
+    let end = ends.max().and_then(|end| usize::try_from(end).ok());
+    let Some(end) = end.filter(|end| (size_of::<Header>()..=bytes.len()).contains(end)) else { return bytes };
     bytes.truncate(end);
-    // Where the table of sections is; how many, and which holds their names.
-    bytes[40..48].fill(0);
-    bytes[60..64].fill(0);
+    if let Ok((header, _)) = object::pod::from_bytes_mut::<Header>(&mut bytes) {
+        header.e_shoff = Default::default();
+        header.e_shnum = Default::default();
+        header.e_shstrndx = Default::default();
+    }
     bytes
 }
 
 /// The values a module gives for a key, such as `depends`.
 pub fn module_info(bytes: &[u8], key: &str) -> Option<Vec<String>> {
-    let info = Elf::of(bytes)?.section(".modinfo")?;
-    let values = info.split(|b| *b == 0).filter_map(|entry| {
+    let sections = header(bytes)?.sections(LE, bytes).ok()?;
+    let (_, section) = sections.section_by_name(LE, b".modinfo")?;
+    let values = section.data(LE, bytes).ok()?.split(|b| *b == 0).filter_map(|entry| {
         let (found, value) = std::str::from_utf8(entry).ok()?.split_once('=')?;
         (found == key).then(|| value.to_owned())
     });
@@ -256,6 +184,41 @@ mod tests {
         let output = Command::new(&path).arg("--list").output().unwrap();
         assert!(output.status.success());
         assert!(String::from_utf8(output.stdout).unwrap().contains("a_program_without_sections_runs"));
+    }
+
+    /// A relocatable file with nothing but `.modinfo` and the names of sections.
+    fn module(info: &[u8]) -> Vec<u8> {
+        let names = b"\0.modinfo\0.shstrtab\0";
+        let mut file = b"\x7fELF\x02\x01\x01".to_vec();
+        file.resize(64, 0);
+        let info_at = file.len();
+        file.extend(info);
+        let names_at = file.len();
+        file.extend(names);
+        file.resize(file.len().next_multiple_of(8), 0);
+        let table = file.len();
+        file[40..48].copy_from_slice(&(table as u64).to_le_bytes());
+        // Size of the header and of a section's; there are three sections, and the last holds their names.
+        for (at, half) in [(52, 64_u16), (58, 64), (60, 3), (62, 2)] {
+            file[at..at + 2].copy_from_slice(&half.to_le_bytes());
+        }
+        for (name, kind, at, size) in
+            [(0_u32, 0_u32, 0, 0), (1, 1, info_at, info.len()), (10, 3, names_at, names.len())]
+        {
+            let words = [0, 0, at as u64, size as u64, 0, 1, 0];
+            file.extend([name, kind].into_iter().flat_map(u32::to_le_bytes));
+            file.extend(words[..].iter().flat_map(|word| word.to_le_bytes()));
+        }
+        file
+    }
+
+    #[test]
+    fn a_module_says_what_it_depends_on() {
+        let module = module(b"name=sch_netem\0depends=a,b-c\0alias=x\0alias=y\0");
+        assert_eq!(module_info(&module, "depends").unwrap(), ["a,b-c"]);
+        assert_eq!(module_info(&module, "alias").unwrap(), ["x", "y"]);
+        assert!(module_info(&module, "license").unwrap().is_empty());
+        assert_eq!(module_info(&std::fs::read("/bin/true").unwrap(), "depends"), None);
     }
 
     #[test]
