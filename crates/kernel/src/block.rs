@@ -273,14 +273,7 @@ fn attach(path: &Path, backing: &File) -> Result<File, i32> {
 
 /// How many bytes an ordinary user may still put in the file system of a directory.
 pub fn room_in(directory: &Path) -> io::Result<u64> {
-    use std::os::unix::ffi::OsStrExt;
-    let path = std::ffi::CString::new(directory.as_os_str().as_bytes())?;
-    // SAFETY: the structure is plain integers, for which zero bytes are a value.
-    let mut told: libc::statvfs = unsafe { std::mem::zeroed() };
-    // SAFETY: the path is a C string and the structure lives over the call.
-    if unsafe { libc::statvfs(path.as_ptr(), &raw mut told) } != 0 {
-        return Err(io::Error::last_os_error());
-    }
+    let told = rustix::fs::statvfs(directory)?;
     Ok(told.f_bavail.saturating_mul(told.f_frsize))
 }
 

@@ -6,27 +6,25 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use crate::error::{KernelError, Operation, check, last_errno};
+use rustix::mount::MountFlags;
+use rustix::system::RebootCommand;
+
+use crate::error::{KernelError, Operation, check};
 
 /// Mounts a file system of the kernel that needs no source, such as `proc`. Its directory is made when it is not there.
 ///
 /// # Errors
 /// EPERM without CAP_SYS_ADMIN, ENODEV when the kernel has no such file system, EBUSY when it is mounted there already.
 pub fn mount(file_system: &str, directory: &Path) -> Result<(), KernelError> {
-    let object = || format!("{file_system} on {}", directory.display());
-    let failed = |errno| KernelError::new(Operation::Mount, object(), errno);
     if let Err(error) = std::fs::create_dir_all(directory) {
         return Err(KernelError::from_io(Operation::MakeDir, directory.display().to_string(), &error));
     }
-    let name = CString::new(file_system).map_err(|_| failed(libc::EINVAL))?;
-    let place = CString::new(directory.as_os_str().as_bytes()).map_err(|_| failed(libc::EINVAL))?;
-    // SAFETY: three C strings that live over the call; these file systems take no data.
-    let result = unsafe { libc::mount(name.as_ptr(), place.as_ptr(), name.as_ptr(), 0, std::ptr::null()) };
-    check(result.into()).map(|_| ()).map_err(failed)
+    rustix::mount::mount(file_system, directory, file_system, MountFlags::empty(), None).map_err(|error| {
+        let object = format!("{file_system} on {}", directory.display());
+        KernelError::new(Operation::Mount, object, error.raw_os_error())
+    })
 }
 
 /// Loads a module that is not compressed, with its parameters as `name=value` words.
@@ -38,9 +36,7 @@ pub fn load_module(path: &Path, parameters: &str) -> Result<(), KernelError> {
     let file = File::open(path).map_err(|e| KernelError::from_io(Operation::Open, object.clone(), &e))?;
     let failed = |errno| KernelError::new(Operation::LoadModule, object.clone(), errno);
     let words = CString::new(parameters).map_err(|_| failed(libc::EINVAL))?;
-    // SAFETY: an open descriptor, a C string that lives over the call, and flags.
-    let result = unsafe { libc::syscall(libc::SYS_finit_module, file.as_raw_fd(), words.as_ptr(), 0) };
-    check(result).map(|_| ()).map_err(failed)
+    rustix::system::finit_module(file, &words, 0).map_err(|error| failed(error.raw_os_error()))
 }
 
 /// Brings the loopback device up, so that a machine without any other network can send to itself.
@@ -48,23 +44,8 @@ pub fn load_module(path: &Path, parameters: &str) -> Result<(), KernelError> {
 /// # Errors
 /// EPERM without CAP_NET_ADMIN.
 pub fn loopback_up() -> Result<(), KernelError> {
-    let failed = |errno| KernelError::new(Operation::Network, "the loopback device", errno);
-    // SAFETY: takes integers.
-    let socket = unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-    let socket = check(socket.into()).map_err(failed)?;
-    let socket = i32::try_from(socket).expect("a descriptor fits 32 bits");
-    // SAFETY: `socket` just gave this descriptor to us alone.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
-    // SAFETY: `ifreq` is plain integers and bytes, for which zero bytes are a value.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    for (to, from) in request.ifr_name.iter_mut().zip(b"lo") {
-        *to = libc::c_char::try_from(*from).expect("ASCII fits");
-    }
-    request.ifr_ifru.ifru_flags =
-        libc::c_short::try_from(libc::IFF_UP | libc::IFF_RUNNING).expect("two small flags fit");
-    // SAFETY: the request names the device and its flags, and lives over the call.
-    let result = unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) };
-    check(result.into()).map(|_| ()).map_err(failed)
+    let switched = crate::net::switch_on("lo");
+    switched.map_err(|errno| KernelError::new(Operation::Network, "the loopback device", errno))
 }
 
 /// Switches the machine off at once: no process is told, nothing is written back. Returns only when it fails.
@@ -72,9 +53,9 @@ pub fn loopback_up() -> Result<(), KernelError> {
 /// # Errors
 /// EPERM without CAP_SYS_BOOT.
 pub fn power_off() -> KernelError {
-    // SAFETY: takes an integer.
-    unsafe { libc::reboot(libc::RB_POWER_OFF) };
-    KernelError::new(Operation::PowerOff, "the machine", last_errno())
+    let errno =
+        rustix::system::reboot(RebootCommand::PowerOff).map_or_else(|e| e.raw_os_error(), |()| libc::EIO);
+    KernelError::new(Operation::PowerOff, "the machine", errno)
 }
 
 /// An I/O port that this thread may write bytes to: of an emulated machine, where a byte written is there at once, no

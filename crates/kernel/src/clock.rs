@@ -25,6 +25,12 @@ pub(crate) fn to_timespec(time: Nanos) -> libc::timespec {
     libc::timespec { tv_sec: ns / 1_000_000_000, tv_nsec: ns % 1_000_000_000 }
 }
 
+/// The same for calls made through `rustix`.
+pub(crate) fn timespec(time: Nanos) -> rustix::time::Timespec {
+    let libc::timespec { tv_sec, tv_nsec } = to_timespec(time);
+    rustix::time::Timespec { tv_sec, tv_nsec }
+}
+
 /// CLOCK_MONOTONIC: stands still while the machine is suspended. No system call where the vDSO serves it.
 pub fn monotonic() -> Nanos {
     now(libc::CLOCK_MONOTONIC)

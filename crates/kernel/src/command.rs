@@ -22,6 +22,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{ChildStderr, ChildStdout, ExitStatus};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::clock;
@@ -228,18 +230,11 @@ impl Spawned {
     pub fn wait_until(&mut self, instant: Nanos) -> Result<Option<Ended>, KernelError> {
         while self.ended.is_none() {
             let left = instant.saturating_sub(clock::monotonic()).max(Nanos::ZERO);
-            let millis = left.div_ceil(Nanos::MILLISECOND).min(i64::from(i32::MAX));
-            let mut poll = libc::pollfd { fd: self.pidfd.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-            let millis = i32::try_from(millis).expect("bounded above");
-            // SAFETY: one descriptor in a structure that lives over the call.
-            match unsafe { libc::poll(&raw mut poll, 1, millis) } {
-                0 if clock::monotonic() >= instant => return Ok(None),
-                0 => {}
-                1 => return self.end().map(Some),
-                _ => match last_errno() {
-                    libc::EINTR => {}
-                    errno => return Err(self.wait_error(errno)),
-                },
+            match poll(&mut [PollFd::new(&self.pidfd, PollFlags::IN)], Some(&clock::timespec(left))) {
+                Ok(0) if clock::monotonic() >= instant => return Ok(None),
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return self.end().map(Some),
+                Err(error) => return Err(self.wait_error(error.raw_os_error())),
             }
         }
         Ok(self.ended)

@@ -528,6 +528,15 @@ mod tests {
         free + held_bandwidth(kernel).unwrap().iter().map(|(_, held)| held.0).sum::<u64>()
     }
 
+    /// Sets its flag when it goes out of scope.
+    struct Stops<'a>(&'a std::sync::atomic::AtomicBool);
+
+    impl Drop for Stops<'_> {
+        fn drop(&mut self) {
+            self.0.store(true, std::sync::atomic::Ordering::Relaxed);
+        }
+    }
+
     #[test]
     fn the_protected_ways_out_leak_nothing_on_this_machine() {
         let kernel = RealKernel::new();
@@ -563,6 +572,8 @@ mod tests {
         std::thread::scope(|scope| {
             let (tell, told) = std::sync::mpsc::channel();
             let stop = &stop;
+            // Also where something below panics: the scope waits for the thread.
+            let _stopped = Stops(stop);
             scope.spawn(move || {
                 tell.send(crate::thread::own_tid()).unwrap();
                 while !stop.load(std::sync::atomic::Ordering::Relaxed) {
@@ -579,7 +590,6 @@ mod tests {
                 kernel.set_scheduler(spinner, &fair).unwrap();
                 assert_eq!(kernel.scheduler(spinner), Ok(fair));
             }
-            stop.store(true, std::sync::atomic::Ordering::Relaxed);
         });
         // Bandwidth of a thread that ran is given back when its zero-lag timer fires.
         let after = || booked_or_free(&kernel);

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
@@ -301,8 +302,8 @@ impl Ask<'_> {
             sys_admin: may(CAP_SYS_ADMIN),
             ipc_lock: may(CAP_IPC_LOCK),
             perfmon: may(CAP_PERFMON),
-            realtime_priority_limit: limit(libc::RLIMIT_RTPRIO).unwrap_or(u64::MAX),
-            locked_memory_limit: limit(libc::RLIMIT_MEMLOCK),
+            realtime_priority_limit: limit(Resource::Rtprio).unwrap_or(u64::MAX),
+            locked_memory_limit: limit(Resource::Memlock),
         }
     }
 
@@ -329,15 +330,12 @@ impl Ask<'_> {
 /// Whether this process may lock whatever it will ever map: CAP_IPC_LOCK, or no RLIMIT_MEMLOCK.
 pub(crate) fn may_lock_without_limit() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    of_status(&status, "CapEff:").0 & (1 << CAP_IPC_LOCK) != 0 || limit(libc::RLIMIT_MEMLOCK).is_none()
+    of_status(&status, "CapEff:").0 & (1 << CAP_IPC_LOCK) != 0 || limit(Resource::Memlock).is_none()
 }
 
 /// A soft limit; `None` is no limit.
-fn limit(resource: libc::__rlimit_resource_t) -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: `limit` is a valid place for the answer; the resources asked for exist everywhere.
-    unsafe { libc::getrlimit(resource, &raw mut limit) };
-    (limit.rlim_cur != libc::RLIM_INFINITY).then_some(limit.rlim_cur)
+fn limit(resource: Resource) -> Option<u64> {
+    getrlimit(resource).current
 }
 
 /// The first processor's value of a key in `/proc/cpuinfo`.

@@ -1,15 +1,18 @@
 //! Files and directories: those of the kernel as texts, ordinary ones past the page cache.
 
-use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::ffi::OsStrExt;
+use std::num::NonZeroU64;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::fs::{Advice, AtFlags, CWD, MemfdFlags};
+use rustix::io::Errno;
 use surety_units::Nanos;
 
+use crate::clock::timespec;
 use crate::error::{KernelError, Operation};
 
 fn object(path: &Path) -> String {
@@ -92,50 +95,28 @@ pub fn open_at_once(path: &Path) -> io::Result<File> {
 /// # Errors
 /// As `poll`.
 pub fn has_input(file: &File, within: Nanos) -> io::Result<bool> {
-    let millis = i32::try_from(within.div_ceil(Nanos::MILLISECOND)).unwrap_or(i32::MAX);
-    let mut poll = libc::pollfd { fd: file.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-    // SAFETY: one descriptor in a structure that lives over the call.
-    match unsafe { libc::poll(&raw mut poll, 1, millis) } {
-        0.. => Ok(poll.revents != 0),
-        _ => match io::Error::last_os_error() {
-            error if error.kind() == io::ErrorKind::Interrupted => Ok(false),
-            error => Err(error),
-        },
+    match poll(&mut [PollFd::new(file, PollFlags::IN)], Some(&timespec(within))) {
+        Ok(ready) => Ok(ready != 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
     }
 }
 
 /// A file in memory, without a name, for this process and whoever inherits its descriptor.
 pub fn memory_file() -> io::Result<File> {
-    // SAFETY: the name is a C string that lives over the call.
-    let file = unsafe { libc::memfd_create(c"surety".as_ptr(), libc::MFD_CLOEXEC) };
-    if file < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `memfd_create` just gave this descriptor to us alone.
-    Ok(unsafe { File::from_raw_fd(file) })
+    Ok(rustix::fs::memfd_create("surety", MemfdFlags::CLOEXEC)?.into())
 }
 
 /// Drops what the page cache holds of a file and has been written; of nothing else. A no-op on tmpfs.
 pub fn evict(file: &File) -> io::Result<()> {
-    // SAFETY: takes a descriptor and integers; a length of 0 means to the end.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), 0, 0, libc::POSIX_FADV_DONTNEED) } {
-        0 => Ok(()),
-        errno => Err(io::Error::from_raw_os_error(errno)),
-    }
+    Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
 /// Asks for a part of a file in the page cache and does not wait for it: the reads are issued in the caller's name, marked as
 /// read ahead of need.
 pub fn read_ahead(file: &File, offset: u64, length: u64) -> io::Result<()> {
-    let (offset, length) = (libc::off_t::try_from(offset), libc::off_t::try_from(length));
-    let (Ok(offset), Ok(length)) = (offset, length) else {
-        return Err(io::Error::from_raw_os_error(libc::EINVAL));
-    };
-    // SAFETY: takes a descriptor and integers.
-    match unsafe { libc::posix_fadvise(file.as_raw_fd(), offset, length, libc::POSIX_FADV_WILLNEED) } {
-        0 => Ok(()),
-        errno => Err(io::Error::from_raw_os_error(errno)),
-    }
+    // A length of 0 means to the end.
+    Ok(rustix::fs::fadvise(file, offset, NonZeroU64::new(length), Advice::WillNeed)?)
 }
 
 /// A file in `directory` that has no name (`O_TMPFILE`): it is gone with its last descriptor unless
@@ -152,12 +133,8 @@ pub fn nameless_in(directory: &Path) -> io::Result<File> {
 /// # Errors
 /// EEXIST when the name is taken, ENOENT for a file that had a name and lost it.
 pub fn give_name(file: &File, path: &Path) -> io::Result<()> {
-    let from = CString::new(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
-    let to = CString::new(path.as_os_str().as_bytes())?;
-    let (here, follow) = (libc::AT_FDCWD, libc::AT_SYMLINK_FOLLOW);
-    // SAFETY: both names are C strings that live over the call.
-    let linked = unsafe { libc::linkat(here, from.as_ptr(), here, to.as_ptr(), follow) };
-    if linked == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+    let from = format!("/proc/self/fd/{}", file.as_raw_fd());
+    Ok(rustix::fs::linkat(CWD, from, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
 }
 
 #[cfg(test)]

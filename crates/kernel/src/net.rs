@@ -7,9 +7,13 @@
 use std::fs::File;
 use std::io;
 use std::mem::size_of;
-use std::net::{Ipv4Addr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, ipproto};
+use rustix::net::{recv, send, socket_with};
 use surety_units::Nanos;
 
 use crate::clock;
@@ -191,24 +195,19 @@ fn raw_icmp(peer: Ipv4Addr) -> Result<OwnedFd, i32> {
     /// `ICMP_FILTER` of `include/uapi/linux/icmp.h`, of level SOL_RAW.
     const ICMP_FILTER: i32 = 1;
     const SOL_RAW: i32 = 255;
-    let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-    // SAFETY: takes integers.
-    let socket = unsafe { libc::socket(libc::AF_INET, kind, libc::IPPROTO_ICMP) };
-    check(socket.into())?;
-    // SAFETY: `socket` just gave this descriptor to us alone.
-    let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+    let (family, protocol) = (AddressFamily::INET, Some(ipproto::ICMP));
+    let socket =
+        socket_with(family, SocketType::RAW, SocketFlags::CLOEXEC, protocol).map_err(Errno::raw_os_error)?;
     // One bit for each type that is kept out.
     let kept_out: u32 = !(1 << ECHO_REPLY);
     set_option(&socket, SOL_RAW, ICMP_FILTER, &kept_out)?;
-    // SAFETY: the structure is plain integers, for which zero bytes are a value.
-    let mut address: libc::sockaddr_in = unsafe { std::mem::zeroed() };
-    address.sin_family = libc::AF_INET as libc::sa_family_t;
-    address.sin_addr.s_addr = u32::from_ne_bytes(peer.octets());
-    let length = size_of::<libc::sockaddr_in>() as libc::socklen_t;
-    // SAFETY: the address lives over the call and has the length told.
-    let connected = unsafe { libc::connect(socket.as_raw_fd(), (&raw const address).cast(), length) };
-    check(connected.into())?;
+    rustix::net::connect(&socket, &SocketAddrV4::new(peer, 0)).map_err(Errno::raw_os_error)?;
     Ok(socket)
+}
+
+/// Brings a device of the calling thread's namespace up. The error is an errno.
+pub(crate) fn switch_on(name: &str) -> Result<(), i32> {
+    netlink::switch_on(name).map(|_| ())
 }
 
 fn set_option<T>(socket: &impl AsRawFd, level: i32, name: i32, value: &T) -> Result<(), i32> {
@@ -247,10 +246,8 @@ impl EchoSocket {
         }
         let sum = internet_checksum(&packet);
         packet[2..4].copy_from_slice(&sum.to_be_bytes());
-        let (start, length) = (packet.as_ptr(), packet.len());
-        // SAFETY: the packet is `length` bytes that live over the call.
-        let sent = unsafe { libc::send(self.socket.as_raw_fd(), start.cast(), length, libc::MSG_DONTWAIT) };
-        if sent < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+        send(&self.socket, &packet, SendFlags::DONTWAIT)?;
+        Ok(())
     }
 
     /// The sequence number of the next reply, waited for at most so long; `None` when none came.
@@ -261,36 +258,24 @@ impl EchoSocket {
         let mut header = [0_u8; IP_HEADER + ECHO_HEADER];
         loop {
             // What does not fit is cut off: the header is enough.
-            // SAFETY: the buffer has the length told and lives over the call.
-            let got = unsafe {
-                let (start, length) = (header.as_mut_ptr(), header.len());
-                libc::recv(self.socket.as_raw_fd(), start.cast(), length, libc::MSG_DONTWAIT)
-            };
-            if got >= header.len() as isize {
-                return Ok(Some(u16::from_be_bytes([header[IP_HEADER + 6], header[IP_HEADER + 7]])));
-            }
-            if got >= 0 {
-                continue;
-            }
-            match last_errno() {
-                libc::EINTR => {}
-                libc::EAGAIN if self.wait(wait)? => {}
-                libc::EAGAIN => return Ok(None),
-                errno => return Err(io::Error::from_raw_os_error(errno)),
+            match recv(&self.socket, &mut header, RecvFlags::DONTWAIT) {
+                Ok((got, _)) if got == IP_HEADER + ECHO_HEADER => {
+                    return Ok(Some(u16::from_be_bytes([header[IP_HEADER + 6], header[IP_HEADER + 7]])));
+                }
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(Errno::AGAIN) if self.wait(wait)? => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(error) => return Err(error.into()),
             }
         }
     }
 
     /// Waits until there is something to take; false when the time is over.
     fn wait(&self, wait: Nanos) -> io::Result<bool> {
-        let mut poll = libc::pollfd { fd: self.socket.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        let time = libc::timespec { tv_sec: wait.get() / 1_000_000_000, tv_nsec: wait.get() % 1_000_000_000 };
-        // SAFETY: one descriptor and a time that live over the call; no signal mask.
-        match unsafe { libc::ppoll(&raw mut poll, 1, &raw const time, std::ptr::null()) } {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ if last_errno() == libc::EINTR => Ok(true),
-            _ => Err(io::Error::last_os_error()),
+        match poll(&mut [PollFd::new(&self.socket, PollFlags::IN)], Some(&clock::timespec(wait))) {
+            Ok(ready) => Ok(ready != 0),
+            Err(Errno::INTR) => Ok(true),
+            Err(error) => Err(error.into()),
         }
     }
 }

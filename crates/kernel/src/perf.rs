@@ -178,8 +178,7 @@ const TAIL_AT: usize = 1032;
 
 impl Ring {
     fn map(event: BorrowedFd<'_>, buffer: Bytes) -> Result<Ring, i32> {
-        // SAFETY: takes an integer.
-        let page = usize::try_from(unsafe { libc::sysconf(libc::_SC_PAGESIZE) }).map_err(|_| libc::EINVAL)?;
+        let page = rustix::param::page_size();
         let wanted = usize::try_from(buffer.0).map_err(|_| libc::EINVAL)?;
         let pages = wanted.div_ceil(page).max(1).checked_next_power_of_two().ok_or(libc::EINVAL)?;
         let length = pages.checked_add(1).and_then(|n| n.checked_mul(page)).ok_or(libc::EINVAL)?;

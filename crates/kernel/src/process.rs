@@ -5,6 +5,8 @@
 
 use std::path::Path;
 
+use rustix::io::retry_on_intr;
+use rustix::process::{Pid, Signal, WaitOptions, kill_process, waitpid};
 use surety_units::Tid;
 
 use crate::command::die_with_parent;
@@ -14,7 +16,7 @@ use crate::files::list_dir;
 /// A child that has not been waited for. Dropping kills and reaps it.
 #[derive(Debug)]
 pub struct Child {
-    pid: Option<libc::pid_t>,
+    pid: Option<Pid>,
 }
 
 /// Makes a child that runs `body` and then ends, whatever its parent does: it is killed when the parent's thread
@@ -47,7 +49,7 @@ fn fork_child_unchecked(body: impl FnOnce()) -> Result<Child, KernelError> {
             unsafe { libc::_exit(0) }
         }
         -1 => Err(KernelError::new(Operation::Spawn, "a child process", last_errno())),
-        pid => Ok(Child { pid: Some(pid) }),
+        pid => Ok(Child { pid: Pid::from_raw(pid) }),
     }
 }
 
@@ -79,7 +81,7 @@ impl Forker {
 impl Child {
     /// Its number.
     pub fn pid(&self) -> Tid {
-        Tid(self.pid.unwrap_or(0))
+        Tid(Pid::as_raw(self.pid))
     }
 
     /// Waits until it ends.
@@ -89,23 +91,17 @@ impl Child {
 
     fn reap(&mut self) -> Result<(), KernelError> {
         let Some(pid) = self.pid.take() else { return Ok(()) };
-        loop {
-            let mut status = 0;
-            // SAFETY: the place for the status is valid over the call.
-            match unsafe { libc::waitpid(pid, &raw mut status, 0) } {
-                reaped if reaped == pid => return Ok(()),
-                _ if last_errno() == libc::EINTR => {}
-                _ => return Err(KernelError::new(Operation::Wait, format!("process {pid}"), last_errno())),
-            }
-        }
+        retry_on_intr(|| waitpid(Some(pid), WaitOptions::empty()))
+            .map(|_| ())
+            .map_err(|e| KernelError::new(Operation::Wait, format!("process {pid}"), e.raw_os_error()))
     }
 }
 
 impl Drop for Child {
     fn drop(&mut self) {
         if let Some(pid) = self.pid {
-            // SAFETY: takes integers; the child has not been reaped, so the number is its own.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
+            // The child has not been reaped, so the number is its own.
+            let _ = kill_process(pid, Signal::KILL);
             let _ = self.reap();
         }
     }

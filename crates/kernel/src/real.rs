@@ -1,9 +1,11 @@
 //! [`RealKernel`]: this machine.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, mpsc};
 
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::clock;
@@ -145,8 +147,7 @@ impl Kernel for RealKernel {
     }
 
     fn effective_user(&self) -> u32 {
-        // SAFETY: takes no argument and cannot fail.
-        unsafe { libc::geteuid() }
+        rustix::process::geteuid().as_raw()
     }
 
     fn monotonic(&self) -> Nanos {
@@ -156,13 +157,8 @@ impl Kernel for RealKernel {
 
 /// A descriptor of a process, which no later process with its number can take over.
 pub(crate) fn open_pidfd(pid: Tid) -> Result<OwnedFd, KernelError> {
-    // SAFETY: takes two integers.
-    let result = unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0_u32) };
-    let descriptor = check(result)
-        .map_err(|errno| KernelError::new(Operation::Signal, format!("process {pid}"), errno))?;
-    let descriptor = i32::try_from(descriptor).expect("a descriptor fits 32 bits");
-    // SAFETY: the kernel just gave this descriptor to us alone.
-    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
+    let opened = Pid::from_raw(pid.0).ok_or(Errno::INVAL).and_then(|p| pidfd_open(p, PidfdFlags::empty()));
+    opened.map_err(|e| KernelError::new(Operation::Signal, format!("process {pid}"), e.raw_os_error()))
 }
 
 /// Signals the process behind a descriptor; `false` when it has ended.

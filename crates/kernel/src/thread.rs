@@ -1,44 +1,41 @@
 //! The calling thread: its number, name, timer slack and memory.
 
 use std::ffi::CString;
+use std::num::NonZeroU64;
 
+use rustix::mm::MlockAllFlags;
 use surety_units::{Nanos, Tid};
 
-use crate::error::{KernelError, Operation, check, last_errno};
+use crate::error::{KernelError, Operation};
 
 /// The calling thread's number.
 pub fn own_tid() -> Tid {
-    // SAFETY: takes no argument and cannot fail.
-    Tid(unsafe { libc::gettid() })
+    Tid(rustix::thread::gettid().as_raw_pid())
 }
 
 /// Names the calling thread for traces and `ps`; the kernel keeps 15 bytes, and what follows a NUL is cut.
 pub fn set_name(name: &str) -> Result<(), KernelError> {
     let bytes: Vec<u8> = name.bytes().take_while(|b| *b != 0).collect();
     let name = CString::new(bytes).expect("bytes before the first NUL hold none");
-    // SAFETY: the name is a C string that lives over the call; the kernel copies at most 16 bytes of it.
-    let result = unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
-    check(result.into()).map(|_| ()).map_err(|e| KernelError::new(Operation::Prctl, "the thread's name", e))
+    rustix::thread::set_name(&name)
+        .map_err(|e| KernelError::new(Operation::Prctl, "the thread's name", e.raw_os_error()))
 }
 
 /// How much later than asked the calling thread's sleeps may end so that timers can be joined; 50 us by default,
 /// at least 1 ns. Real-time and deadline threads have none.
 pub fn set_timer_slack(slack: Nanos) -> Result<(), KernelError> {
     // A slack of 0 would restore the default.
-    let slack = slack.get_unsigned().max(1);
-    // SAFETY: takes integers only.
-    let result = unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, slack) };
-    check(result.into()).map(|_| ()).map_err(|e| KernelError::new(Operation::Prctl, "the timer slack", e))
+    let slack = NonZeroU64::new(slack.get_unsigned()).unwrap_or(NonZeroU64::MIN);
+    rustix::thread::set_current_timer_slack(Some(slack))
+        .map_err(|e| KernelError::new(Operation::Prctl, "the timer slack", e.raw_os_error()))
 }
 
 /// The calling thread's timer slack.
 pub fn timer_slack() -> Result<Nanos, KernelError> {
-    // SAFETY: takes integers only.
-    let result = unsafe { libc::prctl(libc::PR_GET_TIMERSLACK) };
-    match check(result.into()) {
-        Ok(slack) => Ok(Nanos::new(slack)),
-        Err(errno) => Err(KernelError::new(Operation::Prctl, "the timer slack", errno)),
-    }
+    let slack = rustix::thread::current_timer_slack();
+    let failed = |errno| KernelError::new(Operation::Prctl, "the timer slack", errno);
+    let slack = slack.map_err(|error| failed(error.raw_os_error()))?;
+    Ok(Nanos::new(i64::try_from(slack).unwrap_or(i64::MAX)))
 }
 
 /// Keeps all memory of the process, now and later, out of swap and faulted in. Undone by [`unlock_memory`].
@@ -52,17 +49,13 @@ pub fn lock_memory() -> Result<(), KernelError> {
     if !crate::facts::may_lock_without_limit() {
         return Err(KernelError::new(Operation::LockMemory, "the process", libc::ENOMEM));
     }
-    // SAFETY: takes flags only; locking changes no value in memory.
-    match unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE) } {
-        0 => Ok(()),
-        _ => Err(KernelError::new(Operation::LockMemory, "the process", last_errno())),
-    }
+    rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
+        .map_err(|e| KernelError::new(Operation::LockMemory, "the process", e.raw_os_error()))
 }
 
 /// Undoes [`lock_memory`].
 pub fn unlock_memory() {
-    // SAFETY: takes no argument; unlocking changes no value in memory.
-    unsafe { libc::munlockall() };
+    let _ = rustix::mm::munlockall();
 }
 
 /// How long the calling thread has wanted a CPU and had none, since it began; `None` where the kernel does not count

@@ -1,10 +1,14 @@
 //! [`TimerSet`]: many timers that fire, each at its own instants, waited for by one thread.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
+use rustix::event::epoll;
+use rustix::io::Errno;
+use rustix::time::{self, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags};
 use surety_units::Nanos;
 
-use crate::error::{KernelError, Operation, check, last_errno};
+use crate::clock::timespec;
+use crate::error::{KernelError, Operation};
 
 /// Timers of CLOCK_MONOTONIC (`timerfd`), all of one period, spread evenly over it.
 #[derive(Debug)]
@@ -28,24 +32,15 @@ impl TimerSet {
     /// # Errors
     /// EMFILE where so many descriptors are not allowed.
     pub fn new(count: usize) -> Result<TimerSet, KernelError> {
-        let failed = |errno| KernelError::new(Operation::Open, format!("{count} timers"), errno);
-        let own = |descriptor: libc::c_int| -> Result<OwnedFd, KernelError> {
-            check(descriptor.into()).map_err(failed)?;
-            // SAFETY: called only with descriptors the kernel just gave to us alone.
-            Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
-        };
-        // SAFETY: takes a flag.
-        let poll = own(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
+        let failed =
+            |e: Errno| KernelError::new(Operation::Open, format!("{count} timers"), e.raw_os_error());
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(failed)?;
         let mut timers = Vec::with_capacity(count);
         for number in 0..count {
-            let flags = libc::TFD_CLOEXEC | libc::TFD_NONBLOCK;
-            // SAFETY: takes integers.
-            let timer = own(unsafe { libc::timerfd_create(libc::CLOCK_MONOTONIC, flags) })?;
-            let mut wanted = libc::epoll_event { events: libc::EPOLLIN as u32, u64: number as u64 };
-            let (poll, timer_fd) = (poll.as_raw_fd(), timer.as_raw_fd());
-            // SAFETY: both descriptors are open and the event lives over the call.
-            let added = unsafe { libc::epoll_ctl(poll, libc::EPOLL_CTL_ADD, timer_fd, &raw mut wanted) };
-            check(added.into()).map_err(failed)?;
+            let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+            let timer = time::timerfd_create(TimerfdClockId::Monotonic, flags).map_err(failed)?;
+            let data = epoll::EventData::new_u64(number as u64);
+            epoll::add(&poll, &timer, data, epoll::EventFlags::IN).map_err(failed)?;
             timers.push(timer);
         }
         Ok(TimerSet { poll, timers })
@@ -54,42 +49,33 @@ impl TimerSet {
     /// Starts them all: timer k fires first k/count of a period after `begin`, then each period.
     pub fn start(&self, begin: Nanos, period: Nanos) -> Result<(), KernelError> {
         let count = self.timers.len().max(1) as u64;
-        let time =
-            |t: Nanos| libc::timespec { tv_sec: t.get() / 1_000_000_000, tv_nsec: t.get() % 1_000_000_000 };
         for (number, timer) in (0_u64..).zip(&self.timers) {
             let first = begin + period.mul_ratio(number, count);
-            let setting = libc::itimerspec { it_interval: time(period), it_value: time(first) };
-            let (fd, flags) = (timer.as_raw_fd(), libc::TFD_TIMER_ABSTIME);
-            // SAFETY: the setting lives over the call; nothing is returned.
-            let set = unsafe { libc::timerfd_settime(fd, flags, &raw const setting, std::ptr::null_mut()) };
-            check(set.into()).map_err(|e| KernelError::new(Operation::Open, "a timer", e))?;
+            let setting = Itimerspec { it_interval: timespec(period), it_value: timespec(first) };
+            time::timerfd_settime(timer, TimerfdTimerFlags::ABSTIME, &setting)
+                .map_err(|e| KernelError::new(Operation::Open, "a timer", e.raw_os_error()))?;
         }
         Ok(())
     }
 
     /// Waits for at most `longest` (whole milliseconds) until some have fired, and says how many.
     pub fn wait(&self, longest: Nanos) -> Result<Fired, KernelError> {
-        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 64];
-        let millis = i32::try_from(longest.div_ceil(Nanos::MILLISECOND).max(0)).unwrap_or(i32::MAX);
-        let room = events.len() as i32;
-        // SAFETY: the events are `room` structures that live over the call.
-        let got = unsafe { libc::epoll_wait(self.poll.as_raw_fd(), events.as_mut_ptr(), room, millis) };
-        let got = match got {
-            -1 if last_errno() == libc::EINTR => 0,
-            -1 => return Err(KernelError::new(Operation::Wait, "timers", last_errno())),
-            got => usize::try_from(got).unwrap_or(0),
+        let mut events =
+            [epoll::Event { flags: epoll::EventFlags::empty(), data: epoll::EventData::new_u64(0) }; 64];
+        let millis = Nanos::MILLISECOND * longest.div_ceil(Nanos::MILLISECOND).max(0);
+        let got = match epoll::wait(&self.poll, &mut events, Some(&timespec(millis))) {
+            Err(Errno::INTR) => 0,
+            got => got.map_err(|e| KernelError::new(Operation::Wait, "timers", e.raw_os_error()))?,
         };
         let mut fired = Fired::default();
         for event in &events[..got] {
-            let Some(timer) = usize::try_from(event.u64).ok().and_then(|n| self.timers.get(n)) else {
+            let Some(timer) = usize::try_from(event.data.u64()).ok().and_then(|n| self.timers.get(n)) else {
                 continue;
             };
-            let mut count = 0_u64;
-            // SAFETY: eight bytes are read into an integer of eight bytes.
-            let read = unsafe { libc::read(timer.as_raw_fd(), (&raw mut count).cast(), 8) };
-            if read == 8 {
+            let mut count = [0; 8];
+            if rustix::io::read(timer, &mut count) == Ok(count.len()) {
                 fired.wakeups += 1;
-                fired.expirations += count;
+                fired.expirations += u64::from_ne_bytes(count);
             }
         }
         Ok(fired)

@@ -9,10 +9,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use rustix::process::{getpid, set_child_subreaper};
 use surety_units::Tid;
 
 use super::child::kill_and_reap;
-use crate::error::{KernelError, Operation, last_errno};
+use crate::error::{KernelError, Operation};
 use crate::files::list_dir;
 
 /// The programs of [`super::spawn`] that have not been reaped.
@@ -33,10 +34,8 @@ pub(super) fn reaped(pid: Tid) {
 /// # Errors
 /// None that a kernel since 3.4 has.
 pub fn adopt_orphans() -> Result<(), KernelError> {
-    // SAFETY: takes integers.
-    if unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1_u64, 0_u64, 0_u64, 0_u64) } != 0 {
-        return Err(KernelError::new(Operation::Spawn, "whoever loses its parent", last_errno()));
-    }
+    set_child_subreaper(Some(getpid()))
+        .map_err(|e| KernelError::new(Operation::Spawn, "whoever loses its parent", e.raw_os_error()))?;
     ADOPTS.store(true, Ordering::Relaxed);
     Ok(())
 }

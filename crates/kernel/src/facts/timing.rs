@@ -80,8 +80,7 @@ impl Ask<'_> {
 
 /// Whether this process may write a file.
 fn may_write(path: &std::ffi::CStr) -> bool {
-    // SAFETY: the path is a string with its zero byte, and `access` only reads it.
-    unsafe { libc::access(path.as_ptr(), libc::W_OK) == 0 }
+    rustix::fs::access(path, rustix::fs::Access::WRITE_OK).is_ok()
 }
 
 /// The word in brackets: `always [madvise] never`.

@@ -158,8 +158,7 @@ impl RuntimeDir {
 }
 
 fn effective_user() -> u32 {
-    // SAFETY: takes no argument and cannot fail.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 fn journal_name(owner: ProcessIdentity, number: u32) -> String {

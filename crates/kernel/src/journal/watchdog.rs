@@ -8,10 +8,12 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
 use surety_units::Nanos;
 
 use super::change::{is_same_object, undo};
@@ -19,7 +21,7 @@ use super::recover::open_entries;
 use super::{Entry, JournalError, RuntimeDir};
 use crate::clock;
 use crate::command::{ChildSetup, Command, Spawned, Stream, spawn};
-use crate::error::{KernelError, Operation, last_errno};
+use crate::error::{KernelError, Operation};
 use crate::kernel::Kernel;
 use crate::real::RealKernel;
 
@@ -155,14 +157,9 @@ fn watch(kernel: &RealKernel, directory: &RuntimeDir, journal: &str) -> Result<(
 fn readable(input: &File, until: Option<Nanos>) -> bool {
     loop {
         let left = until.map(|until| until.saturating_sub(clock::monotonic()).max(Nanos::ZERO));
-        let millis =
-            left.map_or(-1, |left| i32::try_from(left.div_ceil(Nanos::MILLISECOND)).unwrap_or(i32::MAX));
-        let mut poll = libc::pollfd { fd: input.as_raw_fd(), events: libc::POLLIN, revents: 0 };
-        // SAFETY: one descriptor in a structure that lives over the call.
-        match unsafe { libc::poll(&raw mut poll, 1, millis) } {
-            0 if left == Some(Nanos::ZERO) => return false,
-            0 => {}
-            _ if poll.revents == 0 && last_errno() == libc::EINTR => {}
+        match poll(&mut [PollFd::new(input, PollFlags::IN)], left.map(clock::timespec).as_ref()) {
+            Ok(0) if left == Some(Nanos::ZERO) => return false,
+            Ok(0) | Err(Errno::INTR) => {}
             _ => return true,
         }
     }

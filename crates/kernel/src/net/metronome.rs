@@ -2,10 +2,13 @@
 //! wire (an emulator's timer), so no CPU of this machine sends.
 
 use std::net::{Ipv4Addr, SocketAddr};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
 
 use super::flow::PAYLOAD;
-use crate::error::{check, last_errno};
+use crate::error::check;
 
 /// A card's address on the wire.
 pub(super) type Address = [u8; 6];
@@ -28,15 +31,9 @@ pub struct Metronome {
 impl Metronome {
     /// Of the device of this number in the namespace of the calling thread.
     pub(super) fn new(device: u32, frame: Vec<u8>) -> Result<Metronome, i32> {
-        let kind = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // Protocol 0: it sends and hears nothing.
-        // SAFETY: takes integers.
-        let socket = unsafe { libc::socket(libc::AF_PACKET, kind, 0) };
-        if socket < 0 {
-            return Err(last_errno());
-        }
-        // SAFETY: `socket` just gave this descriptor to us alone.
-        let socket = unsafe { OwnedFd::from_raw_fd(socket) };
+        // Without a protocol it sends and hears nothing.
+        let socket = socket_with(AddressFamily::PACKET, SocketType::RAW, SocketFlags::CLOEXEC, None)
+            .map_err(Errno::raw_os_error)?;
         // SAFETY: the structure is plain integers, for which zero bytes are a value.
         let mut place: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
         place.sll_family = libc::AF_PACKET as u16;
@@ -52,10 +49,8 @@ impl Metronome {
     /// # Errors
     /// Those of `send(2)`: ENETDOWN while the card is down, ENOBUFS where its link is not up yet.
     pub fn start(&self) -> std::io::Result<()> {
-        let (start, length) = (self.frame.as_ptr(), self.frame.len());
-        // SAFETY: the frame is `length` bytes that live over the call.
-        let sent = unsafe { libc::send(self.socket.as_raw_fd(), start.cast(), length, 0) };
-        if sent < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+        send(&self.socket, &self.frame, SendFlags::empty())?;
+        Ok(())
     }
 }
 

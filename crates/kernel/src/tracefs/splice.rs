@@ -7,10 +7,13 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::io::Errno;
+use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with};
 
 use super::raw::RawPages;
-use crate::error::{KernelError, Operation, check, last_errno};
+use crate::error::{KernelError, Operation};
 
 /// Pages the pipe holds; a pipe has 16 places unless it is told otherwise.
 const PAGES: usize = 64;
@@ -29,16 +32,10 @@ impl Splice {
     /// # Errors
     /// EMFILE when this process may not open more files.
     pub fn new(page_size: usize) -> Result<Splice, KernelError> {
-        let mut ends = [0; 2];
-        // SAFETY: `ends` has room for the two descriptors the call writes.
-        let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC | libc::O_NONBLOCK) };
-        check(made.into()).map_err(|errno| KernelError::new(Operation::Open, "a pipe", errno))?;
-        // SAFETY: the kernel just gave both descriptors to us alone.
-        let [read, write] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
-        let size = libc::c_int::try_from(PAGES * page_size).unwrap_or(libc::c_int::MAX);
+        let (read, write) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK)
+            .map_err(|e| KernelError::new(Operation::Open, "a pipe", e.raw_os_error()))?;
         // A user's limit on pipes may refuse it: then the pipe stays small, and pages take more calls.
-        // SAFETY: takes a descriptor and an integer.
-        let _ = unsafe { libc::fcntl(write.as_raw_fd(), libc::F_SETPIPE_SZ, size) };
+        let _ = fcntl_setpipe_size(&write, PAGES * page_size);
         Ok(Splice { read: File::from(read), write, works: true })
     }
 
@@ -56,17 +53,17 @@ impl Splice {
         let mut carried = 0;
         while self.works && carried < most {
             let asked = PAGES * pages.page_size();
-            let count = match splice(pages.as_fd().as_raw_fd(), self.write.as_raw_fd(), asked) {
-                Ok(0) | Err(libc::EAGAIN) => break,
+            let count = match splice(pages, &self.write, asked) {
+                Ok(0) | Err(Errno::AGAIN) => break,
                 Ok(count) => count,
-                Err(libc::EINTR) => continue,
-                Err(libc::EINVAL | libc::ENOSYS) => {
+                Err(Errno::INTR) => continue,
+                Err(Errno::INVAL | Errno::NOSYS) => {
                     self.works = false;
                     break;
                 }
                 Err(errno) => {
                     let object = format!("the trace buffer of CPU {}", pages.cpu());
-                    return Err(KernelError::new(Operation::Read, object, errno));
+                    return Err(KernelError::new(Operation::Read, object, errno.raw_os_error()));
                 }
             };
             self.deliver(count, file)?;
@@ -80,11 +77,11 @@ impl Splice {
         let failed = |errno| KernelError::new(Operation::Write, "the pages of the recording", errno);
         let mut left = count;
         while left > 0 {
-            match splice(self.read.as_raw_fd(), file.as_raw_fd(), left) {
+            match splice(&self.read, file, left) {
                 Ok(0) => return Err(failed(libc::EIO)),
                 Ok(moved) => left -= moved.min(left),
-                Err(libc::EINTR) => {}
-                Err(libc::EINVAL | libc::ENOSYS) => {
+                Err(Errno::INTR) => {}
+                Err(Errno::INVAL | Errno::NOSYS) => {
                     self.works = false;
                     let mut rest = vec![0; left];
                     let written = self.read.read_exact(&mut rest).and_then(|()| file.write_all(&rest));
@@ -92,7 +89,7 @@ impl Splice {
                         KernelError::from_io(Operation::Write, "the pages of the recording", &e)
                     });
                 }
-                Err(errno) => return Err(failed(errno)),
+                Err(errno) => return Err(failed(errno.raw_os_error())),
             }
         }
         Ok(())
@@ -100,11 +97,8 @@ impl Splice {
 }
 
 /// One `splice(2)` from where `from` stands to where `to` stands, or the errno.
-fn splice(from: libc::c_int, to: libc::c_int, length: usize) -> Result<usize, i32> {
-    let here = std::ptr::null_mut();
-    // SAFETY: takes two descriptors, null offsets for "where the file stands", and integers; touches no memory of ours.
-    let moved = unsafe { libc::splice(from, here, to, here, length, libc::SPLICE_F_NONBLOCK) };
-    usize::try_from(moved).map_err(|_| last_errno())
+fn splice(from: impl AsFd, to: impl AsFd, length: usize) -> Result<usize, Errno> {
+    rustix::pipe::splice(from, None, to, None, length, SpliceFlags::NONBLOCK)
 }
 
 #[cfg(test)]
