@@ -66,7 +66,7 @@ fn other_worlds_say_why_they_cannot_see_a_stream() {
     let results = document["results"].as_array().unwrap();
     let labels: Vec<_> = results.iter().map(|result| result["label"].as_str().unwrap()).collect();
     assert_eq!(labels, ["analysis", "sim", "host"]);
-    let evidence = |result: &Value| result["activities"][0]["promises"][0]["outcome"].clone();
+    let evidence = |result: &Value| result["activities"][0]["promises"][0]["verdict"].clone();
     assert_eq!(evidence(&results[0]), "not-observable", "{}", results[0]);
     assert!(results[1]["degraded"][0].as_str().unwrap().contains("stream.s: disks are not simulated"));
     assert_eq!(results[1]["activities"].as_array().map(Vec::len), Some(0));
