@@ -34,10 +34,10 @@ pub struct Common {
     /// Print one JSON document instead of tables
     #[arg(long, global = true)]
     pub json: bool,
-    /// Colour: auto, always, never
+    /// Use colours
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto")]
     pub color: Color,
-    /// Say less: no progress, no notes
+    /// Print no progress and no notes
     #[arg(long, short, global = true)]
     pub quiet: bool,
 }
@@ -51,7 +51,7 @@ pub enum Color {
 
 #[derive(Debug, Subcommand)]
 pub enum Verb {
-    /// The whole loop: measure, profile, plan, prove, enforce, measure again, verdict
+    /// Walk the whole loop: measure, profile, plan, prove, enforce, measure again, judge
     #[command(after_help = EXIT_CODES)]
     Guarantee(GuaranteeArgs),
     /// Run a workload in one or more worlds
@@ -63,59 +63,59 @@ pub enum Verb {
     /// Derive reservations with their proofs
     #[command(after_help = EXIT_CODES)]
     Plan(PlanArgs),
-    /// Put a plan in force, in the foreground; everything is taken back at the end
+    /// Put a plan in force, in the foreground; undo everything at the end
     #[command(after_help = EXIT_CODES)]
     Apply(ApplyArgs),
-    /// Record what the scheduler does, and say what threads got
+    /// Record scheduling events, and analyse what threads got
     #[command(after_help = EXIT_CODES)]
     Trace(TraceArgs),
-    /// How late threads wake: one sample for each planned activation, the missed ones counted
+    /// Measure wake-up latency: one sample for each planned activation, missed ones counted
     #[command(after_help = EXIT_CODES)]
     Latency(LatencyArgs),
-    /// Stock kernels under an emulator with a virtual clock: the same nanoseconds every time
+    /// Run stock kernels under an emulator with a virtual clock: the same nanoseconds every time
     #[command(after_help = EXIT_CODES)]
     Lab(LabArgs),
-    /// What takes a busy thread's CPU away: hardware or scheduler?
+    /// Measure interference with a busy thread, from hardware and from the scheduler
     #[command(after_help = EXIT_CODES)]
     Noise(NoiseArgs),
-    /// Published experiments again: published, computed, simulated and measured side by side
+    /// Reproduce published experiments: published, computed, simulated and measured values side by side
     #[command(after_help = EXIT_CODES)]
     Reproduce(ReproduceArgs),
     /// Show results from files: our own JSON, or cyclictest, rtla, fio, HdrHistogram and others
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),
-    /// What this machine can and cannot do, and how to mend it
+    /// Check what this machine can guarantee, and how to mend what it cannot
     #[command(after_help = EXIT_CODES)]
     Doctor(DoctorArgs),
 }
 
 #[derive(Debug, Args)]
 pub struct ReproduceArgs {
-    /// Which experiments; without one they are listed
+    /// Experiments to reproduce [default: list them]
     #[arg(value_name = "NAME")]
     pub names: Vec<String>,
-    /// A world to run it in; may be given again [default: those of the experiment]
+    /// World to run it in; may be given several times [default: those of the experiment]
     #[arg(long, value_name = "WORLD", requires = "names")]
     pub on: Vec<String>,
-    /// How long each run is observed [default: the experiment's]
+    /// Length of the measurement in each run [default: the experiment's]
     #[arg(long = "for", value_name = "TIME", value_parser = positive, requires = "names")]
     pub duration: Option<Nanos>,
-    /// How long each run goes on before it is observed
+    /// Warm-up before the measurement starts
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
     pub warm_up: Nanos,
-    /// What chance is drawn from
+    /// Seed of the random generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Runs of each configuration, with one seed after the other, in experiments on what chance does
+    /// Runs of each configuration, each with the next seed, in experiments on random variation
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub seeds: u32,
-    /// The CPUs it runs on
+    /// CPUs to run on [default: all]
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
-    /// Write what every run gave into this file
+    /// Write the records of all runs into this file
     #[arg(long, value_name = "FILE", requires = "names")]
     pub records: Option<PathBuf>,
-    /// Run nothing: take what every run gave from such a file
+    /// Run nothing: read the records of all runs from such a file
     #[arg(long, value_name = "FILE", requires = "names", conflicts_with_all = ["on", "records"])]
     pub from: Option<PathBuf>,
     #[command(flatten)]
@@ -125,19 +125,19 @@ pub struct ReproduceArgs {
 /// How a workload is run.
 #[derive(Clone, Debug, Args)]
 pub struct Running {
-    /// How long each run is observed
+    /// Length of the measurement in each run
     #[arg(long = "for", value_name = "TIME", default_value = "25s", value_parser = positive)]
     pub duration: Nanos,
-    /// How long each run goes on before it is observed
+    /// Warm-up before the measurement starts
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
     pub warm_up: Nanos,
-    /// What chance is drawn from; the same in every world
+    /// Seed of the random generator, the same in every world
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// The CPUs it runs on, such as 2-3 [default: all]
+    /// CPUs to run on, such as 2-3 [default: all]
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
-    /// Write one offline HTML page
+    /// Write the report as one offline HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -147,19 +147,19 @@ pub struct GuaranteeArgs {
     /// Workload file
     #[arg(required_unless_present_any = ["share", "pid"], conflicts_with_all = ["share", "pid"])]
     pub workload: Option<PathBuf>,
-    /// Guarantee a command, or the running process or thread of --pid, this share of a CPU
+    /// Guarantee this share of a CPU to the command, or to the process or thread of --pid
     #[arg(long, value_name = "PERCENT", value_parser = share)]
     pub share: Option<Bandwidth>,
-    /// Guarantee a running process (all threads that do its work), or one thread by its id, a response time or a share
+    /// Guarantee a response time or a share to a running process (all threads that do its work), or to one thread by its id
     #[arg(long, value_name = "N", conflicts_with = "command")]
     pub pid: Option<i32>,
-    /// Time from wake-up to completion, for --pid
+    /// Response time to guarantee, from wake-up to completion, for --pid
     #[arg(long, value_name = "TIME", value_parser = positive, requires = "pid", conflicts_with = "share")]
     pub response: Option<Nanos>,
-    /// Its period, for --pid [default: found from a trace]
+    /// Period of the activations, for --pid [default: found in a trace]
     #[arg(long, value_name = "TIME", value_parser = positive, requires = "pid")]
     pub period: Option<Nanos>,
-    /// Fraction of activations promised, for --pid
+    /// Fraction of activations to guarantee, for --pid
     #[arg(long, value_name = "PERCENT", default_value = "99%", value_parser = percent, requires = "pid")]
     pub at: Probability,
     #[command(flatten)]
@@ -189,7 +189,7 @@ pub struct GuaranteeArgs {
 pub struct RunArgs {
     /// Workload file
     pub workload: PathBuf,
-    /// Worlds: host, sim, analysis, lab:KERNEL [default: host]
+    /// Worlds to run in: host, sim, analysis, lab:KERNEL [default: host]
     #[arg(long, value_name = "WORLD", num_args = 1..)]
     pub on: Vec<String>,
     #[command(flatten)]
@@ -204,26 +204,26 @@ pub struct RunArgs {
     pub foreign: ForceArgs,
     #[command(flatten)]
     pub rights: RightsArgs,
-    /// Record nothing of what the scheduler does
+    /// Do not trace the scheduler
     #[arg(long)]
     pub no_trace: bool,
-    /// Write what the scheduler does into this file, which ends in .dat, .jsonl, .csv or .pftrace; several worlds put
-    /// their names before the ending
+    /// Write the scheduling events into this file, ending in .dat, .jsonl, .csv or .pftrace; with several worlds each
+    /// puts its name before the ending
     #[arg(long, value_name = "FILE", conflicts_with_all = ["no_trace", "ab", "repeat"])]
     pub trace: Option<PathBuf>,
     #[command(flatten)]
     pub storing: Storing,
-    /// Runs of each combination that the workload varies, taken in turns
+    /// Runs of each combination of [vary], interleaved
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
-    /// Compare two sides in turns: KEY=VALUE_A,VALUE_B such as load.busy.count=2,8, or the workload file of B
+    /// Compare two sides in interleaved runs: KEY=VALUE_A,VALUE_B such as load.busy.count=2,8, or the workload file of B
     #[arg(long, value_name = "B", conflicts_with_all = ["repeat", "html", "expect"])]
     pub ab: Option<String>,
     /// Runs of each side of --ab
     #[arg(long, value_name = "N", default_value_t = 8, requires = "ab",
         value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub pairs: u32,
-    /// Compare the pairs of --ab as they come: do not take disturbed ones again
+    /// Keep disturbed pairs of --ab instead of running them again
     #[arg(long, requires = "ab")]
     pub keep_disturbed: bool,
     #[command(flatten)]
@@ -242,23 +242,23 @@ impl RunArgs {
 /// What is judged of two sides, and how strictly.
 #[derive(Clone, Debug, Args)]
 pub struct Judging {
-    /// Compare only metrics with these words, such as p50 or 'player response p99'
+    /// Compare only metrics whose name contains these words, such as p50 or 'player response p99'
     #[arg(long, value_name = "WORDS")]
     pub metric: Vec<String>,
-    /// Probability of calling no difference at all between equal sides
+    /// Probability of finding no difference between equal sides
     #[arg(long, value_name = "PERCENT", default_value = "95%", value_parser = confidence)]
     pub confidence: Probability,
 }
 
 #[derive(Debug, Args)]
 pub struct CompareArgs {
-    /// Results of A, as --json writes them; without --against the second file is B
+    /// Results of A, written by --json; without --against the second file is B
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
     /// Results of B
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub against: Vec<PathBuf>,
-    /// Only results whose label starts so; a second time: for B
+    /// Compare only results whose label starts with this; given twice: for A, for B
     #[arg(long, value_name = "LABEL")]
     pub result: Vec<String>,
     #[command(flatten)]
@@ -267,45 +267,45 @@ pub struct CompareArgs {
 
 #[derive(Clone, Debug, Args)]
 pub struct LatencyArgs {
-    /// One thread on each of these CPUs, such as 2-3 [default: all]
+    /// Measure one thread on each of these CPUs, such as 2-3 [default: all]
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
-    /// Between two activations, 10us to 10s
+    /// Period of the activations, 10us to 10s
     #[arg(long, short = 'i', value_name = "TIME", default_value = "1ms", value_parser = probe_period)]
     pub period: Nanos,
-    /// fair, batch, idle, fifo:N, rr:N or deadline:RUNTIME/DEADLINE/PERIOD
+    /// Policy of the measured threads: fair, batch, idle, fifo:N, rr:N or deadline:RUNTIME/DEADLINE/PERIOD
     #[arg(long, value_name = "POLICY", default_value = "fifo:80")]
     pub policy: ProbePolicy,
-    /// How long [default: 10s; with --until at most 10min]
+    /// Length of the measurement [default: 10s; with --until at most 10min]
     #[arg(long = "for", value_name = "TIME", value_parser = positive)]
     pub duration: Option<Nanos>,
-    /// So many activations on each CPU
+    /// Activations to measure on each CPU, in place of --for
     #[arg(long, value_name = "N", conflicts_with_all = ["duration", "until"], value_parser = clap::value_parser!(u64).range(1..=JOBS_MAX))]
     pub jobs: Option<u64>,
-    /// Until every CPU's quantile is known so well, such as 'ci(p99.9) < 5%'
+    /// Measure until the quantile of every CPU is known this precisely, such as 'ci(p99.9) < 5%'
     #[arg(long, value_name = "RULE")]
     pub until: Option<Until>,
-    /// Discarded before that
+    /// Warm-up before the measurement starts
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
     pub warm_up: Nanos,
-    /// Sleep for one period from the present instead of until planned instants
+    /// Sleep for one period at a time (relative) instead of until planned instants (absolute)
     #[arg(long)]
     pub relative: bool,
-    /// End at a wake-up later than this, and keep the trace that leads to it
+    /// Stop at a wake-up latency above this, and keep the trace that leads to it
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub stop_over: Option<Nanos>,
-    /// The trace's file, with --stop-over
+    /// File of the trace, with --stop-over
     #[arg(long, short, value_name = "FILE", default_value = "trace.dat", requires = "stop_over")]
     pub output: PathBuf,
     #[command(flatten)]
     pub beside: LoadArgs,
-    /// What the loads and the place between two ticks are drawn from
+    /// Seed of the random generator: loads, and the place of activations between two ticks
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Write one offline HTML page
+    /// Write the report as one offline HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Where: host, or lab:KERNEL
+    /// World to measure in: host or lab:KERNEL
     #[arg(long, value_name = "WORLD", default_value = "host")]
     pub on: String,
     #[command(flatten)]
@@ -314,24 +314,24 @@ pub struct LatencyArgs {
 
 #[derive(Debug, Args)]
 pub struct NoiseArgs {
-    /// One busy thread on each of these CPUs, such as 2-3 [default: all]
+    /// Run one busy thread on each of these CPUs, such as 2-3 [default: all]
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
-    /// How long
+    /// Length of the measurement
     #[arg(long = "for", value_name = "TIME", default_value = "5s", value_parser = positive)]
     pub duration: Nanos,
-    /// The shortest gap that counts
+    /// Shortest gap that is counted
     #[arg(long, value_name = "TIME", default_value = "1us", value_parser = positive)]
     pub threshold: Nanos,
-    /// fair, batch, idle, fifo:N or rr:N; a real-time loop sleeps 20 ms of every 100 ms
+    /// Policy of the busy threads: fair, batch, idle, fifo:N or rr:N; a real-time one sleeps 20 ms in every 100 ms
     #[arg(long, value_name = "POLICY", default_value = "fair")]
     pub policy: ProbePolicy,
     #[command(flatten)]
     pub beside: LoadArgs,
-    /// Do not look into the gaps
+    /// Do not trace: the causes of gaps are not named
     #[arg(long)]
     pub no_trace: bool,
-    /// Write one offline HTML page
+    /// Write the report as one offline HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
@@ -346,17 +346,17 @@ pub struct TraceArgs {
 pub enum TraceVerb {
     /// Record scheduling events of the whole machine into a file
     Record(RecordArgs),
-    /// Jobs of threads: how many, how long, how far apart
+    /// Show the jobs of threads: counts, execution and response times, inter-arrival times
     Stats(StatsArgs),
-    /// Who delayed a thread: its worst jobs told step by step, and what the slowest have in common
+    /// Explain delays of a thread: its worst jobs step by step, and what the slowest have in common
     Explain(ExplainArgs),
-    /// Interrupts: how often, how far apart, how long, and the threads they wake
+    /// Show interrupts: counts, inter-arrival and handler times, and the threads they wake
     Irqs(IrqsArgs),
-    /// Its events, or the jobs of threads, as lines of text
+    /// Print the events, or the jobs of threads, as lines of text
     Show(ShowArgs),
     /// Turn a trace into a workload file: its tasks, loads and interrupts, and what fits none
     Fit(FitArgs),
-    /// The smallest reservation for a thread, from the distributions of its work and of the distances of its releases
+    /// Compute the smallest reservation for a thread, from the distributions of its work and inter-arrival times
     Reserve(ReserveArgs),
     /// Write a trace's events as a trace.dat file, JSON lines, CSV or a Perfetto trace
     Convert(ConvertArgs),
@@ -367,7 +367,7 @@ pub struct RecordArgs {
     /// File to write
     #[arg(long, short, value_name = "FILE", default_value = "trace.dat")]
     pub output: PathBuf,
-    /// How long [default: until COMMAND ends, or Ctrl-C]
+    /// Length of the recording [default: until COMMAND ends, or Ctrl-C]
     #[arg(long = "for", value_name = "TIME", value_parser = positive)]
     pub duration: Option<Nanos>,
     /// Record these events too: system:name or system, with * and ?
@@ -376,19 +376,19 @@ pub struct RecordArgs {
     /// Record only the events of --event
     #[arg(long, requires = "event")]
     pub only_events: bool,
-    /// End when so much was recorded; with --keep, hold no more than this on disk
+    /// Stop when this much was recorded; with --keep, hold no more than this on disk
     #[arg(long, value_name = "BYTES", value_parser = room)]
     pub size: Option<Bytes>,
-    /// Buffer of each CPU in the kernel
+    /// Size of the kernel's trace buffer of each CPU
     #[arg(long, value_name = "BYTES", default_value = "8MiB", value_parser = room)]
     pub buffer: Bytes,
-    /// Flight recorder: keep only so much before the end
+    /// Flight recorder: keep only this long before the end
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub keep: Option<Nanos>,
-    /// End when a job meets this, such as 'response(player) > 40ms'; also latency, execution, throttled, wait
+    /// Stop when a job meets this condition, such as 'response(player) > 40ms'; also latency, execution, throttled, wait
     #[arg(long, value_name = "CONDITION", value_parser = condition)]
     pub stop_when: Option<Condition>,
-    /// Go on for so long after --stop-when was met
+    /// Record this long after --stop-when was met
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = time, requires = "stop_when")]
     pub after: Nanos,
     #[command(flatten)]
@@ -401,22 +401,22 @@ pub struct RecordArgs {
 /// Which part of a trace is wanted. Every event is read all the same: what happens elsewhere says where a thread is.
 #[derive(Clone, Debug, Default, Args)]
 pub struct Selection {
-    /// Only this thread; may be given several times
+    /// Select only this thread; may be given several times
     #[arg(long, value_name = "N", visible_alias = "pid")]
     pub tid: Vec<i32>,
-    /// Only threads with this name; may be given several times
+    /// Select only threads with this name; may be given several times
     #[arg(long, value_name = "NAME", visible_alias = "name")]
     pub comm: Vec<String>,
-    /// Only these CPUs, such as 2-3: events there, jobs that started there, CPU time and waiting there
+    /// Select only these CPUs, such as 2-3: events, jobs that started there, CPU time and waiting there
     #[arg(long, value_name = "LIST", value_parser = cpus, visible_alias = "cpu")]
     pub cpus: Option<CpuSet>,
-    /// Only from this time after the first event on: events, jobs released, CPU time and waiting
+    /// Select only what is at or after this time since the first event: events, jobs released, CPU time, waiting
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub from: Option<Nanos>,
-    /// Only before this time after the first event
+    /// Select only what is before this time since the first event
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub to: Option<Nanos>,
-    /// The buffer of this tracer's instance, of a file that holds several [default: the main one]
+    /// Read the buffer of this tracing instance, of a file that holds several [default: the main one]
     #[arg(long, value_name = "NAME")]
     pub buffer: Option<String>,
 }
@@ -437,13 +437,13 @@ impl Selection {
 /// A close look at one thread or interrupt.
 #[derive(Clone, Debug, Args)]
 pub struct Closely {
-    /// The distributions of one of them: drawn, with quantiles, dependence, stationarity and changes
+    /// Draw the distributions of one thread or interrupt, with quantiles, dependence, stationarity and changes
     #[arg(long)]
     pub distribution: bool,
     /// Grid of the distributions, such as 1ms [default: a round one with about 40 to 80 bars]
     #[arg(long, value_name = "TIME", value_parser = positive, requires = "distribution")]
     pub grid: Option<Nanos>,
-    /// Write them as one offline HTML page
+    /// Write the distributions as one offline HTML page
     #[arg(long, value_name = "FILE", requires = "distribution")]
     pub html: Option<PathBuf>,
 }
@@ -455,7 +455,7 @@ pub struct StatsArgs {
     pub file: PathBuf,
     #[command(flatten)]
     pub selection: Selection,
-    /// At most this many threads, busiest first
+    /// Show at most this many threads, busiest first
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub top: usize,
     #[command(flatten)]
@@ -469,10 +469,10 @@ pub struct ShowArgs {
     pub file: PathBuf,
     #[command(flatten)]
     pub selection: Selection,
-    /// At most this many lines
+    /// Print at most this many lines
     #[arg(long, value_name = "N")]
     pub limit: Option<u64>,
-    /// Jobs instead of events, each when it completes
+    /// Print jobs instead of events, each at its completion
     #[arg(long)]
     pub jobs: bool,
 }
@@ -484,7 +484,7 @@ pub struct ExplainArgs {
     pub file: PathBuf,
     #[command(flatten)]
     pub selection: Selection,
-    /// How many of the worst jobs are told
+    /// Number of worst jobs to explain
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub worst: usize,
 }
@@ -494,7 +494,7 @@ pub struct IrqsArgs {
     /// Trace file
     #[arg(default_value = "trace.dat")]
     pub file: PathBuf,
-    /// Only the interrupt of this number or name, such as 29, local_timer or NET_RX
+    /// Select only the interrupt with this number or name, such as 29, local_timer or NET_RX
     #[arg(long, value_name = "N|NAME")]
     pub irq: Option<String>,
     #[command(flatten)]
@@ -513,7 +513,7 @@ pub struct FitArgs {
     pub output: Option<PathBuf>,
     #[command(flatten)]
     pub selection: Selection,
-    /// Only threads that use at least this part of a CPU
+    /// Fit only threads that use at least this share of a CPU
     #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = percent)]
     pub min_share: Probability,
     #[command(flatten)]
@@ -527,10 +527,10 @@ pub struct ReserveArgs {
     pub file: PathBuf,
     #[command(flatten)]
     pub selection: Selection,
-    /// Jobs are to be done so long after their release
+    /// Response time to guarantee, from the release of a job
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub response: Nanos,
-    /// At least this part of them
+    /// Fraction of jobs to guarantee
     #[arg(long, value_name = "PERCENT", default_value = "99%", value_parser = percent)]
     pub at: Probability,
 }
@@ -539,16 +539,16 @@ pub struct ReserveArgs {
 pub struct ConvertArgs {
     /// Trace file
     pub file: PathBuf,
-    /// File to write; it ends in .dat, .jsonl, .csv, .pftrace or .perfetto-trace
+    /// File to write, ending in .dat, .jsonl, .csv, .pftrace or .perfetto-trace
     pub output: PathBuf,
     #[command(flatten)]
     pub selection: Selection,
     #[command(flatten)]
     pub storing: Storing,
-    /// Perfetto: tracks of what a thread has reserved, as THREAD=RUNTIME/[DEADLINE/]PERIOD
+    /// Add tracks of a thread's reservation to a Perfetto trace: THREAD=RUNTIME/[DEADLINE/]PERIOD
     #[arg(long, value_name = "PROMISE", value_parser = reserved)]
     pub reservation: Vec<(String, Reservation)>,
-    /// Perfetto: tracks of a thread's deadlines and misses, as THREAD=TIME after each release
+    /// Add tracks of a thread's deadlines and misses to a Perfetto trace: THREAD=TIME after each release
     #[arg(long, value_name = "PROMISE", value_parser = due)]
     pub deadline: Vec<(String, Nanos)>,
 }
@@ -584,7 +584,7 @@ pub struct ReportArgs {
     /// Files of results; docs/formats/import.md lists their formats
     #[arg(required = true, value_name = "FILE")]
     pub files: Vec<PathBuf>,
-    /// Write one offline HTML page
+    /// Write the report as one offline HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     #[command(flatten)]
@@ -593,7 +593,7 @@ pub struct ReportArgs {
 
 #[derive(Debug, Args)]
 pub struct DoctorArgs {
-    /// Give leaked deadline bandwidth back
+    /// Have the kernel count deadline bandwidth anew: leaked bandwidth is given back
     #[arg(long)]
     pub repair: bool,
 }

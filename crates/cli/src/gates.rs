@@ -14,7 +14,7 @@ use crate::session::Session;
 /// What is expected of the results, and who is told.
 #[derive(Clone, Debug, Args)]
 pub struct GateArgs {
-    /// Expect this of every result, such as 'p99.9 < 50us' 'missed == 0' 'upper(p99.9) < 60us'; exit 1 if one fails
+    /// Check this of every result, such as 'p99.9 < 50us' 'missed == 0' 'upper(p99.9) < 60us'; exit 1 if one fails
     #[arg(long, value_name = "EXPR", num_args = 1.., value_parser = expectation)]
     pub expect: Vec<Expectation>,
     /// Write what became of the expectations as JUnit XML

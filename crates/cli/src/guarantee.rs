@@ -91,19 +91,19 @@ fn advice(walk: &Guarantee<'_>, stage: Option<Stage>, code: Code) -> Option<&'st
     match walk.plan.as_ref().map(|p| (p.refusals.as_slice(), p.reservations.is_empty())) {
         Some((refusals @ [_, ..], _)) if refusals.iter().all(Refusal::is_undecided) => {
             return Some(
-                "Undecided: too few jobs were measured to plan every promise; above stands how many more it takes: \
+                "Undecided: too few jobs were measured to plan every promise; see above how many more it takes: \
                  measure longer with --for.",
             );
         }
         Some(([_, ..], true)) => {
             return Some(
-                "Refused: no reservation was found that keeps any promise; above stands why, and what would be \
+                "Refused: no reservation was found that keeps any promise; see above why, and what would be \
                  feasible where that is known.",
             );
         }
         Some(([_, ..], false)) => {
             return Some(
-                "Refused in part: the other promises have their reservations; above stands why not all, and what \
+                "Refused in part: the other promises have their reservations; see above why not all, and what \
                  would be feasible where that is known.",
             );
         }

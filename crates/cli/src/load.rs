@@ -26,8 +26,8 @@ const COUNT_MAX: u32 = 10_000;
 /// Loads beside what is measured.
 #[derive(Clone, Debug, Default, Args)]
 pub struct LoadArgs {
-    /// Load beside it, such as 8s (8 spinners), 4s2m (and 2 memory thrashers), 5r5w (5 readers, 5 writers), ping-flood, or
-    /// spinners:4, with ping-flood:2:1kB the size of a block too; a comma adds more
+    /// Run this load beside it: 8s (8 spinners), 4s2m (and 2 memory thrashers), 5r5w (5 readers, 5 writers), a kind with a count
+    /// such as spinners:4, and a block size such as ping-flood:2:1kB; separate several by commas
     #[arg(long, value_name = "LOAD")]
     pub load: Vec<String>,
 }
@@ -35,7 +35,7 @@ pub struct LoadArgs {
 /// Devices for the disks of a workload.
 #[derive(Clone, Debug, Default, Args)]
 pub struct DiskArgs {
-    /// The device that stands for a disk of the workload, such as d=/dev/loop3; nothing else may use it
+    /// Bind a disk of the workload to this block device, such as d=/dev/loop3; nothing else may use it
     #[arg(long, value_name = "NAME=DEVICE", value_parser = device)]
     pub disk: Vec<(String, PathBuf)>,
 }

@@ -18,17 +18,17 @@ pub struct LabArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum LabVerb {
-    /// The kernels there are, and which of them are here
+    /// List the kernels, and which of them are fetched
     List,
     /// Fetch the newest version of kernels from this machine's Debian mirror
     Fetch(LabFetchArgs),
     /// Run a workload on a kernel: `surety run --on lab:KERNEL`
     Run(Box<LabRunArgs>),
-    /// A shell in a guest
+    /// Open a shell in a guest
     Shell(LabShellArgs),
-    /// Run a scenario, and store its samples with all they depend on
+    /// Record a scenario: its samples with everything they depend on
     Record(LabRecordArgs),
-    /// Run a stored scenario again: which wake-ups changed, and by how much
+    /// Check a recorded scenario: run it again, and show which wake-ups changed and by how much
     Check(LabCheckArgs),
 }
 
@@ -36,33 +36,33 @@ pub enum LabVerb {
 #[derive(Clone, Debug, Args)]
 #[command(next_help_heading = "Guests of the lab")]
 pub struct GuestArgs {
-    /// Virtual CPUs
+    /// Number of virtual CPUs
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(CPUS_MAX)))]
     pub lab_cpus: u32,
     /// Make each virtual CPU a root domain of its own (cpuset partitions): interrupt threads on the first CPU of the run, tasks on
     /// the last
     #[arg(long)]
     pub lab_partition: bool,
-    /// Memory
+    /// Memory of the guest
     #[arg(long, value_name = "BYTES", default_value = "512MiB", value_parser = memory)]
     pub lab_memory: u64,
-    /// An instruction takes 2^N ns of the guest's clock [default: 0, or the experiment's]
+    /// Let an instruction take 2^N ns of the guest's clock [default: 0, or the experiment's]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=i64::from(SHIFT_MAX)))]
     pub lab_shift: Option<u32>,
-    /// The host's clock instead of the virtual one: different every time
+    /// Use the host's clock instead of the virtual one: faster, and different every time
     #[arg(long, conflicts_with = "lab_shift")]
     pub lab_fast: bool,
-    /// Load this module first, such as null_blk or null_blk:queue_mode=2,irqmode=2; may be given several times
+    /// Load this kernel module first, such as null_blk or null_blk:queue_mode=2,irqmode=2; may be given several times
     #[arg(long, value_name = "MODULE")]
     pub lab_module: Vec<String>,
-    /// The device of an interrupt source: sd-card, sd-card-pio, virtio-blk, e1000, pcnet or virtio-net [default: sd-card for closed
+    /// Device of an interrupt source: sd-card, sd-card-pio, virtio-blk, e1000, pcnet or virtio-net [default: sd-card for closed
     /// loops, e1000 for arrivals]; a disk's with `:BYTES` read at once, cards with `:softirqs` instead of a thread; may be given several times
     #[arg(long, value_name = "ROLE=MODEL[:MORE]", value_parser = device)]
     pub lab_device: Vec<Device>,
-    /// Give a guest up after this, on the host's clock [default: 180s, and 40 times the run with its warm-up]
+    /// Time limit of a guest, on the host's clock [default: 180s, and 40 times the run with its warm-up]
     #[arg(long, value_name = "TIME", value_parser = positive)]
     pub lab_within: Option<Nanos>,
-    /// Keep what the guest's kernel says on its console
+    /// Write the console of the guest's kernel to this file
     #[arg(long, value_name = "FILE")]
     pub lab_console: Option<PathBuf>,
 }
@@ -91,7 +91,7 @@ pub struct LabFetchArgs {
     /// Kernels, as `surety lab list` names them
     #[arg(required = true, value_name = "KERNEL")]
     pub kernels: Vec<String>,
-    /// Give each up after this
+    /// Time limit of each kernel
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = positive)]
     pub within: Nanos,
 }
@@ -119,7 +119,7 @@ pub struct LabShellArgs {
     /// Kernel, as `surety lab list` names it
     #[arg(value_name = "KERNEL")]
     pub kernel: String,
-    /// What the emulator draws from
+    /// Seed of the emulator's random generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     #[command(flatten)]
@@ -134,7 +134,7 @@ pub struct LabRecordArgs {
     /// File to write
     #[arg(long, short, value_name = "FILE")]
     pub output: PathBuf,
-    /// What to do, as arguments of surety: `run FILE ...` or `latency ...`
+    /// Command to record, as arguments of surety: `run FILE ...` or `latency ...`
     #[arg(last = true, required = true, value_name = "SCENARIO")]
     pub scenario: Vec<String>,
 }

@@ -12,13 +12,13 @@ pub struct PlanArgs {
     /// Workload file
     #[arg(required_unless_present = "check")]
     pub workload: Option<PathBuf>,
-    /// Verify a plan file again, with another solver than it was made with and in the simulator
+    /// Verify a plan file, with another solver than it was made with and in the simulator
     #[arg(long, value_name = "PLAN", conflicts_with_all = ["workload", "explain", "front", "tests", "output", "cpu_count", "root_domains", "samples", "any_phase"])]
     pub check: Option<PathBuf>,
     /// Print the proofs in full
     #[arg(long)]
     pub explain: bool,
-    /// Print what was compared for each task: bandwidth against the length of the server period
+    /// Print the reservations compared for each task: bandwidth against the length of the server period
     #[arg(long, conflicts_with = "explain")]
     pub front: bool,
     /// Print what every schedulability test says about the reserved and the real-time threads, and why others do not apply
@@ -27,7 +27,7 @@ pub struct PlanArgs {
     /// Try this server period too; may be given several times
     #[arg(long = "try", value_name = "PERIOD", value_parser = positive)]
     pub periods: Vec<Nanos>,
-    /// Take empirical work as samples of jobs: their sampling error counts
+    /// Treat empirical work as samples of jobs: count their sampling error
     #[arg(long)]
     pub samples: bool,
     /// Plan for threads that may be reserved at any moment between their releases, as `surety apply` does: deadlines of
@@ -47,10 +47,10 @@ pub struct PlanArgs {
     #[arg(long, value_name = "N,...", value_delimiter = ',', conflicts_with = "cpu_count",
         value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub root_domains: Vec<u32>,
-    /// End searches after this much CPU time: half of it for smaller budgets and nearer feasible requests
+    /// Limit of CPU time for the searches: half of it for smaller budgets and nearer feasible requests
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = positive)]
     pub search: Nanos,
-    /// How long the run that verifies it will be
+    /// Length of the run that will verify it
     #[arg(long = "for", value_name = "TIME", default_value = "25s", value_parser = positive)]
     pub duration: Nanos,
 }
