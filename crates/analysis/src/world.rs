@@ -9,7 +9,7 @@ use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::record::{ActivityRecord, Basis, Distribution, Evidence, InForce, Record, ThreadInForce};
 use surety_model::reservation::Reservation;
-use surety_model::workload::{Instances, Late, Load, LoadKind, Sleep, Task, TaskBody, Work, Workload};
+use surety_model::workload::{Instances, Late, Sleep, Task, TaskBody, Treatment, Work, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos};
 
@@ -41,17 +41,15 @@ impl AnalysisWorld {
 /// Refuses loads whose work is done in interrupts: that runs before every thread, reserved or not, and the supply of a
 /// reservation does not count it. Threads and processes of the loads are below every reservation.
 fn objections(workload: &Workload) -> Vec<WorldError> {
-    use LoadKind::{Command, Forks, MemoryThrash, Messages, Spinners};
-    let is_known = |kind| matches!(kind, Spinners | MemoryThrash | Messages | Forks | Command);
-    let objection = |load: &Load| WorldError::Unsupported {
-        world: "analysis".to_owned(),
-        object: format!("load.{}", load.name),
-        why: format!(
-            "a load of kind `{}` has interrupts work for it, and their time is not analysed; leave it out, or measure",
-            load.kind.word()
-        ),
-    };
-    workload.loads.iter().filter(|load| !is_known(load.kind)).map(objection).collect()
+    let refused = workload.loads.iter().filter_map(|load| match load.kind.row().analysis {
+        Treatment::Refused { why } => Some(WorldError::Unsupported {
+            world: "analysis".to_owned(),
+            object: format!("load.{}", load.name),
+            why: format!("a load of kind `{}` {why}", load.kind.word()),
+        }),
+        Treatment::Whole | Treatment::CpuTime { .. } => None,
+    });
+    refused.collect()
 }
 
 impl World for AnalysisWorld {
@@ -335,7 +333,7 @@ mod tests {
     use super::*;
     use surety_model::platform::OtherReservation;
     use surety_model::verdict::{Outcome, judge};
-    use surety_model::workload::PolicySpec;
+    use surety_model::workload::{Load, LoadKind, PolicySpec};
     use surety_model::world::Unobserved;
 
     fn player(reservation: Option<Reservation>, promises: &[&str]) -> Task {
@@ -408,14 +406,14 @@ mod tests {
     #[test]
     fn a_load_whose_work_interrupts_do_is_refused_by_its_kind() {
         let world = AnalysisWorld::new(Platform::linux_6_18(2));
-        for (word, kind) in surety_model::workload::LOAD_KINDS {
+        for (word, kind) in LoadKind::words() {
             let workload = Workload {
-                loads: vec![Load::new("l", *kind, 1)],
+                loads: vec![Load::new("l", kind, 1)],
                 tasks: vec![player(None, &[])],
                 ..Workload::default()
             };
             let refused = world.run(&workload, &RunOptions::default(), &mut Unobserved).err();
-            let is_known = ["spinners", "memory-thrash", "messages", "forks", "command"].contains(word);
+            let is_known = ["spinners", "memory-thrash", "messages", "forks", "command"].contains(&word);
             assert_eq!(refused.is_none(), is_known, "{word}");
             assert!(refused.is_none_or(|r| r.to_string().contains(&format!("`{word}`"))), "{word}");
         }

@@ -13,13 +13,6 @@ use surety_units::Bytes;
 
 use crate::exit::{Code, Failure};
 
-/// The kinds that a letter stands for.
-const LETTERS: &[(char, LoadKind)] = &[
-    ('s', LoadKind::Spinners),
-    ('m', LoadKind::MemoryThrash),
-    ('r', LoadKind::Readers),
-    ('w', LoadKind::Writers),
-];
 /// More of one kind are a slip.
 const COUNT_MAX: u32 = 10_000;
 
@@ -71,7 +64,7 @@ pub fn parse_loads(texts: &[String]) -> Result<Vec<Load>, Failure> {
     for text in texts.iter().flat_map(|text| text.split(',')) {
         let (text, block) = split_block(text.trim())?;
         for (kind, count) in parse_one(text)? {
-            if block.is_some() && !kind.keys().contains(&"block") {
+            if block.is_some() && !kind.row().takes("block") {
                 let help = format!("a load of kind `{}` takes no `block`", kind.word());
                 return Err(wrong(text, &help));
             }
@@ -105,15 +98,14 @@ fn parse_one(text: &str) -> Result<Vec<(LoadKind, u32)>, Failure> {
         Some((word, digits)) => (word, count_of(digits)),
         None => (text, Some(1)),
     };
-    if let Some((_, kind)) = LOAD_KINDS.iter().find(|(known, _)| *known == word) {
-        if *kind == LoadKind::Command {
-            return Err(wrong(
-                text,
-                "a load of kind `command` needs its command line: write it in the workload file",
-            ));
+    if let Some(row) = LOAD_KINDS.iter().find(|row| row.word == word) {
+        if row.is_program {
+            let help =
+                format!("a load of kind `{word}` needs its command line: write it in the workload file");
+            return Err(wrong(text, &help));
         }
         let help = format!("a count is a whole number from 1 to {COUNT_MAX}: {word}:4");
-        return count.map(|count| vec![(*kind, count)]).ok_or_else(|| wrong(text, &help));
+        return count.map(|count| vec![(row.kind, count)]).ok_or_else(|| wrong(text, &help));
     }
     by_letters(text, count_of).ok_or_else(|| match by_letters(text, |_| Some(1)) {
         Some(_) => wrong(text, &format!("a count is a whole number from 1 to {COUNT_MAX}: 8s, 4s2m, 5r5w")),
@@ -123,13 +115,17 @@ fn parse_one(text: &str) -> Result<Vec<(LoadKind, u32)>, Failure> {
 
 /// A text that is neither a kind nor letters with counts.
 fn unknown(text: &str, word: &str) -> Failure {
-    match nearest(word, LOAD_KINDS.iter().map(|(known, _)| *known)) {
+    match nearest(word, LOAD_KINDS.iter().map(|row| row.word)) {
         Some(near) if word.len() > 2 => wrong(text, &format!("did you mean {near}?")),
         _ => {
-            let known: Vec<&str> = LOAD_KINDS.iter().map(|(known, _)| *known).collect();
+            let known: Vec<&str> = LOAD_KINDS.iter().map(|row| row.word).collect();
+            let letters = LOAD_KINDS.iter().filter_map(|row| row.letter);
+            let mut letters: Vec<String> =
+                letters.map(|(letter, noun)| format!("{letter} ({noun})")).collect();
+            let last = letters.pop().unwrap_or_default();
             let help = format!(
-                "write counts with s (spinners), m (memory thrashers), r (readers) or w (writers): 8s, 4s2m, 5r5w; or a kind, \
-                 perhaps with a count, spinners:4: {}",
+                "write counts with {} or {last}: 8s, 4s2m, 5r5w; or a kind, perhaps with a count, spinners:4: {}",
+                letters.join(", "),
                 known.join(", ")
             );
             wrong(text, &help)
@@ -146,8 +142,8 @@ fn by_letters(text: &str, count_of: impl Fn(&str) -> Option<u32>) -> Option<Vec<
             digits.push(character);
             continue;
         }
-        let (_, kind) = LETTERS.iter().find(|(letter, _)| *letter == character)?;
-        found.push((*kind, count_of(&digits)?));
+        let row = LOAD_KINDS.iter().find(|row| row.letter.is_some_and(|(l, _)| l == character))?;
+        found.push((row.kind, count_of(&digits)?));
         digits.clear();
     }
     (!found.is_empty() && digits.is_empty()).then_some(found)
@@ -173,9 +169,9 @@ mod tests {
         assert_eq!((loads[0].block, loads[1].block), (Some(Bytes(60_000)), None));
         assert_eq!(loads[0].count.on(1), 2);
         // Every kind takes on the command line what it takes in a file.
-        for (word, kind) in LOAD_KINDS.iter().filter(|(_, kind)| *kind != LoadKind::Command) {
-            let taken = parse_loads(&[format!("{word}:2:1kB")]);
-            assert_eq!(taken.is_ok(), kind.keys().contains(&"block"), "{word}");
+        for row in LOAD_KINDS.iter().filter(|row| !row.is_program) {
+            let taken = parse_loads(&[format!("{}:2:1kB", row.word)]);
+            assert_eq!(taken.is_ok(), row.takes("block"), "{}", row.word);
         }
         assert_eq!(parse_loads(&["udp-flood:2:1kB".to_owned()]).unwrap()[0].block, Some(Bytes(1000)));
         for bad in

@@ -92,6 +92,23 @@ fn is_test_file(path: &Path) -> bool {
 }
 
 #[test]
+fn kinds_of_load_are_told_apart_by_their_rows() {
+    for path in crates().iter().flat_map(|name| sources(name)) {
+        if is_test_file(&path) || path.ends_with("model/src/workload/load.rs") {
+            continue;
+        }
+        let code = code(&path);
+        for (at, word) in code.match_indices("LoadKind::") {
+            let (before, after) = (code[..at].trim_end(), &code[at + word.len()..]);
+            let after = after.trim_start_matches(|c: char| c.is_ascii_alphanumeric()).trim_start();
+            let is_compared = ["==", "!="].iter().any(|sign| before.ends_with(sign))
+                || ["==", "!=", "=>", "|"].iter().any(|sign| after.starts_with(sign));
+            assert!(!is_compared, "{}: ask LoadKind::row instead of comparing kinds", path.display());
+        }
+    }
+}
+
+#[test]
 fn dependencies_point_down_and_no_crate_is_empty() {
     for name in crates() {
         let floor = floor_of(&name);

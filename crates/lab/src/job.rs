@@ -1,8 +1,10 @@
 //! [`Job`]: what a guest is booted for, as it stands in its memory, and what comes back of it.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 use surety_model::formats::toml;
-use surety_model::workload::{Load, LoadKind, Workload};
+use surety_model::workload::{Load, Workload};
 use surety_model::world::{RunOptions, WorldError};
 use surety_units::Nanos;
 
@@ -102,9 +104,8 @@ impl Run {
 
 /// Modules that loads need: their network is a pair of `veth` devices.
 pub fn modules_for(loads: &[Load]) -> Vec<String> {
-    let is_network =
-        |load: &Load| matches!(load.kind, LoadKind::PingFlood | LoadKind::UdpSender | LoadKind::UdpFlood);
-    loads.iter().find(|load| is_network(load)).map(|_| "veth".to_owned()).into_iter().collect()
+    let modules: BTreeSet<&str> = loads.iter().flat_map(|load| load.kind.row().modules).copied().collect();
+    modules.into_iter().map(str::to_owned).collect()
 }
 
 impl Job {

@@ -3,7 +3,7 @@
 use surety_model::event::{Event, TraceSink};
 use surety_model::formats::record;
 use surety_model::record::Record;
-use surety_model::workload::{LoadKind, TaskBody, Workload};
+use surety_model::workload::{TaskBody, Treatment, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::Nanos;
 
@@ -214,8 +214,10 @@ fn check_supported(workload: &Workload, world: &str) -> Result<(), WorldError> {
     if let Some(disk) = workload.disks.first() {
         return refused(format!("disk.{}", disk.name), "the guest has no disks; leave it out");
     }
-    if let Some(load) = workload.loads.iter().find(|load| load.kind == LoadKind::Command) {
-        return refused(format!("load.{}", load.name), "the guest has no programs");
+    for load in &workload.loads {
+        if let Treatment::Refused { why } = load.kind.row().guest {
+            return refused(format!("load.{}", load.name), why);
+        }
     }
     if let Some(startup) = workload.startups.first() {
         return refused(format!("startup.{}", startup.name), "the guest has no programs and no disks");

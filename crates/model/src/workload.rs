@@ -19,6 +19,7 @@ use crate::reservation::Reservation;
 use crate::source::Source;
 
 pub use irq::{Arrivals, Irq};
+pub use load::{LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
 pub use phases::Phase;
 pub use rights::Rights;
 pub use threads::{ThreadMatch, ThreadRole};
@@ -370,96 +371,6 @@ impl Startup {
     pub const GAP: Nanos = Nanos::from_secs(1);
 }
 
-/// The kinds of load there are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum LoadKind {
-    /// Busy loops.
-    Spinners,
-    /// Random reads and writes over large blocks of memory.
-    MemoryThrash,
-    /// File readers.
-    Readers,
-    /// File writers.
-    Writers,
-    /// One file copied to another.
-    FileCopy,
-    /// Echo requests both ways.
-    PingFlood,
-    /// UDP packets at a rate.
-    UdpSender,
-    /// UDP packets as fast as they go.
-    UdpFlood,
-    /// Many small processes talking.
-    Messages,
-    /// Processes made and ended.
-    Forks,
-    /// Timers that fire.
-    Timers,
-    /// Any program.
-    Command,
-}
-
-/// Every kind of load with its word.
-pub const LOAD_KINDS: &[(&str, LoadKind)] = &[
-    ("spinners", LoadKind::Spinners),
-    ("memory-thrash", LoadKind::MemoryThrash),
-    ("readers", LoadKind::Readers),
-    ("writers", LoadKind::Writers),
-    ("file-copy", LoadKind::FileCopy),
-    ("ping-flood", LoadKind::PingFlood),
-    ("udp-sender", LoadKind::UdpSender),
-    ("udp-flood", LoadKind::UdpFlood),
-    ("messages", LoadKind::Messages),
-    ("forks", LoadKind::Forks),
-    ("timers", LoadKind::Timers),
-    ("command", LoadKind::Command),
-];
-
-impl LoadKind {
-    /// Its word in a workload file.
-    pub fn word(self) -> &'static str {
-        LOAD_KINDS.iter().find(|(_, k)| *k == self).map(|(w, _)| *w).expect("every kind is in the table")
-    }
-}
-
-/// Best-effort activity there to disturb. It has a result too: its price is shown.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Load {
-    /// Its role.
-    pub name: String,
-    /// What it does.
-    pub kind: LoadKind,
-    /// How many of it.
-    pub count: Instances,
-    /// Scheduling class.
-    pub policy: PolicySpec,
-    /// Control group, by name.
-    pub group: Option<String>,
-    /// Bytes of the file or memory it works on.
-    pub size: Option<Bytes>,
-    /// Bytes of one access.
-    pub block: Option<Bytes>,
-    /// Limit of its byte rate.
-    pub rate: Option<Rate>,
-    /// Disk, by name.
-    pub disk: Option<String>,
-    /// Past the page cache.
-    pub direct: bool,
-    /// In random order.
-    pub random: bool,
-    /// Between two firings of each timer of [`LoadKind::Timers`].
-    pub period: Option<Nanos>,
-    /// A copy or a program is done when it is done once; else it is begun again until the run ends.
-    pub once: bool,
-    /// The program of [`LoadKind::Command`].
-    pub command: Option<String>,
-    /// As whom that program runs.
-    pub rights: Rights,
-    /// What was promised about it.
-    pub promises: Vec<Promise>,
-}
-
 /// A control group with a weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
@@ -626,29 +537,5 @@ impl Task {
     /// Whether it never completes: no job of it is ever an activation.
     pub fn is_endless(&self) -> bool {
         matches!(self.body, TaskBody::Synthetic(Work::Forever))
-    }
-}
-
-impl Load {
-    /// A load of a kind with this many in it, everything else as it is by default.
-    pub fn new(name: &str, kind: LoadKind, count: u32) -> Load {
-        Load {
-            name: name.to_owned(),
-            kind,
-            count: Instances::Count(count),
-            policy: PolicySpec::default(),
-            group: None,
-            size: None,
-            block: None,
-            rate: None,
-            disk: None,
-            direct: false,
-            random: false,
-            period: None,
-            once: false,
-            command: None,
-            rights: Rights::default(),
-            promises: Vec::new(),
-        }
     }
 }

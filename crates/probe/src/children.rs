@@ -4,7 +4,7 @@
 use surety_kernel::Kernel;
 use surety_kernel::command::end_adopted;
 use surety_kernel::journal::Journal;
-use surety_model::workload::{Load, LoadKind, TaskBody, Workload};
+use surety_model::workload::{Load, TaskBody, Workload};
 
 use crate::journalled::Journalled;
 
@@ -65,5 +65,5 @@ impl Drop for ChildrenEntry<'_> {
 
 /// Whether any of these loads makes processes.
 fn has_processes(loads: &[Load]) -> bool {
-    loads.iter().any(|load| matches!(load.kind, LoadKind::Forks | LoadKind::Messages | LoadKind::Command))
+    loads.iter().any(|load| load.kind.row().has_processes)
 }

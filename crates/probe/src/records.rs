@@ -9,7 +9,7 @@ use surety_model::job::{Job, ThreadHistory};
 use surety_model::promise::{Bound, Metric, Promise};
 use surety_model::record::{ActivityRecord, Basis, Caveat, Evidence, JobAccount, Share, ThreadSeen};
 use surety_model::wakeups::{Account, OUTSIDE_MAX, View, allowed_outside};
-use surety_model::workload::{Irq, Load, LoadKind, Task, TaskBody, Workload};
+use surety_model::workload::{Irq, Load, Task, TaskBody, Workload};
 use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::cast::{Activity, MemberResult, Returned};
@@ -281,12 +281,12 @@ pub(crate) fn load_record(load: &Load, runs: &[LoadRun], window: &Window, cpus: 
             (Metric::Rate, _) => rate("B/s"),
             (Metric::Completion, _) => {
                 let figure = record.figures.iter().find(|figure| figure.name == COMPLETION);
-                if figure.is_none() && is_completed(load.kind) {
+                if figure.is_none() && load.kind.row().is_completed {
                     return Evidence::NotObservable { because: "none was completed in the run".to_owned() };
                 }
                 figure.map(|figure| figure.value)
             }
-            (Metric::Lost, _) if is_lossy(load.kind) => Some(done.lost as f64),
+            (Metric::Lost, _) if load.kind.row().is_lossy => Some(done.lost as f64),
             _ => None,
         };
         let because = format!("a load of kind `{}` has no such result", load.kind.word());
@@ -295,16 +295,6 @@ pub(crate) fn load_record(load: &Load, runs: &[LoadRun], window: &Window, cpus: 
     record.evidence = load.promises.iter().map(evidence_of).collect();
     record.share = Some(share);
     record
-}
-
-/// Whether a round of this kind of load is a whole that is completed.
-fn is_completed(kind: LoadKind) -> bool {
-    matches!(kind, LoadKind::FileCopy | LoadKind::Command)
-}
-
-/// Whether what this kind of load sends may be lost.
-fn is_lossy(kind: LoadKind) -> bool {
-    matches!(kind, LoadKind::PingFlood | LoadKind::UdpSender | LoadKind::UdpFlood)
 }
 
 #[cfg(test)]

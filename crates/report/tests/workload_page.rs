@@ -7,7 +7,7 @@ use std::path::Path;
 
 use surety_model::formats::toml::read;
 use surety_model::promise::Promise;
-use surety_model::workload::LOAD_KINDS;
+use surety_model::workload::{LOAD_KINDS, LoadKey, LoadKind, LoadRow};
 
 const UNKNOWN: &str = "zzzzzzzzzzzz";
 
@@ -184,11 +184,45 @@ fn every_example_reads() {
     }
 }
 
+/// A key of the page, with its default behind it.
+fn key_of(row: &LoadRow, text: &str) -> bool {
+    let (key, default) = text.trim().split_once(' ').unwrap_or((text.trim(), ""));
+    row.keys.iter().any(|known| {
+        key == format!("`{}`", known.word())
+            && match *known {
+                LoadKey::Size(bytes) | LoadKey::Block(bytes) => default.parse() == Ok(bytes),
+                LoadKey::Rate(Some(rate)) => default.parse() == Ok(rate),
+                LoadKey::Period(time) => default.parse() == Ok(time),
+                LoadKey::Rate(None) | LoadKey::Disk | LoadKey::Direct | LoadKey::Random | LoadKey::Once => {
+                    default.is_empty()
+                }
+            }
+    })
+}
+
+#[test]
+fn every_kind_of_load_takes_what_the_page_says() {
+    let page = page();
+    let lines = section(&page, "### kinds of load").lines().filter(|line| line.starts_with("| `"));
+    let kinds: Vec<&str> = lines.skip(1).collect();
+    assert_eq!(kinds.len(), LOAD_KINDS.len());
+    for (row, line) in LOAD_KINDS.iter().zip(kinds) {
+        let cells: Vec<&str> = line.split('|').skip(1).map(str::trim).collect();
+        assert_eq!(cells[0], format!("`{}`", row.word));
+        let keys =
+            cells[2].split(',').map(str::trim).filter(|key| key.starts_with('`') && *key != "`command`");
+        let keys: Vec<&str> = keys.collect();
+        assert_eq!(keys.len(), row.keys.len(), "{}", row.word);
+        assert!(keys.iter().all(|key| key_of(row, key)), "{}: {keys:?}", row.word);
+        assert_eq!(cells[2].contains("`command`"), row.is_program, "{}", row.word);
+    }
+}
+
 #[test]
 fn every_word_is_known() {
     let page = page();
     let loads = section(&page, "## load");
-    for (word, _) in LOAD_KINDS {
+    for (word, _) in LoadKind::words() {
         assert!(loads.contains(&format!("`{word}`")), "{word}");
     }
     let promises = rows(section(&page, "## Promises"));

@@ -32,7 +32,7 @@ use surety_model::promise::Metric;
 use surety_model::record::{
     ActivityRecord, Basis, Evidence, InForce, JobAccount, Record, Share, ThreadInForce,
 };
-use surety_model::workload::{Load, LoadKind, Workload};
+use surety_model::workload::{Load, Treatment, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos};
 
@@ -106,11 +106,13 @@ impl World for SimWorld {
         budget::check(NAME, workload, options, cpus.len() as u32)?;
         budget::check_requests(NAME, workload)?;
         let mut stage = build::stage(self, workload, options, &cpus, observer.wants_events())?;
-        for load in workload.loads.iter().filter(|l| l.kind == LoadKind::MemoryThrash) {
-            observer.notice(&format!(
-                "load.{}: simulated by the CPU time it uses; what it does to caches and memory is not in the result",
-                load.name
-            ));
+        for load in &workload.loads {
+            if let Treatment::CpuTime { without } = load.kind.row().simulator {
+                observer.notice(&format!(
+                    "load.{}: simulated by the CPU time it uses; {without} is not in the result",
+                    load.name
+                ));
+            }
         }
         let mut requests = interrupts::Accounts::new(workload, options);
         requests.notices(workload, observer);
@@ -275,8 +277,10 @@ impl SimWorld {
             ("class order".to_owned(), order.join(" > ")),
             ("switch cost".to_owned(), platform.switch_cost.to_exact_string()),
         ]);
-        if workload.loads.iter().any(|l| l.kind == LoadKind::MemoryThrash) {
-            environment.insert("memory-thrash".to_owned(), "simulated by its CPU time only".to_owned());
+        for row in workload.loads.iter().map(|load| load.kind.row()) {
+            if let Treatment::CpuTime { .. } = row.simulator {
+                environment.insert(row.word.to_owned(), "simulated by its CPU time only".to_owned());
+            }
         }
         InForce {
             kernel: platform.name.clone(),

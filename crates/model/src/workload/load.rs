@@ -1,48 +1,396 @@
-//! What a [`Load`] of each kind takes and needs.
+//! [`Load`], and one row for each [`LoadKind`] ([`LOAD_KINDS`]): its words, the keys it takes, what each world does with it.
+//!
+//! A new kind is a variant and a row here, and its driver in the host world. Whoever has to tell kinds apart asks the row.
 
-use surety_units::Bytes;
+use surety_units::{Bytes, Nanos, Rate};
 
-use super::{Load, LoadKind};
+use super::{Instances, PolicySpec, Rights};
+use crate::promise::Promise;
+
+/// The kinds of load there are; [`LoadKind::row`] says what each is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[non_exhaustive]
+pub enum LoadKind {
+    /// Busy loops.
+    Spinners,
+    /// Random reads and writes over large blocks of memory.
+    MemoryThrash,
+    /// File readers.
+    Readers,
+    /// File writers.
+    Writers,
+    /// One file copied to another.
+    FileCopy,
+    /// Echo requests both ways.
+    PingFlood,
+    /// UDP packets at a rate.
+    UdpSender,
+    /// UDP packets as fast as they go.
+    UdpFlood,
+    /// Many small processes talking.
+    Messages,
+    /// Processes made and ended.
+    Forks,
+    /// Timers that fire.
+    Timers,
+    /// Any program.
+    Command,
+}
+
+/// A key of `[[load]]` that only some kinds take, with its value where none is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LoadKey {
+    /// Bytes of the file or memory it works on.
+    Size(Bytes),
+    /// Bytes of one access, packet or message.
+    Block(Bytes),
+    /// Limit of its byte rate; `None`: no limit.
+    Rate(Option<Rate>),
+    /// The disk its files are on.
+    Disk,
+    /// Past the page cache.
+    Direct,
+    /// In random order.
+    Random,
+    /// Between two firings of a timer.
+    Period(Nanos),
+    /// Done when it is done once.
+    Once,
+}
+
+/// What a world other than the host does with a kind of load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Treatment {
+    /// Plays it; for the analysis: all it does runs below every reservation.
+    Whole,
+    /// Plays the CPU time it uses, without this.
+    CpuTime {
+        /// What is not in the result.
+        without: &'static str,
+    },
+    /// Refuses the workload.
+    Refused {
+        /// Why, or what to do instead; the world says which load it is about.
+        why: &'static str,
+    },
+}
+
+/// A kind of load: everything that is to be known of it outside of its driver.
+#[derive(Clone, Copy, Debug)]
+pub struct LoadRow {
+    /// Which.
+    pub kind: LoadKind,
+    /// Its word in files and on command lines.
+    pub word: &'static str,
+    /// Its letter behind a count on a command line, with the noun that explains it.
+    pub letter: Option<(char, &'static str)>,
+    /// The keys of its own that it takes.
+    pub keys: &'static [LoadKey],
+    /// Whether it runs a program, which `command` names and whose rights are those of a command.
+    pub is_program: bool,
+    /// Files or blocks of memory of `size` bytes that each of it keeps.
+    pub files: u32,
+    /// Whether it makes processes.
+    pub has_processes: bool,
+    /// Whether a round of it is a whole, whose completion may be promised.
+    pub is_completed: bool,
+    /// Whether what it sends may be lost, so that a count of losses may be promised.
+    pub is_lossy: bool,
+    /// Modules that a kernel without built-in drivers loads for it.
+    pub modules: &'static [&'static str],
+    /// What the simulator does with it.
+    pub simulator: Treatment,
+    /// What the analysis does with it.
+    pub analysis: Treatment,
+    /// What a guest of the lab does with it.
+    pub guest: Treatment,
+}
+
+const NOT_SIMULATED: Treatment = Treatment::Refused { why: "leave it out or put spinners in its place" };
+const INTERRUPTS: Treatment = Treatment::Refused {
+    why: "has interrupts work for it, and their time is not analysed; leave it out, or measure",
+};
+const SIZE: LoadKey = LoadKey::Size(Bytes(64 << 20));
+const FILE_BLOCK: LoadKey = LoadKey::Block(Bytes(64 << 10));
+const FILE_KEYS: &[LoadKey] =
+    &[SIZE, FILE_BLOCK, LoadKey::Rate(None), LoadKey::Disk, LoadKey::Direct, LoadKey::Random];
+const COPY_KEYS: &[LoadKey] =
+    &[SIZE, FILE_BLOCK, LoadKey::Rate(None), LoadKey::Disk, LoadKey::Direct, LoadKey::Once];
+/// Of a sender of packets: 10 Mbit/s.
+const PACKET_RATE: LoadKey = LoadKey::Rate(Some(Rate(1_250_000)));
+const PACKET_BLOCK: LoadKey = LoadKey::Block(Bytes(1000));
+/// The two ends of a virtual cable.
+const CABLE: &[&str] = &["veth"];
+
+/// What most kinds have in common; the rows below say what differs.
+const COMMON: LoadRow = LoadRow {
+    kind: LoadKind::Spinners,
+    word: "",
+    letter: None,
+    keys: &[],
+    is_program: false,
+    files: 0,
+    has_processes: false,
+    is_completed: false,
+    is_lossy: false,
+    modules: &[],
+    simulator: NOT_SIMULATED,
+    analysis: INTERRUPTS,
+    guest: Treatment::Whole,
+};
+
+/// Every kind of load.
+pub const LOAD_KINDS: &[LoadRow] = &[
+    LoadRow {
+        kind: LoadKind::Spinners,
+        word: "spinners",
+        letter: Some(('s', "spinners")),
+        simulator: Treatment::Whole,
+        analysis: Treatment::Whole,
+        ..COMMON
+    },
+    LoadRow {
+        kind: LoadKind::MemoryThrash,
+        word: "memory-thrash",
+        letter: Some(('m', "memory thrashers")),
+        keys: &[SIZE],
+        files: 1,
+        simulator: Treatment::CpuTime { without: "what it does to caches and memory" },
+        analysis: Treatment::Whole,
+        ..COMMON
+    },
+    LoadRow {
+        kind: LoadKind::Readers,
+        word: "readers",
+        letter: Some(('r', "readers")),
+        keys: FILE_KEYS,
+        files: 1,
+        ..COMMON
+    },
+    LoadRow {
+        kind: LoadKind::Writers,
+        word: "writers",
+        letter: Some(('w', "writers")),
+        keys: FILE_KEYS,
+        files: 1,
+        ..COMMON
+    },
+    LoadRow {
+        kind: LoadKind::FileCopy,
+        word: "file-copy",
+        keys: COPY_KEYS,
+        files: 2,
+        is_completed: true,
+        ..COMMON
+    },
+    LoadRow {
+        kind: LoadKind::PingFlood,
+        word: "ping-flood",
+        keys: &[LoadKey::Block(Bytes(56))],
+        is_lossy: true,
+        modules: CABLE,
+        ..COMMON
+    },
+    LoadRow {
+        kind: LoadKind::UdpSender,
+        word: "udp-sender",
+        keys: &[PACKET_BLOCK, PACKET_RATE],
+        is_lossy: true,
+        modules: CABLE,
+        ..COMMON
+    },
+    LoadRow {
+        kind: LoadKind::UdpFlood,
+        word: "udp-flood",
+        keys: &[PACKET_BLOCK],
+        is_lossy: true,
+        modules: CABLE,
+        ..COMMON
+    },
+    LoadRow {
+        kind: LoadKind::Messages,
+        word: "messages",
+        keys: &[LoadKey::Block(Bytes(100))],
+        has_processes: true,
+        analysis: Treatment::Whole,
+        ..COMMON
+    },
+    LoadRow {
+        kind: LoadKind::Forks,
+        word: "forks",
+        has_processes: true,
+        analysis: Treatment::Whole,
+        ..COMMON
+    },
+    LoadRow {
+        kind: LoadKind::Timers,
+        word: "timers",
+        keys: &[LoadKey::Period(Nanos::MILLISECOND)],
+        ..COMMON
+    },
+    LoadRow {
+        kind: LoadKind::Command,
+        word: "command",
+        keys: &[LoadKey::Once],
+        is_program: true,
+        has_processes: true,
+        is_completed: true,
+        analysis: Treatment::Whole,
+        guest: Treatment::Refused { why: "the guest has no programs" },
+        ..COMMON
+    },
+];
 
 impl LoadKind {
-    /// The keys of its own that it looks at.
-    pub fn keys(self) -> &'static [&'static str] {
+    /// What is to be known of it.
+    pub fn row(self) -> &'static LoadRow {
+        LOAD_KINDS.iter().find(|row| row.kind == self).expect("every kind is in the table")
+    }
+
+    /// Its word in a workload file.
+    pub fn word(self) -> &'static str {
+        self.row().word
+    }
+
+    /// Every kind with its word.
+    pub fn words() -> Vec<(&'static str, LoadKind)> {
+        LOAD_KINDS.iter().map(|row| (row.word, row.kind)).collect()
+    }
+}
+
+impl LoadKey {
+    /// Its word in a workload file.
+    pub fn word(self) -> &'static str {
         match self {
-            LoadKind::Spinners | LoadKind::Forks => &[],
-            LoadKind::MemoryThrash => &["size"],
-            LoadKind::Readers | LoadKind::Writers => &["size", "block", "rate", "disk", "direct", "random"],
-            LoadKind::FileCopy => &["size", "block", "rate", "disk", "direct", "once"],
-            LoadKind::PingFlood | LoadKind::UdpFlood | LoadKind::Messages => &["block"],
-            LoadKind::UdpSender => &["block", "rate"],
-            LoadKind::Timers => &["period"],
-            LoadKind::Command => &["once"],
+            LoadKey::Size(_) => "size",
+            LoadKey::Block(_) => "block",
+            LoadKey::Rate(_) => "rate",
+            LoadKey::Disk => "disk",
+            LoadKey::Direct => "direct",
+            LoadKey::Random => "random",
+            LoadKey::Period(_) => "period",
+            LoadKey::Once => "once",
         }
     }
 }
 
+impl LoadRow {
+    /// Whether it takes the key of this word.
+    pub fn takes(&self, key: &str) -> bool {
+        self.keys.iter().any(|known| known.word() == key)
+    }
+
+    fn default_of<T>(&self, of: impl Fn(&LoadKey) -> Option<T>) -> Option<T> {
+        self.keys.iter().find_map(of)
+    }
+}
+
+/// Best-effort activity there to disturb. It has a result too: its price is shown.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Load {
+    /// Its role.
+    pub name: String,
+    /// What it does.
+    pub kind: LoadKind,
+    /// How many of it.
+    pub count: Instances,
+    /// Scheduling class.
+    pub policy: PolicySpec,
+    /// Control group, by name.
+    pub group: Option<String>,
+    /// [`LoadKey::Size`].
+    pub size: Option<Bytes>,
+    /// [`LoadKey::Block`].
+    pub block: Option<Bytes>,
+    /// [`LoadKey::Rate`].
+    pub rate: Option<Rate>,
+    /// Disk, by name.
+    pub disk: Option<String>,
+    /// Past the page cache.
+    pub direct: bool,
+    /// In random order.
+    pub random: bool,
+    /// [`LoadKey::Period`].
+    pub period: Option<Nanos>,
+    /// A copy or a program is done when it is done once; else it is begun again until the run ends.
+    pub once: bool,
+    /// The program, of a kind that runs one.
+    pub command: Option<String>,
+    /// As whom that program runs.
+    pub rights: Rights,
+    /// What was promised about it.
+    pub promises: Vec<Promise>,
+}
+
 impl Load {
-    /// Bytes of the file or the memory of one of it, where `size` is not said.
-    pub const SIZE: Bytes = Bytes(64 << 20);
+    /// A load of a kind with this many in it, everything else as it is by default.
+    pub fn new(name: &str, kind: LoadKind, count: u32) -> Load {
+        Load {
+            name: name.to_owned(),
+            kind,
+            count: Instances::Count(count),
+            policy: PolicySpec::default(),
+            group: None,
+            size: None,
+            block: None,
+            rate: None,
+            disk: None,
+            direct: false,
+            random: false,
+            period: None,
+            once: false,
+            command: None,
+            rights: Rights::default(),
+            promises: Vec::new(),
+        }
+    }
+
+    /// Bytes of the file or memory of each of it; 0 for a kind that has none.
+    pub fn size(&self) -> Bytes {
+        let default = || {
+            self.kind.row().default_of(|key| if let LoadKey::Size(size) = key { Some(*size) } else { None })
+        };
+        self.size.or_else(default).unwrap_or(Bytes(0))
+    }
+
+    /// Bytes of one access, packet or message; 0 for a kind that has none.
+    pub fn block(&self) -> Bytes {
+        let default = || {
+            self.kind
+                .row()
+                .default_of(|key| if let LoadKey::Block(block) = key { Some(*block) } else { None })
+        };
+        self.block.or_else(default).unwrap_or(Bytes(0))
+    }
+
+    /// Limit of its byte rate, if there is one.
+    pub fn rate(&self) -> Option<Rate> {
+        let default =
+            || self.kind.row().default_of(|key| if let LoadKey::Rate(rate) = key { *rate } else { None });
+        self.rate.or_else(default)
+    }
+
+    /// Time between two firings of a timer; 0 for a kind that has none.
+    pub fn period(&self) -> Nanos {
+        let default = || {
+            self.kind.row().default_of(|key| if let LoadKey::Period(time) = key { Some(*time) } else { None })
+        };
+        self.period.or_else(default).unwrap_or(Nanos::ZERO)
+    }
 
     /// Bytes of memory and of files that all of it works on, with so many CPUs in the run. Files on a disk of the workload do
     /// not count.
     pub fn bytes(&self, cpus: u32) -> u128 {
-        let files = match self.kind {
-            LoadKind::MemoryThrash | LoadKind::Readers | LoadKind::Writers => 1,
-            LoadKind::FileCopy => 2,
-            _ => 0,
-        };
         if self.disk.is_some() {
             return 0;
         }
-        files * u128::from(self.count.on(cpus)) * u128::from(self.size.unwrap_or(Load::SIZE).0)
+        u128::from(self.kind.row().files) * u128::from(self.count.on(cpus)) * u128::from(self.size().0)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::workload::Instances;
 
     #[test]
     fn memory_and_files_count_and_disks_do_not() {
@@ -55,5 +403,30 @@ mod tests {
         assert_eq!(load.bytes(4), 0);
         let copy = Load { size: Some(Bytes(1 << 20)), ..Load::new("c", LoadKind::FileCopy, 1) };
         assert_eq!((copy.bytes(1), Load::new("s", LoadKind::Spinners, 9).bytes(1)), (mib(2), 0));
+    }
+
+    #[test]
+    fn rows_have_words_and_letters_of_their_own_and_defaults_for_what_they_take() {
+        for (place, row) in LOAD_KINDS.iter().enumerate() {
+            let others =
+                || LOAD_KINDS.iter().enumerate().filter(|(other, _)| *other != place).map(|(_, r)| r);
+            assert!(
+                !row.word.is_empty() && others().all(|o| o.word != row.word && o.kind != row.kind),
+                "{row:?}"
+            );
+            assert!(
+                row.letter
+                    .is_none_or(|(letter, _)| others().all(|o| o.letter.is_none_or(|(l, _)| l != letter)))
+            );
+            let load = Load::new("l", row.kind, 1);
+            assert_eq!(load.size().0 > 0, row.takes("size"), "{}", row.word);
+            assert_eq!(load.block().0 > 0, row.takes("block"), "{}", row.word);
+            assert_eq!(load.period().is_positive(), row.takes("period"), "{}", row.word);
+            assert!(row.files == 0 || row.takes("size"), "{}", row.word);
+        }
+        let sender = Load::new("l", LoadKind::UdpSender, 1);
+        assert_eq!(sender.rate(), Some(Rate(1_250_000)));
+        assert_eq!(Load { rate: Some(Rate(5)), ..sender }.rate(), Some(Rate(5)));
+        assert_eq!(Load::new("l", LoadKind::Readers, 1).rate(), None);
     }
 }

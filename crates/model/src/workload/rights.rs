@@ -2,7 +2,7 @@
 
 use surety_units::Capabilities;
 
-use super::{LoadKind, StartupBody, TaskBody, Workload};
+use super::{StartupBody, TaskBody, Workload};
 
 /// As whom a command of a workload runs, and with which privileges. Without a word it runs as who starts it, gains no privileges by what
 /// it executes (`no_new_privs`), and has of the capabilities only [`Capabilities::ORDINARY_ROOT`], as another user none.
@@ -29,7 +29,7 @@ impl Workload {
             _ => None,
         });
         let of_startups = self.startups.iter().filter(|s| matches!(s.body, StartupBody::Command(_)));
-        let of_loads = self.loads.iter().filter(|load| load.kind == LoadKind::Command);
+        let of_loads = self.loads.iter().filter(|load| load.kind.row().is_program);
         of_tasks
             .chain(of_startups.map(|s| ("startup", s.name.as_str(), &s.rights)))
             .chain(of_loads.map(|load| ("load", load.name.as_str(), &load.rights)))
@@ -42,7 +42,7 @@ impl Workload {
             _ => None,
         });
         let of_startups = self.startups.iter_mut().filter(|s| matches!(s.body, StartupBody::Command(_)));
-        let of_loads = self.loads.iter_mut().filter(|load| load.kind == LoadKind::Command);
+        let of_loads = self.loads.iter_mut().filter(|load| load.kind.row().is_program);
         let all = of_tasks.chain(of_startups.map(|s| &mut s.rights)).chain(of_loads.map(|l| &mut l.rights));
         let mut is_any = false;
         for own in all {

@@ -45,7 +45,7 @@ impl LoadDriver for FileCopy {
             let from = shape.make_file(load, index * 2, ground)?;
             let to = shape.make_file(load, index * 2 + 1, ground)?;
             let _ = (evict(from.file()), evict(to.file()));
-            workers.push(Box::new(Copier { from, to, shape, rate: load.rate, once: load.once }));
+            workers.push(Box::new(Copier { from, to, shape, rate: load.rate(), once: load.once }));
         }
         Ok(workers)
     }

@@ -10,13 +10,11 @@ use surety_kernel::files::{nameless_in, reopen_direct};
 use surety_model::workload::Load;
 use surety_model::world::WorldError;
 use surety_stats::Pcg;
-use surety_units::{Bytes, Nanos, Rate};
+use surety_units::{Nanos, Rate};
 
 use super::{Ground, LoadRun, refused};
 use crate::window::{Gate, Window};
 
-/// Bytes of one access where the workload names none.
-const BLOCK: Bytes = Bytes(64 << 10);
 /// Direct accesses need buffers and offsets that are multiples of the device's block; this fits all of today's.
 pub(crate) const ALIGNMENT: usize = 4096;
 
@@ -43,8 +41,8 @@ pub(crate) struct FileOf<'a> {
 impl Shape {
     /// What a load asks for.
     pub fn of(load: &Load) -> Result<Shape, WorldError> {
-        let block = usize::try_from(load.block.unwrap_or(BLOCK).0).unwrap_or(usize::MAX).max(1);
-        let size = load.size.unwrap_or(Load::SIZE).0;
+        let block = usize::try_from(load.block().0).unwrap_or(usize::MAX).max(1);
+        let size = load.size().0;
         let blocks = size / block as u64;
         if blocks == 0 || block > 1 << 30 || (load.direct && !block.is_multiple_of(ALIGNMENT)) {
             let why = format!(

@@ -43,7 +43,7 @@ impl LoadDriver for MemoryThrash {
         _ground: &Ground<'_>,
     ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
         at_most(load, count, 10_000)?;
-        let words = usize::try_from(load.size.unwrap_or(Load::SIZE).0 / 8).unwrap_or(usize::MAX).max(1);
+        let words = usize::try_from(load.size().0 / 8).unwrap_or(usize::MAX).max(1);
         let wanted = u128::from(count) * words as u128 * 8;
         if let Some(free) = available().filter(|free| wanted > u128::from(free.0)) {
             return Err(WorldError::MachineFor {

@@ -17,8 +17,6 @@ use super::{Counts, Ground, LoadDriver, LoadWorker, at_most, per_second, refused
 
 /// Senders of a group, and receivers.
 const EACH: u64 = 10;
-/// Bytes of a message.
-const BLOCK: Bytes = Bytes(100);
 /// A larger message would not fit a socket's buffer at once.
 const BLOCK_MAX: Bytes = Bytes(64 << 10);
 /// Messages a receiver takes between two times that it says so.
@@ -39,7 +37,7 @@ impl LoadDriver for Messages {
         ground: &Ground<'_>,
     ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
         at_most(load, count, 100)?;
-        let block = load.block.unwrap_or(BLOCK);
+        let block = load.block();
         if block > BLOCK_MAX {
             return Err(refused(load, format!("`block` is at most {BLOCK_MAX}")));
         }

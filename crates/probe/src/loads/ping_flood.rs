@@ -17,8 +17,6 @@ use super::{
 use crate::meter::ShareMeter;
 use crate::window::{Gate, Window};
 
-/// Bytes behind the header of each echo.
-const PAYLOAD: Bytes = Bytes(56);
 /// More does not fit an IP packet.
 const PAYLOAD_MAX: Bytes = Bytes(65_000);
 /// Requests sent before a reply is waited for.
@@ -47,7 +45,7 @@ impl LoadDriver for PingFlood {
         ground: &Ground<'_>,
     ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
         at_most(load, count, 64)?;
-        let payload = load.block.unwrap_or(PAYLOAD);
+        let payload = load.block();
         if payload > PAYLOAD_MAX {
             return Err(refused(
                 load,

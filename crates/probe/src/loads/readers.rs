@@ -47,7 +47,7 @@ impl LoadDriver for Readers {
             // What is not dropped is read from memory once.
             let _ = evict(file.file());
             let chance = Pcg::for_job(0, index, 1);
-            workers.push(Box::new(Reader { file, shape, random: load.random, rate: load.rate, chance }));
+            workers.push(Box::new(Reader { file, shape, random: load.random, rate: load.rate(), chance }));
         }
         Ok(workers)
     }

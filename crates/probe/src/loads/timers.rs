@@ -15,8 +15,6 @@ use crate::window::{Gate, Window};
 
 /// Timers of one worker.
 const TIMERS: usize = 100;
-/// Between two firings of each.
-const PERIOD: Nanos = Nanos::MILLISECOND;
 /// A shorter period than this leaves no time for anything but the timers.
 const PERIOD_MIN: Nanos = Nanos::from_micros(200);
 /// Between two looks at the end of the run.
@@ -42,7 +40,7 @@ impl LoadDriver for Timers {
         _ground: &Ground<'_>,
     ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
         at_most(load, count, 1_000)?;
-        let period = load.period.unwrap_or(PERIOD);
+        let period = load.period();
         if period < PERIOD_MIN {
             return Err(refused(load, format!("`period` is at least {}", PERIOD_MIN.to_exact_string())));
         }

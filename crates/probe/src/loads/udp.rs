@@ -20,12 +20,8 @@ use super::{
 use crate::meter::{Metered, ShareMeter};
 use crate::window::{Gate, Window};
 
-/// Bytes in a packet.
-const BLOCK: Bytes = Bytes(1000);
-/// More does not fit one.
+/// More does not fit a packet.
 const BLOCK_MAX: Bytes = Bytes(65_000);
-/// Of a sender where the workload names none: 10 Mbit/s.
-const RATE: Rate = Rate(1_250_000);
 /// Packets sent late in a row.
 const BURST_MAX: u64 = 1000;
 /// How long either end waits without looking whether the run is over.
@@ -55,7 +51,7 @@ impl LoadDriver for UdpSender {
         count: u32,
         ground: &Ground<'_>,
     ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
-        prepare(load, count, ground, Some(load.rate.unwrap_or(RATE)))
+        prepare(load, count, ground, load.rate())
     }
 
     fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
@@ -89,7 +85,7 @@ fn prepare(
     rate: Option<Rate>,
 ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
     at_most(load, count, 64)?;
-    let block = load.block.unwrap_or(BLOCK);
+    let block = load.block();
     if block > BLOCK_MAX {
         return Err(refused(load, format!("`block` is at most {BLOCK_MAX}: it has to fit a packet")));
     }

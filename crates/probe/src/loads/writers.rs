@@ -45,7 +45,7 @@ impl LoadDriver for Writers {
             // Full from the beginning: what is written over needs no room any more.
             let file = shape.make_file(load, index, ground)?;
             let chance = Pcg::for_job(0, index, 3);
-            workers.push(Box::new(Writer { file, shape, random: load.random, rate: load.rate, chance }));
+            workers.push(Box::new(Writer { file, shape, random: load.random, rate: load.rate(), chance }));
         }
         Ok(workers)
     }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use surety_model::activation::draw_key;
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
-    Instances, Irq, Load, LoadKind, LockProtocol, Phase as TaskPhase, Task, TaskBody, Work, Workload,
+    Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task, TaskBody, Treatment,
+    Work, Workload,
 };
 use surety_model::world::{RunOptions, WorldError};
 use surety_units::{CpuId, CpuSet, Nanos};
@@ -282,11 +283,12 @@ impl<'a> Builder<'a> {
 
     fn load(&mut self, index: usize, load: &Load) -> Result<(), WorldError> {
         let object = format!("load.{}", load.name);
-        if !matches!(load.kind, LoadKind::Spinners | LoadKind::MemoryThrash) {
-            let why = format!(
-                "only `spinners` and `memory-thrash` are simulated, not `{}`; leave it out or put spinners in its place",
-                load.kind.word()
-            );
+        if let Treatment::Refused { why } = load.kind.row().simulator {
+            let is_played = |row: &&LoadRow| !matches!(row.simulator, Treatment::Refused { .. });
+            let played: Vec<String> =
+                LOAD_KINDS.iter().filter(is_played).map(|row| format!("`{}`", row.word)).collect();
+            let why =
+                format!("only {} are simulated, not `{}`; {why}", played.join(" and "), load.kind.word());
             return refuse(object, why);
         }
         let Some(scheduling) = Scheduling::of(load.policy, None) else {

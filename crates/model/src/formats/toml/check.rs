@@ -117,10 +117,11 @@ impl Check<'_> {
             ("period", load.period.is_some()),
             ("once", load.once),
         ];
-        let taken = load.kind.keys();
-        for (key, _) in given.into_iter().filter(|(key, is_given)| *is_given && !taken.contains(key)) {
+        let row = load.kind.row();
+        let taken: Vec<&str> = row.keys.iter().map(|key| key.word()).collect();
+        for (key, _) in given.into_iter().filter(|(key, is_given)| *is_given && !row.takes(key)) {
             let message = format!("a load of kind `{}` takes no `{key}`", load.kind.word());
-            let help = match taken {
+            let help = match taken.as_slice() {
                 [] => "leave it out".to_owned(),
                 keys => format!("it takes {}", keys.join(", ")),
             };

@@ -565,10 +565,10 @@ fn startup(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Sta
 
 fn load(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Load> {
     let has_kind = table.required(reading, "kind", "\"spinners\"").is_some();
-    let kind = if has_kind { table.word(reading, "kind", LOAD_KINDS) } else { None };
+    let kind = if has_kind { table.word(reading, "kind", &LoadKind::words()) } else { None };
     let command = table.field(reading, "command");
     if let Some(kind) = kind {
-        match (&command, kind == LoadKind::Command) {
+        match (&command, kind.row().is_program) {
             (None, true) => {
                 let help = Some("write `command = \"...\"`".to_owned());
                 reading.wrong(table.span.clone(), "`command` is missing".to_owned(), "in this load", help);
@@ -581,7 +581,7 @@ fn load(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Load> 
         }
     }
     let load = Load {
-        rights: rights_of_command(reading, table, kind == Some(LoadKind::Command), "load"),
+        rights: rights_of_command(reading, table, kind.is_some_and(|kind| kind.row().is_program), "load"),
         count: instances(reading, table, "count").unwrap_or(Instances::Count(1)),
         policy: policy(reading, table),
         group: table.text(reading, "group"),
