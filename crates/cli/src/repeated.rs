@@ -26,7 +26,7 @@ pub fn varied(
 ) -> Result<Code, Failure> {
     let mut variants = runs::variants(workload, worlds)?;
     let rounds = Rounds { count: args.repeat as usize, options: options_of(&args.running, session) };
-    let at_home = variants.iter().filter(|v| worlds.place(v.world).is_host() && v.refused.is_none());
+    let at_home = variants.iter().filter(|v| worlds.entry(v.world).is_this_machine() && v.refused.is_none());
     let at_home = at_home.map(|variant| &variant.workload);
     announce((0..rounds.count).flat_map(|_| at_home.clone()), args, session);
     let finished = runs::make(&mut variants, &rounds, worlds).map_err(|error| located(error, workload))?;
@@ -119,7 +119,7 @@ pub fn ab(
     }
     let (sides, studied) = sides_of(text, workload, args)?;
     let rounds = Rounds { count: args.pairs as usize, options: options_of(&args.running, session) };
-    let at_home = sides.iter().filter(|_| worlds.place(0).is_host()).map(|(_, workload)| workload);
+    let at_home = sides.iter().filter(|_| worlds.entry(0).is_this_machine()).map(|(_, workload)| workload);
     announce((0..rounds.count).flat_map(|_| at_home.clone()), args, session);
     let pairs = pairs::take(&sides, &rounds, args.keep_disturbed, worlds)
         .map_err(|(side, error)| located(error, &sides[side].1))?;

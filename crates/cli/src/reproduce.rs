@@ -7,7 +7,7 @@ use surety_model::platform::Platform;
 use surety_model::record::{Distribution, Record};
 use surety_model::source::nearest;
 use surety_model::workload::Workload;
-use surety_model::world::{RunOptions, WorldError};
+use surety_model::world::{LAB_PREFIX, RunOptions, WorldError};
 use surety_probe::Bindings;
 use surety_probe::latency::LatencyProbe as HostProbe;
 use surety_report::table::{amount, cells, distributions, led};
@@ -15,7 +15,6 @@ use surety_reproduce::{
     Bench, Cell, EXPERIMENTS, Experiment, LatencyProbe, Mark, Origin, Planned, Probe, Request, Sheet,
 };
 
-use surety_session::place::{LAB, Place};
 use surety_session::{Means, worlds};
 
 use stored::{FromRecords, Keeping};
@@ -56,7 +55,7 @@ pub fn reproduce(args: &ReproduceArgs, session: &Session) -> Result<Code, Failur
 
 /// One experiment.
 fn one(args: &ReproduceArgs, experiment: &dyn Experiment, session: &Session) -> Result<Code, Failure> {
-    let in_lab = args.from.is_some() || args.on.iter().any(|word| word.starts_with(LAB));
+    let in_lab = args.from.is_some() || args.on.iter().any(|word| word.starts_with(LAB_PREFIX));
     let default = if in_lab { experiment.lab_duration() } else { experiment.duration() };
     let request = Request {
         seeds: args.seeds,
@@ -214,18 +213,19 @@ impl Worlds<'_> {
     }
 
     fn latency_of(&self, world: usize, args: LatencyArgs) -> Result<Record, WorldError> {
-        match self.runner.place(world) {
-            Place::Host => {
+        let entry = self.runner.entry(world);
+        match entry.kernel() {
+            None if entry.is_this_machine() => {
                 let cancel = self.session.cancel.clone();
                 let options = crate::latency::options_of(&args, cancel).map_err(as_world)?;
                 let probe = HostProbe::new(&self.session.kernel, self.session.journal());
                 Ok(probe.run(&options, None)?.record)
             }
-            Place::Lab(stored) => {
+            Some(stored) => {
                 let args = LatencyArgs { guest: self.guest.clone(), ..args };
-                lab::latency::on_kernel(&args, (**stored).clone(), self.session).map_err(as_world)
+                lab::latency::on_kernel(&args, stored.clone(), self.session).map_err(as_world)
             }
-            Place::Sim(_) | Place::Analysis(_) => Err(WorldError::Unsupported {
+            None => Err(WorldError::Unsupported {
                 world: self.runner.names()[world].to_owned(),
                 object: "the probe".to_owned(),
                 why: "it measures threads of a real kernel".to_owned(),

@@ -66,7 +66,7 @@ fn once(
     worlds: &Worlds<'_>,
     session: &Session,
 ) -> Result<Code, Failure> {
-    let traced = (0..worlds.names().len()).filter(|world| worlds.place(*world).clock().is_some()).count();
+    let traced = (0..worlds.names().len()).filter(|world| worlds.kind(*world).clock.is_some()).count();
     if args.trace.is_some() && traced == 0 {
         let said = "--trace: no world of this run has a scheduler whose events could be written";
         return Err(Failure::new(Code::BadInput, said.to_owned()).help("add `host` or `sim` to --on"));
@@ -79,7 +79,7 @@ fn once(
         if variant.refused.is_some() {
             continue;
         }
-        let path = args.trace.as_ref().filter(|_| worlds.place(world).clock().is_some());
+        let path = args.trace.as_ref().filter(|_| worlds.kind(world).clock.is_some());
         let path = path.map(|path| if traced > 1 { path_of(path, &variant.label) } else { path.clone() });
         if !run_in(variant, path.as_deref(), args, worlds, session)? {
             break;
@@ -105,7 +105,7 @@ fn run_in(
     let sink = output.as_mut().map(|output| output as &mut dyn TraceSink);
     let made = worlds.run(variant.world, &variant.workload, &options, &variant.label, sink);
     if let (Some(output), Some(path), true) = (output, path, made.is_ok()) {
-        let written = output.finish(worlds.place(variant.world).clock().unwrap_or_default())?;
+        let written = output.finish(worlds.kind(variant.world).clock.unwrap_or_default())?;
         session.step(&format!("{}: {} events of {}", path.display(), written.events, variant.label));
         if let Some(missing) = written.missing() {
             session.note(&missing);

@@ -4,7 +4,7 @@ use surety_model::event::{Event, TraceSink};
 use surety_model::formats::record;
 use surety_model::record::Record;
 use surety_model::workload::{TaskBody, Treatment, Workload};
-use surety_model::world::{Observer, RunOptions, World, WorldError};
+use surety_model::world::{LAB_PREFIX, Observer, RunOptions, World, WorldError};
 use surety_units::Nanos;
 
 use crate::boots::{Recorded, boots};
@@ -76,7 +76,7 @@ impl<'a> LabWorld<'a> {
 
 impl World for LabWorld<'_> {
     fn name(&self) -> String {
-        format!("lab:{}", self.lab.stored().name())
+        format!("{LAB_PREFIX}{}", self.lab.stored().name())
     }
 
     fn objections(&self, workload: &Workload) -> Vec<WorldError> {
@@ -174,7 +174,7 @@ pub fn record_of(product: &Product, lab: &Lab<'_>) -> Result<Record, WorldError>
     let file = record::read(&product.document).map_err(|e| unreadable(e.to_string()))?;
     let labelled = file.results.into_iter().next().ok_or_else(|| unreadable("it is empty".to_owned()))?;
     let mut record = labelled.record;
-    record.world = format!("lab:{}", lab.stored().name());
+    record.world = format!("{LAB_PREFIX}{}", lab.stored().name());
     // Nothing is taken for equal that differs in anything the guest said.
     record.hash = Some(hash64(&[product.document.as_bytes(), &hash_of(&product.samples).to_le_bytes()]));
     let build = lab.build();

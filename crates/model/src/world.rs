@@ -168,6 +168,9 @@ impl WorldError {
     }
 }
 
+/// What stands before the name of a kernel of the lab in the name of its world.
+pub const LAB_PREFIX: &str = "lab:";
+
 /// One of the places a workload can run in.
 pub trait World {
     /// Its name in tables: `host`, `sim`, `analysis`.

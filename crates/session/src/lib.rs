@@ -15,7 +15,6 @@ pub mod histories;
 pub mod machine;
 pub mod pairs;
 pub mod permission;
-pub mod place;
 pub mod runs;
 pub mod search;
 pub mod wakers;

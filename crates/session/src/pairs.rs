@@ -54,7 +54,7 @@ pub fn take(
     keep_disturbed: bool,
     worlds: &Worlds<'_>,
 ) -> Result<Pairs, (usize, Failure)> {
-    if worlds.place(0).is_lab() {
+    if worlds.kind(0).is_dear {
         in_one_guest(sides, rounds, worlds)
     } else {
         in_turns(sides, rounds, keep_disturbed, worlds)

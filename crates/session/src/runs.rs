@@ -92,8 +92,8 @@ pub fn make(variants: &mut [Variant], rounds: &Rounds, worlds: &Worlds<'_>) -> R
     let (refused, runs): (Vec<_>, Vec<_>) =
         runs.into_iter().partition(|(index, _)| variants[*index].refused.is_some());
     let mut finished = refused.len();
-    let is_lab = |variant: &Variant| worlds.place(variant.world).is_lab();
-    for world in worlds.order().into_iter().filter(|world| worlds.place(*world).is_lab()) {
+    let is_dear = |variant: &Variant| worlds.kind(variant.world).is_dear;
+    for world in worlds.order().into_iter().filter(|world| worlds.kind(*world).is_dear) {
         let of_world: Vec<_> = runs.iter().filter(|(index, _)| variants[*index].world == world).collect();
         let planned = of_world.iter().map(|(index, options)| {
             let variant = &variants[*index];
@@ -104,8 +104,8 @@ pub fn make(variants: &mut [Variant], rounds: &Rounds, worlds: &Worlds<'_>) -> R
             finished += usize::from(variants[*index].take(record));
         }
     }
-    let mut others: Vec<_> = runs.iter().filter(|(index, _)| !is_lab(&variants[*index])).collect();
-    others.sort_by_key(|(index, _)| worlds.place(variants[*index].world).is_model());
+    let mut others: Vec<_> = runs.iter().filter(|(index, _)| !is_dear(&variants[*index])).collect();
+    others.sort_by_key(|(index, _)| worlds.kind(variants[*index].world).is_model);
     for (index, options) in others {
         let variant = &mut variants[*index];
         if variant.refused.is_none() {

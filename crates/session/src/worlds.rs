@@ -1,27 +1,112 @@
-//! [`Worlds`]: the worlds of a command by their words, and runs in them. The one place that knows all of them.
+//! [`Worlds`]: the worlds of a command by their words, and runs in them.
+//!
+//! Each kind of world has a file below this one and a row in [`WORLDS`]; nothing else knows which there are.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
-use surety_analysis::AnalysisWorld;
-use surety_analysis::foundation::homes;
+use surety_lab::store::StoredKernel;
 use surety_lab::vm::LabOptions;
 use surety_model::event::TraceSink;
 use surety_model::platform::Platform;
 use surety_model::record::Record;
+use surety_model::source::nearest;
 use surety_model::workload::Workload;
-use surety_model::world::{Observer, RunOptions, World, WorldError};
-use surety_probe::interpacket::InterpacketProbe;
-use surety_probe::{Bindings, HostWorld};
-use surety_sim::SimWorld;
+use surety_model::world::{LAB_PREFIX, Observer, RunOptions, World, WorldError};
+use surety_probe::Bindings;
 use surety_units::Nanos;
 
 use crate::context::{Context, Watch};
 use crate::failure::Failure;
-use crate::guests;
 use crate::machine::this_machine;
-use crate::permission;
-use crate::place::{LAB, Machine, Place, places_of};
+
+use machines::{Machine, Machines};
+
+mod analysis;
+mod host;
+mod lab;
+mod machines;
+mod sim;
+
+/// Every kind of world.
+pub const WORLDS: &[WorldKind] = &[host::HOST, sim::SIM, analysis::ANALYSIS, lab::LAB];
+
+/// A kind of world: what `--on` calls it, and how it is entered.
+pub struct WorldKind {
+    /// The words, for messages.
+    pub words: &'static [&'static str],
+    /// The clock of its events, where it has any.
+    pub clock: Option<&'static str>,
+    /// Whether it computes what others run, on a machine that they tell it: it is run last.
+    pub is_model: bool,
+    /// Whether it is dear to enter and makes many runs in one visit.
+    pub is_dear: bool,
+    /// What a word means.
+    pub open: fn(&str, &Opening<'_>) -> Opened,
+}
+
+/// What is known where words are looked up.
+pub struct Opening<'a> {
+    /// This machine.
+    pub context: &'a dyn Context,
+    /// The machines that models are of.
+    pub machines: &'a Machines,
+}
+
+/// The worlds that a word means; `None` where it is none of the kind's words.
+pub type Opened = Option<Result<Vec<Entered>, Failure>>;
+
+/// A world that a word means, with what it is called in tables.
+pub type Entered = (String, Box<dyn Entry>);
+
+/// One world of a command.
+pub trait Entry {
+    /// The world for runs under these options.
+    ///
+    /// # Errors
+    /// Its machine is not known.
+    fn world<'e>(
+        &'e self,
+        worlds: &'e Worlds<'_>,
+        options: &RunOptions,
+    ) -> Result<Box<dyn World + 'e>, WorldError>;
+
+    /// Why it cannot run a workload, found without running anything: the first reason.
+    fn objection(&self, worlds: &Worlds<'_>, workload: &Workload) -> Option<WorldError>;
+
+    /// Whether it is this machine.
+    fn is_this_machine(&self) -> bool {
+        false
+    }
+
+    /// The kernel of a guest.
+    fn kernel(&self) -> Option<&StoredKernel> {
+        None
+    }
+
+    /// The same world of a machine of another kind; a real kernel is what it is.
+    fn of_another_machine(&self, _platform: &Platform) -> Option<Box<dyn World>> {
+        None
+    }
+
+    /// Sends packets at a distance, and looks how far apart they are.
+    ///
+    /// # Errors
+    /// A model has no network; else as the probe and the lab say.
+    fn packets(
+        &self,
+        _worlds: &Worlds<'_>,
+        _interval: Nanos,
+        _options: &RunOptions,
+        _label: &str,
+    ) -> Result<Record, WorldError> {
+        Err(WorldError::Unsupported {
+            world: String::new(),
+            object: "packets".to_owned(),
+            why: "it has no network; use `--on host`".to_owned(),
+        })
+    }
+}
 
 /// What the worlds are given.
 #[derive(Clone, Debug)]
@@ -39,7 +124,7 @@ pub struct Means {
 /// Worlds in which a workload is run.
 pub struct Worlds<'a> {
     context: &'a dyn Context,
-    places: Vec<(String, Place)>,
+    entered: Vec<(&'static WorldKind, Entered)>,
     means: Means,
     /// This machine.
     host: Platform,
@@ -51,50 +136,46 @@ impl<'a> Worlds<'a> {
     /// For worlds by their words.
     ///
     /// # Errors
-    /// As [`places_of`].
+    /// A word that is no world, and a kernel that is not here.
     pub fn new(words: &[String], means: Means, context: &'a dyn Context) -> Result<Worlds<'a>, Failure> {
         let (_, host) = this_machine(context.kernel());
-        let places = places_of(words, &host, context)?;
-        Ok(Worlds { context, places, means, host, guests: RefCell::default() })
+        let machines = Machines::of(words, &host);
+        let opening = Opening { context, machines: &machines };
+        let mut entered = Vec::new();
+        for word in words {
+            let found = WORLDS.iter().find_map(|kind| Some((kind, (kind.open)(word, &opening)?)));
+            let (kind, opened) = found.ok_or_else(|| unknown(word))?;
+            entered.extend(opened?.into_iter().map(|entry| (kind, entry)));
+        }
+        Ok(Worlds { context, entered, means, host, guests: RefCell::default() })
     }
 
     /// What they are called, in the order asked for.
     pub fn names(&self) -> Vec<&str> {
-        self.places.iter().map(|(word, _)| word.as_str()).collect()
+        self.entered.iter().map(|(_, (name, _))| name.as_str()).collect()
     }
 
     /// One of them, by its number in that order.
-    pub fn place(&self, world: usize) -> &Place {
-        &self.places[world].1
+    pub fn entry(&self, world: usize) -> &dyn Entry {
+        let (_, (_, entry)) = &self.entered[world];
+        &**entry
     }
 
-    /// What the worlds are given.
-    pub fn means(&self) -> &Means {
-        &self.means
+    /// Its kind.
+    pub fn kind(&self, world: usize) -> &'static WorldKind {
+        self.entered[world].0
     }
 
     /// The order in which they are best run: models are of the machines beside them, which say in their records what they are.
     pub fn order(&self) -> Vec<usize> {
-        let mut order: Vec<usize> = (0..self.places.len()).collect();
-        order.sort_by_key(|world| self.place(*world).is_model());
+        let mut order: Vec<usize> = (0..self.entered.len()).collect();
+        order.sort_by_key(|world| self.kind(*world).is_model);
         order
     }
 
     /// Why one of them cannot run a workload, found without running anything: the first reason.
     pub fn objection(&self, world: usize, workload: &Workload) -> Option<WorldError> {
-        let first = |world: &dyn World| world.objections(workload).into_iter().next();
-        // What a model cannot run does not depend on its machine, which a guest has yet to tell.
-        match self.place(world) {
-            Place::Host => first(&AtHome(self)),
-            Place::Sim(_) => first(&SimWorld::new(self.host.clone())),
-            Place::Analysis(_) => first(&AnalysisWorld::new(self.host.clone())),
-            Place::Lab(stored) => {
-                match guests::world_of(stored, &self.means.guest, self.means.guest.seed, self.context) {
-                    Ok(world) => first(&world),
-                    Err(error) => Some(error.into()),
-                }
-            }
-        }
+        self.entry(world).objection(self, workload)
     }
 
     /// Runs a workload in one of them.
@@ -150,23 +231,22 @@ impl<'a> Worlds<'a> {
         label: &str,
     ) -> Result<Record, WorldError> {
         let mut watch = self.context.watch(label, None);
-        match self.place(world) {
-            Place::Host | Place::Lab(_) => Err(WorldError::Machine {
+        match self.entry(world).of_another_machine(platform) {
+            Some(world) => world.run(workload, options, &mut *watch),
+            None => Err(WorldError::Machine {
                 what: format!(
                     "a kernel runs on the CPUs it has, and this experiment is of {}",
                     platform.name
                 ),
                 remedy: "run it with --on sim".to_owned(),
             }),
-            Place::Sim(_) => SimWorld::new(platform.clone()).run(workload, options, &mut *watch),
-            Place::Analysis(_) => AnalysisWorld::new(platform.clone()).run(workload, options, &mut *watch),
         }
     }
 
     /// Sends packets at a distance in one of them, and looks how far apart they are.
     ///
     /// # Errors
-    /// A model has no network; else as the probe and the lab say.
+    /// As [`Entry::packets`].
     pub fn packets(
         &self,
         world: usize,
@@ -174,40 +254,22 @@ impl<'a> Worlds<'a> {
         options: &RunOptions,
         label: &str,
     ) -> Result<Record, WorldError> {
-        let (word, place) = &self.places[world];
-        match place {
-            Place::Host => {
-                let mut watch = self.context.watch(label, None);
-                let probe = InterpacketProbe::new(self.context.kernel(), self.context.journal());
-                probe.run(interval, options, &mut *watch)
+        self.entry(world).packets(self, interval, options, label).map_err(|error| match error {
+            WorldError::Unsupported { object, why, .. } => {
+                WorldError::Unsupported { world: self.names()[world].to_owned(), object, why }
             }
-            Place::Lab(stored) => {
-                guests::packets(interval, options, &self.means.guest, (**stored).clone(), self.context)
-            }
-            Place::Sim(_) | Place::Analysis(_) => Err(WorldError::Unsupported {
-                world: word.clone(),
-                object: "packets".to_owned(),
-                why: "it has no network; use `--on host`".to_owned(),
-            }),
-        }
+            error => error,
+        })
     }
 
     /// One of them. A guest of the lab draws from the options' seed.
     fn world(&self, world: usize, options: &RunOptions) -> Result<Box<dyn World + '_>, WorldError> {
-        Ok(match self.place(world) {
-            Place::Host => Box::new(AtHome(self)),
-            Place::Sim(machine) => Box::new(SimWorld::new(self.platform_of(machine, options)?)),
-            Place::Lab(stored) => {
-                let world = guests::world_of(stored, &self.means.guest, options.seed, self.context)?;
-                Box::new(if self.means.traced { world } else { world.untraced() })
-            }
-            Place::Analysis(machine) => Box::new(AnalysisWorld::new(self.platform_of(machine, options)?)),
-        })
+        self.entry(world).world(self, options)
     }
 
     /// Keeps what a guest said of its machine.
     fn learn(&self, world: usize, record: &Record) {
-        if let (Place::Lab(stored), Some(machine)) = (self.place(world), &record.in_force.machine) {
+        if let (Some(stored), Some(machine)) = (self.entry(world).kernel(), &record.in_force.machine) {
             self.guests.borrow_mut().insert(stored.name().to_owned(), machine.clone());
         }
     }
@@ -229,13 +291,13 @@ impl<'a> Worlds<'a> {
         if let Some(machine) = self.guests.borrow().get(kernel) {
             return Ok(machine.clone());
         }
-        let is_it = |place: &Place| matches!(place, Place::Lab(stored) if stored.name() == kernel);
         let unknown = || WorldError::Machine {
-            what: format!("the machine of {LAB}{kernel} is not known"),
+            what: format!("the machine of {}{kernel} is not known", LAB_PREFIX),
             remedy: "run the workload on it first".to_owned(),
         };
-        let world = self.places.iter().position(|(_, place)| is_it(place)).ok_or_else(unknown)?;
-        let label = format!("machine of {LAB}{kernel}");
+        let is_it = |world: &usize| self.entry(*world).kernel().is_some_and(|stored| stored.name() == kernel);
+        let world = (0..self.entered.len()).find(is_it).ok_or_else(unknown)?;
+        let label = format!("machine of {}{kernel}", LAB_PREFIX);
         let short =
             RunOptions { duration: Nanos::MILLISECOND, warm_up: Nanos::ZERO, cpus: None, ..options.clone() };
         let record = self.run(world, &Workload::default(), &short, &label, None)?;
@@ -267,36 +329,9 @@ impl Observer for Rows<'_> {
     }
 }
 
-/// The host, with reserved threads of each workload in root domains where they fit.
-struct AtHome<'r, 'a>(&'r Worlds<'a>);
-
-impl AtHome<'_, '_> {
-    fn host(&self) -> HostWorld<'_> {
-        let Worlds { context, means, .. } = self.0;
-        let world = HostWorld::new(context.kernel(), context.journal()).bound(&means.bindings);
-        if means.traced { world } else { world.untraced() }
-    }
-}
-
-impl World for AtHome<'_, '_> {
-    fn name(&self) -> String {
-        self.host().name()
-    }
-
-    fn objections(&self, workload: &Workload) -> Vec<WorldError> {
-        self.host().objections(workload)
-    }
-
-    fn run(
-        &self,
-        workload: &Workload,
-        options: &RunOptions,
-        observer: &mut dyn Observer,
-    ) -> Result<Record, WorldError> {
-        let Worlds { context, means, host, .. } = self.0;
-        if !means.force {
-            permission::check_workload(context.kernel(), workload, permission::is_set_by_run)?;
-        }
-        self.host().at_home(homes(workload, host)).run(workload, options, observer)
-    }
+fn unknown(word: &str) -> Failure {
+    let words = || WORLDS.iter().flat_map(|kind| kind.words.iter().copied());
+    let all = || format!("use {}", words().collect::<Vec<_>>().join(", "));
+    let help = nearest(word, words()).map_or_else(all, |near| format!("did you mean {near}?"));
+    Failure::request(format!("there is no world `{word}`"), help)
 }

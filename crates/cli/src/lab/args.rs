@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 use surety_lab::devices::Device;
 use surety_lab::vm::{CPUS_MAX, LabOptions, MEMORY_MAX_MIB, MEMORY_MIN_MIB, Mode, SHIFT_MAX};
-use surety_session::place::LAB;
+use surety_model::world::LAB_PREFIX;
 use surety_units::{Bytes, Nanos};
 
 use crate::args::{RunArgs, positive};
@@ -109,7 +109,7 @@ impl LabRunArgs {
     /// The same as arguments of `run`: the kernel first, then whatever else was named.
     pub fn on_lab(&self) -> RunArgs {
         let mut run = self.run.clone();
-        run.on.insert(0, format!("{LAB}{}", self.kernel));
+        run.on.insert(0, format!("{LAB_PREFIX}{}", self.kernel));
         run
     }
 }

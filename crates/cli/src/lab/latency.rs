@@ -4,9 +4,8 @@ use surety_lab::job::{Job, modules_for};
 use surety_lab::store::StoredKernel;
 use surety_lab::world::record_of;
 use surety_model::record::Record;
-use surety_model::world::{Cancel, WorldError};
+use surety_model::world::{Cancel, LAB_PREFIX, WorldError};
 use surety_session::guests::{lab_of, product_of, store};
-use surety_session::place::LAB;
 use surety_units::Nanos;
 
 use crate::args::LatencyArgs;
@@ -65,8 +64,8 @@ fn words(args: &LatencyArgs) -> Vec<String> {
 
 /// Runs the probe in a guest of the kernel that `--on` names.
 pub fn run(args: &LatencyArgs, session: &Session) -> Result<Record, Failure> {
-    let Some(name) = args.on.strip_prefix(LAB) else {
-        let said = format!("the probe runs on `host` or `{LAB}KERNEL`, not on `{}`", args.on);
+    let Some(name) = args.on.strip_prefix(LAB_PREFIX) else {
+        let said = format!("the probe runs on `host` or `{LAB_PREFIX}KERNEL`, not on `{}`", args.on);
         return Err(Failure::new(Code::BadInput, said).help("`surety lab list` names the kernels"));
     };
     // What cannot be asked of any kernel is said before one is looked for.

@@ -9,7 +9,7 @@ use surety_model::platform::Platform;
 use surety_model::record::{ActivityRecord, Record};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{Arrivals, Irq, Workload};
-use surety_model::world::{RunOptions, Unobserved, World, WorldError};
+use surety_model::world::{LAB_PREFIX, RunOptions, Unobserved, World, WorldError};
 use surety_sim::SimWorld;
 use surety_units::{Bandwidth, Nanos};
 
@@ -17,7 +17,6 @@ use super::interrupts::{Line, SOURCE_NAME, held, key, part_kept, rate_of};
 use crate::{Bench, Builds, Cell, Column, Mark, Origin, Planned, Request, Sheet, SheetRow, cell_of};
 
 /// How a world is called that is a kernel of the lab.
-const PREFIX: &str = "lab:";
 /// How long a reservation is observed where nothing is said, and how many of its periods at least.
 pub(super) const OBSERVED: Nanos = Nanos::SECOND;
 const PERIODS: i64 = 4;
@@ -28,7 +27,7 @@ const BELOW_NEED: f64 = 0.97;
 
 /// The kernels of the lab among the worlds asked for; empty: the experiment is run as it was published.
 pub(super) fn kernels(bench: &dyn Bench) -> Vec<(usize, String)> {
-    bench.worlds().into_iter().enumerate().filter(|(_, name)| name.starts_with(PREFIX)).collect()
+    bench.worlds().into_iter().enumerate().filter(|(_, name)| name.starts_with(LAB_PREFIX)).collect()
 }
 
 /// The options of a run under a reservation.

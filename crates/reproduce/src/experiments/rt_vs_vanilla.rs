@@ -6,7 +6,7 @@
 
 use surety_model::record::{Distribution, Observed, Record};
 use surety_model::workload::LoadKind;
-use surety_model::world::{RunOptions, WorldError};
+use surety_model::world::{LAB_PREFIX, RunOptions, WorldError};
 use surety_units::{Bytes, Nanos};
 
 use crate::published::Table;
@@ -149,7 +149,7 @@ fn runs_of(
     jobs: u64,
     request: &Request,
 ) -> Result<Runs, WorldError> {
-    let is_guest = world.starts_with("lab:");
+    let is_guest = world.starts_with(LAB_PREFIX);
     let period = if is_guest { PERIOD_IN_GUEST } else { PERIOD };
     let loads = beside.loads.to_vec();
     let probe = Probe::Latency(LatencyProbe { period, jobs, priority: PRIORITY, loads });
