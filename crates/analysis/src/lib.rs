@@ -17,7 +17,7 @@ mod dense;
 pub mod edf;
 pub mod fair_server;
 pub mod foundation;
-pub mod inside;
+pub mod inside_reservation;
 pub mod interrupts;
 pub mod response;
 pub mod sampled;

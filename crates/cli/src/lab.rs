@@ -13,7 +13,7 @@ use crate::session::Session;
 
 pub mod args;
 mod golden;
-pub mod inside;
+pub mod in_guest;
 pub mod latency;
 
 use args::{LabArgs, LabFetchArgs, LabShellArgs, LabVerb};

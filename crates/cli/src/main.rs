@@ -49,7 +49,7 @@ fn main() -> ExitCode {
     if let Some(code) = surety_probe::helper_main() {
         return ExitCode::from(code);
     }
-    if let Some(code) = lab::inside::guest() {
+    if let Some(code) = lab::in_guest::guest() {
         return code;
     }
     internal::announce();

@@ -16,14 +16,14 @@ use surety_units::Nanos;
 use crate::devices;
 use crate::digest::sha256_hex;
 use crate::elf;
+use crate::emulator_threads;
 use crate::error::LabError;
-use crate::heard::{Heard, Step};
 use crate::initramfs::Archive;
 use crate::job::{Errand, JOB_PATH, Job, Product, Refusal};
 use crate::modules;
 use crate::protocol::Decoder;
 use crate::store::StoredKernel;
-use crate::turns;
+use crate::transcript::{Step, Transcript};
 use crate::vm::{self, Console, LabOptions, Mode};
 
 /// Between two looks at Ctrl-C and the clock.
@@ -176,7 +176,7 @@ impl<'a> Lab<'a> {
         })
     }
 
-    /// Boots the kernel for all runs of a job. What comes of one is given to `take` as soon as its end is heard; what that
+    /// Boots the kernel for all runs of a job. What comes of one is given to `take` as soon as its end was received; what that
     /// makes of it, or why there is nothing, stands at the run's place. Where the guest comes to its end before all of them
     /// are made, that is the error of the rest. Leaves nothing behind: no file, no process.
     pub fn run_each<T>(
@@ -218,7 +218,7 @@ impl<'a> Lab<'a> {
             vm::command(&self.stored, &initramfs, &self.options, job.devices(), Console::File(&console));
         command.stdin(Stream::Null).stdout(Stream::Pipe).stderr(file);
         let mut emulator = self.start(command)?;
-        let heard = self.listen(&mut emulator, job, cancel, observer, take);
+        let transcript = self.listen(&mut emulator, job, cancel, observer, take);
         // Whatever came of it, the emulator is gone before anything else is done.
         let ended = emulator.end();
         let said = Said::read(&console, &errors);
@@ -228,7 +228,7 @@ impl<'a> Lab<'a> {
             // What came of the run is worth more than what its kernel said.
             observer.notice(&format!("{} could not be written: {error}", path.display()));
         }
-        match heard {
+        match transcript {
             Ok(Listened::Enough) => Ok(()),
             Ok(Listened::Cut(error)) => {
                 let status = ended.map_or_else(|e| e.to_string(), |e| e.status.to_string());
@@ -248,8 +248,8 @@ impl<'a> Lab<'a> {
         if self.options.mode == Mode::Fast {
             return spawn(&mut command, &ChildSetup::default()).map_err(failed);
         }
-        let emulator = spawn(&mut command, &turns::setup(self.kernel)).map_err(failed)?;
-        turns::order(self.kernel, &emulator);
+        let emulator = spawn(&mut command, &emulator_threads::setup(self.kernel)).map_err(failed)?;
+        emulator_threads::order(self.kernel, &emulator);
         Ok(emulator)
     }
 
@@ -308,7 +308,7 @@ impl<'a> Lab<'a> {
         let bytes = reader(emulator)?;
         let (started, runs) = (clock::monotonic(), job.spans().len());
         let limit = self.options.within.unwrap_or_else(|| time_for(job, self.options.mode));
-        let (mut decoder, mut heard) = (Decoder::default(), Heard::new(job.spans()));
+        let (mut decoder, mut transcript) = (Decoder::default(), Transcript::new(job.spans()));
         let mut over = 0;
         let mut last_word = started;
         loop {
@@ -316,7 +316,7 @@ impl<'a> Lab<'a> {
                 Ok(piece) => {
                     decoder.push(&piece);
                     while let Some(message) = decoder.next_message().map_err(rubbish)? {
-                        match heard.take(message, observer)? {
+                        match transcript.take(message, observer)? {
                             Step::More => {}
                             Step::Done => return Ok(Listened::Enough),
                             Step::Run(product) => {
@@ -352,7 +352,7 @@ impl<'a> Lab<'a> {
                     let elapsed = now - started;
                     return Err(LabError::Hang { silence: elapsed, elapsed, last: String::new() });
                 }
-                return Err(LabError::TooSlow { limit, done: heard.done() });
+                return Err(LabError::TooSlow { limit, done: transcript.done() });
             }
         }
     }

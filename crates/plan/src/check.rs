@@ -40,8 +40,8 @@ use thiserror::Error;
 use crate::check::in_order::JobsInOrder;
 use crate::interrupt::Arriving;
 use crate::modes;
-use crate::played::{Played, play};
-use crate::together::may_wake_inside;
+use crate::reserved_set::may_wake_inside;
+use crate::simulated::{Simulated, simulate};
 
 /// A plan's fraction and an independent one differ by at most their proven errors and this.
 const ROUNDING: f64 = 1e-9;
@@ -278,9 +278,9 @@ fn played(
     claims: &[Claim],
     threads: &[(&str, ReservedThread)],
     foundation: &Foundation,
-) -> Result<Vec<Played>, CheckError> {
+) -> Result<Vec<Simulated>, CheckError> {
     if plan.platform.root_domains.is_empty() {
-        return Ok(vec![play(plan, claims)?]);
+        return Ok(vec![simulate(plan, claims)?]);
     }
     let in_domain = |domain: &Domain| {
         let own =
@@ -293,7 +293,7 @@ fn played(
         let claims: Vec<Claim> = (claims.iter().filter(|claim| own(&claim.activity) > 0))
             .map(|claim| Claim { threads: own(&claim.activity), ..claim.clone() })
             .collect();
-        play(&part, &claims)
+        simulate(&part, &claims)
     };
     foundation.domains().iter().map(in_domain).collect()
 }
@@ -598,7 +598,7 @@ impl Look<'_> {
         Ok(finding)
     }
 
-    fn simulated(&self, played: &[Played]) -> Finding {
+    fn simulated(&self, played: &[Simulated]) -> Finding {
         let least = self.jobs_in_order().map(|jobs| move |of| jobs.least(of));
         let least = least.as_ref().map(|least| least as &dyn Fn(u64) -> u64);
         let said: Vec<(bool, String)> = (played.iter().filter(|p| p.ran(&self.claim.activity)))

@@ -7,8 +7,8 @@ use surety_units::{Nanos, Probability};
 
 use crate::interrupt::{Wish, wish};
 use crate::modes;
+use crate::reserved_set::{Argument, Kept, KeptIrq};
 use crate::response::Searched;
-use crate::together::{Argument, Kept, KeptIrq};
 
 /// The claims of a task's reservation.
 pub(crate) fn of_task(kept: &Kept, platform: &Platform, searched: &Searched) -> Vec<Claim> {

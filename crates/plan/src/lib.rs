@@ -18,15 +18,15 @@ mod fixed_priority;
 pub mod interrupt;
 pub mod modes;
 mod placing;
-mod played;
 pub mod profile;
 mod proofs;
 pub mod refusal;
+mod reserved_set;
 pub mod response;
 pub mod share;
+mod simulated;
 pub mod synthesis;
 pub mod tested;
-mod together;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
@@ -270,13 +270,13 @@ fn beside_what_stays(
         platform.others.extend(beside::declared(workload, platform, |name| stays.contains(name)));
         let is_realtime = |task: &Task| task.reservation.is_none() && stays.contains(&task.name);
         platform.realtime = beside::realtime(workload, platform, is_realtime);
-        let together = together::Together::new(workload, &options);
-        let together = if looks.fronts { together.with_fronts() } else { together };
-        let together = match looks.roughly {
-            Some(searched) => together.roughly(searched),
-            None => together,
+        let set = reserved_set::ReservedSet::new(workload, &options);
+        let set = if looks.fronts { set.with_fronts() } else { set };
+        let set = match looks.roughly {
+            Some(searched) => set.roughly(searched),
+            None => set,
         };
-        let found = planned(workload, fits, &options, together);
+        let found = planned(workload, fits, &options, set);
         let is_planned = |name: &String| found.0.threads.iter().any(|(planned, _)| planned == name);
         let more: Vec<String> =
             activities().filter(|name| !stays.contains(name) && !is_planned(name)).collect();
@@ -292,7 +292,7 @@ fn planned(
     workload: &Workload,
     fits: &BTreeMap<String, WorkFit>,
     options: &PlanOptions,
-    mut together: together::Together<'_>,
+    mut set: reserved_set::ReservedSet<'_>,
 ) -> (Planned, Vec<bool>) {
     let mut plan = Plan {
         schema: PLAN_SCHEMA.to_owned(),
@@ -305,23 +305,23 @@ fn planned(
         .tasks
         .iter()
         .filter(|task| !task.promises.is_empty())
-        .map(|task| Asked::of(task, fits.get(&task.name), options, &together))
+        .map(|task| Asked::of(task, fits.get(&task.name), options, &set))
         .collect();
     let wanted: Vec<placing::Wanted<'_>> = asked.iter().filter_map(Asked::wanted).collect();
-    let mut placed = together.place_all(&wanted).into_iter();
+    let mut placed = set.place_all(&wanted).into_iter();
     for asked in &asked {
         let why = if asked.wanted().is_some() { placed.next().unwrap_or_default() } else { Vec::new() };
         let all = asked.refused.iter().cloned().chain(why);
         refused.extend(all.map(|(promise, why)| (asked.task.name.clone(), promise, why)));
     }
     for irq in workload.irqs.iter().filter(|irq| !irq.promises.is_empty()) {
-        let why = plan_irq(irq, &mut together);
+        let why = plan_irq(irq, &mut set);
         refused.extend(why.into_iter().map(|(promise, why)| (irq.name.clone(), promise, why)));
     }
-    let fronts = together.fronts();
-    let threads = together.named_threads();
-    let threads_wanted = together.threads_wanted();
-    let (claims, left) = together.finish(&mut plan);
+    let fronts = set.fronts();
+    let threads = set.named_threads();
+    let threads_wanted = set.threads_wanted();
+    let (claims, left) = set.finish(&mut plan);
     for (kind, name) in workload.activities().into_iter().filter(|(kind, _)| !["task", "irq"].contains(kind))
     {
         for promise in workload.promises_of(name) {
@@ -412,7 +412,7 @@ impl<'w> Asked<'w> {
         task: &'w Task,
         fit: Option<&WorkFit>,
         options: &PlanOptions,
-        together: &together::Together<'_>,
+        set: &reserved_set::ReservedSet<'_>,
     ) -> Asked<'w> {
         let (mut requests, mut refused) = (Vec::new(), Vec::new());
         for promise in &task.promises {
@@ -426,7 +426,7 @@ impl<'w> Asked<'w> {
                 Err(because) => refused.push((*promise, refusal::Refused::plainly(because))),
             }
         }
-        let demand = demand::Demand::of(task, fit, together.handlers(), options);
+        let demand = demand::Demand::of(task, fit, set.handlers(), options);
         Asked { task, demand, requests, refused }
     }
 
@@ -436,7 +436,7 @@ impl<'w> Asked<'w> {
     }
 }
 
-fn plan_irq(irq: &Irq, together: &mut together::Together<'_>) -> Vec<(Promise, refusal::Refused)> {
+fn plan_irq(irq: &Irq, set: &mut reserved_set::ReservedSet<'_>) -> Vec<(Promise, refusal::Refused)> {
     let (mut wishes, mut refused) = (Vec::new(), Vec::new());
     for promise in &irq.promises {
         match interrupt::wish(irq, promise) {
@@ -445,7 +445,7 @@ fn plan_irq(irq: &Irq, together: &mut together::Together<'_>) -> Vec<(Promise, r
         }
     }
     if !wishes.is_empty() {
-        refused.extend(together.place_irq(irq, &wishes));
+        refused.extend(set.place_irq(irq, &wishes));
     }
     refused
 }

@@ -13,10 +13,10 @@ use surety_units::Nanos;
 use crate::Request;
 use crate::demand::Demand;
 use crate::refusal::Refused;
+use crate::reserved_set::{Argument, Kept, ReservedSet};
 use crate::response::{Frame, Searched};
 use crate::share;
 use crate::synthesis::{by_bandwidth, frames, pareto};
-use crate::together::{Argument, Kept, Together};
 
 /// A frame that needs this many times the least bandwidth on a rough grid is not the best on a fine one.
 const ROUGHLY: f64 = 1.02;
@@ -61,15 +61,15 @@ pub(crate) struct Found {
 
 /// A search for one task's reservation.
 pub(crate) struct Search<'s, 'a> {
-    together: &'s Together<'a>,
+    set: &'s ReservedSet<'a>,
     wanted: &'s Wanted<'s>,
     searched: Rc<Searched>,
 }
 
 impl<'s, 'a> Search<'s, 'a> {
     /// Beside what is kept so far.
-    pub(crate) fn new(together: &'s Together<'a>, wanted: &'s Wanted<'s>) -> Search<'s, 'a> {
-        Search { together, wanted, searched: Rc::clone(together.searched()) }
+    pub(crate) fn new(set: &'s ReservedSet<'a>, wanted: &'s Wanted<'s>) -> Search<'s, 'a> {
+        Search { set, wanted, searched: Rc::clone(set.searched()) }
     }
 
     /// All requests in the frame with the least bandwidth; where there is none for all, as many as can be kept in the
@@ -80,14 +80,14 @@ impl<'s, 'a> Search<'s, 'a> {
             Err(why) => return Found { refused: self.wanted.refused(&why), ..Found::default() },
         };
         // What is rough already needs no rougher look before.
-        let few = (!self.together.is_rough()).then(|| self.promising(&frames)).flatten();
+        let few = (!self.set.is_rough()).then(|| self.promising(&frames)).flatten();
         let chosen = few.and_then(|few| self.cheapest(&few, false));
         let chosen = chosen.or_else(|| self.cheapest(&frames, true));
         let mut refused = Vec::new();
         let kept = chosen.unwrap_or_else(|| {
             let mut kept = self.wanted.nothing_in(frames[0]);
             for (promise, request) in self.wanted.requests {
-                if let Err(why) = self.together.try_one(&mut kept, promise, *request, &self.searched) {
+                if let Err(why) = self.set.try_one(&mut kept, promise, *request, &self.searched) {
                     refused.push((*promise, why));
                 }
             }
@@ -99,7 +99,7 @@ impl<'s, 'a> Search<'s, 'a> {
 
     /// The frames to look at, the task's own first.
     fn frames(&self) -> Result<Vec<Frame>, Refused> {
-        let options = self.together.options();
+        let options = self.set.options();
         let limits = self.wanted.requests.iter().filter_map(|(_, r)| match r {
             Request::Response { limit, .. } => Some(*limit),
             Request::Share { .. } => None,
@@ -123,10 +123,10 @@ impl<'s, 'a> Search<'s, 'a> {
                 )));
             }
         }
-        if self.together.is_implicit() && found.iter().any(|frame| frame.deadline == frame.period) {
+        if self.set.is_implicit() && found.iter().any(|frame| frame.deadline == frame.period) {
             found.retain(|frame| frame.deadline == frame.period);
         }
-        if self.together.is_rough() {
+        if self.set.is_rough() {
             found.truncate(FRAMES_ROUGH);
         }
         if options.search.is_reached() {
@@ -141,7 +141,7 @@ impl<'s, 'a> Search<'s, 'a> {
             Request::Response { .. } => None,
         });
         let interval = self.wanted.task.release.interval();
-        let period = share::period(interval, window.min(), &self.together.options().platform);
+        let period = share::period(interval, window.min(), &self.set.options().platform);
         Frame { deadline: period, period, gap: period, jitter: Nanos::ZERO, spread: 1 }
     }
 
@@ -150,7 +150,7 @@ impl<'s, 'a> Search<'s, 'a> {
         let in_frame = |frame: &Frame| {
             let mut kept = self.wanted.nothing_in(*frame);
             for (promise, request) in self.wanted.requests {
-                self.together.sized(&mut kept, promise, *request, searched).ok()?;
+                self.set.sized(&mut kept, promise, *request, searched).ok()?;
             }
             let fits = kept.runtime <= frame.deadline && !self.is_lumpy(&kept, own);
             fits.then_some(kept)
@@ -173,17 +173,14 @@ impl<'s, 'a> Search<'s, 'a> {
         let mut sized = self.all_sized(frames, frames[0].period, &self.searched);
         sized.sort_by(|a, b| by_bandwidth(&a.reservation(), &b.reservation()));
         let few = if all { sized.len() } else { 1 };
-        let together = self.together;
-        sized
-            .into_iter()
-            .take(few)
-            .find(|kept| together.objection(kept).is_none() && together.is_proven(kept))
+        let set = self.set;
+        sized.into_iter().take(few).find(|kept| set.objection(kept).is_none() && set.is_proven(kept))
     }
 
     /// Whether budgets are below the tick in a period shorter than need be: the kernel would give several at once and then
     /// none for several periods.
     fn is_lumpy(&self, kept: &Kept, own: Nanos) -> bool {
-        let enforcement = self.together.options().platform.enforcement;
+        let enforcement = self.set.options().platform.enforcement;
         kept.frame.period < own && kept.runtime < enforcement.overrun_max()
     }
 
@@ -210,7 +207,7 @@ impl<'s, 'a> Search<'s, 'a> {
                     (false, true) => Mark::Front,
                     (false, false) => Mark::Dominated,
                 },
-                objection: self.together.objection(kept),
+                objection: self.set.objection(kept),
             }
         });
         Front {
@@ -222,7 +219,7 @@ impl<'s, 'a> Search<'s, 'a> {
 
     /// The smallest proven fraction of its response promises, and the exact one where it is known.
     fn fractions(&self, kept: &Kept) -> (Option<f64>, Option<f64>) {
-        let enforcement = self.together.options().platform.enforcement;
+        let enforcement = self.set.options().platform.enforcement;
         let mut least: Option<(f64, Option<f64>)> = None;
         for (_, argument) in &kept.promises {
             let Argument::Response { limit, sizing, .. } = argument else { continue };

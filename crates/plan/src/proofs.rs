@@ -9,8 +9,8 @@ use surety_model::reservation::Reservation;
 use surety_units::Nanos;
 
 use crate::CONFIDENCE;
+use crate::reserved_set::{Argument, Kept, KeptIrq};
 use crate::response::{Searched, Sizing};
-use crate::together::{Argument, Kept, KeptIrq};
 
 /// The rule for shares.
 pub(crate) const SUPPLY_THEOREM: &str = "supply bound of a constant-bandwidth server";

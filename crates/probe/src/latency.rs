@@ -34,9 +34,9 @@ use crate::records::load_record;
 use crate::window::RUN_UP;
 use crate::window::{Gate, Window};
 
-mod company;
+mod threads;
 
-use company::Company;
+use threads::ProbeThreads;
 
 /// How often the main thread looks up.
 const LOOK: Nanos = Nanos::from_millis(100);
@@ -287,7 +287,7 @@ impl<'a> LatencyProbe<'a> {
         let children = ChildrenEntry::of_loads(&options.loads, self.journal, self.kernel);
         let mark = children.as_ref().map(|children| children.mark().to_owned());
         let ground = Ground { disks: None, mark, cancel: &options.cancel };
-        let company = Company::gather(options, cpus, &gate, marker.as_ref(), &ground)?;
+        let company = ProbeThreads::gather(options, cpus, &gate, marker.as_ref(), &ground)?;
         drop(marker);
         let threads = company.place(&surroundings, &mut enforcer, options);
         let threads = match threads {
@@ -384,7 +384,7 @@ impl<'a> LatencyProbe<'a> {
     fn watch(
         &self,
         options: &LatencyOptions,
-        (surroundings, company): (&Surroundings<'_>, &Company),
+        (surroundings, company): (&Surroundings<'_>, &ProbeThreads),
         looks: &mut [(CpuId, Looks, Option<Look>)],
         watcher: &mut Option<Watcher<'_>>,
     ) -> LatencyEnd {

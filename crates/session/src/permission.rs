@@ -96,7 +96,7 @@ fn matching(kernel: &dyn Kernel, which: &ThreadMatch) -> Vec<Tid> {
 /// Refuses a plan whose reservations for running threads take too much of the CPUs.
 ///
 /// # Errors
-/// More than [`CAP`] of all CPUs.
+/// More than half of all CPUs.
 pub fn check_plan(plan: &Plan, workload: &Workload, cpus: u32) -> Result<(), Failure> {
     let is_foreign = |name: &str| {
         let task = workload.task(name);
@@ -109,7 +109,7 @@ pub fn check_plan(plan: &Plan, workload: &Workload, cpus: u32) -> Result<(), Fai
 /// Refuses reservations for running threads that take too much of the CPUs together.
 ///
 /// # Errors
-/// More than [`CAP`] of all CPUs.
+/// More than half of all CPUs.
 pub fn check_cap<'p>(
     reserved: impl Iterator<Item = &'p PlannedReservation>,
     cpus: u32,

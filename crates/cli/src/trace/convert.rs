@@ -7,7 +7,7 @@ use surety_trace::write::perfetto::{Overlay, OverlayOf};
 use surety_units::Tid;
 
 use super::file;
-use super::heard::Heard;
+use super::missing_threads::MissingThreads;
 use super::output::{TraceOutput, has_tracks};
 use crate::args::ConvertArgs;
 use crate::exit::{Code, Failure};
@@ -29,7 +29,7 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
     let mut trace = file::open(&args.file, &args.selection, session)?;
     let output = TraceOutput::create(&args.output, &args.storing, overlays)?;
     trace.keep_undecoded();
-    let mut kept = Kept::new(args.selection.wanted(), Heard::new(named, output));
+    let mut kept = Kept::new(args.selection.wanted(), MissingThreads::new(named, output));
     let summary = trace.read(&mut kept).map_err(|e| file::unfinished(&args.file, session, &e))?;
     let clock = trace.description().clock;
     file::within(&args.file, &args.selection, &summary)?;

@@ -19,11 +19,11 @@ use crate::session::Session;
 use surety_session::Context;
 
 use output::Output;
-use told::Made;
+use summary::Made;
 
 mod events;
 pub mod output;
-mod told;
+mod summary;
 
 /// Between two looks at the clock, the signals and the command.
 const LOOK: Nanos = Nanos::from_millis(100);

@@ -9,7 +9,7 @@ use surety_model::plan::{Left, Plan, PlannedReservation};
 
 use super::{CheckError, Look, looks, threads};
 use crate::proofs::{SUPPLY_SOURCE, SUPPLY_THEOREM};
-use crate::together::left as left_by;
+use crate::reserved_set::left as left_by;
 
 /// Parts of a CPU survive being written in decimals up to this.
 const WRITTEN: f64 = 1e-9;

@@ -1,4 +1,4 @@
-//! [`Heard`]: what a guest said so far, run by run.
+//! [`Transcript`]: what a guest said so far, run by run.
 
 use surety_model::world::{Observer, WorldError};
 use surety_units::Nanos;
@@ -19,7 +19,7 @@ pub(crate) enum Step {
 }
 
 /// What was said so far.
-pub(crate) struct Heard {
+pub(crate) struct Transcript {
     spans: Vec<Nanos>,
     /// How many runs are over.
     over: usize,
@@ -30,11 +30,11 @@ pub(crate) struct Heard {
     trace: Vec<u8>,
 }
 
-impl Heard {
+impl Transcript {
     /// Nothing, of runs that take so long each.
-    pub(crate) fn new(spans: Vec<Nanos>) -> Heard {
+    pub(crate) fn new(spans: Vec<Nanos>) -> Transcript {
         let (document, samples, trace) = (Vec::new(), Vec::new(), Vec::new());
-        Heard { spans, over: 0, progress: (0, 0), document, samples, trace }
+        Transcript { spans, over: 0, progress: (0, 0), document, samples, trace }
     }
 
     /// Takes a message.
@@ -89,7 +89,7 @@ impl Heard {
     fn next(&mut self) -> (Vec<u8>, Vec<u8>, Vec<u8>) {
         self.over += 1;
         self.progress = (0, 0);
-        let Heard { document, samples, trace, .. } = self;
+        let Transcript { document, samples, trace, .. } = self;
         (std::mem::take(document), std::mem::take(samples), std::mem::take(trace))
     }
 
@@ -116,12 +116,12 @@ mod tests {
     use super::*;
     use surety_model::world::Unobserved;
 
-    fn heard(runs: usize) -> Heard {
-        Heard::new(vec![Nanos::SECOND; runs])
+    fn transcript(runs: usize) -> Transcript {
+        Transcript::new(vec![Nanos::SECOND; runs])
     }
 
-    fn take(heard: &mut Heard, message: Message) -> Result<Step, LabError> {
-        heard.take(message, &mut Unobserved)
+    fn take(transcript: &mut Transcript, message: Message) -> Result<Step, LabError> {
+        transcript.take(message, &mut Unobserved)
     }
 
     fn refusal(what: &str) -> Vec<u8> {
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn each_run_has_its_own_and_a_refused_one_leaves_nothing_to_the_next() {
-        let mut heard = heard(3);
+        let mut transcript = transcript(3);
         let mut came = Vec::new();
         for message in [
             Message::Record(b"one".to_vec()),
@@ -145,38 +145,38 @@ mod tests {
             Message::Samples(b"[]".to_vec()),
             Message::Finished,
         ] {
-            if let Step::Run(product) = take(&mut heard, message).unwrap() {
+            if let Step::Run(product) = take(&mut transcript, message).unwrap() {
                 came.push(product.map(|product| (product.document, product.trace)));
             }
         }
         assert_eq!(came[0], Ok(("one".to_owned(), vec![1])));
         assert!(came[1].as_ref().unwrap_err().to_string().contains("no such CPU"));
         assert_eq!(came[2], Ok(("three".to_owned(), Vec::new())));
-        assert!(matches!(take(&mut heard, Message::Done), Ok(Step::Done)));
+        assert!(matches!(take(&mut transcript, Message::Done), Ok(Step::Done)));
     }
 
     #[test]
     fn runs_that_are_missing_or_too_many_are_rubbish() {
-        assert!(matches!(take(&mut heard(1), Message::Done), Err(LabError::Rubbish { .. })));
-        let mut one = heard(1);
+        assert!(matches!(take(&mut transcript(1), Message::Done), Err(LabError::Rubbish { .. })));
+        let mut one = transcript(1);
         assert!(matches!(take(&mut one, Message::Refused(refusal("x"))), Ok(Step::Run(Err(_)))));
         assert!(matches!(take(&mut one, Message::Finished), Err(LabError::Rubbish { .. })));
-        assert!(matches!(take(&mut heard(2), Message::Failed(refusal("x"))), Err(LabError::Guest(_))));
+        assert!(matches!(take(&mut transcript(2), Message::Failed(refusal("x"))), Err(LabError::Guest(_))));
         assert!(
-            matches!(take(&mut heard(1), Message::Finished), Err(LabError::Rubbish { .. })),
+            matches!(take(&mut transcript(1), Message::Finished), Err(LabError::Rubbish { .. })),
             "no samples"
         );
     }
 
     #[test]
     fn what_is_done_is_told_of_all_runs() {
-        let mut heard = Heard::new([1, 3].map(Nanos::from_secs).to_vec());
-        assert_eq!(heard.done(), "nothing");
-        take(&mut heard, Message::Progress { done: 50, total: 100 }).unwrap();
-        assert_eq!(heard.done(), "12 %");
-        take(&mut heard, Message::Refused(refusal("x"))).unwrap();
-        assert_eq!(heard.done(), "25 %");
-        take(&mut heard, Message::Progress { done: 1, total: 3 }).unwrap();
-        assert_eq!(heard.done(), "50 %");
+        let mut transcript = Transcript::new([1, 3].map(Nanos::from_secs).to_vec());
+        assert_eq!(transcript.done(), "nothing");
+        take(&mut transcript, Message::Progress { done: 50, total: 100 }).unwrap();
+        assert_eq!(transcript.done(), "12 %");
+        take(&mut transcript, Message::Refused(refusal("x"))).unwrap();
+        assert_eq!(transcript.done(), "25 %");
+        take(&mut transcript, Message::Progress { done: 1, total: 3 }).unwrap();
+        assert_eq!(transcript.done(), "50 %");
     }
 }

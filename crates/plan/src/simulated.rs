@@ -35,7 +35,7 @@ const CONFIDENCE: f64 = 0.999;
 const CLUSTER: u64 = 10;
 
 /// What the simulator did.
-pub struct Played {
+pub struct Simulated {
     record: Record,
     /// The same, where reservations for a share may sleep inside their budgets, with threads there that do.
     asleep: Option<Record>,
@@ -45,7 +45,7 @@ pub struct Played {
 
 /// Runs the plan's activities as the claims describe them, beside busy loops on every CPU: what is promised a share wants all of
 /// it, and in a second run, where it may sleep inside a budget, sleeps and runs by turns.
-pub fn play(plan: &Plan, claims: &[Claim]) -> Result<Played, CheckError> {
+pub fn simulate(plan: &Plan, claims: &[Claim]) -> Result<Simulated, CheckError> {
     let mut workload = Workload::default();
     let mut duration = SHORTEST;
     let mut promises = Vec::new();
@@ -147,7 +147,7 @@ pub fn play(plan: &Plan, claims: &[Claim]) -> Result<Played, CheckError> {
         }
     }
     let asleep = if is_other { Some(run(&workload)?) } else { None };
-    Ok(Played { record, asleep, promises, seconds: duration.as_secs_f64() })
+    Ok(Simulated { record, asleep, promises, seconds: duration.as_secs_f64() })
 }
 
 /// What others have reserved as a task that wants all of it: in every period one job of a whole budget where no job ever needs
@@ -208,7 +208,7 @@ fn affordable(workload: &Workload, plan: &Plan, duration: Nanos) -> Result<Nanos
     Ok(duration.min(most))
 }
 
-impl Played {
+impl Simulated {
     /// Whether an activity was in it.
     pub fn ran(&self, activity: &str) -> bool {
         self.record.activity(activity).is_some()

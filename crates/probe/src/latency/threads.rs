@@ -1,4 +1,4 @@
-//! [`Company`]: the recording threads and the loads of one run, and the copies of what the former have recorded.
+//! [`ProbeThreads`]: the recording threads and the loads of one run, and the copies of what the former have recorded.
 
 use super::*;
 
@@ -6,7 +6,7 @@ use super::*;
 type LoadRuns = Vec<Vec<LoadRun>>;
 
 /// Who takes part.
-pub(super) struct Company {
+pub(super) struct ProbeThreads {
     probes: Vec<Member>,
     shared: Vec<Arc<Shared>>,
     loads: Crew,
@@ -22,7 +22,7 @@ struct Member {
     handle: JoinHandle<ThreadRun>,
 }
 
-impl Company {
+impl ProbeThreads {
     /// Makes every thread; they wait at the gate. When one cannot be made, those already made are sent home.
     pub fn gather(
         options: &LatencyOptions,
@@ -30,8 +30,8 @@ impl Company {
         gate: &Arc<Gate>,
         marker: Option<&Marker>,
         ground: &Ground<'_>,
-    ) -> Result<Company, WorldError> {
-        let mut company = Company {
+    ) -> Result<ProbeThreads, WorldError> {
+        let mut company = ProbeThreads {
             probes: Vec::new(),
             shared: Vec::new(),
             loads: Crew::default(),

@@ -9,15 +9,15 @@ use std::rc::Rc;
 use surety_analysis::foundation::ReservedThread;
 use surety_model::promise::Promise;
 
-use super::{Kept, Together};
+use super::{Kept, ReservedSet};
 use crate::interrupt::{Source, Wish};
 use crate::placing::{Search, Wanted};
 use crate::refusal::Refused;
 
-impl<'a> Together<'a> {
+impl<'a> ReservedSet<'a> {
     /// The same with nothing kept and nothing that objects: what is sized here is sized as if alone.
-    fn unobjecting(&self) -> Together<'a> {
-        Together {
+    fn unobjecting(&self) -> ReservedSet<'a> {
+        ReservedSet {
             options: self.options,
             alone: self.alone,
             obstacle: None,
@@ -38,7 +38,7 @@ impl<'a> Together<'a> {
     /// What needs least bandwidth alone may have short deadlines, which leave no room beside others. So where something was
     /// refused it is tried once more with deadlines at the ends of the periods, which are the easiest to keep together.
     pub(crate) fn place_all(&mut self, wanted: &[Wanted<'_>]) -> Vec<Vec<(Promise, Refused)>> {
-        let mut other = Together {
+        let mut other = ReservedSet {
             implicit: true,
             obstacle: self.obstacle.clone(),
             objects: self.objects,

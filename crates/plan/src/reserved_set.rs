@@ -28,7 +28,7 @@ use crate::synthesis::by_bandwidth;
 use crate::{GRAIN, PlanOptions, Request, claims, share};
 
 /// The reservations kept so far.
-pub(crate) struct Together<'a> {
+pub(crate) struct ReservedSet<'a> {
     options: &'a PlanOptions,
     alone: bool,
     obstacle: Option<String>,
@@ -128,9 +128,9 @@ pub(crate) fn may_wake_inside(task: &ServedTask, measured: bool) -> bool {
     if measured { !task.is_aligned() } else { task.wakes_inside() }
 }
 
-impl<'a> Together<'a> {
+impl<'a> ReservedSet<'a> {
     /// Nothing kept yet of a workload.
-    pub(crate) fn new(workload: &Workload, options: &'a PlanOptions) -> Together<'a> {
+    pub(crate) fn new(workload: &Workload, options: &'a PlanOptions) -> ReservedSet<'a> {
         let platform = &options.platform;
         let promised = workload.tasks.iter().filter(|task| !task.promises.is_empty());
         let threads = promised.map(|task| task.instances.on(platform.cpus)).fold(0u32, u32::saturating_add);
@@ -140,7 +140,7 @@ impl<'a> Together<'a> {
         // A fair server that acts takes turns with reserved threads.
         let acts = platform.realtime.as_ref().is_some_and(|realtime| realtime.takes.is_none());
         let lent = lent_reservation(workload, |task| task.reservation.is_some() || !task.promises.is_empty());
-        Together {
+        ReservedSet {
             options,
             // Root domains may put two threads on one CPU though others are free.
             alone: threads <= platform.cpus && platform.root_domains.len() < 2 && !acts,
@@ -158,15 +158,15 @@ impl<'a> Together<'a> {
     }
 
     /// The same, which remembers what was tried.
-    pub(crate) fn with_fronts(self) -> Together<'a> {
-        Together { fronts: Some(Vec::new()), ..self }
+    pub(crate) fn with_fronts(self) -> ReservedSet<'a> {
+        ReservedSet { fronts: Some(Vec::new()), ..self }
     }
 
     /// The same on rough grids: faster, and asks for a little more.
     ///
     /// `searched`: what was searched for in other rough plans, and is in this one.
-    pub(crate) fn roughly(self, searched: &Rc<Searched>) -> Together<'a> {
-        Together { fineness: Fineness::Rough, searched: Rc::clone(searched), ..self }
+    pub(crate) fn roughly(self, searched: &Rc<Searched>) -> ReservedSet<'a> {
+        ReservedSet { fineness: Fineness::Rough, searched: Rc::clone(searched), ..self }
     }
 
     /// What it is made for.

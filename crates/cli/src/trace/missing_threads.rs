@@ -1,19 +1,19 @@
-//! [`Heard`]: whether threads that were named occur in a trace at all.
+//! [`MissingThreads`]: whether threads that were named occur in a trace at all.
 
 use surety_model::event::{Comm, Event, EventKind, TraceSink};
 use surety_trace::write::perfetto::OverlayOf;
 use surety_units::Tid;
 
 /// A sink before another that looks for threads.
-pub struct Heard<K> {
+pub struct MissingThreads<K> {
     missing: Vec<OverlayOf>,
     sink: K,
 }
 
-impl<K: TraceSink> Heard<K> {
+impl<K: TraceSink> MissingThreads<K> {
     /// Looks for these threads.
-    pub fn new(threads: impl IntoIterator<Item = OverlayOf>, sink: K) -> Heard<K> {
-        Heard { missing: threads.into_iter().collect(), sink }
+    pub fn new(threads: impl IntoIterator<Item = OverlayOf>, sink: K) -> MissingThreads<K> {
+        MissingThreads { missing: threads.into_iter().collect(), sink }
     }
 
     /// The sink behind, and the threads that no event told of.
@@ -29,7 +29,7 @@ impl<K: TraceSink> Heard<K> {
     }
 }
 
-impl<K: TraceSink> TraceSink for Heard<K> {
+impl<K: TraceSink> TraceSink for MissingThreads<K> {
     fn event(&mut self, event: &Event<'_>) {
         if !self.missing.is_empty() {
             match event.kind {
