@@ -21,6 +21,7 @@ mod internal;
 mod lab;
 mod latency;
 mod load;
+mod manual;
 mod noise;
 mod planning;
 mod repeated;
@@ -85,5 +86,7 @@ fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
         Verb::Reproduce(args) => reproduce::reproduce(args, session),
         Verb::Report(args) => report::report(args, session),
         Verb::Doctor(args) => doctor::doctor(args, session),
+        Verb::Completions(args) => manual::completions(args, session),
+        Verb::Man(args) => manual::man(args, session),
     }
 }

@@ -1,0 +1,156 @@
+//! `surety completions` and `surety man`: from the definitions of the command line that parse it and print its help.
+
+use std::path::PathBuf;
+
+use clap::{Args, Command, CommandFactory, ValueEnum};
+use clap_mangen::Man;
+
+use crate::args::Arguments;
+use crate::exit::{Code, Failure};
+use crate::files;
+use crate::session::Session;
+
+#[derive(Debug, Args)]
+pub struct CompletionsArgs {
+    /// Shell that reads them
+    pub shell: Shell,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Shell {
+    Bash,
+    Zsh,
+    Fish,
+}
+
+#[derive(Debug, Args)]
+pub struct ManArgs {
+    /// Verb whose page is printed, such as run or trace record [default: the program's own page]
+    #[arg(value_name = "VERB", conflicts_with = "output")]
+    pub verb: Vec<String>,
+    /// Write all pages into this directory: surety.1, surety-run.1 and so on
+    #[arg(long, short, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+}
+
+/// What is printed here has one form, which others read.
+fn refuse_json(session: &Session) -> Result<(), Failure> {
+    match session.json {
+        true => Err(Failure::new(Code::BadInput, "this prints no JSON document").help("leave --json out")),
+        false => Ok(()),
+    }
+}
+
+/// `surety completions`.
+pub fn completions(args: &CompletionsArgs, session: &Session) -> Result<Code, Failure> {
+    refuse_json(session)?;
+    let shell = match args.shell {
+        Shell::Bash => clap_complete::Shell::Bash,
+        Shell::Zsh => clap_complete::Shell::Zsh,
+        Shell::Fish => clap_complete::Shell::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Arguments::command(), "surety", &mut script);
+    session.print(&String::from_utf8_lossy(&script))?;
+    Ok(Code::Kept)
+}
+
+/// `surety man`.
+pub fn man(args: &ManArgs, session: &Session) -> Result<Code, Failure> {
+    refuse_json(session)?;
+    let program = documented();
+    if let Some(directory) = &args.output {
+        for (name, page) in pages(&program)? {
+            files::write(&directory.join(name), &page)?;
+        }
+        return Ok(Code::Kept);
+    }
+    let mut chosen = &program;
+    for word in &args.verb {
+        chosen = chosen.find_subcommand(word).ok_or_else(|| {
+            let verbs: Vec<&str> = chosen.get_subcommands().map(Command::get_name).collect();
+            let what = format!("`{}` has no verb `{word}`", chosen.get_bin_name().unwrap_or("surety"));
+            let help = format!("ask for one of {}", verbs.join(", "));
+            Failure::new(Code::BadInput, what).help(if verbs.is_empty() {
+                "leave it out".to_owned()
+            } else {
+                help
+            })
+        })?;
+    }
+    session.print(&page(chosen)?)?;
+    Ok(Code::Kept)
+}
+
+/// The command line with the full names of its verbs.
+fn documented() -> Command {
+    let mut program = Arguments::command().disable_help_subcommand(true);
+    program.build();
+    program
+}
+
+/// A page of the manual, in roff.
+fn page(command: &Command) -> Result<String, Failure> {
+    let mut page = Vec::new();
+    let source = concat!("surety ", env!("CARGO_PKG_VERSION"));
+    let made = Man::new(command.clone()).source(source).manual("Surety").render(&mut page);
+    made.map_err(|e| Failure::new(Code::Internal, format!("a page of the manual: {e}")))?;
+    Ok(String::from_utf8_lossy(&page).into_owned())
+}
+
+/// The pages of a command and all verbs below it, each with the name of its file.
+fn pages(command: &Command) -> Result<Vec<(String, String)>, Failure> {
+    let mut all = vec![(Man::new(command.clone()).get_filename(), page(command)?)];
+    for verb in command.get_subcommands().filter(|verb| !verb.is_hide_set()) {
+        all.extend(pages(verb)?);
+    }
+    Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every verb below a command, by its words.
+    fn verbs(command: &Command) -> Vec<Command> {
+        let below = command.get_subcommands().flat_map(verbs);
+        std::iter::once(command.clone()).chain(below).collect()
+    }
+
+    #[test]
+    fn every_verb_has_a_page_with_all_its_options() {
+        let program = documented();
+        let pages = pages(&program).unwrap_or_else(|failure| panic!("{:?}", failure.message));
+        let all = verbs(&program);
+        assert_eq!(pages.len(), all.len());
+        for name in
+            ["surety.1", "surety-run.1", "surety-trace.1", "surety-trace-record.1", "surety-lab-check.1"]
+        {
+            assert!(pages.iter().any(|(found, _)| found == name), "{name}");
+        }
+        for (command, (name, page)) in all.iter().zip(&pages) {
+            assert_eq!(*name, format!("{}.1", command.get_bin_name().unwrap_or("surety").replace(' ', "-")));
+            let shown = command.get_arguments().filter(|option| !option.is_hide_set());
+            for option in shown.filter_map(clap::Arg::get_long) {
+                let escaped = option.replace('-', "\\-");
+                assert!(page.contains(&format!("\\-\\-{escaped}")), "{name} lacks --{option}");
+            }
+        }
+    }
+
+    #[test]
+    fn completions_know_every_verb_and_option() {
+        for shell in [clap_complete::Shell::Bash, clap_complete::Shell::Zsh, clap_complete::Shell::Fish] {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Arguments::command(), "surety", &mut script);
+            let script = String::from_utf8(script).unwrap();
+            for command in verbs(&documented()) {
+                assert!(script.contains(command.get_name()), "{shell}: {}", command.get_name());
+                let shown = command.get_arguments().filter(|option| !option.is_hide_set());
+                for option in shown.filter_map(clap::Arg::get_long) {
+                    assert!(script.contains(option), "{shell}: {option}");
+                }
+            }
+        }
+    }
+}
