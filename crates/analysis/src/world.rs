@@ -9,7 +9,9 @@ use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::record::{ActivityRecord, Basis, Distribution, Evidence, InForce, Record, ThreadInForce};
 use surety_model::reservation::Reservation;
-use surety_model::workload::{Instances, Late, Sleep, Task, TaskBody, Treatment, Work, Workload};
+use surety_model::workload::{
+    ActivityKind, Instances, Late, Sleep, Task, TaskBody, Treatment, Work, Workload,
+};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos};
 
@@ -113,11 +115,11 @@ impl World for AnalysisWorld {
             record.activities.push(view.record(objection.as_deref()));
             observer.progress(Nanos::new(i64::try_from(done + 1).unwrap_or(total)), Nanos::new(total));
         }
-        for (kind, name) in workload.activities().into_iter().filter(|(kind, _)| *kind != "task") {
-            let mut activity = ActivityRecord::new(name, kind, Basis::Bound);
-            activity.evidence =
-                unseen(workload.promises_of(name).len(), &format!("no bound for a {kind} in this version"));
-            record.activities.push(activity);
+        for activity in workload.activities().into_iter().filter(|a| a.kind != ActivityKind::Task) {
+            let mut unbounded = ActivityRecord::new(activity.name, activity.kind, Basis::Bound);
+            let why = format!("no bound for a {} in this version", activity.kind);
+            unbounded.evidence = unseen(activity.promises.len(), &why);
+            record.activities.push(unbounded);
         }
         Ok(record)
     }
@@ -175,7 +177,7 @@ impl<'a> TaskView<'a> {
     }
 
     fn record(&self, objection: Option<&str>) -> ActivityRecord {
-        let mut record = ActivityRecord::new(&self.task.name, "task", Basis::Bound);
+        let mut record = ActivityRecord::new(&self.task.name, ActivityKind::Task, Basis::Bound);
         record.deadline = self.task.relative_deadline();
         let promises = &self.task.promises;
         let Some(reservation) = self.task.reservation else {

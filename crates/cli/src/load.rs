@@ -50,7 +50,7 @@ fn device(text: &str) -> Result<(String, PathBuf), String> {
 /// Adds loads to a workload. One whose name is taken there gets a number behind it.
 pub fn append_loads(workload: &mut Workload, texts: &[String]) -> Result<(), Failure> {
     for load in parse_loads(texts)? {
-        let is_taken = |name: &str| workload.activities().iter().any(|(_, taken)| *taken == name);
+        let is_taken = |name: &str| workload.activities().iter().any(|taken| taken.name == name);
         let numbered = (2..).map(|n| format!("{}-{n}", load.name));
         let name = std::iter::once(load.name.clone()).chain(numbered).find(|name| !is_taken(name));
         workload.loads.push(Load { name: name.unwrap_or_default(), ..load });

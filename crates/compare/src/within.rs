@@ -79,6 +79,7 @@ pub(crate) fn is_unordered(run: &Record, activity: &str, metric: &str) -> bool {
 mod tests {
     use super::*;
     use surety_model::record::{ActivityRecord, Basis, InForce, Observed};
+    use surety_model::workload::ActivityKind;
     use surety_stats::Pcg;
     use surety_units::Nanos;
 
@@ -86,7 +87,7 @@ mod tests {
         let mut pcg = Pcg::for_job(seed, 5, 1);
         let mut seen = Observed::default();
         (0..n).for_each(|_| seen.record(Nanos::from_f64_rounded(scale * libm::exp(2.0 * pcg.normal()))));
-        let mut activity = ActivityRecord::new("t", "task", Basis::Sample);
+        let mut activity = ActivityRecord::new("t", ActivityKind::Task, Basis::Sample);
         activity.response = Some(Distribution::Observed(Box::new(seen)));
         Record {
             world: "sim".to_owned(),

@@ -6,6 +6,7 @@
 use surety_compare::order::interleaved;
 use surety_compare::{Comparison, Options, Side, Verdict, Warning, compare};
 use surety_model::record::{ActivityRecord, Basis, Distribution, Figure, InForce, Observed, Record};
+use surety_model::workload::ActivityKind;
 use surety_stats::Pcg;
 use surety_stats::intervals::failure_lower;
 use surety_units::Nanos;
@@ -17,7 +18,7 @@ const RUN_TO_RUN: f64 = 0.03;
 
 /// A record of a task whose activations take about `level` ns, and of a load with a rate.
 fn record(level: f64, rate: f64, pcg: &mut Pcg) -> Record {
-    let mut task = ActivityRecord::new("player", "task", Basis::Sample);
+    let mut task = ActivityRecord::new("player", ActivityKind::Task, Basis::Sample);
     let (mut response, mut latency) = (Observed::default(), Observed::default());
     let mut slow = 0.0;
     for _ in 0..150 {
@@ -33,7 +34,7 @@ fn record(level: f64, rate: f64, pcg: &mut Pcg) -> Record {
     task.deadline = Some(Nanos::from_f64_rounded(1.4e6));
     task.response = Some(Distribution::Observed(Box::new(response)));
     task.latency = Some(Distribution::Observed(Box::new(latency)));
-    let mut load = ActivityRecord::new("busy", "load", Basis::Sample);
+    let mut load = ActivityRecord::new("busy", ActivityKind::Load, Basis::Sample);
     load.figures.push(Figure { name: "rate".to_owned(), value: rate, unit: "/s".into() });
     Record {
         world: "host".to_owned(),

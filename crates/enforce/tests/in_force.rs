@@ -7,6 +7,7 @@ use surety_kernel::{Kernel, SchedAttr, SchedPolicy, ScriptedKernel};
 use surety_model::promise::Promise;
 use surety_model::record::{ActivityRecord, Basis, Caveat, Evidence, InForce, Record, ThreadInForce};
 use surety_model::verdict::{Outcome, judge};
+use surety_model::workload::ActivityKind;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 const OURS: Tid = Tid(1001);
@@ -46,7 +47,7 @@ fn machine() -> (ScriptedKernel, Inspector) {
 /// A record in which every activity kept its promise.
 fn record() -> Record {
     let activity = |name: &str| {
-        let mut record = ActivityRecord::new(name, "task", Basis::Sample);
+        let mut record = ActivityRecord::new(name, ActivityKind::Task, Basis::Sample);
         record.evidence = vec![Evidence::Counted((0..1000).map(|_| false).collect())];
         record
     };

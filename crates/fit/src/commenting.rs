@@ -1,6 +1,7 @@
 //! The figures of a fit as comments of the workload file.
 
 use surety_model::formats::toml::Comments;
+use surety_model::workload::ActivityKind;
 use surety_units::Nanos;
 
 use crate::trace::{FitOptions, Kind, SourceFit, TraceView, Unfitted, summary};
@@ -34,12 +35,12 @@ pub(crate) fn comments(
     head.extend(left_out(remainder));
     comments.insert(String::new(), head);
     for source in sources {
-        let path = match source.kind {
-            Kind::Load => "load",
-            Kind::Interrupt => "irq",
-            _ => "task",
+        let kind = match source.kind {
+            Kind::Load => ActivityKind::Load,
+            Kind::Interrupt => ActivityKind::Irq,
+            _ => ActivityKind::Task,
         };
-        comments.insert(format!("{path}.{}", source.name), of_source(source));
+        comments.insert(kind.path(&source.name), of_source(source));
     }
     comments
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use surety_model::record::{ActivityRecord, Basis, Distribution, Figure, InForce, Observed, Record};
+use surety_model::workload::ActivityKind;
 use surety_stats::Histogram;
 use surety_units::Nanos;
 
@@ -154,7 +155,7 @@ impl Assembly {
     /// The activity of that name, made where there is none.
     pub(crate) fn activity(&mut self, name: &str) -> &mut ActivityRecord {
         let at = self.activities.iter().position(|a| a.name == name).unwrap_or_else(|| {
-            self.activities.push(ActivityRecord::new(name, "probe", Basis::Sample));
+            self.activities.push(ActivityRecord::new(name, ActivityKind::Probe, Basis::Sample));
             self.activities.len() - 1
         });
         &mut self.activities[at]

@@ -6,7 +6,7 @@
 use surety_units::Nanos;
 
 use crate::activation::{Activations, draw_key};
-use crate::workload::{Arrivals, Task, Workload};
+use crate::workload::{ActivityKind, Arrivals, Task, Workload};
 use crate::world::{RunOptions, WorldError};
 
 /// Threads of all tasks and loads of a run.
@@ -24,8 +24,9 @@ pub fn check(world: &str, workload: &Workload, options: &RunOptions, cpus: u32) 
     let refuse =
         |object: String, why: String| Err(WorldError::Unsupported { world: world.to_owned(), object, why });
     let threads = || {
-        let tasks = workload.tasks.iter().map(|task| ("task", &task.name, task.instances.on(cpus)));
-        tasks.chain(workload.loads.iter().map(|load| ("load", &load.name, load.count.on(cpus))))
+        let tasks =
+            workload.tasks.iter().map(|task| (ActivityKind::Task, &task.name, task.instances.on(cpus)));
+        tasks.chain(workload.loads.iter().map(|load| (ActivityKind::Load, &load.name, load.count.on(cpus))))
     };
     let all: u64 = threads().map(|(_, _, count)| u64::from(count)).sum();
     if let (true, Some((kind, name, count))) =
@@ -33,7 +34,7 @@ pub fn check(world: &str, workload: &Workload, options: &RunOptions, cpus: u32) 
     {
         let why =
             format!("it is {count} of {all} threads, and a run has at most {THREADS_MAX}; ask for fewer");
-        return refuse(format!("{kind}.{name}"), why);
+        return refuse(kind.path(name), why);
     }
     let length = options.warm_up.saturating_add(options.duration);
     let planned = |task: &Task| activations(task, length, cpus);

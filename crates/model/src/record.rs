@@ -12,7 +12,7 @@ use surety_units::{Bandwidth, CpuSet, Nanos, Tid};
 use crate::environment::{Check, CheckVerdict};
 use crate::platform::Platform;
 use crate::promise::{Bound, Comparison, Metric, Promise};
-use crate::workload::{Task, ThreadRole};
+use crate::workload::{ActivityKind, Task, ThreadRole};
 
 mod beyond;
 mod caveat;
@@ -168,8 +168,8 @@ pub struct TraceQuality {
 pub struct ActivityRecord {
     /// Its name in the workload.
     pub name: String,
-    /// `task`, `irq`, `load`, ...
-    pub kind: &'static str,
+    /// What it is.
+    pub kind: ActivityKind,
     /// Where the numbers come from.
     pub basis: Basis,
     /// Planned activations inside the observed time.
@@ -355,7 +355,7 @@ pub struct JobAccount {
 impl JobAccount {
     /// An empty account for a task.
     pub fn new(task: &Task, basis: Basis) -> JobAccount {
-        let mut record = ActivityRecord::new(&task.name, "task", basis);
+        let mut record = ActivityRecord::new(&task.name, ActivityKind::Task, basis);
         record.deadline = task.relative_deadline();
         record.evidence = task.promises.iter().map(|p| initial_evidence(p, record.deadline)).collect();
         JobAccount {
@@ -485,7 +485,7 @@ fn initial_evidence(promise: &Promise, deadline: Option<Nanos>) -> Evidence {
 
 impl ActivityRecord {
     /// An empty record.
-    pub fn new(name: &str, kind: &'static str, basis: Basis) -> ActivityRecord {
+    pub fn new(name: &str, kind: ActivityKind, basis: Basis) -> ActivityRecord {
         ActivityRecord {
             name: name.to_owned(),
             kind,

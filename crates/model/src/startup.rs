@@ -9,7 +9,7 @@ use surety_units::Nanos;
 
 use crate::promise::{Bound, Comparison, Metric, Promise};
 use crate::record::{ActivityRecord, Basis, Distribution, Evidence, Figure, Observed};
-use crate::workload::Startup;
+use crate::workload::{ActivityKind, Startup};
 
 /// The series of a record that holds the start-ups that got ready.
 pub const READY: &str = "startup";
@@ -88,7 +88,7 @@ impl StartupAccount {
 
     /// The record, with figures of its own.
     pub fn finish(self, figures: Vec<Figure>) -> ActivityRecord {
-        let mut record = ActivityRecord::new(&self.name, "startup", Basis::Sample);
+        let mut record = ActivityRecord::new(&self.name, ActivityKind::Startup, Basis::Sample);
         record.activations = self.attempts.len() as u64;
         record.completed = self.loaded.ready.histogram.count();
         record.unfinished = self.loaded.given_up.histogram.count();

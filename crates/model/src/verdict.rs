@@ -368,6 +368,7 @@ fn byte_rate(bytes: f64) -> String {
 mod tests {
     use super::*;
     use crate::record::Basis;
+    use crate::workload::ActivityKind;
 
     /// Single failures, as far apart as can be.
     fn spread(within: u64, of: u64) -> Evidence {
@@ -413,7 +414,7 @@ mod tests {
             (Evidence::Value { value: 0.1, of_demand: None }, Outcome::Broken),
             (Evidence::Proven { at_least: 1.0, because: "CBS".to_owned() }, Outcome::Kept),
         ] {
-            let mut record = ActivityRecord::new("a", "task", Basis::Sample);
+            let mut record = ActivityRecord::new("a", ActivityKind::Task, Basis::Sample);
             record.evidence = vec![evidence.clone()];
             let verdicts = judge(&[promise], &record);
             assert_eq!(verdicts[0].outcome, outcome, "{evidence:?}: {}", verdicts[0].because);
@@ -436,7 +437,7 @@ mod tests {
             (&broken, vec![Caveat::too_short("`backup` acts every hour")], Outcome::Broken, false),
             (&spread(9, 9), vec![], Outcome::Undecided, true),
         ] {
-            let mut record = ActivityRecord::new("a", "task", Basis::Sample);
+            let mut record = ActivityRecord::new("a", ActivityKind::Task, Basis::Sample);
             (record.evidence, record.caveats) = (vec![evidence.clone()], caveats);
             let verdict = judge(&[promise], &record).remove(0);
             assert_eq!((verdict.outcome, verdict.is_open_to_proof()), (outcome, is_open), "{verdict:?}");
@@ -520,7 +521,7 @@ mod tests {
     fn proofs_decide_or_are_contradicted() {
         let promise = Promise::parse("response <= 40ms @ 99%").unwrap();
         let verdict = |evidence: Evidence, caveats: Vec<Caveat>| {
-            let mut record = ActivityRecord::new("a", "task", Basis::Sample);
+            let mut record = ActivityRecord::new("a", ActivityKind::Task, Basis::Sample);
             (record.evidence, record.caveats) = (vec![evidence], caveats);
             judge(&[promise], &record).remove(0)
         };

@@ -1,6 +1,7 @@
 //! [`Workload`]: what runs and what was promised. Data only: no world, no device path, no CPU number of a
 //! particular machine; those are bound when it runs.
 
+mod activity;
 mod beyond;
 mod irq;
 mod load;
@@ -18,6 +19,7 @@ use crate::promise::Promise;
 use crate::reservation::Reservation;
 use crate::source::Source;
 
+pub use activity::{Activity, ActivityKind};
 pub use irq::{Arrivals, Irq};
 pub use load::{LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
 pub use phases::Phase;
@@ -442,33 +444,6 @@ pub enum VaryValue {
 }
 
 impl Workload {
-    /// The names of everything that has results, in the order of the file's kinds, with what kind it is.
-    pub fn activities(&self) -> Vec<(&'static str, &str)> {
-        let mut names = Vec::new();
-        names.extend(self.tasks.iter().map(|a| ("task", a.name.as_str())));
-        names.extend(self.irqs.iter().map(|a| ("irq", a.name.as_str())));
-        names.extend(self.streams.iter().map(|a| ("stream", a.name.as_str())));
-        names.extend(self.startups.iter().map(|a| ("startup", a.name.as_str())));
-        names.extend(self.loads.iter().map(|a| ("load", a.name.as_str())));
-        names.extend(self.chains.iter().map(|a| ("chain", a.name.as_str())));
-        names
-    }
-
-    /// The promises of an activity.
-    pub fn promises_of(&self, name: &str) -> &[Promise] {
-        let found = self
-            .tasks
-            .iter()
-            .map(|a| (&a.name, &a.promises))
-            .chain(self.irqs.iter().map(|a| (&a.name, &a.promises)))
-            .chain(self.streams.iter().map(|a| (&a.name, &a.promises)))
-            .chain(self.startups.iter().map(|a| (&a.name, &a.promises)))
-            .chain(self.loads.iter().map(|a| (&a.name, &a.promises)))
-            .chain(self.chains.iter().map(|a| (&a.name, &a.promises)))
-            .find(|(n, _)| n.as_str() == name);
-        found.map(|(_, p)| p.as_slice()).unwrap_or_default()
-    }
-
     /// The task of this name.
     pub fn task(&self, name: &str) -> Option<&Task> {
         self.tasks.iter().find(|t| t.name == name)

@@ -261,7 +261,7 @@ fn beside_what_stays(
     options: &PlanOptions,
     looks: Looks<'_>,
 ) -> (Planned, Vec<bool>) {
-    let activities = || workload.activities().into_iter().map(|(_, name)| name.to_owned());
+    let activities = || workload.activities().into_iter().map(|activity| activity.name.to_owned());
     let mut stays: BTreeSet<String> =
         activities().filter(|name| workload.promises_of(name).is_empty()).collect();
     loop {
@@ -322,11 +322,10 @@ fn planned(
     let threads = set.named_threads();
     let threads_wanted = set.threads_wanted();
     let (claims, left) = set.finish(&mut plan);
-    for (kind, name) in workload.activities().into_iter().filter(|(kind, _)| !["task", "irq"].contains(kind))
-    {
-        for promise in workload.promises_of(name) {
-            let because = format!("not planned by this version: promises about a {kind}");
-            refused.push((name.to_owned(), *promise, refusal::Refused::plainly(because)));
+    for activity in workload.activities().into_iter().filter(|activity| !activity.kind.is_planned()) {
+        for promise in activity.promises {
+            let because = format!("not planned by this version: promises about a {}", activity.kind);
+            refused.push((activity.name.to_owned(), *promise, refusal::Refused::plainly(because)));
         }
     }
     let infeasible = refused.iter().map(|(_, _, why)| why.infeasible).collect();

@@ -19,7 +19,7 @@ use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, KernelError, clock};
 use surety_model::interpacket::{HANDLED, POLLED, RECEIVED, SENT, TRACED, between};
 use surety_model::record::{ActivityRecord, Basis, Distribution, Figure, Observed, Record, TraceQuality};
-use surety_model::workload::PolicySpec;
+use surety_model::workload::{ActivityKind, PolicySpec};
 use surety_model::world::{Observer, RunOptions, WorldError};
 use surety_units::{Nanos, Tid};
 
@@ -247,7 +247,7 @@ fn activity(
     observe: Nanos,
     degraded: &mut Vec<String>,
 ) -> ActivityRecord {
-    let mut record = ActivityRecord::new("packets", "probe", Basis::Sample);
+    let mut record = ActivityRecord::new("packets", ActivityKind::Probe, Basis::Sample);
     let after = |stamps: &[Nanos]| stamps.iter().filter(|s| **s >= observe).count() as u64;
     let (out, come) = (after(&sent.stamps), after(received));
     (record.activations, record.completed) = (out, come.min(out));

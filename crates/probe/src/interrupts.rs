@@ -20,7 +20,7 @@ use surety_kernel::net::{Counts, Flow, PAYLOAD, STEPS_MAX};
 use surety_kernel::{Kernel, KernelError, SchedAttr, clock};
 use surety_model::promise::{Bound, Metric, Promise};
 use surety_model::record::{ActivityRecord, Basis, Evidence, Figure, Share};
-use surety_model::workload::{Arrivals, Irq, PolicySpec, Workload};
+use surety_model::workload::{ActivityKind, Arrivals, Irq, PolicySpec, Workload};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::{Nanos, Tid};
 
@@ -413,7 +413,7 @@ pub(crate) fn record(
     used: Option<(Nanos, Nanos)>,
     sent: Sent,
 ) -> ActivityRecord {
-    let mut record = ActivityRecord::new(&irq.name, "irq", Basis::Sample);
+    let mut record = ActivityRecord::new(&irq.name, ActivityKind::Irq, Basis::Sample);
     let Some((from, to)) = readings else {
         let because = "the counts of its device could not be read".to_owned();
         record.evidence =

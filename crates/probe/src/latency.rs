@@ -19,7 +19,7 @@ use surety_model::latency::{EFFECTIVE, LAG_ONE, LatencyAccount, LatencyGrid, Lat
 use surety_model::record::{ActivityRecord, Basis, Distribution, Figure, Observed, Record, Share};
 use surety_model::until::{Look, Looks, Until};
 use surety_model::verdict::CONFIDENCE;
-use surety_model::workload::Load;
+use surety_model::workload::{ActivityKind, Load};
 use surety_model::world::{Cancel, WorldError};
 use surety_stats::correlation::dependence;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
@@ -426,7 +426,7 @@ impl<'a> LatencyProbe<'a> {
 /// The record of one thread.
 fn activity(cpu: CpuId, run: &ThreadRun, observed: Nanos) -> ActivityRecord {
     let totals = &run.account.totals;
-    let mut record = ActivityRecord::new(&format!("cpu{cpu}"), "probe", Basis::Sample);
+    let mut record = ActivityRecord::new(&format!("cpu{cpu}"), ActivityKind::Probe, Basis::Sample);
     record.activations = totals.planned;
     record.completed = totals.planned - totals.missed;
     (record.skipped, record.missed) = (totals.missed, totals.missed);

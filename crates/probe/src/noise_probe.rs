@@ -20,7 +20,7 @@ use surety_model::noise::{Cause, GAPS, Gap, NOISE, NoiseAccount, verdict};
 use surety_model::record::{
     ActivityRecord, Basis, Distribution, Figure, Record, Share, ThreadInForce, TraceQuality,
 };
-use surety_model::workload::{Load, PolicySpec};
+use surety_model::workload::{ActivityKind, Load, PolicySpec};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
@@ -302,7 +302,7 @@ fn attribute(
 
 /// The record of one thread.
 fn activity(cpu: CpuId, account: &NoiseAccount, used: Nanos, causes: &[Cause]) -> ActivityRecord {
-    let mut record = ActivityRecord::new(&format!("cpu{cpu}"), "probe", Basis::Sample);
+    let mut record = ActivityRecord::new(&format!("cpu{cpu}"), ActivityKind::Probe, Basis::Sample);
     let lengths = account.lengths.clone();
     if lengths.histogram.count() > 0 {
         record.series.insert(GAPS.to_owned(), Distribution::Observed(Box::new(lengths)));

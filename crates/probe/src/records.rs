@@ -9,7 +9,7 @@ use surety_model::job::{Job, ThreadHistory};
 use surety_model::promise::{Bound, Metric, Promise};
 use surety_model::record::{ActivityRecord, Basis, Caveat, Evidence, JobAccount, Share, ThreadSeen};
 use surety_model::wakeups::{Account, OUTSIDE_MAX, View, allowed_outside};
-use surety_model::workload::{Irq, Load, Task, TaskBody, Workload};
+use surety_model::workload::{ActivityKind, Irq, Load, Task, TaskBody, Workload};
 use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::cast::{Activity, MemberResult, Returned};
@@ -262,7 +262,7 @@ fn workers(task: &Task, family: &Family) -> Vec<Tid> {
 }
 
 pub(crate) fn load_record(load: &Load, runs: &[LoadRun], window: &Window, cpus: CpuSet) -> ActivityRecord {
-    let mut record = ActivityRecord::new(&load.name, "load", Basis::Sample);
+    let mut record = ActivityRecord::new(&load.name, ActivityKind::Load, Basis::Sample);
     record.activations = u64::from(load.count.on(cpus.len() as u32));
     record.completed = runs.len() as u64;
     let threads = runs.iter().map(|r| (r.metered.run, r.metered.waited)).collect();

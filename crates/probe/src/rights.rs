@@ -23,7 +23,7 @@ pub fn rights_of(object: &str, asked: &Asked) -> Result<Rights, WorldError> {
 /// As [`rights_of`]; and programs of several users that share the directory they are prepared in.
 pub(crate) fn check(workload: &Workload) -> Result<(), WorldError> {
     for (kind, name, asked) in workload.rights() {
-        rights_of(&format!("{kind}.{name}"), asked)?;
+        rights_of(&kind.path(name), asked)?;
     }
     shared_user(workload).map(drop)
 }

@@ -16,7 +16,7 @@ use surety_model::promise::Metric;
 use surety_model::record::{
     ActivityRecord, Basis, Distribution, Evidence, Figure, JobAccount, JobOutcome, Observed, Share,
 };
-use surety_model::workload::{Direction, Stream, StreamFile, Task, Workload};
+use surety_model::workload::{ActivityKind, Direction, Stream, StreamFile, Task, Workload};
 use surety_model::world::WorldError;
 use surety_units::{Nanos, Rate, Tid};
 
@@ -337,7 +337,7 @@ pub(crate) fn record(stream: &Stream, runs: &[&StreamRun], window: &Window) -> A
     }
     let threads = runs.iter().map(|run| (run.metered.run, run.metered.waited)).collect();
     let mut record = account.finish(Some(Share { threads, span: window.observed() }));
-    record.kind = "stream";
+    record.kind = ActivityKind::Stream;
     // Nothing is known of the CPU time of one access.
     record.execution = None;
     let mut add = |name: &str, observed: Observed| {

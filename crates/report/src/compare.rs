@@ -4,6 +4,7 @@
 use surety_model::promise::Metric;
 use surety_model::record::{ActivityRecord, Basis, Distribution, Figure};
 use surety_model::verdict::{Outcome, Verdict};
+use surety_model::workload::ActivityKind;
 use surety_units::Nanos;
 
 use crate::quantity::{TimeUnit, chosen_time, figure, percent};
@@ -28,9 +29,9 @@ const SHOWN: [(&str, f64); 4] = [("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("m
 /// all there is.
 pub(crate) fn blocks(rows: &[Row<'_>]) -> Vec<Block> {
     let mut blocks = Vec::new();
-    for name in activity_names(rows, |a| a.kind != "load" && a.kind != "startup") {
+    for name in activity_names(rows, |a| a.kind != ActivityKind::Load && a.kind != ActivityKind::Startup) {
         let records: Vec<&ActivityRecord> = rows.iter().filter_map(|r| r.record.activity(name)).collect();
-        let kind = records.first().map_or("", |a| a.kind);
+        let kind = records.first().map_or("", |a| a.kind.word());
         let deadline = records.iter().find_map(|a| a.deadline);
         let latency_promised = rows
             .iter()
@@ -207,7 +208,7 @@ pub(crate) fn verdict_cell<'v>(verdicts: impl Iterator<Item = &'v Verdict>) -> C
 ///
 /// Behind a value of a reserved row stands its ratio to the same world's row without reservations.
 pub(crate) fn price(rows: &[Row<'_>]) -> Option<Sheet> {
-    let names = activity_names(rows, |a| a.kind == "load" || !a.figures.is_empty());
+    let names = activity_names(rows, |a| a.kind == ActivityKind::Load || !a.figures.is_empty());
     if names.is_empty() {
         return None;
     }
@@ -225,7 +226,7 @@ pub(crate) fn price(rows: &[Row<'_>]) -> Option<Sheet> {
     columns.push(Column::words("verdict"));
     let mut lines = Vec::new();
     for name in names {
-        let kind = rows.iter().find_map(|r| r.record.activity(name)).map_or("", |a| a.kind);
+        let kind = rows.iter().find_map(|r| r.record.activity(name)).map_or("", |a| a.kind.word());
         lines.push(Line::Section(name.to_owned(), kind.to_owned()));
         for row in rows {
             let Some(activity) = row.record.activity(name) else { continue };
@@ -269,7 +270,7 @@ fn price_cells(
         };
         cells.push(cell(now.as_ref().map(|f| f.value), was.map(|f| f.value), &text));
     }
-    let is_load = activity.kind == "load";
+    let is_load = activity.kind == ActivityKind::Load;
     let verdicts: Vec<&Verdict> =
         row.verdicts.iter().filter(|v| is_load && v.activity == activity.name).collect();
     cells.push(if verdicts.is_empty() { Cell::plain("") } else { verdict_cell(verdicts.into_iter()) });

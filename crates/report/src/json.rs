@@ -122,7 +122,7 @@ fn activity(activity: &ActivityRecord, row: &Row<'_>) -> Value {
     let promises = verdicts.enumerate().map(|(place, v)| promise(v, activity.evidence.get(place)));
     json!({
         "name": activity.name,
-        "kind": activity.kind,
+        "kind": activity.kind.word(),
         "basis": basis_word(activity.basis),
         "activations": activity.activations,
         "completed": activity.completed,

@@ -2,6 +2,7 @@
 //! it are made from.
 
 use surety_model::record::Record;
+use surety_model::workload::ActivityKind;
 use surety_units::Nanos;
 
 /// The series that are drawn over time, what their values are of, and whether one is late beyond the deadline.
@@ -37,7 +38,7 @@ pub(crate) struct OverTime<'a> {
 impl<'a> OverTime<'a> {
     /// Every such series of a record.
     pub fn all(record: &'a Record) -> Vec<OverTime<'a>> {
-        let streams = record.activities.iter().filter(|a| a.kind == "stream");
+        let streams = record.activities.iter().filter(|a| a.kind == ActivityKind::Stream);
         let of = streams.flat_map(|activity| {
             DRAWN.iter().filter_map(|(name, of, has_deadline)| {
                 let sequence = activity.series.get(*name)?.observed()?.in_order()?;
@@ -90,7 +91,7 @@ mod tests {
             Distribution::Observed(Box::new(observed))
         };
         let drawn = |distances: &[i64]| {
-            let mut activity = ActivityRecord::new("player", "stream", Basis::Sample);
+            let mut activity = ActivityRecord::new("player", ActivityKind::Stream, Basis::Sample);
             activity.deadline = Some(Nanos::from_millis(40));
             activity.series.insert("read latency".to_owned(), observed(&[3, 3, 3]));
             activity.series.insert("frame distance".to_owned(), observed(distances));

@@ -2,6 +2,7 @@
 
 use surety_model::record::ActivityRecord;
 use surety_model::startup::survival;
+use surety_model::workload::ActivityKind;
 use surety_stats::survival::KaplanMeier;
 use surety_units::Nanos;
 
@@ -18,7 +19,7 @@ const CONFIDENCE: f64 = 0.95;
 
 /// The table of start-ups; `None` where there are none.
 pub(crate) fn startups(rows: &[Row<'_>]) -> Option<Sheet> {
-    let names = activity_names(rows, |a| a.kind == "startup");
+    let names = activity_names(rows, |a| a.kind == ActivityKind::Startup);
     if names.is_empty() {
         return None;
     }

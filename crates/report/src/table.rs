@@ -14,6 +14,7 @@ pub use surety_model::environment::{Check, CheckVerdict};
 use surety_model::plan::Plan;
 use surety_model::platform::Platform;
 use surety_model::record::{ActivityRecord, Distribution, Figure};
+use surety_model::workload::ActivityKind;
 use surety_stats::bounds::Ranked;
 use surety_units::Nanos;
 
@@ -114,7 +115,7 @@ fn distributions_sheet(row: &Row<'_>) -> Sheet {
     let mut columns = vec![Column::words(""), Column::numbers("count", 6), Column::numbers("mean", 0)];
     columns.extend(QUANTILES.iter().map(|(title, _, omit)| Column::numbers(title, *omit)));
     let mut lines = Vec::new();
-    for activity in row.record.activities.iter().filter(|a| a.kind != "load") {
+    for activity in row.record.activities.iter().filter(|a| a.kind != ActivityKind::Load) {
         lines.push(Line::Section(activity.name.clone(), counts(activity)));
         let kinds = [
             ("response", &activity.response),
@@ -157,7 +158,7 @@ fn distributions_sheet(row: &Row<'_>) -> Sheet {
 
 /// The counts of an activity in words.
 fn counts(activity: &ActivityRecord) -> String {
-    let mut parts = vec![activity.kind.to_owned()];
+    let mut parts = vec![activity.kind.to_string()];
     if let Some(deadline) = activity.deadline {
         parts.push(format!("deadline {}", chosen_time(deadline)));
     }
@@ -165,7 +166,7 @@ fn counts(activity: &ActivityRecord) -> String {
         parts.push(format!("{} activations", activity.activations));
         for (count, word) in [
             (activity.completed, "completed"),
-            (activity.skipped, if activity.kind == "irq" { "lost" } else { "skipped" }),
+            (activity.skipped, if activity.kind == ActivityKind::Irq { "lost" } else { "skipped" }),
             (activity.unfinished, "unfinished"),
             (activity.missed, "missed"),
         ] {

@@ -46,7 +46,7 @@ pub struct Division {
 pub fn divide(workload: &mut Workload, record: &Record) -> Division {
     let mut division = Division::default();
     let mut names = Names::default();
-    workload.activities().iter().for_each(|(_, name)| drop(names.give(name)));
+    workload.activities().iter().for_each(|activity| drop(names.give(activity.name)));
     let programs = workload.tasks.iter().filter(|task| task.is_program() && !has_threads(workload, task));
     let programs: Vec<String> = programs.map(|task| task.name.clone()).collect();
     for name in programs {
@@ -264,6 +264,7 @@ mod tests {
     use super::*;
     use surety_model::distribution::TimeDistribution;
     use surety_model::record::{ActivityRecord, Basis, InForce};
+    use surety_model::workload::ActivityKind;
     use surety_model::workload::Program;
     use surety_units::{Nanos, Tid};
 
@@ -276,7 +277,8 @@ mod tests {
         let mut task = Task::periodic("enc", Nanos::from_millis(40), TimeDistribution::Constant(Nanos::ZERO));
         task.body = TaskBody::Command(Program::new("enc"));
         task.promises = promises.iter().map(|text| Promise::parse(text).unwrap()).collect();
-        let activity = ActivityRecord { threads, ..ActivityRecord::new("enc", "task", Basis::Sample) };
+        let activity =
+            ActivityRecord { threads, ..ActivityRecord::new("enc", ActivityKind::Task, Basis::Sample) };
         let record = Record {
             world: "host".to_owned(),
             reserved: false,

@@ -32,7 +32,7 @@ use surety_model::promise::Metric;
 use surety_model::record::{
     ActivityRecord, Basis, Evidence, InForce, JobAccount, Record, Share, ThreadInForce,
 };
-use surety_model::workload::{Load, Treatment, Workload};
+use surety_model::workload::{ActivityKind, Load, Treatment, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos};
 
@@ -146,7 +146,7 @@ impl World for SimWorld {
         }
         for (index, load) in workload.loads.iter().enumerate() {
             let share = shares.of(Activity::Load(index));
-            let mut record = ActivityRecord::new(&load.name, "load", Basis::Sample);
+            let mut record = ActivityRecord::new(&load.name, ActivityKind::Load, Basis::Sample);
             record.longest_gap = shares.longest_gap(Activity::Load(index));
             record.evidence = load_evidence(load, &share);
             record.share = Some(share);

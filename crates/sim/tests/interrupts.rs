@@ -54,7 +54,7 @@ promise  = ["lost == 0", "response <= 105us @ 99%", "response < 105us", "rate >=
 "#;
     let record = simulate(text, 2, 1);
     let net = record.activity("net").unwrap();
-    assert_eq!((net.kind, net.activations, net.completed, net.skipped), ("irq", 2000, 2000, 0));
+    assert_eq!((net.kind.word(), net.activations, net.completed, net.skipped), ("irq", 2000, 2000, 0));
     let response = &net.response.as_ref().unwrap().observed().unwrap().moments;
     assert_eq!((response.min(), response.max()), (Some(105_000.0), Some(105_000.0)));
     assert_eq!(net.latency.as_ref().unwrap().observed().unwrap().moments.max(), Some(5_000.0));

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::record::{ActivityRecord, Basis, Caveat, Distribution, Figure, InForce, Observed, Record, Share};
+use crate::workload::ActivityKind;
 
 fn times(values: impl Iterator<Item = u64>) -> Distribution {
     let mut observed = Observed::default();
@@ -11,7 +12,7 @@ fn times(values: impl Iterator<Item = u64>) -> Distribution {
 
 /// A task whose response is 1 to `n` microseconds, with one miss, and a probe with two series.
 fn record(n: u64) -> Record {
-    let mut player = ActivityRecord::new("player", "task", Basis::Sample);
+    let mut player = ActivityRecord::new("player", ActivityKind::Task, Basis::Sample);
     player.activations = n;
     player.completed = n - 1;
     player.skipped = 1;
@@ -20,7 +21,7 @@ fn record(n: u64) -> Record {
     // In no order: large values that stood together would count as one burst.
     player.response = Some(times((1..=n).map(|v| (v * 389 % n + 1) * 1_000)));
     player.share = Some(Share { threads: vec![(Nanos::new(25), None)], span: Nanos::new(100) });
-    let mut disk = ActivityRecord::new("disk a", "probe", Basis::Sample);
+    let mut disk = ActivityRecord::new("disk a", ActivityKind::Probe, Basis::Sample);
     disk.series.insert("read clat".to_owned(), times([70u64, 80].into_iter()));
     disk.series.insert("write clat".to_owned(), times([90u64].into_iter()));
     disk.figures.push(Figure { name: "read rate".to_owned(), value: 2e6, unit: "B/s".into() });

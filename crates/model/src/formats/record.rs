@@ -20,13 +20,10 @@ use crate::record::{
     ActivityRecord, Basis, Caveat, Distribution, Disturbance, Evidence, Figure, InForce, Observed, Record,
     Share, ThreadInForce, ThreadSeen, TraceQuality,
 };
-use crate::workload::ThreadRole;
+use crate::workload::{ActivityKind, ThreadRole};
 
 /// The schema's name and version.
 pub const RECORD_SCHEMA: &str = "surety.record/1";
-
-/// The kinds of activity a record may name.
-const KINDS: [&str; 7] = ["task", "irq", "stream", "startup", "load", "chain", "probe"];
 
 /// What a file of results holds.
 #[derive(Clone, Debug)]
@@ -377,7 +374,7 @@ impl ActivityForm {
     fn into_record(self, label: &str) -> Result<(ActivityRecord, Vec<Promise>), RecordFileError> {
         let object = format!("result `{label}`, activity `{}`", self.name);
         let wrong = |why: String| RecordFileError::Value { object: object.clone(), why };
-        let kind = KINDS.into_iter().find(|kind| *kind == self.kind);
+        let kind = ActivityKind::of_word(&self.kind);
         let kind = kind.ok_or_else(|| wrong(format!("there is no kind of activity `{}`", self.kind)))?;
         let basis = match self.basis.as_str() {
             "sample" => Basis::Sample,

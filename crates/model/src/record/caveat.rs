@@ -168,6 +168,7 @@ mod tests {
     use crate::record::{Basis, InForce, Share};
     use crate::reservation::Reservation;
     use crate::verdict::{Outcome, judge};
+    use crate::workload::ActivityKind;
     use crate::workload::Task;
     use surety_stats::Failures;
     use surety_units::CpuSet;
@@ -194,7 +195,7 @@ mod tests {
             let mut task = Task::periodic("spin", ms(100), TimeDistribution::Constant(ms(1)));
             task.promises = vec![Promise::parse("share >= 30%").unwrap()];
             task.reservation = Some(Reservation::implicit(Nanos::from_micros(runtime), ms(100)));
-            let mut activity = ActivityRecord::new("spin", "task", Basis::Sample);
+            let mut activity = ActivityRecord::new("spin", ActivityKind::Task, Basis::Sample);
             let share = Share { threads: vec![(ms(used), None)], span: Nanos::from_secs(seconds) };
             activity.evidence = vec![Evidence::Value { value: share.fraction(), of_demand: None }];
             activity.share = Some(share);
@@ -234,7 +235,7 @@ mod tests {
             (0.0, 0, 30, vec![]),
             (0.01, 0, 30, vec![]),
         ] {
-            let mut player = ActivityRecord::new("player", "task", Basis::Sample);
+            let mut player = ActivityRecord::new("player", ActivityKind::Task, Basis::Sample);
             player.evidence = vec![Evidence::Counted(Failures::unordered(outside, 500))];
             let taken = Disturbance { others: 0.0, stolen };
             let mut record = record_of(player, seconds, Some(taken));

@@ -10,7 +10,7 @@ use super::{
     ActivityRecord, Basis, Evidence, Figure, JobAccount, JobOutcome, Observed, Share, initial_evidence,
 };
 use crate::promise::{Bound, Metric, Promise};
-use crate::workload::Irq;
+use crate::workload::{ActivityKind, Irq};
 
 /// Adds up the requests of one interrupt source.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub struct RequestAccount {
 impl RequestAccount {
     /// An empty account for an interrupt source. Its deadline is the shortest limit promised for its response.
     pub fn new(irq: &Irq, basis: Basis) -> RequestAccount {
-        let mut record = ActivityRecord::new(&irq.name, "irq", basis);
+        let mut record = ActivityRecord::new(&irq.name, ActivityKind::Irq, basis);
         record.deadline = irq.promises.iter().filter_map(Promise::response_limit).min();
         record.evidence = irq.promises.iter().map(|p| initial_evidence(p, record.deadline)).collect();
         let jobs = JobAccount {

@@ -2,7 +2,7 @@
 
 use surety_units::Capabilities;
 
-use super::{StartupBody, TaskBody, Workload};
+use super::{ActivityKind, StartupBody, TaskBody, Workload};
 
 /// As whom a command of a workload runs, and with which privileges. Without a word it runs as who starts it, gains no privileges by what
 /// it executes (`no_new_privs`), and has of the capabilities only [`Capabilities::ORDINARY_ROOT`], as another user none.
@@ -23,16 +23,16 @@ impl Rights {
 
 impl Workload {
     /// The rights of every command: kind and name of the activity, and its rights.
-    pub fn rights(&self) -> impl Iterator<Item = (&'static str, &str, &Rights)> {
+    pub fn rights(&self) -> impl Iterator<Item = (ActivityKind, &str, &Rights)> {
         let of_tasks = self.tasks.iter().filter_map(|task| match &task.body {
-            TaskBody::Command(program) => Some(("task", task.name.as_str(), &program.rights)),
+            TaskBody::Command(program) => Some((ActivityKind::Task, task.name.as_str(), &program.rights)),
             _ => None,
         });
         let of_startups = self.startups.iter().filter(|s| matches!(s.body, StartupBody::Command(_)));
         let of_loads = self.loads.iter().filter(|load| load.kind.row().is_program);
         of_tasks
-            .chain(of_startups.map(|s| ("startup", s.name.as_str(), &s.rights)))
-            .chain(of_loads.map(|load| ("load", load.name.as_str(), &load.rights)))
+            .chain(of_startups.map(|s| (ActivityKind::Startup, s.name.as_str(), &s.rights)))
+            .chain(of_loads.map(|load| (ActivityKind::Load, load.name.as_str(), &load.rights)))
     }
 
     /// Gives these rights to every command for which the workload says nothing else; whether there is one.

@@ -1,6 +1,7 @@
 //! Streams with scripted accesses; the real ones are in the tests of the program.
 
 use surety_model::promise::Promise;
+use surety_model::workload::ActivityKind;
 use surety_units::Bytes;
 
 use super::*;
@@ -61,7 +62,7 @@ fn late_dropped_and_open_accesses_are_counted_once_and_warm_up_not() {
     // Shown at 200, 420, 500 and 900.
     let frames = record.series[FRAME_DISTANCE].observed().unwrap();
     assert_eq!(frames.in_order().unwrap().values(), [220_000_000, 80_000_000, 400_000_000]);
-    assert_eq!(record.execution.is_none(), record.kind == "stream");
+    assert_eq!(record.execution.is_none(), record.kind == ActivityKind::Stream);
 }
 
 #[test]

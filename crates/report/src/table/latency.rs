@@ -4,6 +4,7 @@
 use surety_model::latency::{EFFECTIVE, LAG_ONE, RAW};
 use surety_model::record::{ActivityRecord, Distribution, Observed, Record};
 use surety_model::verdict::CONFIDENCE;
+use surety_model::workload::ActivityKind;
 use surety_stats::bounds::{Bound, largest_value, quantile_interval};
 use surety_stats::correlation::DEPENDENT;
 use surety_units::Nanos;
@@ -19,7 +20,7 @@ const QUANTILES: [(&str, f64); 3] = [("p50", 0.5), ("p99", 0.99), ("p99.9", 0.99
 /// The whole of it.
 pub fn latency(row: &Row<'_>, style: &Style) -> String {
     let record = row.record;
-    let probes = || record.activities.iter().filter(|a| a.kind == "probe");
+    let probes = || record.activities.iter().filter(|a| a.kind == ActivityKind::Probe);
     let mut out = sheet(record).text(style);
     out.push('\n');
     for probe in probes() {
@@ -71,7 +72,7 @@ fn sheet(record: &Record) -> Sheet {
     columns.extend(QUANTILES.iter().map(|(title, _)| Column::numbers(title, 0)));
     columns.push(Column::numbers("max", 0));
     let mut lines = Vec::new();
-    for probe in record.activities.iter().filter(|a| a.kind == "probe") {
+    for probe in record.activities.iter().filter(|a| a.kind == ActivityKind::Probe) {
         let mut counts = format!("{} planned, {} missed", probe.activations, probe.missed);
         if let Some(share) = probe.share_received() {
             counts += &format!(", the probe itself used {} of a CPU", percent(share));
@@ -132,7 +133,7 @@ mod tests {
     fn probe(values: impl Iterator<Item = i64>, missed: u64) -> ActivityRecord {
         let mut observed = Observed::default();
         values.for_each(|v| observed.record(Nanos::new(v)));
-        let mut record = ActivityRecord::new("cpu1", "probe", Basis::Sample);
+        let mut record = ActivityRecord::new("cpu1", ActivityKind::Probe, Basis::Sample);
         record.activations = observed.histogram.count();
         record.missed = missed;
         record.series.insert(RAW.to_owned(), Distribution::Observed(Box::new(observed.clone())));
@@ -173,7 +174,7 @@ mod tests {
 
     #[test]
     fn nothing_seen_is_no_panic() {
-        let record = record(ActivityRecord::new("cpu0", "probe", Basis::Sample));
+        let record = record(ActivityRecord::new("cpu0", ActivityKind::Probe, Basis::Sample));
         let text = latency(&Row::new("latency", &record, &Workload::default()), &Style::plain(60));
         assert!(text.contains("0 planned, 0 missed"), "{text}");
     }

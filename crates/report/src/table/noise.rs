@@ -1,6 +1,7 @@
 //! The record of a noise probe for a terminal: the gaps of each CPU, what was in them, and the verdict.
 
 use surety_model::noise::{Cause, GAPS, NOISE};
+use surety_model::workload::ActivityKind;
 use surety_units::{CpuId, Nanos};
 
 use crate::quantity::{TimeUnit, percent};
@@ -19,7 +20,7 @@ pub fn noise(row: &Row<'_>, causes: &[(CpuId, Vec<Cause>)], verdict: &str, style
     out += &paragraph(style, "", Tone::Strong, verdict);
     // The probes' own figures stand above; here are the loads'.
     let mut of_loads = row.record.clone();
-    of_loads.activities.retain(|activity| activity.kind == "load");
+    of_loads.activities.retain(|activity| activity.kind == ActivityKind::Load);
     let of_loads = Row { label: row.label.clone(), record: &of_loads, verdicts: Vec::new() };
     super::price(std::slice::from_ref(&of_loads), &mut out, style);
     super::in_force(row, &mut out, style);
@@ -31,7 +32,7 @@ pub fn noise(row: &Row<'_>, causes: &[(CpuId, Vec<Cause>)], verdict: &str, style
 fn gaps(row: &Row<'_>) -> Sheet {
     let mut columns = vec![Column::words("CPU")];
     columns.extend(["gaps", "noise", "mean", "p50", "p99", "max"].map(|t| Column::numbers(t, 0)));
-    let probes = row.record.activities.iter().filter(|a| a.kind == "probe");
+    let probes = row.record.activities.iter().filter(|a| a.kind == ActivityKind::Probe);
     let lines = probes.map(|probe| {
         let values = probe.series.get(GAPS).and_then(|d| d.observed());
         let histogram = values.map(|v| &v.histogram);

@@ -18,7 +18,7 @@ use surety_model::record::{
     JobOutcome, Observed, Record, Share, ThreadInForce, ThreadSeen, TraceQuality,
 };
 use surety_model::reservation::Reservation;
-use surety_model::workload::{ThreadRole, Workload};
+use surety_model::workload::{ActivityKind, ThreadRole, Workload};
 use surety_report::Row;
 use surety_units::{CpuSet, Nanos, Tid};
 
@@ -96,13 +96,13 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
         }
         activities.push(activity);
     }
-    let mut load = ActivityRecord::new("hogs", "load", Basis::Sample);
+    let mut load = ActivityRecord::new("hogs", ActivityKind::Load, Basis::Sample);
     load.share = Some(Share {
         threads: (0..4).map(|_| (Nanos::from_f64_rounded(hogs / 4.0 * 25e9), None)).collect(),
         span,
     });
     activities.push(load);
-    let mut copy = ActivityRecord::new("copy", "load", Basis::Sample);
+    let mut copy = ActivityRecord::new("copy", ActivityKind::Load, Basis::Sample);
     let mut write = Observed::default();
     (1..=100).for_each(|us| write.record(Nanos::from_micros(us)));
     copy.series.insert("write".to_owned(), Distribution::Observed(Box::new(write)));
@@ -162,7 +162,7 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
 
 /// What theory says: limits and a proof for the player, nothing for the rest.
 fn analysis() -> Record {
-    let mut player = ActivityRecord::new("player", "task", Basis::Bound);
+    let mut player = ActivityRecord::new("player", ActivityKind::Task, Basis::Bound);
     player.deadline = Some(Nanos::from_millis(40));
     player.response = Some(Distribution::Limits(vec![(0.99, Nanos::from_millis(40))]));
     player.evidence = vec![
@@ -172,7 +172,7 @@ fn analysis() -> Record {
         },
         Evidence::NotObservable { because: "the analysis bounds response times only".to_owned() },
     ];
-    let mut audio = ActivityRecord::new("audio", "task", Basis::Bound);
+    let mut audio = ActivityRecord::new("audio", ActivityKind::Task, Basis::Bound);
     audio.deadline = Some(Nanos::from_millis(5));
     audio.response = Some(Distribution::Limits(vec![(1.0, Nanos::new(4_912_345))]));
     audio.evidence = vec![

@@ -278,7 +278,7 @@ mod tests {
     use super::*;
     use surety_model::platform::Platform;
     use surety_model::record::{ActivityRecord, Basis, Distribution, InForce};
-    use surety_model::workload::Workload;
+    use surety_model::workload::{ActivityKind, Workload};
     use surety_model::world::RunOptions;
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
             for k in 0..1000 {
                 observed.record(Nanos::from_micros(1190 + if k % 2 == 0 { spread } else { -spread }));
             }
-            let mut packets = ActivityRecord::new("packets", "probe", Basis::Sample);
+            let mut packets = ActivityRecord::new("packets", ActivityKind::Probe, Basis::Sample);
             packets.series.insert(SENT.to_owned(), Distribution::Observed(Box::new(observed)));
             let record = Record { activities: vec![packets], ..empty() };
             other_deviations("lab:a", &[Measured::Record(Box::new(record))])

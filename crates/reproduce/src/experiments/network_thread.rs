@@ -350,6 +350,7 @@ mod tests {
     use crate::Probe;
     use surety_model::platform::Platform;
     use surety_model::record::{ActivityRecord, Basis, Figure, InForce, Share};
+    use surety_model::workload::ActivityKind;
     use surety_model::world::RunOptions;
     use surety_units::CpuSet;
 
@@ -369,7 +370,7 @@ mod tests {
             _: &str,
         ) -> Result<Record, WorldError> {
             let share = workload.irqs[0].reservation.unwrap().bandwidth().as_f64();
-            let mut activity = ActivityRecord::new(SOURCE_NAME, "irq", Basis::Sample);
+            let mut activity = ActivityRecord::new(SOURCE_NAME, ActivityKind::Irq, Basis::Sample);
             activity.figures =
                 vec![Figure { name: "rate".to_owned(), value: share / 4e-6, unit: "/s".into() }];
             let run = Nanos::from_f64_rounded(options.duration.get() as f64 * share);

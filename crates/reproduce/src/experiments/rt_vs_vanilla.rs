@@ -5,7 +5,7 @@
 //! that board; what can be compared is the shape: the lower end stays, the tail goes, skewness and kurtosis fall.
 
 use surety_model::record::{Distribution, Observed, Record};
-use surety_model::workload::LoadKind;
+use surety_model::workload::{ActivityKind, LoadKind};
 use surety_model::world::{LAB_PREFIX, RunOptions, WorldError};
 use surety_units::{Bytes, Nanos};
 
@@ -170,7 +170,7 @@ fn runs_of(
 
 /// The latencies of the one probe of a record.
 fn samples(record: &Record) -> Option<Observed> {
-    let probe = record.activities.iter().find(|a| a.kind == "probe")?;
+    let probe = record.activities.iter().find(|a| a.kind == ActivityKind::Probe)?;
     probe.latency.as_ref()?.observed().filter(|o| o.histogram.count() > 0).cloned()
 }
 

@@ -278,7 +278,7 @@ mod tests {
             let workload = workload(scenario);
             let mut sum = 0.0;
             for (name, metric) in scenario.metrics {
-                assert!(workload.activities().iter().any(|(_, n)| n == name), "{}: {name}", scenario.name);
+                assert!(workload.activities().iter().any(|a| a.name == *name), "{}: {name}", scenario.name);
                 sum += metric.rule().unwrap_or_default();
             }
             assert!(sum <= 100.0 + 1e-9, "{}", scenario.name);

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use surety_model::activation::draw_key;
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
-    Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task, TaskBody, Treatment,
-    Work, Workload,
+    ActivityKind, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task,
+    TaskBody, Treatment, Work, Workload,
 };
 use surety_model::world::{RunOptions, WorldError};
 use surety_units::{CpuId, CpuSet, Nanos};
@@ -333,10 +333,10 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
     let reservations = || {
         stage.members.iter().filter_map(|member| match (member.scheduling, member.activity) {
             (Scheduling::Deadline(reservation), Activity::Task(task)) => {
-                Some((reservation, "task", &workload.tasks[task].name))
+                Some((reservation, ActivityKind::Task, &workload.tasks[task].name))
             }
             (Scheduling::Deadline(reservation), Activity::Irq(irq)) => {
-                Some((reservation, "irq", &workload.irqs[irq].name))
+                Some((reservation, ActivityKind::Irq, &workload.irqs[irq].name))
             }
             _ => None,
         })
@@ -357,7 +357,7 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
                 percent(server * cpus as u64),
                 percent(cap),
             );
-            return refuse(format!("{kind}.{name}"), why);
+            return refuse(kind.path(name), why);
         }
     }
     Ok(())

@@ -4,7 +4,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use crate::source::{Diagnostic, nearest};
-use crate::workload::{Instances, Load, Phase, PolicySpec, Task, TaskBody, ThreadMatch, Workload};
+use crate::workload::{
+    ActivityKind, Instances, Load, Phase, PolicySpec, Task, TaskBody, ThreadMatch, Workload,
+};
 use surety_units::{Bytes, Rate};
 
 /// Notes duplicate names, names of nothing, and settings that contradict each other.
@@ -101,7 +103,7 @@ impl Check<'_> {
             "disk" => w.disks.iter().map(|d| d.name.as_str()).collect(),
             "group" => w.groups.iter().map(|g| g.name.as_str()).collect(),
             "resource" => w.resources.iter().map(|r| r.name.as_str()).collect(),
-            _ => w.activities().into_iter().filter(|(k, _)| *k == kind).map(|(_, n)| n).collect(),
+            _ => w.activities().into_iter().filter(|a| a.kind.word() == kind).map(|a| a.name).collect(),
         }
     }
 
@@ -137,7 +139,7 @@ impl Check<'_> {
     fn unique_names(&mut self) {
         let mut kinds: Vec<(&'static str, Vec<String>)> = Vec::new();
         let activities = self.workload.activities();
-        kinds.push(("activities", activities.iter().map(|(_, n)| (*n).to_owned()).collect()));
+        kinds.push(("activities", activities.iter().map(|a| a.name.to_owned()).collect()));
         for kind in ["group", "resource"] {
             kinds.push((kind, self.names(kind).into_iter().map(str::to_owned).collect()));
         }
@@ -146,7 +148,7 @@ impl Check<'_> {
             let doubles: Vec<String> =
                 names.windows(2).filter(|w| w[0] == w[1]).map(|w| w[1].clone()).collect();
             for name in doubles {
-                let kind = activities.iter().rev().find(|(_, n)| *n == name).map_or(what, |(k, _)| *k);
+                let kind = activities.iter().rev().find(|a| a.name == name).map_or(what, |a| a.kind.word());
                 let message = format!(
                     "two {} are called `{name}`",
                     if what == "activities" { what } else { "of a kind" }
@@ -272,8 +274,11 @@ impl Check<'_> {
     /// `kind.name.key` must name something that is there.
     fn vary_path(&mut self, path: &str) {
         let parts: Vec<&str> = path.split('.').collect();
-        let kinds = ["task", "irq", "disk", "stream", "startup", "load", "group", "chain", "resource"];
-        let known = parts.len() >= 3 && kinds.contains(&parts[0]);
+        let is_kind = |word| {
+            ["disk", "group", "resource"].contains(&word)
+                || ActivityKind::of_word(word).is_some_and(ActivityKind::is_section)
+        };
+        let known = parts.len() >= 3 && is_kind(parts[0]);
         if !known {
             let message = format!("`{path}` is no path into the workload");
             let help = "write it as kind.name.key, such as \"load.readers.count\"".to_owned();
