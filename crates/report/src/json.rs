@@ -15,8 +15,7 @@ use surety_units::Nanos;
 
 use crate::row::{Report, Row};
 
-/// The schema's name and version.
-pub const RECORD_SCHEMA: &str = "surety.record/1";
+pub use surety_model::formats::record::RECORD_SCHEMA;
 
 /// The quantiles an observed distribution is written with.
 pub const QUANTILES: [f64; 5] = [0.5, 0.9, 0.95, 0.99, 0.999];
