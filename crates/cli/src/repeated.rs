@@ -122,7 +122,7 @@ pub fn ab(
     let at_home = sides.iter().filter(|_| worlds.entry(0).is_this_machine()).map(|(_, workload)| workload);
     announce((0..rounds.count).flat_map(|_| at_home.clone()), args, session);
     let pairs = pairs::take(&sides, &rounds, args.keep_disturbed, worlds)
-        .map_err(|(side, error)| located(error, &sides[side].1))?;
+        .map_err(|ended| located(ended.failure, &sides[ended.side].1))?;
     if pairs.taken() > pairs.asked {
         session.note(&format!(
             "{} pairs were taken because the machine was disturbed; the {} least disturbed are compared",

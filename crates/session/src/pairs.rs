@@ -5,6 +5,7 @@ use surety_compare::order::{interleaved, least_disturbed};
 use surety_model::record::{Disturbance, Record};
 use surety_model::workload::Workload;
 use surety_model::world::WorldError;
+use thiserror::Error;
 
 use crate::failure::Failure;
 use crate::runs::Rounds;
@@ -12,6 +13,16 @@ use crate::worlds::Worlds;
 
 /// One side: its name and what it runs.
 pub type Named = (String, Workload);
+
+/// Why there are no pairs.
+#[derive(Debug, Error)]
+#[error("{failure}")]
+pub struct PairFailure {
+    /// Whose run it was: 0 or 1.
+    pub side: usize,
+    /// What ended it.
+    pub failure: Failure,
+}
 
 /// The runs of both sides that are compared, in the order in which they were made.
 #[derive(Debug)]
@@ -53,7 +64,7 @@ pub fn take(
     rounds: &Rounds,
     keep_disturbed: bool,
     worlds: &Worlds<'_>,
-) -> Result<Pairs, (usize, Failure)> {
+) -> Result<Pairs, PairFailure> {
     if worlds.kind(0).is_dear {
         in_one_guest(sides, rounds, worlds)
     } else {
@@ -67,7 +78,7 @@ fn in_turns(
     rounds: &Rounds,
     keep_disturbed: bool,
     worlds: &Worlds<'_>,
-) -> Result<Pairs, (usize, Failure)> {
+) -> Result<Pairs, PairFailure> {
     let pairs = rounds.count;
     let mut runs: [Vec<Record>; 2] = [Vec::new(), Vec::new()];
     let mut disturbed: Vec<f64> = Vec::new();
@@ -83,7 +94,7 @@ fn in_turns(
             let label = format!("{} {} of {pairs}{again}", ["A", "B"][side], round + 1);
             let record = match worlds.run(0, &sides[side].1, &options, &label, None) {
                 Err(WorldError::Interrupted) if !disturbed.is_empty() => break 'pairs,
-                record => record.map_err(|error| (side, error.into()))?,
+                record => record.map_err(|error| PairFailure { side, failure: error.into() })?,
             };
             worst = worst.max(record.in_force.disturbance.map_or(0.0, Disturbance::worst));
             runs[side].push(record);
@@ -94,7 +105,7 @@ fn in_turns(
 }
 
 /// Takes as many pairs as were asked for in one boot: nobody else runs in a guest, so none is taken again.
-fn in_one_guest(sides: &[Named; 2], rounds: &Rounds, worlds: &Worlds<'_>) -> Result<Pairs, (usize, Failure)> {
+fn in_one_guest(sides: &[Named; 2], rounds: &Rounds, worlds: &Worlds<'_>) -> Result<Pairs, PairFailure> {
     let pairs = rounds.count;
     let orders = interleaved(2, pairs, rounds.options.seed).into_iter().enumerate();
     let order: Vec<(usize, usize)> =
@@ -108,7 +119,7 @@ fn in_one_guest(sides: &[Named; 2], rounds: &Rounds, worlds: &Worlds<'_>) -> Res
     for ((_, side), record) in order.into_iter().zip(made) {
         match record {
             Err(WorldError::Interrupted) if runs.iter().all(|made| !made.is_empty()) => break,
-            record => runs[side].push(record.map_err(|error| (side, error.into()))?),
+            record => runs[side].push(record.map_err(|error| PairFailure { side, failure: error.into() })?),
         }
     }
     // A pair of which one run was made is none.
