@@ -291,6 +291,186 @@ fn the_code_map_names_every_crate() {
     assert_eq!(floors.len(), crates().len());
 }
 
+/// The longest function that needs no reason.
+const FUNCTION_LINES: usize = 70;
+
+/// Longer functions: the crate, the name, and why it is not taken apart.
+const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
+    ("analysis", "argument", "a table: one theorem after the other, each with its conditions and its words"),
+    ("analysis", "within", "one fixed point whose terms are the formula's, in the formula's order"),
+    ("cli", "apply", "the order in which a plan takes force and is taken back"),
+    ("cli", "in_words", "a table: one sentence for each finding"),
+    ("fit", "add_group", "one decision with its cases, in the order in which they are tried"),
+    ("fit", "fit_thread", "one decision with its cases, in the order in which they are tried"),
+    ("import", "read", "one format, read from its first line to its last"),
+    ("kernel", "remedy", "a table: one sentence for each operation and errno"),
+    ("model", "into_record", "a table: one key of the document after the other"),
+    ("plan", "from_fit", "one search whose steps share its candidates"),
+    ("plan", "limits", "a table: one claim after the other, each with its limit"),
+    ("plan", "of_task", "a table: one step of the proof after the other"),
+    ("plan", "requests", "one case for each way in which requests come, with the bound that holds for it"),
+    ("plan", "simulate", "one simulation whose events share its state"),
+    ("plan", "size", "one search whose steps share its candidates"),
+    ("plan", "tested", "a table: one test after the other"),
+    ("probe", "run", "the order of a run's steps: made, released, stopped, read, taken back"),
+    ("reproduce", "sheet", "a table: one row of the published experiment after the other"),
+    ("sim", "run", "the order of a run's steps"),
+    ("trace", "body", "a table: one kind of event after the other"),
+    ("trace", "directive", "one state machine, a case for each directive of printf"),
+    ("trace", "each", "a table: one kind of event after the other"),
+    ("trace", "fill", "a table: one kind of event after the other"),
+    ("trace", "kind_of", "a table: one name of an event after the other"),
+    ("trace", "read", "one format, read from its first byte to its last"),
+    ("trace", "switch", "one state machine, a case for each state of a thread"),
+    ("trace", "take", "one state machine, a case for each kind of event"),
+    ("trace", "words", "a table: one kind of event after the other"),
+    ("trace", "write", "one format, written from its first byte to its last"),
+];
+
+/// Names of the functions of a source file with their lines, from the signature to the closing brace.
+fn functions(code: &str) -> Vec<(String, usize)> {
+    let lines: Vec<&str> = code.lines().collect();
+    let indent = |line: &str| line.len() - line.trim_start().len();
+    let mut found = Vec::new();
+    for (at, line) in lines.iter().enumerate() {
+        let words = line.trim_start().strip_prefix("pub ").unwrap_or(line.trim_start());
+        let words = words.strip_prefix("pub(crate) ").or(words.strip_prefix("pub(super) ")).unwrap_or(words);
+        let words = words.strip_prefix("const ").or(words.strip_prefix("unsafe ")).unwrap_or(words);
+        let Some(rest) = words.strip_prefix("fn ") else { continue };
+        let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+        // What ends on its own line, or has no body, is short.
+        let is_end = |end: &&str| indent(end) == indent(line) && (end.trim() == "}" || end.ends_with(';'));
+        let length = lines[at + 1..].iter().position(|end| is_end(&end)).map_or(1, |length| length + 2);
+        if !line.ends_with(['}', ';']) {
+            found.push((name, length));
+        }
+    }
+    found
+}
+
+#[test]
+fn functions_stay_readable() {
+    let mut reasons: BTreeSet<(&str, &str)> =
+        LONG_FUNCTIONS.iter().map(|(of, name, _)| (*of, *name)).collect();
+    assert_eq!(reasons.len(), LONG_FUNCTIONS.len(), "a function has its reason once");
+    let (allowed, mut long) = (reasons.clone(), Vec::new());
+    for of in crates() {
+        for path in sources(&of).into_iter().filter(|path| !is_test_file(path)) {
+            let body = text(&path);
+            let code = body.split("#[cfg(test)]\nmod tests {").next().unwrap();
+            for (name, lines) in functions(code).into_iter().filter(|(_, lines)| *lines > FUNCTION_LINES) {
+                reasons.retain(|reason| *reason != (of.as_str(), name.as_str()));
+                if !allowed.contains(&(of.as_str(), name.as_str())) {
+                    long.push(format!("{}: {name} has {lines} lines", path.display()));
+                }
+            }
+        }
+    }
+    assert!(long.is_empty(), "take apart, or say in LONG_FUNCTIONS why not:\n{}", long.join("\n"));
+    assert!(reasons.is_empty(), "short by now, their reasons can go: {reasons:?}");
+}
+
+#[test]
+fn long_functions_are_seen() {
+    let body = "    step();\n".repeat(80);
+    let code = format!(
+        "pub(crate) fn long(\n    x: u8,\n) {{\n{body}}}\n\nfn short() {{}}\n\ntrait T {{\n    fn none();\n}}\n"
+    );
+    assert_eq!(functions(&code), [("long".to_owned(), 84)]);
+}
+
+/// A file that no `mod` names is not compiled, and nothing says so.
+#[test]
+fn every_file_is_a_module() {
+    let mut unnamed = Vec::new();
+    for path in crates().iter().flat_map(|name| files(&root().join("crates").join(name), &[".rs"])) {
+        let inside = path.strip_prefix(root().join("crates")).unwrap();
+        // The roots: of a library, a program, a test, a bench.
+        let depth = inside.components().count();
+        let name = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if depth == 3
+            && (!inside.components().any(|c| c.as_os_str() == "src")
+                || ["lib", "main"].contains(&name.as_str()))
+        {
+            continue;
+        }
+        if name == "main" {
+            continue;
+        }
+        let directory = path.parent().unwrap();
+        let (name, directory) = match name.as_str() {
+            "mod" => {
+                (directory.file_name().unwrap().to_string_lossy().into_owned(), directory.parent().unwrap())
+            }
+            _ => (name, directory),
+        };
+        let beside = ["mod.rs", "lib.rs", "main.rs"].map(|parent| directory.join(parent)).to_vec();
+        let tests = if directory.ends_with("tests") { files(directory, &[".rs"]) } else { Vec::new() };
+        let parents = beside.into_iter().chain([directory.with_extension("rs")]).chain(tests);
+        let is_named = parents.filter(|parent| parent.exists()).any(|parent| {
+            let wanted = format!("mod {name};");
+            text(&parent).lines().any(|line| line.trim_start().trim_start_matches("pub").ends_with(&wanted))
+        });
+        if !is_named {
+            unnamed.push(inside.to_owned());
+        }
+    }
+    assert!(unnamed.is_empty(), "no `mod` names {unnamed:?}");
+}
+
+/// A recipe names files, and things that are in the crates of these files.
+#[test]
+fn recipes_name_what_there_is() {
+    let contributing = text(&root().join("CONTRIBUTING.md"));
+    let recipes = contributing.split("## Recipes").nth(1).expect("CONTRIBUTING.md has recipes");
+    let (mut checked, mut missing) = (0, Vec::new());
+    for recipe in recipes.split("\n\n").filter(|recipe| recipe.starts_with("**")) {
+        let title = recipe.lines().next().unwrap();
+        let words: Vec<&str> =
+            recipe.split('`').skip(1).step_by(2).filter(|word| !word.contains(' ')).collect();
+        let is_path = |word: &&str| word.contains('/') || word.ends_with(".rs");
+        let of_path = |word: &str| Some(word.strip_prefix("crates/")?.split('/').next()?.to_owned());
+        let mut named: BTreeSet<String> = words.iter().filter_map(|word| of_path(word)).collect();
+        named.extend(words.iter().filter_map(|word| Some(word.split_once("::")?.0.to_owned())));
+        let sources: Vec<PathBuf> =
+            named.iter().flat_map(|name| files(&root().join("crates").join(name), &[".rs"])).collect();
+        let code: String = sources.iter().map(|path| text(path)).collect();
+        for word in words {
+            checked += 1;
+            let place = word.split('#').next().unwrap();
+            // Capitals in the place of a name are the reader's to fill in.
+            let is_placeholder = is_path(&word) && place.rsplit('/').next().unwrap().starts_with("NAME");
+            let exists = match is_path(&word) {
+                true => root().join(place).exists() || sources.iter().any(|path| path.ends_with(place)),
+                false => code.contains(word.rsplit("::").next().unwrap()),
+            };
+            if !exists && !is_placeholder {
+                missing.push(format!("{title}: there is no {word}"));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+    assert!(checked >= 20, "{checked}");
+}
+
+/// Pages name files of this repository that there are.
+#[test]
+fn pages_name_files_that_there_are() {
+    let mut missing = Vec::new();
+    for page in files(&root(), &[".md"]).into_iter().filter(|page| !page.ends_with("CHANGELOG.md")) {
+        let text = text(&page);
+        let words =
+            text.split(['`', '(', ')', ' ', ',', '\n']).map(|word| word.trim_end_matches([':', '.', ';']));
+        for word in words.filter(|word| word.starts_with("crates/") || word.starts_with("docs/")) {
+            let is_pattern = word.contains(['*', '{', '<']) || word.contains("NAME");
+            if !is_pattern && !root().join(word.split('#').next().unwrap()).exists() {
+                missing.push(format!("{}: {word}", page.display()));
+            }
+        }
+    }
+    assert!(missing.is_empty(), "{}", missing.join("\n"));
+}
+
 #[test]
 fn file_lengths_stay_readable() {
     let mut long: BTreeMap<PathBuf, usize> = BTreeMap::new();
