@@ -12,12 +12,13 @@ use crate::exit::{COMPARE_EXIT_CODES, EXIT_CODES};
 use crate::gates::GateArgs;
 use crate::lab::args::{GuestArgs, LabArgs};
 use crate::load::{DiskArgs, LoadArgs};
-use crate::manual::{CompletionsArgs, ManArgs};
 use crate::planning::args::PlanArgs;
 use crate::rights::RightsArgs;
 
+mod manual;
 mod trace;
 
+pub use manual::*;
 pub use trace::*;
 
 /// Guaranteed time on Linux: say what each activity needs; measure what it gets, derive the reservations that

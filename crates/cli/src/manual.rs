@@ -1,37 +1,12 @@
 //! `surety completions` and `surety man`: from the definitions of the command line that parse it and print its help.
 
-use std::path::PathBuf;
-
-use clap::{Args, Command, CommandFactory, ValueEnum};
+use clap::{Command, CommandFactory};
 use clap_mangen::Man;
 
-use crate::args::Arguments;
+use crate::args::{Arguments, CompletionsArgs, ManArgs, Shell};
 use crate::exit::{Code, Failure};
 use crate::files;
 use crate::session::Session;
-
-#[derive(Debug, Args)]
-pub struct CompletionsArgs {
-    /// Shell that reads them
-    pub shell: Shell,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Shell {
-    Bash,
-    Zsh,
-    Fish,
-}
-
-#[derive(Debug, Args)]
-pub struct ManArgs {
-    /// Verb whose page is printed, such as run or trace record [default: the program's own page]
-    #[arg(value_name = "VERB", conflicts_with = "output")]
-    pub verb: Vec<String>,
-    /// Write all pages into this directory: surety.1, surety-run.1 and so on
-    #[arg(long, short, value_name = "DIR")]
-    pub output: Option<PathBuf>,
-}
 
 /// What is printed here has one form, which others read.
 fn refuse_json(session: &Session) -> Result<(), Failure> {

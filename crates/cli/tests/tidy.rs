@@ -339,8 +339,8 @@ fn functions(code: &str) -> Vec<(String, usize)> {
         let Some(rest) = words.strip_prefix("fn ") else { continue };
         let name: String = rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
         // What ends on its own line, or has no body, is short.
-        let is_end = |end: &&str| indent(end) == indent(line) && (end.trim() == "}" || end.ends_with(';'));
-        let length = lines[at + 1..].iter().position(|end| is_end(&end)).map_or(1, |length| length + 2);
+        let is_end = |end: &str| indent(end) == indent(line) && (end.trim() == "}" || end.ends_with(';'));
+        let length = lines[at + 1..].iter().position(|end| is_end(end)).map_or(1, |length| length + 2);
         if !line.ends_with(['}', ';']) {
             found.push((name, length));
         }
