@@ -1,7 +1,7 @@
 //! Theory: what can be said about a workload without running it.
 //!
 //! [`admission`] predicts the kernel's answer to a reservation; [`supply`] says how little CPU time a
-//! reservation may give in a window, [`inside`] which tasks fit into that, and [`interrupts`] what it means
+//! reservation may give in a window, [`inside_reservation`] which tasks fit into that, and [`interrupts`] what it means
 //! for a device; [`edf`] decides whether a set of reservations keeps its scheduling deadlines and
 //! [`fair_server`] why the kernel's own reservation does not get in the way; [`schedulability`] holds the
 //! tests of sporadic task sets; [`cbs`] bounds the probability that a job is done within a number of budgets, and [`sampled`] carries the error of samples into it;

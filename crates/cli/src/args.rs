@@ -222,7 +222,7 @@ pub struct RunArgs {
     pub trace: Option<PathBuf>,
     #[command(flatten)]
     pub storing: Storing,
-    /// Runs of each combination of [vary], interleaved
+    /// Runs of each combination that the workload varies, interleaved
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub repeat: u32,
     /// Compare two sides in interleaved runs: KEY=VALUE_A,VALUE_B such as load.busy.count=2,8, or the workload file of B
