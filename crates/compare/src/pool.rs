@@ -145,7 +145,7 @@ mod tests {
     use super::*;
     use surety_model::distribution::TimeDistribution;
     use surety_model::promise::Promise;
-    use surety_model::record::{Basis, InForce, JobAccount, JobOutcome};
+    use surety_model::record::{Account, Basis, InForce, JobOutcome};
     use surety_model::workload::Task;
 
     /// Pooled runs are the run of all their jobs.
@@ -157,7 +157,7 @@ mod tests {
             .map(|p| Promise::parse(p).unwrap())
             .to_vec();
         let run = |responses: &[&[i64]], span: i64| {
-            let mut account = JobAccount::new(&task, Basis::Sample);
+            let mut account = Account::of_task(&task, Basis::Sample);
             for response in responses.iter().copied().flatten() {
                 let (release, completion) = (Nanos::ZERO, ms(*response));
                 account.add(JobOutcome::Completed { release, start: release, completion, execution: ms(10) });

@@ -6,19 +6,20 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use surety_stats::Failures;
-use surety_stats::bounds::Ranked;
 use surety_units::{Bandwidth, CpuSet, Nanos, Tid};
 
 use crate::environment::{Check, CheckVerdict};
 use crate::platform::Platform;
-use crate::promise::{Bound, Comparison, Metric, Promise};
-use crate::workload::{ActivityKind, Task, ThreadRole};
+use crate::promise::Bound;
+use crate::workload::{ActivityKind, ThreadRole};
 
+mod account;
 mod beyond;
 mod caveat;
 mod observed;
 mod requests;
 
+pub use account::{Account, Throughput};
 pub use caveat::{Caveat, Effect};
 pub(crate) use observed::time;
 pub use observed::{Distribution, Observed};
@@ -341,148 +342,6 @@ impl JobOutcome {
     }
 }
 
-/// Adds up the jobs of one task into its record: the one place where misses and limits are counted, whichever
-/// world saw the jobs.
-#[derive(Clone, Debug)]
-pub struct JobAccount {
-    record: ActivityRecord,
-    promises: Vec<Promise>,
-    response: Observed,
-    latency: Observed,
-    execution: Observed,
-}
-
-impl JobAccount {
-    /// An empty account for a task.
-    pub fn new(task: &Task, basis: Basis) -> JobAccount {
-        let mut record = ActivityRecord::new(&task.name, ActivityKind::Task, basis);
-        record.deadline = task.relative_deadline();
-        record.evidence = task.promises.iter().map(|p| initial_evidence(p, record.deadline)).collect();
-        JobAccount {
-            record,
-            promises: task.promises.clone(),
-            response: Observed::default(),
-            latency: Observed::default(),
-            execution: Observed::default(),
-        }
-    }
-
-    /// Takes one job.
-    pub fn add(&mut self, outcome: JobOutcome) {
-        let record = &mut self.record;
-        record.activations += 1;
-        let missed;
-        match outcome {
-            JobOutcome::Completed { release, start, completion, execution } => {
-                record.completed += 1;
-                let (response, latency) = (completion - release, start - release);
-                self.response.record(response);
-                self.latency.record(latency);
-                self.execution.record(execution);
-                missed = record.deadline.is_some_and(|d| response > d);
-                self.count(|metric| match metric {
-                    Metric::Response => Some(Seen::Exactly(response)),
-                    Metric::Latency => Some(Seen::Exactly(latency)),
-                    _ => None,
-                });
-            }
-            JobOutcome::Skipped { .. } => {
-                record.skipped += 1;
-                missed = true;
-                self.response.record_never();
-                self.latency.record_never();
-                // A skipped activation never responded: it is outside every limit.
-                self.count(|metric| per_job(metric).then_some(Seen::Exactly(Nanos::MAX)));
-            }
-            JobOutcome::Unfinished { release, until } => {
-                record.unfinished += 1;
-                let open = until - release;
-                missed = record.deadline.is_some_and(|d| open > d);
-                self.response.record_open();
-                self.latency.record_open();
-                self.count(|metric| per_job(metric).then_some(Seen::AtLeast(open)));
-            }
-        }
-        self.record.missed += u64::from(missed);
-        self.record.misses.record(missed);
-    }
-
-    /// Takes the jobs of several threads in the order of their release: what makes jobs of all of them late is one burst.
-    pub fn add_all(&mut self, outcomes: impl IntoIterator<Item = JobOutcome>) {
-        let mut outcomes: Vec<JobOutcome> = outcomes.into_iter().collect();
-        outcomes.sort_by_key(JobOutcome::release);
-        outcomes.into_iter().for_each(|outcome| self.add(outcome));
-    }
-
-    fn count(&mut self, seen: impl Fn(Metric) -> Option<Seen>) {
-        for (promise, evidence) in self.promises.iter().zip(&mut self.record.evidence) {
-            let (Bound::Time(limit), Evidence::Counted(outside)) = (promise.bound, evidence) else {
-                continue;
-            };
-            match seen(promise.metric) {
-                Some(Seen::Exactly(value)) => outside.record(!promise.comparison.holds(&value, &limit)),
-                // Open longer than the limit: certainly outside. Open for less: nobody knows, so not counted.
-                Some(Seen::AtLeast(value)) if value > limit => outside.record(true),
-                _ => {}
-            }
-        }
-    }
-
-    /// The record of all jobs taken so far, with the CPU time the task's threads received.
-    pub fn finish(mut self, share: Option<Share>) -> ActivityRecord {
-        let distribution = |o: Observed| (o.count() > 0).then(|| Distribution::Observed(Box::new(o)));
-        self.record.response = distribution(self.response);
-        self.record.latency = distribution(self.latency);
-        self.record.execution = distribution(self.execution);
-        self.record.share = share;
-        let record = &mut self.record;
-        for (promise, evidence) in self.promises.iter().zip(&mut record.evidence) {
-            let value = match promise.metric {
-                Metric::Missed | Metric::Late => record.missed as f64,
-                Metric::Dropped => record.skipped as f64,
-                Metric::Share => match &record.share {
-                    Some(share) => {
-                        *evidence = Evidence::Value { value: share.fraction(), of_demand: share.of_demand() };
-                        continue;
-                    }
-                    None => continue,
-                },
-                _ => continue,
-            };
-            *evidence = Evidence::Value { value, of_demand: None };
-        }
-        self.record
-    }
-}
-
-/// What a job shows of a time.
-enum Seen {
-    Exactly(Nanos),
-    AtLeast(Nanos),
-}
-
-fn per_job(metric: Metric) -> bool {
-    matches!(metric, Metric::Response | Metric::Latency)
-}
-
-fn initial_evidence(promise: &Promise, deadline: Option<Nanos>) -> Evidence {
-    let unseen = |because: &str| Evidence::NotObservable { because: because.to_owned() };
-    match (promise.metric, promise.bound) {
-        (Metric::Response | Metric::Latency, Bound::Time(_)) => match promise.comparison {
-            Comparison::Equal => unseen("a time is never exactly equal to another"),
-            _ => Evidence::Counted(Failures::new()),
-        },
-        (_, Bound::TimesIdle(_)) => unseen("there was no run on the idle machine to compare with"),
-        (Metric::Missed | Metric::Late, _) if deadline.is_none() => {
-            unseen("the task has no deadline: give it a period or promise a response")
-        }
-        (Metric::Missed | Metric::Late | Metric::Dropped | Metric::Share, _) => {
-            unseen("no CPU time or activation was seen")
-        }
-        _ => unseen("a task has no such result"),
-    }
-}
-
 impl ActivityRecord {
     /// An empty record.
     pub fn new(name: &str, kind: ActivityKind, basis: Basis) -> ActivityRecord {
@@ -530,39 +389,5 @@ pub fn bound_value(bound: Bound) -> f64 {
         Bound::Rate(rate) => rate.0 as f64,
         Bound::Frequency(frequency) => frequency.per_second(),
         Bound::TimesIdle(thousandths) => thousandths as f64 / 1e3,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::distribution::TimeDistribution;
-
-    #[test]
-    fn late_skipped_and_open_jobs_are_misses_and_unknown_ones_are_not_counted() {
-        let ms = Nanos::from_millis;
-        let mut task = Task::periodic("t", ms(40), TimeDistribution::Constant(ms(10)));
-        task.promises = vec![Promise::parse("response <= 40ms @ 99%").unwrap()];
-        let mut account = JobAccount::new(&task, Basis::Sample);
-        let done = |release, completion| JobOutcome::Completed {
-            release: ms(release),
-            start: ms(release),
-            completion: ms(completion),
-            execution: ms(10),
-        };
-        account.add(done(0, 40));
-        account.add(done(40, 81));
-        account.add(JobOutcome::Skipped { release: ms(80) });
-        account.add(JobOutcome::Unfinished { release: ms(120), until: ms(130) });
-        account.add(JobOutcome::Unfinished { release: ms(120), until: ms(190) });
-        let record = account.finish(None);
-        assert_eq!((record.activations, record.completed, record.skipped, record.unfinished), (5, 2, 1, 2));
-        assert_eq!(record.missed, 3);
-        let outside: Failures = [false, true, true, true].into_iter().collect();
-        assert_eq!(record.evidence, [Evidence::Counted(outside)]);
-        let response = record.response.unwrap();
-        let seen = response.observed().unwrap();
-        assert_eq!((seen.histogram.count(), seen.never, seen.open, seen.count()), (2, 1, 2, 5));
-        assert_eq!(record.misses, [false, true, true, false, true].into_iter().collect());
     }
 }

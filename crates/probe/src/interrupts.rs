@@ -18,9 +18,8 @@ use surety_enforce::{attr_of_policy, attr_of_reservation};
 use surety_kernel::net::threaded::{ROOM, ThreadedCable};
 use surety_kernel::net::{Counts, Flow, PAYLOAD, STEPS_MAX};
 use surety_kernel::{Kernel, KernelError, SchedAttr, clock};
-use surety_model::promise::{Bound, Metric, Promise};
-use surety_model::record::{ActivityRecord, Basis, Evidence, Figure, Share};
-use surety_model::workload::{ActivityKind, Arrivals, Irq, PolicySpec, Workload};
+use surety_model::record::{Account, ActivityRecord, Basis, Evidence, Figure, Share, Throughput};
+use surety_model::workload::{Activity, ActivityKind, Arrivals, Irq, PolicySpec, Workload};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::{Nanos, Tid};
 
@@ -413,28 +412,35 @@ pub(crate) fn record(
     used: Option<(Nanos, Nanos)>,
     sent: Sent,
 ) -> ActivityRecord {
-    let mut record = ActivityRecord::new(&irq.name, ActivityKind::Irq, Basis::Sample);
     let Some((from, to)) = readings else {
         let because = "the counts of its device could not be read".to_owned();
+        let mut record = ActivityRecord::new(&irq.name, ActivityKind::Irq, Basis::Sample);
         record.evidence =
             irq.promises.iter().map(|_| Evidence::NotObservable { because: because.clone() }).collect();
         return record;
     };
     let span = to.at - from.at;
-    record.completed = to.counts.handled.saturating_sub(from.counts.handled);
-    record.skipped = match distance_of(irq).filter(|_| to.wraps) {
+    let completed = to.counts.handled.saturating_sub(from.counts.handled);
+    let lost = match distance_of(irq).filter(|_| to.wraps) {
         None => to.counts.lost.saturating_sub(from.counts.lost),
         Some(gap) => {
             let came = u64::try_from(span.div_floor(gap)).unwrap_or(0);
-            unwrapped(to.counts.lost.wrapping_sub(from.counts.lost), came.saturating_sub(record.completed))
+            unwrapped(to.counts.lost.wrapping_sub(from.counts.lost), came.saturating_sub(completed))
         }
     };
-    // Those in the queue at either end are left out: their fate is not in the counts.
-    record.activations = record.completed + record.skipped;
-    record.missed = record.skipped;
     let per_second = |count: u64| if span.is_positive() { count as f64 / span.as_secs_f64() } else { 0.0 };
-    let rate = per_second(record.completed);
-    let share = used.map(|(run, waited)| Share { threads: vec![(run, Some(waited))], span });
+    let rate = per_second(completed);
+    let activity = Activity { kind: ActivityKind::Irq, name: &irq.name, promises: &irq.promises };
+    let mut account = Account::new(activity, None, Basis::Sample);
+    // Those in the queue at either end are left out: their fate is not in the counts.
+    account.add_counted(
+        completed,
+        lost,
+        "the devices count packets and do not stamp them; run it in the simulator",
+    );
+    account.passed(Throughput::Requests(rate));
+    let mut record =
+        account.finish(used.map(|(run, waited)| Share { threads: vec![(run, Some(waited))], span }));
     let figure = |name: &str, value: f64, unit: &'static str| Figure {
         name: name.to_owned(),
         value,
@@ -451,24 +457,6 @@ pub(crate) fn record(
     if sent.left_out > 0 {
         record.figures.push(figure("left out by the sender", sent.left_out as f64, ""));
     }
-    let evidence = |promise: &Promise| {
-        let value = |value| Evidence::Value { value, of_demand: None };
-        let not = |because: &str| Evidence::NotObservable { because: because.to_owned() };
-        match (promise.metric, promise.bound, &share) {
-            (Metric::Lost | Metric::Missed, ..) => value(record.skipped as f64),
-            (Metric::Rate, Bound::Frequency(_), _) => value(rate),
-            (Metric::Rate, ..) => not("a request has no size; promise requests per second: `rate >= 1000/s`"),
-            (Metric::Share, _, Some(share)) => {
-                Evidence::Value { value: share.fraction(), of_demand: share.of_demand() }
-            }
-            (Metric::Response | Metric::Latency, ..) => {
-                not("the devices count packets and do not stamp them; run it in the simulator")
-            }
-            _ => not("an interrupt source has no such result here"),
-        }
-    };
-    record.evidence = irq.promises.iter().map(evidence).collect();
-    record.share = share;
     record
 }
 
@@ -507,6 +495,7 @@ mod tests {
     use surety_model::distribution::TimeDistribution;
 
     use super::*;
+    use surety_model::promise::Promise;
 
     fn irq(arrivals: Arrivals) -> Irq {
         Irq::new("net", arrivals, TimeDistribution::Constant(Nanos::from_micros(3)))

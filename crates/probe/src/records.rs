@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use surety_model::job::{Job, ThreadHistory};
 use surety_model::promise::{Bound, Metric, Promise};
-use surety_model::record::{ActivityRecord, Basis, Caveat, Evidence, JobAccount, Share, ThreadSeen};
-use surety_model::wakeups::{Account, OUTSIDE_MAX, View, allowed_outside};
+use surety_model::record::{Account, ActivityRecord, Basis, Caveat, Evidence, Share, ThreadSeen};
+use surety_model::wakeups::{self, OUTSIDE_MAX, View, allowed_outside};
 use surety_model::workload::{ActivityKind, Irq, Load, Task, TaskBody, Workload};
 use surety_units::{CpuSet, Nanos, Tid};
 
@@ -90,7 +90,7 @@ impl Seen<'_> {
         rules: &mut Vec<(String, String)>,
     ) -> ActivityRecord {
         let window = self.window;
-        let mut account = JobAccount::new(task, Basis::Sample);
+        let mut account = Account::of_task(task, Basis::Sample);
         let mut share = Share { threads: Vec::new(), span: window.observed() };
         let mut threads = Vec::new();
         let (observe, end) = (window.since_begin(window.observe), window.since_begin(window.end));
@@ -163,18 +163,23 @@ impl Seen<'_> {
     }
 
     /// The planned activations of threads of others, as the trace shows them; `None`: it shows none of them.
-    fn jobs_of(&self, task: &Task, tids: &[Tid]) -> Option<Account> {
+    fn jobs_of(&self, task: &Task, tids: &[Tid]) -> Option<wakeups::Account> {
         let histories: Vec<_> = tids.iter().filter_map(|tid| self.histories.get(tid)).collect();
         // The response of a doubtful job is exact: without them only the fortunate would count.
         let busy: Vec<Job> = histories.iter().flat_map(|h| busy_of(h)).collect();
         let open = histories.iter().filter_map(|h| h.open).map(|open| open.release).min();
         let window = (self.window.observe, self.window.end);
         let view = View { busy: &busy, open, window, release: task.release };
-        (!histories.is_empty()).then(|| Account::of(&view))
+        (!histories.is_empty()).then(|| wakeups::Account::of(&view))
     }
 
     /// What speaks against these counts as evidence for promises about jobs.
-    fn caveats_of(&self, task: &Task, found: &Account, (counted, all): (&[Tid], &[Tid])) -> Vec<Caveat> {
+    fn caveats_of(
+        &self,
+        task: &Task,
+        found: &wakeups::Account,
+        (counted, all): (&[Tid], &[Tid]),
+    ) -> Vec<Caveat> {
         let Some(allowed) = allowed_outside(&task.promises) else { return Vec::new() };
         let mut reasons = found.objections();
         if task.reservation.is_some() {
@@ -207,7 +212,7 @@ impl Seen<'_> {
     }
 
     /// Why what the program ran outside its counted jobs is too much to overlook, if it is.
-    fn outside_jobs(&self, found: &Account, counted: &[Tid], all: &[Tid]) -> Option<String> {
+    fn outside_jobs(&self, found: &wakeups::Account, counted: &[Tid], all: &[Tid]) -> Option<String> {
         let ran: Nanos = all.iter().filter_map(|tid| self.runs.get(tid)).copied().sum();
         let (observe, end) = (self.window.observe, self.window.end);
         let histories = counted.iter().filter_map(|tid| self.histories.get(tid));

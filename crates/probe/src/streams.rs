@@ -11,12 +11,11 @@ use std::thread::JoinHandle;
 
 use surety_kernel::clock;
 use surety_kernel::files::{evict, reopen_direct};
-use surety_model::distribution::TimeDistribution;
-use surety_model::promise::Metric;
+use surety_model::promise::Promise;
 use surety_model::record::{
-    ActivityRecord, Basis, Distribution, Evidence, Figure, JobAccount, JobOutcome, Observed, Share,
+    Account, ActivityRecord, Basis, Distribution, Figure, JobOutcome, Observed, Share, Throughput,
 };
-use surety_model::workload::{ActivityKind, Direction, Stream, StreamFile, Task, Workload};
+use surety_model::workload::{Activity, ActivityKind, Direction, Stream, StreamFile, Workload};
 use surety_model::world::WorldError;
 use surety_units::{Nanos, Rate, Tid};
 
@@ -146,13 +145,11 @@ fn check(stream: &Stream) -> Result<(), WorldError> {
     Ok(())
 }
 
-/// A task with the deadline and the promises of a stream, as jobs are accounted for.
-fn task_of(stream: &Stream) -> Task {
+/// When an access is late: past the shortest limit promised for its response, else past what the buffer lasts for.
+fn deadline_of(stream: &Stream) -> Nanos {
     let buffer = stream.buffer.map_or_else(|| access_of(stream), |bytes| bytes.0);
-    let deadline = Nanos::SECOND.mul_ratio(buffer, stream.rate.0.max(1));
-    let mut task = Task::periodic(&stream.name, deadline, TimeDistribution::Constant(Nanos::ZERO));
-    task.promises = stream.promises.clone();
-    task
+    let promised = stream.promises.iter().filter_map(Promise::response_limit).min();
+    promised.unwrap_or_else(|| Nanos::SECOND.mul_ratio(buffer, stream.rate.0.max(1)))
 }
 
 impl Player {
@@ -165,7 +162,7 @@ impl Player {
                 found(path, block, wants_direct).map_err(|why| refused(stream, format!("`{path}` {why}")))?
             }
         };
-        let deadline = task_of(stream).relative_deadline().unwrap_or(Nanos::SECOND);
+        let deadline = deadline_of(stream);
         Ok(Player {
             file,
             is_direct,
@@ -317,9 +314,9 @@ pub(crate) fn environment<'r>(
 /// The record of a stream from what its threads did.
 pub(crate) fn record(stream: &Stream, runs: &[&StreamRun], window: &Window) -> ActivityRecord {
     let (observe, end) = (window.since_begin(window.observe), window.since_begin(window.end));
-    let task = task_of(stream);
-    let deadline = task.relative_deadline().unwrap_or(Nanos::SECOND);
-    let mut account = JobAccount::new(&task, Basis::Sample);
+    let deadline = deadline_of(stream);
+    let activity = Activity { kind: ActivityKind::Stream, name: &stream.name, promises: &stream.promises };
+    let mut account = Account::new(activity, Some(deadline), Basis::Sample);
     let mut took = Observed::default();
     let mut completed = 0_u64;
     for access in in_order(runs).filter(|a| a.release >= observe) {
@@ -336,8 +333,9 @@ pub(crate) fn record(stream: &Stream, runs: &[&StreamRun], window: &Window) -> A
         }
     }
     let threads = runs.iter().map(|run| (run.metered.run, run.metered.waited)).collect();
+    let rate = (completed * access_of(stream)) as f64 / window.observed().as_secs_f64();
+    account.passed(Throughput::Bytes(rate));
     let mut record = account.finish(Some(Share { threads, span: window.observed() }));
-    record.kind = ActivityKind::Stream;
     // Nothing is known of the CPU time of one access.
     record.execution = None;
     let mut add = |name: &str, observed: Observed| {
@@ -347,7 +345,6 @@ pub(crate) fn record(stream: &Stream, runs: &[&StreamRun], window: &Window) -> A
     };
     add(ACCESS_LATENCY[usize::from(stream.direction == Direction::Write)], took);
     add(FRAME_DISTANCE, frame_distances(runs, deadline, (observe, end)));
-    let rate = (completed * access_of(stream)) as f64 / window.observed().as_secs_f64();
     let figure = |name: &str, value: f64, unit: &'static str| Figure {
         name: name.to_owned(),
         value,
@@ -358,15 +355,6 @@ pub(crate) fn record(stream: &Stream, runs: &[&StreamRun], window: &Window) -> A
         figure("late", record.missed as f64, ""),
         figure("dropped", record.skipped as f64, ""),
     ];
-    for (promise, evidence) in stream.promises.iter().zip(&mut record.evidence) {
-        match (promise.metric, &evidence) {
-            (Metric::Rate, _) => *evidence = Evidence::Value { value: rate, of_demand: None },
-            (_, Evidence::NotObservable { because }) if because.starts_with("a task has no") => {
-                *evidence = Evidence::NotObservable { because: "a stream has no such result".to_owned() };
-            }
-            _ => {}
-        }
-    }
     record
 }
 

@@ -29,9 +29,7 @@ use surety_model::activation::tick_phase;
 use surety_model::budget;
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::promise::Metric;
-use surety_model::record::{
-    ActivityRecord, Basis, Evidence, InForce, JobAccount, Record, Share, ThreadInForce,
-};
+use surety_model::record::{Account, ActivityRecord, Basis, Evidence, InForce, Record, Share, ThreadInForce};
 use surety_model::workload::{ActivityKind, Load, Treatment, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos};
@@ -127,7 +125,7 @@ impl World for SimWorld {
         let shares = Shares { stage: &stage, runs: &runs, span: options.duration };
         let mut activities = Vec::new();
         for (index, task) in workload.tasks.iter().enumerate() {
-            let mut account = JobAccount::new(task, Basis::Sample);
+            let mut account = Account::of_task(task, Basis::Sample);
             let outcomes = members_of(&stage, Activity::Task(index)).flat_map(|member| {
                 let thread = &stage.machine.programs().threads[member.thread.index()];
                 thread.outcomes(options.warm_up)

@@ -6,32 +6,23 @@
 
 use surety_units::Nanos;
 
-use super::{
-    ActivityRecord, Basis, Evidence, Figure, JobAccount, JobOutcome, Observed, Share, initial_evidence,
-};
-use crate::promise::{Bound, Metric, Promise};
-use crate::workload::{ActivityKind, Irq};
+use super::{Account, ActivityRecord, Basis, Figure, JobOutcome, Share, Throughput};
+use crate::promise::Promise;
+use crate::workload::{Activity, ActivityKind, Irq};
 
 /// Adds up the requests of one interrupt source.
 #[derive(Clone, Debug)]
 pub struct RequestAccount {
-    jobs: JobAccount,
+    jobs: Account,
     handled: u64,
 }
 
 impl RequestAccount {
     /// An empty account for an interrupt source. Its deadline is the shortest limit promised for its response.
     pub fn new(irq: &Irq, basis: Basis) -> RequestAccount {
-        let mut record = ActivityRecord::new(&irq.name, ActivityKind::Irq, basis);
-        record.deadline = irq.promises.iter().filter_map(Promise::response_limit).min();
-        record.evidence = irq.promises.iter().map(|p| initial_evidence(p, record.deadline)).collect();
-        let jobs = JobAccount {
-            record,
-            promises: irq.promises.clone(),
-            response: Observed::default(),
-            latency: Observed::default(),
-            execution: Observed::default(),
-        };
+        let deadline = irq.promises.iter().filter_map(Promise::response_limit).min();
+        let activity = Activity { kind: ActivityKind::Irq, name: &irq.name, promises: &irq.promises };
+        let jobs = Account::new(activity, deadline, basis);
         RequestAccount { jobs, handled: 0 }
     }
 
@@ -49,29 +40,11 @@ impl RequestAccount {
 
     /// The record of all requests taken, with the CPU time of the thread and the most requests that were in the
     /// device at a time.
-    pub fn finish(self, share: Share, longest_queue: u64) -> ActivityRecord {
+    pub fn finish(mut self, share: Share, longest_queue: u64) -> ActivityRecord {
         let span = share.span.as_secs_f64();
         let rate = if span > 0.0 { self.handled as f64 / span } else { 0.0 };
-        let promises = self.jobs.promises.clone();
+        self.jobs.passed(Throughput::Requests(rate));
         let mut record = self.jobs.finish(Some(share));
-        for (promise, evidence) in promises.iter().zip(&mut record.evidence) {
-            let value = match (promise.metric, promise.bound) {
-                (Metric::Lost, _) => record.skipped as f64,
-                (Metric::Rate, Bound::Frequency(_)) => rate,
-                (Metric::Rate, _) => {
-                    let because = "a request has no size; promise requests per second: `rate >= 1000/s`";
-                    *evidence = Evidence::NotObservable { because: because.to_owned() };
-                    continue;
-                }
-                (Metric::Completion | Metric::Startup, _) => {
-                    let because = "an interrupt source has no such result";
-                    *evidence = Evidence::NotObservable { because: because.to_owned() };
-                    continue;
-                }
-                _ => continue,
-            };
-            *evidence = Evidence::Value { value, of_demand: None };
-        }
         let figure = |name: &str, value, unit: &'static str| Figure {
             name: name.to_owned(),
             value,
@@ -90,6 +63,7 @@ impl RequestAccount {
 mod tests {
     use super::*;
     use crate::distribution::TimeDistribution;
+    use crate::record::Evidence;
     use crate::workload::Arrivals;
 
     #[test]

@@ -1,6 +1,7 @@
 //! Streams with scripted accesses; the real ones are in the tests of the program.
 
 use surety_model::promise::Promise;
+use surety_model::record::Evidence;
 use surety_model::workload::ActivityKind;
 use surety_units::Bytes;
 
@@ -68,7 +69,7 @@ fn late_dropped_and_open_accesses_are_counted_once_and_warm_up_not() {
 #[test]
 fn a_buffer_gives_time() {
     let with = Stream { buffer: Some(Bytes(5000)), ..stream() };
-    assert_eq!(task_of(&with).relative_deadline(), Some(MS(500)));
+    assert_eq!(deadline_of(&with), MS(500));
     let run =
         StreamRun { accesses: vec![access(200, 200, 620), access(300, 620, 801)], ..StreamRun::default() };
     assert_eq!(record(&with, &[&run], &window()).missed, 1);

@@ -14,8 +14,8 @@ use surety_model::plan::{
 };
 use surety_model::platform::Platform;
 use surety_model::record::{
-    ActivityRecord, Basis, Caveat, Distribution, Disturbance, Evidence, Figure, InForce, JobAccount,
-    JobOutcome, Observed, Record, Share, ThreadInForce, ThreadSeen, TraceQuality,
+    Account, ActivityRecord, Basis, Caveat, Distribution, Disturbance, Evidence, Figure, InForce, JobOutcome,
+    Observed, Record, Share, ThreadInForce, ThreadSeen, TraceQuality,
 };
 use surety_model::reservation::Reservation;
 use surety_model::workload::{ActivityKind, ThreadRole, Workload};
@@ -65,7 +65,7 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
         else {
             panic!("the example's tasks draw their work");
         };
-        let mut account = JobAccount::new(task, Basis::Sample);
+        let mut account = Account::of_task(task, Basis::Sample);
         let mut free = Nanos::ZERO;
         let mut run = Nanos::ZERO;
         let jobs = span.div_floor(interval);

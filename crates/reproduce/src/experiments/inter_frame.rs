@@ -304,7 +304,7 @@ fn drawn(worlds: &[String], found: &[Vec<Found>]) -> Vec<(String, Distribution)>
 mod tests {
     use super::*;
     use surety_model::platform::Platform;
-    use surety_model::record::{Basis, JobAccount, JobOutcome};
+    use surety_model::record::{Account, Basis, JobOutcome};
     use surety_sim::SimWorld;
 
     use surety_model::world::{Unobserved, World};
@@ -312,7 +312,7 @@ mod tests {
     #[test]
     fn distances_are_those_of_the_completions() {
         let ms = Nanos::from_millis;
-        let mut account = JobAccount::new(&workload(SHOWN[0]).tasks[0], Basis::Sample);
+        let mut account = Account::of_task(&workload(SHOWN[0]).tasks[0], Basis::Sample);
         let mut job = |release, completion| {
             let (release, completion) = (ms(release), ms(completion));
             account.add(JobOutcome::Completed { release, start: release, completion, execution: ms(1) });
