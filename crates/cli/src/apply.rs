@@ -177,8 +177,7 @@ fn check_names(args: &ApplyArgs, plan: &Plan) -> Result<(), Failure> {
 /// Refuses reservations that keep a promise of response times only for releases in step with their periods: nobody knows when
 /// threads that are not ours are released.
 fn check_phase<'a>(names: impl Iterator<Item = &'a String>, plan: &Plan) -> Result<(), Failure> {
-    let of_responses =
-        |text: &String| Promise::parse(text).is_ok_and(|promise| promise.metric != Metric::Share);
+    let of_responses = |promise: &Promise| promise.metric != Metric::Share;
     for planned in names.filter_map(|name| plan.reservation_of(name)) {
         let Reservation { deadline, period, .. } = planned.reservation;
         if deadline < period && planned.promises.iter().any(of_responses) {

@@ -213,7 +213,7 @@ mod tests {
     fn a_refusal_that_more_jobs_may_lift_is_undecided() {
         let refusal = |more_jobs| Refusal {
             activity: "player".to_owned(),
-            promise: "response <= 40ms @ 99%".to_owned(),
+            promise: surety_model::promise::Promise::parse("response <= 40ms @ 99%").unwrap(),
             because: "why".to_owned(),
             nearest: Vec::new(),
             more_jobs,

@@ -7,6 +7,7 @@ use surety_stats::random::stream_of;
 use surety_units::{Bandwidth, CpuSet};
 
 use crate::platform::{FairServer, Platform};
+use crate::promise::Promise;
 use crate::reservation::Reservation;
 use crate::workload::Workload;
 
@@ -41,8 +42,8 @@ pub const PLAN_SCHEMA: &str = "surety.plan/1";
 pub struct PlannedReservation {
     /// Whose.
     pub activity: String,
-    /// The promises it is for, as text.
-    pub promises: Vec<String>,
+    /// The promises it is for.
+    pub promises: Vec<Promise>,
     /// (Q, D, T).
     pub reservation: Reservation,
     /// The root domain each of its threads has to be in, where the platform has several; else empty.
@@ -120,8 +121,8 @@ pub struct SimulationEvidence {
 pub struct Refusal {
     /// Whose.
     pub activity: String,
-    /// The promise, as text.
-    pub promise: String,
+    /// The promise.
+    pub promise: Promise,
     /// Which constraint binds, with the numbers.
     pub because: String,
     /// Nearest feasible requests, best first.
@@ -136,8 +137,8 @@ pub struct Refusal {
 pub struct Front {
     /// Whose.
     pub activity: String,
-    /// The promises each of them would keep, as text.
-    pub promises: Vec<String>,
+    /// The promises each of them would keep.
+    pub promises: Vec<Promise>,
     /// What was compared, the longest period first.
     pub points: Vec<FrontPoint>,
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::ops::Range;
 
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use surety_units::{Bandwidth, Frequency, Nanos, Probability, QuantityError, Rate};
 use thiserror::Error;
 
@@ -128,6 +130,21 @@ pub struct Promise {
     pub at: Option<Probability>,
     /// In every window of this length; `None`: over the run.
     pub over: Option<Nanos>,
+}
+
+/// In files a promise is its text.
+impl Serialize for Promise {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// From its text.
+impl<'de> Deserialize<'de> for Promise {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Promise, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        Promise::parse(&text).map_err(|error| D::Error::custom(format!("the promise `{text}`: {error}")))
+    }
 }
 
 /// Why a text is no promise, and where in it.
@@ -321,6 +338,17 @@ impl fmt::Display for Promise {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn in_files_a_promise_is_its_text_and_no_other_text_is_one() {
+        for text in ["response <= 40ms @ 99%", "share >= 25% over 1s", "lost == 0", "startup <= 1.2x idle"] {
+            let json = serde_json::to_string(&Promise::parse(text).unwrap()).unwrap();
+            assert_eq!(json, format!("\"{text}\""));
+            assert_eq!(serde_json::from_str::<Promise>(&json).unwrap().to_string(), text);
+        }
+        let error = serde_json::from_str::<Promise>("\"respons <= 1ms\"").unwrap_err().to_string();
+        assert!(error.contains("the promise `respons <= 1ms`"), "{error}");
+    }
 
     #[test]
     fn promises_read_back() {

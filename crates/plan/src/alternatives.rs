@@ -80,10 +80,7 @@ impl Alternative {
         match self {
             Alternative::Promise(other) => {
                 let change = |promises: &mut Vec<Promise>| {
-                    promises
-                        .iter_mut()
-                        .filter(|p| p.to_string() == refusal.promise)
-                        .for_each(|p| *p = *other);
+                    promises.iter_mut().filter(|p| **p == refusal.promise).for_each(|p| *p = *other);
                 };
                 let tasks = workload.tasks.iter_mut().filter(|t| t.name == refusal.activity);
                 tasks.for_each(|t| change(&mut t.promises));
@@ -164,7 +161,7 @@ pub(crate) struct Search<'a> {
 impl Search<'_> {
     /// What is feasible instead, the nearest first.
     pub(crate) fn all(&self) -> Vec<Alternative> {
-        let Ok(promise) = Promise::parse(&self.refusal.promise) else { return Vec::new() };
+        let promise = self.refusal.promise;
         let mut found = Vec::new();
         found.extend(self.later(&promise));
         found.extend(self.lower(&promise));

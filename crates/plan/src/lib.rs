@@ -331,7 +331,7 @@ fn planned(
     let infeasible = refused.iter().map(|(_, _, why)| why.infeasible).collect();
     plan.refusals.extend(refused.into_iter().map(|(activity, promise, why)| Refusal {
         activity,
-        promise: promise.to_string(),
+        promise,
         because: why.because,
         nearest: why.nearest,
         more_jobs: why.more_jobs,

@@ -212,7 +212,7 @@ impl<'s, 'a> Search<'s, 'a> {
         });
         Front {
             activity: chosen.task.name.clone(),
-            promises: self.wanted.requests.iter().map(|(promise, _)| promise.to_string()).collect(),
+            promises: self.wanted.requests.iter().map(|(promise, _)| *promise).collect(),
             points: points.collect(),
         }
     }

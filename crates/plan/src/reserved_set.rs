@@ -452,7 +452,7 @@ impl<'a> ReservedSet<'a> {
             claims.extend(claims::of_task(kept, &self.options.platform, &self.searched));
             plan.reservations.push(PlannedReservation {
                 activity: kept.task.name.clone(),
-                promises: kept.promises.iter().map(|(promise, _)| promise.to_string()).collect(),
+                promises: kept.promises.iter().map(|(promise, _)| *promise).collect(),
                 reservation: kept.reservation(),
                 root_domains: homes(&kept.task.name),
                 proof: proofs::of_task(kept, &foundation, enforcement, &self.searched),
@@ -462,7 +462,7 @@ impl<'a> ReservedSet<'a> {
             claims.extend(claims::of_irq(kept));
             plan.reservations.push(PlannedReservation {
                 activity: kept.irq.name.clone(),
-                promises: kept.promises.iter().map(|(promise, _)| promise.to_string()).collect(),
+                promises: kept.promises.iter().map(|(promise, _)| *promise).collect(),
                 reservation: kept.reservation,
                 root_domains: homes(&kept.irq.name),
                 proof: proofs::of_irq(kept, &foundation, enforcement),

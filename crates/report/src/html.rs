@@ -144,7 +144,7 @@ fn header(out: &mut String, title: &str, report: &Report<'_>) {
             out,
             "<p class=\"degraded\"><b>Refused</b> {} <code>{}</code>: {}</p>",
             escape(&refusal.activity),
-            escape(&refusal.promise),
+            escape(&refusal.promise.to_string()),
             escape(&refusal.because)
         );
     }
@@ -264,7 +264,7 @@ fn plan_section(plan: &Plan) -> String {
             out,
             "<div class=\"refusal\"><p><span class=\"badge bad\">refused</span> <b>{}</b> <code>{}</code></p><p>{}</p>",
             escape(&refusal.activity),
-            escape(&refusal.promise),
+            escape(&refusal.promise.to_string()),
             escape(&refusal.because)
         );
         if !refusal.nearest.is_empty() {
@@ -297,7 +297,8 @@ fn reservation(out: &mut String, planned: &PlannedReservation) {
     let mut entry = |term: &str, content: String| {
         let _ = writeln!(out, "<dt>{term}</dt><dd>{content}</dd>");
     };
-    let codes: Vec<String> = planned.promises.iter().map(|p| format!("<code>{}</code>", escape(p))).collect();
+    let codes: Vec<String> =
+        planned.promises.iter().map(|p| format!("<code>{}</code>", escape(&p.to_string()))).collect();
     entry("Promises", codes.join(", "));
     entry("Conclusion", escape(&proof.conclusion));
     if let Some(p) = proof.probability {

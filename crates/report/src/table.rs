@@ -13,6 +13,7 @@ mod tested;
 pub use surety_model::environment::{Check, CheckVerdict};
 use surety_model::plan::Plan;
 use surety_model::platform::Platform;
+use surety_model::promise::{Metric, Promise};
 use surety_model::record::{ActivityRecord, Distribution, Figure};
 use surety_model::workload::ActivityKind;
 use surety_stats::bounds::Ranked;
@@ -154,6 +155,11 @@ fn distributions_sheet(row: &Row<'_>) -> Sheet {
         }
     }
     Sheet { columns, lines }
+}
+
+/// Promises as text.
+pub(crate) fn texts(promises: &[Promise]) -> Vec<String> {
+    promises.iter().map(Promise::to_string).collect()
 }
 
 /// The counts of an activity in words.
@@ -302,7 +308,7 @@ pub fn plan(plan: &Plan, style: &Style) -> String {
             let fractions = planned
                 .promises
                 .iter()
-                .filter(|p| ["response", "missed", "late "].iter().any(|m| p.starts_with(m)));
+                .filter(|p| matches!(p.metric, Metric::Response | Metric::Missed | Metric::Late));
             let weakest = if fractions.count() > 1 { " (the weakest of its promises)" } else { "" };
             let proven = planned.proof.probability.map(|p| format!(", >= {}{weakest}", probability(p)));
             let confidence = planned.proof.confidence;
@@ -314,7 +320,7 @@ pub fn plan(plan: &Plan, style: &Style) -> String {
                 Cell::plain(chosen_time(r.period)),
                 Cell::plain(bandwidth(planned)),
                 Cell::plain(flags.join(", ")),
-                Cell::plain(planned.promises.join("; ")),
+                Cell::plain(texts(&planned.promises).join("; ")),
                 Cell::plain(format!(
                     "{}{}{}",
                     planned.proof.theorem,

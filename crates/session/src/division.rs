@@ -100,8 +100,7 @@ pub fn without_refused(workload: &Workload, declared: &Workload, refused: &[Refu
         let of = declared.task(&task.name).and_then(Task::thread_of).map(|(of, _)| of.to_owned());
         let name = task.name.clone();
         let is_of = |r: &&Refusal| r.activity == name || Some(&r.activity) == of.as_ref();
-        task.promises
-            .retain(|promise| !refused.iter().filter(is_of).any(|r| r.promise == promise.to_string()));
+        task.promises.retain(|promise| !refused.iter().filter(is_of).any(|r| r.promise == *promise));
     }
     left
 }
@@ -111,7 +110,7 @@ pub fn gather(workload: &Workload, refusals: Vec<Refusal>, used: impl Fn(&Task) 
     let mut gathered: Vec<Refusal> = Vec::new();
     for refusal in refusals {
         let of = workload.task(&refusal.activity).and_then(Task::thread_of);
-        let is_of_jobs = Promise::parse(&refusal.promise).is_ok_and(|promise| is_about_jobs(promise.metric));
+        let is_of_jobs = is_about_jobs(refusal.promise.metric);
         let Some(whole) = of.filter(|_| is_of_jobs).and_then(|(of, _)| workload.task(of)) else {
             gathered.push(refusal);
             continue;
@@ -252,7 +251,7 @@ fn divided(promise: &Promise, parts: &[Part]) -> Result<Vec<Promise>, String> {
 fn refusal(activity: &str, promise: &Promise, because: String) -> Refusal {
     Refusal {
         activity: activity.to_owned(),
-        promise: promise.to_string(),
+        promise: *promise,
         because,
         nearest: Vec::new(),
         more_jobs: None,

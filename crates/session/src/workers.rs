@@ -295,7 +295,7 @@ pub fn contradicted(workload: &Workload, learnt: &BTreeMap<String, Learnt>) -> V
             };
             Some(Refusal {
                 activity: task.name.clone(),
-                promise: promise.to_string(),
+                promise: *promise,
                 because,
                 nearest: vec![instead],
                 more_jobs: None,

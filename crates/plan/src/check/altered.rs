@@ -331,7 +331,8 @@ fn same_as_text(claim: &Claim) -> Result<(), CheckError> {
 
 /// A reservation lists the promises that are claimed of it, no other and none twice.
 fn same_promises(planned: &PlannedReservation, own: &[&Claim]) -> Result<(), CheckError> {
-    let mut listed: Vec<&str> = planned.promises.iter().map(String::as_str).collect();
+    let listed: Vec<String> = planned.promises.iter().map(Promise::to_string).collect();
+    let mut listed: Vec<&str> = listed.iter().map(String::as_str).collect();
     let mut claimed: Vec<&str> = own.iter().map(|claim| claim.promise.as_str()).collect();
     listed.sort_unstable();
     claimed.sort_unstable();

@@ -77,7 +77,7 @@ fn every_altered_place_of_a_plan_is_named() {
         ("20000/s", |_, c| *text(c, "rate >= 10000/s") = "rate >= 20000/s".into()),
         ("lost <= 1000000", |_, c| *text(c, "lost == 0") = "lost <= 1000000".into()),
         ("`share >= 50%", |_, c| *text(c, "share >= 5% over 1s") = "share >= 50% over 1s".into()),
-        ("1ms", |p, _| p.reservations[0].promises = vec!["response <= 1ms".into()]),
+        ("1ms", |p, _| p.reservations[0].promises = promises(&["response <= 1ms"])),
         ("promises", |p, _| p.reservations[1].promises.clear()),
         ("fraction of its proof (1)", |p, _| p.reservations[0].proof.probability = Some(1.0)),
         ("fraction of its proof (0.5)", |p, _| p.reservations[1].proof.probability = Some(0.5)),

@@ -39,7 +39,7 @@ fn one(planned: &PlannedReservation, out: &mut String, style: &Style) {
         *out += &paragraph(style, &format!("  {word:<12}"), Tone::Faint, text);
     };
     for promise in &planned.promises {
-        entry("promise", promise);
+        entry("promise", &promise.to_string());
     }
     entry("conclusion", &proof.conclusion);
     if let Some(p) = proof.probability {

@@ -2,6 +2,7 @@
 
 use surety_model::plan::{Front, Mark};
 
+use super::texts;
 use crate::quantity::{chosen_time, percent, probability};
 use crate::sheet::{Cell, Column, Line, Sheet};
 use crate::text::{Style, Tone, paragraph};
@@ -13,7 +14,12 @@ pub fn front(fronts: &[Front], style: &Style) -> String {
         if !out.is_empty() {
             out.push('\n');
         }
-        out += &paragraph(style, &format!("{}: ", front.activity), Tone::Plain, &front.promises.join("; "));
+        out += &paragraph(
+            style,
+            &format!("{}: ", front.activity),
+            Tone::Plain,
+            &texts(&front.promises).join("; "),
+        );
         if front.points.is_empty() {
             out += &paragraph(style, "  ", Tone::Bad, "no server period keeps it");
             continue;

@@ -13,6 +13,7 @@ use surety_model::plan::{
     PLAN_SCHEMA, Plan, PlannedReservation, Proof, ProofInput, Refusal, SimulationEvidence,
 };
 use surety_model::platform::Platform;
+use surety_model::promise::Promise;
 use surety_model::record::{
     Account, ActivityRecord, Basis, Caveat, Distribution, Disturbance, Evidence, Figure, InForce, JobOutcome,
     Observed, Record, Share, ThreadInForce, ThreadSeen, TraceQuality,
@@ -235,7 +236,7 @@ pub fn plan() -> Plan {
         reservations: vec![
             PlannedReservation {
                 activity: "player".to_owned(),
-                promises: vec!["response <= 40ms @ 99%".to_owned(), "share >= 30%".to_owned()],
+                promises: vec![promise("response <= 40ms @ 99%"), promise("share >= 30%")],
                 reservation: Reservation::implicit(Nanos::new(22_345_678), ms(40)),
                 root_domains: Vec::new(),
                 proof: Proof {
@@ -267,7 +268,7 @@ pub fn plan() -> Plan {
             },
             PlannedReservation {
                 activity: "audio".to_owned(),
-                promises: vec!["response <= 5ms".to_owned()],
+                promises: vec![promise("response <= 5ms")],
                 reservation: Reservation {
                     runtime: Nanos::from_micros(500),
                     deadline: ms(4),
@@ -293,7 +294,7 @@ pub fn plan() -> Plan {
         ],
         refusals: vec![Refusal {
             activity: "audio".to_owned(),
-            promise: "latency <= 2ms @ 99.9%".to_owned(),
+            promise: promise("latency <= 2ms @ 99.9%"),
             because: "a budget of 500 us in each 5 ms may come 8.8 ms late (blackout 2 (D - Q) + tick), longer than the \
                       2 ms promised"
                 .to_owned(),
@@ -316,4 +317,8 @@ pub fn snapshot(name: &str, found: &str) {
         panic!("{name}, line {}:\nexpected {}\n   found {}", at + 1, line(&expected), line(found));
     }
     assert_eq!(expected, found, "{name}");
+}
+
+fn promise(text: &str) -> Promise {
+    Promise::parse(text).unwrap()
 }
