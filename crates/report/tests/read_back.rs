@@ -101,5 +101,8 @@ fn what_is_no_result_is_refused_with_its_place() {
     assert!(with("/results/0/hash", json!("xyz")).contains("no hash"));
     assert!(with("/results/0/in_force/cpus", json!("1-")).contains("CPUs"));
     assert!(with(&format!("{first}/response_ns/max"), json!(1)).contains("contradict"));
+    let missed = whole["results"].as_array().unwrap().iter().position(|r| r["activities"][0]["missed"] != 0);
+    let missed = format!("/results/{}/activities/0/missed", missed.expect("a result with misses"));
+    assert!(with(&missed, json!(0)).contains("the cells of its misses hold"));
     assert!(with(&format!("{first}/response_ns/histogram/0"), json!([5, 4, 1])).contains("no bucket"));
 }

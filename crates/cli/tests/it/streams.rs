@@ -75,7 +75,7 @@ fn other_worlds_say_why_they_cannot_see_a_stream() {
     // Where none can, the first says so and nothing runs.
     let (code, said) = run(directory.path(), &body, &["--on", "sim"]).unwrap_err();
     assert_eq!(code, Some(2));
-    assert!(said.contains("streams.toml:2:1: sim cannot run stream.s"), "{said}");
+    assert!(said.contains("streams.toml:3:8: sim cannot run stream.s"), "{said}");
 }
 
 #[test]

@@ -407,7 +407,8 @@ impl ActivityForm {
             Some(cells) => cells.into_failures(self.activations).map_err(&wrong)?,
             None => Failures::unordered(self.missed, self.activations),
         };
-        if record.misses.failures() != self.missed {
+        // Activations that are only counted have no order, and no cells.
+        if record.misses.failures() != 0 && record.misses.failures() != self.missed {
             return Err(wrong(format!(
                 "the cells of its misses hold {} activations, {} are missed",
                 record.misses.failures(),
