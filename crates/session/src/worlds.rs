@@ -26,6 +26,7 @@ mod analysis;
 mod host;
 mod lab;
 mod machines;
+mod model;
 mod sim;
 
 /// Every kind of world.
