@@ -78,7 +78,7 @@ pub(crate) fn is_unordered(run: &Record, activity: &str, metric: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surety_model::record::{ActivityRecord, Basis, InForce, Observed};
+    use surety_model::record::{ActivityRecord, Basis, Observed};
     use surety_model::workload::ActivityKind;
     use surety_stats::Pcg;
     use surety_units::Nanos;
@@ -89,17 +89,7 @@ mod tests {
         (0..n).for_each(|_| seen.record(Nanos::from_f64_rounded(scale * libm::exp(2.0 * pcg.normal()))));
         let mut activity = ActivityRecord::new("t", ActivityKind::Task, Basis::Sample);
         activity.response = Some(Distribution::Observed(Box::new(seen)));
-        Record {
-            world: "sim".to_owned(),
-            reserved: false,
-            seed: None,
-            duration: None,
-            in_force: InForce::default(),
-            degraded: Vec::new(),
-            activities: vec![activity],
-            trace: None,
-            hash: None,
-        }
+        Record { world: "sim".to_owned(), activities: vec![activity], ..Record::default() }
     }
 
     /// Heavy tails, and runs of which one value in 16 is kept: the interval still holds its estimate, and no time is

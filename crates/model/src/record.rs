@@ -37,7 +37,7 @@ pub enum Basis {
 }
 
 /// What one world said about one workload.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Record {
     /// The world's name: `host`, `sim`, `analysis`.
     pub world: String,

@@ -81,7 +81,7 @@ impl<'a> OverTime<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use surety_model::record::{ActivityRecord, Basis, Distribution, InForce, Observed};
+    use surety_model::record::{ActivityRecord, Basis, Distribution, Observed};
 
     #[test]
     fn frames_are_drawn_where_one_was_late_and_nothing_is_due_after_a_distance() {
@@ -95,17 +95,7 @@ mod tests {
             activity.deadline = Some(Nanos::from_millis(40));
             activity.series.insert("read latency".to_owned(), observed(&[3, 3, 3]));
             activity.series.insert("frame distance".to_owned(), observed(distances));
-            let record = Record {
-                world: "host".to_owned(),
-                reserved: false,
-                seed: None,
-                duration: None,
-                in_force: InForce::default(),
-                degraded: Vec::new(),
-                activities: vec![activity],
-                trace: None,
-                hash: None,
-            };
+            let record = Record { world: "host".to_owned(), activities: vec![activity], ..Record::default() };
             let of = |over: &OverTime<'_>| (over.title(), over.deadline);
             OverTime::all(&record).iter().map(of).collect::<Vec<_>>()
         };

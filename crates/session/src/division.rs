@@ -262,7 +262,7 @@ fn refusal(activity: &str, promise: &Promise, because: String) -> Refusal {
 mod tests {
     use super::*;
     use surety_model::distribution::TimeDistribution;
-    use surety_model::record::{ActivityRecord, Basis, InForce};
+    use surety_model::record::{ActivityRecord, Basis};
     use surety_model::workload::ActivityKind;
     use surety_model::workload::Program;
     use surety_units::{Nanos, Tid};
@@ -278,17 +278,7 @@ mod tests {
         task.promises = promises.iter().map(|text| Promise::parse(text).unwrap()).collect();
         let activity =
             ActivityRecord { threads, ..ActivityRecord::new("enc", ActivityKind::Task, Basis::Sample) };
-        let record = Record {
-            world: "host".to_owned(),
-            reserved: false,
-            seed: None,
-            duration: None,
-            in_force: InForce::default(),
-            degraded: Vec::new(),
-            activities: vec![activity],
-            trace: None,
-            hash: None,
-        };
+        let record = Record { world: "host".to_owned(), activities: vec![activity], ..Record::default() };
         (Workload { tasks: vec![task], ..Workload::default() }, record)
     }
 

@@ -3,7 +3,7 @@
 use surety_compare::order::interleaved;
 use surety_compare::pool::pool;
 use surety_model::formats::toml::vary::{Settings, combinations, shown, with};
-use surety_model::record::{InForce, Record};
+use surety_model::record::Record;
 use surety_model::workload::{Startup, Workload};
 use surety_model::world::{RunOptions, WorldError};
 use surety_units::Nanos;
@@ -155,17 +155,8 @@ impl Variant {
     pub fn one_record(&self) -> Record {
         let runs: Vec<&Record> = self.runs.iter().collect();
         let why = self.refused.as_ref().map(|error| format!("could not be run: {error}"));
-        let mut record = pool(&runs).unwrap_or_else(|| Record {
-            world: String::new(),
-            reserved: self.workload.is_reserved(),
-            seed: None,
-            duration: None,
-            in_force: InForce::default(),
-            degraded: Vec::new(),
-            activities: Vec::new(),
-            trace: None,
-            hash: None,
-        });
+        let mut record = pool(&runs)
+            .unwrap_or_else(|| Record { reserved: self.workload.is_reserved(), ..Record::default() });
         record.degraded.extend(why);
         let one = self.runs.first().and_then(|run| run.duration);
         record.add_caveats(&self.workload, one);
