@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use surety_enforce::{Applied, Binding, Enforcer, Inspector, Owner, put_in_force};
+use surety_host::{ChildrenEntry, lacked, rights_of};
 use surety_kernel::command::{ChildSetup, Command, Rights, Spawned, spawn};
 use surety_kernel::{Kernel, clock};
 use surety_model::plan::Plan;
 use surety_model::promise::{Metric, Promise};
 use surety_model::reservation::Reservation;
-use surety_probe::{ChildrenEntry, lacked, rights_of};
 use surety_report::plan_file::plan_from_json;
 use surety_units::{Nanos, Tid};
 

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use surety_host::probe_setup::ProbePolicy;
 use surety_model::until::Until;
-use surety_probe::probing::ProbePolicy;
 use surety_units::{Bandwidth, CpuSet, Nanos, Probability};
 
 use crate::apply::ApplyArgs;

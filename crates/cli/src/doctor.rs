@@ -1,13 +1,13 @@
 //! `surety doctor`: what this machine can and cannot do, and how to mend it.
 
 use serde_json::json;
+use surety_host::checks_of;
+use surety_host::noise_probe::{NoiseOptions, NoiseProbe};
 use surety_kernel::KernelError;
 use surety_kernel::deadline::{self, BandwidthAccount, Booked, KernelBandwidth};
 use surety_kernel::facts::{MachineFacts, ServersFound};
 use surety_kernel::perf::ThreadSwitches;
 use surety_model::workload::PolicySpec;
-use surety_probe::checks_of;
-use surety_probe::noise_probe::{NoiseOptions, NoiseProbe};
 use surety_report::table::{Check, CheckVerdict, checks};
 use surety_units::{Bytes, Nanos, Tid};
 

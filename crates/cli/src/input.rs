@@ -105,7 +105,7 @@ fn is_of_several(kernel: &dyn Kernel, pid: i32) -> bool {
     is_process && kernel.threads(Tid(pid)).is_ok_and(|threads| threads.len() > 1)
 }
 
-/// Words as one line that [`surety_probe::split_command`] splits into the same words.
+/// Words as one line that [`surety_host::split_command`] splits into the same words.
 pub fn quote_command(words: &[String]) -> String {
     let quoted = words.iter().map(|word| {
         let plain = !word.is_empty() && word.chars().all(|c| c.is_alphanumeric() || "-_./=:,+@%".contains(c));
@@ -123,7 +123,7 @@ mod tests {
         #[test]
         fn quoted_commands_split_into_the_same_words(words in proptest::collection::vec("\\PC{0,8}", 1..5)) {
             let line = quote_command(&words);
-            prop_assert_eq!(surety_probe::split_command(&line).unwrap(), words);
+            prop_assert_eq!(surety_host::split_command(&line).unwrap(), words);
         }
     }
 }

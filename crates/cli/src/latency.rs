@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
+use surety_host::latency::{
+    LatencyEnd, LatencyOptions, LatencyProbe, LatencyRun, Live, Spike, TRACE_KEPT, Watcher,
+};
 use surety_model::latency::Sleep;
 use surety_model::record::Record;
 use surety_model::workload::Workload;
 use surety_model::world::Cancel;
-use surety_probe::latency::{
-    LatencyEnd, LatencyOptions, LatencyProbe, LatencyRun, Live, Spike, TRACE_KEPT, Watcher,
-};
 use surety_report::{Report, Row};
 use surety_units::Nanos;
 

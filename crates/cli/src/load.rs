@@ -6,9 +6,9 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use surety_host::Bindings;
 use surety_model::source::nearest;
 use surety_model::workload::{LOAD_KINDS, Load, LoadKind, Workload};
-use surety_probe::Bindings;
 use surety_units::Bytes;
 
 use crate::exit::{Code, Failure};

@@ -47,7 +47,7 @@ fn main() -> ExitCode {
         return ExitCode::from(code);
     }
     // Loads that make processes start this program anew for that.
-    if let Some(code) = surety_probe::helper_main() {
+    if let Some(code) = surety_host::helper_main() {
         return ExitCode::from(code);
     }
     if let Some(code) = lab::in_guest::guest() {

@@ -1,8 +1,8 @@
 //! `surety noise`: what takes a busy thread's CPU away.
 
+use surety_host::noise_probe::{NoiseOptions, NoiseProbe};
+use surety_host::probe_setup::ProbePolicy;
 use surety_model::workload::Workload;
-use surety_probe::noise_probe::{NoiseOptions, NoiseProbe};
-use surety_probe::probing::ProbePolicy;
 use surety_report::{Report, Row};
 
 use crate::args::NoiseArgs;

@@ -2,14 +2,14 @@
 
 use clap::Parser;
 use serde_json::{Value, json};
+use surety_host::Bindings;
+use surety_host::latency::LatencyProbe as HostProbe;
 use surety_lab::devices::Device;
 use surety_model::platform::Platform;
 use surety_model::record::{Distribution, Record};
 use surety_model::source::nearest;
 use surety_model::workload::Workload;
 use surety_model::world::{LAB_PREFIX, RunOptions, WorldError};
-use surety_probe::Bindings;
-use surety_probe::latency::LatencyProbe as HostProbe;
 use surety_report::table::{amount, cells, distributions, led};
 use surety_reproduce::{
     Bench, Cell, EXPERIMENTS, Experiment, LatencyProbe, Mark, Origin, Planned, Probe, Request, Sheet,

@@ -11,13 +11,13 @@ use std::process::Command;
 
 use surety_analysis::RootDomain;
 use surety_analysis::admission::Request;
+use surety_host::platform_of;
 use surety_kernel::deadline::{admissible_bandwidth, total_held};
 use surety_kernel::facts::MachineFacts;
 use surety_kernel::kernel::SleepingThread;
 use surety_kernel::sched::{RawSchedAttr, write_raw};
 use surety_kernel::{Kernel, RealKernel, SchedPolicy};
 use surety_model::reservation::Reservation;
-use surety_probe::platform_of;
 use surety_stats::Pcg;
 use surety_units::{CpuSet, Nanos};
 

@@ -12,7 +12,7 @@ const FLOORS: &[&[&str]] = &[
     &["units", "stats"],
     &["model", "kernel"],
     &["trace", "import", "enforce"],
-    &["analysis", "sim", "probe", "lab", "fit", "compare", "report"],
+    &["analysis", "sim", "host", "lab", "fit", "compare", "report"],
     &["plan", "reproduce"],
     &["session"],
     &["cli"],
@@ -223,9 +223,9 @@ fn the_program_makes_files_in_one_place() {
 
 #[test]
 fn no_world_knows_another() {
-    for world in ["analysis", "sim", "probe", "lab"] {
+    for world in ["analysis", "sim", "host", "lab"] {
         for path in sources(world) {
-            for other in ["analysis", "sim", "probe", "lab"].iter().filter(|o| **o != world) {
+            for other in ["analysis", "sim", "host", "lab"].iter().filter(|o| **o != world) {
                 assert!(
                     !text(&path).contains(&format!("surety_{other}")),
                     "{} knows {other}",
@@ -312,7 +312,7 @@ const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
     ("plan", "simulate", "one simulation whose events share its state"),
     ("plan", "size", "one search whose steps share its candidates"),
     ("plan", "tested", "a table: one test after the other"),
-    ("probe", "run", "the order of a run's steps: made, released, stopped, read, taken back"),
+    ("host", "run", "the order of a run's steps: made, released, stopped, read, taken back"),
     ("reproduce", "sheet", "a table: one row of the published experiment after the other"),
     ("sim", "run", "the order of a run's steps"),
     ("trace", "body", "a table: one kind of event after the other"),

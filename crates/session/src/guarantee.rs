@@ -9,6 +9,7 @@ use std::fmt;
 
 use surety_analysis::{AnalysisWorld, foundation};
 use surety_fit::{WorkFit, fit_thread};
+use surety_host::{Bindings, HostWorld, Scratch};
 use surety_kernel::facts::MachineFacts;
 use surety_model::claim::Claim;
 use surety_model::plan::{Homes, Left, Plan, Refusal, SimulationEvidence};
@@ -19,7 +20,6 @@ use surety_model::verdict::{Outcome, Verdict, decide, judge};
 use surety_model::workload::{Task, Workload};
 use surety_model::world::{RunOptions, World, WorldError};
 use surety_plan::{PlanOptions, plan_in_full, profile_passes};
-use surety_probe::{Bindings, HostWorld, Scratch};
 use surety_sim::SimWorld;
 use surety_units::{Nanos, Tid};
 

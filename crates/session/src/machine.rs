@@ -1,10 +1,10 @@
 //! This machine as a platform, with what is reserved on it now.
 
+use surety_host::platform_of;
 use surety_kernel::facts::{BudgetEnd, MachineFacts};
 use surety_kernel::{Kernel, SchedPolicy, deadline};
 use surety_model::platform::{OtherReservation, Platform};
 use surety_model::reservation::Reservation;
-use surety_probe::platform_of;
 use surety_units::Tid;
 
 /// What the kernel says of this machine, and the platform that models of it have.

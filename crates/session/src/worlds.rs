@@ -5,6 +5,7 @@
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 
+use surety_host::Bindings;
 use surety_lab::store::StoredKernel;
 use surety_lab::vm::LabOptions;
 use surety_model::event::TraceSink;
@@ -13,7 +14,6 @@ use surety_model::record::Record;
 use surety_model::source::nearest;
 use surety_model::workload::Workload;
 use surety_model::world::{LAB_PREFIX, Observer, RunOptions, World, WorldError};
-use surety_probe::Bindings;
 use surety_units::Nanos;
 
 use crate::context::{Context, Watch};

@@ -4,6 +4,7 @@
 
 use std::cell::RefCell;
 
+use surety_host::Bindings;
 use surety_kernel::journal::Journal;
 use surety_kernel::{Kernel, RealKernel};
 use surety_model::event::TraceSink;
@@ -11,7 +12,6 @@ use surety_model::formats::toml;
 use surety_model::verdict::Outcome;
 use surety_model::workload::Workload;
 use surety_model::world::{Cancel, Observer, RunOptions, WorldError};
-use surety_probe::Bindings;
 use surety_session::guarantee::{Guarantee, Request, State};
 use surety_session::runs::{self, Rounds};
 use surety_session::{Context, Failure, Means, Stage, Watch, Worlds};

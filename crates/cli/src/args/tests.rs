@@ -96,7 +96,7 @@ fn mentions(text: &str) -> Vec<String> {
 
 /// The words of a command without what is the shell's, with values in the place of words that stand for one.
 fn words(command: &str) -> Vec<String> {
-    let words = surety_probe::split_command(command.trim_end_matches('\\')).unwrap_or_else(|e| panic!("{e}"));
+    let words = surety_host::split_command(command.trim_end_matches('\\')).unwrap_or_else(|e| panic!("{e}"));
     let words = words.into_iter().take_while(|word| !["|", ">", "&&", "||", ";"].contains(&word.as_str()));
     let value = |word: &str| {
         let bare = word.trim_start_matches('[').trim_end_matches(']').trim_end_matches("...");

@@ -4,6 +4,9 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use clap::Parser;
+use surety_host::interpacket::InterpacketProbe;
+use surety_host::latency::LatencyProbe;
+use surety_host::{Equipment, Hardware, HostWorld, at_place};
 use surety_kernel::journal::{Journal, RuntimeDir};
 use surety_kernel::{Kernel, RealKernel, partition};
 use surety_lab::devices::Device;
@@ -15,9 +18,6 @@ use surety_model::formats::toml;
 use surety_model::record::Record;
 use surety_model::workload::Workload;
 use surety_model::world::{Cancel, Observer, RunOptions, Unobserved, World};
-use surety_probe::interpacket::InterpacketProbe;
-use surety_probe::latency::LatencyProbe;
-use surety_probe::{Equipment, Hardware, HostWorld, at_place};
 use surety_report::{Report, Row};
 use surety_units::{CpuId, Nanos};
 

@@ -8,10 +8,10 @@ use std::path::Path;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
+use surety_host::recorder::PageFile;
 use surety_model::event::Comm;
 use surety_model::source::nearest;
 use surety_model::world::{Cancel, WorldError};
-use surety_probe::recorder::PageFile;
 use surety_report::table::{Check, CheckVerdict};
 use surety_trace::jobs::Anomalies;
 use surety_trace::jobs::inference::INFERRED_MAX;

@@ -6,11 +6,11 @@
 use std::os::fd::AsFd;
 use std::process::ExitStatus;
 
+use surety_host::recorder::{JournalledRecording, RecordingError, RecordingOptions, StopWhen};
+use surety_host::{ChildrenEntry, lacked, rights_of};
 use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
 use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, clock};
-use surety_probe::recorder::{JournalledRecording, RecordingError, RecordingOptions, StopWhen};
-use surety_probe::{ChildrenEntry, lacked, rights_of};
 use surety_units::Nanos;
 
 use crate::args::RecordArgs;

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use surety_fit::{FittedTask, fit_thread};
+use surety_host::HostWorld;
 use surety_kernel::{Kernel, RealKernel};
 use surety_model::distribution::TimeDistribution;
 use surety_model::event::{Event, EventKind, JobUse, TraceSink};
@@ -12,7 +13,6 @@ use surety_model::record::Record;
 use surety_model::reservation::Reservation;
 use surety_model::workload::{Late, Load, LoadKind, Task, Workload};
 use surety_model::world::{EventsTo, RunOptions, World};
-use surety_probe::HostWorld;
 use surety_trace::JobBuilder;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 

@@ -3,11 +3,11 @@
 
 use std::process::Command;
 
+use surety_host::recorder::PageFile;
 use surety_kernel::RealKernel;
 use surety_kernel::facts::MachineFacts;
 use surety_model::platform::Platform;
 use surety_model::world::{EventsTo, RunOptions, World};
-use surety_probe::recorder::PageFile;
 use surety_sim::SimWorld;
 use surety_trace::{JobBuilder, Jobs};
 use surety_units::Nanos;

@@ -7,10 +7,10 @@ use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use surety_host::recorder::{RawTrace, Recording, RecordingOptions};
 use surety_kernel::tracefs::{Marker, Tracefs};
 use surety_kernel::{Kernel, RealKernel, clock};
 use surety_model::event::{Event, EventKind, JobMarker, TraceSink};
-use surety_probe::recorder::{RawTrace, Recording, RecordingOptions};
 use surety_stats::Sample;
 use surety_trace::format::parse_header_page;
 use surety_trace::{EVENTS, Endian, EventTable, RawPages, StatisticsBuilder, Symbols, Wanted};

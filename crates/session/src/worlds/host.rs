@@ -1,11 +1,11 @@
 //! This kernel.
 
 use surety_analysis::foundation::homes;
+use surety_host::HostWorld;
+use surety_host::interpacket::InterpacketProbe;
 use surety_model::record::Record;
 use surety_model::workload::Workload;
 use surety_model::world::{Observer, RunOptions, World, WorldError};
-use surety_probe::HostWorld;
-use surety_probe::interpacket::InterpacketProbe;
 use surety_units::Nanos;
 
 use super::{Entry, Opened, Opening, WorldKind, Worlds};

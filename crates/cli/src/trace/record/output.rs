@@ -3,8 +3,8 @@
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 
+use surety_host::recorder::{PageFile, RawTrace};
 use surety_model::event::Event;
-use surety_probe::recorder::{PageFile, RawTrace};
 use surety_trace::{ReadSummary, TraceDat, TraceReader};
 
 use crate::exit::{Code, Failure};

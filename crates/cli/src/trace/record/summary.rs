@@ -1,8 +1,8 @@
 //! What is said of a recording that was made. JSON: `docs/formats/trace-record.md`.
 
 use serde_json::{Value, json};
+use surety_host::recorder::{Ending, RawTrace};
 use surety_model::job::Job;
-use surety_probe::recorder::{Ending, RawTrace};
 use surety_trace::{Met, ReadSummary};
 use surety_units::{CpuSet, Nanos};
 

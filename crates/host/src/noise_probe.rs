@@ -24,12 +24,12 @@ use surety_model::workload::{ActivityKind, Load, PolicySpec};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
-use crate::cast::spawn_thread;
 use crate::children::ChildrenEntry;
 use crate::decode::read_raw;
 use crate::loads::Ground;
 use crate::loads::crew::Crew;
-use crate::probing::{ProbePolicy, Surroundings};
+use crate::participants::spawn_thread;
+use crate::probe_setup::{ProbePolicy, Surroundings};
 use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
 use crate::records::load_record;
 use crate::window::RUN_UP;

@@ -2,11 +2,11 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use surety_host::HostWorld;
 use surety_kernel::{Kernel, RealKernel};
 use surety_model::formats::toml;
 use surety_model::record::Record;
 use surety_model::world::{RunOptions, Unobserved, World, WorldError};
-use surety_probe::HostWorld;
 use surety_units::{CpuId, CpuSet, Nanos};
 
 /// One experiment at a time: they share a CPU.

@@ -20,28 +20,28 @@ use surety_model::workload::Workload;
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
-use crate::cast::{Activity, Body, Cast, Member, MemberResult, Returned, Stage, last_words};
 use crate::children::ChildrenEntry;
+use crate::command_line::it_said;
 use crate::decode::{Decoded, decode};
 use crate::disks::{Bindings, Disks, Workshop};
 use crate::environment::checks_of;
 use crate::interrupts::{self, Devices, Equipment, Reading, Sides};
-use crate::kin::Kin;
 use crate::loads::Ground;
-use crate::meeting::Meeting;
+use crate::measurer::MeasurerPriority;
 use crate::noise::CpuUse;
+use crate::participants::{Activity, Body, Member, MemberResult, Participants, Returned, Stage, last_words};
 use crate::platform::{environment_of, platform_of};
+use crate::program_threads::ProgramThreads;
 use crate::programs::{self, Reserved};
 use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
 use crate::records::{Seen, runs_of_stream};
 use crate::rights;
 use crate::scratch::Scratch;
+use crate::shared::SharedObjects;
 use crate::startups::{Setting, Starts};
 use crate::streams;
 use crate::switches::OwnSwitches;
-use crate::wakeful::Wakeful;
 use crate::window::{Gate, Window, run_up};
-use crate::words::it_said;
 
 /// How often the main thread looks up while a run lasts.
 const LOOK: Nanos = Nanos::from_millis(100);
@@ -159,7 +159,7 @@ impl World for HostWorld<'_> {
             Devices::prepare(workload, &self.equipment, self.kernel, sides, &options.cancel)?
         };
         let gate = Arc::new(Gate::default());
-        let meeting = Arc::new(Meeting::of(workload).map_err(|error| WorldError::Machine {
+        let shared = Arc::new(SharedObjects::of(workload).map_err(|error| WorldError::Machine {
             what: "tasks of the workload share a lock with protocol `inherit`".to_owned(),
             remedy: error.to_string(),
         })?);
@@ -175,7 +175,7 @@ impl World for HostWorld<'_> {
             all_cpus,
             homes: &self.homes,
             gate: Arc::clone(&gate),
-            meeting: Arc::clone(&meeting),
+            shared: Arc::clone(&shared),
             marker: recorder.as_ref().map(JournalledRecording::marker),
             ground: Ground { disks: Some(&disks), mark: mark.clone(), cancel: &options.cancel },
             mark,
@@ -187,22 +187,22 @@ impl World for HostWorld<'_> {
         self.limit(
             clock::monotonic() + programs::START_MAX + run_up(workload) + options.warm_up + options.duration,
         );
-        let mut cast = stage.assemble(&mut enforcer)?;
+        let mut participants = stage.assemble(&mut enforcer)?;
         // Without the kernel's tracer a user still sees the switches of their own threads.
         let mut switches = match &recorder {
-            None if self.trace => OwnSwitches::open(cast.own_tasks(), &mut degraded),
+            None if self.trace => OwnSwitches::open(participants.own_tasks(), &mut degraded),
             _ => OwnSwitches::default(),
         };
-        let mut programs = stage.workers(&cast);
+        let mut programs = stage.workers(&participants);
         if let Err(error) = programs.settle(self.kernel, &mut enforcer, &options.cancel) {
-            cast.send_home(&gate, &meeting);
+            participants.send_home(&gate, &shared);
             return Err(error);
         }
-        stage.admit(&mut cast, &programs);
-        let mut inspector = stage.inspector(&cast);
-        let threads = stage.read_back(&cast, &programs);
-        let roots = cast.programs();
-        let followed = cast.followed(self.kernel);
+        stage.admit(&mut participants, &programs);
+        let mut inspector = stage.inspector(&participants);
+        let threads = stage.read_back(&participants, &programs);
+        let roots = participants.programs();
+        let followed = participants.followed(self.kernel);
         // It holds a marker, and the kernel keeps an instance that somebody may write to.
         drop(stage);
         let tick = facts.scheduler.tick;
@@ -221,22 +221,22 @@ impl World for HostWorld<'_> {
         };
         let has_programs = !roots.is_empty();
         let watching = Watching { workload, window: &window, options, devices: &devices, has_programs };
-        let wakeful = Wakeful::while_needed(self.kernel, !self.equipment.is_empty());
-        let watched = self.watch(&mut cast, &mut switches, &watching, &mut look, observer);
+        let measurer = MeasurerPriority::while_needed(self.kernel, !self.equipment.is_empty());
+        let watched = self.watch(&mut participants, &mut switches, &watching, &mut look, observer);
         // Before anything is taken back, and before anybody ends.
         inspector.read(self.kernel);
         programs.inspect(self.kernel, &mut inspector);
-        drop(wakeful);
+        drop(measurer);
         let (before, after) = match watched {
             Ok(snapshots) => snapshots,
             Err(error) => {
-                cast.send_home(&gate, &meeting);
+                participants.send_home(&gate, &shared);
                 return Err(error);
             }
         };
         degraded.extend(starts.close(&window)?);
         degraded.extend(programs.reserved.iter().filter_map(Reserved::objection));
-        let results = collect(cast);
+        let results = collect(participants);
         gate.take_left().iter().for_each(|(tid, state)| inspector.hear(*tid, state));
         degraded.extend(troubles(workload, &results));
         drop(children);
@@ -247,8 +247,8 @@ impl World for HostWorld<'_> {
         }
         let decoded = match recorder {
             Some(recording) => {
-                let kin = Kin::new(&followed, (window.observe, window.end));
-                read_recording(recording, kin, observer, &mut degraded)
+                let program_threads = ProgramThreads::new(&followed, (window.observe, window.end));
+                read_recording(recording, program_threads, observer, &mut degraded)
             }
             None => switches.into_histories(&results, &window, observer),
         };
@@ -275,7 +275,7 @@ impl World for HostWorld<'_> {
         environment
             .extend(rights::in_words(workload).map(|words| ("privileges of commands".to_owned(), words)));
         environment.insert("memory".to_owned(), memory.in_words());
-        let families = roots.iter().map(|(_, tid)| *tid).zip(&decoded.families).collect();
+        let programs_seen = roots.iter().map(|(_, tid)| *tid).zip(&decoded.programs_seen).collect();
         let histories = decoded.histories.iter().map(|h| (h.tid, h)).collect();
         let outside = |member: usize| Snapshot::between(&before, &after, member);
         let counted = |index: usize| {
@@ -284,7 +284,7 @@ impl World for HostWorld<'_> {
         };
         let seen = Seen {
             results: &results,
-            families,
+            programs_seen,
             histories,
             runs: &decoded.runs,
             outside: &outside,
@@ -370,7 +370,7 @@ impl HostWorld<'_> {
     /// Sleeps through the run; reads the counts where observation starts and where it ends.
     fn watch(
         &self,
-        cast: &mut Cast,
+        participants: &mut Participants,
         switches: &mut OwnSwitches,
         watching: &Watching<'_>,
         look: &mut dyn FnMut() -> Result<(), WorldError>,
@@ -385,17 +385,17 @@ impl HostWorld<'_> {
                 return Err(WorldError::Interrupted);
             }
             observer.progress((now - window.begin).max(Nanos::ZERO).min(total), total);
-            self.check_programs(cast, workload, now, window)?;
-            if let Some(error) = cast.load_that_gave_up(workload, window) {
+            self.check_programs(participants, workload, now, window)?;
+            if let Some(error) = participants.load_that_gave_up(workload, window) {
                 return Err(error);
             }
             look()?;
             switches.collect();
             if before.is_none() && now >= window.observe {
-                before = Some(self.snapshot(cast, devices, options));
+                before = Some(self.snapshot(participants, devices, options));
             }
             if now >= window.end {
-                let after = self.snapshot(cast, devices, options);
+                let after = self.snapshot(participants, devices, options);
                 return Ok((before.unwrap_or_default(), after));
             }
             let pause = if has_programs { programs::LOOK } else { LOOK };
@@ -413,12 +413,12 @@ impl HostWorld<'_> {
     /// A program that ends before its time is the end of the run: nothing was observed of it for the rest.
     fn check_programs(
         &self,
-        cast: &mut Cast,
+        participants: &mut Participants,
         workload: &Workload,
         now: Nanos,
         window: &Window,
     ) -> Result<(), WorldError> {
-        for member in &mut cast.members {
+        for member in &mut participants.members {
             let (Body::Program(program, errors), Activity::Task(index)) = (&mut member.body, member.activity)
             else {
                 continue;
@@ -444,7 +444,7 @@ impl HostWorld<'_> {
         Ok(())
     }
 
-    fn snapshot(&self, cast: &Cast, devices: &Devices, options: &RunOptions) -> Snapshot {
+    fn snapshot(&self, participants: &Participants, devices: &Devices, options: &RunOptions) -> Snapshot {
         let cpus = options.cpus.or_else(|| self.kernel.affinity(Tid(0)).ok()).unwrap_or_default();
         let of_member = |member: &Member| -> Option<(Nanos, Nanos)> {
             match &member.body {
@@ -456,7 +456,7 @@ impl HostWorld<'_> {
         };
         Snapshot {
             use_of_cpus: CpuUse::read(self.kernel, &cpus),
-            members: cast.members.iter().map(of_member).collect(),
+            members: participants.members.iter().map(of_member).collect(),
             devices: devices.read(),
             at: clock::monotonic(),
         }
@@ -500,7 +500,7 @@ impl Snapshot {
 }
 
 /// Waits for our threads, which end by themselves, and ends programs.
-fn collect(cast: Cast) -> Vec<MemberResult> {
+fn collect(participants: Participants) -> Vec<MemberResult> {
     let result_of = |member: Member| {
         let outcome = match member.body {
             Body::Synthetic(handle) => handle.join().map_or(Returned::Outside, Returned::Synthetic),
@@ -511,7 +511,7 @@ fn collect(cast: Cast) -> Vec<MemberResult> {
         };
         MemberResult { activity: member.activity, tid: member.tid, outcome }
     };
-    cast.members.into_iter().map(result_of).collect()
+    participants.members.into_iter().map(result_of).collect()
 }
 
 /// How streams accessed their files.
@@ -560,12 +560,12 @@ impl Drop for LockedMemory {
 /// Ends a recording and decodes it.
 fn read_recording(
     recording: JournalledRecording<'_>,
-    kin: Kin,
+    program_threads: ProgramThreads,
     observer: &mut dyn Observer,
     degraded: &mut Vec<String>,
 ) -> Decoded {
     let finished = recording.finish();
-    let decoded = finished.map_err(|e| e.to_string()).and_then(|raw| decode(&raw, kin, observer));
+    let decoded = finished.map_err(|e| e.to_string()).and_then(|raw| decode(&raw, program_threads, observer));
     match decoded {
         Ok(decoded) => {
             if decoded.quality.is_some_and(|q| q.lost > 0) {

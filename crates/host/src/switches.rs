@@ -9,8 +9,8 @@ use surety_model::world::Observer;
 use surety_trace::JobBuilder;
 use surety_units::{Bytes, CpuId, Nanos, Tid};
 
-use crate::cast::{MemberResult, Returned};
 use crate::decode::{Decoded, quality};
+use crate::participants::{MemberResult, Returned};
 use crate::window::Window;
 
 /// Buffer of each thread: two thousand switches between two looks.

@@ -11,7 +11,7 @@ use surety_trace::jobs::sink::{Histories, JobSink, ThreadKey, ThreadTotals};
 use surety_trace::{Endian, EventTable, JobBuilder, RawPages, ReadSummary, Symbols};
 use surety_units::{CpuId, Nanos, Tid};
 
-use crate::kin::{Family, Kin};
+use crate::program_threads::{ProgramThreads, SeenProgram};
 use crate::recorder::{PageFile, RawTrace};
 
 /// What a trace shows.
@@ -22,7 +22,7 @@ pub(crate) struct Decoded {
     /// How complete it is; `None` when there is no trace.
     pub quality: Option<TraceQuality>,
     /// The programs of the run, in its order; empty where no trace shows them.
-    pub families: Vec<Family>,
+    pub programs_seen: Vec<SeenProgram>,
     /// What each thread ran inside the window, of jobs or not.
     pub runs: BTreeMap<Tid, Nanos>,
     /// Where it comes from, in words.
@@ -34,7 +34,7 @@ impl Default for Decoded {
         Decoded {
             histories: Vec::new(),
             quality: None,
-            families: Vec::new(),
+            programs_seen: Vec::new(),
             runs: BTreeMap::new(),
             source: "none",
         }
@@ -83,32 +83,36 @@ impl JobSink for Windowed {
 /// Builds jobs and passes events on.
 struct Both<'a> {
     jobs: JobBuilder<Windowed>,
-    kin: Kin,
+    program_threads: ProgramThreads,
     observer: Option<&'a mut dyn Observer>,
 }
 
 impl TraceSink for Both<'_> {
     fn event(&mut self, event: &Event<'_>) {
         self.jobs.event(event);
-        self.kin.event(event);
+        self.program_threads.event(event);
         if let Some(observer) = &mut self.observer {
             observer.event(event);
         }
     }
 }
 
-/// Reads a recording, following the programs of `kin`; the error is one sentence.
-pub(crate) fn decode(raw: &RawTrace, kin: Kin, observer: &mut dyn Observer) -> Result<Decoded, String> {
+/// Reads a recording, following the programs of `program_threads`; the error is one sentence.
+pub(crate) fn decode(
+    raw: &RawTrace,
+    program_threads: ProgramThreads,
+    observer: &mut dyn Observer,
+) -> Result<Decoded, String> {
     let observer = observer.wants_events().then_some(observer);
-    let sink = Windowed { window: kin.window(), ..Windowed::default() };
-    let mut both = Both { jobs: JobBuilder::into_sink(sink), kin, observer };
+    let sink = Windowed { window: program_threads.window(), ..Windowed::default() };
+    let mut both = Both { jobs: JobBuilder::into_sink(sink), program_threads, observer };
     let summary = read_raw(raw, &mut both)?;
     let (Windowed { histories, runs, .. }, _) = both.jobs.end();
     let histories = histories.finish();
     let lost = summary.lost.max(raw.lost());
     let quality = quality(summary.delivered, lost, &histories);
-    let families = both.kin.finish();
-    Ok(Decoded { histories, quality: Some(quality), families, runs, source: "tracefs" })
+    let programs_seen = both.program_threads.finish();
+    Ok(Decoded { histories, quality: Some(quality), programs_seen, runs, source: "tracefs" })
 }
 
 /// Passes a recording's events to a sink; the error is one sentence.

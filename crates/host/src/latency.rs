@@ -24,11 +24,11 @@ use surety_model::world::{Cancel, WorldError};
 use surety_stats::correlation::dependence;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
-use crate::cast::spawn_thread;
 use crate::children::ChildrenEntry;
 use crate::loads::crew::Crew;
 use crate::loads::{Ground, LoadRun};
-use crate::probing::{ProbePolicy, Surroundings};
+use crate::participants::spawn_thread;
+use crate::probe_setup::{ProbePolicy, Surroundings};
 use crate::recorder::{JournalledRecording, RawTrace, RecordingError, RecordingOptions};
 use crate::records::load_record;
 use crate::window::RUN_UP;

@@ -1,6 +1,6 @@
-//! [`Meeting`]: the locks and events the tasks of a run share, by the names the workload gives them.
+//! [`SharedObjects`]: the locks and events the tasks of a run share, by the names the workload gives them.
 //!
-//! Every wait ends with the run: locks and events end their waits at an instant, and [`Meeting::close`] ends all of them
+//! Every wait ends with the run: locks and events end their waits at an instant, and [`SharedObjects::close`] ends all of them
 //! but those for a lock with inheritance, which end when its holder, itself at its end, gives it back.
 
 use std::collections::BTreeMap;
@@ -19,27 +19,27 @@ enum Lock {
 
 /// The locks and events of a run.
 #[derive(Debug, Default)]
-pub(crate) struct Meeting {
+pub(crate) struct SharedObjects {
     locks: Vec<Lock>,
     events: Vec<Event>,
     lock_places: BTreeMap<String, usize>,
     event_places: BTreeMap<String, usize>,
 }
 
-impl Meeting {
+impl SharedObjects {
     /// All that the workload names.
     ///
     /// # Errors
     /// A kernel without locks that lend priority, where the workload has one.
-    pub fn of(workload: &Workload) -> Result<Meeting, KernelError> {
-        let mut meeting = Meeting::default();
+    pub fn of(workload: &Workload) -> Result<SharedObjects, KernelError> {
+        let mut shared = SharedObjects::default();
         for resource in &workload.resources {
             let lock = match resource.protocol {
                 LockProtocol::None => Lock::Plain(PlainLock::default()),
                 LockProtocol::Inherit => Lock::Lending(PriorityLock::new()?),
             };
-            meeting.lock_places.insert(resource.name.clone(), meeting.locks.len());
-            meeting.locks.push(lock);
+            shared.lock_places.insert(resource.name.clone(), shared.locks.len());
+            shared.locks.push(lock);
         }
         let phases = workload.tasks.iter().filter_map(|task| match &task.body {
             TaskBody::Phases(phases) => Some(phases),
@@ -47,13 +47,13 @@ impl Meeting {
         });
         for phase in phases.flatten() {
             if let Phase::Wait(name) | Phase::Signal(name) = phase
-                && !meeting.event_places.contains_key(name)
+                && !shared.event_places.contains_key(name)
             {
-                meeting.event_places.insert(name.clone(), meeting.events.len());
-                meeting.events.push(Event::default());
+                shared.event_places.insert(name.clone(), shared.events.len());
+                shared.events.push(Event::default());
             }
         }
-        Ok(meeting)
+        Ok(shared)
     }
 
     /// The place of a lock.

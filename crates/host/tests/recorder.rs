@@ -3,10 +3,10 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
 
+use surety_host::recorder::{RawTrace, Recording, RecordingOptions};
 use surety_kernel::tracefs::Tracefs;
 use surety_kernel::{Kernel, RealKernel, clock};
 use surety_model::event::{Event, EventKind};
-use surety_probe::recorder::{RawTrace, Recording, RecordingOptions};
 use surety_trace::format::parse_header_page;
 use surety_trace::{EVENTS, Endian, EventTable, RawPages, ReadAt, ReadSummary, Symbols};
 use surety_units::{Bytes, Nanos};

@@ -12,10 +12,10 @@ use surety_model::wakeups::{self, OUTSIDE_MAX, View, allowed_outside};
 use surety_model::workload::{ActivityKind, Irq, Load, Task, TaskBody, Workload};
 use surety_units::{CpuSet, Nanos, Tid};
 
-use crate::cast::{Activity, MemberResult, Returned};
 use crate::interrupts::{self, Reading};
-use crate::kin::{Family, KinThread};
 use crate::loads::{COMPLETION, Counts, LoadRun, driver_of};
+use crate::participants::{Activity, MemberResult, Returned};
+use crate::program_threads::{ProgramThread, SeenProgram};
 use crate::streams::{self, StreamRun};
 use crate::window::Window;
 
@@ -24,7 +24,7 @@ pub(crate) struct Seen<'a> {
     /// What its members returned.
     pub results: &'a [MemberResult],
     /// The programs by their first thread.
-    pub families: BTreeMap<Tid, &'a Family>,
+    pub programs_seen: BTreeMap<Tid, &'a SeenProgram>,
     /// Every thread of the trace.
     pub histories: BTreeMap<Tid, &'a ThreadHistory>,
     /// What each thread of the trace ran inside the window.
@@ -103,7 +103,7 @@ impl Seen<'_> {
                     share.threads.push((run.metered.run, run.metered.waited));
                 }
                 _ => {
-                    let family = self.families.get(&member.tid).filter(|_| task.is_program());
+                    let family = self.programs_seen.get(&member.tid).filter(|_| task.is_program());
                     if let Some((run, wait)) = (self.outside)(*index) {
                         // A program as a whole waits only while none of its threads runs; without a trace the waiting
                         // of its threads is added up.
@@ -124,7 +124,8 @@ impl Seen<'_> {
                         rules.extend(rule);
                         caveats.extend(self.caveats_of(task, &found, (&workers, &all)));
                     }
-                    let seen = |t: &KinThread| ThreadSeen { tid: t.tid, role: t.role.clone(), run: t.run };
+                    let seen =
+                        |t: &ProgramThread| ThreadSeen { tid: t.tid, role: t.role.clone(), run: t.run };
                     threads.extend(family.into_iter().flat_map(|f| &f.threads).map(seen));
                 }
             }
@@ -196,10 +197,11 @@ impl Seen<'_> {
             let mut results = self.results.iter().filter(|result| result.tid == tid);
             results.any(|result| matches!(result.activity, Activity::Task(index) if is_of(index)))
         };
-        let family = self.families.get(&root).filter(|_| workload.threads_of(&task.name).next().is_some())?;
-        let (told, others): (Vec<&KinThread>, Vec<&KinThread>) =
+        let family =
+            self.programs_seen.get(&root).filter(|_| workload.threads_of(&task.name).next().is_some())?;
+        let (told, others): (Vec<&ProgramThread>, Vec<&ProgramThread>) =
             family.threads.iter().partition(|thread| is_told(thread.tid));
-        let sum = |threads: &[&KinThread]| threads.iter().map(|thread| thread.run).sum::<Nanos>();
+        let sum = |threads: &[&ProgramThread]| threads.iter().map(|thread| thread.run).sum::<Nanos>();
         let (inside, outside) = (sum(&told), sum(&others));
         (outside.get() as f64 > OUTSIDE_MAX * inside.get() as f64).then(|| {
             Caveat::withholds(format!(
@@ -257,7 +259,7 @@ pub(crate) fn runs_of_stream(results: &[MemberResult], index: usize) -> Vec<&Str
 }
 
 /// The threads of a program whose jobs are the task's: its worker, or as long as none is known the busiest.
-fn workers(task: &Task, family: &Family) -> Vec<Tid> {
+fn workers(task: &Task, family: &SeenProgram) -> Vec<Tid> {
     let named = match &task.body {
         TaskBody::Command(program) => program.worker.as_ref(),
         _ => None,
@@ -365,7 +367,7 @@ mod tests {
             let runs = BTreeMap::from([(Tid(7), ms(own)), (Tid(8), ms(other))]);
             let seen = Seen {
                 results: &[],
-                families: BTreeMap::new(),
+                programs_seen: BTreeMap::new(),
                 histories: BTreeMap::from([(Tid(7), &one)]),
                 runs: &runs,
                 outside: &|_| None,

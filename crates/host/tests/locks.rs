@@ -5,13 +5,13 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use surety_host::HostWorld;
 use surety_kernel::{Kernel, RealKernel};
 use surety_model::formats::toml::{self, vary};
 use surety_model::promise::Metric;
 use surety_model::record::{ActivityRecord, Record};
 use surety_model::workload::Workload;
 use surety_model::world::{RunOptions, Unobserved, World, WorldError};
-use surety_probe::HostWorld;
 use surety_units::{CpuId, CpuSet, Nanos};
 
 const EXAMPLE: &str = include_str!("../../../examples/priority-inversion.toml");

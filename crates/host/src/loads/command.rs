@@ -16,8 +16,8 @@ use super::helper::{Employer, Shift, Task, refusal};
 use super::{
     Counts, Ground, LoadDriver, LoadWorker, Trouble, at_most, completion, number, per_second, refused,
 };
+use crate::command_line::{it_said, split_command};
 use crate::rights::rights_of;
-use crate::words::{it_said, split_command};
 
 /// The kind.
 pub(super) struct Command;

@@ -21,8 +21,8 @@ use surety_model::workload::{Startup, StartupBody, Workload};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::{CpuSet, Nanos};
 
-use crate::cast::spawn_thread;
 use crate::disks::Disks;
+use crate::participants::spawn_thread;
 use crate::rights::rights_of;
 use crate::window::Window;
 

@@ -16,8 +16,8 @@ use surety_model::workload::Rights;
 use surety_units::Nanos;
 
 use super::{Counts, LoadRun, command, forks, messages};
-use crate::cast::last_words;
 use crate::meter::Metered;
+use crate::participants::last_words;
 use crate::programs::time_of;
 use crate::window::{Gate, Window};
 

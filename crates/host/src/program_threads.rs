@@ -1,4 +1,4 @@
-//! [`Kin`]: what a trace shows of programs: which threads each consists of, what each of them got, and how long the
+//! [`ProgramThreads`]: what a trace shows of programs: which threads each consists of, what each of them got, and how long the
 //! program as a whole wanted a CPU and had none.
 //!
 //! A program's threads are its first one and all that descend from it (`sched_process_fork` is written for threads and
@@ -22,9 +22,9 @@ const THREADS_MAX: usize = 100_000;
 
 /// One program as the trace shows it, inside the observed window.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Family {
+pub(crate) struct SeenProgram {
     /// Its threads in the order of their creation.
-    pub threads: Vec<KinThread>,
+    pub threads: Vec<ProgramThread>,
     /// Time in which at least one of them was on a CPU.
     pub busy: Nanos,
     /// Time in which at least one of them was ready and none was on a CPU.
@@ -33,14 +33,14 @@ pub(crate) struct Family {
 
 /// One thread of a program.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct KinThread {
+pub(crate) struct ProgramThread {
     pub tid: Tid,
     pub role: ThreadRole,
     /// Time on CPUs inside the window, as the trace has it.
     pub run: Nanos,
 }
 
-impl Family {
+impl SeenProgram {
     /// The role whose threads together ran longest.
     pub fn busiest(&self) -> Option<&ThreadRole> {
         let mut runs: BTreeMap<&ThreadRole, Nanos> = BTreeMap::new();
@@ -60,7 +60,7 @@ enum Place {
 
 #[derive(Clone, Debug)]
 struct Life {
-    family: usize,
+    program: usize,
     tid: Tid,
     comm: Comm,
     ended: Option<Nanos>,
@@ -80,7 +80,7 @@ struct Count {
 
 /// Follows the programs with these first threads through a trace.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Kin {
+pub(crate) struct ProgramThreads {
     window: (Nanos, Nanos),
     lives: Vec<Life>,
     now: BTreeMap<Tid, usize>,
@@ -88,20 +88,24 @@ pub(crate) struct Kin {
     cpus: Vec<Option<usize>>,
 }
 
-impl Kin {
+impl ProgramThreads {
     /// Follows programs by the thread each began with and those it had before, the oldest first, and counts between two
     /// instants of the trace's clock.
-    pub fn new(programs: &[(Tid, Vec<LiveThread>)], window: (Nanos, Nanos)) -> Kin {
-        let mut kin = Kin { window, counts: vec![Count::default(); programs.len()], ..Kin::default() };
-        for (family, (root, had)) in programs.iter().enumerate() {
+    pub fn new(programs: &[(Tid, Vec<LiveThread>)], window: (Nanos, Nanos)) -> ProgramThreads {
+        let mut program_threads = ProgramThreads {
+            window,
+            counts: vec![Count::default(); programs.len()],
+            ..ProgramThreads::default()
+        };
+        for (program, (root, had)) in programs.iter().enumerate() {
             if had.iter().all(|thread| thread.tid != *root) {
-                kin.admit(family, *root, Comm::default(), Nanos::ZERO);
+                program_threads.admit(program, *root, Comm::default(), Nanos::ZERO);
             }
             for thread in had {
-                kin.admit(family, thread.tid, Comm::new(&thread.comm), Nanos::ZERO);
+                program_threads.admit(program, thread.tid, Comm::new(&thread.comm), Nanos::ZERO);
             }
         }
-        kin
+        program_threads
     }
 
     /// Between these instants it counts.
@@ -109,13 +113,13 @@ impl Kin {
         self.window
     }
 
-    fn admit(&mut self, family: usize, tid: Tid, comm: Comm, born: Nanos) {
+    fn admit(&mut self, program: usize, tid: Tid, comm: Comm, born: Nanos) {
         if self.lives.len() >= THREADS_MAX {
             return;
         }
         self.now.insert(tid, self.lives.len());
         let (place, ended) = (Place::Asleep, None);
-        self.lives.push(Life { family, tid, comm, ended, place, since: born, run: Nanos::ZERO });
+        self.lives.push(Life { program, tid, comm, ended, place, since: born, run: Nanos::ZERO });
     }
 
     /// Time between two instants that lies inside the window.
@@ -125,13 +129,13 @@ impl Kin {
 
     fn put(&mut self, index: usize, place: Place, at: Nanos) {
         let Some(life) = self.lives.get(index) else { return };
-        let (family, before, since) = (life.family, life.place, life.since);
+        let (program, before, since) = (life.program, life.place, life.since);
         if before == place {
             return;
         }
         let ran = self.inside(since, at);
-        self.settle(family, at);
-        if let Some(count) = self.counts.get_mut(family) {
+        self.settle(program, at);
+        if let Some(count) = self.counts.get_mut(program) {
             match before {
                 Place::On(_) => count.on = count.on.saturating_sub(1),
                 Place::Ready => count.ready = count.ready.saturating_sub(1),
@@ -161,11 +165,11 @@ impl Kin {
         }
     }
 
-    /// Adds up what a family had until now.
-    fn settle(&mut self, family: usize, at: Nanos) {
-        let Some(count) = self.counts.get(family).copied() else { return };
+    /// Adds up what a program had until now.
+    fn settle(&mut self, program: usize, at: Nanos) {
+        let Some(count) = self.counts.get(program).copied() else { return };
         let span = self.inside(count.since, at);
-        if let Some(entry) = self.counts.get_mut(family) {
+        if let Some(entry) = self.counts.get_mut(program) {
             entry.since = at;
             if count.on > 0 {
                 entry.busy += span;
@@ -206,14 +210,14 @@ impl Kin {
     }
 
     /// The programs in the order of their first threads.
-    pub fn finish(mut self) -> Vec<Family> {
+    pub fn finish(mut self) -> Vec<SeenProgram> {
         let end = self.window.1;
         for index in 0..self.lives.len() {
             self.put(index, Place::Asleep, end);
         }
-        (0..self.counts.len()).for_each(|family| self.settle(family, end));
-        let family_of = |(family, count): (usize, &Count)| {
-            let lives: Vec<&Life> = self.lives.iter().filter(|l| l.family == family).collect();
+        (0..self.counts.len()).for_each(|program| self.settle(program, end));
+        let seen_of = |(program, count): (usize, &Count)| {
+            let lives: Vec<&Life> = self.lives.iter().filter(|l| l.program == program).collect();
             let threads = lives.iter().enumerate().map(|(nth, life)| {
                 let last = life.ended.unwrap_or(Nanos::MAX);
                 let older = lives
@@ -222,15 +226,15 @@ impl Kin {
                     .filter(|other| other.comm == life.comm && other.ended.is_none_or(|ended| ended > last));
                 let rank = u32::try_from(older.count()).unwrap_or(u32::MAX);
                 let role = ThreadRole { comm: life.comm.text().into_owned(), rank };
-                KinThread { tid: life.tid, role, run: life.run }
+                ProgramThread { tid: life.tid, role, run: life.run }
             });
-            Family { threads: threads.collect(), busy: count.busy, starved: count.starved }
+            SeenProgram { threads: threads.collect(), busy: count.busy, starved: count.starved }
         };
-        self.counts.iter().enumerate().map(family_of).collect()
+        self.counts.iter().enumerate().map(seen_of).collect()
     }
 }
 
-impl TraceSink for Kin {
+impl TraceSink for ProgramThreads {
     fn event(&mut self, event: &Event<'_>) {
         if self.counts.is_empty() {
             return;
@@ -274,10 +278,10 @@ impl TraceSink for Kin {
                 self.wake(woken.tid, woken.comm, at);
             }
             EventKind::Fork { parent, child, child_comm } => {
-                let family = self.now.get(&parent).and_then(|i| self.lives.get(*i)).map(|l| l.family);
+                let program = self.now.get(&parent).and_then(|i| self.lives.get(*i)).map(|l| l.program);
                 // One that was there when the programs were looked at is known.
-                if let Some(family) = family.filter(|_| !self.now.contains_key(&child)) {
-                    self.admit(family, child, child_comm, at);
+                if let Some(program) = program.filter(|_| !self.now.contains_key(&child)) {
+                    self.admit(program, child, child_comm, at);
                 }
             }
             // Whoever lives to the end of the window is ended by us, in no particular order.
@@ -302,13 +306,13 @@ mod tests {
     const ROOT: Tid = Tid(100);
 
     struct Script {
-        kin: Kin,
+        program_threads: ProgramThreads,
     }
 
     impl Script {
         fn at(&mut self, ms: i64, cpu: u32, current: i32, kind: EventKind<'_>) {
             let time = Nanos::from_millis(ms);
-            self.kin.event(&Event { time, cpu: CpuId(cpu), current: Tid(current), kind });
+            self.program_threads.event(&Event { time, cpu: CpuId(cpu), current: Tid(current), kind });
         }
 
         fn switch(&mut self, ms: i64, cpu: u32, (prev, state): (i32, LeaveState), next: i32) {
@@ -350,7 +354,7 @@ mod tests {
 
     fn script() -> Script {
         let ms = Nanos::from_millis;
-        Script { kin: Kin::new(&[(ROOT, Vec::new())], (ms(0), ms(100))) }
+        Script { program_threads: ProgramThreads::new(&[(ROOT, Vec::new())], (ms(0), ms(100))) }
     }
 
     #[test]
@@ -365,10 +369,10 @@ mod tests {
         s.switch(50, 0, (101, SLEEPS), 100); // ran 5
         s.switch(60, 0, (100, SLEEPS), 7); // ran 10
         s.wake(95, 100); // waits until the end of the window
-        let families = s.kin.finish();
+        let programs_seen = s.program_threads.finish();
         let ms = Nanos::from_millis;
-        assert_eq!((families[0].busy, families[0].starved), (ms(35), ms(30)));
-        let runs: Vec<_> = families[0].threads.iter().map(|t| (t.tid.0, t.run)).collect();
+        assert_eq!((programs_seen[0].busy, programs_seen[0].starved), (ms(35), ms(30)));
+        let runs: Vec<_> = programs_seen[0].threads.iter().map(|t| (t.tid.0, t.run)).collect();
         assert_eq!(runs, [(100, ms(30)), (101, ms(5))]);
     }
 
@@ -391,9 +395,9 @@ mod tests {
         for (ms, tid) in [(101, 104), (102, 103), (103, 100)] {
             s.at(ms, 0, tid, exit(tid));
         }
-        let families = s.kin.finish();
+        let programs_seen = s.program_threads.finish();
         let roles: Vec<_> =
-            families[0].threads.iter().map(|t| (t.tid.0, t.role.comm.clone(), t.role.rank)).collect();
+            programs_seen[0].threads.iter().map(|t| (t.tid.0, t.role.comm.clone(), t.role.rank)).collect();
         let busy = |tid, rank| (tid, "busy".to_owned(), rank);
         assert_eq!(
             roles,
@@ -406,16 +410,16 @@ mod tests {
         let ms = Nanos::from_millis;
         let live = |tid| LiveThread { start: 7, tid: Tid(tid), comm: comm(tid).text().into_owned() };
         let had = vec![live(100), live(101), live(102), live(103)];
-        let mut s = Script { kin: Kin::new(&[(ROOT, had)], (ms(0), ms(100))) };
+        let mut s = Script { program_threads: ProgramThreads::new(&[(ROOT, had)], (ms(0), ms(100))) };
         // Made after the recording began, and there when it was looked at.
         s.fork(1, 100, 103);
         s.switch(10, 0, (7, PREEMPTED), 102);
         s.switch(30, 0, (102, SLEEPS), 103);
         s.switch(40, 0, (103, SLEEPS), 7);
-        let families = s.kin.finish();
-        let seen: Vec<_> = families[0].threads.iter().map(|t| (t.tid.0, t.role.rank, t.run)).collect();
+        let programs_seen = s.program_threads.finish();
+        let seen: Vec<_> = programs_seen[0].threads.iter().map(|t| (t.tid.0, t.role.rank, t.run)).collect();
         assert_eq!(seen, [(100, 0, ms(9)), (101, 0, ms(0)), (102, 1, ms(20)), (103, 2, ms(10))]);
-        assert_eq!(families[0].busiest().map(|role| role.rank), Some(1));
+        assert_eq!(programs_seen[0].busiest().map(|role| role.rank), Some(1));
     }
 
     #[test]
@@ -425,8 +429,8 @@ mod tests {
         s.at(10, 0, 7, EventKind::IrqExit { irq: 1 });
         s.at(20, 0, 100, EventKind::IrqExit { irq: 1 });
         s.switch(25, 0, (100, SLEEPS), 7);
-        let families = s.kin.finish();
-        assert_eq!(families[0].busy, Nanos::from_millis(15));
-        assert_eq!(families[0].starved, Nanos::ZERO);
+        let programs_seen = s.program_threads.finish();
+        assert_eq!(programs_seen[0].busy, Nanos::from_millis(15));
+        assert_eq!(programs_seen[0].starved, Nanos::ZERO);
     }
 }

@@ -1,4 +1,4 @@
-//! [`Cast`]: who takes part in a run: every thread and program of a workload, made ready, given its policy and
+//! [`Participants`]: who takes part in a run: every thread and program of a workload, made ready, given its policy and
 //! affinity, with what the kernel says about it afterwards.
 
 use std::fs::File;
@@ -23,10 +23,10 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::interrupts::{self, Devices, Sent};
 use crate::loads::{Ground, LoadRun, LoadWorker, driver_of};
-use crate::meeting::Meeting;
 use crate::programs::{self, LiveThread, Programs, Reserved};
 use crate::rights::rights_of;
 use crate::scratch::{command_of, not_started};
+use crate::shared::SharedObjects;
 use crate::streams::{self, StreamRun};
 use crate::tasks::{TaskBodySpec, TaskRun};
 use crate::window::{Gate, Window};
@@ -143,12 +143,12 @@ pub(crate) enum Returned {
 }
 
 /// Everybody, ready at the gate.
-pub(crate) struct Cast {
+pub(crate) struct Participants {
     /// In the order of the workload.
     pub members: Vec<Member>,
 }
 
-/// What the cast is made from.
+/// What the participants are made from.
 pub(crate) struct Stage<'a> {
     /// The kernel.
     pub kernel: &'a dyn Kernel,
@@ -165,7 +165,7 @@ pub(crate) struct Stage<'a> {
     /// Where threads wait.
     pub gate: Arc<Gate>,
     /// What tasks share.
-    pub meeting: Arc<Meeting>,
+    pub shared: Arc<SharedObjects>,
     /// Where markers go.
     pub marker: Option<Marker>,
     /// What programs and all they start carry, so that a later start finds what a killed run left.
@@ -186,21 +186,21 @@ impl Stage<'_> {
     /// Makes everybody and gives each its policy; nobody runs yet, but programs that were asked for do.
     ///
     /// When one cannot be made, those already made are sent home.
-    pub fn assemble(&self, enforcer: &mut Enforcer<'_>) -> Result<Cast, WorldError> {
-        let mut cast = Cast { members: Vec::new() };
-        let made = self.make_all(&mut cast).and_then(|()| self.enforce_all(&cast, enforcer));
+    pub fn assemble(&self, enforcer: &mut Enforcer<'_>) -> Result<Participants, WorldError> {
+        let mut participants = Participants { members: Vec::new() };
+        let made = self.make_all(&mut participants).and_then(|()| self.enforce_all(&participants, enforcer));
         match made {
-            Ok(()) => Ok(cast),
+            Ok(()) => Ok(participants),
             Err(error) => {
-                cast.send_home(&self.gate, &self.meeting);
+                participants.send_home(&self.gate, &self.shared);
                 Err(error)
             }
         }
     }
 
-    fn make_all(&self, cast: &mut Cast) -> Result<(), WorldError> {
+    fn make_all(&self, participants: &mut Participants) -> Result<(), WorldError> {
         for (index, load) in self.workload.loads.iter().enumerate() {
-            self.make_load(cast, index, load)?;
+            self.make_load(participants, index, load)?;
         }
         for (index, stream) in self.workload.streams.iter().enumerate() {
             let threads = streams::threads(stream, &self.ground, &self.gate)?;
@@ -211,13 +211,13 @@ impl Stage<'_> {
                 wanted: attr_of_policy(PolicySpec::default()),
                 affinity: self.cpus,
             };
-            cast.members.extend(threads.into_iter().map(member));
+            participants.members.extend(threads.into_iter().map(member));
         }
         for (index, irq) in self.workload.irqs.iter().enumerate() {
-            self.make_irq(cast, index, irq)?;
+            self.make_irq(participants, index, irq)?;
         }
         for (index, task) in self.workload.tasks.iter().enumerate() {
-            self.make_task(cast, index, task)?;
+            self.make_task(participants, index, task)?;
         }
         Ok(())
     }
@@ -233,13 +233,13 @@ impl Stage<'_> {
     }
 
     /// The thread that handles, and those that keep the device busy.
-    fn make_irq(&self, cast: &mut Cast, index: usize, irq: &Irq) -> Result<(), WorldError> {
+    fn make_irq(&self, participants: &mut Participants, index: usize, irq: &Irq) -> Result<(), WorldError> {
         let Some(tid) = self.devices.thread(index) else { return Ok(()) };
         let activity = Activity::Irq(index);
         let wanted = interrupts::attributes(irq);
         let affinity =
             self.seat(self.cpus.lowest(), wanted.policy.is_deadline().then_some((irq.name.as_str(), 0)));
-        cast.members.push(Member { activity, tid, body: Body::Handler, wanted, affinity });
+        participants.members.push(Member { activity, tid, body: Body::Handler, wanted, affinity });
         for sender in self.devices.senders(index, irq, self.seed)? {
             let gate = Arc::clone(&self.gate);
             let run = move || match gate.wait() {
@@ -252,12 +252,17 @@ impl Stage<'_> {
             let body = Body::Sender(handle);
             let inside = self.seat(self.cpus.lowest(), None);
             let affinity = self.outside.map_or(inside, CpuSet::single);
-            cast.members.push(Member { activity, tid, body, wanted, affinity });
+            participants.members.push(Member { activity, tid, body, wanted, affinity });
         }
         Ok(())
     }
 
-    fn make_load(&self, cast: &mut Cast, index: usize, load: &Load) -> Result<(), WorldError> {
+    fn make_load(
+        &self,
+        participants: &mut Participants,
+        index: usize,
+        load: &Load,
+    ) -> Result<(), WorldError> {
         let driver = driver_of(load)?;
         let count = load.count.on(self.cpus.len() as u32);
         for (instance, mut worker) in driver.prepare(load, count, &self.ground)?.into_iter().enumerate() {
@@ -269,7 +274,7 @@ impl Stage<'_> {
             let (tid, handle) = spawn_thread(&load.name, &self.gate, move || run(&mut worker))?;
             let affinity =
                 load.count.pinned_to(instance as u32, &self.cpus).map_or(self.cpus, CpuSet::single);
-            cast.members.push(Member {
+            participants.members.push(Member {
                 activity: Activity::Load(index),
                 tid,
                 body: Body::Worker(handle),
@@ -280,7 +285,12 @@ impl Stage<'_> {
         Ok(())
     }
 
-    fn make_task(&self, cast: &mut Cast, index: usize, task: &Task) -> Result<(), WorldError> {
+    fn make_task(
+        &self,
+        participants: &mut Participants,
+        index: usize,
+        task: &Task,
+    ) -> Result<(), WorldError> {
         let wanted = match (&task.reservation, &task.body) {
             // One thread of it, not the first, bears the reservation.
             (Some(_), TaskBody::Command(Program { worker: Some(_), .. })) => attr_of_policy(task.policy),
@@ -309,7 +319,13 @@ impl Stage<'_> {
                 TaskBody::Match(which) => (self.find_thread(task, which)?, Body::Found),
             };
             let affinity = task.instances.pinned_to(instance, &self.cpus).map_or(unpinned, CpuSet::single);
-            cast.members.push(Member { activity: Activity::Task(index), tid, body, wanted, affinity });
+            participants.members.push(Member {
+                activity: Activity::Task(index),
+                tid,
+                body,
+                wanted,
+                affinity,
+            });
         }
         Ok(())
     }
@@ -329,7 +345,7 @@ impl Stage<'_> {
     }
 
     fn make_thread(&self, task: &Task, instance: u32) -> Result<(Tid, Body), WorldError> {
-        let Some(body) = TaskBodySpec::of(task, instance, self.seed, &self.meeting) else {
+        let Some(body) = TaskBodySpec::of(task, instance, self.seed, &self.shared) else {
             let why = "this version takes no work from a recorded file; give a distribution";
             return Err(self.unsupported(task, why));
         };
@@ -399,8 +415,8 @@ impl Stage<'_> {
     }
 
     /// Brings everybody to the partition of its CPU, so that the kernel finds it there when it is to have a reservation.
-    fn seat_all(&self, cast: &Cast) -> Result<(), WorldError> {
-        for member in &cast.members {
+    fn seat_all(&self, participants: &Participants) -> Result<(), WorldError> {
+        for member in &participants.members {
             let Some(cpu) = member.affinity.lowest() else { continue };
             let joined = partition::join(self.kernel, member.tid, cpu);
             joined.and_then(|()| self.kernel.set_affinity(member.tid, &member.affinity)).map_err(
@@ -423,11 +439,15 @@ impl Stage<'_> {
     }
 
     /// Gives everybody affinity and policy, reservations last so that nothing half set up uses them.
-    fn enforce_all(&self, cast: &Cast, enforcer: &mut Enforcer<'_>) -> Result<(), WorldError> {
+    fn enforce_all(
+        &self,
+        participants: &Participants,
+        enforcer: &mut Enforcer<'_>,
+    ) -> Result<(), WorldError> {
         let (reserved, plain): (Vec<&Member>, Vec<&Member>) =
-            cast.members.iter().partition(|m| m.wanted.policy.is_deadline());
+            participants.members.iter().partition(|m| m.wanted.policy.is_deadline());
         if self.partitioned {
-            self.seat_all(cast)?;
+            self.seat_all(participants)?;
         }
         for member in plain.into_iter().chain(reserved) {
             let name = self.name_of(member.activity);
@@ -465,13 +485,13 @@ impl Stage<'_> {
     }
 
     /// The threads of programs that are told of by themselves or get a reservation, once they are there.
-    pub fn workers(&self, cast: &Cast) -> Programs {
+    pub fn workers(&self, participants: &Participants) -> Programs {
         let root = |name: &str| {
             let of_task = |member: &&Member| match member.activity {
                 Activity::Task(index) => self.workload.tasks.get(index).is_some_and(|task| task.name == name),
                 _ => false,
             };
-            cast.members.iter().find(of_task)
+            participants.members.iter().find(of_task)
         };
         let worker = |task: &Task| {
             let attr = task.reservation.as_ref().map(attr_of_reservation);
@@ -500,11 +520,11 @@ impl Stage<'_> {
     }
 
     /// Lets the threads of programs that are tasks of their own take part, when they are there.
-    pub fn admit(&self, cast: &mut Cast, programs: &Programs) {
+    pub fn admit(&self, participants: &mut Participants, programs: &Programs) {
         for (index, task) in self.workload.tasks.iter().enumerate().filter(|(_, t)| t.thread_of().is_some()) {
             let found = programs.reserved.iter().find(|reserved| reserved.name == task.name);
             let Some(worker) = found.and_then(|reserved| reserved.worker.as_ref()) else { continue };
-            cast.members.push(Member {
+            participants.members.push(Member {
                 activity: Activity::Task(index),
                 tid: worker.tid,
                 body: Body::Found,
@@ -515,9 +535,9 @@ impl Stage<'_> {
     }
 
     /// What everybody is to have until the end; nothing of the first thread of a program whose worker is told of on its own.
-    pub fn inspector(&self, cast: &Cast) -> Inspector {
+    pub fn inspector(&self, participants: &Participants) -> Inspector {
         let mut inspector = Inspector::new(self.kernel);
-        for member in cast.members.iter().filter(|m| !self.has_worker(m)) {
+        for member in participants.members.iter().filter(|m| !self.has_worker(m)) {
             inspector.expect(self.post_of(member));
         }
         inspector
@@ -559,8 +579,8 @@ impl Stage<'_> {
     }
 
     /// What the kernel says about everybody and the workers of reserved programs, now.
-    pub fn read_back(&self, cast: &Cast, programs: &Programs) -> Vec<ThreadInForce> {
-        let members = cast.members.iter().filter(|m| !self.has_worker(m));
+    pub fn read_back(&self, participants: &Participants, programs: &Programs) -> Vec<ThreadInForce> {
+        let members = participants.members.iter().filter(|m| !self.has_worker(m));
         let members = members.map(|member| (self.name_of(member.activity), member.tid));
         let worker = |reserved: &'_ Reserved| Some(reserved.worker.as_ref()?.tid);
         let workers = programs.reserved.iter().filter_map(|r| Some((r.name.as_str(), worker(r)?)));
@@ -580,7 +600,7 @@ pub(crate) fn thread_in_force(kernel: &dyn Kernel, activity: &str, tid: Tid) -> 
     }
 }
 
-impl Cast {
+impl Participants {
     /// The first threads of programs and processes, with the index of their task.
     pub fn programs(&self) -> Vec<(usize, Tid)> {
         let program = |member: &Member| match (&member.body, member.activity) {
@@ -621,9 +641,9 @@ impl Cast {
     }
 
     /// Ends everybody: threads by the gate and where they meet, programs by signal.
-    pub fn send_home(self, gate: &Gate, meeting: &Meeting) {
+    pub fn send_home(self, gate: &Gate, shared: &SharedObjects) {
         gate.stop();
-        meeting.close();
+        shared.close();
         for member in self.members {
             match member.body {
                 Body::Synthetic(handle) => drop(handle.join()),

@@ -13,10 +13,10 @@ use surety_model::workload::{Program, TaskBody, Workload};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::Nanos;
 
-use crate::cast::last_words;
 use crate::children::ChildrenEntry;
+use crate::command_line::{it_said, split_command};
+use crate::participants::last_words;
 use crate::rights::{rights_of, shared_user};
-use crate::words::{it_said, split_command};
 
 /// A preparation that takes longer is ended and the run refused.
 pub const PREPARE_MAX: Nanos = Nanos::from_secs(120);

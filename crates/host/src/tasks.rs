@@ -19,8 +19,8 @@ use surety_model::event::{JobMarker, JobUse};
 use surety_model::workload::{Phase, Task, TaskBody, Work};
 use surety_units::Nanos;
 
-use crate::meeting::Meeting;
 use crate::meter::{Metered, ShareMeter};
+use crate::shared::SharedObjects;
 use crate::window::{Gate, Window};
 
 /// What the thread of a made task returns.
@@ -56,7 +56,7 @@ pub(crate) struct TaskBodySpec {
     /// What each job does.
     steps: Vec<Step>,
     /// Where it meets others.
-    meeting: Arc<Meeting>,
+    shared: Arc<SharedObjects>,
     /// When jobs come.
     plan: Activations,
     /// What work and jitter are drawn from.
@@ -68,16 +68,16 @@ const ROOM_MAX: u64 = 1 << 26;
 
 impl TaskBodySpec {
     /// The body of instance `instance` of a task; `None` when it is not a made task this world can run.
-    pub fn of(task: &Task, instance: u32, seed: u64, meeting: &Arc<Meeting>) -> Option<TaskBodySpec> {
+    pub fn of(task: &Task, instance: u32, seed: u64, shared: &Arc<SharedObjects>) -> Option<TaskBodySpec> {
         let key = draw_key(&task.name, instance);
         let steps = match &task.body {
             TaskBody::Synthetic(Work::Forever) => vec![Step::Run(None, key.clone())],
             TaskBody::Synthetic(Work::Drawn(work)) => vec![Step::Run(Some(work.clone()), key.clone())],
-            TaskBody::Phases(phases) => steps_of(phases, &key, meeting)?,
+            TaskBody::Phases(phases) => steps_of(phases, &key, shared)?,
             _ => return None,
         };
         let plan = Activations::of(task, &key, seed);
-        Some(TaskBodySpec { key, steps, meeting: Arc::clone(meeting), plan, seed })
+        Some(TaskBodySpec { key, steps, shared: Arc::clone(shared), plan, seed })
     }
 
     /// What is returned when there was no run.
@@ -133,7 +133,7 @@ impl TaskBodySpec {
 }
 
 /// Phases with the places of what they name.
-fn steps_of(phases: &[Phase], key: &str, meeting: &Meeting) -> Option<Vec<Step>> {
+fn steps_of(phases: &[Phase], key: &str, shared: &SharedObjects) -> Option<Vec<Step>> {
     let mut runs = 0;
     let step = |phase: &Phase| {
         Some(match phase {
@@ -142,10 +142,10 @@ fn steps_of(phases: &[Phase], key: &str, meeting: &Meeting) -> Option<Vec<Step>>
                 Step::Run(Some(work.clone()), run_key(key, runs - 1))
             }
             Phase::Sleep(length) => Step::Sleep(*length),
-            Phase::Lock(name) => Step::Lock(meeting.lock_named(name)?),
-            Phase::Unlock(name) => Step::Unlock(meeting.lock_named(name)?),
-            Phase::Wait(name) => Step::Wait(meeting.event_named(name)?),
-            Phase::Signal(name) => Step::Signal(meeting.event_named(name)?),
+            Phase::Lock(name) => Step::Lock(shared.lock_named(name)?),
+            Phase::Unlock(name) => Step::Unlock(shared.lock_named(name)?),
+            Phase::Wait(name) => Step::Wait(shared.event_named(name)?),
+            Phase::Signal(name) => Step::Signal(shared.event_named(name)?),
         })
     };
     phases.iter().map(step).collect()
@@ -186,7 +186,7 @@ impl Thread<'_> {
                 }
                 Step::Sleep(length) => self.sleep(*length),
                 Step::Lock(lock) => {
-                    let taken = self.wait_for(body.meeting.lock(*lock, self.window.end));
+                    let taken = self.wait_for(body.shared.lock(*lock, self.window.end));
                     if taken {
                         self.held.push(*lock);
                     }
@@ -194,11 +194,11 @@ impl Thread<'_> {
                 }
                 Step::Unlock(lock) => {
                     self.held.retain(|held| held != lock);
-                    self.note(body.meeting.unlock(*lock))
+                    self.note(body.shared.unlock(*lock))
                 }
-                Step::Wait(event) => self.wait_for(body.meeting.wait(*event, self.window.end)),
+                Step::Wait(event) => self.wait_for(body.shared.wait(*event, self.window.end)),
                 Step::Signal(event) => {
-                    body.meeting.signal(*event);
+                    body.shared.signal(*event);
                     true
                 }
             };
@@ -207,7 +207,7 @@ impl Thread<'_> {
             }
         }
         while let Some(lock) = self.held.pop() {
-            self.note(body.meeting.unlock(lock));
+            self.note(body.shared.unlock(lock));
         }
         let execution = used.unwrap_or_else(|| clock::thread_cpu_time() - cpu_begin);
         let now = clock::monotonic();

@@ -17,10 +17,10 @@ use surety_model::world::WorldError;
 use surety_units::{CpuSet, Nanos, Tid};
 use thiserror::Error;
 
-use crate::cast::thread_in_force;
 use crate::environment::checks_of;
 use crate::loads::LoadRun;
 use crate::noise::CpuUse;
+use crate::participants::thread_in_force;
 use crate::platform::{environment_of, platform_of};
 use crate::window::Gate;
 use crate::world::{LockedMemory, in_words};

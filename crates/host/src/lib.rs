@@ -1,6 +1,6 @@
 //! The host world: a workload on the kernel that is running, with real threads, real programs and real loads.
 //!
-//! One value walked through: a [`world::HostWorld`] makes the [`cast`](world) of a workload, opens the
+//! One value walked through: a [`world::HostWorld`] makes the [`participants`](world) of a workload, opens the
 //! [`window::Gate`], lets [`tasks`] stamp their jobs while a [`recorder::Recording`] takes down what the scheduler
 //! does, and turns stamps, counts and trace into a `Record`.
 //!
@@ -8,38 +8,39 @@
 
 #![forbid(unsafe_code)]
 
-mod cast;
 mod children;
+mod command_line;
 mod decode;
 pub mod disks;
 pub mod environment;
 pub mod interpacket;
 mod interrupts;
 mod journalled;
-mod kin;
 pub mod latency;
 mod loads;
-mod meeting;
+mod measurer;
 mod meter;
 mod noise;
 pub mod noise_probe;
+mod participants;
 pub mod platform;
-pub mod probing;
+pub mod probe_setup;
+mod program_threads;
 mod programs;
 pub mod recorder;
 mod records;
 mod rights;
 pub mod scratch;
+mod shared;
 mod startups;
 mod streams;
 mod switches;
 pub mod tasks;
-mod wakeful;
 pub mod window;
-mod words;
 pub mod world;
 
 pub use children::ChildrenEntry;
+pub use command_line::split_command;
 pub use disks::Bindings;
 pub use environment::checks_of;
 pub use interrupts::{Equipment, Hardware, at_place};
@@ -48,5 +49,4 @@ pub use meter::Metered;
 pub use platform::{environment_of, platform_of};
 pub use rights::{lacked, rights_of};
 pub use scratch::Scratch;
-pub use words::split_command;
 pub use world::HostWorld;

@@ -21,10 +21,10 @@ use surety_units::{CpuSet, Nanos};
 use super::pace::{Gap, Pace};
 use super::site::{failed, forget};
 use super::{LOOK, Subject};
-use crate::cast::last_words;
+use crate::command_line::it_said;
 use crate::loads::files::said;
+use crate::participants::last_words;
 use crate::scratch::command_of;
-use crate::words::it_said;
 
 /// Between two tries whether a socket takes connections.
 const TRY: Nanos = Nanos::MILLISECOND;
