@@ -1,7 +1,6 @@
 //! Any bytes as a file of results: read or refused, judged, shown, and written so that it reads back.
 
 use surety_model::formats::record::read;
-use surety_model::verdict::judge;
 use surety_report::json::record_json;
 use surety_report::{Report, Row, Style, html, summary_of_all, table};
 
@@ -9,16 +8,8 @@ use surety_report::{Report, Row, Style, html, summary_of_all, table};
 pub fn survives(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let Ok(file) = read(text) else { return };
-    let rows: Vec<Row<'_>> = file
-        .results
-        .iter()
-        .map(|result| {
-            let promises = |name: &str| result.promises.get(name).map_or(&[][..], Vec::as_slice);
-            let activities = &result.record.activities;
-            let verdicts = activities.iter().flat_map(|activity| judge(promises(&activity.name), activity));
-            Row { label: result.label.clone(), record: &result.record, verdicts: verdicts.collect() }
-        })
-        .collect();
+    let rows: Vec<Row<'_>> =
+        file.results.iter().map(|result| Row::new(&result.label, &result.record)).collect();
     let _ = summary_of_all(&rows);
     let style = Style { width: 100, colour: false };
     rows.iter().for_each(|row| assert!(!table::record(row, &style).is_empty()));

@@ -7,7 +7,9 @@ use surety_model::distribution::TimeDistribution;
 use surety_model::modes::modes_of;
 use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
-use surety_model::record::{ActivityRecord, Basis, Distribution, Evidence, InForce, Record, ThreadInForce};
+use surety_model::record::{
+    ActivityRecord, Basis, Distribution, Evidence, InForce, Promised, Record, ThreadInForce,
+};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
     ActivityKind, Instances, Late, Sleep, Task, TaskBody, Treatment, Work, Workload,
@@ -118,15 +120,11 @@ impl World for AnalysisWorld {
         for activity in workload.activities().into_iter().filter(|a| a.kind != ActivityKind::Task) {
             let mut unbounded = ActivityRecord::new(activity.name, activity.kind, Basis::Bound);
             let why = format!("no bound for a {} in this version", activity.kind);
-            unbounded.evidence = unseen(activity.promises.len(), &why);
+            unbounded.promised = Promised::not_observable(activity.promises, &why);
             record.activities.push(unbounded);
         }
         Ok(record)
     }
-}
-
-fn unseen(count: usize, because: &str) -> Vec<Evidence> {
-    vec![Evidence::NotObservable { because: because.to_owned() }; count]
 }
 
 fn in_force(workload: &Workload, platform: &Platform, cpus: CpuSet) -> InForce {
@@ -182,7 +180,7 @@ impl<'a> TaskView<'a> {
         let promises = &self.task.promises;
         let Some(reservation) = self.task.reservation else {
             let why = "no bound for tasks without a reservation beside load";
-            record.evidence = unseen(promises.len(), why);
+            record.promised = Promised::not_observable(promises, why);
             return record;
         };
         let objection = objection.map(str::to_owned).or_else(|| {
@@ -190,7 +188,7 @@ impl<'a> TaskView<'a> {
                 .then(|| "the kernel refuses reservations of threads pinned to one CPU (EPERM)".to_owned())
         });
         if let Some(objection) = objection {
-            record.evidence = unseen(promises.len(), &format!("no proof: {objection}"));
+            record.promised = Promised::not_observable(promises, &format!("no proof: {objection}"));
             return record;
         }
         let response = match self.served.clone() {
@@ -203,8 +201,8 @@ impl<'a> TaskView<'a> {
             record.response = (!limits.is_empty()).then_some(Distribution::Limits(limits));
         }
         record.longest_gap = self.supply.map(|supply| supply.blackout());
-        record.evidence =
-            promises.iter().map(|p| self.evidence(p, reservation, &response, record.deadline)).collect();
+        record.promised =
+            Promised::all(promises, |p| self.evidence(p, reservation, &response, record.deadline));
         record
     }
 
@@ -375,7 +373,7 @@ mod tests {
             ],
         );
         let record = analysed(task.clone());
-        let outcomes: Vec<Outcome> = judge(&task.promises, &record).into_iter().map(|v| v.outcome).collect();
+        let outcomes: Vec<Outcome> = judge(&record).into_iter().map(|v| v.outcome).collect();
         use Outcome::{Kept, NotObservable, Undecided};
         assert_eq!(outcomes, [Kept, Undecided, Undecided, Undecided, Kept, NotObservable, NotObservable]);
         let limits = record.response.unwrap();
@@ -395,7 +393,8 @@ mod tests {
         let seen = |protocol: &str| {
             let workload =
                 surety_model::formats::toml::read("t", &text.replace("PROTOCOL", protocol)).unwrap();
-            world.run(&workload, &RunOptions::default(), &mut Unobserved).unwrap().activities[0].evidence[0]
+            world.run(&workload, &RunOptions::default(), &mut Unobserved).unwrap().activities[0].promised[0]
+                .evidence
                 .clone()
         };
         match seen("inherit") {
@@ -431,7 +430,9 @@ mod tests {
         let seen = |task: Task, loads: Vec<Load>, cpus: Option<CpuSet>| {
             let workload = Workload { tasks: vec![task], loads, ..Workload::default() };
             let options = RunOptions { cpus, ..RunOptions::default() };
-            world.run(&workload, &options, &mut Unobserved).unwrap().activities[0].evidence[0].clone()
+            world.run(&workload, &options, &mut Unobserved).unwrap().activities[0].promised[0]
+                .evidence
+                .clone()
         };
         for (task, loads, cpus, word) in [
             (task(27), Vec::new(), None, ""),
@@ -460,7 +461,7 @@ mod tests {
         for (others, proven) in [(Vec::new(), true), (vec![other], false)] {
             let world = AnalysisWorld::new(Platform { others, ..Platform::linux_6_18(1) });
             let record = world.run(&workload, &RunOptions::default(), &mut Unobserved).unwrap();
-            let found = &record.activities[0].evidence[0];
+            let found = &record.activities[0].promised[0].evidence;
             assert_eq!(matches!(found, Evidence::Proven { .. }), proven, "{found:?}");
         }
     }
@@ -480,7 +481,7 @@ mod tests {
         ] {
             let record = analysed(task);
             assert!(record.response.is_none());
-            match &record.evidence[0] {
+            match &record.promised[0].evidence {
                 Evidence::NotObservable { because } => assert!(because.contains(word), "{because}"),
                 other => panic!("{other:?}"),
             }

@@ -54,8 +54,7 @@ fn publish(
 ) -> Result<(), Failure> {
     let results = walk.results.iter().map(|(state, record)| (state.to_string(), record));
     let results: Vec<_> = results.collect();
-    let rows: Vec<Row<'_>> =
-        results.iter().map(|(label, record)| Row::new(label, record, &walk.workload)).collect();
+    let rows: Vec<Row<'_>> = results.iter().map(|(label, record)| Row::new(label, record)).collect();
     let report = Report {
         title: walk.workload.title.as_deref(),
         file: walk.workload.source.name(),

@@ -7,7 +7,6 @@ use surety_host::latency::{
 };
 use surety_model::latency::Sleep;
 use surety_model::record::Record;
-use surety_model::workload::Workload;
 use surety_model::world::Cancel;
 use surety_report::{Report, Row};
 use surety_units::Nanos;
@@ -74,7 +73,7 @@ pub fn latency(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
         code = code_of(&run.record);
     }
     let rule = rule_in_words(args, &run);
-    publish(args, &run.record, &options.loads, &rule, code, session)?;
+    publish(args, &run.record, &rule, code, session)?;
     if let Some(spike) = &run.spike {
         tell_spike(args, output, &run, spike, session)?;
     }
@@ -91,22 +90,19 @@ fn code_of(record: &Record) -> Code {
 /// The same in a guest of the lab.
 fn on_lab(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
     let record = crate::lab::latency::run(args, session)?;
-    let loads = options_of(args, session.cancel.clone())?.loads;
     let code = code_of(&record);
-    publish(args, &record, &loads, "", code, session)?;
+    publish(args, &record, "", code, session)?;
     Ok(code)
 }
 
 fn publish(
     args: &LatencyArgs,
     record: &Record,
-    loads: &[surety_model::workload::Load],
     rule: &str,
     code: Code,
     session: &Session,
 ) -> Result<(), Failure> {
-    let workload = Workload { loads: loads.to_vec(), ..Workload::default() };
-    let rows = [Row::new("latency", record, &workload)];
+    let rows = [Row::new("latency", record)];
     let report =
         Report { title: Some("wake-up latency"), rows: &rows, exit: Some(code as u8), ..Report::default() };
     session.publish_as(&report, args.html.as_deref(), || {

@@ -2,7 +2,6 @@
 
 use surety_host::noise_probe::{NoiseOptions, NoiseProbe};
 use surety_host::probe_setup::ProbePolicy;
-use surety_model::workload::Workload;
 use surety_report::{Report, Row};
 
 use crate::args::NoiseArgs;
@@ -24,15 +23,14 @@ pub fn noise(args: &NoiseArgs, session: &Session) -> Result<Code, Failure> {
         duration: args.duration,
         threshold: args.threshold,
         policy,
-        loads: loads.clone(),
+        loads,
         trace: !args.no_trace,
         cancel: session.cancel.clone(),
     };
     files::check_outputs([args.html.as_ref()])?;
     let run = NoiseProbe::new(&session.kernel, session.journal()).run(&options)?;
     let code = if session.cancel.is_cancelled() { Code::Interrupted } else { Code::Kept };
-    let workload = Workload { loads, ..Workload::default() };
-    let rows = [Row::new("noise", &run.record, &workload)];
+    let rows = [Row::new("noise", &run.record)];
     let report = Report {
         title: Some(&run.verdict),
         file: None,

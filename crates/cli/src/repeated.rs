@@ -49,7 +49,7 @@ pub fn present(
     }
     let pooled: Vec<Record> = variants.iter().map(Variant::one_record).collect();
     let rows: Vec<Row<'_>> =
-        variants.iter().zip(&pooled).map(|(v, record)| Row::new(&v.label, record, &v.workload)).collect();
+        variants.iter().zip(&pooled).map(|(v, record)| Row::new(&v.label, record)).collect();
     let refused = variants.iter().any(|v| v.refused.is_some());
     let code = match Code::of_outcome(surety_report::summary_of_all(&rows).outcome) {
         Code::Kept if refused => Code::Undecided,
@@ -67,7 +67,7 @@ pub fn present(
             let label =
                 |n: usize| if args.repeat > 1 { format!("{} #{n}", v.label) } else { v.label.clone() };
             let runs = v.runs.iter().enumerate();
-            let runs: Vec<_> = runs.map(|(i, r)| Row::new(&label(i + 1), r, &v.workload)).collect();
+            let runs: Vec<_> = runs.map(|(i, r)| Row::new(&label(i + 1), r)).collect();
             if runs.is_empty() { vec![whole.clone()] } else { runs }
         })
         .collect();

@@ -4,7 +4,6 @@ use std::path::Path;
 
 use surety_model::formats::record::{LabelledRecord, RecordFile};
 use surety_model::record::Record;
-use surety_model::verdict::judge;
 use surety_report::{Report, Row, table};
 
 use crate::args::ReportArgs;
@@ -28,7 +27,7 @@ pub fn report(args: &ReportArgs, session: &Session) -> Result<Code, Failure> {
             file.results.iter().map(move |result| (label(path, result, several), result))
         })
         .collect();
-    let rows: Vec<Row<'_>> = results.iter().map(|(label, result)| row(label, result)).collect();
+    let rows: Vec<Row<'_>> = results.iter().map(|(label, result)| Row::new(label, &result.record)).collect();
     let verdicts = Code::of_outcome(surety_report::summary_of_all(&rows).outcome);
     let records: Vec<(&str, &Record)> = rows.iter().map(|r| (r.label.as_str(), r.record)).collect();
     let code = gates::check(&args.gates, records, verdicts, session)?;
@@ -55,14 +54,6 @@ fn label(path: &Path, result: &LabelledRecord, several: bool) -> String {
     let file =
         path.file_name().map_or_else(|| path.display().to_string(), |f| f.to_string_lossy().into_owned());
     if several { format!("{file}: {}", result.label) } else { result.label.clone() }
-}
-
-fn row<'a>(label: &str, result: &'a LabelledRecord) -> Row<'a> {
-    let verdicts =
-        result.record.activities.iter().flat_map(|activity| {
-            judge(result.promises.get(&activity.name).map_or(&[], Vec::as_slice), activity)
-        });
-    Row { label: label.to_owned(), record: &result.record, verdicts: verdicts.collect() }
 }
 
 /// Reads a file of results: our own JSON, or any format of [`surety_import`].

@@ -3,7 +3,9 @@
 //! Activations are added up, so a line of a table shows the distribution over all of them. What runs differ by is not
 //! in it any more: that is what [`crate::compare`] is for.
 
-use surety_model::record::{ActivityRecord, Distribution, Evidence, Figure, Record, Share, TraceQuality};
+use surety_model::record::{
+    ActivityRecord, Distribution, Evidence, Figure, Promised, Record, Share, TraceQuality,
+};
 use surety_units::Nanos;
 
 /// One record of all runs: counts and times added up, figures averaged. `None` without runs.
@@ -106,9 +108,9 @@ fn average_figures(activity: &mut ActivityRecord, others: &[&ActivityRecord]) {
 
 /// Evidence over all runs.
 fn judge_again(activity: &mut ActivityRecord, others: &[&ActivityRecord]) {
-    let mut evidence = std::mem::take(&mut activity.evidence);
-    for (place, seen) in evidence.iter_mut().enumerate() {
-        let of_others: Vec<&Evidence> = others.iter().filter_map(|o| o.evidence.get(place)).collect();
+    for (place, Promised { evidence: seen, .. }) in activity.promised.iter_mut().enumerate() {
+        let same_place = others.iter().filter_map(|o| o.promised.get(place));
+        let of_others: Vec<&Evidence> = same_place.map(|promised| &promised.evidence).collect();
         match seen {
             Evidence::Counted(outside) => {
                 for other in of_others {
@@ -137,7 +139,6 @@ fn judge_again(activity: &mut ActivityRecord, others: &[&ActivityRecord]) {
             Evidence::NotObservable { .. } => {}
         }
     }
-    activity.evidence = evidence;
 }
 
 #[cfg(test)]
@@ -185,10 +186,10 @@ mod tests {
         }
         let (found, wanted) = (&pooled.activities[0], &all.activities[0]);
         assert_eq!((found.activations, found.missed), (wanted.activations, wanted.missed));
-        assert_eq!(found.evidence[0], wanted.evidence[0]);
+        assert_eq!(found.promised[0], wanted.promised[0]);
         // What a run has one value of has one of each run.
-        assert_eq!(found.evidence[1], Evidence::Runs(vec![1.0, 2.0]));
-        assert_eq!(found.evidence[2], Evidence::Runs(vec![0.25, 0.25]));
+        assert_eq!(found.promised[1].evidence, Evidence::Runs(vec![1.0, 2.0]));
+        assert_eq!(found.promised[2].evidence, Evidence::Runs(vec![0.25, 0.25]));
         assert_eq!(found.misses, wanted.misses);
         assert_eq!(found.share, wanted.share);
         let quantile = |a: &ActivityRecord| a.response.as_ref().and_then(|d| d.quantile(0.5));

@@ -5,7 +5,9 @@
 use surety_enforce::{INSPECTED_EVERY, Inspector, Owner, Place, Post, ThreadState};
 use surety_kernel::{Kernel, SchedAttr, SchedPolicy, ScriptedKernel};
 use surety_model::promise::Promise;
-use surety_model::record::{ActivityRecord, Basis, Caveat, Evidence, InForce, Record, ThreadInForce};
+use surety_model::record::{
+    ActivityRecord, Basis, Caveat, Evidence, InForce, Promised, Record, ThreadInForce,
+};
 use surety_model::verdict::{Outcome, judge};
 use surety_model::workload::ActivityKind;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
@@ -48,7 +50,9 @@ fn machine() -> (ScriptedKernel, Inspector) {
 fn record() -> Record {
     let activity = |name: &str| {
         let mut record = ActivityRecord::new(name, ActivityKind::Task, Basis::Sample);
-        record.evidence = vec![Evidence::Counted((0..1000).map(|_| false).collect())];
+        let promise = Promise::parse("response <= 10ms @ 90%").unwrap();
+        let evidence = Evidence::Counted((0..1000).map(|_| false).collect());
+        record.promised = vec![Promised { promise, evidence }];
         record
     };
     let thread = |activity: &str, tid| ThreadInForce {
@@ -76,10 +80,9 @@ fn record() -> Record {
 
 /// The activities of which no verdict may be given.
 fn withheld(inspector: &Inspector) -> (Vec<String>, Record) {
-    let promises = [Promise::parse("response <= 10ms @ 90%").unwrap()];
     let mut record = record();
     inspector.mark(&mut record);
-    let outcome = |a: &ActivityRecord| judge(&promises, a)[0].outcome;
+    let outcome = |a: &ActivityRecord| judge(a)[0].outcome;
     let names = record.activities.iter().filter(|a| outcome(a) == Outcome::Undecided).map(|a| a.name.clone());
     (names.collect(), record)
 }

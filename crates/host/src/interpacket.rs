@@ -258,23 +258,22 @@ fn activity(
     };
     add(SENT, between(&sent.stamps, observe));
     add(RECEIVED, between(received, observe));
-    let figure = |name: &str, value: f64, unit: &'static str| Figure {
-        name: name.to_owned(),
-        value,
-        unit: unit.into(),
-    };
-    let mut figures = vec![figure("lost", out.saturating_sub(come) as f64, "")];
+    let mut figures = vec![Figure::new("lost", out.saturating_sub(come) as f64, "")];
     if let Some(seen) = seen {
         add(TRACED, between(&seen.times, observe));
         let traced = seen.times.len() as u64;
         if traced > 0 {
-            figures.push(figure("in the sender's context", seen.by_sender as f64 / traced as f64, "%"));
+            figures.push(Figure::new("in the sender's context", seen.by_sender as f64 / traced as f64, "%"));
         }
         if let Some(polls) = &seen.polls {
             add(POLLED, between(&polls.times, observe));
             let polled = polls.times.len() as u64;
             if polled > 0 {
-                figures.push(figure("by threads that poll", polls.by_threads as f64 / polled as f64, "%"));
+                figures.push(Figure::new(
+                    "by threads that poll",
+                    polls.by_threads as f64 / polled as f64,
+                    "%",
+                ));
             }
             if polled.abs_diff(traced) > 1 {
                 degraded

@@ -18,7 +18,7 @@ use surety_enforce::{attr_of_policy, attr_of_reservation};
 use surety_kernel::net::threaded::{ROOM, ThreadedCable};
 use surety_kernel::net::{Counts, Flow, PAYLOAD, STEPS_MAX};
 use surety_kernel::{Kernel, KernelError, SchedAttr, clock};
-use surety_model::record::{Account, ActivityRecord, Basis, Evidence, Figure, Share, Throughput};
+use surety_model::record::{Account, ActivityRecord, Basis, Figure, Promised, Share, Total};
 use surety_model::workload::{Activity, ActivityKind, Arrivals, Irq, PolicySpec, Workload};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::{Nanos, Tid};
@@ -413,10 +413,9 @@ pub(crate) fn record(
     sent: Sent,
 ) -> ActivityRecord {
     let Some((from, to)) = readings else {
-        let because = "the counts of its device could not be read".to_owned();
         let mut record = ActivityRecord::new(&irq.name, ActivityKind::Irq, Basis::Sample);
-        record.evidence =
-            irq.promises.iter().map(|_| Evidence::NotObservable { because: because.clone() }).collect();
+        record.promised =
+            Promised::not_observable(&irq.promises, "the counts of its device could not be read");
         return record;
     };
     let span = to.at - from.at;
@@ -436,26 +435,25 @@ pub(crate) fn record(
     account.add_counted(
         completed,
         lost,
-        "the devices count packets and do not stamp them; run it in the simulator",
+        Some("the devices count packets and do not stamp them; run it in the simulator"),
     );
-    account.passed(Throughput::Requests(rate));
+    account.add_total(Total::Requests(rate));
     let mut record =
         account.finish(used.map(|(run, waited)| Share { threads: vec![(run, Some(waited))], span }));
-    let figure = |name: &str, value: f64, unit: &'static str| Figure {
-        name: name.to_owned(),
-        value,
-        unit: unit.into(),
-    };
     record.figures = vec![
-        figure("rate", rate, "/s"),
-        figure("lost", record.skipped as f64, ""),
-        figure("arrivals", per_second(record.activations), "/s"),
+        Figure::new("rate", rate, "/s"),
+        Figure::new("lost", record.skipped as f64, ""),
+        Figure::new("arrivals", per_second(record.activations), "/s"),
     ];
     if let Some((run, _)) = used.filter(|_| record.completed > 0) {
-        record.figures.push(figure("work of a request", run.get() as f64 / record.completed as f64, "ns"));
+        record.figures.push(Figure::new(
+            "work of a request",
+            run.get() as f64 / record.completed as f64,
+            "ns",
+        ));
     }
     if sent.left_out > 0 {
-        record.figures.push(figure("left out by the sender", sent.left_out as f64, ""));
+        record.figures.push(Figure::new("left out by the sender", sent.left_out as f64, ""));
     }
     record
 }
@@ -496,6 +494,7 @@ mod tests {
 
     use super::*;
     use surety_model::promise::Promise;
+    use surety_model::record::Evidence;
 
     fn irq(arrivals: Arrivals) -> Irq {
         Irq::new("net", arrivals, TimeDistribution::Constant(Nanos::from_micros(3)))
@@ -569,8 +568,8 @@ mod tests {
         let values: Vec<f64> = record.figures.iter().map(|figure| figure.value).collect();
         assert_eq!(values, [100.0, 50.0, 125.0, 2_000_000.0]);
         let value = |value, of_demand| Evidence::Value { value, of_demand };
-        assert_eq!(record.evidence[..3], [value(50.0, None), value(100.0, None), value(0.2, Some(0.8))]);
-        assert!(record.evidence[3..].iter().all(|e| matches!(e, Evidence::NotObservable { .. })));
+        assert_eq!(record.evidence()[..3], [&value(50.0, None), &value(100.0, None), &value(0.2, Some(0.8))]);
+        assert!(record.evidence()[3..].iter().all(|e| matches!(e, Evidence::NotObservable { .. })));
     }
 
     #[test]

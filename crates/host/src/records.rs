@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 
 use surety_model::job::{Job, ThreadHistory};
-use surety_model::promise::{Bound, Metric, Promise};
-use surety_model::record::{Account, ActivityRecord, Basis, Caveat, Evidence, Share, ThreadSeen};
+use surety_model::record::{
+    Account, ActivityRecord, Basis, Caveat, Evidence, Promised, Share, ThreadSeen, Total,
+};
 use surety_model::wakeups::{self, OUTSIDE_MAX, View, allowed_outside};
-use surety_model::workload::{ActivityKind, Irq, Load, Task, TaskBody, Workload};
+use surety_model::workload::{Irq, Load, Task, TaskBody, Workload};
 use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::interrupts::{self, Reading};
@@ -137,10 +138,11 @@ impl Seen<'_> {
         record.threads = threads;
         record.caveats = caveats;
         if !task.body.is_made() && record.activations == 0 {
-            let because = "without the kernel's scheduling events the jobs of a program cannot be told apart"
-                .to_owned();
-            for evidence in record.evidence.iter_mut().filter(|e| matches!(e, Evidence::Counted { .. })) {
-                *evidence = Evidence::NotObservable { because: because.clone() };
+            let because = "without the kernel's scheduling events the jobs of a program cannot be told apart";
+            for Promised { evidence, .. } in &mut record.promised {
+                if matches!(evidence, Evidence::Counted { .. }) {
+                    *evidence = Evidence::NotObservable { because: because.to_owned() };
+                }
             }
         }
         record
@@ -269,38 +271,26 @@ fn workers(task: &Task, family: &SeenProgram) -> Vec<Tid> {
 }
 
 pub(crate) fn load_record(load: &Load, runs: &[LoadRun], window: &Window, cpus: CpuSet) -> ActivityRecord {
-    let mut record = ActivityRecord::new(&load.name, ActivityKind::Load, Basis::Sample);
-    record.activations = u64::from(load.count.on(cpus.len() as u32));
-    record.completed = runs.len() as u64;
-    let threads = runs.iter().map(|r| (r.metered.run, r.metered.waited)).collect();
-    let share = Share { threads, span: window.observed() };
-    record.longest_gap = runs.iter().filter(|r| r.is_busy).map(|r| r.metered.longest_gap).max();
+    let mut account = Account::of_load(load, Basis::Sample);
+    let (planned, ran) = (u64::from(load.count.on(cpus.len() as u32)), runs.len() as u64);
+    account.add_counted(ran, planned.saturating_sub(ran), None);
     let done = runs.iter().fold(Counts::default(), |sum, run| sum.plus(run.done));
-    record.figures =
-        driver_of(load).map(|driver| driver.figures(&done, window.observed())).unwrap_or_default();
-    let evidence_of = |promise: &Promise| {
-        let rate = |unit: &str| record.figures.iter().find(|f| f.unit == unit).map(|f| f.value);
-        let value = match (promise.metric, promise.bound) {
-            (Metric::Share, _) => {
-                return Evidence::Value { value: share.fraction(), of_demand: share.of_demand() };
-            }
-            (Metric::Rate, Bound::Frequency(_)) => rate("/s"),
-            (Metric::Rate, _) => rate("B/s"),
-            (Metric::Completion, _) => {
-                let figure = record.figures.iter().find(|figure| figure.name == COMPLETION);
-                if figure.is_none() && load.kind.row().is_completed {
-                    return Evidence::NotObservable { because: "none was completed in the run".to_owned() };
-                }
-                figure.map(|figure| figure.value)
-            }
-            (Metric::Lost, _) if load.kind.row().is_lossy => Some(done.lost as f64),
-            _ => None,
-        };
-        let because = format!("a load of kind `{}` has no such result", load.kind.word());
-        value.map_or(Evidence::NotObservable { because }, |value| Evidence::Value { value, of_demand: None })
-    };
-    record.evidence = load.promises.iter().map(evidence_of).collect();
-    record.share = Some(share);
+    let figures = driver_of(load).map(|driver| driver.figures(&done, window.observed())).unwrap_or_default();
+    for figure in &figures {
+        match (&*figure.name, &*figure.unit) {
+            (_, "/s") => account.add_total(Total::Requests(figure.value)),
+            (_, "B/s") => account.add_total(Total::Bytes(figure.value)),
+            (COMPLETION, _) => account.add_total(Total::Completion(figure.value)),
+            _ => {}
+        }
+    }
+    if load.kind.row().is_lossy {
+        account.add_total(Total::Lost(done.lost));
+    }
+    let threads = runs.iter().map(|r| (r.metered.run, r.metered.waited)).collect();
+    let mut record = account.finish(Some(Share { threads, span: window.observed() }));
+    record.longest_gap = runs.iter().filter(|r| r.is_busy).map(|r| r.metered.longest_gap).max();
+    record.figures = figures;
     record
 }
 
@@ -310,6 +300,7 @@ mod tests {
     use surety_model::distribution::TimeDistribution;
     use surety_model::event::Comm;
     use surety_model::job::Separation;
+    use surety_model::promise::Promise;
     use surety_units::CpuId;
 
     fn ms(n: i64) -> Nanos {

@@ -13,7 +13,7 @@ use surety_kernel::clock;
 use surety_kernel::files::{evict, reopen_direct};
 use surety_model::promise::Promise;
 use surety_model::record::{
-    Account, ActivityRecord, Basis, Distribution, Figure, JobOutcome, Observed, Share, Throughput,
+    Account, ActivityRecord, Basis, Distribution, Figure, JobOutcome, Observed, Share, Total,
 };
 use surety_model::workload::{Activity, ActivityKind, Direction, Stream, StreamFile, Workload};
 use surety_model::world::WorldError;
@@ -334,7 +334,7 @@ pub(crate) fn record(stream: &Stream, runs: &[&StreamRun], window: &Window) -> A
     }
     let threads = runs.iter().map(|run| (run.metered.run, run.metered.waited)).collect();
     let rate = (completed * access_of(stream)) as f64 / window.observed().as_secs_f64();
-    account.passed(Throughput::Bytes(rate));
+    account.add_total(Total::Bytes(rate));
     let mut record = account.finish(Some(Share { threads, span: window.observed() }));
     // Nothing is known of the CPU time of one access.
     record.execution = None;
@@ -345,15 +345,10 @@ pub(crate) fn record(stream: &Stream, runs: &[&StreamRun], window: &Window) -> A
     };
     add(ACCESS_LATENCY[usize::from(stream.direction == Direction::Write)], took);
     add(FRAME_DISTANCE, frame_distances(runs, deadline, (observe, end)));
-    let figure = |name: &str, value: f64, unit: &'static str| Figure {
-        name: name.to_owned(),
-        value,
-        unit: unit.into(),
-    };
     record.figures = vec![
-        figure("rate", rate, "B/s"),
-        figure("late", record.missed as f64, ""),
-        figure("dropped", record.skipped as f64, ""),
+        Figure::new("rate", rate, "B/s"),
+        Figure::new("late", record.missed as f64, ""),
+        Figure::new("dropped", record.skipped as f64, ""),
     ];
     record
 }

@@ -90,7 +90,7 @@ fn without_inheritance_a_wait_contains_the_middle_task_and_with_it_only_a_sectio
             tasks[2].execution.as_ref().unwrap().quantile(0.5).unwrap() < Nanos::from_millis(5),
             "{protocol}"
         );
-        let (within, of) = tasks[2].evidence[0].counted().unwrap();
+        let (within, of) = tasks[2].promised[0].evidence.counted().unwrap();
         assert_eq!(varied.tasks[2].promises[0].metric, Metric::Response);
         assert!(
             of >= 19 && if protocol.contains("none") { within * 4 < of } else { within * 4 > of * 3 },

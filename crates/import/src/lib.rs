@@ -31,8 +31,6 @@ mod rtla;
 mod s_suite;
 mod schbench;
 
-use std::collections::BTreeMap;
-
 use surety_model::formats::record::LabelledRecord;
 use surety_model::record::{ActivityRecord, Record};
 use thiserror::Error;
@@ -140,5 +138,5 @@ pub fn read(name: &str, bytes: &[u8]) -> Result<LabelledRecord, ImportError> {
     if !record.activities.iter().any(holds_a_value) {
         return Err(ImportError::Empty { format: format.name });
     }
-    Ok(LabelledRecord { label: input.stem().to_owned(), record, promises: BTreeMap::new() })
+    Ok(LabelledRecord { label: input.stem().to_owned(), record })
 }

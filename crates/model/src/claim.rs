@@ -8,6 +8,7 @@ use surety_units::{Bandwidth, Nanos};
 use thiserror::Error;
 
 use crate::distribution::{Empirical, TimeDistribution};
+use crate::promise::Promise;
 
 /// Masses are read back as counts of this many parts.
 const PARTS: f64 = 1e12;
@@ -19,8 +20,8 @@ const TOTAL_ERROR: f64 = 1e-6;
 pub struct Claim {
     /// Whose.
     pub activity: String,
-    /// The promise, as text.
-    pub promise: String,
+    /// The promise.
+    pub promise: Promise,
     /// Threads with this reservation each.
     pub threads: u32,
     /// Whether they may sleep inside a budget and wake to what is left of it.

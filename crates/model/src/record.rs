@@ -10,7 +10,7 @@ use surety_units::{Bandwidth, CpuSet, Nanos, Tid};
 
 use crate::environment::{Check, CheckVerdict};
 use crate::platform::Platform;
-use crate::promise::Bound;
+use crate::promise::{Bound, Promise};
 use crate::workload::{ActivityKind, ThreadRole};
 
 mod account;
@@ -19,7 +19,7 @@ mod caveat;
 mod observed;
 mod requests;
 
-pub use account::{Account, Throughput};
+pub use account::{Account, Total};
 pub use caveat::{Caveat, Effect};
 pub(crate) use observed::time;
 pub use observed::{Distribution, Observed};
@@ -201,8 +201,8 @@ pub struct ActivityRecord {
     pub threads: Vec<ThreadSeen>,
     /// Longest time a thread that wanted the CPU was without it.
     pub longest_gap: Option<Nanos>,
-    /// Evidence for each promise of the activity, in its order.
-    pub evidence: Vec<Evidence>,
+    /// Every promise of the activity with its evidence, in the workload's order.
+    pub promised: Vec<Promised>,
     /// What speaks against a verdict on these counts.
     pub caveats: Vec<Caveat>,
     /// Other results by name, with their unit: a load's rate, for instance.
@@ -229,6 +229,13 @@ pub struct Figure {
     pub value: f64,
     /// In which unit.
     pub unit: Cow<'static, str>,
+}
+
+impl Figure {
+    /// A figure; one without a unit is a count.
+    pub fn new(name: &str, value: f64, unit: &'static str) -> Figure {
+        Figure { name: name.to_owned(), value, unit: unit.into() }
+    }
 }
 
 /// CPU time received by the threads of an activity.
@@ -262,6 +269,27 @@ impl Share {
             return None;
         }
         Some(if wanted.is_positive() { run.get() as f64 / wanted.get() as f64 } else { 1.0 })
+    }
+}
+
+/// A promise with what a world saw of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Promised {
+    /// What was promised.
+    pub promise: Promise,
+    /// What speaks for or against it.
+    pub evidence: Evidence,
+}
+
+impl Promised {
+    /// Promises, each with its evidence.
+    pub fn all(promises: &[Promise], evidence: impl Fn(&Promise) -> Evidence) -> Vec<Promised> {
+        promises.iter().map(|promise| Promised { promise: *promise, evidence: evidence(promise) }).collect()
+    }
+
+    /// Promises this world cannot see, for one reason.
+    pub fn not_observable(promises: &[Promise], because: &str) -> Vec<Promised> {
+        Promised::all(promises, |_| Evidence::NotObservable { because: because.to_owned() })
     }
 }
 
@@ -363,10 +391,15 @@ impl ActivityRecord {
             share: None,
             threads: Vec::new(),
             longest_gap: None,
-            evidence: Vec::new(),
+            promised: Vec::new(),
             caveats: Vec::new(),
             figures: Vec::new(),
         }
+    }
+
+    /// The evidence for each promise, in their order.
+    pub fn evidence(&self) -> Vec<&Evidence> {
+        self.promised.iter().map(|promised| &promised.evidence).collect()
     }
 
     /// Missed over planned activations.

@@ -3,13 +3,14 @@
 //! One that was given up took longer than it was watched: it is kept with that time as *right-censored*, and medians are those
 //! of Kaplan and Meier ([`surety_stats::survival`]).
 
-use surety_stats::Failures;
 use surety_stats::survival::{KaplanMeier, Observation};
 use surety_units::Nanos;
 
 use crate::promise::{Bound, Comparison, Metric, Promise};
-use crate::record::{ActivityRecord, Basis, Distribution, Evidence, Figure, Observed};
-use crate::workload::{ActivityKind, Startup};
+use crate::record::{
+    Account, ActivityRecord, Basis, Distribution, Evidence, Figure, JobOutcome, Observed, Promised,
+};
+use crate::workload::{Activity, ActivityKind, Startup};
 
 /// The series of a record that holds the start-ups that got ready.
 pub const READY: &str = "startup";
@@ -48,13 +49,12 @@ impl Times {
     }
 }
 
-/// Adds up the starts of one program.
+/// Adds up the starts of one program: an [`Account`] whose limits may be multiples of what an idle machine needs.
 #[derive(Clone, Debug)]
 pub struct StartupAccount {
     name: String,
     promises: Vec<Promise>,
     idle: Times,
-    loaded: Times,
     attempts: Vec<Attempt>,
 }
 
@@ -65,7 +65,6 @@ impl StartupAccount {
             name: startup.name.clone(),
             promises: startup.promises.clone(),
             idle: Times::default(),
-            loaded: Times::default(),
             attempts: Vec::new(),
         }
     }
@@ -77,7 +76,6 @@ impl StartupAccount {
 
     /// Takes a start beside the loads.
     pub fn add(&mut self, attempt: Attempt) {
-        self.loaded.add(attempt);
         self.attempts.push(attempt);
     }
 
@@ -88,15 +86,33 @@ impl StartupAccount {
 
     /// The record, with figures of its own.
     pub fn finish(self, figures: Vec<Figure>) -> ActivityRecord {
-        let mut record = ActivityRecord::new(&self.name, ActivityKind::Startup, Basis::Sample);
-        record.activations = self.attempts.len() as u64;
-        record.completed = self.loaded.ready.histogram.count();
-        record.unfinished = self.loaded.given_up.histogram.count();
-        record.evidence = self.promises.iter().map(|promise| self.evidence(promise)).collect();
+        let limited: Vec<Result<Promise, &str>> = self.promises.iter().map(|p| self.limited(p)).collect();
+        let counted: Vec<Promise> = limited.iter().flatten().copied().collect();
+        let activity = Activity { kind: ActivityKind::Startup, name: &self.name, promises: &counted };
+        let (mut account, mut loaded) = (Account::new(activity, None, Basis::Sample), Times::default());
+        for attempt in &self.attempts {
+            loaded.add(*attempt);
+            let (release, start, execution) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
+            account.add(match *attempt {
+                Attempt::Ready(completion) => JobOutcome::Completed { release, start, completion, execution },
+                // Not ready at that time: it takes longer.
+                Attempt::GivenUp(time) => JobOutcome::Unfinished { release, until: time + Nanos::new(1) },
+            });
+        }
+        let mut record = account.finish(None);
+        let mut counted = std::mem::take(&mut record.promised).into_iter();
+        let judged = |(promise, limited): (&Promise, Result<Promise, &str>)| {
+            let found = limited.map(|_| counted.next().expect("one for each that has a limit").evidence);
+            let unseen = |because: &str| Evidence::NotObservable { because: because.to_owned() };
+            Promised { promise: *promise, evidence: found.unwrap_or_else(unseen) }
+        };
+        record.promised = self.promises.iter().zip(limited).map(judged).collect();
+        // Its times are in series of their own, those on the idle machine beside them.
+        (record.response, record.latency, record.execution) = (None, None, None);
         record.figures = figures;
         for (name, observed) in [
-            (READY, self.loaded.ready),
-            (GIVEN_UP, self.loaded.given_up),
+            (READY, loaded.ready),
+            (GIVEN_UP, loaded.given_up),
             (IDLE, self.idle.ready),
             (IDLE_GIVEN_UP, self.idle.given_up),
         ] {
@@ -107,34 +123,26 @@ impl StartupAccount {
         record
     }
 
-    /// One that was given up before the limit says nothing about it, and is not counted.
-    fn evidence(&self, promise: &Promise) -> Evidence {
-        let unseen = |because: &str| Evidence::NotObservable { because: because.to_owned() };
-        let limit = match (promise.metric, promise.bound) {
-            (Metric::Startup, Bound::Time(limit)) => limit,
+    /// A promise with its limit as a time; the error says why it has none.
+    fn limited(&self, promise: &Promise) -> Result<Promise, &'static str> {
+        let is_limit = matches!(promise.comparison, Comparison::AtMost | Comparison::Below);
+        match (promise.metric, promise.bound) {
             (Metric::Startup, Bound::TimesIdle(thousandths)) => {
                 let idle = curve(&[Some(&self.idle.ready)], &[Some(&self.idle.given_up)]);
-                let Some(median) = idle.median(0.95).estimate else {
-                    return unseen("there is no median on the idle machine: too many were given up there");
-                };
-                Nanos::from_f64_rounded(median as f64 * thousandths as f64 / 1e3)
+                let median = idle.median(0.95).estimate;
+                let median =
+                    median.ok_or("there is no median on the idle machine: too many were given up there")?;
+                let limit = Nanos::from_f64_rounded(median as f64 * thousandths as f64 / 1e3);
+                let limited = Promise { bound: Bound::Time(limit), ..*promise };
+                if is_limit { Ok(limited) } else { Err(AT_MOST) }
             }
-            _ => return unseen("a start-up has no such result"),
-        };
-        if !matches!(promise.comparison, Comparison::AtMost | Comparison::Below) {
-            return unseen("a start-up is promised to take at most a time");
+            (Metric::Startup, Bound::Time(_)) if !is_limit => Err(AT_MOST),
+            _ => Ok(*promise),
         }
-        let mut outside = Failures::new();
-        for attempt in &self.attempts {
-            match *attempt {
-                Attempt::Ready(time) => outside.record(!promise.comparison.holds(&time, &limit)),
-                Attempt::GivenUp(time) if time >= limit => outside.record(true),
-                Attempt::GivenUp(_) => {}
-            }
-        }
-        Evidence::Counted(outside)
     }
 }
+
+const AT_MOST: &str = "a start-up is promised to take at most a time";
 
 /// The curve of the starts that a record holds, beside the loads or on the idle machine; `None` where there were none.
 pub fn survival(record: &ActivityRecord, idle: bool) -> Option<KaplanMeier> {
@@ -203,9 +211,9 @@ mod tests {
             account.add(attempt);
         }
         let record = account.finish(Vec::new());
-        assert_eq!(record.evidence[0], Evidence::Counted([false, true, true].into_iter().collect()));
-        assert_eq!(record.evidence[1], Evidence::Counted([false, false].into_iter().collect()));
-        assert!(matches!(record.evidence[2], Evidence::NotObservable { .. }));
+        assert_eq!(record.promised[0].evidence, Evidence::Counted([false, true, true].into_iter().collect()));
+        assert_eq!(record.promised[1].evidence, Evidence::Counted([false, false].into_iter().collect()));
+        assert!(matches!(record.promised[2].evidence, Evidence::NotObservable { .. }));
         assert_eq!((record.activations, record.completed, record.unfinished), (3, 2, 1));
         let median = |idle| survival(&record, idle).unwrap().median(0.95).estimate;
         assert_eq!(median(true), Some(20_000_000));
@@ -218,7 +226,7 @@ mod tests {
         account.add_idle(Attempt::GivenUp(Nanos::MILLISECOND));
         account.add(Attempt::GivenUp(Nanos::MILLISECOND));
         let record = account.finish(Vec::new());
-        assert!(matches!(record.evidence[0], Evidence::NotObservable { .. }));
+        assert!(matches!(record.promised[0].evidence, Evidence::NotObservable { .. }));
         let curve = survival(&record, false).unwrap();
         assert_eq!((curve.censored(), curve.median(0.95).estimate), (1, None));
     }

@@ -16,7 +16,7 @@ use surety_units::Nanos;
 
 use crate::percent::{Rounding, at_least, at_most, percent};
 use crate::promise::{Bound, Comparison, Metric, Promise};
-use crate::record::{ActivityRecord, Caveat, Effect, Evidence, bound_value};
+use crate::record::{ActivityRecord, Caveat, Effect, Evidence, Promised, bound_value};
 
 /// Confidence of the one-sided bounds.
 pub const CONFIDENCE: f64 = 0.95;
@@ -69,12 +69,12 @@ impl Verdict {
     }
 }
 
-/// Holds every promise of an activity against its record.
-pub fn judge(promises: &[Promise], record: &ActivityRecord) -> Vec<Verdict> {
-    promises
+/// Holds every promise of an activity against its evidence.
+pub fn judge(record: &ActivityRecord) -> Vec<Verdict> {
+    record
+        .promised
         .iter()
-        .zip(&record.evidence)
-        .map(|(promise, evidence)| {
+        .map(|Promised { promise, evidence }| {
             let (outcome, because) = in_every_window(promise, evidence, judge_one(promise, evidence));
             let verdict = Verdict {
                 activity: record.name.clone(),
@@ -415,8 +415,8 @@ mod tests {
             (Evidence::Proven { at_least: 1.0, because: "CBS".to_owned() }, Outcome::Kept),
         ] {
             let mut record = ActivityRecord::new("a", ActivityKind::Task, Basis::Sample);
-            record.evidence = vec![evidence.clone()];
-            let verdicts = judge(&[promise], &record);
+            record.promised = vec![Promised { promise, evidence: evidence.clone() }];
+            let verdicts = judge(&record);
             assert_eq!(verdicts[0].outcome, outcome, "{evidence:?}: {}", verdicts[0].because);
         }
     }
@@ -438,8 +438,9 @@ mod tests {
             (&spread(9, 9), vec![], Outcome::Undecided, true),
         ] {
             let mut record = ActivityRecord::new("a", ActivityKind::Task, Basis::Sample);
-            (record.evidence, record.caveats) = (vec![evidence.clone()], caveats);
-            let verdict = judge(&[promise], &record).remove(0);
+            record.promised = vec![Promised { promise, evidence: evidence.clone() }];
+            record.caveats = caveats;
+            let verdict = judge(&record).remove(0);
             assert_eq!((verdict.outcome, verdict.is_open_to_proof()), (outcome, is_open), "{verdict:?}");
             let is_applied = record.caveats.is_empty() || outcome != Outcome::Undecided;
             assert!(is_applied || verdict.because.contains(", but "), "{verdict:?}");
@@ -522,8 +523,9 @@ mod tests {
         let promise = Promise::parse("response <= 40ms @ 99%").unwrap();
         let verdict = |evidence: Evidence, caveats: Vec<Caveat>| {
             let mut record = ActivityRecord::new("a", ActivityKind::Task, Basis::Sample);
-            (record.evidence, record.caveats) = (vec![evidence], caveats);
-            judge(&[promise], &record).remove(0)
+            record.promised = vec![Promised { promise, evidence }];
+            record.caveats = caveats;
+            judge(&record).remove(0)
         };
         let proof = verdict(Evidence::Proven { at_least: 0.999, because: "EDF".to_owned() }, vec![]);
         let excused = vec![Caveat::excuses("steal")];

@@ -32,6 +32,7 @@ use surety_model::claim::{
 };
 use surety_model::distribution::TimeDistribution;
 use surety_model::plan::{Left, Plan};
+use surety_model::promise::Promise;
 use surety_model::reservation::Reservation;
 use surety_model::workload::Late;
 use surety_units::{Bandwidth, Nanos};
@@ -63,17 +64,7 @@ pub enum CheckError {
         /// Whose.
         activity: String,
         /// What.
-        promise: String,
-    },
-    /// A promise that is none.
-    #[error("{activity}: `{promise}` is no promise: {why}")]
-    Promise {
-        /// Whose.
-        activity: String,
-        /// As given.
-        promise: String,
-        /// Why.
-        why: String,
+        promise: Promise,
     },
     /// A number that cannot be.
     #[error("{activity}: {what} is {value}: {rule}")]
@@ -179,7 +170,7 @@ pub struct Checked {
     /// Whose.
     pub activity: String,
     /// What.
-    pub promise: String,
+    pub promise: Promise,
     /// Each thing that was looked at.
     pub findings: Vec<Finding>,
 }
@@ -226,11 +217,7 @@ pub fn check(plan: &Plan, claims: &[Claim]) -> Result<Vec<Checked>, CheckError> 
             let mut findings = vec![together.clone(), look.computed(alone)?, look.simulated(&played)];
             findings.extend(look.played_in_modes()?);
             findings.extend(look.in_order());
-            Ok(Checked {
-                activity: look.claim.activity.clone(),
-                promise: look.claim.promise.clone(),
-                findings,
-            })
+            Ok(Checked { activity: look.claim.activity.clone(), promise: look.claim.promise, findings })
         })
         .collect()
 }
@@ -242,7 +229,7 @@ fn looks<'a>(plan: &'a Plan, claims: &'a [Claim]) -> Result<Vec<Look<'a>>, Check
     for claim in claims {
         let planned = plan.reservation_of(&claim.activity).ok_or_else(|| CheckError::NoReservation {
             activity: claim.activity.clone(),
-            promise: claim.promise.clone(),
+            promise: claim.promise,
         })?;
         looked.push(Look { plan, claim, reservation: planned.reservation });
     }

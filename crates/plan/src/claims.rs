@@ -41,7 +41,7 @@ pub(crate) fn of_task(kept: &Kept, platform: &Platform, searched: &Searched) -> 
         };
         claims.push(Claim {
             activity: kept.task.name.clone(),
-            promise: promise.to_string(),
+            promise: *promise,
             threads: kept.task.instances.on(platform.cpus),
             wakes_inside: kept.sleeps(platform.enforcement),
             about,
@@ -76,7 +76,7 @@ pub(crate) fn of_irq(kept: &KeptIrq) -> Vec<Claim> {
             }),
         };
         let activity = irq.name.clone();
-        Some(Claim { activity, promise: promise.to_string(), threads: 1, wakes_inside: true, about })
+        Some(Claim { activity, promise: *promise, threads: 1, wakes_inside: true, about })
     };
     kept.promises.iter().filter_map(claim).collect()
 }

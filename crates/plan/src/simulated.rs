@@ -6,7 +6,7 @@ use surety_model::distribution::TimeDistribution;
 use surety_model::plan::Plan;
 use surety_model::platform::OtherReservation;
 use surety_model::promise::Promise;
-use surety_model::record::{Evidence, Record};
+use surety_model::record::{Evidence, Promised, Record};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
     Arrivals, Instances, Irq, Late, Load, LoadKind, Phase, PolicySpec, Release, Task, TaskBody, Work,
@@ -39,7 +39,6 @@ pub struct Simulated {
     record: Record,
     /// The same, where reservations for a share may sleep inside their budgets, with threads there that do.
     asleep: Option<Record>,
-    promises: Vec<(String, Promise)>,
     seconds: f64,
 }
 
@@ -48,19 +47,9 @@ pub struct Simulated {
 pub fn simulate(plan: &Plan, claims: &[Claim]) -> Result<Simulated, CheckError> {
     let mut workload = Workload::default();
     let mut duration = SHORTEST;
-    let mut promises = Vec::new();
     for planned in &plan.reservations {
         let own: Vec<&Claim> = claims.iter().filter(|claim| claim.activity == planned.activity).collect();
-        let mut read = Vec::new();
-        for claim in &own {
-            let promise = Promise::parse(&claim.promise).map_err(|error| CheckError::Promise {
-                activity: claim.activity.clone(),
-                promise: claim.promise.clone(),
-                why: error.to_string(),
-            })?;
-            promises.push((claim.activity.clone(), promise));
-            read.push(promise);
-        }
+        let promises: Vec<Promise> = own.iter().map(|claim| claim.promise).collect();
         let work = |work: &surety_model::claim::ClaimedWork| {
             work.distribution()
                 .map_err(|source| CheckError::Work { activity: planned.activity.clone(), source })
@@ -80,7 +69,7 @@ pub fn simulate(plan: &Plan, claims: &[Claim]) -> Result<Simulated, CheckError> 
             workload.irqs.push(Irq {
                 hard: Some(claim.hard).filter(|hard| hard.is_positive()),
                 buffer: claim.buffer,
-                promises: read,
+                promises,
                 reservation: Some(planned.reservation),
                 ..Irq::new(&planned.activity, arrivals, work(&claim.work)?)
             });
@@ -110,7 +99,7 @@ pub fn simulate(plan: &Plan, claims: &[Claim]) -> Result<Simulated, CheckError> 
             }
         };
         task.instances = Instances::Count(threads);
-        task.promises = read;
+        task.promises = promises;
         task.reservation = Some(planned.reservation);
         workload.tasks.push(task);
     }
@@ -147,7 +136,7 @@ pub fn simulate(plan: &Plan, claims: &[Claim]) -> Result<Simulated, CheckError> 
         }
     }
     let asleep = if is_other { Some(run(&workload)?) } else { None };
-    Ok(Simulated { record, asleep, promises, seconds: duration.as_secs_f64() })
+    Ok(Simulated { record, asleep, seconds: duration.as_secs_f64() })
 }
 
 /// What others have reserved as a task that wants all of it: in every period one job of a whole budget where no job ever needs
@@ -228,15 +217,15 @@ impl Simulated {
     }
 
     fn says_in(&self, whole: &Record, claim: &Claim, least: Option<&dyn Fn(u64) -> u64>) -> (bool, String) {
-        let record = whole.activity(&claim.activity);
-        let of_it = self.promises.iter().filter(|(name, _)| *name == claim.activity);
-        let place = of_it.map(|(_, p)| p).position(|p| p.to_string() == claim.promise);
-        let Some((record, evidence)) = record.and_then(|r| Some((r, r.evidence.get(place?)?))) else {
+        let of_claim = |p: &&Promised| p.promise == claim.promise;
+        let found = whole.activity(&claim.activity);
+        let Some((record, promised)) = found.and_then(|r| Some((r, r.promised.iter().find(of_claim)?)))
+        else {
             return (false, "it did not run".to_owned());
         };
         let hash = whole.hash.unwrap_or_default();
         let run = format!("{:.0} s, seed {SEED}, hash {hash:016x}", self.seconds);
-        match (&claim.about, evidence) {
+        match (&claim.about, &promised.evidence) {
             (Subject::Response(_), Evidence::Counted(outside)) if least.is_some() => {
                 let (of, within) = (outside.trials(), outside.trials() - outside.failures());
                 let least = least.map_or(0, |least| least(of));

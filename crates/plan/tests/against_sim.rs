@@ -94,7 +94,7 @@ fn what_is_accepted_never_misses() {
         let record = simulated(&platform, &workload, ms(800));
         let mut missed = false;
         for i in raw.iter().enumerate().filter(|(_, r)| !r.3).map(|(i, _)| i) {
-            let evidence = &record.activity(&format!("t{i}")).unwrap().evidence[0];
+            let evidence = &record.activity(&format!("t{i}")).unwrap().promised[0].evidence;
             let (within, of) = evidence.counted().ok_or_else(|| TestCaseError::fail("not counted"))?;
             missed |= within < of;
         }
@@ -163,7 +163,7 @@ proptest! {
         task.reservation = Some(reservation);
         let workload = Workload { tasks: vec![task], loads: vec![busy(1)], ..Workload::default() };
         let record = simulated(&platform, &workload, ms(40) * 4_000);
-        let Some((within, of)) = record.activity("t").unwrap().evidence[0].counted() else {
+        let Some((within, of)) = record.activity("t").unwrap().promised[0].evidence.counted() else {
             return Err(TestCaseError::fail("not counted"));
         };
         // Near saturation late jobs come in clusters of dozens: what they are worth shrinks with the slack squared.
@@ -180,7 +180,7 @@ fn least_in_the_simulator(platform: &Platform, task: &Task, promised: f64) -> Na
         task.reservation = Some(Reservation::implicit(runtime, ms(40)));
         let workload = Workload { tasks: vec![task], loads: vec![busy(1)], ..Workload::default() };
         let record = simulated(platform, &workload, ms(40) * 5_000);
-        let (within, of) = record.activity("task").unwrap().evidence[0].counted().unwrap();
+        let (within, of) = record.activity("task").unwrap().promised[0].evidence.counted().unwrap();
         within as f64 >= promised * of as f64
     };
     let (mut low, mut high) = (Nanos::ZERO, us(36_000));
@@ -275,7 +275,7 @@ fn a_server_out_of_step_is_counted() {
             let workload =
                 Workload { tasks: vec![task.clone()], loads: vec![busy(1)], ..Workload::default() };
             let record = simulated(&platform, &workload, us(gap) * 3_000);
-            let (within, of) = record.activity("t").unwrap().evidence[0].counted().unwrap();
+            let (within, of) = record.activity("t").unwrap().promised[0].evidence.counted().unwrap();
             let upper = 1.0 - failure_lower((of - within).div_ceil(8), of / 8, 0.9999);
             let bound = response.within(limit).probability;
             assert!(bound <= upper + 1e-9, "{reservation:?} {limit}: {bound} > {upper}: {within} of {of}");
@@ -333,7 +333,7 @@ fn what_is_planned_for_any_phase_needs_no_phase() {
             RunOptions { duration: ms(10_000), warm_up: ms(8_000), seed: round, ..RunOptions::default() };
         let record = SimWorld::new(options.platform.clone()).run(&reserved, &run, &mut Unobserved).unwrap();
         for task in &reserved.tasks {
-            let (within, of) = record.activity(&task.name).unwrap().evidence[0].counted().unwrap();
+            let (within, of) = record.activity(&task.name).unwrap().promised[0].evidence.counted().unwrap();
             assert_eq!(within, of, "{}: {:?} of {:?}", task.name, task.reservation, workload.tasks);
         }
     }
@@ -364,12 +364,13 @@ fn drawn_distances_are_analysed_and_simulated() {
         let options = RunOptions::default();
         let analysed =
             AnalysisWorld::new(platform.clone()).run(&workload, &options, &mut Unobserved).unwrap();
-        let Evidence::Proven { at_least, because } = analysed.activities[0].evidence[0].clone() else {
-            panic!("{:?}", analysed.activities[0].evidence)
+        let Evidence::Proven { at_least, because } = analysed.activities[0].promised[0].evidence.clone()
+        else {
+            panic!("{:?}", analysed.activities[0].promised)
         };
         assert!(at_least >= least, "{at_least}: {because}");
         let record = simulated(&platform, &workload, ms(60) * 20_000);
-        let (within, of) = record.activity("t").unwrap().evidence[0].counted().unwrap();
+        let (within, of) = record.activity("t").unwrap().promised[0].evidence.counted().unwrap();
         let upper = 1.0 - failure_lower((of - within).div_ceil(8), of / 8, 0.9999);
         assert!(at_least <= upper + 1e-9, "{reservation:?}: {at_least} > {upper}: {within} of {of}");
         // A task that gives up releases is not covered.
@@ -378,6 +379,6 @@ fn drawn_distances_are_analysed_and_simulated() {
         let seen = AnalysisWorld::new(platform.clone()).run(&skipping, &options, &mut Unobserved).unwrap();
         let is_spaced =
             |e: &Evidence| matches!(e, Evidence::Proven { because, .. } if because.contains("aperiodic"));
-        assert!(!is_spaced(&seen.activities[0].evidence[0]));
+        assert!(!is_spaced(&seen.activities[0].promised[0].evidence));
     }
 }

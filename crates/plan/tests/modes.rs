@@ -88,7 +88,7 @@ fn modes_predict_what_the_simulator_measures_and_independence_does_not() {
     let options =
         RunOptions { duration: PERIOD * shown.len() as i64, warm_up: Nanos::ZERO, ..RunOptions::default() };
     let record = SimWorld::new(exact).run(&workload, &options, &mut Unobserved).unwrap();
-    let (within, of) = record.activity("player").unwrap().evidence[0].counted().unwrap();
+    let (within, of) = record.activity("player").unwrap().promised[0].evidence.counted().unwrap();
     let simulated = 1.0 - within as f64 / of as f64;
     assert!((simulated - mean).abs() < 0.01 * mean + 1e-3, "{simulated} {mean}");
     assert!((predicted - mean).abs() <= half, "{predicted} is not {mean} +- {half}");
@@ -179,7 +179,7 @@ fn declared_jobs_are_never_claimed_to_be_independent() {
             let run_options = RunOptions { duration, warm_up: Nanos::ZERO, ..RunOptions::default() };
             let record =
                 SimWorld::new(Platform::linux_6_18(1)).run(&run, &run_options, &mut Unobserved).unwrap();
-            let (within, of) = record.activity("player").unwrap().evidence[0].counted().unwrap();
+            let (within, of) = record.activity("player").unwrap().promised[0].evidence.counted().unwrap();
             let seen = within as f64 / of as f64;
             assert!(seen >= proven - 1.0 / of as f64 && seen >= 0.9, "{seen} {proven}");
             let checked = check(&planned.plan, &planned.claims).unwrap();

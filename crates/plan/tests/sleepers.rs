@@ -133,7 +133,8 @@ fn no_accepted_set_misses_beside_threads_that_sleep_inside_their_budgets() {
             let loads = vec![Load::new("busy", LoadKind::Spinners, cpus * 2)];
             let record = simulated(&platform, &Workload { tasks, loads, ..Workload::default() }, LENGTH);
             let missed = (0..victims.len()).any(|i| {
-                let (within, of) = record.activity(&format!("v{i}")).unwrap().evidence[0].counted().unwrap();
+                let (within, of) =
+                    record.activity(&format!("v{i}")).unwrap().promised[0].evidence.counted().unwrap();
                 within < of
             });
             assert!(as_sporadic || !missed, "round {round}: {platform:?} {sleepers:?} {victims:?}");
@@ -193,7 +194,7 @@ fn a_window_is_asked_for_no_more_than_is_said_of_a_thread_that_sleeps() {
         below.promises = vec![Promise::parse(&format!("response <= {}", limit.to_exact_string())).unwrap()];
         let tasks = vec![sleeper("s", own, &mut random), below];
         let record = simulated(&platform, &Workload { tasks, ..Workload::default() }, LENGTH);
-        let (within, of) = record.activity("below").unwrap().evidence[0].counted().unwrap();
+        let (within, of) = record.activity("below").unwrap().promised[0].evidence.counted().unwrap();
         assert_eq!(within, of, "round {round}: {own:?} {work} {limit}");
         beyond += u32::from(limit > work);
     }
@@ -233,7 +234,7 @@ fn a_sleeper_beside_a_short_deadline_is_refused_or_kept() {
         workload.loads = vec![Load::new("busy", LoadKind::Spinners, cpus * 2)];
         let record = simulated(&platform, &workload, Nanos::from_secs(4));
         for task in &workload.tasks {
-            if let Some((within, of)) = record.activity(&task.name).unwrap().evidence[0].counted() {
+            if let Some((within, of)) = record.activity(&task.name).unwrap().promised[0].evidence.counted() {
                 assert_eq!(within, of, "{}", task.name);
             }
         }
@@ -268,7 +269,7 @@ fn a_job_as_long_as_its_budget_is_bounded_only_on_the_grid_or_with_a_deadline_at
         let loads = vec![Load::new("busy", LoadKind::Spinners, 2)];
         let record =
             simulated(&platform, &Workload { tasks: vec![task], loads, ..Workload::default() }, LENGTH);
-        let (within, of) = record.activity("t").unwrap().evidence[0].counted().unwrap();
+        let (within, of) = record.activity("t").unwrap().promised[0].evidence.counted().unwrap();
         assert_eq!(within == of, is_bounded, "{served:?}: {within} of {of}");
     }
 }

@@ -118,7 +118,7 @@ fn activity(activity: &ActivityRecord, row: &Row<'_>) -> Value {
         activity.figures.iter().map(|f| json!({ "name": f.name, "value": f.value, "unit": f.unit }));
     let series = activity.series.iter().map(|(name, d)| (name.clone(), distribution(d, activity.basis)));
     let verdicts = row.verdicts.iter().filter(|v| v.activity == activity.name);
-    let promises = verdicts.enumerate().map(|(place, v)| promise(v, activity.evidence.get(place)));
+    let promises = verdicts.zip(&activity.promised).map(|(v, promised)| promise(v, &promised.evidence));
     json!({
         "name": activity.name,
         "kind": activity.kind.word(),
@@ -143,12 +143,12 @@ fn activity(activity: &ActivityRecord, row: &Row<'_>) -> Value {
     })
 }
 
-fn promise(verdict: &Verdict, found: Option<&Evidence>) -> Value {
+fn promise(verdict: &Verdict, found: &Evidence) -> Value {
     json!({
         "text": verdict.promise.to_string(),
         "verdict": outcome_word(verdict.outcome),
         "because": verdict.because,
-        "evidence": found.map(evidence),
+        "evidence": evidence(found),
     })
 }
 

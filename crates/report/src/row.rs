@@ -3,7 +3,6 @@
 use surety_model::plan::Plan;
 use surety_model::record::Record;
 use surety_model::verdict::{Decision, Outcome, Verdict, decide, judge};
-use surety_model::workload::Workload;
 
 /// One world's answer: a line in every table.
 #[derive(Clone, Debug)]
@@ -17,10 +16,9 @@ pub struct Row<'a> {
 }
 
 impl<'a> Row<'a> {
-    /// A record with the workload's promises held against it.
-    pub fn new(label: &str, record: &'a Record, workload: &Workload) -> Row<'a> {
-        let verdicts =
-            record.activities.iter().flat_map(|a| judge(workload.promises_of(&a.name), a)).collect();
+    /// A record with the promises of its activities judged.
+    pub fn new(label: &str, record: &'a Record) -> Row<'a> {
+        let verdicts = record.activities.iter().flat_map(judge).collect();
         Row { label: label.to_owned(), record, verdicts }
     }
 }

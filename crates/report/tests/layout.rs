@@ -71,13 +71,11 @@ fn all_texts(rows: &[Row<'_>], style: &Style) -> Vec<String> {
 
 #[test]
 fn no_line_is_wider_than_asked() {
-    let workload = shared::workload();
     let (friendly, hostile) = (records(), hostile());
     for records in [&friendly, &hostile] {
         for suffix in ["", " with a label that is much longer than any table would want it to be"] {
             let labels: Vec<String> = records.iter().map(|(label, _)| format!("{label}{suffix}")).collect();
-            let rows: Vec<Row<'_>> =
-                records.iter().zip(&labels).map(|((_, r), l)| Row::new(l, r, &workload)).collect();
+            let rows: Vec<Row<'_>> = records.iter().zip(&labels).map(|((_, r), l)| Row::new(l, r)).collect();
             for width in [40, 60, 80, 120] {
                 for colour in [false, true] {
                     for text in all_texts(&rows, &Style { width, colour }) {

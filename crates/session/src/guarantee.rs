@@ -305,7 +305,7 @@ impl<'a> Guarantee<'a> {
 
     /// Every promise held against a record.
     fn judge_all(&self, record: &Record) -> Vec<Verdict> {
-        record.activities.iter().flat_map(|a| judge(self.workload.promises_of(&a.name), a)).collect()
+        record.activities.iter().flat_map(judge).collect()
     }
 
     /// Runs the tasks with promises under generous reservations, loads on, and fits their work.
@@ -463,8 +463,8 @@ impl<'a> Guarantee<'a> {
         for planned in &self.plan_made().reservations {
             let Some(probability) = planned.proof.probability else { continue };
             let found = record.activities.iter_mut().filter(|a| a.name == planned.activity);
-            for evidence in found.flat_map(|a| &mut a.evidence) {
-                if let Evidence::Proven { at_least, because } = evidence
+            for promised in found.flat_map(|a| &mut a.promised) {
+                if let Evidence::Proven { at_least, because } = &mut promised.evidence
                     && *at_least > probability
                 {
                     *because = format!("{because}; for the work as measured: {}", planned.proof.theorem);

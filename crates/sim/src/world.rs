@@ -28,9 +28,8 @@ use std::collections::BTreeMap;
 use surety_model::activation::tick_phase;
 use surety_model::budget;
 use surety_model::platform::{Enforcement, Platform};
-use surety_model::promise::Metric;
-use surety_model::record::{Account, ActivityRecord, Basis, Evidence, InForce, Record, Share, ThreadInForce};
-use surety_model::workload::{ActivityKind, Load, Treatment, Workload};
+use surety_model::record::{Account, Basis, InForce, Record, Share, ThreadInForce};
+use surety_model::workload::{Treatment, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos};
 
@@ -144,10 +143,8 @@ impl World for SimWorld {
         }
         for (index, load) in workload.loads.iter().enumerate() {
             let share = shares.of(Activity::Load(index));
-            let mut record = ActivityRecord::new(&load.name, ActivityKind::Load, Basis::Sample);
+            let mut record = Account::of_load(load, Basis::Sample).finish(Some(share));
             record.longest_gap = shares.longest_gap(Activity::Load(index));
-            record.evidence = load_evidence(load, &share);
-            record.share = Some(share);
             activities.push(record);
         }
         for run in &runs {
@@ -237,14 +234,6 @@ impl Shares<'_> {
         let gap = |thread: ThreadId| self.stage.machine.waits(thread).1;
         members_of(self.stage, activity).map(|member| gap(member.thread)).max()
     }
-}
-
-fn load_evidence(load: &Load, share: &Share) -> Vec<Evidence> {
-    let of_promise = |metric| match metric {
-        Metric::Share => Evidence::Value { value: share.fraction(), of_demand: share.of_demand() },
-        _ => Evidence::NotObservable { because: "a simulated load has CPU time and nothing else".to_owned() },
-    };
-    load.promises.iter().map(|promise| of_promise(promise.metric)).collect()
 }
 
 impl SimWorld {

@@ -63,7 +63,7 @@ promise  = ["lost == 0", "response <= 105us @ 99%", "response < 105us", "rate >=
     assert!((net.share_received().unwrap() - 0.1).abs() < 1e-9);
     let value = |value| Evidence::Value { value, of_demand: None };
     let counted = |within| Evidence::Counted((0..2000).map(|_| within == 0).collect());
-    assert_eq!(net.evidence, [value(0.0), counted(2000), counted(0), value(1000.0), value(1000.0)]);
+    assert_eq!(net.evidence(), [&value(0.0), &counted(2000), &counted(0), &value(1000.0), &value(1000.0)]);
     assert_eq!(record.in_force.threads[0].policy, "fifo:50");
 }
 

@@ -70,7 +70,7 @@ fn every_planned_activation_is_counted_once() {
         assert_eq!(player.completed + player.skipped + player.unfinished, 250, "{late}");
         assert_eq!(player.skipped > 0, late == "skip");
         assert!(player.missed > 200, "a fifth of a CPU is not enough: {}", player.missed);
-        let (within, of) = player.evidence[0].counted().unwrap();
+        let (within, of) = player.promised[0].evidence.counted().unwrap();
         // One that is open and not yet late says nothing.
         assert!(of - within == player.missed && of >= 249, "{within} of {of}");
     }
@@ -339,8 +339,8 @@ fn bursts_of_a_rare_load_decide_no_promise_wrongly() {
         let options = RunOptions { seed, ..options(seconds, 1) };
         let record = world().run(&workload, &options, &mut Unobserved).unwrap();
         let player = record.activity("player").unwrap();
-        let verdicts = judge(workload.promises_of("player"), player);
-        let (within, of) = player.evidence[0].counted().unwrap();
+        let verdicts = judge(player);
+        let (within, of) = player.promised[0].evidence.counted().unwrap();
         ([verdicts[0].outcome, verdicts[1].outcome], verdicts[0].because.clone(), of - within, of)
     };
     // Five bursts are too few to say kept, and the verdict says how many seconds show ten of them.

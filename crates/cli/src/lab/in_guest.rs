@@ -16,7 +16,6 @@ use surety_lab::samples::{Series, WakeUps};
 use surety_model::event::{Event, TraceSink};
 use surety_model::formats::toml;
 use surety_model::record::Record;
-use surety_model::workload::Workload;
 use surety_model::world::{Cancel, Observer, RunOptions, Unobserved, World};
 use surety_report::{Report, Row};
 use surety_units::{CpuId, Nanos};
@@ -98,7 +97,7 @@ fn workload(
     let world = if *untraced { world.untraced() } else { world };
     let record = world.run(&workload, &options, &mut seen)?;
     let Seen { channel, wake_ups, output } = seen;
-    channel.result(&document(&record, &workload), &wake_ups.finish())?;
+    channel.result(&document(&record), &wake_ups.finish())?;
     if let Some(output) = output {
         output.finish("mono")?;
         channel.trace(Path::new(TRACE))?;
@@ -143,7 +142,7 @@ fn packets(
     let kernel = RealKernel::new();
     let probe = InterpacketProbe::new(&kernel, None).on_cards(near, far);
     let record = probe.run(interval, options, &mut Unobserved)?;
-    channel.result(&document(&record, &Workload::default()), &[])
+    channel.result(&document(&record), &[])
 }
 
 fn latency(arguments: &[String], channel: &mut Channel) -> Result<(), Refusal> {
@@ -152,14 +151,13 @@ fn latency(arguments: &[String], channel: &mut Channel) -> Result<(), Refusal> {
     let Verb::Latency(args) = parsed.verb else { return Err(Refusal::machine("no latency probe")) };
     let options = options_of(&args, Cancel::default())?;
     let run = LatencyProbe::new(&RealKernel::new(), None).run(&options, None)?;
-    let workload = Workload { loads: options.loads, ..Workload::default() };
     let series = run.samples.into_iter();
     let series = series.map(|(cpu, latency_ns)| Series { name: format!("cpu{cpu}"), latency_ns });
-    channel.result(&document(&run.record, &workload), &series.collect::<Vec<_>>())
+    channel.result(&document(&run.record), &series.collect::<Vec<_>>())
 }
 
-fn document(record: &Record, workload: &Workload) -> String {
-    let rows = [Row::new("lab", record, workload)];
+fn document(record: &Record) -> String {
+    let rows = [Row::new("lab", record)];
     let report = Report { rows: &rows, all_rows: true, ..Report::default() };
     surety_report::json::record_json(&report).to_string()
 }

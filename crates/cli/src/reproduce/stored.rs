@@ -28,9 +28,7 @@ impl<B> Keeping<B> {
 
     /// The records of an experiment, in the order in which they were made, as a file's text.
     pub fn into_document(self, experiment: &str) -> String {
-        let empty = Workload::default();
-        let rows: Vec<Row<'_>> =
-            self.kept.iter().map(|(label, record)| Row::new(label, record, &empty)).collect();
+        let rows: Vec<Row<'_>> = self.kept.iter().map(|(label, record)| Row::new(label, record)).collect();
         let report = Report { title: Some(experiment), rows: &rows, all_rows: true, ..Report::default() };
         surety_report::json::record_json(&report).to_string() + "\n"
     }

@@ -151,18 +151,13 @@ pub(super) fn gap_figures(gaps: &[Gap]) -> Vec<Figure> {
     };
     let close = gaps.iter().filter(|gap| gap.is_close()).count();
     let displaced = gaps.iter().filter(|gap| gap.is_displaced()).count();
-    let figure = |name: &str, value: f64, unit: &'static str| Figure {
-        name: name.to_owned(),
-        value,
-        unit: unit.into(),
-    };
     vec![
-        figure("gaps", gaps.len() as f64, ""),
-        figure("within 1 %", close as f64 / gaps.len() as f64 * 100.0, "%"),
-        figure("CPU had by others", displaced as f64, ""),
-        figure("held up otherwise", (gaps.len() - close - displaced) as f64, ""),
-        figure("median error", *median * 100.0, "%"),
-        figure("worst error", *worst * 100.0, "%"),
+        Figure::new("gaps", gaps.len() as f64, ""),
+        Figure::new("within 1 %", close as f64 / gaps.len() as f64 * 100.0, "%"),
+        Figure::new("CPU had by others", displaced as f64, ""),
+        Figure::new("held up otherwise", (gaps.len() - close - displaced) as f64, ""),
+        Figure::new("median error", *median * 100.0, "%"),
+        Figure::new("worst error", *worst * 100.0, "%"),
     ]
 }
 

@@ -55,9 +55,11 @@ fn late_dropped_and_open_accesses_are_counted_once_and_warm_up_not() {
     assert_eq!((record.skipped, record.unfinished, record.missed), (1, 1, 2));
     assert_eq!(record.deadline, Some(MS(100)));
     let value = |value: f64| Evidence::Value { value, of_demand: None };
-    assert_eq!(record.evidence[..2], [value(2.0), value(1.0)]);
-    assert_eq!(record.evidence[2], value(4000.0 / 0.9));
-    assert!(matches!(&record.evidence[3], Evidence::NotObservable { because } if because.contains("stream")));
+    assert_eq!(record.evidence()[..2], [&value(2.0), &value(1.0)]);
+    assert_eq!(record.promised[2].evidence, value(4000.0 / 0.9));
+    assert!(
+        matches!(&record.promised[3].evidence, Evidence::NotObservable { because } if because.contains("stream"))
+    );
     let took = record.series["read latency"].observed().unwrap();
     assert_eq!(took.in_order().unwrap().values(), [10_000_000, 220_000_000, 5_000_000, 100_000_000]);
     // Shown at 200, 420, 500 and 900.

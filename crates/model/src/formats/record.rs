@@ -17,8 +17,8 @@ use crate::environment::Check;
 use crate::platform::Platform;
 use crate::promise::Promise;
 use crate::record::{
-    ActivityRecord, Basis, Caveat, Distribution, Disturbance, Evidence, Figure, InForce, Observed, Record,
-    Share, ThreadInForce, ThreadSeen, TraceQuality,
+    ActivityRecord, Basis, Caveat, Distribution, Disturbance, Evidence, Figure, InForce, Observed, Promised,
+    Record, Share, ThreadInForce, ThreadSeen, TraceQuality,
 };
 use crate::workload::{ActivityKind, ThreadRole};
 
@@ -43,8 +43,6 @@ pub struct LabelledRecord {
     pub label: String,
     /// The result.
     pub record: Record,
-    /// The promises of each activity, by its name, in the order of the activity's evidence.
-    pub promises: BTreeMap<String, Vec<Promise>>,
 }
 
 /// A text that is no file of results.
@@ -344,12 +342,11 @@ impl ResultForm {
             checks: self.in_force.checks,
             disturbance: self.in_force.disturbance,
         };
-        let (mut activities, mut promises) = (Vec::new(), BTreeMap::new());
-        for activity in self.activities {
-            let (record, promised) = activity.into_record(&self.label)?;
-            promises.insert(record.name.clone(), promised);
-            activities.push(record);
-        }
+        let activities = self
+            .activities
+            .into_iter()
+            .map(|activity| activity.into_record(&self.label))
+            .collect::<Result<_, _>>()?;
         let trace = self.trace.map(|t| TraceQuality {
             events: t.events,
             lost: t.lost,
@@ -366,12 +363,12 @@ impl ResultForm {
             trace,
             hash,
         };
-        Ok(LabelledRecord { label: self.label, record, promises })
+        Ok(LabelledRecord { label: self.label, record })
     }
 }
 
 impl ActivityForm {
-    fn into_record(self, label: &str) -> Result<(ActivityRecord, Vec<Promise>), RecordFileError> {
+    fn into_record(self, label: &str) -> Result<ActivityRecord, RecordFileError> {
         let object = format!("result `{label}`, activity `{}`", self.name);
         let wrong = |why: String| RecordFileError::Value { object: object.clone(), why };
         let kind = ActivityKind::of_word(&self.kind);
@@ -385,19 +382,17 @@ impl ActivityForm {
         let distribution = |form: Option<DistributionForm>| -> Result<Option<Distribution>, RecordFileError> {
             form.map(|form| form.into_distribution().map_err(&wrong)).transpose()
         };
-        let (mut promises, mut evidence) = (Vec::new(), Vec::new());
-        for promise in self.promises {
-            let parsed = Promise::parse(&promise.text)
-                .map_err(|e| wrong(format!("the promise `{}`: {e}", promise.text)))?;
-            promises.push(parsed);
-            evidence.push(match promise.evidence {
+        let mut record = ActivityRecord::new(&self.name, kind, basis);
+        for PromiseForm { text, evidence } in self.promises {
+            let promise = Promise::parse(&text).map_err(|e| wrong(format!("the promise `{text}`: {e}")))?;
+            let evidence = match evidence {
                 Some(form) => form.into_evidence().map_err(&wrong)?,
                 None => Evidence::NotObservable {
                     because: "the file does not hold what it was judged by".to_owned(),
                 },
-            });
+            };
+            record.promised.push(Promised { promise, evidence });
         }
-        let mut record = ActivityRecord::new(&self.name, kind, basis);
         record.activations = self.activations;
         record.completed = self.completed;
         record.skipped = self.skipped;
@@ -436,14 +431,13 @@ impl ActivityForm {
             })
             .collect();
         record.longest_gap = self.longest_gap_ns;
-        record.evidence = evidence;
         record.caveats = self.caveats;
         record.figures = self
             .figures
             .into_iter()
             .map(|f| Figure { name: f.name, value: f.value.unwrap_or(f64::NAN), unit: Cow::Owned(f.unit) })
             .collect();
-        Ok((record, promises))
+        Ok(record)
     }
 }
 

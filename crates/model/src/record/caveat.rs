@@ -92,7 +92,7 @@ impl Record {
 
 /// Whether what others took from the CPUs explains the misses of an activity.
 fn excuse(activity: &ActivityRecord, taken: Disturbance, duration: Nanos, cpus: usize) -> Option<Caveat> {
-    let counted = activity.evidence.iter().filter_map(|evidence| match evidence {
+    let counted = activity.promised.iter().filter_map(|promised| match &promised.evidence {
         Evidence::Counted(outside) => Some(outside.failures()),
         _ => None,
     });
@@ -165,7 +165,7 @@ fn rarer(activity: &ActivityRecord, workload: &Workload, (all, one): (Nanos, Nan
 mod tests {
     use super::*;
     use crate::distribution::TimeDistribution;
-    use crate::record::{Basis, InForce, Share};
+    use crate::record::{Basis, InForce, Promised, Share};
     use crate::reservation::Reservation;
     use crate::verdict::{Outcome, judge};
     use crate::workload::ActivityKind;
@@ -197,13 +197,13 @@ mod tests {
             task.reservation = Some(Reservation::implicit(Nanos::from_micros(runtime), ms(100)));
             let mut activity = ActivityRecord::new("spin", ActivityKind::Task, Basis::Sample);
             let share = Share { threads: vec![(ms(used), None)], span: Nanos::from_secs(seconds) };
-            activity.evidence = vec![Evidence::Value { value: share.fraction(), of_demand: None }];
+            let evidence = Evidence::Value { value: share.fraction(), of_demand: None };
+            activity.promised = Promised::all(&task.promises, |_| evidence.clone());
             activity.share = Some(share);
             let workload = Workload { tasks: vec![task], ..Workload::default() };
             let mut record = record_of(activity, seconds, None);
             record.add_caveats(&workload, None);
-            let promises = workload.promises_of("spin");
-            let verdict = judge(promises, &record.activities[0]).remove(0);
+            let verdict = judge(&record.activities[0]).remove(0);
             (verdict.outcome, verdict.is_withheld)
         };
         for (runtime, used, seconds, outcome) in [
@@ -236,7 +236,9 @@ mod tests {
             (0.01, 0, 30, vec![]),
         ] {
             let mut player = ActivityRecord::new("player", ActivityKind::Task, Basis::Sample);
-            player.evidence = vec![Evidence::Counted(Failures::unordered(outside, 500))];
+            let evidence = Evidence::Counted(Failures::unordered(outside, 500));
+            let promise = Promise::parse("response <= 40ms").unwrap();
+            player.promised = vec![Promised { promise, evidence }];
             let taken = Disturbance { others: 0.0, stolen };
             let mut record = record_of(player, seconds, Some(taken));
             record.add_caveats(&workload, None);

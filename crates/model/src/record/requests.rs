@@ -6,7 +6,7 @@
 
 use surety_units::Nanos;
 
-use super::{Account, ActivityRecord, Basis, Figure, JobOutcome, Share, Throughput};
+use super::{Account, ActivityRecord, Basis, Figure, JobOutcome, Share, Total};
 use crate::promise::Promise;
 use crate::workload::{Activity, ActivityKind, Irq};
 
@@ -43,17 +43,12 @@ impl RequestAccount {
     pub fn finish(mut self, share: Share, longest_queue: u64) -> ActivityRecord {
         let span = share.span.as_secs_f64();
         let rate = if span > 0.0 { self.handled as f64 / span } else { 0.0 };
-        self.jobs.passed(Throughput::Requests(rate));
+        self.jobs.add_total(Total::Requests(rate));
         let mut record = self.jobs.finish(Some(share));
-        let figure = |name: &str, value, unit: &'static str| Figure {
-            name: name.to_owned(),
-            value,
-            unit: unit.into(),
-        };
         record.figures = vec![
-            figure("rate", rate, "/s"),
-            figure("lost", record.skipped as f64, ""),
-            figure("longest queue", longest_queue as f64, ""),
+            Figure::new("rate", rate, "/s"),
+            Figure::new("lost", record.skipped as f64, ""),
+            Figure::new("longest queue", longest_queue as f64, ""),
         ];
         record
     }
@@ -96,11 +91,10 @@ mod tests {
         // One came late, one was lost, one is open beyond the limit.
         assert_eq!(record.missed, 3);
         let value = |value| Evidence::Value { value, of_demand: None };
-        assert_eq!(
-            record.evidence[..3],
-            [value(1.0), Evidence::Counted([false, true, true, true].into_iter().collect()), value(30.0)]
-        );
-        for unseen in &record.evidence[3..] {
+        let evidence = record.evidence();
+        let outside = Evidence::Counted([false, true, true, true].into_iter().collect());
+        assert_eq!(evidence[..3], [&value(1.0), &outside, &value(30.0)]);
+        for unseen in &evidence[3..] {
             assert!(matches!(unseen, Evidence::NotObservable { .. }), "{unseen:?}");
         }
         let figures: Vec<f64> = record.figures.iter().map(|f| f.value).collect();

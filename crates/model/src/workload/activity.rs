@@ -5,7 +5,7 @@
 use std::fmt;
 
 use super::Workload;
-use crate::promise::Promise;
+use crate::promise::{Metric, Promise};
 
 /// What an activity is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -27,35 +27,64 @@ pub enum ActivityKind {
     Probe,
 }
 
-/// Every kind in the order of a record, with its word and the noun it has in sentences.
-const KINDS: [(ActivityKind, &str, &str); 7] = [
-    (ActivityKind::Task, "task", "a task"),
-    (ActivityKind::Irq, "irq", "an interrupt source"),
-    (ActivityKind::Stream, "stream", "a stream"),
-    (ActivityKind::Startup, "startup", "a start-up"),
-    (ActivityKind::Load, "load", "a load"),
-    (ActivityKind::Chain, "chain", "a chain"),
-    (ActivityKind::Probe, "probe", "a probe"),
-];
+struct KindRow {
+    kind: ActivityKind,
+    word: &'static str,
+    noun: &'static str,
+    metrics: &'static [Metric],
+}
+
+/// Every kind in the order of a record, with its word, its noun in sentences and the metrics its account has.
+const KINDS: [KindRow; 7] = {
+    use ActivityKind::*;
+    use Metric::*;
+    const fn row(
+        kind: ActivityKind,
+        word: &'static str,
+        noun: &'static str,
+        metrics: &'static [Metric],
+    ) -> KindRow {
+        KindRow { kind, word, noun, metrics }
+    }
+    [
+        row(Task, "task", "a task", &[Response, Latency, Share, Missed, Late, Dropped]),
+        row(
+            Irq,
+            "irq",
+            "an interrupt source",
+            &[Response, Latency, Share, Missed, Late, Dropped, Lost, Rate],
+        ),
+        row(Stream, "stream", "a stream", &[Response, Latency, Share, Missed, Late, Dropped, Rate]),
+        row(ActivityKind::Startup, "startup", "a start-up", &[Metric::Startup]),
+        row(Load, "load", "a load", &[Share, Rate, Completion, Lost]),
+        row(Chain, "chain", "a chain", &[]),
+        row(Probe, "probe", "a probe", &[]),
+    ]
+};
 
 impl ActivityKind {
-    fn row(self) -> &'static (ActivityKind, &'static str, &'static str) {
-        KINDS.iter().find(|(kind, ..)| *kind == self).expect("every kind is in the table")
+    fn row(self) -> &'static KindRow {
+        KINDS.iter().find(|row| row.kind == self).expect("every kind is in the table")
     }
 
     /// Its word in files.
     pub fn word(self) -> &'static str {
-        self.row().1
+        self.row().word
     }
 
     /// One of it in a sentence.
     pub fn noun(self) -> &'static str {
-        self.row().2
+        self.row().noun
+    }
+
+    /// Whether an activity of this kind has a result of this metric.
+    pub fn has(self, metric: Metric) -> bool {
+        self.row().metrics.contains(&metric)
     }
 
     /// The kind of this word.
     pub fn of_word(word: &str) -> Option<ActivityKind> {
-        KINDS.iter().find(|(_, known, _)| *known == word).map(|(kind, ..)| *kind)
+        KINDS.iter().find(|row| row.word == word).map(|row| row.kind)
     }
 
     /// Whether a workload has a section of this kind.
@@ -124,7 +153,7 @@ mod tests {
 
     #[test]
     fn a_kind_is_found_by_its_word_and_no_other() {
-        for (kind, word, _) in KINDS {
+        for KindRow { kind, word, .. } in KINDS {
             assert_eq!((ActivityKind::of_word(word), kind.word()), (Some(kind), word));
         }
         assert_eq!(ActivityKind::of_word("disk"), None);

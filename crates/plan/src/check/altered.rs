@@ -274,11 +274,7 @@ fn work(claim: &Claim, work: &ClaimedWork) -> Result<(), CheckError> {
 
 /// The promise's text says what the numbers say.
 fn same_as_text(claim: &Claim) -> Result<(), CheckError> {
-    let promise = Promise::parse(&claim.promise).map_err(|error| CheckError::Promise {
-        activity: claim.activity.clone(),
-        promise: claim.promise.clone(),
-        why: error.to_string(),
-    })?;
+    let promise = &claim.promise;
     let is_none = matches!(promise.comparison, Comparison::Equal | Comparison::AtMost)
         && promise.bound == Bound::Count(0)
         && matches!(promise.metric, Metric::Lost | Metric::Dropped | Metric::Missed | Metric::Late);
@@ -331,15 +327,14 @@ fn same_as_text(claim: &Claim) -> Result<(), CheckError> {
 
 /// A reservation lists the promises that are claimed of it, no other and none twice.
 fn same_promises(planned: &PlannedReservation, own: &[&Claim]) -> Result<(), CheckError> {
-    let listed: Vec<String> = planned.promises.iter().map(Promise::to_string).collect();
-    let mut listed: Vec<&str> = listed.iter().map(String::as_str).collect();
-    let mut claimed: Vec<&str> = own.iter().map(|claim| claim.promise.as_str()).collect();
+    let mut listed: Vec<String> = planned.promises.iter().map(Promise::to_string).collect();
+    let mut claimed: Vec<String> = own.iter().map(|claim| claim.promise.to_string()).collect();
     listed.sort_unstable();
     claimed.sort_unstable();
     if listed == claimed {
         return Ok(());
     }
-    let quoted = |promises: &[&str]| match promises {
+    let quoted = |promises: &[String]| match promises {
         [] => "none".to_owned(),
         some => format!("`{}`", some.join("`, `")),
     };

@@ -62,8 +62,8 @@ fn requests(claims: &mut [Claim], with_rate: bool) -> &mut RequestClaim {
     found.next().unwrap()
 }
 
-fn text<'a>(claims: &'a mut [Claim], now: &str) -> &'a mut String {
-    &mut claims.iter_mut().find(|claim| claim.promise == now).unwrap().promise
+fn promised<'a>(claims: &'a mut [Claim], now: &str) -> &'a mut Promise {
+    &mut claims.iter_mut().find(|claim| claim.promise.to_string() == now).unwrap().promise
 }
 
 #[test]
@@ -71,17 +71,21 @@ fn every_altered_place_of_a_plan_is_named() {
     type Edit = fn(&mut Plan, &mut Vec<Claim>);
     let edits: &[(&str, Edit)] = &[
         ("`response <= 30ms @ 99%`", |_, c| {
-            *text(c, "response <= 40ms @ 99%") = "response <= 30ms @ 99%".into()
+            *promised(c, "response <= 40ms @ 99%") = Promise::parse("response <= 30ms @ 99%").unwrap()
         }),
-        ("99.99999%", |_, c| *text(c, "response <= 40ms @ 99%") = "response <= 40ms @ 99.99999%".into()),
-        ("20000/s", |_, c| *text(c, "rate >= 10000/s") = "rate >= 20000/s".into()),
-        ("lost <= 1000000", |_, c| *text(c, "lost == 0") = "lost <= 1000000".into()),
-        ("`share >= 50%", |_, c| *text(c, "share >= 5% over 1s") = "share >= 50% over 1s".into()),
+        ("99.99999%", |_, c| {
+            *promised(c, "response <= 40ms @ 99%") = Promise::parse("response <= 40ms @ 99.99999%").unwrap()
+        }),
+        ("20000/s", |_, c| *promised(c, "rate >= 10000/s") = Promise::parse("rate >= 20000/s").unwrap()),
+        ("lost <= 1000000", |_, c| *promised(c, "lost == 0") = Promise::parse("lost <= 1000000").unwrap()),
+        ("`share >= 50%", |_, c| {
+            *promised(c, "share >= 5% over 1s") = Promise::parse("share >= 50% over 1s").unwrap()
+        }),
         ("1ms", |p, _| p.reservations[0].promises = promises(&["response <= 1ms"])),
         ("promises", |p, _| p.reservations[1].promises.clear()),
         ("fraction of its proof (1)", |p, _| p.reservations[0].proof.probability = Some(1.0)),
         ("fraction of its proof (0.5)", |p, _| p.reservations[1].proof.probability = Some(0.5)),
-        ("lost == 0", |_, c| c.retain(|claim| claim.promise != "lost == 0")),
+        ("lost == 0", |_, c| c.retain(|claim| claim.promise.to_string() != "lost == 0")),
         ("claims nothing", |_, c| c.retain(|claim| claim.activity != "net")),
         ("no reservation", |p, _| p.reservations.retain(|planned| planned.activity != "net")),
         ("deducts at least", |p, c| {
@@ -303,7 +307,8 @@ fn mutate(found: &mut Planned, place: u32, value: i64) {
             for claim in claims {
                 if let Subject::Share { share: now, over } = &mut claim.about {
                     (*now, *over) = (share, Some(time));
-                    claim.promise = format!("share >= {share} over {}", time.to_exact_string());
+                    let text = format!("share >= {share} over {}", time.to_exact_string());
+                    claim.promise = Promise::parse(&text).unwrap();
                 }
             }
         }

@@ -91,7 +91,7 @@ proptest! {
         let seconds = 4;
         let options = RunOptions { seed: 1, duration: Nanos::from_secs(seconds), ..RunOptions::default() };
         let record = SimWorld::new(platform).run(&workload, &options, &mut Unobserved).unwrap();
-        let seen = match &record.activity("net").unwrap().evidence[0] {
+        let seen = match &record.activity("net").unwrap().promised[0].evidence {
             Evidence::Value { value, .. } => *value,
             other => panic!("{other:?}"),
         };

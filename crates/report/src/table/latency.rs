@@ -128,7 +128,6 @@ fn time(ns: u64) -> String {
 mod tests {
     use super::*;
     use surety_model::record::{Basis, Figure, InForce};
-    use surety_model::workload::Workload;
 
     fn probe(values: impl Iterator<Item = i64>, missed: u64) -> ActivityRecord {
         let mut observed = Observed::default();
@@ -160,7 +159,7 @@ mod tests {
         let mut activity = probe((0..1000).map(|i| 2000 + i * 389 % 1000), 3);
         activity.figures = vec![Figure { name: LAG_ONE.to_owned(), value: 0.5, unit: "".into() }];
         let record = record(activity);
-        let text = latency(&Row::new("latency", &record, &Workload::default()), &Style::plain(110));
+        let text = latency(&Row::new("latency", &record), &Style::plain(110));
         for expected in [
             "1000 planned, 3 missed",
             "needs 2688 more",
@@ -175,7 +174,7 @@ mod tests {
     #[test]
     fn nothing_seen_is_no_panic() {
         let record = record(ActivityRecord::new("cpu0", ActivityKind::Probe, Basis::Sample));
-        let text = latency(&Row::new("latency", &record, &Workload::default()), &Style::plain(60));
+        let text = latency(&Row::new("latency", &record), &Style::plain(60));
         assert!(text.contains("0 planned, 0 missed"), "{text}");
     }
 }

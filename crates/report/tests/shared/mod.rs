@@ -16,7 +16,7 @@ use surety_model::platform::Platform;
 use surety_model::promise::Promise;
 use surety_model::record::{
     Account, ActivityRecord, Basis, Caveat, Distribution, Disturbance, Evidence, Figure, InForce, JobOutcome,
-    Observed, Record, Share, ThreadInForce, ThreadSeen, TraceQuality,
+    Observed, Promised, Record, Share, ThreadInForce, ThreadSeen, TraceQuality,
 };
 use surety_model::reservation::Reservation;
 use surety_model::workload::{ActivityKind, ThreadRole, Workload};
@@ -89,7 +89,7 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
         activity.longest_gap = Some(Nanos::new(61_234_567));
         let role = ThreadRole { comm: "player".to_owned(), rank: 0 };
         activity.threads = vec![ThreadSeen { tid: Tid(7001), role, run }];
-        for evidence in activity.evidence.iter_mut().filter(|_| reserved) {
+        for Promised { evidence, .. } in activity.promised.iter_mut().filter(|_| reserved) {
             // Three runs, where one alone has no interval.
             if let Evidence::Value { value, .. } = *evidence {
                 *evidence = Evidence::Runs(vec![value * 0.99, value, value * 1.01]);
@@ -113,7 +113,7 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
         Figure { name: "copies".to_owned(), value: (hogs * 10.0).floor(), unit: "".into() },
     ];
     copy.caveats = vec![Caveat::excuses("the hypervisor took 9 % of CPU 0")];
-    copy.evidence = vec![Evidence::Runs(vec![rate * 0.99, rate, rate * 1.01])];
+    copy.promised = promised("copy", [Evidence::Runs(vec![rate * 0.99, rate, rate * 1.01])]);
     activities.push(copy);
     let thread = |activity: &str, tid, policy: &str, as_requested| ThreadInForce {
         activity: activity.to_owned(),
@@ -161,25 +161,35 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
     }
 }
 
+/// The promises of an activity with their evidence.
+fn promised<const N: usize>(name: &str, evidence: [Evidence; N]) -> Vec<Promised> {
+    let workload = workload();
+    assert_eq!(workload.promises_of(name).len(), N);
+    let pairs = workload.promises_of(name).iter().zip(evidence);
+    pairs.map(|(promise, evidence)| Promised { promise: *promise, evidence }).collect()
+}
+
 /// What theory says: limits and a proof for the player, nothing for the rest.
 fn analysis() -> Record {
     let mut player = ActivityRecord::new("player", ActivityKind::Task, Basis::Bound);
     player.deadline = Some(Nanos::from_millis(40));
     player.response = Some(Distribution::Limits(vec![(0.99, Nanos::from_millis(40))]));
-    player.evidence = vec![
+    let evidence = [
         Evidence::Proven {
             at_least: 0.9937,
             because: "the budget covers the work of 99.37 % of the jobs".to_owned(),
         },
         Evidence::NotObservable { because: "the analysis bounds response times only".to_owned() },
     ];
+    player.promised = promised("player", evidence);
     let mut audio = ActivityRecord::new("audio", ActivityKind::Task, Basis::Bound);
     audio.deadline = Some(Nanos::from_millis(5));
     audio.response = Some(Distribution::Limits(vec![(1.0, Nanos::new(4_912_345))]));
-    audio.evidence = vec![
+    let evidence = [
         Evidence::Proven { at_least: 1.0, because: "processor demand".to_owned() },
         Evidence::NotObservable { because: "the analysis bounds response times only".to_owned() },
     ];
+    audio.promised = promised("audio", evidence);
     Record {
         world: "analysis".to_owned(),
         reserved: true,
@@ -216,8 +226,7 @@ pub fn records() -> Vec<(&'static str, Record)> {
 
 /// Rows of records held against the workload's promises.
 pub fn rows<'a>(records: &'a [(&'static str, Record)]) -> Vec<Row<'a>> {
-    let workload = workload();
-    records.iter().map(|(label, record)| Row::new(label, record, &workload)).collect()
+    records.iter().map(|(label, record)| Row::new(label, record)).collect()
 }
 
 /// A plan with two proofs and a refusal.
