@@ -26,7 +26,8 @@ pub use observed::{Distribution, Observed};
 pub use requests::RequestAccount;
 
 /// Where the numbers of an activity come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Basis {
     /// Seen: a finite number of activations of a process with chance in it.
     Sample,
@@ -72,7 +73,7 @@ impl Record {
 }
 
 /// What was in force while a record was made, as read back.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct InForce {
     /// Kernel release, or the simulator's profile.
     pub kernel: String,
@@ -85,6 +86,7 @@ pub struct InForce {
     /// Everything else about the machine that a reader needs to judge the numbers, by name.
     pub environment: BTreeMap<String, String>,
     /// Whether the machine was fit to measure, where it is a real one.
+    #[serde(default)]
     pub checks: Vec<Check>,
     /// What was taken from the CPUs meanwhile, where the machine counts it.
     pub disturbance: Option<Disturbance>,
@@ -139,7 +141,7 @@ impl InForce {
 }
 
 /// A thread with its policy and affinity as read back from the kernel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadInForce {
     /// Whose thread.
     pub activity: String,
@@ -154,7 +156,7 @@ pub struct ThreadInForce {
 }
 
 /// How complete a trace is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TraceQuality {
     /// Events decoded.
     pub events: u64,
@@ -210,25 +212,32 @@ pub struct ActivityRecord {
 }
 
 /// A thread of a program as a trace shows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ThreadSeen {
     /// Its id in this run.
     pub tid: Tid,
     /// What it is recognised by in another.
+    #[serde(flatten)]
     pub role: ThreadRole,
     /// Time on CPUs while it was observed, interrupts on top and time a hypervisor took included.
+    #[serde(rename = "run_ns")]
     pub run: Nanos,
 }
 
 /// One named number.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
     /// What.
     pub name: String,
-    /// How much.
+    /// How much; one that is not finite is `null` in files.
+    #[serde(deserialize_with = "finite_or_nan")]
     pub value: f64,
     /// In which unit.
     pub unit: Cow<'static, str>,
+}
+
+fn finite_or_nan<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    Option::<f64>::deserialize(deserializer).map(|value| value.unwrap_or(f64::NAN))
 }
 
 impl Figure {

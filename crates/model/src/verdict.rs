@@ -9,6 +9,7 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use surety_stats::Failures;
 use surety_stats::bounds::mean_interval;
 use surety_stats::failures::Effective;
@@ -22,7 +23,8 @@ use crate::record::{ActivityRecord, Caveat, Effect, Evidence, Promised, bound_va
 pub const CONFIDENCE: f64 = 0.95;
 
 /// What is to be said of a promise.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum Outcome {
     /// The bound, or a proof, is on the right side.
     Kept,

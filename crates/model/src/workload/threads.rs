@@ -1,10 +1,12 @@
 //! Threads of programs and threads that are running: how they are recognised.
 
+use serde::{Deserialize, Serialize};
+
 use crate::workload::{Task, TaskBody, Workload};
 
 /// A thread of a program, recognised again in every run of it: by its name, and by its place among the living
 /// threads of that name, the oldest first.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct ThreadRole {
     /// Its name, as the kernel cuts it.
     pub comm: String,
