@@ -5,7 +5,7 @@ use surety_model::reservation::Reservation;
 use surety_model::workload::PolicySpec;
 
 /// What `sched_setattr` takes for a policy. [`PolicySpec::Deadline`] without its reservation is the default
-/// policy: the reservation brings the class.
+/// policy: the reservation brings the class. So is one no kernel has, which no world with a kernel runs.
 pub fn attr_of_policy(policy: PolicySpec) -> SchedAttr {
     let policy = match policy {
         PolicySpec::Fair { nice, slice } => SchedPolicy::Other { nice, slice },
@@ -13,7 +13,7 @@ pub fn attr_of_policy(policy: PolicySpec) -> SchedAttr {
         PolicySpec::Idle => SchedPolicy::Idle,
         PolicySpec::Fifo { priority } => SchedPolicy::Fifo { priority },
         PolicySpec::RoundRobin { priority } => SchedPolicy::RoundRobin { priority },
-        PolicySpec::Deadline => SchedPolicy::DEFAULT,
+        PolicySpec::Deadline | PolicySpec::Simulated { .. } => SchedPolicy::DEFAULT,
     };
     SchedAttr::from(policy)
 }

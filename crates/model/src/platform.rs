@@ -68,18 +68,6 @@ pub enum Reclaiming {
     BelowCap,
 }
 
-/// The classes of the scheduler, in words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum SchedClass {
-    /// `SCHED_DEADLINE`.
-    Deadline,
-    /// `SCHED_FIFO` and `SCHED_RR`.
-    Realtime,
-    /// `SCHED_OTHER`, `SCHED_BATCH`, `SCHED_IDLE`.
-    Fair,
-}
-
 /// A reservation that a plan counts and does not make: one the workload declares, or one that another process of the machine
 /// holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -150,8 +138,9 @@ pub struct Platform {
     pub reclaiming: Reclaiming,
     /// Whether sessions are scheduled as groups (autogroup).
     pub autogroup: bool,
-    /// Classes from the most to the least important.
-    pub class_order: Vec<SchedClass>,
+    /// Its schedulers by their words, the most important first.
+    #[serde(rename = "class_order")]
+    pub schedulers: Vec<String>,
     /// What one context switch costs the thread switched to.
     pub switch_cost: Nanos,
     /// What is reserved on it beside what is planned or run.
@@ -182,7 +171,7 @@ impl Platform {
             deadline_cap: Bandwidth::new(95, 100).expect("constant"),
             reclaiming: Reclaiming::ToCap,
             autogroup: true,
-            class_order: vec![SchedClass::Deadline, SchedClass::Realtime, SchedClass::Fair],
+            schedulers: ["deadline", "realtime", "fair"].map(str::to_owned).to_vec(),
             switch_cost: Nanos::ZERO,
             others: Vec::new(),
             realtime: None,

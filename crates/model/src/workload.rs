@@ -6,6 +6,7 @@ mod beyond;
 mod irq;
 mod load;
 mod phases;
+mod policy;
 pub(crate) mod rarest;
 mod rights;
 mod threads;
@@ -23,6 +24,7 @@ pub use activity::{Activity, ActivityKind};
 pub use irq::{Arrivals, Irq};
 pub use load::{LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
 pub use phases::Phase;
+pub use policy::{POLICIES, PolicyParameters, PolicyRow, PolicySpec};
 pub use rights::Rights;
 pub use threads::{ThreadMatch, ThreadRole};
 
@@ -182,58 +184,6 @@ pub enum Sleep {
     Absolute,
     /// For the rest of the period, measured from when it looks.
     Relative,
-}
-
-/// The scheduling class a task asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PolicySpec {
-    /// `SCHED_OTHER`.
-    Fair {
-        /// -20..=19.
-        nice: i32,
-        /// Slice of its own, 0.1 to 100 ms.
-        slice: Option<Nanos>,
-    },
-    /// `SCHED_BATCH`.
-    Batch {
-        /// -20..=19.
-        nice: i32,
-    },
-    /// `SCHED_IDLE`.
-    Idle,
-    /// `SCHED_FIFO`.
-    Fifo {
-        /// 1..=99.
-        priority: u32,
-    },
-    /// `SCHED_RR`.
-    RoundRobin {
-        /// 1..=99.
-        priority: u32,
-    },
-    /// `SCHED_DEADLINE`, with the task's reservation.
-    Deadline,
-}
-
-impl Default for PolicySpec {
-    fn default() -> PolicySpec {
-        PolicySpec::Fair { nice: 0, slice: None }
-    }
-}
-
-impl std::fmt::Display for PolicySpec {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            PolicySpec::Fair { nice: 0, .. } => f.write_str("fair"),
-            PolicySpec::Fair { nice, .. } => write!(f, "fair nice {nice}"),
-            PolicySpec::Batch { nice: 0 } => f.write_str("batch"),
-            PolicySpec::Batch { nice } => write!(f, "batch nice {nice}"),
-            PolicySpec::Idle => f.write_str("idle"),
-            PolicySpec::Fifo { priority } => write!(f, "fifo:{priority}"),
-            PolicySpec::RoundRobin { priority } => write!(f, "rr:{priority}"),
-            PolicySpec::Deadline => f.write_str("deadline"),
-        }
-    }
 }
 
 /// How many of a task there are.
@@ -457,9 +407,8 @@ impl Workload {
 
     /// Whether an activity would hold bandwidth as it is declared, by a reservation or as a realtime thread.
     pub fn holds_bandwidth(&self, activity: &str) -> bool {
-        let is_realtime =
-            |task: &Task| matches!(task.policy, PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. });
-        self.tasks.iter().any(|t| t.name == activity && (t.reservation.is_some() || is_realtime(t)))
+        let holds = |task: &Task| task.reservation.is_some() || task.policy.realtime_priority().is_some();
+        self.tasks.iter().any(|t| t.name == activity && holds(t))
             || self.irqs.iter().any(|i| i.name == activity && i.reservation.is_some())
     }
 

@@ -23,7 +23,7 @@ use surety_analysis::world::drawn_work;
 use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
 use surety_model::tested::{TestAnswer, Tested, TestedSet};
-use surety_model::workload::{Instances, PolicySpec, Release, Task, TaskBody, Workload};
+use surety_model::workload::{Instances, Release, Task, TaskBody, Workload};
 use surety_units::Nanos;
 
 use crate::tested::{all, on, shown, sufficient, thread};
@@ -117,12 +117,7 @@ pub(crate) fn tested(workload: &Workload, planned: &Planned, options: &PlanOptio
 }
 
 fn priority(task: &Task) -> Option<u32> {
-    match task.policy {
-        PolicySpec::Fifo { priority } | PolicySpec::RoundRobin { priority } if task.reservation.is_none() => {
-            Some(priority)
-        }
-        _ => None,
-    }
+    task.policy.realtime_priority().filter(|_| task.reservation.is_none())
 }
 
 /// What keeps the levels from being independent: the sections of threads below them; or why no test covers it.

@@ -8,12 +8,17 @@ use divan::counter::ItemsCount;
 use surety_model::distribution::TimeDistribution;
 use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
+use surety_model::workload::PolicySpec;
 use surety_model::world::Unobserved;
 use surety_sim::cpu::hardware::Scheduling;
 use surety_sim::cpu::machine::{Counts, Machine, MachineSpec, ThreadSpec};
+use surety_sim::cpu::policies;
 use surety_sim::cpu::program::{Moment, Programs, Step};
 use surety_stats::random::Pcg;
 use surety_units::{CpuId, Nanos};
+
+const FAIR: Scheduling = Scheduling::Policy(PolicySpec::Fair { nice: 0, slice: None });
+const FIFO: Scheduling = Scheduling::Policy(PolicySpec::Fifo { priority: 10 });
 
 /// Every thread works for a drawn time on each point of its grid.
 struct Periodic {
@@ -47,8 +52,10 @@ fn minute(scheduling: &[Scheduling]) -> Counts {
         })
         .collect();
     let state = vec![(0, false); threads.len()];
+    let platform = Platform::linux_6_18(1);
     let spec = MachineSpec {
-        platform: Platform::linux_6_18(1),
+        schedulers: policies::in_order(&platform.schedulers).expect("its own names"),
+        platform,
         cpus: vec![CpuId(0)],
         tick_phases: vec![Nanos::new(1)],
         groups: Vec::new(),
@@ -72,21 +79,19 @@ fn run(bencher: Bencher<'_, '_>, scheduling: &[Scheduling]) {
 
 #[divan::bench]
 fn eight_fair_threads(bencher: Bencher<'_, '_>) {
-    run(bencher, &[Scheduling::Fair { nice: 0, slice: None }; 8]);
+    run(bencher, &[FAIR; 8]);
 }
 
 #[divan::bench]
 fn eight_fifo_threads(bencher: Bencher<'_, '_>) {
-    run(bencher, &[Scheduling::Fifo(10); 8]);
+    run(bencher, &[FIFO; 8]);
 }
 
 #[divan::bench]
 fn two_reserved_two_fifo_and_four_fair_threads(bencher: Bencher<'_, '_>) {
     let ms = Nanos::from_millis;
-    let fair = Scheduling::Fair { nice: 0, slice: None };
     let reserved = |q, t| Scheduling::Deadline(Reservation::implicit(ms(q), ms(t)));
-    let fifo = Scheduling::Fifo(10);
-    run(bencher, &[reserved(1, 5), reserved(2, 7), fifo, fifo, fair, fair, fair, fair]);
+    run(bencher, &[reserved(1, 5), reserved(2, 7), FIFO, FIFO, FAIR, FAIR, FAIR, FAIR]);
 }
 
 fn main() {

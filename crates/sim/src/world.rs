@@ -33,7 +33,7 @@ use surety_model::workload::{Treatment, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos};
 
-use crate::cpu::hardware::{Scheduling, ThreadId};
+use crate::cpu::hardware::ThreadId;
 use build::{Activity, Member, Stage};
 
 /// The world's name.
@@ -246,7 +246,7 @@ impl SimWorld {
                 Activity::Load(index) => workload.loads[index].name.clone(),
             },
             tid: None,
-            policy: policy_words(&member.scheduling),
+            policy: member.scheduling.to_string(),
             affinity: member.allowed.unwrap_or_else(|| CpuSet::first(platform.cpus)),
             as_requested: true,
         });
@@ -254,8 +254,7 @@ impl SimWorld {
             Enforcement::Tick(_) => "on the tick".to_owned(),
             Enforcement::Exact => "exact".to_owned(),
         };
-        let order: Vec<String> =
-            platform.class_order.iter().map(|c| format!("{c:?}").to_lowercase()).collect();
+        let order: Vec<&str> = stage.schedulers.iter().map(|row| row.word).collect();
         let mut environment = BTreeMap::from([
             ("tick".to_owned(), platform.tick.to_exact_string()),
             ("tick phase".to_owned(), self.tick_phase.of(options.seed, platform.tick).to_exact_string()),
@@ -277,24 +276,5 @@ impl SimWorld {
             environment,
             ..InForce::default()
         }
-    }
-}
-
-/// A thread's scheduling in words.
-fn policy_words(scheduling: &Scheduling) -> String {
-    match scheduling {
-        Scheduling::Deadline(r) => {
-            let times = [r.runtime, r.deadline, r.period].map(Nanos::to_exact_string).join("/");
-            let flag = |set: bool, word: &str| if set { format!(" {word}") } else { String::new() };
-            format!("deadline {times}{}{}", flag(r.reclaim, "reclaim"), flag(r.demote, "demote"))
-        }
-        Scheduling::Fair { nice, slice } => {
-            let spec = surety_model::workload::PolicySpec::Fair { nice: *nice, slice: *slice };
-            slice.map_or(spec.to_string(), |s| format!("{spec} slice {}", s.to_exact_string()))
-        }
-        Scheduling::Batch { nice } => surety_model::workload::PolicySpec::Batch { nice: *nice }.to_string(),
-        Scheduling::Idle => "idle".to_owned(),
-        Scheduling::Fifo(priority) => format!("fifo:{priority}"),
-        Scheduling::RoundRobin(priority) => format!("rr:{priority}"),
     }
 }

@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{Bench, FAIR, exact, ms, nice, reserved, us};
+use common::{Bench, FAIR, exact, fifo, ms, nice, reserved, round_robin, us};
 use proptest::prelude::*;
 use surety_model::platform::Platform;
+use surety_model::workload::PolicySpec;
 use surety_sim::cpu::hardware::{Scheduling, ThreadId};
 use surety_sim::cpu::program::Step;
 use surety_units::Nanos;
@@ -12,11 +13,12 @@ use surety_units::Nanos;
 fn scheduling() -> impl Strategy<Value = Scheduling> {
     prop_oneof![
         (-20i32..20).prop_map(nice),
-        Just(Scheduling::Idle),
-        (-20i32..20).prop_map(|nice| Scheduling::Batch { nice }),
-        (100i64..20_000).prop_map(|slice| Scheduling::Fair { nice: 0, slice: Some(us(slice)) }),
-        (1u32..4).prop_map(Scheduling::Fifo),
-        (1u32..4).prop_map(Scheduling::RoundRobin),
+        Just(Scheduling::Policy(PolicySpec::Idle)),
+        (-20i32..20).prop_map(|nice| Scheduling::Policy(PolicySpec::Batch { nice })),
+        (100i64..20_000)
+            .prop_map(|slice| Scheduling::Policy(PolicySpec::Fair { nice: 0, slice: Some(us(slice)) })),
+        (1u32..4).prop_map(fifo),
+        (1u32..4).prop_map(round_robin),
         (1i64..4, 10i64..50).prop_map(|(q, t)| reserved(ms(q), ms(t))),
     ]
 }
@@ -48,7 +50,7 @@ proptest! {
         order in 0usize..2,
     ) {
         let mut platform = Platform::linux_6_18(cpus);
-        platform.class_order.rotate_left(order);
+        platform.schedulers.rotate_left(order);
         let mut bench = Bench::new(platform);
         let mut ids: Vec<ThreadId> =
             threads.iter().map(|(s, j)| bench.spawn(*s, ms(0), &steps(j))).collect();
@@ -88,7 +90,7 @@ proptest! {
             }
             tasks.push((period, bench.spawn(reserved(runtime, period), ms(0), &steps)));
         }
-        bench.spawn(Scheduling::Fifo(99), ms(0), &[Step::RunForever]);
+        bench.spawn(fifo(99), ms(0), &[Step::RunForever]);
         bench.run(Nanos::from_secs(1));
         for (period, id) in tasks {
             for (job, done) in bench.finished(id).iter().step_by(2).enumerate() {

@@ -2,11 +2,11 @@
 
 mod common;
 
-use common::{Bench, exact, ms, options, simulate, us, world};
+use common::{Bench, exact, fifo, ms, nice, options, simulate, us, world};
 use proptest::prelude::*;
 use surety_model::formats::toml::{self, vary};
 use surety_model::world::{Unobserved, World as _};
-use surety_sim::cpu::hardware::{Scheduling, ThreadId};
+use surety_sim::cpu::hardware::ThreadId;
 use surety_sim::cpu::program::Step;
 use surety_units::Nanos;
 
@@ -91,8 +91,8 @@ fn whoever_runs_on_takes_a_lock_back_from_a_lesser_waiter() {
             Step::Run(ms(1)),
             Step::Unlock(lock),
         ];
-        let high = bench.spawn(Scheduling::Fifo(20), ms(0), &high);
-        let low = bench.spawn(Scheduling::Fifo(10), ms(1), &section(5));
+        let high = bench.spawn(fifo(20), ms(0), &high);
+        let low = bench.spawn(fifo(10), ms(1), &section(5));
         bench.run(ms(50));
         let done = (completions(&bench, high)[6], completions(&bench, low)[2]);
         // Ordinary: high takes it back before low runs. Lending: it is low's already, but low has not run, so high may
@@ -115,9 +115,9 @@ fn a_lock_handed_over_is_kept_from_equals_and_stolen_by_the_more_important() {
             Step::Unlock(lock),
             Step::Run(ms(2)),
         ];
-        bench.spawn(Scheduling::Fifo(12), ms(0), &holder);
-        let waiter = bench.spawn(Scheduling::Fifo(10), ms(1), &section);
-        let rival = bench.spawn(Scheduling::Fifo(rival), ms(4), &section);
+        bench.spawn(fifo(12), ms(0), &holder);
+        let waiter = bench.spawn(fifo(10), ms(1), &section);
+        let rival = bench.spawn(fifo(rival), ms(4), &section);
         bench.run(ms(50));
         let waiter_first = completions(&bench, waiter)[2] < completions(&bench, rival)[2];
         assert_eq!(waiter_first, first == "waiter");
@@ -130,11 +130,10 @@ fn waiters_are_woken_by_priority_and_the_fair_in_their_order() {
         let mut bench = Bench::new(exact(1));
         let lock = bench.machine.add_lock(inherit);
         let section = [Step::Lock(lock), Step::Run(ms(1)), Step::Unlock(lock)];
-        let fair = |nice| Scheduling::Fair { nice, slice: None };
         let holder =
             [Step::Lock(lock), Step::SleepUntil(ms(20)), Step::Unlock(lock), Step::SleepUntil(ms(30))];
-        bench.spawn(Scheduling::Fifo(50), ms(0), &holder);
-        let waiters = [fair(5), fair(-5), Scheduling::Fifo(1), Scheduling::Fifo(2)]
+        bench.spawn(fifo(50), ms(0), &holder);
+        let waiters = [nice(5), nice(-5), fifo(1), fifo(2)]
             .map(|scheduling| (scheduling, bench.spawn(scheduling, ms(1), &section)));
         bench.run(ms(100));
         let mut order: Vec<_> =
@@ -188,7 +187,7 @@ fn run(shapes: &[Shape], cpus: u32, locks: &[bool]) -> (Bench, Vec<ThreadId>) {
     }
     let ids = shapes.iter().enumerate().map(|(place, shape)| {
         let priority = u32::try_from(place).expect("few") + 1;
-        bench.spawn(Scheduling::Fifo(priority), us(shape.0), &steps(shape).0)
+        bench.spawn(fifo(priority), us(shape.0), &steps(shape).0)
     });
     let ids = ids.collect();
     bench.run(Nanos::from_secs(1));
@@ -212,7 +211,7 @@ proptest! {
             prop_assert_eq!(bench.run_of(*id), work(&steps));
         }
         let all: Vec<Step> = (0..3).flat_map(|lock| [Step::Lock(lock), Step::Unlock(lock)]).collect();
-        let late = bench.spawn(Scheduling::Fifo(1), Nanos::from_secs(1) + ms(1), &all);
+        let late = bench.spawn(fifo(1), Nanos::from_secs(1) + ms(1), &all);
         bench.run(Nanos::from_secs(2));
         prop_assert_eq!(bench.finished(late).len(), all.len());
     }

@@ -3,7 +3,7 @@
 
 mod common;
 
-use common::{Bench, exact, ms};
+use common::{Bench, exact, fifo, ms};
 use surety_analysis::RootDomain;
 use surety_analysis::edf::{Demand, schedulable};
 use surety_analysis::schedulability::grub::share;
@@ -78,7 +78,7 @@ fn play(set: &[Reservation], cpus: u32, about: &str, random: &mut Pcg) {
         set.iter().zip(&always).map(|(of, always)| used(&mut bench, *of, *always, end, random)).collect();
     // What they leave is taken.
     for _ in 0..cpus {
-        bench.spawn(Scheduling::Fifo(50), ms(0), &[Step::RunForever]);
+        bench.spawn(fifo(50), ms(0), &[Step::RunForever]);
     }
     for now in 1..=end {
         bench.run(ms(now));

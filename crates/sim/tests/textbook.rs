@@ -2,9 +2,10 @@
 
 mod common;
 
-use common::{Bench, FAIR, exact, ms, nice, periodic, reserved};
-use surety_model::platform::{Platform, RealtimeLimit, SchedClass};
+use common::{Bench, FAIR, exact, fifo, ms, nice, periodic, reserved, round_robin};
+use surety_model::platform::{Platform, RealtimeLimit};
 use surety_model::reservation::Reservation;
+use surety_model::workload::PolicySpec;
 use surety_sim::cpu::hardware::Scheduling;
 use surety_sim::cpu::program::Step;
 use surety_units::Nanos;
@@ -20,9 +21,9 @@ fn completions(bench: &Bench, thread: surety_sim::cpu::hardware::ThreadId) -> Ve
 #[test]
 fn fifo_runs_to_completion_and_by_priority() {
     let mut bench = Bench::new(plain(1));
-    let a = bench.spawn(Scheduling::Fifo(10), ms(0), &[Step::Run(ms(30))]);
-    let b = bench.spawn(Scheduling::Fifo(10), ms(1), &[Step::Run(ms(20))]);
-    let high = bench.spawn(Scheduling::Fifo(20), ms(5), &[Step::Run(ms(10))]);
+    let a = bench.spawn(fifo(10), ms(0), &[Step::Run(ms(30))]);
+    let b = bench.spawn(fifo(10), ms(1), &[Step::Run(ms(20))]);
+    let high = bench.spawn(fifo(20), ms(5), &[Step::Run(ms(10))]);
     let fair = bench.spawn(FAIR, ms(0), &[Step::Run(ms(1))]);
     bench.run(ms(200));
     // The preempted thread stays first in its list: `a` ends before `b` begins.
@@ -35,8 +36,8 @@ fn fifo_runs_to_completion_and_by_priority() {
 #[test]
 fn round_robin_alternates_every_100_ms() {
     let mut bench = Bench::new(plain(1));
-    let a = bench.spawn(Scheduling::RoundRobin(10), ms(0), &[Step::Run(ms(250))]);
-    let b = bench.spawn(Scheduling::RoundRobin(10), ms(0), &[Step::Run(ms(250))]);
+    let a = bench.spawn(round_robin(10), ms(0), &[Step::Run(ms(250))]);
+    let b = bench.spawn(round_robin(10), ms(0), &[Step::Run(ms(250))]);
     bench.run(ms(1000));
     assert_eq!((completions(&bench, a), completions(&bench, b)), (vec![450], vec![500]));
 }
@@ -49,7 +50,7 @@ fn fixed_priorities_follow_the_response_time_equations() {
     let ids: Vec<_> = set
         .iter()
         .map(|(work, period, priority)| {
-            bench.spawn(Scheduling::Fifo(*priority), ms(0), &periodic(ms(*period), ms(*work), 1))
+            bench.spawn(fifo(*priority), ms(0), &periodic(ms(*period), ms(*work), 1))
         })
         .collect();
     // The first job of each; the higher ones go on with a second job at their next release.
@@ -57,7 +58,7 @@ fn fixed_priorities_follow_the_response_time_equations() {
     let repeated: Vec<_> = set
         .iter()
         .map(|(work, period, priority)| {
-            again.spawn(Scheduling::Fifo(*priority), ms(0), &periodic(ms(*period), ms(*work), 3))
+            again.spawn(fifo(*priority), ms(0), &periodic(ms(*period), ms(*work), 3))
         })
         .collect();
     bench.run(ms(60));
@@ -151,14 +152,13 @@ fn what_is_reclaimed_hangs_on_the_kernel() {
 }
 
 #[test]
-fn the_order_of_classes_is_data() {
-    for (order, reserved_first) in [
-        ([SchedClass::Deadline, SchedClass::Realtime, SchedClass::Fair], true),
-        ([SchedClass::Realtime, SchedClass::Deadline, SchedClass::Fair], false),
-    ] {
-        let mut bench = Bench::new(Platform { class_order: order.to_vec(), ..exact(1) });
+fn the_order_of_schedulers_is_data() {
+    for (order, reserved_first) in
+        [(["deadline", "realtime", "fair"], true), (["realtime", "deadline", "fair"], false)]
+    {
+        let mut bench = Bench::new(Platform { schedulers: order.map(str::to_owned).to_vec(), ..exact(1) });
         let reserved = bench.spawn(reserved(ms(5), ms(20)), ms(0), &[Step::Run(ms(5))]);
-        let fifo = bench.spawn(Scheduling::Fifo(1), ms(0), &[Step::Run(ms(5))]);
+        let fifo = bench.spawn(fifo(1), ms(0), &[Step::Run(ms(5))]);
         bench.run(ms(40));
         let expected = if reserved_first { (5, 10) } else { (10, 5) };
         assert_eq!((completions(&bench, reserved)[0], completions(&bench, fifo)[0]), expected);
@@ -169,7 +169,7 @@ fn the_order_of_classes_is_data() {
 fn throttled_realtime_leaves_a_twentieth() {
     let limit = RealtimeLimit { runtime: ms(950), period: ms(1000) };
     let mut bench = Bench::new(Platform { realtime_limit: Some(limit), ..plain(1) });
-    let hog = bench.spawn(Scheduling::Fifo(50), ms(0), &[Step::RunForever]);
+    let hog = bench.spawn(fifo(50), ms(0), &[Step::RunForever]);
     let fair = bench.spawn(FAIR, ms(0), &[Step::RunForever]);
     bench.run(Nanos::from_secs(20));
     let share = bench.run_of(hog).as_secs_f64() / 20.0;
@@ -182,14 +182,14 @@ fn the_fair_server_steps_in_only_when_fair_threads_starve() {
     // One FIFO thread that leaves a tenth of the time: the fair thread gets its 5 % and more without the server.
     let platform = Platform::linux_6_18(1);
     let mut bench = Bench::new(platform.clone());
-    let hog = bench.spawn(Scheduling::Fifo(50), ms(0), &periodic(ms(100), ms(90), 100));
+    let hog = bench.spawn(fifo(50), ms(0), &periodic(ms(100), ms(90), 100));
     bench.spawn(FAIR, ms(0), &[Step::RunForever]);
     bench.run(Nanos::from_secs(10));
     assert_eq!(bench.run_of(hog), Nanos::from_secs(9));
     assert_eq!(bench.machine.waits(hog).1, Nanos::ZERO);
     // A hog that leaves nothing loses 50 ms in each second.
     let mut bench = Bench::new(platform);
-    let hog = bench.spawn(Scheduling::Fifo(50), ms(0), &[Step::RunForever]);
+    let hog = bench.spawn(fifo(50), ms(0), &[Step::RunForever]);
     let fair = bench.spawn(FAIR, ms(0), &[Step::RunForever]);
     bench.run(Nanos::from_secs(20));
     assert!((bench.run_of(fair).as_secs_f64() / 20.0 - 0.05).abs() < 0.001);
@@ -209,7 +209,7 @@ fn a_short_slice_lowers_latency() {
                 [Step::SleepUntil(Nanos::from_micros(50_700) * job), Step::Run(Nanos::from_micros(300))]
             })
             .collect();
-        let id = bench.spawn(Scheduling::Fair { nice: 0, slice }, ms(0), &steps);
+        let id = bench.spawn(Scheduling::Policy(PolicySpec::Fair { nice: 0, slice }), ms(0), &steps);
         for _ in 0..4 {
             bench.spawn(FAIR, ms(0), &[Step::RunForever]);
         }
@@ -224,7 +224,7 @@ fn a_short_slice_lowers_latency() {
 #[test]
 fn idle_threads_give_way_at_once() {
     let mut bench = Bench::new(plain(1));
-    bench.spawn(Scheduling::Idle, ms(0), &[Step::RunForever]);
+    bench.spawn(Scheduling::Policy(PolicySpec::Idle), ms(0), &[Step::RunForever]);
     let steps = periodic(ms(10), ms(1), 100);
     let id = bench.spawn(nice(19), ms(1), &steps);
     bench.run(ms(1000));
@@ -238,13 +238,9 @@ fn inheritance_bounds_a_priority_inversion() {
         let mut bench = Bench::new(plain(1));
         let lock = bench.machine.add_lock(inherit);
         let hold = |work| [Step::Lock(lock), Step::Run(ms(work)), Step::Unlock(lock)];
-        bench.spawn(Scheduling::Fifo(10), ms(0), &hold(10));
-        bench.spawn(Scheduling::Fifo(20), ms(2), &[Step::Run(ms(100))]);
-        let high = bench.spawn(
-            Scheduling::Fifo(30),
-            ms(1),
-            &[Step::Lock(lock), Step::Run(ms(1)), Step::Unlock(lock)],
-        );
+        bench.spawn(fifo(10), ms(0), &hold(10));
+        bench.spawn(fifo(20), ms(2), &[Step::Run(ms(100))]);
+        let high = bench.spawn(fifo(30), ms(1), &[Step::Lock(lock), Step::Run(ms(1)), Step::Unlock(lock)]);
         bench.run(ms(300));
         // Without inheritance: 1 ms by low, 100 by middle from 2 on, 8 ms more by low, then 1 by high.
         let done = completions(&bench, high)[1];

@@ -1,6 +1,6 @@
 //! [`Workload::beyond_kernels`]: what no running kernel can be asked for, this machine's or the lab's.
 
-use super::{Irq, Workload};
+use super::{ActivityKind, Irq, PolicySpec, Workload};
 
 impl Workload {
     /// The first object that no kernel can run in this version, by its path, and why; found without asking any.
@@ -22,6 +22,12 @@ impl Workload {
         if let Some(task) = self.tasks.iter().find(|t| t.reservation.is_some_and(|r| r.demote)) {
             let why = "no kernel runs a reserved task on as a fair one when its budget is used up; leave out `demote`";
             return Some((format!("task.{}", task.name), why));
+        }
+        let tasks = self.tasks.iter().map(|task| (ActivityKind::Task, &task.name, task.policy));
+        let loads = self.loads.iter().map(|load| (ActivityKind::Load, &load.name, load.policy));
+        let is_simulated = |policy| matches!(policy, PolicySpec::Simulated { .. });
+        if let Some((kind, name, _)) = tasks.chain(loads).find(|(.., policy)| is_simulated(*policy)) {
+            return Some((kind.path(name), "no kernel has its policy; try `--on sim`"));
         }
         let is_empty = self.tasks.is_empty()
             && self.loads.is_empty()

@@ -18,8 +18,7 @@ fn rank_of(task: &Task) -> Rank {
 fn rank_of_policy(policy: PolicySpec) -> Rank {
     match policy {
         PolicySpec::Deadline => DEADLINE,
-        PolicySpec::Fifo { priority } | PolicySpec::RoundRobin { priority } => (1, priority),
-        PolicySpec::Fair { .. } | PolicySpec::Batch { .. } | PolicySpec::Idle => (0, 0),
+        _ => policy.realtime_priority().map_or((0, 0), |priority| (1, priority)),
     }
 }
 

@@ -124,9 +124,9 @@ fn platform(platform: &Platform) -> Result<(), CheckError> {
     if platform.cpus == 0 || platform.cpus > CPUS_MAX {
         return too_much("CPUs of the platform", platform.cpus.to_string(), CPUS_MAX.to_string());
     }
-    let classes: BTreeSet<_> = platform.class_order.iter().collect();
-    if classes.len() < platform.class_order.len() {
-        let named = format!("{} classes", platform.class_order.len());
+    let schedulers: BTreeSet<_> = platform.schedulers.iter().collect();
+    if schedulers.len() < platform.schedulers.len() {
+        let named = format!("{} schedulers", platform.schedulers.len());
         return too_much("the platform's `class_order`", named, "each of them once".to_owned());
     }
     let overrun = match platform.enforcement {

@@ -137,10 +137,8 @@ fn every_altered_place_of_a_plan_is_named() {
             }
         }),
         ("CPUs of the platform: 2000", |p, _| p.platform.cpus = 2_000),
-        ("class_order", |p, _| {
-            let order = p.platform.class_order.clone();
-            p.platform.class_order = order.repeat(1_000);
-        }),
+        ("class_order", |p, _| p.platform.schedulers = vec!["fair".to_owned(); 3_000]),
+        ("no scheduler `x`", |p, _| p.platform.schedulers[2] = "x".to_owned()),
         ("base_slice", |p, _| p.platform.base_slice = Nanos::ZERO),
         ("its work", |_, c| response(c).work = ClaimedWork::Constant(Nanos::new(i64::MAX))),
     ];

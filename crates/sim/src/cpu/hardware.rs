@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use surety_model::event::Comm;
-use surety_model::platform::{Platform, SchedClass};
+use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
 use surety_model::workload::PolicySpec;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
@@ -22,27 +22,15 @@ impl ThreadId {
     }
 }
 
+/// A scheduler's place among those of a machine, the most important first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Rank(pub usize);
+
 /// How a thread is scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scheduling {
-    /// `SCHED_OTHER`.
-    Fair {
-        /// -20..=19.
-        nice: i32,
-        /// Slice of its own.
-        slice: Option<Nanos>,
-    },
-    /// `SCHED_BATCH`.
-    Batch {
-        /// -20..=19.
-        nice: i32,
-    },
-    /// `SCHED_IDLE`.
-    Idle,
-    /// `SCHED_FIFO` with a priority of 1..=99.
-    Fifo(u32),
-    /// `SCHED_RR` with a priority of 1..=99.
-    RoundRobin(u32),
+    /// By a policy without reservation.
+    Policy(PolicySpec),
     /// `SCHED_DEADLINE`.
     Deadline(Reservation),
 }
@@ -50,37 +38,55 @@ pub enum Scheduling {
 impl Scheduling {
     /// What a policy and a reservation come to; `None` for the deadline policy without a reservation.
     pub fn of(policy: PolicySpec, reservation: Option<Reservation>) -> Option<Scheduling> {
-        if let Some(reservation) = reservation {
-            return Some(Scheduling::Deadline(reservation));
-        }
-        match policy {
-            PolicySpec::Fair { nice, slice } => Some(Scheduling::Fair { nice, slice }),
-            PolicySpec::Batch { nice } => Some(Scheduling::Batch { nice }),
-            PolicySpec::Idle => Some(Scheduling::Idle),
-            PolicySpec::Fifo { priority } => Some(Scheduling::Fifo(priority)),
-            PolicySpec::RoundRobin { priority } => Some(Scheduling::RoundRobin(priority)),
-            PolicySpec::Deadline => None,
+        match reservation {
+            Some(reservation) => Some(Scheduling::Deadline(reservation)),
+            None => (policy != PolicySpec::Deadline).then_some(Scheduling::Policy(policy)),
         }
     }
 
-    /// Its class.
-    pub fn class(&self) -> SchedClass {
+    /// The word of its policy, by which a scheduler takes it.
+    pub fn word(&self) -> &'static str {
         match self {
-            Scheduling::Fair { .. } | Scheduling::Batch { .. } | Scheduling::Idle => SchedClass::Fair,
-            Scheduling::Fifo(_) | Scheduling::RoundRobin(_) => SchedClass::Realtime,
-            Scheduling::Deadline(_) => SchedClass::Deadline,
+            Scheduling::Policy(policy) => policy.word(),
+            Scheduling::Deadline(_) => PolicySpec::Deadline.word(),
         }
     }
 
-    /// The kernel's internal priority: below 0 deadline, 0..=98 realtime, 100..=139 fair.
+    /// Its realtime priority, 1..=99.
+    pub fn realtime_priority(&self) -> Option<u32> {
+        match self {
+            Scheduling::Policy(policy) => policy.realtime_priority(),
+            Scheduling::Deadline(_) => None,
+        }
+    }
+
+    /// The kernel's internal priority: below 0 deadline, 0..=98 realtime, 100..=139 all others.
     pub fn prio(&self) -> i32 {
         match self {
-            Scheduling::Fair { nice, .. } | Scheduling::Batch { nice } => 120 + nice,
-            Scheduling::Idle => 120,
-            Scheduling::Fifo(priority) | Scheduling::RoundRobin(priority) => {
-                99 - i32::try_from(*priority).expect("priorities end at 99")
-            }
+            Scheduling::Policy(policy) => match policy.realtime_priority() {
+                Some(priority) => 99 - i32::try_from(priority).expect("priorities end at 99"),
+                None => 120 + policy.parameters().nice,
+            },
             Scheduling::Deadline(_) => -1,
+        }
+    }
+}
+
+impl std::fmt::Display for Scheduling {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Scheduling::Policy(policy) => {
+                write!(f, "{policy}")?;
+                policy
+                    .parameters()
+                    .slice
+                    .map_or(Ok(()), |slice| write!(f, " slice {}", slice.to_exact_string()))
+            }
+            Scheduling::Deadline(r) => {
+                let times = [r.runtime, r.deadline, r.period].map(Nanos::to_exact_string).join("/");
+                let flag = |set: bool, word: &'static str| if set { word } else { "" };
+                write!(f, "deadline {times}{}{}", flag(r.reclaim, " reclaim"), flag(r.demote, " demote"))
+            }
         }
     }
 }
@@ -116,8 +122,8 @@ pub struct Thread {
     pub asked: Scheduling,
     /// How it is scheduled now: what it asked for, or what it inherits from a waiter.
     pub scheduling: Scheduling,
-    /// Its class now.
-    pub class: SchedClass,
+    /// Its scheduler now.
+    pub rank: Rank,
     /// Control group, by its place in the machine's list; `None` is the root.
     pub group: Option<usize>,
     /// The places of the CPUs it may run on; `None`: all.
@@ -165,7 +171,7 @@ pub struct Cpu {
     pub id: CpuId,
     /// The thread it runs.
     pub current: Option<ThreadId>,
-    /// Whether a more important class chose that thread for its own class, as the fair server does.
+    /// Whether a more important scheduler chose that thread of another one, as the fair server does.
     pub serves: bool,
     /// Its time up to here is in its threads' accounts.
     pub accounted: Nanos,
@@ -195,8 +201,8 @@ pub(crate) enum Occasion {
     Interrupt(usize),
     /// The end of the hard handler on a CPU.
     HandlerEnd(usize),
-    /// A timer of the policy of this class, with its own number for it.
-    Policy(SchedClass, u32),
+    /// A timer of the scheduler of this rank, with its own number for it.
+    Policy(Rank, u32),
 }
 
 /// A group threads share the CPU through: its weight and the group it is in.
@@ -221,6 +227,8 @@ pub struct Hardware {
     pub threads: Vec<Thread>,
     /// The groups.
     pub groups: Vec<GroupSpec>,
+    /// The policies each scheduler takes, by rank.
+    pub takes: Vec<&'static [&'static str]>,
     /// What happened.
     pub recorder: Recorder,
     /// Threads that a policy wants scheduled otherwise from now on; the machine does it.
@@ -235,9 +243,18 @@ impl Hardware {
         self.agenda.add_slot()
     }
 
-    /// A timer for the policy of a class, which gets `number` back when it fires.
-    pub fn add_timer(&mut self, class: SchedClass, number: u32) -> Slot {
-        self.add_slot(Occasion::Policy(class, number))
+    /// A timer for a scheduler, which gets `number` back when it fires.
+    pub fn add_timer(&mut self, rank: Rank, number: u32) -> Slot {
+        self.add_slot(Occasion::Policy(rank, number))
+    }
+
+    /// The scheduler that takes threads of a policy.
+    ///
+    /// # Panics
+    /// Where the machine has none for it.
+    pub fn rank_of(&self, policy: &str) -> Rank {
+        let taken = self.takes.iter().position(|takes| takes.contains(&policy));
+        Rank(taken.unwrap_or_else(|| panic!("no scheduler of the machine takes the policy `{policy}`")))
     }
 
     /// Lets a timer fire at an instant, or now when that has passed.
@@ -265,9 +282,9 @@ impl Hardware {
         self.cpus[cpu].current
     }
 
-    /// The thread a CPU runs, when it is of a class.
-    pub fn current_of(&self, cpu: usize, class: SchedClass) -> Option<ThreadId> {
-        self.cpus[cpu].current.filter(|t| self.thread(*t).class == class)
+    /// The thread a CPU runs, when it is one of this scheduler.
+    pub fn current_of(&self, cpu: usize, rank: Rank) -> Option<ThreadId> {
+        self.cpus[cpu].current.filter(|t| self.thread(*t).rank == rank)
     }
 
     /// Whether a CPU has nothing to run and is not about to choose.

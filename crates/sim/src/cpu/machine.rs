@@ -11,14 +11,15 @@ mod switching;
 use std::collections::VecDeque;
 
 use surety_model::event::Comm;
-use surety_model::platform::{Platform, SchedClass};
+use surety_model::platform::Platform;
 use surety_model::world::Observer;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::device::Device;
-use crate::cpu::hardware::{Cpu, GroupSpec, Hardware, Occasion, Scheduling, Thread, ThreadId, ThreadState};
-use crate::cpu::policies;
-use crate::cpu::policy::{Arrival, CpuPolicy, Departure};
+use crate::cpu::hardware::{
+    Cpu, GroupSpec, Hardware, Occasion, Rank, Scheduling, Thread, ThreadId, ThreadState,
+};
+use crate::cpu::policy::{Arrival, CpuPolicy, Departure, SchedulerRow};
 use crate::cpu::program::{Moment, Programs, Step};
 use crate::cpu::recorder::Recorder;
 use crate::cpu::resources::Resources;
@@ -42,6 +43,8 @@ pub struct ThreadSpec {
 pub struct MachineSpec {
     /// How it behaves.
     pub platform: Platform,
+    /// Its schedulers, the most important first; they stand above the platform's.
+    pub schedulers: Vec<&'static SchedulerRow>,
     /// Its CPUs by number; their count stands above the platform's.
     pub cpus: Vec<CpuId>,
     /// First instant of each CPU's grid of ticks; CPUs beyond the list have 0.
@@ -64,10 +67,10 @@ pub struct Counts {
 /// A machine with the programs of its threads.
 pub struct Machine<P> {
     hardware: Hardware,
+    /// The schedulers, by rank.
     policies: Vec<Box<dyn CpuPolicy>>,
+    /// Ranks of those that want to hear of all.
     watchers: Vec<usize>,
-    /// Place in `policies` of each class, by the class's own number.
-    ranks: [usize; 3],
     resources: Resources,
     devices: Vec<Device>,
     programs: P,
@@ -77,12 +80,16 @@ pub struct Machine<P> {
 
 impl<P: Programs> Machine<P> {
     /// A machine without threads, at time 0.
+    ///
+    /// # Panics
+    /// Here where a scheduler serves a policy that none of them takes, and in [`Machine::spawn`] where a thread has one.
     pub fn new(spec: MachineSpec, programs: P) -> Machine<P> {
         let mut hardware = Hardware {
             now: Nanos::ZERO,
             cpus: Vec::new(),
             threads: Vec::new(),
             groups: spec.groups,
+            takes: spec.schedulers.iter().map(|row| row.takes).collect(),
             recorder: Recorder::new(spec.events),
             changes: Vec::new(),
             agenda: Agenda::default(),
@@ -107,23 +114,13 @@ impl<P: Programs> Machine<P> {
                 handler_end,
             });
         }
-        let mut order = hardware.platform.class_order.clone();
-        for (class, _) in policies::ALL {
-            if !order.contains(class) {
-                order.push(*class);
-            }
-        }
-        let mut ranks = [0; 3];
-        for (rank, class) in order.iter().enumerate() {
-            ranks[*class as usize] = rank;
-        }
-        let policies: Vec<_> = order.iter().map(|class| policies::make(*class, &mut hardware)).collect();
+        let rows = spec.schedulers.iter().enumerate();
+        let policies: Vec<_> = rows.map(|(rank, row)| (row.make)(&mut hardware, Rank(rank))).collect();
         let watchers = (0..policies.len()).filter(|rank| policies[*rank].watches()).collect();
         Machine {
             hardware,
             policies,
             watchers,
-            ranks,
             resources: Resources::default(),
             devices: Vec::new(),
             programs,
@@ -151,7 +148,7 @@ impl<P: Programs> Machine<P> {
             comm: Comm::new(&spec.name),
             asked: spec.scheduling,
             scheduling: spec.scheduling,
-            class: spec.scheduling.class(),
+            rank: self.hardware.rank_of(spec.scheduling.word()),
             group: spec.group,
             cpu: self.first_cpu(spec, id),
             allowed: spec.allowed,
@@ -196,8 +193,7 @@ impl<P: Programs> Machine<P> {
                 }
                 Occasion::Interrupt(device) => self.interrupt(device),
                 Occasion::HandlerEnd(cpu) => self.handler_ends(cpu),
-                Occasion::Policy(class, number) => {
-                    let rank = self.rank(class);
+                Occasion::Policy(Rank(rank), number) => {
                     if let Some(cpu) = self.policies[rank].accounts_for_timer(number) {
                         self.account(cpu);
                     }
@@ -269,12 +265,8 @@ impl<P: Programs> Machine<P> {
         self.counts
     }
 
-    fn rank(&self, class: SchedClass) -> usize {
-        self.ranks[class as usize]
-    }
-
     fn rank_of(&self, thread: ThreadId) -> usize {
-        self.rank(self.hardware.thread(thread).class)
+        self.hardware.thread(thread).rank.0
     }
 
     /// Books the time a CPU has run since it was last looked at.
@@ -286,20 +278,19 @@ impl<P: Programs> Machine<P> {
         }
         hardware.cpus[cpu].accounted = hardware.now;
         let current = hardware.cpus[cpu].current;
-        let class = current.map(|id| {
+        let rank = current.map(|id| {
             let thread = &mut hardware.threads[id.index()];
             thread.run += ran;
             if thread.remaining != Nanos::MAX {
                 thread.remaining -= ran;
             }
-            thread.class
+            thread.rank
         });
-        if let (Some(thread), Some(class)) = (current, class) {
-            let rank = self.rank(class);
+        if let (Some(thread), Some(Rank(rank))) = (current, rank) {
             self.policies[rank].account(&mut self.hardware, cpu, thread, ran);
         }
-        for rank in &self.watchers {
-            self.policies[*rank].class_ran(&mut self.hardware, cpu, class, ran);
+        for watcher in &self.watchers {
+            self.policies[*watcher].ran(&mut self.hardware, cpu, rank, ran);
         }
     }
 
@@ -378,13 +369,13 @@ impl<P: Programs> Machine<P> {
                 self.policies[rank].switch(&mut self.hardware, cpu, Some(thread), None);
             }
         }
+        let rank = self.hardware.rank_of(scheduling.word());
         let t = &mut self.hardware.threads[thread.index()];
-        t.scheduling = scheduling;
-        t.class = scheduling.class();
+        (t.scheduling, t.rank) = (scheduling, rank);
         if awake {
-            let rank = self.rank_of(thread);
+            let Rank(rank) = rank;
             self.policies[rank].enqueue(&mut self.hardware, cpu, thread, Arrival::Changed);
-            self.class_enqueued(cpu, thread);
+            self.tell_enqueued(cpu, thread);
             if runs {
                 self.policies[rank].switch(&mut self.hardware, cpu, None, Some(thread));
                 self.hardware.reschedule(cpu);
@@ -394,10 +385,10 @@ impl<P: Programs> Machine<P> {
         }
     }
 
-    fn class_enqueued(&mut self, cpu: usize, thread: ThreadId) {
-        let class = self.hardware.thread(thread).class;
-        for rank in &self.watchers {
-            self.policies[*rank].class_enqueued(&mut self.hardware, cpu, class);
+    fn tell_enqueued(&mut self, cpu: usize, thread: ThreadId) {
+        let rank = self.hardware.thread(thread).rank;
+        for watcher in &self.watchers {
+            self.policies[*watcher].enqueued(&mut self.hardware, cpu, rank);
         }
     }
 
@@ -420,12 +411,12 @@ impl<P: Programs> Machine<P> {
         let t = &mut self.hardware.threads[thread.index()];
         t.state = ThreadState::Ready;
         t.ready_since = now;
-        let class = t.class;
-        if self.policies[rank].accounts_on_enqueue() && self.hardware.current_of(target, class).is_some() {
+        if self.policies[rank].accounts_on_enqueue() && self.hardware.current_of(target, Rank(rank)).is_some()
+        {
             self.account(target);
         }
         self.policies[rank].enqueue(&mut self.hardware, target, thread, arrival);
-        self.class_enqueued(target, thread);
+        self.tell_enqueued(target, thread);
         self.check_preempt(target, thread);
     }
 

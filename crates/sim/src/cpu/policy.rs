@@ -1,16 +1,26 @@
-//! [`CpuPolicy`]: what a scheduler implements, one for each class of the machine.
+//! [`CpuPolicy`]: what a scheduler implements, and [`SchedulerRow`]: what it is by.
 //!
-//! A policy owns the queues of its class on every CPU. It knows its own threads and the [`Hardware`], and no other
-//! policy. The machine calls it; it answers, arms timers, and asks for a new choice with [`Hardware::reschedule`].
+//! A scheduler owns the queues of its threads on every CPU. It knows these threads and the [`Hardware`], and no other
+//! scheduler. The machine calls it; it answers, arms timers, and asks for a new choice with [`Hardware::reschedule`].
 //!
-//! One seam lets a class run through another: a policy may answer [`Pick::Serve`], "whatever this class would run
-//! here", and hears through [`CpuPolicy::class_enqueued`], [`CpuPolicy::class_ran`] and [`CpuPolicy::unserved`]
-//! how the classes it serves fare. The deadline class's fair server is built on it.
+//! One seam lets a scheduler run through another: it may answer [`Pick::Serve`], "whatever that one would run
+//! here", and hears through [`CpuPolicy::enqueued`], [`CpuPolicy::ran`] and [`CpuPolicy::unserved`]
+//! how those it serves fare. The fair server of `SCHED_DEADLINE` is built on it.
 
-use surety_model::platform::SchedClass;
 use surety_units::Nanos;
 
-use crate::cpu::hardware::{Hardware, ThreadId};
+use crate::cpu::hardware::{Hardware, Rank, ThreadId};
+
+/// A scheduler as platforms name it.
+#[derive(Debug)]
+pub struct SchedulerRow {
+    /// Its word.
+    pub word: &'static str,
+    /// The policies of the threads it schedules, by their words in a workload.
+    pub takes: &'static [&'static str],
+    /// Makes it for a machine without threads, at its place there.
+    pub make: fn(&mut Hardware, Rank) -> Box<dyn CpuPolicy>,
+}
 
 /// What a policy would run on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,8 +29,8 @@ pub enum Pick {
     Nothing,
     /// This thread.
     Thread(ThreadId),
-    /// Whatever this class would run.
-    Serve(SchedClass),
+    /// Whatever this scheduler would run.
+    Serve(Rank),
 }
 
 /// Why a thread joins a queue.
@@ -30,7 +40,7 @@ pub enum Arrival {
     New,
     /// It slept.
     Woken,
-    /// It comes from another class.
+    /// It comes from another policy.
     Changed,
 }
 
@@ -41,20 +51,17 @@ pub enum Departure {
     Sleeps,
     /// It is gone.
     Exits,
-    /// It goes to another class.
+    /// It goes to another policy.
     Changes,
 }
 
-/// A scheduler of one class.
+/// A scheduler.
 ///
-/// The machine keeps to this: `account` is called with all time a thread of the class has run before `dequeue`,
+/// The machine keeps to this: `account` is called with all time a thread of its has run before `dequeue`,
 /// `tick` or `pick` on its CPU, and before `enqueue` there when [`CpuPolicy::accounts_on_enqueue`] says so;
-/// `switch` follows every change of the running thread in which one of the two is of the class.
+/// `switch` follows every change of the running thread in which one of the two is its own.
 pub trait CpuPolicy {
-    /// Its class.
-    fn class(&self) -> SchedClass;
-
-    /// A thread that may become one of the class exists, in no queue yet.
+    /// A thread that may become its own exists, in no queue yet.
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId);
 
     /// The CPU a new or woken thread goes to.
@@ -66,19 +73,19 @@ pub trait CpuPolicy {
     /// A thread leaves the queue of its CPU; it may be the current one.
     fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure);
 
-    /// What it would run on a CPU now. The current thread, if of the class, takes part.
+    /// What it would run on a CPU now. The current thread, if its own, takes part.
     fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick;
 
-    /// A CPU goes from `prev` to `next`: those of the two that are of this class.
+    /// A CPU goes from `prev` to `next`: those of the two that are its own.
     fn switch(&mut self, hardware: &mut Hardware, cpu: usize, prev: Option<ThreadId>, next: Option<ThreadId>);
 
     /// Its current thread has run for `ran` since the last account.
     fn account(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, ran: Nanos);
 
-    /// The tick of a CPU whose current thread is of the class.
+    /// The tick of a CPU whose current thread is its own.
     fn tick(&mut self, _hardware: &mut Hardware, _cpu: usize, _thread: ThreadId) {}
 
-    /// A thread of the class joined the queue of a CPU that runs another of the class: says, by asking for a new
+    /// A thread joined the queue of a CPU that runs another of its own: says, by asking for a new
     /// choice or not, whether it takes over.
     fn wakeup_preempt(&mut self, hardware: &mut Hardware, cpu: usize, current: ThreadId, woken: ThreadId);
 
@@ -122,17 +129,17 @@ pub trait CpuPolicy {
     /// Evens out the load between CPUs.
     fn balance(&mut self, _hardware: &mut Hardware, _cpu: usize) {}
 
-    /// Whether it wants to hear how other classes fare.
+    /// Whether it wants to hear how all schedulers fare.
     fn watches(&self) -> bool {
         false
     }
 
-    /// A thread of a class joined the queue of a CPU.
-    fn class_enqueued(&mut self, _hardware: &mut Hardware, _cpu: usize, _class: SchedClass) {}
+    /// A thread of the scheduler `of` joined the queue of a CPU.
+    fn enqueued(&mut self, _hardware: &mut Hardware, _cpu: usize, _of: Rank) {}
 
-    /// A thread of a class, or nothing, has run on a CPU for `ran`.
-    fn class_ran(&mut self, _hardware: &mut Hardware, _cpu: usize, _class: Option<SchedClass>, _ran: Nanos) {}
+    /// A thread of the scheduler `of`, or nothing, has run on a CPU for `ran`.
+    fn ran(&mut self, _hardware: &mut Hardware, _cpu: usize, _of: Option<Rank>, _ran: Nanos) {}
 
-    /// The class it wanted to serve has nothing to run here.
+    /// The scheduler it wanted to serve has nothing to run here.
     fn unserved(&mut self, _hardware: &mut Hardware, _cpu: usize) {}
 }

@@ -16,6 +16,8 @@ use super::jobs::{self, Jobs, Phase, Thread};
 use super::{NAME, SimWorld};
 use crate::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
 use crate::cpu::machine::{Machine, MachineSpec, ThreadSpec};
+use crate::cpu::policies;
+use crate::cpu::policy::SchedulerRow;
 
 /// A thread of a run with what it belongs to.
 #[derive(Clone, Debug)]
@@ -38,6 +40,7 @@ pub(super) enum Activity {
 /// A machine ready to run a workload.
 pub(super) struct Stage {
     pub(super) machine: Machine<Jobs>,
+    pub(super) schedulers: Vec<&'static SchedulerRow>,
     pub(super) members: Vec<Member>,
 }
 
@@ -65,8 +68,10 @@ pub(super) fn stage(
     // reservation stay on the CPUs of the run, as on the host.
     let ids: Vec<CpuId> = CpuSet::first(world.platform.cpus).iter().collect();
     let phase = world.tick_phase.of(options.seed, world.platform.tick);
+    let schedulers = policies::in_order(&world.platform.schedulers)?;
     let spec = MachineSpec {
         platform: world.platform.clone(),
+        schedulers: schedulers.clone(),
         tick_phases: vec![phase; ids.len()],
         cpus: ids.clone(),
         groups,
@@ -74,7 +79,7 @@ pub(super) fn stage(
     };
     let machine = Machine::new(spec, Jobs::default());
     let mut builder = Builder {
-        stage: Stage { machine, members: Vec::new() },
+        stage: Stage { machine, schedulers, members: Vec::new() },
         places,
         locks: BTreeMap::new(),
         signals: BTreeMap::new(),
@@ -275,7 +280,8 @@ impl<'a> Builder<'a> {
         let spec = interrupts::device(irq, index, cpu, self.seed)?;
         let name = interrupts::thread_name(&spec);
         let device = self.stage.machine.add_device(spec);
-        let scheduling = irq.reservation.map_or(Scheduling::Fifo(interrupts::PRIORITY), Scheduling::Deadline);
+        let unreserved = Scheduling::Policy(interrupts::POLICY);
+        let scheduling = irq.reservation.map_or(unreserved, Scheduling::Deadline);
         let allowed = irq.reservation.is_none().then(|| CpuSet::single(cpu));
         self.member(Activity::Irq(index), &name, scheduling, None, allowed, Thread::of_device(device));
         Ok(())

@@ -2,7 +2,7 @@
 
 use surety_model::distribution::TimeDistribution;
 use surety_model::record::{Basis, RequestAccount};
-use surety_model::workload::{Arrivals, Irq, Workload};
+use surety_model::workload::{Arrivals, Irq, PolicySpec, Workload};
 use surety_model::world::{Observer, RunOptions, WorldError};
 use surety_units::{CpuId, Nanos};
 
@@ -11,8 +11,8 @@ use super::jobs::Jobs;
 use crate::cpu::device::{DeviceSpec, Source};
 use crate::cpu::machine::Machine;
 
-/// Realtime priority of an interrupt thread without a reservation: `sched_set_fifo` in `setup_irq_thread`.
-pub(super) const PRIORITY: u32 = 50;
+/// The policy of an interrupt thread without a reservation: `sched_set_fifo` in `setup_irq_thread`.
+pub(super) const POLICY: PolicySpec = PolicySpec::Fifo { priority: 50 };
 
 /// The interrupt number of the first source.
 const FIRST: u32 = 1;

@@ -7,10 +7,11 @@ use surety_model::formats::toml;
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::record::Record;
 use surety_model::reservation::Reservation;
-use surety_model::workload::Workload;
+use surety_model::workload::{PolicySpec, Workload};
 use surety_model::world::{RunOptions, Unobserved, World as _, WorldError};
 use surety_sim::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
 use surety_sim::cpu::machine::{Machine, MachineSpec, ThreadSpec};
+use surety_sim::cpu::policies;
 use surety_sim::cpu::program::{Moment, Programs, Step};
 use surety_sim::{SimWorld, TickPhase};
 use surety_units::{CpuId, CpuSet, Nanos};
@@ -23,10 +24,18 @@ pub fn us(n: i64) -> Nanos {
     Nanos::from_micros(n)
 }
 
-pub const FAIR: Scheduling = Scheduling::Fair { nice: 0, slice: None };
+pub const FAIR: Scheduling = Scheduling::Policy(PolicySpec::Fair { nice: 0, slice: None });
 
 pub fn nice(nice: i32) -> Scheduling {
-    Scheduling::Fair { nice, slice: None }
+    Scheduling::Policy(PolicySpec::Fair { nice, slice: None })
+}
+
+pub fn fifo(priority: u32) -> Scheduling {
+    Scheduling::Policy(PolicySpec::Fifo { priority })
+}
+
+pub fn round_robin(priority: u32) -> Scheduling {
+    Scheduling::Policy(PolicySpec::RoundRobin { priority })
 }
 
 pub fn reserved(runtime: Nanos, period: Nanos) -> Scheduling {
@@ -61,7 +70,9 @@ impl Bench {
 
     pub fn with_groups(platform: Platform, groups: Vec<GroupSpec>) -> Bench {
         let cpus = (0..platform.cpus).map(CpuId).collect();
-        let spec = MachineSpec { platform, cpus, tick_phases: Vec::new(), groups, events: false };
+        let schedulers = policies::in_order(&platform.schedulers).expect("a platform names what there is");
+        let tick_phases = Vec::new();
+        let spec = MachineSpec { platform, schedulers, cpus, tick_phases, groups, events: false };
         Bench { machine: Machine::new(spec, Script::default()) }
     }
 

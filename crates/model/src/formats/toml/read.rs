@@ -307,30 +307,18 @@ fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
             format!("slice {} is outside the kernel's range of 100us to 100ms", time.to_exact_string());
         reading.wrong(field.span.clone(), message, "out of range", None);
     }
-    let fair = PolicySpec::Fair { nice: nice.unwrap_or(0), slice };
+    let given = PolicyParameters { nice: nice.unwrap_or(0), slice, priority: 0 };
+    let fair = PolicySpec::Fair { nice: given.nice, slice };
     let Some(field) = table.field(reading, "policy") else { return fair };
     let Some(text) = field.text(reading, "a policy such as \"fifo:80\"") else { return fair };
     let (word, priority) = text.split_once(':').map_or((text, None), |(w, p)| (w, Some(p)));
-    let number = priority.and_then(|p| p.parse::<u32>().ok()).filter(|p| (1..=99).contains(p));
-    let chosen = match (word, priority, number) {
-        ("fair", None, _) => Some(fair),
-        ("batch", None, _) => Some(PolicySpec::Batch { nice: nice.unwrap_or(0) }),
-        ("idle", None, _) => Some(PolicySpec::Idle),
-        ("deadline", None, _) => Some(PolicySpec::Deadline),
-        ("fifo", Some(_), Some(priority)) => Some(PolicySpec::Fifo { priority }),
-        ("rr", Some(_), Some(priority)) => Some(PolicySpec::RoundRobin { priority }),
-        _ => None,
-    };
-    let Some(chosen) = chosen else {
-        let message = format!("`{text}` is no policy");
-        let help = "use fair, batch, idle, deadline, fifo:N or rr:N with N from 1 to 99".to_owned();
-        reading.wrong(field.span, message, "not known", Some(help));
+    let priority = priority.map(|p| p.parse().ok().filter(|p| (1..=99).contains(p)).unwrap_or(0));
+    let is_named = |row: &&PolicyRow| row.word == word && row.priority == priority.is_some();
+    let Some(row) = POLICIES.iter().find(is_named).filter(|_| priority != Some(0)) else {
+        reading.wrong(field.span, format!("`{text}` is no policy"), "not known", Some(known_policies()));
         return fair;
     };
-    let takes_nice = matches!(chosen, PolicySpec::Fair { .. } | PolicySpec::Batch { .. });
-    for (given, name, takes) in
-        [(nice_field, "nice", takes_nice), (slice_field, "slice", matches!(chosen, PolicySpec::Fair { .. }))]
-    {
+    for (given, name, takes) in [(nice_field, "nice", row.nice), (slice_field, "slice", row.slice)] {
         if let Some(field) = given
             && !takes
         {
@@ -338,7 +326,15 @@ fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
             reading.wrong(field.span, message, "has no effect", None);
         }
     }
-    chosen
+    row.with(PolicyParameters { priority: priority.unwrap_or(0), ..given })
+}
+
+/// Help that lists the words of all policies.
+fn known_policies() -> String {
+    let words = POLICIES.iter().map(|row| format!("{}{}", row.word, if row.priority { ":N" } else { "" }));
+    let mut words: Vec<String> = words.collect();
+    let last = words.pop().unwrap_or_default();
+    format!("use {} or {last} with N from 1 to 99", words.join(", "))
 }
 
 fn instances(reading: &mut Reading, table: &Table<'_>, key: &'static str) -> Option<Instances> {

@@ -104,21 +104,16 @@ impl Out<'_> {
     }
 
     fn policy(&mut self, policy: PolicySpec) {
-        match policy {
-            PolicySpec::Fair { nice, slice } => {
-                if nice != 0 {
-                    self.line("nice", &nice.to_string());
-                }
-                self.optional_time("slice", slice);
-            }
-            PolicySpec::Batch { nice } => {
-                self.line("policy", "\"batch\"");
-                if nice != 0 {
-                    self.line("nice", &nice.to_string());
-                }
-            }
-            other => self.quoted("policy", &other.to_string()),
+        let PolicyParameters { priority, nice, slice } = policy.parameters();
+        match (policy, priority) {
+            (PolicySpec::Fair { .. }, _) => {}
+            (_, 0) => self.quoted("policy", policy.word()),
+            _ => self.quoted("policy", &format!("{}:{priority}", policy.word())),
         }
+        if nice != 0 {
+            self.line("nice", &nice.to_string());
+        }
+        self.optional_time("slice", slice);
     }
 
     fn instances(&mut self, key: &str, instances: Instances) {

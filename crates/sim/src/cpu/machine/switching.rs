@@ -4,7 +4,7 @@ use surety_model::event::LeaveState;
 use surety_units::Nanos;
 
 use super::Machine;
-use crate::cpu::hardware::{ThreadId, ThreadState};
+use crate::cpu::hardware::{Rank, ThreadId, ThreadState};
 use crate::cpu::policy::Pick;
 use crate::cpu::program::Programs;
 use crate::cpu::recorder::Named;
@@ -72,16 +72,13 @@ impl<P: Programs> Machine<P> {
             match self.policies[rank].pick(&mut self.hardware, cpu) {
                 Pick::Nothing => rank += 1,
                 Pick::Thread(thread) => return Some(thread),
-                Pick::Serve(class) => {
-                    let served = self.rank(class);
-                    match self.policies[served].pick(&mut self.hardware, cpu) {
-                        Pick::Thread(thread) => {
-                            self.hardware.cpus[cpu].serves = true;
-                            return Some(thread);
-                        }
-                        _ => self.policies[rank].unserved(&mut self.hardware, cpu),
+                Pick::Serve(Rank(served)) => match self.policies[served].pick(&mut self.hardware, cpu) {
+                    Pick::Thread(thread) => {
+                        self.hardware.cpus[cpu].serves = true;
+                        return Some(thread);
                     }
-                }
+                    _ => self.policies[rank].unserved(&mut self.hardware, cpu),
+                },
             }
         }
         None
@@ -138,8 +135,8 @@ impl<P: Programs> Machine<P> {
             }
             _ => {}
         }
-        let class = |t: Option<ThreadId>| t.map(|t| self.rank_of(t));
-        let (left, entered) = (class(prev), class(next));
+        let rank = |t: Option<ThreadId>| t.map(|t| self.rank_of(t));
+        let (left, entered) = (rank(prev), rank(next));
         if let Some(rank) = left {
             let same = next.filter(|_| entered == left);
             self.policies[rank].switch(&mut self.hardware, cpu, prev, same);

@@ -17,11 +17,12 @@ mod bandwidth;
 mod entity;
 mod server;
 
-use surety_model::platform::{Enforcement, SchedClass};
+use surety_model::platform::Enforcement;
 use surety_model::reservation::Reservation;
+use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
 
-use crate::cpu::hardware::{Hardware, Scheduling, ThreadId};
+use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 use crate::engine::Slot;
 
@@ -39,6 +40,7 @@ const NONE: u32 = u32::MAX;
 
 /// The deadline class.
 pub struct Deadline {
+    rank: Rank,
     /// Servers first, one for each CPU where the platform has them; then threads with a reservation.
     entities: Vec<Entity>,
     servers: Vec<Server>,
@@ -57,9 +59,10 @@ pub struct Deadline {
 
 impl Deadline {
     /// For a machine without threads.
-    pub fn new(hardware: &mut Hardware) -> Deadline {
+    pub fn new(hardware: &mut Hardware, rank: Rank) -> Deadline {
         let cpus = hardware.cpus.len();
         let mut policy = Deadline {
+            rank,
             entities: Vec::new(),
             servers: Vec::new(),
             of_thread: Vec::new(),
@@ -70,15 +73,15 @@ impl Deadline {
             waiting: 0,
         };
         if let Some(parameters) = hardware.platform.fair_server {
+            let serves = hardware.rank_of(PolicySpec::default().word());
             for cpu in 0..cpus {
                 let (runtime, period) = (parameters.runtime, parameters.period);
                 policy.add_entity(hardware, Reservation::implicit(runtime, period), cpu);
-                policy.servers.push(Server::new(SchedClass::Fair));
+                policy.servers.push(Server::new(serves));
             }
         }
         if hardware.platform.enforcement == Enforcement::Exact {
-            policy.enforce =
-                (0..cpus).map(|cpu| hardware.add_timer(SchedClass::Deadline, number(cpu, ENFORCE))).collect();
+            policy.enforce = (0..cpus).map(|cpu| hardware.add_timer(rank, number(cpu, ENFORCE))).collect();
         }
         policy
     }
@@ -86,8 +89,8 @@ impl Deadline {
     fn add_entity(&mut self, hardware: &mut Hardware, reservation: Reservation, cpu: usize) -> usize {
         let index = self.entities.len();
         let timers = (
-            hardware.add_timer(SchedClass::Deadline, number(index, REPLENISH)),
-            hardware.add_timer(SchedClass::Deadline, number(index, INACTIVE)),
+            hardware.add_timer(self.rank, number(index, REPLENISH)),
+            hardware.add_timer(self.rank, number(index, INACTIVE)),
         );
         let Reservation { runtime, deadline, period, reclaim, demote } = reservation;
         let mut entity = Entity::new(runtime, deadline, period, cpu, timers);
@@ -183,7 +186,7 @@ impl Deadline {
         self.entities[index].throttled = true;
         self.start_timer(hardware, index, next);
         if let Some(thread) = self.thread_at(index).filter(|_| self.entities[index].demote) {
-            hardware.changes.push((thread, Scheduling::Fair { nice: 0, slice: None }));
+            hardware.changes.push((thread, Scheduling::Policy(PolicySpec::default())));
         }
     }
 
@@ -195,7 +198,7 @@ impl Deadline {
         self.entities[index].replenish(hardware.now);
         let Some(thread) = self.thread_at(index) else { return };
         let t = hardware.thread(thread);
-        if t.class != SchedClass::Deadline {
+        if t.rank != self.rank {
             hardware.changes.push((thread, t.asked));
             return;
         }
@@ -218,14 +221,14 @@ impl Deadline {
     /// Whether the timer pushes the thread it replenishes away from a CPU: it is not current there, so it counts as
     /// one to be pushed although it would run at once, unless another deadline thread runs.
     fn replenished_moves(&self, hardware: &Hardware, cpu: usize) -> bool {
-        self.queues.len() > 1 && hardware.current_of(cpu, SchedClass::Deadline).is_none()
+        self.queues.len() > 1 && hardware.current_of(cpu, self.rank).is_none()
     }
 
     /// An entity has joined a queue by itself: the CPU chooses again if it comes first, else the thread may go
     /// elsewhere.
     fn offer(&mut self, hardware: &mut Hardware, index: usize) {
         let (cpu, deadline) = (self.entities[index].cpu, self.entities[index].deadline);
-        let first = match hardware.current_of(cpu, SchedClass::Deadline) {
+        let first = match hardware.current_of(cpu, self.rank) {
             Some(current) => {
                 let current = &self.entities[self.entity_of(current)];
                 !current.queued || deadline < current.deadline
@@ -264,17 +267,14 @@ impl Deadline {
         }
     }
 
-    /// Whether a CPU runs something of a more important class, so that not even its first entity gets through.
-    fn is_outranked(hardware: &Hardware, cpu: usize) -> bool {
-        let order = &hardware.platform.class_order;
-        let rank = |class| order.iter().position(|c| *c == class);
-        let current = hardware.current(cpu).map(|t| hardware.thread(t).class);
-        current.is_some_and(|class| rank(class) < rank(SchedClass::Deadline))
+    /// Whether a CPU runs something more important, so that not even its first entity gets through.
+    fn is_outranked(&self, hardware: &Hardware, cpu: usize) -> bool {
+        hardware.current(cpu).is_some_and(|t| hardware.thread(t).rank < self.rank)
     }
 
     /// The earliest waiting thread of a CPU that may go to one of `targets`.
     fn movable(&self, hardware: &Hardware, cpu: usize, target: Option<usize>) -> Option<(Nanos, usize)> {
-        let skipped = usize::from(!Self::is_outranked(hardware, cpu));
+        let skipped = usize::from(!self.is_outranked(hardware, cpu));
         let current = hardware.current(cpu);
         self.queues[cpu].iter().skip(skipped).find_map(|(deadline, entity)| {
             let thread = self.thread_at(*entity as usize)?;
@@ -287,11 +287,11 @@ impl Deadline {
     /// Where a thread with this deadline would run at once: a CPU without deadline threads, its own first, else
     /// the CPU whose earliest deadline is the latest and later than its own.
     fn later_cpu(&self, hardware: &Hardware, own: usize, deadline: Nanos) -> Option<usize> {
-        let free = |cpu: &usize| self.queues[*cpu].is_empty() && !Self::is_outranked(hardware, *cpu);
+        let free = |cpu: &usize| self.queues[*cpu].is_empty() && !self.is_outranked(hardware, *cpu);
         let others = (0..self.queues.len()).filter(|cpu| *cpu != own);
         std::iter::once(own).chain(others.clone()).find(free).or_else(|| {
             others
-                .filter(|cpu| !Self::is_outranked(hardware, *cpu))
+                .filter(|cpu| !self.is_outranked(hardware, *cpu))
                 .map(|cpu| (self.queues[cpu].first().map_or(Nanos::MAX, |(d, _)| *d), cpu))
                 .filter(|(first, _)| deadline < *first)
                 .max_by_key(|(first, cpu)| (*first, std::cmp::Reverse(*cpu)))
@@ -346,7 +346,7 @@ impl Deadline {
     /// With exact enforcement: bandwidth has become active or inactive, and all time up to now is booked at the rate of before.
     /// The kernel books at the rate of the moment it looks, so what runs on ticks stays as that.
     fn rate_has_changed(&self, hardware: &mut Hardware, cpu: usize) {
-        let runs = hardware.current_of(cpu, SchedClass::Deadline).is_some();
+        let runs = hardware.current_of(cpu, self.rank).is_some();
         if runs && !hardware.cpus[cpu].reschedule {
             self.arm_enforcement(hardware, cpu);
         }
@@ -358,10 +358,6 @@ fn number(index: usize, kind: u32) -> u32 {
 }
 
 impl CpuPolicy for Deadline {
-    fn class(&self) -> SchedClass {
-        SchedClass::Deadline
-    }
-
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         let t = hardware.thread(thread);
         let Scheduling::Deadline(reservation) = t.asked else {
@@ -380,11 +376,10 @@ impl CpuPolicy for Deadline {
             return t.cpu;
         }
         let deadline = self.entities[self.entity_of(thread)].deadline_after_wake(hardware.now);
-        let outranked = Self::is_outranked(hardware, t.cpu);
+        let outranked = self.is_outranked(hardware, t.cpu);
         let runs_here = self.queues[t.cpu].first().is_none_or(|(first, _)| deadline < *first);
-        let current_moves = hardware
-            .current_of(t.cpu, SchedClass::Deadline)
-            .is_none_or(|current| !hardware.thread(current).is_pinned());
+        let current_moves =
+            hardware.current_of(t.cpu, self.rank).is_none_or(|current| !hardware.thread(current).is_pinned());
         if runs_here && current_moves && !outranked {
             return t.cpu;
         }
@@ -553,8 +548,8 @@ impl CpuPolicy for Deadline {
         !self.servers.is_empty()
     }
 
-    fn class_enqueued(&mut self, hardware: &mut Hardware, cpu: usize, class: SchedClass) {
-        if self.servers[cpu].serves != class || self.servers[cpu].state != server::State::Off {
+    fn enqueued(&mut self, hardware: &mut Hardware, cpu: usize, of: Rank) {
+        if self.servers[cpu].serves != of || self.servers[cpu].state != server::State::Off {
             return;
         }
         let now = hardware.now;
@@ -563,12 +558,12 @@ impl CpuPolicy for Deadline {
         self.act(hardware, cpu, action);
     }
 
-    fn class_ran(&mut self, hardware: &mut Hardware, cpu: usize, class: Option<SchedClass>, ran: Nanos) {
-        if class.is_some_and(|class| class != self.servers[cpu].serves) {
+    fn ran(&mut self, hardware: &mut Hardware, cpu: usize, of: Option<Rank>, ran: Nanos) {
+        if of.is_some_and(|of| of != self.servers[cpu].serves) {
             return;
         }
         let now = hardware.now;
-        let action = self.servers[cpu].ran(&mut self.entities[cpu], class.is_none(), ran, now);
+        let action = self.servers[cpu].ran(&mut self.entities[cpu], of.is_none(), ran, now);
         self.act(hardware, cpu, action);
     }
 

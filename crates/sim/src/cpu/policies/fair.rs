@@ -16,10 +16,10 @@ mod balance;
 mod queue;
 mod weight;
 
-use surety_model::platform::SchedClass;
+use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
 
-use crate::cpu::hardware::{Hardware, Scheduling, ThreadId};
+use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 
 use balance::Balance;
@@ -30,6 +30,7 @@ const SLICE_LIMITS: (i64, i64) = (100_000, 100_000_000);
 
 /// The fair class.
 pub struct Fair {
+    rank: Rank,
     /// Root queues first, one for each CPU; then each group's, CPU by CPU. A group's entities stand in the same
     /// order before those of threads.
     queues: Queues,
@@ -42,7 +43,7 @@ pub struct Fair {
 
 impl Fair {
     /// For a machine without threads.
-    pub fn new(hardware: &mut Hardware) -> Fair {
+    pub fn new(hardware: &mut Hardware, rank: Rank) -> Fair {
         let cpus = hardware.cpus.len();
         let base_slice = hardware.platform.base_slice.get().max(1);
         let mut queues = Queues {
@@ -63,7 +64,8 @@ impl Fair {
                 queues.queues.push(Queue::below(entity, depth));
             }
         }
-        Fair { queues, cpus, group_weights, of_thread: Vec::new(), balance: Balance::new(hardware) }
+        let balance = Balance::new(hardware, rank);
+        Fair { rank, queues, cpus, group_weights, of_thread: Vec::new(), balance }
     }
 
     fn parent(&self, entity: usize) -> Option<usize> {
@@ -197,7 +199,7 @@ impl Fair {
         self.queues.entities[entity].queue = queue_of(self.cpus, hardware.thread(thread).group, to);
         self.join(entity, false);
         self.balance.joins(to, thread);
-        match hardware.current_of(to, SchedClass::Fair) {
+        match hardware.current_of(to, self.rank) {
             Some(current) => self.wakeup_preempt(hardware, to, current, thread),
             None if hardware.current(to).is_none() => hardware.reschedule(to),
             None => {}
@@ -245,14 +247,10 @@ fn new_entity(weight: i64, slice: i64, queue: usize) -> Entity {
 }
 
 impl CpuPolicy for Fair {
-    fn class(&self) -> SchedClass {
-        SchedClass::Fair
-    }
-
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         let t = hardware.thread(thread);
         let slice = match t.asked {
-            Scheduling::Fair { slice: Some(slice), .. } => {
+            Scheduling::Policy(PolicySpec::Fair { slice: Some(slice), .. }) => {
                 self.queues.own_slices = true;
                 slice.get().clamp(SLICE_LIMITS.0, SLICE_LIMITS.1)
             }
@@ -346,7 +344,7 @@ impl CpuPolicy for Fair {
         }
         // An idle thread outside of groups never stands in the way of another, nor does it take over.
         let is_idle = |entity: usize, s: Scheduling| {
-            s == Scheduling::Idle && self.queues.entities[entity].thread.is_some()
+            s == Scheduling::Policy(PolicySpec::Idle) && self.queues.entities[entity].thread.is_some()
         };
         match (is_idle(current, running), is_idle(woken, new)) {
             (true, false) => {
@@ -357,7 +355,7 @@ impl CpuPolicy for Fair {
             (false, true) => return,
             _ => {}
         }
-        if !matches!(new, Scheduling::Fair { .. }) {
+        if !matches!(new, Scheduling::Policy(PolicySpec::Fair { .. })) {
             return;
         }
         let queue = self.queues.entities[current].queue;

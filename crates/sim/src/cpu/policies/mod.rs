@@ -1,26 +1,105 @@
-//! The schedulers there are, each in a file of its own that knows no other.
+//! The schedulers there are, each in a file of its own that knows no other, and [`SCHEDULERS`], a row for each.
 
 pub mod deadline;
 pub mod fair;
 pub mod realtime;
 
-use surety_model::platform::SchedClass;
+use surety_model::world::WorldError;
 
-use crate::cpu::hardware::Hardware;
-use crate::cpu::policy::CpuPolicy;
+use crate::cpu::policy::SchedulerRow;
 
-/// Makes a policy for a machine.
-pub type Make = fn(&mut Hardware) -> Box<dyn CpuPolicy>;
-
-/// Every policy with the class it schedules.
-pub const ALL: &[(SchedClass, Make)] = &[
-    (SchedClass::Deadline, |hardware| Box::new(deadline::Deadline::new(hardware))),
-    (SchedClass::Realtime, |hardware| Box::new(realtime::Realtime::new(hardware))),
-    (SchedClass::Fair, |hardware| Box::new(fair::Fair::new(hardware))),
+/// Every scheduler. Of two that take the same policy a platform names the one it has; where it names none of those that take
+/// a policy, the first does, behind those that stand above it here.
+pub const SCHEDULERS: &[SchedulerRow] = &[
+    SchedulerRow {
+        word: "deadline",
+        takes: &["deadline"],
+        make: |hardware, rank| Box::new(deadline::Deadline::new(hardware, rank)),
+    },
+    SchedulerRow {
+        word: "realtime",
+        takes: &["fifo", "rr"],
+        make: |hardware, rank| Box::new(realtime::Realtime::new(hardware, rank)),
+    },
+    SchedulerRow {
+        word: "fair",
+        takes: &["fair", "batch", "idle"],
+        make: |hardware, rank| Box::new(fair::Fair::new(hardware, rank)),
+    },
 ];
 
-/// The policy of a class.
-pub fn make(class: SchedClass, hardware: &mut Hardware) -> Box<dyn CpuPolicy> {
-    let (_, make) = ALL.iter().find(|(c, _)| *c == class).expect("every class is in the table");
-    make(hardware)
+/// The schedulers of a platform that names these, the most important first, with the table's for the policies that none of
+/// these takes.
+///
+/// # Errors
+/// Where a name is not in the table, or two of them take the same policy.
+pub fn in_order(words: &[String]) -> Result<Vec<&'static SchedulerRow>, WorldError> {
+    let taken_twice = |order: &[&SchedulerRow], row: &SchedulerRow| {
+        order.iter().flat_map(|other| other.takes).find(|policy| row.takes.contains(policy)).copied()
+    };
+    let mut order: Vec<&SchedulerRow> = Vec::new();
+    for word in words {
+        let Some(row) = SCHEDULERS.iter().find(|row| row.word == word) else {
+            let known: Vec<&str> = SCHEDULERS.iter().map(|row| row.word).collect();
+            return Err(WorldError::Machine {
+                what: format!("there is no scheduler `{word}`"),
+                remedy: format!("name those of {}", known.join(", ")),
+            });
+        };
+        if let Some(policy) = taken_twice(&order, row) {
+            return Err(WorldError::Machine {
+                what: format!("two schedulers of the platform take the policy `{policy}`"),
+                remedy: "name one of them".to_owned(),
+            });
+        }
+        order.push(row);
+    }
+    for (place, row) in SCHEDULERS.iter().enumerate() {
+        if taken_twice(&order, row).is_none() {
+            let is_above = |other: &&SchedulerRow| SCHEDULERS[..place].iter().any(|a| a.word == other.word);
+            let at = order.iter().rposition(is_above).map_or(0, |above| above + 1);
+            order.insert(at, row);
+        }
+    }
+    Ok(order)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_model::platform::Platform;
+    use surety_model::workload::POLICIES;
+
+    fn words(named: &[&str]) -> Result<Vec<&'static str>, String> {
+        let named: Vec<String> = named.iter().map(|word| (*word).to_owned()).collect();
+        let order = in_order(&named).map_err(|error| error.to_string())?;
+        Ok(order.into_iter().map(|row| row.word).collect())
+    }
+
+    #[test]
+    fn a_platform_names_its_schedulers_and_the_table_fills_in_the_others() {
+        let cases: [(&[&str], &[&str]); 4] = [
+            (&[], &["deadline", "realtime", "fair"]),
+            (&["realtime", "deadline"], &["realtime", "deadline", "fair"]),
+            (&["fair"], &["deadline", "realtime", "fair"]),
+            (&["fair", "deadline"], &["fair", "deadline", "realtime"]),
+        ];
+        for (named, order) in cases {
+            assert_eq!(words(named).unwrap(), order, "{named:?}");
+        }
+        assert!(words(&["fair", "fair"]).unwrap_err().contains("two schedulers of the platform take"));
+        assert!(words(&["muqss"]).unwrap_err().contains("there is no scheduler `muqss`"));
+    }
+
+    /// Whatever policy a workload may name, a machine of every platform has a scheduler for it.
+    #[test]
+    fn every_policy_has_one_scheduler() {
+        for name in ["linux-6.1", "linux-6.12", "linux-6.18"] {
+            let order = in_order(&Platform::named(name, 1).unwrap().schedulers).unwrap();
+            for policy in POLICIES {
+                let takes = order.iter().filter(|row| row.takes.contains(&policy.word));
+                assert_eq!(takes.count(), 1, "{name}: {}", policy.word);
+            }
+        }
+    }
 }

@@ -14,10 +14,11 @@
 
 use std::collections::VecDeque;
 
-use surety_model::platform::{RealtimeLimit, SchedClass};
+use surety_model::platform::RealtimeLimit;
+use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
 
-use crate::cpu::hardware::{Hardware, Scheduling, ThreadId};
+use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 use crate::engine::Slot;
 
@@ -91,6 +92,7 @@ struct Entity {
 
 /// The realtime class.
 pub struct Realtime {
+    rank: Rank,
     queues: Vec<Queue>,
     entities: Vec<Entity>,
     limit: Option<RealtimeLimit>,
@@ -101,7 +103,7 @@ pub struct Realtime {
 
 impl Realtime {
     /// For a machine without threads.
-    pub fn new(hardware: &mut Hardware) -> Realtime {
+    pub fn new(hardware: &mut Hardware, rank: Rank) -> Realtime {
         let cpus = hardware.cpus.len();
         let queues = (0..cpus)
             .map(|cpu| Queue {
@@ -109,11 +111,11 @@ impl Realtime {
                 occupied: 0,
                 time: Nanos::ZERO,
                 throttled: false,
-                period_end: hardware
-                    .add_timer(SchedClass::Realtime, u32::try_from(cpu).expect("fewer than 2^32 CPUs")),
+                period_end: hardware.add_timer(rank, u32::try_from(cpu).expect("fewer than 2^32 CPUs")),
             })
             .collect();
         Realtime {
+            rank,
             queues,
             entities: Vec::new(),
             limit: hardware.platform.realtime_limit,
@@ -132,18 +134,16 @@ impl Realtime {
             .map(|(_, cpu)| cpu)
     }
 
-    /// How important what a CPU runs or is about to run is: 0 for idle, 1 for fair, its priority plus one for
-    /// realtime, above all of them for a more important class.
+    /// How important what a CPU runs or is about to run is: 0 for idle, 1 for a less important scheduler's thread, the
+    /// priority plus one of a realtime one, above all of them for a more important scheduler's.
     fn importance(&self, hardware: &Hardware, cpu: usize) -> usize {
         let waiting = self.queues[cpu].highest().map_or(0, |p| p + 1);
-        let order = &hardware.platform.class_order;
-        let rank = |class| order.iter().position(|c| *c == class);
         let running = match hardware.current(cpu).map(|t| hardware.thread(t)) {
             None => 0,
             // Who is served stays: a thread pushed there would wait, and two such CPUs would push it to each other for ever.
             Some(_) if hardware.cpus[cpu].serves => PRIORITIES + 1,
-            Some(t) if t.class == SchedClass::Realtime => priority_of(&t.scheduling) + 1,
-            Some(t) if rank(t.class) < rank(SchedClass::Realtime) => PRIORITIES + 1,
+            Some(t) if t.rank == self.rank => priority_of(&t.scheduling) + 1,
+            Some(t) if t.rank < self.rank => PRIORITIES + 1,
             Some(_) => 1,
         };
         waiting.max(running)
@@ -151,17 +151,10 @@ impl Realtime {
 }
 
 fn priority_of(scheduling: &Scheduling) -> usize {
-    match scheduling {
-        Scheduling::Fifo(priority) | Scheduling::RoundRobin(priority) => *priority as usize,
-        _ => 0,
-    }
+    scheduling.realtime_priority().unwrap_or(0) as usize
 }
 
 impl CpuPolicy for Realtime {
-    fn class(&self) -> SchedClass {
-        SchedClass::Realtime
-    }
-
     fn admit(&mut self, _hardware: &mut Hardware, _thread: ThreadId) {
         self.entities.push(Entity { queued: false, slice: self.slice });
     }
@@ -224,7 +217,10 @@ impl CpuPolicy for Realtime {
     }
 
     fn tick(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
-        let Scheduling::RoundRobin(priority) = hardware.thread(thread).scheduling else { return };
+        let Scheduling::Policy(PolicySpec::RoundRobin { priority }) = hardware.thread(thread).scheduling
+        else {
+            return;
+        };
         let entity = &mut self.entities[thread.index()];
         entity.slice -= hardware.platform.tick;
         if entity.slice.is_positive() {

@@ -15,10 +15,10 @@
 //!            shows that nobody starves: back to Waiting
 //! ```
 
-use surety_model::platform::SchedClass;
 use surety_units::Nanos;
 
 use super::entity::Entity;
+use crate::cpu::hardware::Rank;
 
 /// Where a server stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +51,12 @@ const RESOLUTION: Nanos = Nanos::from_millis(1);
 #[derive(Clone, Debug)]
 pub(super) struct Server {
     pub(super) state: State,
-    /// The class it serves.
-    pub(super) serves: SchedClass,
+    /// The scheduler it serves.
+    pub(super) serves: Rank,
 }
 
 impl Server {
-    pub(super) fn new(serves: SchedClass) -> Server {
+    pub(super) fn new(serves: Rank) -> Server {
         Server { state: State::Off, serves }
     }
 

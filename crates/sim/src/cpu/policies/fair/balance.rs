@@ -14,10 +14,9 @@
 //!
 //! Among equal CPUs the lowest number wins, among threads the one that joined last.
 
-use surety_model::platform::SchedClass;
 use surety_units::Nanos;
 
-use crate::cpu::hardware::{Hardware, Thread, ThreadId};
+use crate::cpu::hardware::{Hardware, Rank, Thread, ThreadId};
 use crate::cpu::policy::Arrival;
 
 /// Time between two looks at the other CPUs, for each CPU there is (`busy_factor` times the domain's weight, ms).
@@ -26,6 +25,7 @@ const INTERVAL_PER_CPU: Nanos = Nanos::from_millis(16);
 /// Where fair threads are.
 #[derive(Clone, Debug)]
 pub(super) struct Balance {
+    rank: Rank,
     /// Threads that want each CPU, the running one included, in the order they joined. Empty on one CPU.
     wanting: Vec<Vec<ThreadId>>,
     next: Vec<Nanos>,
@@ -34,11 +34,11 @@ pub(super) struct Balance {
 }
 
 impl Balance {
-    pub(super) fn new(hardware: &Hardware) -> Balance {
+    pub(super) fn new(hardware: &Hardware, rank: Rank) -> Balance {
         let cpus = hardware.cpus.len();
         let interval = INTERVAL_PER_CPU * i64::try_from(cpus).expect("fewer than 2^63 CPUs");
         let wanting = if cpus > 1 { vec![Vec::new(); cpus] } else { Vec::new() };
-        Balance { wanting, next: vec![interval; cpus], failures: vec![0; cpus], interval }
+        Balance { rank, wanting, next: vec![interval; cpus], failures: vec![0; cpus], interval }
     }
 
     pub(super) fn joins(&mut self, cpu: usize, thread: ThreadId) {
@@ -76,7 +76,7 @@ impl Balance {
 
     /// How many threads of a CPU wait and will not run when it chooses.
     fn spare(&self, hardware: &Hardware, cpu: usize) -> usize {
-        let elsewhere = hardware.current(cpu).is_some_and(|t| hardware.thread(t).class != SchedClass::Fair);
+        let elsewhere = hardware.current(cpu).is_some_and(|t| hardware.thread(t).rank != self.rank);
         self.wanting[cpu].len() - usize::from(!elsewhere && !self.wanting[cpu].is_empty())
     }
 

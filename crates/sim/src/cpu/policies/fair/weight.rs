@@ -1,6 +1,7 @@
 //! Weights: how much of the CPU a nice value, an idle thread or a group is worth (`kernel/sched/core.c`).
 
 use surety_model::weight::{NICE_0_WEIGHT, nice_weight};
+use surety_model::workload::PolicySpec;
 
 use crate::cpu::hardware::Scheduling;
 
@@ -16,9 +17,9 @@ pub(super) const GROUP_MIN: i64 = 2;
 /// The weight of a thread of the fair class.
 pub(super) fn of(scheduling: &Scheduling) -> i64 {
     match scheduling {
-        Scheduling::Fair { nice, .. } | Scheduling::Batch { nice } => nice_weight(*nice),
-        Scheduling::Idle => IDLE,
-        _ => UNIT,
+        Scheduling::Policy(PolicySpec::Idle) => IDLE,
+        Scheduling::Policy(policy) => nice_weight(policy.parameters().nice),
+        Scheduling::Deadline(_) => UNIT,
     }
 }
 

@@ -1,0 +1,182 @@
+//! [`PolicySpec`]: the policy a thread asks for, and [`POLICIES`], a row for each word that names one.
+
+use surety_units::Nanos;
+
+/// The policy a thread asks for without a reservation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PolicySpec {
+    /// `SCHED_OTHER`.
+    Fair {
+        /// -20..=19.
+        nice: i32,
+        /// Slice of its own, 0.1 to 100 ms.
+        slice: Option<Nanos>,
+    },
+    /// `SCHED_BATCH`.
+    Batch {
+        /// -20..=19.
+        nice: i32,
+    },
+    /// `SCHED_IDLE`.
+    Idle,
+    /// `SCHED_FIFO`.
+    Fifo {
+        /// 1..=99.
+        priority: u32,
+    },
+    /// `SCHED_RR`.
+    RoundRobin {
+        /// 1..=99.
+        priority: u32,
+    },
+    /// `SCHED_DEADLINE`, with the task's reservation.
+    Deadline,
+    /// One that no kernel has, but a scheduler of the simulator.
+    Simulated {
+        /// Its word in [`POLICIES`].
+        word: &'static str,
+        /// 1..=99; 0 where its row has no priority.
+        priority: u32,
+        /// -20..=19.
+        nice: i32,
+    },
+}
+
+/// What a workload may say beside a policy's word.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PolicyParameters {
+    /// After the word and a colon, 1..=99.
+    pub priority: u32,
+    /// The key `nice`, -20..=19.
+    pub nice: i32,
+    /// The key `slice`.
+    pub slice: Option<Nanos>,
+}
+
+/// A policy as a workload names it: its word, and which parameters it takes.
+#[derive(Debug)]
+pub struct PolicyRow {
+    /// The word: the `fifo` of `fifo:80`.
+    pub word: &'static str,
+    /// Whether a priority follows.
+    pub priority: bool,
+    /// Whether it takes `nice`.
+    pub nice: bool,
+    /// Whether it takes `slice`.
+    pub slice: bool,
+    /// The kernel's policy; `None` where only a scheduler of the simulator has it.
+    kernel: Option<fn(PolicyParameters) -> PolicySpec>,
+}
+
+/// Every policy a workload can name.
+pub const POLICIES: &[PolicyRow] = &[
+    PolicyRow {
+        nice: true,
+        slice: true,
+        ..PolicyRow::plain("fair", |p| PolicySpec::Fair { nice: p.nice, slice: p.slice })
+    },
+    PolicyRow { nice: true, ..PolicyRow::plain("batch", |p| PolicySpec::Batch { nice: p.nice }) },
+    PolicyRow::plain("idle", |_| PolicySpec::Idle),
+    PolicyRow::plain("deadline", |_| PolicySpec::Deadline),
+    PolicyRow { priority: true, ..PolicyRow::plain("fifo", |p| PolicySpec::Fifo { priority: p.priority }) },
+    PolicyRow {
+        priority: true,
+        ..PolicyRow::plain("rr", |p| PolicySpec::RoundRobin { priority: p.priority })
+    },
+];
+
+impl PolicyRow {
+    /// A policy of the kernel without parameters.
+    const fn plain(word: &'static str, kernel: fn(PolicyParameters) -> PolicySpec) -> PolicyRow {
+        PolicyRow { word, priority: false, nice: false, slice: false, kernel: Some(kernel) }
+    }
+
+    /// The policy with these parameters.
+    pub fn with(&self, parameters: PolicyParameters) -> PolicySpec {
+        let PolicyParameters { priority, nice, .. } = parameters;
+        let simulated = PolicySpec::Simulated { word: self.word, priority, nice };
+        self.kernel.map_or(simulated, |make| make(parameters))
+    }
+}
+
+impl PolicySpec {
+    /// The word of its row.
+    pub fn word(self) -> &'static str {
+        match self {
+            PolicySpec::Fair { .. } => "fair",
+            PolicySpec::Batch { .. } => "batch",
+            PolicySpec::Idle => "idle",
+            PolicySpec::Fifo { .. } => "fifo",
+            PolicySpec::RoundRobin { .. } => "rr",
+            PolicySpec::Deadline => "deadline",
+            PolicySpec::Simulated { word, .. } => word,
+        }
+    }
+
+    /// Its parameters; 0 and none for those it does not take.
+    pub fn parameters(self) -> PolicyParameters {
+        let (priority, nice, slice) = match self {
+            PolicySpec::Fair { nice, slice } => (0, nice, slice),
+            PolicySpec::Batch { nice } => (0, nice, None),
+            PolicySpec::Fifo { priority } | PolicySpec::RoundRobin { priority } => (priority, 0, None),
+            PolicySpec::Simulated { priority, nice, .. } => (priority, nice, None),
+            PolicySpec::Idle | PolicySpec::Deadline => (0, 0, None),
+        };
+        PolicyParameters { priority, nice, slice }
+    }
+
+    /// The priority of a realtime policy of the kernel, 1..=99.
+    pub fn realtime_priority(self) -> Option<u32> {
+        match self {
+            PolicySpec::Fifo { priority } | PolicySpec::RoundRobin { priority } => Some(priority),
+            _ => None,
+        }
+    }
+}
+
+impl Default for PolicySpec {
+    fn default() -> PolicySpec {
+        PolicySpec::Fair { nice: 0, slice: None }
+    }
+}
+
+impl std::fmt::Display for PolicySpec {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let PolicyParameters { priority, nice, .. } = self.parameters();
+        f.write_str(self.word())?;
+        if priority != 0 {
+            write!(f, ":{priority}")?;
+        }
+        if nice != 0 {
+            write!(f, " nice {nice}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A row makes the policy of its own word, with the parameters it says it takes and no others.
+    #[test]
+    fn rows_and_policies_say_the_same() {
+        let all = PolicyParameters { priority: 7, nice: -3, slice: Some(Nanos::from_millis(2)) };
+        for row in POLICIES {
+            let policy = row.with(all);
+            let taken = policy.parameters();
+            assert_eq!(policy.word(), row.word);
+            let takes = (taken.priority == 7, taken.nice == -3, taken.slice.is_some());
+            assert_eq!(takes, (row.priority, row.nice, row.slice), "{}", row.word);
+            assert_eq!(POLICIES.iter().filter(|other| other.word == row.word).count(), 1, "{}", row.word);
+        }
+    }
+
+    #[test]
+    fn a_policy_no_kernel_has_is_its_row_with_its_parameters() {
+        let row = PolicyRow { word: "iso", priority: false, nice: true, slice: false, kernel: None };
+        let policy = row.with(PolicyParameters { nice: 5, ..PolicyParameters::default() });
+        assert_eq!(policy, PolicySpec::Simulated { word: "iso", priority: 0, nice: 5 });
+        assert_eq!((policy.to_string().as_str(), policy.realtime_priority()), ("iso nice 5", None));
+    }
+}
