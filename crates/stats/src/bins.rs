@@ -1,8 +1,8 @@
 //! The histogram bins of other programs, so that their counts are read with the right edges.
 //!
 //! A count of a bin stands for any value between its edges. A program that prints a bin's midpoint, as fio
-//! does, may print a percentile above the maximum; whoever imports counts must take the edges
-//! ([`crate::Pmf::from_counts_ceil`] with the upper ones never makes a result too good).
+//! does, may print a percentile above the maximum; whoever imports counts must take the edges, and the upper ones where a
+//! result must not become too good.
 //!
 //! *fio* (`stat.c`, its latency bins): 64 bins an octave, 29 groups, 1856 in all; from 2^34 ns on everything is
 //! in the last. With `e = max(0, floor(log2 v) - 6)`:

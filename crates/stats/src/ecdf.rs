@@ -33,21 +33,6 @@ pub fn dkw_half_width(n: u64, confidence: f64) -> f64 {
     (libm::log(2.0 / (1.0 - confidence)) / (2.0 * n as f64)).sqrt().min(1.0)
 }
 
-/// How many samples make the band at most `half_width` wide on either side; `None` unless that is positive.
-///
-/// Panics unless `0 < confidence < 1`.
-pub fn dkw_samples(half_width: f64, confidence: f64) -> Option<u64> {
-    assert!(
-        confidence > 0.0 && confidence < 1.0,
-        "a confidence is strictly between 0 and 1, not {confidence}"
-    );
-    if half_width.is_nan() || half_width <= 0.0 {
-        return None;
-    }
-    let exact = libm::log(2.0 / (1.0 - confidence)) / (2.0 * half_width * half_width);
-    (exact < 1e18).then(|| (exact.ceil() as u64).max(1))
-}
-
 impl Ecdf {
     /// The empirical distribution function of these values.
     pub fn new(sample: Sample) -> Ecdf {
@@ -102,9 +87,7 @@ mod tests {
     /// The figure that makes the band useless for a miss probability of 10^-4.
     #[test]
     fn the_band_needs_many_samples() {
-        assert_eq!(dkw_samples(1e-4, 0.95), Some(184_443_973));
         assert!((dkw_half_width(184_443_973, 0.95) - 1e-4).abs() < 1e-12);
-        assert_eq!((dkw_samples(0.0, 0.95), dkw_samples(f64::NAN, 0.95)), (None, None));
         assert_eq!((dkw_half_width(0, 0.95), dkw_half_width(1, 0.95)), (1.0, 1.0));
     }
 

@@ -22,15 +22,6 @@ use crate::special::{beta_lower, beta_upper, inverse_beta_lower, inverse_beta_up
 /// A probability and what it is compared with count as equal within this fraction.
 const ROUNDING: f64 = 1e-10;
 
-/// Both ends of a confidence interval of a probability.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct ProbabilityInterval {
-    /// The lower end.
-    pub low: f64,
-    /// The upper end.
-    pub high: f64,
-}
-
 /// The ranks (from 1) of the samples between which a quantile lies; `None` where the samples give no bound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RankInterval {
@@ -97,17 +88,6 @@ pub fn failure_lower(failures: u64, n: u64, confidence: f64) -> f64 {
     inverse_beta_lower(failures as f64, (n - failures) as f64 + 1.0, risk)
 }
 
-/// The two-sided Clopper-Pearson interval: each end at half the risk.
-///
-/// Panics unless `0 < confidence < 1`.
-pub fn two_sided(failures: u64, n: u64, confidence: f64) -> ProbabilityInterval {
-    let each_side = 1.0 - risk(confidence) / 2.0;
-    ProbabilityInterval {
-        low: failure_lower(failures, n, each_side),
-        high: failure_upper(failures, n, each_side),
-    }
-}
-
 /// The ranks between which the `q` quantile of `n` independent samples lies with at least this confidence.
 ///
 /// Panics unless `0 < confidence < 1`.
@@ -149,14 +129,6 @@ fn first_true(mut low: u64, mut high: u64, holds: impl Fn(u64) -> bool) -> u64 {
         }
     }
     low
-}
-
-/// How many independent samples give the `q` quantile a finite two-sided upper end: `ceil(ln(α/2) / ln q)`.
-///
-/// For 95 %: 368 for the 99 % quantile, 3 688 for 99.9 %, 36 887 for 99.99 %. `None` when no number does (`q`
-/// is 1 or not a probability). Panics unless `0 < confidence < 1`.
-pub fn samples_needed_upper(q: f64, confidence: f64) -> Option<u64> {
-    samples_needed(q, risk(confidence) / 2.0)
 }
 
 /// How many independent activations without a failure show, one-sided, that the fraction `promised` is kept:
@@ -219,9 +191,12 @@ mod tests {
             (0, 20, 0.0, 0.1684),
             (1, 29, 0.0009, 0.1776),
         ] {
-            let interval = two_sided(failures, n, 0.95);
-            assert!((interval.low - low).abs() < 5e-5, "{failures}/{n}: {interval:?}");
-            assert!((interval.high - high).abs() < 5e-5, "{failures}/{n}: {interval:?}");
+            // Each end of the two-sided interval has half the risk.
+            let ends = [failure_lower(failures, n, 0.975), failure_upper(failures, n, 0.975)];
+            assert!(
+                ends.iter().zip([low, high]).all(|(a, b)| (a - b).abs() < 5e-5),
+                "{failures}/{n}: {ends:?}"
+            );
         }
     }
 
@@ -263,7 +238,6 @@ mod tests {
     #[test]
     fn how_many_samples_a_quantile_needs() {
         for (q, two_sided, one_sided) in [(0.99, 368, 299), (0.999, 3_688, 2_995), (0.9999, 36_887, 29_956)] {
-            assert_eq!(samples_needed_upper(q, 0.95), Some(two_sided));
             assert_eq!(samples_needed_zero_failures(q, 0.95), Some(one_sided));
             // One fewer gives no bound, this many give the maximum as the bound.
             assert_eq!(quantile_ranks(two_sided - 1, q, 0.95).high, None);
@@ -275,8 +249,8 @@ mod tests {
         }
         // Powers of one half fit exactly: rounding must not ask for one more.
         assert_eq!(samples_needed_zero_failures(0.5, 0.875), Some(3));
-        assert_eq!((samples_needed_upper(1.0, 0.95), samples_needed_upper(0.0, 0.95)), (None, Some(1)));
-        assert_eq!(samples_needed_upper(f64::NAN, 0.95), None);
+        let needed = [1.0, 0.0, f64::NAN].map(|promised| samples_needed_zero_failures(promised, 0.95));
+        assert_eq!(needed, [None, Some(1), None]);
     }
 
     /// The interval of the median from the sign test, sums of binomial coefficients over 2^n: for n = 5 none

@@ -1,7 +1,7 @@
 //! Statistics: what is recorded of a run, and what may be concluded from it.
 //!
-//! *Recorders* take one value per planned activation and allocate nothing: [`Moments`], [`Histogram`] and
-//! [`counter`] merge exactly; [`averages`], [`p_square`] and [`sequence`] depend on order and do not merge.
+//! *Recorders* take one value per planned activation and allocate nothing: [`Moments`] and [`Histogram`]
+//! merge exactly; [`averages`], [`p_square`] and [`sequence`] depend on order and do not merge.
 //!
 //! *Conclusions* are distribution free wherever possible, and say "unbounded", refuse, or give `None` when there
 //! are too few samples:
@@ -14,14 +14,13 @@
 //! | when did the run change? | [`change`] |
 //! | which modes does it come and go between? | [`hidden_markov`] |
 //! | which of two runs is slower, and by how much? | [`rank_test`], [`bootstrap`] |
-//! | how skewed, how heavy-tailed? | [`shape`] |
 //! | what of times that were given up? | [`survival`] |
 //! | what of a whole distribution fed to an analysis? | [`band`] |
 //! | does a model fit? | [`goodness`] |
 //! | what lies beyond the largest value? | [`extreme`] |
 //!
-//! *Models* ([`Pmf`], [`Pcg`]) are the distributions the analyses convolve ([`fourier`]) and the seeded chance the simulator
-//! draws from. [`bins`] knows the histogram bins of other programs.
+//! [`fourier`] is what the analyses convolve distributions with, [`Pcg`] the seeded chance the simulator draws from.
+//! [`bins`] knows the histogram bins of other programs.
 //!
 //! ```
 //! use surety_stats::{Histogram, intervals};
@@ -49,7 +48,6 @@ pub mod bootstrap;
 pub mod bounds;
 pub mod change;
 pub mod correlation;
-pub mod counter;
 pub mod ecdf;
 pub mod extreme;
 pub mod failures;
@@ -60,13 +58,11 @@ pub mod histogram;
 pub mod intervals;
 pub mod moments;
 pub mod p_square;
-pub mod pmf;
 pub mod random;
 pub mod rank;
 pub mod rank_test;
 pub mod sample;
 pub mod sequence;
-pub mod shape;
 pub mod special;
 pub mod stationarity;
 pub mod survival;
@@ -75,9 +71,8 @@ pub use assumption::{Assumption, Finding, Outcome};
 pub use blocks::Blocks;
 pub use failures::Failures;
 pub use histogram::{Histogram, HistogramError};
-pub use intervals::{ProbabilityInterval, RankInterval};
+pub use intervals::RankInterval;
 pub use moments::{Moments, MomentsError};
-pub use pmf::{Pmf, PmfError};
 pub use random::{Pcg, stream_of};
 pub use rank::quantile_rank;
 pub use sample::Sample;

@@ -31,12 +31,6 @@ impl Probability {
         Probability(WHOLE - self.0)
     }
 
-    /// The largest count of failures in `n` that still is a fraction of at most `1 - self`, exact.
-    pub fn allowed_failures(self, n: u64) -> u64 {
-        let allowed = u128::from(n) * u128::from(WHOLE - self.0) / u128::from(WHOLE);
-        u64::try_from(allowed).expect("no more than n")
-    }
-
     /// The exact text a workload file holds, `"99.9%"`.
     pub fn to_exact_string(self) -> String {
         decimal_percent(u128::from(self.0))
@@ -74,8 +68,6 @@ mod tests {
     fn percentages_are_exact() {
         let p: Probability = "99.9%".parse().unwrap();
         assert_eq!(p.to_exact_string(), "99.9%");
-        assert_eq!(p.allowed_failures(1000), 1);
-        assert_eq!(p.allowed_failures(999), 0);
         assert_eq!("100%".parse(), Ok(Probability::ONE));
         assert!("100.1%".parse::<Probability>().is_err());
         assert!("99.9".parse::<Probability>().is_err());
