@@ -11,10 +11,8 @@ use surety_model::record::{
     ActivityRecord, Basis, Distribution, Evidence, InForce, Promised, Record, ThreadInForce,
 };
 use surety_model::reservation::Reservation;
-use surety_model::workload::{
-    ActivityKind, Instances, Late, Sleep, Task, TaskBody, Treatment, Work, Workload,
-};
-use surety_model::world::{Observer, RunOptions, World, WorldError};
+use surety_model::workload::{ActivityKind, Instances, Late, LoadRow, Sleep, Task, TaskBody, Work, Workload};
+use surety_model::world::{Observer, RunOptions, World, WorldError, refused_loads};
 use surety_units::{CpuSet, Nanos};
 
 use crate::admission::AdmissionError;
@@ -45,15 +43,8 @@ impl AnalysisWorld {
 /// Refuses loads whose work is done in interrupts: that runs before every thread, reserved or not, and the supply of a
 /// reservation does not count it. Threads and processes of the loads are below every reservation.
 fn objections(workload: &Workload) -> Vec<WorldError> {
-    let refused = workload.loads.iter().filter_map(|load| match load.kind.row().analysis {
-        Treatment::Refused { why } => Some(WorldError::Unsupported {
-            world: "analysis".to_owned(),
-            object: format!("load.{}", load.name),
-            why: format!("a load of kind `{}` {why}", load.kind.word()),
-        }),
-        Treatment::Whole | Treatment::CpuTime { .. } => None,
-    });
-    refused.collect()
+    let say = |row: &LoadRow, why: &str| format!("a load of kind `{}` {why}", row.word);
+    refused_loads("analysis", workload, |row| row.analysis, say)
 }
 
 impl World for AnalysisWorld {

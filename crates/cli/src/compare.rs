@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use surety_compare::{Comparison, Judged, Options, Side, Verdict};
-use surety_model::formats::record::{LabelledRecord, read};
+use surety_compare::{Comparison, Judged, Options, Verdict};
+use surety_model::formats::record::read;
 use surety_report::table::{amount, led, ranked_cells};
+use surety_session::gather::Gathered;
 
 use crate::args::{CompareArgs, Judging};
 use crate::exit::{Code, Failure};
@@ -39,7 +40,7 @@ pub fn compare(args: &CompareArgs, session: &Session) -> Result<Code, Failure> {
             .help("leave out the others"));
         }
     };
-    let (a, b) = (Gathered::read(of_a, label_a)?, Gathered::read(of_b, label_b)?);
+    let (a, b) = (gathered(of_a, label_a)?, gathered(of_b, label_b)?);
     let names = if a.name == b.name {
         [format!("{} (A)", a.name), format!("{} (B)", b.name)]
     } else {
@@ -55,55 +56,16 @@ pub fn options(judging: &Judging, seed: u64, studied: Option<String>) -> Options
     Options { confidence: judging.confidence.as_f64(), metrics: judging.metric.clone(), studied, seed }
 }
 
-/// The results of one side.
-struct Gathered {
-    name: String,
-    workload: Option<String>,
-    results: Vec<LabelledRecord>,
-}
-
-impl Gathered {
-    fn read(files: &[PathBuf], label: Option<&str>) -> Result<Gathered, Failure> {
-        let bad = |what: String, help: &str| Failure::new(Code::BadInput, what).help(help);
-        let (mut results, mut workload, mut labels) = (Vec::new(), None, Vec::new());
-        for path in files {
-            let file = read(&text_of(path)?).map_err(|error| {
-                bad(format!("{}: {error}", path.display()), "compare what `surety run --json` wrote")
-            })?;
-            workload = workload.or(file.workload).or(file.title);
-            for result in file.results {
-                labels.push(result.label.clone());
-                // A run that could not be made has no activities: it is no run.
-                let is_wanted = label.is_none_or(|start| result.label.starts_with(start));
-                if is_wanted && !result.record.activities.is_empty() {
-                    results.push(result);
-                }
-            }
-        }
-        let first = files.first().map(|f| f.display().to_string()).unwrap_or_default();
-        let more = if files.len() > 1 { format!(" and {} more", files.len() - 1) } else { String::new() };
-        let name = label.map_or_else(String::new, |l| format!("{l} in ")) + &first + &more;
-        labels.dedup();
-        if results.is_empty() {
-            let what = format!("{first}{more}: no result has the label asked for");
-            return Err(bad(what, &format!("there are {}", labels.join(", "))));
-        }
-        // `host #3` is the third run of `host`.
-        let kind = |r: &LabelledRecord| r.label.split(" #").next().unwrap_or_default().to_owned();
-        let mut kinds: Vec<String> = results.iter().map(kind).collect();
-        kinds.sort();
-        kinds.dedup();
-        if kinds.len() > 1 {
-            let what = format!("{first}{more} holds results of different kinds: {}", kinds.join(", "));
-            return Err(bad(what, "choose one with --result LABEL; a second --result is for B"));
-        }
-        Ok(Gathered { name, workload, results })
-    }
-
-    fn side(&self, label: String) -> Side<'_> {
-        let runs = self.results.iter().map(|r| &r.record).collect();
-        Side { label, runs, workload: self.workload.clone() }
-    }
+/// Reads the files of one side.
+fn gathered(files: &[PathBuf], label: Option<&str>) -> Result<Gathered, Failure> {
+    let read = |path: &PathBuf| {
+        let file = read(&text_of(path)?).map_err(|error| {
+            Failure::new(Code::BadInput, format!("{}: {error}", path.display()))
+                .help("compare what `surety run --json` wrote")
+        })?;
+        Ok((path.display().to_string(), file))
+    };
+    Ok(Gathered::of(files.iter().map(read).collect::<Result<_, Failure>>()?, label)?)
 }
 
 fn text_of(path: &Path) -> Result<String, Failure> {

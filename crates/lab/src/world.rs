@@ -3,8 +3,8 @@
 use surety_model::event::{Event, TraceSink};
 use surety_model::formats::record;
 use surety_model::record::Record;
-use surety_model::workload::{TaskBody, Treatment, Workload};
-use surety_model::world::{LAB_PREFIX, Observer, RunOptions, World, WorldError};
+use surety_model::workload::{LoadRow, TaskBody, Workload};
+use surety_model::world::{LAB_PREFIX, Observer, RunOptions, World, WorldError, refused_loads};
 use surety_units::Nanos;
 
 use crate::boots::{Recorded, boots};
@@ -214,10 +214,9 @@ fn check_supported(workload: &Workload, world: &str) -> Result<(), WorldError> {
     if let Some(disk) = workload.disks.first() {
         return refused(format!("disk.{}", disk.name), "the guest has no disks; leave it out");
     }
-    for load in &workload.loads {
-        if let Treatment::Refused { why } = load.kind.row().guest {
-            return refused(format!("load.{}", load.name), why);
-        }
+    let say = |_: &LoadRow, why: &str| why.to_owned();
+    if let Some(refused) = refused_loads(world, workload, |row| row.guest, say).into_iter().next() {
+        return Err(refused);
     }
     if let Some(startup) = workload.startups.first() {
         return refused(format!("startup.{}", startup.name), "the guest has no programs and no disks");

@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::event::{Event, TraceSink};
 use crate::record::Record;
-use crate::workload::Workload;
+use crate::workload::{ActivityKind, LoadRow, Treatment, Workload};
 
 /// Set from outside to end a run early. Clones share one flag.
 #[derive(Clone, Debug, Default)]
@@ -166,6 +166,24 @@ impl WorldError {
             WorldError::Machine { .. } | WorldError::Interrupted => None,
         }
     }
+}
+
+/// The objections of a world to the loads whose row refuses them there; `say` gives the reason in words.
+pub fn refused_loads(
+    world: &str,
+    workload: &Workload,
+    treatment: impl Fn(&LoadRow) -> Treatment,
+    say: impl Fn(&LoadRow, &str) -> String,
+) -> Vec<WorldError> {
+    let refused = workload.loads.iter().filter_map(|load| match treatment(load.kind.row()) {
+        Treatment::Refused { why } => Some(WorldError::Unsupported {
+            world: world.to_owned(),
+            object: ActivityKind::Load.path(&load.name),
+            why: say(load.kind.row(), why),
+        }),
+        Treatment::Whole | Treatment::CpuTime { .. } => None,
+    });
+    refused.collect()
 }
 
 /// What stands before the name of a kernel of the lab in the name of its world.

@@ -154,7 +154,7 @@ impl<'a> Guarantee<'a> {
         let measured = self.measure()?;
         let fitted = self.profile(&measured)?;
         let refused = self.plan(measured, &fitted)?;
-        let plan = self.plan_made();
+        let plan = self.plan_made()?;
         if plan.reservations.is_empty() && !plan.refusals.is_empty() {
             self.predict_unreserved();
             // The verdict is of the last result: of what was measured, not of what was only simulated.
@@ -233,11 +233,12 @@ impl<'a> Guarantee<'a> {
     /// # Errors
     /// The plan takes too much of the CPUs for threads that were running before; what ends the run.
     pub fn enforce(&mut self) -> Result<Vec<Verdict>, Failure> {
+        let plan = self.plan_made()?;
         if !self.request.force {
-            permission::check_plan(self.plan_made(), &self.workload, self.platform.cpus)?;
+            permission::check_plan(plan, &self.workload, self.platform.cpus)?;
         }
+        let reserved = plan.apply_to(&self.workload);
         self.context.stage(Stage::Enforcing);
-        let reserved = self.plan_made().apply_to(&self.workload);
         let (record, _) = self.run_here(&State::HostReserved.to_string(), &reserved)?;
         Ok(self.keep(State::HostReserved, record))
     }
@@ -248,8 +249,9 @@ impl<'a> Guarantee<'a> {
         division::without_refused(&asked, &self.workload, refusals)
     }
 
-    fn plan_made(&self) -> &Plan {
-        self.plan.as_ref().expect("a plan is made before it is used")
+    fn plan_made(&self) -> Result<&Plan, Failure> {
+        let missing = || Failure::request("there is no plan yet", "call `plan` first");
+        self.plan.as_ref().ok_or_else(missing)
     }
 
     /// Measures without reservations, and learns which threads of each program do its work, where the workload does not say.
@@ -415,8 +417,8 @@ impl<'a> Guarantee<'a> {
     /// # Errors
     /// An interruption.
     pub fn predict(&mut self) -> Result<(), Failure> {
+        let reserved = self.plan_made()?.apply_to(&self.model);
         self.context.stage(Stage::Predicting);
-        let reserved = self.plan_made().apply_to(&self.model);
         let analysis = {
             let mut watch = self.context.watch(&State::Analysis.to_string(), None);
             AnalysisWorld::new(self.platform.clone()).run(&reserved, &self.request.options, &mut *watch)
@@ -460,7 +462,7 @@ impl<'a> Guarantee<'a> {
     /// The analysis knows the declared work, the plan the measured: an analysed record claims no more than the plan's
     /// own proof, and of a measured distribution never that it has a largest value.
     fn limit_to_plan(&self, record: &mut Record) {
-        for planned in &self.plan_made().reservations {
+        for planned in self.plan.iter().flat_map(|plan| &plan.reservations) {
             let Some(probability) = planned.proof.probability else { continue };
             let found = record.activities.iter_mut().filter(|a| a.name == planned.activity);
             for promised in found.flat_map(|a| &mut a.promised) {

@@ -9,6 +9,7 @@
 pub mod context;
 pub mod division;
 pub mod failure;
+pub mod gather;
 pub mod guarantee;
 pub mod guests;
 pub mod histories;

@@ -91,6 +91,10 @@ fn every_stage_of_the_loop_is_a_value() {
     if !walk.may_reserve() {
         return eprintln!("SKIPPED: this user may not reserve CPU time");
     }
+    // Stages in the wrong order are refused in words.
+    for refused in [walk.predict().err(), walk.enforce().err()] {
+        assert_eq!(refused.unwrap().to_string(), "there is no plan yet");
+    }
     let measured = walk.measure().unwrap();
     assert_eq!(walk.results.len(), 1);
     assert!(walk.result(State::HostUnreserved).is_some_and(|r| r.activity("t").unwrap().activations > 0));

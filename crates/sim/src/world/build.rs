@@ -8,7 +8,7 @@ use surety_model::workload::{
     ActivityKind, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task,
     TaskBody, Treatment, Work, Workload,
 };
-use surety_model::world::{RunOptions, WorldError};
+use surety_model::world::{RunOptions, WorldError, refused_loads};
 use surety_units::{CpuId, CpuSet, Nanos};
 
 use super::interrupts;
@@ -118,6 +118,13 @@ pub(super) fn objections(workload: &Workload) -> Vec<WorldError> {
     if workload.tasks.is_empty() && workload.irqs.is_empty() && workload.loads.is_empty() {
         object("workload".to_owned(), "there is nothing in it to run; add a [[task]]");
     }
+    let say = |row: &LoadRow, why: &str| {
+        let is_simulated = |row: &&LoadRow| !matches!(row.simulator, Treatment::Refused { .. });
+        let simulated = LOAD_KINDS.iter().filter(is_simulated).map(|row| format!("`{}`", row.word));
+        let simulated = simulated.collect::<Vec<_>>().join(" and ");
+        format!("only {simulated} are simulated, not `{}`; {why}", row.word)
+    };
+    found.extend(refused_loads(NAME, workload, |row| row.simulator, say));
     found
 }
 
@@ -289,14 +296,6 @@ impl<'a> Builder<'a> {
 
     fn load(&mut self, index: usize, load: &Load) -> Result<(), WorldError> {
         let object = format!("load.{}", load.name);
-        if let Treatment::Refused { why } = load.kind.row().simulator {
-            let is_played = |row: &&LoadRow| !matches!(row.simulator, Treatment::Refused { .. });
-            let played: Vec<String> =
-                LOAD_KINDS.iter().filter(is_played).map(|row| format!("`{}`", row.word)).collect();
-            let why =
-                format!("only {} are simulated, not `{}`; {why}", played.join(" and "), load.kind.word());
-            return refuse(object, why);
-        }
         let Some(scheduling) = Scheduling::of(load.policy, None) else {
             return refuse(object, "a load takes no deadline policy; make it a task with a reservation");
         };
