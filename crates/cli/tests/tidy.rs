@@ -314,7 +314,6 @@ const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
     ("plan", "tested", "a table: one test after the other"),
     ("host", "run", "the order of a run's steps: made, released, stopped, read, taken back"),
     ("reproduce", "sheet", "a table: one row of the published experiment after the other"),
-    ("sim", "run", "the order of a run's steps"),
     ("trace", "body", "a table: one kind of event after the other"),
     ("trace", "directive", "one state machine, a case for each directive of printf"),
     ("trace", "each", "a table: one kind of event after the other"),

@@ -14,6 +14,7 @@ use surety_sim::cpu::hardware::Scheduling;
 use surety_sim::cpu::machine::{Counts, Machine, MachineSpec, ThreadSpec};
 use surety_sim::cpu::policies;
 use surety_sim::cpu::program::{Moment, Programs, Step};
+use surety_sim::engine::Simulation as _;
 use surety_stats::random::Pcg;
 use surety_units::{CpuId, Nanos};
 

@@ -1,217 +1,98 @@
-//! [`Agenda`]: simulated time's list of what is to come.
+//! [`Engine`]: simulated time, and what is to come on the components of a simulation.
 //!
-//! Everything that can happen has a slot of its own, made once, and each slot is armed for at most one instant: the
-//! tick of a CPU, the completion on a CPU, the timer of a thread. Arming an armed slot moves it. So the heap never
-//! holds a stale entry, its size is the number of armed slots, and the hot loop allocates nothing. Instants that
-//! are equal come in the order in which they were armed: a sequence number breaks the tie, on every machine alike.
+//! A component is whatever makes things happen in time: the CPUs of a machine, a disk. It gets slots from the engine, one for
+//! each thing that can happen to it (the tick of a CPU, the end of a request), each with a number of its own, and arms
+//! them; arming an armed slot moves it. The engine says whose slot comes next and by which number, and only the
+//! component knows what that means: a new one changes no other. A [`Simulation`] holds the components of a run
+//! and gives each event to the one it is of.
 
+mod agenda;
+
+use surety_model::world::Observer;
 use surety_units::Nanos;
 
-/// A slot of an [`Agenda`]: something that can happen.
+use agenda::Agenda;
+pub use agenda::Slot;
+
+/// A component of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot(u32);
+pub struct ComponentId(u32);
 
-impl Slot {
-    /// Slots are numbered from 0 in the order in which they were added.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
+/// What happens: the component, and the number it gave to the slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Whose.
+    pub component: ComponentId,
+    /// Which of its own.
+    pub number: u32,
 }
 
-/// Where a slot that is not armed stands in the heap.
-const ABSENT: u32 = u32::MAX;
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    time: Nanos,
-    sequence: u64,
-    slot: u32,
-}
-
-impl Entry {
-    fn precedes(&self, other: &Entry) -> bool {
-        (self.time, self.sequence) < (other.time, other.sequence)
-    }
-}
-
-/// A binary heap of armed slots, ordered by time and then by the order of arming.
+/// Time and events of a simulation.
 #[derive(Clone, Debug, Default)]
-pub struct Agenda {
-    heap: Vec<Entry>,
-    places: Vec<u32>,
-    sequence: u64,
-    /// The first entry has been taken and nothing has come into its place yet. What happens next mostly arms
-    /// something, and one descent from there costs less than closing the gap and rising from below.
-    vacant: bool,
+pub struct Engine {
+    now: Nanos,
+    components: u32,
+    agenda: Agenda,
+    /// What each slot stands for.
+    events: Vec<Event>,
 }
 
-impl Agenda {
-    /// Adds a slot, not armed.
+impl Engine {
+    /// Adds a component.
+    pub fn add_component(&mut self) -> ComponentId {
+        self.components += 1;
+        ComponentId(self.components - 1)
+    }
+
+    /// Adds a slot, not armed, for a component that knows it by a number.
     ///
     /// # Panics
     /// Beyond 2^32 - 1 slots.
-    pub fn add_slot(&mut self) -> Slot {
-        let slot = u32::try_from(self.places.len()).expect("fewer than 2^32 slots");
-        self.places.push(ABSENT);
-        // Arming never allocates: the heap has room for every slot.
-        self.heap.reserve(self.places.len() - self.heap.len());
-        Slot(slot)
+    pub fn add_slot(&mut self, component: ComponentId, number: u32) -> Slot {
+        self.events.push(Event { component, number });
+        self.agenda.add_slot()
     }
 
-    /// Lets a slot happen at `time`, and at no other time.
-    pub fn arm(&mut self, slot: Slot, time: Nanos) {
-        self.sequence += 1;
-        let entry = Entry { time, sequence: self.sequence, slot: slot.0 };
-        match self.places[slot.index()] {
-            ABSENT if self.vacant => {
-                self.vacant = false;
-                self.sink(0, entry);
-            }
-            ABSENT => {
-                self.heap.push(entry);
-                self.rise(self.heap.len() - 1, entry);
-            }
-            _ => {
-                self.close_gap();
-                self.replace(self.places[slot.index()] as usize, entry);
-            }
-        }
+    /// Simulated time.
+    pub fn now(&self) -> Nanos {
+        self.now
+    }
+
+    /// Lets a slot happen at an instant, or now when that has passed, and at no other time.
+    pub fn arm(&mut self, slot: Slot, at: Nanos) {
+        self.agenda.arm(slot, at.max(self.now));
     }
 
     /// Keeps a slot from happening.
     pub fn cancel(&mut self, slot: Slot) {
-        if !self.is_armed(slot) {
-            return;
-        }
-        self.close_gap();
-        let place = std::mem::replace(&mut self.places[slot.index()], ABSENT);
-        let last = self.heap.pop().expect("an armed slot is in the heap");
-        if last.slot != slot.0 {
-            self.replace(place as usize, last);
-        }
+        self.agenda.cancel(slot);
     }
 
-    /// Whether a slot is armed.
+    /// Whether a slot will happen.
     pub fn is_armed(&self, slot: Slot) -> bool {
-        self.places[slot.index()] != ABSENT
+        self.agenda.is_armed(slot)
     }
 
-    /// The instant of the next slot.
-    pub fn next_time(&mut self) -> Option<Nanos> {
-        self.close_gap();
-        self.heap.first().map(|entry| entry.time)
-    }
-
-    /// Takes the next slot out, with its instant.
-    pub fn pop(&mut self) -> Option<(Nanos, Slot)> {
-        self.close_gap();
-        let first = *self.heap.first()?;
-        self.places[first.slot as usize] = ABSENT;
-        self.vacant = true;
-        Some((first.time, Slot(first.slot)))
-    }
-
-    fn close_gap(&mut self) {
-        if !self.vacant {
-            return;
-        }
-        self.vacant = false;
-        let last = self.heap.pop().expect("the gap is a place in the heap");
-        if !self.heap.is_empty() {
-            self.sink(0, last);
-        }
-    }
-
-    fn replace(&mut self, place: usize, entry: Entry) {
-        let rises = place > 0 && entry.precedes(&self.heap[(place - 1) / 2]);
-        if rises { self.rise(place, entry) } else { self.sink(place, entry) }
-    }
-
-    fn put(&mut self, place: usize, entry: Entry) {
-        self.heap[place] = entry;
-        self.places[entry.slot as usize] = u32::try_from(place).expect("as many places as slots");
-    }
-
-    fn rise(&mut self, mut place: usize, entry: Entry) {
-        while place > 0 {
-            let parent = (place - 1) / 2;
-            if !entry.precedes(&self.heap[parent]) {
-                break;
-            }
-            self.put(place, self.heap[parent]);
-            place = parent;
-        }
-        self.put(place, entry);
-    }
-
-    fn sink(&mut self, mut place: usize, entry: Entry) {
-        loop {
-            let mut child = 2 * place + 1;
-            if child >= self.heap.len() {
-                break;
-            }
-            if child + 1 < self.heap.len() && self.heap[child + 1].precedes(&self.heap[child]) {
-                child += 1;
-            }
-            if !self.heap[child].precedes(&entry) {
-                break;
-            }
-            self.put(place, self.heap[child]);
-            place = child;
-        }
-        self.put(place, entry);
+    /// Moves time to the next event up to and including `end`, and takes it; `None`: there is none, and it is `end`.
+    pub fn next(&mut self, end: Nanos) -> Option<Event> {
+        let next = self.agenda.pop(end);
+        self.now = next.map_or(end, |(time, _)| time);
+        next.map(|(_, slot)| self.events[slot.index()])
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
+/// Components on one engine.
+pub trait Simulation {
+    /// Their engine.
+    fn engine(&mut self) -> &mut Engine;
 
-    #[derive(Clone, Debug)]
-    enum Step {
-        Arm(usize, i64),
-        Cancel(usize),
-        Pop,
-    }
+    /// Has the component an event is of work it off, at the engine's time, and hands on what it recorded.
+    fn occur(&mut self, event: Event, observer: &mut dyn Observer);
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
-        let step = prop_oneof![
-            (0usize..12, 0i64..20).prop_map(|(slot, time)| Step::Arm(slot, time)),
-            (0usize..12).prop_map(Step::Cancel),
-            Just(Step::Pop),
-        ];
-        proptest::collection::vec(step, 0..200)
-    }
-
-    proptest! {
-        /// The agenda against the obvious model: a list searched for its smallest (time, order of arming).
-        #[test]
-        fn agrees_with_a_searched_list(steps in steps()) {
-            let mut agenda = Agenda::default();
-            let slots: Vec<Slot> = (0..12).map(|_| agenda.add_slot()).collect();
-            let mut list: Vec<(i64, usize, usize)> = Vec::new();
-            for (order, step) in steps.into_iter().enumerate() {
-                match step {
-                    Step::Arm(slot, time) => {
-                        list.retain(|e| e.2 != slot);
-                        list.push((time, order, slot));
-                        agenda.arm(slots[slot], Nanos::new(time));
-                    }
-                    Step::Cancel(slot) => {
-                        list.retain(|e| e.2 != slot);
-                        agenda.cancel(slots[slot]);
-                    }
-                    Step::Pop => {
-                        list.sort_unstable();
-                        let expected = (!list.is_empty()).then(|| list.remove(0));
-                        let popped = agenda.pop().map(|(t, s)| (t.get(), s.index()));
-                        prop_assert_eq!(popped, expected.map(|e| (e.0, e.2)));
-                    }
-                }
-                let armed = (0..12).filter(|s| agenda.is_armed(slots[*s])).count();
-                prop_assert_eq!(armed, list.len());
-            }
+    /// Works off everything up to and including `end`. Where a run is cut into pieces changes nothing.
+    fn run_until(&mut self, end: Nanos, observer: &mut dyn Observer) {
+        while let Some(event) = self.engine().next(end) {
+            self.occur(event, observer);
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The simulator: a deterministic discrete-event model of Linux scheduling, and the world [`SimWorld`].
 //!
-//! [`engine`] keeps simulated time and the events to come. [`cpu`] is a machine of alike CPUs whose classes of
-//! scheduling are policies behind one trait. [`world`] builds threads from a workload, runs them on such a machine
+//! [`engine`] keeps simulated time and the events to come, of whatever components a simulation has. [`cpu`] is one of them: a
+//! machine of alike CPUs whose schedulers stand behind one trait. [`world`] builds threads from a workload, runs them on such a machine
 //! and returns a record. Nothing here does I/O, reads a clock, starts a thread or depends on the machine it runs
 //! on: the same workload, options and platform give the same record and the same hash everywhere.
 

@@ -28,16 +28,26 @@ use std::collections::BTreeMap;
 use surety_model::activation::tick_phase;
 use surety_model::budget;
 use surety_model::platform::{Enforcement, Platform};
-use surety_model::record::{Account, Basis, InForce, Record, Share, ThreadInForce};
+use surety_model::record::{
+    Account, ActivityRecord, Basis, InForce, Record, RequestAccount, Share, ThreadInForce,
+};
 use surety_model::workload::{Treatment, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuSet, Nanos};
 
-use crate::cpu::hardware::ThreadId;
+use crate::engine::Simulation as _;
 use build::{Activity, Member, Stage};
 
 /// The world's name.
 const NAME: &str = "sim";
+
+fn refuse<T>(object: String, why: impl Into<String>) -> Result<T, WorldError> {
+    Err(unsupported(object, why))
+}
+
+fn unsupported(object: String, why: impl Into<String>) -> WorldError {
+    WorldError::Unsupported { world: NAME.to_owned(), object, why: why.into() }
+}
 
 /// Simulated time between two reports of progress.
 const STRIDE: Nanos = Nanos::from_millis(100);
@@ -121,32 +131,8 @@ impl World for SimWorld {
             .map(|(member, before)| stage.machine.run_of(member.thread) - *before)
             .collect();
         let requests = requests.close(&mut stage.machine);
-        let shares = Shares { stage: &stage, runs: &runs, span: options.duration };
-        let mut activities = Vec::new();
-        for (index, task) in workload.tasks.iter().enumerate() {
-            let mut account = Account::of_task(task, Basis::Sample);
-            let outcomes = members_of(&stage, Activity::Task(index)).flat_map(|member| {
-                let thread = &stage.machine.programs().threads[member.thread.index()];
-                thread.outcomes(options.warm_up)
-            });
-            account.add_all(outcomes);
-            let mut record = account.finish(Some(shares.of(Activity::Task(index))));
-            record.longest_gap = shares.longest_gap(Activity::Task(index));
-            activities.push(record);
-        }
-        for (index, account) in requests.into_iter().enumerate() {
-            let activity = Activity::Irq(index);
-            let longest = stage.machine.device(index).longest_queue() as u64;
-            let mut record = account.finish(shares.of(activity), longest);
-            record.longest_gap = shares.longest_gap(activity);
-            activities.push(record);
-        }
-        for (index, load) in workload.loads.iter().enumerate() {
-            let share = shares.of(Activity::Load(index));
-            let mut record = Account::of_load(load, Basis::Sample).finish(Some(share));
-            record.longest_gap = shares.longest_gap(Activity::Load(index));
-            activities.push(record);
-        }
+        let measured = Measured { stage: &stage, runs: &runs, options };
+        let activities = measured.activities(workload, requests);
         for run in &runs {
             stage.machine.recorder_mut().mix(run.get_unsigned());
         }
@@ -214,25 +200,50 @@ fn members_of(stage: &Stage, activity: Activity) -> impl Iterator<Item = &Member
     stage.members.iter().filter(move |member| member.activity == activity)
 }
 
-/// What the threads of a run got.
-struct Shares<'a> {
+/// What the threads of a run did.
+struct Measured<'a> {
     stage: &'a Stage,
+    /// CPU time of each thread while it was observed.
     runs: &'a [Nanos],
-    span: Nanos,
+    options: &'a RunOptions,
 }
 
-impl Shares<'_> {
-    fn of(&self, activity: Activity) -> Share {
+impl Measured<'_> {
+    fn activities(&self, workload: &Workload, requests: Vec<RequestAccount>) -> Vec<ActivityRecord> {
+        let mut activities = Vec::new();
+        for (index, task) in workload.tasks.iter().enumerate() {
+            let activity = Activity::Task(index);
+            let mut account = Account::of_task(task, Basis::Sample);
+            account.add_all(members_of(self.stage, activity).flat_map(|member| {
+                let thread = &self.stage.machine.programs().threads[member.thread.index()];
+                thread.outcomes(self.options.warm_up)
+            }));
+            activities.push(self.with_gap(activity, account.finish(Some(self.share(activity)))));
+        }
+        for (index, account) in requests.into_iter().enumerate() {
+            let activity = Activity::Irq(index);
+            let longest = self.stage.machine.device(index).longest_queue() as u64;
+            activities.push(self.with_gap(activity, account.finish(self.share(activity), longest)));
+        }
+        for (index, load) in workload.loads.iter().enumerate() {
+            let activity = Activity::Load(index);
+            let account = Account::of_load(load, Basis::Sample);
+            activities.push(self.with_gap(activity, account.finish(Some(self.share(activity)))));
+        }
+        activities
+    }
+
+    fn share(&self, activity: Activity) -> Share {
         let threads = members_of(self.stage, activity).map(|member| {
             let (waited, _) = self.stage.machine.waits(member.thread);
             (self.runs[member.thread.index()], Some(waited))
         });
-        Share { threads: threads.collect(), span: self.span }
+        Share { threads: threads.collect(), span: self.options.duration }
     }
 
-    fn longest_gap(&self, activity: Activity) -> Option<Nanos> {
-        let gap = |thread: ThreadId| self.stage.machine.waits(thread).1;
-        members_of(self.stage, activity).map(|member| gap(member.thread)).max()
+    fn with_gap(&self, activity: Activity, record: ActivityRecord) -> ActivityRecord {
+        let gaps = members_of(self.stage, activity).map(|member| self.stage.machine.waits(member.thread).1);
+        ActivityRecord { longest_gap: gaps.max(), ..record }
     }
 }
 

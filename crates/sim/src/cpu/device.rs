@@ -29,6 +29,8 @@ pub enum Source {
     Grid(Nanos),
     /// At distances drawn from the first request on.
     Drawn(TimeDistribution),
+    /// Never by itself: [`Machine::raise`](crate::cpu::machine::Machine::raise).
+    Driven,
     /// So many requests in flight, each in the device for this long, above zero.
     Closed {
         /// How many.
@@ -102,6 +104,8 @@ pub struct Device {
     outcomes: Vec<JobOutcome>,
     /// The thread, while it waits for a request.
     pub(crate) waiting: Option<ThreadId>,
+    /// Events to raise when the hard handler is over.
+    pub(crate) raises: VecDeque<usize>,
     /// Its next interrupt.
     pub(crate) slot: Slot,
 }
@@ -123,6 +127,7 @@ impl Device {
             longest: 0,
             outcomes: Vec::new(),
             waiting: None,
+            raises: VecDeque::new(),
             slot,
         }
     }
@@ -172,19 +177,21 @@ impl Device {
     pub(crate) fn first_interrupt(&self) -> Option<Nanos> {
         match &self.spec.source {
             Source::Grid(_) => Some(Nanos::ZERO),
-            Source::Drawn(_) => Some(self.distance_before(0)),
-            Source::Closed { outstanding: 0, .. } => None,
+            Source::Drawn(_) => self.distance_before(0),
+            Source::Driven | Source::Closed { outstanding: 0, .. } => None,
             Source::Closed { service, .. } => Some(*service),
         }
     }
 
-    fn distance_before(&self, number: u64) -> Nanos {
+    /// Time between the interrupt before an open source's `number`-th and this one.
+    fn distance_before(&self, number: u64) -> Option<Nanos> {
         match &self.spec.source {
-            Source::Grid(period) => *period,
+            Source::Grid(period) => Some(*period),
             Source::Drawn(distances) => {
-                distances.draw_from(&mut Pcg::for_job(self.spec.seed, self.spacing_stream, number))
+                let mut chance = Pcg::for_job(self.spec.seed, self.spacing_stream, number);
+                Some(distances.draw_from(&mut chance))
             }
-            Source::Closed { service, .. } => *service,
+            Source::Driven | Source::Closed { .. } => None,
         }
     }
 
@@ -209,7 +216,7 @@ impl Device {
                 self.issued -= u32::from(goes_on);
                 goes_on.then_some(now + service)
             }
-            _ => Some(now + self.distance_before(self.counts.arrived)),
+            _ => self.distance_before(self.counts.arrived).map(|distance| now + distance),
         };
         (next, has_room)
     }

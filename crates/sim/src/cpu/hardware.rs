@@ -1,4 +1,4 @@
-//! [`Hardware`]: what the machine and every policy see: time, CPUs, threads, timers. It decides nothing.
+//! [`Hardware`]: what the machine and every scheduler see: the engine with time and timers, CPUs, threads. It decides nothing.
 
 use std::collections::VecDeque;
 
@@ -9,7 +9,7 @@ use surety_model::workload::PolicySpec;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::recorder::{Named, Recorder};
-use crate::engine::{Agenda, Slot};
+use crate::engine::{ComponentId, Engine, Slot};
 
 /// A thread's place among the threads of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -188,7 +188,7 @@ pub struct Cpu {
     pub(crate) handler_end: Slot,
 }
 
-/// What a slot of the agenda stands for.
+/// What happens to CPUs: what a number of their slots stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Occasion {
     /// The tick of a CPU.
@@ -217,8 +217,8 @@ pub struct GroupSpec {
 /// The state the machine and its policies share.
 #[derive(Clone, Debug)]
 pub struct Hardware {
-    /// Simulated time.
-    pub now: Nanos,
+    /// Simulated time and what is to come, on CPUs and on what else is simulated with them.
+    pub engine: Engine,
     /// What the machine is.
     pub platform: Platform,
     /// The CPUs.
@@ -233,14 +233,21 @@ pub struct Hardware {
     pub recorder: Recorder,
     /// Threads that a policy wants scheduled otherwise from now on; the machine does it.
     pub changes: Vec<(ThreadId, Scheduling)>,
-    pub(crate) agenda: Agenda,
+    pub(crate) component: ComponentId,
+    /// By number.
     pub(crate) occasions: Vec<Occasion>,
 }
 
 impl Hardware {
     pub(crate) fn add_slot(&mut self, occasion: Occasion) -> Slot {
+        let number = u32::try_from(self.occasions.len()).expect("fewer than 2^32 slots");
         self.occasions.push(occasion);
-        self.agenda.add_slot()
+        self.engine.add_slot(self.component, number)
+    }
+
+    /// Simulated time.
+    pub fn now(&self) -> Nanos {
+        self.engine.now()
     }
 
     /// A timer for a scheduler, which gets `number` back when it fires.
@@ -255,21 +262,6 @@ impl Hardware {
     pub fn rank_of(&self, policy: &str) -> Rank {
         let taken = self.takes.iter().position(|takes| takes.contains(&policy));
         Rank(taken.unwrap_or_else(|| panic!("no scheduler of the machine takes the policy `{policy}`")))
-    }
-
-    /// Lets a timer fire at an instant, or now when that has passed.
-    pub fn arm(&mut self, timer: Slot, at: Nanos) {
-        self.agenda.arm(timer, at.max(self.now));
-    }
-
-    /// Keeps a timer from firing.
-    pub fn cancel(&mut self, timer: Slot) {
-        self.agenda.cancel(timer);
-    }
-
-    /// Whether a timer will fire.
-    pub fn is_armed(&self, timer: Slot) -> bool {
-        self.agenda.is_armed(timer)
     }
 
     /// A thread.
@@ -300,7 +292,7 @@ impl Hardware {
     /// The instant, CPU and thread an event on a CPU is recorded with.
     pub fn here(&self, cpu: usize) -> (Nanos, CpuId, Tid) {
         let current = self.cpus[cpu].current.map_or(Tid::IDLE, |t| self.thread(t).tid);
-        (self.now, self.cpus[cpu].id, current)
+        (self.now(), self.cpus[cpu].id, current)
     }
 
     /// Puts a thread that does not run on another CPU.

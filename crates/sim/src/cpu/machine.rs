@@ -23,7 +23,7 @@ use crate::cpu::policy::{Arrival, CpuPolicy, Departure, SchedulerRow};
 use crate::cpu::program::{Moment, Programs, Step};
 use crate::cpu::recorder::Recorder;
 use crate::cpu::resources::Resources;
-use crate::engine::Agenda;
+use crate::engine::{Engine, Event, Simulation};
 
 /// What a thread is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,13 +58,13 @@ pub struct MachineSpec {
 /// What a machine has done, counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Entries of the agenda worked off: ticks, completions, alarms, timers.
+    /// Events of the CPUs worked off: ticks, completions, alarms, timers.
     pub events: u64,
     /// Changes of the running thread.
     pub switches: u64,
 }
 
-/// A machine with the programs of its threads.
+/// A machine with the programs of its threads. It is a simulation by itself, or the CPUs of a larger one.
 pub struct Machine<P> {
     hardware: Hardware,
     /// The schedulers, by rank.
@@ -84,15 +84,17 @@ impl<P: Programs> Machine<P> {
     /// # Panics
     /// Here where a scheduler serves a policy that none of them takes, and in [`Machine::spawn`] where a thread has one.
     pub fn new(spec: MachineSpec, programs: P) -> Machine<P> {
+        let mut engine = Engine::default();
+        let component = engine.add_component();
         let mut hardware = Hardware {
-            now: Nanos::ZERO,
+            engine,
+            component,
             cpus: Vec::new(),
             threads: Vec::new(),
             groups: spec.groups,
             takes: spec.schedulers.iter().map(|row| row.takes).collect(),
             recorder: Recorder::new(spec.events),
             changes: Vec::new(),
-            agenda: Agenda::default(),
             occasions: Vec::new(),
             platform: spec.platform,
         };
@@ -163,7 +165,7 @@ impl<P: Programs> Machine<P> {
         for policy in &mut self.policies {
             policy.admit(&mut self.hardware, id);
         }
-        self.hardware.arm(alarm, start);
+        self.hardware.engine.arm(alarm, start);
         id
     }
 
@@ -178,51 +180,20 @@ impl<P: Programs> Machine<P> {
         }
     }
 
-    /// Works off everything up to and including `end`. Where a run is cut into pieces changes nothing.
-    pub fn run_until(&mut self, end: Nanos, observer: &mut dyn Observer) {
-        while self.hardware.agenda.next_time().is_some_and(|time| time <= end) {
-            let (time, slot) = self.hardware.agenda.pop().expect("there is a next time");
-            self.hardware.now = time;
-            self.counts.events += 1;
-            match self.hardware.occasions[slot.index()] {
-                Occasion::Tick(cpu) => self.tick(cpu),
-                Occasion::Completion(cpu) => self.advance(cpu),
-                Occasion::Alarm(thread) => {
-                    let waker = self.hardware.thread(thread).cpu;
-                    self.wake(thread, waker);
-                }
-                Occasion::Interrupt(device) => self.interrupt(device),
-                Occasion::HandlerEnd(cpu) => self.handler_ends(cpu),
-                Occasion::Policy(Rank(rank), number) => {
-                    if let Some(cpu) = self.policies[rank].accounts_for_timer(number) {
-                        self.account(cpu);
-                    }
-                    self.policies[rank].timer(&mut self.hardware, number);
-                }
-            }
-            self.settle();
-            if self.hardware.recorder.is_wanted() {
-                self.hardware.recorder.hand_on(observer);
-            }
-        }
-        self.hardware.now = end;
-    }
-
     /// CPU time a thread has used up to now.
     pub fn run_of(&self, thread: ThreadId) -> Nanos {
         let t = self.hardware.thread(thread);
         let cpu = &self.hardware.cpus[t.cpu];
         let unbooked =
-            if cpu.current == Some(thread) { self.hardware.now - cpu.accounted } else { Nanos::ZERO };
+            if cpu.current == Some(thread) { self.hardware.now() - cpu.accounted } else { Nanos::ZERO };
         t.run + unbooked
     }
 
     /// Forgets what threads have waited so far: observation begins now.
     pub fn observe_from_here(&mut self) {
+        let now = self.hardware.now();
         for thread in &mut self.hardware.threads {
-            thread.waited = Nanos::ZERO;
-            thread.longest_gap = Nanos::ZERO;
-            thread.ready_since = self.hardware.now;
+            (thread.waited, thread.longest_gap, thread.ready_since) = (Nanos::ZERO, Nanos::ZERO, now);
         }
         self.devices.iter_mut().for_each(Device::observe_from_here);
     }
@@ -233,7 +204,7 @@ impl<P: Programs> Machine<P> {
         let t = self.hardware.thread(thread);
         match t.state {
             ThreadState::Ready => {
-                let open = self.hardware.now - t.ready_since;
+                let open = self.hardware.now() - t.ready_since;
                 (t.waited + open, t.longest_gap.max(open))
             }
             _ => (t.waited, t.longest_gap),
@@ -272,11 +243,11 @@ impl<P: Programs> Machine<P> {
     /// Books the time a CPU has run since it was last looked at.
     fn account(&mut self, cpu: usize) {
         let hardware = &mut self.hardware;
-        let ran = hardware.now - hardware.cpus[cpu].accounted;
+        let ran = hardware.now() - hardware.cpus[cpu].accounted;
         if !ran.is_positive() {
             return;
         }
-        hardware.cpus[cpu].accounted = hardware.now;
+        hardware.cpus[cpu].accounted = hardware.now();
         let current = hardware.cpus[cpu].current;
         let rank = current.map(|id| {
             let thread = &mut hardware.threads[id.index()];
@@ -301,9 +272,9 @@ impl<P: Programs> Machine<P> {
     }
 
     fn tick(&mut self, cpu: usize) {
-        let next = self.hardware.now + self.hardware.platform.tick;
+        let next = self.hardware.now() + self.hardware.platform.tick;
         let slot = self.hardware.cpus[cpu].tick;
-        self.hardware.agenda.arm(slot, next);
+        self.hardware.engine.arm(slot, next);
         self.hardware.recorder.tick(self.hardware.here(cpu), true);
         self.account(cpu);
         if let Some(thread) = self.hardware.current(cpu) {
@@ -319,6 +290,14 @@ impl<P: Programs> Machine<P> {
             }
         }
         self.hardware.recorder.tick(self.hardware.here(cpu), false);
+    }
+
+    /// What follows at once from what has happened, and hands on what was recorded.
+    fn come_to_rest(&mut self, observer: &mut dyn Observer) {
+        self.settle();
+        if self.hardware.recorder.is_wanted() {
+            self.hardware.recorder.hand_on(observer);
+        }
     }
 
     /// Lets every CPU that has to choose again do so, and every thread that has nothing left to do take its next
@@ -407,7 +386,7 @@ impl<P: Programs> Machine<P> {
             self.hardware.recorder.wakeup(self.hardware.here(waker), named, target);
         }
         self.hardware.migrate(thread, target);
-        let now = self.hardware.now;
+        let now = self.hardware.now();
         let t = &mut self.hardware.threads[thread.index()];
         t.state = ThreadState::Ready;
         t.ready_since = now;
@@ -457,7 +436,7 @@ impl<P: Programs> Machine<P> {
             if t.remaining.is_positive() || t.state != ThreadState::Running {
                 break;
             }
-            let moment = Moment { now: self.hardware.now, run: t.run, thread };
+            let moment = Moment { now: self.hardware.now(), run: t.run, thread };
             let here = self.hardware.here(cpu);
             let recorder = &mut self.hardware.recorder;
             let step = self
@@ -467,9 +446,9 @@ impl<P: Programs> Machine<P> {
             match step {
                 Step::Run(work) => self.hardware.threads[thread.index()].remaining = work.max(Nanos::ZERO),
                 Step::RunForever => self.hardware.threads[thread.index()].remaining = Nanos::MAX,
-                Step::SleepUntil(until) if until > self.hardware.now => {
+                Step::SleepUntil(until) if until > self.hardware.now() => {
                     let alarm = self.hardware.thread(thread).alarm;
-                    self.hardware.arm(alarm, until);
+                    self.hardware.engine.arm(alarm, until);
                     self.leave(cpu, thread, Departure::Sleeps);
                 }
                 Step::SleepUntil(_) => {}
@@ -496,9 +475,7 @@ impl<P: Programs> Machine<P> {
                     }
                 }
                 Step::Signal(signal) => {
-                    if let Some(next) = self.resources.signal(&self.hardware, signal) {
-                        self.wake(next, cpu);
-                    }
+                    self.signal(signal, cpu);
                     if self.hardware.cpus[cpu].reschedule {
                         break;
                     }
@@ -520,6 +497,13 @@ impl<P: Programs> Machine<P> {
         self.arm_completion(cpu);
     }
 
+    /// Raises an event in the context of a CPU.
+    fn signal(&mut self, signal: usize, cpu: usize) {
+        if let Some(next) = self.resources.signal(&self.hardware, signal) {
+            self.wake(next, cpu);
+        }
+    }
+
     /// Passes the priority of a lock's waiters on to its holder, and to those the holder waits for.
     fn inherit(&mut self, lock: usize) {
         if self.resources.inherits(lock) {
@@ -535,9 +519,37 @@ impl<P: Programs> Machine<P> {
         let remaining = self.hardware.current(cpu).map(|t| self.hardware.thread(t).remaining);
         match remaining {
             Some(left) if left.is_positive() && left != Nanos::MAX => {
-                self.hardware.agenda.arm(slot, self.hardware.now + left);
+                self.hardware.engine.arm(slot, self.hardware.now() + left);
             }
-            _ => self.hardware.agenda.cancel(slot),
+            _ => self.hardware.engine.cancel(slot),
         }
+    }
+}
+
+impl<P: Programs> Simulation for Machine<P> {
+    fn engine(&mut self) -> &mut Engine {
+        &mut self.hardware.engine
+    }
+
+    fn occur(&mut self, event: Event, observer: &mut dyn Observer) {
+        debug_assert_eq!(event.component, self.hardware.component, "an event of the CPUs");
+        self.counts.events += 1;
+        match self.hardware.occasions[event.number as usize] {
+            Occasion::Tick(cpu) => self.tick(cpu),
+            Occasion::Completion(cpu) => self.advance(cpu),
+            Occasion::Alarm(thread) => {
+                let waker = self.hardware.thread(thread).cpu;
+                self.wake(thread, waker);
+            }
+            Occasion::Interrupt(device) => self.interrupt(device),
+            Occasion::HandlerEnd(cpu) => self.handler_ends(cpu),
+            Occasion::Policy(Rank(rank), number) => {
+                if let Some(cpu) = self.policies[rank].accounts_for_timer(number) {
+                    self.account(cpu);
+                }
+                self.policies[rank].timer(&mut self.hardware, number);
+            }
+        }
+        self.come_to_rest(observer);
     }
 }

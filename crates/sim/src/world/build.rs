@@ -13,7 +13,7 @@ use surety_units::{CpuId, CpuSet, Nanos};
 
 use super::interrupts;
 use super::jobs::{self, Jobs, Phase, Thread};
-use super::{NAME, SimWorld};
+use super::{SimWorld, refuse, unsupported};
 use crate::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
 use crate::cpu::machine::{Machine, MachineSpec, ThreadSpec};
 use crate::cpu::policies;
@@ -42,14 +42,6 @@ pub(super) struct Stage {
     pub(super) machine: Machine<Jobs>,
     pub(super) schedulers: Vec<&'static SchedulerRow>,
     pub(super) members: Vec<Member>,
-}
-
-pub(super) fn refuse<T>(object: String, why: impl Into<String>) -> Result<T, WorldError> {
-    Err(unsupported(object, why))
-}
-
-fn unsupported(object: String, why: impl Into<String>) -> WorldError {
-    WorldError::Unsupported { world: NAME.to_owned(), object, why: why.into() }
 }
 
 /// The threads of a workload on a machine with these CPUs.

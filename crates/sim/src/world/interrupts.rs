@@ -6,8 +6,8 @@ use surety_model::workload::{Arrivals, Irq, PolicySpec, Workload};
 use surety_model::world::{Observer, RunOptions, WorldError};
 use surety_units::{CpuId, Nanos};
 
-use super::build::refuse;
 use super::jobs::Jobs;
+use super::refuse;
 use crate::cpu::device::{DeviceSpec, Source};
 use crate::cpu::machine::Machine;
 

@@ -13,6 +13,7 @@ use surety_sim::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
 use surety_sim::cpu::machine::{Machine, MachineSpec, ThreadSpec};
 use surety_sim::cpu::policies;
 use surety_sim::cpu::program::{Moment, Programs, Step};
+use surety_sim::engine::Simulation as _;
 use surety_sim::{SimWorld, TickPhase};
 use surety_units::{CpuId, CpuSet, Nanos};
 

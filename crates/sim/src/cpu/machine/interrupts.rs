@@ -5,6 +5,7 @@
 //! to what that thread has left to do and uses up its budget. Nobody's budget is looked at because of an interrupt.
 //! Interrupts that come meanwhile wait, each device's once, as the interrupt controller keeps one bit for each.
 
+use surety_model::world::Observer;
 use surety_units::Nanos;
 
 use super::Machine;
@@ -21,7 +22,7 @@ impl<P: Programs> Machine<P> {
         debug_assert_eq!(name, number, "devices alone have names");
         let device = Device::new(spec, slot);
         if let Some(first) = device.first_interrupt() {
-            self.hardware.arm(slot, first);
+            self.hardware.engine.arm(slot, first);
         }
         self.devices.push(device);
         number
@@ -37,16 +38,32 @@ impl<P: Programs> Machine<P> {
         &mut self.devices[number]
     }
 
+    /// Another component of the simulation interrupts through a device: when the hard handler is over, the event of this number
+    /// ([`Machine::add_signal`]) is raised, and a thread that waits for it goes on.
+    pub fn raise(&mut self, number: usize, signal: usize, observer: &mut dyn Observer) {
+        self.hardware.recorder.mix(self.hardware.now().get_unsigned());
+        self.hardware.recorder.mix((number as u64) << 48 ^ signal as u64);
+        self.devices[number].raises.push_back(signal);
+        self.pend(number);
+        self.come_to_rest(observer);
+    }
+
     pub(super) fn interrupt(&mut self, number: usize) {
-        let now = self.hardware.now;
+        let now = self.hardware.now();
         let device = &mut self.devices[number];
         let (next, had_room) = device.interrupt(now);
-        let (slot, cpu, arrived) = (device.slot, device.spec().cpu, device.counts().arrived);
+        let (slot, arrived) = (device.slot, device.counts().arrived);
         if let Some(next) = next {
-            self.hardware.arm(slot, next);
+            self.hardware.engine.arm(slot, next);
         }
         self.hardware.recorder.mix(now.get_unsigned());
         self.hardware.recorder.mix((number as u64) << 48 ^ arrived << 1 ^ u64::from(had_room));
+        self.pend(number);
+    }
+
+    /// A device's handler runs on its CPU, now or after those before it.
+    fn pend(&mut self, number: usize) {
+        let cpu = self.devices[number].spec().cpu;
         let cpu_state = &mut self.hardware.cpus[cpu];
         if cpu_state.handling.is_none() {
             self.begin_handler(cpu, number);
@@ -66,18 +83,18 @@ impl<P: Programs> Machine<P> {
         }
         let (current, accounted) = (state.current, state.accounted);
         let (end, completion) = (state.handler_end, state.completion);
-        self.hardware.agenda.arm(end, self.hardware.now + hard);
+        self.hardware.engine.arm(end, self.hardware.now() + hard);
         let Some(thread) = current else { return };
         let remaining = &mut self.hardware.threads[thread.index()].remaining;
         if *remaining != Nanos::MAX {
             // What is left counts from when its time was last booked.
             *remaining = remaining.saturating_add(hard);
             let ends = accounted + *remaining;
-            self.hardware.agenda.arm(completion, ends);
+            self.hardware.engine.arm(completion, ends);
         }
     }
 
-    /// The hard handler on a CPU is over: the thread is woken, and the next handler begins.
+    /// The hard handler on a CPU is over: who waits for it is woken, and the next handler begins.
     pub(super) fn handler_ends(&mut self, cpu: usize) {
         let Some(number) = self.hardware.cpus[cpu].handling.take() else { return };
         let here = self.hardware.here(cpu);
@@ -88,6 +105,9 @@ impl<P: Programs> Machine<P> {
         {
             self.wake(thread, cpu);
         }
+        while let Some(signal) = self.devices[number].raises.pop_front() {
+            self.signal(signal, cpu);
+        }
         if let Some(next) = self.hardware.cpus[cpu].handlers.pop_front() {
             self.begin_handler(cpu, next);
         }
@@ -95,15 +115,15 @@ impl<P: Programs> Machine<P> {
 
     /// A thread is done with a device's request and takes the next; false when it must wait for one.
     pub(super) fn serve(&mut self, number: usize, thread: ThreadId) -> bool {
-        let (now, run) = (self.hardware.now, self.hardware.thread(thread).run);
+        let (now, run) = (self.hardware.now(), self.hardware.thread(thread).run);
         let device = &mut self.devices[number];
-        let is_idle = !self.hardware.agenda.is_armed(device.slot);
+        let is_idle = !self.hardware.engine.is_armed(device.slot);
         if device.is_in_service() {
             self.hardware.recorder.mix(now.get_unsigned());
             self.hardware.recorder.mix((number as u64) << 48 ^ device.counts().handled << 1 ^ 1 << 47);
         }
         if let Some(next) = device.finish(now, run, is_idle) {
-            self.hardware.agenda.arm(device.slot, next);
+            self.hardware.engine.arm(device.slot, next);
         }
         match device.take(now, run) {
             Some(work) => self.hardware.threads[thread.index()].remaining = work,

@@ -15,7 +15,7 @@ impl<P: Programs> Machine<P> {
         self.account(cpu);
         let slot = self.hardware.cpus[cpu].completion;
         let ends = |t: ThreadId| !self.hardware.thread(t).remaining.is_positive();
-        if self.hardware.is_armed(slot) && self.hardware.current(cpu).is_some_and(ends) {
+        if self.hardware.engine.is_armed(slot) && self.hardware.current(cpu).is_some_and(ends) {
             // Its step ends at this very instant, and it may not get the CPU back for long.
             self.advance(cpu);
         }
@@ -86,7 +86,7 @@ impl<P: Programs> Machine<P> {
 
     fn switch(&mut self, cpu: usize, prev: Option<ThreadId>, next: Option<ThreadId>) {
         self.counts.switches += 1;
-        let now = self.hardware.now;
+        let now = self.hardware.now();
         let hardware = &mut self.hardware;
         let word = |t: Option<ThreadId>| t.map_or(u64::from(u32::MAX), |t| u64::from(t.0));
         hardware.recorder.mix(now.get_unsigned());
@@ -125,13 +125,13 @@ impl<P: Programs> Machine<P> {
                 let (phase, tick) = (hardware.cpus[cpu].tick_phase, hardware.platform.tick);
                 let first = phase + tick * ((now - phase).div_floor(tick) + 1);
                 let slot = hardware.cpus[cpu].tick;
-                hardware.agenda.arm(slot, first);
+                hardware.engine.arm(slot, first);
             }
             (_, None) => {
                 self.went_idle = hardware.cpus.len() > 1;
                 let (tick, completion) = (hardware.cpus[cpu].tick, hardware.cpus[cpu].completion);
-                hardware.agenda.cancel(tick);
-                hardware.agenda.cancel(completion);
+                hardware.engine.cancel(tick);
+                hardware.engine.cancel(completion);
             }
             _ => {}
         }

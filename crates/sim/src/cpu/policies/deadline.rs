@@ -140,7 +140,7 @@ impl Deadline {
     /// The bandwidth counts as active from now on (`task_contending`).
     fn contend(&mut self, hardware: &mut Hardware, index: usize) {
         let entity = &mut self.entities[index];
-        hardware.cancel(entity.inactive);
+        hardware.engine.cancel(entity.inactive);
         if !entity.active {
             entity.active = true;
             self.bandwidths.activate(entity.cpu, entity.bandwidth());
@@ -151,8 +151,8 @@ impl Deadline {
     fn stop_contending(&mut self, hardware: &mut Hardware, index: usize) {
         let entity = &self.entities[index];
         let free = entity.zero_lag();
-        if free > hardware.now {
-            hardware.arm(entity.inactive, free);
+        if free > hardware.now() {
+            hardware.engine.arm(entity.inactive, free);
         } else {
             self.deactivate(index);
         }
@@ -168,7 +168,7 @@ impl Deadline {
 
     fn start_timer(&self, hardware: &mut Hardware, index: usize, at: Nanos) {
         let entity = &self.entities[index];
-        hardware.arm(entity.timer, at);
+        hardware.engine.arm(entity.timer, at);
         let here = hardware.here(entity.cpu);
         hardware.recorder.timer_start(here, index as u64 + 1, at);
     }
@@ -178,8 +178,8 @@ impl Deadline {
         self.remove(index);
         let next = self.entities[index].next_period();
         hardware.reschedule(self.entities[index].cpu);
-        if next < hardware.now {
-            self.entities[index].replenish(hardware.now);
+        if next < hardware.now() {
+            self.entities[index].replenish(hardware.now());
             self.insert(index);
             return;
         }
@@ -195,7 +195,7 @@ impl Deadline {
         if !self.entities[index].throttled {
             return;
         }
-        self.entities[index].replenish(hardware.now);
+        self.entities[index].replenish(hardware.now());
         let Some(thread) = self.thread_at(index) else { return };
         let t = hardware.thread(thread);
         if t.rank != self.rank {
@@ -248,7 +248,7 @@ impl Deadline {
             Action::Nothing => {}
             Action::Arm(at) => self.start_timer(hardware, cpu, at),
             Action::Enqueue => {
-                hardware.cancel(self.entities[cpu].timer);
+                hardware.engine.cancel(self.entities[cpu].timer);
                 if !self.entities[cpu].queued {
                     self.insert(cpu);
                 }
@@ -261,7 +261,7 @@ impl Deadline {
             }
             Action::Stop => {
                 self.remove(cpu);
-                hardware.cancel(self.entities[cpu].timer);
+                hardware.engine.cancel(self.entities[cpu].timer);
                 self.stop_contending(hardware, cpu);
             }
         }
@@ -337,9 +337,9 @@ impl Deadline {
                     None => entity.budget,
                 };
                 // A budget that was cut to nothing is found used up when some time has been booked, as in the kernel.
-                hardware.arm(*timer, hardware.now + lasts.max(Nanos::new(1)));
+                hardware.engine.arm(*timer, hardware.now() + lasts.max(Nanos::new(1)));
             }
-            None => hardware.cancel(*timer),
+            None => hardware.engine.cancel(*timer),
         }
     }
 
@@ -375,7 +375,7 @@ impl CpuPolicy for Deadline {
         if t.is_pinned() || self.queues.len() == 1 {
             return t.cpu;
         }
-        let deadline = self.entities[self.entity_of(thread)].deadline_after_wake(hardware.now);
+        let deadline = self.entities[self.entity_of(thread)].deadline_after_wake(hardware.now());
         let outranked = self.is_outranked(hardware, t.cpu);
         let runs_here = self.queues[t.cpu].first().is_none_or(|(first, _)| deadline < *first);
         let current_moves =
@@ -388,7 +388,7 @@ impl CpuPolicy for Deadline {
 
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival) {
         let index = self.entity_of(thread);
-        let now = hardware.now;
+        let now = hardware.now();
         self.follow(index, cpu);
         self.contend(hardware, index);
         self.rate_has_changed(hardware, cpu);
@@ -493,7 +493,7 @@ impl CpuPolicy for Deadline {
                 let here = hardware.here(self.entities[index].cpu);
                 hardware.recorder.timer_expire(here, index as u64 + 1);
                 if self.is_server(index) {
-                    let now = hardware.now;
+                    let now = hardware.now();
                     let action = self.servers[index].timer(&mut self.entities[index], now);
                     self.act(hardware, index, action);
                 } else {
@@ -552,7 +552,7 @@ impl CpuPolicy for Deadline {
         if self.servers[cpu].serves != of || self.servers[cpu].state != server::State::Off {
             return;
         }
-        let now = hardware.now;
+        let now = hardware.now();
         self.contend(hardware, cpu);
         let action = self.servers[cpu].start(&mut self.entities[cpu], now);
         self.act(hardware, cpu, action);
@@ -562,7 +562,7 @@ impl CpuPolicy for Deadline {
         if of.is_some_and(|of| of != self.servers[cpu].serves) {
             return;
         }
-        let now = hardware.now;
+        let now = hardware.now();
         let action = self.servers[cpu].ran(&mut self.entities[cpu], of.is_none(), ran, now);
         self.act(hardware, cpu, action);
     }

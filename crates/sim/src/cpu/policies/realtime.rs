@@ -175,8 +175,8 @@ impl CpuPolicy for Realtime {
         self.queued += 1;
         if let Some(limit) = self.limit {
             let timer = self.queues[cpu].period_end;
-            if !hardware.is_armed(timer) {
-                hardware.arm(timer, hardware.now + limit.period);
+            if !hardware.engine.is_armed(timer) {
+                hardware.engine.arm(timer, hardware.now() + limit.period);
             }
         }
     }
@@ -260,7 +260,7 @@ impl CpuPolicy for Realtime {
         }
         if queue.occupied != 0 || queue.time.is_positive() {
             let timer = queue.period_end;
-            hardware.arm(timer, hardware.now + limit.period);
+            hardware.engine.arm(timer, hardware.now() + limit.period);
         }
     }
 

@@ -154,11 +154,12 @@ impl Entity {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Agenda;
+    use crate::engine::Engine;
 
     fn entity(runtime: i64, relative: i64, period: i64) -> Entity {
-        let mut agenda = Agenda::default();
-        let timers = (agenda.add_slot(), agenda.add_slot());
+        let mut engine = Engine::default();
+        let component = engine.add_component();
+        let timers = (engine.add_slot(component, 0), engine.add_slot(component, 1));
         let ms = Nanos::from_millis;
         let mut entity = Entity::new(ms(runtime), ms(relative), ms(period), 0, timers);
         entity.begin_period(Nanos::ZERO);

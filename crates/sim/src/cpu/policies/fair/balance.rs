@@ -111,8 +111,8 @@ impl Balance {
 
     /// Whether a busy CPU has to balance on this tick.
     pub(super) fn is_due(&mut self, hardware: &Hardware, cpu: usize) -> bool {
-        if hardware.now >= self.next[cpu] {
-            self.next[cpu] = hardware.now + self.interval;
+        if hardware.now() >= self.next[cpu] {
+            self.next[cpu] = hardware.now() + self.interval;
             return true;
         }
         self.spare_for_idle(hardware, cpu).is_some()

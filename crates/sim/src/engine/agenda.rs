@@ -1,0 +1,210 @@
+//! [`Agenda`]: the armed slots of an [`Engine`](super::Engine), in the order in which they come.
+//!
+//! The heap never holds a stale entry, its size is the number of armed slots, and arming allocates nothing. Instants that
+//! are equal come in the order in which they were armed: a sequence number breaks the tie, on every machine alike.
+
+use surety_units::Nanos;
+
+/// Something that can happen, armed for at most one instant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Slot(pub(super) u32);
+
+impl Slot {
+    /// Slots are numbered from 0 in the order in which they were added.
+    pub(super) fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Where a slot that is not armed stands in the heap.
+const ABSENT: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    time: Nanos,
+    sequence: u64,
+    slot: u32,
+}
+
+impl Entry {
+    fn precedes(&self, other: &Entry) -> bool {
+        (self.time, self.sequence) < (other.time, other.sequence)
+    }
+}
+
+/// A binary heap of armed slots, ordered by time and then by the order of arming.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Agenda {
+    heap: Vec<Entry>,
+    places: Vec<u32>,
+    sequence: u64,
+    /// The first entry has been taken and nothing has come into its place yet. What happens next mostly arms
+    /// something, and one descent from there costs less than closing the gap and rising from below.
+    vacant: bool,
+}
+
+impl Agenda {
+    /// Adds a slot, not armed.
+    ///
+    /// # Panics
+    /// Beyond 2^32 - 1 slots.
+    pub(super) fn add_slot(&mut self) -> Slot {
+        let slot = u32::try_from(self.places.len()).expect("fewer than 2^32 slots");
+        self.places.push(ABSENT);
+        // Arming never allocates: the heap has room for every slot.
+        self.heap.reserve(self.places.len() - self.heap.len());
+        Slot(slot)
+    }
+
+    /// Lets a slot happen at `time`, and at no other time.
+    pub(super) fn arm(&mut self, slot: Slot, time: Nanos) {
+        self.sequence += 1;
+        let entry = Entry { time, sequence: self.sequence, slot: slot.0 };
+        match self.places[slot.index()] {
+            ABSENT if self.vacant => {
+                self.vacant = false;
+                self.sink(0, entry);
+            }
+            ABSENT => {
+                self.heap.push(entry);
+                self.rise(self.heap.len() - 1, entry);
+            }
+            _ => {
+                self.close_gap();
+                self.replace(self.places[slot.index()] as usize, entry);
+            }
+        }
+    }
+
+    /// Keeps a slot from happening.
+    pub(super) fn cancel(&mut self, slot: Slot) {
+        if !self.is_armed(slot) {
+            return;
+        }
+        self.close_gap();
+        let place = std::mem::replace(&mut self.places[slot.index()], ABSENT);
+        let last = self.heap.pop().expect("an armed slot is in the heap");
+        if last.slot != slot.0 {
+            self.replace(place as usize, last);
+        }
+    }
+
+    /// Whether a slot is armed.
+    pub(super) fn is_armed(&self, slot: Slot) -> bool {
+        self.places[slot.index()] != ABSENT
+    }
+
+    /// Takes the next slot up to and including `end` out, with its instant.
+    pub(super) fn pop(&mut self, end: Nanos) -> Option<(Nanos, Slot)> {
+        self.close_gap();
+        let first = *self.heap.first().filter(|first| first.time <= end)?;
+        self.places[first.slot as usize] = ABSENT;
+        self.vacant = true;
+        Some((first.time, Slot(first.slot)))
+    }
+
+    fn close_gap(&mut self) {
+        if !self.vacant {
+            return;
+        }
+        self.vacant = false;
+        let last = self.heap.pop().expect("the gap is a place in the heap");
+        if !self.heap.is_empty() {
+            self.sink(0, last);
+        }
+    }
+
+    fn replace(&mut self, place: usize, entry: Entry) {
+        let rises = place > 0 && entry.precedes(&self.heap[(place - 1) / 2]);
+        if rises { self.rise(place, entry) } else { self.sink(place, entry) }
+    }
+
+    fn put(&mut self, place: usize, entry: Entry) {
+        self.heap[place] = entry;
+        self.places[entry.slot as usize] = u32::try_from(place).expect("as many places as slots");
+    }
+
+    fn rise(&mut self, mut place: usize, entry: Entry) {
+        while place > 0 {
+            let parent = (place - 1) / 2;
+            if !entry.precedes(&self.heap[parent]) {
+                break;
+            }
+            self.put(place, self.heap[parent]);
+            place = parent;
+        }
+        self.put(place, entry);
+    }
+
+    fn sink(&mut self, mut place: usize, entry: Entry) {
+        loop {
+            let mut child = 2 * place + 1;
+            if child >= self.heap.len() {
+                break;
+            }
+            if child + 1 < self.heap.len() && self.heap[child + 1].precedes(&self.heap[child]) {
+                child += 1;
+            }
+            if !self.heap[child].precedes(&entry) {
+                break;
+            }
+            self.put(place, self.heap[child]);
+            place = child;
+        }
+        self.put(place, entry);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[derive(Clone, Debug)]
+    enum Step {
+        Arm(usize, i64),
+        Cancel(usize),
+        Pop(i64),
+    }
+
+    fn steps() -> impl Strategy<Value = Vec<Step>> {
+        let step = prop_oneof![
+            (0usize..12, 0i64..20).prop_map(|(slot, time)| Step::Arm(slot, time)),
+            (0usize..12).prop_map(Step::Cancel),
+            (0i64..25).prop_map(Step::Pop),
+        ];
+        proptest::collection::vec(step, 0..200)
+    }
+
+    proptest! {
+        /// The agenda against the obvious model: a list searched for its smallest (time, order of arming).
+        #[test]
+        fn agrees_with_a_searched_list(steps in steps()) {
+            let mut agenda = Agenda::default();
+            let slots: Vec<Slot> = (0..12).map(|_| agenda.add_slot()).collect();
+            let mut list: Vec<(i64, usize, usize)> = Vec::new();
+            for (order, step) in steps.into_iter().enumerate() {
+                match step {
+                    Step::Arm(slot, time) => {
+                        list.retain(|e| e.2 != slot);
+                        list.push((time, order, slot));
+                        agenda.arm(slots[slot], Nanos::new(time));
+                    }
+                    Step::Cancel(slot) => {
+                        list.retain(|e| e.2 != slot);
+                        agenda.cancel(slots[slot]);
+                    }
+                    Step::Pop(end) => {
+                        list.sort_unstable();
+                        let is_due = list.first().is_some_and(|first| first.0 <= end);
+                        let expected = is_due.then(|| list.remove(0));
+                        let popped = agenda.pop(Nanos::new(end)).map(|(t, s)| (t.get(), s.index()));
+                        prop_assert_eq!(popped, expected.map(|e| (e.0, e.2)));
+                    }
+                }
+                let armed = (0..12).filter(|s| agenda.is_armed(slots[*s])).count();
+                prop_assert_eq!(armed, list.len());
+            }
+        }
+    }
+}
