@@ -13,7 +13,7 @@ use surety_units::{CpuId, CpuSet, Nanos};
 
 use super::interrupts;
 use super::jobs::{self, Jobs, Phase, Thread};
-use super::{SimWorld, refuse, unsupported};
+use super::{NAME, SimWorld, refuse, unsupported};
 use crate::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
 use crate::cpu::machine::{Machine, MachineSpec, ThreadSpec};
 use crate::cpu::policies;
