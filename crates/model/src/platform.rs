@@ -108,13 +108,45 @@ pub struct RealtimeDemand {
     pub takes: Option<Nanos>,
 }
 
+/// A CPU of a machine whose CPUs are not all alike.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct CpuSpec {
+    /// Its speed at its highest frequency, in 1024ths of the fastest CPU's (`cpu_capacity`).
+    pub capacity: u32,
+    /// CPUs with the same number change their frequency together.
+    pub frequency_domain: u32,
+    /// What it does while it is idle, the shallowest first (`cpuidle`).
+    pub idle_states: Vec<IdleState>,
+}
+
+impl Default for CpuSpec {
+    fn default() -> CpuSpec {
+        CpuSpec { capacity: 1024, frequency_domain: 0, idle_states: Vec::new() }
+    }
+}
+
+/// A state of an idle CPU.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct IdleState {
+    /// Its name in `cpuidle`: `C1`.
+    pub name: String,
+    /// From the interrupt that ends it to the first instruction.
+    pub exit_latency: Nanos,
+    /// The shortest idle time for which it pays.
+    pub residency: Nanos,
+}
+
 /// A machine as scheduling sees it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Platform {
     /// A name for tables: `linux-6.18`, or this machine's kernel.
     pub name: String,
-    /// How many CPUs, all alike.
+    /// How many CPUs.
     pub cpus: u32,
+    /// What each of them is, by number; empty: all are alike. This version computes with CPUs that are alike.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cpu_specs: Vec<CpuSpec>,
     /// The CPUs of each root domain, where cpuset partitions make several; empty: one with all of them.
     /// Deadline threads are admitted in one of them and never leave it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -161,6 +193,7 @@ impl Platform {
         Platform {
             name: "linux-6.18".to_owned(),
             cpus,
+            cpu_specs: Vec::new(),
             root_domains: Vec::new(),
             tick,
             enforcement: Enforcement::Tick(tick),
@@ -225,11 +258,18 @@ impl Platform {
         let alone = |cpus: &CpuSet| {
             let count = u32::try_from(cpus.len()).unwrap_or(u32::MAX);
             let others = self.others.iter().filter(|other| is_in(other, cpus)).cloned().collect();
-            (*cpus, Platform { cpus: count, root_domains: Vec::new(), others, ..self.clone() })
+            let specs = cpus.iter().filter_map(|cpu| self.cpu_specs.get(cpu.index()).cloned());
+            let cpu_specs = specs.collect();
+            (*cpus, Platform { cpus: count, cpu_specs, root_domains: Vec::new(), others, ..self.clone() })
         };
         let one = [CpuSet::first(self.cpus)];
         let sets: &[CpuSet] = if self.root_domains.is_empty() { &one } else { &self.root_domains };
         sets.iter().map(alone).collect()
+    }
+
+    /// Whether a CPU is other than the first one.
+    pub fn has_unlike_cpus(&self) -> bool {
+        self.cpu_specs.iter().any(|spec| *spec != self.cpu_specs[0])
     }
 
     /// What tells one machine from another in the result of a run: kernel, CPUs, tick, base slice, what limits realtime and
@@ -240,6 +280,9 @@ impl Platform {
         if self.root_domains.len() > 1 {
             let sets: Vec<String> = self.root_domains.iter().map(ToString::to_string).collect();
             parts.push(format!("root domains {}", sets.join(" and ")));
+        }
+        if self.has_unlike_cpus() {
+            parts.push("unlike CPUs".to_owned());
         }
         parts.push(format!("tick {}", self.tick.to_exact_string()));
         if self.enforcement == Enforcement::Exact {
@@ -262,5 +305,33 @@ impl Platform {
             "linux-6.18" => Some(Platform::linux_6_18(cpus)),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What is not said of a CPU is not written, and is read as it was before CPUs could differ.
+    #[test]
+    fn cpus_are_written_where_they_differ() {
+        let alike = Platform::linux_6_18(2);
+        let text = serde_json::to_string(&alike).unwrap();
+        assert!(!text.contains("cpu_specs"), "{text}");
+        let little = CpuSpec { capacity: 512, frequency_domain: 1, idle_states: Vec::new() };
+        let mut unlike = Platform { cpu_specs: vec![CpuSpec::default(), little.clone()], ..alike.clone() };
+        let text = serde_json::to_string(&unlike).unwrap();
+        assert_eq!(serde_json::from_str::<Platform>(&text).unwrap(), unlike);
+        assert!(
+            unlike.has_unlike_cpus() && unlike.in_words().contains("unlike CPUs"),
+            "{}",
+            unlike.in_words()
+        );
+        assert!(!alike.has_unlike_cpus());
+        assert_eq!(serde_json::from_str::<CpuSpec>("{}").unwrap(), CpuSpec::default());
+        unlike.root_domains = vec![CpuSet::single(CpuId(0)), CpuSet::single(CpuId(1))];
+        let specs: Vec<Vec<CpuSpec>> =
+            unlike.domains().into_iter().map(|(_, alone)| alone.cpu_specs).collect();
+        assert_eq!(specs, [vec![CpuSpec::default()], vec![little]]);
     }
 }

@@ -8,7 +8,9 @@ use std::path::Path;
 
 use serde_json::Value;
 use shared::{plan, records, rows};
-use surety_model::platform::{Enforcement, OtherReservation, RealtimeDemand, RealtimeLimit};
+use surety_model::platform::{
+    CpuSpec, Enforcement, IdleState, OtherReservation, RealtimeDemand, RealtimeLimit,
+};
 use surety_report::json::{RECORD_SCHEMA, record_json};
 use surety_report::plan_file::{PlanFileError, plan_from_json, plan_to_json};
 use surety_report::{Report, Summary, summary, summary_of_all};
@@ -183,6 +185,10 @@ fn plans_read_back_and_are_as_documented() {
     other.platform.fair_server = None;
     other.platform.root_domains = vec![CpuSet::first(other.platform.cpus)];
     other.reservations[0].root_domains = other.platform.root_domains.clone();
+    let (exit_latency, residency) = (Nanos::from_micros(2), Nanos::from_micros(20));
+    let idle_states = vec![IdleState { name: "C1".to_owned(), exit_latency, residency }];
+    other.platform.cpu_specs =
+        vec![CpuSpec { idle_states, ..CpuSpec::default() }; other.platform.cpus as usize];
     other.platform.realtime_limit =
         Some(RealtimeLimit { runtime: Nanos::from_millis(950), period: Nanos::SECOND });
     let reservation = other.reservations[0].reservation;

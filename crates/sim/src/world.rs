@@ -163,7 +163,9 @@ impl SimWorld {
                 self.platform.root_domains.len()
             )
         };
-        apart.then(words).into_iter().collect()
+        let unlike = "the machine's CPUs differ, and here all have the speed that the work was measured at";
+        let unlike = self.platform.has_unlike_cpus().then(|| unlike.to_owned());
+        apart.then(words).into_iter().chain(unlike).collect()
     }
 }
 

@@ -124,6 +124,10 @@ fn platform(platform: &Platform) -> Result<(), CheckError> {
     if platform.cpus == 0 || platform.cpus > CPUS_MAX {
         return too_much("CPUs of the platform", platform.cpus.to_string(), CPUS_MAX.to_string());
     }
+    if !platform.cpu_specs.is_empty() && platform.cpu_specs.len() != platform.cpus as usize {
+        let named = format!("{} CPUs", platform.cpu_specs.len());
+        return too_much("the platform's `cpu_specs`", named, "one for each CPU".to_owned());
+    }
     let schedulers: BTreeSet<_> = platform.schedulers.iter().collect();
     if schedulers.len() < platform.schedulers.len() {
         let named = format!("{} schedulers", platform.schedulers.len());

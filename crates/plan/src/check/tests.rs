@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use surety_model::claim::{Claim, ClaimedArrivals, ClaimedWork, RequestClaim, ResponseClaim, Subject};
 use surety_model::distribution::TimeDistribution;
 use surety_model::plan::{Left, Plan};
-use surety_model::platform::Platform;
+use surety_model::platform::{CpuSpec, Platform};
 use surety_model::promise::Promise;
 use surety_model::workload::{Arrivals, Irq, Task, Workload};
 use surety_units::{Bandwidth, Nanos};
@@ -137,6 +137,7 @@ fn every_altered_place_of_a_plan_is_named() {
             }
         }),
         ("CPUs of the platform: 2000", |p, _| p.platform.cpus = 2_000),
+        ("cpu_specs", |p, _| p.platform.cpu_specs = vec![CpuSpec::default(); 3_000]),
         ("class_order", |p, _| p.platform.schedulers = vec!["fair".to_owned(); 3_000]),
         ("no scheduler `x`", |p, _| p.platform.schedulers[2] = "x".to_owned()),
         ("base_slice", |p, _| p.platform.base_slice = Nanos::ZERO),
