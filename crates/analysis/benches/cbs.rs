@@ -8,13 +8,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use divan::{Bencher, black_box};
-use surety_analysis::cbs::analytic::Analytic;
-use surety_analysis::cbs::exponential::Exponential;
 use surety_analysis::cbs::modulated::ModulatedQueue;
-use surety_analysis::cbs::modulated::by_modes::ByModes;
 use surety_analysis::cbs::modulated::solution::ModulatedSolver;
-use surety_analysis::cbs::reduction::{CyclicReduction, LogReduction};
-use surety_analysis::cbs::wiener_hopf::WienerHopf;
+use surety_analysis::cbs::modulated::solution::by_modes::ByModes;
+use surety_analysis::cbs::solver::analytic::Analytic;
+use surety_analysis::cbs::solver::exponential::Exponential;
+use surety_analysis::cbs::solver::reduction::{CyclicReduction, LogReduction};
+use surety_analysis::cbs::solver::wiener_hopf::WienerHopf;
 use surety_analysis::cbs::{Queue, Solver, Worth};
 
 const INSTANCES: &str = include_str!("instances.txt");

@@ -4,15 +4,16 @@
 //! Both are part of the [`Platform`] as it is found: whoever analyses for that platform counts them, and a plan file that
 //! holds it lets others count them again.
 
+use surety_model::modes::modes_of;
 use surety_model::platform::{OtherReservation, Platform, RealtimeDemand};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{Instances, Load, Phase, PolicySpec, Task, TaskBody, Work, Workload};
 use surety_units::Nanos;
 
-use crate::foundation::ReservedThread;
-use crate::response::{ServedTask, release_distance};
-use crate::work::declared_bound;
-use crate::world::served;
+use crate::edf::ReservedThread;
+use crate::response::{ServedTask, on_grid, release_distance};
+use crate::sampled::modes::MeasuredModes;
+use crate::work::{declared_bound, drawn_work};
 
 /// What a task's thread asks of the CPUs under the reservation that its workload declares; `None` without one.
 pub fn reserved_thread(task: &Task, platform: &Platform) -> Option<ReservedThread> {
@@ -100,6 +101,22 @@ fn most_in(task: &Task, window: Nanos) -> Option<Nanos> {
     };
     let jobs = (window.div_ceil(gap) + 1).saturating_mul(i64::from(threads));
     Some(Nanos::new(job.get().saturating_mul(jobs)))
+}
+
+/// The task under a reservation, where its work is a distribution and its releases are known.
+pub(crate) fn served(task: &Task, reservation: Reservation, platform: &Platform) -> Option<ServedTask> {
+    let (gap, jitter) = release_distance(task)?;
+    let work = drawn_work(task)?.clone();
+    Some(ServedTask {
+        modes: modes_of(&work).map(|fit| MeasuredModes::of(&fit).as_measured()),
+        work,
+        gap,
+        jitter,
+        grid: on_grid(task),
+        late: task.late,
+        reservation,
+        enforcement: platform.enforcement,
+    })
 }
 
 #[cfg(test)]

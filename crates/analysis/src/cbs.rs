@@ -20,20 +20,15 @@
 //! [`skip`] is for tasks that give up releases that pass. [`modulated`] is for work that is not independent from job to job,
 //! [`in_order`] for work of which every job is known.
 
-pub mod analytic;
 pub mod backlog;
 pub mod certificate;
-pub mod exponential;
 pub mod grid;
 pub mod in_order;
-pub mod iteration;
 pub mod modulated;
 pub mod queue;
-pub mod reduction;
 pub mod skip;
 pub mod solver;
 pub mod walk;
-pub mod wiener_hopf;
 
 #[cfg(test)]
 mod tests;

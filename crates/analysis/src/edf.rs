@@ -32,6 +32,17 @@ use crate::schedulability::grub::{GRUB, as_if_greedy, reclaiming};
 use crate::schedulability::task::LONGEST;
 use crate::schedulability::{Outcome, SporadicTask, Verdict};
 
+/// One reserved thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReservedThread {
+    /// (Q, D, T).
+    pub reservation: Reservation,
+    /// Whether no job of its thread ever needs more than one budget, so that it never overruns one.
+    pub bounded: bool,
+    /// Whether its thread may wake to what is left of a budget (see the module); where nothing is known it may.
+    pub sleeps: bool,
+}
+
 /// What one reserved thread may ask of the CPUs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Demand {

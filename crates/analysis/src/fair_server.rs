@@ -25,7 +25,7 @@
 use surety_model::platform::{Platform, RealtimeDemand};
 use surety_units::Nanos;
 
-use crate::foundation::ReservedThread;
+use crate::edf::ReservedThread;
 use crate::supply::Supply;
 
 /// What is assumed where there is a CPU for each reserved thread.

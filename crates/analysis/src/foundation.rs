@@ -9,19 +9,9 @@ use surety_units::CpuSet;
 
 use crate::admission::{AdmissionError, RootDomain};
 use crate::beside::threads_of;
+pub use crate::edf::ReservedThread;
 use crate::edf::{Demand, Schedulability, least_pessimistic_of, schedulable};
 use crate::fair_server::{FairServerArgument, OWN_CPU, argument, counted};
-
-/// One reserved thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ReservedThread {
-    /// (Q, D, T).
-    pub reservation: Reservation,
-    /// Whether no job of its thread ever needs more than one budget, so that it never overruns one.
-    pub bounded: bool,
-    /// Whether its thread may wake to what is left of a budget (see [`crate::edf`]); where nothing is known it may.
-    pub sleeps: bool,
-}
 
 /// Whether a set of reserved threads gets what was reserved.
 #[derive(Clone, Debug)]

@@ -8,6 +8,8 @@
 //! Where no job can leave a backlog (the largest work fits the budgets before the next release) a single probability
 //! decides, `P{c <= k Q}`, and its own limit of Clopper and Pearson is tighter than any band.
 
+pub mod modes;
+
 use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_stats::band::{Method, lower_band};
 use surety_stats::bounds::Ranked;

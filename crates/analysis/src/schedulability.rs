@@ -21,7 +21,6 @@ pub mod catalogue;
 pub mod dag;
 pub mod exact;
 pub mod fixed;
-pub mod forced_forward;
 pub mod generate;
 pub mod global_edf;
 pub mod global_fixed;

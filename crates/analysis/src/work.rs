@@ -6,6 +6,7 @@
 //! raises the mean.
 
 use surety_model::distribution::{TimeDistribution, log_normal_parameters};
+use surety_model::workload::{Task, TaskBody, Work};
 use surety_stats::special::normal_cdf;
 use surety_units::Nanos;
 
@@ -135,6 +136,14 @@ pub fn variance_at_most(work: &TimeDistribution) -> f64 {
             let n = empirical.total() as f64;
             empirical.pairs().map(|(v, count)| square(v.get() as f64 - mean) * count as f64 / n).sum()
         }
+    }
+}
+
+/// The declared distribution of a task's work.
+pub fn drawn_work(task: &Task) -> Option<&TimeDistribution> {
+    match &task.body {
+        TaskBody::Synthetic(Work::Drawn(work)) => Some(work),
+        _ => None,
     }
 }
 

@@ -3,24 +3,22 @@
 //! It bounds response times of tasks whose work is known and that run under a reservation, and the share of
 //! tasks under a reservation. About everything else it says that it cannot see it, and why.
 
-use surety_model::distribution::TimeDistribution;
-use surety_model::modes::modes_of;
 use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::record::{
     ActivityRecord, Basis, Distribution, Evidence, InForce, Promised, Record, ThreadInForce,
 };
 use surety_model::reservation::Reservation;
-use surety_model::workload::{ActivityKind, Instances, Late, LoadRow, Sleep, Task, TaskBody, Work, Workload};
+use surety_model::workload::{ActivityKind, Instances, Late, LoadRow, Sleep, Task, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError, refused_loads};
 use surety_units::{CpuSet, Nanos};
 
 use crate::admission::AdmissionError;
-use crate::beside::{realtime, reserved_thread};
+use crate::beside::{realtime, reserved_thread, served};
 use crate::cbs::in_order;
-use crate::cbs::modulated::limits::MeasuredModes;
-use crate::foundation::{Foundation, ReservedThread, lent_reservation};
-use crate::response::{Response, ResponseBound, ServedTask, aperiodic, on_grid, release_distance};
+use crate::edf::ReservedThread;
+use crate::foundation::{Foundation, lent_reservation};
+use crate::response::{Response, ResponseBound, ServedTask, aperiodic};
 use crate::supply::Supply;
 use crate::work::declared_bound;
 
@@ -295,33 +293,10 @@ impl<'a> TaskView<'a> {
     }
 }
 
-/// The task under a reservation, where its work is a distribution and its releases are known.
-pub(crate) fn served(task: &Task, reservation: Reservation, platform: &Platform) -> Option<ServedTask> {
-    let (gap, jitter) = release_distance(task)?;
-    let work = drawn_work(task)?.clone();
-    Some(ServedTask {
-        modes: modes_of(&work).map(|fit| MeasuredModes::of(&fit).as_measured()),
-        work,
-        gap,
-        jitter,
-        grid: on_grid(task),
-        late: task.late,
-        reservation,
-        enforcement: platform.enforcement,
-    })
-}
-
-/// The declared distribution of a task's work.
-pub fn drawn_work(task: &Task) -> Option<&TimeDistribution> {
-    match &task.body {
-        TaskBody::Synthetic(Work::Drawn(work)) => Some(work),
-        _ => None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use surety_model::distribution::TimeDistribution;
     use surety_model::platform::OtherReservation;
     use surety_model::verdict::{Outcome, judge};
     use surety_model::workload::{Load, LoadKind, PolicySpec};

@@ -6,10 +6,10 @@
 //! one of [`surety_analysis::cbs::grid`]: work is rounded up to cells, budgets are rounded down.
 
 use surety_analysis::cbs::Queue;
-use surety_analysis::cbs::analytic::Analytic;
-use surety_analysis::cbs::reduction::{CyclicReduction, LogReduction};
 use surety_analysis::cbs::solver::Solver;
-use surety_analysis::cbs::wiener_hopf::WienerHopf;
+use surety_analysis::cbs::solver::analytic::Analytic;
+use surety_analysis::cbs::solver::reduction::{CyclicReduction, LogReduction};
+use surety_analysis::cbs::solver::wiener_hopf::WienerHopf;
 
 /// Work in their unit of time, with its probability.
 const WORK: [(usize, f64); 12] = [

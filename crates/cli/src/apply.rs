@@ -1,8 +1,5 @@
 //! `surety apply`: a plan put in force in the foreground, and taken back at the end.
 
-use std::path::PathBuf;
-
-use clap::Args;
 use surety_enforce::{Applied, Binding, Enforcer, Inspector, Owner, put_in_force};
 use surety_host::{ChildrenEntry, lacked, rights_of};
 use surety_kernel::command::{ChildSetup, Command, Rights, Spawned, spawn};
@@ -13,11 +10,9 @@ use surety_model::reservation::Reservation;
 use surety_report::plan_file::plan_from_json;
 use surety_units::{Nanos, Tid};
 
-use crate::args::ForceArgs;
-use crate::args::positive;
+use crate::args::ApplyArgs;
 use crate::exit::{Code, Failure};
 use crate::files;
-use crate::rights::RightsArgs;
 use crate::session::Session;
 use surety_session::permission;
 
@@ -25,35 +20,6 @@ use surety_session::permission;
 const LOOK: Nanos = Nanos::from_millis(100);
 /// What was not taken back so long after its time, because this process stands still, the watchdog takes back.
 const TAKE_BACK: Nanos = Nanos::SECOND;
-
-#[derive(Debug, Args)]
-pub struct ApplyArgs {
-    /// Plan file, as `surety plan --output` writes it
-    pub plan: PathBuf,
-    /// Which activity COMMAND is [default: the only one]
-    #[arg(long, value_name = "NAME", requires = "command")]
-    pub activity: Option<String>,
-    /// Running threads: activity=TID
-    #[arg(long, value_name = "NAME=TID", value_parser = binding)]
-    pub bind: Vec<(String, i32)>,
-    #[command(flatten)]
-    pub foreign: ForceArgs,
-    #[command(flatten)]
-    pub rights: RightsArgs,
-    /// Take it back after this [default: at Ctrl-C or the command's end]
-    #[arg(long = "for", value_name = "TIME", value_parser = positive)]
-    pub duration: Option<Nanos>,
-    /// Command and its arguments
-    #[arg(last = true, value_name = "COMMAND")]
-    pub command: Vec<String>,
-}
-
-fn binding(text: &str) -> Result<(String, i32), String> {
-    let wrong = || format!("`{text}` is no binding such as player=1234");
-    let (name, tid) = text.split_once('=').ok_or_else(wrong)?;
-    let tid: i32 = tid.parse().ok().filter(|t| *t > 0).ok_or_else(wrong)?;
-    Ok((name.to_owned(), tid))
-}
 
 /// The verb. With a command, its failure ends in 1; so does a plan that did not stay in force.
 pub fn apply(args: &ApplyArgs, session: &Session) -> Result<Code, Failure> {

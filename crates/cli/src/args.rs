@@ -7,17 +7,21 @@ use surety_host::probe_setup::ProbePolicy;
 use surety_model::until::Until;
 use surety_units::{Bandwidth, CpuSet, Nanos, Probability};
 
-use crate::apply::ApplyArgs;
+use crate::args::lab::{GuestArgs, LabArgs};
+use crate::args::planning::PlanArgs;
 use crate::exit::{COMPARE_EXIT_CODES, EXIT_CODES};
-use crate::gates::GateArgs;
-use crate::lab::args::{GuestArgs, LabArgs};
 use crate::load::{DiskArgs, LoadArgs};
-use crate::planning::args::PlanArgs;
 use crate::rights::RightsArgs;
 
+mod apply;
+mod gates;
+pub mod lab;
 mod manual;
+pub mod planning;
 mod trace;
 
+pub use apply::*;
+pub use gates::*;
 pub use manual::*;
 pub use trace::*;
 

@@ -11,12 +11,10 @@ use surety_session::guests::{lab_of, store};
 use crate::exit::{Code, Failure};
 use crate::session::Session;
 
-pub mod args;
 mod golden;
 pub mod in_guest;
-pub mod latency;
 
-use args::{LabArgs, LabFetchArgs, LabShellArgs, LabVerb};
+use crate::args::lab::{LabArgs, LabFetchArgs, LabShellArgs, LabVerb};
 
 /// Programs a shell in the guest is more use with, as far as this machine has them.
 const TOOLS: &[&str] = &[

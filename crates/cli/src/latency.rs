@@ -7,8 +7,10 @@ use surety_host::latency::{
 };
 use surety_model::latency::Sleep;
 use surety_model::record::Record;
-use surety_model::world::Cancel;
+use surety_model::world::{Cancel, LAB_PREFIX};
 use surety_report::{Report, Row};
+use surety_session::guests::store;
+use surety_session::probe::on_kernel;
 use surety_units::Nanos;
 
 use crate::args::{JOBS_MAX, LatencyArgs};
@@ -24,7 +26,7 @@ const DURATION: Nanos = Nanos::from_secs(10);
 const DURATION_UNTIL: Nanos = Nanos::from_secs(600);
 
 /// What is asked of the probe.
-pub fn options_of(args: &LatencyArgs, cancel: Cancel) -> Result<LatencyOptions, Failure> {
+fn options_of(args: &LatencyArgs, cancel: Cancel) -> Result<LatencyOptions, Failure> {
     let loads = parse_loads(&args.beside.load)?;
     let longest = if args.until.is_some() { DURATION_UNTIL } else { DURATION };
     let duration = args.duration.unwrap_or(longest);
@@ -87,9 +89,26 @@ fn code_of(record: &Record) -> Code {
     if is_empty || is_withheld { Code::Undecided } else { Code::Kept }
 }
 
+/// What is asked of the probe in a guest, from which no rule about what was measured comes back.
+pub fn in_guest(args: &LatencyArgs, session: &Session) -> Result<LatencyOptions, Failure> {
+    for (name, is_set) in [("--stop-over", args.stop_over.is_some()), ("--until", args.until.is_some())] {
+        if is_set {
+            let said = format!("{name} is of a probe on this machine; in the lab a run has its length");
+            return Err(Failure::new(Code::BadInput, said).help("say how long with --for or --jobs"));
+        }
+    }
+    options_of(args, session.cancel.clone())
+}
+
 /// The same in a guest of the lab.
 fn on_lab(args: &LatencyArgs, session: &Session) -> Result<Code, Failure> {
-    let record = crate::lab::latency::run(args, session)?;
+    let options = in_guest(args, session)?;
+    let Some(name) = args.on.strip_prefix(LAB_PREFIX) else {
+        let said = format!("the probe runs on `host` or `{LAB_PREFIX}KERNEL`, not on `{}`", args.on);
+        return Err(Failure::new(Code::BadInput, said).help("`surety lab list` names the kernels"));
+    };
+    let stored = store(session)?.kernel(name)?;
+    let record = on_kernel(&options, &args.guest.options(args.seed), stored, session)?;
     let code = code_of(&record);
     publish(args, &record, "", code, session)?;
     Ok(code)

@@ -24,7 +24,6 @@ mod load;
 mod manual;
 mod noise;
 mod planning;
-mod repeated;
 mod report;
 mod reproduce;
 mod rights;

@@ -1,7 +1,5 @@
 //! `surety plan`: reservations with their proofs from what the workload declares; and a plan verified again.
 
-pub mod args;
-
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -20,7 +18,7 @@ use crate::session::Session;
 use surety_session::machine::this_machine;
 use surety_session::search::within;
 
-use self::args::PlanArgs;
+use crate::args::planning::PlanArgs;
 
 /// Name and version of the JSON form of fronts.
 const FRONT_SCHEMA: &str = "surety.front/1";

@@ -1,28 +1,31 @@
 //! `surety reproduce`: published experiments again, side by side with what was published.
 
-use clap::Parser;
 use serde_json::{Value, json};
 use surety_host::Bindings;
-use surety_host::latency::LatencyProbe as HostProbe;
+use surety_host::latency::{LatencyOptions, LatencyProbe as HostProbe};
+use surety_host::probe_setup::ProbePolicy;
 use surety_lab::devices::Device;
+use surety_model::latency::Sleep;
 use surety_model::platform::Platform;
 use surety_model::record::{Distribution, Record};
 use surety_model::source::nearest;
-use surety_model::workload::Workload;
+use surety_model::workload::{Load, LoadKind, PolicySpec, Workload};
 use surety_model::world::{LAB_PREFIX, RunOptions, WorldError};
 use surety_report::table::{amount, cells, distributions, led};
 use surety_reproduce::{
     Bench, Cell, EXPERIMENTS, Experiment, LatencyProbe, Mark, Origin, Planned, Probe, Request, Sheet,
 };
 
+use surety_session::probe::on_kernel;
 use surety_session::{Means, worlds};
+use surety_units::Bytes;
 
 use stored::{FromRecords, Keeping};
 
-use crate::args::{Arguments, LatencyArgs, ReproduceArgs, Verb};
+use crate::args::ReproduceArgs;
+use crate::args::lab::GuestArgs;
 use crate::exit::{Code, Failure, Message};
 use crate::files;
-use crate::lab::{self, args::GuestArgs};
 use crate::session::Session;
 
 mod stored;
@@ -201,34 +204,33 @@ impl Worlds<'_> {
         options: &RunOptions,
         label: &str,
     ) -> Result<Record, WorldError> {
-        let wrong = |error: clap::Error| WorldError::Machine {
-            what: format!("the probe of {label}: {error}"),
-            remedy: "choose other --cpus, --warm-up or --seed".to_owned(),
+        let options = LatencyOptions {
+            cpus: options.cpus,
+            period: probe.period,
+            sleep: Sleep::Absolute,
+            policy: ProbePolicy::Class(PolicySpec::Fifo { priority: probe.priority.into() }),
+            jobs: probe.jobs,
+            warm_up: options.warm_up,
+            until: None,
+            stop_over: None,
+            loads: probe.loads.iter().map(load).collect(),
+            seed: options.seed,
+            cancel: self.session.cancel.clone(),
         };
-        let parsed = Arguments::try_parse_from(probe_words(probe, options)).map_err(wrong)?;
-        match parsed.verb {
-            Verb::Latency(args) => self.latency_of(world, args),
-            _ => unreachable!("the words name the probe"),
-        }
-    }
-
-    fn latency_of(&self, world: usize, args: LatencyArgs) -> Result<Record, WorldError> {
         let entry = self.runner.entry(world);
         match entry.kernel() {
             None if entry.is_this_machine() => {
-                let cancel = self.session.cancel.clone();
-                let options = crate::latency::options_of(&args, cancel).map_err(as_world)?;
                 let probe = HostProbe::new(&self.session.kernel, self.session.journal());
                 Ok(probe.run(&options, None)?.record)
             }
             Some(stored) => {
-                let args = LatencyArgs { guest: self.guest.clone(), ..args };
-                lab::latency::on_kernel(&args, stored.clone(), self.session).map_err(as_world)
+                let guest = self.guest.options(options.seed);
+                on_kernel(&options, &guest, stored.clone(), self.session).map_err(|e| as_world(e.into()))
             }
             None => Err(WorldError::Unsupported {
                 world: self.runner.names()[world].to_owned(),
                 object: "the probe".to_owned(),
-                why: "it measures threads of a real kernel".to_owned(),
+                why: format!("it measures threads of a real kernel; {label} has none"),
             }),
         }
     }
@@ -248,23 +250,9 @@ fn as_world(failure: Failure) -> WorldError {
     }
 }
 
-/// The command line of a probe.
-fn probe_words(probe: &LatencyProbe, options: &RunOptions) -> Vec<String> {
-    let mut words = vec!["surety".to_owned(), "latency".to_owned()];
-    let mut say = |name: &str, value: String| words.push(format!("--{name}={value}"));
-    say("period", probe.period.to_exact_string());
-    say("policy", format!("fifo:{}", probe.priority));
-    say("jobs", probe.jobs.to_string());
-    say("warm-up", options.warm_up.to_exact_string());
-    say("seed", options.seed.to_string());
-    if let Some(cpus) = options.cpus {
-        say("cpus", cpus.to_string());
-    }
-    for (kind, count, block) in &probe.loads {
-        let block = block.map_or_else(String::new, |block| format!(":{}", block.to_exact_string()));
-        say("load", format!("{}:{count}{block}", kind.word()));
-    }
-    words
+/// A load of a probe, under the name of its kind.
+fn load(&(kind, count, block): &(LoadKind, u32, Option<Bytes>)) -> Load {
+    Load { block, ..Load::new(kind.word(), kind, count) }
 }
 
 /// A table with every error beside its value, the largest error of each column, and the notes.

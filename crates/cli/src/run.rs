@@ -1,5 +1,7 @@
 //! `surety run`: a workload in one or more worlds, one table; with `--trace` also what the scheduler did in each.
 
+mod repeated;
+
 use std::path::{Path, PathBuf};
 
 use surety_model::event::{Comm, TraceSink};
@@ -15,7 +17,6 @@ use crate::exit::{Code, Failure};
 use crate::files;
 use crate::input::read_varied;
 use crate::load::append_loads;
-use crate::repeated;
 use crate::session::Session;
 use crate::trace::output::TraceOutput;
 use crate::words::number_of;

@@ -10,10 +10,8 @@
 
 #![forbid(unsafe_code)]
 
-mod commenting;
 pub mod condense;
 pub mod family;
-mod grouping;
 mod irq;
 pub mod naming;
 pub mod policy;

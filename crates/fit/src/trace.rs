@@ -7,6 +7,9 @@
 //! What a trace cannot show is not in the result: promises, reservations, groups, the order in which threads wake each
 //! other. A sporadic task that always comes at its smallest gap cannot be told from a periodic one.
 
+mod commenting;
+mod grouping;
+
 use std::fmt;
 
 use surety_model::distribution::TimeDistribution;
@@ -18,12 +21,12 @@ use surety_trace::interrupts::{Interrupt, Interrupts};
 use surety_trace::jobs::interrupts::{Context, softirq_name};
 use surety_units::{Nanos, Probability, Tid};
 
-use crate::commenting::{comments, title};
-use crate::grouping::{Found, add_group, groups};
 use crate::irq::{fit_irq, is_thread_of};
 use crate::naming::Names;
 use crate::policy::policy_of;
 use crate::source::{Source, Why, analyse};
+use crate::trace::commenting::{comments, title};
+use crate::trace::grouping::{Found, add_group, groups};
 use crate::work::Series;
 
 /// What a trace shows, from the builders of `surety-trace`.

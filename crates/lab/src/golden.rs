@@ -14,7 +14,7 @@ use crate::samples::{Series, hash_of};
 use crate::vm::{LabOptions, Mode};
 
 /// The schema's name and version.
-pub const GOLDEN_SCHEMA: &str = "surety.lab/2";
+pub const GOLDEN_SCHEMA: &str = "surety.lab/3";
 
 /// A scenario and what came of it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +135,7 @@ impl Golden {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::job::Probe;
     use surety_units::Nanos;
 
     fn golden() -> Golden {
@@ -150,10 +151,16 @@ mod tests {
             kernel: "6.12".to_owned(),
             build,
             job: Job::Latency {
-                arguments: vec!["--jobs".to_owned(), "3".to_owned()],
-                span: Nanos::from_millis(3),
-                modules: Vec::new(),
-                bytes: 0,
+                probe: Probe {
+                    cpus: None,
+                    period: Nanos::MILLISECOND,
+                    relative: false,
+                    policy: "fifo:80".to_owned(),
+                    jobs: 3,
+                    warm_up: Nanos::ZERO,
+                    seed: 1,
+                    loads: String::new(),
+                },
             },
             cpus: 1,
             memory_mib: 512,
@@ -172,7 +179,7 @@ mod tests {
         let changed = golden.write().replacen("3\n", "4\n", 1);
         assert_ne!(changed, golden.write());
         assert!(Golden::read(&changed).unwrap_err().contains("it was changed"));
-        let other = golden.write().replace("surety.lab/2", "surety.lab/9");
+        let other = golden.write().replace("surety.lab/3", "surety.lab/9");
         assert!(Golden::read(&other).unwrap_err().contains("expected"));
     }
 

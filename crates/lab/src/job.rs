@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use surety_model::formats::toml;
 use surety_model::workload::{Load, Workload};
 use surety_model::world::{RunOptions, WorldError};
-use surety_units::Nanos;
+use surety_units::{CpuSet, Nanos};
 
 use crate::devices::Device;
 use crate::samples::Series;
@@ -34,17 +34,8 @@ pub enum Job {
     },
     /// Runs the probe for wake-up latency.
     Latency {
-        /// The words after `surety latency`.
-        arguments: Vec<String>,
-        /// How long it takes on the guest's clock.
-        #[serde(default)]
-        span: Nanos,
-        /// Modules that the loads among them need, by [`modules_for`].
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        modules: Vec<String>,
-        /// Bytes of memory and files that the loads among them work on.
-        #[serde(default)]
-        bytes: u64,
+        /// What is asked of it.
+        probe: Probe,
     },
     /// Sends packets between two cards, and looks how far apart they are.
     Packets {
@@ -102,8 +93,42 @@ impl Run {
     }
 }
 
+/// What is asked of the probe for wake-up latency.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Probe {
+    /// One thread for each; all without.
+    pub cpus: Option<CpuSet>,
+    /// Between two activations.
+    pub period: Nanos,
+    /// Whether each sleeps from the present, not until planned instants.
+    pub relative: bool,
+    /// What the threads run under, as `surety latency --policy` takes it.
+    pub policy: String,
+    /// Activations of each thread that are recorded.
+    pub jobs: u64,
+    /// How long it runs before that.
+    pub warm_up: Nanos,
+    /// What chance is drawn from.
+    pub seed: u64,
+    /// The loads beside it, as sections of a workload file.
+    pub loads: String,
+}
+
+impl Probe {
+    /// The loads beside it; what cannot be read is refused by the guest.
+    pub fn loads(&self) -> Vec<Load> {
+        toml::read("loads", &self.loads).map(|workload| workload.loads).unwrap_or_default()
+    }
+
+    /// How long it takes on the guest's clock.
+    pub fn span(&self) -> Nanos {
+        let jobs = i64::try_from(self.jobs).unwrap_or(i64::MAX);
+        self.period.checked_mul(jobs).unwrap_or(Nanos::MAX).saturating_add(self.warm_up)
+    }
+}
+
 /// Modules that loads need: their network is a pair of `veth` devices.
-pub fn modules_for(loads: &[Load]) -> Vec<String> {
+pub(crate) fn modules_for(loads: &[Load]) -> Vec<String> {
     let modules: BTreeSet<&str> = loads.iter().flat_map(|load| load.kind.row().modules).copied().collect();
     modules.into_iter().map(str::to_owned).collect()
 }
@@ -121,7 +146,7 @@ impl Job {
     pub fn spans(&self) -> Vec<Nanos> {
         match self {
             Job::Workload { runs, .. } => runs.iter().map(Run::span).collect(),
-            Job::Latency { span, .. } => vec![*span],
+            Job::Latency { probe } => vec![probe.span()],
             Job::Packets { duration, warm_up, .. } => vec![duration.saturating_add(*warm_up)],
             Job::Shell => Vec::new(),
         }
@@ -136,7 +161,7 @@ impl Job {
                 let of = |workload: Workload| workload.loads.iter().map(|load| load.bytes(cpus)).sum();
                 workloads.map(of).max().unwrap_or(0)
             }
-            Job::Latency { bytes, .. } => u128::from(*bytes),
+            Job::Latency { probe } => probe.loads().iter().map(|load| load.bytes(cpus)).sum(),
             Job::Packets { .. } | Job::Shell => 0,
         }
     }
@@ -156,7 +181,7 @@ impl Job {
                 }
                 modules
             }
-            Job::Latency { modules, .. } => modules.clone(),
+            Job::Latency { probe } => modules_for(&probe.loads()),
             Job::Packets { devices, .. } => {
                 devices.iter().flat_map(|d| d.model.modules()).map(|word| (*word).to_owned()).collect()
             }

@@ -12,6 +12,7 @@
 mod altered;
 mod in_order;
 mod proof;
+mod simulated;
 mod upper;
 
 #[cfg(test)]
@@ -19,9 +20,9 @@ mod tests;
 
 use surety_analysis::Supply;
 use surety_analysis::cbs::grid::SPACING_MAX;
-use surety_analysis::cbs::reduction::{CyclicReduction, LogReduction};
+use surety_analysis::cbs::solver::reduction::{CyclicReduction, LogReduction};
+use surety_analysis::cbs::solver::wiener_hopf::WienerHopf;
 use surety_analysis::cbs::solver::{Solver, in_turn};
-use surety_analysis::cbs::wiener_hopf::WienerHopf;
 use surety_analysis::cbs::{Backlog, CbsError, Fineness, Queue, Solution};
 use surety_analysis::foundation::{Domain, Foundation, ReservedThread};
 use surety_analysis::interrupts::throughput::{closed, open};
@@ -39,10 +40,10 @@ use surety_units::{Bandwidth, Nanos};
 use thiserror::Error;
 
 use crate::check::in_order::JobsInOrder;
+use crate::check::simulated::{Simulated, simulate};
 use crate::interrupt::Arriving;
-use crate::modes;
-use crate::reserved_set::may_wake_inside;
-use crate::simulated::{Simulated, simulate};
+use crate::kept::may_wake_inside;
+use crate::response::modes;
 
 /// A plan's fraction and an independent one differ by at most their proven errors and this.
 const ROUNDING: f64 = 1e-9;

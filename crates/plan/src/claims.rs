@@ -6,9 +6,9 @@ use surety_model::workload::{Arrivals, Late};
 use surety_units::{Nanos, Probability};
 
 use crate::interrupt::{Wish, wish};
-use crate::modes;
-use crate::reserved_set::{Argument, Kept, KeptIrq};
+use crate::kept::{Argument, Kept, KeptIrq};
 use crate::response::Searched;
+use crate::response::modes;
 
 /// The claims of a task's reservation.
 pub(crate) fn of_task(kept: &Kept, platform: &Platform, searched: &Searched) -> Vec<Claim> {

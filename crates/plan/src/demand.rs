@@ -12,8 +12,8 @@
 //! within the limit (k): a job's `w + c + o <= k Q` and the backlog's `w + c + o - z Q` are then both covered, since `o <= m
 //! (o/m)`.
 
+use surety_analysis::work::drawn_work;
 use surety_analysis::work::{declared_bound, family};
-use surety_analysis::world::drawn_work;
 use surety_fit::WorkFit;
 use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_model::modes::ModeFit;
@@ -21,7 +21,7 @@ use surety_model::plan::ProofInput;
 use surety_model::workload::Task;
 use surety_units::Nanos;
 
-use crate::response::Frame;
+use crate::frame::Frame;
 use crate::{GRAIN, Overhead, PlanOptions, Request, request};
 
 /// The work of a task's jobs.

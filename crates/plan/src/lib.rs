@@ -14,17 +14,15 @@ pub mod aperiodic;
 pub mod check;
 mod claims;
 pub mod demand;
-mod fixed_priority;
+mod frame;
 pub mod interrupt;
-pub mod modes;
-mod placing;
+mod kept;
 pub mod profile;
 mod proofs;
 pub mod refusal;
 mod reserved_set;
 pub mod response;
 pub mod share;
-mod simulated;
 pub mod synthesis;
 pub mod tested;
 
@@ -167,7 +165,7 @@ impl PlanOptions {
     /// The same with the modes of what a workload declares as a sequence: learnt once, however often is planned.
     pub fn with_modes(mut self, workload: &Workload) -> PlanOptions {
         for task in &workload.tasks {
-            if let Some(found) = surety_analysis::world::drawn_work(task).and_then(modes_of) {
+            if let Some(found) = surety_analysis::work::drawn_work(task).and_then(modes_of) {
                 self.modes.insert(task.name.clone(), found);
             }
         }
@@ -307,7 +305,7 @@ fn planned(
         .filter(|task| !task.promises.is_empty())
         .map(|task| Asked::of(task, fits.get(&task.name), options, &set))
         .collect();
-    let wanted: Vec<placing::Wanted<'_>> = asked.iter().filter_map(Asked::wanted).collect();
+    let wanted: Vec<reserved_set::placing::Wanted<'_>> = asked.iter().filter_map(Asked::wanted).collect();
     let mut placed = set.place_all(&wanted).into_iter();
     for asked in &asked {
         let why = if asked.wanted().is_some() { placed.next().unwrap_or_default() } else { Vec::new() };
@@ -429,9 +427,9 @@ impl<'w> Asked<'w> {
         Asked { task, demand, requests, refused }
     }
 
-    fn wanted(&self) -> Option<placing::Wanted<'_>> {
+    fn wanted(&self) -> Option<reserved_set::placing::Wanted<'_>> {
         let Asked { task, demand, requests, .. } = self;
-        (!requests.is_empty()).then_some(placing::Wanted { task, demand, requests })
+        (!requests.is_empty()).then_some(reserved_set::placing::Wanted { task, demand, requests })
     }
 }
 

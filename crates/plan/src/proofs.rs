@@ -9,7 +9,7 @@ use surety_model::reservation::Reservation;
 use surety_units::Nanos;
 
 use crate::CONFIDENCE;
-use crate::reserved_set::{Argument, Kept, KeptIrq};
+use crate::kept::{Argument, Kept, KeptIrq};
 use crate::response::{Searched, Sizing};
 
 /// The rule for shares.

@@ -3,27 +3,28 @@
 //! when the set is complete.
 
 mod at_once;
+pub(crate) mod placing;
 
 use std::rc::Rc;
 
 use surety_analysis::RootDomain;
 use surety_analysis::cbs::Fineness;
 use surety_analysis::foundation::{Foundation, ReservedThread, lent_reservation};
-use surety_analysis::response::ServedTask;
 use surety_model::claim::Claim;
-use surety_model::plan::{Front, Left, Plan, PlannedReservation, ProofInput};
-use surety_model::platform::{Enforcement, FairServer, OtherReservation, Platform};
+use surety_model::plan::{Front, Left, Plan, PlannedReservation};
+use surety_model::platform::{FairServer, OtherReservation, Platform};
 use surety_model::promise::Promise;
 use surety_model::reservation::{KERNEL_RUNTIME_MIN, Reservation};
-use surety_model::workload::{Irq, Task, TaskBody, Work, Workload};
-use surety_units::{Bandwidth, CpuSet, Nanos, Probability};
+use surety_model::workload::{Irq, Workload};
+use surety_units::{CpuSet, Nanos, Probability};
 
-use crate::demand::{Demand, Handler, Knowledge};
-use crate::interrupt::{self, Sized, Source, Wish};
-use crate::placing::{Search, Wanted};
+use crate::demand::Handler;
+use crate::interrupt::{self, Source, Wish};
+use crate::kept::{Argument, Kept, KeptIrq};
 use crate::proofs::{self, bound};
 use crate::refusal::{Refused, in_full};
-use crate::response::{Frame, ResponseRequest, Searched, Sizing, size};
+use crate::reserved_set::placing::{Search, Wanted};
+use crate::response::{ResponseRequest, Searched, size};
 use crate::synthesis::by_bandwidth;
 use crate::{GRAIN, PlanOptions, Request, claims, share};
 
@@ -45,87 +46,6 @@ pub(crate) struct ReservedSet<'a> {
     objects: bool,
     /// What was refused would take these threads.
     wanted: Vec<(String, ReservedThread)>,
-}
-
-/// One task's reservation with what its proof needs.
-#[derive(Clone)]
-pub(crate) struct Kept {
-    pub(crate) task: Task,
-    pub(crate) demand: Demand,
-    pub(crate) frame: Frame,
-    pub(crate) runtime: Nanos,
-    pub(crate) promises: Vec<(Promise, Argument)>,
-}
-
-/// An interrupt thread's reservation with what its proof needs.
-pub(crate) struct KeptIrq {
-    pub(crate) irq: Irq,
-    pub(crate) worth: Nanos,
-    pub(crate) reservation: Reservation,
-    pub(crate) inputs: Vec<ProofInput>,
-    pub(crate) promises: Vec<(Promise, Sized)>,
-}
-
-/// Why the runtime is enough for one promise.
-#[derive(Clone)]
-pub(crate) enum Argument {
-    Response { limit: Nanos, at: Option<Probability>, sizing: Box<Sizing> },
-    Share { share: Bandwidth, steps: Vec<String> },
-}
-
-impl Kept {
-    pub(crate) fn reservation(&self) -> Reservation {
-        self.frame.reservation(self.runtime)
-    }
-
-    pub(crate) fn worth(&self) -> Nanos {
-        self.demand.worth(self.runtime, &self.frame)
-    }
-
-    /// The task as its promises of responses take it to be, and whether its work is measured: what others stand on is only
-    /// what was declared.
-    fn served(&self, enforcement: Enforcement) -> impl Iterator<Item = (ServedTask, bool)> {
-        let worth = self.worth();
-        self.promises.iter().filter_map(move |(_, argument)| match argument {
-            Argument::Response { sizing, .. } => {
-                let task = self.frame.served(&self.task, &sizing.proven_for, worth, enforcement);
-                Some((task, sizing.measured.is_some()))
-            }
-            Argument::Share { .. } => None,
-        })
-    }
-
-    /// Whether its thread may wake to what is left of a budget (`surety_analysis::edf`): not where it never sleeps, nor where
-    /// its jobs are known, or taken for a promised response to be so, and none begins inside a budget.
-    pub(crate) fn sleeps(&self, enforcement: Enforcement) -> bool {
-        let mut responses = self.served(enforcement).peekable();
-        let is_promised = responses.peek().is_some();
-        match (&self.task.body, &self.demand.knowledge) {
-            (TaskBody::Synthetic(Work::Forever), _) => false,
-            (TaskBody::Phases(_), _) => true,
-            // What it does between its jobs wakes to what they left; so may its first jobs where they find a begun period.
-            _ if self.demand.wakes_between() || !self.demand.in_step => true,
-            _ if is_promised => responses.all(|(task, measured)| may_wake_inside(&task, measured)),
-            (TaskBody::Synthetic(_), Knowledge::Declared(work)) => {
-                self.frame.served(&self.task, work, self.worth(), enforcement).wakes_inside()
-            }
-            _ => true,
-        }
-    }
-
-    fn threads(&self, cpus: u32, enforcement: Enforcement) -> Vec<ReservedThread> {
-        let sleeps = self.sleeps(enforcement);
-        let one_budget = |(task, measured): (ServedTask, bool)| !measured && task.needs_one_budget();
-        // Whoever wakes to a part of a budget may overrun that.
-        let bounded = !sleeps && self.served(enforcement).any(one_budget);
-        let thread = ReservedThread { reservation: self.reservation(), bounded, sleeps };
-        vec![thread; self.task.instances.on(cpus) as usize]
-    }
-}
-
-/// Whether a task may wake to what is left of a budget; of measured work no largest value is relied on.
-pub(crate) fn may_wake_inside(task: &ServedTask, measured: bool) -> bool {
-    if measured { !task.is_aligned() } else { task.wakes_inside() }
 }
 
 impl<'a> ReservedSet<'a> {
@@ -469,24 +389,6 @@ impl<'a> ReservedSet<'a> {
             });
         }
         (claims, left(&self.threads(), &self.options.platform))
-    }
-}
-
-impl KeptIrq {
-    /// One reservation for all: the largest runtime.
-    fn of(source: &Source<'_>, promises: Vec<(Promise, Sized)>) -> Option<KeptIrq> {
-        let largest = promises.iter().map(|(_, sized)| sized.reservation).max_by_key(|r| r.runtime)?;
-        Some(KeptIrq {
-            irq: source.irq.clone(),
-            worth: source.useful(largest).runtime,
-            reservation: largest,
-            inputs: source.inputs(largest),
-            promises,
-        })
-    }
-
-    fn thread(&self) -> ReservedThread {
-        ReservedThread { reservation: self.reservation, bounded: false, sleeps: true }
     }
 }
 

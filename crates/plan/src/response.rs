@@ -17,13 +17,14 @@
 //! one-sided 95 % bound, so with a true fraction of just p it would pass one time in twenty. The fraction of
 //! failures aimed at is the largest with which a run of n passes 95 times in a hundred.
 
+pub mod modes;
+
 use std::cell::RefCell;
 
 use surety_analysis::cbs::modulated::ModulatedWork;
 use surety_analysis::cbs::{CbsError, Fineness, in_order};
 use surety_analysis::response::{
-    Counting, Response, ServedTask, on_grid, proven_fraction, proven_fraction_in_order,
-    proven_fraction_with_modes,
+    Counting, Response, ServedTask, proven_fraction, proven_fraction_in_order, proven_fraction_with_modes,
 };
 use surety_analysis::sampled::worst_in_the_tail;
 use surety_analysis::work::{family, mean};
@@ -31,7 +32,6 @@ use surety_fit::{Series, WorkFit};
 use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_model::plan::ProofInput;
 use surety_model::platform::Enforcement;
-use surety_model::reservation::Reservation;
 use surety_model::workload::Task;
 use surety_stats::intervals::{
     design_failure_probability, failure_upper, max_failures, samples_needed_zero_failures,
@@ -39,7 +39,7 @@ use surety_stats::intervals::{
 use surety_units::{Nanos, Probability, common_divisor};
 
 use crate::demand::{Demand, Knowledge, parameters};
-use crate::modes;
+use crate::frame::Frame;
 use crate::refusal::Refused;
 use crate::{CONFIDENCE, SearchLimit};
 
@@ -59,21 +59,6 @@ pub struct ResponseRequest {
     pub limit: Nanos,
     /// p; `None`: every activation.
     pub at: Option<Probability>,
-}
-
-/// D and T, and what they leave room for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
-    /// D.
-    pub deadline: Nanos,
-    /// T.
-    pub period: Nanos,
-    /// Smallest distance of releases.
-    pub gap: Nanos,
-    /// Release jitter.
-    pub jitter: Nanos,
-    /// Over how many budgets the costs of a job may be spread.
-    pub spread: u32,
 }
 
 /// The work a budget has to be worth for a promise, with the argument.
@@ -97,50 +82,6 @@ pub struct Sizing {
     pub assumptions: Vec<String>,
     /// Further numbers.
     pub inputs: Vec<ProofInput>,
-}
-
-impl Frame {
-    /// Q every T with this deadline.
-    pub fn reservation(&self, runtime: Nanos) -> Reservation {
-        Reservation { deadline: self.deadline, ..Reservation::implicit(runtime, self.period) }
-    }
-
-    /// The task served by budgets worth `work`.
-    pub fn served(
-        &self,
-        task: &Task,
-        distribution: &TimeDistribution,
-        work: Nanos,
-        enforcement: Enforcement,
-    ) -> ServedTask {
-        ServedTask {
-            work: distribution.clone(),
-            modes: None,
-            gap: self.gap,
-            jitter: self.jitter,
-            grid: on_grid(task),
-            late: task.late,
-            reservation: self.reservation(work),
-            enforcement,
-        }
-    }
-
-    /// Budgets between releases and within a limit.
-    pub fn budgets(&self, task: &Task, limit: Nanos) -> (u32, u32) {
-        let probe = self.probe(task, Enforcement::Exact);
-        (probe.budgets_between(), probe.budgets_within(limit))
-    }
-
-    /// Over how many budgets the costs of a job may be spread where the first of these limits is promised.
-    pub fn spread_over(&self, task: &Task, limit: Nanos) -> u32 {
-        let (between, within) = self.budgets(task, limit);
-        let counting = self.probe(task, Enforcement::Tick(Nanos::new(1))).counting();
-        between.min(counting.whole(within)).max(1)
-    }
-
-    fn probe(&self, task: &Task, enforcement: Enforcement) -> ServedTask {
-        self.served(task, &TimeDistribution::Constant(Nanos::ZERO), Nanos::new(1), enforcement)
-    }
 }
 
 /// What was searched for before, by the ratio of budgets.

@@ -20,8 +20,8 @@ use surety_model::reservation::{KERNEL_PERIOD_MAX, KERNEL_PERIOD_MIN, Reservatio
 use surety_model::workload::{Release, Task};
 use surety_units::Nanos;
 
+use crate::frame::Frame;
 use crate::refusal::Refused;
-use crate::response::Frame;
 
 /// The parts a span is divided into.
 const PARTS: [i64; 18] = [1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 25, 32, 40, 50, 64, 80, 100];

@@ -8,6 +8,8 @@
 //! Threads of `SCHED_FIFO` and `SCHED_RR` run below them by priority, on one CPU each (`instances = "per-cpu"`) or on any;
 //! they are looked at as far as the plan leaves them what they are, with what it reserves above them.
 
+mod fixed_priority;
+
 use surety_analysis::edf::{self, Demand};
 use surety_analysis::foundation::{Domain, Foundation, ReservedThread};
 use surety_analysis::schedulability::catalogue::{
@@ -20,7 +22,7 @@ use surety_model::platform::Platform;
 use surety_model::tested::{TestAnswer, Tested, TestedSet, TestedThread};
 use surety_model::workload::Workload;
 
-use crate::{PlanOptions, Planned, fixed_priority};
+use crate::{PlanOptions, Planned};
 
 /// Every set of threads that compete, put to every test.
 pub fn tested(workload: &Workload, planned: &Planned, options: &PlanOptions) -> Vec<TestedSet> {

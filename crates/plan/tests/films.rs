@@ -6,7 +6,7 @@
 
 use surety_analysis::cbs::in_order::settled;
 use surety_analysis::cbs::modulated::ModulatedBacklog;
-use surety_analysis::cbs::modulated::limits::MeasuredModes;
+use surety_analysis::sampled::modes::MeasuredModes;
 use surety_model::distribution::Empirical;
 use surety_model::modes::modes;
 use surety_stats::random::Pcg;

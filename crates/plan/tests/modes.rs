@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use surety_analysis::cbs::modulated::ModulatedBacklog;
-use surety_analysis::cbs::modulated::limits::MeasuredModes;
+use surety_analysis::sampled::modes::MeasuredModes;
 use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_model::modes::modes;
 use surety_model::platform::{Enforcement, Platform};

@@ -16,6 +16,7 @@ pub mod histories;
 pub mod machine;
 pub mod pairs;
 pub mod permission;
+pub mod probe;
 pub mod runs;
 pub mod search;
 pub mod wakers;

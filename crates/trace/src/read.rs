@@ -16,8 +16,6 @@ pub mod perfetto;
 pub mod raw_pages;
 pub mod text;
 pub mod tracedat;
-pub(crate) mod tracedat_v6;
-pub(crate) mod tracedat_v7;
 
 /// What a trace says of itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,7 +13,6 @@ pub mod lines;
 pub mod perfetto;
 pub mod tracedat;
 pub mod tracedat_events;
-mod tracedat_v7;
 
 pub use fields::FIELDS;
 

@@ -20,11 +20,8 @@
 //! modes that were measured worse than they can be with a confidence.
 
 pub mod backlog;
-pub mod by_modes;
 pub mod certificate;
-pub mod limits;
 pub mod queue;
-pub mod reduction;
 pub mod solution;
 
 #[cfg(test)]

@@ -4,14 +4,20 @@
 //! ([`crate::cbs::certificate`]), and a lower bound below it. A solver that does not get there says by how
 //! much, and the next one is asked; the last resort is a bound that always holds, never a guess.
 
+pub mod analytic;
+pub mod exponential;
+pub mod iteration;
+pub mod reduction;
+pub mod wiener_hopf;
+
 use crate::cbs::CbsError;
-use crate::cbs::analytic::Analytic;
 use crate::cbs::certificate::{Certificate, Masses};
-use crate::cbs::exponential::Exponential;
-use crate::cbs::iteration::Iteration;
 use crate::cbs::queue::Queue;
-use crate::cbs::reduction::{CyclicReduction, LogReduction};
-use crate::cbs::wiener_hopf::WienerHopf;
+use crate::cbs::solver::analytic::Analytic;
+use crate::cbs::solver::exponential::Exponential;
+use crate::cbs::solver::iteration::Iteration;
+use crate::cbs::solver::reduction::{CyclicReduction, LogReduction};
+use crate::cbs::solver::wiener_hopf::WienerHopf;
 
 /// An exact answer is taken up to this proven error.
 pub const ERROR_MAX: f64 = 1e-6;

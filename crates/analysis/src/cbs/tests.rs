@@ -3,12 +3,12 @@
 use proptest::prelude::*;
 use surety_stats::random::Pcg;
 
-use super::analytic::Analytic;
-use super::exponential::Exponential;
-use super::iteration::Iteration;
-use super::reduction::{CyclicReduction, LogReduction};
+use super::solver::analytic::Analytic;
+use super::solver::exponential::Exponential;
+use super::solver::iteration::Iteration;
+use super::solver::reduction::{CyclicReduction, LogReduction};
+use super::solver::wiener_hopf::WienerHopf;
 use super::solver::{ERROR_MAX, in_turn};
-use super::wiener_hopf::WienerHopf;
 use super::*;
 
 fn exact_solvers() -> Vec<Box<dyn Solver>> {

@@ -8,7 +8,7 @@
 use surety_units::Nanos;
 
 use super::fixed::{HYPERBOLIC, RESPONSE_TIMES, hyperbolic, response_times};
-use super::forced_forward::{FF_DBF, demand};
+use super::global_edf::forced_forward::{FF_DBF, demand};
 use super::partition::{CoreTest, Heuristic, PartitionError, partition};
 use super::task::{ceil, narrow, wide};
 use super::uniprocessor::{self, DENSITY, PROCESSOR_DEMAND, UTILISATION, processor_demand};

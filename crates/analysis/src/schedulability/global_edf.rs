@@ -27,6 +27,8 @@
 //! BAK, BCL, RTA and FF-DBF count the work of sporadic jobs that carry into a window; that bound does not hold for such a
 //! server, so they do not apply.
 
+pub mod forced_forward;
+
 use super::exact::Sum;
 use super::interference::{Interference, Piece, least_response};
 use super::recheck::{keeps_deadlines, responds_within};
@@ -88,7 +90,7 @@ pub const TESTS: [(Theorem, Test); 6] = [
     (BCL, interference),
     (BCL_ITERATED, iterated_interference),
     (RTA, response_times),
-    (super::forced_forward::FF_DBF, super::forced_forward::demand),
+    (forced_forward::FF_DBF, forced_forward::demand),
 ];
 
 /// What every test of this family answers without looking further: no CPU, a set it is not made for, a job that takes

@@ -192,7 +192,7 @@ pub struct FitArgs {
     #[arg(long, value_name = "PERCENT", default_value = "0.1%", value_parser = percent)]
     pub min_share: Probability,
     #[command(flatten)]
-    pub order: crate::trace::fit::OrderArgs,
+    pub order: OrderArgs,
 }
 
 #[derive(Debug, Args)]
@@ -290,4 +290,18 @@ fn promised(text: &str) -> Result<(String, &str), String> {
     let parts = text.rsplit_once('=').filter(|(thread, _)| !thread.is_empty());
     let (thread, promise) = parts.ok_or("THREAD=PROMISE is needed, such as player=40ms")?;
     Ok((thread.to_owned(), promise))
+}
+
+/// What becomes of interrupts and of the order of jobs.
+#[derive(Debug, Args)]
+pub struct OrderArgs {
+    /// Leave interrupts out; their threads become tasks
+    #[arg(long)]
+    pub no_irqs: bool,
+    /// Keep the work of jobs in their order, so that a run plays it again
+    #[arg(long)]
+    pub in_order: bool,
+    /// With --in-order and for modes: wake-ups that need less are no jobs, as of a program that polls
+    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = time)]
+    pub shortest_job: Nanos,
 }

@@ -9,16 +9,17 @@ use surety_lab::samples::{Series, compare};
 use surety_lab::vm::LabOptions;
 use surety_model::world::WorldError;
 
-use super::args::{LabCheckArgs, LabRecordArgs};
-use super::latency::job_of;
+use crate::args::lab::{LabCheckArgs, LabRecordArgs};
 use crate::args::{Arguments, Verb};
 use crate::exit::{Code, Failure};
 use crate::files::{self, DOCUMENT_MAX, NewFile};
 use crate::input::read_workload;
+use crate::latency::in_guest;
 use crate::load::append_loads;
 use crate::run::options_of;
 use crate::session::Session;
 use surety_session::guests::{lab_of, product_of, store};
+use surety_session::probe::job_of;
 
 /// `lab record`.
 pub fn record(args: &LabRecordArgs, session: &Session) -> Result<Code, Failure> {
@@ -61,7 +62,11 @@ fn scenario(words: &[String], session: &Session) -> Result<(Job, LabOptions), Fa
         wrong(format!("the scenario: {}", e.to_string().trim_start_matches("error: ").trim_end()))
     })?;
     match parsed.verb {
-        Verb::Latency(args) => Ok((job_of(&args)?, args.guest.options(args.seed))),
+        Verb::Latency(args) => {
+            let (options, guest) = (in_guest(&args, session)?, args.guest.options(args.seed));
+            options.cpus.map_or(Ok(()), |cpus| guest.check_cpus(cpus)).map_err(WorldError::from)?;
+            Ok((job_of(&options), guest))
+        }
         Verb::Run(args) => {
             let more = [
                 ("--on", !args.on.is_empty()),

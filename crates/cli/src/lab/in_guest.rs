@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
 use surety_host::interpacket::InterpacketProbe;
 use surety_host::latency::LatencyProbe;
 use surety_host::{Equipment, Hardware, HostWorld, at_place};
@@ -11,18 +10,18 @@ use surety_kernel::journal::{Journal, RuntimeDir};
 use surety_kernel::{Kernel, RealKernel, partition};
 use surety_lab::devices::Device;
 use surety_lab::guest::{self, Channel};
-use surety_lab::job::{Job, Refusal, Run};
+use surety_lab::job::{Job, Probe, Refusal, Run};
 use surety_lab::samples::{Series, WakeUps};
 use surety_model::event::{Event, TraceSink};
 use surety_model::formats::toml;
 use surety_model::record::Record;
 use surety_model::world::{Cancel, Observer, RunOptions, Unobserved, World};
 use surety_report::{Report, Row};
+use surety_session::probe::options_of;
 use surety_units::{CpuId, Nanos};
 
-use crate::args::{Arguments, Packing, Storing, Verb};
+use crate::args::{Packing, Storing};
 use crate::exit::Failure;
-use crate::latency::options_of;
 use crate::trace::output::TraceOutput;
 
 /// Where a trace waits until it is sent.
@@ -44,7 +43,7 @@ fn work(job: &Job, number: usize, channel: &mut Channel) -> Result<(), Refusal> 
             }
             workload(run, devices, (*outside, *partitioned), channel)
         }
-        Job::Latency { arguments, .. } => latency(arguments, channel),
+        Job::Latency { probe } => latency(probe, channel),
         Job::Packets { interval, duration, warm_up, seed, devices } => {
             let cancel = Cancel::default();
             let options =
@@ -145,11 +144,8 @@ fn packets(
     channel.result(&document(&record), &[])
 }
 
-fn latency(arguments: &[String], channel: &mut Channel) -> Result<(), Refusal> {
-    let words = ["surety", "latency"].into_iter().map(str::to_owned).chain(arguments.iter().cloned());
-    let parsed = Arguments::try_parse_from(words).map_err(|e| Refusal::machine(e.to_string()))?;
-    let Verb::Latency(args) = parsed.verb else { return Err(Refusal::machine("no latency probe")) };
-    let options = options_of(&args, Cancel::default())?;
+fn latency(probe: &Probe, channel: &mut Channel) -> Result<(), Refusal> {
+    let options = options_of(probe, Cancel::default()).map_err(|e| Refusal::machine(e.to_string()))?;
     let run = LatencyProbe::new(&RealKernel::new(), None).run(&options, None)?;
     let series = run.samples.into_iter();
     let series = series.map(|(cpu, latency_ns)| Series { name: format!("cpu{cpu}"), latency_ns });

@@ -12,11 +12,12 @@ use surety_stats::bounds::QuantileInterval;
 use surety_stats::change::Aspect;
 use surety_trace::ReadSummary;
 use surety_trace::distribution::{Conclusions, DistributionBuilder, Found, Rounding, Values};
-use surety_trace::interrupts::{Detail, InterruptBuilder, InterruptChoice, Interrupts};
+use surety_trace::interrupts::{Detail, Interrupt, InterruptBuilder, InterruptChoice, Interrupts};
 use surety_trace::jobs::Anomalies;
+use surety_trace::jobs::interrupts::{Context, softirq_name};
 use surety_units::Nanos;
 
-use super::{file, irqs};
+use super::file;
 use crate::args::{Closely, IrqsArgs, StatsArgs};
 use crate::exit::{Code, Failure};
 use crate::files;
@@ -114,10 +115,10 @@ pub fn of_interrupt(args: &IrqsArgs, session: &Session) -> Result<Code, Failure>
     file::within(&args.file, &args.selection, &summary)?;
     let unread = file::unread(trace.as_ref(), &summary);
     let Interrupts { mut sources, anomalies, .. } = builder.finish();
-    let titles: Vec<String> = sources.iter().map(irqs::title).collect();
+    let titles: Vec<String> = sources.iter().map(title).collect();
     let source = match (sources.pop(), sources.is_empty()) {
         (Some(source), true) => source,
-        (None, _) => return Err(irqs::none(args)),
+        (None, _) => return Err(none(args)),
         (Some(_), false) => {
             let said = format!("{}: several interrupts: {}", args.file.display(), titles.join(", "));
             return Err(
@@ -125,8 +126,8 @@ pub fn of_interrupt(args: &IrqsArgs, session: &Session) -> Result<Code, Failure>
             );
         }
     };
-    let (title, arrivals) = (irqs::title(&source), source.count());
-    let Some(detail) = source.detail else { return Err(irqs::none(args)) };
+    let (title, arrivals) = (title(&source), source.count());
+    let Some(detail) = source.detail else { return Err(none(args)) };
     let Detail { gaps, service } = *detail;
     let quantities = quantities(
         &args.closely,
@@ -360,4 +361,21 @@ fn quantity(quantity: &Quantity) -> Value {
             "after_ns": change.after, "confidence": change.confidence,
         })).collect::<Vec<_>>(),
     })
+}
+
+/// A choice that fits no interrupt.
+pub fn none(args: &IrqsArgs) -> Failure {
+    let asked = args.irq.as_deref().map_or_else(String::new, |irq| format!(" `{irq}`"));
+    let waking = if args.selection.wanted().chooses_threads() { " that wakes that thread" } else { "" };
+    Failure::new(Code::BadInput, format!("{}: no interrupt{asked}{waking} is in it", args.file.display()))
+        .help("`surety trace irqs` without --irq, --tid and --comm shows all of them")
+}
+
+/// `irq 29 virtio1-req.0`, `local_timer`, `softirq TIMER`.
+pub fn title(source: &Interrupt) -> String {
+    match source.context {
+        Context::Irq(irq) => format!("irq {irq} {}", source.name),
+        Context::Vector(name) => name.to_owned(),
+        Context::Softirq(vector) => format!("softirq {}", softirq_name(vector)),
+    }
 }

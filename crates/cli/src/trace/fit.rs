@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use clap::Args;
 use serde_json::{Value, json};
 use surety_fit::{
     Accounts, FitOptions, FittedWorkload, Kind, Left, SourceFit, TraceView, Unfitted, Why, fit_trace, summary,
@@ -16,7 +15,7 @@ use surety_trace::{InterruptBuilder, JobBuilder, ReadSummary, Wanted};
 use surety_units::{CpuId, Nanos};
 
 use super::file;
-use crate::args::{FitArgs, time};
+use crate::args::FitArgs;
 use crate::exit::{Code, Failure};
 use crate::files;
 use crate::session::Session;
@@ -27,20 +26,6 @@ const LEFT_SHOWN: usize = 12;
 
 /// Without one of these there are no jobs.
 const WAKE_UPS: [&str; 2] = ["sched:sched_waking", "sched:sched_wakeup"];
-
-/// What becomes of interrupts and of the order of jobs.
-#[derive(Debug, Args)]
-pub struct OrderArgs {
-    /// Leave interrupts out; their threads become tasks
-    #[arg(long)]
-    pub no_irqs: bool,
-    /// Keep the work of jobs in their order, so that a run plays it again
-    #[arg(long)]
-    pub in_order: bool,
-    /// With --in-order and for modes: wake-ups that need less are no jobs, as of a program that polls
-    #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = time)]
-    pub shortest_job: Nanos,
-}
 
 /// Both builders, and the CPUs that were seen.
 struct Builders {

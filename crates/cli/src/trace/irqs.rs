@@ -7,15 +7,16 @@ use surety_trace::jobs::interrupts::{Context, softirq_name};
 use surety_trace::{ReadSummary, ThreadStatistics};
 use surety_units::Nanos;
 
-use super::file;
 use crate::args::IrqsArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
+use crate::trace::distribution::{none, of_interrupt, title};
+use crate::trace::file;
 
 /// The verb.
 pub fn irqs(args: &IrqsArgs, session: &Session) -> Result<Code, Failure> {
     if args.closely.distribution {
-        return super::distribution::of_interrupt(args, session);
+        return of_interrupt(args, session);
     }
     let choice = InterruptChoice { which: args.irq.clone(), detail: None };
     let mut trace = file::open(&args.file, &args.selection, session)?;
@@ -50,14 +51,6 @@ pub fn irqs(args: &IrqsArgs, session: &Session) -> Result<Code, Failure> {
     Ok(Code::Kept)
 }
 
-/// A choice that fits no interrupt.
-pub fn none(args: &IrqsArgs) -> Failure {
-    let asked = args.irq.as_deref().map_or_else(String::new, |irq| format!(" `{irq}`"));
-    let waking = if args.selection.wanted().chooses_threads() { " that wakes that thread" } else { "" };
-    Failure::new(Code::BadInput, format!("{}: no interrupt{asked}{waking} is in it", args.file.display()))
-        .help("`surety trace irqs` without --irq, --tid and --comm shows all of them")
-}
-
 const HEADER: [&str; 12] = [
     "interrupt",
     "CPUs",
@@ -86,15 +79,6 @@ fn span(args: &IrqsArgs, summary: &ReadSummary) -> Nanos {
 /// Arrivals in a second; `None` for a trace of no length.
 fn rate(source: &Interrupt, span: Nanos) -> Option<f64> {
     span.is_positive().then(|| source.count() as f64 / span.as_secs_f64())
-}
-
-/// `irq 29 virtio1-req.0`, `local_timer`, `softirq TIMER`.
-pub fn title(source: &Interrupt) -> String {
-    match source.context {
-        Context::Irq(irq) => format!("irq {irq} {}", source.name),
-        Context::Vector(name) => name.to_owned(),
-        Context::Softirq(vector) => format!("softirq {}", softirq_name(vector)),
-    }
 }
 
 fn row(source: &Interrupt, seen: &Interrupts, span: Nanos) -> Vec<String> {

@@ -8,7 +8,8 @@ use surety_plan::Overhead;
 use surety_plan::aperiodic::{Choice, choices, least};
 use surety_report::table::{cells, led};
 
-use super::fit::{self, OrderArgs};
+use super::fit;
+use crate::args::OrderArgs;
 use crate::args::{FitArgs, ReserveArgs};
 use crate::exit::{Code, Failure};
 use crate::session::Session;

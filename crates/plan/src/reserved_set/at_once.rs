@@ -11,8 +11,8 @@ use surety_model::promise::Promise;
 
 use super::{Kept, ReservedSet};
 use crate::interrupt::{Source, Wish};
-use crate::placing::{Search, Wanted};
 use crate::refusal::Refused;
+use crate::reserved_set::placing::{Search, Wanted};
 
 impl<'a> ReservedSet<'a> {
     /// The same with nothing kept and nothing that objects: what is sized here is sized as if alone.

@@ -9,7 +9,6 @@ mod irq_copy;
 mod irq_disk;
 mod irq_loss;
 mod network_thread;
-mod player_in_lab;
 mod player_network;
 mod rt_vs_vanilla;
 mod schedulers;

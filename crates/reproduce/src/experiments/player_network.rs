@@ -5,6 +5,8 @@
 //! thread's budget carries its rate, so `(Q/T) / rate` is the CPU time of a packet. Player first: what it leaves of the
 //! CPU carries the rate of that row. The rule for the others is `min(line, (Q/T) / work)`.
 
+mod kernels;
+
 use surety_analysis::interrupts::throughput::open;
 use surety_model::distribution::TimeDistribution;
 use surety_model::record::Record;
@@ -14,7 +16,7 @@ use surety_model::world::WorldError;
 use surety_units::Nanos;
 
 use super::interrupts::{SOURCE, SOURCE_NAME, columns, held, in_ms, machines, rate_of, reservation};
-use super::{cards, in_lab, player_in_lab};
+use super::{cards, in_lab};
 use crate::published::Table;
 use crate::{Bench, Cell, Experiment, Mark, Request, Sheet, SheetRow, cell_of, one_cpu};
 
@@ -157,7 +159,7 @@ impl Experiment for PlayerNetwork {
     }
 
     fn lab_duration(&self) -> Nanos {
-        player_in_lab::OBSERVED
+        kernels::OBSERVED
     }
 
     fn lab_shift(&self) -> u32 {
@@ -171,7 +173,7 @@ impl Experiment for PlayerNetwork {
     fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
         let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
         if !in_lab::kernels(bench).is_empty() {
-            return player_in_lab::sheet(bench, request, &table);
+            return kernels::sheet(bench, request, &table);
         }
         let calibration = Calibration::of(&table).expect("a test finds the rows");
         let options = one_cpu(&request.options);

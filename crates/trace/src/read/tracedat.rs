@@ -1,7 +1,7 @@
 //! [`TraceDat`]: trace.dat files, as trace-cmd, other recorders and [`crate::write::tracedat`] make them.
 //!
-//! All versions begin alike; then version 6 is sequential (`tracedat_v6.rs`) and version 7 made of sections, which may be
-//! compressed (`tracedat_v7.rs`). What the two have in common is here.
+//! All versions begin alike; then version 6 is sequential (`tracedat/v6.rs`) and version 7 made of sections, which may be
+//! compressed (`tracedat/v7.rs`). What the two have in common is here.
 //!
 //! Nothing in the file is trusted: every length is compared with what is left of the file before memory is asked for,
 //! and what is packed is unpacked up to a stated size only. Damage in the part before the table of CPUs is an error with
@@ -21,7 +21,7 @@ use crate::endian::Endian;
 use crate::format::{FormatError, parse_header_page};
 use crate::page::PageLayout;
 use crate::read::raw_pages::RawPages;
-use crate::read::{Description, ReadSummary, TraceError, TraceReader, tracedat_v6, tracedat_v7};
+use crate::read::{Description, ReadSummary, TraceError, TraceReader};
 use crate::source::{ReadAt, Window};
 
 use chunks::{Chunk, Packed, Unpacking};
@@ -31,6 +31,8 @@ use cursor::Cursor;
 pub(super) mod chunks;
 pub(super) mod codec;
 pub(super) mod cursor;
+pub(crate) mod v6;
+pub(crate) mod v7;
 
 /// What every trace.dat file begins with.
 pub(crate) const MAGIC: &[u8] = b"\x17\x08\x44tracing";
@@ -218,8 +220,8 @@ impl<S: ReadAt> TraceDat<S> {
         let mut cursor = Cursor::new(&source);
         let version = read_start(&mut cursor)?;
         let parts = match version {
-            6 => tracedat_v6::read(&mut cursor)?,
-            _ => tracedat_v7::read(&mut cursor)?,
+            6 => v6::read(&mut cursor)?,
+            _ => v7::read(&mut cursor)?,
         };
         let main = parts.buffers.iter().find(|b| b.name.is_empty());
         let mut with_pages = parts.buffers.iter().filter(|b| !b.pages.is_empty());

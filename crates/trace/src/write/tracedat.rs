@@ -1,9 +1,11 @@
 //! [`TraceDatContent`]: a recording as a trace.dat file, which trace-cmd and KernelShark open.
 //!
-//! The layouts stand in `read/tracedat_v6.rs` and `read/tracedat_v7.rs`; version 7 is written by `tracedat_v7.rs` beside
+//! The layouts stand in `read/tracedat/v6.rs` and `read/tracedat/v7.rs`; version 7 is written by `tracedat/v7.rs` beside
 //! this file. Every release of those programs reads version 6; version 7 is smaller. The pages of version 6 are written
 //! as the kernel made them, each CPU's on a border of the page size. The clock is there twice, as in trace-cmd's own
 //! files: the option says that it follows the table of CPUs.
+
+mod v7;
 
 use std::io::{self, Seek, Write};
 
@@ -11,8 +13,8 @@ use surety_units::CpuId;
 
 use crate::endian::Endian;
 use crate::format::{FormatError, parse_header_page};
+use crate::read::tracedat::v6::{FLYRECORD, OPTIONS};
 use crate::read::tracedat::{CPUS_MAX, HEADER_EVENT, HEADER_PAGE, MAGIC, OPTION_CPUSTAT, OPTION_TRACECLOCK};
-use crate::read::tracedat_v6::{FLYRECORD, OPTIONS};
 use crate::source::{ReadAt, read_full};
 
 /// The system of the tracer's own events, which a file lists before the others.
@@ -103,7 +105,7 @@ impl<S: ReadAt> TraceDatContent<'_, S> {
     ) -> Result<u64, TraceDatWriteError> {
         match form {
             TraceDatForm::V6 => self.write(out),
-            TraceDatForm::V7(compression) => super::tracedat_v7::write(self, compression, out),
+            TraceDatForm::V7(compression) => crate::write::tracedat::v7::write(self, compression, out),
         }
     }
 

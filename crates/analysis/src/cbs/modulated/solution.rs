@@ -5,11 +5,14 @@
 //! step T, and T is monotone; so it is nowhere below the limit of steps from an empty queue, which is the tail (Kingman's
 //! argument for walks, 1964, with modes).
 
+pub mod by_modes;
+pub mod reduction;
+
 use crate::cbs::CbsError;
-use crate::cbs::modulated::by_modes::ByModes;
 use crate::cbs::modulated::certificate::ModulatedCertificate;
 use crate::cbs::modulated::queue::{ModulatedQueue, Weights};
-use crate::cbs::modulated::reduction::ModulatedReduction;
+use crate::cbs::modulated::solution::by_modes::ByModes;
+use crate::cbs::modulated::solution::reduction::ModulatedReduction;
 use crate::cbs::solver::{ERROR_MAX, Fraction, PassedOver, first};
 
 /// Deducted from every lower bound for the rounding of its sums.

@@ -5,13 +5,13 @@ use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
-use super::by_modes::ByModes;
-use super::limits::MeasuredModes;
-use super::reduction::ModulatedReduction;
 use super::solution::ModulatedSolver;
+use super::solution::by_modes::ByModes;
+use super::solution::reduction::ModulatedReduction;
 use super::*;
 use crate::cbs::queue::Queue;
 use crate::cbs::solver::{self, ERROR_MAX};
+use crate::sampled::modes::MeasuredModes;
 
 fn solvers() -> [Box<dyn ModulatedSolver>; 2] {
     [Box::new(ByModes::default()), Box::new(ModulatedReduction::default())]

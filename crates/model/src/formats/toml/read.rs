@@ -8,13 +8,12 @@ use toml::de::{DeTable, DeValue};
 use super::FORMAT;
 use super::rights::{KEEP, rights, rights_of_command};
 use super::table::{Field, Reading, Table};
-use super::times::{distribution, distribution_table};
+use super::times::{ANY_COUNT, distribution, distribution_table};
 use crate::distribution::TimeDistribution;
 use crate::promise::Promise;
 use crate::reservation::Reservation;
 use crate::workload::*;
 
-pub(super) const ANY_COUNT: Range<i64> = 1..i64::MAX;
 const COUNT_32: Range<i64> = 1..u32::MAX as i64;
 /// More threads of one kind than this, in all or on a CPU, measure nothing any more.
 const INSTANCES: Range<i64> = 1..10_001;

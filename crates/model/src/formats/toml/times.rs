@@ -1,11 +1,14 @@
 //! Times in a workload file: one that is always the same, or a table with their distribution.
 
+use std::ops::Range;
+
 use surety_units::Nanos;
 use toml::de::DeValue;
 
-use super::read::ANY_COUNT;
 use super::table::{Field, Reading, Table};
 use crate::distribution::{Empirical, TimeDistribution};
+
+pub(super) const ANY_COUNT: Range<i64> = 1..i64::MAX;
 
 /// A time, or a table that says how it is distributed.
 pub(super) fn distribution(reading: &mut Reading, field: &Field<'_>) -> Option<TimeDistribution> {

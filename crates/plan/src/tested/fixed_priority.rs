@@ -19,7 +19,7 @@ use surety_analysis::schedulability::catalogue::{Question, Scheduler, TESTS};
 use surety_analysis::schedulability::suspension::{as_jitter, oblivious};
 use surety_analysis::schedulability::task::LONGEST;
 use surety_analysis::work::declared_bound;
-use surety_analysis::world::drawn_work;
+use surety_analysis::work::drawn_work;
 use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
 use surety_model::tested::{TestAnswer, Tested, TestedSet};

@@ -1,4 +1,4 @@
-//! [`super::player_network`] in the lab: a player beside a network card, both of which a kernel really runs.
+//! [`crate::experiments::player_network`] in the lab: a player beside a network card, both of which a kernel really runs.
 //!
 //! The card repeats packets whether they are taken or not, so what the published line of TCP slowed down is lost here: while the
 //! player has the CPU the ring fills, and what then comes has no place. The ring is chosen so small that the player takes from
@@ -16,10 +16,10 @@ use surety_model::workload::{Late, PolicySpec, Task, Workload};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::cards::{GAP, card};
-use super::in_lab::{kernels, observed, simulated, work_of};
-use super::interrupts::{SOURCE_NAME, in_ms, rate_of};
-use super::player_network::{ABOVE, BELOW, FRAME, IRQ_FIRST, PLAYER_FIRST, network, player};
+use crate::experiments::cards::{GAP, card};
+use crate::experiments::in_lab::{kernels, observed, simulated, work_of};
+use crate::experiments::interrupts::{SOURCE_NAME, in_ms, rate_of};
+use crate::experiments::player_network::{ABOVE, BELOW, FRAME, IRQ_FIRST, PLAYER_FIRST, network, player};
 use crate::published::Table;
 use crate::{Bench, Builds, Cell, Column, Mark, Origin, Planned, Request, Sheet, SheetRow, cell_of};
 
@@ -29,7 +29,7 @@ const RING: u64 = 8;
 const SHORTEST: Nanos = Nanos::from_millis(20);
 const LONGEST: Nanos = Nanos::from_millis(38);
 /// How long a run is observed when nothing is said.
-pub(super) const OBSERVED: Nanos = Nanos::from_secs(4);
+pub(crate) const OBSERVED: Nanos = Nanos::from_secs(4);
 
 /// A row of the table.
 struct Row<'a> {
@@ -96,7 +96,7 @@ fn through(record: &Record) -> Option<f64> {
 }
 
 /// The sheet of the lab's kernels.
-pub(super) fn sheet(bench: &mut dyn Bench, request: &Request, table: &Table) -> Result<Sheet, WorldError> {
+pub(crate) fn sheet(bench: &mut dyn Bench, request: &Request, table: &Table) -> Result<Sheet, WorldError> {
     let megabits = |row| table.number(row, "throughput_Mbps");
     let line = (0..table.len()).find(|row| table.text(*row, "test") == Some(IRQ_FIRST)).and_then(megabits);
     let rows: Vec<Row<'_>> = (0..table.len())

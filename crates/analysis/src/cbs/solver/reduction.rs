@@ -7,7 +7,7 @@
 //! each further level as the one before times R (Neuts, "Matrix-geometric solutions in stochastic models", 1981).
 //!
 //! Both iterations double the number of levels looked at in each step, so they need some ten steps even near
-//! full load. They take `b^3` operations each: [`crate::cbs::wiener_hopf`], which uses that all blocks come
+//! full load. They take `b^3` operations each: [`crate::cbs::solver::wiener_hopf`], which uses that all blocks come
 //! from one walk, is far faster on wide levels, and these are its independent twins.
 
 use crate::cbs::CbsError;
@@ -107,7 +107,7 @@ impl Solver for LogReduction {
 }
 
 /// G by logarithmic reduction, and in how many steps.
-pub(super) fn descended(levels: &Levels) -> (Matrix, u64) {
+pub(crate) fn descended(levels: &Levels) -> (Matrix, u64) {
     let mut first = levels.local.identity_less().solve(vec![levels.up.clone(), levels.down.clone()]);
     let (mut low, mut high) = (first.remove(1), first.remove(0));
     let (mut entry, mut still_above) = (low.clone(), high.clone());
@@ -126,11 +126,11 @@ pub(super) fn descended(levels: &Levels) -> (Matrix, u64) {
 }
 
 /// The blocks of a quasi-birth-death process.
-pub(super) struct Levels {
-    pub(super) up: Matrix,
-    pub(super) local: Matrix,
-    pub(super) down: Matrix,
-    pub(super) boundary: Matrix,
+pub(crate) struct Levels {
+    pub(crate) up: Matrix,
+    pub(crate) local: Matrix,
+    pub(crate) down: Matrix,
+    pub(crate) boundary: Matrix,
 }
 
 impl Levels {
@@ -145,7 +145,7 @@ impl Levels {
     }
 
     /// R and the cells of level 0, from G.
-    pub(super) fn ladder(&self, entry: &Matrix) -> (Matrix, Vec<f64>) {
+    pub(crate) fn ladder(&self, entry: &Matrix) -> (Matrix, Vec<f64>) {
         let mut stays = self.up.times(entry);
         stays.add(&self.local);
         // R N = A_up, solved for the transposes.

@@ -14,7 +14,7 @@
 //! | option | bytes | section or meaning |
 //! |---|---|---|
 //! | 2 | text | a CPU's statistics |
-//! | 3 | u64 offset, name \0, clock \0, u32 page size, u32 count, each: u32 CPU, u64 offset, u64 length | a buffer; its section's flag says whether the pages are packed ([`super::tracedat::chunks`]) |
+//! | 3 | u64 offset, name \0, clock \0, u32 page size, u32 count, each: u32 CPU, u64 offset, u64 length | a buffer; its section's flag says whether the pages are packed ([`crate::read::tracedat::chunks`]) |
 //! | 4 | text | clocks, the one used in brackets |
 //! | 8 | u32 | CPUs |
 //! | 16 | u64 offset | `header_page\0`, u64 length, text, `header_event\0`, u64 length, text |
@@ -32,16 +32,16 @@
 use ruzstd::decoding::FrameDecoder;
 use surety_units::CpuId;
 
-use super::tracedat::chunks::read_chunks;
-use super::tracedat::codec::Codec;
-use super::tracedat::cursor::Cursor;
-use super::tracedat::{
+use crate::decode::EventTable;
+use crate::page::PageLayout;
+use crate::read::tracedat::chunks::read_chunks;
+use crate::read::tracedat::codec::Codec;
+use crate::read::tracedat::cursor::Cursor;
+use crate::read::tracedat::{
     BUFFERS_MAX, Buffer, CPUS_MAX, CpuPages, HEADER_EVENT, HEADER_PAGE, OPTION_BUFFER, OPTION_CPUSTAT,
     OPTION_TRACECLOCK, Options, PAGE_MAX, Parts, Stored, TraceDatError, buffer_of, chosen_clock, damaged,
     read_cpus, read_events, read_layout, read_systems, usable_clock,
 };
-use crate::decode::EventTable;
-use crate::page::PageLayout;
 use crate::source::ReadAt;
 use crate::symbols::Symbols;
 

@@ -1,6 +1,6 @@
 //! A recording as a trace.dat file of version 7: sections one behind the other, found through two lists of options.
 //!
-//! The layout stands in `read/tracedat_v7.rs`. Programs look for the names of sections by walking all of them from the
+//! The layout stands in `read/tracedat/v7.rs`. Programs look for the names of sections by walking all of them from the
 //! first on, so every byte behind the head belongs to a section and the names come last. The first list of options is
 //! written before the pages and the second, which says where those are, behind them; the link between the two and the
 //! lengths known only afterwards are put in at the end, which is why the output has to seek.
@@ -13,16 +13,16 @@ use std::io::{Seek, SeekFrom, Write};
 use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 use surety_units::CpuId;
 
-use super::tracedat::{Compression, Head, TraceDatContent, TraceDatWriteError, copy, pad};
 use crate::endian::Endian;
 use crate::format::parse_header_page;
+use crate::read::tracedat::v7::{
+    CPUCOUNT, DONE, EVENT_FORMATS, FTRACE_EVENTS, HEADER_INFO, KALLSYMS, PACKED, PRINTK,
+};
 use crate::read::tracedat::{
     HEADER_EVENT, HEADER_PAGE, MAGIC, OPTION_BUFFER, OPTION_CPUSTAT, OPTION_TRACECLOCK,
 };
-use crate::read::tracedat_v7::{
-    CPUCOUNT, DONE, EVENT_FORMATS, FTRACE_EVENTS, HEADER_INFO, KALLSYMS, PACKED, PRINTK,
-};
 use crate::source::{ReadAt, read_full};
+use crate::write::tracedat::{Compression, Head, TraceDatContent, TraceDatWriteError, copy, pad};
 
 /// Sections that only writers know.
 const STRINGS: u16 = 15;
@@ -53,7 +53,7 @@ impl Compression {
 }
 
 /// Writes the whole file and returns its length.
-pub(super) fn write<S: ReadAt, W: Write + Seek>(
+pub(crate) fn write<S: ReadAt, W: Write + Seek>(
     content: &TraceDatContent<'_, S>,
     compression: Compression,
     out: &mut W,

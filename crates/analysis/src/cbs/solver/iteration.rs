@@ -3,7 +3,7 @@
 //! Let U be any variable that is stochastically at least the stationary backlog W, independent of the work c.
 //! Then `max(0, U + c - zQ)` is at least `max(0, W + c - zQ)`, which has W's own distribution: one step of
 //! Lindley's recursion makes a bound into another bound. Starting from the exponential bound
-//! ([`crate::cbs::exponential`]) and taking at every point the better of the new and the old, the bounds
+//! ([`crate::cbs::solver::exponential`]) and taking at every point the better of the new and the old, the bounds
 //! sharpen towards W and every one of them holds; stopping early costs sharpness, never truth. (Starting from
 //! an empty queue, as is usual, approaches W from the wrong side.) The same holds point by point, `F(x) =
 //! sum_k P{X = k} F(x - k)` with every F replaced by a lower bound of it, so each improved point is used at

@@ -1,14 +1,14 @@
 //! [`ModulatedReduction`]: cells and modes as one quasi-birth-death process, solved by logarithmic reduction.
 //!
 //! A level is `b = max(up, down)` cells, each in every mode, so blocks have `b m` states: `A_up((i, g), (j, g')) = M(g, g') P{X_g = b
-//! + j - i}` and so on, as in [`crate::cbs::reduction`], whose doubling it shares. It takes `(b m)^3` operations a step and
-//! is the independent twin of [`crate::cbs::modulated::by_modes`].
+//! + j - i}` and so on, as in [`crate::cbs::solver::reduction`], whose doubling it shares. It takes `(b m)^3` operations a step and
+//! is the independent twin of [`crate::cbs::modulated::solution::by_modes`].
 
 use crate::cbs::CbsError;
 use crate::cbs::modulated::certificate::Step;
 use crate::cbs::modulated::queue::ModulatedQueue;
 use crate::cbs::modulated::solution::{ModulatedSolution, ModulatedSolver, is_good_enough};
-use crate::cbs::reduction::{Levels, descended};
+use crate::cbs::solver::reduction::{Levels, descended};
 use crate::dense::Matrix;
 
 /// The most states of a level.

@@ -12,9 +12,11 @@ use surety_units::Nanos;
 
 use crate::Request;
 use crate::demand::Demand;
+use crate::frame::Frame;
+use crate::kept::{Argument, Kept};
 use crate::refusal::Refused;
-use crate::reserved_set::{Argument, Kept, ReservedSet};
-use crate::response::{Frame, Searched};
+use crate::reserved_set::ReservedSet;
+use crate::response::Searched;
 use crate::share;
 use crate::synthesis::{by_bandwidth, frames, pareto};
 

@@ -19,15 +19,15 @@
 
 use surety_units::CpuId;
 
-use super::tracedat::codec::Codec;
-use super::tracedat::cursor::Cursor;
-use super::tracedat::{
+use crate::decode::EventTable;
+use crate::page::PageLayout;
+use crate::read::tracedat::codec::Codec;
+use crate::read::tracedat::cursor::Cursor;
+use crate::read::tracedat::{
     BUFFERS_MAX, Buffer, CpuPages, HEADER_EVENT, HEADER_PAGE, OPTION_BUFFER, OPTION_CPUSTAT,
     OPTION_TRACECLOCK, Options, Parts, Stored, TraceDatError, buffer_of, chosen_clock, damaged, read_cpus,
     read_events, read_layout, read_systems,
 };
-use crate::decode::EventTable;
-use crate::page::PageLayout;
 use crate::source::ReadAt;
 use crate::symbols::Symbols;
 

@@ -1,13 +1,13 @@
 //! Work that is not independent from job to job: sized for the modes it comes in, where that needs more.
 //!
 //! Modes were learnt from the jobs in their order (`surety_model::modes`). They are made as bad as the measurement leaves possible
-//! (`surety_analysis::cbs::modulated::limits`), the smallest budget for them is looked for from what independent work needs
+//! (`surety_analysis::sampled::modes`), the smallest budget for them is looked for from what independent work needs
 //! upwards. The fraction claimed is the smaller of the two.
 
 use surety_analysis::cbs::CbsError;
 use surety_analysis::cbs::modulated::ModulatedWork;
-use surety_analysis::cbs::modulated::limits::MeasuredModes;
 use surety_analysis::sampled::INDEPENDENT;
+use surety_analysis::sampled::modes::MeasuredModes;
 use surety_model::claim::{ClaimedModes, ClaimedWork, ClaimedWorkError};
 use surety_model::distribution::TimeDistribution;
 use surety_model::modes::{ModeFit, rows};

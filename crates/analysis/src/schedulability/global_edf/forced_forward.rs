@@ -16,12 +16,12 @@
 //! at `t = k T_i + D_i`, so only these windows matter; as `ff_i(t) <= U_i (t + T_i - D_i)`, none beyond `sum U_i (T_i -
 //! D_i) / (m - (m-1) s - U)` does. Speeds looked at are the largest density and the multiples of 1/32 above it.
 
-use super::exact::Sum;
-use super::global_edf::{early, ratio_key};
-use super::recheck::keeps_deadlines;
-use super::task::{ceil, wide};
-use super::uniprocessor::total_utilisation;
-use super::{Outcome, SporadicTask, Strength, Theorem, Verdict};
+use crate::schedulability::exact::Sum;
+use crate::schedulability::global_edf::{early, ratio_key};
+use crate::schedulability::recheck::keeps_deadlines;
+use crate::schedulability::task::{ceil, wide};
+use crate::schedulability::uniprocessor::total_utilisation;
+use crate::schedulability::{Outcome, SporadicTask, Strength, Theorem, Verdict};
 
 /// FF-DBF.
 pub const FF_DBF: Theorem = Theorem {
