@@ -108,6 +108,16 @@ pub struct RealtimeDemand {
     pub takes: Option<Nanos>,
 }
 
+/// A platform with a number of CPUs.
+pub type Profile = fn(u32) -> Platform;
+
+/// The platforms that have a name.
+pub const PROFILES: &[(&str, Profile)] = &[
+    ("linux-6.18", Platform::linux_6_18),
+    ("linux-6.12", Platform::linux_6_12),
+    ("linux-6.1", Platform::linux_6_1),
+];
+
 /// A CPU of a machine whose CPUs are not all alike.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
@@ -297,14 +307,9 @@ impl Platform {
         parts.join(", ")
     }
 
-    /// The platforms that have a name, for this many CPUs.
+    /// The platform of this name in [`PROFILES`], with this many CPUs.
     pub fn named(name: &str, cpus: u32) -> Option<Platform> {
-        match name {
-            "linux-6.1" => Some(Platform::linux_6_1(cpus)),
-            "linux-6.12" => Some(Platform::linux_6_12(cpus)),
-            "linux-6.18" => Some(Platform::linux_6_18(cpus)),
-            _ => None,
-        }
+        PROFILES.iter().find(|(known, _)| *known == name).map(|(_, of)| of(cpus))
     }
 }
 

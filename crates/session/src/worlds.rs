@@ -35,7 +35,7 @@ pub const WORLDS: &[WorldKind] = &[host::HOST, sim::SIM, analysis::ANALYSIS, lab
 /// A kind of world: what `--on` calls it, and how it is entered.
 pub struct WorldKind {
     /// The words, for messages.
-    pub words: &'static [&'static str],
+    pub words: fn() -> Vec<String>,
     /// The clock of its events, where it has any.
     pub clock: Option<&'static str>,
     /// Whether it computes what others run, on a machine that they tell it: it is run last.
@@ -331,8 +331,9 @@ impl Observer for Rows<'_> {
 }
 
 fn unknown(word: &str) -> Failure {
-    let words = || WORLDS.iter().flat_map(|kind| kind.words.iter().copied());
-    let all = || format!("use {}", words().collect::<Vec<_>>().join(", "));
-    let help = nearest(word, words()).map_or_else(all, |near| format!("did you mean {near}?"));
+    let words: Vec<String> = WORLDS.iter().flat_map(|kind| (kind.words)()).collect();
+    let all = || format!("use {}", words.join(", "));
+    let near = nearest(word, words.iter().map(String::as_str));
+    let help = near.map_or_else(all, |near| format!("did you mean {near}?"));
     Failure::request(format!("there is no world `{word}`"), help)
 }

@@ -1,5 +1,6 @@
 //! The simulator.
 
+use surety_model::platform::PROFILES;
 use surety_sim::SimWorld;
 
 use super::model::Model;
@@ -7,7 +8,7 @@ use super::{Opened, Opening, WorldKind};
 
 /// Its row.
 pub const SIM: WorldKind = WorldKind {
-    words: &["sim", "sim:linux-6.18", "sim:linux-6.12", "sim:linux-6.1"],
+    words,
     // A simulation's time begins at 0 and counts as CLOCK_MONOTONIC does.
     clock: Some("mono"),
     is_model: true,
@@ -17,6 +18,11 @@ pub const SIM: WorldKind = WorldKind {
 
 /// A simulator of a kernel with a name.
 const NAMED: &str = "sim:";
+
+fn words() -> Vec<String> {
+    let named = PROFILES.iter().map(|(name, _)| format!("{NAMED}{name}"));
+    std::iter::once("sim".to_owned()).chain(named).collect()
+}
 
 fn open(word: &str, opening: &Opening<'_>) -> Opened {
     let of = |named| Model::entered(named, |platform| Box::new(SimWorld::new(platform)));
