@@ -91,11 +91,14 @@ impl PolicyRow {
         PolicyRow { word, priority: false, nice: false, slice: false, kernel: Some(kernel) }
     }
 
-    /// The policy with these parameters.
-    pub fn with(&self, parameters: PolicyParameters) -> PolicySpec {
-        let PolicyParameters { priority, nice, .. } = parameters;
-        let simulated = PolicySpec::Simulated { word: self.word, priority, nice };
-        self.kernel.map_or(simulated, |make| make(parameters))
+    /// The policy with those of these parameters that it takes.
+    pub fn with(&self, given: PolicyParameters) -> PolicySpec {
+        if let Some(make) = self.kernel {
+            return make(given);
+        }
+        let priority = if self.priority { given.priority } else { 0 };
+        let nice = if self.nice { given.nice } else { 0 };
+        PolicySpec::Simulated { word: self.word, priority, nice }
     }
 }
 
@@ -175,7 +178,7 @@ mod tests {
     #[test]
     fn a_policy_no_kernel_has_is_its_row_with_its_parameters() {
         let row = PolicyRow { word: "iso", priority: false, nice: true, slice: false, kernel: None };
-        let policy = row.with(PolicyParameters { nice: 5, ..PolicyParameters::default() });
+        let policy = row.with(PolicyParameters { nice: 5, priority: 9, slice: None });
         assert_eq!(policy, PolicySpec::Simulated { word: "iso", priority: 0, nice: 5 });
         assert_eq!((policy.to_string().as_str(), policy.realtime_priority()), ("iso nice 5", None));
     }
