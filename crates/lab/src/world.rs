@@ -4,7 +4,9 @@ use surety_model::event::{Event, TraceSink};
 use surety_model::formats::record;
 use surety_model::record::Record;
 use surety_model::workload::{LoadRow, TaskBody, Workload};
-use surety_model::world::{LAB_PREFIX, Observer, RunOptions, World, WorldError, refused_loads};
+use surety_model::world::{
+    LAB_PREFIX, Observer, RunOptions, World, WorldError, refused_kinds, refused_loads,
+};
 use surety_units::Nanos;
 
 use crate::boots::{Recorded, boots};
@@ -218,8 +220,8 @@ fn check_supported(workload: &Workload, world: &str) -> Result<(), WorldError> {
     if let Some(refused) = refused_loads(world, workload, |row| row.guest, say).into_iter().next() {
         return Err(refused);
     }
-    if let Some(startup) = workload.startups.first() {
-        return refused(format!("startup.{}", startup.name), "the guest has no programs and no disks");
+    if let Some(refused) = refused_kinds(world, workload, |row| row.guest).into_iter().next() {
+        return Err(refused);
     }
     match workload.beyond_kernels() {
         Some((object, why)) => refused(object, why),

@@ -20,7 +20,7 @@ use crate::promise::Promise;
 use crate::reservation::Reservation;
 use crate::source::Source;
 
-pub use activity::{Activity, ActivityKind};
+pub use activity::{Activity, ActivityKind, KindRow};
 pub use irq::{Arrivals, Irq};
 pub use load::{LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
 pub use phases::Phase;

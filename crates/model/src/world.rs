@@ -8,7 +8,7 @@ use thiserror::Error;
 
 use crate::event::{Event, TraceSink};
 use crate::record::Record;
-use crate::workload::{ActivityKind, LoadRow, Treatment, Workload};
+use crate::workload::{ActivityKind, KindRow, LoadRow, Treatment, Workload};
 
 /// Set from outside to end a run early. Clones share one flag.
 #[derive(Clone, Debug, Default)]
@@ -166,6 +166,28 @@ impl WorldError {
             WorldError::Machine { .. } | WorldError::Interrupted => None,
         }
     }
+}
+
+/// The objections of a world to the activities whose kind it refuses; a workload in which nothing is left to run is one, too.
+pub fn refused_kinds(
+    world: &str,
+    workload: &Workload,
+    why: impl Fn(&KindRow) -> Option<&'static str>,
+) -> Vec<WorldError> {
+    let unsupported = |object: String, why: &str| WorldError::Unsupported {
+        world: world.to_owned(),
+        object,
+        why: why.to_owned(),
+    };
+    let activities = workload.activities();
+    let mut found: Vec<WorldError> = activities
+        .iter()
+        .filter_map(|a| why(a.kind.row()).map(|why| unsupported(a.kind.path(a.name), why)))
+        .collect();
+    if found.len() == activities.len() {
+        found.push(unsupported("workload".to_owned(), "there is nothing in it to run; add a [[task]]"));
+    }
+    found
 }
 
 /// The objections of a world to the loads whose row refuses them there; `say` gives the reason in words.

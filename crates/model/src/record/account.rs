@@ -49,7 +49,7 @@ impl Account {
         let record = ActivityRecord { deadline, ..ActivityRecord::new(activity.name, activity.kind, basis) };
         Account {
             promises: activity.promises.iter().map(|promise| (*promise, Failures::new())).collect(),
-            noun: Cow::Borrowed(record.kind.noun()),
+            noun: Cow::Borrowed(record.kind.row().noun),
             record,
             response: Observed::default(),
             latency: Observed::default(),

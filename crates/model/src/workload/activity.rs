@@ -27,54 +27,94 @@ pub enum ActivityKind {
     Probe,
 }
 
-struct KindRow {
-    kind: ActivityKind,
-    word: &'static str,
-    noun: &'static str,
-    metrics: &'static [Metric],
+/// What is the same for every activity of a kind.
+#[derive(Debug)]
+pub struct KindRow {
+    /// The kind.
+    pub kind: ActivityKind,
+    /// Its word in files.
+    pub word: &'static str,
+    /// One of it in a sentence.
+    pub noun: &'static str,
+    /// The metrics its account has.
+    pub metrics: &'static [Metric],
+    /// Why the simulator refuses it; `None`: it does not.
+    pub simulator: Option<&'static str>,
+    /// Why no running kernel is asked for it, this machine's or the lab's.
+    pub kernels: Option<&'static str>,
+    /// Why a guest of the lab refuses it.
+    pub guest: Option<&'static str>,
 }
 
-/// Every kind in the order of a record, with its word, its noun in sentences and the metrics its account has.
+const COMMON: KindRow = KindRow {
+    kind: ActivityKind::Task,
+    word: "task",
+    noun: "a task",
+    metrics: &[],
+    simulator: None,
+    kernels: None,
+    guest: None,
+};
+
+/// Every kind in the order of a record.
 const KINDS: [KindRow; 7] = {
-    use ActivityKind::*;
-    use Metric::*;
-    const fn row(
-        kind: ActivityKind,
-        word: &'static str,
-        noun: &'static str,
-        metrics: &'static [Metric],
-    ) -> KindRow {
-        KindRow { kind, word, noun, metrics }
-    }
+    use Metric::{Completion, Dropped, Late, Latency, Lost, Missed, Rate, Response, Share};
     [
-        row(Task, "task", "a task", &[Response, Latency, Share, Missed, Late, Dropped]),
-        row(
-            Irq,
-            "irq",
-            "an interrupt source",
-            &[Response, Latency, Share, Missed, Late, Dropped, Lost, Rate],
-        ),
-        row(Stream, "stream", "a stream", &[Response, Latency, Share, Missed, Late, Dropped, Rate]),
-        row(ActivityKind::Startup, "startup", "a start-up", &[Metric::Startup]),
-        row(Load, "load", "a load", &[Share, Rate, Completion, Lost]),
-        row(Chain, "chain", "a chain", &[]),
-        row(Probe, "probe", "a probe", &[]),
+        KindRow { metrics: &[Response, Latency, Share, Missed, Late, Dropped], ..COMMON },
+        KindRow {
+            kind: ActivityKind::Irq,
+            word: "irq",
+            noun: "an interrupt source",
+            metrics: &[Response, Latency, Share, Missed, Late, Dropped, Lost, Rate],
+            ..COMMON
+        },
+        KindRow {
+            kind: ActivityKind::Stream,
+            word: "stream",
+            noun: "a stream",
+            metrics: &[Response, Latency, Share, Missed, Late, Dropped, Rate],
+            simulator: Some("disks are not simulated; leave it out"),
+            ..COMMON
+        },
+        KindRow {
+            kind: ActivityKind::Startup,
+            word: "startup",
+            noun: "a start-up",
+            metrics: &[Metric::Startup],
+            simulator: Some("programs cannot be simulated; leave it out"),
+            guest: Some("the guest has no programs and no disks"),
+            ..COMMON
+        },
+        KindRow {
+            kind: ActivityKind::Load,
+            word: "load",
+            noun: "a load",
+            metrics: &[Share, Rate, Completion, Lost],
+            ..COMMON
+        },
+        KindRow {
+            kind: ActivityKind::Chain,
+            word: "chain",
+            noun: "a chain",
+            simulator: Some(
+                "chains are not simulated; leave it out, or tie the tasks with wait and signal phases",
+            ),
+            kernels: Some("this version runs no chains; leave it out"),
+            ..COMMON
+        },
+        KindRow { kind: ActivityKind::Probe, word: "probe", noun: "a probe", ..COMMON },
     ]
 };
 
 impl ActivityKind {
-    fn row(self) -> &'static KindRow {
+    /// Its row in the table of kinds.
+    pub fn row(self) -> &'static KindRow {
         KINDS.iter().find(|row| row.kind == self).expect("every kind is in the table")
     }
 
     /// Its word in files.
     pub fn word(self) -> &'static str {
         self.row().word
-    }
-
-    /// One of it in a sentence.
-    pub fn noun(self) -> &'static str {
-        self.row().noun
     }
 
     /// Whether an activity of this kind has a result of this metric.

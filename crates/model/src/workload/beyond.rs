@@ -12,8 +12,10 @@ impl Workload {
                 return Some((format!("irq.{}", irq.name), why));
             }
         }
-        if let Some(chain) = self.chains.first() {
-            return Some((format!("chain.{}", chain.name), "this version runs no chains; leave it out"));
+        let activities = self.activities();
+        let refused = activities.iter().find_map(|a| Some((a.kind.path(a.name), a.kind.row().kernels?)));
+        if refused.is_some() {
+            return refused;
         }
         if let Some(group) = self.groups.first() {
             let why = "this version makes no control groups; try `--on sim`";
@@ -29,11 +31,8 @@ impl Workload {
         if let Some((kind, name, _)) = tasks.chain(loads).find(|(.., policy)| is_simulated(*policy)) {
             return Some((kind.path(name), "no kernel has its policy; try `--on sim`"));
         }
-        let is_empty = self.tasks.is_empty()
-            && self.loads.is_empty()
-            && self.streams.is_empty()
-            && self.irqs.is_empty()
-            && self.startups.is_empty();
-        is_empty.then(|| ("workload".to_owned(), "there is nothing in it to run; add a [[task]]"))
+        activities
+            .is_empty()
+            .then(|| ("workload".to_owned(), "there is nothing in it to run; add a [[task]]"))
     }
 }

@@ -8,12 +8,12 @@ use surety_model::workload::{
     ActivityKind, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task,
     TaskBody, Treatment, Work, Workload,
 };
-use surety_model::world::{RunOptions, WorldError, refused_loads};
+use surety_model::world::{RunOptions, WorldError, refused_kinds, refused_loads};
 use surety_units::{CpuId, CpuSet, Nanos};
 
 use super::interrupts;
 use super::jobs::{self, Jobs, Phase, Thread};
-use super::{NAME, SimWorld, refuse, unsupported};
+use super::{NAME, SimWorld, refuse};
 use crate::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
 use crate::cpu::machine::{Machine, MachineSpec, ThreadSpec};
 use crate::cpu::policies;
@@ -95,21 +95,7 @@ pub(super) fn stage(
 
 /// What of a workload is not simulated, whatever the machine.
 pub(super) fn objections(workload: &Workload) -> Vec<WorldError> {
-    let mut found = Vec::new();
-    let mut object = |object: String, why: &str| found.push(unsupported(object, why));
-    for stream in &workload.streams {
-        object(format!("stream.{}", stream.name), "disks are not simulated; leave it out");
-    }
-    for startup in &workload.startups {
-        object(format!("startup.{}", startup.name), "programs cannot be simulated; leave it out");
-    }
-    for chain in &workload.chains {
-        let why = "chains are not simulated; leave it out, or tie the tasks with wait and signal phases";
-        object(format!("chain.{}", chain.name), why);
-    }
-    if workload.tasks.is_empty() && workload.irqs.is_empty() && workload.loads.is_empty() {
-        object("workload".to_owned(), "there is nothing in it to run; add a [[task]]");
-    }
+    let mut found = refused_kinds(NAME, workload, |row| row.simulator);
     let say = |row: &LoadRow, why: &str| {
         let is_simulated = |row: &&LoadRow| !matches!(row.simulator, Treatment::Refused { .. });
         let simulated = LOAD_KINDS.iter().filter(is_simulated).map(|row| format!("`{}`", row.word));
