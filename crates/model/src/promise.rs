@@ -8,52 +8,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use surety_units::{Bandwidth, Frequency, Nanos, Probability, QuantityError, Rate};
 use thiserror::Error;
 
-/// What is measured.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[non_exhaustive]
-pub enum Metric {
-    /// Release to completion of a job.
-    Response,
-    /// Release to start of a job.
-    Latency,
-    /// Part of one CPU.
-    Share,
-    /// Bytes or events per second.
-    Rate,
-    /// Time until the whole is done.
-    Completion,
-    /// Time until a started program is ready.
-    Startup,
-    /// Reads or jobs that came too late.
-    Late,
-    /// Requests a device had to drop.
-    Lost,
-    /// Activations whose deadline passed, skipped ones included.
-    Missed,
-    /// Frames or activations given up.
-    Dropped,
-}
-
-/// Every metric with its word.
-const METRICS: &[(&str, Metric)] = &[
-    ("response", Metric::Response),
-    ("latency", Metric::Latency),
-    ("share", Metric::Share),
-    ("rate", Metric::Rate),
-    ("completion", Metric::Completion),
-    ("startup", Metric::Startup),
-    ("late", Metric::Late),
-    ("lost", Metric::Lost),
-    ("missed", Metric::Missed),
-    ("dropped", Metric::Dropped),
-];
-
-impl Metric {
-    /// Its word in a promise.
-    pub fn word(self) -> &'static str {
-        METRICS.iter().find(|(_, m)| *m == self).map(|(w, _)| *w).expect("every metric is in the table")
-    }
-}
+pub use crate::metric::Metric;
+use crate::metric::{Dimension, METRICS, MetricRow};
 
 /// How the metric is compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,8 +118,8 @@ impl Promise {
     pub fn parse(text: &str) -> Result<Promise, PromiseError> {
         let mut cursor = Cursor { text, at: 0 };
         let (word, span) = cursor.take_while(|c| c.is_ascii_alphabetic());
-        let Some((_, metric)) = METRICS.iter().find(|(w, _)| *w == word) else {
-            let words: Vec<&str> = METRICS.iter().map(|(w, _)| *w).collect();
+        let Some(MetricRow { metric, dimension, .. }) = METRICS.iter().find(|row| row.word == word) else {
+            let words: Vec<&str> = METRICS.iter().map(|row| row.word).collect();
             let message = if word.is_empty() {
                 format!("a promise starts with what is measured: one of {}", words.join(", "))
             } else {
@@ -181,9 +137,7 @@ impl Promise {
         let (value, span) = cursor.take_until(&["@", " over "]);
         let bound =
             parse_bound(*metric, value).map_err(|message| PromiseError { message, span: span.clone() })?;
-        if value.contains("idle")
-            && !matches!(metric, Metric::Startup | Metric::Completion | Metric::Response)
-        {
+        if value.contains("idle") && *dimension != (Dimension::Time { idle: true }) {
             return Err(PromiseError {
                 message: format!("`{word}` has no idle reference to compare with"),
                 span,
@@ -236,20 +190,16 @@ fn parse_bound(metric: Metric, value: &str) -> Result<Bound, String> {
         return parse_thousandths(digits.trim()).map(Bound::TimesIdle);
     }
     let text = |e: QuantityError| e.to_string();
-    match metric {
-        Metric::Response | Metric::Latency | Metric::Completion | Metric::Startup => {
-            value.parse().map(Bound::Time).map_err(text)
-        }
-        Metric::Share => value.parse().map(Bound::Share).map_err(text),
-        Metric::Rate if value.ends_with("B/s") || value.ends_with("bit/s") => {
+    match metric.row().dimension {
+        Dimension::Time { .. } => value.parse().map(Bound::Time).map_err(text),
+        Dimension::Share => value.parse().map(Bound::Share).map_err(text),
+        Dimension::Rate if value.ends_with("B/s") || value.ends_with("bit/s") => {
             value.parse().map(Bound::Rate).map_err(text)
         }
-        Metric::Rate => value.parse().map(Bound::Frequency).map_err(text),
-        Metric::Late | Metric::Lost | Metric::Missed | Metric::Dropped => {
-            value.parse().map(Bound::Count).map_err(|_| {
-                format!("`{value}` is not a count: `{}` is compared with a whole number", metric.word())
-            })
-        }
+        Dimension::Rate => value.parse().map(Bound::Frequency).map_err(text),
+        Dimension::Count => value.parse().map(Bound::Count).map_err(|_| {
+            format!("`{value}` is not a count: `{}` is compared with a whole number", metric.word())
+        }),
     }
 }
 

@@ -20,7 +20,8 @@ use crate::promise::Promise;
 use crate::reservation::Reservation;
 use crate::source::Source;
 
-pub use activity::{Activity, ActivityKind, KindRow};
+pub use crate::kind::{ActivityKind, KindRow};
+pub use activity::Activity;
 pub use irq::{Arrivals, Irq};
 pub use load::{LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
 pub use phases::Phase;

@@ -8,6 +8,7 @@ use surety_stats::bounds::Ranked;
 use surety_units::Nanos;
 
 use super::{ActivityRecord, Basis, Distribution, Evidence, JobOutcome, Observed, Promised, Share};
+use crate::metric::Counts;
 use crate::promise::{Bound, Comparison, Metric, Promise};
 use crate::workload::{Activity, ActivityKind, Load, Task};
 
@@ -171,9 +172,17 @@ impl Account {
             |total: &Total| if let Total::Completion(time) = total { Some(*time) } else { None };
         let of_lost = |total: &Total| if let Total::Lost(count) = total { Some(*count as f64) } else { None };
         let here = if self.unstamped.is_some() { " here" } else { "" };
+        let counts = Counts {
+            kind: record.kind,
+            planned: record.activations,
+            completed: record.completed,
+            skipped: record.skipped,
+            missed: record.missed,
+            is_stamped: self.unstamped.is_none(),
+        };
         let none = || unseen(&format!("{} has no such result{here}", self.noun));
         match (promise.metric, promise.bound) {
-            (metric, _) if !record.kind.has(metric) => none(),
+            (metric, _) if !metric.row().kinds.contains(&record.kind) => none(),
             (Metric::Response | Metric::Latency, _) if let Some(why) = self.unstamped => unseen(why),
             (Metric::Response | Metric::Latency | Metric::Startup, Bound::Time(_)) => {
                 match promise.comparison {
@@ -186,10 +195,7 @@ impl Account {
                 Some(share) => Evidence::Value { value: share.fraction(), of_demand: share.of_demand() },
                 None => unseen("no CPU time or activation was seen"),
             },
-            (Metric::Missed, _) => value(record.missed as f64),
-            (Metric::Late, _) if self.unstamped.is_none() => value(record.missed as f64),
-            (Metric::Dropped, _) if self.unstamped.is_none() => value(record.skipped as f64),
-            (Metric::Lost, _) if record.kind == ActivityKind::Irq => value(record.skipped as f64),
+            (metric, _) if let Some(count) = (metric.row().count)(counts) => value(count as f64),
             (Metric::Lost, _) => total(of_lost).map_or_else(none, value),
             (Metric::Completion, _) => match total(of_completion) {
                 None if self.is_completed => unseen("none was completed in the run"),
