@@ -53,52 +53,46 @@ pub struct PolicyParameters {
     pub slice: Option<Nanos>,
 }
 
-/// A policy as a workload names it: its word, and which parameters it takes.
-#[derive(Debug)]
+/// A policy as a workload names it.
+#[derive(Clone, Copy, Debug)]
 pub struct PolicyRow {
     /// The word: the `fifo` of `fifo:80`.
     pub word: &'static str,
-    /// Whether a priority follows.
-    pub priority: bool,
-    /// Whether it takes `nice`.
-    pub nice: bool,
-    /// Whether it takes `slice`.
-    pub slice: bool,
-    /// The kernel's policy; `None` where only a scheduler of the simulator has it.
-    kernel: Option<fn(PolicyParameters) -> PolicySpec>,
+    /// The parameters it takes: `priority`, which follows the word, and the keys `nice` and `slice`.
+    takes: &'static [&'static str],
 }
 
-/// Every policy a workload can name.
+/// Every policy a workload can name; one that is no variant of [`PolicySpec`] is [`PolicySpec::Simulated`].
 pub const POLICIES: &[PolicyRow] = &[
-    PolicyRow {
-        nice: true,
-        slice: true,
-        ..PolicyRow::plain("fair", |p| PolicySpec::Fair { nice: p.nice, slice: p.slice })
-    },
-    PolicyRow { nice: true, ..PolicyRow::plain("batch", |p| PolicySpec::Batch { nice: p.nice }) },
-    PolicyRow::plain("idle", |_| PolicySpec::Idle),
-    PolicyRow::plain("deadline", |_| PolicySpec::Deadline),
-    PolicyRow { priority: true, ..PolicyRow::plain("fifo", |p| PolicySpec::Fifo { priority: p.priority }) },
-    PolicyRow {
-        priority: true,
-        ..PolicyRow::plain("rr", |p| PolicySpec::RoundRobin { priority: p.priority })
-    },
+    PolicyRow { word: "fair", takes: &["nice", "slice"] },
+    PolicyRow { word: "batch", takes: &["nice"] },
+    PolicyRow { word: "idle", takes: &[] },
+    PolicyRow { word: "deadline", takes: &[] },
+    PolicyRow { word: "fifo", takes: &["priority"] },
+    PolicyRow { word: "rr", takes: &["priority"] },
 ];
 
 impl PolicyRow {
-    /// A policy of the kernel without parameters.
-    const fn plain(word: &'static str, kernel: fn(PolicyParameters) -> PolicySpec) -> PolicyRow {
-        PolicyRow { word, priority: false, nice: false, slice: false, kernel: Some(kernel) }
+    /// Whether it takes a parameter.
+    pub fn takes(&self, parameter: &str) -> bool {
+        self.takes.contains(&parameter)
     }
 
     /// The policy with those of these parameters that it takes.
-    pub fn with(&self, given: PolicyParameters) -> PolicySpec {
-        if let Some(make) = self.kernel {
-            return make(given);
+    pub fn with(&self, PolicyParameters { priority, nice, slice }: PolicyParameters) -> PolicySpec {
+        match self.word {
+            "fair" => PolicySpec::Fair { nice, slice },
+            "batch" => PolicySpec::Batch { nice },
+            "idle" => PolicySpec::Idle,
+            "deadline" => PolicySpec::Deadline,
+            "fifo" => PolicySpec::Fifo { priority },
+            "rr" => PolicySpec::RoundRobin { priority },
+            word => PolicySpec::Simulated {
+                word,
+                priority: if self.takes("priority") { priority } else { 0 },
+                nice: if self.takes("nice") { nice } else { 0 },
+            },
         }
-        let priority = if self.priority { given.priority } else { 0 };
-        let nice = if self.nice { given.nice } else { 0 };
-        PolicySpec::Simulated { word: self.word, priority, nice }
     }
 }
 
@@ -170,14 +164,14 @@ mod tests {
             let taken = policy.parameters();
             assert_eq!(policy.word(), row.word);
             let takes = (taken.priority == 7, taken.nice == -3, taken.slice.is_some());
-            assert_eq!(takes, (row.priority, row.nice, row.slice), "{}", row.word);
+            assert_eq!(takes, (row.takes("priority"), row.takes("nice"), row.takes("slice")), "{}", row.word);
             assert_eq!(POLICIES.iter().filter(|other| other.word == row.word).count(), 1, "{}", row.word);
         }
     }
 
     #[test]
     fn a_policy_no_kernel_has_is_its_row_with_its_parameters() {
-        let row = PolicyRow { word: "iso", priority: false, nice: true, slice: false, kernel: None };
+        let row = PolicyRow { word: "iso", takes: &["nice"] };
         let policy = row.with(PolicyParameters { nice: 5, priority: 9, slice: None });
         assert_eq!(policy, PolicySpec::Simulated { word: "iso", priority: 0, nice: 5 });
         assert_eq!((policy.to_string().as_str(), policy.realtime_priority()), ("iso nice 5", None));

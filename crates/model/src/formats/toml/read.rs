@@ -312,14 +312,14 @@ fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
     let Some(text) = field.text(reading, "a policy such as \"fifo:80\"") else { return fair };
     let (word, priority) = text.split_once(':').map_or((text, None), |(w, p)| (w, Some(p)));
     let priority = priority.map(|p| p.parse().ok().filter(|p| (1..=99).contains(p)).unwrap_or(0));
-    let is_named = |row: &&PolicyRow| row.word == word && row.priority == priority.is_some();
+    let is_named = |row: &&PolicyRow| row.word == word && row.takes("priority") == priority.is_some();
     let Some(row) = POLICIES.iter().find(is_named).filter(|_| priority != Some(0)) else {
         reading.wrong(field.span, format!("`{text}` is no policy"), "not known", Some(known_policies()));
         return fair;
     };
-    for (given, name, takes) in [(nice_field, "nice", row.nice), (slice_field, "slice", row.slice)] {
+    for (given, name) in [(nice_field, "nice"), (slice_field, "slice")] {
         if let Some(field) = given
-            && !takes
+            && !row.takes(name)
         {
             let message = format!("policy `{text}` takes no `{name}`");
             reading.wrong(field.span, message, "has no effect", None);
@@ -330,7 +330,8 @@ fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
 
 /// Help that lists the words of all policies.
 fn known_policies() -> String {
-    let words = POLICIES.iter().map(|row| format!("{}{}", row.word, if row.priority { ":N" } else { "" }));
+    let number = |row: &PolicyRow| if row.takes("priority") { ":N" } else { "" };
+    let words = POLICIES.iter().map(|row| format!("{}{}", row.word, number(row)));
     let mut words: Vec<String> = words.collect();
     let last = words.pop().unwrap_or_default();
     format!("use {} or {last} with N from 1 to 99", words.join(", "))
