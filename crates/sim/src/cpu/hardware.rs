@@ -8,7 +8,7 @@ use surety_model::reservation::Reservation;
 use surety_model::workload::PolicySpec;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
-use crate::cpu::recorder::{Named, Recorder};
+use crate::cpu::recorder::{Kept, Named, Recorder};
 use crate::engine::{ComponentId, Engine, Slot};
 
 /// A thread's place among the threads of a machine.
@@ -305,7 +305,8 @@ impl Hardware {
         if self.recorder.is_wanted() {
             let named = self.thread(thread).named();
             let (from, to) = (self.cpus[from].id, self.cpus[to].id);
-            self.recorder.migrate(self.here(self.thread(thread).cpu), named, from, to);
+            let here = self.here(self.thread(thread).cpu);
+            self.recorder.keep(here, Kept::Migrate { thread: named, from, to });
         }
         self.threads[thread.index()].cpu = to;
     }

@@ -21,7 +21,7 @@ use crate::cpu::hardware::{
 };
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, SchedulerRow};
 use crate::cpu::program::{Moment, Programs, Step};
-use crate::cpu::recorder::Recorder;
+use crate::cpu::recorder::{Kept, Recorder};
 use crate::cpu::resources::Resources;
 use crate::engine::{Engine, Event, Simulation};
 
@@ -275,7 +275,7 @@ impl<P: Programs> Machine<P> {
         let next = self.hardware.now() + self.hardware.platform.tick;
         let slot = self.hardware.cpus[cpu].tick;
         self.hardware.engine.arm(slot, next);
-        self.hardware.recorder.tick(self.hardware.here(cpu), true);
+        self.hardware.recorder.keep(self.hardware.here(cpu), Kept::Tick { entry: true });
         self.account(cpu);
         if let Some(thread) = self.hardware.current(cpu) {
             let rank = self.rank_of(thread);
@@ -289,7 +289,7 @@ impl<P: Programs> Machine<P> {
                 }
             }
         }
-        self.hardware.recorder.tick(self.hardware.here(cpu), false);
+        self.hardware.recorder.keep(self.hardware.here(cpu), Kept::Tick { entry: false });
     }
 
     /// What follows at once from what has happened, and hands on what was recorded.
@@ -381,9 +381,10 @@ impl<P: Programs> Machine<P> {
         let arrival = if t.run == Nanos::ZERO { Arrival::New } else { Arrival::Woken };
         let target = self.policies[rank].select_cpu(&self.hardware, thread, arrival);
         if self.hardware.recorder.is_wanted() {
-            let named = self.hardware.thread(thread).named();
-            let target = self.hardware.cpus[target].id;
-            self.hardware.recorder.wakeup(self.hardware.here(waker), named, target);
+            let (here, target) = (self.hardware.here(waker), self.hardware.cpus[target].id);
+            let thread = self.hardware.thread(thread).named();
+            self.hardware.recorder.keep(here, Kept::Waking { thread, target });
+            self.hardware.recorder.keep(here, Kept::Wakeup { thread, target });
         }
         self.hardware.migrate(thread, target);
         let now = self.hardware.now();

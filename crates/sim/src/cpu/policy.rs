@@ -77,7 +77,7 @@ pub trait CpuPolicy {
     fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick;
 
     /// A CPU goes from `prev` to `next`: those of the two that are its own.
-    fn switch(&mut self, hardware: &mut Hardware, cpu: usize, prev: Option<ThreadId>, next: Option<ThreadId>);
+    fn switch(&mut self, _: &mut Hardware, _cpu: usize, _prev: Option<ThreadId>, _next: Option<ThreadId>) {}
 
     /// Its current thread has run for `ran` since the last account.
     fn account(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, ran: Nanos);

@@ -27,16 +27,41 @@ impl Named {
 
 /// What is kept of an event until it is handed on.
 #[derive(Clone, Copy, Debug)]
-enum Kept {
-    Switch { prev: Named, state: LeaveState, next: Named },
-    Waking { thread: Named, target: CpuId },
-    Wakeup { thread: Named, target: CpuId },
-    Migrate { thread: Named, from: CpuId, to: CpuId },
-    TimerStart { timer: u64, expires: Nanos },
-    TimerExpire { timer: u64 },
-    TimerCancel { timer: u64 },
-    Tick { entry: bool },
-    Handler { irq: u32, name: usize, entry: bool },
+pub(crate) enum Kept {
+    Switch {
+        prev: Named,
+        state: LeaveState,
+        next: Named,
+    },
+    Waking {
+        thread: Named,
+        target: CpuId,
+    },
+    Wakeup {
+        thread: Named,
+        target: CpuId,
+    },
+    Migrate {
+        thread: Named,
+        from: CpuId,
+        to: CpuId,
+    },
+    TimerStart {
+        timer: u64,
+        expires: Nanos,
+    },
+    TimerExpire {
+        timer: u64,
+    },
+    Tick {
+        entry: bool,
+    },
+    /// `name` is the number that [`Recorder::add_name`] gave.
+    Handler {
+        irq: u32,
+        name: usize,
+        entry: bool,
+    },
     Marker(JobMarker),
 }
 
@@ -85,57 +110,18 @@ impl Recorder {
         self.hash
     }
 
-    fn keep(&mut self, at: (Nanos, CpuId, Tid), kept: Kept) {
+    /// Keeps what happened at an instant on a CPU that ran this thread.
+    #[inline]
+    pub(crate) fn keep(&mut self, at: (Nanos, CpuId, Tid), kept: Kept) {
         if self.wanted {
             self.lines.push(Line { time: at.0, cpu: at.1, current: at.2, kept });
         }
-    }
-
-    /// A CPU changes hands.
-    pub fn switch(&mut self, at: (Nanos, CpuId), prev: Named, state: LeaveState, next: Named) {
-        self.keep((at.0, at.1, prev.tid), Kept::Switch { prev, state, next });
-    }
-
-    /// A thread is woken and enqueued.
-    pub fn wakeup(&mut self, at: (Nanos, CpuId, Tid), thread: Named, target: CpuId) {
-        self.keep(at, Kept::Waking { thread, target });
-        self.keep(at, Kept::Wakeup { thread, target });
-    }
-
-    /// A thread moves to another CPU.
-    pub fn migrate(&mut self, at: (Nanos, CpuId, Tid), thread: Named, from: CpuId, to: CpuId) {
-        self.keep(at, Kept::Migrate { thread, from, to });
-    }
-
-    /// A replenishment timer is started.
-    pub fn timer_start(&mut self, at: (Nanos, CpuId, Tid), timer: u64, expires: Nanos) {
-        self.keep(at, Kept::TimerStart { timer, expires });
-    }
-
-    /// A replenishment timer fires.
-    pub fn timer_expire(&mut self, at: (Nanos, CpuId, Tid), timer: u64) {
-        self.keep(at, Kept::TimerExpire { timer });
-    }
-
-    /// A replenishment timer is called off.
-    pub fn timer_cancel(&mut self, at: (Nanos, CpuId, Tid), timer: u64) {
-        self.keep(at, Kept::TimerCancel { timer });
-    }
-
-    /// The tick begins or ends.
-    pub fn tick(&mut self, at: (Nanos, CpuId, Tid), entry: bool) {
-        self.keep(at, Kept::Tick { entry });
     }
 
     /// Keeps the name of a hard handler and says by which number handlers are recorded.
     pub fn add_name(&mut self, name: &str) -> usize {
         self.names.push(name.to_owned());
         self.names.len() - 1
-    }
-
-    /// The hard handler of an interrupt begins or ends; `name` is the number [`Recorder::add_name`] gave.
-    pub fn handler(&mut self, at: (Nanos, CpuId, Tid), irq: u32, name: usize, entry: bool) {
-        self.keep(at, Kept::Handler { irq, name, entry });
     }
 
     /// A program writes a marker: it goes into the hash as well.
@@ -174,7 +160,6 @@ impl Recorder {
                 Kept::TimerExpire { timer } => {
                     EventKind::TimerExpire { timer, function: TimerFunction::DeadlineReplenish }
                 }
-                Kept::TimerCancel { timer } => EventKind::TimerCancel { timer },
                 Kept::Tick { entry: true } => EventKind::VectorEntry { name: "local_timer" },
                 Kept::Tick { entry: false } => EventKind::VectorExit { name: "local_timer" },
                 Kept::Handler { irq, name, entry: true } => {

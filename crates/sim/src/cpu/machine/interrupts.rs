@@ -12,6 +12,7 @@ use super::Machine;
 use crate::cpu::device::{Device, DeviceSpec};
 use crate::cpu::hardware::{Occasion, ThreadId};
 use crate::cpu::program::Programs;
+use crate::cpu::recorder::Kept;
 
 impl<P: Programs> Machine<P> {
     /// Adds a device and says by which number steps name it. Its thread is the one that serves it.
@@ -75,7 +76,7 @@ impl<P: Programs> Machine<P> {
     fn begin_handler(&mut self, cpu: usize, number: usize) {
         let (irq, hard) = (self.devices[number].spec().irq, self.devices[number].spec().hard);
         let here = self.hardware.here(cpu);
-        self.hardware.recorder.handler(here, irq, number, true);
+        self.hardware.recorder.keep(here, Kept::Handler { irq, name: number, entry: true });
         let state = &mut self.hardware.cpus[cpu];
         state.handling = Some(number);
         if !hard.is_positive() {
@@ -98,7 +99,8 @@ impl<P: Programs> Machine<P> {
     pub(super) fn handler_ends(&mut self, cpu: usize) {
         let Some(number) = self.hardware.cpus[cpu].handling.take() else { return };
         let here = self.hardware.here(cpu);
-        self.hardware.recorder.handler(here, self.devices[number].spec().irq, number, false);
+        let irq = self.devices[number].spec().irq;
+        self.hardware.recorder.keep(here, Kept::Handler { irq, name: number, entry: false });
         let device = &mut self.devices[number];
         if device.pending() > 0
             && let Some(thread) = device.waiting.take()

@@ -7,7 +7,7 @@ use super::Machine;
 use crate::cpu::hardware::{Rank, ThreadId, ThreadState};
 use crate::cpu::policy::Pick;
 use crate::cpu::program::Programs;
-use crate::cpu::recorder::Named;
+use crate::cpu::recorder::{Kept, Named};
 
 impl<P: Programs> Machine<P> {
     /// A CPU chooses what to run.
@@ -35,19 +35,13 @@ impl<P: Programs> Machine<P> {
             }
         }
         if let Some(thread) = next {
-            if !self.hardware.thread(thread).remaining.is_positive() {
+            let is_done = !self.hardware.thread(thread).remaining.is_positive();
+            if is_done {
                 self.advance(cpu);
-                let cost = self.hardware.platform.switch_cost;
-                if next != prev && cost.is_positive() {
-                    self.charge(cpu, thread, cost);
-                }
-            } else if next != prev {
-                let cost = self.hardware.platform.switch_cost;
-                if cost.is_positive() {
-                    self.charge(cpu, thread, cost);
-                } else {
-                    self.arm_completion(cpu);
-                }
+            }
+            let cost = self.hardware.platform.switch_cost;
+            if next != prev && (!is_done || cost.is_positive()) {
+                self.charge(cpu, thread, cost);
             }
         }
     }
@@ -103,7 +97,8 @@ impl<P: Programs> Machine<P> {
                     _ => LeaveState::Runnable { preempted: true },
                 },
             };
-            hardware.recorder.switch((now, id), leaves, state, enters);
+            let kept = Kept::Switch { prev: leaves, state, next: enters };
+            hardware.recorder.keep((now, id, leaves.tid), kept);
         }
         if let Some(prev) = prev {
             let thread = &mut hardware.threads[prev.index()];

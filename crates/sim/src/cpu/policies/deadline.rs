@@ -24,6 +24,7 @@ use surety_units::Nanos;
 
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
+use crate::cpu::recorder::Kept;
 use crate::engine::Slot;
 
 use bandwidth::Bandwidths;
@@ -92,9 +93,7 @@ impl Deadline {
             hardware.add_timer(self.rank, number(index, REPLENISH)),
             hardware.add_timer(self.rank, number(index, INACTIVE)),
         );
-        let Reservation { runtime, deadline, period, reclaim, demote } = reservation;
-        let mut entity = Entity::new(runtime, deadline, period, cpu, timers);
-        (entity.reclaim, entity.demote) = (reclaim, demote);
+        let entity = Entity::new(reservation, cpu, timers);
         self.bandwidths.book(cpu, entity.bandwidth());
         self.entities.push(entity);
         index
@@ -170,7 +169,7 @@ impl Deadline {
         let entity = &self.entities[index];
         hardware.engine.arm(entity.timer, at);
         let here = hardware.here(entity.cpu);
-        hardware.recorder.timer_start(here, index as u64 + 1, at);
+        hardware.recorder.keep(here, Kept::TimerStart { timer: index as u64 + 1, expires: at });
     }
 
     /// Its budget is used up or given up.
@@ -185,7 +184,7 @@ impl Deadline {
         }
         self.entities[index].throttled = true;
         self.start_timer(hardware, index, next);
-        if let Some(thread) = self.thread_at(index).filter(|_| self.entities[index].demote) {
+        if let Some(thread) = self.thread_at(index).filter(|_| self.entities[index].reservation.demote) {
             hardware.changes.push((thread, Scheduling::Policy(PolicySpec::default())));
         }
     }
@@ -323,7 +322,7 @@ impl Deadline {
 
     fn rate(&self, index: usize) -> Option<u64> {
         let entity = &self.entities[index];
-        entity.reclaim.then(|| self.bandwidths.rate(entity.cpu, entity.bandwidth()))
+        entity.reservation.reclaim.then(|| self.bandwidths.rate(entity.cpu, entity.bandwidth()))
     }
 
     /// With exact enforcement: has the CPU's time booked when the budget of what it will run ends.
@@ -431,15 +430,6 @@ impl CpuPolicy for Deadline {
         }
     }
 
-    fn switch(
-        &mut self,
-        _hardware: &mut Hardware,
-        _cpu: usize,
-        _prev: Option<ThreadId>,
-        _next: Option<ThreadId>,
-    ) {
-    }
-
     fn account(&mut self, hardware: &mut Hardware, _cpu: usize, thread: ThreadId, ran: Nanos) {
         let index = self.entity_of(thread);
         let used = match self.rate(index) {
@@ -491,7 +481,7 @@ impl CpuPolicy for Deadline {
         match number & 3 {
             REPLENISH => {
                 let here = hardware.here(self.entities[index].cpu);
-                hardware.recorder.timer_expire(here, index as u64 + 1);
+                hardware.recorder.keep(here, Kept::TimerExpire { timer: index as u64 + 1 });
                 if self.is_server(index) {
                     let now = hardware.now();
                     let action = self.servers[index].timer(&mut self.entities[index], now);

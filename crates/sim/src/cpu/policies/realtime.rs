@@ -196,15 +196,6 @@ impl CpuPolicy for Realtime {
         }
     }
 
-    fn switch(
-        &mut self,
-        _hardware: &mut Hardware,
-        _cpu: usize,
-        _prev: Option<ThreadId>,
-        _next: Option<ThreadId>,
-    ) {
-    }
-
     fn account(&mut self, hardware: &mut Hardware, cpu: usize, _thread: ThreadId, ran: Nanos) {
         if let Some(limit) = self.limit {
             let queue = &mut self.queues[cpu];

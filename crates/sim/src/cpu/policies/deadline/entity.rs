@@ -4,6 +4,7 @@
 //! Hard Real-Time Systems", RTSS 1998; the revised rule for constrained deadlines: Abeni, Lipari, Lelli 2015).
 //! Products are taken in 128 bits, where the kernel shifts its factors by 10 bits to fit 64.
 
+use surety_model::reservation::Reservation;
 use surety_units::{Bandwidth, Nanos};
 
 use crate::engine::Slot;
@@ -11,17 +12,9 @@ use crate::engine::Slot;
 /// A budget that is used up and replenished.
 #[derive(Clone, Debug)]
 pub(super) struct Entity {
-    /// Q.
-    pub(super) runtime: Nanos,
-    /// D.
-    pub(super) relative: Nanos,
-    /// T.
-    pub(super) period: Nanos,
+    /// Q, D, T; whether it uses bandwidth others leave (GRUB), or runs on as a fair thread without budget.
+    pub(super) reservation: Reservation,
     bandwidth: u64,
-    /// Whether it uses bandwidth others leave (GRUB).
-    pub(super) reclaim: bool,
-    /// Whether it runs on as a fair thread without budget.
-    pub(super) demote: bool,
     /// Present absolute deadline.
     pub(super) deadline: Nanos,
     /// What is left of Q; negative after an overrun.
@@ -45,20 +38,11 @@ pub(super) struct Entity {
 }
 
 impl Entity {
-    pub(super) fn new(
-        runtime: Nanos,
-        relative: Nanos,
-        period: Nanos,
-        cpu: usize,
-        timers: (Slot, Slot),
-    ) -> Entity {
+    pub(super) fn new(reservation: Reservation, cpu: usize, timers: (Slot, Slot)) -> Entity {
+        let bandwidth = Bandwidth::of(reservation.runtime, reservation.period);
         Entity {
-            runtime,
-            relative,
-            period,
-            bandwidth: Bandwidth::of(runtime, period).map_or(0, Bandwidth::to_kernel),
-            reclaim: false,
-            demote: false,
+            reservation,
+            bandwidth: bandwidth.map_or(0, Bandwidth::to_kernel),
             deadline: Nanos::ZERO,
             budget: Nanos::ZERO,
             throttled: false,
@@ -79,26 +63,27 @@ impl Entity {
 
     /// Whether D < T.
     pub(super) fn is_constrained(&self) -> bool {
-        self.relative < self.period
+        self.reservation.deadline < self.reservation.period
     }
 
     /// Start of the next period.
     pub(super) fn next_period(&self) -> Nanos {
-        self.deadline - self.relative + self.period
+        self.deadline - self.reservation.deadline + self.reservation.period
     }
 
     /// Whether what is left of the budget is more than the bandwidth allows until the deadline:
     /// `q / (d - t) > Q / D`.
     pub(super) fn overflows(&self, now: Nanos) -> bool {
         let wide = |a: Nanos, b: Nanos| i128::from(a.get()) * i128::from(b.get());
-        wide(self.budget, self.relative) > wide(self.deadline - now, self.runtime)
+        let Reservation { runtime, deadline, .. } = self.reservation;
+        wide(self.budget, deadline) > wide(self.deadline - now, runtime)
     }
 
     /// A full budget from now on.
     pub(super) fn begin_period(&mut self, now: Nanos) {
         self.begun = true;
-        self.deadline = now + self.relative;
-        self.budget = self.runtime;
+        self.deadline = now + self.reservation.deadline;
+        self.budget = self.reservation.runtime;
     }
 
     /// Whether waking now falls between the deadline and the next period of a constrained reservation: it must
@@ -114,8 +99,8 @@ impl Entity {
             return;
         }
         if self.begun && self.is_constrained() && self.deadline >= now {
-            let (runtime, relative) = (self.runtime.get_unsigned(), self.relative.get_unsigned());
-            self.budget = (self.deadline - now).mul_ratio(runtime, relative);
+            let Reservation { runtime, deadline, .. } = self.reservation;
+            self.budget = (self.deadline - now).mul_ratio(runtime.get_unsigned(), deadline.get_unsigned());
         } else {
             self.begin_period(now);
         }
@@ -135,8 +120,8 @@ impl Entity {
             self.budget = Nanos::ZERO;
         }
         while !self.budget.is_positive() {
-            self.deadline += self.period;
-            self.budget += self.runtime;
+            self.deadline += self.reservation.period;
+            self.budget += self.reservation.runtime;
         }
         if self.deadline < now {
             self.begin_period(now);
@@ -147,7 +132,8 @@ impl Entity {
 
     /// When a sleeper's bandwidth becomes free: `d - q T / Q`.
     pub(super) fn zero_lag(&self) -> Nanos {
-        self.deadline - self.budget.mul_ratio(self.period.get_unsigned(), self.runtime.get_unsigned())
+        let Reservation { runtime, period, .. } = self.reservation;
+        self.deadline - self.budget.mul_ratio(period.get_unsigned(), runtime.get_unsigned())
     }
 }
 
@@ -161,7 +147,9 @@ mod tests {
         let component = engine.add_component();
         let timers = (engine.add_slot(component, 0), engine.add_slot(component, 1));
         let ms = Nanos::from_millis;
-        let mut entity = Entity::new(ms(runtime), ms(relative), ms(period), 0, timers);
+        let reservation =
+            Reservation { deadline: ms(relative), ..Reservation::implicit(ms(runtime), ms(period)) };
+        let mut entity = Entity::new(reservation, 0, timers);
         entity.begin_period(Nanos::ZERO);
         entity
     }
