@@ -33,6 +33,8 @@ pub struct KindRow {
     pub word: &'static str,
     /// One of it in a sentence.
     pub noun: &'static str,
+    /// Whether it has jobs: activations with a release and an end.
+    pub has_jobs: bool,
     /// Why the simulator refuses it; `None`: it does not.
     pub simulator: Option<&'static str>,
     /// Why no running kernel is asked for it, this machine's or the lab's.
@@ -45,6 +47,7 @@ const COMMON: KindRow = KindRow {
     kind: ActivityKind::Task,
     word: "task",
     noun: "a task",
+    has_jobs: false,
     simulator: None,
     kernels: None,
     guest: None,
@@ -52,12 +55,13 @@ const COMMON: KindRow = KindRow {
 
 /// Every kind in the order of a record.
 const KINDS: [KindRow; 7] = [
-    COMMON,
-    KindRow { kind: ActivityKind::Irq, word: "irq", noun: "an interrupt source", ..COMMON },
+    KindRow { has_jobs: true, ..COMMON },
+    KindRow { kind: ActivityKind::Irq, word: "irq", noun: "an interrupt source", has_jobs: true, ..COMMON },
     KindRow {
         kind: ActivityKind::Stream,
         word: "stream",
         noun: "a stream",
+        has_jobs: true,
         simulator: Some("disks are not simulated; leave it out"),
         ..COMMON
     },

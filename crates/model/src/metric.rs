@@ -70,7 +70,9 @@ pub struct MetricRow {
     pub word: &'static str,
     /// What it is compared with.
     pub dimension: Dimension,
-    /// The kinds of activity that have it.
+    /// Whether every activity with jobs has it.
+    pub of_jobs: bool,
+    /// The other kinds of activity that have it.
     pub kinds: &'static [ActivityKind],
     /// A count, from those of an activity; `None`: it is none of them.
     pub count: fn(Counts) -> Option<u64>,
@@ -80,37 +82,37 @@ const fn row(
     metric: Metric,
     word: &'static str,
     dimension: Dimension,
+    of_jobs: bool,
     kinds: &'static [ActivityKind],
 ) -> MetricRow {
-    MetricRow { metric, word, dimension, kinds, count: |_| None }
+    MetricRow { metric, word, dimension, of_jobs, kinds, count: |_| None }
 }
 
 /// Every metric.
 pub const METRICS: &[MetricRow] = {
-    use ActivityKind::{Irq, Load, Stream, Task};
-    const JOBS: &[ActivityKind] = &[Task, Irq, Stream];
+    use ActivityKind::{Irq, Load, Stream};
     &[
-        row(Metric::Response, "response", Dimension::Time { idle: true }, JOBS),
-        row(Metric::Latency, "latency", Dimension::Time { idle: false }, JOBS),
-        row(Metric::Share, "share", Dimension::Share, &[Task, Irq, Stream, Load]),
-        row(Metric::Rate, "rate", Dimension::Rate, &[Irq, Stream, Load]),
-        row(Metric::Completion, "completion", Dimension::Time { idle: true }, &[Load]),
-        row(Metric::Startup, "startup", Dimension::Time { idle: true }, &[ActivityKind::Startup]),
+        row(Metric::Response, "response", Dimension::Time { idle: true }, true, &[]),
+        row(Metric::Latency, "latency", Dimension::Time { idle: false }, true, &[]),
+        row(Metric::Share, "share", Dimension::Share, true, &[Load]),
+        row(Metric::Rate, "rate", Dimension::Rate, false, &[Irq, Stream, Load]),
+        row(Metric::Completion, "completion", Dimension::Time { idle: true }, false, &[Load]),
+        row(Metric::Startup, "startup", Dimension::Time { idle: true }, false, &[ActivityKind::Startup]),
         MetricRow {
             count: |seen| seen.is_stamped.then_some(seen.missed),
-            ..row(Metric::Late, "late", Dimension::Count, JOBS)
+            ..row(Metric::Late, "late", Dimension::Count, true, &[])
         },
         MetricRow {
             count: |seen| (seen.kind == Irq).then_some(seen.skipped),
-            ..row(Metric::Lost, "lost", Dimension::Count, &[Irq, Load])
+            ..row(Metric::Lost, "lost", Dimension::Count, false, &[Irq, Load])
         },
         MetricRow {
             count: |seen| Some(seen.missed),
-            ..row(Metric::Missed, "missed", Dimension::Count, JOBS)
+            ..row(Metric::Missed, "missed", Dimension::Count, true, &[])
         },
         MetricRow {
             count: |seen| seen.is_stamped.then_some(seen.skipped),
-            ..row(Metric::Dropped, "dropped", Dimension::Count, JOBS)
+            ..row(Metric::Dropped, "dropped", Dimension::Count, true, &[])
         },
     ]
 };
@@ -119,6 +121,12 @@ impl Metric {
     /// Its row.
     pub fn row(self) -> &'static MetricRow {
         METRICS.iter().find(|row| row.metric == self).expect("every metric is in the table")
+    }
+
+    /// Whether activities of a kind have it.
+    pub fn is_of(self, kind: ActivityKind) -> bool {
+        let row = self.row();
+        (row.of_jobs && kind.row().has_jobs) || row.kinds.contains(&kind)
     }
 
     /// Its word in a promise.

@@ -182,7 +182,7 @@ impl Account {
         };
         let none = || unseen(&format!("{} has no such result{here}", self.noun));
         match (promise.metric, promise.bound) {
-            (metric, _) if !metric.row().kinds.contains(&record.kind) => none(),
+            (metric, _) if !metric.is_of(record.kind) => none(),
             (Metric::Response | Metric::Latency, _) if let Some(why) = self.unstamped => unseen(why),
             (Metric::Response | Metric::Latency | Metric::Startup, Bound::Time(_)) => {
                 match promise.comparison {
