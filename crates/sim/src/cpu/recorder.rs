@@ -25,43 +25,17 @@ impl Named {
     }
 }
 
-/// What is kept of an event until it is handed on.
+/// What is kept of an event until it is handed on; the name of a handler is the number that [`Recorder::add_name`] gave.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Kept {
-    Switch {
-        prev: Named,
-        state: LeaveState,
-        next: Named,
-    },
-    Waking {
-        thread: Named,
-        target: CpuId,
-    },
-    Wakeup {
-        thread: Named,
-        target: CpuId,
-    },
-    Migrate {
-        thread: Named,
-        from: CpuId,
-        to: CpuId,
-    },
-    TimerStart {
-        timer: u64,
-        expires: Nanos,
-    },
-    TimerExpire {
-        timer: u64,
-    },
-    Tick {
-        entry: bool,
-    },
-    /// `name` is the number that [`Recorder::add_name`] gave.
-    Handler {
-        irq: u32,
-        name: usize,
-        entry: bool,
-    },
+    Switch { prev: Named, state: LeaveState, next: Named },
+    Waking { thread: Named, target: CpuId },
+    Wakeup { thread: Named, target: CpuId },
+    Migrate { thread: Named, from: CpuId, to: CpuId },
+    TimerStart { timer: u64, expires: Nanos },
+    TimerExpire { timer: u64 },
+    Tick { entry: bool },
+    Handler { irq: u32, name: usize, entry: bool },
     Marker(JobMarker),
 }
 
