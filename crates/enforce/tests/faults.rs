@@ -35,6 +35,7 @@ fn plan() -> Plan {
         schema: PLAN_SCHEMA.to_owned(),
         platform: Platform::linux_6_18(2),
         reservations: vec![reserve("a", 10), reserve("b", 12)],
+        streams: Vec::new(),
         refusals: Vec::new(),
     }
 }

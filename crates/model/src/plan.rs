@@ -8,7 +8,7 @@ use surety_units::{Bandwidth, CpuSet};
 
 use crate::platform::{FairServer, Platform};
 use crate::promise::Promise;
-use crate::reservation::Reservation;
+use crate::reservation::{DiskReservation, Reservation};
 use crate::workload::Workload;
 
 /// Reservations for the activities of one workload on one platform. Its JSON form is `surety.plan/1`.
@@ -20,6 +20,9 @@ pub struct Plan {
     pub platform: Platform,
     /// Who gets what, and why that is enough.
     pub reservations: Vec<PlannedReservation>,
+    /// Which stream gets what of its disk.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub streams: Vec<PlannedStream>,
     /// Promises no reservation was found for.
     pub refusals: Vec<Refusal>,
 }
@@ -49,6 +52,19 @@ pub struct PlannedReservation {
     /// The root domain each of its threads has to be in, where the platform has several; else empty.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub root_domains: Vec<CpuSet>,
+    /// Why that is enough.
+    pub proof: Proof,
+}
+
+/// One stream's reservation of its disk with its proof.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PlannedStream {
+    /// Whose.
+    pub activity: String,
+    /// The promises it is for.
+    pub promises: Vec<Promise>,
+    /// Rate, batch, buffer, priority.
+    pub reservation: DiskReservation,
     /// Why that is enough.
     pub proof: Proof,
 }

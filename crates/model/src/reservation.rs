@@ -1,7 +1,7 @@
-//! [`Reservation`]: guaranteed time on a CPU, `(Q, D, T)`.
+//! [`Reservation`]: guaranteed time on a CPU, `(Q, D, T)`; [`DiskReservation`]: a guaranteed rate from a disk.
 
 use serde::{Deserialize, Serialize};
-use surety_units::{Bandwidth, Nanos};
+use surety_units::{Bandwidth, Bytes, Nanos, Rate};
 use thiserror::Error;
 
 /// Runtime Q within deadline D in every period T: the parameters of `SCHED_DEADLINE`.
@@ -19,6 +19,19 @@ pub struct Reservation {
     /// Runs on as a fair task when the budget is used up instead of waiting. No kernel offers this today.
     #[serde(default)]
     pub demote: bool,
+}
+
+/// Bytes a second from a disk, in batches that are in the buffer before they are due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DiskReservation {
+    /// What the application takes or gives.
+    pub rate: Rate,
+    /// Bytes of one request.
+    pub batch: Bytes,
+    /// Bytes held for the application.
+    pub buffer: Bytes,
+    /// Level of the real-time I/O class (`IOPRIO_CLASS_RT`), 0 first to 7.
+    pub priority: u8,
 }
 
 /// Shortest period the kernel takes by default (`sched_deadline_period_min_us`).

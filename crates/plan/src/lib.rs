@@ -296,6 +296,7 @@ fn planned(
         schema: PLAN_SCHEMA.to_owned(),
         platform: options.platform.clone(),
         reservations: Vec::new(),
+        streams: Vec::new(),
         refusals: Vec::new(),
     };
     let mut refused: Vec<(String, Promise, refusal::Refused)> = Vec::new();

@@ -43,6 +43,12 @@ pub enum PlanFileError {
         /// Why.
         source: ReservationError,
     },
+    /// Reservations that nothing here puts in force.
+    #[error("it reserves a disk for `{activity}`, and this version puts reservations of CPUs in force only")]
+    Disk {
+        /// Whose.
+        activity: String,
+    },
     /// A platform no arithmetic can be done with.
     #[error("the plan's platform cannot be: {why}")]
     Platform {
@@ -112,6 +118,9 @@ pub fn plan_from_json(text: &str) -> Result<Plan, PlanFileError> {
             .reservation
             .check()
             .map_err(|source| PlanFileError::Reservation { activity: other.name.clone(), source })?;
+    }
+    if let Some(stream) = plan.streams.first() {
+        return Err(PlanFileError::Disk { activity: stream.activity.clone() });
     }
     let platform = |why| Err(PlanFileError::Platform { why });
     if plan.platform.cpus == 0 {

@@ -235,6 +235,15 @@ fn what_is_no_plan_is_refused_with_what_to_do() {
         value.to_string()
     };
     assert!(plan_from_json(&apart(&["1", "0"])).is_ok());
+    let with_disk = |priority: Value| {
+        let mut value = good.clone();
+        let mut stream = value["reservations"][0].clone();
+        let disk =
+            serde_json::json!({ "rate": 1_000_000, "batch": 65536, "buffer": 262_144, "priority": priority });
+        (stream["activity"], stream["reservation"]) = ("movie".into(), disk);
+        value["streams"] = [stream].into();
+        value.to_string()
+    };
     let records = records();
     let rows = rows(&records);
     let record = record_json(&Report { rows: &rows, ..Report::default() }).to_string();
@@ -253,6 +262,8 @@ fn what_is_no_plan_is_refused_with_what_to_do() {
         (apart(&["0"]), "`root_domains`"),
         (apart(&["1-0"]), "runs backwards"),
         (record, "this is a record"),
+        (with_disk(4.into()), "reserves a disk for `movie`"),
+        (with_disk(Value::Null), "damaged"),
     ] {
         let error: PlanFileError = plan_from_json(&text).unwrap_err();
         assert!(error.to_string().contains(says), "{says}: {error}");

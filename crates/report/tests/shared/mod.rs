@@ -301,6 +301,7 @@ pub fn plan() -> Plan {
                 },
             },
         ],
+        streams: Vec::new(),
         refusals: vec![Refusal {
             activity: "audio".to_owned(),
             promise: promise("latency <= 2ms @ 99.9%"),
