@@ -59,21 +59,25 @@ impl Engine {
     }
 
     /// Lets a slot happen at an instant, or now when that has passed, and at no other time.
+    #[inline]
     pub fn arm(&mut self, slot: Slot, at: Nanos) {
         self.agenda.arm(slot, at.max(self.now));
     }
 
     /// Keeps a slot from happening.
+    #[inline]
     pub fn cancel(&mut self, slot: Slot) {
         self.agenda.cancel(slot);
     }
 
     /// Whether a slot will happen.
+    #[inline]
     pub fn is_armed(&self, slot: Slot) -> bool {
         self.agenda.is_armed(slot)
     }
 
     /// Moves time to the next event up to and including `end`, and takes it; `None`: there is none, and it is `end`.
+    #[inline]
     pub fn next(&mut self, end: Nanos) -> Option<Event> {
         let next = self.agenda.pop(end);
         self.now = next.map_or(end, |(time, _)| time);
