@@ -73,7 +73,7 @@ pub enum CbsError {
     #[error("the search for a budget was ended by its time limit: give it more time")]
     Ended,
     /// The budget is nothing.
-    #[error("the budget is 0: a server without a budget serves nobody; give a runtime of at least one cell")]
+    #[error("the budget is 0: a server without a budget serves no job; give a runtime of at least one cell")]
     ZeroBudget,
     /// A list without a single positive mass.
     #[error("the distribution of {what} has no mass: give at least one value with a positive probability")]

@@ -349,7 +349,7 @@ pub fn lent_reservation(workload: &Workload, is_reserved: impl Fn(&Task) -> bool
     let task = workload.tasks.iter().find(lends)?;
     let lock = workload.lending_lock_of(task)?;
     Some(format!(
-        "{} lends its reservation through the lock `{lock}` to whoever holds it, which no proof here covers; give the lock \
+        "{} lends its reservation through the lock `{lock}` to its holder, which no proof here covers; give the lock \
          no protocol, or the task a realtime policy",
         task.name
     ))

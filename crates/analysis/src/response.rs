@@ -49,7 +49,7 @@ pub struct ServedTask {
     pub enforcement: Enforcement,
 }
 
-/// The smallest distance of releases and their jitter; `None` when the task has no release rule.
+/// The smallest inter-arrival time and their jitter; `None` when the task has no release rule.
 pub fn release_distance(task: &Task) -> Option<(Nanos, Nanos)> {
     match task.release {
         Release::Unspecified => None,
@@ -357,7 +357,7 @@ pub fn aperiodic(
     let probability = if within == 0 { 0.0 } else { backlog.within(within) };
     let mut steps = vec![
         format!(
-            "distances of releases are {}: z whole server periods of {period} between them",
+            "inter-arrival times are {}: z whole server periods of {period} between them",
             family(distance)
         ),
         format!("by {limit} after a release {within} budget(s) of {runtime} are complete"),
@@ -370,7 +370,7 @@ pub fn aperiodic(
         source: "Lindley 1952; Abeni and Buttazzo, Real-Time Systems 27, 2004; Palopoli et al., IEEE TPDS 27(3), 2016",
         steps,
         assumptions: vec![
-            "work and distances of releases are independent, from job to job and of each other, and distributed as given"
+            "work and inter-arrival times are independent, from job to job and of each other, and distributed as given"
                 .to_owned(),
         ],
         residual: backlog.solution.residual(),
@@ -569,13 +569,13 @@ impl Response {
         if let (Some(jobs), Some(in_order)) = (&self.jobs, self.in_order(within)) {
             let counted = if task.counts_backlogs() { "" } else { ", those that find no backlog counted" };
             steps.push(format!(
-                "its {} jobs played in their order, over and over, w' = max(0, w + c - {} x {runtime}): P{{response <= {limit}}} \
+                "its {} jobs in their order, over and over, w' = max(0, w + c - {} x {runtime}): P{{response <= {limit}}} \
                  = {in_order:.6} in the long run{counted}; the smallest counts",
                 jobs.len(),
                 self.between
             ));
             if !task.is_bounded() && in_order <= probability {
-                bound.theorem = "constant-bandwidth server, every job played in its order";
+                bound.theorem = "constant-bandwidth server, every job in its order";
                 bound.source = "Lindley 1952; Abeni and Buttazzo, Real-Time Systems 27, 2004";
                 bound.residual = None;
             }

@@ -22,7 +22,7 @@ pub fn doctor(args: &DoctorArgs, session: &Session) -> Result<Code, Failure> {
     // First, because reading the limits already mends a leak on kernels since 6.15.
     let booked = Booked::settled(&session.kernel);
     let mut facts = MachineFacts::tried(&session.kernel);
-    // What is booked for nobody would look like one more: there are no more than were counted.
+    // What is booked and held by no thread would look like one more: there are no more than were counted.
     let is_counted = facts.scheduler.deadline_servers_found == ServersFound::Counted;
     let known = if is_counted { facts.scheduler.deadline_servers } else { u64::MAX };
     if let Some(servers) = charged(session, &booked).filter(|servers| *servers <= known) {
@@ -116,7 +116,7 @@ fn describe(account: &BandwidthAccount) -> String {
     match (account.leaked().0, account.excess().0) {
         (0, 0..=1024) => text,
         (0, _) => format!("{text}: {} more than there are", cpus(account.excess())),
-        _ => format!("{text}: {} are booked for nobody", cpus(account.leaked())),
+        _ => format!("{text}: {} are booked and held by no thread", cpus(account.leaked())),
     }
 }
 

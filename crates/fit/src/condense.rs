@@ -23,7 +23,7 @@ const STEPS: u32 = 40;
 pub enum Side {
     /// To the largest of their group: work.
     Up,
-    /// To the smallest of their group: distances of releases.
+    /// To the smallest of their group: inter-arrival times.
     Down,
 }
 

@@ -58,7 +58,7 @@ impl ReleaseFit {
                 self.absent
             ),
             Release::Sporadic { gap } => {
-                format!("sporadic, at least {gap} apart in {} distances", self.distances)
+                format!("sporadic, at least {gap} apart in {} intervals", self.distances)
             }
             Release::Unspecified => "no release rule".to_owned(),
         }

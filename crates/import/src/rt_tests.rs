@@ -51,7 +51,7 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
     if let Some(told) = root.whole("num_threads")?
         && told != threads.map().len() as u64
     {
-        assembly.doubt(format!("{told} threads are told of, {} are there", threads.map().len()));
+        assembly.doubt(format!("{told} threads are reported, {} are there", threads.map().len()));
     }
     let mut keys: Vec<&String> = threads.map().keys().collect();
     keys.sort_by_key(|key| (key.parse::<u64>().unwrap_or(u64::MAX), (*key).clone()));

@@ -102,7 +102,7 @@ pub(crate) fn read(input: &Input<'_>) -> Result<Record, ImportError> {
         }
         if let Some(told) = told(&count).filter(|told| *told != total) {
             assembly
-                .doubt(format!("{activity}, {series}: {told} samples are told of, its rows hold {total}"));
+                .doubt(format!("{activity}, {series}: {told} samples are reported, its rows hold {total}"));
         }
         let record = assembly.activity(&activity);
         record.activations = record.activations.max(total);

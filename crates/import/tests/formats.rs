@@ -251,7 +251,7 @@ fn rtla_columns() {
 
     let record = imported("rtla-osnoise.txt");
     assert_eq!(count(&activity(&record, "CPU 0").series["noise"]), 90_117);
-    assert_eq!(record.degraded, ["CPU 0, noise: 90120 samples are told of, its rows hold 90117"]);
+    assert_eq!(record.degraded, ["CPU 0, noise: 90120 samples are reported, its rows hold 90117"]);
 }
 
 #[test]

@@ -256,7 +256,7 @@ pub struct BandwidthAccount {
 }
 
 impl BandwidthAccount {
-    /// Bandwidth booked for nobody.
+    /// Bandwidth booked and held by no thread.
     pub fn leaked(&self) -> KernelBandwidth {
         KernelBandwidth(self.capacity.0.saturating_sub(self.held.0 + self.admissible.0))
     }

@@ -25,7 +25,7 @@ pub struct MachineState {
     pub dirs: BTreeSet<PathBuf>,
     /// Threads by number.
     pub threads: BTreeMap<Tid, ScriptedThread>,
-    /// Bandwidth that is booked for nobody, in the kernel's 20-bit fixed point.
+    /// Bandwidth that is booked and held by no thread, in the kernel's 20-bit fixed point.
     pub leaked: u64,
 }
 

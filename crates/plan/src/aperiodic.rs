@@ -4,7 +4,7 @@
 //! The paper's question (N. Manica et al., *Schedulable Device Drivers*, 2010): which (Q, T) serves interrupts that
 //! arrive and take time by chance, so that all but a stated part of them are done in time? In each server period T the smallest
 //! Q is taken for which [`surety_analysis::response::aperiodic`] proves that part; the least bandwidth of all is the choice. Where the
-//! smallest distance of releases is much below the mean, this asks for far less than one budget for each smallest distance, as
+//! smallest inter-arrival time is much below the mean, this asks for far less than one budget for each smallest distance, as
 //! [`crate::plan`] does, whose proof holds for any order of releases; this one for independent ones.
 
 use surety_analysis::response::aperiodic;

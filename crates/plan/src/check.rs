@@ -486,7 +486,7 @@ impl Look<'_> {
             work.work.len(),
             claim.proven
         );
-        Ok(Some(Finding::told("modes played in exact times", found.agrees, words)))
+        Ok(Some(Finding::told("modes simulated in exact times", found.agrees, words)))
     }
 
     fn supplied(&self, share: Bandwidth, over: Option<Nanos>, alone: bool) -> Finding {
@@ -567,7 +567,7 @@ impl Look<'_> {
             (None, ClaimedArrivals::Independent(_)) => Finding::told(
                 "arrivals",
                 false,
-                "interrupts without a smallest distance fill any buffer at last".to_owned(),
+                "interrupts without a minimum inter-arrival time fill any buffer at last".to_owned(),
             ),
             (None, ClaimedArrivals::Apart(distance) | ClaimedArrivals::Closed(_, distance)) => {
                 let held = claim.buffer.unwrap_or(u64::MAX);

@@ -233,7 +233,7 @@ impl Source<'_> {
             Arrivals::Sporadic { gap } => Ok((gap, None)),
             Arrivals::Closed { outstanding, service } => Ok((service, Some(outstanding))),
             Arrivals::Poisson { .. } => Err(Refused::plainly(
-                "its interrupts come with no smallest distance, so no buffer holds them for ever: promise a `rate`",
+                "its interrupts come with no minimum inter-arrival time, so no buffer holds them for ever: promise a `rate`",
             )),
         }
     }

@@ -441,7 +441,7 @@ pub fn size(
     if let Some(jobs) = jobs {
         sizing.work = sizing.work.max(in_order);
         sizing.steps.push(format!(
-            "its {} jobs, played in the order declared, need {in_order}; {} is planned, the most of all",
+            "its {} jobs, in the order declared, need {in_order}; {} is planned, the most of all",
             jobs.len(),
             sizing.work
         ));

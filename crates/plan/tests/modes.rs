@@ -169,7 +169,7 @@ fn declared_jobs_are_never_claimed_to_be_independent() {
             assert!(planned.plan.refusals.is_empty(), "{:?}", planned.plan.refusals);
             let reserved = planned.plan.reservation_of("player").unwrap();
             let proven = reserved.proof.probability.unwrap();
-            assert!(reserved.proof.steps.iter().any(|step| step.contains("played in their order")));
+            assert!(reserved.proof.steps.iter().any(|step| step.contains("jobs in their order")));
             // In the simulator, without the costs of a budget, at least as many are in time as are proven.
             let mut task = workload.tasks[0].clone();
             task.reservation = Some(reserved.reservation);

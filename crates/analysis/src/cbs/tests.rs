@@ -1,4 +1,4 @@
-//! The solvers against closed forms, against each other, against the chain itself and against played queues.
+//! The solvers against closed forms, against each other, against the chain itself and against simulated queues.
 
 use proptest::prelude::*;
 use surety_stats::random::Pcg;

@@ -53,7 +53,9 @@ pub struct Rule {
 impl Interrupt {
     /// Refuses what makes no sense, by its number.
     pub fn check(&self) -> Result<(), InterruptError> {
-        for (what, value) in [("the distance of interrupts", self.distance), ("the work of one", self.work)] {
+        for (what, value) in
+            [("the inter-arrival time of interrupts", self.distance), ("the work of one", self.work)]
+        {
             if !value.is_positive() {
                 return Err(InterruptError::NotPositive { what, value: value.to_exact_string() });
             }

@@ -92,7 +92,7 @@ fn print(
     }
     text += &led(
         "- ",
-        "proven for work and distances of releases that are independent, from job to job and of each other, and as in the \
+        "proven for work and inter-arrival times that are independent, from job to job and of each other, and as in the \
          trace; `surety trace stats --distribution` says whether they are",
         &style,
     );

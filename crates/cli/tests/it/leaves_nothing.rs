@@ -37,7 +37,7 @@ struct Machine {
     devices: BTreeSet<String>,
     /// Threads of the kernel's that serve devices of a run.
     handlers: BTreeSet<Tid>,
-    /// Deadline bandwidth booked for nobody.
+    /// Deadline bandwidth booked and held by no thread.
     leaked: deadline::KernelBandwidth,
 }
 

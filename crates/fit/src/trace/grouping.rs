@@ -246,7 +246,7 @@ fn spaced(group: &[Source<'_>], task: &mut Task, source: &mut SourceFit) -> Resu
     let distances: Vec<Nanos> = lists.flatten().copied().collect();
     let Some(gap) = distances.iter().min().copied() else { return Err(Why::TooFew(0)) };
     let series = Series::new(&distances);
-    let spacing = distribution(&series, Side::Down, "distances of releases", &mut source.notes);
+    let spacing = distribution(&series, Side::Down, "inter-arrival times", &mut source.notes);
     let mean = Nanos::from_f64_rounded(series.mean);
     let exponential =
         series.family.as_ref().filter(|found| matches!(found.family, Family::Exponential { .. }));

@@ -193,7 +193,7 @@ fn limits(claim: &Claim) -> Result<(), CheckError> {
             over.map_or(Ok(()), |window| distance("the window", window))
         }
         Subject::Response(response) => {
-            distance("the distance of releases", response.gap)?;
+            distance("the inter-arrival time of releases", response.gap)?;
             distance("the limit", response.limit)?;
             for (what, value) in [
                 ("the jitter", response.jitter),
@@ -203,7 +203,7 @@ fn limits(claim: &Claim) -> Result<(), CheckError> {
                 time(what, value)?;
             }
             if !response.worth.is_positive() {
-                let rule = "a server without a budget serves nobody";
+                let rule = "a server without a budget serves no job";
                 return Err(wrong(claim, "the budget left for work", response.worth.to_exact_string(), rule));
             }
             if response.permille > 1_000 {
@@ -225,7 +225,7 @@ fn limits(claim: &Claim) -> Result<(), CheckError> {
         }
         Subject::Requests(requests) => {
             match requests.arrivals {
-                ClaimedArrivals::Apart(gap) => distance("the distance of interrupts", gap)?,
+                ClaimedArrivals::Apart(gap) => distance("the inter-arrival time of interrupts", gap)?,
                 ClaimedArrivals::Independent(rate) => {
                     if !(0.001..=1e6).contains(&rate) {
                         let rule = "between 0.001 and 1000000 come in a second";

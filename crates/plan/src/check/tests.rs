@@ -7,7 +7,7 @@ use surety_model::claim::{Claim, ClaimedArrivals, ClaimedWork, RequestClaim, Res
 use surety_model::distribution::TimeDistribution;
 use surety_model::plan::{Left, Plan};
 use surety_model::platform::{CpuSpec, Platform};
-use surety_model::promise::Promise;
+use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::workload::{Arrivals, Irq, Task, Workload};
 use surety_units::{Bandwidth, Nanos};
 
@@ -113,7 +113,7 @@ fn every_altered_place_of_a_plan_is_named() {
         ("its number of threads is 4000000000", |_, c| {
             c.iter_mut().for_each(|claim| claim.threads = 4_000_000_000)
         }),
-        ("the distance of releases is 9000000000s", |_, c| {
+        ("the inter-arrival time of releases is 9000000000s", |_, c| {
             response(c).gap = Nanos::new(9_000_000_000_000_000_000)
         }),
         ("theorem of its proof (by decree)", |p, _| p.reservations[0].proof.theorem = "by decree".into()),
@@ -131,7 +131,7 @@ fn every_altered_place_of_a_plan_is_named() {
         }),
         ("its root domains", |p, _| p.reservations[0].root_domains = vec![surety_units::CpuSet::first(1)]),
         ("the budget left for work", |_, c| response(c).worth = Nanos::new(i64::MAX)),
-        ("the distance of interrupts is 1ns", |_, c| {
+        ("the inter-arrival time of interrupts is 1ns", |_, c| {
             for with_rate in [false, true] {
                 requests(c, with_rate).arrivals = ClaimedArrivals::Apart(Nanos::new(1));
             }
@@ -306,8 +306,13 @@ fn mutate(found: &mut Planned, place: u32, value: i64) {
             for claim in claims {
                 if let Subject::Share { share: now, over } = &mut claim.about {
                     (*now, *over) = (share, Some(time));
-                    let text = format!("share >= {share} over {}", time.to_exact_string());
-                    claim.promise = Promise::parse(&text).unwrap();
+                    claim.promise = Promise {
+                        metric: Metric::Share,
+                        comparison: Comparison::AtLeast,
+                        bound: Bound::Share(share),
+                        at: None,
+                        over: Some(time),
+                    };
                 }
             }
         }

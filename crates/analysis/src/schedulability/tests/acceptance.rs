@@ -43,7 +43,7 @@ fn one_cpu() -> Vec<Column<'static>> {
         ("RTA, rate-monotonic", Box::new(move |s| fixed::response_times(&monotonic(s)).holds())),
         ("RTA, optimal", Box::new(|s| matches!(optimal(s, Preemption::Anytime), Ok(Some(_))))),
         ("EDF demand", Box::new(|s| uniprocessor::processor_demand(s).holds())),
-        ("EDF played", Box::new(|s| survives(s, 1))),
+        ("EDF simulated", Box::new(|s| survives(s, 1))),
     ]
 }
 
@@ -68,7 +68,7 @@ fn four_cpus() -> Vec<Column<'static>> {
             Box::new(move |s| partition(s, 4, heuristic, CoreTest::Edf).is_ok_and(|p| p.complete())),
         ));
     }
-    columns.push(("global EDF played", Box::new(|s| survives(s, 4))));
+    columns.push(("global EDF simulated", Box::new(|s| survives(s, 4))));
     columns
 }
 

@@ -1,4 +1,4 @@
-//! Fixed priorities on one CPU: published sets, and every answer against played schedules.
+//! Fixed priorities on one CPU: published sets, and every answer against simulated schedules.
 
 use surety_stats::random::Pcg;
 use surety_units::Nanos;

@@ -142,7 +142,7 @@ fn task(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Task> 
 fn spacing(reading: &mut Reading, table: &Table<'_>, release: &Release) -> Option<TimeDistribution> {
     let field = table.field(reading, "spacing")?;
     if !matches!(release, Release::Sporadic { .. }) {
-        let help = "`gap = \"1ms\"` is the smallest distance of releases, `spacing` how they are distributed";
+        let help = "`gap = \"1ms\"` is the smallest inter-arrival time, `spacing` how they are distributed";
         let message = "`spacing` needs a `gap`".to_owned();
         reading.wrong(field.span, message, "without a gap", Some(help.to_owned()));
         return None;

@@ -45,7 +45,7 @@ pub(super) fn steps_of(task: &Task, phases: &[Phase], workload: &Workload) -> Re
                 let protocol = workload.resources.iter().find(|r| r.name == *lock).map(|r| r.protocol);
                 if protocol != Some(LockProtocol::Inherit) {
                     return Err(format!(
-                        "the lock `{lock}` of `{name}` has no protocol: whoever holds it can be held up for any time; give it \
+                        "the lock `{lock}` of `{name}` has no protocol: its holder can be held up for any time; give it \
                          `protocol = \"inherit\"`"
                     ));
                 }
@@ -85,7 +85,7 @@ pub(super) fn sections_below(
         if is_reserved(task) {
             let name = &task.name;
             return Err(format!(
-                "`{name}` has a reservation and shares a lock with them: whoever holds it runs under its deadline"
+                "`{name}` has a reservation and shares a lock with them: its holder runs under its deadline"
             ));
         }
         let steps = steps_of(task, phases, workload)?;
