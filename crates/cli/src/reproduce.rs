@@ -57,9 +57,10 @@ pub fn reproduce(args: &ReproduceArgs, session: &Session) -> Result<Code, Failur
 }
 
 /// One experiment.
-fn one(args: &ReproduceArgs, experiment: &dyn Experiment, session: &Session) -> Result<Code, Failure> {
+fn one(args: &ReproduceArgs, experiment: &Experiment, session: &Session) -> Result<Code, Failure> {
     let in_lab = args.from.is_some() || args.on.iter().any(|word| word.starts_with(LAB_PREFIX));
-    let default = if in_lab { experiment.lab_duration() } else { experiment.duration() };
+    let default =
+        if in_lab { experiment.lab_duration.unwrap_or(experiment.duration) } else { experiment.duration };
     let request = Request {
         seeds: args.seeds,
         options: RunOptions {
@@ -72,14 +73,12 @@ fn one(args: &ReproduceArgs, experiment: &dyn Experiment, session: &Session) -> 
     };
     files::check_outputs([args.records.as_ref()])?;
     let sheet = match (&args.from, &args.records) {
-        (Some(file), _) => {
-            experiment.reproduce(&mut FromRecords::read(file, experiment.name())?, &request)?
-        }
-        (None, None) => experiment.reproduce(&mut bench(args, experiment, session)?, &request)?,
+        (Some(file), _) => (experiment.reproduce)(&mut FromRecords::read(file, experiment.name)?, &request)?,
+        (None, None) => (experiment.reproduce)(&mut bench(args, experiment, session)?, &request)?,
         (None, Some(file)) => {
             let mut bench = Keeping::new(bench(args, experiment, session)?);
-            let sheet = experiment.reproduce(&mut bench, &request)?;
-            files::write(file, &bench.into_document(experiment.name()))?;
+            let sheet = (experiment.reproduce)(&mut bench, &request)?;
+            files::write(file, &bench.into_document(experiment.name))?;
             sheet
         }
     };
@@ -95,21 +94,21 @@ fn one(args: &ReproduceArgs, experiment: &dyn Experiment, session: &Session) -> 
 /// The worlds an experiment is reproduced in.
 fn bench<'a>(
     args: &ReproduceArgs,
-    experiment: &dyn Experiment,
+    experiment: &Experiment,
     session: &'a Session,
 ) -> Result<Worlds<'a>, Failure> {
-    let named = experiment.worlds().iter().map(|word| (*word).to_owned());
+    let named = experiment.worlds.iter().map(|word| (*word).to_owned());
     let words: Vec<String> = if args.on.is_empty() { named.collect() } else { args.on.clone() };
-    let lab_shift = args.guest.lab_shift.or(Some(experiment.lab_shift()).filter(|_| !args.guest.lab_fast));
+    let lab_shift = args.guest.lab_shift.or(Some(experiment.lab_shift).filter(|_| !args.guest.lab_fast));
     let mut guest = GuestArgs { lab_shift, ..args.guest.clone() };
-    guest.lab_cpus = guest.lab_cpus.max(experiment.lab_cpus());
+    guest.lab_cpus = guest.lab_cpus.max(experiment.lab_cpus);
     if guest.lab_device.is_empty() {
-        let devices = experiment.lab_devices().iter().map(|words| Device::of_words(words));
+        let devices = experiment.lab_devices.iter().map(|words| Device::of_words(words));
         guest.lab_device = devices.collect::<Result<_, _>>()?;
     }
     let guest_options = guest.options(args.seed);
     let means = Means {
-        traced: experiment.is_traced(),
+        traced: experiment.is_traced,
         force: false,
         bindings: Bindings::default(),
         guest: guest_options,
@@ -117,9 +116,9 @@ fn bench<'a>(
     Ok(Worlds { session, guest, runner: worlds::Worlds::new(&words, means, session)? })
 }
 
-fn experiment_of(name: &str) -> Result<&'static dyn Experiment, Failure> {
-    EXPERIMENTS.iter().copied().find(|e| e.name() == name).ok_or_else(|| {
-        let names = EXPERIMENTS.iter().map(|e| e.name());
+fn experiment_of(name: &str) -> Result<&'static Experiment, Failure> {
+    EXPERIMENTS.iter().copied().find(|e| e.name == name).ok_or_else(|| {
+        let names = EXPERIMENTS.iter().map(|e| e.name);
         let help = nearest(name, names.clone()).map_or_else(
             || format!("use {}", names.collect::<Vec<_>>().join(", ")),
             |near| format!("did you mean {near}?"),
@@ -130,15 +129,15 @@ fn experiment_of(name: &str) -> Result<&'static dyn Experiment, Failure> {
 
 fn list(session: &Session) -> Result<Code, Failure> {
     if session.json {
-        let list = EXPERIMENTS.iter().map(
-            |e| json!({ "name": e.name(), "title": e.title(), "source": e.source(), "worlds": e.worlds() }),
-        );
+        let list = EXPERIMENTS
+            .iter()
+            .map(|e| json!({ "name": e.name, "title": e.title, "source": e.source, "worlds": e.worlds }));
         session.print_json(&json!({ "schema": SCHEMA, "experiments": list.collect::<Vec<_>>() }))?;
         return Ok(Code::Kept);
     }
     let rows: Vec<Vec<String>> = EXPERIMENTS
         .iter()
-        .map(|e| vec![e.name().to_owned(), e.title().to_owned(), e.source().to_owned()])
+        .map(|e| vec![e.name.to_owned(), e.title.to_owned(), e.source.to_owned()])
         .collect();
     session.print(&cells(&["experiment", "what it is about", "published in"], &rows, &session.style()))?;
     Ok(Code::Kept)
@@ -256,7 +255,7 @@ fn load(&(kind, count, block): &(LoadKind, u32, Option<Bytes>)) -> Load {
 }
 
 /// A table with every error beside its value, the largest error of each column, and the notes.
-fn text(experiment: &dyn Experiment, sheet: &Sheet, session: &Session) -> String {
+fn text(experiment: &Experiment, sheet: &Sheet, session: &Session) -> String {
     let style = session.style();
     let mut titles: Vec<&str> = sheet.keys.clone();
     let mut shown = keys(sheet);
@@ -284,7 +283,7 @@ fn text(experiment: &dyn Experiment, sheet: &Sheet, session: &Session) -> String
         }
     }
     let mut out =
-        led("", &format!("{}: {} ({})", experiment.name(), experiment.title(), experiment.source()), &style);
+        led("", &format!("{}: {} ({})", experiment.name, experiment.title, experiment.source), &style);
     out.push('\n');
     out += &cells(&titles, &shown, &style);
     out.push('\n');
@@ -376,7 +375,7 @@ fn drawn((name, distribution): &(String, Distribution)) -> Value {
     json!({ "name": name, "unit": "ns", "buckets": buckets })
 }
 
-fn document(experiment: &dyn Experiment, request: &Request, sheet: &Sheet) -> Value {
+fn document(experiment: &Experiment, request: &Request, sheet: &Sheet) -> Value {
     let columns = sheet.columns.iter().map(|column| {
         let origin = match column.origin {
             Origin::Published => "published",
@@ -401,8 +400,8 @@ fn document(experiment: &dyn Experiment, request: &Request, sheet: &Sheet) -> Va
     });
     json!({
         "schema": SCHEMA,
-        "experiment": experiment.name(),
-        "source": experiment.source(),
+        "experiment": experiment.name,
+        "source": experiment.source,
         "seed": request.options.seed,
         "duration_ns": request.options.duration,
         "keys": sheet.keys,

@@ -127,53 +127,45 @@ pub struct Request {
 }
 
 /// A published experiment.
-pub trait Experiment: Sync {
+pub struct Experiment {
     /// What it is called on the command line.
-    fn name(&self) -> &'static str;
-
+    pub name: &'static str,
     /// What it is about, in one line.
-    fn title(&self) -> &'static str;
-
+    pub title: &'static str,
     /// Where its numbers were published, in words.
-    fn source(&self) -> &'static str;
-
+    pub source: &'static str,
     /// The worlds it runs in when none is named.
-    fn worlds(&self) -> &'static [&'static str];
-
+    pub worlds: &'static [&'static str],
     /// How long each run is observed when nothing is said.
-    fn duration(&self) -> Nanos;
-
+    pub duration: Nanos,
     /// The same on kernels of the lab, whose time is dear.
-    fn lab_duration(&self) -> Nanos {
-        self.duration()
-    }
-
+    pub lab_duration: Option<Nanos>,
     /// An instruction of the lab's guests takes `2^N` ns where nothing is said.
-    fn lab_shift(&self) -> u32 {
-        0
-    }
-
+    pub lab_shift: u32,
     /// The devices that the lab's guests have for its interrupt sources where nothing is said, as `--lab-device` takes them.
-    fn lab_devices(&self) -> &'static [&'static str] {
-        &[]
-    }
-
+    pub lab_devices: &'static [&'static str],
     /// How many CPUs they have at least.
-    fn lab_cpus(&self) -> u32 {
-        1
-    }
-
+    pub lab_cpus: u32,
     /// Whether it looks at what only a trace shows, such as how long threads waited.
-    fn is_traced(&self) -> bool {
-        false
-    }
-
-    /// Runs it.
-    ///
-    /// # Errors
-    /// [`WorldError::Interrupted`]; a world that cannot run a configuration gives a refused cell instead.
-    fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError>;
+    pub is_traced: bool,
+    /// Runs it. [`WorldError::Interrupted`] ends it; a world that cannot run a configuration gives a refused cell instead.
+    pub reproduce: fn(&mut dyn Bench, &Request) -> Result<Sheet, WorldError>,
 }
+
+/// What most experiments have in common.
+pub(crate) const COMMON: Experiment = Experiment {
+    name: "",
+    title: "",
+    source: "",
+    worlds: &["sim", "host"],
+    duration: Nanos::ZERO,
+    lab_duration: None,
+    lab_shift: 0,
+    lab_devices: &[],
+    lab_cpus: 1,
+    is_traced: false,
+    reproduce: |_, _| Err(WorldError::Interrupted),
+};
 
 /// The first CPU of those asked for: experiments on one CPU run there.
 pub(crate) fn one_cpu(options: &RunOptions) -> RunOptions {

@@ -17,7 +17,7 @@ use surety_model::world::{RunOptions, WorldError};
 use surety_units::Nanos;
 
 use super::schedulers::run_alone;
-use crate::{Bench, Builds, Cell, Column, Experiment, Origin, Request, Sheet, SheetRow, one_cpu};
+use crate::{Bench, Builds, COMMON, Cell, Column, Experiment, Origin, Request, Sheet, SheetRow, one_cpu};
 
 /// A record keeps the order of fewer than 2048 values whole: so long the faster player can be looked at.
 const LONGEST: Nanos = Nanos::from_secs(60);
@@ -207,61 +207,44 @@ fn in_words(world: &str, found: &[Found]) -> Option<String> {
     ))
 }
 
-/// See the module.
-pub struct InterFrame;
+/// Its row.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "inter-frame",
+    title: "inter-frame times of two video players under FIFO and under DEADLINE",
+    source: super::interrupts::SOURCE,
+    worlds: &["sim:linux-6.12"],
+    duration: LONGEST,
+    // Frames take milliseconds, and a busy second costs the host a quarter.
+    lab_shift: 2,
+    reproduce,
+    ..COMMON
+};
 
-impl Experiment for InterFrame {
-    fn name(&self) -> &'static str {
-        "inter-frame"
+fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
+    let worlds = bench.worlds();
+    let mut builds = Builds::default();
+    let mut found: Vec<Vec<Found>> = Vec::new();
+    for (index, world) in worlds.iter().enumerate() {
+        let each = POLICIES
+            .iter()
+            .map(|policy| run_all(bench, (index, world), *policy, request, &mut builds))
+            .collect::<Result<_, _>>()?;
+        found.push(each);
     }
-
-    fn title(&self) -> &'static str {
-        "inter-frame times of two video players under FIFO and under DEADLINE"
-    }
-
-    fn source(&self) -> &'static str {
-        super::interrupts::SOURCE
-    }
-
-    fn worlds(&self) -> &'static [&'static str] {
-        &["sim:linux-6.12"]
-    }
-
-    fn duration(&self) -> Nanos {
-        LONGEST
-    }
-
-    /// Frames take milliseconds, and a busy second costs the host a quarter.
-    fn lab_shift(&self) -> u32 {
-        2
-    }
-
-    fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
-        let worlds = bench.worlds();
-        let mut builds = Builds::default();
-        let mut found: Vec<Vec<Found>> = Vec::new();
-        for (index, world) in worlds.iter().enumerate() {
-            let each = POLICIES
-                .iter()
-                .map(|policy| run_all(bench, (index, world), *policy, request, &mut builds))
-                .collect::<Result<_, _>>()?;
-            found.push(each);
-        }
-        let column = |title: String, origin| Column { title, unit: "ms", origin };
-        let mut columns = vec![column("by the rule".to_owned(), Origin::Theory)];
-        columns.extend(worlds.iter().map(|world| column(world.clone(), Origin::World)));
-        let mut notes: Vec<String> =
-            worlds.iter().zip(&found).filter_map(|(world, found)| in_words(world, found)).collect();
-        notes.extend(said());
-        notes.extend(builds.0);
-        Ok(Sheet {
-            keys: vec!["policy", "player", "inter-frame"],
-            columns,
-            rows: rows(&found),
-            notes,
-            drawn: drawn(&worlds, &found),
-        })
-    }
+    let column = |title: String, origin| Column { title, unit: "ms", origin };
+    let mut columns = vec![column("by the rule".to_owned(), Origin::Theory)];
+    columns.extend(worlds.iter().map(|world| column(world.clone(), Origin::World)));
+    let mut notes: Vec<String> =
+        worlds.iter().zip(&found).filter_map(|(world, found)| in_words(world, found)).collect();
+    notes.extend(said());
+    notes.extend(builds.0);
+    Ok(Sheet {
+        keys: vec!["policy", "player", "inter-frame"],
+        columns,
+        rows: rows(&found),
+        notes,
+        drawn: drawn(&worlds, &found),
+    })
 }
 
 /// What a reader must know.

@@ -6,7 +6,7 @@ use surety_model::world::WorldError;
 use surety_units::Nanos;
 
 use crate::published::Table;
-use crate::{Bench, Cell, Column, Experiment, Origin, Probe, Request, Sheet, SheetRow};
+use crate::{Bench, COMMON, Cell, Column, Experiment, Origin, Probe, Request, Sheet, SheetRow};
 
 /// The distances in milliseconds.
 const INTERVALS: [i64; 5] = [1, 5, 10, 50, 100];
@@ -25,9 +25,6 @@ const EXECUTION: &str = include_str!("../../published/irq_execution.csv");
 /// Titles of the values in the tables, in the order of [`Stats`].
 const TITLES: [&str; 4] = ["average_us", "std_dev_us", "max_us", "min_us"];
 const SHOWN: [&str; 4] = ["mean", "std dev", "max", "min"];
-
-/// See the module.
-pub struct Interpacket;
 
 /// Mean, standard deviation, maximum, minimum in nanoseconds.
 type Stats = [f64; 4];
@@ -191,86 +188,68 @@ fn notes_of(world: &str, measured: &[Measured]) -> Vec<String> {
     notes
 }
 
-impl Experiment for Interpacket {
-    fn name(&self) -> &'static str {
-        "interpacket"
-    }
+/// Its row.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "interpacket",
+    title: "how far apart packets are that are sent every T: at the sender, the receiver and in the trace",
+    source: "N. Manica et al., Schedulable Device Drivers, 2010",
+    worlds: &["host"],
+    duration: Nanos::from_secs(10),
+    lab_shift: 1,
+    lab_devices: &["packets=pcnet"],
+    reproduce,
+    ..COMMON
+};
 
-    fn title(&self) -> &'static str {
-        "how far apart packets are that are sent every T: at the sender, the receiver and in the trace"
-    }
-
-    fn source(&self) -> &'static str {
-        "N. Manica et al., Schedulable Device Drivers, 2010"
-    }
-
-    fn worlds(&self) -> &'static [&'static str] {
-        &["host"]
-    }
-
-    fn duration(&self) -> Nanos {
-        Nanos::from_secs(10)
-    }
-
-    fn lab_shift(&self) -> u32 {
-        1
-    }
-
-    fn lab_devices(&self) -> &'static [&'static str] {
-        &["packets=pcnet"]
-    }
-
-    fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
-        let worlds = bench.worlds();
-        let mut measured: Vec<Vec<Measured>> = Vec::new();
-        for (index, world) in worlds.iter().enumerate() {
-            let mut of_world = Vec::new();
-            for interval in INTERVALS {
-                let probe = Probe::Interpacket { interval: Nanos::from_millis(interval) };
-                let label = format!("{world}: a packet each {interval} ms");
-                of_world.push(match bench.probe(index, &probe, &request.options, &label) {
-                    Ok(record) => Measured::Record(Box::new(record)),
-                    Err(WorldError::Interrupted) => return Err(WorldError::Interrupted),
-                    Err(why) => Measured::Refused(why.to_string()),
-                });
-            }
-            measured.push(of_world);
+fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
+    let worlds = bench.worlds();
+    let mut measured: Vec<Vec<Measured>> = Vec::new();
+    for (index, world) in worlds.iter().enumerate() {
+        let mut of_world = Vec::new();
+        for interval in INTERVALS {
+            let probe = Probe::Interpacket { interval: Nanos::from_millis(interval) };
+            let label = format!("{world}: a packet each {interval} ms");
+            of_world.push(match bench.probe(index, &probe, &request.options, &label) {
+                Ok(record) => Measured::Record(Box::new(record)),
+                Err(WorldError::Interrupted) => return Err(WorldError::Interrupted),
+                Err(why) => Measured::Refused(why.to_string()),
+            });
         }
-        let mut rows = Vec::new();
-        for (index, interval) in INTERVALS.iter().enumerate() {
-            for (place, text) in PLACES {
-                let table =
-                    text.map(|text| Table::read(text).expect("the embedded tables are read by a test"));
-                let printed = table.and_then(|table| published(&table, *interval));
-                let mark = printed.map_or("", impossible);
-                let mut cells = cells_of(printed, None);
-                cells.extend(measured.iter().flat_map(|of_world| of_world[index].cells(place)));
-                rows.push(SheetRow::new(vec![format!("{interval} ms {place}"), mark.to_owned()], cells));
-            }
-        }
-        let mut notes = vec![
-            "a published row cannot be right where it says why; nothing is held against it".to_owned(),
-            "errors are of the mean against the mean at the sender in the same run; the published means are 0.2 ms \
-             longer than T, as of a sender that sleeps T after each packet; this one keeps to a grid, so its mean is T"
-                .to_owned(),
-            "published extremes at the receiver are multiples of 2.048 ms: its clock told no finer \
-             times, which is most of the deviation there".to_owned(),
-            "on the host the packets cross a virtual cable (veth), which has no hardware interrupt: the trace is of the packet \
-             handed up by the device, in a softirq of the CPU that sent it; polled is the end of the poll that took it. In the lab \
-             they go from one card to another, and are handed up by the thread of the interrupt"
-                .to_owned(),
-        ];
-        for (world, of_world) in worlds.iter().zip(&measured) {
-            notes.extend(notes_of(world, of_world));
-        }
-        Ok(Sheet {
-            keys: vec!["T, seen at", "as printed"],
-            columns: columns(&worlds),
-            rows,
-            notes,
-            drawn: Vec::new(),
-        })
+        measured.push(of_world);
     }
+    let mut rows = Vec::new();
+    for (index, interval) in INTERVALS.iter().enumerate() {
+        for (place, text) in PLACES {
+            let table = text.map(|text| Table::read(text).expect("the embedded tables are read by a test"));
+            let printed = table.and_then(|table| published(&table, *interval));
+            let mark = printed.map_or("", impossible);
+            let mut cells = cells_of(printed, None);
+            cells.extend(measured.iter().flat_map(|of_world| of_world[index].cells(place)));
+            rows.push(SheetRow::new(vec![format!("{interval} ms {place}"), mark.to_owned()], cells));
+        }
+    }
+    let mut notes = vec![
+        "a published row cannot be right where it says why; nothing is held against it".to_owned(),
+        "errors are of the mean against the mean at the sender in the same run; the published means are 0.2 ms \
+         longer than T, as of a sender that sleeps T after each packet; this one keeps to a grid, so its mean is T"
+            .to_owned(),
+        "published extremes at the receiver are multiples of 2.048 ms: its clock told no finer \
+         times, which is most of the deviation there".to_owned(),
+        "on the host the packets cross a virtual cable (veth), which has no hardware interrupt: the trace is of the packet \
+         handed up by the device, in a softirq of the CPU that sent it; polled is the end of the poll that took it. In the lab \
+         they go from one card to another, and are handed up by the thread of the interrupt"
+            .to_owned(),
+    ];
+    for (world, of_world) in worlds.iter().zip(&measured) {
+        notes.extend(notes_of(world, of_world));
+    }
+    Ok(Sheet {
+        keys: vec!["T, seen at", "as printed"],
+        columns: columns(&worlds),
+        rows,
+        notes,
+        drawn: Vec::new(),
+    })
 }
 
 #[cfg(test)]
@@ -378,7 +357,7 @@ mod tests {
     #[test]
     fn a_world_without_a_network_is_refused_row_by_row() {
         let request = Request { options: RunOptions::default(), seeds: 1 };
-        let sheet = Interpacket.reproduce(&mut Nothing, &request).unwrap();
+        let sheet = reproduce(&mut Nothing, &request).unwrap();
         assert_eq!(sheet.rows.len(), 20);
         for (row, (_, printed)) in sheet.rows.iter().zip(PLACES.iter().cycle()) {
             assert_eq!(row.cells.len(), sheet.columns.len());

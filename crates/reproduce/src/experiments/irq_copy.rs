@@ -15,7 +15,7 @@ use surety_units::Nanos;
 use super::in_lab::{Lines, OBSERVED, kernels, source};
 use super::interrupts::{SOURCE, SOURCE_NAME, columns, held, key, machines, part_kept, rate_of, reserved};
 use crate::published::Table;
-use crate::{Bench, Cell, Experiment, Mark, Request, Sheet, SheetRow, cell_of, one_cpu};
+use crate::{Bench, COMMON, Cell, Experiment, Mark, Request, Sheet, SheetRow, cell_of, one_cpu};
 
 /// The times as printed.
 const PUBLISHED: &str = include_str!("../../published/irq_disk_copy.csv");
@@ -32,9 +32,6 @@ pub(super) const CYCLE: Nanos = Nanos::from_millis(1);
 pub(super) const LAB_DEVICE: &str = "device=sd-card-pio:32KiB";
 /// Who reads it all the time.
 const READERS: u32 = 8;
-
-/// See the module.
-pub struct IrqCopy;
 
 /// The disk as the lab reads it; how long a request takes is the kernel's and the device's business.
 pub(super) fn lab_disk(reservation: Option<Reservation>) -> Workload {
@@ -71,103 +68,76 @@ pub(super) fn disk(need: f64, reservation: Option<Reservation>) -> Workload {
     Workload { irqs: vec![irq], ..Workload::default() }
 }
 
-impl Experiment for IrqCopy {
-    fn name(&self) -> &'static str {
-        "irq-copy"
-    }
+/// Its row.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "irq-copy",
+    title: "the time to copy a file under reservations for the disk's interrupt thread",
+    source: SOURCE,
+    worlds: &["sim"],
+    duration: Nanos::from_secs(60),
+    lab_duration: Some(OBSERVED),
+    lab_shift: 1,
+    lab_devices: &[LAB_DEVICE],
+    reproduce,
+    ..COMMON
+};
 
-    fn title(&self) -> &'static str {
-        "the time to copy a file under reservations for the disk's interrupt thread"
+fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
+    let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
+    if !kernels(bench).is_empty() {
+        let free = calibration().free;
+        let slowed = |row| table.number(row, "average_s").map(|seconds| seconds / free);
+        let lines = Lines {
+            rows: (0..table.len()).map(|row| (reserved(&table, row), slowed(row))).collect(),
+            published: "published",
+            workload: &lab_disk,
+            // How many times as long the same number of requests takes; the guest copies no file of the published length.
+            shown: |part| 1.0 / part,
+            unit: "x",
+            words: "slowdown: how many times as long as without a reservation; published are times of a copy, here divided by \
+                    that of their own row without a reservation",
+        };
+        return lines.sheet(bench, request);
     }
-
-    fn source(&self) -> &'static str {
-        SOURCE
-    }
-
-    fn worlds(&self) -> &'static [&'static str] {
-        &["sim"]
-    }
-
-    fn duration(&self) -> Nanos {
-        Nanos::from_secs(60)
-    }
-
-    fn lab_duration(&self) -> Nanos {
-        OBSERVED
-    }
-
-    fn lab_shift(&self) -> u32 {
-        1
-    }
-
-    fn lab_devices(&self) -> &'static [&'static str] {
-        &[LAB_DEVICE]
-    }
-
-    fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
-        let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
-        if !kernels(bench).is_empty() {
-            let free = calibration().free;
-            let slowed = |row| table.number(row, "average_s").map(|seconds| seconds / free);
-            let lines = Lines {
-                rows: (0..table.len()).map(|row| (reserved(&table, row), slowed(row))).collect(),
-                published: "published",
-                workload: &lab_disk,
-                // How many times as long the same number of requests takes; the guest copies no file of the published length.
-                shown: |part| 1.0 / part,
-                unit: "x",
-                words: "slowdown: how many times as long as without a reservation; published are times of a copy, here divided by \
-                        that of their own row without a reservation",
-            };
-            return lines.sheet(bench, request);
-        }
-        let Calibration { free, need } = calibration();
-        let options = one_cpu(&request.options);
-        let worlds = bench.worlds();
-        // So many requests make a copy.
-        let requests = free / CYCLE.as_secs_f64();
-        let mut rows = Vec::new();
-        for row in 0..table.len() {
-            let reservation = reserved(&table, row);
-            let published = table.number(row, "average_s");
-            let theory = part_kept(reservation, need).map(|part| free / part);
-            let mut cells = vec![published.map_or(Cell::Empty, Cell::plain), held(theory, published)];
-            let workload = disk(need, reservation);
-            for (index, world) in worlds.iter().enumerate() {
-                for (word, platform) in machines() {
-                    let label = format!("{world} {word}: {}", key(reservation));
-                    let result = bench.run_on(&platform, index, &workload, &options, &label);
-                    let seconds = |record: &Record| rate_of(record).map(|rate| requests / rate);
-                    cells.push(cell_of(result, |record| held(seconds(record), published))?);
-                }
+    let Calibration { free, need } = calibration();
+    let options = one_cpu(&request.options);
+    let worlds = bench.worlds();
+    // So many requests make a copy.
+    let requests = free / CYCLE.as_secs_f64();
+    let mut rows = Vec::new();
+    for row in 0..table.len() {
+        let reservation = reserved(&table, row);
+        let published = table.number(row, "average_s");
+        let theory = part_kept(reservation, need).map(|part| free / part);
+        let mut cells = vec![published.map_or(Cell::Empty, Cell::plain), held(theory, published)];
+        let workload = disk(need, reservation);
+        for (index, world) in worlds.iter().enumerate() {
+            for (word, platform) in machines() {
+                let label = format!("{world} {word}: {}", key(reservation));
+                let result = bench.run_on(&platform, index, &workload, &options, &label);
+                let seconds = |record: &Record| rate_of(record).map(|rate| requests / rate);
+                cells.push(cell_of(result, |record| held(seconds(record), published))?);
             }
-            let is_calibrated =
-                reservation.is_none() || table.number(row, "budget_ms") == Some(CALIBRATED_ON);
-            let mark = is_calibrated.then_some(Mark::Calibrated);
-            rows.push(SheetRow { mark, ..SheetRow::new(vec![key(reservation)], cells) });
         }
-        let notes = vec![
-            format!(
-                "theory: t0 max(1, need T / Q) with t0 = {free} s and need = {:.1} % of a CPU, both from the rows \
-                 marked calibrated; the other rows are predicted, errors are against what was published",
-                need * 100.0
-            ),
-            format!(
-                "assumed: the thread moves the data (no DMA), so device and thread take turns, one request in \
-                 flight; a request takes {CYCLE} without reservation, which matters only against the budget"
-            ),
-            "exact: budgets enforced by a timer, as on the machine of the experiment; tick: on its ticks, \
-             as Linux 6.18 at 250 Hz does, without fair server"
-                .to_owned(),
-        ];
-        Ok(Sheet {
-            keys: vec!["reservation"],
-            columns: columns("s", &worlds),
-            rows,
-            notes,
-            drawn: Vec::new(),
-        })
+        let is_calibrated = reservation.is_none() || table.number(row, "budget_ms") == Some(CALIBRATED_ON);
+        let mark = is_calibrated.then_some(Mark::Calibrated);
+        rows.push(SheetRow { mark, ..SheetRow::new(vec![key(reservation)], cells) });
     }
+    let notes = vec![
+        format!(
+            "theory: t0 max(1, need T / Q) with t0 = {free} s and need = {:.1} % of a CPU, both from the rows \
+             marked calibrated; the other rows are predicted, errors are against what was published",
+            need * 100.0
+        ),
+        format!(
+            "assumed: the thread moves the data (no DMA), so device and thread take turns, one request in \
+             flight; a request takes {CYCLE} without reservation, which matters only against the budget"
+        ),
+        "exact: budgets enforced by a timer, as on the machine of the experiment; tick: on its ticks, \
+         as Linux 6.18 at 250 Hz does, without fair server"
+            .to_owned(),
+    ];
+    Ok(Sheet { keys: vec!["reservation"], columns: columns("s", &worlds), rows, notes, drawn: Vec::new() })
 }
 
 #[cfg(test)]

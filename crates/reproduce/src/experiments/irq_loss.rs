@@ -16,7 +16,7 @@ use surety_units::Nanos;
 use super::cards::{DEVICE, GAP, WORK, card};
 use super::in_lab::simulated;
 use super::interrupts::{SOURCE, SOURCE_NAME, key};
-use crate::{Bench, Cell, Column, Experiment, Origin, Planned, Request, Sheet, SheetRow};
+use crate::{Bench, COMMON, Cell, Column, Experiment, Origin, Planned, Request, Sheet, SheetRow};
 
 /// Places in the ring.
 const RING: u32 = 32;
@@ -34,9 +34,6 @@ const PERIODS_MIN: i64 = 10;
 const SIMULATED: &str = "6.12";
 /// Runs of a row in which packets may be lost.
 const SEEDS_BEYOND: u32 = 3;
-
-/// See the module.
-pub struct IrqLoss;
 
 /// A row.
 struct Point {
@@ -132,98 +129,74 @@ impl Outcome {
     }
 }
 
-impl Experiment for IrqLoss {
-    fn name(&self) -> &'static str {
-        "irq-loss"
-    }
+/// Its row.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "irq-loss",
+    title: "packets a small ring loses under reservations, beside the rule that says when none is",
+    source: SOURCE,
+    worlds: &["sim"],
+    duration: DURATION,
+    lab_duration: Some(OBSERVED),
+    lab_shift: 1,
+    lab_devices: &[DEVICE],
+    reproduce,
+    ..COMMON
+};
 
-    fn title(&self) -> &'static str {
-        "packets a small ring loses under reservations, beside the rule that says when none is"
+fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
+    let platform = Platform::linux_6_12(1);
+    let points: Vec<Point> = PERIODS.iter().map(|ms| Point::of(Nanos::from_millis(*ms), &platform)).collect();
+    let worlds = bench.worlds();
+    let mut columns = vec![
+        column("(T-Q)/P".to_owned(), "", Origin::Theory),
+        column("safe".to_owned(), "", Origin::Theory),
+        column("pending".to_owned(), "", Origin::Theory),
+    ];
+    for world in &worlds {
+        columns.push(column(format!("{world} lost"), "%", Origin::World));
+        columns.push(column("runs".to_owned(), "", Origin::World));
+        columns.push(column("with loss".to_owned(), "", Origin::World));
     }
-
-    fn source(&self) -> &'static str {
-        SOURCE
-    }
-
-    fn worlds(&self) -> &'static [&'static str] {
-        &["sim"]
-    }
-
-    fn duration(&self) -> Nanos {
-        DURATION
-    }
-
-    fn lab_duration(&self) -> Nanos {
-        OBSERVED
-    }
-
-    fn lab_shift(&self) -> u32 {
-        1
-    }
-
-    fn lab_devices(&self) -> &'static [&'static str] {
-        &[DEVICE]
-    }
-
-    fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
-        let platform = Platform::linux_6_12(1);
-        let points: Vec<Point> =
-            PERIODS.iter().map(|ms| Point::of(Nanos::from_millis(*ms), &platform)).collect();
-        let worlds = bench.worlds();
-        let mut columns = vec![
-            column("(T-Q)/P".to_owned(), "", Origin::Theory),
-            column("safe".to_owned(), "", Origin::Theory),
-            column("pending".to_owned(), "", Origin::Theory),
-        ];
-        for world in &worlds {
-            columns.push(column(format!("{world} lost"), "%", Origin::World));
-            columns.push(column("runs".to_owned(), "", Origin::World));
-            columns.push(column("with loss".to_owned(), "", Origin::World));
-        }
-        let mut cells: Vec<Vec<Cell>> = points.iter().map(Point::cells).collect();
-        let mut safe = vec![Outcome::default(); worlds.len()];
-        for (index, world) in worlds.iter().enumerate() {
-            let mut outcomes = outcomes(bench, (index, world), &points, request)?.into_iter();
-            for (point, cells) in points.iter().zip(&mut cells) {
-                let outcome = outcomes.next().unwrap_or_else(|| Err("it was not run".to_owned()));
-                if let (Ok(outcome), true) = (&outcome, point.safe.1) {
-                    safe[index].runs += outcome.runs;
-                    safe[index].lost += outcome.lost;
-                    safe[index].came += outcome.came;
-                }
-                cells.extend(match outcome {
-                    Ok(outcome) => [
-                        Cell::plain(outcome.part()),
-                        Cell::plain(f64::from(outcome.runs)),
-                        Cell::plain(f64::from(outcome.lossy)),
-                    ],
-                    Err(why) => [Cell::Refused(why), Cell::Empty, Cell::Empty],
-                });
+    let mut cells: Vec<Vec<Cell>> = points.iter().map(Point::cells).collect();
+    let mut safe = vec![Outcome::default(); worlds.len()];
+    for (index, world) in worlds.iter().enumerate() {
+        let mut outcomes = outcomes(bench, (index, world), &points, request)?.into_iter();
+        for (point, cells) in points.iter().zip(&mut cells) {
+            let outcome = outcomes.next().unwrap_or_else(|| Err("it was not run".to_owned()));
+            if let (Ok(outcome), true) = (&outcome, point.safe.1) {
+                safe[index].runs += outcome.runs;
+                safe[index].lost += outcome.lost;
+                safe[index].came += outcome.came;
             }
+            cells.extend(match outcome {
+                Ok(outcome) => [
+                    Cell::plain(outcome.part()),
+                    Cell::plain(f64::from(outcome.runs)),
+                    Cell::plain(f64::from(outcome.lossy)),
+                ],
+                Err(why) => [Cell::Refused(why), Cell::Empty, Cell::Empty],
+            });
         }
-        let row = |(point, cells): (&Point, Vec<Cell>)| {
-            SheetRow::new(vec![key(Some(point.reservation)), point.verdict().to_owned()], cells)
-        };
-        let rows = points.iter().zip(cells).map(row).collect();
-        let mut notes = vec![
-            format!(
-                "a ring of N_c = {RING}, a packet each P = {GAP}, {WORK} of CPU time each; beside the thread a player with \
-                 {PLAYER} % of the CPU in the same period, who uses {PLAYS} %. A rule holds where its wait is below {RING} packets"
-            ),
-            "safe: the longest time without CPU, with budgets looked at on the tick; pending: the most that can ever wait, \
-             what comes while the thread catches up included; where it is at most the ring, all hold. Seeds move the run against the \
-             kernel's tick"
-                .to_owned(),
-        ];
-        notes.extend(worlds.iter().zip(&safe).map(|(world, all)| {
-            format!(
-                "{world}: {} of {} packets lost in {} runs with the safe rule",
-                all.lost, all.came, all.runs
-            )
-        }));
-        let keys = vec!["reservation", "rules"];
-        Ok(Sheet { keys, columns, rows, notes, drawn: Vec::new() })
     }
+    let row = |(point, cells): (&Point, Vec<Cell>)| {
+        SheetRow::new(vec![key(Some(point.reservation)), point.verdict().to_owned()], cells)
+    };
+    let rows = points.iter().zip(cells).map(row).collect();
+    let mut notes = vec![
+        format!(
+            "a ring of N_c = {RING}, a packet each P = {GAP}, {WORK} of CPU time each; beside the thread a player with \
+             {PLAYER} % of the CPU in the same period, who uses {PLAYS} %. A rule holds where its wait is below {RING} packets"
+        ),
+        "safe: the longest time without CPU, with budgets looked at on the tick; pending: the most that can ever wait, \
+         what comes while the thread catches up included; where it is at most the ring, all hold. Seeds move the run against the \
+         kernel's tick"
+            .to_owned(),
+    ];
+    notes.extend(worlds.iter().zip(&safe).map(|(world, all)| {
+        format!("{world}: {} of {} packets lost in {} runs with the safe rule", all.lost, all.came, all.runs)
+    }));
+    let keys = vec!["reservation", "rules"];
+    Ok(Sheet { keys, columns, rows, notes, drawn: Vec::new() })
 }
 
 fn column(title: String, unit: &'static str, origin: Origin) -> Column {

@@ -17,15 +17,15 @@ mod spinner;
 use crate::Experiment;
 
 /// Every experiment that can be reproduced.
-pub const EXPERIMENTS: &[&dyn Experiment] = &[
-    &spinner::Spinner,
-    &rt_vs_vanilla::RtVsVanilla,
-    &schedulers::Schedulers,
-    &irq_disk::IrqDisk,
-    &irq_copy::IrqCopy,
-    &irq_loss::IrqLoss,
-    &inter_frame::InterFrame,
-    &player_network::PlayerNetwork,
-    &network_thread::NetworkThread,
-    &interpacket::Interpacket,
+pub const EXPERIMENTS: &[&Experiment] = &[
+    &spinner::EXPERIMENT,
+    &rt_vs_vanilla::EXPERIMENT,
+    &schedulers::EXPERIMENT,
+    &irq_disk::EXPERIMENT,
+    &irq_copy::EXPERIMENT,
+    &irq_loss::EXPERIMENT,
+    &inter_frame::EXPERIMENT,
+    &player_network::EXPERIMENT,
+    &network_thread::EXPERIMENT,
+    &interpacket::EXPERIMENT,
 ];

@@ -16,7 +16,7 @@ use super::cards;
 use super::in_lab::{self, Lines};
 use super::interrupts::{Line, SOURCE, SOURCE_NAME, key, rate_of, reservation};
 use crate::published::Table;
-use crate::{Bench, Cell, Column, Experiment, Mark, Origin, Request, Sheet, SheetRow};
+use crate::{Bench, COMMON, Cell, Column, Experiment, Mark, Origin, Request, Sheet, SheetRow};
 
 /// Reservations and throughputs as printed.
 const PUBLISHED: &str = include_str!("../../published/irq_player_network.csv");
@@ -42,9 +42,6 @@ const FURTHER_IN_LAB: [i64; 6] = [4, 6, 8, 10, 11, 16];
 /// How long a run takes when nothing is said, and how long in the lab: the rates are some hundred packets a second.
 const DURATION: Nanos = Nanos::from_secs(10);
 const OBSERVED_IN_LAB: Nanos = Nanos::from_secs(4);
-
-/// See the module.
-pub struct NetworkThread;
 
 /// One reservation.
 struct Point {
@@ -243,81 +240,61 @@ fn in_words(line: &Line, unit: &str, points: usize) -> String {
     )
 }
 
-impl Experiment for NetworkThread {
-    fn name(&self) -> &'static str {
-        "network-thread"
-    }
+/// Its row.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "network-thread",
+    title: "what a network device's thread gets through over its reservation",
+    source: SOURCE,
+    worlds: &["host", "sim"],
+    duration: DURATION,
+    lab_duration: Some(OBSERVED_IN_LAB),
+    lab_shift: 1,
+    lab_devices: &[cards::DEVICE],
+    reproduce,
+    ..COMMON
+};
 
-    fn title(&self) -> &'static str {
-        "what a network device's thread gets through over its reservation"
+fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
+    let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
+    if !in_lab::kernels(bench).is_empty() {
+        return lines_in_lab(&table).sheet(bench, request);
     }
-
-    fn source(&self) -> &'static str {
-        SOURCE
+    let points = points(&table);
+    let whole = points.iter().position(|p| p.test == WHOLE).expect("a test finds the row");
+    let mut worlds = Vec::new();
+    for (index, name) in bench.worlds().iter().enumerate() {
+        worlds.push(World::measure(bench, index, name, &points, request)?);
     }
-
-    fn worlds(&self) -> &'static [&'static str] {
-        &["host", "sim"]
+    let column = |title: String, unit, origin| Column { title, unit, origin };
+    let mut columns = vec![
+        column("published".to_owned(), "%", Origin::Published),
+        column("theory".to_owned(), "%", Origin::Theory),
+    ];
+    for world in &worlds {
+        columns.push(column(world.name.clone(), "%", Origin::World));
+        columns.push(column(format!("{} rate", world.name), "/s", Origin::World));
+        columns.push(column(format!("{} used", world.name), "%", Origin::World));
     }
-
-    fn duration(&self) -> Nanos {
-        DURATION
+    let mut rows = Vec::new();
+    for (index, point) in points.iter().enumerate() {
+        let theory = point.share() / points[whole].share();
+        let printed = point.published.zip(points[whole].published).map(|(some, all)| some / all);
+        let mut cells =
+            vec![printed.map_or(Cell::Empty, |p| Cell::against(p, Some(theory))), Cell::plain(theory)];
+        worlds.iter().for_each(|world| cells.extend(world.cells(index, whole, point.share(), theory)));
+        let mark = (index == whole).then_some(Mark::Calibrated);
+        rows.push(SheetRow {
+            mark,
+            ..SheetRow::new(vec![point.test.clone(), key(Some(point.reservation))], cells)
+        });
     }
-
-    fn lab_duration(&self) -> Nanos {
-        OBSERVED_IN_LAB
-    }
-
-    fn lab_shift(&self) -> u32 {
-        1
-    }
-
-    fn lab_devices(&self) -> &'static [&'static str] {
-        &[cards::DEVICE]
-    }
-
-    fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
-        let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
-        if !in_lab::kernels(bench).is_empty() {
-            return lines_in_lab(&table).sheet(bench, request);
-        }
-        let points = points(&table);
-        let whole = points.iter().position(|p| p.test == WHOLE).expect("a test finds the row");
-        let mut worlds = Vec::new();
-        for (index, name) in bench.worlds().iter().enumerate() {
-            worlds.push(World::measure(bench, index, name, &points, request)?);
-        }
-        let column = |title: String, unit, origin| Column { title, unit, origin };
-        let mut columns = vec![
-            column("published".to_owned(), "%", Origin::Published),
-            column("theory".to_owned(), "%", Origin::Theory),
-        ];
-        for world in &worlds {
-            columns.push(column(world.name.clone(), "%", Origin::World));
-            columns.push(column(format!("{} rate", world.name), "/s", Origin::World));
-            columns.push(column(format!("{} used", world.name), "%", Origin::World));
-        }
-        let mut rows = Vec::new();
-        for (index, point) in points.iter().enumerate() {
-            let theory = point.share() / points[whole].share();
-            let printed = point.published.zip(points[whole].published).map(|(some, all)| some / all);
-            let mut cells =
-                vec![printed.map_or(Cell::Empty, |p| Cell::against(p, Some(theory))), Cell::plain(theory)];
-            worlds.iter().for_each(|world| cells.extend(world.cells(index, whole, point.share(), theory)));
-            let mark = (index == whole).then_some(Mark::Calibrated);
-            rows.push(SheetRow {
-                mark,
-                ..SheetRow::new(vec![point.test.clone(), key(Some(point.reservation))], cells)
-            });
-        }
-        Ok(Sheet {
-            keys: vec!["test", "network"],
-            columns,
-            rows,
-            notes: notes(&points, &worlds),
-            drawn: Vec::new(),
-        })
-    }
+    Ok(Sheet {
+        keys: vec!["test", "network"],
+        columns,
+        rows,
+        notes: notes(&points, &worlds),
+        drawn: Vec::new(),
+    })
 }
 
 fn notes(points: &[Point], worlds: &[World]) -> Vec<String> {
@@ -415,7 +392,7 @@ mod tests {
     #[test]
     fn an_ideal_thread_lies_on_the_line() {
         let options = RunOptions { duration: Nanos::SECOND, ..RunOptions::default() };
-        let sheet = NetworkThread.reproduce(&mut Ideal, &Request { options, seeds: 2 }).unwrap();
+        let sheet = reproduce(&mut Ideal, &Request { options, seeds: 2 }).unwrap();
         assert_eq!(sheet.rows.len(), 7);
         for row in &sheet.rows {
             assert!(row.cells[2].error().unwrap().abs() < 1e-6, "{row:?}");

@@ -18,7 +18,7 @@ use surety_units::Nanos;
 use super::interrupts::{SOURCE, SOURCE_NAME, columns, held, in_ms, machines, rate_of, reservation};
 use super::{cards, in_lab};
 use crate::published::Table;
-use crate::{Bench, Cell, Experiment, Mark, Request, Sheet, SheetRow, cell_of, one_cpu};
+use crate::{Bench, COMMON, Cell, Experiment, Mark, Request, Sheet, SheetRow, cell_of, one_cpu};
 
 /// Reservations and throughputs as printed.
 const PUBLISHED: &str = include_str!("../../published/irq_player_network.csv");
@@ -40,9 +40,6 @@ const UNDER_WAY: u32 = 256;
 /// Realtime priority of whoever is first, the interrupt thread's own being 50.
 pub(super) const ABOVE: u32 = 60;
 pub(super) const BELOW: u32 = 40;
-
-/// See the module.
-pub struct PlayerNetwork;
 
 /// What three rows say; rates in packets per second.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -137,93 +134,73 @@ fn mark(test: &str, theory: Option<f64>, published: Option<f64>, calibration: &C
     })
 }
 
-impl Experiment for PlayerNetwork {
-    fn name(&self) -> &'static str {
-        "player-network"
-    }
+/// Its row.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "player-network",
+    title: "network throughput beside a video player, by priority and under reservations",
+    source: SOURCE,
+    worlds: &["sim"],
+    duration: Nanos::from_secs(20),
+    lab_duration: Some(kernels::OBSERVED),
+    lab_shift: 1,
+    lab_devices: &[cards::DEVICE],
+    reproduce,
+    ..COMMON
+};
 
-    fn title(&self) -> &'static str {
-        "network throughput beside a video player, by priority and under reservations"
+fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
+    let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
+    if !in_lab::kernels(bench).is_empty() {
+        return kernels::sheet(bench, request, &table);
     }
-
-    fn source(&self) -> &'static str {
-        SOURCE
-    }
-
-    fn worlds(&self) -> &'static [&'static str] {
-        &["sim"]
-    }
-
-    fn duration(&self) -> Nanos {
-        Nanos::from_secs(20)
-    }
-
-    fn lab_duration(&self) -> Nanos {
-        kernels::OBSERVED
-    }
-
-    fn lab_shift(&self) -> u32 {
-        1
-    }
-
-    fn lab_devices(&self) -> &'static [&'static str] {
-        &[cards::DEVICE]
-    }
-
-    fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
-        let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
-        if !in_lab::kernels(bench).is_empty() {
-            return kernels::sheet(bench, request, &table);
-        }
-        let calibration = Calibration::of(&table).expect("a test finds the rows");
-        let options = one_cpu(&request.options);
-        let worlds = bench.worlds();
-        let mut rows = Vec::new();
-        for row in 0..table.len() {
-            let test = table.text(row, "test").unwrap_or_default();
-            let published = table.number(row, "throughput_Mbps");
-            let theory = calibration.rule(test, network(&table, row)).map(megabits);
-            let mut cells = vec![published.map_or(Cell::Empty, Cell::plain), held(theory, published)];
-            let workload = workload(&calibration, &table, row, test);
-            for (index, world) in worlds.iter().enumerate() {
-                for (word, platform) in machines() {
-                    let label = format!("{world} {word}: {test}");
-                    let result = bench.run_on(&platform, index, &workload, &options, &label);
-                    let rate = |record: &Record| rate_of(record).map(megabits);
-                    cells.push(cell_of(result, |record| held(rate(record), published))?);
-                }
+    let calibration = Calibration::of(&table).expect("a test finds the rows");
+    let options = one_cpu(&request.options);
+    let worlds = bench.worlds();
+    let mut rows = Vec::new();
+    for row in 0..table.len() {
+        let test = table.text(row, "test").unwrap_or_default();
+        let published = table.number(row, "throughput_Mbps");
+        let theory = calibration.rule(test, network(&table, row)).map(megabits);
+        let mut cells = vec![published.map_or(Cell::Empty, Cell::plain), held(theory, published)];
+        let workload = workload(&calibration, &table, row, test);
+        for (index, world) in worlds.iter().enumerate() {
+            for (word, platform) in machines() {
+                let label = format!("{world} {word}: {test}");
+                let result = bench.run_on(&platform, index, &workload, &options, &label);
+                let rate = |record: &Record| rate_of(record).map(megabits);
+                cells.push(cell_of(result, |record| held(rate(record), published))?);
             }
-            let key = |r: Option<Reservation>| r.map_or_else(String::new, in_ms);
-            let name = test.trim_start_matches("no-reservation-").to_owned();
-            let keys = vec![name, key(player(&table, row)), key(network(&table, row))];
-            rows.push(SheetRow {
-                mark: mark(test, theory, published, &calibration),
-                ..SheetRow::new(keys, cells)
-            });
         }
-        let notes = vec![
-            format!(
-                "theory: min(line, (Q/T) / work) with {:.0} packets a second on the line and {:.2} us of CPU time a \
-                 packet; the rows marked calibrated give these and the player's {} a frame, the others are \
-                 predicted; errors are against what was published",
-                calibration.line,
-                calibration.work * 1e6,
-                calibration.frame()
-            ),
-            "a check that nothing was fitted to: the same slides print 14 to 21 us for the network's interrupt thread \
-             and a packet"
-                .to_owned(),
-            format!(
-                "assumed: packets of 1448 bytes, {UNDER_WAY} under way in a closed loop (with fewer than about 200 the \
-                 player's turns would leave the thread idle); the player gives frames up while one is late"
-            ),
-            "exact: budgets enforced by a timer, as on the machine of the experiment; tick: on its ticks, \
-             as Linux 6.18 at 250 Hz does, without fair server"
-                .to_owned(),
-        ];
-        let keys = vec!["test", "player, ms", "network, ms"];
-        Ok(Sheet { keys, columns: columns("Mbit/s", &worlds), rows, notes, drawn: Vec::new() })
+        let key = |r: Option<Reservation>| r.map_or_else(String::new, in_ms);
+        let name = test.trim_start_matches("no-reservation-").to_owned();
+        let keys = vec![name, key(player(&table, row)), key(network(&table, row))];
+        rows.push(SheetRow {
+            mark: mark(test, theory, published, &calibration),
+            ..SheetRow::new(keys, cells)
+        });
     }
+    let notes = vec![
+        format!(
+            "theory: min(line, (Q/T) / work) with {:.0} packets a second on the line and {:.2} us of CPU time a \
+             packet; the rows marked calibrated give these and the player's {} a frame, the others are \
+             predicted; errors are against what was published",
+            calibration.line,
+            calibration.work * 1e6,
+            calibration.frame()
+        ),
+        "a check that nothing was fitted to: the same slides print 14 to 21 us for the network's interrupt thread \
+         and a packet"
+            .to_owned(),
+        format!(
+            "assumed: packets of 1448 bytes, {UNDER_WAY} under way in a closed loop (with fewer than about 200 the \
+             player's turns would leave the thread idle); the player gives frames up while one is late"
+        ),
+        "exact: budgets enforced by a timer, as on the machine of the experiment; tick: on its ticks, \
+         as Linux 6.18 at 250 Hz does, without fair server"
+            .to_owned(),
+    ];
+    let keys = vec!["test", "player, ms", "network, ms"];
+    Ok(Sheet { keys, columns: columns("Mbit/s", &worlds), rows, notes, drawn: Vec::new() })
 }
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use surety_units::{Bytes, Nanos};
 
 use crate::published::Table;
 use crate::{
-    Bench, Cell, Column, Experiment, LatencyProbe, Origin, Probe, Request, Sheet, SheetRow, one_cpu,
+    Bench, COMMON, Cell, Column, Experiment, LatencyProbe, Origin, Probe, Request, Sheet, SheetRow, one_cpu,
 };
 
 /// The table as printed.
@@ -78,68 +78,51 @@ fn quantile(observed: &Observed, q: f64) -> Option<f64> {
     observed.histogram.quantile(q).map(|ns| us(ns as f64))
 }
 
-/// See the module.
-pub struct RtVsVanilla;
-
 /// The runs of a world beside one load, seed by seed, or why there are none.
 type Runs = Result<Vec<Observed>, String>;
 
 /// Those of every world.
 type Found = Vec<(String, Runs)>;
 
-impl Experiment for RtVsVanilla {
-    fn name(&self) -> &'static str {
-        "rt-vs-vanilla"
-    }
+/// Its row.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "rt-vs-vanilla",
+    title: "wake-up latency with and without PREEMPT_RT beside the published load and a heavier one",
+    source: "V. Bridgers, Real Time Linux Scheduling Comparison",
+    worlds: &["lab:6.12", "lab:6.12-rt"],
+    // One sample a millisecond in a guest: 5000, as published.
+    duration: Nanos::from_secs(5),
+    // Loads keep the guest busy all the time, and such a second costs the host half as much as with 0.
+    lab_shift: 1,
+    reproduce,
+    ..COMMON
+};
 
-    fn title(&self) -> &'static str {
-        "wake-up latency with and without PREEMPT_RT beside the published load and a heavier one"
-    }
-
-    fn source(&self) -> &'static str {
-        "V. Bridgers, Real Time Linux Scheduling Comparison"
-    }
-
-    fn worlds(&self) -> &'static [&'static str] {
-        &["lab:6.12", "lab:6.12-rt"]
-    }
-
-    /// One sample a millisecond in a guest: 5000, as published.
-    fn duration(&self) -> Nanos {
-        Nanos::from_secs(5)
-    }
-
-    /// Loads keep the guest busy all the time, and such a second costs the host half as much as with 0.
-    fn lab_shift(&self) -> u32 {
-        1
-    }
-
-    fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
-        let jobs = request.options.duration.div_ceil(PERIOD_IN_GUEST).max(1).unsigned_abs();
-        let worlds = bench.worlds();
-        let mut found: Vec<(&Beside, Found)> = Vec::new();
-        for beside in &BESIDE {
-            let mut of_load = Found::new();
-            for (index, world) in worlds.iter().enumerate() {
-                of_load.push((world.clone(), runs_of(bench, (index, world), beside, jobs, request)?));
-            }
-            found.push((beside, of_load));
+fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
+    let jobs = request.options.duration.div_ceil(PERIOD_IN_GUEST).max(1).unsigned_abs();
+    let worlds = bench.worlds();
+    let mut found: Vec<(&Beside, Found)> = Vec::new();
+    for beside in &BESIDE {
+        let mut of_load = Found::new();
+        for (index, world) in worlds.iter().enumerate() {
+            of_load.push((world.clone(), runs_of(bench, (index, world), beside, jobs, request)?));
         }
-        let published = Table::read(PUBLISHED).expect("the embedded table is read by a test");
-        let drawn = found.iter().take(1).flat_map(|(_, of_load)| of_load);
-        let drawn = drawn.filter_map(|(world, runs)| Some((world.clone(), together(runs.as_ref().ok()?))));
-        let drawn = drawn.map(|(name, o)| (name, Distribution::Observed(Box::new(o)))).collect();
-        let rows = found.iter().enumerate().flat_map(|(n, (beside, of_load))| {
-            rows(&published, beside, if n == 0 { published.len() } else { 0 }, of_load)
-        });
-        Ok(Sheet {
-            keys: vec!["load", "statistic"],
-            columns: columns(&published, &worlds),
-            rows: rows.collect(),
-            notes: notes(&found, jobs, request.seeds),
-            drawn,
-        })
+        found.push((beside, of_load));
     }
+    let published = Table::read(PUBLISHED).expect("the embedded table is read by a test");
+    let drawn = found.iter().take(1).flat_map(|(_, of_load)| of_load);
+    let drawn = drawn.filter_map(|(world, runs)| Some((world.clone(), together(runs.as_ref().ok()?))));
+    let drawn = drawn.map(|(name, o)| (name, Distribution::Observed(Box::new(o)))).collect();
+    let rows = found.iter().enumerate().flat_map(|(n, (beside, of_load))| {
+        rows(&published, beside, if n == 0 { published.len() } else { 0 }, of_load)
+    });
+    Ok(Sheet {
+        keys: vec!["load", "statistic"],
+        columns: columns(&published, &worlds),
+        rows: rows.collect(),
+        notes: notes(&found, jobs, request.seeds),
+        drawn,
+    })
 }
 
 fn runs_of(

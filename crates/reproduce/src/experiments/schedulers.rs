@@ -12,7 +12,9 @@ use surety_model::workload::Workload;
 use surety_model::world::{RunOptions, WorldError};
 use surety_units::Nanos;
 
-use crate::{Bench, Builds, Cell, Column, Experiment, Origin, Request, Sheet, SheetRow, cell_of, one_cpu};
+use crate::{
+    Bench, Builds, COMMON, Cell, Column, Experiment, Origin, Request, Sheet, SheetRow, cell_of, one_cpu,
+};
 
 /// How a simulated platform is named.
 const SIMULATED: &str = "sim:";
@@ -142,9 +144,6 @@ const SCENARIOS: [Scenario; 9] = [
     },
 ];
 
-/// See the module.
-pub struct Schedulers;
-
 fn workload(scenario: &Scenario) -> Workload {
     let text = format!("format = 1\n{}", scenario.workload);
     toml::read("scenario", &text).expect("the embedded workloads are read by a test")
@@ -200,72 +199,55 @@ pub(super) fn run_alone(
     }
 }
 
-impl Experiment for Schedulers {
-    fn name(&self) -> &'static str {
-        "schedulers"
-    }
+/// Its row.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "schedulers",
+    title: "shares, waits and responses under each scheduling class",
+    source: "the kernel's rules; nothing published",
+    worlds: &["sim:linux-6.12", "lab:6.12", "sim:linux-6.1", "lab:6.1"],
+    // Ten periods of throttling.
+    duration: Nanos::from_secs(10),
+    // None of it hangs on how long an instruction takes, and a busy second costs the host a quarter.
+    lab_shift: 2,
+    is_traced: true,
+    reproduce,
+    ..COMMON
+};
 
-    fn title(&self) -> &'static str {
-        "shares, waits and responses under each scheduling class"
-    }
-
-    fn source(&self) -> &'static str {
-        "the kernel's rules; nothing published"
-    }
-
-    fn worlds(&self) -> &'static [&'static str] {
-        &["sim:linux-6.12", "lab:6.12", "sim:linux-6.1", "lab:6.1"]
-    }
-
-    /// Ten periods of throttling.
-    fn duration(&self) -> Nanos {
-        Nanos::from_secs(10)
-    }
-
-    /// None of it hangs on how long an instruction takes, and a busy second costs the host a quarter.
-    fn lab_shift(&self) -> u32 {
-        2
-    }
-
-    fn is_traced(&self) -> bool {
-        true
-    }
-
-    fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
-        let options = one_cpu(&request.options);
-        let worlds = bench.worlds();
-        let mut columns = vec![Column { title: "by the rule".to_owned(), unit: "", origin: Origin::Theory }];
-        columns.extend(worlds.iter().map(|w| Column { title: w.clone(), unit: "", origin: Origin::World }));
-        let mut rows = Vec::new();
-        let mut builds = Builds::default();
-        for scenario in &SCENARIOS {
-            let mut records = Vec::new();
-            for (index, world) in worlds.iter().enumerate() {
-                let label = format!("{world}: {}", scenario.name);
-                let result = run_alone(bench, (index, world), &workload(scenario), &options, &label);
-                builds.add(world, &result);
-                records.push(result);
-            }
-            for (name, metric) in scenario.metrics {
-                let mut cells = vec![metric.rule().map_or(Cell::Empty, Cell::plain)];
-                for result in &records {
-                    cells.push(cell_of(result.clone(), |record| metric.cell(record, name))?);
-                }
-                let keys = vec![scenario.name.to_owned(), (*name).to_owned(), metric.in_words()];
-                rows.push(SheetRow::new(keys, cells));
-            }
+fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
+    let options = one_cpu(&request.options);
+    let worlds = bench.worlds();
+    let mut columns = vec![Column { title: "by the rule".to_owned(), unit: "", origin: Origin::Theory }];
+    columns.extend(worlds.iter().map(|w| Column { title: w.clone(), unit: "", origin: Origin::World }));
+    let mut rows = Vec::new();
+    let mut builds = Builds::default();
+    for scenario in &SCENARIOS {
+        let mut records = Vec::new();
+        for (index, world) in worlds.iter().enumerate() {
+            let label = format!("{world}: {}", scenario.name);
+            let result = run_alone(bench, (index, world), &workload(scenario), &options, &label);
+            builds.add(world, &result);
+            records.push(result);
         }
-        let mut notes = vec![
-            "one CPU; what is not reserved and not fair gets 950 ms of every second, by throttling up to 6.6 and by \
-             the server of the fair class since 6.8"
-                .to_owned(),
-            "beside FIFO, RR and DEADLINE stands a busy loop of the fair class, beside nice -8 three, beside `fair, 10 of \
-             40 ms` two; beside DEADLINE 12/40, whose thread uses 10 ms of every 40, one of FIFO"
-                .to_owned(),
-        ];
-        notes.extend(builds.0);
-        Ok(Sheet { keys: vec!["scenario", "thread", "metric"], columns, rows, notes, drawn: Vec::new() })
+        for (name, metric) in scenario.metrics {
+            let mut cells = vec![metric.rule().map_or(Cell::Empty, Cell::plain)];
+            for result in &records {
+                cells.push(cell_of(result.clone(), |record| metric.cell(record, name))?);
+            }
+            let keys = vec![scenario.name.to_owned(), (*name).to_owned(), metric.in_words()];
+            rows.push(SheetRow::new(keys, cells));
+        }
     }
+    let mut notes = vec![
+        "one CPU; what is not reserved and not fair gets 950 ms of every second, by throttling up to 6.6 and by \
+         the server of the fair class since 6.8"
+            .to_owned(),
+        "beside FIFO, RR and DEADLINE stands a busy loop of the fair class, beside nice -8 three, beside `fair, 10 of \
+         40 ms` two; beside DEADLINE 12/40, whose thread uses 10 ms of every 40, one of FIFO"
+            .to_owned(),
+    ];
+    notes.extend(builds.0);
+    Ok(Sheet { keys: vec!["scenario", "thread", "metric"], columns, rows, notes, drawn: Vec::new() })
 }
 
 #[cfg(test)]

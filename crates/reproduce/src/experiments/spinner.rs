@@ -11,7 +11,9 @@ use surety_model::world::WorldError;
 use surety_units::Nanos;
 
 use crate::published::Table;
-use crate::{Bench, Builds, Cell, Column, Experiment, Origin, Request, Sheet, SheetRow, cell_of, one_cpu};
+use crate::{
+    Bench, Builds, COMMON, Cell, Column, Experiment, Origin, Request, Sheet, SheetRow, cell_of, one_cpu,
+};
 
 /// The shares as printed.
 const PUBLISHED: &str = include_str!("../../published/spinner.csv");
@@ -24,9 +26,6 @@ const BESIDE: [u32; 3] = [1, 10, 100];
 
 /// Where a share is printed as less than this, it says so.
 const BELOW: &str = "<";
-
-/// See the module.
-pub struct Spinner;
 
 /// The weight a share beside `count` normal threads implies.
 fn implied_weight(share: f64, count: u32) -> f64 {
@@ -72,80 +71,66 @@ fn share_of(record: &Record, theory: f64) -> Cell {
     share.map_or(Cell::Empty, |s| Cell::Value { value: s.fraction(), error: Some(s.fraction() - theory) })
 }
 
-impl Experiment for Spinner {
-    fn name(&self) -> &'static str {
-        "spinner"
-    }
+/// Its row.
+pub const EXPERIMENT: Experiment = Experiment {
+    name: "spinner",
+    title: "the share of a high-priority spinner beside normal ones",
+    source: "S. Rostedt's spinner test, as reported of OSPM 2023",
+    worlds: &["sim", "host"],
+    duration: Nanos::from_secs(20),
+    // Shares do not hang on how long an instruction takes, and a busy second costs the host a quarter.
+    lab_shift: 2,
+    reproduce,
+    ..COMMON
+};
 
-    fn title(&self) -> &'static str {
-        "the share of a high-priority spinner beside normal ones"
-    }
-
-    fn source(&self) -> &'static str {
-        "S. Rostedt's spinner test, as reported of OSPM 2023"
-    }
-
-    fn worlds(&self) -> &'static [&'static str] {
-        &["sim", "host"]
-    }
-
-    fn duration(&self) -> Nanos {
-        Nanos::from_secs(20)
-    }
-
-    /// Shares do not hang on how long an instruction takes, and a busy second costs the host a quarter.
-    fn lab_shift(&self) -> u32 {
-        2
-    }
-
-    fn reproduce(&self, bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
-        let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
-        let options = one_cpu(&request.options);
-        let worlds = bench.worlds();
-        let share = |title: &str, origin| Column { title: title.to_owned(), unit: "%", origin };
-        let mut columns = vec![
-            share("published", Origin::Published),
-            Column { title: "implied weight".to_owned(), unit: "", origin: Origin::Theory },
-            share("by weight", Origin::Theory),
-        ];
-        columns.extend(worlds.iter().map(|world| share(world, Origin::World)));
-        let mut rows = Vec::new();
-        let mut builds = Builds::default();
-        for nice in NICE {
-            for count in BESIDE {
-                let printed = published(&table, nice, count);
-                let implied = printed.value().map_or(Cell::Empty, |s| Cell::plain(implied_weight(s, count)));
-                let theory = share_by_weight(nice, count);
-                let mut cells = vec![printed, implied, Cell::plain(theory)];
-                let workload = workload(nice, count);
-                for (index, world) in worlds.iter().enumerate() {
-                    let label = format!("{world}: nice {nice} beside {count}");
-                    let result = bench.run(index, &workload, &options, &label);
-                    builds.add(world, &result);
-                    cells.push(cell_of(result, |record| share_of(record, theory))?);
-                }
-                rows.push(SheetRow::new(vec![nice.to_string(), count.to_string()], cells));
+fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
+    let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
+    let options = one_cpu(&request.options);
+    let worlds = bench.worlds();
+    let share = |title: &str, origin| Column { title: title.to_owned(), unit: "%", origin };
+    let mut columns = vec![
+        share("published", Origin::Published),
+        Column { title: "implied weight".to_owned(), unit: "", origin: Origin::Theory },
+        share("by weight", Origin::Theory),
+    ];
+    columns.extend(worlds.iter().map(|world| share(world, Origin::World)));
+    let mut rows = Vec::new();
+    let mut builds = Builds::default();
+    for nice in NICE {
+        for count in BESIDE {
+            let printed = published(&table, nice, count);
+            let implied = printed.value().map_or(Cell::Empty, |s| Cell::plain(implied_weight(s, count)));
+            let theory = share_by_weight(nice, count);
+            let mut cells = vec![printed, implied, Cell::plain(theory)];
+            let workload = workload(nice, count);
+            for (index, world) in worlds.iter().enumerate() {
+                let label = format!("{world}: nice {nice} beside {count}");
+                let result = bench.run(index, &workload, &options, &label);
+                builds.add(world, &result);
+                cells.push(cell_of(result, |record| share_of(record, theory))?);
             }
+            rows.push(SheetRow::new(vec![nice.to_string(), count.to_string()], cells));
         }
-        let mut notes = vec![
-            "by weight: w / (w + 1024 n) with the kernel's weight of the nice value; errors are against it"
-                .to_owned(),
-            format!(
-                "the published shares were printed of nice -20, weight {}; the weights they imply lie between \
-                 those of nice -8 ({}) and -9 ({}), so the thread of that test had another nice value, or its \
-                 share was divided between groups first",
-                nice_weight(-20),
-                nice_weight(-8),
-                nice_weight(-9)
-            ),
-            "all threads are in one session on one CPU: autogroup divides between sessions first".to_owned(),
-            "published of 1000 threads beside one of nice -20: less than 1 %, which implies a weight below \
-             10343 and is not run"
-                .to_owned(),
-        ];
-        notes.extend(builds.0);
-        Ok(Sheet { keys: vec!["nice", "normal threads"], columns, rows, notes, drawn: Vec::new() })
     }
+    let mut notes = vec![
+        "by weight: w / (w + 1024 n) with the kernel's weight of the nice value; errors are against it"
+            .to_owned(),
+        format!(
+            "the published shares were printed of nice -20, weight {}; the weights they imply lie between \
+             those of nice -8 ({}) and -9 ({}), so the thread of that test had another nice value, or its \
+             share was divided between groups first",
+            nice_weight(-20),
+            nice_weight(-8),
+            nice_weight(-9)
+        ),
+        "all threads are in one session on one CPU: autogroup divides between sessions first".to_owned(),
+        "published of 1000 threads beside one of nice -20: less than 1 %, which implies a weight below \
+         10343 and is not run"
+            .to_owned(),
+    ];
+    notes.extend(builds.0);
+    Ok(Sheet { keys: vec!["nice", "normal threads"], columns, rows, notes, drawn: Vec::new() })
 }
 
 #[cfg(test)]
