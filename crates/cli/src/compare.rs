@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use surety_compare::{Comparison, Judged, Options, Verdict};
 use surety_model::formats::record::read;
+use surety_report::number_of;
 use surety_report::table::{amount, led, ranked_cells};
 use surety_session::gather::Gathered;
 
@@ -12,7 +13,6 @@ use crate::args::{CompareArgs, Judging};
 use crate::exit::{Code, Failure};
 use crate::files;
 use crate::session::Session;
-use crate::words::number_of;
 
 /// The schema of comparisons, described in `docs/compare.md`.
 const SCHEMA: &str = "surety.comparison/1";

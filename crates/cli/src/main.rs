@@ -30,7 +30,6 @@ mod rights;
 mod run;
 mod session;
 mod trace;
-mod words;
 
 use std::process::ExitCode;
 

@@ -8,6 +8,7 @@ use surety_model::event::{Comm, TraceSink};
 use surety_model::promise::Promise;
 use surety_model::workload::{Task, Workload};
 use surety_model::world::{RunOptions, WorldError};
+use surety_report::number_of;
 use surety_session::runs::{self, Finished, Variant};
 use surety_session::worlds::{Means, Worlds};
 use surety_trace::write::perfetto::{Overlay, OverlayOf};
@@ -19,7 +20,6 @@ use crate::input::read_varied;
 use crate::load::append_loads;
 use crate::session::Session;
 use crate::trace::output::TraceOutput;
-use crate::words::number_of;
 
 /// The options of one run.
 pub fn options_of(running: &Running, session: &Session) -> RunOptions {

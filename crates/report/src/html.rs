@@ -14,7 +14,7 @@ use surety_model::plan::{Plan, PlannedReservation};
 use surety_model::verdict::Outcome;
 
 use crate::compare;
-use crate::quantity::{chosen_time, observed, percent, probability};
+use crate::quantity::{chosen_time, number_of, observed, percent, probability};
 use crate::row::{Report, Row};
 use crate::sheet::{Line, Sheet};
 use crate::text::Tone;
@@ -251,10 +251,9 @@ fn plan_section(plan: &Plan) -> String {
     if let Some(total) = plan.total_bandwidth().filter(|_| !plan.reservations.is_empty()) {
         let _ = writeln!(
             out,
-            "<p>{} reserved of {} CPU{} ({}).</p>",
+            "<p>{} reserved of {} ({}).</p>",
             percent(total.as_f64()),
-            plan.platform.cpus,
-            if plan.platform.cpus == 1 { "" } else { "s" },
+            number_of(plan.platform.cpus, "CPU"),
             escape(&plan.platform.name)
         );
     }

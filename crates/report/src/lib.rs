@@ -23,5 +23,6 @@ mod startups;
 mod text;
 
 pub use counted::Counted;
+pub use quantity::number_of;
 pub use row::{Report, Row, Summary, summary, summary_of_all};
 pub use text::Style;

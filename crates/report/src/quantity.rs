@@ -1,7 +1,16 @@
 //! How numbers are written for people.
 
+use std::fmt::Display;
+
 use surety_model::record::{Figure, Record};
 use surety_units::Nanos;
+
+/// `1 job`, `2 jobs`: a count with its noun, which takes an `s` unless it is one.
+pub fn number_of(count: impl Display, noun: &str) -> String {
+    let count = count.to_string();
+    let ending = if count == "1" { "" } else { "s" };
+    format!("{count} {noun}{ending}")
+}
 
 /// How long a record observed, in words.
 pub(crate) fn observed(record: &Record) -> String {
@@ -129,6 +138,14 @@ fn four_digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn one_is_no_plural() {
+        assert_eq!(
+            [number_of(0, "job"), number_of(1, "CPU"), number_of(21u64, "job")],
+            ["0 jobs", "1 CPU", "21 jobs"]
+        );
+    }
 
     #[test]
     fn times_of_a_block_share_their_unit() {

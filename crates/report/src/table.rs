@@ -20,7 +20,7 @@ use surety_stats::bounds::Ranked;
 use surety_units::Nanos;
 
 use crate::compare;
-use crate::quantity::{TimeUnit, chosen_time, figure, observed, percent, probability};
+use crate::quantity::{TimeUnit, chosen_time, figure, number_of, observed, percent, probability};
 use crate::row::{Report, Row};
 use crate::sheet::{Cell, Column, Line, Sheet};
 use crate::startups::startups;
@@ -331,11 +331,10 @@ pub fn plan(plan: &Plan, style: &Style) -> String {
         });
         out += &Sheet { columns, lines: lines.collect() }.text(style);
         if let Some(total) = plan.total_bandwidth() {
-            let cpus = plan.platform.cpus;
             let text = format!(
-                "{} reserved of {cpus} CPU{} ({}); deadline tasks may have {} of each{}",
+                "{} reserved of {} ({}); deadline tasks may have {} of each{}",
                 percent(total.as_f64()),
-                if cpus == 1 { "" } else { "s" },
+                number_of(plan.platform.cpus, "CPU"),
                 plan.platform.name,
                 percent(plan.platform.deadline_cap.as_f64()),
                 // The kernel books its fair servers like deadline tasks.

@@ -2,6 +2,7 @@
 //! (`docs/formats/trace-events.md`) or a Perfetto trace.
 
 use serde_json::json;
+use surety_report::number_of;
 use surety_trace::write::keep::Kept;
 use surety_trace::write::perfetto::{Overlay, OverlayOf};
 use surety_units::Tid;
@@ -12,7 +13,6 @@ use super::output::{TraceOutput, has_tracks};
 use crate::args::ConvertArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
-use crate::words::number_of;
 
 /// The clock of a trace that does not name its own: the one the kernel's tracer has unless told otherwise.
 const UNNAMED_CLOCK: &str = "local";

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use surety_model::distribution::{Empirical, TimeDistribution};
 use surety_model::job::Separation;
 use surety_model::modes::ModeFit;
+use surety_report::number_of;
 use surety_report::table::{checks, counted, led};
 use surety_report::{Counted, html};
 use surety_stats::assumption::{Finding, Outcome};
@@ -22,7 +23,6 @@ use crate::args::{Closely, IrqsArgs, StatsArgs};
 use crate::exit::{Code, Failure};
 use crate::files;
 use crate::session::Session;
-use crate::words::number_of;
 
 /// Bars of a drawing, where the grid is ours to choose.
 const BARS: u64 = 80;

@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 use surety_model::job::Separation;
+use surety_report::number_of;
 use surety_report::table::{Check, CheckVerdict, cells, checks, led};
 use surety_trace::ReadSummary;
 use surety_trace::blame::{
@@ -16,7 +17,6 @@ use super::file;
 use crate::args::ExplainArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
-use crate::words::number_of;
 
 /// Steps of a chain that are shown; of longer ones the longest and the ends.
 const STEPS_MAX: usize = 16;

@@ -12,6 +12,7 @@ use surety_host::recorder::PageFile;
 use surety_model::event::Comm;
 use surety_model::source::nearest;
 use surety_model::world::{Cancel, WorldError};
+use surety_report::number_of;
 use surety_report::table::{Check, CheckVerdict};
 use surety_trace::jobs::Anomalies;
 use surety_trace::jobs::inference::INFERRED_MAX;
@@ -21,7 +22,6 @@ use crate::args::Selection;
 use crate::exit::{Code, Failure};
 use crate::files;
 use crate::session::Session;
-use crate::words::number_of;
 
 /// Opens a trace file of any format, to read the buffer that is chosen. Reading it fails once Ctrl-C is pressed.
 pub fn open(path: &Path, selection: &Selection, session: &Session) -> Result<Box<dyn TraceReader>, Failure> {

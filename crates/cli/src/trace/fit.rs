@@ -8,6 +8,7 @@ use surety_fit::{
 };
 use surety_model::event::{Comm, Event, TraceSink};
 use surety_model::formats::toml;
+use surety_report::number_of;
 use surety_report::table::{Check, CheckVerdict, cells, checks, led};
 use surety_trace::jobs::{Anomalies, Jobs};
 use surety_trace::write::keep::Kept;
@@ -19,7 +20,6 @@ use crate::args::FitArgs;
 use crate::exit::{Code, Failure};
 use crate::files;
 use crate::session::Session;
-use crate::words::number_of;
 
 /// Groups of things left out that have a row of their own.
 const LEFT_SHOWN: usize = 12;

@@ -10,6 +10,7 @@ use std::path::Path;
 
 use surety_kernel::files::nameless_in;
 use surety_model::event::{Event, EventKind, TraceSink};
+use surety_report::number_of;
 use surety_trace::write::csv::Csv;
 use surety_trace::write::jsonl::JsonLines;
 use surety_trace::write::perfetto::{Overlay, Perfetto};
@@ -18,7 +19,6 @@ use surety_trace::{Compression, ReadAt, Spool, TraceDatEvents, TraceDatForm};
 use crate::args::{FileVersion, Packing, Storing};
 use crate::exit::{Code, Failure};
 use crate::files::NewFile;
-use crate::words::number_of;
 
 /// What can be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

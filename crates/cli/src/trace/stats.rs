@@ -1,6 +1,7 @@
 //! `surety trace stats`: the jobs of threads in a trace file, busiest thread first. JSON: `docs/formats/trace-stats.md`.
 
 use serde_json::{Value, json};
+use surety_report::number_of;
 use surety_report::table::{Check, CheckVerdict, cells, checks};
 use surety_trace::jobs::Anomalies;
 use surety_trace::statistics::{Folded, Recorded, Spread};
@@ -11,7 +12,6 @@ use super::file;
 use crate::args::StatsArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
-use crate::words::number_of;
 
 /// What a trace shows.
 struct Seen {

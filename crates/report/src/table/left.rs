@@ -3,7 +3,7 @@
 use surety_model::plan::{Left, Plan};
 use surety_model::platform::OtherReservation;
 
-use crate::quantity::{chosen_time, percent};
+use crate::quantity::{chosen_time, number_of, percent};
 use crate::text::{Style, Tone, paragraph};
 
 /// A line for best effort and one for the fair server.
@@ -11,12 +11,11 @@ pub fn left(plan: &Plan, left: &Left, style: &Style) -> String {
     if plan.reservations.is_empty() {
         return String::new();
     }
-    let cpus = plan.platform.cpus;
     let mut out = others(plan, style);
     let words = format!(
-        "left for everything else: {} of {cpus} CPU{} on average, and what is reserved and not used",
+        "left for everything else: {} of {} on average, and what is reserved and not used",
         percent(left.best_effort),
-        if cpus == 1 { "" } else { "s" },
+        number_of(plan.platform.cpus, "CPU"),
     );
     out += &paragraph(style, "", Tone::Plain, &words);
     let words = match (plan.platform.fair_server, left.fair_server) {

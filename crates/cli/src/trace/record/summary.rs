@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 use surety_host::recorder::{Ending, RawTrace};
 use surety_model::job::Job;
+use surety_report::number_of;
 use surety_trace::{Met, ReadSummary};
 use surety_units::{CpuSet, Nanos};
 
@@ -10,7 +11,6 @@ use super::End;
 use crate::args::RecordArgs;
 use crate::exit::{Code, Failure};
 use crate::session::Session;
-use crate::words::number_of;
 
 /// What was made.
 pub struct Made<'a> {
