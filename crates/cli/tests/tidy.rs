@@ -15,8 +15,8 @@ const FLOORS: &[&[&str]] = &[
     &["units", "stats"],
     &["model", "kernel"],
     &["trace", "import", "enforce"],
-    &["analysis", "sim", "host", "lab", "fit", "compare", "report"],
-    &["plan", "reproduce"],
+    &["analysis", "sim", "host", "lab", "fit", "compare"],
+    &["plan", "reproduce", "report"],
     &["session"],
     &["cli"],
 ];
@@ -302,7 +302,6 @@ const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
     ("analysis", "argument", "a table: one theorem after the other, each with its conditions and its words"),
     ("analysis", "within", "one fixed point whose terms are the formula's, in the formula's order"),
     ("cli", "apply", "the order in which a plan takes force and is taken back"),
-    ("cli", "in_words", "a table: one sentence for each finding"),
     ("fit", "add_group", "one decision with its cases, in the order in which they are tried"),
     ("fit", "fit_thread", "one decision with its cases, in the order in which they are tried"),
     ("import", "read", "one format, read from its first line to its last"),

@@ -2,7 +2,7 @@
 //!
 //! The same [`Row`]s go into every form: a label, a record, and the verdict of each promise. [`table`] writes for a
 //! terminal or a log, [`json`] for programs (`surety.record/1`), [`html`] for a browser without a network, [`gates`] for a build, and
-//! [`plan_file`] writes and reads plans (`surety.plan/1`). Everything here is a function from values to text: no I/O,
+//! [`plan_file`] writes and reads plans (`surety.plan/1`). What a trace file shows is in [`traces`]. Everything here is a function from values to text: no I/O,
 //! no clock, no look at the terminal; width and colour are parameters.
 
 #![forbid(unsafe_code)]
@@ -12,6 +12,7 @@ pub mod html;
 pub mod json;
 pub mod plan_file;
 pub mod table;
+pub mod traces;
 
 mod compare;
 mod counted;

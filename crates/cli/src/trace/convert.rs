@@ -21,8 +21,8 @@ const UNNAMED_CLOCK: &str = "local";
 pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
     let overlays = overlays(args);
     if !overlays.is_empty() && !has_tracks(&args.output) {
-        let said = format!("{}: only a Perfetto trace has tracks for promises", args.output.display());
-        return Err(Failure::new(Code::BadInput, said).help("end it in .pftrace, or leave the promises out"));
+        return Err(file::refused(&args.output, "only a Perfetto trace has tracks for promises")
+            .help("end it in .pftrace, or leave the promises out"));
     }
     let named: Vec<OverlayOf> = overlays.iter().map(|overlay| overlay.of.clone()).collect();
     // Opened first: the output may not take its place.
@@ -39,7 +39,6 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
     // Formats without records of their own, such as texts, hand over only what is decoded.
     let undecoded = total.saturating_sub(summary.delivered);
     let left_out = written.left_out + undecoded;
-    let whole = summary.is_complete();
     if session.json {
         session.print_json(&json!({
             "schema": "surety.trace-convert/1",
@@ -48,7 +47,7 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
             "events": total,
             "written": written.events,
             "left_out": left_out,
-            "complete": whole && left_out == 0,
+            "complete": summary.is_complete() && left_out == 0,
         }))?;
     }
     let output = args.output.display();
@@ -69,9 +68,7 @@ pub fn convert(args: &ConvertArgs, session: &Session) -> Result<Code, Failure> {
     if undecoded > 0 {
         session.note(&format!("left out, as they could not be decoded: {}", number_of(undecoded, "event")));
     }
-    if !whole {
-        session.note("the trace is not complete; `surety trace stats` says what is lost or damaged");
-    }
+    file::note_missing(&summary, session);
     Ok(Code::Kept)
 }
 

@@ -52,9 +52,9 @@ pub fn record(args: &RecordArgs, session: &Session) -> Result<Code, Failure> {
     }
     let ending = args.output.extension().and_then(|ending| ending.to_str());
     if let Some(ending @ ("jsonl" | "csv" | "pftrace" | "perfetto-trace")) = ending {
-        let what = format!("{}: a recording is a trace.dat file, not .{ending}", args.output.display());
+        let what = format!("a recording is a trace.dat file, not .{ending}");
         let help = format!("end it in .dat, then `surety trace convert FILE.dat FILE.{ending}`");
-        return Err(Failure::new(Code::BadInput, what).help(help));
+        return Err(super::file::refused(&args.output, what).help(help));
     }
     let tracefs = Tracefs::open()?;
     let events = events::chosen(args, &tracefs)?;

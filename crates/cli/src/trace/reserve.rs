@@ -8,7 +8,7 @@ use surety_plan::Overhead;
 use surety_plan::aperiodic::{Choice, choices, least};
 use surety_report::table::{cells, led};
 
-use super::fit;
+use super::{file, fit};
 use crate::args::OrderArgs;
 use crate::args::{FitArgs, ReserveArgs};
 use crate::exit::{Code, Failure};
@@ -36,11 +36,11 @@ pub fn reserve(args: &ReserveArgs, session: &Session) -> Result<Code, Failure> {
         let left: Vec<String> =
             read.fitted.remainder.iter().map(|left| format!("{}: {}", left.what, left.why)).collect();
         let said = match names.as_slice() {
-            [] => format!("{}: no thread to reserve for", args.file.display()),
-            _ => format!("{}: several threads: {}", args.file.display(), names.join(", ")),
+            [] => "no thread to reserve for".to_owned(),
+            _ => format!("several threads: {}", names.join(", ")),
         };
         let help = if names.is_empty() { left.join("; ") } else { "choose one with --tid".to_owned() };
-        return Err(Failure::new(Code::BadInput, said).help(help));
+        return Err(file::refused(&args.file, said).help(help));
     };
     let (Some(work), Some(distance)) = (&source.distribution, distance_of(source)) else {
         let said = format!("{} wants a CPU without end: its jobs cannot be told apart", source.seen_as);

@@ -57,9 +57,7 @@ pub fn show(args: &ShowArgs, session: &Session) -> Result<Code, Failure> {
                 .help("make room, or write them elsewhere"));
         }
     }
-    if summary.is_some_and(|summary| !summary.is_complete()) {
-        session.note("the trace is not complete; `surety trace stats` says what is lost or damaged");
-    }
+    summary.iter().for_each(|summary| file::note_missing(summary, session));
     Ok(Code::Kept)
 }
 
