@@ -61,7 +61,8 @@ impl Ledger {
         let mut askers = Vec::new();
         for _ in 0..THREADS {
             let thread = kernel.sleeping_thread().map_err(|e| e.to_string())?;
-            kernel.set_scheduler(thread.tid, &SchedPolicy::DEFAULT.into()).map_err(|e| e.to_string())?;
+            surety_kernel::transition::set_once(&kernel, thread.tid, &SchedPolicy::DEFAULT.into())
+                .map_err(|e| e.to_string())?;
             kernel.set_affinity(thread.tid, &online).map_err(|e| e.to_string())?;
             askers.push(Asker { thread, affinity: online, current: None });
         }
@@ -91,7 +92,8 @@ impl Ledger {
     fn leave(&mut self, who: usize) {
         let asker = &mut self.askers[who];
         if let Some(held) = asker.current.take() {
-            self.kernel.set_scheduler(asker.thread.tid, &SchedPolicy::DEFAULT.into()).unwrap();
+            surety_kernel::transition::set_once(&self.kernel, asker.thread.tid, &SchedPolicy::DEFAULT.into())
+                .unwrap();
             self.domain.admitted -= held.bandwidth().to_kernel();
         }
     }

@@ -1,6 +1,7 @@
 //! [`Enforcer`]: changes threads, reads back what came of it, and takes it all back.
 
 use surety_kernel::journal::{EntryId, Journal, JournalError, Undone};
+use surety_kernel::transition::{Owed, set_scheduler};
 use surety_kernel::{Kernel, KernelError, SchedAttr};
 use surety_units::{CpuSet, Tid};
 use thiserror::Error;
@@ -49,18 +50,19 @@ pub struct Enforcer<'a> {
     kernel: &'a dyn Kernel,
     journal: Option<&'a Journal>,
     entries: Vec<EntryId>,
+    owed: Owed,
 }
 
 impl<'a> Enforcer<'a> {
     /// For threads of ours, and with a journal for others' too.
     pub fn new(kernel: &'a dyn Kernel, journal: Option<&'a Journal>) -> Enforcer<'a> {
-        Enforcer { kernel, journal, entries: Vec::new() }
+        Enforcer { kernel, journal, entries: Vec::new(), owed: Owed::default() }
     }
 
     /// Gives a thread its class and verifies that it has it.
     pub fn set_scheduler(&mut self, tid: Tid, wanted: SchedAttr, owner: Owner) -> Result<(), EnforceError> {
         match owner {
-            Owner::Ours => self.kernel.set_scheduler(tid, &wanted)?,
+            Owner::Ours => set_scheduler(self.kernel, &mut self.owed, tid, &wanted)?,
             Owner::Others => {
                 let journal = self.journal.ok_or(EnforceError::NoJournal { tid })?;
                 self.entries.push(journal.set_scheduler(self.kernel, tid, wanted)?);

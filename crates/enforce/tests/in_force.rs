@@ -30,8 +30,8 @@ fn machine() -> (ScriptedKernel, Inspector) {
     let pinned = CpuSet::single(CpuId(1));
     let fifo: SchedAttr = SchedPolicy::Fifo { priority: 5 }.into();
     kernel.set_affinity(OURS, &pinned).unwrap();
-    kernel.set_scheduler(OURS, &fifo).unwrap();
-    kernel.set_scheduler(THEIRS, &reservation(3)).unwrap();
+    surety_kernel::transition::set_once(&kernel, OURS, &fifo).unwrap();
+    surety_kernel::transition::set_once(&kernel, THEIRS, &reservation(3)).unwrap();
     let mut inspector = Inspector::new(&kernel);
     let set = |name, tid, owner, attr, cpus| {
         Post::set(&kernel, (name, tid, owner), Some(attr), Place::Exactly(cpus))
@@ -112,7 +112,7 @@ fn every_change_withholds_the_verdicts_it_speaks_against() {
             |k| {
                 k.end_thread(THEIRS);
                 k.add_thread(THEIRS, Tid(100), "another");
-                k.set_scheduler(THEIRS, &reservation(3)).unwrap();
+                surety_kernel::transition::set_once(k, THEIRS, &reservation(3)).unwrap();
             },
             &all,
             Some(THEIRS),

@@ -3,7 +3,7 @@
 //! Admission (`__dl_overflow` in `kernel/sched/deadline.c`) compares a sum over the root domain with its
 //! capacity, in fixed point with 20 fraction bits. The sum is not readable anywhere, so it is found from outside:
 //! by the largest reservation that is still accepted. When that is less than capacity minus what threads hold,
-//! bandwidth leaked ([`crate::Kernel::set_scheduler`] says how) and stays lost until the kernel counts anew.
+//! bandwidth leaked ([`crate::transition`] says how) and stays lost until the kernel counts anew.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use serde::Serialize;
 use surety_units::bandwidth::KERNEL_BANDWIDTH_SHIFT;
 use surety_units::{CpuSet, Nanos, Tid};
 
-use crate::clock;
 use crate::error::{KernelError, Operation};
 use crate::kernel::{Kernel, SleepingThread};
 use crate::root_domains::RootDomains;
 use crate::sched::{SchedAttr, SchedPolicy};
+use crate::transition::set_once;
 
 /// Bandwidth in the kernel's fixed point: 2^20 is one CPU.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -88,9 +88,9 @@ impl Holders<'_> {
         let tid = holder.tid;
         self.sleeping.push(holder);
         // It inherits the caller's policy and affinity.
-        self.kernel.set_scheduler(tid, &SchedPolicy::DEFAULT.into())?;
+        set_once(self.kernel, tid, &SchedPolicy::DEFAULT.into())?;
         self.kernel.set_affinity(tid, cpus)?;
-        let admits = |units: u64| match self.kernel.set_scheduler(tid, &reservation(units)) {
+        let admits = |units: u64| match set_once(self.kernel, tid, &reservation(units)) {
             Ok(()) => Ok(true),
             Err(error) if error.errno == libc::EBUSY => Ok(false),
             Err(error) => Err(error),
@@ -119,7 +119,7 @@ impl Holders<'_> {
     fn release(&mut self) -> Result<(), KernelError> {
         let mut result = Ok(());
         for holder in self.sleeping.drain(..) {
-            result = result.and(self.kernel.set_scheduler(holder.tid, &SchedPolicy::DEFAULT.into()));
+            result = result.and(set_once(self.kernel, holder.tid, &SchedPolicy::DEFAULT.into()));
         }
         result
     }
@@ -225,7 +225,7 @@ impl Booked {
         let mut last = Booked::read(kernel)?;
         let mut most = last;
         for _ in 1..READINGS {
-            clock::sleep_for(PAUSE)?;
+            kernel.pause(PAUSE);
             let next = Booked::read(kernel)?;
             let is_settled = next.total() == last.total();
             last = next;
@@ -482,7 +482,7 @@ mod tests {
         kernel.set_affinity(sleeper.tid, &kernel.online_cpus().unwrap()).unwrap();
         // Only a thread that already sleeps leaks.
         std::thread::sleep(std::time::Duration::from_millis(20));
-        kernel.set_scheduler(sleeper.tid, &reservation(units)).unwrap();
+        set_once(kernel, sleeper.tid, &reservation(units)).unwrap();
         kernel.set_scheduler_directly(sleeper.tid, &SchedPolicy::DEFAULT.into()).unwrap();
     }
 
@@ -551,18 +551,18 @@ mod tests {
         let sleeper = kernel.sleeping_thread().unwrap();
         kernel.set_affinity(sleeper.tid, &cpus).unwrap();
         std::thread::sleep(std::time::Duration::from_millis(20));
-        kernel.set_scheduler(sleeper.tid, &reservation(3 << 10)).unwrap();
-        kernel.set_scheduler(sleeper.tid, &fair).unwrap();
+        set_once(&kernel, sleeper.tid, &reservation(3 << 10)).unwrap();
+        set_once(&kernel, sleeper.tid, &fair).unwrap();
         drop(sleeper);
         // Threads that run: one takes and leaves the class itself, one ends in it.
         for leaves in [true, false] {
             let running = std::thread::spawn(move || {
                 let kernel = RealKernel::new();
                 kernel.set_affinity(Tid(0), &cpus).unwrap();
-                kernel.set_scheduler(kernel.own_tid(), &reservation(3 << 10)).unwrap();
+                kernel.set_scheduler_directly(kernel.own_tid(), &reservation(3 << 10)).unwrap();
                 assert!(kernel.scheduler(Tid(0)).unwrap().policy.is_deadline());
                 if leaves {
-                    kernel.set_scheduler(kernel.own_tid(), &fair).unwrap();
+                    kernel.set_scheduler_directly(kernel.own_tid(), &fair).unwrap();
                 }
             });
             running.join().unwrap();
@@ -585,9 +585,9 @@ mod tests {
             let tenth =
                 SchedPolicy::deadline(Nanos::MILLISECOND, Nanos::MILLISECOND * 10, Nanos::MILLISECOND * 10);
             for _ in 0..10 {
-                kernel.set_scheduler(spinner, &tenth.into()).unwrap();
+                set_once(&kernel, spinner, &tenth.into()).unwrap();
                 std::thread::sleep(std::time::Duration::from_millis(7));
-                kernel.set_scheduler(spinner, &fair).unwrap();
+                set_once(&kernel, spinner, &fair).unwrap();
                 assert_eq!(kernel.scheduler(spinner), Ok(fair));
             }
         });

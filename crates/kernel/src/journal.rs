@@ -21,6 +21,7 @@ use thiserror::Error;
 use crate::error::KernelError;
 use crate::kernel::{Kernel, ProcessIdentity};
 use crate::sched::SchedAttr;
+use crate::transition::Owed;
 
 mod change;
 mod directory;
@@ -168,6 +169,8 @@ pub struct Journal {
     name: String,
     log: Mutex<Log>,
     watchdog: Watchdog,
+    /// Of threads that were given back.
+    owed: Mutex<Owed>,
 }
 
 #[derive(Debug)]
@@ -190,6 +193,7 @@ impl Journal {
             name,
             log: Mutex::new(log),
             watchdog: Watchdog::default(),
+            owed: Mutex::default(),
         };
         // Locked before the first entry; until then recovery goes by the owner in the file's name.
         journal.lock().file.try_lock().map_err(|error| journal.failed("locking", error.into()))?;

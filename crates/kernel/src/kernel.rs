@@ -1,8 +1,7 @@
 //! [`Kernel`]: everything that changes or asks the machine, behind one trait.
 //!
 //! An implementation provides a dozen single operations; what can be built from them (identities, the CPUs that
-//! are online, leaving SCHED_DEADLINE without leaking bandwidth) is written here once, so the scripted kernel
-//! tests the same code that runs on the real one.
+//! are online) is written here once, so the scripted kernel tests the same code that runs on the real one.
 
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::error::{KernelError, Operation};
-use crate::sched::{DEADLINE_PERIOD_MAX, DEADLINE_RUNTIME_MIN, SchedAttr, SchedPolicy};
+use crate::sched::SchedAttr;
 
 /// A process or thread that no later one with the same number can be mistaken for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -58,7 +57,7 @@ pub trait Kernel: Send + Sync {
     fn scheduler(&self, tid: Tid) -> Result<SchedAttr, KernelError>;
 
     /// One call of `sched_setattr` without protection against the bandwidth leak. Callers want
-    /// [`Kernel::set_scheduler`].
+    /// [`crate::transition::set_scheduler`].
     fn set_scheduler_directly(&self, tid: Tid, attr: &SchedAttr) -> Result<(), KernelError>;
 
     /// The CPUs a thread may use. Thread 0 is the caller.
@@ -109,67 +108,8 @@ pub trait Kernel: Send + Sync {
     /// CLOCK_MONOTONIC.
     fn monotonic(&self) -> Nanos;
 
-    /// Sets a thread's scheduling, and leaves SCHED_DEADLINE only in the way that leaks nothing and does not stop it.
-    ///
-    /// The kernel gives a reservation's bandwidth back when the thread's zero-lag timer fires, and that timer is
-    /// armed when the thread stops running. A thread that sleeps and has not run since it got the class has no
-    /// such timer, so its bandwidth would stay booked in the root domain for ever. A change of the reservation
-    /// is booked at once, therefore a thread that sleeps is first given (1024 ns, 2^22 us), whose bandwidth is 0 in the
-    /// kernel's 20-bit fixed point.
-    ///
-    /// A thread that can run leaves directly, which arms the timer. With (1024 ns, 2^22 us) a thread whose budget is
-    /// overrun would have its zero-lag time minutes from now. Until that time it stays marked as waiting for a budget, while the
-    /// timer that brings one has passed it by: in the class again it would wait for ever, and could not even be killed
-    /// (`task_non_contending` and `enqueue_dl_entity` in `kernel/sched/deadline.c`). A thread that fell asleep with its
-    /// budget overrun is left alone until its budget comes; one that comes back waits until its zero-lag time is over. (A thread that another process gave
-    /// back a moment ago, and that sleeps, cannot be told from one that may enter.)
-    ///
-    /// The calling thread itself is running and leaves directly.
-    fn set_scheduler(&self, tid: Tid, attr: &SchedAttr) -> Result<(), KernelError> {
-        if tid == Tid(0) || tid == self.own_tid() {
-            return self.set_scheduler_directly(tid, attr);
-        }
-        let current = self.scheduler(tid)?;
-        if attr.policy.is_deadline() {
-            return match current.policy.is_deadline() {
-                true => self.set_scheduler_directly(tid, attr),
-                false => self.enter_deadline(tid, attr, &current),
-            };
-        }
-        if current.policy.is_deadline()
-            && current.policy.booked_bandwidth() > 0
-            && self.sleeps_with_budget(tid, &current.policy)
-        {
-            self.set_scheduler_directly(tid, &weightless(&current, DEADLINE_PERIOD_MAX)).or_else(
-                |error| {
-                    // An administrator may have lowered the longest period. The shortest one whose ratio is still 0
-                    // is the least runtime shifted by 20 bits, plus one.
-                    if error.errno != libc::EINVAL {
-                        return Err(error);
-                    }
-                    let shortest = Nanos::new((DEADLINE_RUNTIME_MIN.get() << 20) + 1);
-                    self.set_scheduler_directly(tid, &weightless(&current, shortest))
-                },
-            )?;
-        }
-        self.set_scheduler_directly(tid, attr)
-    }
-
-    /// Puts a thread into SCHED_DEADLINE with a budget that is none of before.
-    fn enter_deadline(&self, tid: Tid, attr: &SchedAttr, before: &SchedAttr) -> Result<(), KernelError> {
-        /// A thread that runs may have used up its new budget before it is looked at.
-        const TRIES: u32 = 4;
-        for _ in 1..TRIES {
-            remembered::wait(tid, || self.monotonic());
-            self.set_scheduler_directly(tid, attr)?;
-            let is_new = self.budget_left(tid).is_none_or(Nanos::is_positive);
-            if is_new || !self.can_run(tid) {
-                return Ok(());
-            }
-            self.set_scheduler(tid, before)?;
-        }
-        self.set_scheduler_directly(tid, attr)
-    }
+    /// Sleeps this long, not at all for nothing and less.
+    fn pause(&self, time: Nanos);
 
     /// Whether a thread runs, or would if it got a CPU and a budget.
     fn can_run(&self, tid: Tid) -> bool {
@@ -182,27 +122,6 @@ pub trait Kernel: Send + Sync {
         let text = self.read_text(Path::new(&format!("/proc/{tid}/sched"))).ok()?;
         let line = text.lines().find(|line| line.starts_with("dl.runtime"))?;
         line.rsplit(':').next()?.trim().parse().ok().map(Nanos::new)
-    }
-
-    /// Whether a thread of SCHED_DEADLINE sleeps, and has a budget: waits for one that was overrun, for two periods at most.
-    /// For one that can run, and whose budget is used up, it is remembered how long the kernel will know that.
-    fn sleeps_with_budget(&self, tid: Tid, policy: &SchedPolicy) -> bool {
-        const LOOK: std::time::Duration = std::time::Duration::from_millis(1);
-        let SchedPolicy::Deadline { runtime, period, .. } = *policy else { return true };
-        let until = self.monotonic().saturating_add(period * 2);
-        loop {
-            let left = self.budget_left(tid);
-            if self.can_run(tid) {
-                if let Some(left) = left.filter(|left| !left.is_positive()) {
-                    remembered::keep(tid, self.monotonic(), left, (runtime, period));
-                }
-                return false;
-            }
-            if !left.is_some_and(Nanos::is_negative) || self.monotonic() >= until {
-                return true;
-            }
-            std::thread::sleep(LOOK);
-        }
     }
 
     /// Who a process or thread is now; ESRCH when there is none of that number.
@@ -276,46 +195,6 @@ pub trait Kernel: Send + Sync {
     fn boot_id(&self) -> Result<String, KernelError> {
         Ok(self.read_text(Path::new("/proc/sys/kernel/random/boot_id"))?.trim().to_owned())
     }
-}
-
-/// Threads that left SCHED_DEADLINE with their budget used up, and when the kernel will have forgotten it.
-mod remembered {
-    use std::sync::{Mutex, PoisonError};
-
-    use surety_units::{Nanos, Tid};
-
-    static THREADS: Mutex<Vec<(Tid, Nanos)>> = Mutex::new(Vec::new());
-    /// What a tick may add to an overrun after it was read.
-    const TICK: Nanos = Nanos::from_millis(10);
-    /// No thread is waited for longer than so many periods: its overrun was not one.
-    const PERIODS_MAX: i64 = 64;
-
-    /// The zero-lag time is `overrun T/Q` after a deadline that is a period away at most.
-    pub(super) fn keep(tid: Tid, now: Nanos, left: Nanos, (runtime, period): (Nanos, Nanos)) {
-        let overrun = (TICK - left).get() as f64;
-        let lag = Nanos::from_f64_rounded(overrun * period.get() as f64 / runtime.get() as f64);
-        let until = now + period + lag.min(period * PERIODS_MAX);
-        let mut threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
-        threads.retain(|(other, over)| *other != tid && *over > now);
-        threads.push((tid, until));
-    }
-
-    /// Waits until a thread may come back.
-    pub(super) fn wait(tid: Tid, now: impl Fn() -> Nanos) {
-        let threads = THREADS.lock().unwrap_or_else(PoisonError::into_inner);
-        let until = threads.iter().find(|(other, _)| *other == tid).map(|(_, until)| *until);
-        drop(threads);
-        let left = until.map_or(Nanos::ZERO, |until| until - now());
-        if left.is_positive() {
-            std::thread::sleep(std::time::Duration::from_nanos(left.get_unsigned()));
-        }
-    }
-}
-
-/// A reservation of bandwidth 0 with the other attributes of `current`.
-fn weightless(current: &SchedAttr, period: Nanos) -> SchedAttr {
-    let policy = SchedPolicy::deadline(DEADLINE_RUNTIME_MIN, period, period);
-    SchedAttr { policy, reset_on_fork: current.reset_on_fork, util_min: None, util_max: None }
 }
 
 /// The fields of `/proc/PID/stat` after the name, which may itself hold spaces and parentheses.

@@ -43,6 +43,7 @@ mod testing;
 pub mod thread;
 pub mod timers;
 pub mod tracefs;
+pub mod transition;
 
 pub use error::{KernelError, Operation};
 pub use kernel::{Kernel, ProcessIdentity, SleepingThread, ThreadOwner};

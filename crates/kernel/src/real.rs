@@ -153,6 +153,13 @@ impl Kernel for RealKernel {
     fn monotonic(&self) -> Nanos {
         clock::monotonic()
     }
+
+    fn pause(&self, time: Nanos) {
+        if time.is_positive() {
+            // A pause that ends early is followed by another look.
+            let _ = clock::sleep_for(time);
+        }
+    }
 }
 
 /// A descriptor of a process, which no later process with its number can take over.

@@ -279,7 +279,7 @@ impl TryFrom<&RawSchedAttr> for SchedAttr {
 }
 
 /// One `sched_setattr` call; thread 0 is the caller. Nothing protects against the bandwidth leak here: use
-/// [`crate::Kernel::set_scheduler`].
+/// [`crate::transition::set_scheduler`].
 pub(crate) fn write_attr(tid: Tid, attr: &SchedAttr) -> Result<(), KernelError> {
     write_attr_plainly(tid, attr)
         .map_err(|errno| KernelError::new(attr.policy.set_operation(), format!("thread {tid}"), errno))
@@ -293,7 +293,7 @@ pub(crate) fn write_attr_plainly(tid: Tid, attr: &SchedAttr) -> Result<(), i32> 
 /// One `sched_setattr` call with the structure as it is, rules of the kernel broken or not; the error is its errno.
 ///
 /// For whoever wants to hear what the kernel says: nothing protects against the bandwidth leak here, see
-/// [`crate::Kernel::set_scheduler`].
+/// [`crate::transition::set_scheduler`].
 pub fn write_raw(tid: Tid, raw: &RawSchedAttr) -> Result<(), i32> {
     let raw = RawSchedAttr { size: RAW_SIZE, ..*raw };
     // SAFETY: the kernel reads `size` bytes of a structure of exactly that size, which lives over the call.

@@ -451,12 +451,17 @@ impl Kernel for ScriptedKernel {
     fn monotonic(&self) -> Nanos {
         self.lock().now
     }
+
+    fn pause(&self, time: Nanos) {
+        self.lock().now += time.max(Nanos::ZERO);
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sched::SchedPolicy;
+    use crate::transition::set_once;
 
     fn reservation(percent: i64) -> SchedAttr {
         let period = Nanos::from_millis(10);
@@ -469,19 +474,19 @@ mod tests {
         for tid in [Tid(1), Tid(2), Tid(3)] {
             kernel.add_thread(tid, tid, "task");
         }
-        kernel.set_scheduler(Tid(1), &reservation(90)).unwrap();
-        assert_eq!(kernel.set_scheduler(Tid(2), &reservation(91)).unwrap_err().errno, libc::EBUSY);
-        kernel.set_scheduler(Tid(2), &reservation(90)).unwrap();
+        set_once(&kernel, Tid(1), &reservation(90)).unwrap();
+        assert_eq!(set_once(&kernel, Tid(2), &reservation(91)).unwrap_err().errno, libc::EBUSY);
+        set_once(&kernel, Tid(2), &reservation(90)).unwrap();
         let times = |runtime, period| -> SchedAttr {
             SchedPolicy::deadline(Nanos::new(runtime), Nanos::new(period), Nanos::new(period)).into()
         };
         for (runtime, period) in [(1023, 100_000), (1024, 99_999), (1024, 4_194_304_001)] {
-            let errno = kernel.set_scheduler(Tid(3), &times(runtime, period)).unwrap_err().errno;
+            let errno = set_once(&kernel, Tid(3), &times(runtime, period)).unwrap_err().errno;
             assert_eq!(errno, libc::EINVAL, "({runtime}, {period})");
         }
         kernel.set_affinity(Tid(3), &CpuSet::single(surety_units::CpuId(1))).unwrap();
-        assert_eq!(kernel.set_scheduler(Tid(3), &reservation(0)).unwrap_err().errno, libc::EINVAL);
-        assert_eq!(kernel.set_scheduler(Tid(3), &reservation(1)).unwrap_err().errno, libc::EPERM);
+        assert_eq!(set_once(&kernel, Tid(3), &reservation(0)).unwrap_err().errno, libc::EINVAL);
+        assert_eq!(set_once(&kernel, Tid(3), &reservation(1)).unwrap_err().errno, libc::EPERM);
     }
 
     #[test]
@@ -489,10 +494,10 @@ mod tests {
         for (protected, leaked) in [(true, 0), (false, reservation(30).policy.booked_bandwidth())] {
             let kernel = ScriptedKernel::new(2);
             kernel.add_thread(Tid(1), Tid(1), "task");
-            kernel.set_scheduler(Tid(1), &reservation(30)).unwrap();
+            set_once(&kernel, Tid(1), &reservation(30)).unwrap();
             let fair = SchedPolicy::DEFAULT.into();
             match protected {
-                true => kernel.set_scheduler(Tid(1), &fair).unwrap(),
+                true => set_once(&kernel, Tid(1), &fair).unwrap(),
                 false => kernel.set_scheduler_directly(Tid(1), &fair).unwrap(),
             }
             assert_eq!(kernel.state().leaked, leaked);

@@ -57,7 +57,7 @@ fn chrt_reads_what_we_set() {
     for (policy, expected) in cases {
         for reset_on_fork in [false, true] {
             let attr = SchedAttr { reset_on_fork, ..policy.into() };
-            match kernel.set_scheduler(child.pid(), &attr) {
+            match surety_kernel::transition::set_once(&kernel, child.pid(), &attr) {
                 Err(error) if error.is_refused() => {
                     eprintln!("SKIPPED: {error}");
                     continue;
@@ -102,7 +102,7 @@ fn we_read_what_chrt_set() {
     for (arguments, expected) in cases {
         // chrt leaves SCHED_DEADLINE carelessly: leave it ourselves first, so that this test leaks nothing.
         if kernel.scheduler(child.pid()).unwrap().policy.is_deadline() {
-            kernel.set_scheduler(child.pid(), &SchedPolicy::DEFAULT.into()).unwrap();
+            surety_kernel::transition::set_once(&kernel, child.pid(), &SchedPolicy::DEFAULT.into()).unwrap();
         }
         if output("chrt", &arguments).is_none() {
             continue;
@@ -132,12 +132,15 @@ fn refusals_are_the_kernels_own() {
     let kernel = RealKernel::new();
     let mut child = sleeper();
     let too_short = SchedPolicy::deadline(Nanos::new(1023), ms(1), ms(1));
-    assert_eq!(kernel.set_scheduler(child.pid(), &too_short.into()).unwrap_err().errno, libc::EINVAL);
+    assert_eq!(
+        surety_kernel::transition::set_once(&kernel, child.pid(), &too_short.into()).unwrap_err().errno,
+        libc::EINVAL
+    );
     let all = kernel.online_cpus().unwrap();
     if all.len() > 1 && kernel.affinity(child.pid()) == Ok(all) {
         kernel.set_affinity(child.pid(), &CpuSet::single(all.lowest().unwrap())).unwrap();
         let small = SchedPolicy::deadline(Nanos::new(1024), ms(100), ms(100));
-        let error = kernel.set_scheduler(child.pid(), &small.into()).unwrap_err();
+        let error = surety_kernel::transition::set_once(&kernel, child.pid(), &small.into()).unwrap_err();
         assert_eq!(error.errno, libc::EPERM);
         assert!(error.to_string().contains("root domain"));
     }

@@ -3,6 +3,7 @@
 use std::time::{Duration, Instant};
 
 use surety_kernel::command::{ChildSetup, Command, spawn};
+use surety_kernel::transition::{Owed, set_scheduler};
 use surety_kernel::{Kernel, RealKernel, SchedPolicy};
 use surety_units::{Nanos, Tid};
 
@@ -24,11 +25,11 @@ fn a_thread_that_left_with_its_budget_used_up_runs_again() {
     command.arg("-c").arg("while :; do :; done");
     let busy = spawn(&mut command, &ChildSetup::default()).expect("a shell can be started");
     let ms = Nanos::from_millis;
-    let reserve = |budget| {
-        kernel.set_scheduler(busy.pid(), &SchedPolicy::deadline(ms(budget), ms(100), ms(100)).into())
-    };
+    let mut owed = Owed::default();
+    let mut set = |policy: SchedPolicy| set_scheduler(&kernel, &mut owed, busy.pid(), &policy.into());
+    let reserved = |budget| SchedPolicy::deadline(ms(budget), ms(100), ms(100));
     for time in 0..TIMES {
-        match reserve(3) {
+        match set(reserved(3)) {
             Err(error) if error.is_refused() => {
                 eprintln!("SKIPPED: {error}");
                 return;
@@ -37,21 +38,21 @@ fn a_thread_that_left_with_its_budget_used_up_runs_again() {
         }
         // Three of a hundred milliseconds are soon used up: most of these leave a thread that waits for its budget.
         std::thread::sleep(Duration::from_millis(150 + 17 * u64::from(time)));
-        kernel.set_scheduler(busy.pid(), &SchedPolicy::DEFAULT.into()).unwrap();
+        set(SchedPolicy::DEFAULT).unwrap();
         // The timer of the budget comes while it is not in the class.
         std::thread::sleep(Duration::from_millis(120));
-        reserve(4).unwrap();
+        set(reserved(4)).unwrap();
         let before = run_time(&kernel, busy.pid());
         let begin = Instant::now();
         while run_time(&kernel, busy.pid()) < before + 10_000_000 {
             if begin.elapsed() > PATIENCE {
                 // Out of the class it can be ended.
-                kernel.set_scheduler(busy.pid(), &SchedPolicy::DEFAULT.into()).unwrap();
+                set(SchedPolicy::DEFAULT).unwrap();
                 panic!("time {time}: it does not run any more");
             }
             std::thread::sleep(Duration::from_millis(20));
         }
-        kernel.set_scheduler(busy.pid(), &SchedPolicy::DEFAULT.into()).unwrap();
+        set(SchedPolicy::DEFAULT).unwrap();
         std::thread::sleep(Duration::from_millis(20));
     }
 }

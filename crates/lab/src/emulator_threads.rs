@@ -13,6 +13,7 @@ use surety_kernel::Kernel;
 use surety_kernel::command::{ChildSetup, Spawned};
 use surety_kernel::cpu_times::CpuTimes;
 use surety_kernel::sched::{SchedAttr, SchedPolicy};
+use surety_kernel::transition::set_once;
 use surety_units::{CpuId, CpuSet, Tid};
 
 /// Over this time the least busy CPU is found: ten ticks of what `/proc/stat` counts in.
@@ -30,7 +31,7 @@ pub fn setup(kernel: &dyn Kernel) -> ChildSetup {
 pub fn order(kernel: &dyn Kernel, emulator: &Spawned) {
     let above = SchedAttr { reset_on_fork: true, ..SchedAttr::from(SchedPolicy::Fifo { priority: 1 }) };
     // The result is worth no more than the same record twice, which the caller compares.
-    let _ = kernel.set_scheduler(emulator.pid(), &above);
+    let _ = set_once(kernel, emulator.pid(), &above);
 }
 
 fn least_busy(kernel: &dyn Kernel, allowed: &CpuSet) -> Option<CpuId> {

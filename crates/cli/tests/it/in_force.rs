@@ -60,7 +60,7 @@ fn class_changed(mut command: Command, name: &str) -> String {
         std::thread::sleep(Duration::from_millis(1));
     }
     std::thread::sleep(Duration::from_millis(300));
-    kernel.set_scheduler(thread, &SchedPolicy::Fifo { priority: 2 }.into()).unwrap();
+    surety_kernel::transition::set_once(&kernel, thread, &SchedPolicy::Fifo { priority: 2 }.into()).unwrap();
     let output = child.wait_with_output().unwrap();
     let document: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     let said = format!("{document:#}");

@@ -169,7 +169,7 @@ impl Victim {
         let kernel = RealKernel::new();
         let tid = Tid(i32::try_from(child.id()).unwrap());
         let nice = surety_kernel::SchedPolicy::Other { nice: 7, slice: None };
-        kernel.set_scheduler(tid, &SchedAttr::from(nice)).unwrap();
+        surety_kernel::transition::set_once(&kernel, tid, &SchedAttr::from(nice)).unwrap();
         kernel.set_affinity(tid, &CpuSet::single(CpuId(0))).unwrap();
         Victim(child)
     }

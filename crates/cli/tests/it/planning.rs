@@ -125,13 +125,18 @@ fn what_other_processes_of_the_machine_have_reserved_is_counted() {
     let kernel = RealKernel::new();
     let held = kernel.sleeping_thread().unwrap();
     let (runtime, period) = (Nanos::from_micros(1_234), Nanos::from_millis(400));
-    kernel.set_scheduler(held.tid, &SchedPolicy::deadline(runtime, period, period).into()).unwrap();
+    surety_kernel::transition::set_once(
+        &kernel,
+        held.tid,
+        &SchedPolicy::deadline(runtime, period, period).into(),
+    )
+    .unwrap();
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("w.toml");
     std::fs::write(&file, RESERVED.replace("WORK", "100us").replace("8ms", "1ms")).unwrap();
     let plan = directory.path().join("w.plan");
     let output = surety(&["plan", file.to_str().unwrap(), "--output", plan.to_str().unwrap()]);
-    kernel.set_scheduler(held.tid, &SchedPolicy::DEFAULT.into()).unwrap();
+    surety_kernel::transition::set_once(&kernel, held.tid, &SchedPolicy::DEFAULT.into()).unwrap();
     let shown = text(&output) + &std::fs::read_to_string(plan).unwrap();
     assert!(shown.contains(&format!("(thread {})", held.tid.0)), "{shown}");
     assert!(shown.contains("1234000"), "{shown}");

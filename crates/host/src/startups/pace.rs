@@ -6,6 +6,7 @@
 //! would be served first), and spend the last of each think time looking at the clock, as the program spent it working.
 
 use surety_kernel::io_priority::{IoPriority, level_of_nice, own_io_priority, set_own_best_effort};
+use surety_kernel::transition::set_once;
 use surety_kernel::{Kernel, KernelError, SchedAttr, SchedPolicy, clock, thread};
 use surety_model::record::Figure;
 use surety_units::{Nanos, Tid};
@@ -50,7 +51,7 @@ impl Pace {
         if let Ok(policy @ (SchedPolicy::Fifo { .. } | SchedPolicy::RoundRobin { .. })) = before {
             return (hurried, format!("{} as this program, requests best-effort {level}", policy.name()));
         }
-        match kernel.set_scheduler(tid, &SchedAttr::from(SchedPolicy::Fifo { priority: PRIORITY })) {
+        match set_once(kernel, tid, &SchedAttr::from(SchedPolicy::Fifo { priority: PRIORITY })) {
             Ok(()) => (hurried, format!("fifo:{PRIORITY}, requests best-effort {level}")),
             Err(error) => (
                 Pace { spin: SPIN_FAIR, level },

@@ -14,10 +14,10 @@ use surety_units::{Nanos, Tid};
 
 use crate::clock;
 use crate::error::{KernelError, Operation};
-use crate::kernel::Kernel;
 use crate::real::RealKernel;
 use crate::sched::{self, SchedPolicy};
 use crate::thread;
+use crate::transition::set_once;
 
 /// How budgets of reservations end on this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -145,7 +145,7 @@ fn one_budget(tick: Nanos, number: usize) -> Result<Option<Nanos>, KernelError> 
     // It waits for its next budget: out of the class it goes on at once.
     let tid = Tid(shared.tid.load(Ordering::Acquire));
     if tid.0 != 0 && !thread.is_finished() {
-        let _ = RealKernel::new().set_scheduler(tid, &SchedPolicy::DEFAULT.into());
+        let _ = set_once(&RealKernel::new(), tid, &SchedPolicy::DEFAULT.into());
     }
     let _ = thread.join();
     match shared.refused.load(Ordering::Acquire) {
@@ -200,6 +200,7 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::kernel::Kernel;
     const TICK: Nanos = Nanos::from_millis(4);
 
     fn of(trials: &[Result<Option<i64>, i32>]) -> BudgetEnd {

@@ -1,14 +1,16 @@
 //! Changes under the journal: read the old value, record it, make the change; and how each kind is undone.
 
 use std::path::Path;
+use std::sync::{MutexGuard, PoisonError};
 
-use surety_units::{CpuSet, Tid};
+use surety_units::{CpuSet, Nanos, Tid};
 
 use super::{Entry, EntryId, Journal, JournalError, is_permitted};
 use crate::command::{MARK_VARIABLE, group};
 use crate::error::{KernelError, Operation};
 use crate::kernel::{Kernel, ProcessIdentity};
 use crate::sched::{DEADLINE_RUNTIME_MIN, SchedAttr, SchedPolicy};
+use crate::transition::{Owed, set_scheduler};
 
 /// What undoing an entry came to.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,7 +38,9 @@ impl Journal {
     ) -> Result<EntryId, JournalError> {
         let (thread, old) = (kernel.identity(tid)?, kernel.scheduler(tid)?);
         self.watch()?;
-        self.change(Entry::Scheduler { thread, old, set }, || kernel.set_scheduler(tid, &set))
+        self.change(Entry::Scheduler { thread, old, set }, || {
+            set_scheduler(kernel, &mut self.owed(), tid, &set)
+        })
     }
 
     /// Sets a thread's affinity under the journal.
@@ -56,6 +60,10 @@ impl Journal {
     /// Makes a control group under the journal; its name must begin with `surety`.
     pub fn make_dir(&self, kernel: &dyn Kernel, path: &Path) -> Result<EntryId, JournalError> {
         self.change(Entry::Directory { path: path.to_owned() }, || kernel.make_dir(path))
+    }
+
+    fn owed(&self) -> MutexGuard<'_, Owed> {
+        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sees to it that somebody would take the change back, where that is wanted.
@@ -102,7 +110,7 @@ impl Journal {
 
     fn undo_alone(&self, kernel: &dyn Kernel, id: EntryId) -> Result<Undone, JournalError> {
         let Some(entry) = self.entry(id) else { return Ok(Undone::AsBefore) };
-        let undone = undo(kernel, &entry)?;
+        let undone = undo(kernel, &mut self.owed(), &entry)?;
         self.done(id)?;
         Ok(undone)
     }
@@ -136,12 +144,12 @@ pub(super) fn is_same_object(one: &Entry, other: &Entry) -> bool {
 }
 
 /// Undoes one entry, where it is still as its owner left it.
-pub(super) fn undo(kernel: &dyn Kernel, entry: &Entry) -> Result<Undone, KernelError> {
+pub(super) fn undo(kernel: &dyn Kernel, owed: &mut Owed, entry: &Entry) -> Result<Undone, KernelError> {
     if !is_permitted(entry) {
         return Ok(Undone::NotPermitted);
     }
     let result = match entry {
-        Entry::Scheduler { thread, old, set } => undo_scheduler(kernel, *thread, old, set),
+        Entry::Scheduler { thread, old, set } => undo_scheduler(kernel, owed, *thread, (old, set)),
         Entry::Affinity { thread, old, set } => undo_affinity(kernel, *thread, old, set),
         Entry::File { path, old, set } => undo_file(kernel, path, old, set),
         Entry::Directory { path } => kernel.remove_dir(path).map(|()| Undone::Restored),
@@ -198,7 +206,7 @@ fn end_marked(kernel: &dyn Kernel, mark: &str) -> Result<Undone, KernelError> {
         ended |= found;
         if !found && undecided && undecided_rounds < 5 {
             undecided_rounds += 1;
-            std::thread::sleep(std::time::Duration::from_millis(5));
+            kernel.pause(Nanos::from_millis(5));
         } else if !found {
             return Ok(if ended { Undone::Restored } else { Undone::AsBefore });
         }
@@ -208,9 +216,9 @@ fn end_marked(kernel: &dyn Kernel, mark: &str) -> Result<Undone, KernelError> {
 
 fn undo_scheduler(
     kernel: &dyn Kernel,
+    owed: &mut Owed,
     thread: ProcessIdentity,
-    old: &SchedAttr,
-    set: &SchedAttr,
+    (old, set): (&SchedAttr, &SchedAttr),
 ) -> Result<Undone, KernelError> {
     if !is_same(kernel, thread)? {
         return Ok(Undone::Gone);
@@ -223,11 +231,11 @@ fn undo_scheduler(
     if !now.is_result_of(set) && !is_half_way_out(&now.policy) {
         return Ok(Undone::ChangedByOthers);
     }
-    kernel.set_scheduler(thread.pid, &back)?;
+    set_scheduler(kernel, owed, thread.pid, &back)?;
     Ok(Undone::Restored)
 }
 
-/// Whether a thread was caught between the two steps out of SCHED_DEADLINE ([`Kernel::set_scheduler`]): nobody
+/// Whether a thread was caught between the two steps out of SCHED_DEADLINE ([`crate::transition`]): nobody
 /// else wants a reservation of the least runtime with no bandwidth.
 fn is_half_way_out(policy: &SchedPolicy) -> bool {
     match policy {

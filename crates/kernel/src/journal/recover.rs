@@ -9,6 +9,7 @@ use super::change::{Undone, is_same_object, undo};
 use super::{Entry, EntryId, FORMAT, Header, JournalError, LENGTH_MAX, Line, RuntimeDir};
 use crate::error::KernelError;
 use crate::kernel::{Kernel, ProcessIdentity};
+use crate::transition::Owed;
 
 /// What came of one thing found in the run-time directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -115,7 +116,7 @@ fn recover_one(kernel: &dyn Kernel, owner: ProcessIdentity, file: &mut File) -> 
             // It can be undone only after the newer change of the same object.
             continue;
         }
-        let result = undo(kernel, &entry);
+        let result = undo(kernel, &mut Owed::default(), &entry);
         match &result {
             Ok(_) => {
                 let mut line = serde_json::to_vec(&Line::Done { done: id })?;
@@ -211,7 +212,7 @@ mod tests {
         let kernel = ScriptedKernel::new(2);
         kernel.add_thread(Tid(10), Tid(10), "fair");
         kernel.add_thread(Tid(11), Tid(11), "reserved");
-        kernel.set_scheduler(Tid(11), &reservation(20)).unwrap();
+        crate::transition::set_once(&kernel, Tid(11), &reservation(20)).unwrap();
         kernel.add_file(WEIGHT, "1024\n");
         kernel.add_template("/sys/fs/cgroup/cpuset", &[("cpuset.cpus", "")]);
         kernel

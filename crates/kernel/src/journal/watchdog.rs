@@ -24,6 +24,7 @@ use crate::command::{ChildSetup, Command, Spawned, Stream, spawn};
 use crate::error::{KernelError, Operation};
 use crate::kernel::Kernel;
 use crate::real::RealKernel;
+use crate::transition::Owed;
 
 /// The argument that makes this program a watchdog.
 const WORD: &str = "take-back-watchdog";
@@ -196,7 +197,7 @@ pub fn take_back_threads(
             continue;
         }
         let is_blocked = failed.iter().any(|later| is_same_object(later, &entry));
-        if is_blocked || undo(kernel, &entry).is_err() {
+        if is_blocked || undo(kernel, &mut Owed::default(), &entry).is_err() {
             failed.push(entry);
         }
     }

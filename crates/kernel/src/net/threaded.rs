@@ -195,14 +195,14 @@ mod tests {
         kernel.set_affinity(thread, &kernel.online_cpus().unwrap()).unwrap();
         let second = Nanos::SECOND;
         let little: SchedAttr = SchedPolicy::deadline(Nanos::from_micros(100), second, second).into();
-        if let Err(error) = kernel.set_scheduler(thread, &little) {
+        if let Err(error) = crate::transition::set_once(&kernel, thread, &little) {
             return eprintln!("SKIPPED the reservation: {error}");
         }
         let before = cable.counts().unwrap();
         (0..100_000).for_each(|_| assert!(flow.send()));
         let lost = cable.counts().unwrap().lost - before.lost;
         assert!(lost > 0, "none of 100,000 found the queue full");
-        assert!(kernel.set_scheduler(thread, &SchedPolicy::DEFAULT.into()).is_ok());
+        assert!(crate::transition::set_once(&kernel, thread, &SchedPolicy::DEFAULT.into()).is_ok());
         let identity = kernel.identity(thread).unwrap();
         drop((flow, slow, cable));
         let until = clock::monotonic() + Nanos::from_secs(20);

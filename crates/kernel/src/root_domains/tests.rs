@@ -142,12 +142,12 @@ fn is_admitted(cpus: CpuSet) -> Option<bool> {
         // So little of so long that it books nothing, which a domain that is made anew meanwhile could miscount.
         let nothing = SchedPolicy::deadline(DEADLINE_RUNTIME_MIN, DEADLINE_PERIOD_MAX, DEADLINE_PERIOD_MAX);
         assert_eq!(nothing.booked_bandwidth(), 0);
-        let answer = match kernel.set_scheduler(kernel.own_tid(), &nothing.into()) {
+        let answer = match kernel.set_scheduler_directly(kernel.own_tid(), &nothing.into()) {
             Ok(()) => true,
             Err(error) if error.errno == libc::EPERM => false,
             Err(_) => return None,
         };
-        kernel.set_scheduler(kernel.own_tid(), &SchedPolicy::DEFAULT.into()).ok()?;
+        kernel.set_scheduler_directly(kernel.own_tid(), &SchedPolicy::DEFAULT.into()).ok()?;
         Some(answer)
     });
     asking.join().ok()?
