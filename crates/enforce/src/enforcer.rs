@@ -62,7 +62,7 @@ impl<'a> Enforcer<'a> {
     /// Gives a thread its class and verifies that it has it.
     pub fn set_scheduler(&mut self, tid: Tid, wanted: SchedAttr, owner: Owner) -> Result<(), EnforceError> {
         match owner {
-            Owner::Ours => set_scheduler(self.kernel, &mut self.owed, tid, &wanted)?,
+            Owner::Ours => set_scheduler(self.kernel, &self.owed, tid, &wanted)?,
             Owner::Others => {
                 let journal = self.journal.ok_or(EnforceError::NoJournal { tid })?;
                 self.entries.push(journal.set_scheduler(self.kernel, tid, wanted)?);

@@ -376,6 +376,7 @@ fn in_child(kernel: &dyn Kernel, child: &Path, steps: &[(&str, String)]) -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::transition::{Owed, set_scheduler};
     use crate::{RealKernel, ScriptedKernel};
     use proptest::prelude::*;
 
@@ -584,10 +585,11 @@ mod tests {
             kernel.set_affinity(spinner, &cpus).unwrap();
             let tenth =
                 SchedPolicy::deadline(Nanos::MILLISECOND, Nanos::MILLISECOND * 10, Nanos::MILLISECOND * 10);
+            let owed = Owed::default();
             for _ in 0..10 {
-                set_once(&kernel, spinner, &tenth.into()).unwrap();
+                set_scheduler(&kernel, &owed, spinner, &tenth.into()).unwrap();
                 std::thread::sleep(std::time::Duration::from_millis(7));
-                set_once(&kernel, spinner, &fair).unwrap();
+                set_scheduler(&kernel, &owed, spinner, &fair).unwrap();
                 assert_eq!(kernel.scheduler(spinner), Ok(fair));
             }
         });

@@ -170,7 +170,7 @@ pub struct Journal {
     log: Mutex<Log>,
     watchdog: Watchdog,
     /// Of threads that were given back.
-    owed: Mutex<Owed>,
+    owed: Owed,
 }
 
 #[derive(Debug)]
@@ -193,7 +193,7 @@ impl Journal {
             name,
             log: Mutex::new(log),
             watchdog: Watchdog::default(),
-            owed: Mutex::default(),
+            owed: Owed::default(),
         };
         // Locked before the first entry; until then recovery goes by the owner in the file's name.
         journal.lock().file.try_lock().map_err(|error| journal.failed("locking", error.into()))?;

@@ -156,7 +156,7 @@ impl Kernel for RealKernel {
 
     fn pause(&self, time: Nanos) {
         if time.is_positive() {
-            // A pause that ends early is followed by another look.
+            // One that ends early leaves the thread to the next look, or to a try that is looked at.
             let _ = clock::sleep_for(time);
         }
     }

@@ -46,6 +46,8 @@ pub struct ScriptedThread {
     pub running: bool,
     /// Its environment, `NAME=VALUE` each.
     pub environment: Vec<String>,
+    /// What is left of its budget, where `/proc/TID/sched` says so.
+    pub budget: Option<Nanos>,
 }
 
 /// One call, as recorded.
@@ -156,6 +158,13 @@ impl ScriptedKernel {
     /// Ends a thread; a reservation it held is given back.
     pub fn end_thread(&self, tid: Tid) {
         self.lock().machine.threads.remove(&tid);
+    }
+
+    /// What `/proc/TID/sched` says is left of a thread's budget.
+    pub fn set_budget(&self, tid: Tid, left: Option<Nanos>) {
+        if let Some(thread) = self.lock().machine.threads.get_mut(&tid) {
+            thread.budget = left;
+        }
     }
 
     /// Lets a thread run or sleep.

@@ -15,6 +15,8 @@
 //!
 //! A [`Transition`] asks nothing and waits for nothing: it is told what was seen and answers with the next step.
 
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
 use surety_units::{Nanos, Tid};
 
 use crate::error::KernelError;
@@ -69,20 +71,26 @@ pub enum Seen {
     Waited,
 }
 
-/// Threads that left SCHED_DEADLINE with their budget used up, and until when the kernel knows it.
-#[derive(Clone, Debug, Default)]
+/// Threads that left SCHED_DEADLINE with their budget used up, and until when the kernel knows it. One for all changes of the same
+/// threads: without it a thread that comes back too early may never run again.
+#[derive(Debug, Default)]
 pub struct Owed {
-    threads: Vec<(Tid, Nanos)>,
+    threads: Mutex<Vec<(Tid, Nanos)>>,
 }
 
 impl Owed {
-    fn until(&self, tid: Tid) -> Option<Nanos> {
-        self.threads.iter().find(|(other, _)| *other == tid).map(|(_, until)| *until)
+    fn threads(&self) -> MutexGuard<'_, Vec<(Tid, Nanos)>> {
+        self.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn keep(&mut self, tid: Tid, until: Nanos, now: Nanos) {
-        self.threads.retain(|(other, over)| *other != tid && *over > now);
-        self.threads.push((tid, until));
+    fn until(&self, tid: Tid) -> Option<Nanos> {
+        self.threads().iter().find(|(other, _)| *other == tid).map(|(_, until)| *until)
+    }
+
+    fn keep(&self, tid: Tid, until: Nanos, now: Nanos) {
+        let mut threads = self.threads();
+        threads.retain(|(other, over)| *other != tid && *over > now);
+        threads.push((tid, until));
     }
 }
 
@@ -243,7 +251,7 @@ fn weightless(current: &SchedAttr, period: Nanos) -> SchedAttr {
 /// What the kernel refuses.
 pub fn set_scheduler(
     kernel: &dyn Kernel,
-    owed: &mut Owed,
+    owed: &Owed,
     tid: Tid,
     wanted: &SchedAttr,
 ) -> Result<(), KernelError> {
@@ -286,12 +294,12 @@ pub fn set_scheduler(
     }
 }
 
-/// [`set_scheduler`] of a thread that owes nothing.
+/// [`set_scheduler`] of a thread that never was in SCHED_DEADLINE before, or never comes back.
 ///
 /// # Errors
 /// What the kernel refuses.
 pub fn set_once(kernel: &dyn Kernel, tid: Tid, wanted: &SchedAttr) -> Result<(), KernelError> {
-    set_scheduler(kernel, &mut Owed::default(), tid, wanted)
+    set_scheduler(kernel, &Owed::default(), tid, wanted)
 }
 
 #[cfg(test)]

@@ -25,8 +25,8 @@ fn a_thread_that_left_with_its_budget_used_up_runs_again() {
     command.arg("-c").arg("while :; do :; done");
     let busy = spawn(&mut command, &ChildSetup::default()).expect("a shell can be started");
     let ms = Nanos::from_millis;
-    let mut owed = Owed::default();
-    let mut set = |policy: SchedPolicy| set_scheduler(&kernel, &mut owed, busy.pid(), &policy.into());
+    let owed = Owed::default();
+    let set = |policy: SchedPolicy| set_scheduler(&kernel, &owed, busy.pid(), &policy.into());
     let reserved = |budget| SchedPolicy::deadline(ms(budget), ms(100), ms(100));
     for time in 0..TIMES {
         match set(reserved(3)) {

@@ -1,7 +1,6 @@
 //! Changes under the journal: read the old value, record it, make the change; and how each kind is undone.
 
 use std::path::Path;
-use std::sync::{MutexGuard, PoisonError};
 
 use surety_units::{CpuSet, Nanos, Tid};
 
@@ -38,9 +37,7 @@ impl Journal {
     ) -> Result<EntryId, JournalError> {
         let (thread, old) = (kernel.identity(tid)?, kernel.scheduler(tid)?);
         self.watch()?;
-        self.change(Entry::Scheduler { thread, old, set }, || {
-            set_scheduler(kernel, &mut self.owed(), tid, &set)
-        })
+        self.change(Entry::Scheduler { thread, old, set }, || set_scheduler(kernel, &self.owed, tid, &set))
     }
 
     /// Sets a thread's affinity under the journal.
@@ -60,10 +57,6 @@ impl Journal {
     /// Makes a control group under the journal; its name must begin with `surety`.
     pub fn make_dir(&self, kernel: &dyn Kernel, path: &Path) -> Result<EntryId, JournalError> {
         self.change(Entry::Directory { path: path.to_owned() }, || kernel.make_dir(path))
-    }
-
-    fn owed(&self) -> MutexGuard<'_, Owed> {
-        self.owed.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Sees to it that somebody would take the change back, where that is wanted.
@@ -110,7 +103,7 @@ impl Journal {
 
     fn undo_alone(&self, kernel: &dyn Kernel, id: EntryId) -> Result<Undone, JournalError> {
         let Some(entry) = self.entry(id) else { return Ok(Undone::AsBefore) };
-        let undone = undo(kernel, &mut self.owed(), &entry)?;
+        let undone = undo(kernel, &self.owed, &entry)?;
         self.done(id)?;
         Ok(undone)
     }
@@ -144,7 +137,7 @@ pub(super) fn is_same_object(one: &Entry, other: &Entry) -> bool {
 }
 
 /// Undoes one entry, where it is still as its owner left it.
-pub(super) fn undo(kernel: &dyn Kernel, owed: &mut Owed, entry: &Entry) -> Result<Undone, KernelError> {
+pub(super) fn undo(kernel: &dyn Kernel, owed: &Owed, entry: &Entry) -> Result<Undone, KernelError> {
     if !is_permitted(entry) {
         return Ok(Undone::NotPermitted);
     }
@@ -216,7 +209,7 @@ fn end_marked(kernel: &dyn Kernel, mark: &str) -> Result<Undone, KernelError> {
 
 fn undo_scheduler(
     kernel: &dyn Kernel,
-    owed: &mut Owed,
+    owed: &Owed,
     thread: ProcessIdentity,
     (old, set): (&SchedAttr, &SchedAttr),
 ) -> Result<Undone, KernelError> {

@@ -48,7 +48,8 @@ pub enum Recovered {
 /// # Errors
 /// Only when the directory itself cannot be read; what concerns one journal is in the result.
 pub fn recover_dead(kernel: &dyn Kernel, directory: &RuntimeDir) -> Result<Vec<Recovered>, JournalError> {
-    let mut recovered = Vec::new();
+    // One for all owners: a thread may be in several journals, and is not to come back too early.
+    let (mut recovered, owed) = (Vec::new(), Owed::default());
     for (name, owner) in directory.journals()? {
         if kernel.is_alive(owner) {
             continue;
@@ -58,7 +59,7 @@ pub fn recover_dead(kernel: &dyn Kernel, directory: &RuntimeDir) -> Result<Vec<R
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
             Err(error) => recovered.push(refused(error.to_string())),
             Ok(Err(why)) => recovered.push(refused(why.to_owned())),
-            Ok(Ok(mut file)) => match recover_one(kernel, owner, &mut file) {
+            Ok(Ok(mut file)) => match recover_one(kernel, &owed, owner, &mut file) {
                 Ok(Outcome::Alive) => {}
                 Ok(Outcome::Replayed { results, finished }) => {
                     recovered.extend(results);
@@ -82,7 +83,12 @@ enum Outcome {
     },
 }
 
-fn recover_one(kernel: &dyn Kernel, owner: ProcessIdentity, file: &mut File) -> std::io::Result<Outcome> {
+fn recover_one(
+    kernel: &dyn Kernel,
+    owed: &Owed,
+    owner: ProcessIdentity,
+    file: &mut File,
+) -> std::io::Result<Outcome> {
     match file.try_lock() {
         Ok(()) => {}
         Err(TryLockError::WouldBlock) => return Ok(Outcome::Alive),
@@ -116,7 +122,7 @@ fn recover_one(kernel: &dyn Kernel, owner: ProcessIdentity, file: &mut File) -> 
             // It can be undone only after the newer change of the same object.
             continue;
         }
-        let result = undo(kernel, &mut Owed::default(), &entry);
+        let result = undo(kernel, owed, &entry);
         match &result {
             Ok(_) => {
                 let mut line = serde_json::to_vec(&Line::Done { done: id })?;
@@ -454,5 +460,26 @@ mod tests {
         assert!(recover_dead(&kernel, &directory).unwrap().is_empty());
         assert_eq!(kernel.state(), before);
         assert!(directory.journals().unwrap().is_empty());
+    }
+
+    /// Out of the class with the budget overrun and into it again: not before the kernel has forgotten the overrun.
+    #[test]
+    fn a_thread_that_owes_comes_back_when_that_is_forgotten() {
+        let directory = tempfile::tempdir().unwrap();
+        let runtime = RuntimeDir::at(directory.path()).unwrap();
+        let kernel = ScriptedKernel::new(2);
+        kernel.add_thread(Tid(10), Tid(10), "found");
+        kernel.set_running(Tid(10), true);
+        crate::transition::set_once(&kernel, Tid(10), &reservation(20)).unwrap();
+        let journal = Journal::open(&kernel, &runtime).unwrap();
+        journal.set_scheduler(&kernel, Tid(10), SchedPolicy::Idle.into()).unwrap();
+        journal.set_scheduler(&kernel, Tid(10), reservation(30)).unwrap();
+        drop(journal);
+        kernel.set_budget(Tid(10), Some(Nanos::from_millis(-1)));
+        kernel.restart();
+        let before = kernel.monotonic();
+        recover_dead(&kernel, &runtime).unwrap();
+        assert_eq!(kernel.scheduler(Tid(10)).unwrap(), reservation(20));
+        assert!(kernel.monotonic() - before >= Nanos::from_millis(100), "{}", kernel.monotonic() - before);
     }
 }

@@ -190,14 +190,14 @@ pub fn take_back_threads(
     directory: &RuntimeDir,
     journal: &str,
 ) -> Result<usize, JournalError> {
-    let mut failed: Vec<Entry> = Vec::new();
+    let (mut failed, owed): (Vec<Entry>, Owed) = Default::default();
     for entry in open_entries(kernel, directory, journal)?.into_iter().rev() {
         let is_of_thread = matches!(entry, Entry::Scheduler { .. } | Entry::Affinity { .. });
         if !is_of_thread {
             continue;
         }
         let is_blocked = failed.iter().any(|later| is_same_object(later, &entry));
-        if is_blocked || undo(kernel, &mut Owed::default(), &entry).is_err() {
+        if is_blocked || undo(kernel, &owed, &entry).is_err() {
             failed.push(entry);
         }
     }

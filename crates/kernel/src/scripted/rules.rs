@@ -18,6 +18,7 @@ impl Script {
             // Whoever asks is running.
             running: tid == self.own_pid,
             environment: Vec::new(),
+            budget: None,
         };
         self.next_start += 1;
         self.machine.threads.insert(tid, thread);
@@ -102,6 +103,7 @@ impl Script {
                 let state = if thread.running { 'R' } else { 'S' };
                 Some(format!("{tid} ({}) {state}{} {} 0\n", thread.name, " 0".repeat(18), thread.start_time))
             }
+            "sched" => thread.budget.map(|left| format!("dl.runtime : {}\n", left.get())),
             _ => None,
         }
     }
