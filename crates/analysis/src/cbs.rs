@@ -15,8 +15,8 @@
 //! sum is the same.
 //!
 //! [`grid`] puts work on a grid, rounded up; [`queue`] checks what is to be solved; [`solver`] lists who solves it:
-//! exactly by [`wiener_hopf`] or [`reduction`], with a proven error ([`certificate`]), or as a bound
-//! ([`exponential`], [`analytic`], [`iteration`]). [`backlog`] does all of it for a distribution of times;
+//! exactly by [`wiener_hopf`](solver::wiener_hopf) or [`reduction`](solver::reduction), with a proven error ([`certificate`]), or as a bound
+//! ([`exponential`](solver::exponential), [`analytic`](solver::analytic), [`iteration`](solver::iteration)). [`backlog`] does all of it for a distribution of times;
 //! [`skip`] is for tasks that give up releases that pass. [`modulated`] is for work that is not independent from job to job,
 //! [`in_order`] for work of which every job is known.
 

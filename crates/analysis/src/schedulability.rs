@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | fixed priorities, one CPU | [`fixed`], [`priority`] | response times, preemptive or not; Audsley's optimal assignment |
 //! | EDF, one CPU | [`uniprocessor`] | utilisation, density, processor demand (QPA) |
-//! | global EDF | [`global_edf`], [`forced_forward`], [`tardiness`] | GFB, BAK, BCL, iterated BCL, response times, FF-DBF; how late jobs are |
+//! | global EDF | [`global_edf`], [`forced_forward`](global_edf::forced_forward), [`tardiness`] | GFB, BAK, BCL, iterated BCL, response times, FF-DBF; how late jobs are |
 //! | global fixed priorities | [`global_fixed`] | response times with limited carry-in |
 //! | partitioned | [`partition`] | first, best and worst fit decreasing with an exact test for each CPU |
 //! | reservations that reclaim | [`grub`] | bandwidths within the cap on one CPU; the most each can take on several |

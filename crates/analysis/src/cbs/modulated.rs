@@ -14,9 +14,9 @@
 //! (T V)_g'(x) = sum_g M(g, g') sum_k P{X_g = k} V_g(x - k),     V_g(y) = P{mode g} for y < 0
 //! ```
 //!
-//! [`queue`] checks what is to be solved and finds its decay; [`by_modes`] solves it by factorising each mode's walk,
-//! [`reduction`] as a quasi-birth-death process of cells and modes; [`certificate`] proves how far an answer can be off,
-//! and [`solution`] never gives out more than is proven. [`backlog`] does it for distributions of times; [`limits`] makes
+//! [`queue`] checks what is to be solved and finds its decay; [`by_modes`](solution::by_modes) solves it by factorising each mode's walk,
+//! [`reduction`](solution::reduction) as a quasi-birth-death process of cells and modes; [`certificate`] proves how far an answer can be off,
+//! and [`solution`] never gives out more than is proven. [`backlog`] does it for distributions of times; [`limits`](crate::sampled::modes) makes
 //! modes that were measured worse than they can be with a confidence.
 
 pub mod backlog;

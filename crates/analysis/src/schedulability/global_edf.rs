@@ -12,7 +12,7 @@
 //!   into the window; time is integer, so `D_k - C_k + 1` bounds (Bertogna, Cirinei and Lipari, IEEE Trans. Parallel and
 //!   Distributed Systems 20(4), 2009).
 //! - [`response_times`]: the window is the response itself (Bertogna and Cirinei, RTSS 2007).
-//! - [`super::forced_forward`]: demand of the forced-forward work.
+//! - [`forced_forward`]: demand of the forced-forward work.
 //!
 //! Budgets in which a thread may sleep ([`super::task::Server`]) are taken by GFB alone. Its proof needs no tasks, only jobs:
 //! EDF on m CPUs is never behind a CPU of speed `l_i` for each task as long as `sum l_i <= m - (m-1) l_max` (Phillips, Stein,

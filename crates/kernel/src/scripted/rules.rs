@@ -79,6 +79,9 @@ impl Script {
         if old.is_deadline() && !attr.policy.is_deadline() && !thread.running {
             self.machine.leaked += old.booked_bandwidth();
         }
+        if let (false, SchedPolicy::Deadline { runtime, .. }) = (old.is_deadline(), attr.policy) {
+            thread.budget = thread.budget.map(|_| runtime);
+        }
         let clamp = |given: Option<u32>, had: Option<u32>, default| {
             given.map_or(had, |value| (value != default).then_some(value))
         };
