@@ -9,8 +9,8 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use surety_enforce::{
-    EnforceError, Enforcer, Inspector, Owner, Place, Post, ThreadState, attr_of_policy, attr_of_reservation,
-    describe,
+    Enforcer, Inspector, Owner, Place, Post, ThreadState, Wanted, attr_of_policy, attr_of_reservation,
+    describe, enforce_all,
 };
 use surety_kernel::command::{ChildSetup, Spawned, spawn};
 use surety_kernel::tracefs::Marker;
@@ -48,6 +48,28 @@ pub(crate) struct Member {
     wanted: SchedAttr,
     /// The CPUs it was asked to stay on.
     affinity: CpuSet,
+}
+
+impl Member {
+    /// What it is to get before the run begins.
+    fn wanted(&self) -> Wanted {
+        // The thread of a device is the kernel's: written down, though it goes with the device.
+        let is_ours = !matches!(self.body, Body::Found | Body::Process | Body::Handler);
+        let is_default = self.wanted == attr_of_policy(PolicySpec::default());
+        // What was running before keeps its place unless a reservation needs all of the root domain.
+        let moves = match self.body {
+            Body::Found => self.wanted.policy.is_deadline(),
+            Body::Process => false,
+            _ => true,
+        };
+        let keeps = is_default && matches!(self.body, Body::Found | Body::Process | Body::Program(..));
+        Wanted {
+            tid: self.tid,
+            owner: if is_ours { Owner::Ours } else { Owner::Others },
+            affinity: moves.then_some(self.affinity),
+            attr: (!keeps).then_some(self.wanted),
+        }
+    }
 }
 
 /// Whose member it is.
@@ -444,35 +466,18 @@ impl Stage<'_> {
         participants: &Participants,
         enforcer: &mut Enforcer<'_>,
     ) -> Result<(), WorldError> {
-        let (reserved, plain): (Vec<&Member>, Vec<&Member>) =
-            participants.members.iter().partition(|m| m.wanted.policy.is_deadline());
         if self.partitioned {
             self.seat_all(participants)?;
         }
-        for member in plain.into_iter().chain(reserved) {
-            let name = self.name_of(member.activity);
-            let refused = |error: EnforceError| WorldError::Machine {
-                what: format!("{name} (thread {}) could not get {}", member.tid, describe(&member.wanted)),
+        let wanted: Vec<Wanted> = participants.members.iter().map(Member::wanted).collect();
+        enforce_all(enforcer, &wanted).map_err(|(place, error)| {
+            let member = &participants.members[place];
+            let (name, tid) = (self.name_of(member.activity), member.tid);
+            WorldError::Machine {
+                what: format!("{name} (thread {tid}) could not get {}", describe(&member.wanted)),
                 remedy: error.to_string(),
-            };
-            // The thread of a device is the kernel's: written down, though it goes with the device.
-            let is_ours = !matches!(member.body, Body::Found | Body::Process | Body::Handler);
-            let owner = if is_ours { Owner::Ours } else { Owner::Others };
-            let is_default = member.wanted == attr_of_policy(PolicySpec::default());
-            // What was running before keeps its place unless a reservation needs all of the root domain.
-            let moves = match member.body {
-                Body::Found => member.wanted.policy.is_deadline(),
-                Body::Process => false,
-                _ => true,
-            };
-            if moves {
-                enforcer.set_affinity(member.tid, member.affinity, owner).map_err(&refused)?;
             }
-            if !(is_default && matches!(member.body, Body::Found | Body::Process | Body::Program(..))) {
-                enforcer.set_scheduler(member.tid, member.wanted, owner).map_err(&refused)?;
-            }
-        }
-        Ok(())
+        })
     }
 
     fn name_of(&self, activity: Activity) -> &str {
