@@ -24,9 +24,9 @@ use surety_model::world::{Observer, RunOptions, WorldError};
 use surety_units::{Nanos, Tid};
 
 use crate::interrupts::time_of_threads;
-use crate::participants::spawn_thread;
 use crate::probe_setup::{ProbePolicy, Surroundings};
 use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
+use crate::threads::spawn_thread;
 use crate::window::RUN_UP;
 use crate::window::{Gate, Window};
 

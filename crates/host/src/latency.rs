@@ -27,10 +27,10 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 use crate::children::ChildrenEntry;
 use crate::loads::crew::Crew;
 use crate::loads::{Ground, LoadRun};
-use crate::participants::spawn_thread;
 use crate::probe_setup::{ProbePolicy, Surroundings};
 use crate::recorder::{JournalledRecording, RawTrace, RecordingError, RecordingOptions};
 use crate::records::load_record;
+use crate::threads::spawn_thread;
 use crate::window::RUN_UP;
 use crate::window::{Gate, Window};
 
@@ -325,7 +325,7 @@ impl<'a> LatencyProbe<'a> {
         drop(children);
         let undo_failures = enforcer.undo();
         let loads = loads?;
-        surroundings.count_loads(&loads);
+        surroundings.count_loads(loads.iter().flatten().map(LoadRun::elsewhere).sum());
         degraded.extend(undo_failures.iter().map(|e| format!("a change could not be taken back: {e}")));
         if !options.policy.is_pinned() {
             let note = "threads under SCHED_DEADLINE use every CPU: the kernel refuses to pin them";

@@ -27,11 +27,12 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 use crate::children::ChildrenEntry;
 use crate::decode::read_raw;
 use crate::loads::Ground;
+use crate::loads::LoadRun;
 use crate::loads::crew::Crew;
-use crate::participants::spawn_thread;
 use crate::probe_setup::{ProbePolicy, Surroundings};
 use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
 use crate::records::load_record;
+use crate::threads::spawn_thread;
 use crate::window::RUN_UP;
 use crate::window::{Gate, Window};
 
@@ -147,7 +148,7 @@ impl<'a> NoiseProbe<'a> {
             .filter_map(|m| m.handle.join().ok().flatten().map(|(account, cpu)| (m.cpu, account, cpu)))
             .collect();
         let loads = crew.collect(&options.loads)?;
-        surroundings.count_loads(&loads);
+        surroundings.count_loads(loads.iter().flatten().map(LoadRun::elsewhere).sum());
         drop(children);
         let mut quality = None;
         let mut causes = Vec::new();

@@ -2,10 +2,8 @@
 //! affinity, with what the kernel says about it afterwards.
 
 use std::fs::File;
-use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::mpsc;
 use std::thread::JoinHandle;
 
 use surety_enforce::{
@@ -14,7 +12,7 @@ use surety_enforce::{
 };
 use surety_kernel::command::{ChildSetup, Spawned, spawn};
 use surety_kernel::tracefs::Marker;
-use surety_kernel::{Kernel, SchedAttr, clock, partition, thread};
+use surety_kernel::{Kernel, SchedAttr, clock, partition};
 use surety_model::plan::Homes;
 use surety_model::record::ThreadInForce;
 use surety_model::workload::{Irq, Load, PolicySpec, Program, Task, TaskBody, ThreadMatch, Workload};
@@ -24,15 +22,15 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 use crate::interrupts::{self, Devices, Sent};
 use crate::loads::{Ground, LoadRun, LoadWorker, driver_of};
 use crate::programs::{self, LiveThread, Programs, Reserved};
+use crate::returned::{Activity, MemberResult, Returned};
 use crate::rights::rights_of;
 use crate::scratch::{command_of, not_started};
 use crate::shared::SharedObjects;
 use crate::streams::{self, StreamRun};
 use crate::tasks::{TaskBodySpec, TaskRun};
+use crate::threads::{spawn_thread, thread_in_force};
 use crate::window::{Gate, Window};
 
-/// Stack of a thread of ours: its loops need little, and locked memory is not for free.
-const STACK: usize = 256 << 10;
 /// How often threads that wait are had to look, a millisecond apart, so that they are on their CPUs.
 const ROUSED: u32 = 3;
 
@@ -72,19 +70,6 @@ impl Member {
     }
 }
 
-/// Whose member it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Activity {
-    /// `workload.tasks[_]`.
-    Task(usize),
-    /// `workload.loads[_]`.
-    Load(usize),
-    /// `workload.streams[_]`.
-    Stream(usize),
-    /// `workload.irqs[_]`.
-    Irq(usize),
-}
-
 /// What runs in a member.
 pub(crate) enum Body {
     /// A thread of ours with jobs.
@@ -103,32 +88,6 @@ pub(crate) enum Body {
     Handler,
     /// A thread of ours that sends to that device.
     Sender(JoinHandle<Sent>),
-}
-
-/// What a member returned.
-#[derive(Debug)]
-pub(crate) struct MemberResult {
-    pub activity: Activity,
-    pub tid: Tid,
-    pub outcome: Returned,
-}
-
-impl MemberResult {
-    /// Why it could not go on, of a load that could not.
-    pub fn trouble(&self, workload: &Workload) -> Option<WorldError> {
-        let index = match (&self.outcome, self.activity) {
-            (Returned::Stream(run), Activity::Stream(index)) => {
-                return run.trouble_of(&workload.streams.get(index)?.name);
-            }
-            (_, Activity::Load(index)) => index,
-            _ => return None,
-        };
-        let name = &workload.loads.get(index)?.name;
-        match &self.outcome {
-            Returned::Worker(run) => run.trouble.as_ref().map(|trouble| trouble.of_load(name)),
-            _ => Some(LoadRun::panicked().of_load(name)),
-        }
-    }
 }
 
 /// The calling thread kept to some CPUs until this is dropped, for the threads it makes meanwhile.
@@ -152,16 +111,6 @@ impl Drop for Confined<'_> {
             let _ = self.kernel.set_affinity(Tid(0), before);
         }
     }
-}
-
-/// What a member returned, by its kind.
-#[derive(Debug)]
-pub(crate) enum Returned {
-    Synthetic(TaskRun),
-    Worker(LoadRun),
-    Stream(StreamRun),
-    Sender(Sent),
-    Outside,
 }
 
 /// Everybody, ready at the gate.
@@ -593,18 +542,6 @@ impl Stage<'_> {
     }
 }
 
-/// What the kernel says about a thread, now. Whether that is what was asked for the inspector says.
-pub(crate) fn thread_in_force(kernel: &dyn Kernel, activity: &str, tid: Tid) -> ThreadInForce {
-    let attr = kernel.scheduler(tid).ok();
-    ThreadInForce {
-        activity: activity.to_owned(),
-        tid: Some(tid),
-        policy: attr.as_ref().map_or_else(|| "gone".to_owned(), describe),
-        affinity: kernel.affinity(tid).unwrap_or_default(),
-        as_requested: true,
-    }
-}
-
 impl Participants {
     /// The first threads of programs and processes, with the index of their task.
     pub fn programs(&self) -> Vec<(usize, Tid)> {
@@ -659,45 +596,4 @@ impl Participants {
             }
         }
     }
-}
-
-/// A thread of ours: named, with exact timers and no page fault ahead, its id known before it works. When it is done it says
-/// at the gate what it still had.
-pub(crate) fn spawn_thread<T: Send + 'static>(
-    name: &str,
-    gate: &Arc<Gate>,
-    body: impl FnOnce() -> T + Send + 'static,
-) -> Result<(Tid, JoinHandle<T>), WorldError> {
-    let (sender, receiver) = mpsc::channel();
-    let (own_name, gate) = (name.to_owned(), Arc::clone(gate));
-    let spawned = std::thread::Builder::new().stack_size(STACK).spawn(move || {
-        // A thread without its name or with inexact timers still runs; the record shows what it got.
-        let _ = thread::set_name(&own_name);
-        let _ = thread::set_timer_slack(Nanos::new(1));
-        thread::prefault_stack();
-        let _ = sender.send(thread::own_tid());
-        let result = body();
-        gate.leave();
-        result
-    });
-    let handle = spawned.map_err(|error| WorldError::Machine {
-        what: format!("no thread could be made for `{name}`: {error}"),
-        remedy: "raise the limit of processes (ulimit -u) or ask for fewer instances".to_owned(),
-    })?;
-    let tid = receiver.recv().map_err(|_| WorldError::Machine {
-        what: format!("the thread of `{name}` ended before it began"),
-        remedy: "run again; report it if it repeats".to_owned(),
-    })?;
-    Ok((tid, handle))
-}
-
-/// The last line a program wrote to standard error, for messages.
-pub(crate) fn last_words(errors: &mut File) -> Option<String> {
-    const ENOUGH: i64 = 4096;
-    let length = i64::try_from(errors.metadata().ok()?.len()).ok()?;
-    errors.seek(SeekFrom::End(-length.min(ENOUGH))).ok()?;
-    let mut bytes = Vec::new();
-    errors.read_to_end(&mut bytes).ok()?;
-    let text = String::from_utf8_lossy(&bytes);
-    text.lines().rev().map(str::trim).find(|l| !l.is_empty()).map(str::to_owned)
 }

@@ -18,12 +18,11 @@ use surety_units::{CpuSet, Nanos, Tid};
 use thiserror::Error;
 
 use crate::environment::checks_of;
-use crate::loads::LoadRun;
+use crate::locked_memory::LockedMemory;
 use crate::noise::CpuUse;
-use crate::participants::thread_in_force;
 use crate::platform::{environment_of, platform_of};
+use crate::threads::thread_in_force;
 use crate::window::Gate;
-use crate::world::{LockedMemory, in_words};
 
 /// What a probe's threads run under.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -216,8 +215,8 @@ impl<'a> Surroundings<'a> {
     }
 
     /// CPU time that processes of loads got meanwhile: it was not others who used it.
-    pub fn count_loads(&mut self, loads: &[Vec<LoadRun>]) {
-        self.elsewhere += loads.iter().flatten().map(LoadRun::elsewhere).sum();
+    pub fn count_loads(&mut self, elsewhere: Nanos) {
+        self.elsewhere += elsewhere;
     }
 
     /// Something a reader of the numbers should know.
@@ -267,6 +266,11 @@ impl<'a> Surroundings<'a> {
 
 fn own_time(kernel: &dyn Kernel) -> Nanos {
     clock::process_cpu_time(kernel.own_pid()).unwrap_or(Nanos::ZERO)
+}
+
+/// How much others used, in words.
+pub(crate) fn in_words(disturbance: Option<surety_model::record::Disturbance>) -> String {
+    disturbance.map_or_else(|| "not known".to_owned(), |d| d.to_string())
 }
 
 #[cfg(test)]

@@ -15,8 +15,8 @@ use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::interrupts::{self, Reading};
 use crate::loads::{COMPLETION, Counts, LoadRun, driver_of};
-use crate::participants::{Activity, MemberResult, Returned};
 use crate::program_threads::{ProgramThread, SeenProgram};
+use crate::returned::{Activity, MemberResult, Returned};
 use crate::streams::{self, StreamRun};
 use crate::window::Window;
 

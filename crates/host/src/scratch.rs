@@ -14,8 +14,8 @@ use surety_model::world::{Cancel, WorldError};
 use surety_units::Nanos;
 
 use crate::children::ChildrenEntry;
+use crate::command_line::last_words;
 use crate::command_line::{it_said, split_command};
-use crate::participants::last_words;
 use crate::rights::{rights_of, shared_user};
 
 /// A preparation that takes longer is ended and the run refused.

@@ -4,6 +4,7 @@
 //! the thread that watches over the run is never held up by it.
 
 mod attempt;
+mod job;
 mod pace;
 mod replay;
 mod site;
@@ -22,11 +23,11 @@ use surety_model::world::{Cancel, WorldError};
 use surety_units::{CpuSet, Nanos};
 
 use crate::disks::Disks;
-use crate::participants::spawn_thread;
 use crate::rights::rights_of;
+use crate::threads::spawn_thread;
 use crate::window::Window;
 
-use attempt::{Job, Outcome};
+use job::{Job, Outcome};
 use pace::{Gap, Pace, gap_figures};
 use replay::Recorded;
 

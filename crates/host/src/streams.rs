@@ -19,10 +19,11 @@ use surety_model::workload::{Activity, ActivityKind, Direction, Stream, StreamFi
 use surety_model::world::WorldError;
 use surety_units::{Nanos, Rate, Tid};
 
-use crate::loads::files::{ALIGNMENT, BlockFile, FileOf, Shape, said};
+use crate::command_line::said;
+use crate::loads::files::{ALIGNMENT, BlockFile, FileOf, Shape};
 use crate::loads::{Ground, Trouble};
 use crate::meter::{Metered, ShareMeter};
-use crate::participants::spawn_thread;
+use crate::threads::spawn_thread;
 use crate::window::{Gate, Window};
 
 /// Bytes of one access where the workload names none.

@@ -10,7 +10,7 @@ use surety_trace::JobBuilder;
 use surety_units::{Bytes, CpuId, Nanos, Tid};
 
 use crate::decode::{Decoded, quality};
-use crate::participants::{MemberResult, Returned};
+use crate::returned::{MemberResult, Returned};
 use crate::window::Window;
 
 /// Buffer of each thread: two thousand switches between two looks.

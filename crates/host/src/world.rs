@@ -11,7 +11,7 @@ use surety_enforce::Enforcer;
 use surety_kernel::facts::MachineFacts;
 use surety_kernel::journal::Journal;
 use surety_kernel::tracefs::Tracefs;
-use surety_kernel::{Kernel, clock, thread};
+use surety_kernel::{Kernel, clock};
 use surety_model::activation::tick_phase;
 use surety_model::budget;
 use surety_model::plan::Homes;
@@ -22,19 +22,23 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::children::ChildrenEntry;
 use crate::command_line::it_said;
+use crate::command_line::last_words;
 use crate::decode::{Decoded, decode};
 use crate::disks::{Bindings, Disks, Workshop};
 use crate::environment::checks_of;
 use crate::interrupts::{self, Devices, Equipment, Reading, Sides};
 use crate::loads::Ground;
+use crate::locked_memory::LockedMemory;
 use crate::measurer::MeasurerPriority;
 use crate::noise::CpuUse;
-use crate::participants::{Activity, Body, Member, MemberResult, Participants, Returned, Stage, last_words};
+use crate::participants::{Body, Member, Participants, Stage};
 use crate::platform::{environment_of, platform_of};
+use crate::probe_setup::in_words;
 use crate::program_threads::ProgramThreads;
 use crate::programs::{self, Reserved};
 use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
 use crate::records::{Seen, runs_of_stream};
+use crate::returned::{Activity, MemberResult, Returned};
 use crate::rights;
 use crate::scratch::Scratch;
 use crate::shared::SharedObjects;
@@ -534,29 +538,6 @@ fn troubles(workload: &Workload, results: &[MemberResult]) -> Vec<String> {
     results.iter().filter_map(of).collect()
 }
 
-/// The process's memory, locked and faulted in while a run lasts, where the user may.
-pub(crate) struct LockedMemory {
-    refused: Option<String>,
-}
-
-impl LockedMemory {
-    pub fn lock() -> LockedMemory {
-        LockedMemory { refused: thread::lock_memory().err().map(|e| e.to_string()) }
-    }
-
-    pub fn in_words(&self) -> String {
-        self.refused.as_ref().map_or_else(|| "locked".to_owned(), |why| format!("not locked: {why}"))
-    }
-}
-
-impl Drop for LockedMemory {
-    fn drop(&mut self) {
-        if self.refused.is_none() {
-            thread::unlock_memory();
-        }
-    }
-}
-
 /// Ends a recording and decodes it.
 fn read_recording(
     recording: JournalledRecording<'_>,
@@ -617,9 +598,4 @@ fn disturbance_of(
     let programs = known + results.iter().map(of_loads).sum::<Nanos>();
     let span = (after.at - before.at).max(window.observed());
     Some(CpuUse::disturbance(first, last, programs, span, cpus.len()))
-}
-
-/// How much others used, in words.
-pub(crate) fn in_words(disturbance: Option<Disturbance>) -> String {
-    disturbance.map_or_else(|| "not known".to_owned(), |d| d.to_string())
 }

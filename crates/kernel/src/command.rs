@@ -29,7 +29,8 @@ use surety_units::{CpuSet, Nanos, Tid};
 use crate::clock;
 use crate::error::{KernelError, Operation, last_errno};
 use crate::kernel::{Kernel, ProcessIdentity};
-use crate::real::{RealKernel, open_pidfd, send_signal};
+use crate::pidfd::{open_pidfd, send_signal};
+use crate::real::RealKernel;
 use crate::sched::SchedAttr;
 
 pub use orphans::{adopt_orphans, end_adopted};

@@ -327,12 +327,6 @@ impl Ask<'_> {
     }
 }
 
-/// Whether this process may lock whatever it will ever map: CAP_IPC_LOCK, or no RLIMIT_MEMLOCK.
-pub(crate) fn may_lock_without_limit() -> bool {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    of_status(&status, "CapEff:").0 & (1 << CAP_IPC_LOCK) != 0 || limit(Resource::Memlock).is_none()
-}
-
 /// A soft limit; `None` is no limit.
 fn limit(resource: Resource) -> Option<u64> {
     getrlimit(resource).current

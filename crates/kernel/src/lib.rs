@@ -32,6 +32,7 @@ pub mod mount;
 pub mod net;
 pub mod partition;
 pub mod perf;
+mod pidfd;
 pub mod process;
 pub mod real;
 pub mod root_domains;

@@ -26,9 +26,12 @@ mod netlink;
 pub mod threaded;
 
 pub use cards::CardPair;
-pub use flow::{Flow, PAYLOAD, STEPS_MAX};
+pub use flow::{Flow, STEPS_MAX};
 pub use metronome::Metronome;
 pub use threaded::{Counts, ThreadedCable};
+
+/// Bytes in a packet that a flow sends: nothing but empty netlink attributes, for its filter to walk over.
+pub const PAYLOAD: usize = 1400;
 
 /// Address of the near end of a [`Cable`].
 pub const NEAR: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);

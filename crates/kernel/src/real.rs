@@ -1,17 +1,15 @@
 //! [`RealKernel`]: this machine.
 
-use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, mpsc};
 
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::clock;
-use crate::error::{KernelError, Operation, check};
+use crate::error::{KernelError, Operation};
 use crate::files;
 use crate::kernel::{Kernel, ProcessIdentity, SleepingThread};
+use crate::pidfd::{open_pidfd, send_signal};
 use crate::sched::{self, SchedAttr, SchedPolicy};
 use crate::tracefs::Tracefs;
 
@@ -113,7 +111,7 @@ impl Kernel for RealKernel {
             .name("surety-sleeper".to_owned())
             .stack_size(64 * 1024)
             .spawn(move || {
-                let _ = tell.send(crate::thread::own_tid());
+                let _ = tell.send(own_tid());
                 // Ends when the other side is dropped.
                 let _ = sleep.recv();
             })
@@ -143,7 +141,7 @@ impl Kernel for RealKernel {
     }
 
     fn own_tid(&self) -> Tid {
-        crate::thread::own_tid()
+        own_tid()
     }
 
     fn effective_user(&self) -> u32 {
@@ -162,27 +160,6 @@ impl Kernel for RealKernel {
     }
 }
 
-/// A descriptor of a process, which no later process with its number can take over.
-pub(crate) fn open_pidfd(pid: Tid) -> Result<OwnedFd, KernelError> {
-    let opened = Pid::from_raw(pid.0).ok_or(Errno::INVAL).and_then(|p| pidfd_open(p, PidfdFlags::empty()));
-    opened.map_err(|e| KernelError::new(Operation::Signal, format!("process {pid}"), e.raw_os_error()))
-}
-
-/// Signals the process behind a descriptor; `false` when it has ended.
-pub(crate) fn send_signal(descriptor: &OwnedFd, pid: Tid, signal: i32) -> Result<bool, KernelError> {
-    // SAFETY: the descriptor is open; a null `siginfo` asks the kernel to fill in the usual one.
-    let result = unsafe {
-        libc::syscall(
-            libc::SYS_pidfd_send_signal,
-            descriptor.as_raw_fd(),
-            signal,
-            std::ptr::null::<libc::siginfo_t>(),
-            0_u32,
-        )
-    };
-    match check(result) {
-        Ok(_) => Ok(true),
-        Err(libc::ESRCH) => Ok(false),
-        Err(errno) => Err(KernelError::new(Operation::Signal, format!("process {pid}"), errno)),
-    }
+fn own_tid() -> Tid {
+    Tid(rustix::thread::gettid().as_raw_pid())
 }

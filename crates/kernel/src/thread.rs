@@ -4,8 +4,10 @@ use std::ffi::CString;
 use std::num::NonZeroU64;
 
 use rustix::mm::MlockAllFlags;
+use rustix::process::{Resource, getrlimit};
 use surety_units::{Nanos, Tid};
 
+use crate::command::of_status;
 use crate::error::{KernelError, Operation};
 
 /// The calling thread's number.
@@ -46,7 +48,7 @@ pub fn timer_slack() -> Result<Nanos, KernelError> {
 /// # Errors
 /// ENOMEM where RLIMIT_MEMLOCK is a limit and CAP_IPC_LOCK is missing.
 pub fn lock_memory() -> Result<(), KernelError> {
-    if !crate::facts::may_lock_without_limit() {
+    if !may_lock_without_limit() {
         return Err(KernelError::new(Operation::LockMemory, "the process", libc::ENOMEM));
     }
     rustix::mm::mlockall(MlockAllFlags::CURRENT | MlockAllFlags::FUTURE)
@@ -77,6 +79,16 @@ pub fn prefault_stack() {
     std::hint::black_box(&pages);
 }
 
+/// `include/uapi/linux/capability.h`.
+const CAP_IPC_LOCK: u32 = 14;
+
+/// Whether this process may lock whatever it will ever map: CAP_IPC_LOCK, or no RLIMIT_MEMLOCK.
+fn may_lock_without_limit() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    of_status(&status, "CapEff:").0 & (1 << CAP_IPC_LOCK) != 0
+        || getrlimit(Resource::Memlock).current.is_none()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -104,7 +116,7 @@ mod tests {
         match lock_memory() {
             Ok(()) => {
                 // Locked under a limit, the next thread's stack would be refused and the process die of it.
-                assert!(crate::facts::may_lock_without_limit());
+                assert!(may_lock_without_limit());
                 let status = std::fs::read_to_string("/proc/self/status").unwrap();
                 let locked = status.lines().find_map(|l| l.strip_prefix("VmLck:")).unwrap();
                 unlock_memory();

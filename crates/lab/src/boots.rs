@@ -6,10 +6,11 @@
 use surety_model::workload::Workload;
 use surety_model::world::{Cancel, RunOptions};
 
-use crate::devices::{Device, devices_of, outside};
+use crate::devices::{Device, devices_of};
 use crate::error::LabError;
 use crate::job::{Job, Run, modules_for};
 use crate::vm::LabOptions;
+use crate::vm::outside;
 
 /// What is recorded of each run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,10 +14,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use surety_model::source::nearest;
 use surety_model::workload::{Arrivals, Irq, Workload};
-use surety_units::{Bytes, CpuId, Nanos};
+use surety_units::{Bytes, Nanos};
 
 use crate::error::LabError;
-use crate::vm::LabOptions;
 
 /// A kind of device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -298,12 +297,6 @@ const HUBS_OF_METRONOMES: usize = 100;
 /// The file behind a disk.
 pub fn disk_file(room: &Path, number: usize) -> std::path::PathBuf {
     room.join(format!("disk{number}"))
-}
-
-/// The CPU of a guest that is for those who send: with cards the last, where there are several and they are not partitions.
-pub fn outside(devices: &[Device], options: &LabOptions) -> Option<CpuId> {
-    let has_cards = devices.iter().any(|device| !device.model.is_disk());
-    (options.cpus > 1 && !options.partitioned && has_cards).then(|| CpuId(options.cpus - 1))
 }
 
 /// The shortest beat: the counter of packets that a card lost goes round after 65,536 of them.

@@ -14,9 +14,9 @@ use std::path::Path;
 use std::process::Stdio;
 
 use surety_kernel::command::Command;
-use surety_units::{CpuSet, Nanos};
+use surety_units::{CpuId, CpuSet, Nanos};
 
-use crate::devices::{self, Device};
+use crate::devices::Device;
 use crate::error::LabError;
 use crate::store::{KERNEL, StoredKernel};
 
@@ -250,8 +250,7 @@ pub fn command(
     // What a card says by itself would be repeated for ever.
     let only_four = if devices.iter().any(|d| d.every.is_some()) { " ipv6.disable=1" } else { "" };
     // A root domain without the CPU that packets are sent from.
-    let alone =
-        devices::outside(devices, options).map_or_else(String::new, |cpu| format!(" isolcpus=domain,{cpu}"));
+    let alone = outside(devices, options).map_or_else(String::new, |cpu| format!(" isolcpus=domain,{cpu}"));
     // Its ciphers would be tested in a thread beside what is measured, for many seconds of a slow clock.
     let words = format!(
         "console=ttyS0 {said} panic=-1 oops=panic random.trust_cpu=off nokaslr rdinit=/init \
@@ -278,6 +277,12 @@ pub fn version() -> Result<String, LabError> {
         return Err(LabError::Emulator { why });
     }
     Ok(line.to_owned())
+}
+
+/// The CPU of a guest that is for those who send: with cards the last, where there are several and they are not partitions.
+pub fn outside(devices: &[Device], options: &LabOptions) -> Option<CpuId> {
+    let has_cards = devices.iter().any(|device| !device.model.is_disk());
+    (options.cpus > 1 && !options.partitioned && has_cards).then(|| CpuId(options.cpus - 1))
 }
 
 #[cfg(test)]

@@ -10,8 +10,6 @@ use std::collections::BTreeMap;
 use surety_trace::format::{EventFormat, Field};
 use surety_units::{CpuId, Nanos, Tid};
 
-use super::traced::word;
-
 /// A poll of a device is over.
 pub(super) const EVENT: &str = "napi:napi_poll";
 
@@ -66,6 +64,11 @@ fn only_polls(thread: Tid, names: &str) -> bool {
         (tid.parse() == Ok(thread.0)).then_some(THREADS.iter().any(|t| name.trim_start().starts_with(t)))
     };
     names.lines().find_map(named).unwrap_or(false)
+}
+
+pub(super) fn word(record: &[u8], field: &Field) -> Option<u32> {
+    let bytes = record.get(field.offset..field.offset + 4)?;
+    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
 #[cfg(test)]

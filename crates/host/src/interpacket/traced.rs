@@ -7,7 +7,7 @@ use surety_trace::format::{EventFormat, Field};
 use surety_trace::merge::{Item, Merge};
 use surety_units::{Nanos, Tid};
 
-use super::polled::{self, Polls};
+use super::polled::{self, Polls, word};
 use crate::recorder::{PageFile, RawTrace};
 
 /// A device hands a packet up: `__netif_receive_skb_core` in `net/core/dev.c`.
@@ -98,11 +98,6 @@ impl Fields {
     fn current(&self, record: &[u8]) -> Option<Tid> {
         word(record, &self.pid).map(|pid| Tid(pid.cast_signed()))
     }
-}
-
-pub(super) fn word(record: &[u8], field: &Field) -> Option<u32> {
-    let bytes = record.get(field.offset..field.offset + 4)?;
-    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
 }
 
 /// The text of a `__data_loc` field without its end mark.

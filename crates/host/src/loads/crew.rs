@@ -10,8 +10,8 @@ use surety_model::world::WorldError;
 use surety_units::{CpuSet, Tid};
 
 use super::{Ground, LoadRun, driver_of};
-use crate::participants::spawn_thread;
 use crate::probe_setup::{ProbePolicy, Surroundings};
+use crate::threads::spawn_thread;
 use crate::window::Gate;
 
 /// The threads of some loads.

@@ -13,6 +13,7 @@ use surety_stats::Pcg;
 use surety_units::{Nanos, Rate};
 
 use super::{Ground, LoadRun, refused};
+use crate::command_line::{remedy_of, said};
 use crate::window::{Gate, Window};
 
 /// Direct accesses need buffers and offsets that are multiples of the device's block; this fits all of today's.
@@ -119,29 +120,6 @@ fn fill(bytes: &mut [u8], seed: u64) {
     let mut chance = Pcg::for_job(seed, 0, 2);
     for word in bytes.chunks_mut(8) {
         word.copy_from_slice(&chance.next_u64().to_le_bytes()[..word.len()]);
-    }
-}
-
-/// The system's words without its number, which tells a reader nothing.
-pub(crate) fn said(error: &io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or_default().to_owned()
-}
-
-/// What to do about an error of a file.
-pub(crate) fn remedy_of(error: &io::Error, on_disk: bool, direct: bool) -> &'static str {
-    match (error.kind(), on_disk) {
-        (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, true) => {
-            "make the disk (`make`) larger, or what lies on it smaller: its size or `count`"
-        }
-        (io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded, false) => {
-            "make room there, set TMPDIR to a directory with room, or make the size or `count` smaller"
-        }
-        (io::ErrorKind::InvalidInput, _) if direct => {
-            "this file system has no direct access: leave out `direct`"
-        }
-        (_, true) => "see `dmesg` for what the device said",
-        _ => "set TMPDIR to a directory that can be written and has room",
     }
 }
 

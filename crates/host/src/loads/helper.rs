@@ -4,6 +4,10 @@
 //! not fork again and again. The helper inherits class and CPUs from its thread of the load, dies with it, and takes its
 //! children along. It counts into a file in memory, which the thread reads where observation begins and ends.
 
+pub(super) mod command;
+pub(super) mod forks;
+pub(super) mod messages;
+
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
@@ -15,9 +19,9 @@ use surety_kernel::{RealKernel, clock, thread};
 use surety_model::workload::Rights;
 use surety_units::Nanos;
 
-use super::{Counts, LoadRun, command, forks, messages};
+use super::{Counts, LoadRun};
+use crate::command_line::last_words;
 use crate::meter::Metered;
-use crate::participants::last_words;
 use crate::programs::time_of;
 use crate::window::{Gate, Window};
 

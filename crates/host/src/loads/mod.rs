@@ -3,14 +3,11 @@
 //! A new load is one file here that implements [`LoadDriver`], and one line in [`DRIVERS`].
 
 mod block_by_block;
-mod command;
 pub(crate) mod crew;
 mod file_copy;
 pub(crate) mod files;
-mod forks;
 mod helper;
 mod memory_thrash;
-mod messages;
 mod ping_flood;
 mod readers;
 mod spinners;
@@ -186,10 +183,10 @@ pub(crate) const DRIVERS: &[&dyn LoadDriver] = &[
     &ping_flood::PingFlood,
     &udp::UdpSender,
     &udp::UdpFlood,
-    &messages::Messages,
-    &forks::Forks,
+    &helper::messages::Messages,
+    &helper::forks::Forks,
     &timers::Timers,
-    &command::Command,
+    &helper::command::Command,
 ];
 
 /// The driver of a load, or why there is none.

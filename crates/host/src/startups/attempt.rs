@@ -1,76 +1,30 @@
 //! One start: from asking for it to its being ready, or given up.
 
-use std::fs::File;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::ChildStdout;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use surety_kernel::clock;
 use surety_kernel::command::{ChildSetup, Rights, Spawned, Stream, spawn};
 use surety_kernel::files::evict;
-use surety_model::startup::Attempt;
-use surety_model::workload::{Ready, Startup};
+use surety_model::workload::Ready;
 use surety_model::world::WorldError;
-use surety_units::{CpuSet, Nanos};
+use surety_units::Nanos;
 
-use super::pace::{Gap, Pace};
+use super::job::{Job, Outcome};
 use super::site::{failed, forget};
 use super::{LOOK, Subject};
 use crate::command_line::it_said;
-use crate::loads::files::said;
-use crate::participants::last_words;
+use crate::command_line::last_words;
+use crate::command_line::said;
 use crate::scratch::command_of;
 
 /// Between two tries whether a socket takes connections.
 const TRY: Nanos = Nanos::MILLISECOND;
-
-/// One start to be made, in a thread of its own.
-pub(super) struct Job {
-    pub startup: Startup,
-    pub subject: Subject,
-    /// Where it is started.
-    pub directory: Option<PathBuf>,
-    /// Whether the pages of the files there are dropped before.
-    pub forget: bool,
-    /// The file below the disk, where the disk goes through the page cache to it.
-    pub below: Option<File>,
-    /// How a replay runs.
-    pub pace: Pace,
-    pub mark: Option<String>,
-    pub cpus: CpuSet,
-    /// Given up after this.
-    pub limit: Nanos,
-    /// Given up at this instant.
-    pub latest: Nanos,
-    pub stop: Arc<AtomicBool>,
-}
-
-/// What became of one start.
-pub(super) struct Outcome {
-    pub attempt: Attempt,
-    /// When it was ready or given up.
-    pub ended: Nanos,
-    /// CPU time of the program.
-    pub cpu_time: Nanos,
-    /// Of a replay.
-    pub gaps: Vec<Gap>,
-}
-
-impl Outcome {
-    /// Begun then; ready at an instant, or given up at the latest one.
-    pub fn of(begin: Nanos, ready: Option<Nanos>, until: Nanos) -> Outcome {
-        let (attempt, ended) = match ready.filter(|at| *at <= until) {
-            Some(at) => (Attempt::Ready(at - begin), at),
-            None => (Attempt::GivenUp(until - begin), until),
-        };
-        Outcome { attempt, ended, cpu_time: Nanos::ZERO, gaps: Vec::new() }
-    }
-}
 
 impl Job {
     /// Makes the start.

@@ -5,13 +5,12 @@
 //! least real-time priority where that is permitted, with the I/O priority of ordinary threads (a real-time thread's requests
 //! would be served first), and spend the last of each think time looking at the clock, as the program spent it working.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use surety_kernel::io_priority::{IoPriority, level_of_nice, own_io_priority, set_own_best_effort};
 use surety_kernel::transition::set_once;
 use surety_kernel::{Kernel, KernelError, SchedAttr, SchedPolicy, clock, thread};
 use surety_model::record::Figure;
 use surety_units::{Nanos, Tid};
-
-use super::attempt::Job;
 
 /// Of a real-time thread: more than nearly every wake-up of one is late by, also on a virtual machine.
 const SPIN_REALTIME: Nanos = Nanos::from_millis(2);
@@ -69,10 +68,10 @@ impl Pace {
     }
 
     /// Waits for an instant, the last stretch without sleeping; false when the replay was ended or given up before.
-    pub fn wait_until(&self, due: Nanos, job: &Job, until: Nanos) -> bool {
+    pub fn wait_until(&self, due: Nanos, stop: &AtomicBool, until: Nanos) -> bool {
         loop {
             let now = clock::monotonic();
-            if job.is_stopped() || now >= until {
+            if stop.load(Ordering::Relaxed) || now >= until {
                 return false;
             }
             if now >= due {

@@ -17,10 +17,12 @@ use surety_model::formats::io_trace::{Action, IoTrace, Layout};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::attempt::{Job, Outcome};
+use super::job::{Job, Outcome};
 use super::pace::{Gap, Stretch};
-use super::site::RECORDED;
-use crate::loads::files::said;
+use crate::command_line::said;
+
+/// The file a recording is replayed on.
+pub(super) const RECORDED: &str = "recorded";
 
 /// Direct accesses need buffers aligned to the device's block; this fits all of today's.
 const ALIGNMENT: usize = 4096;
@@ -177,7 +179,7 @@ impl Recorded {
             let Some(since) = turns.wait(index, process) else { return Ok(()) };
             let think = requests[index].think;
             let stretch = Stretch::begin(think);
-            if !job.pace.wait_until(since + think, job, until) {
+            if !job.pace.wait_until(since + think, &job.stop, until) {
                 return Err(None);
             }
             let issued = clock::monotonic();

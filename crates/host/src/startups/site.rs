@@ -11,14 +11,11 @@ use surety_model::formats::io_trace::IoTrace;
 use surety_model::workload::{Ready, Startup, StartupBody, Workload};
 use surety_model::world::WorldError;
 
-use super::replay::Recorded;
+use super::replay::{RECORDED, Recorded};
 use super::{Setting, Subject};
+use crate::command_line::{remedy_of, said};
 use crate::disks::Disks;
-use crate::loads::files::{remedy_of, said};
 use crate::scratch::{await_preparation, command_of, give_to};
-
-/// The file a recording is replayed on.
-pub(super) const RECORDED: &str = "recorded";
 
 /// What this world cannot do of a start-up.
 pub(super) fn check(startup: &Startup) -> Result<(), WorldError> {

@@ -4,12 +4,11 @@
 use std::net::UdpSocket;
 use std::os::fd::AsRawFd;
 
+use super::PAYLOAD;
 use super::metronome::{self, Address};
 use super::{Cable, End, set_option};
 use crate::error::{KernelError, Operation, check};
 
-/// Bytes in a packet that a flow sends: nothing but empty netlink attributes, for its filter to walk over.
-pub const PAYLOAD: usize = 1400;
 /// Bytes of an attribute without a value, its length included (`struct nlattr`).
 const ATTRIBUTE: usize = 4;
 /// Attributes in a packet.

@@ -7,7 +7,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, send, socket_with};
 
-use super::flow::PAYLOAD;
+use super::PAYLOAD;
 use crate::error::check;
 
 /// A card's address on the wire.

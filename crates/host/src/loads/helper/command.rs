@@ -12,15 +12,15 @@ use surety_model::workload::{Load, LoadKind, Rights};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::helper::{Employer, Shift, Task, refusal};
-use super::{
+use crate::command_line::{it_said, split_command};
+use crate::loads::helper::{Employer, Shift, Task, refusal};
+use crate::loads::{
     Counts, Ground, LoadDriver, LoadWorker, Trouble, at_most, completion, number, per_second, refused,
 };
-use crate::command_line::{it_said, split_command};
 use crate::rights::rights_of;
 
 /// The kind.
-pub(super) struct Command;
+pub(crate) struct Command;
 
 impl LoadDriver for Command {
     fn kind(&self) -> LoadKind {
@@ -74,7 +74,7 @@ fn is_there(program: &str) -> bool {
 }
 
 /// What the helper does.
-pub(super) fn work(
+pub(crate) fn work(
     shift: &Shift,
     line: &str,
     once: bool,
@@ -119,7 +119,7 @@ pub(super) fn work(
 }
 
 /// A program that failed whenever it was run.
-pub(super) fn never_succeeded(failures: u64, words: Option<String>) -> Trouble {
+pub(crate) fn never_succeeded(failures: u64, words: Option<String>) -> Trouble {
     let words = it_said(words);
     let times = if failures == 1 { "the one time".to_owned() } else { format!("all {failures} times") };
     Trouble {

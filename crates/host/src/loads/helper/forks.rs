@@ -6,14 +6,14 @@ use surety_model::workload::{Load, LoadKind};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::helper::{Employer, Shift, Task, refusal};
-use super::{Counts, Ground, LoadDriver, LoadWorker, at_most, per_second, refused};
+use crate::loads::helper::{Employer, Shift, Task, refusal};
+use crate::loads::{Counts, Ground, LoadDriver, LoadWorker, at_most, per_second, refused};
 
 /// Processes made between two looks at the end of the run.
 const BATCH: u64 = 8;
 
 /// The kind.
-pub(super) struct Forks;
+pub(crate) struct Forks;
 
 impl LoadDriver for Forks {
     fn kind(&self) -> LoadKind {
@@ -41,7 +41,7 @@ impl LoadDriver for Forks {
 }
 
 /// What the helper does.
-pub(super) fn work(shift: &Shift) -> Result<(), String> {
+pub(crate) fn work(shift: &Shift) -> Result<(), String> {
     let forker = Forker::new().map_err(|e| e.to_string())?;
     let mut counts = Counts::default();
     while !shift.is_over() {

@@ -12,8 +12,8 @@ use surety_model::workload::{Load, LoadKind};
 use surety_model::world::WorldError;
 use surety_units::{Bytes, Nanos};
 
-use super::helper::{Employer, Shift, Task, refusal};
-use super::{Counts, Ground, LoadDriver, LoadWorker, at_most, per_second, refused};
+use crate::loads::helper::{Employer, Shift, Task, refusal};
+use crate::loads::{Counts, Ground, LoadDriver, LoadWorker, at_most, per_second, refused};
 
 /// Senders of a group, and receivers.
 const EACH: u64 = 10;
@@ -23,7 +23,7 @@ const BLOCK_MAX: Bytes = Bytes(64 << 10);
 const BATCH: u64 = 64;
 
 /// The kind.
-pub(super) struct Messages;
+pub(crate) struct Messages;
 
 impl LoadDriver for Messages {
     fn kind(&self) -> LoadKind {
@@ -59,7 +59,7 @@ impl LoadDriver for Messages {
 }
 
 /// What the helper does: makes a group, sleeps to the end, and ends it.
-pub(super) fn work(shift: &Shift, bytes: usize) -> Result<(), String> {
+pub(crate) fn work(shift: &Shift, bytes: usize) -> Result<(), String> {
     let mut children: Vec<Child> = Vec::new();
     let mut ends = Vec::new();
     for number in 0..EACH {

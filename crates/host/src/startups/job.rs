@@ -1,0 +1,56 @@
+//! [`Job`]: one start as it is asked for, and [`Outcome`]: what became of it.
+
+use std::fs::File;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use surety_model::startup::Attempt;
+use surety_model::workload::Startup;
+use surety_units::{CpuSet, Nanos};
+
+use super::Subject;
+use super::pace::{Gap, Pace};
+
+/// One start to be made, in a thread of its own.
+pub(super) struct Job {
+    pub startup: Startup,
+    pub subject: Subject,
+    /// Where it is started.
+    pub directory: Option<PathBuf>,
+    /// Whether the pages of the files there are dropped before.
+    pub forget: bool,
+    /// The file below the disk, where the disk goes through the page cache to it.
+    pub below: Option<File>,
+    /// How a replay runs.
+    pub pace: Pace,
+    pub mark: Option<String>,
+    pub cpus: CpuSet,
+    /// Given up after this.
+    pub limit: Nanos,
+    /// Given up at this instant.
+    pub latest: Nanos,
+    pub stop: Arc<AtomicBool>,
+}
+
+/// What became of one start.
+pub(super) struct Outcome {
+    pub attempt: Attempt,
+    /// When it was ready or given up.
+    pub ended: Nanos,
+    /// CPU time of the program.
+    pub cpu_time: Nanos,
+    /// Of a replay.
+    pub gaps: Vec<Gap>,
+}
+
+impl Outcome {
+    /// Begun then; ready at an instant, or given up at the latest one.
+    pub fn of(begin: Nanos, ready: Option<Nanos>, until: Nanos) -> Outcome {
+        let (attempt, ended) = match ready.filter(|at| *at <= until) {
+            Some(at) => (Attempt::Ready(at - begin), at),
+            None => (Attempt::GivenUp(until - begin), until),
+        };
+        Outcome { attempt, ended, cpu_time: Nanos::ZERO, gaps: Vec::new() }
+    }
+}

@@ -1,0 +1,56 @@
+//! Threads of a run: made, and read back.
+
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
+
+use surety_enforce::describe;
+use surety_kernel::{Kernel, thread};
+use surety_model::record::ThreadInForce;
+use surety_model::world::WorldError;
+use surety_units::{Nanos, Tid};
+
+use crate::window::Gate;
+
+/// Stack of a thread of ours: its loops need little, and locked memory is not for free.
+const STACK: usize = 256 << 10;
+/// A thread of ours: named, with exact timers and no page fault ahead, its id known before it works. When it is done it says
+/// at the gate what it still had.
+pub(crate) fn spawn_thread<T: Send + 'static>(
+    name: &str,
+    gate: &Arc<Gate>,
+    body: impl FnOnce() -> T + Send + 'static,
+) -> Result<(Tid, JoinHandle<T>), WorldError> {
+    let (sender, receiver) = mpsc::channel();
+    let (own_name, gate) = (name.to_owned(), Arc::clone(gate));
+    let spawned = std::thread::Builder::new().stack_size(STACK).spawn(move || {
+        // A thread without its name or with inexact timers still runs; the record shows what it got.
+        let _ = thread::set_name(&own_name);
+        let _ = thread::set_timer_slack(Nanos::new(1));
+        thread::prefault_stack();
+        let _ = sender.send(thread::own_tid());
+        let result = body();
+        gate.leave();
+        result
+    });
+    let handle = spawned.map_err(|error| WorldError::Machine {
+        what: format!("no thread could be made for `{name}`: {error}"),
+        remedy: "raise the limit of processes (ulimit -u) or ask for fewer instances".to_owned(),
+    })?;
+    let tid = receiver.recv().map_err(|_| WorldError::Machine {
+        what: format!("the thread of `{name}` ended before it began"),
+        remedy: "run again; report it if it repeats".to_owned(),
+    })?;
+    Ok((tid, handle))
+}
+
+/// What the kernel says about a thread, now. Whether that is what was asked for the inspector says.
+pub(crate) fn thread_in_force(kernel: &dyn Kernel, activity: &str, tid: Tid) -> ThreadInForce {
+    let attr = kernel.scheduler(tid).ok();
+    ThreadInForce {
+        activity: activity.to_owned(),
+        tid: Some(tid),
+        policy: attr.as_ref().map_or_else(|| "gone".to_owned(), describe),
+        affinity: kernel.affinity(tid).unwrap_or_default(),
+        as_requested: true,
+    }
+}
