@@ -329,6 +329,7 @@ mod tests {
 
     #[test]
     fn the_step_that_fails_is_named() {
+        let _alone = crate::testing::machine_wide();
         let none = spawn(&mut Command::new("/no/such/program"), &ChildSetup::default()).unwrap_err();
         assert_eq!((none.operation, none.errno), (Operation::Spawn, libc::ENOENT));
         let nowhere = ChildSetup { affinity: Some(CpuSet::single(CpuId(1000))), ..ChildSetup::default() };

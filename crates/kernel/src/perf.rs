@@ -340,6 +340,7 @@ mod tests {
 
     #[test]
     fn sleeping_is_seen_as_switches_by_any_user() {
+        let _alone = crate::testing::machine_wide();
         for as_nobody in [false, true] {
             let result = std::thread::spawn(move || {
                 if as_nobody && !crate::testing::become_nobody() {

@@ -233,6 +233,7 @@ mod tests {
 
     #[test]
     fn this_kernel_shows_how_budgets_end_and_keeps_no_thread() {
+        let _alone = crate::testing::machine_wide();
         let kernel = RealKernel::new();
         let found = judge(clock::tick_length(), one_budget);
         let threads = kernel.threads(kernel.own_pid()).unwrap();

@@ -159,6 +159,7 @@ mod tests {
 
     #[test]
     fn a_thread_of_the_kernels_handles_every_packet_or_counts_it_as_lost() {
+        let _alone = crate::testing::machine_wide();
         let kernel = RealKernel::new();
         let cable = match ThreadedCable::new(&kernel) {
             Ok(cable) => cable,
