@@ -133,6 +133,9 @@ pub fn plan_from_json(text: &str) -> Result<Plan, PlanFileError> {
     if !domains.is_empty() && (!parts || domains.iter().any(CpuSet::is_empty)) {
         return platform("`root_domains` are not sets of CPUs that share none and have `cpus` in all");
     }
+    if plan.platform.has_unlike_cpus() {
+        return platform("`cpu_specs` are unlike, and this version computes with CPUs that are alike");
+    }
     if !plan.platform.tick.is_positive() {
         return platform("`tick` is not a positive number of nanoseconds");
     }

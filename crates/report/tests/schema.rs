@@ -235,6 +235,11 @@ fn what_is_no_plan_is_refused_with_what_to_do() {
         value.to_string()
     };
     assert!(plan_from_json(&apart(&["1", "0"])).is_ok());
+    let unlike = {
+        let mut value = good.clone();
+        value["platform"]["cpu_specs"] = serde_json::json!([{ "capacity": 1024 }, { "capacity": 512 }]);
+        value.to_string()
+    };
     let with_disk = |priority: Value| {
         let mut value = good.clone();
         let mut stream = value["reservations"][0].clone();
@@ -257,6 +262,7 @@ fn what_is_no_plan_is_refused_with_what_to_do() {
         (changed("/platform/deadline_cap/denominator", 0.into()), "denominator"),
         (changed("/platform/cpus", 0.into()), "`cpus`"),
         (changed("/platform/tick", 0.into()), "`tick`"),
+        (unlike, "`cpu_specs` are unlike"),
         (apart(&["0-1", ""]), "`root_domains`"),
         (apart(&["0-1", "1"]), "`root_domains`"),
         (apart(&["0"]), "`root_domains`"),
