@@ -179,7 +179,7 @@ impl Bench for Worlds<'_> {
     ) -> Result<Record, WorldError> {
         match probe {
             Probe::Interpacket { interval } => self.runner.packets(world, *interval, options, label),
-            Probe::Latency(latency) => self.latency(world, latency, options, label),
+            Probe::Latency(latency) => self.latency(world, latency, options),
         }
     }
 
@@ -201,7 +201,6 @@ impl Worlds<'_> {
         world: usize,
         probe: &LatencyProbe,
         options: &RunOptions,
-        label: &str,
     ) -> Result<Record, WorldError> {
         let options = LatencyOptions {
             cpus: options.cpus,
@@ -229,7 +228,7 @@ impl Worlds<'_> {
             None => Err(WorldError::Unsupported {
                 world: self.runner.names()[world].to_owned(),
                 object: "the probe".to_owned(),
-                why: format!("it measures threads of a real kernel; {label} has none"),
+                why: "it measures threads of a real kernel".to_owned(),
             }),
         }
     }

@@ -8,7 +8,7 @@ use crate::enforcer::{EnforceError, Enforcer, Owner};
 /// What a thread of a run is to get.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wanted {
-    /// The thread.
+    /// Its id in the kernel.
     pub tid: Tid,
     /// Whose it is.
     pub owner: Owner,
@@ -32,7 +32,7 @@ impl Wanted {
 pub fn enforce_all(enforcer: &mut Enforcer<'_>, all: &[Wanted]) -> Result<(), (usize, EnforceError)> {
     for of_reserved in [false, true] {
         for (place, wanted) in all.iter().enumerate().filter(|(_, w)| w.is_reserved() == of_reserved) {
-            let Wanted { tid, owner, affinity, attr, .. } = *wanted;
+            let Wanted { tid, owner, affinity, attr } = *wanted;
             let moved = affinity.map_or(Ok(()), |cpus| enforcer.set_affinity(tid, cpus, owner));
             let given =
                 moved.and_then(|()| attr.map_or(Ok(()), |attr| enforcer.set_scheduler(tid, attr, owner)));

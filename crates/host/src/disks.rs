@@ -20,9 +20,8 @@ use surety_model::workload::{Disk, Workload};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::{Bytes, Nanos};
 
-use crate::command_line::last_words;
-use crate::command_line::said;
 use crate::journalled::Journalled;
+use crate::said::{last_words, said};
 
 /// A device by the name of the disk it stands for.
 pub type Bindings = BTreeMap<String, PathBuf>;

@@ -32,6 +32,7 @@ pub mod recorder;
 mod records;
 mod returned;
 mod rights;
+mod said;
 pub mod scratch;
 mod shared;
 mod startups;

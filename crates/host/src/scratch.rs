@@ -14,9 +14,9 @@ use surety_model::world::{Cancel, WorldError};
 use surety_units::Nanos;
 
 use crate::children::ChildrenEntry;
-use crate::command_line::last_words;
-use crate::command_line::{it_said, split_command};
+use crate::command_line::split_command;
 use crate::rights::{rights_of, shared_user};
+use crate::said::{it_said, last_words};
 
 /// A preparation that takes longer is ended and the run refused.
 pub const PREPARE_MAX: Nanos = Nanos::from_secs(120);

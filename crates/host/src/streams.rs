@@ -19,10 +19,10 @@ use surety_model::workload::{Activity, ActivityKind, Direction, Stream, StreamFi
 use surety_model::world::WorldError;
 use surety_units::{Nanos, Rate, Tid};
 
-use crate::command_line::said;
 use crate::loads::files::{ALIGNMENT, BlockFile, FileOf, Shape};
 use crate::loads::{Ground, Trouble};
 use crate::meter::{Metered, ShareMeter};
+use crate::said::said;
 use crate::threads::spawn_thread;
 use crate::window::{Gate, Window};
 

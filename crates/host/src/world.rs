@@ -21,8 +21,6 @@ use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::children::ChildrenEntry;
-use crate::command_line::it_said;
-use crate::command_line::last_words;
 use crate::decode::{Decoded, decode};
 use crate::disks::{Bindings, Disks, Workshop};
 use crate::environment::checks_of;
@@ -40,6 +38,7 @@ use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
 use crate::records::{Seen, runs_of_stream};
 use crate::returned::{Activity, MemberResult, Returned};
 use crate::rights;
+use crate::said::{it_said, last_words};
 use crate::scratch::Scratch;
 use crate::shared::SharedObjects;
 use crate::startups::{Setting, Starts};

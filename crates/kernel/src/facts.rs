@@ -16,6 +16,7 @@ use crate::kernel::Kernel;
 use crate::mount::DetachedMount;
 use crate::root_domains::RootDomains;
 use crate::sched::{self, SchedPolicy};
+use crate::thread::CAP_IPC_LOCK;
 use crate::tracefs::TracefsAccess;
 
 mod budget;
@@ -155,7 +156,6 @@ pub struct CgroupFacts {
     pub controllers: Vec<String>,
 }
 
-const CAP_IPC_LOCK: u32 = 14;
 const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYS_NICE: u32 = 23;
 const CAP_PERFMON: u32 = 38;

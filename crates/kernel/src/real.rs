@@ -160,6 +160,7 @@ impl Kernel for RealKernel {
     }
 }
 
-fn own_tid() -> Tid {
+/// The calling thread's number.
+pub(crate) fn own_tid() -> Tid {
     Tid(rustix::thread::gettid().as_raw_pid())
 }

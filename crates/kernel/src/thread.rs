@@ -12,7 +12,7 @@ use crate::error::{KernelError, Operation};
 
 /// The calling thread's number.
 pub fn own_tid() -> Tid {
-    Tid(rustix::thread::gettid().as_raw_pid())
+    crate::real::own_tid()
 }
 
 /// Names the calling thread for traces and `ps`; the kernel keeps 15 bytes, and what follows a NUL is cut.
@@ -80,7 +80,7 @@ pub fn prefault_stack() {
 }
 
 /// `include/uapi/linux/capability.h`.
-const CAP_IPC_LOCK: u32 = 14;
+pub(crate) const CAP_IPC_LOCK: u32 = 14;
 
 /// Whether this process may lock whatever it will ever map: CAP_IPC_LOCK, or no RLIMIT_MEMLOCK.
 fn may_lock_without_limit() -> bool {

@@ -44,7 +44,7 @@ pub enum Step {
     Set(SchedAttr),
     /// Leave it alone until this instant of CLOCK_MONOTONIC.
     Wait {
-        /// When.
+        /// On CLOCK_MONOTONIC.
         until: Nanos,
     },
     /// It has what was wanted.
@@ -97,7 +97,7 @@ impl Owed {
 /// Where a transition is: which step was answered with last.
 #[derive(Clone, Copy, Debug)]
 enum Phase {
-    /// Waiting until its last overrun is forgotten; so many tries are left.
+    /// Waiting until its last overrun is forgotten, with the tries that are left.
     Waiting(u32),
     /// Set to the wanted reservation.
     Entering(u32),
@@ -281,12 +281,9 @@ pub fn set_scheduler(
                 Err(error) => Seen::Refused(refused.insert(error).errno),
             },
         };
-        step = match (transition.next(seen), refused) {
-            (Ok(step), _) => step,
-            (Err(_), Some(error)) => return Err(error),
-            (Err(errno), None) => {
-                return Err(KernelError::new(wanted.policy.set_operation(), format!("thread {tid}"), errno));
-            }
+        step = match transition.next(seen) {
+            Ok(step) => step,
+            Err(_) => return Err(refused.expect("only what was refused ends a transition")),
         };
         if let Some(until) = transition.owed().filter(|until| owed.until(tid) != Some(*until)) {
             owed.keep(tid, until, kernel.monotonic());

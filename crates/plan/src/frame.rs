@@ -14,7 +14,7 @@ pub struct Frame {
     pub deadline: Nanos,
     /// T.
     pub period: Nanos,
-    /// Smallest distance of releases.
+    /// Minimum inter-arrival time.
     pub gap: Nanos,
     /// Release jitter.
     pub jitter: Nanos,

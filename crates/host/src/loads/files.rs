@@ -13,7 +13,7 @@ use surety_stats::Pcg;
 use surety_units::{Nanos, Rate};
 
 use super::{Ground, LoadRun, refused};
-use crate::command_line::{remedy_of, said};
+use crate::said::{remedy_of, said};
 use crate::window::{Gate, Window};
 
 /// Direct accesses need buffers and offsets that are multiples of the device's block; this fits all of today's.

@@ -20,9 +20,9 @@ use surety_model::workload::Rights;
 use surety_units::Nanos;
 
 use super::{Counts, LoadRun};
-use crate::command_line::last_words;
 use crate::meter::Metered;
 use crate::programs::time_of;
+use crate::said::last_words;
 use crate::window::{Gate, Window};
 
 /// The argument that makes this program a helper.

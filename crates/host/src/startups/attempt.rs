@@ -18,9 +18,7 @@ use surety_units::Nanos;
 use super::job::{Job, Outcome};
 use super::site::{failed, forget};
 use super::{LOOK, Subject};
-use crate::command_line::it_said;
-use crate::command_line::last_words;
-use crate::command_line::said;
+use crate::said::{it_said, last_words, said};
 use crate::scratch::command_of;
 
 /// Between two tries whether a socket takes connections.

@@ -19,7 +19,7 @@ use surety_units::Nanos;
 
 use super::job::{Job, Outcome};
 use super::pace::{Gap, Stretch};
-use crate::command_line::said;
+use crate::said::said;
 
 /// The file a recording is replayed on.
 pub(super) const RECORDED: &str = "recorded";

@@ -13,8 +13,8 @@ use surety_model::world::WorldError;
 
 use super::replay::{RECORDED, Recorded};
 use super::{Setting, Subject};
-use crate::command_line::{remedy_of, said};
 use crate::disks::Disks;
+use crate::said::{remedy_of, said};
 use crate::scratch::{await_preparation, command_of, give_to};
 
 /// What this world cannot do of a start-up.

@@ -138,7 +138,7 @@ fn groups(blames: &Blames) -> [Group; 3] {
             1000 => blames.all.clone(),
             _ => average(blames.slowest.of(jobs, per_mille)),
         };
-        // Of very many jobs not so many are kept.
+        // Of a long trace only the slowest jobs are kept.
         let is_whole = average.jobs >= jobs.saturating_mul(per_mille).div_ceil(1000);
         let title = if is_whole { name.to_owned() } else { format!("slowest {}", average.jobs) };
         Group { per_mille, title, average, is_whole }

@@ -102,7 +102,7 @@ fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldErr
     let Calibration { free, need } = calibration();
     let options = one_cpu(&request.options);
     let worlds = bench.worlds();
-    // So many requests make a copy.
+    // Requests of one copy.
     let requests = free / CYCLE.as_secs_f64();
     let mut rows = Vec::new();
     for row in 0..table.len() {

@@ -12,12 +12,13 @@ use surety_model::workload::{Load, LoadKind, Rights};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use crate::command_line::{it_said, split_command};
+use crate::command_line::split_command;
 use crate::loads::helper::{Employer, Shift, Task, refusal};
 use crate::loads::{
     Counts, Ground, LoadDriver, LoadWorker, Trouble, at_most, completion, number, per_second, refused,
 };
 use crate::rights::rights_of;
+use crate::said::it_said;
 
 /// The kind.
 pub(crate) struct Command;

@@ -74,7 +74,7 @@ pub(super) struct DistributionForm {
     blocks: Option<BlocksForm>,
 }
 
-/// Rough histograms of the parts of a run, one of every so many values: part, bucket, count.
+/// Rough histograms of the parts of a run, one of every `every` values: part, bucket, count.
 #[derive(Deserialize)]
 struct BlocksForm {
     every: u64,
