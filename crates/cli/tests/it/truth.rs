@@ -144,15 +144,15 @@ fn traced_arrivals_of_the_disks_interrupt_are_those_the_kernel_counts() {
     eprintln!("SKIPPED: in {disturbed} recordings the disk was never idle at both ends, or events were lost");
 }
 
-/// What the task itself saw of its jobs.
+/// What the task's own clocks say of its jobs, ns: the least and the most each can be, for the marks lie between two readings.
 #[derive(Default)]
 struct Truth {
-    response: Vec<u64>,
-    latency: Vec<u64>,
-    execution: Vec<u64>,
+    response: [Vec<u64>; 2],
+    latency: [Vec<u64>; 2],
+    execution: [Vec<u64>; 2],
 }
 
-/// 100 jobs of 3 ms every 10 ms, each between its markers; what the thread's own clocks say.
+/// 100 jobs of 3 ms every 10 ms, each between its markers.
 fn run_task(marker: &Marker) -> Truth {
     let (period, work) = (Nanos::from_millis(10), Nanos::from_millis(3));
     let begin = clock::monotonic() + period;
@@ -161,18 +161,25 @@ fn run_task(marker: &Marker) -> Truth {
         let mut buffer = [0; 64];
         let length = job.write(&mut buffer);
         marker.mark(&buffer[..length]).unwrap();
+        clock::monotonic()
     };
     for job in 0..100 {
         let release = begin + period * i64::try_from(job).unwrap();
         clock::sleep_until(release, None).unwrap();
-        let started = clock::monotonic();
-        mark(JobMarker::Begin { job, release });
+        let (started, used_before) = (clock::monotonic(), clock::thread_cpu_time());
+        let begun = mark(JobMarker::Begin { job, release });
         let used = clock::spin_cpu_time(work);
-        mark(JobMarker::End { job });
-        let ended = clock::monotonic();
-        truth.latency.push((started - release).get_unsigned());
-        truth.execution.push(used.get_unsigned());
-        truth.response.push((ended - release).get_unsigned());
+        let done = clock::monotonic();
+        let ended = mark(JobMarker::End { job });
+        let used_at_most = clock::thread_cpu_time() - used_before;
+        for (seen, [least, most]) in [
+            (&mut truth.latency, [started - release, begun - release]),
+            (&mut truth.execution, [used, used_at_most]),
+            (&mut truth.response, [done - release, ended - release]),
+        ] {
+            seen[0].push(least.get_unsigned());
+            seen[1].push(most.get_unsigned());
+        }
     }
     truth
 }
@@ -181,6 +188,13 @@ fn run_task(marker: &Marker) -> Truth {
 fn stolen() -> u64 {
     let text = fs::read_to_string("/proc/stat").unwrap();
     text.lines().next().and_then(|cpu| cpu.split_whitespace().nth(8)?.parse().ok()).unwrap_or(0)
+}
+
+/// Mean, median and 90 % quantile.
+fn figures(times: &[u64]) -> [u64; 3] {
+    let (sum, sample) = (times.iter().sum::<u64>(), Sample::new(times.to_vec()));
+    let quantile = |at| sample.quantile(at).unwrap();
+    [sum / sample.count(), quantile(0.5), quantile(0.9)]
 }
 
 #[test]
@@ -201,10 +215,17 @@ fn statistics_of_a_known_task_are_the_truth_within_1_percent_or_50_us() {
         }
         let mut statistics = StatisticsBuilder::new(Wanted::default());
         decode(&raw, &mut statistics);
-        let threads = statistics.finish().0.threads;
-        let found = threads.iter().find(|t| t.comm.text() == "surety-known" && t.jobs > 0).unwrap();
+        let (recorded, anomalies) = statistics.finish();
+        let mut threads = recorded.threads.iter();
+        let found = threads.find(|t| t.comm.text() == "surety-known" && t.jobs > 0).unwrap();
         assert!(found.exact);
-        assert_eq!((found.jobs, found.censored), (100, 0));
+        assert_eq!(found.jobs + found.censored, 100);
+        if found.censored > 0 {
+            // Some kernels leave switches out; a job over one is told apart, and its time is unknown.
+            assert!(anomalies.doubtful >= found.censored, "{anomalies:?}");
+            errors.push(format!("{} jobs over switches that were not recorded", found.censored));
+            continue;
+        }
         let between = found.inter_arrival.unwrap();
         let period = Nanos::from_millis(10);
         assert_eq!((between.min, between.mean, between.max), (period, period, period));
@@ -215,15 +236,14 @@ fn statistics_of_a_known_task_are_the_truth_within_1_percent_or_50_us() {
             ("latency", found.latency.unwrap(), &truth.latency),
             ("execution", found.execution.unwrap(), &truth.execution),
         ] {
-            let (sum, truth) = (truth.iter().sum::<u64>(), Sample::new(truth.clone()));
-            for (which, said, true_value) in [
-                ("mean", spread.mean, sum / truth.count()),
-                ("median", spread.median, truth.quantile(0.5).unwrap()),
-                ("p90", spread.p90, truth.quantile(0.9).unwrap()),
-            ] {
-                let off = said.get_unsigned().abs_diff(true_value);
-                if off > (true_value / 100).max(50_000) {
-                    worst.push(format!("{which} of {what}: {said} instead of {true_value} ns"));
+            let [least, most] = truth.each_ref().map(|side| figures(side));
+            for (which, said, at) in
+                [("mean", spread.mean, 0), ("median", spread.median, 1), ("p90", spread.p90, 2)]
+            {
+                let (least, most) = (least[at], most[at]);
+                let slack = (most / 100).max(50_000);
+                if !(least.saturating_sub(slack)..=most + slack).contains(&said.get_unsigned()) {
+                    worst.push(format!("{which} of {what}: {said} instead of {least} to {most} ns"));
                 }
             }
         }

@@ -4,7 +4,7 @@
 //! thread of the process, and here those are the measuring program's. Rules: capabilities(7), credentials(7), prctl(2).
 
 use std::ffi::{CStr, CString, c_char, c_int, c_long};
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use surety_units::Capabilities;
 
@@ -193,19 +193,25 @@ fn set(kept: Capabilities) -> c_long {
 }
 
 /// Whether others of the same user may look into this process; the parent's memory is the child's until that is its program, and so is this.
-pub(super) struct Dumpable(c_long);
+/// One start at a time: what another start's child has changed is not how it was.
+pub(super) struct Dumpable {
+    before: c_long,
+    _alone: MutexGuard<'static, ()>,
+}
 
 impl Dumpable {
     /// As it is now.
     pub fn now() -> Dumpable {
-        Dumpable(prctl(libc::PR_GET_DUMPABLE, 0, 0))
+        static ALONE: Mutex<()> = Mutex::new(());
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        Dumpable { before: prctl(libc::PR_GET_DUMPABLE, 0, 0), _alone: alone }
     }
 }
 
 impl Drop for Dumpable {
     fn drop(&mut self) {
         // 2 (root alone) cannot be set, and is what a change of user leaves at most.
-        if let Ok(before @ 0..=1) = u64::try_from(self.0) {
+        if let Ok(before @ 0..=1) = u64::try_from(self.before) {
             prctl(libc::PR_SET_DUMPABLE, before, 0);
         }
     }
@@ -244,6 +250,7 @@ mod tests {
 
     #[test]
     fn a_program_gains_nothing_and_has_what_was_kept_of_ours() {
+        let _alone = crate::testing::machine_wide();
         let keep = Capabilities::ORDINARY_ROOT;
         let text = told(Rights { user: None, capabilities: keep, may_gain: false });
         let kept = keep.and(held().permitted);
@@ -292,6 +299,7 @@ mod tests {
 
     #[test]
     fn a_program_of_another_user_dies_with_the_thread_that_started_it() {
+        let _alone = crate::testing::machine_wide();
         if !is_root() {
             return;
         }
