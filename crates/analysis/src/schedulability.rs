@@ -2,13 +2,13 @@
 //!
 //! | family | file | tests |
 //! |---|---|---|
-//! | fixed priorities, one CPU | [`fixed`], [`priority`] | response times, preemptive or not; Audsley's optimal assignment |
+//! | fixed priorities, one CPU | [`fixed`] | response times; hyperbolic bound |
 //! | EDF, one CPU | [`uniprocessor`] | utilisation, density, processor demand (QPA) |
 //! | global EDF | [`global_edf`], [`forced_forward`](global_edf::forced_forward), [`tardiness`] | GFB, BAK, BCL, iterated BCL, response times, FF-DBF; how late jobs are |
 //! | global fixed priorities | [`global_fixed`] | response times with limited carry-in |
 //! | partitioned | [`partition`] | first, best and worst fit decreasing with an exact test for each CPU |
 //! | reservations that reclaim | [`grub`] | bandwidths within the cap on one CPU; the most each can take on several |
-//! | work that is not independent | [`suspension`], [`resources`], [`dag`] | self-suspension; blocking under inheritance and ceilings; Graham, federated |
+//! | work that is not independent | [`suspension`], [`resources`] | self-suspension; blocking under inheritance |
 //!
 //! The rules of all of them: time is integer nanoseconds ([`surety_units::Nanos`]); a verdict is reached in integers or in
 //! exact fractions, never in floats; a test that does not cover what a set holds (jitter, blocking, suspension, long
@@ -18,7 +18,6 @@
 //! [`catalogue`] puts a set to all tests at once and says which is the least pessimistic. [`generate`] draws the random sets on which tests and benchmarks compare the theorems.
 
 pub mod catalogue;
-pub mod dag;
 pub mod exact;
 pub mod fixed;
 pub mod generate;
@@ -27,7 +26,6 @@ pub mod global_fixed;
 pub mod grub;
 mod interference;
 pub mod partition;
-pub mod priority;
 mod recheck;
 pub mod resources;
 pub mod suspension;

@@ -7,7 +7,7 @@
 //! instance either.
 
 use std::collections::BTreeMap;
-use std::io::{Seek, Write};
+use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use surety_kernel::tracefs::{CpuStats, Marker, RawPages, TraceInstance, Tracefs}
 use surety_kernel::{KernelError, Operation, clock};
 use surety_trace::format::parse_header_page;
 use surety_trace::write::tracedat::{TraceDatContent, TraceDatWriteError};
-use surety_trace::{Condition, Endian, EventTable, LivePages, MARKER_EVENT, Met, Symbols, TraceDatForm};
+use surety_trace::{Condition, Endian, EventTable, LivePages, MARKER_EVENT, Met, Symbols};
 use surety_units::{Bytes, CpuId, CpuSet, Nanos};
 
 use collector::{Collector, Live};
@@ -160,18 +160,6 @@ impl RawTrace {
     /// A page description that is none, pages that cannot be read, and what `out` reports.
     pub fn write_trace_dat(&self, out: &mut dyn Write) -> Result<u64, TraceDatWriteError> {
         self.content().write(out)
-    }
-
-    /// Writes a trace.dat file of any form and returns its length in bytes.
-    ///
-    /// # Errors
-    /// Those of [`RawTrace::write_trace_dat`].
-    pub fn write_trace_dat_as<W: Write + Seek>(
-        &self,
-        form: TraceDatForm,
-        out: &mut W,
-    ) -> Result<u64, TraceDatWriteError> {
-        self.content().write_as(form, out)
     }
 
     fn content(&self) -> TraceDatContent<'_, &PageFile> {

@@ -17,7 +17,6 @@ use crate::error::{KernelError, Operation, check};
 const LOOP_CTL_GET_FREE: libc::c_ulong = 0x4C82;
 const LOOP_CONFIGURE: libc::c_ulong = 0x4C0A;
 const LOOP_GET_STATUS64: libc::c_ulong = 0x4C05;
-const LOOP_CLR_FD: libc::c_ulong = 0x4C01;
 const BLKFLSBUF: libc::c_ulong = 0x1261;
 const FLAG_AUTOCLEAR: u32 = 4;
 const FLAG_DIRECT_IO: u32 = 16;
@@ -208,14 +207,6 @@ impl BlockDevice {
     pub fn is_claimed(&self) -> bool {
         let claim = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(&self.path);
         claim.is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY))
-    }
-
-    /// Of a loop device: takes its file away under whatever uses it, for tests of what then happens.
-    pub fn detach(&self) -> Result<(), KernelError> {
-        // SAFETY: takes no argument.
-        let cleared = unsafe { libc::ioctl(self.file.as_raw_fd(), LOOP_CLR_FD as _, 0) };
-        let failed = |errno| KernelError::new(Operation::AttachLoop, self.path.display().to_string(), errno);
-        check(cleared.into()).map(|_| ()).map_err(failed)
     }
 }
 

@@ -36,11 +36,6 @@ pub fn monotonic() -> Nanos {
     now(libc::CLOCK_MONOTONIC)
 }
 
-/// CLOCK_BOOTTIME: goes on while the machine is suspended. A jump against [`monotonic`] is a suspension.
-pub fn boottime() -> Nanos {
-    now(libc::CLOCK_BOOTTIME)
-}
-
 /// CPU time the calling thread has used, user and kernel. One system call.
 pub fn thread_cpu_time() -> Nanos {
     now(libc::CLOCK_THREAD_CPUTIME_ID)

@@ -16,10 +16,6 @@ pub mod flags {
     pub const RECLAIM: u64 = 0x02;
     /// Send SIGXCPU when the runtime is overrun.
     pub const DL_OVERRUN: u64 = 0x04;
-    /// Leave the policy as it is.
-    pub const KEEP_POLICY: u64 = 0x08;
-    /// Leave the parameters as they are.
-    pub const KEEP_PARAMS: u64 = 0x10;
     /// `sched_util_min` is given.
     pub const UTIL_CLAMP_MIN: u64 = 0x20;
     /// `sched_util_max` is given.

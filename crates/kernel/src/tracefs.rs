@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{KernelError, Operation};
-use crate::files::{list_dir, read_text, remove_dir};
+use crate::files::{list_dir, read_text};
 use crate::mount::DetachedMount;
 
 mod instance;
@@ -94,11 +94,6 @@ impl Tracefs {
         list_dir(&self.root.join("instances"))
     }
 
-    /// Removes an instance by its name: what the journal does after a crash.
-    pub fn remove_instance(&self, name: &str) -> Result<(), KernelError> {
-        remove_dir(&self.instance_path(name)?)
-    }
-
     /// The text that describes a page of the ring buffer.
     pub fn header_page(&self) -> Result<String, KernelError> {
         read_text(&self.root.join("events/header_page"))
@@ -113,13 +108,6 @@ impl Tracefs {
     pub fn event_format(&self, event: &str) -> Result<String, KernelError> {
         let (system, name) = split_event(event)?;
         read_text(&self.root.join("events").join(system).join(name).join("format"))
-    }
-
-    /// Whether this kernel has an event `system:event`.
-    pub fn has_event(&self, event: &str) -> bool {
-        split_event(event).is_ok_and(|(system, name)| {
-            self.root.join("events").join(system).join(name).join("format").exists()
-        })
     }
 
     /// Every event that can be enabled, as `system:event`, in ascending order.

@@ -195,35 +195,6 @@ impl HiddenMarkov {
         }
     }
 
-    /// The most probable sequence of modes (Viterbi 1967).
-    pub fn most_probable(&self, values: &[f64]) -> Vec<usize> {
-        let m = self.modes();
-        let log = |p: f64| if p > 0.0 { libm::log(p) } else { f64::NEG_INFINITY };
-        let steps: Vec<Vec<f64>> =
-            self.transitions.iter().map(|row| row.iter().map(|p| log(*p)).collect()).collect();
-        let mut best: Vec<f64> = Vec::new();
-        let mut came_from = vec![0usize; values.len() * m];
-        for (t, value) in values.iter().enumerate() {
-            let reach = |to: usize| -> (f64, usize) {
-                if t == 0 {
-                    return (log(self.initial[to]), 0);
-                }
-                let each = best.iter().enumerate().map(|(from, b)| (b + steps[from][to], from));
-                each.fold((f64::NEG_INFINITY, 0), |a, b| if b.0 > a.0 { b } else { a })
-            };
-            let next: Vec<(f64, usize)> = (0..m).map(reach).collect();
-            best = (0..m).map(|g| next[g].0 + self.log_density(g, *value)).collect();
-            came_from[t * m..(t + 1) * m].iter_mut().zip(&next).for_each(|(place, (_, from))| *place = *from);
-        }
-        let mut mode = (0..best.len()).fold(0, |a, b| if best[b] > best[a] { b } else { a });
-        let mut modes = vec![0; values.len()];
-        for t in (0..values.len()).rev() {
-            modes[t] = mode;
-            mode = came_from[t * m + mode];
-        }
-        modes
-    }
-
     /// What is left of each value when all before it are known: normal and independent if the model is right.
     ///
     /// The value's cumulative probability in the forecast made from those before it, as a normal quantile (pseudo-residuals of

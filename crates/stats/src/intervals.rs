@@ -22,15 +22,6 @@ use crate::special::{beta_lower, beta_upper, inverse_beta_lower, inverse_beta_up
 /// A probability and what it is compared with count as equal within this fraction.
 const ROUNDING: f64 = 1e-10;
 
-/// The ranks (from 1) of the samples between which a quantile lies; `None` where the samples give no bound.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RankInterval {
-    /// The quantile is not below the sample of this rank.
-    pub low: Option<u64>,
-    /// The quantile is not above the sample of this rank.
-    pub high: Option<u64>,
-}
-
 /// `1 - confidence`, the probability of being wrong.
 fn risk(confidence: f64) -> f64 {
     assert!(
@@ -88,34 +79,16 @@ pub fn failure_lower(failures: u64, n: u64, confidence: f64) -> f64 {
     inverse_beta_lower(failures as f64, (n - failures) as f64 + 1.0, risk)
 }
 
-/// The ranks between which the `q` quantile of `n` independent samples lies with at least this confidence.
-///
-/// Panics unless `0 < confidence < 1`.
-pub fn quantile_ranks(n: u64, q: f64, confidence: f64) -> RankInterval {
-    let each_side = risk(confidence) / 2.0;
-    RankInterval { low: highest_lower_rank(n, q, each_side), high: lowest_upper_rank(n, q, each_side) }
-}
-
 /// The lowest rank whose sample is, with at least this confidence, not below the `q` quantile of `n`
 /// independent samples.
 ///
 /// `None`: `n` is below [`samples_needed_zero_failures`], no sample can bound it. Panics unless
 /// `0 < confidence < 1`.
 pub fn quantile_upper_rank(n: u64, q: f64, confidence: f64) -> Option<u64> {
-    lowest_upper_rank(n, q, risk(confidence))
-}
-
-/// The smallest `h` in `1..=n` with `P{X >= h} <= risk`.
-fn lowest_upper_rank(n: u64, q: f64, risk: f64) -> Option<u64> {
+    let risk = risk(confidence);
+    // The smallest `h` in `1..=n` with `P{X >= h} <= risk`.
     let fits = |rank: u64| at_most(binomial_tail(rank, n, q), risk);
     (n > 0 && fits(n)).then(|| first_true(1, n, fits))
-}
-
-/// The largest `l` in `1..=n` with `P{X <= l-1} <= risk`.
-fn highest_lower_rank(n: u64, q: f64, risk: f64) -> Option<u64> {
-    let fails = |rank: u64| !at_most(binomial_cdf(rank - 1, n, q), risk);
-    // P{X <= n} = 1 fails, so rank n + 1 ends the search.
-    Some(first_true(1, n.checked_add(1)?, fails) - 1).filter(|&rank| rank > 0)
 }
 
 /// The first number of `low..=high` for which a condition holds that goes on holding and holds at `high`.
@@ -237,11 +210,9 @@ mod tests {
 
     #[test]
     fn how_many_samples_a_quantile_needs() {
-        for (q, two_sided, one_sided) in [(0.99, 368, 299), (0.999, 3_688, 2_995), (0.9999, 36_887, 29_956)] {
+        for (q, one_sided) in [(0.99, 299), (0.999, 2_995), (0.9999, 29_956)] {
             assert_eq!(samples_needed_zero_failures(q, 0.95), Some(one_sided));
             // One fewer gives no bound, this many give the maximum as the bound.
-            assert_eq!(quantile_ranks(two_sided - 1, q, 0.95).high, None);
-            assert_eq!(quantile_ranks(two_sided, q, 0.95).high, Some(two_sided));
             assert_eq!(quantile_upper_rank(one_sided - 1, q, 0.95), None);
             assert_eq!(quantile_upper_rank(one_sided, q, 0.95), Some(one_sided));
             assert_eq!(max_failures(one_sided - 1, q, 0.95), None);
@@ -253,16 +224,12 @@ mod tests {
         assert_eq!(needed, [None, Some(1), None]);
     }
 
-    /// The interval of the median from the sign test, sums of binomial coefficients over 2^n: for n = 5 none
-    /// exists at 95 %, for 6 it is the range, for 10 it is the 2nd to the 9th value, for 20 the 6th to 15th.
+    /// The upper end of the sign test's interval of the median at 95 %: sums of binomial coefficients over 2^n.
     #[test]
-    fn intervals_of_the_median() {
-        for (n, low, high) in
-            [(5, None, None), (6, Some(1), Some(6)), (10, Some(2), Some(9)), (20, Some(6), Some(15))]
-        {
-            assert_eq!(quantile_ranks(n, 0.5, 0.95), RankInterval { low, high }, "n = {n}");
+    fn bounds_of_the_median() {
+        for (n, high) in [(0, None), (5, None), (6, Some(6)), (10, Some(9)), (20, Some(15))] {
+            assert_eq!(quantile_upper_rank(n, 0.5, 0.975), high, "n = {n}");
         }
-        assert_eq!(quantile_ranks(0, 0.5, 0.95), RankInterval { low: None, high: None });
     }
 
     #[test]
@@ -334,28 +301,16 @@ mod tests {
             }
         }
 
-        /// The interval covers, and is the narrowest that does.
+        /// The bound covers, and is the lowest that does.
         #[test]
-        fn rank_intervals_cover_tightly(
-            n in 1u64..20_000,
-            q in 0.001..0.9999f64,
-            confidence in 0.5..0.999f64,
-        ) {
-            let each_side = (1.0 - confidence) / 2.0;
-            let RankInterval { low, high } = quantile_ranks(n, q, confidence);
-            match high {
+        fn rank_bounds_cover_tightly(n in 1u64..20_000, q in 0.001..0.9999f64, confidence in 0.5..0.999f64) {
+            let risk = 1.0 - confidence;
+            match quantile_upper_rank(n, q, confidence) {
                 Some(high) => {
-                    prop_assert!(binomial_tail(high, n, q) <= each_side * (1.0 + 1e-9));
-                    prop_assert!(binomial_tail(high - 1, n, q) > each_side * (1.0 - 1e-9));
+                    prop_assert!(binomial_tail(high, n, q) <= risk * (1.0 + 1e-9));
+                    prop_assert!(binomial_tail(high - 1, n, q) > risk * (1.0 - 1e-9));
                 }
-                None => prop_assert!(binomial_tail(n, n, q) > each_side * (1.0 - 1e-9)),
-            }
-            match low {
-                Some(low) => {
-                    prop_assert!(binomial_cdf(low - 1, n, q) <= each_side * (1.0 + 1e-9));
-                    prop_assert!(binomial_cdf(low, n, q) > each_side * (1.0 - 1e-9));
-                }
-                None => prop_assert!(binomial_cdf(0, n, q) > each_side * (1.0 - 1e-9)),
+                None => prop_assert!(binomial_tail(n, n, q) > risk * (1.0 - 1e-9)),
             }
         }
     }

@@ -71,7 +71,6 @@ pub use assumption::{Assumption, Finding, Outcome};
 pub use blocks::Blocks;
 pub use failures::Failures;
 pub use histogram::{Histogram, HistogramError};
-pub use intervals::RankInterval;
 pub use moments::{Moments, MomentsError};
 pub use random::{Pcg, stream_of};
 pub use rank::quantile_rank;

@@ -1,4 +1,4 @@
-//! Times some of which were cut short: Kaplan-Meier, its quantiles, and the log-rank test.
+//! Times some of which were cut short: Kaplan-Meier, and its quantiles.
 //!
 //! A start-up that hits the time-out did take longer than the time-out; leaving it out, or counting it as the
 //! time-out, makes the result too good. It is *right-censored*: known to be later than its time.
@@ -16,7 +16,7 @@
 
 use std::fmt;
 
-use crate::special::{chi_square_tail, normal_quantile};
+use crate::special::normal_quantile;
 
 /// One time, and how it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -199,43 +199,6 @@ fn deviate(confidence: f64) -> f64 {
     normal_quantile(0.5 + confidence / 2.0)
 }
 
-/// The log-rank test (Mantel 1966) of two sets of times.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct LogRank {
-    /// Events of `A` that occurred.
-    pub observed: f64,
-    /// Events of `A` to be expected if both ended alike.
-    pub expected: f64,
-    /// `(observed - expected)²` by its hypergeometric variance.
-    pub statistic: f64,
-    /// The probability of a statistic at least as large if both end alike (chi-square, one degree of freedom).
-    pub p_value: f64,
-}
-
-/// Do the times of `A` and `B` end alike? `None` when no event tells.
-pub fn log_rank(a: &[Observation], b: &[Observation]) -> Option<LogRank> {
-    let mut sorted: Vec<(u64, bool, bool)> = Vec::with_capacity(a.len() + b.len());
-    sorted.extend(a.iter().map(|o| (o.time, o.censored, true)));
-    sorted.extend(b.iter().map(|o| (o.time, o.censored, false)));
-    sorted.sort_unstable();
-    let (mut left_a, mut left) = (a.len() as f64, sorted.len() as f64);
-    let (mut observed, mut expected, mut variance) = (0.0, 0.0, 0.0);
-    for same in sorted.chunk_by(|x, y| x.0 == y.0) {
-        let events = same.iter().filter(|(_, censored, _)| !censored).count() as f64;
-        observed += same.iter().filter(|&&(_, censored, of_a)| !censored && of_a).count() as f64;
-        expected += events * left_a / left;
-        if left > 1.0 {
-            let share = left_a / left;
-            variance += events * share * (1.0 - share) * (left - events) / (left - 1.0);
-        }
-        left -= same.len() as f64;
-        left_a -= same.iter().filter(|(_, _, of_a)| *of_a).count() as f64;
-    }
-    let statistic = (observed - expected) * (observed - expected) / variance;
-    let p_value = chi_square_tail(statistic, 1.0);
-    (variance > 0.0).then_some(LogRank { observed, expected, statistic, p_value })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,7 +216,6 @@ mod tests {
              unbounded"
         );
         assert_eq!(KaplanMeier::new(&[]).median(0.9).estimate, None);
-        assert_eq!(log_rank(&[], &[]), None);
     }
 
     /// A time-out at 20 ends no run, yet moves the curve.
@@ -285,12 +247,10 @@ mod tests {
             }
         }
 
-        /// The order of the times does not matter, the intervals hold the estimate, and swapping the sets
-        /// leaves the test as it is.
+        /// The order of the times does not matter, the intervals hold the estimate.
         #[test]
         fn order_and_names_do_not_matter(
             times in prop::collection::vec((0..40u64, any::<bool>()), 2..60),
-            at in any::<prop::sample::Index>(),
         ) {
             let all: Vec<_> =
                 times.iter().map(|&(time, censored)| Observation { time, censored }).collect();
@@ -302,11 +262,6 @@ mod tests {
                 let (low, high) = curve.survival_interval(time, 0.9);
                 let survival = curve.survival(time);
                 prop_assert!(low <= survival + 1e-12 && survival <= high + 1e-12);
-            }
-            let (a, b) = all.split_at(at.index(all.len()));
-            match (log_rank(a, b), log_rank(b, a)) {
-                (Some(there), Some(back)) => prop_assert!((there.statistic - back.statistic).abs() < 1e-9),
-                (there, back) => prop_assert_eq!(there, back),
             }
         }
     }

@@ -1,26 +1,19 @@
 //! Fixed priorities on one CPU: response times, exact for independent tasks.
 //!
-//! - Preemptive ([`response_times`]): the q-th job of a busy window of a priority is done at the least w with
-//!   `w = q C_i + B_i + sum_hp ceil((w + J_j)/T_j) C_j`; it responds `w + J_i - (q-1) T_i` after its planned release, and
-//!   jobs are looked at until one is done before the next is released (Joseph and Pandya, "Finding response times in a
-//!   real-time system", Computer Journal 29(5), 1986, and Audsley et al., "Applying new scheduling theory to static
-//!   priority pre-emptive scheduling", Software Engineering Journal 8(5), 1993; jobs beyond the first where deadlines are
-//!   beyond periods: Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary deadlines", RTSS 1990;
-//!   jitter: Tindell, Burns and Wellings, "An extendible approach for analyzing fixed priority hard real-time tasks",
-//!   Real-Time Systems 6, 1994).
-//! - Non-preemptive ([`non_preemptive_response_times`]): the q-th job (from 0) begins at the least w with
-//!   `w = B + q C_i + sum_hp (floor((w + J_j)/T_j) + 1) C_j`, where B is the longest work of lower priority less one unit
-//!   of time, since that job has begun before; all jobs of the busy window `t = B + sum_hep ceil((t + J_j)/T_j) C_j` are
-//!   looked at, because a job can push work of higher priority behind itself and so into its successor (George, Rivierre
-//!   and Spuri, INRIA RR-2966, 1996; Davis, Burns, Bril and Lukkien, "Controller Area Network (CAN) schedulability
-//!   analysis: refuted, revisited and revised", Real-Time Systems 35, 2007).
+//! Preemption at any time ([`response_times`]): the q-th job of a busy window of a priority is done at the least w with
+//! `w = q C_i + B_i + sum_hp ceil((w + J_j)/T_j) C_j`; it responds `w + J_i - (q-1) T_i` after its planned release, and
+//! jobs are looked at until one is done before the next is released (Joseph and Pandya, "Finding response times in a
+//! real-time system", Computer Journal 29(5), 1986, and Audsley et al., "Applying new scheduling theory to static
+//! priority pre-emptive scheduling", Software Engineering Journal 8(5), 1993; jobs beyond the first where deadlines are
+//! beyond periods: Lehoczky, "Fixed priority scheduling of periodic task sets with arbitrary deadlines", RTSS 1990;
+//! jitter: Tindell, Burns and Wellings, "An extendible approach for analyzing fixed priority hard real-time tasks",
+//! Real-Time Systems 6, 1994).
 //!
 //! A level that takes the whole CPU and has jitter or blocking is busy for ever; it gets no answer.
 //!
-//! Tasks stand in order of falling priority ([`super::priority`] makes orders).
+//! Tasks stand in order of falling priority.
 
-use super::recheck::{First, Order, play};
-use super::task::{LONGEST, Takes, narrow, objection, wide};
+use super::task::{Takes, narrow, objection, wide};
 use super::{Outcome, SporadicTask, Strength, Theorem, Verdict};
 
 /// Steps of one task's fixed points before the search is given up.
@@ -30,13 +23,6 @@ const LIMIT: u32 = 200_000;
 pub const RESPONSE_TIMES: Theorem = Theorem {
     name: "response-time analysis of fixed priorities",
     source: "Joseph and Pandya, 1986; Audsley et al., 1993; Lehoczky, RTSS 1990; Tindell, Burns and Wellings, 1994",
-    strength: Strength::Exact,
-};
-
-/// The non-preemptive analysis.
-pub const NON_PREEMPTIVE: Theorem = Theorem {
-    name: "response-time analysis of non-preemptive fixed priorities",
-    source: "George, Rivierre and Spuri, INRIA RR-2966, 1996; Davis, Burns, Bril and Lukkien, Real-Time Systems 35, 2007",
     strength: Strength::Exact,
 };
 
@@ -158,101 +144,6 @@ pub fn response_times(tasks: &[SporadicTask]) -> Verdict {
     of_levels(tasks, RESPONSE_TIMES, |level| longest_response(&tasks[level], &tasks[..level], |work| work))
 }
 
-/// Response times of tasks in order of falling priority whose jobs, once begun, run to their end.
-///
-/// A task's own [`SporadicTask::blocking`] counts where it is longer than the longest job below. Takes jitter and
-/// deadlines beyond periods, too.
-pub fn non_preemptive_response_times(tasks: &[SporadicTask]) -> Verdict {
-    of_levels(tasks, NON_PREEMPTIVE, |level| {
-        non_preemptive(&tasks[level], &tasks[..level], &tasks[level + 1..])
-    })
-}
-
-/// The longest response of a task that is not preempted. Debug builds play the busy window.
-pub(crate) fn non_preemptive(
-    task: &SporadicTask,
-    above: &[SporadicTask],
-    below: &[SporadicTask],
-) -> Response {
-    let found = search_non_preemptive(task, above, below);
-    debug_assert!(played_agrees(task, above, below, found), "{above:?}, {task:?}, {below:?}: {found:?}");
-    found
-}
-
-/// The twin: the schedule in which the longest job below has begun one unit before all others come.
-fn played_agrees(
-    task: &SporadicTask,
-    above: &[SporadicTask],
-    below: &[SporadicTask],
-    found: Response,
-) -> bool {
-    if task.blocking.is_positive() || found == Response::Open {
-        return true;
-    }
-    let mut tasks: Vec<SporadicTask> = above.iter().chain([task]).copied().collect();
-    let mut first: Vec<First> = tasks.iter().map(|t| (1 - wide(t.jitter), 1)).collect();
-    if let Some(longest) = below.iter().map(|t| t.work).max() {
-        tasks.push(SporadicTask::new(longest, LONGEST, LONGEST));
-        first.push((0, 0));
-    }
-    let longest = match found {
-        Response::Within(longest) | Response::Beyond(longest) => longest,
-        Response::Open => 0,
-    };
-    let end = 1 + longest + wide(task.period) * 8;
-    let seen = play(&tasks, 1, Order::Fixed { preemptive: false }, &first, end);
-    let place = above.len();
-    match found {
-        Response::Within(longest) => seen.longest[place] <= longest && longest <= wide(task.deadline),
-        // It may take more jobs than were played.
-        Response::Beyond(least) => least > wide(task.deadline),
-        Response::Open => true,
-    }
-}
-
-/// The search of [`non_preemptive`].
-fn search_non_preemptive(task: &SporadicTask, above: &[SporadicTask], below: &[SporadicTask]) -> Response {
-    let (work, deadline, period) = task.cdt();
-    let jitter = wide(task.jitter);
-    let begun = below.iter().map(|t| wide(t.work) - 1).max().unwrap_or(0);
-    let blocking = begun.max(wide(task.blocking));
-    let (mut longest, mut start, mut busy, mut steps) = (0, blocking, blocking + work, 0u32);
-    for job in 0.. {
-        // The busy window is followed as far as it has to be known: to the release of this job.
-        while job > 0 && busy + jitter <= period * job {
-            let all: i128 = above.iter().chain([task]).map(|t| t.released(busy)).sum();
-            if blocking + all <= busy {
-                return Response::Within(longest);
-            }
-            busy = blocking + all;
-            steps += 1;
-            if steps > LIMIT {
-                return Response::Open;
-            }
-        }
-        let own = blocking + work * job;
-        let before = work + jitter - period * job;
-        start = start.max(own);
-        loop {
-            if start + before > deadline {
-                return Response::Beyond(start + before);
-            }
-            steps += 1;
-            if steps > LIMIT {
-                return Response::Open;
-            }
-            let ahead: i128 =
-                above.iter().map(|t| ((start + wide(t.jitter)) / wide(t.period) + 1) * wide(t.work)).sum();
-            if own + ahead <= start {
-                break;
-            }
-            start = own + ahead;
-        }
-        longest = longest.max(start + before);
-    }
-    Response::Within(longest)
-}
-
 /// One verdict from the longest response of each level.
 fn of_levels(tasks: &[SporadicTask], theorem: Theorem, response: impl Fn(usize) -> Response) -> Verdict {
     let takes = Takes { jitter: true, blocking: true, long_deadlines: true, servers: false };
@@ -285,11 +176,6 @@ fn of_levels(tasks: &[SporadicTask], theorem: Theorem, response: impl Fn(usize) 
         break;
     }
     verdict
-}
-
-/// Whether a task keeps its deadline below and above others, by either analysis.
-pub(crate) fn keeps(response: Response) -> bool {
-    matches!(response, Response::Within(_))
 }
 
 /// The utilisation bound of rate-monotonic priorities in the form that needs no roots: `prod (U_i + 1) <= 2`.

@@ -49,11 +49,3 @@ fn response(task: &SporadicTask, above: &[SporadicTask], responses: &[i128], cpu
         Interference { own: own.collect(), carried: carried.collect() }
     })
 }
-
-/// The order with which global fixed priorities escape Dhall's effect best of the simple ones: rising `D - C`, so that a
-/// task with little slack stands above light ones (Davis and Burns, RTSS 2009, after Andersson and Jonsson, RTSS WiP 2000).
-pub fn slack_monotonic(tasks: &[SporadicTask]) -> Vec<usize> {
-    let mut places: Vec<usize> = (0..tasks.len()).collect();
-    places.sort_by_key(|place| wide(tasks[*place].deadline) - wide(tasks[*place].work));
-    places
-}

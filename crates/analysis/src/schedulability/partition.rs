@@ -126,12 +126,6 @@ impl Partition {
     pub fn complete(&self) -> bool {
         self.unplaced.is_empty()
     }
-
-    /// The CPU of a task.
-    pub fn cpu_of(&self, task: usize) -> Option<CpuId> {
-        let cpu = self.cpus.iter().position(|tasks| tasks.contains(&task))?;
-        u32::try_from(cpu).ok().map(CpuId)
-    }
 }
 
 /// Why no partition was tried.

@@ -7,23 +7,10 @@ use super::task::wide;
 /// Jobs of one play before it is given up; what was seen up to there counts.
 pub(crate) const JOBS: usize = 400;
 
-/// Who runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Order {
-    /// The task that stands first; a job once begun runs to its end if `preemptive` is false.
-    Fixed {
-        /// Whether a begun job makes way.
-        preemptive: bool,
-    },
-    /// The earliest deadline.
-    Edf,
-}
-
 #[derive(Clone, Copy, Debug)]
 struct Job {
     planned: i128,
     left: i128,
-    begun: bool,
 }
 
 /// What was seen: the longest response of each task from the planned release. A job that is not done counts as one unit longer
@@ -45,8 +32,8 @@ impl Seen {
 /// When a task's first job is planned, and before when none of its jobs is released; the others are planned a period apart.
 pub(crate) type First = (i128, i128);
 
-/// Plays tasks with these first jobs up to `end`.
-pub(crate) fn play(tasks: &[SporadicTask], cpus: usize, order: Order, first: &[First], end: i128) -> Seen {
+/// Plays tasks under global EDF with these first jobs up to `end`.
+pub(crate) fn play(tasks: &[SporadicTask], cpus: usize, first: &[First], end: i128) -> Seen {
     let mut planned: Vec<i128> = first.iter().map(|(planned, _)| *planned).collect();
     let release = |place: usize, planned: i128| planned.max(first[place].1);
     let mut open: Vec<std::collections::VecDeque<Job>> = vec![Default::default(); tasks.len()];
@@ -56,23 +43,19 @@ pub(crate) fn play(tasks: &[SporadicTask], cpus: usize, order: Order, first: &[F
     while now < end && jobs <= JOBS {
         for (place, task) in tasks.iter().enumerate() {
             while release(place, planned[place]) <= now && jobs <= JOBS {
-                open[place].push_back(Job { planned: planned[place], left: wide(task.work), begun: false });
+                open[place].push_back(Job { planned: planned[place], left: wide(task.work) });
                 planned[place] += wide(task.period);
                 jobs += 1;
             }
         }
         let mut ready: Vec<usize> = (0..tasks.len()).filter(|place| !open[*place].is_empty()).collect();
-        ready.sort_by_key(|place| match order {
-            Order::Fixed { preemptive } => (preemptive || !open[*place][0].begun, *place as i128),
-            Order::Edf => (true, open[*place][0].planned + wide(tasks[*place].deadline)),
-        });
+        ready.sort_by_key(|place| open[*place][0].planned + wide(tasks[*place].deadline));
         ready.truncate(cpus);
         let coming = (0..tasks.len()).map(|place| release(place, planned[place])).min().unwrap_or(end);
         let done = ready.iter().map(|place| now + open[*place][0].left).min().unwrap_or(end);
         let next = coming.max(now + 1).min(done).min(end);
         for place in ready {
             let job = &mut open[place][0];
-            job.begun = true;
             job.left -= next - now;
             if job.left == 0 {
                 longest[place] = longest[place].max(next - job.planned);
@@ -100,7 +83,7 @@ pub(crate) fn global_edf(tasks: &[SporadicTask], cpus: u32) -> [Seen; 2] {
     let longest = tasks.iter().map(|task| wide(task.period)).max().unwrap_or(0);
     let apart: Vec<First> =
         (tasks.iter().zip(1..)).map(|(task, n)| (wide(task.period) * n / (n + 2), 0)).collect();
-    [densest(tasks), apart].map(|first| play(tasks, cpus as usize, Order::Edf, &first, longest * 8))
+    [densest(tasks), apart].map(|first| play(tasks, cpus as usize, &first, longest * 8))
 }
 
 /// Whether what is said to respond within these times under global EDF is seen to do so.
@@ -129,18 +112,9 @@ mod tests {
     fn a_play_sees_what_a_hand_draws() {
         // Dhall's effect: two short ones on two CPUs make the long one late, by its whole work less what fits.
         let tasks = [task(2, 10, 10), task(2, 10, 10), task(10, 11, 11)];
-        let seen = play(&tasks, 2, Order::Edf, &densest(&tasks), 11);
+        let seen = play(&tasks, 2, &densest(&tasks), 11);
         assert_eq!((seen.longest.clone(), seen.whole), (vec![2, 2, 12], true));
         assert!(seen.is_late(&tasks) && !keeps_deadlines(&tasks, 2) && keeps_deadlines(&tasks[..2], 2));
-        // Fixed priorities: preempted twice, or in the way of the first.
-        let tasks = [task(1, 4, 4), task(5, 12, 12)];
-        let of =
-            |preemptive, first: &[First]| play(&tasks, 1, Order::Fixed { preemptive }, first, 12).longest;
-        assert_eq!(of(true, &densest(&tasks)), [1, 7]);
-        assert_eq!(of(false, &[(1, 1), (0, 0)]), [5, 5]);
-        // Jitter brings the second job early: planned at 3, the first at -1 comes at 0.
-        let late = [SporadicTask { jitter: Nanos::new(1), ..task(1, 4, 4) }, task(5, 12, 12)];
-        assert_eq!(play(&late, 1, Order::Fixed { preemptive: true }, &densest(&late), 12).longest, [2, 7]);
     }
 
     #[test]

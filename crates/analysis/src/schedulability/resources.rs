@@ -3,11 +3,9 @@
 //! With a lock's ceiling the highest priority of a task that takes it, a section of a task below i can block i only where
 //! the ceiling is at or above i's priority. Then, for sections that are not nested and tasks that do not suspend:
 //!
-//! - [`inheritance`] (PI, as the kernel's PI futexes): at most one section for each lower task and at most one for each
-//!   lock, so `B_i` is the lesser of the sums of the longest of each (Sha, Rajkumar and Lehoczky, "Priority inheritance
-//!   protocols", IEEE Trans. Computers 39(9), 1990).
-//! - [`ceiling`] (PCP, SRP, `PTHREAD_PRIO_PROTECT`): one section in all, the longest (ibidem; Baker, "Stack-based
-//!   scheduling of realtime processes", Real-Time Systems 3, 1991).
+//! [`inheritance`] (PI, as the kernel's PI futexes): at most one section for each lower task and at most one for each
+//! lock, so `B_i` is the lesser of the sums of the longest of each (Sha, Rajkumar and Lehoczky, "Priority inheritance
+//! protocols", IEEE Trans. Computers 39(9), 1990).
 //!
 //! Tasks stand in order of falling priority; for EDF with SRP in order of rising relative deadlines.
 
@@ -48,12 +46,6 @@ pub fn inheritance(tasks: usize, sections: &[Section]) -> Vec<Nanos> {
         sum_of_longest(&sections, |s| s.task).min(sum_of_longest(&sections, |s| s.lock))
     };
     (0..tasks).map(bound).collect()
-}
-
-/// B of each of `tasks` tasks under priority ceilings or the stack resource policy.
-pub fn ceiling(tasks: usize, sections: &[Section]) -> Vec<Nanos> {
-    let longest = |i| blocking(i, sections).iter().map(|s| s.length).max().unwrap_or(Nanos::ZERO);
-    (0..tasks).map(longest).collect()
 }
 
 /// The tasks with these blocking times, on top of what they had.

@@ -5,6 +5,7 @@ mod dependent;
 mod fixed;
 mod global;
 mod oracles;
+mod orders;
 mod partition;
 mod picture;
 mod published;

@@ -14,7 +14,7 @@
 //! budget, their demand is theirs. The overruns of such budgets count in every window from the shortest deadline on.
 
 use super::exact::Sum;
-use super::recheck::{Order, densest, play};
+use super::recheck::{densest, play};
 use super::task::{Takes, ceil, narrow, objection, overruns, wide};
 use super::{Outcome, SporadicTask, Strength, Theorem, Verdict};
 
@@ -204,7 +204,7 @@ fn schedule_agrees(tasks: &[SporadicTask], found: Demanded) -> bool {
     if !is_exact || tasks.len() > 64 {
         return true;
     }
-    let until = |end: i128| play(tasks, 1, Order::Edf, &densest(tasks), end);
+    let until = |end: i128| play(tasks, 1, &densest(tasks), end);
     match found {
         Demanded::Fits { .. } => {
             let longest =

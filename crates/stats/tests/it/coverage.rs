@@ -4,7 +4,7 @@
 //! largest values are drawn directly, each from the one above it: `U_(k) = U_(k+1) V^(1/k)`.
 
 use surety_stats::bounds::{Bound, quantile_interval};
-use surety_stats::intervals::{binomial_cdf, quantile_ranks};
+use surety_stats::intervals::{binomial_cdf, quantile_upper_rank};
 use surety_stats::{Pcg, Sample};
 
 use crate::assert_near;
@@ -18,11 +18,16 @@ fn judge(what: &str, covered: u64, runs: u64, exact: f64) {
     assert!(rate >= 0.95 - 3.0 * (0.95 * 0.05 / runs as f64).sqrt(), "{what}: {rate}");
 }
 
+/// The ranks between which the quantile lies: each end at half the risk, the lower one as the upper one of the mirrored values.
+fn ranks(n: u64) -> (Option<u64>, Option<u64>) {
+    (quantile_upper_rank(n, 1.0 - Q, 0.975).map(|rank| n + 1 - rank), quantile_upper_rank(n, Q, 0.975))
+}
+
 /// `P{l <= X < h}` for the number `X` of values below the quantile.
 fn exact(n: u64) -> f64 {
-    let ranks = quantile_ranks(n, Q, 0.95);
+    let (low, high) = ranks(n);
     let up_to = |rank: Option<u64>, otherwise| rank.map_or(otherwise, |rank| binomial_cdf(rank - 1, n, Q));
-    up_to(ranks.high, 1.0) - up_to(ranks.low, 0.0)
+    up_to(high, 1.0) - up_to(low, 0.0)
 }
 
 #[test]
@@ -34,8 +39,8 @@ fn simulated_coverage_is_the_binomial_value() {
         assert_near(exact(n), coverage, 1e-9, &n.to_string());
     }
     for n in [1_000u64, 10_000, 100_000] {
-        let ranks = quantile_ranks(n, Q, 0.95);
-        let low = ranks.low.unwrap();
+        let (low, high) = ranks(n);
+        let low = low.unwrap();
         let runs = 4_000;
         let covered = (0..runs)
             .filter(|&run| {
@@ -45,7 +50,7 @@ fn simulated_coverage_is_the_binomial_value() {
                 for rank in (low..=n).rev() {
                     log += libm::log(pcg.unit_open()) / rank as f64;
                     let below = log <= libm::log(Q);
-                    inside &= (ranks.high != Some(rank) || !below) && (rank != low || below);
+                    inside &= (high != Some(rank) || !below) && (rank != low || below);
                 }
                 inside
             })

@@ -6,10 +6,10 @@ use std::fmt::Write;
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
+use super::orders::{in_order, optimal, rate_monotonic, slack_monotonic};
 use super::twin::{self, HYPERPERIOD, Job, PERIODS, Rule, in_time, play};
 use crate::schedulability::generate::{Deadlines, random_set};
 use crate::schedulability::partition::{CoreTest, Heuristic, partition};
-use crate::schedulability::priority::{Preemption, in_order, optimal, rate_monotonic};
 use crate::schedulability::{SporadicTask, fixed, global_edf, global_fixed, uniprocessor};
 
 use super::picture::{Panel, draw};
@@ -41,7 +41,7 @@ fn one_cpu() -> Vec<Column<'static>> {
         ("hyperbolic", Box::new(move |s| fixed::hyperbolic(&monotonic(s)).holds())),
         ("density", Box::new(|s| uniprocessor::density(s).holds())),
         ("RTA, rate-monotonic", Box::new(move |s| fixed::response_times(&monotonic(s)).holds())),
-        ("RTA, optimal", Box::new(|s| matches!(optimal(s, Preemption::Anytime), Ok(Some(_))))),
+        ("RTA, optimal", Box::new(|s| optimal(s).is_some())),
         ("EDF demand", Box::new(|s| uniprocessor::processor_demand(s).holds())),
         ("EDF simulated", Box::new(|s| survives(s, 1))),
     ]
@@ -58,7 +58,7 @@ fn four_cpus() -> Vec<Column<'static>> {
     columns.push((
         "fixed RTA, by slack",
         Box::new(|s| {
-            let s = in_order(s, &global_fixed::slack_monotonic(s));
+            let s = in_order(s, &slack_monotonic(s));
             global_fixed::response_times(&s, 4).holds()
         }),
     ));

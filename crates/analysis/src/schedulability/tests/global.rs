@@ -3,9 +3,9 @@
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
+use super::orders::{deadline_monotonic, in_order, slack_monotonic};
 use super::twin::{self, HYPERPERIOD, Job, Rule, draw, in_time, play, task, utilisation};
 use crate::schedulability::generate::{Deadlines, random_set};
-use crate::schedulability::priority::{deadline_monotonic, in_order};
 use crate::schedulability::tardiness::tardiness;
 use crate::schedulability::{Outcome, SporadicTask, global_edf, global_fixed};
 
@@ -35,7 +35,7 @@ fn known_sets_are_judged_as_known() {
     }
     // With priorities by slack Dhall's set is kept; by deadlines it is not.
     let dhall = [task(2, 10, 10), task(2, 10, 10), task(19, 20, 20)];
-    let by_slack = in_order(&dhall, &global_fixed::slack_monotonic(&dhall));
+    let by_slack = in_order(&dhall, &slack_monotonic(&dhall));
     assert!(global_fixed::response_times(&by_slack, 2).holds());
     assert!(!global_fixed::response_times(&dhall, 2).holds());
     // A job longer than its deadline is a proof of a miss, an unknown set is not.
@@ -175,11 +175,8 @@ fn responses_are_found_in_nanoseconds_too() {
         let tasks = random_set(6, total, &periods, Nanos::new(1), deadlines, &mut random).expect("drawn");
         let [_, _, bcl, iterated, rta, _] = accepted(&tasks, 2);
         assert!(bcl <= iterated && iterated <= rta, "{round}: {tasks:?}");
-        let order = crate::schedulability::global_fixed::slack_monotonic(&tasks);
-        let fixed = crate::schedulability::global_fixed::response_times(
-            &crate::schedulability::priority::in_order(&tasks, &order),
-            2,
-        );
+        let order = slack_monotonic(&tasks);
+        let fixed = crate::schedulability::global_fixed::response_times(&in_order(&tasks, &order), 2);
         for (count, holds) in counts.iter_mut().zip([iterated, rta, fixed.holds()]) {
             *count += usize::from(holds);
         }

@@ -1,25 +1,15 @@
-//! Orders of priority: rate-monotonic, deadline-monotonic, and Audsley's optimal assignment.
+//! Orders of priority: rate-monotonic, deadline-monotonic, and Audsley's optimal assignment: what the tests of fixed priorities are compared by.
 //!
 //! Rate-monotonic order is optimal for synchronous sets with deadlines at the periods' ends (Liu and Layland, Journal of
 //! the ACM 20(1), 1973), deadline-monotonic order for deadlines within the periods (Leung and Whitehead, Performance
 //! Evaluation 2(4), 1982), both for preemptive scheduling without jitter and blocking. [`optimal`] finds an order whenever
-//! one exists that the test can show, also for jitter, deadlines beyond periods and jobs that are not preempted: a task
+//! one exists that the test can show, also for jitter and deadlines beyond periods: a task
 //! that keeps its deadline below all others may have the lowest priority, whichever else could (Audsley, "On priority
 //! assignment in fixed priority scheduling", Information Processing Letters 79(1), 2001). It needs a test that looks at
-//! which tasks are above and below, not at their order; both of [`super::fixed`] are such.
+//! which tasks are above, not at their order.
 
-use super::SporadicTask;
-use super::fixed::{keeps, longest_response, non_preemptive};
-use super::task::{TaskError, check};
-
-/// Whether jobs may be preempted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Preemption {
-    /// At any time.
-    Anytime,
-    /// Never: jobs run to their end.
-    Never,
-}
+use crate::schedulability::SporadicTask;
+use crate::schedulability::fixed::{Response, longest_response};
 
 /// Places of the tasks in order of rising periods.
 pub fn rate_monotonic(tasks: &[SporadicTask]) -> Vec<usize> {
@@ -50,31 +40,30 @@ pub fn in_order(tasks: &[SporadicTask], order: &[usize]) -> Vec<SporadicTask> {
 }
 
 /// Places in order of falling priority in which every task keeps its deadline, or `None` where no order is shown to; no
-/// order is left out for exact tests.
-///
-/// # Errors
-/// What makes no set of tasks.
-pub fn optimal(tasks: &[SporadicTask], preemption: Preemption) -> Result<Option<Vec<usize>>, TaskError> {
-    check(tasks)?;
+/// order is left out without blocking.
+pub fn optimal(tasks: &[SporadicTask]) -> Option<Vec<usize>> {
     // Long deadlines first: they are the likeliest to hold at the bottom.
     let mut open = deadline_monotonic(tasks);
     let mut from_below: Vec<usize> = Vec::with_capacity(tasks.len());
     while !open.is_empty() {
-        let below = in_order(tasks, &from_below);
         let lowest = (0..open.len()).rev().find(|candidate| {
             let above: Vec<SporadicTask> = (open.iter().enumerate())
                 .filter(|(at, _)| at != candidate)
                 .map(|(_, place)| tasks[*place])
                 .collect();
-            let task = &tasks[open[*candidate]];
-            keeps(match preemption {
-                Preemption::Anytime => longest_response(task, &above, |work| work),
-                Preemption::Never => non_preemptive(task, &above, &below),
-            })
-        });
-        let Some(lowest) = lowest else { return Ok(None) };
+            let found = longest_response(&tasks[open[*candidate]], &above, |work| work);
+            matches!(found, Response::Within(_))
+        })?;
         from_below.push(open.remove(lowest));
     }
     from_below.reverse();
-    Ok(Some(from_below))
+    Some(from_below)
+}
+
+/// The order with which global fixed priorities escape Dhall's effect best of the simple ones: rising `D - C`, so that a
+/// task with little slack stands above light ones (Davis and Burns, RTSS 2009, after Andersson and Jonsson, RTSS WiP 2000).
+pub fn slack_monotonic(tasks: &[SporadicTask]) -> Vec<usize> {
+    let mut places: Vec<usize> = (0..tasks.len()).collect();
+    places.sort_by_key(|place| tasks[*place].deadline - tasks[*place].work);
+    places
 }
