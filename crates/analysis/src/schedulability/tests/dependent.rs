@@ -141,8 +141,7 @@ fn blocking_covers_every_choice_of_sections() {
                 section(task, lock, 1 + random.below(9) as i64)
             })
             .collect();
-        let by_inheritance = inheritance(tasks, &sections);
-        for i in 0..tasks {
+        for (i, bound) in inheritance(tasks, &sections).iter().enumerate() {
             // The worst set of sections with no task and no lock twice, all of tasks below and locks shared with above.
             let mut worst = 0;
             for set in 0u32..1 << sections.len() {
@@ -157,8 +156,8 @@ fn blocking_covers_every_choice_of_sections() {
                     worst = worst.max(chosen.iter().map(|s| s.length.get()).sum::<i64>());
                 }
             }
-            assert!(by_inheritance[i].get() >= worst, "{sections:?} {i}");
-            tight += i32::from(by_inheritance[i].get() == worst && worst > 0);
+            assert!(bound.get() >= worst, "{sections:?} {i}");
+            tight += i32::from(bound.get() == worst && worst > 0);
         }
     }
     assert!(tight > 1_000, "{tight}");
