@@ -275,7 +275,8 @@ pub(crate) fn load_record(load: &Load, runs: &[LoadRun], window: &Window, cpus: 
     let (planned, ran) = (u64::from(load.count.on(cpus.len() as u32)), runs.len() as u64);
     account.add_counted(ran, planned.saturating_sub(ran), None);
     let done = runs.iter().fold(Counts::default(), |sum, run| sum.plus(run.done));
-    let figures = driver_of(load).map(|driver| driver.figures(&done, window.observed())).unwrap_or_default();
+    let figures =
+        driver_of(load).map(|driver| (driver.figures)(&done, window.observed())).unwrap_or_default();
     for figure in &figures {
         match (&*figure.name, &*figure.unit) {
             (_, "/s") => account.add_total(Total::Requests(figure.value)),

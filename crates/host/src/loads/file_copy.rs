@@ -12,11 +12,11 @@ use surety_units::{Nanos, Rate};
 
 use super::block_by_block::{Moved, block_by_block};
 use super::files::{BlockFile, Shape};
-use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, at_most, completion, number, per_second};
+use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, Workers, completion, number, per_second};
 use crate::window::{Gate, Window};
 
-/// The kind.
-pub(super) struct FileCopy;
+/// The row of the kind.
+pub(super) const DRIVER: LoadDriver = LoadDriver { kind: LoadKind::FileCopy, most: 1_000, prepare, figures };
 
 struct Copier {
     from: BlockFile,
@@ -26,34 +26,22 @@ struct Copier {
     once: bool,
 }
 
-impl LoadDriver for FileCopy {
-    fn kind(&self) -> LoadKind {
-        LoadKind::FileCopy
+fn prepare(load: &Load, count: u32, ground: &Ground<'_>) -> Result<Workers, WorldError> {
+    let shape = Shape::of(load)?;
+    shape.check_room(load, u64::from(count) * 2, ground)?;
+    let mut workers: Workers = Vec::new();
+    for index in 0..u64::from(count) {
+        let from = shape.make_file(load, index * 2, ground)?;
+        let to = shape.make_file(load, index * 2 + 1, ground)?;
+        let _ = (evict(from.file()), evict(to.file()));
+        workers.push(Box::new(Copier { from, to, shape, rate: load.rate(), once: load.once }));
     }
+    Ok(workers)
+}
 
-    fn prepare(
-        &self,
-        load: &Load,
-        count: u32,
-        ground: &Ground<'_>,
-    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
-        at_most(load, count, 1_000)?;
-        let shape = Shape::of(load)?;
-        shape.check_room(load, u64::from(count) * 2, ground)?;
-        let mut workers: Vec<Box<dyn LoadWorker>> = Vec::new();
-        for index in 0..u64::from(count) {
-            let from = shape.make_file(load, index * 2, ground)?;
-            let to = shape.make_file(load, index * 2 + 1, ground)?;
-            let _ = (evict(from.file()), evict(to.file()));
-            workers.push(Box::new(Copier { from, to, shape, rate: load.rate(), once: load.once }));
-        }
-        Ok(workers)
-    }
-
-    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
-        let counts = [per_second("rate", done.bytes, "B/s", observed), number("copies", done.rounds)];
-        counts.into_iter().chain(completion(done)).collect()
-    }
+fn figures(done: &Counts, observed: Nanos) -> Vec<Figure> {
+    let counts = [per_second("rate", done.bytes, "B/s", observed), number("copies", done.rounds)];
+    counts.into_iter().chain(completion(done)).collect()
 }
 
 impl LoadWorker for Copier {

@@ -9,15 +9,16 @@ use surety_model::world::WorldError;
 use surety_stats::Pcg;
 use surety_units::{Bytes, Nanos};
 
-use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, at_most, per_second};
+use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, Workers, per_second};
 use crate::meter::ShareMeter;
 use crate::window::{Gate, Window};
 
 /// Accesses between two looks at the clock.
 const BATCH: u64 = 256;
 
-/// The kind.
-pub(super) struct MemoryThrash;
+/// The row of the kind.
+pub(super) const DRIVER: LoadDriver =
+    LoadDriver { kind: LoadKind::MemoryThrash, most: 10_000, prepare, figures };
 
 struct Thrasher {
     block: Vec<u64>,
@@ -31,50 +32,38 @@ fn available() -> Option<Bytes> {
     Some(Bytes(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10))
 }
 
-impl LoadDriver for MemoryThrash {
-    fn kind(&self) -> LoadKind {
-        LoadKind::MemoryThrash
+fn prepare(load: &Load, count: u32, _ground: &Ground<'_>) -> Result<Workers, WorldError> {
+    let words = usize::try_from(load.size().0 / 8).unwrap_or(usize::MAX).max(1);
+    let wanted = u128::from(count) * words as u128 * 8;
+    if let Some(free) = available().filter(|free| wanted > u128::from(free.0)) {
+        return Err(WorldError::MachineFor {
+            object: format!("load.{}", load.name),
+            what: format!(
+                "load.{} needs {} MB of memory, and {} MB are available",
+                load.name,
+                wanted.div_ceil(1_000_000),
+                free.0 / 1_000_000
+            ),
+            remedy: "make `size` or `count` smaller".to_owned(),
+        });
     }
+    let mut workers: Workers = Vec::new();
+    for index in 0..count {
+        let mut block = Vec::new();
+        block.try_reserve_exact(words).map_err(|_| WorldError::MachineFor {
+            object: format!("load.{}", load.name),
+            what: format!("there is no memory for load.{} ({count} blocks of {words} words)", load.name),
+            remedy: "make `size` or `count` smaller".to_owned(),
+        })?;
+        // Writing every page takes the faults now, not while others are measured.
+        block.resize(words, u64::from(index) + 1);
+        workers.push(Box::new(Thrasher { block, chance: Pcg::for_job(0, u64::from(index), 0) }));
+    }
+    Ok(workers)
+}
 
-    fn prepare(
-        &self,
-        load: &Load,
-        count: u32,
-        _ground: &Ground<'_>,
-    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
-        at_most(load, count, 10_000)?;
-        let words = usize::try_from(load.size().0 / 8).unwrap_or(usize::MAX).max(1);
-        let wanted = u128::from(count) * words as u128 * 8;
-        if let Some(free) = available().filter(|free| wanted > u128::from(free.0)) {
-            return Err(WorldError::MachineFor {
-                object: format!("load.{}", load.name),
-                what: format!(
-                    "load.{} needs {} MB of memory, and {} MB are available",
-                    load.name,
-                    wanted.div_ceil(1_000_000),
-                    free.0 / 1_000_000
-                ),
-                remedy: "make `size` or `count` smaller".to_owned(),
-            });
-        }
-        let mut workers: Vec<Box<dyn LoadWorker>> = Vec::new();
-        for index in 0..count {
-            let mut block = Vec::new();
-            block.try_reserve_exact(words).map_err(|_| WorldError::MachineFor {
-                object: format!("load.{}", load.name),
-                what: format!("there is no memory for load.{} ({count} blocks of {words} words)", load.name),
-                remedy: "make `size` or `count` smaller".to_owned(),
-            })?;
-            // Writing every page takes the faults now, not while others are measured.
-            block.resize(words, u64::from(index) + 1);
-            workers.push(Box::new(Thrasher { block, chance: Pcg::for_job(0, u64::from(index), 0) }));
-        }
-        Ok(workers)
-    }
-
-    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
-        vec![per_second("accesses", done.rounds, "/s", observed)]
-    }
+fn figures(done: &Counts, observed: Nanos) -> Vec<Figure> {
+    vec![per_second("accesses", done.rounds, "/s", observed)]
 }
 
 impl LoadWorker for Thrasher {

@@ -1,6 +1,6 @@
 //! Loads: best-effort activity that disturbs, each with a result of its own, because its loss is the price.
 //!
-//! A new load is one file here that implements [`LoadDriver`], and one line in [`DRIVERS`].
+//! A new load is one file here with its [`LoadDriver`], and one line in [`DRIVERS`].
 
 mod block_by_block;
 pub(crate) mod crew;
@@ -30,21 +30,30 @@ use crate::window::{Gate, Window};
 use files::FileOf;
 pub use helper::{HELPER_WORD, helper_main};
 
-/// A kind of load: makes the workers of one `[[load]]`.
-pub(crate) trait LoadDriver: Sync {
+/// The workers of one `[[load]]`.
+pub(crate) type Workers = Vec<Box<dyn LoadWorker>>;
+
+/// A kind of load: how its workers are made and what they have done is told.
+pub(crate) struct LoadDriver {
     /// Which kind it is.
-    fn kind(&self) -> LoadKind;
-
+    kind: LoadKind,
+    /// More at once measure nothing any more, and take what others need.
+    most: u32,
     /// Makes `count` workers, everything they need at hand: files made, memory touched, sockets open.
-    fn prepare(
-        &self,
-        load: &Load,
-        count: u32,
-        ground: &Ground<'_>,
-    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError>;
+    prepare: fn(&Load, u32, &Ground<'_>) -> Result<Workers, WorldError>,
+    /// Turns what the workers did inside the observed time into the load's figures.
+    pub(crate) figures: fn(&Counts, Nanos) -> Vec<Figure>,
+}
 
-    /// Turns what the workers did inside `observed` into the load's figures.
-    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure>;
+impl LoadDriver {
+    /// Makes the workers, unless they are too many.
+    pub fn prepare(&self, load: &Load, count: u32, ground: &Ground<'_>) -> Result<Workers, WorldError> {
+        if count > self.most {
+            let (most, word) = (self.most, load.kind.word());
+            return Err(refused(load, format!("at most {most} of kind `{word}` run at once, not {count}")));
+        }
+        (self.prepare)(load, count, ground)
+    }
 }
 
 /// What loads stand on.
@@ -174,25 +183,25 @@ impl Trouble {
 }
 
 /// Every kind of load this world can run.
-pub(crate) const DRIVERS: &[&dyn LoadDriver] = &[
-    &spinners::Spinners,
-    &memory_thrash::MemoryThrash,
-    &readers::Readers,
-    &writers::Writers,
-    &file_copy::FileCopy,
-    &ping_flood::PingFlood,
-    &udp::UdpSender,
-    &udp::UdpFlood,
-    &helper::messages::Messages,
-    &helper::forks::Forks,
-    &timers::Timers,
-    &helper::command::Command,
+static DRIVERS: &[LoadDriver] = &[
+    spinners::DRIVER,
+    memory_thrash::DRIVER,
+    readers::DRIVER,
+    writers::DRIVER,
+    file_copy::DRIVER,
+    ping_flood::DRIVER,
+    udp::SENDER,
+    udp::FLOOD,
+    helper::messages::DRIVER,
+    helper::forks::DRIVER,
+    timers::DRIVER,
+    helper::command::DRIVER,
 ];
 
 /// The driver of a load, or why there is none.
-pub(crate) fn driver_of(load: &Load) -> Result<&'static dyn LoadDriver, WorldError> {
-    DRIVERS.iter().copied().find(|d| d.kind() == load.kind).ok_or_else(|| {
-        let known: Vec<&str> = DRIVERS.iter().map(|d| d.kind().word()).collect();
+pub(crate) fn driver_of(load: &Load) -> Result<&'static LoadDriver, WorldError> {
+    DRIVERS.iter().find(|d| d.kind == load.kind).ok_or_else(|| {
+        let known: Vec<&str> = DRIVERS.iter().map(|d| d.kind.word()).collect();
         let why = format!("it runs loads of kind {}, not `{}`", known.join(", "), load.kind.word());
         refused(load, why)
     })
@@ -214,14 +223,6 @@ fn no_machine(load: &Load, error: &KernelError) -> WorldError {
         what: format!("load.{} of kind `{}` cannot be made", load.name, load.kind.word()),
         remedy: error.to_string(),
     }
-}
-
-/// More of one kind than this measures nothing any more, and takes what others need.
-fn at_most(load: &Load, count: u32, most: u32) -> Result<(), WorldError> {
-    if count <= most {
-        return Ok(());
-    }
-    Err(refused(load, format!("at most {most} of kind `{}` run at once, not {count}", load.kind.word())))
 }
 
 /// A number of things per second.

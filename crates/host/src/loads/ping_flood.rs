@@ -12,7 +12,7 @@ use surety_model::world::WorldError;
 use surety_units::{Bytes, Nanos};
 
 use super::{
-    Counts, Ground, LoadDriver, LoadRun, LoadWorker, at_most, no_machine, number, per_second, refused,
+    Counts, Ground, LoadDriver, LoadRun, LoadWorker, Workers, no_machine, number, per_second, refused,
 };
 use crate::meter::ShareMeter;
 use crate::window::{Gate, Window};
@@ -24,8 +24,8 @@ const IN_FLIGHT: u32 = 32;
 /// After this a reply will not come any more.
 const LOST_AFTER: Nanos = Nanos::from_millis(100);
 
-/// The kind.
-pub(super) struct PingFlood;
+/// The row of the kind.
+pub(super) const DRIVER: LoadDriver = LoadDriver { kind: LoadKind::PingFlood, most: 64, prepare, figures };
 
 struct Pinger {
     echo: EchoSocket,
@@ -33,44 +33,29 @@ struct Pinger {
     _cable: Cable,
 }
 
-impl LoadDriver for PingFlood {
-    fn kind(&self) -> LoadKind {
-        LoadKind::PingFlood
+fn prepare(load: &Load, count: u32, ground: &Ground<'_>) -> Result<Workers, WorldError> {
+    let payload = load.block();
+    if payload > PAYLOAD_MAX {
+        return Err(refused(load, format!("`block` is at most {PAYLOAD_MAX}: it has to fit an IP packet")));
     }
-
-    fn prepare(
-        &self,
-        load: &Load,
-        count: u32,
-        ground: &Ground<'_>,
-    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
-        at_most(load, count, 64)?;
-        let payload = load.block();
-        if payload > PAYLOAD_MAX {
-            return Err(refused(
-                load,
-                format!("`block` is at most {PAYLOAD_MAX}: it has to fit an IP packet"),
-            ));
+    let mut workers: Workers = Vec::new();
+    for _ in 0..count {
+        if ground.cancel.is_cancelled() {
+            return Err(WorldError::Interrupted);
         }
-        let mut workers: Vec<Box<dyn LoadWorker>> = Vec::new();
-        for _ in 0..count {
-            if ground.cancel.is_cancelled() {
-                return Err(WorldError::Interrupted);
-            }
-            let cable = Cable::new().map_err(|error| no_machine(load, &error))?;
-            let echo = cable.echo(End::Near, payload.0 as usize).map_err(|error| no_machine(load, &error))?;
-            workers.push(Box::new(Pinger { echo, _cable: cable }));
-        }
-        Ok(workers)
+        let cable = Cable::new().map_err(|error| no_machine(load, &error))?;
+        let echo = cable.echo(End::Near, payload.0 as usize).map_err(|error| no_machine(load, &error))?;
+        workers.push(Box::new(Pinger { echo, _cable: cable }));
     }
+    Ok(workers)
+}
 
-    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
-        vec![
-            per_second("rate", done.bytes, "B/s", observed),
-            per_second("echoes", done.rounds, "/s", observed),
-            number("lost", done.lost),
-        ]
-    }
+fn figures(done: &Counts, observed: Nanos) -> Vec<Figure> {
+    vec![
+        per_second("rate", done.bytes, "B/s", observed),
+        per_second("echoes", done.rounds, "/s", observed),
+        number("lost", done.lost),
+    ]
 }
 
 impl LoadWorker for Pinger {

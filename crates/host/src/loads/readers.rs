@@ -13,11 +13,11 @@ use surety_units::{Nanos, Rate};
 
 use super::block_by_block::{Moved, block_by_block};
 use super::files::{BlockFile, Shape};
-use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, at_most, per_second};
+use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, Workers, per_second};
 use crate::window::{Gate, Window};
 
-/// The kind.
-pub(super) struct Readers;
+/// The row of the kind.
+pub(super) const DRIVER: LoadDriver = LoadDriver { kind: LoadKind::Readers, most: 1_000, prepare, figures };
 
 struct Reader {
     file: BlockFile,
@@ -27,37 +27,22 @@ struct Reader {
     chance: Pcg,
 }
 
-impl LoadDriver for Readers {
-    fn kind(&self) -> LoadKind {
-        LoadKind::Readers
+fn prepare(load: &Load, count: u32, ground: &Ground<'_>) -> Result<Workers, WorldError> {
+    let shape = Shape::of(load)?;
+    shape.check_room(load, u64::from(count), ground)?;
+    let mut workers: Workers = Vec::new();
+    for index in 0..u64::from(count) {
+        let file = shape.make_file(load, index, ground)?;
+        // What is not dropped is read from memory once.
+        let _ = evict(file.file());
+        let chance = Pcg::for_job(0, index, 1);
+        workers.push(Box::new(Reader { file, shape, random: load.random, rate: load.rate(), chance }));
     }
+    Ok(workers)
+}
 
-    fn prepare(
-        &self,
-        load: &Load,
-        count: u32,
-        ground: &Ground<'_>,
-    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
-        at_most(load, count, 1_000)?;
-        let shape = Shape::of(load)?;
-        shape.check_room(load, u64::from(count), ground)?;
-        let mut workers: Vec<Box<dyn LoadWorker>> = Vec::new();
-        for index in 0..u64::from(count) {
-            let file = shape.make_file(load, index, ground)?;
-            // What is not dropped is read from memory once.
-            let _ = evict(file.file());
-            let chance = Pcg::for_job(0, index, 1);
-            workers.push(Box::new(Reader { file, shape, random: load.random, rate: load.rate(), chance }));
-        }
-        Ok(workers)
-    }
-
-    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
-        vec![
-            per_second("rate", done.bytes, "B/s", observed),
-            per_second("reads", done.rounds, "/s", observed),
-        ]
-    }
+fn figures(done: &Counts, observed: Nanos) -> Vec<Figure> {
+    vec![per_second("rate", done.bytes, "B/s", observed), per_second("reads", done.rounds, "/s", observed)]
 }
 
 impl LoadWorker for Reader {

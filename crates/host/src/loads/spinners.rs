@@ -6,34 +6,22 @@ use surety_model::workload::{Load, LoadKind};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, at_most};
+use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, Workers};
 use crate::meter::ShareMeter;
 use crate::window::{Gate, Window};
 
-/// The kind.
-pub(super) struct Spinners;
+/// The row of the kind.
+pub(super) const DRIVER: LoadDriver = LoadDriver { kind: LoadKind::Spinners, most: 10_000, prepare, figures };
 
 struct Spinner;
 
-impl LoadDriver for Spinners {
-    fn kind(&self) -> LoadKind {
-        LoadKind::Spinners
-    }
+fn prepare(_load: &Load, count: u32, _ground: &Ground<'_>) -> Result<Workers, WorldError> {
+    Ok((0..count).map(|_| Box::new(Spinner) as Box<dyn LoadWorker>).collect())
+}
 
-    fn prepare(
-        &self,
-        load: &Load,
-        count: u32,
-        _ground: &Ground<'_>,
-    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
-        at_most(load, count, 10_000)?;
-        Ok((0..count).map(|_| Box::new(Spinner) as Box<dyn LoadWorker>).collect())
-    }
-
-    fn figures(&self, _done: &Counts, _observed: Nanos) -> Vec<Figure> {
-        // Its result is its share.
-        Vec::new()
-    }
+fn figures(_done: &Counts, _observed: Nanos) -> Vec<Figure> {
+    // Its result is its share.
+    Vec::new()
 }
 
 impl LoadWorker for Spinner {

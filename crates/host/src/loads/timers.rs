@@ -8,7 +8,7 @@ use surety_model::world::WorldError;
 use surety_units::Nanos;
 
 use super::{
-    Counts, Ground, LoadDriver, LoadRun, LoadWorker, at_most, no_machine, number, per_second, refused,
+    Counts, Ground, LoadDriver, LoadRun, LoadWorker, Workers, no_machine, number, per_second, refused,
 };
 use crate::meter::ShareMeter;
 use crate::window::{Gate, Window};
@@ -20,40 +20,28 @@ const PERIOD_MIN: Nanos = Nanos::from_micros(200);
 /// Between two looks at the end of the run.
 const LOOK: Nanos = Nanos::from_millis(50);
 
-/// The kind.
-pub(super) struct Timers;
+/// The row of the kind.
+pub(super) const DRIVER: LoadDriver = LoadDriver { kind: LoadKind::Timers, most: 1_000, prepare, figures };
 
 struct Ticker {
     timers: TimerSet,
     period: Nanos,
 }
 
-impl LoadDriver for Timers {
-    fn kind(&self) -> LoadKind {
-        LoadKind::Timers
+fn prepare(load: &Load, count: u32, _ground: &Ground<'_>) -> Result<Workers, WorldError> {
+    let period = load.period();
+    if period < PERIOD_MIN {
+        return Err(refused(load, format!("`period` is at least {}", PERIOD_MIN.to_exact_string())));
     }
+    let make = |_| {
+        let timers = TimerSet::new(TIMERS).map_err(|error| no_machine(load, &error))?;
+        Ok(Box::new(Ticker { timers, period }) as Box<dyn LoadWorker>)
+    };
+    (0..count).map(make).collect()
+}
 
-    fn prepare(
-        &self,
-        load: &Load,
-        count: u32,
-        _ground: &Ground<'_>,
-    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
-        at_most(load, count, 1_000)?;
-        let period = load.period();
-        if period < PERIOD_MIN {
-            return Err(refused(load, format!("`period` is at least {}", PERIOD_MIN.to_exact_string())));
-        }
-        let make = |_| {
-            let timers = TimerSet::new(TIMERS).map_err(|error| no_machine(load, &error))?;
-            Ok(Box::new(Ticker { timers, period }) as Box<dyn LoadWorker>)
-        };
-        (0..count).map(make).collect()
-    }
-
-    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
-        vec![per_second("timers fired", done.rounds, "/s", observed), number("fired unseen", done.lost)]
-    }
+fn figures(done: &Counts, observed: Nanos) -> Vec<Figure> {
+    vec![per_second("timers fired", done.rounds, "/s", observed), number("fired unseen", done.lost)]
 }
 
 impl LoadWorker for Ticker {

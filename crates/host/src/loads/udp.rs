@@ -15,7 +15,7 @@ use surety_model::world::WorldError;
 use surety_units::{Bytes, Nanos, Rate};
 
 use super::{
-    Counts, Ground, LoadDriver, LoadRun, LoadWorker, at_most, no_machine, number, per_second, refused,
+    Counts, Ground, LoadDriver, LoadRun, LoadWorker, Workers, no_machine, number, per_second, refused,
 };
 use crate::meter::{Metered, ShareMeter};
 use crate::window::{Gate, Window};
@@ -27,11 +27,6 @@ const BURST_MAX: u64 = 1000;
 /// How long either end waits without looking whether the run is over.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// The kind with a rate.
-pub(super) struct UdpSender;
-/// The kind without.
-pub(super) struct UdpFlood;
-
 struct Sender {
     near: UdpSocket,
     far: UdpSocket,
@@ -40,56 +35,28 @@ struct Sender {
     _cable: Cable,
 }
 
-impl LoadDriver for UdpSender {
-    fn kind(&self) -> LoadKind {
-        LoadKind::UdpSender
-    }
+/// With a rate.
+pub(super) const SENDER: LoadDriver = LoadDriver {
+    kind: LoadKind::UdpSender,
+    most: 64,
+    prepare: |load, count, ground| prepare(load, count, ground, load.rate()),
+    figures,
+};
 
-    fn prepare(
-        &self,
-        load: &Load,
-        count: u32,
-        ground: &Ground<'_>,
-    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
-        prepare(load, count, ground, load.rate())
-    }
+/// Without.
+pub(super) const FLOOD: LoadDriver = LoadDriver {
+    kind: LoadKind::UdpFlood,
+    most: 64,
+    prepare: |load, count, ground| prepare(load, count, ground, None),
+    figures,
+};
 
-    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
-        figures(done, observed)
-    }
-}
-
-impl LoadDriver for UdpFlood {
-    fn kind(&self) -> LoadKind {
-        LoadKind::UdpFlood
-    }
-
-    fn prepare(
-        &self,
-        load: &Load,
-        count: u32,
-        ground: &Ground<'_>,
-    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
-        prepare(load, count, ground, None)
-    }
-
-    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
-        figures(done, observed)
-    }
-}
-
-fn prepare(
-    load: &Load,
-    count: u32,
-    ground: &Ground<'_>,
-    rate: Option<Rate>,
-) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
-    at_most(load, count, 64)?;
+fn prepare(load: &Load, count: u32, ground: &Ground<'_>, rate: Option<Rate>) -> Result<Workers, WorldError> {
     let block = load.block();
     if block > BLOCK_MAX {
         return Err(refused(load, format!("`block` is at most {BLOCK_MAX}: it has to fit a packet")));
     }
-    let mut workers: Vec<Box<dyn LoadWorker>> = Vec::new();
+    let mut workers: Workers = Vec::new();
     for _ in 0..count {
         if ground.cancel.is_cancelled() {
             return Err(WorldError::Interrupted);

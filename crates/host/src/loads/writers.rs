@@ -12,11 +12,11 @@ use surety_units::{Nanos, Rate};
 
 use super::block_by_block::{Moved, block_by_block};
 use super::files::{BlockFile, Shape};
-use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, at_most, per_second};
+use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, Workers, per_second};
 use crate::window::{Gate, Window};
 
-/// The kind.
-pub(super) struct Writers;
+/// The row of the kind.
+pub(super) const DRIVER: LoadDriver = LoadDriver { kind: LoadKind::Writers, most: 1_000, prepare, figures };
 
 struct Writer {
     file: BlockFile,
@@ -26,36 +26,21 @@ struct Writer {
     chance: Pcg,
 }
 
-impl LoadDriver for Writers {
-    fn kind(&self) -> LoadKind {
-        LoadKind::Writers
+fn prepare(load: &Load, count: u32, ground: &Ground<'_>) -> Result<Workers, WorldError> {
+    let shape = Shape::of(load)?;
+    shape.check_room(load, u64::from(count), ground)?;
+    let mut workers: Workers = Vec::new();
+    for index in 0..u64::from(count) {
+        // Full from the beginning: what is written over needs no room any more.
+        let file = shape.make_file(load, index, ground)?;
+        let chance = Pcg::for_job(0, index, 3);
+        workers.push(Box::new(Writer { file, shape, random: load.random, rate: load.rate(), chance }));
     }
+    Ok(workers)
+}
 
-    fn prepare(
-        &self,
-        load: &Load,
-        count: u32,
-        ground: &Ground<'_>,
-    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
-        at_most(load, count, 1_000)?;
-        let shape = Shape::of(load)?;
-        shape.check_room(load, u64::from(count), ground)?;
-        let mut workers: Vec<Box<dyn LoadWorker>> = Vec::new();
-        for index in 0..u64::from(count) {
-            // Full from the beginning: what is written over needs no room any more.
-            let file = shape.make_file(load, index, ground)?;
-            let chance = Pcg::for_job(0, index, 3);
-            workers.push(Box::new(Writer { file, shape, random: load.random, rate: load.rate(), chance }));
-        }
-        Ok(workers)
-    }
-
-    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
-        vec![
-            per_second("rate", done.bytes, "B/s", observed),
-            per_second("writes", done.rounds, "/s", observed),
-        ]
-    }
+fn figures(done: &Counts, observed: Nanos) -> Vec<Figure> {
+    vec![per_second("rate", done.bytes, "B/s", observed), per_second("writes", done.rounds, "/s", observed)]
 }
 
 impl LoadWorker for Writer {

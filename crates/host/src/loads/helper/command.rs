@@ -15,51 +15,39 @@ use surety_units::Nanos;
 use crate::command_line::split_command;
 use crate::loads::helper::{Employer, Shift, Task, refusal};
 use crate::loads::{
-    Counts, Ground, LoadDriver, LoadWorker, Trouble, at_most, completion, number, per_second, refused,
+    Counts, Ground, LoadDriver, LoadWorker, Trouble, Workers, completion, number, per_second, refused,
 };
 use crate::rights::rights_of;
 use crate::said::it_said;
 
-/// The kind.
-pub(crate) struct Command;
+/// The row of the kind.
+pub(crate) const DRIVER: LoadDriver = LoadDriver { kind: LoadKind::Command, most: 256, prepare, figures };
 
-impl LoadDriver for Command {
-    fn kind(&self) -> LoadKind {
-        LoadKind::Command
+fn prepare(load: &Load, count: u32, ground: &Ground<'_>) -> Result<Workers, WorldError> {
+    let failed = |why: String| WorldError::Activity { object: format!("load.{}", load.name), why };
+    let line = load.command.clone().unwrap_or_default();
+    let words = split_command(&line).map_err(failed)?;
+    let program = words.first().map_or("", String::as_str);
+    if !is_there(program) {
+        return Err(failed(format!("no program `{program}` was found; check its name and path")));
     }
+    if let Some(why) = refusal() {
+        return Err(refused(load, why));
+    }
+    rights_of(&format!("load.{}", load.name), &load.rights)?;
+    let task = Task::Command { line, once: load.once, rights: load.rights.clone() };
+    let make =
+        |_| Box::new(Employer { task: task.clone(), mark: ground.mark.clone() }) as Box<dyn LoadWorker>;
+    Ok((0..count).map(make).collect())
+}
 
-    fn prepare(
-        &self,
-        load: &Load,
-        count: u32,
-        ground: &Ground<'_>,
-    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
-        at_most(load, count, 256)?;
-        let failed = |why: String| WorldError::Activity { object: format!("load.{}", load.name), why };
-        let line = load.command.clone().unwrap_or_default();
-        let words = split_command(&line).map_err(failed)?;
-        let program = words.first().map_or("", String::as_str);
-        if !is_there(program) {
-            return Err(failed(format!("no program `{program}` was found; check its name and path")));
-        }
-        if let Some(why) = refusal() {
-            return Err(refused(load, why));
-        }
-        rights_of(&format!("load.{}", load.name), &load.rights)?;
-        let task = Task::Command { line, once: load.once, rights: load.rights.clone() };
-        let make =
-            |_| Box::new(Employer { task: task.clone(), mark: ground.mark.clone() }) as Box<dyn LoadWorker>;
-        Ok((0..count).map(make).collect())
-    }
-
-    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
-        let counts = [
-            number("completions", done.rounds),
-            per_second("completed", done.rounds, "/s", observed),
-            number("failures", done.lost),
-        ];
-        counts.into_iter().chain(completion(done)).collect()
-    }
+fn figures(done: &Counts, observed: Nanos) -> Vec<Figure> {
+    let counts = [
+        number("completions", done.rounds),
+        per_second("completed", done.rounds, "/s", observed),
+        number("failures", done.lost),
+    ];
+    counts.into_iter().chain(completion(done)).collect()
 }
 
 /// Whether a program can be found as the system looks for it, and started.

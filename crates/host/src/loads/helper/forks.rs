@@ -7,37 +7,24 @@ use surety_model::world::WorldError;
 use surety_units::Nanos;
 
 use crate::loads::helper::{Employer, Shift, Task, refusal};
-use crate::loads::{Counts, Ground, LoadDriver, LoadWorker, at_most, per_second, refused};
+use crate::loads::{Counts, Ground, LoadDriver, LoadWorker, Workers, per_second, refused};
 
 /// Processes made between two looks at the end of the run.
 const BATCH: u64 = 8;
 
-/// The kind.
-pub(crate) struct Forks;
+/// The row of the kind.
+pub(crate) const DRIVER: LoadDriver = LoadDriver { kind: LoadKind::Forks, most: 256, prepare, figures };
 
-impl LoadDriver for Forks {
-    fn kind(&self) -> LoadKind {
-        LoadKind::Forks
+fn prepare(load: &Load, count: u32, ground: &Ground<'_>) -> Result<Workers, WorldError> {
+    if let Some(why) = refusal() {
+        return Err(refused(load, why));
     }
+    let make = |_| Box::new(Employer { task: Task::Forks, mark: ground.mark.clone() }) as Box<dyn LoadWorker>;
+    Ok((0..count).map(make).collect())
+}
 
-    fn prepare(
-        &self,
-        load: &Load,
-        count: u32,
-        ground: &Ground<'_>,
-    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
-        at_most(load, count, 256)?;
-        if let Some(why) = refusal() {
-            return Err(refused(load, why));
-        }
-        let make =
-            |_| Box::new(Employer { task: Task::Forks, mark: ground.mark.clone() }) as Box<dyn LoadWorker>;
-        Ok((0..count).map(make).collect())
-    }
-
-    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
-        vec![per_second("processes", done.rounds, "/s", observed)]
-    }
+fn figures(done: &Counts, observed: Nanos) -> Vec<Figure> {
+    vec![per_second("processes", done.rounds, "/s", observed)]
 }
 
 /// What the helper does.

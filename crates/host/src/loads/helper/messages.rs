@@ -13,7 +13,7 @@ use surety_model::world::WorldError;
 use surety_units::{Bytes, Nanos};
 
 use crate::loads::helper::{Employer, Shift, Task, refusal};
-use crate::loads::{Counts, Ground, LoadDriver, LoadWorker, at_most, per_second, refused};
+use crate::loads::{Counts, Ground, LoadDriver, LoadWorker, Workers, per_second, refused};
 
 /// Senders of a group, and receivers.
 const EACH: u64 = 10;
@@ -22,40 +22,25 @@ const BLOCK_MAX: Bytes = Bytes(64 << 10);
 /// Messages a receiver takes between two times that it says so.
 const BATCH: u64 = 64;
 
-/// The kind.
-pub(crate) struct Messages;
+/// The row of the kind.
+pub(crate) const DRIVER: LoadDriver = LoadDriver { kind: LoadKind::Messages, most: 100, prepare, figures };
 
-impl LoadDriver for Messages {
-    fn kind(&self) -> LoadKind {
-        LoadKind::Messages
+fn prepare(load: &Load, count: u32, ground: &Ground<'_>) -> Result<Workers, WorldError> {
+    let block = load.block();
+    if block > BLOCK_MAX {
+        return Err(refused(load, format!("`block` is at most {BLOCK_MAX}")));
     }
+    if let Some(why) = refusal() {
+        return Err(refused(load, why));
+    }
+    let task = Task::Messages(usize::try_from(block.0).unwrap_or(1));
+    let make =
+        |_| Box::new(Employer { task: task.clone(), mark: ground.mark.clone() }) as Box<dyn LoadWorker>;
+    Ok((0..count).map(make).collect())
+}
 
-    fn prepare(
-        &self,
-        load: &Load,
-        count: u32,
-        ground: &Ground<'_>,
-    ) -> Result<Vec<Box<dyn LoadWorker>>, WorldError> {
-        at_most(load, count, 100)?;
-        let block = load.block();
-        if block > BLOCK_MAX {
-            return Err(refused(load, format!("`block` is at most {BLOCK_MAX}")));
-        }
-        if let Some(why) = refusal() {
-            return Err(refused(load, why));
-        }
-        let task = Task::Messages(usize::try_from(block.0).unwrap_or(1));
-        let make =
-            |_| Box::new(Employer { task: task.clone(), mark: ground.mark.clone() }) as Box<dyn LoadWorker>;
-        Ok((0..count).map(make).collect())
-    }
-
-    fn figures(&self, done: &Counts, observed: Nanos) -> Vec<Figure> {
-        vec![
-            per_second("messages", done.rounds, "/s", observed),
-            per_second("rate", done.bytes, "B/s", observed),
-        ]
-    }
+fn figures(done: &Counts, observed: Nanos) -> Vec<Figure> {
+    vec![per_second("messages", done.rounds, "/s", observed), per_second("rate", done.bytes, "B/s", observed)]
 }
 
 /// What the helper does: makes a group, sleeps to the end, and ends it.
