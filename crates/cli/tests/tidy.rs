@@ -313,7 +313,6 @@ const LONG_FUNCTIONS: &[(&str, &str, &str)] = &[
     ("plan", "simulate", "one simulation whose events share its state"),
     ("plan", "size", "one search whose steps share its candidates"),
     ("plan", "tested", "a table: one test after the other"),
-    ("host", "run", "the order of a run's steps: made, released, stopped, read, taken back"),
     ("reproduce", "sheet", "a table: one row of the published experiment after the other"),
     ("trace", "body", "a table: one kind of event after the other"),
     ("trace", "directive", "one state machine, a case for each directive of printf"),

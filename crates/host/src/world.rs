@@ -7,42 +7,39 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use surety_enforce::Enforcer;
+use surety_enforce::{Enforcer, Inspector};
 use surety_kernel::facts::MachineFacts;
 use surety_kernel::journal::Journal;
-use surety_kernel::tracefs::Tracefs;
+use surety_kernel::tracefs::{Marker, Tracefs};
 use surety_kernel::{Kernel, clock};
 use surety_model::activation::tick_phase;
 use surety_model::budget;
 use surety_model::plan::Homes;
-use surety_model::record::{Disturbance, InForce, Record};
+use surety_model::record::{Record, ThreadInForce};
 use surety_model::workload::Workload;
-use surety_model::world::{Observer, RunOptions, World, WorldError};
+use surety_model::world::{Cancel, Observer, RunOptions, World, WorldError};
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::children::ChildrenEntry;
 use crate::decode::{Decoded, decode};
 use crate::disks::{Bindings, Disks, Workshop};
-use crate::environment::checks_of;
-use crate::interrupts::{self, Devices, Equipment, Reading, Sides};
+use crate::interrupts::{self, Devices, Equipment, Sides};
 use crate::loads::Ground;
 use crate::locked_memory::LockedMemory;
 use crate::measurer::MeasurerPriority;
 use crate::noise::CpuUse;
+use crate::outcome::{Borders, Outcome, Snapshot};
 use crate::participants::{Body, Member, Participants, Stage};
-use crate::platform::{environment_of, platform_of};
-use crate::probe_setup::in_words;
+use crate::prepared::Prepared;
 use crate::program_threads::ProgramThreads;
-use crate::programs::{self, Reserved};
+use crate::programs::{self, Programs, Reserved};
 use crate::recorder::{JournalledRecording, RecordingError, RecordingOptions};
-use crate::records::{Seen, runs_of_stream};
 use crate::returned::{Activity, MemberResult, Returned};
 use crate::rights;
 use crate::said::{it_said, last_words};
 use crate::scratch::Scratch;
 use crate::shared::SharedObjects;
 use crate::startups::{Setting, Starts};
-use crate::streams;
 use crate::switches::OwnSwitches;
 use crate::window::{Gate, Window, run_up};
 
@@ -140,109 +137,37 @@ impl World for HostWorld<'_> {
         let facts = MachineFacts::tried(self.kernel);
         let (cpus, all_cpus) = self.choose_cpus(options)?;
         budget::check("host", workload, options, cpus.len() as u32)?;
-        let own_scratch = match self.scratch {
-            Some(_) => None,
-            None => Scratch::prepare(workload, self.kernel, self.journal, &options.cancel)?,
-        };
-        let children = ChildrenEntry::open(workload, self.journal, self.kernel);
-        let mark = children.as_ref().map(|children| children.mark().to_owned());
-        let workshop = Workshop {
-            kernel: self.kernel,
-            journal: self.journal,
-            mark: mark.clone(),
-            cancel: &options.cancel,
-        };
-        let mut disks = Disks::prepare(workload, &self.bindings, &workshop)?;
-        let setting = Setting { kernel: self.kernel, cpus, mark: mark.clone(), cancel: &options.cancel };
-        let mut starts = Starts::prepare(workload, &mut disks, setting)?;
-        starts.idle(&mut disks)?;
-        let devices = {
-            let handlers = cpus.lowest().filter(|_| self.partitioned);
-            let sides = Sides { inside: cpus, outside: self.outside, handlers };
-            Devices::prepare(workload, &self.equipment, self.kernel, sides, &options.cancel)?
-        };
-        let gate = Arc::new(Gate::default());
-        let shared = Arc::new(SharedObjects::of(workload).map_err(|error| WorldError::Machine {
-            what: "tasks of the workload share a lock with protocol `inherit`".to_owned(),
-            remedy: error.to_string(),
-        })?);
+        let mut prepared = self.prepare(workload, options, cpus)?;
         let mut degraded = Vec::new();
         let memory = LockedMemory::lock();
         let recorder = self.start_recording(all_cpus, &mut degraded);
         let mut enforcer = Enforcer::new(self.kernel, self.journal);
-        let stage = Stage {
-            kernel: self.kernel,
-            workload,
-            seed: options.seed,
-            cpus,
-            all_cpus,
-            homes: &self.homes,
-            gate: Arc::clone(&gate),
-            shared: Arc::clone(&shared),
-            marker: recorder.as_ref().map(JournalledRecording::marker),
-            ground: Ground { disks: Some(&disks), mark: mark.clone(), cancel: &options.cancel },
-            mark,
-            devices: &devices,
-            outside: self.outside,
-            partitioned: self.partitioned,
-            scratch: self.scratch.or(own_scratch.as_ref().map(Scratch::path)),
-        };
+        let marker = recorder.as_ref().map(JournalledRecording::marker);
+        let stage = self.stage(workload, options, (cpus, all_cpus), &prepared, marker);
         self.limit(
             clock::monotonic() + programs::START_MAX + run_up(workload) + options.warm_up + options.duration,
         );
-        let mut participants = stage.assemble(&mut enforcer)?;
-        // Without the kernel's tracer a user still sees the switches of their own threads.
-        let mut switches = match &recorder {
-            None if self.trace => OwnSwitches::open(participants.own_tasks(), &mut degraded),
-            _ => OwnSwitches::default(),
-        };
-        let mut programs = stage.workers(&participants);
-        if let Err(error) = programs.settle(self.kernel, &mut enforcer, &options.cancel) {
-            participants.send_home(&gate, &shared);
-            return Err(error);
-        }
-        stage.admit(&mut participants, &programs);
-        let mut inspector = stage.inspector(&participants);
-        let threads = stage.read_back(&participants, &programs);
-        let roots = participants.programs();
-        let followed = participants.followed(self.kernel);
-        // It holds a marker, and the kernel keeps an instance that somebody may write to.
-        drop(stage);
+        let has_switches = recorder.is_none() && self.trace;
+        let mut run = self.assemble(stage, &mut enforcer, &options.cancel, has_switches, &mut degraded)?;
+        let (roots, followed) = (run.participants.programs(), run.participants.followed(self.kernel));
         let tick = facts.scheduler.tick;
         let gone = clock::monotonic() + run_up(workload);
         let begin = Window::aligned_begin(gone, tick, tick_phase(options.seed, tick));
         let window = Window::new(begin, options.warm_up, options.duration);
-        self.limit(window.end);
-        gate.open(window);
-        observer.observes((window.observe, window.end));
-        let mut look = || {
-            programs.look(self.kernel, &mut enforcer);
-            if inspector.look(self.kernel) {
-                programs.inspect(self.kernel, &mut inspector);
-            }
-            starts.look(&mut disks, &window)
-        };
-        let has_programs = !roots.is_empty();
-        let watching = Watching { workload, window: &window, options, devices: &devices, has_programs };
-        let measurer = MeasurerPriority::while_needed(self.kernel, !self.equipment.is_empty());
-        let watched = self.watch(&mut participants, &mut switches, &watching, &mut look, observer);
-        // Before anything is taken back, and before anybody ends.
-        inspector.read(self.kernel);
-        programs.inspect(self.kernel, &mut inspector);
-        drop(measurer);
-        let (before, after) = match watched {
-            Ok(snapshots) => snapshots,
+        let watching = Watching { workload, window: &window, options, has_programs: !roots.is_empty() };
+        let borders = match self.measure(&mut run, &mut prepared, &watching, &mut enforcer, observer) {
+            Ok(borders) => borders,
             Err(error) => {
-                participants.send_home(&gate, &shared);
+                run.participants.send_home(&prepared.gate, &prepared.shared);
                 return Err(error);
             }
         };
-        degraded.extend(starts.close(&window)?);
-        degraded.extend(programs.reserved.iter().filter_map(Reserved::objection));
-        let results = collect(participants);
-        gate.take_left().iter().for_each(|(tid, state)| inspector.hear(*tid, state));
+        degraded.extend(prepared.starts.close(&window)?);
+        degraded.extend(run.programs.reserved.iter().filter_map(Reserved::objection));
+        let results = collect(run.participants);
+        prepared.gate.take_left().iter().for_each(|(tid, state)| run.inspector.hear(*tid, state));
         degraded.extend(troubles(workload, &results));
-        drop(children);
+        prepared.children = None;
         let undo_failures = enforcer.undo();
         degraded.extend(undo_failures.iter().map(|e| format!("a change could not be taken back: {e}")));
         if let Some(error) = results.iter().find_map(|r| r.trouble(workload)) {
@@ -253,74 +178,25 @@ impl World for HostWorld<'_> {
                 let program_threads = ProgramThreads::new(&followed, (window.observe, window.end));
                 read_recording(recording, program_threads, observer, &mut degraded)
             }
-            None => switches.into_histories(&results, &window, observer),
+            None => run.switches.into_histories(&results, &window, observer),
         };
-        let mut environment = environment_of(&facts);
-        // The threads of a program are in its time.
-        let is_counted = |result: &MemberResult| match result.activity {
-            Activity::Task(index) => workload.tasks[index].thread_of().is_none(),
-            _ => true,
-        };
-        let programs: Nanos = (0..results.len())
-            .filter(|index| is_counted(&results[*index]))
-            .filter_map(|index| Snapshot::between(&before, &after, index))
-            .map(|(run, _)| run)
-            .sum();
-        let known = programs + starts.elsewhere();
-        let disturbance = disturbance_of(&before, &after, &results, &window, cpus, known);
-        degraded.extend(disturbance.map(|d| d.objections(&cpus)).unwrap_or_default());
-        environment.extend(disks.environment(self.kernel));
-        environment.extend(devices.environment(workload));
-        environment.extend(seen_streams(workload, &results));
-        environment.extend(starts.environment());
-        environment.insert("used by others".to_owned(), in_words(disturbance));
-        environment.insert("trace".to_owned(), decoded.source.to_owned());
-        environment
-            .extend(rights::in_words(workload).map(|words| ("privileges of commands".to_owned(), words)));
-        environment.insert("memory".to_owned(), memory.in_words());
-        let programs_seen = roots.iter().map(|(_, tid)| *tid).zip(&decoded.programs_seen).collect();
-        let histories = decoded.histories.iter().map(|h| (h.tid, h)).collect();
-        let outside = |member: usize| Snapshot::between(&before, &after, member);
-        let counted = |index: usize| {
-            let of = |s: &Snapshot| s.devices.get(index).copied().flatten();
-            of(&before).zip(of(&after))
-        };
-        let seen = Seen {
-            results: &results,
-            programs_seen,
-            histories,
-            runs: &decoded.runs,
-            outside: &outside,
-            counted: &counted,
-            window: &window,
-            cpus,
-        };
-        let (records, rules) = seen.records(workload);
-        environment.extend(rules);
-        let activities = starts.into_records(workload.tasks.len(), records);
-        let mut record = Record {
-            world: self.name(),
-            reserved: workload.is_reserved(),
-            seed: Some(options.seed),
-            duration: Some(options.duration),
-            in_force: InForce {
-                kernel: facts.kernel_release.clone().unwrap_or_default(),
-                cpus,
-                machine: Some(platform_of(&facts)),
-                threads,
-                environment,
-                checks: checks_of(&facts),
-                disturbance,
-            },
-            degraded,
-            activities,
-            trace: decoded.quality,
-            hash: None,
-        };
-        inspector.mark(&mut record);
+        let (threads, kernel) = (run.threads, self.kernel);
+        let outcome =
+            Outcome { kernel, workload, facts, cpus, window, borders, results, roots, decoded, memory };
+        let mut record = outcome.into_record(prepared, options, threads, degraded);
+        run.inspector.mark(&mut record);
         record.add_caveats(workload, None);
         Ok(record)
     }
+}
+
+/// Everybody made and in force, and who looks whether it stays so.
+struct Assembled {
+    participants: Participants,
+    programs: Programs,
+    inspector: Inspector,
+    threads: Vec<ThreadInForce>,
+    switches: OwnSwitches,
 }
 
 impl HostWorld<'_> {
@@ -329,6 +205,120 @@ impl HostWorld<'_> {
         if let Some(journal) = self.journal {
             journal.until(Some(end + TAKE_BACK));
         }
+    }
+
+    fn prepare<'s>(
+        &'s self,
+        workload: &Workload,
+        options: &'s RunOptions,
+        cpus: CpuSet,
+    ) -> Result<Prepared<'s>, WorldError> {
+        let (kernel, journal, cancel) = (self.kernel, self.journal, &options.cancel);
+        let scratch = match self.scratch {
+            Some(_) => None,
+            None => Scratch::prepare(workload, kernel, journal, cancel)?,
+        };
+        let children = ChildrenEntry::open(workload, journal, kernel);
+        let mark = children.as_ref().map(|children| children.mark().to_owned());
+        let workshop = Workshop { kernel, journal, mark: mark.clone(), cancel };
+        let mut disks = Disks::prepare(workload, &self.bindings, &workshop)?;
+        let mut starts = Starts::prepare(workload, &mut disks, Setting { kernel, cpus, mark, cancel })?;
+        starts.idle(&mut disks)?;
+        let handlers = cpus.lowest().filter(|_| self.partitioned);
+        let sides = Sides { inside: cpus, outside: self.outside, handlers };
+        let devices = Devices::prepare(workload, &self.equipment, kernel, sides, cancel)?;
+        let shared = SharedObjects::of(workload).map_err(|error| WorldError::Machine {
+            what: "tasks of the workload share a lock with protocol `inherit`".to_owned(),
+            remedy: error.to_string(),
+        })?;
+        let (shared, gate) = (Arc::new(shared), Arc::new(Gate::default()));
+        Ok(Prepared { shared, gate, devices, starts, disks, children, scratch })
+    }
+
+    /// Where everybody is made.
+    fn stage<'s>(
+        &'s self,
+        workload: &'s Workload,
+        options: &'s RunOptions,
+        (cpus, all_cpus): (CpuSet, CpuSet),
+        prepared: &'s Prepared<'_>,
+        marker: Option<Marker>,
+    ) -> Stage<'s> {
+        let mark = prepared.mark();
+        Stage {
+            kernel: self.kernel,
+            workload,
+            seed: options.seed,
+            cpus,
+            all_cpus,
+            homes: &self.homes,
+            gate: Arc::clone(&prepared.gate),
+            shared: Arc::clone(&prepared.shared),
+            marker,
+            ground: Ground { disks: Some(&prepared.disks), mark: prepared.mark(), cancel: &options.cancel },
+            mark,
+            devices: &prepared.devices,
+            outside: self.outside,
+            partitioned: self.partitioned,
+            scratch: self.scratch.or(prepared.scratch.as_ref().map(Scratch::path)),
+        }
+    }
+
+    /// Makes everybody and puts them in force. The stage ends here: it holds a marker, and the kernel keeps an instance of
+    /// its tracer that somebody may write to.
+    fn assemble(
+        &self,
+        stage: Stage<'_>,
+        enforcer: &mut Enforcer<'_>,
+        cancel: &Cancel,
+        has_switches: bool,
+        degraded: &mut Vec<String>,
+    ) -> Result<Assembled, WorldError> {
+        let mut participants = stage.assemble(enforcer)?;
+        // Without the kernel's tracer a user still sees the switches of their own threads.
+        let switches = match has_switches {
+            true => OwnSwitches::open(participants.own_tasks(), degraded),
+            false => OwnSwitches::default(),
+        };
+        let mut programs = stage.workers(&participants);
+        if let Err(error) = programs.settle(self.kernel, enforcer, cancel) {
+            participants.send_home(&stage.gate, &stage.shared);
+            return Err(error);
+        }
+        stage.admit(&mut participants, &programs);
+        let inspector = stage.inspector(&participants);
+        let threads = stage.read_back(&participants, &programs);
+        Ok(Assembled { participants, programs, inspector, threads, switches })
+    }
+
+    /// Lets everybody go and looks on; what is in force is read before anything is taken back, and before anybody ends.
+    fn measure(
+        &self,
+        run: &mut Assembled,
+        prepared: &mut Prepared<'_>,
+        watching: &Watching<'_>,
+        enforcer: &mut Enforcer<'_>,
+        observer: &mut dyn Observer,
+    ) -> Result<Borders, WorldError> {
+        let Assembled { participants, programs, inspector, switches, .. } = run;
+        let Prepared { starts, disks, devices, gate, .. } = prepared;
+        let window = watching.window;
+        self.limit(window.end);
+        gate.open(*window);
+        observer.observes((window.observe, window.end));
+        let mut look = || {
+            programs.look(self.kernel, enforcer);
+            if inspector.look(self.kernel) {
+                programs.inspect(self.kernel, inspector);
+            }
+            starts.look(disks, window)
+        };
+        let measurer = MeasurerPriority::while_needed(self.kernel, !self.equipment.is_empty());
+        let watched = self.watch(participants, switches, (watching, devices), &mut look, observer);
+        inspector.read(self.kernel);
+        programs.inspect(self.kernel, inspector);
+        drop(measurer);
+        watched
     }
 
     /// The CPUs of the run, and all CPUs of the machine.
@@ -375,11 +365,11 @@ impl HostWorld<'_> {
         &self,
         participants: &mut Participants,
         switches: &mut OwnSwitches,
-        watching: &Watching<'_>,
+        (watching, devices): (&Watching<'_>, &Devices),
         look: &mut dyn FnMut() -> Result<(), WorldError>,
         observer: &mut dyn Observer,
-    ) -> Result<(Snapshot, Snapshot), WorldError> {
-        let Watching { workload, window, options, devices, has_programs } = *watching;
+    ) -> Result<Borders, WorldError> {
+        let Watching { workload, window, options, has_programs } = *watching;
         let total = window.end - window.begin;
         let mut before = None;
         loop {
@@ -399,7 +389,7 @@ impl HostWorld<'_> {
             }
             if now >= window.end {
                 let after = self.snapshot(participants, devices, options);
-                return Ok((before.unwrap_or_default(), after));
+                return Ok(Borders { before: before.unwrap_or_default(), after });
             }
             let pause = if has_programs { programs::LOOK } else { LOOK };
             let mut next = (now + pause).min(window.end);
@@ -478,28 +468,7 @@ struct Watching<'a> {
     workload: &'a Workload,
     window: &'a Window,
     options: &'a RunOptions,
-    devices: &'a Devices,
     has_programs: bool,
-}
-
-/// Counts at one border of the observed window.
-#[derive(Debug, Default)]
-struct Snapshot {
-    use_of_cpus: Option<CpuUse>,
-    /// CPU time and waiting time of members that are no threads of ours, by member.
-    members: Vec<Option<(Nanos, Nanos)>>,
-    /// What the devices of interrupt sources had counted.
-    devices: Vec<Option<Reading>>,
-    at: Nanos,
-}
-
-impl Snapshot {
-    /// CPU time and waiting time of a member between two borders.
-    fn between(before: &Snapshot, after: &Snapshot, member: usize) -> Option<(Nanos, Nanos)> {
-        let of = |s: &Snapshot| s.members.get(member).copied().flatten();
-        let (start, end) = (of(before)?, of(after)?);
-        Some(((end.0 - start.0).max(Nanos::ZERO), (end.1 - start.1).max(Nanos::ZERO)))
-    }
 }
 
 /// Waits for our threads, which end by themselves, and ends programs.
@@ -515,11 +484,6 @@ fn collect(participants: Participants) -> Vec<MemberResult> {
         MemberResult { activity: member.activity, tid: member.tid, outcome }
     };
     participants.members.into_iter().map(result_of).collect()
-}
-
-/// How streams accessed their files.
-fn seen_streams(workload: &Workload, results: &[MemberResult]) -> Vec<(String, String)> {
-    streams::environment(workload, |index| runs_of_stream(results, index))
 }
 
 /// Why tasks ended before their time.
@@ -578,23 +542,4 @@ fn check_supported(workload: &Workload, equipment: &Equipment) -> Result<(), Wor
         Some((object, why)) => refuse(object, why),
         None => Ok(()),
     }
-}
-
-/// How much time others and the hypervisor took; `None` where `/proc` does not show it.
-fn disturbance_of(
-    before: &Snapshot,
-    after: &Snapshot,
-    results: &[MemberResult],
-    window: &Window,
-    cpus: CpuSet,
-    known: Nanos,
-) -> Option<Disturbance> {
-    let (first, last) = (before.use_of_cpus.as_ref()?, after.use_of_cpus.as_ref()?);
-    let of_loads = |result: &MemberResult| match &result.outcome {
-        Returned::Worker(run) => run.elsewhere(),
-        _ => Nanos::ZERO,
-    };
-    let programs = known + results.iter().map(of_loads).sum::<Nanos>();
-    let span = (after.at - before.at).max(window.observed());
-    Some(CpuUse::disturbance(first, last, programs, span, cpus.len()))
 }

@@ -1,0 +1,165 @@
+//! [`Outcome`]: what a run gave, and the record that is made of it.
+
+use std::collections::BTreeMap;
+
+use surety_kernel::Kernel;
+use surety_kernel::facts::MachineFacts;
+use surety_model::record::{ActivityRecord, Disturbance, InForce, Record, ThreadInForce};
+use surety_model::workload::Workload;
+use surety_model::world::RunOptions;
+use surety_units::{CpuSet, Nanos, Tid};
+
+use crate::decode::Decoded;
+use crate::environment::checks_of;
+use crate::interrupts::Reading;
+use crate::locked_memory::LockedMemory;
+use crate::noise::CpuUse;
+use crate::platform::{environment_of, platform_of};
+use crate::prepared::Prepared;
+use crate::probe_setup::in_words;
+use crate::records::{Seen, runs_of_stream};
+use crate::returned::{Activity, MemberResult, Returned};
+use crate::rights;
+use crate::streams;
+use crate::window::Window;
+
+/// Counts at one border of the observed window.
+#[derive(Debug, Default)]
+pub(crate) struct Snapshot {
+    pub use_of_cpus: Option<CpuUse>,
+    /// CPU time and waiting time of members that are no threads of ours, by member.
+    pub members: Vec<Option<(Nanos, Nanos)>>,
+    /// What the devices of interrupt sources had counted.
+    pub devices: Vec<Option<Reading>>,
+    pub at: Nanos,
+}
+
+/// The counts where observation begins and where it ends.
+#[derive(Debug)]
+pub(crate) struct Borders {
+    pub before: Snapshot,
+    pub after: Snapshot,
+}
+
+impl Borders {
+    /// CPU time and waiting time of a member in between.
+    fn of_member(&self, member: usize) -> Option<(Nanos, Nanos)> {
+        let of = |s: &Snapshot| s.members.get(member).copied().flatten();
+        let (start, end) = (of(&self.before)?, of(&self.after)?);
+        Some(((end.0 - start.0).max(Nanos::ZERO), (end.1 - start.1).max(Nanos::ZERO)))
+    }
+
+    /// What the device of an interrupt source had counted at both.
+    fn of_device(&self, index: usize) -> Option<(Reading, Reading)> {
+        let of = |s: &Snapshot| s.devices.get(index).copied().flatten();
+        of(&self.before).zip(of(&self.after))
+    }
+}
+
+/// What a run gave.
+pub(crate) struct Outcome<'a> {
+    pub kernel: &'a dyn Kernel,
+    pub workload: &'a Workload,
+    pub facts: MachineFacts,
+    pub cpus: CpuSet,
+    pub window: Window,
+    pub borders: Borders,
+    pub results: Vec<MemberResult>,
+    /// The first thread of each program.
+    pub roots: Vec<(usize, Tid)>,
+    pub decoded: Decoded,
+    pub memory: LockedMemory,
+}
+
+impl Outcome<'_> {
+    /// The record of the run.
+    pub fn into_record(
+        self,
+        prepared: Prepared<'_>,
+        options: &RunOptions,
+        threads: Vec<ThreadInForce>,
+        mut degraded: Vec<String>,
+    ) -> Record {
+        let disturbance = self.disturbance(prepared.starts.elsewhere());
+        degraded.extend(disturbance.map(|d| d.objections(&self.cpus)).unwrap_or_default());
+        let mut environment = self.environment(&prepared, disturbance);
+        let (records, rules) = self.records();
+        environment.extend(rules);
+        let activities = prepared.starts.into_records(self.workload.tasks.len(), records);
+        Record {
+            world: "host".to_owned(),
+            reserved: self.workload.is_reserved(),
+            seed: Some(options.seed),
+            duration: Some(options.duration),
+            in_force: InForce {
+                kernel: self.facts.kernel_release.clone().unwrap_or_default(),
+                cpus: self.cpus,
+                machine: Some(platform_of(&self.facts)),
+                threads,
+                environment,
+                checks: checks_of(&self.facts),
+                disturbance,
+            },
+            degraded,
+            activities,
+            trace: self.decoded.quality,
+            hash: None,
+        }
+    }
+
+    /// How much time others and the hypervisor took; `None` where `/proc` does not show it. `elsewhere` is what start-ups used.
+    fn disturbance(&self, elsewhere: Nanos) -> Option<Disturbance> {
+        let Borders { before, after } = &self.borders;
+        let (first, last) = (before.use_of_cpus.as_ref()?, after.use_of_cpus.as_ref()?);
+        // The threads of a program are in its time.
+        let is_counted = |result: &MemberResult| match result.activity {
+            Activity::Task(index) => self.workload.tasks[index].thread_of().is_none(),
+            _ => true,
+        };
+        let of_member = |(index, result): (usize, &MemberResult)| {
+            let outside = self.borders.of_member(index).filter(|_| is_counted(result));
+            let of_load = match &result.outcome {
+                Returned::Worker(run) => run.elsewhere(),
+                _ => Nanos::ZERO,
+            };
+            outside.map_or(Nanos::ZERO, |(run, _)| run) + of_load
+        };
+        let known = elsewhere + self.results.iter().enumerate().map(of_member).sum::<Nanos>();
+        let span = (after.at - before.at).max(self.window.observed());
+        Some(CpuUse::disturbance(first, last, known, span, self.cpus.len()))
+    }
+
+    fn environment(
+        &self,
+        prepared: &Prepared<'_>,
+        disturbance: Option<Disturbance>,
+    ) -> BTreeMap<String, String> {
+        let mut environment = environment_of(&self.facts);
+        environment.extend(prepared.disks.environment(self.kernel));
+        environment.extend(prepared.devices.environment(self.workload));
+        environment.extend(streams::environment(self.workload, |index| runs_of_stream(&self.results, index)));
+        environment.extend(prepared.starts.environment());
+        environment.insert("used by others".to_owned(), in_words(disturbance));
+        environment.insert("trace".to_owned(), self.decoded.source.to_owned());
+        let privileges = rights::in_words(self.workload);
+        environment.extend(privileges.map(|words| ("privileges of commands".to_owned(), words)));
+        environment.insert("memory".to_owned(), self.memory.in_words());
+        environment
+    }
+
+    /// One record for each activity, and by what rule the jobs of programs were told.
+    fn records(&self) -> (Vec<ActivityRecord>, Vec<(String, String)>) {
+        let decoded = &self.decoded;
+        let seen = Seen {
+            results: &self.results,
+            programs_seen: self.roots.iter().map(|(_, tid)| *tid).zip(&decoded.programs_seen).collect(),
+            histories: decoded.histories.iter().map(|h| (h.tid, h)).collect(),
+            runs: &decoded.runs,
+            outside: &|member| self.borders.of_member(member),
+            counted: &|index| self.borders.of_device(index),
+            window: &self.window,
+            cpus: self.cpus,
+        };
+        seen.records(self.workload)
+    }
+}

@@ -1,0 +1,29 @@
+//! [`Prepared`]: what a run stands on: disks, devices, start-ups, directories.
+
+use std::sync::Arc;
+
+use crate::children::ChildrenEntry;
+use crate::disks::Disks;
+use crate::interrupts::Devices;
+use crate::scratch::Scratch;
+use crate::shared::SharedObjects;
+use crate::startups::Starts;
+use crate::window::Gate;
+
+/// What stands before anybody is made, and is gone when it is dropped: later fields stand on nothing of earlier ones.
+pub(crate) struct Prepared<'a> {
+    pub shared: Arc<SharedObjects>,
+    pub gate: Arc<Gate>,
+    pub devices: Devices,
+    pub starts: Starts<'a>,
+    pub disks: Disks<'a>,
+    pub children: Option<ChildrenEntry<'a>>,
+    pub scratch: Option<Scratch<'a>>,
+}
+
+impl Prepared<'_> {
+    /// What programs and all they start carry.
+    pub fn mark(&self) -> Option<String> {
+        self.children.as_ref().map(|children| children.mark().to_owned())
+    }
+}
