@@ -157,20 +157,10 @@ impl<'a> InterpacketProbe<'a> {
         };
         let window = Window::new(clock::monotonic() + RUN_UP, options.warm_up, options.duration);
         gate.open(window);
-        let _ = clock::sleep_until(window.observe, Some(options.cancel.flag()));
-        let handled = wire.handled(self.kernel);
-        surroundings.begin();
-        while clock::monotonic() < window.end && !options.cancel.is_cancelled() {
-            observer.progress(clock::monotonic() - window.begin, total);
-            let next = (clock::monotonic() + WATCH).min(window.end);
-            let _ = clock::sleep_until(next, Some(options.cancel.flag()));
-            surroundings.look();
-        }
-        if options.cancel.is_cancelled() {
+        let Some(handled) = self.watch(&wire, &mut surroundings, &window, options, observer) else {
             pair.send_home(&gate);
             return Err(WorldError::Interrupted);
-        }
-        let handled = wire.handled(self.kernel) - handled;
+        };
         let sender = pair.sender.0;
         let (sent, received) = pair.collect()?;
         let undone = enforcer.undo();
@@ -180,26 +170,42 @@ impl<'a> InterpacketProbe<'a> {
         let over =
             self.cards.as_ref().map_or_else(|| "veth".to_owned(), |(near, far)| format!("{near} to {far}"));
         surroundings.note("packets", &format!("UDP, {payload} bytes each, over {over}, planned on a grid"));
-        let (in_force, reasons, inspector) = surroundings.finish(threads, &gate);
-        degraded.extend(reasons);
-        let mut record = activity(&sent, &received, seen.as_ref(), window.observe, &mut degraded);
-        if handled.is_positive() && record.completed > 0 {
-            let value = handled.get() as f64 / record.completed as f64;
-            record.figures.push(Figure { name: HANDLED.to_owned(), value, unit: "ns".into() });
+        let (mut record, inspector) = surroundings.finish(threads, &gate);
+        degraded.append(&mut record.degraded);
+        let mut packets = activity(&sent, &received, seen.as_ref(), window.observe, &mut degraded);
+        if handled.is_positive() && packets.completed > 0 {
+            let value = handled.get() as f64 / packets.completed as f64;
+            packets.figures.push(Figure { name: HANDLED.to_owned(), value, unit: "ns".into() });
         }
-        let mut record = Record {
-            world: "host".to_owned(),
-            reserved: false,
-            seed: Some(options.seed),
-            duration: Some(options.duration),
-            in_force,
-            degraded,
-            activities: vec![record],
-            trace: quality,
-            hash: None,
-        };
+        record.seed = Some(options.seed);
+        record.duration = Some(options.duration);
+        record.degraded = degraded;
+        record.activities = vec![packets];
+        record.trace = quality;
         inspector.mark(&mut record);
         Ok(record)
+    }
+
+    /// Sleeps through the run; returns the time the cards' interrupts and their threads took, or `None` when cancelled.
+    fn watch(
+        &self,
+        wire: &Wire,
+        surroundings: &mut Surroundings<'_>,
+        window: &Window,
+        options: &RunOptions,
+        observer: &mut dyn Observer,
+    ) -> Option<Nanos> {
+        let cancel = &options.cancel;
+        let _ = clock::sleep_until(window.observe, Some(cancel.flag()));
+        let before = wire.handled(self.kernel);
+        surroundings.begin();
+        while clock::monotonic() < window.end && !cancel.is_cancelled() {
+            observer.progress(clock::monotonic() - window.begin, window.end - window.begin);
+            let next = (clock::monotonic() + WATCH).min(window.end);
+            let _ = clock::sleep_until(next, Some(cancel.flag()));
+            surroundings.look();
+        }
+        (!cancel.is_cancelled()).then(|| wire.handled(self.kernel) - before)
     }
 
     fn start_recording(&self, degraded: &mut Vec<String>) -> Option<JournalledRecording<'a>> {

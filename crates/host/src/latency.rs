@@ -74,6 +74,32 @@ pub struct LatencyOptions {
     pub cancel: Cancel,
 }
 
+impl LatencyOptions {
+    /// When it runs: whole periods of warm-up, begun on the tick.
+    fn window(&self, tick: Nanos) -> Window {
+        let period = self.period.max(Nanos::new(1));
+        let warm_up = period * self.warm_up.div_ceil(period).max(0);
+        let span = period.checked_mul(i64::try_from(self.jobs).unwrap_or(i64::MAX)).unwrap_or(Nanos::MAX);
+        let begin = Window::aligned_begin(clock::monotonic() + RUN_UP, tick, tick_phase(self.seed, tick));
+        let end = begin.saturating_add(warm_up).saturating_add(span).saturating_add(period);
+        Window { begin, observe: begin + warm_up, end }
+    }
+
+    /// Says how it was measured.
+    fn note(&self, surroundings: &mut Surroundings<'_>, warm_up: Nanos) {
+        if !self.policy.is_pinned() {
+            let note = "threads under SCHED_DEADLINE use every CPU: the kernel refuses to pin them";
+            surroundings.note("pinning", note);
+        }
+        let grid = match self.sleep {
+            Sleep::Absolute => "absolute: planned instants stand, missed ones are counted",
+            Sleep::Relative => "relative: each sleep begins when the last ended",
+        };
+        surroundings.note("grid", &format!("{grid}; period {}", self.period.to_exact_string()));
+        surroundings.note("warm-up", &format!("{} discarded", warm_up.to_exact_string()));
+    }
+}
+
 /// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LatencyEnd {
@@ -297,13 +323,7 @@ impl<'a> LatencyProbe<'a> {
                 return Err(error);
             }
         };
-        let period = options.period.max(Nanos::new(1));
-        let warm_up = period * options.warm_up.div_ceil(period).max(0);
-        let span = period.checked_mul(i64::try_from(options.jobs).unwrap_or(i64::MAX)).unwrap_or(Nanos::MAX);
-        let tick = surroundings.tick();
-        let begin = Window::aligned_begin(clock::monotonic() + RUN_UP, tick, tick_phase(options.seed, tick));
-        let end = begin.saturating_add(warm_up).saturating_add(span).saturating_add(period);
-        let window = Window { begin, observe: begin + warm_up, end };
+        let window = options.window(surroundings.tick());
         gate.open(window);
         let _ = clock::sleep_until(window.observe, Some(options.cancel.flag()));
         surroundings.begin();
@@ -327,41 +347,19 @@ impl<'a> LatencyProbe<'a> {
         let loads = loads?;
         surroundings.count_loads(loads.iter().flatten().map(LoadRun::elsewhere).sum());
         degraded.extend(undo_failures.iter().map(|e| format!("a change could not be taken back: {e}")));
-        if !options.policy.is_pinned() {
-            let note = "threads under SCHED_DEADLINE use every CPU: the kernel refuses to pin them";
-            surroundings.note("pinning", note);
-        }
-        let grid = match options.sleep {
-            Sleep::Absolute => "absolute: planned instants stand, missed ones are counted",
-            Sleep::Relative => "relative: each sleep begins when the last ended",
-        };
-        surroundings.note("grid", &format!("{grid}; period {}", options.period.to_exact_string()));
-        surroundings.note("warm-up", &format!("{} discarded", warm_up.to_exact_string()));
-        let (in_force, reasons, inspector) = surroundings.finish(threads, &gate);
-        degraded.extend(reasons);
+        options.note(&mut surroundings, window.observe - window.begin);
+        let (mut record, inspector) = surroundings.finish(threads, &gate);
+        degraded.append(&mut record.degraded);
         let end = runs.iter().map(|(_, run)| run.end).max().unwrap_or(stopped);
         let observed = (end - window.observe).max(Nanos::ZERO);
-        let mut activities: Vec<ActivityRecord> =
-            runs.iter().map(|(cpu, run)| activity(*cpu, run, observed)).collect();
+        let probes = runs.iter().map(|(cpu, run)| activity(*cpu, run, observed));
         let seen = Window { end: end.max(window.observe), ..window };
-        activities.extend(
-            options
-                .loads
-                .iter()
-                .zip(&loads)
-                .map(|(load, runs): (_, &Vec<LoadRun>)| load_record(load, runs, &seen, cpus)),
-        );
-        let mut record = Record {
-            world: "host".to_owned(),
-            reserved: !options.policy.is_pinned(),
-            seed: Some(options.seed),
-            duration: Some(observed),
-            in_force,
-            degraded,
-            activities,
-            trace: None,
-            hash: None,
-        };
+        let loads = options.loads.iter().zip(&loads).map(|(load, runs)| load_record(load, runs, &seen, cpus));
+        record.reserved = !options.policy.is_pinned();
+        record.seed = Some(options.seed);
+        record.duration = Some(observed);
+        record.degraded = degraded;
+        record.activities = probes.chain(loads).collect();
         inspector.mark(&mut record);
         let looks = looks.into_iter().filter_map(|(cpu, _, look)| Some((cpu, look?))).collect();
         let samples = runs.iter().map(|(cpu, run)| (*cpu, run.account.values())).collect();

@@ -68,6 +68,18 @@ pub struct NoiseOptions {
     pub cancel: Cancel,
 }
 
+impl NoiseOptions {
+    /// Says how it was measured.
+    fn note(&self, surroundings: &mut Surroundings<'_>) {
+        let looping = match self.policy {
+            PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. } => "80 ms of every 100 ms",
+            _ => "all the time",
+        };
+        surroundings.note("busy", looping);
+        surroundings.note("threshold", &self.threshold.to_exact_string());
+    }
+}
+
 /// What a run of the probe came to.
 #[derive(Debug)]
 pub struct NoiseRun {
@@ -130,16 +142,9 @@ impl<'a> NoiseProbe<'a> {
                 return Err(error);
             }
         };
-        let begin = clock::monotonic() + RUN_UP;
-        let window = Window::new(begin, Nanos::ZERO, options.duration);
+        let window = Window::new(clock::monotonic() + RUN_UP, Nanos::ZERO, options.duration);
         gate.open(window);
-        let _ = clock::sleep_until(begin, Some(options.cancel.flag()));
-        surroundings.begin();
-        while clock::monotonic() < window.end && !options.cancel.is_cancelled() {
-            let next = (clock::monotonic() + Nanos::from_millis(100)).min(window.end);
-            let _ = clock::sleep_until(next, Some(options.cancel.flag()));
-            surroundings.look();
-        }
+        watch(&mut surroundings, &window, &options.cancel);
         gate.stop();
         let stolen = surroundings.stolen();
         let tids: Vec<(CpuId, Tid)> = members.iter().map(|m| (m.cpu, m.tid)).collect();
@@ -150,51 +155,32 @@ impl<'a> NoiseProbe<'a> {
         let loads = crew.collect(&options.loads)?;
         surroundings.count_loads(loads.iter().flatten().map(LoadRun::elsewhere).sum());
         drop(children);
-        let mut quality = None;
-        let mut causes = Vec::new();
-        if let Some(recording) = recording {
-            let gaps = tids.iter().map(|(cpu, tid)| {
-                let found = results.iter().find(|(c, _, _)| c == cpu);
-                (*cpu, *tid, found.map_or(Vec::new(), |(_, account, _)| account.gaps.clone()))
-            });
-            match attribute(recording, gaps.collect(), &mut degraded) {
-                Ok((found, read)) => (causes, quality) = (found, Some(read)),
-                Err(why) => degraded.push(format!("the trace could not be read: {why}")),
-            }
-        }
+        let gaps = tids.iter().map(|(cpu, tid)| {
+            let found = results.iter().find(|(c, _, _)| c == cpu);
+            (*cpu, *tid, found.map_or(Vec::new(), |(_, account, _)| account.gaps.clone()))
+        });
+        let read = recording.map(|recording| attribute(recording, gaps.collect(), &mut degraded));
+        let read = read.transpose().unwrap_or_else(|why| {
+            degraded.push(format!("the trace could not be read: {why}"));
+            None
+        });
+        let (causes, quality) = read.unzip();
+        let causes: CausesByCpu = causes.unwrap_or_default();
         let away: Nanos = results.iter().map(|(_, account, _)| account.away).sum();
-        let kept: u64 = results.iter().map(|(_, account, _)| account.gaps.len() as u64).sum();
-        let all: u64 = results.iter().map(|(_, account, _)| account.lengths.histogram.count()).sum();
-        if kept < all && !causes.is_empty() {
-            degraded.push(format!(
-                "only the first {kept} of {all} gaps are told apart; raise --threshold or run for less"
-            ));
-        }
-        let looping = match options.policy {
-            PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. } => "80 ms of every 100 ms",
-            _ => "all the time",
-        };
-        surroundings.note("busy", looping);
-        surroundings.note("threshold", &options.threshold.to_exact_string());
+        degraded.extend(untold(&results).filter(|_| !causes.is_empty()));
+        options.note(&mut surroundings);
         // What others used is what this probe is there to show, and nothing against it.
-        let (in_force, _, inspector) = surroundings.finish(threads, &gate);
+        let (mut record, inspector) = surroundings.finish(threads, &gate);
         let activities = results.iter().map(|(cpu, account, used)| {
             let causes = causes.iter().find(|(c, _)| c == cpu).map_or(&[][..], |(_, causes)| causes);
             activity(*cpu, account, *used, causes)
         });
         let loads =
             options.loads.iter().zip(&loads).map(|(load, runs)| load_record(load, runs, &window, cpus));
-        let mut record = Record {
-            world: "host".to_owned(),
-            reserved: false,
-            seed: None,
-            duration: results.iter().map(|(_, account, _)| account.observed).max(),
-            in_force,
-            degraded,
-            activities: activities.chain(loads).collect(),
-            trace: quality,
-            hash: None,
-        };
+        record.duration = results.iter().map(|(_, account, _)| account.observed).max();
+        record.degraded = degraded;
+        record.activities = activities.chain(loads).collect();
+        record.trace = quality;
         inspector.mark(&mut record);
         let verdict = verdict(&causes, away, stolen);
         Ok(NoiseRun { record, causes, away, stolen, verdict })
@@ -283,6 +269,26 @@ fn watch_clock(
 
 /// What took each CPU away.
 type CausesByCpu = Vec<(CpuId, Vec<Cause>)>;
+
+/// That more gaps were seen than are kept and told apart.
+fn untold(results: &[(CpuId, NoiseAccount, Nanos)]) -> Option<String> {
+    let kept: u64 = results.iter().map(|(_, account, _)| account.gaps.len() as u64).sum();
+    let all: u64 = results.iter().map(|(_, account, _)| account.lengths.histogram.count()).sum();
+    let words =
+        || format!("only the first {kept} of {all} gaps are told apart; raise --threshold or run for less");
+    (kept < all).then(words)
+}
+
+/// Sleeps through the run.
+fn watch(surroundings: &mut Surroundings<'_>, window: &Window, cancel: &Cancel) {
+    let _ = clock::sleep_until(window.begin, Some(cancel.flag()));
+    surroundings.begin();
+    while clock::monotonic() < window.end && !cancel.is_cancelled() {
+        let next = (clock::monotonic() + Nanos::from_millis(100)).min(window.end);
+        let _ = clock::sleep_until(next, Some(cancel.flag()));
+        surroundings.look();
+    }
+}
 
 /// What a recording says of the gaps of each probe.
 fn attribute(

@@ -10,7 +10,7 @@ use surety_enforce::{
 use surety_kernel::facts::MachineFacts;
 use surety_kernel::idle::IdleHold;
 use surety_kernel::{Kernel, SchedAttr, SchedPolicy, clock};
-use surety_model::record::{InForce, ThreadInForce};
+use surety_model::record::{InForce, Record, ThreadInForce};
 use surety_model::reservation::Reservation;
 use surety_model::workload::PolicySpec;
 use surety_model::world::WorldError;
@@ -224,9 +224,9 @@ impl<'a> Surroundings<'a> {
         self.notes.push((name.to_owned(), text.to_owned()));
     }
 
-    /// Reads the counts where observation ends; returns what was in force, what speaks against the result, and who marks the
-    /// record with what has changed. The threads, which have ended, said at the gate what they had until then.
-    pub fn finish(self, threads: Vec<ThreadInForce>, gate: &Gate) -> (InForce, Vec<String>, Inspector) {
+    /// Reads the counts where observation ends; returns a record of what was in force and of what speaks against the result, still
+    /// without activities, and who marks it with what has changed. The threads, which have ended, said at the gate what they had until then.
+    pub fn finish(self, threads: Vec<ThreadInForce>, gate: &Gate) -> (Record, Inspector) {
         let mut inspector = self.inspector.into_inner();
         inspector.read(self.kernel);
         gate.take_left().iter().for_each(|(tid, state)| inspector.hear(*tid, state));
@@ -260,7 +260,18 @@ impl<'a> Surroundings<'a> {
             checks: checks_of(&self.facts),
             disturbance,
         };
-        (in_force, degraded, inspector)
+        let record = Record {
+            world: "host".to_owned(),
+            reserved: false,
+            seed: None,
+            duration: None,
+            in_force,
+            degraded,
+            activities: Vec::new(),
+            trace: None,
+            hash: None,
+        };
+        (record, inspector)
     }
 }
 

@@ -255,7 +255,7 @@ impl HostWorld<'_> {
             gate: Arc::clone(&prepared.gate),
             shared: Arc::clone(&prepared.shared),
             marker,
-            ground: Ground { disks: Some(&prepared.disks), mark: prepared.mark(), cancel: &options.cancel },
+            ground: Ground { disks: Some(&prepared.disks), mark: mark.clone(), cancel: &options.cancel },
             mark,
             devices: &prepared.devices,
             outside: self.outside,
