@@ -30,7 +30,6 @@ const FULL_CAPACITY: u64 = 1 << 10;
 /// The CPUs over which the kernel admits deadline tasks as one pool, with what is booked on them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RootDomain {
-    /// Its CPUs.
     pub span: CpuSet,
     /// The sum of its CPUs' capacities in 1/1024 of the fastest: 1024 each where all are alike.
     pub capacity: u64,
@@ -92,7 +91,6 @@ pub enum AdmissionError {
         cpus: usize,
         /// Largest runtime that would be admitted.
         largest: Nanos,
-        /// In this period.
         period: Nanos,
     },
 }

@@ -77,18 +77,13 @@ pub enum CbsError {
     ZeroBudget,
     /// A list without a single positive mass.
     #[error("the distribution of {what} has no mass: give at least one value with a positive probability")]
-    Empty {
-        /// Of what.
-        what: &'static str,
-    },
+    Empty { what: &'static str },
     /// A mass is negative, infinite or not a number.
     #[error("mass {index} of {what} is {mass}: a probability is finite and not negative")]
     Mass {
-        /// Of what.
         what: &'static str,
         /// Its place, from 0.
         index: usize,
-        /// The mass.
         mass: f64,
     },
     /// The masses are not a whole distribution.
@@ -96,7 +91,6 @@ pub enum CbsError {
         "the masses of {what} sum to {total}, not to 1: divide them by their sum, or find what is missing"
     )]
     Total {
-        /// Of what.
         what: &'static str,
         /// Their sum.
         total: f64,
@@ -131,7 +125,6 @@ pub enum CbsError {
     /// Modes do not follow each other as those of a chain.
     #[error("the transitions between {modes} modes are no chain: {why}")]
     Transitions {
-        /// How many modes.
         modes: usize,
         /// What they lack.
         why: &'static str,

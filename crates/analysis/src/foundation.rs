@@ -39,7 +39,6 @@ pub struct Foundation {
 /// One of several root domains.
 #[derive(Clone, Debug)]
 pub struct Domain {
-    /// Its CPUs.
     pub cpus: CpuSet,
     /// The places of its threads in the set.
     pub threads: Vec<usize>,

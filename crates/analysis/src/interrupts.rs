@@ -19,7 +19,6 @@ pub enum InterruptError {
     /// A time that has to be positive is not.
     #[error("{what} is {value}: it has to be positive")]
     NotPositive {
-        /// Which.
         what: &'static str,
         /// As given.
         value: String,
@@ -51,7 +50,6 @@ pub enum InterruptError {
     /// A share or a probability outside 0 to 1.
     #[error("{what} is {value}: it lies between 0 and 1")]
     NotAShare {
-        /// Which.
         what: &'static str,
         /// As given.
         value: f64,

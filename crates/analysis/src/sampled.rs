@@ -53,7 +53,6 @@ pub enum SampledError {
 /// Work that is, with a confidence, nowhere below the true one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Worst {
-    /// The distribution.
     pub work: TimeDistribution,
     /// Which statistical theorem.
     pub method: &'static str,

@@ -165,7 +165,6 @@ enum Form {
     Part,
     /// As points of a percentage.
     Points,
-    /// As it is.
     Amount,
 }
 

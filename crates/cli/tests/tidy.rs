@@ -254,6 +254,57 @@ fn every_file_says_what_it_is_about() {
     }
 }
 
+/// Public items of a source file without a doc comment. Fields and variants need one only where name and type do not say it all.
+fn undocumented(code: &str) -> Vec<String> {
+    let lines: Vec<&str> = code.lines().collect();
+    let (mut found, mut in_trait) = (Vec::new(), false);
+    for (at, line) in lines.iter().enumerate() {
+        let words = line.trim_start();
+        let is_public = words.starts_with("pub ");
+        let words = words.strip_prefix("pub ").unwrap_or(words);
+        let words = ["const ", "async ", "unsafe ", "extern \"C\" "].iter().fold(words, |words, before| {
+            words.strip_prefix(before).filter(|w| w.starts_with(char::is_lowercase)).unwrap_or(words)
+        });
+        in_trait = (in_trait || is_public && words.starts_with("trait ")) && *line != "}";
+        let kind = words.split(' ').next().unwrap_or_default();
+        let is_item = ["fn", "struct", "enum", "trait", "type", "static", "union", "const"].contains(&kind)
+            || words.split(':').next().is_some_and(|name| {
+                !name.is_empty() && name.chars().all(|c| c.is_uppercase() || c.is_numeric() || c == '_')
+            });
+        let is_needed = is_item && (is_public || in_trait && line.starts_with("    fn "));
+        let above = lines[..at].iter().rev().find(|line| {
+            let line = line.trim_start();
+            !(line.starts_with("#[")
+                || line.starts_with(")]")
+                || line.starts_with("//") && !line.starts_with("///"))
+        });
+        if is_needed && !above.is_some_and(|line| line.trim_start().starts_with("///")) {
+            found.push((*line).to_owned());
+        }
+    }
+    found
+}
+
+#[test]
+fn public_items_say_what_they_are() {
+    let mut found = Vec::new();
+    // The program has no public items; what stands above its arguments is their help.
+    for path in crates()
+        .iter()
+        .filter(|of| *of != "cli")
+        .flat_map(|of| sources(of))
+        .filter(|path| !is_test_file(path))
+    {
+        let body = text(&path);
+        let code = body.split("#[cfg(test)]\nmod tests {").next().unwrap();
+        found.extend(undocumented(code).iter().map(|line| format!("{}: {line}", path.display())));
+    }
+    assert!(found.is_empty(), "without a doc comment: {found:#?}");
+    let bare = "pub struct A {\n    pub b: u8,\n}\n/// Said.\npub const C: u8 = 1;\n/// Said.\npub trait D {\n    fn e();\n}\n";
+    assert_eq!(undocumented(bare), ["pub struct A {", "    fn e();"]);
+    assert_eq!(undocumented("#[must_use]\npub const fn f() {}\npub const G: u8 = 1;\n").len(), 2);
+}
+
 #[test]
 fn nothing_is_left_unfinished() {
     // Spelled in pieces, so that this file does not hold them.

@@ -18,7 +18,6 @@ pub enum Direction {
 /// One number of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Value {
-    /// Of which activity.
     pub activity: String,
     /// Which: `response p50`.
     pub metric: String,

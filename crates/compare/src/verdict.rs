@@ -44,7 +44,6 @@ impl fmt::Display for Verdict {
 /// How many times as large the values of `B` are: the median over all pairs of runs, with its interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ratio {
-    /// The estimate.
     pub estimate: f64,
     /// Its interval, where there are runs enough for one.
     pub interval: Option<(f64, f64)>,
@@ -53,7 +52,6 @@ pub struct Ratio {
 /// One metric with its verdict.
 #[derive(Clone, Debug)]
 pub struct Judged {
-    /// Of which activity.
     pub activity: String,
     /// Which: `response p50`.
     pub metric: String,
@@ -96,25 +94,19 @@ pub enum Warning {
     Degraded {
         /// How many runs of `A` and of `B` have it.
         runs: [usize; 2],
-        /// Of how many.
         of: [usize; 2],
         /// The reason of the first.
         reason: String,
     },
     /// A metric has no value in some runs and is not compared.
     Missing {
-        /// Of which activity.
         activity: String,
-        /// Which.
         metric: String,
         /// How many runs of each side have it.
         known: (usize, usize),
     },
     /// Single runs, and the order of the activations is not known: no interval within the runs.
-    Unordered {
-        /// For how many metrics.
-        metrics: usize,
-    },
+    Unordered { metrics: usize },
     /// No record holds what was asked for.
     NothingToCompare,
 }

@@ -62,7 +62,6 @@ impl Place {
 pub struct Post {
     /// Whose thread, in the words of the workload.
     pub activity: String,
-    /// Which.
     pub tid: Tid,
     /// Who it is; `None` where another cannot have its number: a thread or child of this process.
     pub identity: Option<ProcessIdentity>,

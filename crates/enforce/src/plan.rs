@@ -22,7 +22,6 @@ pub struct Binding {
 /// What was put in force for one activity, as read back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Applied {
-    /// The activity.
     pub activity: String,
     /// Its thread.
     pub tid: Tid,

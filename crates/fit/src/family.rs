@@ -34,9 +34,7 @@ pub enum Family {
         /// Largest value.
         high: f64,
     },
-    /// Normal.
     Normal {
-        /// Mean.
         mean: f64,
         /// Standard deviation.
         std_dev: f64,
@@ -48,9 +46,7 @@ pub enum Family {
         /// Standard deviation of the logarithm.
         sigma: f64,
     },
-    /// Exponential.
     Exponential {
-        /// Mean.
         mean: f64,
     },
 }
@@ -58,7 +54,6 @@ pub enum Family {
 /// A family that was not rejected.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FamilyFit {
-    /// The family.
     pub family: Family,
     /// Probability of a distance at least as large if the family is true.
     pub p_value: f64,

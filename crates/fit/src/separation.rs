@@ -23,7 +23,6 @@ const BUSY_MAX: f64 = 0.98;
 /// Busy periods that hold one job each, and how many do not.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SingleJobs {
-    /// One job each.
     pub jobs: Vec<Job>,
     /// Busy periods that reach the next release.
     pub merged: u64,

@@ -108,7 +108,6 @@ impl Kind {
 pub struct SourceFit {
     /// Its name in the workload.
     pub name: String,
-    /// What it is.
     pub kind: Kind,
     /// The threads it stands for, of an interrupt those it has to itself.
     pub threads: Vec<Tid>,
@@ -143,7 +142,6 @@ pub struct SourceFit {
 /// What is meant by a remainder.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Left {
-    /// A thread.
     Thread {
         /// Its id.
         tid: Tid,
@@ -152,7 +150,6 @@ pub enum Left {
     },
     /// An interrupt, with its handler's name.
     Interrupt {
-        /// Which.
         context: Context,
         /// The handler's name, of a device's.
         name: String,
@@ -175,13 +172,11 @@ impl fmt::Display for Left {
 /// Something that is in no workload.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Unfitted {
-    /// What.
     pub what: Left,
     /// Its CPU time.
     pub time: Nanos,
     /// The same as part of one CPU.
     pub share: f64,
-    /// Why.
     pub why: Why,
 }
 
@@ -190,7 +185,6 @@ pub struct Unfitted {
 pub struct LeftGroup {
     /// Their name; how many, where the reason says all there is to say of them.
     pub name: String,
-    /// How many.
     pub count: usize,
     /// All of them, as part of one CPU.
     pub share: f64,

@@ -32,7 +32,6 @@ pub struct WorkFit {
 pub struct Series {
     /// Every value with its count.
     pub samples: Empirical,
-    /// How many.
     pub n: u64,
     /// Mean in ns.
     pub mean: f64,

@@ -58,7 +58,6 @@ pub struct RunDisk<'a> {
 /// What disks are made with.
 #[derive(Clone)]
 pub struct Workshop<'a> {
-    /// The kernel.
     pub kernel: &'a dyn Kernel,
     /// Where a change of a scheduler is written down first.
     pub journal: Option<&'a Journal>,

@@ -8,10 +8,12 @@ pub(crate) struct LockedMemory {
 }
 
 impl LockedMemory {
+    /// Locks what is mapped now and later (mlockall).
     pub fn lock() -> LockedMemory {
         LockedMemory { refused: thread::lock_memory().err().map(|e| e.to_string()) }
     }
 
+    /// `locked`, or why not.
     pub fn in_words(&self) -> String {
         self.refused.as_ref().map_or_else(|| "locked".to_owned(), |why| format!("not locked: {why}"))
     }

@@ -121,9 +121,7 @@ pub(crate) struct Participants {
 
 /// What the participants are made from.
 pub(crate) struct Stage<'a> {
-    /// The kernel.
     pub kernel: &'a dyn Kernel,
-    /// The workload.
     pub workload: &'a Workload,
     /// What work is drawn from.
     pub seed: u64,

@@ -38,7 +38,6 @@ const LOOK: Nanos = Nanos::from_millis(20);
 
 /// What start-ups stand on.
 pub(crate) struct Setting<'a> {
-    /// The kernel.
     pub kernel: &'a dyn Kernel,
     /// The CPUs they may use.
     pub cpus: CpuSet,

@@ -46,14 +46,10 @@ pub enum ImportError {
     Unknown,
     /// A file of a format, without a single result.
     #[error("{format}: it holds no value: no sample, no figure")]
-    Empty {
-        /// Which format.
-        format: &'static str,
-    },
+    Empty { format: &'static str },
     /// A line is not what the format has there.
     #[error("{format}, line {line}: {why}")]
     Line {
-        /// Which format.
         format: &'static str,
         /// From 1.
         line: usize,
@@ -63,7 +59,6 @@ pub enum ImportError {
     /// Some bytes are not what the format has there.
     #[error("{format}, byte {at}: {why}")]
     Byte {
-        /// Which format.
         format: &'static str,
         /// From 0.
         at: usize,
@@ -73,7 +68,6 @@ pub enum ImportError {
     /// An object of a document is not what the format has there.
     #[error("{format}, {object}: {why}")]
     Object {
-        /// Which format.
         format: &'static str,
         /// Keys on the way to it.
         object: String,
@@ -88,7 +82,6 @@ struct Format {
     name: &'static str,
     /// Whether an input bears its mark.
     detect: fn(&Input<'_>) -> bool,
-    /// Reads it.
     read: fn(&Input<'_>) -> Result<Record, ImportError>,
 }
 

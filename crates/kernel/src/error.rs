@@ -43,7 +43,6 @@ pub enum Operation {
     Signal,
     /// Start a thread or a process.
     Spawn,
-    /// Lock memory.
     LockMemory,
     /// Open a performance event.
     OpenPerf,

@@ -32,7 +32,6 @@ pub struct MachineFacts {
     pub kernel_release: Option<String>,
     /// The machine's architecture as the kernel names it.
     pub architecture: &'static str,
-    /// CPUs.
     pub cpus: CpuFacts,
     /// Limits and switches of the scheduler.
     pub scheduler: SchedulerFacts,

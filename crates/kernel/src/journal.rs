@@ -51,7 +51,6 @@ pub const SCRATCH_PREFIX: &str = "surety-scratch-";
 pub enum Entry {
     /// A thread's scheduling.
     Scheduler {
-        /// The thread.
         thread: ProcessIdentity,
         /// As it was.
         old: SchedAttr,
@@ -60,7 +59,6 @@ pub enum Entry {
     },
     /// A thread's CPU affinity.
     Affinity {
-        /// The thread.
         thread: ProcessIdentity,
         /// As it was.
         #[serde(with = "cpu_list")]
@@ -104,10 +102,7 @@ pub enum Entry {
         mark: String,
     },
     /// A process we started.
-    Process {
-        /// The process.
-        process: ProcessIdentity,
-    },
+    Process { process: ProcessIdentity },
 }
 
 /// The number of an entry in its journal.

@@ -23,7 +23,6 @@ pub struct ProcessIdentity {
 /// Whose a thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ThreadOwner {
-    /// The process.
     pub process: Tid,
     /// The real and the effective user.
     pub users: [u32; 2],

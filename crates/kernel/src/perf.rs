@@ -20,23 +20,18 @@ pub enum SwitchRecord {
     In {
         /// When.
         time: Nanos,
-        /// Which.
         cpu: CpuId,
     },
     /// The thread lost its CPU.
     Out {
         /// When.
         time: Nanos,
-        /// Which.
         cpu: CpuId,
         /// It still wanted to run; otherwise it went to sleep or ended.
         preempted: bool,
     },
     /// Records are missing here: the buffer was full. What was known about the thread is void.
-    Lost {
-        /// How many.
-        count: u64,
-    },
+    Lost { count: u64 },
 }
 
 /// The scheduling records of one thread. Read at leisure by any thread of the process.

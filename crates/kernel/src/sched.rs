@@ -127,7 +127,6 @@ impl SchedPolicy {
 /// A thread's policy and the attributes beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedAttr {
-    /// The policy.
     pub policy: SchedPolicy,
     /// Children start with the default policy. A DEADLINE thread can start others only with this set.
     pub reset_on_fork: bool,

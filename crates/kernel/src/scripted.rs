@@ -34,7 +34,6 @@ pub struct MachineState {
 pub struct ScriptedThread {
     /// The process it belongs to.
     pub process: Tid,
-    /// Its name.
     pub name: String,
     /// Ticks since boot.
     pub start_time: u64,

@@ -105,7 +105,6 @@ impl Model {
 pub struct Device {
     /// The role in the workload that it stands for.
     pub role: String,
-    /// What it is.
     pub model: Model,
     /// Bytes of a read, of a disk.
     #[serde(default = "block")]

@@ -18,14 +18,10 @@ pub enum LabError {
     },
     /// Nothing was fetched under this name.
     #[error("the kernel `{name}` is not here yet")]
-    NotFetched {
-        /// Its name.
-        name: String,
-    },
+    NotFetched { name: String },
     /// A program of the machine that the lab stands on.
     #[error("the program `{program}` is not here")]
     NoProgram {
-        /// The program.
         program: String,
         /// The package that brings it.
         package: String,
@@ -33,7 +29,6 @@ pub enum LabError {
     /// A stored kernel is not what was stored.
     #[error("the stored kernel `{name}` is damaged: {why}")]
     Corrupt {
-        /// Its name.
         name: String,
         /// Which file, and how.
         why: String,
@@ -95,7 +90,6 @@ pub enum LabError {
     /// The guest was still at work when the time was up.
     #[error("the guest was not done after {limit}; it had done {done} of its run")]
     TooSlow {
-        /// The limit.
         limit: Nanos,
         /// How far it came, in words.
         done: String,

@@ -29,7 +29,6 @@ pub struct Golden {
     pub job: Job,
     /// Virtual CPUs of the guest.
     pub cpus: u32,
-    /// Its memory.
     pub memory_mib: u64,
     /// The logarithm of an instruction's ns.
     pub shift: u32,
@@ -39,7 +38,6 @@ pub struct Golden {
     pub modules: Vec<String>,
     /// The hash of the samples, 16 hexadecimal digits.
     pub hash: String,
-    /// The samples.
     pub samples: Vec<Series>,
 }
 

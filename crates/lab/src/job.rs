@@ -20,7 +20,6 @@ pub const JOB_PATH: &str = "/surety/job.json";
 pub enum Job {
     /// Runs workloads in the host world of the guest, one after the other.
     Workload {
-        /// The runs.
         runs: Vec<Run>,
         /// The devices of the interrupt sources of each of them.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -45,7 +45,6 @@ pub struct Build {
     pub kernel: String,
     /// Its package and version.
     pub package: String,
-    /// The emulator.
     pub emulator: String,
     /// The SHA-256 of everything the guest starts with, but for the job: our program and its libraries.
     pub program: String,

@@ -14,7 +14,6 @@ use crate::store::StoredKernel;
 /// A module ready to be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
-    /// Its name.
     pub name: String,
     /// Its parameters, `name=value` words.
     pub parameters: String,

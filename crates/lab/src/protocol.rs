@@ -32,7 +32,6 @@ pub enum Message {
     },
     /// So much of the run is done, in ns.
     Progress {
-        /// Done.
         done: u64,
         /// Of all.
         total: u64,
@@ -94,7 +93,6 @@ pub enum ProtocolError {
     Content {
         /// Its place in the stream.
         at: u64,
-        /// Its kind.
         kind: u8,
     },
     /// A frame that cannot come here.

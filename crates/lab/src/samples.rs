@@ -99,11 +99,9 @@ pub struct Changes {
 /// One wake-up that changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
-    /// The thread.
     pub thread: String,
     /// Which of its wake-ups, from 0.
     pub index: u64,
-    /// In A.
     pub before_ns: u64,
     /// In B.
     pub after_ns: u64,

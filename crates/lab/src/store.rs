@@ -22,7 +22,6 @@ pub const KERNEL: &str = "vmlinuz";
 pub struct Manifest {
     /// The package of the kernel.
     pub package: String,
-    /// Its version.
     pub version: String,
     /// Which list of modules was kept of it.
     #[serde(default)]

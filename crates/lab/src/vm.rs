@@ -65,7 +65,6 @@ pub struct LabOptions {
     pub cpus: u32,
     /// Whether each of them is a root domain of its own, so that the kernel admits reservations for threads bound to one.
     pub partitioned: bool,
-    /// Its memory.
     pub memory_mib: u64,
     /// Its clock.
     pub mode: Mode,

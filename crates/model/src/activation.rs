@@ -19,7 +19,6 @@ pub struct Activations {
     pub spacing: Option<Spacing>,
     /// What becomes of releases that pass while a job still runs.
     pub late: Late,
-    /// How it sleeps.
     pub sleep: Sleep,
     /// It ends after this many jobs.
     pub jobs: u64,

@@ -20,7 +20,6 @@ const TOTAL_ERROR: f64 = 1e-6;
 pub struct Claim {
     /// Whose.
     pub activity: String,
-    /// The promise.
     pub promise: Promise,
     /// Threads with this reservation each.
     pub threads: u32,
@@ -44,7 +43,6 @@ pub enum Subject {
     Response(ResponseClaim),
     /// A share of one CPU.
     Share {
-        /// The share.
         share: Bandwidth,
         /// In every window of this length; none: in the long run.
         over: Option<Nanos>,

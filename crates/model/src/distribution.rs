@@ -33,14 +33,11 @@ pub enum TimeDistribution {
     },
     /// Log-normal, given by what people know of it.
     LogNormal {
-        /// Mean.
         mean: Nanos,
         /// 0.99 quantile, above the mean.
         p99: Nanos,
     },
-    /// Exponential.
     Exponential {
-        /// Mean.
         mean: Nanos,
     },
     /// As measured: values with how often each was seen.
@@ -85,7 +82,6 @@ pub enum DistributionError {
         .mean.to_exact_string(), .p99.to_exact_string()
     )]
     NoLogNormal {
-        /// Mean.
         mean: Nanos,
         /// The impossible quantile.
         p99: Nanos,

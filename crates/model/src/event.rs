@@ -102,7 +102,6 @@ pub struct Event<'a> {
     pub cpu: CpuId,
     /// The thread that was current then (the event's `common_pid`).
     pub current: Tid,
-    /// What.
     pub kind: EventKind<'a>,
 }
 
@@ -139,9 +138,7 @@ pub enum EventKind<'a> {
         tid: Tid,
         /// Its name.
         comm: Comm,
-        /// From this CPU.
         from: CpuId,
-        /// To this one.
         to: CpuId,
     },
     /// `sched_process_fork`.

@@ -103,7 +103,6 @@ enum Value {
 pub struct ExpectationError {
     /// What is wrong, in one sentence.
     pub message: String,
-    /// The text.
     pub text: String,
     /// Bytes of the text this is about.
     pub span: Range<usize>,

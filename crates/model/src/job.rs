@@ -20,7 +20,6 @@ pub struct Job {
     pub release: Nanos,
     /// First instant on a CPU.
     pub start: Nanos,
-    /// That CPU.
     pub cpu: CpuId,
     /// Last instant on a CPU before it slept, or its end marker.
     pub completion: Nanos,

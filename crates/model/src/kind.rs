@@ -27,7 +27,6 @@ pub enum ActivityKind {
 /// What is the same for every activity of a kind.
 #[derive(Debug)]
 pub struct KindRow {
-    /// The kind.
     pub kind: ActivityKind,
     /// Its word in files.
     pub word: &'static str,

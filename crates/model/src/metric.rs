@@ -47,7 +47,6 @@ pub enum Dimension {
 /// What was counted of an activity.
 #[derive(Clone, Copy, Debug)]
 pub struct Counts {
-    /// What it is.
     pub kind: ActivityKind,
     /// Planned activations.
     pub planned: u64,
@@ -64,7 +63,6 @@ pub struct Counts {
 /// A metric with everything that is its own.
 #[derive(Debug)]
 pub struct MetricRow {
-    /// The metric.
     pub metric: Metric,
     /// Its word in a promise.
     pub word: &'static str,

@@ -45,7 +45,6 @@ pub const PLAN_SCHEMA: &str = "surety.plan/1";
 pub struct PlannedReservation {
     /// Whose.
     pub activity: String,
-    /// The promises it is for.
     pub promises: Vec<Promise>,
     /// (Q, D, T).
     pub reservation: Reservation,
@@ -61,7 +60,6 @@ pub struct PlannedReservation {
 pub struct PlannedStream {
     /// Whose.
     pub activity: String,
-    /// The promises it is for.
     pub promises: Vec<Promise>,
     /// Rate, batch, buffer, priority.
     pub reservation: DiskReservation,
@@ -104,7 +102,6 @@ pub struct Proof {
 /// One number a proof starts from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ProofInput {
-    /// What.
     pub name: String,
     /// How much, with its unit.
     pub value: String,
@@ -122,7 +119,6 @@ impl ProofInput {
 pub struct SimulationEvidence {
     /// Platform profile.
     pub profile: String,
-    /// Seed.
     pub seed: u64,
     /// Hash of everything that happened, hexadecimal.
     pub hash: String,
@@ -137,7 +133,6 @@ pub struct SimulationEvidence {
 pub struct Refusal {
     /// Whose.
     pub activity: String,
-    /// The promise.
     pub promise: Promise,
     /// Which constraint binds, with the numbers.
     pub because: String,

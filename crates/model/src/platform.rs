@@ -34,7 +34,6 @@ impl Enforcement {
 pub struct FairServer {
     /// Its budget.
     pub runtime: Nanos,
-    /// Its period.
     pub period: Nanos,
 }
 
@@ -152,7 +151,6 @@ pub struct IdleState {
 pub struct Platform {
     /// A name for tables: `linux-6.18`, or this machine's kernel.
     pub name: String,
-    /// How many CPUs.
     pub cpus: u32,
     /// What each of them is, by number; empty: all are alike. This version computes with CPUs that are alike.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -59,7 +59,6 @@ impl Comparison {
 /// What the metric is compared with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Bound {
-    /// A time.
     Time(Nanos),
     /// A count of things.
     Count(u64),
@@ -76,7 +75,6 @@ pub enum Bound {
 /// What was promised about one activity.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Promise {
-    /// What.
     pub metric: Metric,
     /// In which direction.
     pub comparison: Comparison,

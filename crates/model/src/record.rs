@@ -171,7 +171,6 @@ pub struct TraceQuality {
 pub struct ActivityRecord {
     /// Its name in the workload.
     pub name: String,
-    /// What it is.
     pub kind: ActivityKind,
     /// Where the numbers come from.
     pub basis: Basis,
@@ -227,12 +226,10 @@ pub struct ThreadSeen {
 /// One named number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Figure {
-    /// What.
     pub name: String,
     /// How much; one that is not finite is `null` in files.
     #[serde(deserialize_with = "finite_or_nan")]
     pub value: f64,
-    /// In which unit.
     pub unit: Cow<'static, str>,
 }
 

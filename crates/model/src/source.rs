@@ -107,7 +107,6 @@ pub struct Diagnostic {
 pub struct Diagnostics {
     /// The input's name.
     pub name: String,
-    /// Its text.
     pub text: String,
     /// What is wrong, in the order of the text. Never empty.
     pub list: Vec<Diagnostic>,

@@ -42,7 +42,6 @@ pub struct Tested {
     pub source: String,
     /// Whether a set that does not pass can miss a deadline.
     pub exact: bool,
-    /// Its answer.
     pub answer: TestAnswer,
     /// The numbers, or why it does not apply.
     pub steps: Vec<String>,

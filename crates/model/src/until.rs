@@ -27,7 +27,6 @@ pub struct Until {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("`{text}` is no rule such as ci(p99.9) < 5%: {why}")]
 pub struct UntilError {
-    /// The text.
     text: String,
     /// What is wrong.
     why: &'static str,

@@ -141,7 +141,6 @@ pub struct Account {
     pub pieces: Pieces,
     /// Activations whose work came in several pieces.
     pub in_pieces: u64,
-    /// The most pieces of one.
     pub most_pieces: u32,
     /// The shortest distance of two wake-ups for work.
     pub closest: Option<Nanos>,

@@ -63,7 +63,6 @@ pub struct Workload {
 pub struct Task {
     /// Its role.
     pub name: String,
-    /// What it is.
     pub body: TaskBody,
     /// When its jobs are released.
     pub release: Release,
@@ -76,7 +75,6 @@ pub struct Task {
     pub policy: PolicySpec,
     /// Control group, by name.
     pub group: Option<String>,
-    /// How many of it.
     pub instances: Instances,
     /// Ends after this many jobs.
     pub jobs: Option<u64>,
@@ -95,7 +93,6 @@ pub enum TaskBody {
     Synthetic(Work),
     /// Made for the run: a sequence of steps each job goes through.
     Phases(Vec<Phase>),
-    /// A program.
     Command(Program),
     /// A thread that is already running.
     Match(ThreadMatch),
@@ -190,7 +187,6 @@ pub enum Sleep {
 /// How many of a task there are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Instances {
-    /// This many.
     Count(u32),
     /// This many pinned to each CPU of the run.
     PerCpu(u32),
@@ -249,11 +245,9 @@ pub enum Direction {
 pub struct Stream {
     /// Its role.
     pub name: String,
-    /// How many of it.
     pub count: u32,
     /// Disk, by name.
     pub disk: Option<String>,
-    /// The file.
     pub file: StreamFile,
     /// Bytes per second.
     pub rate: Rate,
@@ -327,7 +321,6 @@ impl Startup {
 /// A control group with a weight.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Its name.
     pub name: String,
     /// `cpu.weight`, 1..=10000; 100 is the default.
     pub weight: u32,
@@ -361,7 +354,6 @@ pub enum LockProtocol {
 /// A lock tasks share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resource {
-    /// Its name.
     pub name: String,
     /// What it does about priority inversion.
     pub protocol: LockProtocol,

@@ -118,7 +118,6 @@ pub enum WorldError {
     /// The workload holds something this world cannot run.
     #[error("{world} cannot run {object}: {why}")]
     Unsupported {
-        /// The world.
         world: String,
         /// Path of the object in the workload, `task.player`.
         object: String,

@@ -64,7 +64,6 @@ pub enum CheckError {
     NoReservation {
         /// Whose.
         activity: String,
-        /// What.
         promise: Promise,
     },
     /// A number that cannot be.
@@ -72,7 +71,6 @@ pub enum CheckError {
     Number {
         /// Whose.
         activity: String,
-        /// Which.
         what: &'static str,
         /// As given.
         value: String,
@@ -126,7 +124,6 @@ pub enum CheckError {
         activity: String,
         /// Q.
         runtime: String,
-        /// What is left of it.
         left: String,
         /// What is claimed to be.
         worth: String,
@@ -170,7 +167,6 @@ impl Finding {
 pub struct Checked {
     /// Whose.
     pub activity: String,
-    /// What.
     pub promise: Promise,
     /// Each thing that was looked at.
     pub findings: Vec<Finding>,

@@ -194,7 +194,6 @@ pub fn plan(workload: &Workload, fits: &BTreeMap<String, WorkFit>, options: &Pla
 /// A plan with all that is known about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Planned {
-    /// The plan.
     pub plan: Plan,
     /// What it claims, in numbers.
     pub claims: Vec<Claim>,

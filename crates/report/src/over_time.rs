@@ -16,9 +16,7 @@ const DRAWN: [(&str, &str, bool); 3] = [
 /// One series in the order of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct OverTime<'a> {
-    /// The activity.
     pub activity: &'a str,
-    /// The series.
     pub series: &'a str,
     /// Its values in ns. Accesses are released at equal distances, so a value's place is its time, but for what was
     /// dropped.

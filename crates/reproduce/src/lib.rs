@@ -53,7 +53,6 @@ pub struct LatencyProbe {
 pub struct Planned {
     /// What is run.
     pub workload: Workload,
-    /// How.
     pub options: RunOptions,
     /// What it is called while it lasts.
     pub label: String,

@@ -29,7 +29,6 @@ pub struct Column {
 pub enum Cell {
     /// The source or the world says nothing here.
     Empty,
-    /// A value.
     Value {
         /// In the unit of its column.
         value: f64,

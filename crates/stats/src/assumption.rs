@@ -32,7 +32,6 @@ impl fmt::Display for Assumption {
 pub enum Outcome {
     /// Not rejected.
     Holds,
-    /// Rejected.
     Rejected,
     /// The check cannot tell from so few samples.
     TooFew {

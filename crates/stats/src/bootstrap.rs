@@ -59,7 +59,6 @@ pub enum BootstrapError {
         q: f64,
         /// How many values the run has.
         count: u64,
-        /// How many more it needs.
         needs_more: u64,
     },
 }

@@ -225,7 +225,6 @@ impl fmt::Display for QuantileInterval {
 pub struct LargestValue {
     /// How many values there were, at least one.
     pub count: u64,
-    /// The largest.
     pub largest: u64,
     /// The confidence asked.
     pub confidence: f64,

@@ -194,7 +194,6 @@ fn tail_above(samples: &[f64], threshold: f64, confidence: f64, seed: u64) -> Re
 /// A distribution fitted to the maxima of blocks, with the checks that let it stand.
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockMaxima {
-    /// The fit.
     pub fit: GevFit,
     /// How many samples make a block.
     pub block: u64,

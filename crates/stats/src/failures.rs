@@ -220,7 +220,6 @@ impl Failures {
 pub struct Effective {
     /// Failures, not a whole number.
     pub failures: f64,
-    /// Trials.
     pub trials: f64,
 }
 

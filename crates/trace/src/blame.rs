@@ -135,7 +135,6 @@ impl Cause {
 /// How much of a response one cause took.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
-    /// The cause.
     pub cause: Cause,
     /// All of its time.
     pub time: Nanos,
@@ -164,7 +163,6 @@ impl Piece {
 /// A job and where its response went.
 #[derive(Clone, Debug, PartialEq)]
 pub struct JobBlame {
-    /// The job.
     pub job: Job,
     /// Its causes, each once, in the order they first came; they sum to [`Job::response`].
     pub parts: Vec<Part>,
@@ -180,7 +178,6 @@ impl JobBlame {
 /// A job's response piece by piece, in order of time and without a gap.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chain {
-    /// The job.
     pub job: Job,
     /// Its pieces, from release to completion.
     pub pieces: Vec<Piece>,
@@ -202,7 +199,6 @@ pub struct ThreadBlame {
     pub comm: Comm,
     /// How its jobs were separated.
     pub separation: Separation,
-    /// How many jobs.
     pub jobs: u64,
 }
 

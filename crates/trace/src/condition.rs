@@ -41,7 +41,6 @@ const QUANTITIES: &[(&str, Quantity)] = &[
 /// Whose jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Whose {
-    /// This thread's.
     Thread(Tid),
     /// Those of every thread with this name.
     Named(Comm),

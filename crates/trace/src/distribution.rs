@@ -48,7 +48,6 @@ pub struct Values {
 /// What the values in their order say.
 #[derive(Clone, Debug)]
 pub struct Conclusions {
-    /// How many values that is.
     pub values: u64,
     /// Quantiles with their confidence.
     pub quantiles: Vec<QuantileInterval>,

@@ -35,7 +35,6 @@ pub enum FormatError {
     /// The text ended before all was said.
     #[error("format of {event}: there is no `{what}` line; the text is cut or not a format")]
     Missing {
-        /// The event.
         event: String,
         /// The line that is missing.
         what: &'static str,
@@ -44,26 +43,16 @@ pub enum FormatError {
     #[error(
         "format of {event}: there is no field `{field}` of the kind needed; this kernel's event is unknown here"
     )]
-    Field {
-        /// The event.
-        event: String,
-        /// The field.
-        field: &'static str,
-    },
+    Field { event: String, field: &'static str },
     /// The meaning of `prev_state` could not be read.
     #[error(
         "format of {event}: the print format has no flag table for prev_state, so states cannot be told apart"
     )]
-    States {
-        /// The event.
-        event: String,
-    },
+    States { event: String },
     /// Two events share an id.
     #[error("format of {event}: its id {id} is already taken by {other}; were formats of two kernels mixed?")]
     Duplicate {
-        /// The event.
         event: String,
-        /// The id.
         id: u16,
         /// Who has it.
         other: String,
@@ -85,7 +74,6 @@ pub enum Place {
 /// One field of an event.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Field {
-    /// Its name.
     pub name: String,
     /// Its C type as the kernel writes it, `unsigned int` or `char[16]`.
     pub type_name: String,

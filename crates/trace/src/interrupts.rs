@@ -45,11 +45,9 @@ const THREADS: [&str; 4] = ["irq/", "napi/", "ksoftirqd/", "ktimers/"];
 /// One interrupt handler, processor interrupt or softirq.
 #[derive(Clone, Debug)]
 pub struct Interrupt {
-    /// Which.
     pub context: Context,
     /// The handler's name, of a device's interrupt.
     pub name: String,
-    /// Arrivals by CPU.
     pub arrivals: BTreeMap<CpuId, u64>,
     /// From one arrival to the next; not across places where events were lost.
     pub gaps: Series,

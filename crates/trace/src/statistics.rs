@@ -107,7 +107,6 @@ pub struct ThreadStatistics {
 pub struct Folded {
     /// Their name; empty for those of further names.
     pub name: Comm,
-    /// How many.
     pub threads: u64,
     /// Complete jobs.
     pub jobs: u64,

@@ -53,7 +53,6 @@ pub enum RequestError {
     /// A time with the sign bit.
     #[error("{what} {value} has its highest bit set; take one below 2^63 ns")]
     SignBit {
-        /// Which.
         what: &'static str,
         /// As given.
         value: u64,

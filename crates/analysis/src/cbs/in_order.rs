@@ -16,7 +16,6 @@ pub struct Round {
     pub done: u64,
     /// Of them, those that found no backlog.
     pub without_backlog: u64,
-    /// Jobs.
     pub jobs: u64,
     /// What is left behind.
     pub left: Nanos,

@@ -88,7 +88,6 @@ pub struct Solution {
     pub theorem: &'static str,
     /// Where that comes from.
     pub source: &'static str,
-    /// What it is worth.
     pub worth: Worth,
     /// Decay of the exponential bound per cell; `None` when there never is a backlog.
     pub decay: Option<f64>,

@@ -179,9 +179,7 @@ fn packed(
 /// A set of tasks and how it is scheduled.
 #[derive(Clone, Copy, Debug)]
 pub struct Question<'a> {
-    /// The tasks.
     pub tasks: &'a [SporadicTask],
-    /// How many CPUs.
     pub cpus: u32,
     /// Which job runs.
     pub scheduler: Scheduler,

@@ -21,7 +21,6 @@ use super::{SporadicTask, Theorem};
 /// Which of the CPUs that a task fits on it gets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heuristic {
-    /// The first.
     FirstFit,
     /// The one with the highest utilisation.
     BestFit,
@@ -69,7 +68,6 @@ pub enum Obstacle {
         task: usize,
         /// The response, at least.
         response: Nanos,
-        /// The deadline.
         deadline: Nanos,
     },
     /// The exact test did not end within its limit of steps.

@@ -18,7 +18,6 @@ use super::SporadicTask;
 pub struct Section {
     /// The place of the task in order of falling priority.
     pub task: usize,
-    /// The lock.
     pub lock: usize,
     /// The longest time it is held.
     pub length: Nanos,

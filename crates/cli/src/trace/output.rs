@@ -97,7 +97,6 @@ enum Sink {
 /// What was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct WrittenTrace {
-    /// Events.
     pub events: u64,
     /// Events the format has no room for.
     pub left_out: u64,

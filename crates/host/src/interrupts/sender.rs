@@ -28,7 +28,6 @@ enum Plan {
 
 /// Who keeps a device busy.
 pub(crate) enum Sender {
-    /// By packets.
     Packets(Packets),
     /// By a frame that the wire repeats.
     Beats(Beats),

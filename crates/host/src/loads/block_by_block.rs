@@ -12,7 +12,6 @@ use crate::window::{Gate, Window};
 
 /// What one step moved.
 pub(super) struct Moved {
-    /// Bytes.
     pub bytes: u64,
     /// Rounds completed with it: what the load counts beside bytes.
     pub rounds: u64,

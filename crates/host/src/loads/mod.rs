@@ -35,7 +35,6 @@ pub(crate) type Workers = Vec<Box<dyn LoadWorker>>;
 
 /// A kind of load: how its workers are made and what they have done is told.
 pub(crate) struct LoadDriver {
-    /// Which kind it is.
     kind: LoadKind,
     /// More at once measure nothing any more, and take what others need.
     most: u32,

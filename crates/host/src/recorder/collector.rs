@@ -41,7 +41,6 @@ pub(super) struct Collector {
 /// What the thread brings home.
 #[derive(Debug)]
 pub(super) struct Collected {
-    /// Pages of each CPU.
     pub pages: Vec<(CpuId, PageFile)>,
     /// CPU time of the thread.
     pub cpu_time: Nanos,

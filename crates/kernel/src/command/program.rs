@@ -20,7 +20,6 @@ pub enum Stream {
     Null,
     /// To us: see [`super::Spawned::take_stdout`].
     Pipe,
-    /// To a file.
     File(OwnedFd),
 }
 

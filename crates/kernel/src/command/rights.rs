@@ -13,7 +13,6 @@ use crate::error::last_errno;
 /// A user of the machine.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct User {
-    /// Its name.
     pub name: String,
     /// Its number.
     pub uid: u32,

@@ -27,16 +27,12 @@ pub enum BudgetEnd {
     Tried {
         /// Whether a timer ends it; else the tick does.
         by_timer: bool,
-        /// The budget.
         budget: Nanos,
         /// The longest overrun seen.
         overrun: Nanos,
     },
     /// It was not tried, or in vain: taken to be on the tick.
-    Assumed {
-        /// Why.
-        why: String,
-    },
+    Assumed { why: String },
 }
 
 impl BudgetEnd {

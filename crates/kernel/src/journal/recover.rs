@@ -35,7 +35,6 @@ pub enum Recovered {
     Refused {
         /// Its name in the run-time directory.
         name: String,
-        /// Why.
         why: String,
     },
 }

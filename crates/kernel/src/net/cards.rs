@@ -55,7 +55,6 @@ pub struct CardPair {
 pub struct Ring {
     /// In use.
     pub places: u32,
-    /// At most.
     pub most: u32,
 }
 

@@ -7,7 +7,6 @@ use crate::promise::Promise;
 /// An activity of a workload: what has results of its own.
 #[derive(Clone, Copy, Debug)]
 pub struct Activity<'w> {
-    /// What it is.
     pub kind: ActivityKind,
     /// Its role.
     pub name: &'w str,

@@ -78,7 +78,6 @@ pub enum Treatment {
 /// A kind of load: everything that is to be known of it outside of its driver.
 #[derive(Clone, Copy, Debug)]
 pub struct LoadRow {
-    /// Which.
     pub kind: LoadKind,
     /// Its word in files and on command lines.
     pub word: &'static str,
@@ -292,7 +291,6 @@ pub struct Load {
     pub name: String,
     /// What it does.
     pub kind: LoadKind,
-    /// How many of it.
     pub count: Instances,
     /// Scheduling class.
     pub policy: PolicySpec,

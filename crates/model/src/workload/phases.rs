@@ -10,7 +10,6 @@ use crate::distribution::TimeDistribution;
 pub enum Phase {
     /// Burns CPU time.
     Run(TimeDistribution),
-    /// Sleeps.
     Sleep(Nanos),
     /// Takes a resource.
     Lock(String),

@@ -36,7 +36,6 @@ pub enum ThreadMatch {
     Of {
         /// The other task, by name.
         task: String,
-        /// Which of its threads.
         role: ThreadRole,
     },
 }

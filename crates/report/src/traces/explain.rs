@@ -26,7 +26,6 @@ const GROUPS: [(u64, &str); 3] = [(1000, "all"), (10, "slowest 1 %"), (1, "slowe
 /// What delayed the chosen threads.
 #[derive(Debug)]
 pub struct TraceExplanation {
-    /// The trace.
     pub read: ReadTrace,
     /// Its jobs with what delayed them.
     pub blames: Blames,

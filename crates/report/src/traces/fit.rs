@@ -17,7 +17,6 @@ const LEFT_SHOWN: usize = 12;
 /// A trace as a workload.
 #[derive(Debug)]
 pub struct TraceFit {
-    /// The trace.
     pub read: ReadTrace,
     /// What in it contradicts itself.
     pub anomalies: Anomalies,

@@ -13,9 +13,7 @@ use crate::text::Style;
 /// Interrupts, and the threads made for them.
 #[derive(Debug)]
 pub struct TraceIrqs {
-    /// The trace.
     pub read: ReadTrace,
-    /// Its interrupts.
     pub found: Interrupts,
 }
 

@@ -14,7 +14,6 @@ use crate::text::Style;
 /// Threads with their jobs.
 #[derive(Debug)]
 pub struct TraceStats {
-    /// The trace.
     pub read: ReadTrace,
     /// What in it contradicts itself.
     pub anomalies: Anomalies,

@@ -60,6 +60,7 @@ pub(super) fn work_of(activity: &ActivityRecord) -> Option<Nanos> {
 }
 
 impl Free {
+    /// `None` where the record lacks the load or one of its figures.
     pub fn of(record: &Record) -> Option<Free> {
         let activity = record.activity(SOURCE_NAME)?;
         Some(Free {

@@ -95,7 +95,6 @@ pub(super) fn slope(points: &[(f64, f64)]) -> f64 {
 pub(super) struct Line {
     /// Where it meets x = 0.
     pub intercept: f64,
-    /// Its slope.
     pub slope: f64,
     /// The part of the variance of y that it explains.
     pub r_squared: f64,

@@ -25,7 +25,6 @@ const PRIORITY: u8 = 80;
 struct Beside {
     /// How rows name it.
     name: &'static str,
-    /// What it is, in words.
     words: &'static str,
     /// Kinds, counts and blocks.
     loads: &'static [(LoadKind, u32, Option<Bytes>)],

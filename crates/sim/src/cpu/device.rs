@@ -33,7 +33,6 @@ pub enum Source {
     Driven,
     /// So many requests in flight, each in the device for this long, above zero.
     Closed {
-        /// How many.
         outstanding: u32,
         /// How long.
         service: Nanos,

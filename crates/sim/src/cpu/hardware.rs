@@ -221,11 +221,8 @@ pub struct Hardware {
     pub engine: Engine,
     /// What the machine is.
     pub platform: Platform,
-    /// The CPUs.
     pub cpus: Vec<Cpu>,
-    /// The threads.
     pub threads: Vec<Thread>,
-    /// The groups.
     pub groups: Vec<GroupSpec>,
     /// The policies each scheduler takes, by rank.
     pub takes: Vec<&'static [&'static str]>,

@@ -30,7 +30,6 @@ use crate::engine::{Engine, Event, Simulation};
 pub struct ThreadSpec {
     /// Its name in events.
     pub name: String,
-    /// How it is scheduled.
     pub scheduling: Scheduling,
     /// Its group's place in the machine's list.
     pub group: Option<usize>,

@@ -14,7 +14,6 @@ use crate::cpu::hardware::{Hardware, Rank, ThreadId};
 /// A scheduler as platforms name it.
 #[derive(Debug)]
 pub struct SchedulerRow {
-    /// Its word.
     pub word: &'static str,
     /// The policies of the threads it schedules, by their words in a workload.
     pub takes: &'static [&'static str],
@@ -25,9 +24,7 @@ pub struct SchedulerRow {
 /// What a policy would run on a CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// Nothing.
     Nothing,
-    /// This thread.
     Thread(ThreadId),
     /// Whatever this scheduler would run.
     Serve(Rank),
@@ -36,7 +33,6 @@ pub enum Pick {
 /// Why a thread joins a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arrival {
-    /// It is new.
     New,
     /// It slept.
     Woken,
@@ -47,7 +43,6 @@ pub enum Arrival {
 /// Why a thread leaves a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Departure {
-    /// It sleeps.
     Sleeps,
     /// It is gone.
     Exits,

@@ -72,7 +72,6 @@ impl Gev {
 pub struct GevFit {
     /// The distribution of greatest likelihood.
     pub gev: Gev,
-    /// Its log-likelihood.
     pub log_likelihood: f64,
     /// The maxima, ascending.
     maxima: Vec<f64>,

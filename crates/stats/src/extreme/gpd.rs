@@ -52,9 +52,7 @@ impl Gpd {
 pub struct GpdFit {
     /// The distribution of greatest likelihood.
     pub gpd: Gpd,
-    /// The threshold.
     pub threshold: f64,
-    /// The log-likelihood.
     pub log_likelihood: f64,
     /// The excesses, ascending.
     excesses: Vec<f64>,

@@ -19,7 +19,6 @@ const PATIENCE: usize = 2;
 /// One number of modes that was tried.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Order {
-    /// How many modes.
     pub modes: usize,
     /// Logarithm of the likelihood.
     pub log_likelihood: f64,

@@ -15,7 +15,6 @@ pub const SLOWEST_MAX: usize = 1 << 14;
 /// Where the responses of some jobs went together.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Average {
-    /// How many jobs.
     pub jobs: u64,
     /// Sum of their responses.
     pub response: Nanos,

@@ -20,7 +20,6 @@ pub enum Context {
     Irq(u32),
     /// An interrupt of the processor's own: timer, reschedule, function call.
     Vector(&'static str),
-    /// A softirq.
     Softirq(u32),
 }
 

@@ -31,7 +31,6 @@ pub(crate) enum Whereabouts {
     Queued(CpuId),
     /// It waits for its budget.
     Throttled,
-    /// It is on that CPU.
     On(CpuId),
 }
 

@@ -64,10 +64,7 @@ pub enum TraceDatError {
         "byte 10: version {version} of trace.dat is not read by this version; \
          `trace-cmd convert --file-version 7 -i FILE -o NEW` makes a file that is"
     )]
-    Version {
-        /// The version.
-        version: String,
-    },
+    Version { version: String },
     /// The file is compressed in a way this reader does not have.
     #[error(
         "byte {offset}: the file is compressed with `{name}`, which is not read; \

@@ -65,10 +65,14 @@ impl<'s, S: ReadAt + ?Sized> Ahead<'s, S> {
 /// What stands at an offset of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Found {
-    /// A packet.
-    Packet { start: u64, length: u64 },
+    Packet {
+        start: u64,
+        length: u64,
+    },
     /// A field no trace has; the next one is there.
-    Other { next: u64 },
+    Other {
+        next: u64,
+    },
     /// The file's end.
     End,
     /// No field, or one that the file's end cuts.

@@ -21,7 +21,6 @@ use super::weight::UNIT;
 #[derive(Clone, Debug)]
 pub(super) struct Entity {
     pub(super) weight: i64,
-    /// Virtual time.
     pub(super) virtual_time: i64,
     /// Virtual deadline; a distance from the virtual time while `relative`.
     pub(super) deadline: i64,
