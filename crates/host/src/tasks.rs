@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use surety_kernel::KernelError;
-use surety_kernel::clock;
+use surety_kernel::clock::{self, ThreadTime};
 use surety_kernel::futex::Waited;
 use surety_kernel::tracefs::Marker;
 use surety_model::activation::{Activations, Stamp, draw_key, run_key};
@@ -95,6 +95,7 @@ impl TaskBodySpec {
             marker,
             meter: ShareMeter::new(*window),
             held: Vec::with_capacity(self.steps.len()),
+            time: ThreadTime::read(),
             trouble: None,
         };
         let mut works = Vec::with_capacity(self.steps.len());
@@ -159,30 +160,27 @@ struct Thread<'a> {
     meter: ShareMeter,
     /// The locks it holds.
     held: Vec<usize>,
+    time: ThreadTime,
     trouble: Option<String>,
 }
 
 impl Thread<'_> {
     /// Goes through the steps of a job; the marker is part of it. What is still held when the run ends is given back.
     fn job(&mut self, body: &TaskBodySpec, (job, release): (u64, Nanos), works: &[Nanos]) -> Stamp {
-        let begun = clock::monotonic();
-        let cpu_begin = clock::thread_cpu_time();
+        let (begun, used_before) = self.time.now();
         mark(self.marker, JobMarker::Begin { job, release: self.window.begin + release });
         self.meter.look(begun);
         let mut works = works.iter();
         // The first phase pays for the marker; the others begin where they begin.
-        let (mut begin, mut used) = (Some(cpu_begin), None);
+        let mut begin = Some(used_before);
         let mut done = true;
         for step in &body.steps {
-            used = None;
             let phase_begin = begin.take();
             done = match step {
                 Step::Run(..) => {
                     let work = *works.next().expect("one is drawn for each");
-                    let phase_begin = phase_begin.unwrap_or_else(clock::thread_cpu_time);
-                    let burnt = self.burn(phase_begin, work);
-                    used = Some(phase_begin - cpu_begin + burnt);
-                    burnt >= work
+                    let begin = phase_begin.unwrap_or_else(|| self.time.now().1);
+                    self.burn(begin.saturating_add(work))
                 }
                 Step::Sleep(length) => self.sleep(*length),
                 Step::Lock(lock) => {
@@ -209,24 +207,25 @@ impl Thread<'_> {
         while let Some(lock) = self.held.pop() {
             self.note(body.shared.unlock(lock));
         }
-        let execution = used.unwrap_or_else(|| clock::thread_cpu_time() - cpu_begin);
-        let now = clock::monotonic();
+        let (now, used) = self.time.now();
         let done = done && now <= self.window.end;
         Stamp {
             job,
             release,
             start: self.window.since_begin(begun),
             completion: done.then(|| self.window.since_begin(now)),
-            execution,
+            execution: used - used_before,
         }
     }
 
-    /// Uses CPU time until it amounts to `work` since the reading `begin`, or the run ends; returns what it amounts to.
-    fn burn(&mut self, begin: Nanos, work: Nanos) -> Nanos {
-        clock::spin_cpu_time_while(begin, work, |now| {
-            self.meter.look(now);
-            !self.gate.is_over(self.window, now)
-        })
+    /// Uses CPU time until it amounts to `target`; false when the run ended before.
+    fn burn(&mut self, target: Nanos) -> bool {
+        let Thread { time, meter, gate, window, .. } = self;
+        let (_, used) = time.spin_until(target, |now| {
+            meter.look(now);
+            !gate.is_over(window, now)
+        });
+        used >= target
     }
 
     /// Sleeps; false when the run ended meanwhile.

@@ -104,43 +104,58 @@ pub fn sleep_until(instant: Nanos, cancel: Option<&AtomicBool>) -> Result<Woken,
 }
 
 /// A gap between two looks at the wall clock that may be time without a CPU. A tick or a device interrupt takes
-/// less and counts as the thread's own, as the kernel counts it.
+/// less and counts as the thread's own, as the kernel counts it unless it accounts interrupt time apart.
 const GAP: Nanos = Nanos::from_micros(20);
 
-/// Uses exactly `amount` of the calling thread's CPU time, preempted or not, and returns what was used.
-pub fn spin_cpu_time(amount: Nanos) -> Nanos {
-    spin_cpu_time_while(thread_cpu_time(), amount, |_| true)
-}
-
-/// Uses `amount` of the calling thread's CPU time, counted from an earlier reading of [`thread_cpu_time`], while
-/// `goes_on` says so of the present instant; returns the CPU time used since that reading.
+/// CPU time of the calling thread that is followed without asking the kernel.
 ///
 /// Reading the thread clock has the kernel book the time used so far, and then a slice or a budget that is used up
-/// ends at once and not, as for a program that only computes, on the next tick. So the wall clock, which needs no
-/// system call, is watched instead, and the thread clock is read only where that changes nothing: when the thread
-/// has just come back from a gap, and when the amount must be used up. The wall clock runs at least as fast as the
-/// thread's, so the estimate never falls short and each last reading only narrows it.
-pub fn spin_cpu_time_while(start: Nanos, amount: Nanos, mut goes_on: impl FnMut(Nanos) -> bool) -> Nanos {
-    let mut known = thread_cpu_time() - start;
-    let mut known_at = monotonic();
-    let mut last = known_at;
-    loop {
+/// ends at once and not, as for a program that only computes, on the next tick (`update_curr` from
+/// `task_sched_runtime`, kernel/sched/core.c). So the wall clock, which needs no system call, is watched instead; the thread
+/// clock is read after a gap only, when the thread has just got a CPU and next to nothing is booked.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadTime {
+    known: Nanos,
+    known_at: Nanos,
+    last: Nanos,
+}
+
+impl ThreadTime {
+    /// Reads both clocks.
+    pub fn read() -> ThreadTime {
+        let known = thread_cpu_time();
         let now = monotonic();
-        if !goes_on(now) {
-            return thread_cpu_time() - start;
+        ThreadTime { known, known_at: now, last: now }
+    }
+
+    /// The present instant, and the CPU time used until then. Good where the last look was less than 20 us ago, or the thread had
+    /// no CPU since.
+    pub fn now(&mut self) -> (Nanos, Nanos) {
+        let now = monotonic();
+        if now - self.last > GAP {
+            *self = ThreadTime::read();
+            return (now, self.known);
         }
-        let used_up = known + (now - known_at) >= amount;
-        if used_up || now - last > GAP {
-            known = thread_cpu_time() - start;
-            known_at = monotonic();
-            if known >= amount {
-                return known;
+        self.last = now;
+        (now, self.known + (now - self.known_at))
+    }
+
+    /// Uses CPU time until it amounts to `target`, or `goes_on` denies it of the present instant; returns both as [`ThreadTime::now`].
+    pub fn spin_until(&mut self, target: Nanos, mut goes_on: impl FnMut(Nanos) -> bool) -> (Nanos, Nanos) {
+        loop {
+            let (now, used) = self.now();
+            if used >= target || !goes_on(now) {
+                return (now, used);
             }
-            last = known_at;
-        } else {
-            last = now;
         }
     }
+}
+
+/// Uses `amount` of the calling thread's CPU time, preempted or not, and returns what was used.
+pub fn spin_cpu_time(amount: Nanos) -> Nanos {
+    let mut time = ThreadTime::read();
+    let begin = time.known;
+    time.spin_until(begin + amount, |_| true).1 - begin
 }
 
 /// Sleeps until an instant of CLOCK_MONOTONIC and reads that clock first of all when it is over: whatever else a thread
@@ -215,16 +230,18 @@ mod tests {
             let (cpu, wall) = (thread_cpu_time() - cpu, monotonic() - wall);
             assert!(used >= amount, "{used:?} of {amount:?}");
             // The two clocks may differ by parts per million.
-            assert!(used <= cpu && cpu <= wall + Nanos::from_micros(50), "{used:?} {cpu:?} {wall:?}");
+            let close = Nanos::from_micros(50);
+            assert!(used <= cpu + close && cpu <= wall + close, "{used:?} {cpu:?} {wall:?}");
         }
     }
 
     #[test]
     fn spinning_ends_when_told_to() {
         let end = monotonic() + Nanos::from_millis(2);
-        let used = spin_cpu_time_while(thread_cpu_time(), Nanos::MAX, |now| now < end);
-        assert!(monotonic() >= end);
-        assert!(used <= Nanos::from_millis(2) + Nanos::from_micros(500), "{used:?}");
+        let begin = thread_cpu_time();
+        let (now, used) = ThreadTime::read().spin_until(Nanos::MAX, |now| now < end);
+        assert!(now >= end);
+        assert!(used - begin <= Nanos::from_millis(2) + Nanos::from_micros(500), "{used:?}");
     }
 
     #[test]
