@@ -4,6 +4,8 @@
 //! nearest known one. Writing gives text that reads back to an equal workload.
 
 mod check;
+mod disks;
+mod keys;
 mod read;
 mod rights;
 mod table;

@@ -1,22 +1,16 @@
 //! From a parsed TOML document to a [`Workload`].
 
-use std::ops::Range;
-
 use surety_units::Nanos;
 use toml::de::{DeTable, DeValue};
 
 use super::FORMAT;
+use super::disks::{disk, startup, stream};
+use super::keys::{COUNT_32, command_text, instances, policy, promises, reservation};
 use super::rights::{KEEP, rights, rights_of_command};
 use super::table::{Field, Reading, Table};
 use super::times::{ANY_COUNT, distribution, distribution_table};
 use crate::distribution::TimeDistribution;
-use crate::promise::Promise;
-use crate::reservation::Reservation;
 use crate::workload::*;
-
-const COUNT_32: Range<i64> = 1..u32::MAX as i64;
-/// More threads of one kind than this, in all or on a CPU, measure nothing any more.
-const INSTANCES: Range<i64> = 1..10_001;
 
 /// Reads the whole document. `None` when nothing can be made of it.
 pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
@@ -231,15 +225,6 @@ fn phase(reading: &mut Reading, item: &Field<'_>) -> Option<Phase> {
     }
 }
 
-fn command_text(reading: &mut Reading, field: &Field<'_>) -> Option<String> {
-    let text = field.text(reading, "a command line")?;
-    if text.trim().is_empty() {
-        reading.wrong(field.span.clone(), "the command is empty".to_owned(), "nothing to run", None);
-        return None;
-    }
-    Some(text.to_owned())
-}
-
 /// What belongs to a command.
 fn program(reading: &mut Reading, table: &Table<'_>, line: String) -> Program {
     let prepare = table.field(reading, "prepare").and_then(|field| command_text(reading, &field));
@@ -291,115 +276,6 @@ fn thread_match(reading: &mut Reading, field: &Field<'_>) -> Option<ThreadMatch>
         (None, None, None, Some(comm)) => Some(ThreadMatch::Named(comm)),
         (None, None, None, None) => wrong("nothing to match by", "write `match = { comm = \"pipewire\" }`"),
     }
-}
-
-/// `policy`, `nice` and `slice` together.
-fn policy(reading: &mut Reading, table: &Table<'_>) -> PolicySpec {
-    let nice_field = table.field(reading, "nice");
-    let nice = nice_field.as_ref().and_then(|f| f.integer(reading, -20..20)).map(|n| n as i32);
-    let slice_field = table.field(reading, "slice");
-    let slice: Option<Nanos> = slice_field.as_ref().and_then(|f| f.quantity(reading, "3ms"));
-    if let (Some(field), Some(time)) = (&slice_field, slice)
-        && !(Nanos::from_micros(100)..=Nanos::from_millis(100)).contains(&time)
-    {
-        let message =
-            format!("slice {} is outside the kernel's range of 100us to 100ms", time.to_exact_string());
-        reading.wrong(field.span.clone(), message, "out of range", None);
-    }
-    let given = PolicyParameters { nice: nice.unwrap_or(0), slice, priority: 0 };
-    let fair = PolicySpec::Fair { nice: given.nice, slice };
-    let Some(field) = table.field(reading, "policy") else { return fair };
-    let Some(text) = field.text(reading, "a policy such as \"fifo:80\"") else { return fair };
-    let (word, priority) = text.split_once(':').map_or((text, None), |(w, p)| (w, Some(p)));
-    let priority = priority.map(|p| p.parse().ok().filter(|p| (1..=99).contains(p)).unwrap_or(0));
-    let is_named = |row: &&PolicyRow| row.word == word && row.takes("priority") == priority.is_some();
-    let Some(row) = POLICIES.iter().find(is_named).filter(|_| priority != Some(0)) else {
-        reading.wrong(field.span, format!("`{text}` is no policy"), "not known", Some(known_policies()));
-        return fair;
-    };
-    for (given, name) in [(nice_field, "nice"), (slice_field, "slice")] {
-        if let Some(field) = given
-            && !row.takes(name)
-        {
-            let message = format!("policy `{text}` takes no `{name}`");
-            reading.wrong(field.span, message, "has no effect", None);
-        }
-    }
-    row.with(PolicyParameters { priority: priority.unwrap_or(0), ..given })
-}
-
-/// Help that lists the words of all policies.
-fn known_policies() -> String {
-    let number = |row: &PolicyRow| if row.takes("priority") { ":N" } else { "" };
-    let words = POLICIES.iter().map(|row| format!("{}{}", row.word, number(row)));
-    let mut words: Vec<String> = words.collect();
-    let last = words.pop().unwrap_or_default();
-    format!("use {} or {last} with N from 1 to 99", words.join(", "))
-}
-
-fn instances(reading: &mut Reading, table: &Table<'_>, key: &'static str) -> Option<Instances> {
-    let field = table.field(reading, key)?;
-    match field.value {
-        DeValue::String(text) => {
-            let each = match text.strip_suffix("per-cpu").map(str::trim) {
-                Some("") => Some(1),
-                Some(number) => number.parse().ok().filter(|n: &u32| INSTANCES.contains(&i64::from(*n))),
-                None => None,
-            };
-            if each.is_none() {
-                let message = format!("`{text}` is no number of instances");
-                let help =
-                    format!("write 4, \"per-cpu\", or \"4 per-cpu\" with at most {}", INSTANCES.end - 1);
-                reading.wrong(field.span, message, "here", Some(help));
-            }
-            each.map(Instances::PerCpu)
-        }
-        _ => field.integer(reading, INSTANCES).map(|n| Instances::Count(n as u32)),
-    }
-}
-
-fn promises(reading: &mut Reading, table: &Table<'_>) -> Vec<Promise> {
-    let Some(field) = table.field(reading, "promise") else { return Vec::new() };
-    let mut list = Vec::new();
-    for item in field.items() {
-        reading.places.insert(item.path.clone(), item.span.clone());
-        let Some(text) = item.text(reading, "a promise such as \"response <= 40ms @ 99%\"") else { continue };
-        match Promise::parse(text) {
-            Ok(promise) => list.push(promise),
-            Err(error) => {
-                let help = "a promise is METRIC OP VALUE [@ PERCENT] [over DURATION]".to_owned();
-                reading.wrong(item.inside(error.span.clone()), error.message, "here", Some(help));
-            }
-        }
-    }
-    list
-}
-
-fn reservation(reading: &mut Reading, table: &Table<'_>) -> Option<Reservation> {
-    let table = table.table(reading, "reservation")?;
-    let runtime = table.required(reading, "runtime", "\"5ms\"").and_then(|f| f.quantity(reading, "5ms"));
-    let period = table.required(reading, "period", "\"40ms\"").and_then(|f| f.quantity(reading, "40ms"));
-    let deadline = table.quantity(reading, "deadline", "40ms");
-    let reclaim = table.boolean(reading, "reclaim").unwrap_or(false);
-    let demote = table.boolean(reading, "demote").unwrap_or(false);
-    let span = table.span.clone();
-    let path = table.path.clone();
-    table.finish(reading);
-    let (runtime, period) = (runtime?, period?);
-    let reservation = Reservation { runtime, deadline: deadline.unwrap_or(period), period, reclaim, demote };
-    if let Err(error) = reservation.check() {
-        use crate::reservation::ReservationError::*;
-        let key = match error {
-            PeriodOutOfRange(_) => "period",
-            DeadlineAbovePeriod { .. } => "deadline",
-            _ => "runtime",
-        };
-        let span = reading.places.get(&format!("{path}.{key}")).cloned().unwrap_or(span);
-        let help = "the kernel takes 1024ns <= runtime <= deadline <= period, 100us <= period <= 4194304us";
-        reading.wrong(span, error.to_string(), "the kernel refuses this", Some(help.to_owned()));
-        return None;
-    }
-    Some(reservation)
 }
 
 fn irq(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Irq> {
@@ -460,103 +336,6 @@ fn arrivals_of(reading: &mut Reading, field: &Field<'_>) -> Option<Arrivals> {
     };
     table.finish(reading);
     arrivals
-}
-
-fn disk(reading: &mut Reading, table: Table<'_>, name: &str) -> Disk {
-    let disk = Disk {
-        name: name.to_owned(),
-        make: table.quantity(reading, "make", "1GiB"),
-        model: table.text(reading, "model"),
-        scheduler: table.text(reading, "scheduler"),
-    };
-    table.finish(reading);
-    disk
-}
-
-fn stream(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Stream> {
-    let file = table.required(reading, "file", "{ make = \"105MB\" }");
-    let rate = table.required(reading, "rate", "\"1MB/s\"");
-    let read = table.field(reading, "read");
-    let write = table.field(reading, "write");
-    if let (Some(_), Some(write)) = (&read, &write) {
-        let message = "a stream reads or writes, not both".to_owned();
-        reading.wrong(write.span.clone(), message, "second of the two", Some("make two streams".to_owned()));
-    }
-    let direction = if write.is_some() { Direction::Write } else { Direction::Read };
-    // `true` in place of a size: that way, with a size computed.
-    let access = read.or(write).filter(|f| !matches!(f.value, DeValue::Boolean(true)));
-    let stream = Stream {
-        count: table.integer(reading, "count", COUNT_32).unwrap_or(1) as u32,
-        disk: table.text(reading, "disk"),
-        direction,
-        access: access.and_then(|f| f.quantity(reading, "64KiB")),
-        jitter: table.quantity(reading, "jitter", "10ms"),
-        buffer: table.quantity(reading, "buffer", "256KiB"),
-        batch: table.quantity(reading, "batch", "160KiB"),
-        promises: promises(reading, table),
-        name,
-        file: file.and_then(|f| stream_file(reading, &f))?,
-        rate: rate.and_then(|f| f.quantity(reading, "1MB/s"))?,
-    };
-    Some(stream)
-}
-
-fn stream_file(reading: &mut Reading, field: &Field<'_>) -> Option<StreamFile> {
-    match field.value {
-        DeValue::String(path) => Some(StreamFile::Path(path.to_string())),
-        _ => {
-            let table = field.table(reading)?;
-            let make =
-                table.required(reading, "make", "\"105MB\"").and_then(|f| f.quantity(reading, "105MB"));
-            table.finish(reading);
-            make.map(StreamFile::Make)
-        }
-    }
-}
-
-fn startup(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Startup> {
-    let command = table.field(reading, "command");
-    let replay = table.field(reading, "replay");
-    let body = match (command, replay) {
-        (Some(field), None) => command_text(reading, &field).map(StartupBody::Command),
-        (None, Some(field)) => field.text(reading, "a file name").map(|f| StartupBody::Replay(f.to_owned())),
-        (_, second) => {
-            let span = second.map_or(table.span.clone(), |f| f.span);
-            let message = format!("start-up `{name}` needs exactly one of command, replay");
-            reading.wrong(span, message, "here", None);
-            None
-        }
-    };
-    let ready = table.field(reading, "ready").and_then(|field| {
-        let text = field.text(reading, "\"exit\", \"stdout:TEXT\" or \"socket:PATH\"")?;
-        match text.split_once(':') {
-            None if text == "exit" => Some(Ready::Exit),
-            Some(("stdout", what)) if !what.is_empty() => Some(Ready::Stdout(what.to_owned())),
-            Some(("socket", path)) if !path.is_empty() => Some(Ready::Socket(path.to_owned())),
-            _ => {
-                let message = format!("`{text}` says nothing about readiness");
-                let help = "use \"exit\", \"stdout:TEXT\" or \"socket:PATH\"".to_owned();
-                reading.wrong(field.span, message, "not known", Some(help));
-                None
-            }
-        }
-    });
-    let prepare = table.field(reading, "prepare").and_then(|field| command_text(reading, &field));
-    let is_command = matches!(body, Some(StartupBody::Command(_)));
-    let startup = Startup {
-        prepare,
-        rights: rights_of_command(reading, table, is_command, "start-up"),
-        ready: ready.unwrap_or_default(),
-        cold: table.boolean(reading, "cold").unwrap_or(false),
-        repeat: table.integer(reading, "repeat", COUNT_32).unwrap_or(1) as u32,
-        gap: table.quantity(reading, "gap", "1s").unwrap_or(Startup::GAP),
-        timeout: table.quantity(reading, "timeout", "120s"),
-        disk: table.text(reading, "disk"),
-        promises: promises(reading, table),
-        name,
-        body: body?,
-    };
-    Some(startup)
 }
 
 fn load(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Load> {

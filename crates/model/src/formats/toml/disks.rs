@@ -1,0 +1,105 @@
+//! Sections of files and disks: `[disk.NAME]`, `[[stream]]`, `[[startup]]`.
+
+use toml::de::DeValue;
+
+use super::keys::{COUNT_32, command_text, promises};
+use super::rights::rights_of_command;
+use super::table::{Field, Reading, Table};
+use crate::workload::*;
+
+pub(super) fn disk(reading: &mut Reading, table: Table<'_>, name: &str) -> Disk {
+    let disk = Disk {
+        name: name.to_owned(),
+        make: table.quantity(reading, "make", "1GiB"),
+        model: table.text(reading, "model"),
+        scheduler: table.text(reading, "scheduler"),
+    };
+    table.finish(reading);
+    disk
+}
+
+pub(super) fn stream(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Stream> {
+    let file = table.required(reading, "file", "{ make = \"105MB\" }");
+    let rate = table.required(reading, "rate", "\"1MB/s\"");
+    let read = table.field(reading, "read");
+    let write = table.field(reading, "write");
+    if let (Some(_), Some(write)) = (&read, &write) {
+        let message = "a stream reads or writes, not both".to_owned();
+        reading.wrong(write.span.clone(), message, "second of the two", Some("make two streams".to_owned()));
+    }
+    let direction = if write.is_some() { Direction::Write } else { Direction::Read };
+    // `true` in place of a size: that way, with a size computed.
+    let access = read.or(write).filter(|f| !matches!(f.value, DeValue::Boolean(true)));
+    let stream = Stream {
+        count: table.integer(reading, "count", COUNT_32).unwrap_or(1) as u32,
+        disk: table.text(reading, "disk"),
+        direction,
+        access: access.and_then(|f| f.quantity(reading, "64KiB")),
+        jitter: table.quantity(reading, "jitter", "10ms"),
+        buffer: table.quantity(reading, "buffer", "256KiB"),
+        batch: table.quantity(reading, "batch", "160KiB"),
+        promises: promises(reading, table),
+        name,
+        file: file.and_then(|f| stream_file(reading, &f))?,
+        rate: rate.and_then(|f| f.quantity(reading, "1MB/s"))?,
+    };
+    Some(stream)
+}
+
+fn stream_file(reading: &mut Reading, field: &Field<'_>) -> Option<StreamFile> {
+    match field.value {
+        DeValue::String(path) => Some(StreamFile::Path(path.to_string())),
+        _ => {
+            let table = field.table(reading)?;
+            let make =
+                table.required(reading, "make", "\"105MB\"").and_then(|f| f.quantity(reading, "105MB"));
+            table.finish(reading);
+            make.map(StreamFile::Make)
+        }
+    }
+}
+
+pub(super) fn startup(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Startup> {
+    let command = table.field(reading, "command");
+    let replay = table.field(reading, "replay");
+    let body = match (command, replay) {
+        (Some(field), None) => command_text(reading, &field).map(StartupBody::Command),
+        (None, Some(field)) => field.text(reading, "a file name").map(|f| StartupBody::Replay(f.to_owned())),
+        (_, second) => {
+            let span = second.map_or(table.span.clone(), |f| f.span);
+            let message = format!("start-up `{name}` needs exactly one of command, replay");
+            reading.wrong(span, message, "here", None);
+            None
+        }
+    };
+    let ready = table.field(reading, "ready").and_then(|field| {
+        let text = field.text(reading, "\"exit\", \"stdout:TEXT\" or \"socket:PATH\"")?;
+        match text.split_once(':') {
+            None if text == "exit" => Some(Ready::Exit),
+            Some(("stdout", what)) if !what.is_empty() => Some(Ready::Stdout(what.to_owned())),
+            Some(("socket", path)) if !path.is_empty() => Some(Ready::Socket(path.to_owned())),
+            _ => {
+                let message = format!("`{text}` says nothing about readiness");
+                let help = "use \"exit\", \"stdout:TEXT\" or \"socket:PATH\"".to_owned();
+                reading.wrong(field.span, message, "not known", Some(help));
+                None
+            }
+        }
+    });
+    let prepare = table.field(reading, "prepare").and_then(|field| command_text(reading, &field));
+    let is_command = matches!(body, Some(StartupBody::Command(_)));
+    let startup = Startup {
+        prepare,
+        rights: rights_of_command(reading, table, is_command, "start-up"),
+        ready: ready.unwrap_or_default(),
+        cold: table.boolean(reading, "cold").unwrap_or(false),
+        repeat: table.integer(reading, "repeat", COUNT_32).unwrap_or(1) as u32,
+        gap: table.quantity(reading, "gap", "1s").unwrap_or(Startup::GAP),
+        timeout: table.quantity(reading, "timeout", "120s"),
+        disk: table.text(reading, "disk"),
+        promises: promises(reading, table),
+        name,
+        body: body?,
+    };
+    Some(startup)
+}
