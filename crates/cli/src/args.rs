@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use surety_host::probe_setup::ProbePolicy;
+use surety_model::platform::PlatformChanges;
 use surety_model::until::Until;
 use surety_units::{Bandwidth, CpuSet, Nanos, Probability};
 
@@ -212,6 +213,8 @@ pub struct RunArgs {
     #[command(flatten)]
     pub running: Running,
     #[command(flatten)]
+    pub platform: PlatformArgs,
+    #[command(flatten)]
     pub gates: GateArgs,
     #[command(flatten)]
     pub foreign: ForceArgs,
@@ -250,6 +253,15 @@ impl RunArgs {
     pub fn worlds(&self) -> Vec<String> {
         if self.on.is_empty() { vec!["host".to_owned()] } else { self.on.clone() }
     }
+}
+
+/// Another machine than this one for models.
+#[derive(Clone, Debug, Args)]
+pub struct PlatformArgs {
+    /// Change the machine of sim and analysis: cpus=N, hz=N, tick-phase=TIME, enforcement=tick|exact, base-slice=TIME,
+    /// rr-slice=TIME, fair-server=RUNTIME/PERIOD|off, rt-limit=RUNTIME/PERIOD|off, switch-cost=TIME, separated by commas
+    #[arg(long, value_name = "KEY=VALUE,...")]
+    pub platform: Option<PlatformChanges>,
 }
 
 /// What is judged of two sides, and how strictly.

@@ -36,7 +36,7 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
         return Err(Failure::new(Code::BadInput, "there is no workload to plan"));
     };
     let workload = read_workload(path)?;
-    let options = options_of(args, &workload, session);
+    let options = options_of(args, &workload, session)?;
     let (front, tests, limit) = (args.front, args.tests, options.search.clone());
     let computed = {
         let workload = workload.clone();
@@ -87,19 +87,23 @@ pub fn plan(args: &PlanArgs, session: &Session) -> Result<Code, Failure> {
     Ok(code)
 }
 
-fn options_of(args: &PlanArgs, workload: &Workload, session: &Session) -> PlanOptions {
-    let mut options = PlanOptions::new(match (args.cpu_count, args.root_domains.as_slice()) {
+fn options_of(args: &PlanArgs, workload: &Workload, session: &Session) -> Result<PlanOptions, Failure> {
+    let platform = match (args.cpu_count, args.root_domains.as_slice()) {
         (Some(cpus), _) => Platform::linux_6_18(cpus),
         (None, []) => this_machine(&session.kernel).1,
         (None, domains) => {
             let cpus = domains.iter().fold(0u32, |sum, cpus| sum.saturating_add(*cpus));
             Platform::linux_6_18(cpus).partitioned(domains)
         }
-    });
+    };
+    let changes = args.platform.platform.clone().unwrap_or_default();
+    let changed = changes.on(&platform);
+    let mut options =
+        PlanOptions::new(changed.map_err(|why| Failure::new(Code::BadInput, format!("--platform: {why}")))?);
     options.periods.clone_from(&args.periods);
     options.empirical_are_samples = args.samples;
     options.any_phase = args.any_phase;
-    options.verified_by(workload, args.duration)
+    Ok(options.verified_by(workload, args.duration))
 }
 
 /// Verifies a plan file: kept when everything agrees, broken when something does not, bad input when it is malformed or its

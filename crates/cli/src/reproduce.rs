@@ -6,7 +6,7 @@ use surety_host::latency::{LatencyOptions, LatencyProbe as HostProbe};
 use surety_host::probe_setup::ProbePolicy;
 use surety_lab::devices::Device;
 use surety_model::latency::Sleep;
-use surety_model::platform::Platform;
+use surety_model::platform::{Platform, PlatformChanges};
 use surety_model::record::{Distribution, Record};
 use surety_model::source::nearest;
 use surety_model::workload::{Load, LoadKind, PolicySpec, Workload};
@@ -108,6 +108,7 @@ fn bench<'a>(
     }
     let guest_options = guest.options(args.seed);
     let means = Means {
+        platform: PlatformChanges::default(),
         traced: experiment.is_traced,
         force: false,
         bindings: Bindings::default(),

@@ -44,6 +44,7 @@ pub fn run(args: &RunArgs, session: &Session) -> Result<Code, Failure> {
         traced: !args.no_trace,
         force: args.foreign.force,
         bindings: args.disks.bindings(),
+        platform: args.platform.platform.clone().unwrap_or_default(),
         guest: args.guest.options(args.running.seed),
     };
     let worlds = Worlds::new(&args.worlds(), means, session)?;

@@ -7,6 +7,7 @@ use surety_stats::random::{Pcg, stream_of};
 use surety_units::Nanos;
 
 use crate::distribution::TimeDistribution;
+use crate::platform::Platform;
 use crate::record::JobOutcome;
 use crate::workload::{Late, Release, Sleep, Task};
 
@@ -202,6 +203,11 @@ impl Activations {
 pub fn tick_phase(seed: u64, tick: Nanos) -> Nanos {
     let mut chance = Pcg::for_job(seed, stream_of("~tick"), 0);
     Nanos::new(i64::try_from(chance.below(tick.get_unsigned().max(1))).expect("below a tick"))
+}
+
+/// How long after time 0 the first tick of a platform comes.
+pub fn first_tick(platform: &Platform, seed: u64) -> Nanos {
+    platform.tick_phase.unwrap_or_else(|| tick_phase(seed, platform.tick))
 }
 
 /// The name instance `instance` of a task draws its work under.

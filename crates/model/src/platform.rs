@@ -1,9 +1,13 @@
 //! [`Platform`]: what the machine is, as far as scheduling depends on it.
 
+pub mod changes;
+
 use serde::{Deserialize, Serialize};
 use surety_units::{Bandwidth, CpuId, CpuSet, Nanos};
 
 use crate::reservation::Reservation;
+
+pub use changes::PlatformChanges;
 
 /// How the kernel stops a task whose budget is used up.
 ///
@@ -161,6 +165,9 @@ pub struct Platform {
     pub root_domains: Vec<CpuSet>,
     /// The tick's length (1/HZ).
     pub tick: Nanos,
+    /// How long after a run's beginning its first tick comes; `None`: drawn from the seed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tick_phase: Option<Nanos>,
     /// How budgets are enforced.
     pub enforcement: Enforcement,
     /// The fair class's base slice on this many CPUs.
@@ -191,21 +198,26 @@ pub struct Platform {
     pub realtime: Option<RealtimeDemand>,
 }
 
+/// By how much the kernel's scheduler settings grow with the number of CPUs (`get_update_sysctl_factor`, kernel/sched/fair.c).
+fn scale_of(cpus: u32) -> u32 {
+    1 + cpus.clamp(1, 8).ilog2()
+}
+
 impl Platform {
     /// A mainline 6.18 kernel at 250 Hz with this many CPUs and its defaults.
     ///
     /// The base slice is 0.70 ms times `1 + ilog2(min(cpus, 8))` (`kernel/sched/fair.c`, logarithmic scaling).
     pub fn linux_6_18(cpus: u32) -> Platform {
         let tick = Nanos::from_millis(4);
-        let scale = 1 + cpus.clamp(1, 8).ilog2();
         Platform {
             name: "linux-6.18".to_owned(),
             cpus,
             cpu_specs: Vec::new(),
             root_domains: Vec::new(),
             tick,
+            tick_phase: None,
             enforcement: Enforcement::Tick(tick),
-            base_slice: Nanos::from_micros(700) * i64::from(scale),
+            base_slice: Nanos::from_micros(700) * i64::from(scale_of(cpus)),
             fair_server: Some(FairServer::DEFAULT),
             realtime_limit: None,
             round_robin_slice: Nanos::from_millis(100),

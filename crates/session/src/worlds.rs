@@ -9,7 +9,7 @@ use surety_host::Bindings;
 use surety_lab::store::StoredKernel;
 use surety_lab::vm::LabOptions;
 use surety_model::event::TraceSink;
-use surety_model::platform::Platform;
+use surety_model::platform::{Platform, PlatformChanges};
 use surety_model::record::Record;
 use surety_model::source::nearest;
 use surety_model::workload::Workload;
@@ -118,6 +118,8 @@ pub struct Means {
     pub force: bool,
     /// The devices of the workload's disks.
     pub bindings: Bindings,
+    /// What is otherwise on the machines of models.
+    pub platform: PlatformChanges,
     /// How guests of the lab are made; each run brings its own seed.
     pub guest: LabOptions,
 }
@@ -146,6 +148,11 @@ impl<'a> Worlds<'a> {
         for word in words {
             let found = WORLDS.iter().find_map(|kind| Some((kind, (kind.open)(word, &opening)?)));
             let (kind, opened) = found.ok_or_else(|| unknown(word))?;
+            if !(kind.is_model || means.platform.is_empty()) {
+                let what =
+                    format!("{word} is a running kernel: its platform is not changed to {}", means.platform);
+                return Err(Failure::request(what, "use --platform with models alone: --on sim analysis"));
+            }
             entered.extend(opened?.into_iter().map(|entry| (kind, entry)));
         }
         Ok(Worlds { context, entered, means, host, guests: RefCell::default() })
@@ -277,14 +284,18 @@ impl<'a> Worlds<'a> {
 
     /// The machine of a model.
     fn platform_of(&self, machine: &Machine, options: &RunOptions) -> Result<Platform, WorldError> {
-        match machine {
-            Machine::Known(platform) => Ok((**platform).clone()),
-            Machine::Guest(kernel) => self.guest(kernel, options),
+        let platform = match machine {
+            Machine::Known(platform) => (**platform).clone(),
+            Machine::Guest(kernel) => self.guest(kernel, options)?,
             Machine::Like { name, guest } => {
                 let guest = self.guest(guest, options)?;
-                Ok(Platform::named(name, guest.cpus).unwrap_or(guest))
+                Platform::named(name, guest.cpus).unwrap_or(guest)
             }
-        }
+        };
+        self.means.platform.on(&platform).map_err(|why| WorldError::Machine {
+            what: format!("{} cannot be changed to {why}", platform.name),
+            remedy: "change --platform".to_owned(),
+        })
     }
 
     /// The machine of a guest: what it said of itself, or says now in a run of nothing.

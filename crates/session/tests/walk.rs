@@ -77,7 +77,7 @@ fn short(context: &Quiet, ms: i64) -> RunOptions {
 
 fn means() -> Means {
     let guest = surety_lab::vm::LabOptions::default();
-    Means { traced: false, force: false, bindings: Bindings::default(), guest }
+    Means { traced: false, force: false, bindings: Bindings::default(), platform: Default::default(), guest }
 }
 
 #[test]

@@ -11,4 +11,4 @@ pub mod cpu;
 pub mod engine;
 pub mod world;
 
-pub use world::{SimWorld, TickPhase};
+pub use world::SimWorld;

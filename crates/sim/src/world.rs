@@ -25,7 +25,7 @@ mod jobs;
 
 use std::collections::BTreeMap;
 
-use surety_model::activation::tick_phase;
+use surety_model::activation::first_tick;
 use surety_model::budget;
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::record::{
@@ -52,38 +52,17 @@ fn unsupported(object: String, why: impl Into<String>) -> WorldError {
 /// Simulated time between two reports of progress.
 const STRIDE: Nanos = Nanos::from_millis(100);
 
-/// Where the grid of ticks lies in a run.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum TickPhase {
-    /// Anywhere, drawn from the seed: the host world begins its runs at the same place between two ticks.
-    #[default]
-    Drawn,
-    /// The first tick comes at this time.
-    At(Nanos),
-}
-
-impl TickPhase {
-    fn of(self, seed: u64, tick: Nanos) -> Nanos {
-        match self {
-            TickPhase::At(phase) => phase,
-            TickPhase::Drawn => tick_phase(seed, tick),
-        }
-    }
-}
-
 /// The simulator as a world.
 #[derive(Clone, Debug)]
 pub struct SimWorld {
     /// The machine that is simulated.
     pub platform: Platform,
-    /// Where its ticks lie.
-    pub tick_phase: TickPhase,
 }
 
 impl SimWorld {
-    /// A simulator of this machine; ticks lie where the seed puts them.
+    /// A simulator of this machine.
     pub fn new(platform: Platform) -> SimWorld {
-        SimWorld { platform, tick_phase: TickPhase::default() }
+        SimWorld { platform }
     }
 }
 
@@ -270,7 +249,7 @@ impl SimWorld {
         let order: Vec<&str> = stage.schedulers.iter().map(|row| row.word).collect();
         let mut environment = BTreeMap::from([
             ("tick".to_owned(), platform.tick.to_exact_string()),
-            ("tick phase".to_owned(), self.tick_phase.of(options.seed, platform.tick).to_exact_string()),
+            ("tick phase".to_owned(), first_tick(platform, options.seed).to_exact_string()),
             ("enforcement".to_owned(), enforcement),
             ("base slice".to_owned(), platform.base_slice.to_exact_string()),
             ("class order".to_owned(), order.join(" > ")),

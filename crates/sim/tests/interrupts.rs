@@ -14,7 +14,7 @@ use surety_model::record::{ActivityRecord, Evidence, Record};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{Arrivals, Irq, Late, Load, LoadKind, PolicySpec, Task, Workload};
 use surety_model::world::{Observer, RunOptions, Unobserved, World as _};
-use surety_sim::{SimWorld, TickPhase};
+use surety_sim::SimWorld;
 use surety_units::{CpuSet, Frequency, Nanos};
 
 fn figure(record: &ActivityRecord, name: &str) -> f64 {
@@ -27,7 +27,7 @@ fn constant(work: Nanos) -> TimeDistribution {
 
 /// Runs without warm-up, so that nothing that happened is out of sight.
 fn watch(platform: &Platform, workload: &Workload, span: Nanos) -> Record {
-    let machine = SimWorld { tick_phase: TickPhase::At(us(500)), ..SimWorld::new(platform.clone()) };
+    let machine = SimWorld::new(Platform { tick_phase: Some(us(500)), ..platform.clone() });
     let options = RunOptions {
         duration: span,
         warm_up: Nanos::ZERO,

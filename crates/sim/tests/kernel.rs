@@ -7,7 +7,6 @@ mod common;
 
 use common::{ms, options, share, simulate, workload, world};
 use surety_model::world::{RunOptions, Unobserved, World as _};
-use surety_sim::TickPhase;
 use surety_units::Nanos;
 
 #[test]
@@ -51,7 +50,7 @@ fn reserved(runtime: i64, period: i64, more: &str, cpus: u32, phase: i64) -> (f6
         "[[task]]\nname = \"r\"\nwork = \"forever\"\nreservation = {{ runtime = \"{runtime}ms\", period = \"{period}ms\"{more} }}\n[[load]]\nname = \"spin\"\nkind = \"spinners\"\ncount = \"2 per-cpu\""
     );
     let mut world = world();
-    world.tick_phase = TickPhase::At(Nanos::from_micros(phase));
+    world.platform.tick_phase = Some(Nanos::from_micros(phase));
     let record =
         world.run(&workload(&text), &options(20, cpus), &mut Unobserved).expect("it can be simulated");
     (
@@ -116,7 +115,7 @@ fn beside_hogs(late: &str, seconds: i64) -> Vec<(f64, f64, f64)> {
     );
     let run = |phase| {
         let mut world = world();
-        world.tick_phase = TickPhase::At(Nanos::from_micros(phase));
+        world.platform.tick_phase = Some(Nanos::from_micros(phase));
         let options = RunOptions { seed: 1, ..options(seconds, 1) };
         let record = world.run(&workload(&text), &options, &mut Unobserved).expect("it can be simulated");
         let player = record.activity("player").expect("it can be simulated");

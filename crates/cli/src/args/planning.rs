@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use surety_units::Nanos;
 
-use crate::args::positive;
+use crate::args::{PlatformArgs, positive};
 
 #[derive(Debug, Args)]
 pub struct PlanArgs {
@@ -13,7 +13,7 @@ pub struct PlanArgs {
     #[arg(required_unless_present = "check")]
     pub workload: Option<PathBuf>,
     /// Verify a plan file, with another solver than it was made with and in the simulator
-    #[arg(long, value_name = "PLAN", conflicts_with_all = ["workload", "explain", "front", "tests", "output", "cpu_count", "root_domains", "samples", "any_phase"])]
+    #[arg(long, value_name = "PLAN", conflicts_with_all = ["workload", "explain", "front", "tests", "output", "cpu_count", "root_domains", "platform", "samples", "any_phase"])]
     pub check: Option<PathBuf>,
     /// Print the proofs in full
     #[arg(long)]
@@ -47,6 +47,8 @@ pub struct PlanArgs {
     #[arg(long, value_name = "N,...", value_delimiter = ',', conflicts_with = "cpu_count",
         value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub root_domains: Vec<u32>,
+    #[command(flatten)]
+    pub platform: PlatformArgs,
     /// Limit of CPU time for the searches: half of it for smaller budgets and nearer feasible requests
     #[arg(long, value_name = "TIME", default_value = "2s", value_parser = positive)]
     pub search: Nanos,

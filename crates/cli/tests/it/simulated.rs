@@ -7,6 +7,7 @@ use surety_host::recorder::PageFile;
 use surety_kernel::RealKernel;
 use surety_kernel::facts::MachineFacts;
 use surety_model::platform::Platform;
+use surety_model::platform::changes::{KEYS, KeyRow};
 use surety_model::world::{EventsTo, RunOptions, World};
 use surety_sim::SimWorld;
 use surety_trace::{JobBuilder, Jobs};
@@ -102,4 +103,36 @@ fn traces_are_written_as_their_endings_say_and_refused_otherwise() {
     }
     let left = std::fs::read_dir(directory.path()).unwrap().count();
     assert_eq!(left, 5, "no half file stays behind");
+}
+
+/// The lines of the table in `docs/simulator.md` for the keys of `--platform`.
+fn documented_keys() -> String {
+    let line = |row: &KeyRow| format!("| `{}` | `{}` | {} |\n", row.word, row.example, row.about);
+    KEYS.iter().map(line).collect()
+}
+
+#[test]
+fn a_platform_is_what_it_is_changed_to_and_running_kernels_are_not_changed() {
+    let docs = std::fs::read_to_string(root().join("docs/simulator.md")).unwrap();
+    assert!(docs.contains(&documented_keys()), "docs/simulator.md needs:\n{}", documented_keys());
+    let file = "examples/video-player.toml";
+    let run = |rest: &[&str]| surety(&[&["run", file, "--for", "1s"], rest].concat());
+    let output = run(&["--on", "sim", "analysis", "--platform", "hz=1000,cpus=4", "--json"]);
+    let document: serde_json::Value = serde_json::from_str(&text(&output)).unwrap();
+    for result in document["results"].as_array().unwrap() {
+        let machine = &result["in_force"]["machine"];
+        assert_eq!((&machine["cpus"], &machine["tick"]), (&4.into(), &1_000_000.into()), "{machine}");
+        assert!(machine["name"].as_str().unwrap().ends_with(" with cpus=4,hz=1000"), "{machine}");
+    }
+    for (on, changes, words) in [
+        (["sim", "host"], "cpus=4", "host is a running kernel"),
+        (["sim", "analysis"], "cpus=0", "a number from 1 to 1024"),
+        (["sim", "analysis"], "cpu=2", "known are cpus, hz"),
+    ] {
+        let refused = run(&["--on", on[0], on[1], "--platform", changes]);
+        assert_eq!(refused.status.code(), Some(2));
+        assert!(errors(&refused).contains(words), "{}", errors(&refused));
+    }
+    let planned = surety(&["plan", file, "--platform", "cpus=8"]);
+    assert!(text(&planned).contains(" of 8 CPUs"), "{}", text(&planned));
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use surety_model::activation::draw_key;
+use surety_model::activation::{draw_key, first_tick};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
     ActivityKind, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task,
@@ -59,7 +59,7 @@ pub(super) fn stage(
     // All of the machine is simulated, so that servers, reclaiming and migration are the machine's own; threads without a
     // reservation stay on the CPUs of the run, as on the host.
     let ids: Vec<CpuId> = CpuSet::first(world.platform.cpus).iter().collect();
-    let phase = world.tick_phase.of(options.seed, world.platform.tick);
+    let phase = first_tick(&world.platform, options.seed);
     let schedulers = policies::in_order(&world.platform.schedulers)?;
     let spec = MachineSpec {
         platform: world.platform.clone(),

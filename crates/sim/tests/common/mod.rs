@@ -9,12 +9,12 @@ use surety_model::record::Record;
 use surety_model::reservation::Reservation;
 use surety_model::workload::{PolicySpec, Workload};
 use surety_model::world::{RunOptions, Unobserved, World as _, WorldError};
+use surety_sim::SimWorld;
 use surety_sim::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
 use surety_sim::cpu::machine::{Machine, MachineSpec, ThreadSpec};
 use surety_sim::cpu::policies;
 use surety_sim::cpu::program::{Moment, Programs, Step};
 use surety_sim::engine::Simulation as _;
-use surety_sim::{SimWorld, TickPhase};
 use surety_units::{CpuId, CpuSet, Nanos};
 
 pub fn ms(n: i64) -> Nanos {
@@ -134,7 +134,7 @@ pub fn options(seconds: i64, cpus: u32) -> RunOptions {
 
 /// A world like the development machine: two CPUs, 250 Hz, ticks half a millisecond after the start.
 pub fn world() -> SimWorld {
-    SimWorld { tick_phase: TickPhase::At(us(500)), ..SimWorld::new(Platform::linux_6_18(2)) }
+    SimWorld::new(Platform { tick_phase: Some(us(500)), ..Platform::linux_6_18(2) })
 }
 
 pub fn simulate(text: &str, seconds: i64, cpus: u32) -> Record {

@@ -1,0 +1,256 @@
+//! [`PlatformChanges`]: what is to be otherwise on a machine that is computed: `cpus=4,hz=1000`. One row for each key.
+
+use std::fmt;
+use std::str::FromStr;
+
+use surety_units::{CpuSet, Nanos};
+
+use super::{Enforcement, FairServer, Platform, RealtimeLimit, scale_of};
+
+/// A key: what its value looks like, what it says, and how it is carried out.
+#[derive(Debug)]
+pub struct KeyRow {
+    pub word: &'static str,
+    /// A value, for messages and documents.
+    pub example: &'static str,
+    /// What it sets, with its unit.
+    pub about: &'static str,
+    set: fn(&mut Platform, &str) -> Result<(), String>,
+}
+
+/// Every key, in the order in which changes are carried out.
+pub const KEYS: &[KeyRow] = &[
+    KeyRow {
+        word: "cpus",
+        example: "4",
+        about: "number of CPUs, all alike, in one root domain",
+        set: set_cpus,
+    },
+    KeyRow { word: "hz", example: "1000", about: "ticks in a second (CONFIG_HZ)", set: set_hz },
+    KeyRow {
+        word: "tick-phase",
+        example: "1500us",
+        about: "first tick of the run, less than a tick; drawn from the seed otherwise",
+        set: set_tick_phase,
+    },
+    KeyRow {
+        word: "enforcement",
+        example: "exact",
+        about: "end of a budget: `tick`, or `exact` as with HRTICK_DL",
+        set: set_enforcement,
+    },
+    KeyRow {
+        word: "base-slice",
+        example: "3ms",
+        about: "slice of a fair thread (base_slice_ns)",
+        set: |platform, value| time(value).map(|slice| platform.base_slice = slice),
+    },
+    KeyRow {
+        word: "rr-slice",
+        example: "100ms",
+        about: "slice of a SCHED_RR thread (sched_rr_timeslice_ms)",
+        set: |platform, value| time(value).map(|slice| platform.round_robin_slice = slice),
+    },
+    KeyRow {
+        word: "fair-server",
+        example: "50ms/1s",
+        about: "runtime and period of each CPU's fair server, or `off`",
+        set: |platform, value| {
+            let found = share_of_period(value)?;
+            platform.fair_server = found.map(|(runtime, period)| FairServer { runtime, period });
+            Ok(())
+        },
+    },
+    KeyRow {
+        word: "rt-limit",
+        example: "950ms/1s",
+        about: "realtime throttling (sched_rt_runtime_us and sched_rt_period_us), or `off`",
+        set: |platform, value| {
+            let found = share_of_period(value)?;
+            platform.realtime_limit = found.map(|(runtime, period)| RealtimeLimit { runtime, period });
+            Ok(())
+        },
+    },
+    KeyRow {
+        word: "switch-cost",
+        example: "2us",
+        about: "CPU time of one context switch",
+        set: |platform, value| {
+            platform.switch_cost = value.parse().map_err(|error| format!("{error}"))?;
+            Ok(())
+        },
+    },
+];
+
+fn set_cpus(platform: &mut Platform, value: &str) -> Result<(), String> {
+    let cpus = value.parse().ok().filter(|cpus| (1..=CpuSet::LIMIT).contains(cpus));
+    let cpus = cpus.ok_or_else(|| format!("a number from 1 to {}", CpuSet::LIMIT))?;
+    // The kernel scales the slice with the number of CPUs.
+    let slice = platform.base_slice.mul_ratio(scale_of(cpus).into(), scale_of(platform.cpus).into());
+    (platform.cpus, platform.base_slice) = (cpus, slice);
+    platform.cpu_specs.clear();
+    platform.root_domains.clear();
+    Ok(())
+}
+
+fn set_hz(platform: &mut Platform, value: &str) -> Result<(), String> {
+    let hz = value.parse().ok().filter(|hz| (24..=100_000).contains(hz));
+    let hz: i64 = hz.ok_or("a number from 24 to 100000, such as 100, 250, 300 or 1000")?;
+    platform.tick = Nanos::from_secs(1) / hz;
+    if let Enforcement::Tick(tick) = &mut platform.enforcement {
+        *tick = platform.tick;
+    }
+    Ok(())
+}
+
+fn set_tick_phase(platform: &mut Platform, value: &str) -> Result<(), String> {
+    let phase: Nanos = value.parse().map_err(|error| format!("{error}"))?;
+    if phase.is_negative() || phase >= platform.tick {
+        return Err(format!("from 0 to less than a tick, {}", platform.tick.to_exact_string()));
+    }
+    platform.tick_phase = Some(phase);
+    Ok(())
+}
+
+fn set_enforcement(platform: &mut Platform, value: &str) -> Result<(), String> {
+    platform.enforcement = match value {
+        "tick" => Enforcement::Tick(platform.tick),
+        "exact" => Enforcement::Exact,
+        _ => return Err("`tick` or `exact`".to_owned()),
+    };
+    Ok(())
+}
+
+/// A time longer than nothing.
+fn time(value: &str) -> Result<Nanos, String> {
+    let time: Nanos = value.parse().map_err(|error| format!("{error}"))?;
+    time.is_positive().then_some(time).ok_or_else(|| "longer than nothing".to_owned())
+}
+
+/// `RUNTIME/PERIOD`, or `off`.
+fn share_of_period(value: &str) -> Result<Option<(Nanos, Nanos)>, String> {
+    if value == "off" {
+        return Ok(None);
+    }
+    let (runtime, period) = value.split_once('/').ok_or("RUNTIME/PERIOD or `off`")?;
+    let (runtime, period) = (time(runtime)?, time(period)?);
+    if runtime > period {
+        return Err("a runtime no longer than its period".to_owned());
+    }
+    Ok(Some((runtime, period)))
+}
+
+/// What is to be otherwise, by the places of the keys in [`KEYS`].
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PlatformChanges(Vec<(usize, String)>);
+
+impl PlatformChanges {
+    /// Whether nothing is.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// A machine with the changes, which its name tells.
+    ///
+    /// # Errors
+    /// The first change that this machine cannot have, and what it may be.
+    pub fn on(&self, platform: &Platform) -> Result<Platform, String> {
+        let mut changed = platform.clone();
+        if !self.is_empty() {
+            changed.name = format!("{} with {self}", platform.name);
+        }
+        for (key, value) in &self.0 {
+            let KeyRow { word, example, set, .. } = &KEYS[*key];
+            set(&mut changed, value)
+                .map_err(|wanted| format!("{word}={value}: {wanted}; such as {word}={example}"))?;
+        }
+        Ok(changed)
+    }
+}
+
+/// `KEY=VALUE`, separated by commas; each key once.
+impl FromStr for PlatformChanges {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<PlatformChanges, String> {
+        let mut changes: Vec<(usize, String)> = Vec::new();
+        for part in text.split(',') {
+            let (word, value) =
+                part.trim().split_once('=').ok_or_else(|| format!("`{part}` is not KEY=VALUE"))?;
+            let key = KEYS.iter().position(|row| row.word == word).ok_or_else(|| {
+                let known: Vec<&str> = KEYS.iter().map(|row| row.word).collect();
+                format!("no key `{word}`: known are {}", known.join(", "))
+            })?;
+            if changes.iter().any(|(known, _)| *known == key) {
+                return Err(format!("`{word}` is given twice"));
+            }
+            changes.push((key, value.to_owned()));
+        }
+        changes.sort_unstable();
+        let changes = PlatformChanges(changes);
+        changes.on(&Platform::linux_6_18(1)).map(|_| changes)
+    }
+}
+
+/// As it is read.
+impl fmt::Display for PlatformChanges {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parts: Vec<String> =
+            self.0.iter().map(|(key, value)| format!("{}={value}", KEYS[*key].word)).collect();
+        f.write_str(&parts.join(","))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn changed(text: &str) -> Result<Platform, String> {
+        text.parse::<PlatformChanges>()?.on(&Platform::linux_6_18(2))
+    }
+
+    #[test]
+    fn every_key_changes_what_it_says() {
+        let before = Platform::linux_6_18(2);
+        for row in KEYS {
+            let text = format!("{}={}", row.word, row.example);
+            let changes: PlatformChanges = text.parse().unwrap();
+            assert_eq!(changes.to_string(), text);
+            let same = matches!(row.word, "rr-slice" | "fair-server");
+            assert_eq!(
+                Platform { name: before.name.clone(), ..changes.on(&before).unwrap() } == before,
+                same,
+                "{text}: an example of another machine"
+            );
+        }
+        assert_eq!(changed("hz=1000,cpus=4").unwrap().name, "linux-6.18 with cpus=4,hz=1000");
+        assert_eq!(changed("fair-server=off").unwrap().fair_server, None);
+        assert_eq!(changed("cpus=8").unwrap().base_slice, Platform::linux_6_18(8).base_slice);
+        let fast = changed("enforcement=tick,hz=1000,tick-phase=900us").unwrap();
+        assert_eq!((fast.tick, fast.tick_phase), (Nanos::MILLISECOND, Some(Nanos::from_micros(900))));
+        assert_eq!(
+            fast.enforcement,
+            Enforcement::Tick(Nanos::MILLISECOND),
+            "in whichever order they are written"
+        );
+    }
+
+    #[test]
+    fn what_no_machine_can_be_is_refused_with_what_it_may_be() {
+        for (text, words) in [
+            ("cpus=0", "a number from 1 to 1024"),
+            ("cpus", "is not KEY=VALUE"),
+            ("cpu=2", "known are cpus, hz"),
+            ("hz=0", "from 24 to 100000"),
+            ("cpus=2,cpus=3", "given twice"),
+            ("hz=1000,tick-phase=1ms", "less than a tick, 1ms"),
+            ("enforcement=soon", "`tick` or `exact`"),
+            ("fair-server=2s/1s", "no longer than its period"),
+            ("base-slice=0ms", "longer than nothing"),
+            ("switch-cost=much", "switch-cost=2us"),
+        ] {
+            let error = text.parse::<PlatformChanges>().unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+}
