@@ -201,7 +201,10 @@ fn assert_perf_agrees(path: &Path) {
 
 #[test]
 fn perf_prints_what_we_read_in_its_files() {
-    let path = std::env::temp_dir().join(format!("surety-trace-perf-{}.data", std::process::id()));
+    // perf renames what it finds under its file's name.
+    let directory = std::env::temp_dir().join(format!("surety-trace-perf-{}", std::process::id()));
+    std::fs::create_dir_all(&directory).unwrap();
+    let path = directory.join("perf.data");
     let name = path.to_str().unwrap();
     for arguments in [["-o", name].as_slice(), &["-z", "-o", name], &["-k", "mono", "-o", name]] {
         if perf_record(arguments).is_none() {
@@ -213,5 +216,5 @@ fn perf_prints_what_we_read_in_its_files() {
         std::fs::write(&path, pipe).unwrap();
         assert_perf_agrees(&path);
     }
-    let _ = std::fs::remove_file(&path);
+    std::fs::remove_dir_all(&directory).unwrap();
 }
