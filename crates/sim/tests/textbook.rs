@@ -297,3 +297,14 @@ fn a_group_on_two_cpus_has_half_its_weight_on_each() {
         assert!((share - expected).abs() < 0.01, "{shares:?}");
     }
 }
+
+/// The CPU idles, a realtime thread takes it, then the fair thread wakes: its server must not stop for having been idle.
+#[test]
+fn a_fair_thread_that_wakes_behind_a_hog_after_idle_time_is_served() {
+    let mut bench = Bench::new(Platform::linux_6_18(1));
+    let fair = bench.spawn(FAIR, ms(0), &[Step::Run(ms(1)), Step::SleepUntil(ms(500)), Step::RunForever]);
+    bench.spawn(fifo(1), ms(490), &[Step::RunForever]);
+    bench.run(Nanos::from_secs(10));
+    // 50 ms in each second from 1.44 s on.
+    assert!(bench.run_of(fair) >= ms(9 * 50), "{}", bench.run_of(fair));
+}

@@ -233,6 +233,8 @@ pub struct Hardware {
     pub recorder: Recorder,
     /// Threads that a policy wants scheduled otherwise from now on; the machine does it.
     pub changes: Vec<(ThreadId, Scheduling)>,
+    /// Queues that waiting threads were moved to, by CPU and scheduler; the machine tells those that watch.
+    pub(crate) joined: Vec<(usize, Rank)>,
     pub(crate) component: ComponentId,
     /// By number.
     pub(crate) occasions: Vec<Occasion>,
@@ -295,7 +297,7 @@ impl Hardware {
         (self.now(), self.cpus[cpu].id, current)
     }
 
-    /// Puts a thread that does not run on another CPU.
+    /// Puts a thread that is in no queue on another CPU.
     pub fn migrate(&mut self, thread: ThreadId, to: usize) {
         let from = self.thread(thread).cpu;
         if from == to {
@@ -309,5 +311,11 @@ impl Hardware {
             self.recorder.keep(here, Kept::Migrate { thread: named, from, to });
         }
         self.threads[thread.index()].cpu = to;
+    }
+
+    /// Puts a thread that waits in a queue on another CPU, whose queue it joins: schedulers that watch hear of it.
+    pub fn move_waiting(&mut self, thread: ThreadId, to: usize) {
+        self.migrate(thread, to);
+        self.joined.push((to, self.thread(thread).rank));
     }
 }

@@ -95,6 +95,7 @@ impl<P: Programs> Machine<P> {
             takes: spec.schedulers.iter().map(|row| row.takes).collect(),
             recorder: Recorder::new(spec.events),
             changes: Vec::new(),
+            joined: Vec::new(),
             occasions: Vec::new(),
             platform: spec.platform,
         };
@@ -329,6 +330,19 @@ impl<P: Programs> Machine<P> {
         while let Some((thread, scheduling)) = self.hardware.changes.pop() {
             self.change(thread, scheduling);
         }
+        self.tell_moved();
+    }
+
+    /// Tells schedulers that watch of the threads that others have moved.
+    fn tell_moved(&mut self) {
+        let mut told = 0;
+        while let Some((cpu, rank)) = self.hardware.joined.get(told).copied() {
+            told += 1;
+            for watcher in &self.watchers {
+                self.policies[*watcher].enqueued(&mut self.hardware, cpu, rank);
+            }
+        }
+        self.hardware.joined.clear();
     }
 
     /// Schedules a thread otherwise from now on, whatever it is doing (`__sched_setscheduler`, `rt_mutex_setprio`).

@@ -305,9 +305,11 @@ impl Deadline {
             self.remove(index);
         }
         self.follow(index, to);
-        hardware.migrate(thread, to);
         if queued {
+            hardware.move_waiting(thread, to);
             self.insert(index);
+        } else {
+            hardware.migrate(thread, to);
         }
     }
 
@@ -539,11 +541,13 @@ impl CpuPolicy for Deadline {
     }
 
     fn enqueued(&mut self, hardware: &mut Hardware, cpu: usize, of: Rank) {
-        if self.servers[cpu].serves != of || self.servers[cpu].state != server::State::Off {
+        if self.servers[cpu].serves != of {
             return;
         }
         let now = hardware.now();
-        self.contend(hardware, cpu);
+        if self.servers[cpu].is_off() {
+            self.contend(hardware, cpu);
+        }
         let action = self.servers[cpu].start(&mut self.entities[cpu], now);
         self.act(hardware, cpu, action);
     }

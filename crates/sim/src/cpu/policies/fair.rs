@@ -195,7 +195,7 @@ impl Fair {
         let entity = self.of_thread[thread.index()];
         self.quit(entity, false, false);
         self.balance.leaves(hardware.thread(thread).cpu, thread);
-        hardware.migrate(thread, to);
+        hardware.move_waiting(thread, to);
         self.queues.entities[entity].queue = queue_of(self.cpus, hardware.thread(thread).group, to);
         self.join(entity, false);
         self.balance.joins(to, thread);

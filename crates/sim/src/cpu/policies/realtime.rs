@@ -272,7 +272,7 @@ impl CpuPolicy for Realtime {
             .max_by_key(|((priority, _), other)| (*priority, std::cmp::Reverse(*other)));
         if let Some(((priority, thread), from)) = best {
             self.queues[from].remove(priority, thread);
-            hardware.migrate(thread, cpu);
+            hardware.move_waiting(thread, cpu);
             self.queues[cpu].push_back(priority, thread);
         }
     }
@@ -292,7 +292,7 @@ impl CpuPolicy for Realtime {
                 return;
             };
             self.queues[cpu].remove(priority, thread);
-            hardware.migrate(thread, target);
+            hardware.move_waiting(thread, target);
             self.queues[target].push_back(priority, thread);
             hardware.reschedule(target);
         }

@@ -92,10 +92,15 @@ impl Entity {
         self.begun && self.is_constrained() && self.deadline < now && now < self.next_period()
     }
 
+    /// Whether waking now does not keep the deadline: it has passed, or is too near for what is left of the budget.
+    pub(super) fn wakes_afresh(&self, now: Nanos) -> bool {
+        !self.begun || self.deadline < now || self.overflows(now)
+    }
+
     /// The wake-up rule: keeps the deadline if the budget fits it, else begins a period, or, when the deadline of
     /// a constrained reservation lies ahead, cuts the budget to `Q/D * (d - t)`.
     pub(super) fn wake(&mut self, now: Nanos) {
-        if self.begun && self.deadline >= now && !self.overflows(now) {
+        if !self.wakes_afresh(now) {
             return;
         }
         if self.begun && self.is_constrained() && self.deadline >= now {
