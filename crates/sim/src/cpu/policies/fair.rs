@@ -12,6 +12,7 @@
 //! is on that CPU, taken at the instant a thread joins or leaves and on ticks; the kernel smooths the load over
 //! tens of milliseconds first.
 
+mod average;
 mod balance;
 mod queue;
 mod weight;
@@ -22,7 +23,7 @@ use surety_units::Nanos;
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 
-use balance::Balance;
+use balance::{Balance, Found};
 use queue::{Entity, Queue, Queues};
 
 /// Limits of a slice of one's own (`sched_attr::sched_runtime`), ns.
@@ -400,6 +401,14 @@ impl CpuPolicy for Fair {
         }
     }
 
+    fn watches(&self) -> bool {
+        self.cpus > 1
+    }
+
+    fn ran(&mut self, hardware: &mut Hardware, cpu: usize, of: Option<Rank>, ran: Nanos) {
+        self.balance.ran(cpu, of, ran, hardware.now());
+    }
+
     fn wants_balance(&mut self, hardware: &Hardware, cpu: usize) -> bool {
         self.balance.is_due(hardware, cpu)
     }
@@ -409,11 +418,9 @@ impl CpuPolicy for Fair {
             self.move_to(hardware, thread, idle);
         }
         let loads: Vec<i64> = (0..self.cpus).map(|cpu| self.load(cpu)).collect();
-        let mut failed = self.balance.take_failures(cpu);
-        let found =
-            self.balance.relieve_busiest(hardware, cpu, &loads, &mut failed, |thread| self.load_of(thread));
-        self.balance.put_failures(cpu, failed);
-        if let Some(thread) = found {
+        let found = self.balance.relieve_busiest(hardware, cpu, &loads, |thread| self.load_of(thread));
+        self.balance.looked(cpu, found);
+        if let Found::Thread(thread) = found {
             self.move_to(hardware, thread, cpu);
         }
     }

@@ -8,14 +8,22 @@
 //! - A CPU about to idle takes a waiting thread from the CPU with most of them; on its tick a busy CPU with a
 //!   waiting thread hands it to an idle one.
 //! - Every 16 ms times the number of CPUs a busy CPU looks at the one with the most weight and takes a waiting
-//!   thread worth at most half the difference. Each time in a row it finds none, it is content with one worth
+//!   thread worth at most what evens both out. Each time in a row it finds none, it is content with one worth
 //!   twice as much, but never more than the whole difference (`sd->nr_balance_failed`): so three equal threads
 //!   on two CPUs take turns.
+//! - What evens CPUs `a` and `b` out counts what more important schedulers leave of them, averaged over some tens of
+//!   milliseconds ([`Average`], `scale_rt_capacity`): `(L_b C_a - L_a C_b) / (C_a + C_b)` for weights `L` and capacities
+//!   `C` (`calculate_imbalance`), half the difference where both are alike. Of two CPUs with realtime hogs the one that
+//!   served its fair thread last keeps the next one for longer.
+//! - A CPU that more important threads keep busy and that has no fair one takes none while its capacity is above the least:
+//!   it counts as one with spare capacity, and such a one pulls only when it is idle (`sibling_imbalance`). At the
+//!   least, any remnant of fair time there makes it count as fully busy.
 //!
 //! Among equal CPUs the lowest number wins, among threads the one that joined last.
 
 use surety_units::Nanos;
 
+use super::average::Average;
 use crate::cpu::hardware::{Hardware, Rank, Thread, ThreadId};
 use crate::cpu::policy::Arrival;
 
@@ -30,15 +38,42 @@ pub(super) struct Balance {
     wanting: Vec<Vec<ThreadId>>,
     next: Vec<Nanos>,
     failures: Vec<u32>,
+    /// How much of each CPU more important schedulers use.
+    outranked: Vec<Average>,
     interval: Nanos,
 }
+
+/// What a CPU finds when it looks at the others.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Found {
+    /// A thread that evens them out.
+    Thread(ThreadId),
+    /// None that does.
+    Nothing,
+    /// Nothing to even out.
+    Even,
+}
+
+/// What a CPU could give fair threads with nobody more important there.
+const CAPACITY: u64 = 1024;
 
 impl Balance {
     pub(super) fn new(hardware: &Hardware, rank: Rank) -> Balance {
         let cpus = hardware.cpus.len();
         let interval = INTERVAL_PER_CPU * i64::try_from(cpus).expect("fewer than 2^63 CPUs");
         let wanting = if cpus > 1 { vec![Vec::new(); cpus] } else { Vec::new() };
-        Balance { rank, wanting, next: vec![interval; cpus], failures: vec![0; cpus], interval }
+        let outranked = vec![Average::default(); cpus];
+        Balance { rank, wanting, next: vec![interval; cpus], failures: vec![0; cpus], outranked, interval }
+    }
+
+    /// A thread of the scheduler `of`, or nothing, has run on a CPU for `ran`.
+    pub(super) fn ran(&mut self, cpu: usize, of: Option<Rank>, ran: Nanos, now: Nanos) {
+        self.outranked[cpu].turn(now - ran, of.is_some_and(|of| of < self.rank));
+    }
+
+    /// What more important schedulers leave of a CPU, 1..=1024.
+    fn capacity(&self, cpu: usize, now: Nanos) -> u64 {
+        (CAPACITY - self.outranked[cpu].get(now).min(CAPACITY)).max(1)
     }
 
     pub(super) fn joins(&mut self, cpu: usize, thread: ThreadId) {
@@ -118,36 +153,37 @@ impl Balance {
         self.spare_for_idle(hardware, cpu).is_some()
     }
 
-    pub(super) fn take_failures(&mut self, cpu: usize) -> u32 {
-        self.failures[cpu]
-    }
-
-    pub(super) fn put_failures(&mut self, cpu: usize, failures: u32) {
-        self.failures[cpu] = failures;
-    }
-
-    /// The thread a CPU takes from the one with the most load, if that evens things out.
+    /// What a CPU finds when it looks at the one with the most load.
     pub(super) fn relieve_busiest(
         &self,
         hardware: &Hardware,
         cpu: usize,
         loads: &[i64],
-        failures: &mut u32,
         load_of: impl Fn(ThreadId) -> i64,
-    ) -> Option<ThreadId> {
+    ) -> Found {
         let others = (0..loads.len()).filter(|other| *other != cpu && self.spare(hardware, *other) > 0);
-        let busiest = others.max_by_key(|other| (loads[*other], std::cmp::Reverse(*other)))?;
+        let Some(busiest) = others.max_by_key(|other| (loads[*other], std::cmp::Reverse(*other))) else {
+            return Found::Even;
+        };
+        if loads[cpu] == 0 && self.capacity(cpu, hardware.now()) > 1 {
+            return Found::Even;
+        }
         let difference = loads[busiest] - loads[cpu];
+        let [here, there] = [cpu, busiest].map(|cpu| i128::from(self.capacity(cpu, hardware.now())));
+        let uneven = (i128::from(loads[busiest]) * here - i128::from(loads[cpu]) * there) / (here + there);
         let fits = |thread: &ThreadId| {
             let load = load_of(*thread);
-            load <= difference && load >> (*failures).min(32) <= difference / 2
+            load <= difference && i128::from(load >> self.failures[cpu].min(32)) <= uneven
         };
-        let found = self.movable(hardware, busiest, cpu).find(fits);
-        match found {
-            Some(_) => *failures = 0,
-            None if difference > 0 => *failures += 1,
-            None => *failures = 0,
+        match self.movable(hardware, busiest, cpu).find(fits) {
+            Some(thread) => Found::Thread(thread),
+            None if uneven > 0 => Found::Nothing,
+            None => Found::Even,
         }
-        found
+    }
+
+    /// Remembers what a CPU found.
+    pub(super) fn looked(&mut self, cpu: usize, found: Found) {
+        self.failures[cpu] = if found == Found::Nothing { self.failures[cpu] + 1 } else { 0 };
     }
 }
