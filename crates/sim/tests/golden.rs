@@ -121,7 +121,7 @@ name     = "l"
 protocol = "inherit"
 "#,
         1,
-        0x13c7f959ce49294c,
+        0x3492b44e08d261cd,
     ),
     (
         "devices with finite queues, reserved and not, beside a player on one CPU",
