@@ -11,7 +11,7 @@ proptest! {
 
     /// The first half of a run is the run of half the length, event by event.
     #[test]
-    fn a_run_is_the_beginning_of_every_longer_one(set in drawn(1..4), length in 20i64..250) {
+    fn a_run_is_the_beginning_of_every_longer_one(set in drawn(1..7), length in 20i64..250) {
         let (mut short, mut long) = (Told::default(), Told::default());
         let run = set.run(ms(length), &mut short);
         prop_assert!(run.is_ok(), "{:?}\n{}", run.err(), set.text());

@@ -171,6 +171,8 @@ pub struct Cpu {
     pub id: CpuId,
     /// The thread it runs.
     pub current: Option<ThreadId>,
+    /// The scheduler that was told that this thread runs: its own, unless that changed when it had just gone to sleep.
+    pub(crate) entered: Option<Rank>,
     /// Whether a more important scheduler chose that thread of another one, as the fair server does.
     pub serves: bool,
     /// Its time up to here is in its threads' accounts.

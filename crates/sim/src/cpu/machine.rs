@@ -106,6 +106,7 @@ impl<P: Programs> Machine<P> {
             hardware.cpus.push(Cpu {
                 id: *id,
                 current: None,
+                entered: None,
                 serves: false,
                 accounted: Nanos::ZERO,
                 reschedule: false,
@@ -266,6 +267,13 @@ impl<P: Programs> Machine<P> {
         }
     }
 
+    /// Books the time of a CPU before a queue of the scheduler of a rank changes there, when that looks at it.
+    fn account_of(&mut self, cpu: usize, rank: usize) {
+        if self.policies[rank].accounts_on_enqueue() && self.hardware.current_of(cpu, Rank(rank)).is_some() {
+            self.account(cpu);
+        }
+    }
+
     fn account_all(&mut self) {
         for cpu in 0..self.hardware.cpus.len() {
             self.account(cpu);
@@ -354,13 +362,16 @@ impl<P: Programs> Machine<P> {
         let (cpu, state) = (now.cpu, now.state);
         let awake = state != ThreadState::Sleeping;
         let runs = self.hardware.current(cpu) == Some(thread);
+        let rank = self.rank_of(thread);
         if awake {
             self.account(cpu);
-            let rank = self.rank_of(thread);
             self.policies[rank].dequeue(&mut self.hardware, cpu, thread, Departure::Changes);
-            if runs {
-                self.policies[rank].switch(&mut self.hardware, cpu, Some(thread), None);
-            }
+        } else {
+            self.account_of(cpu, rank);
+            self.policies[rank].forget(&mut self.hardware, thread);
+        }
+        if runs && let Some(Rank(entered)) = self.hardware.cpus[cpu].entered.take() {
+            self.policies[entered].switch(&mut self.hardware, cpu, Some(thread), None);
         }
         let rank = self.hardware.rank_of(scheduling.word());
         let t = &mut self.hardware.threads[thread.index()];
@@ -370,6 +381,7 @@ impl<P: Programs> Machine<P> {
             self.policies[rank].enqueue(&mut self.hardware, cpu, thread, Arrival::Changed);
             self.tell_enqueued(cpu, thread);
             if runs {
+                self.hardware.cpus[cpu].entered = Some(Rank(rank));
                 self.policies[rank].switch(&mut self.hardware, cpu, None, Some(thread));
                 self.hardware.reschedule(cpu);
             } else {
@@ -405,10 +417,7 @@ impl<P: Programs> Machine<P> {
         let t = &mut self.hardware.threads[thread.index()];
         t.state = ThreadState::Ready;
         t.ready_since = now;
-        if self.policies[rank].accounts_on_enqueue() && self.hardware.current_of(target, Rank(rank)).is_some()
-        {
-            self.account(target);
-        }
+        self.account_of(target, rank);
         self.policies[rank].enqueue(&mut self.hardware, target, thread, arrival);
         self.tell_enqueued(target, thread);
         self.check_preempt(target, thread);

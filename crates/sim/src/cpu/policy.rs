@@ -58,7 +58,7 @@ pub enum Departure {
 /// A scheduler.
 ///
 /// The machine keeps to this: `account` is called with all time a thread of its has run before `dequeue`,
-/// `tick` or `pick` on its CPU, and before `enqueue` there when [`CpuPolicy::accounts_on_enqueue`] says so;
+/// `tick` or `pick` on its CPU, and before `enqueue` and `forget` there when [`CpuPolicy::accounts_on_enqueue`] says so;
 /// `switch` follows every change of the running thread in which one of the two is its own.
 pub trait CpuPolicy {
     /// A thread that may become its own exists, in no queue yet.
@@ -72,6 +72,9 @@ pub trait CpuPolicy {
 
     /// A thread leaves the queue of its CPU; it may be the current one.
     fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure);
+
+    /// A thread that sleeps goes to another policy: whatever is kept of it in a queue is let go.
+    fn forget(&mut self, _hardware: &mut Hardware, _thread: ThreadId) {}
 
     /// What it would run on a CPU now. The current thread, if its own, takes part.
     fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick;

@@ -165,7 +165,7 @@ pub fn drawn(cpus: std::ops::Range<u32>) -> impl Strategy<Value = Drawn> {
     let section = prop_oneof![4 => task(), 2 => reserved(), 2 => load(), 1 => irq()];
     let kernels: Vec<&'static str> = surety_model::platform::PROFILES.iter().map(|(name, _)| *name).collect();
     (
-        proptest::collection::vec(section, 1..7),
+        proptest::collection::vec(section, 1..12),
         cpus,
         proptest::sample::select(kernels),
         any::<u64>(),

@@ -130,13 +130,13 @@ impl<P: Programs> Machine<P> {
             }
             _ => {}
         }
-        let rank = |t: Option<ThreadId>| t.map(|t| self.rank_of(t));
-        let (left, entered) = (rank(prev), rank(next));
-        if let Some(rank) = left {
+        let entered = next.map(|t| self.hardware.thread(t).rank);
+        let left = std::mem::replace(&mut self.hardware.cpus[cpu].entered, entered);
+        if let Some(Rank(rank)) = left {
             let same = next.filter(|_| entered == left);
             self.policies[rank].switch(&mut self.hardware, cpu, prev, same);
         }
-        if let Some(rank) = entered.filter(|_| entered != left) {
+        if let Some(Rank(rank)) = entered.filter(|_| entered != left) {
             self.policies[rank].switch(&mut self.hardware, cpu, None, next);
         }
     }

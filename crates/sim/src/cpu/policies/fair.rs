@@ -290,6 +290,13 @@ impl CpuPolicy for Fair {
         self.balance.leaves(cpu, thread);
     }
 
+    fn forget(&mut self, _hardware: &mut Hardware, thread: ThreadId) {
+        let entity = self.of_thread[thread.index()];
+        if self.queues.entities[entity].queued {
+            self.quit(entity, true, false);
+        }
+    }
+
     fn pick(&mut self, _hardware: &mut Hardware, cpu: usize) -> Pick {
         self.descend(cpu).map_or(Pick::Nothing, Pick::Thread)
     }
