@@ -59,7 +59,7 @@ impl Fair {
             for cpu in 0..cpus {
                 let above = queue_of(cpus, spec.parent, cpu);
                 let entity = queues.entities.len();
-                queues.entities.push(new_entity(group_weights[group], base_slice, above));
+                queues.entities.push(Entity::new(group_weights[group], base_slice, above));
                 queues.entities[entity].owns = Some(queues.queues.len());
                 let depth = queues.queues[above].depth + 1;
                 queues.queues.push(Queue::below(entity, depth));
@@ -104,7 +104,7 @@ impl Fair {
 
     fn take_shortest_slice(&mut self, entity: usize) {
         if let Some(owned) = self.queues.entities[entity].owns {
-            self.queues.entities[entity].slice = self.queues.shortest_slice(owned);
+            self.queues.set_slice(entity, self.queues.shortest_slice(owned));
         }
     }
 
@@ -230,23 +230,6 @@ fn queue_of(cpus: usize, group: Option<usize>, cpu: usize) -> usize {
     group.map_or(0, |group| (group + 1) * cpus) + cpu
 }
 
-fn new_entity(weight: i64, slice: i64, queue: usize) -> Entity {
-    Entity {
-        weight,
-        virtual_time: 0,
-        deadline: 0,
-        relative: false,
-        lag: 0,
-        slice,
-        protected: 0,
-        queued: false,
-        delayed: false,
-        queue,
-        owns: None,
-        thread: None,
-    }
-}
-
 impl CpuPolicy for Fair {
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         let t = hardware.thread(thread);
@@ -258,7 +241,7 @@ impl CpuPolicy for Fair {
             _ => self.queues.base_slice,
         };
         let queue = queue_of(self.cpus, t.group, t.cpu);
-        let mut entity = new_entity(weight::of(&t.asked), slice, queue);
+        let mut entity = Entity::new(weight::of(&t.asked), slice, queue);
         entity.thread = Some(thread);
         self.of_thread.push(self.queues.entities.len());
         self.queues.entities.push(entity);

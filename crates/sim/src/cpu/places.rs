@@ -1,0 +1,171 @@
+//! [`Places`], a set of CPUs, and [`Ranking`], CPUs in order of a figure: so that nobody has to look at every CPU.
+
+/// A set of CPUs by their places, for any number of them.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    words: Vec<u64>,
+}
+
+impl Places {
+    /// None of so many CPUs.
+    pub fn none(cpus: usize) -> Places {
+        Places { words: vec![0; cpus.div_ceil(64)] }
+    }
+
+    /// Adds a CPU, or takes it out.
+    #[inline]
+    pub fn set(&mut self, cpu: usize, is_in: bool) {
+        let bit = 1 << (cpu % 64);
+        let word = &mut self.words[cpu / 64];
+        *word = if is_in { *word | bit } else { *word & !bit };
+    }
+
+    /// Whether a CPU is in.
+    #[inline]
+    pub fn contains(&self, cpu: usize) -> bool {
+        self.words[cpu / 64] & (1 << (cpu % 64)) != 0
+    }
+
+    /// Whether none is.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// All, the lowest place first.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = usize> + Clone + '_ {
+        self.words.iter().enumerate().flat_map(|(place, word)| {
+            let mut left = *word;
+            std::iter::from_fn(move || {
+                let lowest = (left != 0).then(|| left.trailing_zeros() as usize)?;
+                left &= left - 1;
+                Some(place * 64 + lowest)
+            })
+        })
+    }
+
+    /// Takes the lowest out.
+    pub fn pop(&mut self) -> Option<usize> {
+        let lowest = self.iter().next()?;
+        self.set(lowest, false);
+        Some(lowest)
+    }
+}
+
+/// CPUs by a figure each: the one with the greatest, of equal ones the lowest place.
+///
+/// A tree of matches: each node has the greater figure of the two below.
+#[derive(Clone, Debug, Default)]
+pub struct Ranking {
+    /// Node 1 is the whole, `2 k` and `2 k + 1` are below `k`, the CPUs are the last half.
+    nodes: Vec<i64>,
+}
+
+impl Ranking {
+    /// So many CPUs with this figure.
+    pub fn new(cpus: usize, figure: i64) -> Ranking {
+        let width = cpus.next_power_of_two();
+        let mut ranking = Ranking { nodes: vec![i64::MIN; 2 * width] };
+        (0..cpus).for_each(|cpu| ranking.set(cpu, figure));
+        ranking
+    }
+
+    /// A CPU's figure.
+    pub fn get(&self, cpu: usize) -> i64 {
+        self.nodes[self.nodes.len() / 2 + cpu]
+    }
+
+    /// Gives a CPU a figure above the least there is.
+    #[inline]
+    pub fn set(&mut self, cpu: usize, figure: i64) {
+        let mut node = self.nodes.len() / 2 + cpu;
+        self.nodes[node] = figure;
+        while node > 1 {
+            let greater = self.nodes[node].max(self.nodes[node ^ 1]);
+            node /= 2;
+            if self.nodes[node] == greater {
+                return;
+            }
+            self.nodes[node] = greater;
+        }
+    }
+
+    /// The CPU with the greatest figure above `bound` of those that fit.
+    #[inline]
+    pub fn best(&self, bound: i64, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        if self.nodes[1] <= bound {
+            return None;
+        }
+        let mut best = (bound, None);
+        self.search(1, (0, self.nodes.len() / 2), &mut best, &fits);
+        best.1
+    }
+
+    /// Looks below a node, which stands for these places, for something better.
+    fn search(
+        &self,
+        node: usize,
+        (first, count): (usize, usize),
+        best: &mut (i64, Option<usize>),
+        fits: &impl Fn(usize) -> bool,
+    ) {
+        let (figure, known) = (self.nodes[node], *best);
+        if figure < known.0 || figure == known.0 && known.1.is_none_or(|cpu| cpu < first) {
+            return;
+        }
+        if count == 1 {
+            if fits(first) {
+                *best = (figure, Some(first));
+            }
+            return;
+        }
+        let half = count / 2;
+        let (lower, upper) = ((2 * node, (first, half)), (2 * node + 1, (first + half, half)));
+        let ordered =
+            if self.nodes[lower.0] >= self.nodes[upper.0] { [lower, upper] } else { [upper, lower] };
+        for (child, places) in ordered {
+            self.search(child, places, best, fits);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_ranking_is_that_of_a_searched_list(
+            figures in proptest::collection::vec(-5i64..5, 1..70),
+            changes in proptest::collection::vec((0usize..70, -5i64..5), 0..60),
+            fits in proptest::collection::vec(any::<bool>(), 70),
+            bound in -6i64..4,
+        ) {
+            let mut ranking = Ranking::new(figures.len(), -9);
+            let mut list = figures.clone();
+            list.iter().enumerate().for_each(|(cpu, figure)| ranking.set(cpu, *figure));
+            for (cpu, figure) in changes {
+                let cpu = cpu % list.len();
+                list[cpu] = figure;
+                ranking.set(cpu, figure);
+                let best = (0..list.len())
+                    .filter(|cpu| fits[*cpu] && list[*cpu] > bound)
+                    .max_by_key(|cpu| (list[*cpu], std::cmp::Reverse(*cpu)));
+                prop_assert_eq!(ranking.best(bound, |cpu| fits[cpu]), best);
+                prop_assert_eq!(ranking.get(cpu), figure);
+            }
+        }
+
+        #[test]
+        fn places_are_a_set(members in proptest::collection::btree_set(0usize..200, 0..50)) {
+            let mut places = Places::none(200);
+            members.iter().for_each(|cpu| places.set(*cpu, true));
+            prop_assert_eq!(places.iter().collect::<Vec<_>>(), members.iter().copied().collect::<Vec<_>>());
+            prop_assert!((0..200).all(|cpu| places.contains(cpu) == members.contains(&cpu)));
+            let popped: Vec<usize> = std::iter::from_fn(|| places.pop()).collect();
+            prop_assert!(popped.len() == members.len() && places.is_empty());
+        }
+    }
+}
