@@ -102,6 +102,21 @@ impl Ranking {
         best.1
     }
 
+    /// Whether one of the CPUs whose figure is above a bound fits; which are asked, and in what order, is not said.
+    pub fn any_above(&self, bound: i64, mut fits: impl FnMut(usize) -> bool) -> bool {
+        self.any_below(1, bound, &mut fits)
+    }
+
+    fn any_below(&self, node: usize, bound: i64, fits: &mut impl FnMut(usize) -> bool) -> bool {
+        if self.nodes[node] <= bound {
+            return false;
+        }
+        match node.checked_sub(self.nodes.len() / 2) {
+            Some(cpu) => fits(cpu),
+            None => self.any_below(2 * node, bound, fits) || self.any_below(2 * node + 1, bound, fits),
+        }
+    }
+
     /// Looks below a node, which stands for these places, for something better.
     fn search(
         &self,
@@ -155,6 +170,8 @@ mod tests {
                     .max_by_key(|cpu| (list[*cpu], std::cmp::Reverse(*cpu)));
                 prop_assert_eq!(ranking.best(bound, |cpu| fits[cpu]), best);
                 prop_assert_eq!(ranking.get(cpu), figure);
+                let any = (0..list.len()).any(|cpu| fits[cpu] && list[cpu] > bound);
+                prop_assert_eq!(ranking.any_above(bound, |cpu| fits[cpu]), any);
             }
         }
 

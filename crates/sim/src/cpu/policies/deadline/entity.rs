@@ -25,8 +25,8 @@ pub(super) struct Entity {
     pub(super) yielded: bool,
     /// Whether it has a deadline at all yet.
     pub(super) begun: bool,
-    /// Whether it stands in its CPU's queue.
-    pub(super) queued: bool,
+    /// Its place in its CPU's queue, while it stands there: the deadline it came with, and its order.
+    pub(super) place: Option<(i64, u64)>,
     /// The CPU it is accounted to.
     pub(super) cpu: usize,
     /// Whether its bandwidth counts as active.
@@ -48,7 +48,7 @@ impl Entity {
             throttled: false,
             yielded: false,
             begun: false,
-            queued: false,
+            place: None,
             cpu,
             active: false,
             timer: timers.0,
@@ -59,6 +59,11 @@ impl Entity {
     /// Q/T in the kernel's fixed point.
     pub(super) fn bandwidth(&self) -> u64 {
         self.bandwidth
+    }
+
+    /// Whether it stands in its CPU's queue.
+    pub(super) fn is_queued(&self) -> bool {
+        self.place.is_some()
     }
 
     /// Whether D < T.
