@@ -8,6 +8,7 @@ use surety_model::reservation::Reservation;
 use surety_model::workload::PolicySpec;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
+use crate::cpu::places::Places;
 use crate::cpu::recorder::{Kept, Named, Recorder};
 use crate::engine::{ComponentId, Engine, Slot};
 
@@ -177,8 +178,8 @@ pub struct Cpu {
     pub serves: bool,
     /// Its time up to here is in its threads' accounts.
     pub accounted: Nanos,
-    /// Whether it must choose again.
-    pub reschedule: bool,
+    /// Whether it must choose again; [`Hardware::reschedule`] says so.
+    pub(crate) reschedule: bool,
     /// First instant of its grid of ticks.
     pub tick_phase: Nanos,
     /// The device whose hard handler it runs; it changes hands only when that is over.
@@ -237,9 +238,32 @@ pub struct Hardware {
     pub changes: Vec<(ThreadId, Scheduling)>,
     /// Queues that waiting threads were moved to, by CPU and scheduler; the machine tells those that watch.
     pub(crate) joined: Vec<(usize, Rank)>,
+    pub(crate) sets: Sets,
     pub(crate) component: ComponentId,
     /// By number.
     pub(crate) occasions: Vec<Occasion>,
+}
+
+/// CPUs by what they do.
+#[derive(Clone, Debug)]
+pub(crate) struct Sets {
+    /// Those that must choose again.
+    pub(crate) due: Places,
+    /// Those without a thread.
+    pub(crate) idle: Places,
+    /// Those that run a thread of each scheduler, by rank.
+    pub(crate) running: Vec<Places>,
+    /// Those that run another thread, or one by other means, since somebody last took them out.
+    pub(crate) changed: Places,
+}
+
+impl Sets {
+    pub(crate) fn new(cpus: usize, ranks: usize) -> Sets {
+        let none = Places::none(cpus);
+        let mut idle = none.clone();
+        (0..cpus).for_each(|cpu| idle.set(cpu, true));
+        Sets { due: none.clone(), changed: idle.clone(), idle, running: vec![none; ranks] }
+    }
 }
 
 impl Hardware {
@@ -291,6 +315,54 @@ impl Hardware {
     /// Has a CPU choose again as soon as the present event is over.
     pub fn reschedule(&mut self, cpu: usize) {
         self.cpus[cpu].reschedule = true;
+        self.sets.due.set(cpu, true);
+    }
+
+    /// A CPU chooses now.
+    pub(crate) fn chooses(&mut self, cpu: usize) {
+        self.cpus[cpu].reschedule = false;
+        self.cpus[cpu].serves = false;
+        self.sets.due.set(cpu, false);
+        self.sets.changed.set(cpu, true);
+    }
+
+    /// The first CPU that must choose and may change hands.
+    pub(crate) fn first_due(&self) -> Option<usize> {
+        self.sets.due.iter().find(|cpu| self.cpus[*cpu].handling.is_none())
+    }
+
+    /// CPUs without a thread that are not about to choose, the lowest first.
+    pub fn idle_cpus(&self) -> impl Iterator<Item = usize> + Clone + '_ {
+        self.sets.idle.iter().filter(|cpu| !self.cpus[*cpu].reschedule)
+    }
+
+    /// Gives a CPU to a thread, or to none.
+    pub(crate) fn set_current(&mut self, cpu: usize, thread: Option<ThreadId>) {
+        if let Some(left) = self.cpus[cpu].current {
+            let rank = self.thread(left).rank;
+            self.sets.running[rank.0].set(cpu, false);
+        }
+        if let Some(entered) = thread {
+            let rank = self.thread(entered).rank;
+            self.sets.running[rank.0].set(cpu, true);
+        }
+        self.sets.idle.set(cpu, thread.is_none());
+        self.cpus[cpu].current = thread;
+    }
+
+    /// Schedules a thread otherwise, that may be running.
+    pub(crate) fn set_scheduling(&mut self, thread: ThreadId, scheduling: Scheduling) {
+        let rank = self.rank_of(scheduling.word());
+        let cpu = self.thread(thread).cpu;
+        let runs = self.current(cpu) == Some(thread);
+        let t = &mut self.threads[thread.index()];
+        let old = std::mem::replace(&mut t.rank, rank);
+        t.scheduling = scheduling;
+        if runs {
+            self.sets.running[old.0].set(cpu, false);
+            self.sets.running[rank.0].set(cpu, true);
+            self.sets.changed.set(cpu, true);
+        }
     }
 
     /// The instant, CPU and thread an event on a CPU is recorded with.

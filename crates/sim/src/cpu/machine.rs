@@ -17,7 +17,7 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::device::Device;
 use crate::cpu::hardware::{
-    Cpu, GroupSpec, Hardware, Occasion, Rank, Scheduling, Thread, ThreadId, ThreadState,
+    Cpu, GroupSpec, Hardware, Occasion, Rank, Scheduling, Sets, Thread, ThreadId, ThreadState,
 };
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, SchedulerRow};
 use crate::cpu::program::{Moment, Programs, Step};
@@ -96,6 +96,7 @@ impl<P: Programs> Machine<P> {
             recorder: Recorder::new(spec.events),
             changes: Vec::new(),
             joined: Vec::new(),
+            sets: Sets::new(spec.cpus.len(), spec.schedulers.len()),
             occasions: Vec::new(),
             platform: spec.platform,
         };
@@ -314,7 +315,7 @@ impl<P: Programs> Machine<P> {
     fn settle(&mut self) {
         loop {
             self.make_changes();
-            match self.hardware.cpus.iter().position(|c| c.reschedule && c.handling.is_none()) {
+            match self.hardware.first_due() {
                 Some(cpu) => self.schedule(cpu),
                 None if self.went_idle => self.look_again(),
                 None => return,
@@ -325,12 +326,13 @@ impl<P: Programs> Machine<P> {
     /// A CPU that went idle before another one, at the same instant, left a thread waiting looks again.
     fn look_again(&mut self) {
         self.went_idle = false;
-        for cpu in 0..self.hardware.cpus.len() {
-            let wanted = self.policies.iter().any(|policy| policy.wants_pull(&self.hardware, cpu));
-            if wanted && self.hardware.is_idle(cpu) {
-                self.hardware.reschedule(cpu);
-                return;
-            }
+        if !self.policies.iter().any(|policy| policy.may_be_pulled(&self.hardware)) {
+            return;
+        }
+        let wants = |cpu: &usize| self.policies.iter().any(|policy| policy.wants_pull(&self.hardware, *cpu));
+        let wanting = self.hardware.idle_cpus().find(wants);
+        if let Some(cpu) = wanting {
+            self.hardware.reschedule(cpu);
         }
     }
 
@@ -373,11 +375,9 @@ impl<P: Programs> Machine<P> {
         if runs && let Some(Rank(entered)) = self.hardware.cpus[cpu].entered.take() {
             self.policies[entered].switch(&mut self.hardware, cpu, Some(thread), None);
         }
-        let rank = self.hardware.rank_of(scheduling.word());
-        let t = &mut self.hardware.threads[thread.index()];
-        (t.scheduling, t.rank) = (scheduling, rank);
+        self.hardware.set_scheduling(thread, scheduling);
         if awake {
-            let Rank(rank) = rank;
+            let rank = self.rank_of(thread);
             self.policies[rank].enqueue(&mut self.hardware, cpu, thread, Arrival::Changed);
             self.tell_enqueued(cpu, thread);
             if runs {
@@ -405,7 +405,7 @@ impl<P: Programs> Machine<P> {
         }
         let rank = self.rank_of(thread);
         let arrival = if t.run == Nanos::ZERO { Arrival::New } else { Arrival::Woken };
-        let target = self.policies[rank].select_cpu(&self.hardware, thread, arrival);
+        let target = self.policies[rank].select_cpu(&mut self.hardware, thread, arrival);
         if self.hardware.recorder.is_wanted() {
             let (here, target) = (self.hardware.here(waker), self.hardware.cpus[target].id);
             let thread = self.hardware.thread(thread).named();

@@ -35,14 +35,19 @@ impl Places {
     /// All, the lowest place first.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = usize> + Clone + '_ {
-        self.words.iter().enumerate().flat_map(|(place, word)| {
-            let mut left = *word;
-            std::iter::from_fn(move || {
-                let lowest = (left != 0).then(|| left.trailing_zeros() as usize)?;
-                left &= left - 1;
-                Some(place * 64 + lowest)
-            })
-        })
+        self.words.iter().enumerate().flat_map(|(place, word)| members(place, *word))
+    }
+
+    /// Members of this set, and members of `either` that are in one of `sets`.
+    #[inline]
+    pub fn joined<'a>(
+        &'a self,
+        either: &'a Places,
+        sets: impl Iterator<Item = &'a Places> + Clone + 'a,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let more = move |place: usize| sets.clone().fold(0, |word, set| word | set.words[place]);
+        let words = self.words.iter().zip(&either.words).enumerate();
+        words.flat_map(move |(place, (word, other))| members(place, word | other & more(place)))
     }
 
     /// Takes the lowest out.
@@ -50,6 +55,28 @@ impl Places {
         let lowest = self.iter().next()?;
         self.set(lowest, false);
         Some(lowest)
+    }
+}
+
+/// The CPUs of a word.
+#[derive(Clone)]
+struct Members {
+    first: usize,
+    left: u64,
+}
+
+fn members(place: usize, word: u64) -> Members {
+    Members { first: place * 64, left: word }
+}
+
+impl Iterator for Members {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        let lowest = (self.left != 0).then(|| self.left.trailing_zeros() as usize)?;
+        self.left &= self.left - 1;
+        Some(self.first + lowest)
     }
 }
 

@@ -65,7 +65,7 @@ pub trait CpuPolicy {
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId);
 
     /// The CPU a new or woken thread goes to.
-    fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, arrival: Arrival) -> usize;
+    fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, arrival: Arrival) -> usize;
 
     /// A thread joins the queue of a CPU.
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival);
@@ -108,6 +108,11 @@ pub trait CpuPolicy {
 
     /// Whether it looks at the time its current thread has run when another joins the queue.
     fn accounts_on_enqueue(&self) -> bool {
+        false
+    }
+
+    /// Whether a thread waits somewhere that a CPU might take: where none does, [`CpuPolicy::wants_pull`] is false everywhere.
+    fn may_be_pulled(&self, _hardware: &Hardware) -> bool {
         false
     }
 

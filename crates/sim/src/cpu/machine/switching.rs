@@ -20,7 +20,7 @@ impl<P: Programs> Machine<P> {
             self.advance(cpu);
         }
         self.make_changes();
-        self.hardware.cpus[cpu].reschedule = false;
+        self.hardware.chooses(cpu);
         let prev = self.hardware.current(cpu);
         let next = self.choose(cpu);
         if next != prev {
@@ -57,7 +57,6 @@ impl<P: Programs> Machine<P> {
 
     fn choose(&mut self, cpu: usize) -> Option<ThreadId> {
         let mut rank = 0;
-        self.hardware.cpus[cpu].serves = false;
         while rank < self.policies.len() {
             if self.hardware.cpus.len() > 1 && self.policies[rank].wants_pull(&self.hardware, cpu) {
                 self.account_all();
@@ -114,7 +113,7 @@ impl<P: Programs> Machine<P> {
             thread.longest_gap = thread.longest_gap.max(gap);
             thread.state = ThreadState::Running;
         }
-        hardware.cpus[cpu].current = next;
+        hardware.set_current(cpu, next);
         match (prev, next) {
             (None, Some(_)) => {
                 let (phase, tick) = (hardware.cpus[cpu].tick_phase, hardware.platform.tick);

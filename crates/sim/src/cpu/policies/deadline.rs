@@ -355,7 +355,7 @@ impl CpuPolicy for Deadline {
         self.thread_of.push(thread);
     }
 
-    fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
+    fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
         if t.is_pinned() || self.queues.len() == 1 {
             return t.cpu;
@@ -487,6 +487,10 @@ impl CpuPolicy for Deadline {
                 }
             }
         }
+    }
+
+    fn may_be_pulled(&self, _hardware: &Hardware) -> bool {
+        self.waiting > 1 && self.queues.any_earlier(Nanos::MAX, |_| true)
     }
 
     fn wants_pull(&self, hardware: &Hardware, cpu: usize) -> bool {

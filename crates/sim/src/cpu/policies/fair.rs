@@ -247,7 +247,7 @@ impl CpuPolicy for Fair {
         self.queues.entities.push(entity);
     }
 
-    fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, arrival: Arrival) -> usize {
+    fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
         let entity = &self.queues.entities[self.of_thread[thread.index()]];
         if self.cpus == 1 || t.is_pinned() || entity.queued {
@@ -379,6 +379,10 @@ impl CpuPolicy for Fair {
 
     fn accounts_on_enqueue(&self) -> bool {
         true
+    }
+
+    fn may_be_pulled(&self, hardware: &Hardware) -> bool {
+        self.balance.crowded(hardware).next().is_some()
     }
 
     fn wants_pull(&self, hardware: &Hardware, cpu: usize) -> bool {

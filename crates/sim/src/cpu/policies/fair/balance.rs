@@ -25,6 +25,7 @@ use surety_units::Nanos;
 
 use super::average::Average;
 use crate::cpu::hardware::{Hardware, Rank, Thread, ThreadId};
+use crate::cpu::places::Places;
 use crate::cpu::policy::Arrival;
 
 /// Time between two looks at the other CPUs, for each CPU there is (`busy_factor` times the domain's weight, ms).
@@ -36,6 +37,9 @@ pub(super) struct Balance {
     rank: Rank,
     /// Threads that want each CPU, the running one included, in the order they joined. Empty on one CPU.
     wanting: Vec<Vec<ThreadId>>,
+    /// CPUs that exactly one of them wants, and those that several do.
+    by_one: Places,
+    by_several: Places,
     next: Vec<Nanos>,
     failures: Vec<u32>,
     /// How much of each CPU more important schedulers use.
@@ -63,7 +67,17 @@ impl Balance {
         let interval = INTERVAL_PER_CPU * i64::try_from(cpus).expect("fewer than 2^63 CPUs");
         let wanting = if cpus > 1 { vec![Vec::new(); cpus] } else { Vec::new() };
         let outranked = vec![Average::default(); cpus];
-        Balance { rank, wanting, next: vec![interval; cpus], failures: vec![0; cpus], outranked, interval }
+        let (by_one, by_several) = (Places::none(cpus), Places::none(cpus));
+        Balance {
+            rank,
+            wanting,
+            by_one,
+            by_several,
+            next: vec![interval; cpus],
+            failures: vec![0; cpus],
+            outranked,
+            interval,
+        }
     }
 
     /// A thread of the scheduler `of`, or nothing, has run on a CPU for `ran`.
@@ -79,13 +93,27 @@ impl Balance {
     pub(super) fn joins(&mut self, cpu: usize, thread: ThreadId) {
         if let Some(list) = self.wanting.get_mut(cpu) {
             list.push(thread);
+            self.count(cpu);
         }
     }
 
     pub(super) fn leaves(&mut self, cpu: usize, thread: ThreadId) {
         if let Some(list) = self.wanting.get_mut(cpu) {
             list.retain(|t| *t != thread);
+            self.count(cpu);
         }
+    }
+
+    fn count(&mut self, cpu: usize) {
+        let wanting = self.wanting[cpu].len();
+        self.by_one.set(cpu, wanting == 1);
+        self.by_several.set(cpu, wanting > 1);
+    }
+
+    /// CPUs where a thread may wait and not run when they choose; of all others that is known.
+    pub(super) fn crowded<'a>(&'a self, hardware: &'a Hardware) -> impl Iterator<Item = usize> + 'a {
+        let others = (0..hardware.sets.running.len()).filter(|rank| *rank != self.rank.0);
+        self.by_several.joined(&self.by_one, others.map(|rank| &hardware.sets.running[rank]))
     }
 
     /// The CPU for a new or woken thread.
@@ -97,16 +125,20 @@ impl Balance {
         load: impl Fn(usize) -> i64,
     ) -> usize {
         let previous = thread.cpu;
-        let is_free = |cpu: &usize| hardware.is_idle(*cpu) && self.wanting[*cpu].is_empty();
-        let cpus = (0..hardware.cpus.len()).filter(|cpu| thread.may_run_on(*cpu));
-        if arrival != Arrival::New && is_free(&previous) {
+        if arrival != Arrival::New && hardware.is_idle(previous) && self.wanting[previous].is_empty() {
             return previous;
         }
-        let idle = cpus.clone().find(is_free);
+        let cpus = (0..hardware.cpus.len()).filter(|cpu| thread.may_run_on(*cpu));
+        let idle = self.free(hardware).find(|cpu| thread.may_run_on(*cpu));
         match arrival {
             Arrival::New => idle.or_else(|| cpus.min_by_key(|cpu| load(*cpu))).unwrap_or(previous),
             _ => idle.unwrap_or(previous),
         }
+    }
+
+    /// Idle CPUs that no thread wants, the lowest first.
+    fn free(&self, hardware: &Hardware) -> impl Iterator<Item = usize> {
+        hardware.idle_cpus().filter(|cpu| self.wanting[*cpu].is_empty())
     }
 
     /// How many threads of a CPU wait and will not run when it chooses.
@@ -123,7 +155,7 @@ impl Balance {
 
     /// The CPU with most waiting threads, and the one of them that would go to `cpu`.
     pub(super) fn busiest_spare(&self, hardware: &Hardware, cpu: usize) -> Option<(usize, ThreadId)> {
-        (0..self.wanting.len())
+        self.crowded(hardware)
             .filter(|other| *other != cpu)
             .filter_map(|other| {
                 let spare = self.spare(hardware, other);
@@ -139,9 +171,8 @@ impl Balance {
         if self.spare(hardware, cpu) == 0 {
             return None;
         }
-        let mut idle =
-            (0..self.wanting.len()).filter(|c| hardware.is_idle(*c) && self.wanting[*c].is_empty());
-        idle.find_map(|idle| self.movable(hardware, cpu, idle).next().map(|thread| (thread, idle)))
+        self.free(hardware)
+            .find_map(|idle| self.movable(hardware, cpu, idle).next().map(|thread| (thread, idle)))
     }
 
     /// Whether a busy CPU has to balance on this tick.
