@@ -112,39 +112,40 @@ impl ThreadState {
     }
 }
 
-/// A thread.
+/// A thread. What every event of it needs stands first, in one line of a cache.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Thread {
+    /// What it is doing.
+    pub state: ThreadState,
+    /// Its sleep's end.
+    pub(crate) alarm: Slot,
+    /// CPU time left of its present step; [`Nanos::MAX`] never ends.
+    pub remaining: Nanos,
+    /// CPU time used.
+    pub run: Nanos,
+    /// Its scheduler now.
+    pub rank: Rank,
+    /// The CPU it is on or was last on.
+    pub cpu: usize,
+    /// Since when it has wanted a CPU, while [`ThreadState::Ready`].
+    pub ready_since: Nanos,
+    /// Time it wanted a CPU and had none, without the present wait.
+    pub waited: Nanos,
+    /// The longest such time that is over.
+    pub longest_gap: Nanos,
+    /// How it is scheduled now: what it asked for, or what it inherits from a waiter.
+    pub scheduling: Scheduling,
+    /// The places of the CPUs it may run on; `None`: all.
+    pub allowed: Option<Box<CpuSet>>,
+    /// Control group, by its place in the machine's list; `None` is the root.
+    pub group: Option<usize>,
     /// Its id in events.
     pub tid: Tid,
     /// Its name in events.
     pub comm: Comm,
     /// How it asked to be scheduled.
     pub asked: Scheduling,
-    /// How it is scheduled now: what it asked for, or what it inherits from a waiter.
-    pub scheduling: Scheduling,
-    /// Its scheduler now.
-    pub rank: Rank,
-    /// Control group, by its place in the machine's list; `None` is the root.
-    pub group: Option<usize>,
-    /// The places of the CPUs it may run on; `None`: all.
-    pub allowed: Option<CpuSet>,
-    /// The CPU it is on or was last on.
-    pub cpu: usize,
-    /// What it is doing.
-    pub state: ThreadState,
-    /// CPU time left of its present step; [`Nanos::MAX`] never ends.
-    pub remaining: Nanos,
-    /// CPU time used.
-    pub run: Nanos,
-    /// Time it wanted a CPU and had none, without the present wait.
-    pub waited: Nanos,
-    /// Since when it has wanted a CPU, while [`ThreadState::Ready`].
-    pub ready_since: Nanos,
-    /// The longest such time that is over.
-    pub longest_gap: Nanos,
-    /// Its sleep's end.
-    pub(crate) alarm: Slot,
 }
 
 impl Thread {

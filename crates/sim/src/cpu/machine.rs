@@ -156,7 +156,7 @@ impl<P: Programs> Machine<P> {
             rank: self.hardware.rank_of(spec.scheduling.word()),
             group: spec.group,
             cpu: self.first_cpu(spec, id),
-            allowed: spec.allowed,
+            allowed: spec.allowed.map(Box::new),
             state: ThreadState::Sleeping,
             remaining: Nanos::ZERO,
             run: Nanos::ZERO,
