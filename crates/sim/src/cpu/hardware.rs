@@ -245,7 +245,7 @@ pub struct Hardware {
     pub(crate) occasions: Vec<Occasion>,
 }
 
-/// CPUs by what they do.
+/// CPUs by what they do; kept where there are several.
 #[derive(Clone, Debug)]
 pub(crate) struct Sets {
     /// Those that must choose again.
@@ -316,19 +316,26 @@ impl Hardware {
     /// Has a CPU choose again as soon as the present event is over.
     pub fn reschedule(&mut self, cpu: usize) {
         self.cpus[cpu].reschedule = true;
-        self.sets.due.set(cpu, true);
+        if self.cpus.len() > 1 {
+            self.sets.due.set(cpu, true);
+        }
     }
 
     /// A CPU chooses now.
     pub(crate) fn chooses(&mut self, cpu: usize) {
         self.cpus[cpu].reschedule = false;
         self.cpus[cpu].serves = false;
-        self.sets.due.set(cpu, false);
-        self.sets.changed.set(cpu, true);
+        if self.cpus.len() > 1 {
+            self.sets.due.set(cpu, false);
+            self.sets.changed.set(cpu, true);
+        }
     }
 
     /// The first CPU that must choose and may change hands.
     pub(crate) fn first_due(&self) -> Option<usize> {
+        if let [cpu] = &self.cpus[..] {
+            return (cpu.reschedule && cpu.handling.is_none()).then_some(0);
+        }
         self.sets.due.iter().find(|cpu| self.cpus[*cpu].handling.is_none())
     }
 
@@ -339,6 +346,10 @@ impl Hardware {
 
     /// Gives a CPU to a thread, or to none.
     pub(crate) fn set_current(&mut self, cpu: usize, thread: Option<ThreadId>) {
+        if self.cpus.len() == 1 {
+            self.cpus[cpu].current = thread;
+            return;
+        }
         if let Some(left) = self.cpus[cpu].current {
             let rank = self.thread(left).rank;
             self.sets.running[rank.0].set(cpu, false);

@@ -102,7 +102,10 @@ impl<const N: usize> Sorted<N> {
         self.came += 1;
         self.len += 1;
         let member = Member { key, order: self.came, item, figures };
-        let mut at = self.heads.partition_point(|head| head.first.0 <= key).saturating_sub(1);
+        let mut at = match self.heads.len() {
+            0 | 1 => 0,
+            _ => self.heads.partition_point(|head| head.first.0 <= key).saturating_sub(1),
+        };
         if self.heads.is_empty() {
             self.add_head(0, &[]);
         } else if self.heads[at].len as usize == BLOCK {
@@ -112,8 +115,12 @@ impl<const N: usize> Sorted<N> {
         let head = &mut self.heads[at];
         let len = head.len as usize;
         let block = &mut self.blocks[head.block as usize];
-        let place = block[..len].partition_point(|other| other.key <= key);
-        block.copy_within(place..len, place + 1);
+        // From behind: who comes last mostly has the last key.
+        let mut place = len;
+        while place > 0 && block[place - 1].key > key {
+            block[place] = block[place - 1];
+            place -= 1;
+        }
         block[place] = member;
         head.len += 1;
         head.first = block[0].place();
@@ -166,9 +173,12 @@ impl<const N: usize> Sorted<N> {
     }
 
     fn find(&self, key: i64, order: u64) -> (usize, usize) {
-        let at = self.heads.partition_point(|head| head.first <= (key, order)).saturating_sub(1);
-        let place = self.members(&self.heads[at]).partition_point(|member| member.place() < (key, order));
-        debug_assert_eq!(self.members(&self.heads[at])[place].place(), (key, order), "it is in the queue");
+        let at = match self.heads.len() {
+            1 => 0,
+            _ => self.heads.partition_point(|head| head.first <= (key, order)).saturating_sub(1),
+        };
+        let place = self.members(&self.heads[at]).iter().position(|member| member.order == order);
+        let place = place.expect("it is in the queue");
         (at, place)
     }
 

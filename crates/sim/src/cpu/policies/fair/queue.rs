@@ -157,10 +157,15 @@ impl Queues {
         }
     }
 
+    fn is_eligible_at(&self, queue: usize, (sum, load): (i64, i64), virtual_time: i64) -> bool {
+        let key = virtual_time - self.queues[queue].zero;
+        i128::from(sum) >= i128::from(key) * i128::from(load)
+    }
+
     /// Whether an entity is owed service.
     pub(super) fn is_eligible(&self, entity: usize) -> bool {
         let e = &self.entities[entity];
-        e.virtual_time <= self.virtual_time(e.queue)
+        self.is_eligible_at(e.queue, self.totals(e.queue), e.virtual_time)
     }
 
     /// The shortest slice of the queued entities.
@@ -310,15 +315,15 @@ impl Queues {
         if q.count <= 1 {
             return running.or_else(|| q.tree.first().map(|first| first.item as usize));
         }
-        // v <= V is the same as sum >= (v - zero) W: all are integers.
-        let mean = self.virtual_time(queue);
-        let running = running.filter(|c| self.entities[*c].virtual_time <= mean);
+        let totals = self.totals(queue);
+        let running = running.filter(|c| self.is_eligible_at(queue, totals, self.entities[*c].virtual_time));
         if let Some(c) =
             running.filter(|c| protect && self.entities[*c].virtual_time < self.entities[*c].protected)
         {
             return Some(c);
         }
-        let best = q.tree.first_within(VIRTUAL_TIME, mean);
+        // v <= V is the same as sum >= (v - zero) W: all are integers.
+        let best = q.tree.first_within(VIRTUAL_TIME, self.virtual_time(queue));
         match (best, running) {
             (Some(best), Some(c)) if self.entities[c].deadline < best.key => Some(c),
             (Some(best), _) => Some(best.item as usize),
