@@ -196,17 +196,17 @@ pub struct Cpu {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Occasion {
     /// The tick of a CPU.
-    Tick(usize),
+    Tick(u32),
     /// The end of the present step of a CPU's thread.
-    Completion(usize),
+    Completion(u32),
     /// The end of a thread's sleep.
     Alarm(ThreadId),
     /// The interrupt of a device.
-    Interrupt(usize),
+    Interrupt(u32),
     /// The end of the hard handler on a CPU.
-    HandlerEnd(usize),
+    HandlerEnd(u32),
     /// A timer of the scheduler of this rank, with its own number for it.
-    Policy(Rank, u32),
+    Policy(u8, u32),
 }
 
 /// A group threads share the CPU through: its weight and the group it is in.
@@ -281,6 +281,7 @@ impl Hardware {
 
     /// A timer for a scheduler, which gets `number` back when it fires.
     pub fn add_timer(&mut self, rank: Rank, number: u32) -> Slot {
+        let rank = u8::try_from(rank.0).expect("a few schedulers");
         self.add_slot(Occasion::Policy(rank, number))
     }
 

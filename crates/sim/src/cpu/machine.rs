@@ -101,9 +101,10 @@ impl<P: Programs> Machine<P> {
             platform: spec.platform,
         };
         for (index, id) in spec.cpus.iter().enumerate() {
-            let tick = hardware.add_slot(Occasion::Tick(index));
-            let completion = hardware.add_slot(Occasion::Completion(index));
-            let handler_end = hardware.add_slot(Occasion::HandlerEnd(index));
+            let place = u32::try_from(index).expect("fewer than 2^32 CPUs");
+            let tick = hardware.add_slot(Occasion::Tick(place));
+            let completion = hardware.add_slot(Occasion::Completion(place));
+            let handler_end = hardware.add_slot(Occasion::HandlerEnd(place));
             hardware.cpus.push(Cpu {
                 id: *id,
                 current: None,
@@ -559,15 +560,16 @@ impl<P: Programs> Simulation for Machine<P> {
         debug_assert_eq!(event.component, self.hardware.component, "an event of the CPUs");
         self.counts.events += 1;
         match self.hardware.occasions[event.number as usize] {
-            Occasion::Tick(cpu) => self.tick(cpu),
-            Occasion::Completion(cpu) => self.advance(cpu),
+            Occasion::Tick(cpu) => self.tick(cpu as usize),
+            Occasion::Completion(cpu) => self.advance(cpu as usize),
             Occasion::Alarm(thread) => {
                 let waker = self.hardware.thread(thread).cpu;
                 self.wake(thread, waker);
             }
-            Occasion::Interrupt(device) => self.interrupt(device),
-            Occasion::HandlerEnd(cpu) => self.handler_ends(cpu),
-            Occasion::Policy(Rank(rank), number) => {
+            Occasion::Interrupt(device) => self.interrupt(device as usize),
+            Occasion::HandlerEnd(cpu) => self.handler_ends(cpu as usize),
+            Occasion::Policy(rank, number) => {
+                let rank = usize::from(rank);
                 if let Some(cpu) = self.policies[rank].accounts_for_timer(number) {
                     self.account(cpu);
                 }

@@ -32,7 +32,7 @@ const LATER: u32 = u32::MAX - 1;
 /// Entries that stand in the heap, however late they come, before any waits in the wheel.
 const FEW: usize = 48;
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Entry {
     time: Nanos,
     sequence: u64,

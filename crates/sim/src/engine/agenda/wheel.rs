@@ -1,7 +1,7 @@
 //! [`Wheel`]: slots that come later, not yet in order (a hierarchical timing wheel: Varghese and Lauck, SOSP 1987).
 //!
 //! Time is counted in grains. A slot stands in a list of the lowest level on which its grain and the present one are in the
-//! same turn: on level `k` a turn has 64 lists of `64^k` grains each. When the lower levels are empty the next list of a
+//! same turn: on level `k` a turn has 256 lists of `256^k` grains each. When the lower levels are empty the next list of a
 //! higher one is dealt out among them. So a slot is moved a few times in all, whatever the number of slots.
 
 use surety_units::Nanos;
@@ -9,10 +9,10 @@ use surety_units::Nanos;
 use super::Entry;
 
 /// ns in a grain, as a shift.
-const GRAIN_SHIFT: u32 = 14;
+const GRAIN_SHIFT: u32 = 16;
 
 /// Lists of a level, as a shift.
-const LEVEL_SHIFT: u32 = 6;
+const LEVEL_SHIFT: u32 = 8;
 const LISTS: usize = 1 << LEVEL_SHIFT;
 
 /// Levels that hold 63 bits of ns.
@@ -23,8 +23,10 @@ const NONE: u32 = u32::MAX;
 
 /// A slot in a list.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(32))]
 struct Node {
-    entry: Entry,
+    time: Nanos,
+    sequence: u64,
     list: u32,
     before: u32,
     behind: u32,
@@ -38,7 +40,7 @@ pub(super) struct Wheel {
     /// The first slot of each list.
     lists: [u32; LEVELS * LISTS],
     /// The lists of each level that are not empty.
-    occupied: [u64; LEVELS],
+    occupied: [[u64; LISTS / 64]; LEVELS],
     /// By slot.
     nodes: Vec<Node>,
     /// The first of the slots that are due.
@@ -51,7 +53,7 @@ impl Default for Wheel {
         Wheel {
             now: 0,
             lists: [NONE; LEVELS * LISTS],
-            occupied: [0; LEVELS],
+            occupied: [[0; LISTS / 64]; LEVELS],
             nodes: Vec::new(),
             due: NONE,
             count: 0,
@@ -95,9 +97,10 @@ impl Wheel {
         if first != NONE {
             self.nodes[first as usize].before = entry.slot;
         }
-        self.occupied[level as usize] |= 1 << place;
+        self.occupied[level as usize][place / 64] |= 1 << (place % 64);
         let list = u32::try_from(list).expect("a few hundred lists");
-        self.nodes[entry.slot as usize] = Node { entry, list, before: NONE, behind: first };
+        let Entry { time, sequence, slot } = entry;
+        self.nodes[slot as usize] = Node { time, sequence, list, before: NONE, behind: first };
     }
 
     /// A slot leaves.
@@ -113,7 +116,7 @@ impl Wheel {
         } else {
             self.lists[list] = behind;
             if behind == NONE {
-                self.occupied[list / LISTS] &= !(1 << (list % LISTS));
+                self.occupied[list / LISTS][list % LISTS / 64] &= !(1 << (list % 64));
             }
         }
     }
@@ -121,20 +124,21 @@ impl Wheel {
     /// Goes on to the next grain with slots, which are due then.
     pub(super) fn turn(&mut self) {
         while self.due == NONE
-            && let Some(level) = self.occupied.iter().position(|lists| *lists != 0)
+            && let Some(word) = self.occupied.as_flattened().iter().position(|lists| *lists != 0)
         {
-            let place = self.occupied[level].trailing_zeros();
-            let list = level * LISTS + place as usize;
-            self.occupied[level] &= self.occupied[level] - 1;
+            let lists = &mut self.occupied.as_flattened_mut()[word];
+            let list = word * 64 + lists.trailing_zeros() as usize;
+            *lists &= *lists - 1;
+            let (level, place) = (list / LISTS, (list % LISTS) as u64);
             let mut next = std::mem::replace(&mut self.lists[list], NONE);
             let shift = u32::try_from(level).expect("a few levels") * LEVEL_SHIFT;
-            self.now = (self.now >> shift >> LEVEL_SHIFT << LEVEL_SHIFT | u64::from(place)) << shift;
+            self.now = (self.now >> shift >> LEVEL_SHIFT << LEVEL_SHIFT | place) << shift;
             while next != NONE {
                 let node = self.nodes[next as usize];
-                if grain(node.entry.time) == self.now {
+                if grain(node.time) == self.now {
                     self.nodes[next as usize].behind = std::mem::replace(&mut self.due, next);
                 } else {
-                    self.put(node.entry);
+                    self.put(Entry { time: node.time, sequence: node.sequence, slot: next });
                 }
                 next = node.behind;
             }
@@ -143,9 +147,10 @@ impl Wheel {
 
     /// Takes a slot out that is due.
     pub(super) fn take_due(&mut self) -> Option<Entry> {
-        let node = self.nodes.get(self.due as usize)?;
+        let slot = self.due;
+        let node = self.nodes.get(slot as usize)?;
         self.due = node.behind;
         self.count -= 1;
-        Some(node.entry)
+        Some(Entry { time: node.time, sequence: node.sequence, slot })
     }
 }

@@ -11,6 +11,7 @@ use crate::engine::Slot;
 
 /// A budget that is used up and replenished.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct Entity {
     /// Q, D, T; whether it uses bandwidth others leave (GRUB), or runs on as a fair thread without budget.
     pub(super) reservation: Reservation,

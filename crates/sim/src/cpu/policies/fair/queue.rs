@@ -20,6 +20,7 @@ use super::weight::UNIT;
 
 /// A thread, or a group on one CPU, as a queue sees it.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct Entity {
     pub(super) weight: i64,
     /// Virtual time.
