@@ -58,7 +58,7 @@ kind  = "spinners"
 count = "2 per-cpu"
 "#,
         2,
-        0xf00b00cec55a5b52,
+        0xcd9182218642b0f5,
     ),
     (
         "groups, nice values and slices on two CPUs",

@@ -330,7 +330,9 @@ impl<P: Programs> Machine<P> {
         if !self.policies.iter().any(|policy| policy.may_be_pulled(&self.hardware)) {
             return;
         }
-        let wants = |cpu: &usize| self.policies.iter().any(|policy| policy.wants_pull(&self.hardware, *cpu));
+        let wants = |cpu: &usize| {
+            self.policies.iter().any(|policy| policy.pulls_from(&self.hardware, *cpu).is_some())
+        };
         let wanting = self.hardware.idle_cpus().find(wants);
         if let Some(cpu) = wanting {
             self.hardware.reschedule(cpu);

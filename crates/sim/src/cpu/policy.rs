@@ -111,15 +111,15 @@ pub trait CpuPolicy {
         false
     }
 
-    /// Whether a thread waits somewhere that a CPU might take: where none does, [`CpuPolicy::wants_pull`] is false everywhere.
+    /// Whether a thread waits somewhere that a CPU might take: where none does, [`CpuPolicy::pulls_from`] says so everywhere.
     fn may_be_pulled(&self, _hardware: &Hardware) -> bool {
         false
     }
 
-    /// Whether it would take threads from other CPUs for one that is about to choose; all CPUs are accounted
-    /// before [`CpuPolicy::pull`] then.
-    fn wants_pull(&self, _hardware: &Hardware, _cpu: usize) -> bool {
-        false
+    /// The CPU it would take a thread from for one that is about to choose; that one is accounted before
+    /// [`CpuPolicy::pull`] then.
+    fn pulls_from(&self, _hardware: &Hardware, _cpu: usize) -> Option<usize> {
+        None
     }
 
     /// Takes threads from other CPUs.

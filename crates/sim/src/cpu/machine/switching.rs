@@ -58,8 +58,10 @@ impl<P: Programs> Machine<P> {
     fn choose(&mut self, cpu: usize) -> Option<ThreadId> {
         let mut rank = 0;
         while rank < self.policies.len() {
-            if self.hardware.cpus.len() > 1 && self.policies[rank].wants_pull(&self.hardware, cpu) {
-                self.account_all();
+            if self.hardware.cpus.len() > 1
+                && let Some(from) = self.policies[rank].pulls_from(&self.hardware, cpu)
+            {
+                self.account(from);
                 self.policies[rank].pull(&mut self.hardware, cpu);
             }
             match self.policies[rank].pick(&mut self.hardware, cpu) {

@@ -272,6 +272,20 @@ impl Deadline {
         })
     }
 
+    /// The earliest thread that waits elsewhere, may run on a CPU and comes before its first one.
+    fn pullable(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
+        let own = self.queues.first_deadline(cpu);
+        let mut best = (own, 0);
+        if self.waiting > 1 {
+            self.queues.any_earlier(own, |other| {
+                let movable = self.movable(hardware, other, Some(cpu)).filter(|_| other != cpu);
+                best = movable.map_or(best, |movable| movable.min(best));
+                false
+            });
+        }
+        (best.0 < own).then_some(best.1)
+    }
+
     /// Where a thread with this deadline would run at once: a CPU without deadline threads, its own first, else
     /// the CPU whose earliest deadline is the latest and later than its own.
     fn later_cpu(&self, hardware: &Hardware, own: usize, deadline: Nanos) -> Option<usize> {
@@ -493,27 +507,12 @@ impl CpuPolicy for Deadline {
         self.waiting > 1 && self.queues.any_earlier(Nanos::MAX, |_| true)
     }
 
-    fn wants_pull(&self, hardware: &Hardware, cpu: usize) -> bool {
-        let own = self.queues.first_deadline(cpu);
-        let is_earlier = |(deadline, _)| deadline < own;
-        self.waiting > 1
-            && self.queues.any_earlier(own, |other| {
-                other != cpu && self.movable(hardware, other, Some(cpu)).is_some_and(is_earlier)
-            })
+    fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
+        self.pullable(hardware, cpu).map(|index| self.entities[index].cpu)
     }
 
     fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
-        let mut best = (self.queues.first_deadline(cpu), 0);
-        let mut found = None;
-        self.queues.any_earlier(best.0, |other| {
-            let movable = self.movable(hardware, other, Some(cpu)).filter(|_| other != cpu);
-            if let Some(movable) = movable.filter(|movable| *movable < best) {
-                (best, found) = (movable, Some(movable));
-            }
-            false
-        });
-        let best = found;
-        if let Some((_, index)) = best {
+        if let Some(index) = self.pullable(hardware, cpu) {
             self.move_to(hardware, index, cpu);
         }
     }

@@ -385,8 +385,9 @@ impl CpuPolicy for Fair {
         self.balance.crowded(hardware).next().is_some()
     }
 
-    fn wants_pull(&self, hardware: &Hardware, cpu: usize) -> bool {
-        self.queues.queues[cpu].count == 0 && self.balance.busiest_spare(hardware, cpu).is_some()
+    fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
+        let is_empty = self.queues.queues[cpu].count == 0;
+        is_empty.then(|| self.balance.busiest_spare(hardware, cpu)).flatten().map(|(from, _)| from)
     }
 
     fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {

@@ -185,6 +185,19 @@ impl Realtime {
             .max_by_key(|(priority, _)| *priority)
     }
 
+    /// The most important thread that waits elsewhere, may run on a CPU and comes before its own there, and where it waits.
+    fn pullable(&self, hardware: &Hardware, cpu: usize) -> Option<((usize, ThreadId), usize)> {
+        if self.queues[cpu].throttled {
+            return None;
+        }
+        let own = self.queues[cpu].highest().unwrap_or(0);
+        let others = self.crowded.iter().filter(|other| *other != cpu);
+        others
+            .filter_map(|o| Some((self.queues[o].movable(hardware, hardware.current(o), cpu)?, o)))
+            .filter(|((priority, _), _)| *priority > own)
+            .max_by_key(|((priority, _), other)| (*priority, std::cmp::Reverse(*other)))
+    }
+
     /// How important what a CPU runs or is about to run is: 0 for idle, 1 for a less important scheduler's thread, the
     /// priority plus one of a realtime one, above all of them for a more important scheduler's.
     fn importance(&self, hardware: &Hardware, cpu: usize) -> usize {
@@ -322,23 +335,12 @@ impl CpuPolicy for Realtime {
         !self.crowded.is_empty()
     }
 
-    fn wants_pull(&self, hardware: &Hardware, cpu: usize) -> bool {
-        let own = usize::from(self.queues[cpu].occupied != 0);
-        self.queued > own && !self.queues[cpu].throttled && {
-            let mut others = self.crowded.iter().filter(|other| *other != cpu);
-            others.any(|o| self.queues[o].movable(hardware, hardware.current(o), cpu).is_some())
-        }
+    fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
+        self.pullable(hardware, cpu).map(|(_, from)| from)
     }
 
     fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
-        let own = self.queues[cpu].highest().unwrap_or(0);
-        let best = self
-            .crowded
-            .iter()
-            .filter(|other| *other != cpu)
-            .filter_map(|o| Some((self.queues[o].movable(hardware, hardware.current(o), cpu)?, o)))
-            .filter(|((priority, _), _)| *priority > own)
-            .max_by_key(|((priority, _), other)| (*priority, std::cmp::Reverse(*other)));
+        let best = self.pullable(hardware, cpu);
         if let Some(((priority, thread), from)) = best {
             self.queues[from].remove(priority, thread);
             hardware.move_waiting(thread, cpu);
