@@ -164,6 +164,10 @@ impl Realtime {
         thread: ThreadId,
         priority: usize,
     ) -> Option<usize> {
+        let is_free = |cpu: &usize| self.queues[*cpu].count == 0 && hardware.thread(thread).may_run_on(*cpu);
+        if let Some(idle) = hardware.sets.idle.iter().find(is_free) {
+            return Some(idle);
+        }
         while let Some(cpu) = self.changed.pop().or_else(|| hardware.sets.changed.pop()) {
             let importance = self.importance(hardware, cpu);
             self.ranking.set(cpu, -i64::try_from(importance).expect("priorities end at 99"));
