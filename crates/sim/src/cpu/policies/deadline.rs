@@ -78,7 +78,7 @@ impl Deadline {
             let serves = hardware.rank_of(PolicySpec::default().word());
             for cpu in 0..cpus {
                 let (runtime, period) = (parameters.runtime, parameters.period);
-                policy.add_entity(hardware, Reservation::implicit(runtime, period), cpu);
+                policy.add_entity(hardware, Reservation::implicit(runtime, period), cpu, true);
                 policy.servers.push(Server::new(serves));
             }
         }
@@ -88,14 +88,24 @@ impl Deadline {
         policy
     }
 
-    fn add_entity(&mut self, hardware: &mut Hardware, reservation: Reservation, cpu: usize) -> usize {
+    fn add_entity(
+        &mut self,
+        hardware: &mut Hardware,
+        reservation: Reservation,
+        cpu: usize,
+        is_server: bool,
+    ) -> usize {
         let index = self.entities.len();
         let timers = (
             hardware.add_timer(self.rank, number(index, REPLENISH)),
             hardware.add_timer(self.rank, number(index, INACTIVE)),
         );
         let entity = Entity::new(reservation, cpu, timers);
-        self.bandwidths.book(cpu, entity.bandwidth());
+        if is_server {
+            self.bandwidths.book_server(cpu, entity.bandwidth());
+        } else {
+            self.bandwidths.book(cpu, entity.bandwidth());
+        }
         self.entities.push(entity);
         index
     }
@@ -364,7 +374,7 @@ impl CpuPolicy for Deadline {
             return;
         };
         let cpu = t.cpu;
-        let index = self.add_entity(hardware, reservation, cpu);
+        let index = self.add_entity(hardware, reservation, cpu, false);
         self.of_thread.push(u32::try_from(index).expect("fewer than 2^32 entities"));
         self.thread_of.push(thread);
     }
