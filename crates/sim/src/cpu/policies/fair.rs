@@ -412,8 +412,8 @@ impl CpuPolicy for Fair {
         if let Some((thread, idle)) = self.balance.spare_for_idle(hardware, cpu) {
             self.move_to(hardware, thread, idle);
         }
-        let loads: Vec<i64> = (0..self.cpus).map(|cpu| self.load(cpu)).collect();
-        let found = self.balance.relieve_busiest(hardware, cpu, &loads, |thread| self.load_of(thread));
+        let found =
+            self.balance.relieve_busiest(hardware, cpu, |cpu| self.load(cpu), |thread| self.load_of(thread));
         self.balance.looked(cpu, found);
         if let Found::Thread(thread) = found {
             self.move_to(hardware, thread, cpu);

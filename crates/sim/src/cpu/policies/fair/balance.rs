@@ -99,7 +99,10 @@ impl Balance {
 
     pub(super) fn leaves(&mut self, cpu: usize, thread: ThreadId) {
         if let Some(list) = self.wanting.get_mut(cpu) {
-            list.retain(|t| *t != thread);
+            // Mostly one that joined last.
+            if let Some(place) = list.iter().rposition(|t| *t == thread) {
+                list.remove(place);
+            }
             self.count(cpu);
         }
     }
@@ -189,19 +192,20 @@ impl Balance {
         &self,
         hardware: &Hardware,
         cpu: usize,
-        loads: &[i64],
+        load: impl Fn(usize) -> i64,
         load_of: impl Fn(ThreadId) -> i64,
     ) -> Found {
-        let others = (0..loads.len()).filter(|other| *other != cpu && self.spare(hardware, *other) > 0);
-        let Some(busiest) = others.max_by_key(|other| (loads[*other], std::cmp::Reverse(*other))) else {
+        let others = self.crowded(hardware).filter(|other| *other != cpu && self.spare(hardware, *other) > 0);
+        let others = others.map(|other| (load(other), std::cmp::Reverse(other)));
+        let (Some((theirs, std::cmp::Reverse(busiest))), own) = (others.max(), load(cpu)) else {
             return Found::Even;
         };
-        if loads[cpu] == 0 && self.capacity(cpu, hardware.now()) > 1 {
+        if own == 0 && self.capacity(cpu, hardware.now()) > 1 {
             return Found::Even;
         }
-        let difference = loads[busiest] - loads[cpu];
+        let difference = theirs - own;
         let [here, there] = [cpu, busiest].map(|cpu| i128::from(self.capacity(cpu, hardware.now())));
-        let uneven = (i128::from(loads[busiest]) * here - i128::from(loads[cpu]) * there) / (here + there);
+        let uneven = (i128::from(theirs) * here - i128::from(own) * there) / (here + there);
         let fits = |thread: &ThreadId| {
             let load = load_of(*thread);
             load <= difference && i128::from(load >> self.failures[cpu].min(32)) <= uneven
