@@ -1,7 +1,7 @@
 //! [`Sorted`]: a queue in order of a key, for many members: what is first, and what is first of those whose other figures
 //! are small enough.
 //!
-//! Members stand in blocks of at most [`BLOCK`], and each block's head has its first key and the least of every other figure.
+//! Members stand in blocks of at most 32, and each block's head has its first key and the least of every other figure.
 //! A few members are one block, which is as quick as a sorted list. Joining and leaving touch one block and a search among
 //! the heads: some hundred of them for ten thousand members, side by side in memory, where a tree of pointers
 //! would wait for memory on every level. Blocks that are empty are kept for later: in the long run nothing is allocated.
