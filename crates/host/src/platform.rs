@@ -41,7 +41,7 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
             .filter(|_| !has_server)
             .map(|(runtime, period)| RealtimeLimit { runtime, period }),
         deadline_cap,
-        reclaiming: if has_server { Reclaiming::ToCap } else { Reclaiming::BelowCap },
+        reclaiming: facts.kernel_release.as_deref().map(Reclaiming::of_release).unwrap_or_default(),
         autogroup: scheduler.autogroup.unwrap_or(false),
         ..known
     };

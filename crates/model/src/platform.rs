@@ -66,9 +66,24 @@ pub enum Reclaiming {
     /// At `max(U, Umax - Uinact - Uextra) / Umax`: alone it gets all up to the cap. Since 6.5.
     #[default]
     ToCap,
+    /// The same with every fair server taken from `Uextra` twice, when it is made and when its CPU joins a root domain. What is
+    /// then less than nothing counts as more than there is, so the budget runs down at `U / Umax`. In 6.12.
+    ToCapServersTwice,
     /// At `max(U / Umax, 1 - Uinact - Uextra)`: what is above the cap counts as used, so alone it gets
     /// `U / (1 - Umax + U)`. Before 6.5.
     BelowCap,
+}
+
+impl Reclaiming {
+    /// The rule of a kernel by its release, such as `6.12.107-amd64`.
+    pub fn of_release(release: &str) -> Reclaiming {
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse::<u32>().ok());
+        match (numbers.next(), numbers.next()) {
+            (Some(6), Some(12)) => Reclaiming::ToCapServersTwice,
+            (Some(major), Some(minor)) if (major, minor) < (6, 5) => Reclaiming::BelowCap,
+            _ => Reclaiming::ToCap,
+        }
+    }
 }
 
 /// A reservation that a plan counts and does not make: one the workload declares, or one that another process of the machine
@@ -116,6 +131,7 @@ pub type Profile = fn(u32) -> Platform;
 
 /// The platforms that have a name.
 pub const PROFILES: &[(&str, Profile)] = &[
+    ("linux-7.2", Platform::linux_7_2),
     ("linux-6.18", Platform::linux_6_18),
     ("linux-6.12", Platform::linux_6_12),
     ("linux-6.1", Platform::linux_6_1),
@@ -231,9 +247,26 @@ impl Platform {
         }
     }
 
-    /// A mainline 6.12 kernel at 250 Hz: what is decided here it decides as 6.18.
+    /// A mainline 7.2 kernel at 250 Hz: budgets end on a timer (`HRTICK_DL`), and realtime threads have no limit, so
+    /// reservations may have each CPU up to its fair server.
+    ///
+    /// Slices of fair threads end on a timer there, too (`HRTICK`), and here on the tick.
+    pub fn linux_7_2(cpus: u32) -> Platform {
+        Platform {
+            name: "linux-7.2".to_owned(),
+            enforcement: Enforcement::Exact,
+            deadline_cap: Bandwidth::ONE,
+            ..Platform::linux_6_18(cpus)
+        }
+    }
+
+    /// A mainline 6.12 kernel at 250 Hz: what is decided here it decides as 6.18, except what reservations reclaim.
     pub fn linux_6_12(cpus: u32) -> Platform {
-        Platform { name: "linux-6.12".to_owned(), ..Platform::linux_6_18(cpus) }
+        Platform {
+            name: "linux-6.12".to_owned(),
+            reclaiming: Reclaiming::ToCapServersTwice,
+            ..Platform::linux_6_18(cpus)
+        }
     }
 
     /// A mainline 6.1 kernel at 250 Hz: realtime threads are throttled, and reservations reclaim less.
@@ -326,6 +359,24 @@ impl Platform {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_kernel_reclaims_by_its_own_rule() {
+        for (release, rule) in [
+            ("6.1.0-50-amd64", Reclaiming::BelowCap),
+            ("6.4.16", Reclaiming::BelowCap),
+            ("6.5", Reclaiming::ToCap),
+            ("6.12.107+deb13-cloud-amd64", Reclaiming::ToCapServersTwice),
+            ("6.18.44-fc-v669", Reclaiming::ToCap),
+            ("7.2.13+deb14-cloud-amd64", Reclaiming::ToCap),
+            ("", Reclaiming::ToCap),
+        ] {
+            assert_eq!(Reclaiming::of_release(release), rule, "{release}");
+        }
+        for (name, of) in PROFILES {
+            assert_eq!(of(1).reclaiming, Reclaiming::of_release(&name["linux-".len()..]), "{name}");
+        }
+    }
 
     /// What is not said of a CPU is not written, and is read as it was before CPUs could differ.
     #[test]

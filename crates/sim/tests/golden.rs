@@ -58,7 +58,7 @@ kind  = "spinners"
 count = "2 per-cpu"
 "#,
         2,
-        0xf00b00cec55a5b52,
+        0xcd9182218642b0f5,
     ),
     (
         "groups, nice values and slices on two CPUs",
@@ -121,7 +121,7 @@ name     = "l"
 protocol = "inherit"
 "#,
         1,
-        0x13c7f959ce49294c,
+        0x3492b44e08d261cd,
     ),
     (
         "devices with finite queues, reserved and not, beside a player on one CPU",

@@ -28,7 +28,7 @@ impl InTurn {
 impl CpuPolicy for InTurn {
     fn admit(&mut self, _hardware: &mut Hardware, _thread: ThreadId) {}
 
-    fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
+    fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
         hardware.thread(thread).cpu
     }
 

@@ -134,11 +134,17 @@ fn a_demoted_reservation_runs_on_as_a_fair_thread() {
 
 #[test]
 fn what_is_reclaimed_hangs_on_the_kernel() {
-    // 2 ms in 10 ms beside a fair thread: all up to the cap, less where the fair server's 5 % are in use as well; or
-    // U / (1 - Umax + U).
+    // 2 ms in 10 ms beside a fair thread: all up to the cap, less where the fair server's 5 % are in use as well, and more so
+    // where they are taken twice; or U / (1 - Umax + U). In the lab: 63.47 % on 6.12, 80.00 % on 6.1 and 7.2.
     let server = Platform::linux_6_18(1);
     let alone = Platform { fair_server: None, ..server.clone() };
-    let cases = [(alone, 0.95), (server, 0.2 / 0.25 * 0.95), (Platform::linux_6_1(1), 0.2 / 0.25)];
+    let cases = [
+        (alone, 0.95),
+        (server, 0.2 / 0.25 * 0.95),
+        (Platform::linux_6_1(1), 0.8),
+        (Platform::linux_6_12(1), 0.6347),
+        (Platform::linux_7_2(1), 0.8),
+    ];
     for (platform, share) in cases {
         let reservation =
             Reservation { runtime: ms(2), deadline: ms(10), period: ms(10), reclaim: true, demote: false };
@@ -147,7 +153,7 @@ fn what_is_reclaimed_hangs_on_the_kernel() {
         bench.spawn(FAIR, ms(0), &[Step::RunForever]);
         bench.run(Nanos::from_secs(10));
         let got = bench.run_of(reserved).as_secs_f64() / 10.0;
-        assert!((got - share).abs() < 0.005, "{got} of {share}");
+        assert!((got - share).abs() < 0.002, "{got} of {share}");
     }
 }
 
@@ -296,4 +302,15 @@ fn a_group_on_two_cpus_has_half_its_weight_on_each() {
     for (share, expected) in shares.iter().zip([1.0 / 3.0, 1.0 / 3.0, 2.0 / 3.0, 2.0 / 3.0]) {
         assert!((share - expected).abs() < 0.01, "{shares:?}");
     }
+}
+
+/// The CPU idles, a realtime thread takes it, then the fair thread wakes: its server must not stop for having been idle.
+#[test]
+fn a_fair_thread_that_wakes_behind_a_hog_after_idle_time_is_served() {
+    let mut bench = Bench::new(Platform::linux_6_18(1));
+    let fair = bench.spawn(FAIR, ms(0), &[Step::Run(ms(1)), Step::SleepUntil(ms(500)), Step::RunForever]);
+    bench.spawn(fifo(1), ms(490), &[Step::RunForever]);
+    bench.run(Nanos::from_secs(10));
+    // 50 ms in each second from 1.44 s on.
+    assert!(bench.run_of(fair) >= ms(9 * 50), "{}", bench.run_of(fair));
 }

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{ms, options, simulate, try_simulate, workload, world};
+use common::{ms, options, share, simulate, try_simulate, workload, world};
 use surety_model::event::{Event, EventKind, JobMarker};
 use surety_model::verdict::{Outcome, judge};
 use surety_model::world::{Cancel, Observer, RunOptions, Unobserved, World as _, WorldError};
@@ -364,4 +364,20 @@ fn bursts_of_a_rare_load_decide_no_promise_wrongly() {
     assert!((0.06..0.082).contains(&fraction), "{fraction} of all activations are late");
     // 5 % and three standard errors of 300 runs.
     assert!(kept <= 26 && broken <= 26, "{kept} falsely kept, {broken} falsely broken of {runs}");
+}
+
+/// The budget ends with the job: the thread sleeps when its demotion is carried out, on whatever CPU it runs.
+#[test]
+fn a_demoted_thread_may_go_to_sleep_at_that_instant() {
+    let text = "[[task]]\nname = \"r\"\nperiod = \"9ms\"\nwork = \"1ms\"\n\
+                reservation = { runtime = \"1ms\", period = \"9ms\", demote = true }\n\
+                [[task]]\nname = \"s\"\nperiod = \"7ms\"\nwork = \"2ms\"\n\
+                reservation = { runtime = \"1ms\", period = \"7ms\", demote = true }\n\
+                [[task]]\nname = \"t\"\nperiod = \"5ms\"\nwork = \"1ms\"\ninstances = 3\n\
+                [[load]]\nname = \"busy\"\nkind = \"spinners\"\ncount = 2";
+    let world = surety_sim::SimWorld::new(surety_model::platform::Platform::linux_6_18(3));
+    let record = world.run(&workload(text), &options(5, 3), &mut Unobserved).unwrap();
+    assert_eq!(record.activity("r").unwrap().missed, 0);
+    let used: f64 = ["r", "s", "t", "busy"].map(|name| share(&record, name)).iter().sum();
+    assert!(used <= 3.0 && share(&record, "busy") > 1.0, "{used}");
 }

@@ -68,7 +68,7 @@ pub fn reclaiming(tasks: &[SporadicTask], cap: Bandwidth) -> Verdict {
 pub fn share(own: Bandwidth, ready: Bandwidth, cap: Bandwidth, rule: Reclaiming) -> f64 {
     let (own, ready, cap) = (own.as_f64(), ready.as_f64(), cap.as_f64());
     match rule {
-        Reclaiming::ToCap => own * cap / ready,
+        Reclaiming::ToCap | Reclaiming::ToCapServersTwice => own * cap / ready,
         Reclaiming::BelowCap => own / (1.0 - cap + ready),
     }
 }

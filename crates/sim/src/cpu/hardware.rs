@@ -8,6 +8,7 @@ use surety_model::reservation::Reservation;
 use surety_model::workload::PolicySpec;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
+use crate::cpu::places::Places;
 use crate::cpu::recorder::{Kept, Named, Recorder};
 use crate::engine::{ComponentId, Engine, Slot};
 
@@ -111,39 +112,40 @@ impl ThreadState {
     }
 }
 
-/// A thread.
+/// A thread. What every event of it needs stands first, in one line of a cache.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Thread {
+    /// What it is doing.
+    pub state: ThreadState,
+    /// Its sleep's end.
+    pub(crate) alarm: Slot,
+    /// CPU time left of its present step; [`Nanos::MAX`] never ends.
+    pub remaining: Nanos,
+    /// CPU time used.
+    pub run: Nanos,
+    /// Its scheduler now.
+    pub rank: Rank,
+    /// The CPU it is on or was last on.
+    pub cpu: usize,
+    /// Since when it has wanted a CPU, while [`ThreadState::Ready`].
+    pub ready_since: Nanos,
+    /// Time it wanted a CPU and had none, without the present wait.
+    pub waited: Nanos,
+    /// The longest such time that is over.
+    pub longest_gap: Nanos,
+    /// How it is scheduled now: what it asked for, or what it inherits from a waiter.
+    pub scheduling: Scheduling,
+    /// The places of the CPUs it may run on; `None`: all.
+    pub allowed: Option<Box<CpuSet>>,
+    /// Control group, by its place in the machine's list; `None` is the root.
+    pub group: Option<usize>,
     /// Its id in events.
     pub tid: Tid,
     /// Its name in events.
     pub comm: Comm,
     /// How it asked to be scheduled.
     pub asked: Scheduling,
-    /// How it is scheduled now: what it asked for, or what it inherits from a waiter.
-    pub scheduling: Scheduling,
-    /// Its scheduler now.
-    pub rank: Rank,
-    /// Control group, by its place in the machine's list; `None` is the root.
-    pub group: Option<usize>,
-    /// The places of the CPUs it may run on; `None`: all.
-    pub allowed: Option<CpuSet>,
-    /// The CPU it is on or was last on.
-    pub cpu: usize,
-    /// What it is doing.
-    pub state: ThreadState,
-    /// CPU time left of its present step; [`Nanos::MAX`] never ends.
-    pub remaining: Nanos,
-    /// CPU time used.
-    pub run: Nanos,
-    /// Time it wanted a CPU and had none, without the present wait.
-    pub waited: Nanos,
-    /// Since when it has wanted a CPU, while [`ThreadState::Ready`].
-    pub ready_since: Nanos,
-    /// The longest such time that is over.
-    pub longest_gap: Nanos,
-    /// Its sleep's end.
-    pub(crate) alarm: Slot,
 }
 
 impl Thread {
@@ -171,12 +173,14 @@ pub struct Cpu {
     pub id: CpuId,
     /// The thread it runs.
     pub current: Option<ThreadId>,
+    /// The scheduler that was told that this thread runs: its own, unless that changed when it had just gone to sleep.
+    pub(crate) entered: Option<Rank>,
     /// Whether a more important scheduler chose that thread of another one, as the fair server does.
     pub serves: bool,
     /// Its time up to here is in its threads' accounts.
     pub accounted: Nanos,
-    /// Whether it must choose again.
-    pub reschedule: bool,
+    /// Whether it must choose again; [`Hardware::reschedule`] says so.
+    pub(crate) reschedule: bool,
     /// First instant of its grid of ticks.
     pub tick_phase: Nanos,
     /// The device whose hard handler it runs; it changes hands only when that is over.
@@ -192,17 +196,17 @@ pub struct Cpu {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Occasion {
     /// The tick of a CPU.
-    Tick(usize),
+    Tick(u32),
     /// The end of the present step of a CPU's thread.
-    Completion(usize),
+    Completion(u32),
     /// The end of a thread's sleep.
     Alarm(ThreadId),
     /// The interrupt of a device.
-    Interrupt(usize),
+    Interrupt(u32),
     /// The end of the hard handler on a CPU.
-    HandlerEnd(usize),
+    HandlerEnd(u32),
     /// A timer of the scheduler of this rank, with its own number for it.
-    Policy(Rank, u32),
+    Policy(u8, u32),
 }
 
 /// A group threads share the CPU through: its weight and the group it is in.
@@ -230,9 +234,34 @@ pub struct Hardware {
     pub recorder: Recorder,
     /// Threads that a policy wants scheduled otherwise from now on; the machine does it.
     pub changes: Vec<(ThreadId, Scheduling)>,
+    /// Queues that waiting threads were moved to, by CPU and scheduler; the machine tells those that watch.
+    pub(crate) joined: Vec<(usize, Rank)>,
+    pub(crate) sets: Sets,
     pub(crate) component: ComponentId,
     /// By number.
     pub(crate) occasions: Vec<Occasion>,
+}
+
+/// CPUs by what they do; kept where there are several.
+#[derive(Clone, Debug)]
+pub(crate) struct Sets {
+    /// Those that must choose again.
+    pub(crate) due: Places,
+    /// Those without a thread.
+    pub(crate) idle: Places,
+    /// Those that run a thread of each scheduler, by rank.
+    pub(crate) running: Vec<Places>,
+    /// Those that run another thread, or one by other means, since somebody last took them out.
+    pub(crate) changed: Places,
+}
+
+impl Sets {
+    pub(crate) fn new(cpus: usize, ranks: usize) -> Sets {
+        let none = Places::none(cpus);
+        let mut idle = none.clone();
+        (0..cpus).for_each(|cpu| idle.set(cpu, true));
+        Sets { due: none.clone(), changed: idle.clone(), idle, running: vec![none; ranks] }
+    }
 }
 
 impl Hardware {
@@ -249,6 +278,7 @@ impl Hardware {
 
     /// A timer for a scheduler, which gets `number` back when it fires.
     pub fn add_timer(&mut self, rank: Rank, number: u32) -> Slot {
+        let rank = u8::try_from(rank.0).expect("a few schedulers");
         self.add_slot(Occasion::Policy(rank, number))
     }
 
@@ -284,6 +314,65 @@ impl Hardware {
     /// Has a CPU choose again as soon as the present event is over.
     pub fn reschedule(&mut self, cpu: usize) {
         self.cpus[cpu].reschedule = true;
+        if self.cpus.len() > 1 {
+            self.sets.due.set(cpu, true);
+        }
+    }
+
+    /// A CPU chooses now.
+    pub(crate) fn chooses(&mut self, cpu: usize) {
+        self.cpus[cpu].reschedule = false;
+        self.cpus[cpu].serves = false;
+        if self.cpus.len() > 1 {
+            self.sets.due.set(cpu, false);
+            self.sets.changed.set(cpu, true);
+        }
+    }
+
+    /// The first CPU that must choose and may change hands.
+    pub(crate) fn first_due(&self) -> Option<usize> {
+        if let [cpu] = &self.cpus[..] {
+            return (cpu.reschedule && cpu.handling.is_none()).then_some(0);
+        }
+        self.sets.due.iter().find(|cpu| self.cpus[*cpu].handling.is_none())
+    }
+
+    /// CPUs without a thread that are not about to choose, the lowest first.
+    pub fn idle_cpus(&self) -> impl Iterator<Item = usize> + Clone + '_ {
+        self.sets.idle.iter().filter(|cpu| !self.cpus[*cpu].reschedule)
+    }
+
+    /// Gives a CPU to a thread, or to none.
+    pub(crate) fn set_current(&mut self, cpu: usize, thread: Option<ThreadId>) {
+        if self.cpus.len() == 1 {
+            self.cpus[cpu].current = thread;
+            return;
+        }
+        if let Some(left) = self.cpus[cpu].current {
+            let rank = self.thread(left).rank;
+            self.sets.running[rank.0].set(cpu, false);
+        }
+        if let Some(entered) = thread {
+            let rank = self.thread(entered).rank;
+            self.sets.running[rank.0].set(cpu, true);
+        }
+        self.sets.idle.set(cpu, thread.is_none());
+        self.cpus[cpu].current = thread;
+    }
+
+    /// Schedules a thread otherwise, that may be running.
+    pub(crate) fn set_scheduling(&mut self, thread: ThreadId, scheduling: Scheduling) {
+        let rank = self.rank_of(scheduling.word());
+        let cpu = self.thread(thread).cpu;
+        let runs = self.current(cpu) == Some(thread);
+        let t = &mut self.threads[thread.index()];
+        let old = std::mem::replace(&mut t.rank, rank);
+        t.scheduling = scheduling;
+        if runs {
+            self.sets.running[old.0].set(cpu, false);
+            self.sets.running[rank.0].set(cpu, true);
+            self.sets.changed.set(cpu, true);
+        }
     }
 
     /// The instant, CPU and thread an event on a CPU is recorded with.
@@ -292,7 +381,7 @@ impl Hardware {
         (self.now(), self.cpus[cpu].id, current)
     }
 
-    /// Puts a thread that does not run on another CPU.
+    /// Puts a thread that is in no queue on another CPU.
     pub fn migrate(&mut self, thread: ThreadId, to: usize) {
         let from = self.thread(thread).cpu;
         if from == to {
@@ -306,5 +395,11 @@ impl Hardware {
             self.recorder.keep(here, Kept::Migrate { thread: named, from, to });
         }
         self.threads[thread.index()].cpu = to;
+    }
+
+    /// Puts a thread that waits in a queue on another CPU, whose queue it joins: schedulers that watch hear of it.
+    pub fn move_waiting(&mut self, thread: ThreadId, to: usize) {
+        self.migrate(thread, to);
+        self.joined.push((to, self.thread(thread).rank));
     }
 }

@@ -17,7 +17,7 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::device::Device;
 use crate::cpu::hardware::{
-    Cpu, GroupSpec, Hardware, Occasion, Rank, Scheduling, Thread, ThreadId, ThreadState,
+    Cpu, GroupSpec, Hardware, Occasion, Rank, Scheduling, Sets, Thread, ThreadId, ThreadState,
 };
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, SchedulerRow};
 use crate::cpu::program::{Moment, Programs, Step};
@@ -94,16 +94,20 @@ impl<P: Programs> Machine<P> {
             takes: spec.schedulers.iter().map(|row| row.takes).collect(),
             recorder: Recorder::new(spec.events),
             changes: Vec::new(),
+            joined: Vec::new(),
+            sets: Sets::new(spec.cpus.len(), spec.schedulers.len()),
             occasions: Vec::new(),
             platform: spec.platform,
         };
         for (index, id) in spec.cpus.iter().enumerate() {
-            let tick = hardware.add_slot(Occasion::Tick(index));
-            let completion = hardware.add_slot(Occasion::Completion(index));
-            let handler_end = hardware.add_slot(Occasion::HandlerEnd(index));
+            let place = u32::try_from(index).expect("fewer than 2^32 CPUs");
+            let tick = hardware.add_slot(Occasion::Tick(place));
+            let completion = hardware.add_slot(Occasion::Completion(place));
+            let handler_end = hardware.add_slot(Occasion::HandlerEnd(place));
             hardware.cpus.push(Cpu {
                 id: *id,
                 current: None,
+                entered: None,
                 serves: false,
                 accounted: Nanos::ZERO,
                 reschedule: false,
@@ -152,7 +156,7 @@ impl<P: Programs> Machine<P> {
             rank: self.hardware.rank_of(spec.scheduling.word()),
             group: spec.group,
             cpu: self.first_cpu(spec, id),
-            allowed: spec.allowed,
+            allowed: spec.allowed.map(Box::new),
             state: ThreadState::Sleeping,
             remaining: Nanos::ZERO,
             run: Nanos::ZERO,
@@ -264,6 +268,13 @@ impl<P: Programs> Machine<P> {
         }
     }
 
+    /// Books the time of a CPU before a queue of the scheduler of a rank changes there, when that looks at it.
+    fn account_of(&mut self, cpu: usize, rank: usize) {
+        if self.policies[rank].accounts_on_enqueue() && self.hardware.current_of(cpu, Rank(rank)).is_some() {
+            self.account(cpu);
+        }
+    }
+
     fn account_all(&mut self) {
         for cpu in 0..self.hardware.cpus.len() {
             self.account(cpu);
@@ -304,7 +315,7 @@ impl<P: Programs> Machine<P> {
     fn settle(&mut self) {
         loop {
             self.make_changes();
-            match self.hardware.cpus.iter().position(|c| c.reschedule && c.handling.is_none()) {
+            match self.hardware.first_due() {
                 Some(cpu) => self.schedule(cpu),
                 None if self.went_idle => self.look_again(),
                 None => return,
@@ -315,12 +326,15 @@ impl<P: Programs> Machine<P> {
     /// A CPU that went idle before another one, at the same instant, left a thread waiting looks again.
     fn look_again(&mut self) {
         self.went_idle = false;
-        for cpu in 0..self.hardware.cpus.len() {
-            let wanted = self.policies.iter().any(|policy| policy.wants_pull(&self.hardware, cpu));
-            if wanted && self.hardware.is_idle(cpu) {
-                self.hardware.reschedule(cpu);
-                return;
-            }
+        if !self.policies.iter().any(|policy| policy.may_be_pulled(&self.hardware)) {
+            return;
+        }
+        let wants = |cpu: &usize| {
+            self.policies.iter().any(|policy| policy.pulls_from(&self.hardware, *cpu).is_some())
+        };
+        let wanting = self.hardware.idle_cpus().find(wants);
+        if let Some(cpu) = wanting {
+            self.hardware.reschedule(cpu);
         }
     }
 
@@ -328,6 +342,19 @@ impl<P: Programs> Machine<P> {
         while let Some((thread, scheduling)) = self.hardware.changes.pop() {
             self.change(thread, scheduling);
         }
+        self.tell_moved();
+    }
+
+    /// Tells schedulers that watch of the threads that others have moved.
+    fn tell_moved(&mut self) {
+        let mut told = 0;
+        while let Some((cpu, rank)) = self.hardware.joined.get(told).copied() {
+            told += 1;
+            for watcher in &self.watchers {
+                self.policies[*watcher].enqueued(&mut self.hardware, cpu, rank);
+            }
+        }
+        self.hardware.joined.clear();
     }
 
     /// Schedules a thread otherwise from now on, whatever it is doing (`__sched_setscheduler`, `rt_mutex_setprio`).
@@ -339,22 +366,24 @@ impl<P: Programs> Machine<P> {
         let (cpu, state) = (now.cpu, now.state);
         let awake = state != ThreadState::Sleeping;
         let runs = self.hardware.current(cpu) == Some(thread);
+        let rank = self.rank_of(thread);
         if awake {
             self.account(cpu);
-            let rank = self.rank_of(thread);
             self.policies[rank].dequeue(&mut self.hardware, cpu, thread, Departure::Changes);
-            if runs {
-                self.policies[rank].switch(&mut self.hardware, cpu, Some(thread), None);
-            }
+        } else {
+            self.account_of(cpu, rank);
+            self.policies[rank].forget(&mut self.hardware, thread);
         }
-        let rank = self.hardware.rank_of(scheduling.word());
-        let t = &mut self.hardware.threads[thread.index()];
-        (t.scheduling, t.rank) = (scheduling, rank);
+        if runs && let Some(Rank(entered)) = self.hardware.cpus[cpu].entered.take() {
+            self.policies[entered].switch(&mut self.hardware, cpu, Some(thread), None);
+        }
+        self.hardware.set_scheduling(thread, scheduling);
         if awake {
-            let Rank(rank) = rank;
+            let rank = self.rank_of(thread);
             self.policies[rank].enqueue(&mut self.hardware, cpu, thread, Arrival::Changed);
             self.tell_enqueued(cpu, thread);
             if runs {
+                self.hardware.cpus[cpu].entered = Some(Rank(rank));
                 self.policies[rank].switch(&mut self.hardware, cpu, None, Some(thread));
                 self.hardware.reschedule(cpu);
             } else {
@@ -378,7 +407,7 @@ impl<P: Programs> Machine<P> {
         }
         let rank = self.rank_of(thread);
         let arrival = if t.run == Nanos::ZERO { Arrival::New } else { Arrival::Woken };
-        let target = self.policies[rank].select_cpu(&self.hardware, thread, arrival);
+        let target = self.policies[rank].select_cpu(&mut self.hardware, thread, arrival);
         if self.hardware.recorder.is_wanted() {
             let (here, target) = (self.hardware.here(waker), self.hardware.cpus[target].id);
             let thread = self.hardware.thread(thread).named();
@@ -390,10 +419,7 @@ impl<P: Programs> Machine<P> {
         let t = &mut self.hardware.threads[thread.index()];
         t.state = ThreadState::Ready;
         t.ready_since = now;
-        if self.policies[rank].accounts_on_enqueue() && self.hardware.current_of(target, Rank(rank)).is_some()
-        {
-            self.account(target);
-        }
+        self.account_of(target, rank);
         self.policies[rank].enqueue(&mut self.hardware, target, thread, arrival);
         self.tell_enqueued(target, thread);
         self.check_preempt(target, thread);
@@ -535,15 +561,16 @@ impl<P: Programs> Simulation for Machine<P> {
         debug_assert_eq!(event.component, self.hardware.component, "an event of the CPUs");
         self.counts.events += 1;
         match self.hardware.occasions[event.number as usize] {
-            Occasion::Tick(cpu) => self.tick(cpu),
-            Occasion::Completion(cpu) => self.advance(cpu),
+            Occasion::Tick(cpu) => self.tick(cpu as usize),
+            Occasion::Completion(cpu) => self.advance(cpu as usize),
             Occasion::Alarm(thread) => {
                 let waker = self.hardware.thread(thread).cpu;
                 self.wake(thread, waker);
             }
-            Occasion::Interrupt(device) => self.interrupt(device),
-            Occasion::HandlerEnd(cpu) => self.handler_ends(cpu),
-            Occasion::Policy(Rank(rank), number) => {
+            Occasion::Interrupt(device) => self.interrupt(device as usize),
+            Occasion::HandlerEnd(cpu) => self.handler_ends(cpu as usize),
+            Occasion::Policy(rank, number) => {
+                let rank = usize::from(rank);
                 if let Some(cpu) = self.policies[rank].accounts_for_timer(number) {
                     self.account(cpu);
                 }

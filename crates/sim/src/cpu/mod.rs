@@ -1,11 +1,14 @@
 //! A machine of alike CPUs: [`machine`] moves time and threads, [`policy`] is what every scheduler implements,
 //! [`policies`] holds them, [`hardware`] is the state both see, [`program`] is what threads do, [`device`] is what interrupts.
+//! [`sorted`] and [`places`] are what queues and sets of CPUs are made of.
 
 pub mod device;
 pub mod hardware;
 pub mod machine;
+pub mod places;
 pub mod policies;
 pub mod policy;
 pub mod program;
 pub mod recorder;
 mod resources;
+pub mod sorted;

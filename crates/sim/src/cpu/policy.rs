@@ -53,20 +53,23 @@ pub enum Departure {
 /// A scheduler.
 ///
 /// The machine keeps to this: `account` is called with all time a thread of its has run before `dequeue`,
-/// `tick` or `pick` on its CPU, and before `enqueue` there when [`CpuPolicy::accounts_on_enqueue`] says so;
+/// `tick` or `pick` on its CPU, and before `enqueue` and `forget` there when [`CpuPolicy::accounts_on_enqueue`] says so;
 /// `switch` follows every change of the running thread in which one of the two is its own.
 pub trait CpuPolicy {
     /// A thread that may become its own exists, in no queue yet.
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId);
 
     /// The CPU a new or woken thread goes to.
-    fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, arrival: Arrival) -> usize;
+    fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, arrival: Arrival) -> usize;
 
     /// A thread joins the queue of a CPU.
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival);
 
     /// A thread leaves the queue of its CPU; it may be the current one.
     fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure);
+
+    /// A thread that sleeps goes to another policy: whatever is kept of it in a queue is let go.
+    fn forget(&mut self, _hardware: &mut Hardware, _thread: ThreadId) {}
 
     /// What it would run on a CPU now. The current thread, if its own, takes part.
     fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick;
@@ -103,10 +106,15 @@ pub trait CpuPolicy {
         false
     }
 
-    /// Whether it would take threads from other CPUs for one that is about to choose; all CPUs are accounted
-    /// before [`CpuPolicy::pull`] then.
-    fn wants_pull(&self, _hardware: &Hardware, _cpu: usize) -> bool {
+    /// Whether a thread waits somewhere that a CPU might take: where none does, [`CpuPolicy::pulls_from`] says so everywhere.
+    fn may_be_pulled(&self, _hardware: &Hardware) -> bool {
         false
+    }
+
+    /// The CPU it would take a thread from for one that is about to choose; that one is accounted before
+    /// [`CpuPolicy::pull`] then.
+    fn pulls_from(&self, _hardware: &Hardware, _cpu: usize) -> Option<usize> {
+        None
     }
 
     /// Takes threads from other CPUs.

@@ -1,9 +1,16 @@
 //! [`Agenda`]: the armed slots of an [`Engine`](super::Engine), in the order in which they come.
 //!
-//! The heap never holds a stale entry, its size is the number of armed slots, and arming allocates nothing. Instants that
+//! A few slots stand in a heap. What comes later, where there are many, waits in a [`Wheel`] and goes into the heap in time:
+//! so the heap stays small, and what a slot costs does not grow with their number.
+//!
+//! The heap never holds a stale entry, and arming allocates nothing. Instants that
 //! are equal come in the order in which they were armed: a sequence number breaks the tie, on every machine alike.
 
+mod wheel;
+
 use surety_units::Nanos;
+
+use wheel::Wheel;
 
 /// Something that can happen, armed for at most one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +25,12 @@ impl Slot {
 
 /// Where a slot that is not armed stands in the heap.
 const ABSENT: u32 = u32::MAX;
+
+/// The place of a slot that is armed in the wheel.
+const LATER: u32 = u32::MAX - 1;
+
+/// Entries that stand in the heap, however late they come, before any waits in the wheel.
+const FEW: usize = 48;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
@@ -36,6 +49,7 @@ impl Entry {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agenda {
     heap: Vec<Entry>,
+    wheel: Wheel,
     places: Vec<u32>,
     sequence: u64,
     /// The first entry has been taken and nothing has come into its place yet. What happens next mostly arms
@@ -51,6 +65,7 @@ impl Agenda {
     pub(super) fn add_slot(&mut self) -> Slot {
         let slot = u32::try_from(self.places.len()).expect("fewer than 2^32 slots");
         self.places.push(ABSENT);
+        self.wheel.add_slot();
         // Arming never allocates: the heap has room for every slot.
         self.heap.reserve(self.places.len() - self.heap.len());
         Slot(slot)
@@ -61,17 +76,39 @@ impl Agenda {
         self.sequence += 1;
         let entry = Entry { time, sequence: self.sequence, slot: slot.0 };
         match self.places[slot.index()] {
-            ABSENT if self.vacant => {
-                self.vacant = false;
-                self.sink(0, entry);
-            }
-            ABSENT => {
-                self.heap.push(entry);
-                self.rise(self.heap.len() - 1, entry);
+            ABSENT => self.insert(entry),
+            LATER => {
+                self.wheel.remove(slot.0);
+                self.insert(entry);
             }
             _ => {
                 self.close_gap();
                 self.replace(self.places[slot.index()] as usize, entry);
+            }
+        }
+    }
+
+    fn insert(&mut self, entry: Entry) {
+        if self.heap.len() >= FEW && self.wheel.is_later(entry.time) {
+            self.places[entry.slot as usize] = LATER;
+            self.wheel.insert(entry);
+        } else if self.vacant {
+            self.vacant = false;
+            self.sink(0, entry);
+        } else {
+            self.heap.push(entry);
+            self.rise(self.heap.len() - 1, entry);
+        }
+    }
+
+    /// Has what comes next in the heap: what the wheel still has comes later.
+    fn turn(&mut self) {
+        while !self.wheel.is_empty() && self.heap.first().is_none_or(|first| self.wheel.is_later(first.time))
+        {
+            self.wheel.turn();
+            while let Some(entry) = self.wheel.take_due() {
+                self.heap.push(entry);
+                self.rise(self.heap.len() - 1, entry);
             }
         }
     }
@@ -83,6 +120,9 @@ impl Agenda {
         }
         self.close_gap();
         let place = std::mem::replace(&mut self.places[slot.index()], ABSENT);
+        if place == LATER {
+            return self.wheel.remove(slot.0);
+        }
         let last = self.heap.pop().expect("an armed slot is in the heap");
         if last.slot != slot.0 {
             self.replace(place as usize, last);
@@ -97,6 +137,9 @@ impl Agenda {
     /// Takes the next slot up to and including `end` out, with its instant.
     pub(super) fn pop(&mut self, end: Nanos) -> Option<(Nanos, Slot)> {
         self.close_gap();
+        if !self.wheel.is_empty() {
+            self.turn();
+        }
         let first = *self.heap.first().filter(|first| first.time <= end)?;
         self.places[first.slot as usize] = ABSENT;
         self.vacant = true;
@@ -167,11 +210,11 @@ mod tests {
         Pop(i64),
     }
 
-    fn steps() -> impl Strategy<Value = Vec<Step>> {
+    fn steps(slots: usize, unit: i64) -> impl Strategy<Value = Vec<Step>> {
         let step = prop_oneof![
-            (0usize..12, 0i64..20).prop_map(|(slot, time)| Step::Arm(slot, time)),
-            (0usize..12).prop_map(Step::Cancel),
-            (0i64..25).prop_map(Step::Pop),
+            (0..slots, 0i64..20).prop_map(move |(slot, time)| Step::Arm(slot, time * unit)),
+            (0..slots).prop_map(Step::Cancel),
+            (0i64..25).prop_map(move |end| Step::Pop(end * unit)),
         ];
         proptest::collection::vec(step, 0..200)
     }
@@ -179,32 +222,59 @@ mod tests {
     proptest! {
         /// The agenda against the obvious model: a list searched for its smallest (time, order of arming).
         #[test]
-        fn agrees_with_a_searched_list(steps in steps()) {
-            let mut agenda = Agenda::default();
-            let slots: Vec<Slot> = (0..12).map(|_| agenda.add_slot()).collect();
-            let mut list: Vec<(i64, usize, usize)> = Vec::new();
-            for (order, step) in steps.into_iter().enumerate() {
-                match step {
-                    Step::Arm(slot, time) => {
-                        list.retain(|e| e.2 != slot);
-                        list.push((time, order, slot));
-                        agenda.arm(slots[slot], Nanos::new(time));
-                    }
-                    Step::Cancel(slot) => {
-                        list.retain(|e| e.2 != slot);
-                        agenda.cancel(slots[slot]);
-                    }
-                    Step::Pop(end) => {
-                        list.sort_unstable();
-                        let is_due = list.first().is_some_and(|first| first.0 <= end);
-                        let expected = is_due.then(|| list.remove(0));
-                        let popped = agenda.pop(Nanos::new(end)).map(|(t, s)| (t.get(), s.index()));
-                        prop_assert_eq!(popped, expected.map(|e| (e.0, e.2)));
-                    }
-                }
-                let armed = (0..12).filter(|s| agenda.is_armed(slots[*s])).count();
-                prop_assert_eq!(armed, list.len());
-            }
+        fn agrees_with_a_searched_list(steps in steps(12, 1)) {
+            compare(steps, 12)?;
         }
+
+        /// Too many for the heap alone, at distances of any size.
+        #[test]
+        fn agrees_with_a_searched_list_of_many(
+            size in 0u32..40,
+            first in steps(300, 1),
+            mut second in proptest::collection::vec((0usize..300, 0i64..1000), 100..600),
+            third in steps(300, 1),
+        ) {
+            let scaled = |step| match step {
+                Step::Arm(slot, time) => Step::Arm(slot, time << size),
+                Step::Pop(end) => Step::Pop(end << size),
+                other => other,
+            };
+            second.iter_mut().for_each(|(_, time)| *time = (*time << size) / 50);
+            let many = second.into_iter().map(|(slot, time)| Step::Arm(slot, time));
+            let mut steps: Vec<Step> = first.into_iter().map(scaled).collect();
+            steps.extend(many);
+            steps.extend(third.into_iter().map(scaled));
+            steps.extend((0..300).map(|_| Step::Pop(i64::MAX)));
+            compare(steps, 300)?;
+        }
+    }
+
+    fn compare(steps: Vec<Step>, count: usize) -> Result<(), TestCaseError> {
+        let mut agenda = Agenda::default();
+        let slots: Vec<Slot> = (0..count).map(|_| agenda.add_slot()).collect();
+        let mut list: Vec<(i64, usize, usize)> = Vec::new();
+        for (order, step) in steps.into_iter().enumerate() {
+            match step {
+                Step::Arm(slot, time) => {
+                    list.retain(|e| e.2 != slot);
+                    list.push((time, order, slot));
+                    agenda.arm(slots[slot], Nanos::new(time));
+                }
+                Step::Cancel(slot) => {
+                    list.retain(|e| e.2 != slot);
+                    agenda.cancel(slots[slot]);
+                }
+                Step::Pop(end) => {
+                    list.sort_unstable();
+                    let is_due = list.first().is_some_and(|first| first.0 <= end);
+                    let expected = is_due.then(|| list.remove(0));
+                    let popped = agenda.pop(Nanos::new(end)).map(|(t, s)| (t.get(), s.index()));
+                    prop_assert_eq!(popped, expected.map(|e| (e.0, e.2)));
+                }
+            }
+            let armed = (0..count).filter(|s| agenda.is_armed(slots[*s])).count();
+            prop_assert_eq!(armed, list.len());
+        }
+        Ok(())
     }
 }

@@ -3,6 +3,9 @@
 //! The rules are the host world's: job `k` of instance `i` draws its work under the task's name, `NAME#i` for
 //! `i > 0`; the second and later `run` phases of a job draw under `NAME/1`, `NAME/2`, ... A job starts when its
 //! thread first runs after the release, and one whose release has passed starts where the one before ended.
+//!
+//! A thread knows nothing of the run's end: it sleeps until a release that lies beyond it, so that a run is the beginning
+//! of every longer one.
 
 use surety_model::activation::{Activations, Stamp, draw_key, run_key};
 use surety_model::distribution::TimeDistribution;
@@ -67,7 +70,7 @@ impl Thread {
         let planned = plan.start();
         // Endless work never comes to a second job.
         let room = if task.is_endless() { 1 } else { plan.room(end).min(ROOM_MAX) };
-        let stage = if plan.jobs == 0 || planned >= end { Stage::Over } else { Stage::Due };
+        let stage = if plan.jobs == 0 { Stage::Over } else { Stage::Due };
         Thread {
             key,
             seed,
@@ -131,7 +134,7 @@ impl Thread {
         }
         let next = self.plan.after(self.job, self.planned, now);
         self.stage = Stage::Over;
-        if let Some((job, planned)) = next.filter(|(_, planned)| *planned < self.end) {
+        if let Some((job, planned)) = next {
             (self.job, self.planned, self.stage) = (job, planned, Stage::Planned);
         }
     }
@@ -186,7 +189,9 @@ impl Thread {
 
     /// What became of every planned activation from `observe` on.
     pub(super) fn outcomes(&self, observe: Nanos) -> Vec<JobOutcome> {
-        self.plan.outcomes(&self.stamps, observe, self.end)
+        // A job that is released at the very end is none of the run's.
+        let released = self.stamps.partition_point(|stamp| stamp.release < self.end);
+        self.plan.outcomes(&self.stamps[..released], observe, self.end)
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses what it needs")]
 
+pub mod drawn;
+
 use surety_model::event::JobMarker;
 use surety_model::formats::toml;
 use surety_model::platform::{Enforcement, Platform};

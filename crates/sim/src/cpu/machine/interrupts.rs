@@ -18,7 +18,8 @@ impl<P: Programs> Machine<P> {
     /// Adds a device and says by which number steps name it. Its thread is the one that serves it.
     pub fn add_device(&mut self, spec: DeviceSpec) -> usize {
         let number = self.devices.len();
-        let slot = self.hardware.add_slot(Occasion::Interrupt(number));
+        let slot = Occasion::Interrupt(u32::try_from(number).expect("fewer than 2^32 devices"));
+        let slot = self.hardware.add_slot(slot);
         let name = self.hardware.recorder.add_name(&spec.name);
         debug_assert_eq!(name, number, "devices alone have names");
         let device = Device::new(spec, slot);

@@ -20,7 +20,7 @@ impl<P: Programs> Machine<P> {
             self.advance(cpu);
         }
         self.make_changes();
-        self.hardware.cpus[cpu].reschedule = false;
+        self.hardware.chooses(cpu);
         let prev = self.hardware.current(cpu);
         let next = self.choose(cpu);
         if next != prev {
@@ -57,10 +57,11 @@ impl<P: Programs> Machine<P> {
 
     fn choose(&mut self, cpu: usize) -> Option<ThreadId> {
         let mut rank = 0;
-        self.hardware.cpus[cpu].serves = false;
         while rank < self.policies.len() {
-            if self.hardware.cpus.len() > 1 && self.policies[rank].wants_pull(&self.hardware, cpu) {
-                self.account_all();
+            if self.hardware.cpus.len() > 1
+                && let Some(from) = self.policies[rank].pulls_from(&self.hardware, cpu)
+            {
+                self.account(from);
                 self.policies[rank].pull(&mut self.hardware, cpu);
             }
             match self.policies[rank].pick(&mut self.hardware, cpu) {
@@ -114,7 +115,7 @@ impl<P: Programs> Machine<P> {
             thread.longest_gap = thread.longest_gap.max(gap);
             thread.state = ThreadState::Running;
         }
-        hardware.cpus[cpu].current = next;
+        hardware.set_current(cpu, next);
         match (prev, next) {
             (None, Some(_)) => {
                 let (phase, tick) = (hardware.cpus[cpu].tick_phase, hardware.platform.tick);
@@ -130,13 +131,13 @@ impl<P: Programs> Machine<P> {
             }
             _ => {}
         }
-        let rank = |t: Option<ThreadId>| t.map(|t| self.rank_of(t));
-        let (left, entered) = (rank(prev), rank(next));
-        if let Some(rank) = left {
+        let entered = next.map(|t| self.hardware.thread(t).rank);
+        let left = std::mem::replace(&mut self.hardware.cpus[cpu].entered, entered);
+        if let Some(Rank(rank)) = left {
             let same = next.filter(|_| entered == left);
             self.policies[rank].switch(&mut self.hardware, cpu, prev, same);
         }
-        if let Some(rank) = entered.filter(|_| entered != left) {
+        if let Some(Rank(rank)) = entered.filter(|_| entered != left) {
             self.policies[rank].switch(&mut self.hardware, cpu, None, next);
         }
     }

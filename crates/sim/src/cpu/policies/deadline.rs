@@ -15,6 +15,7 @@
 
 mod bandwidth;
 mod entity;
+mod queues;
 mod server;
 
 use surety_model::platform::Enforcement;
@@ -29,6 +30,7 @@ use crate::engine::Slot;
 
 use bandwidth::Bandwidths;
 use entity::Entity;
+use queues::Queues;
 use server::{Action, Server};
 
 /// The kinds of timer, in the two low bits of a timer's number.
@@ -49,8 +51,7 @@ pub struct Deadline {
     of_thread: Vec<u32>,
     /// Thread of each entity that is no server.
     thread_of: Vec<ThreadId>,
-    /// Entities that may run on each CPU, by deadline and then by order of coming.
-    queues: Vec<Vec<(Nanos, u32)>>,
+    queues: Queues,
     bandwidths: Bandwidths,
     /// Per CPU, where budgets are enforced exactly.
     enforce: Vec<Slot>,
@@ -68,7 +69,7 @@ impl Deadline {
             servers: Vec::new(),
             of_thread: Vec::new(),
             thread_of: Vec::new(),
-            queues: vec![Vec::new(); cpus],
+            queues: Queues::new(cpus, rank > Rank(0)),
             bandwidths: Bandwidths::new(cpus, hardware.platform.deadline_cap, hardware.platform.reclaiming),
             enforce: Vec::new(),
             waiting: 0,
@@ -77,7 +78,7 @@ impl Deadline {
             let serves = hardware.rank_of(PolicySpec::default().word());
             for cpu in 0..cpus {
                 let (runtime, period) = (parameters.runtime, parameters.period);
-                policy.add_entity(hardware, Reservation::implicit(runtime, period), cpu);
+                policy.add_entity(hardware, Reservation::implicit(runtime, period), cpu, true);
                 policy.servers.push(Server::new(serves));
             }
         }
@@ -87,14 +88,24 @@ impl Deadline {
         policy
     }
 
-    fn add_entity(&mut self, hardware: &mut Hardware, reservation: Reservation, cpu: usize) -> usize {
+    fn add_entity(
+        &mut self,
+        hardware: &mut Hardware,
+        reservation: Reservation,
+        cpu: usize,
+        is_server: bool,
+    ) -> usize {
         let index = self.entities.len();
         let timers = (
             hardware.add_timer(self.rank, number(index, REPLENISH)),
             hardware.add_timer(self.rank, number(index, INACTIVE)),
         );
         let entity = Entity::new(reservation, cpu, timers);
-        self.bandwidths.book(cpu, entity.bandwidth());
+        if is_server {
+            self.bandwidths.book_server(cpu, entity.bandwidth());
+        } else {
+            self.bandwidths.book(cpu, entity.bandwidth());
+        }
         self.entities.push(entity);
         index
     }
@@ -114,26 +125,14 @@ impl Deadline {
     }
 
     fn insert(&mut self, index: usize) {
-        let entity = &mut self.entities[index];
-        entity.queued = true;
-        let (cpu, deadline) = (entity.cpu, entity.deadline);
-        let queue = &mut self.queues[cpu];
-        let place = queue.partition_point(|(d, _)| *d <= deadline);
-        queue.insert(place, (deadline, u32::try_from(index).expect("fewer than 2^32 entities")));
+        self.queues.insert(index, &mut self.entities[index]);
         self.waiting += usize::from(index >= self.servers.len());
     }
 
     fn remove(&mut self, index: usize) {
-        let entity = &mut self.entities[index];
-        if !entity.queued {
-            return;
+        if self.queues.remove(&mut self.entities[index]) {
+            self.waiting -= usize::from(index >= self.servers.len());
         }
-        entity.queued = false;
-        let queue = &mut self.queues[entity.cpu];
-        let place =
-            queue.iter().position(|(_, e)| *e as usize == index).expect("a queued entity is in its queue");
-        queue.remove(place);
-        self.waiting -= usize::from(index >= self.servers.len());
     }
 
     /// The bandwidth counts as active from now on (`task_contending`).
@@ -207,7 +206,7 @@ impl Deadline {
         let pinned = t.is_pinned();
         self.insert(index);
         let (own, deadline) = (self.entities[index].cpu, self.entities[index].deadline);
-        let elsewhere = self.later_cpu(hardware, own, deadline).filter(|cpu| self.queues[*cpu].is_empty());
+        let elsewhere = self.later_cpu(hardware, own, deadline).filter(|cpu| self.queues.is_empty(*cpu));
         match elsewhere.filter(|_| !pinned && self.replenished_moves(hardware, own)) {
             Some(cpu) => {
                 self.move_to(hardware, index, cpu);
@@ -230,7 +229,7 @@ impl Deadline {
         let first = match hardware.current_of(cpu, self.rank) {
             Some(current) => {
                 let current = &self.entities[self.entity_of(current)];
-                !current.queued || deadline < current.deadline
+                !current.is_queued() || deadline < current.deadline
             }
             None => true,
         };
@@ -248,7 +247,7 @@ impl Deadline {
             Action::Arm(at) => self.start_timer(hardware, cpu, at),
             Action::Enqueue => {
                 hardware.engine.cancel(self.entities[cpu].timer);
-                if !self.entities[cpu].queued {
+                if !self.entities[cpu].is_queued() {
                     self.insert(cpu);
                 }
                 self.offer(hardware, cpu);
@@ -275,39 +274,50 @@ impl Deadline {
     fn movable(&self, hardware: &Hardware, cpu: usize, target: Option<usize>) -> Option<(Nanos, usize)> {
         let skipped = usize::from(!self.is_outranked(hardware, cpu));
         let current = hardware.current(cpu);
-        self.queues[cpu].iter().skip(skipped).find_map(|(deadline, entity)| {
-            let thread = self.thread_at(*entity as usize)?;
+        self.queues.iter(cpu).skip(skipped).find_map(|(deadline, entity)| {
+            let thread = self.thread_at(entity)?;
             let t = hardware.thread(thread);
             let may = target.map_or(!t.is_pinned(), |target| t.may_run_on(target));
-            (may && Some(thread) != current).then_some((*deadline, *entity as usize))
+            (may && Some(thread) != current).then_some((deadline, entity))
         })
+    }
+
+    /// The earliest thread that waits elsewhere, may run on a CPU and comes before its first one.
+    fn pullable(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
+        let own = self.queues.first_deadline(cpu);
+        let mut best = (own, 0);
+        if self.waiting > 1 {
+            self.queues.any_earlier(own, |other| {
+                let movable = self.movable(hardware, other, Some(cpu)).filter(|_| other != cpu);
+                best = movable.map_or(best, |movable| movable.min(best));
+                false
+            });
+        }
+        (best.0 < own).then_some(best.1)
     }
 
     /// Where a thread with this deadline would run at once: a CPU without deadline threads, its own first, else
     /// the CPU whose earliest deadline is the latest and later than its own.
     fn later_cpu(&self, hardware: &Hardware, own: usize, deadline: Nanos) -> Option<usize> {
-        let free = |cpu: &usize| self.queues[*cpu].is_empty() && !self.is_outranked(hardware, *cpu);
-        let others = (0..self.queues.len()).filter(|cpu| *cpu != own);
-        std::iter::once(own).chain(others.clone()).find(free).or_else(|| {
-            others
-                .filter(|cpu| !self.is_outranked(hardware, *cpu))
-                .map(|cpu| (self.queues[cpu].first().map_or(Nanos::MAX, |(d, _)| *d), cpu))
-                .filter(|(first, _)| deadline < *first)
-                .max_by_key(|(first, cpu)| (*first, std::cmp::Reverse(*cpu)))
-                .map(|(_, cpu)| cpu)
-        })
+        let is_open = |cpu: usize| !self.is_outranked(hardware, cpu);
+        if self.queues.is_empty(own) && is_open(own) {
+            return Some(own);
+        }
+        self.queues.latest(deadline, |cpu| cpu != own && is_open(cpu))
     }
 
     fn move_to(&mut self, hardware: &mut Hardware, index: usize, to: usize) {
         let Some(thread) = self.thread_at(index) else { return };
-        let queued = self.entities[index].queued;
+        let queued = self.entities[index].is_queued();
         if queued {
             self.remove(index);
         }
         self.follow(index, to);
-        hardware.migrate(thread, to);
         if queued {
+            hardware.move_waiting(thread, to);
             self.insert(index);
+        } else {
+            hardware.migrate(thread, to);
         }
     }
 
@@ -328,10 +338,10 @@ impl Deadline {
     /// With exact enforcement: has the CPU's time booked when the budget of what it will run ends.
     fn arm_enforcement(&self, hardware: &mut Hardware, cpu: usize) {
         let Some(timer) = self.enforce.get(cpu) else { return };
-        match self.queues[cpu].first() {
-            Some((_, index)) => {
-                let entity = &self.entities[*index as usize];
-                let lasts = match self.rate(*index as usize) {
+        match self.queues.first(cpu) {
+            Some(index) => {
+                let entity = &self.entities[index];
+                let lasts = match self.rate(index) {
                     Some(rate) => Bandwidths::lasts(entity.budget, rate),
                     None => entity.budget,
                 };
@@ -364,19 +374,19 @@ impl CpuPolicy for Deadline {
             return;
         };
         let cpu = t.cpu;
-        let index = self.add_entity(hardware, reservation, cpu);
+        let index = self.add_entity(hardware, reservation, cpu, false);
         self.of_thread.push(u32::try_from(index).expect("fewer than 2^32 entities"));
         self.thread_of.push(thread);
     }
 
-    fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
+    fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
         if t.is_pinned() || self.queues.len() == 1 {
             return t.cpu;
         }
         let deadline = self.entities[self.entity_of(thread)].deadline_after_wake(hardware.now());
         let outranked = self.is_outranked(hardware, t.cpu);
-        let runs_here = self.queues[t.cpu].first().is_none_or(|(first, _)| deadline < *first);
+        let runs_here = self.queues.is_empty(t.cpu) || deadline < self.queues.first_deadline(t.cpu);
         let current_moves =
             hardware.current_of(t.cpu, self.rank).is_none_or(|current| !hardware.thread(current).is_pinned());
         if runs_here && current_moves && !outranked {
@@ -421,11 +431,11 @@ impl CpuPolicy for Deadline {
 
     fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick {
         self.arm_enforcement(hardware, cpu);
-        match self.queues[cpu].first() {
+        match self.queues.first(cpu) {
             None => Pick::Nothing,
-            Some((_, index)) => match self.thread_at(*index as usize) {
+            Some(index) => match self.thread_at(index) {
                 Some(thread) => Pick::Thread(thread),
-                None => Pick::Serve(self.servers[*index as usize].serves),
+                None => Pick::Serve(self.servers[index].serves),
             },
         }
     }
@@ -451,7 +461,7 @@ impl CpuPolicy for Deadline {
     }
 
     fn is_queued(&self, thread: ThreadId) -> bool {
-        self.entities[self.entity_of(thread)].queued
+        self.entities[self.entity_of(thread)].is_queued()
     }
 
     fn yield_now(&mut self, hardware: &mut Hardware, _cpu: usize, thread: ThreadId) {
@@ -503,22 +513,16 @@ impl CpuPolicy for Deadline {
         }
     }
 
-    fn wants_pull(&self, hardware: &Hardware, cpu: usize) -> bool {
-        self.waiting > 1 && {
-            let own = self.queues[cpu].first().map_or(Nanos::MAX, |(d, _)| *d);
-            let mut others = (0..self.queues.len()).filter(|other| *other != cpu);
-            others.any(|o| self.movable(hardware, o, Some(cpu)).is_some_and(|(deadline, _)| deadline < own))
-        }
+    fn may_be_pulled(&self, _hardware: &Hardware) -> bool {
+        self.waiting > 1 && self.queues.any_earlier(Nanos::MAX, |_| true)
+    }
+
+    fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
+        self.pullable(hardware, cpu).map(|index| self.entities[index].cpu)
     }
 
     fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
-        let own = self.queues[cpu].first().map_or(Nanos::MAX, |(d, _)| *d);
-        let best = (0..self.queues.len())
-            .filter(|other| *other != cpu)
-            .filter_map(|other| self.movable(hardware, other, Some(cpu)))
-            .filter(|(deadline, _)| *deadline < own)
-            .min();
-        if let Some((_, index)) = best {
+        if let Some(index) = self.pullable(hardware, cpu) {
             self.move_to(hardware, index, cpu);
         }
     }
@@ -539,11 +543,13 @@ impl CpuPolicy for Deadline {
     }
 
     fn enqueued(&mut self, hardware: &mut Hardware, cpu: usize, of: Rank) {
-        if self.servers[cpu].serves != of || self.servers[cpu].state != server::State::Off {
+        if self.servers[cpu].serves != of {
             return;
         }
         let now = hardware.now();
-        self.contend(hardware, cpu);
+        if self.servers[cpu].is_off() {
+            self.contend(hardware, cpu);
+        }
         let action = self.servers[cpu].start(&mut self.entities[cpu], now);
         self.act(hardware, cpu, action);
     }

@@ -12,6 +12,7 @@
 //! is on that CPU, taken at the instant a thread joins or leaves and on ticks; the kernel smooths the load over
 //! tens of milliseconds first.
 
+mod average;
 mod balance;
 mod queue;
 mod weight;
@@ -22,7 +23,7 @@ use surety_units::Nanos;
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 
-use balance::Balance;
+use balance::{Balance, Found};
 use queue::{Entity, Queue, Queues};
 
 /// Limits of a slice of one's own (`sched_attr::sched_runtime`), ns.
@@ -58,7 +59,7 @@ impl Fair {
             for cpu in 0..cpus {
                 let above = queue_of(cpus, spec.parent, cpu);
                 let entity = queues.entities.len();
-                queues.entities.push(new_entity(group_weights[group], base_slice, above));
+                queues.entities.push(Entity::new(group_weights[group], base_slice, above));
                 queues.entities[entity].owns = Some(queues.queues.len());
                 let depth = queues.queues[above].depth + 1;
                 queues.queues.push(Queue::below(entity, depth));
@@ -103,7 +104,7 @@ impl Fair {
 
     fn take_shortest_slice(&mut self, entity: usize) {
         if let Some(owned) = self.queues.entities[entity].owns {
-            self.queues.entities[entity].slice = self.queues.shortest_slice(owned);
+            self.queues.set_slice(entity, self.queues.shortest_slice(owned));
         }
     }
 
@@ -195,7 +196,7 @@ impl Fair {
         let entity = self.of_thread[thread.index()];
         self.quit(entity, false, false);
         self.balance.leaves(hardware.thread(thread).cpu, thread);
-        hardware.migrate(thread, to);
+        hardware.move_waiting(thread, to);
         self.queues.entities[entity].queue = queue_of(self.cpus, hardware.thread(thread).group, to);
         self.join(entity, false);
         self.balance.joins(to, thread);
@@ -229,23 +230,6 @@ fn queue_of(cpus: usize, group: Option<usize>, cpu: usize) -> usize {
     group.map_or(0, |group| (group + 1) * cpus) + cpu
 }
 
-fn new_entity(weight: i64, slice: i64, queue: usize) -> Entity {
-    Entity {
-        weight,
-        virtual_time: 0,
-        deadline: 0,
-        relative: false,
-        lag: 0,
-        slice,
-        protected: 0,
-        queued: false,
-        delayed: false,
-        queue,
-        owns: None,
-        thread: None,
-    }
-}
-
 impl CpuPolicy for Fair {
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         let t = hardware.thread(thread);
@@ -257,13 +241,13 @@ impl CpuPolicy for Fair {
             _ => self.queues.base_slice,
         };
         let queue = queue_of(self.cpus, t.group, t.cpu);
-        let mut entity = new_entity(weight::of(&t.asked), slice, queue);
+        let mut entity = Entity::new(weight::of(&t.asked), slice, queue);
         entity.thread = Some(thread);
         self.of_thread.push(self.queues.entities.len());
         self.queues.entities.push(entity);
     }
 
-    fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, arrival: Arrival) -> usize {
+    fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
         let entity = &self.queues.entities[self.of_thread[thread.index()]];
         if self.cpus == 1 || t.is_pinned() || entity.queued {
@@ -287,6 +271,13 @@ impl CpuPolicy for Fair {
         let entity = self.of_thread[thread.index()];
         self.quit(entity, departure != Departure::Changes, departure == Departure::Sleeps);
         self.balance.leaves(cpu, thread);
+    }
+
+    fn forget(&mut self, _hardware: &mut Hardware, thread: ThreadId) {
+        let entity = self.of_thread[thread.index()];
+        if self.queues.entities[entity].queued {
+            self.quit(entity, true, false);
+        }
     }
 
     fn pick(&mut self, _hardware: &mut Hardware, cpu: usize) -> Pick {
@@ -390,14 +381,27 @@ impl CpuPolicy for Fair {
         true
     }
 
-    fn wants_pull(&self, hardware: &Hardware, cpu: usize) -> bool {
-        self.queues.queues[cpu].count == 0 && self.balance.busiest_spare(hardware, cpu).is_some()
+    fn may_be_pulled(&self, hardware: &Hardware) -> bool {
+        self.balance.crowded(hardware).next().is_some()
+    }
+
+    fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
+        let is_empty = self.queues.queues[cpu].count == 0;
+        is_empty.then(|| self.balance.busiest_spare(hardware, cpu)).flatten().map(|(from, _)| from)
     }
 
     fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
         if let Some((_, thread)) = self.balance.busiest_spare(hardware, cpu) {
             self.move_to(hardware, thread, cpu);
         }
+    }
+
+    fn watches(&self) -> bool {
+        self.cpus > 1
+    }
+
+    fn ran(&mut self, hardware: &mut Hardware, cpu: usize, of: Option<Rank>, ran: Nanos) {
+        self.balance.ran(cpu, of, ran, hardware.now());
     }
 
     fn wants_balance(&mut self, hardware: &Hardware, cpu: usize) -> bool {
@@ -408,12 +412,10 @@ impl CpuPolicy for Fair {
         if let Some((thread, idle)) = self.balance.spare_for_idle(hardware, cpu) {
             self.move_to(hardware, thread, idle);
         }
-        let loads: Vec<i64> = (0..self.cpus).map(|cpu| self.load(cpu)).collect();
-        let mut failed = self.balance.take_failures(cpu);
         let found =
-            self.balance.relieve_busiest(hardware, cpu, &loads, &mut failed, |thread| self.load_of(thread));
-        self.balance.put_failures(cpu, failed);
-        if let Some(thread) = found {
+            self.balance.relieve_busiest(hardware, cpu, |cpu| self.load(cpu), |thread| self.load_of(thread));
+        self.balance.looked(cpu, found);
+        if let Found::Thread(thread) = found {
             self.move_to(hardware, thread, cpu);
         }
     }

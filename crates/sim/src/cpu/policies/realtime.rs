@@ -19,6 +19,7 @@ use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
 
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
+use crate::cpu::places::{Places, Ranking};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 use crate::engine::Slot;
 
@@ -33,6 +34,8 @@ struct Queue {
     /// CPU time on the account of throttling.
     time: Nanos,
     throttled: bool,
+    /// Threads in its lists.
+    count: usize,
     /// End of the throttling period.
     period_end: Slot,
 }
@@ -51,12 +54,14 @@ impl Queue {
     fn push_back(&mut self, priority: usize, thread: ThreadId) {
         self.lists[priority].push_back(thread);
         self.occupied |= 1 << priority;
+        self.count += 1;
     }
 
     fn remove(&mut self, priority: usize, thread: ThreadId) {
         let list = &mut self.lists[priority];
         let place = list.iter().position(|t| *t == thread).expect("a queued thread is in its list");
         list.remove(place);
+        self.count -= 1;
         if list.is_empty() {
             self.occupied &= !(1 << priority);
         }
@@ -69,11 +74,20 @@ impl Queue {
         current: Option<ThreadId>,
         target: usize,
     ) -> Option<(usize, ThreadId)> {
+        self.first_but(current, |thread| hardware.thread(thread).may_run_on(target))
+    }
+
+    /// The most important thread that is not `current` and fits.
+    fn first_but(
+        &self,
+        current: Option<ThreadId>,
+        fits: impl Fn(ThreadId) -> bool,
+    ) -> Option<(usize, ThreadId)> {
         let mut left = self.occupied;
         while left != 0 {
             let priority = 127 - left.leading_zeros() as usize;
             let mut list = self.lists[priority].iter();
-            let found = list.find(|t| Some(**t) != current && hardware.thread(**t).may_run_on(target));
+            let found = list.find(|t| Some(**t) != current && fits(**t));
             if let Some(thread) = found {
                 return Some((priority, *thread));
             }
@@ -99,6 +113,12 @@ pub struct Realtime {
     slice: Nanos,
     /// Threads in queues, running or not.
     queued: usize,
+    /// CPUs with a thread in their queue that does not run there.
+    crowded: Places,
+    /// CPUs by their importance, negated.
+    ranking: Ranking,
+    /// CPUs whose queue has changed since they were ranked.
+    changed: Places,
 }
 
 impl Realtime {
@@ -111,6 +131,7 @@ impl Realtime {
                 occupied: 0,
                 time: Nanos::ZERO,
                 throttled: false,
+                count: 0,
                 period_end: hardware.add_timer(rank, u32::try_from(cpu).expect("fewer than 2^32 CPUs")),
             })
             .collect();
@@ -121,17 +142,64 @@ impl Realtime {
             limit: hardware.platform.realtime_limit,
             slice: hardware.platform.round_robin_slice,
             queued: 0,
+            crowded: Places::none(cpus),
+            ranking: Ranking::new(cpus, 0),
+            changed: Places::none(cpus),
+        }
+    }
+
+    /// The queue of a CPU, or what of it runs, has changed.
+    fn look_at(&mut self, hardware: &Hardware, cpu: usize) {
+        if self.queues.len() > 1 {
+            let running = hardware.current_of(cpu, self.rank).filter(|t| self.entities[t.index()].queued);
+            self.crowded.set(cpu, self.queues[cpu].count > usize::from(running.is_some()));
+            self.changed.set(cpu, true);
         }
     }
 
     /// The least important CPU that may run `thread` of `priority`, with what it runs below it.
-    fn less_important(&self, hardware: &Hardware, thread: ThreadId, priority: usize) -> Option<usize> {
-        (0..self.queues.len())
-            .filter(|cpu| hardware.thread(thread).may_run_on(*cpu))
-            .map(|cpu| (self.importance(hardware, cpu), cpu))
-            .filter(|(importance, _)| *importance < priority)
-            .min()
-            .map(|(_, cpu)| cpu)
+    fn less_important(
+        &mut self,
+        hardware: &mut Hardware,
+        thread: ThreadId,
+        priority: usize,
+    ) -> Option<usize> {
+        let is_free = |cpu: &usize| self.queues[*cpu].count == 0 && hardware.thread(thread).may_run_on(*cpu);
+        if let Some(idle) = hardware.sets.idle.iter().find(is_free) {
+            return Some(idle);
+        }
+        while let Some(cpu) = self.changed.pop().or_else(|| hardware.sets.changed.pop()) {
+            let importance = self.importance(hardware, cpu);
+            self.ranking.set(cpu, -i64::try_from(importance).expect("priorities end at 99"));
+        }
+        let above = -i64::try_from(priority).expect("priorities end at 99");
+        self.ranking.best(above, |cpu| hardware.thread(thread).may_run_on(cpu))
+    }
+
+    /// The most important thread of a CPU that waits and may go to another one.
+    fn pushable(&self, hardware: &Hardware, cpu: usize) -> Option<(usize, ThreadId)> {
+        let (queue, current) = (&self.queues[cpu], hardware.current(cpu));
+        let first = queue.first_but(current, |_| true)?;
+        if hardware.thread(first.1).allowed.is_none() {
+            return Some(first);
+        }
+        let others = (0..self.queues.len()).filter(|other| *other != cpu);
+        others
+            .filter_map(|other| queue.movable(hardware, current, other))
+            .max_by_key(|(priority, _)| *priority)
+    }
+
+    /// The most important thread that waits elsewhere, may run on a CPU and comes before its own there, and where it waits.
+    fn pullable(&self, hardware: &Hardware, cpu: usize) -> Option<((usize, ThreadId), usize)> {
+        if self.queues[cpu].throttled {
+            return None;
+        }
+        let own = self.queues[cpu].highest().unwrap_or(0);
+        let others = self.crowded.iter().filter(|other| *other != cpu);
+        others
+            .filter_map(|o| Some((self.queues[o].movable(hardware, hardware.current(o), cpu)?, o)))
+            .filter(|((priority, _), _)| *priority > own)
+            .max_by_key(|((priority, _), other)| (*priority, std::cmp::Reverse(*other)))
     }
 
     /// How important what a CPU runs or is about to run is: 0 for idle, 1 for a less important scheduler's thread, the
@@ -159,13 +227,13 @@ impl CpuPolicy for Realtime {
         self.entities.push(Entity { queued: false, slice: self.slice });
     }
 
-    fn select_cpu(&mut self, hardware: &Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
+    fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
-        let priority = priority_of(&t.scheduling) + 1;
-        if t.is_pinned() || self.importance(hardware, t.cpu) < priority {
-            return t.cpu;
+        let (cpu, priority) = (t.cpu, priority_of(&t.scheduling) + 1);
+        if t.is_pinned() || self.queues.len() == 1 || self.importance(hardware, cpu) < priority {
+            return cpu;
         }
-        self.less_important(hardware, thread, priority).unwrap_or(t.cpu)
+        self.less_important(hardware, thread, priority).unwrap_or(cpu)
     }
 
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, _arrival: Arrival) {
@@ -173,6 +241,7 @@ impl CpuPolicy for Realtime {
         self.queues[cpu].push_back(priority, thread);
         self.entities[thread.index()].queued = true;
         self.queued += 1;
+        self.look_at(hardware, cpu);
         if let Some(limit) = self.limit {
             let timer = self.queues[cpu].period_end;
             if !hardware.engine.is_armed(timer) {
@@ -186,6 +255,17 @@ impl CpuPolicy for Realtime {
         self.queues[cpu].remove(priority, thread);
         self.entities[thread.index()].queued = false;
         self.queued -= 1;
+        self.look_at(hardware, cpu);
+    }
+
+    fn switch(
+        &mut self,
+        hardware: &mut Hardware,
+        cpu: usize,
+        _prev: Option<ThreadId>,
+        _next: Option<ThreadId>,
+    ) {
+        self.look_at(hardware, cpu);
     }
 
     fn pick(&mut self, _hardware: &mut Hardware, cpu: usize) -> Pick {
@@ -255,45 +335,40 @@ impl CpuPolicy for Realtime {
         }
     }
 
-    fn wants_pull(&self, hardware: &Hardware, cpu: usize) -> bool {
-        let own = usize::from(self.queues[cpu].occupied != 0);
-        self.queued > own && !self.queues[cpu].throttled && {
-            let mut others = (0..self.queues.len()).filter(|other| *other != cpu);
-            others.any(|o| self.queues[o].movable(hardware, hardware.current(o), cpu).is_some())
-        }
+    fn may_be_pulled(&self, _hardware: &Hardware) -> bool {
+        !self.crowded.is_empty()
+    }
+
+    fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
+        self.pullable(hardware, cpu).map(|(_, from)| from)
     }
 
     fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
-        let own = self.queues[cpu].highest().unwrap_or(0);
-        let best = (0..self.queues.len())
-            .filter(|other| *other != cpu)
-            .filter_map(|o| Some((self.queues[o].movable(hardware, hardware.current(o), cpu)?, o)))
-            .filter(|((priority, _), _)| *priority > own)
-            .max_by_key(|((priority, _), other)| (*priority, std::cmp::Reverse(*other)));
+        let best = self.pullable(hardware, cpu);
         if let Some(((priority, thread), from)) = best {
             self.queues[from].remove(priority, thread);
-            hardware.migrate(thread, cpu);
+            hardware.move_waiting(thread, cpu);
             self.queues[cpu].push_back(priority, thread);
+            self.look_at(hardware, from);
+            self.look_at(hardware, cpu);
         }
     }
 
     fn push(&mut self, hardware: &mut Hardware, cpu: usize) {
         for _ in 0..self.queues.len() {
-            let current = hardware.current(cpu);
-            let Some((priority, thread)) = (0..self.queues.len())
-                .filter(|other| *other != cpu)
-                .filter_map(|other| self.queues[cpu].movable(hardware, current, other))
-                .max_by_key(|(priority, _)| *priority)
-            else {
+            if !self.crowded.contains(cpu) {
                 return;
-            };
+            }
+            let Some((priority, thread)) = self.pushable(hardware, cpu) else { return };
             let Some(target) = self.less_important(hardware, thread, priority + 1).filter(|t| *t != cpu)
             else {
                 return;
             };
             self.queues[cpu].remove(priority, thread);
-            hardware.migrate(thread, target);
+            hardware.move_waiting(thread, target);
             self.queues[target].push_back(priority, thread);
+            self.look_at(hardware, cpu);
+            self.look_at(hardware, target);
             hardware.reschedule(target);
         }
     }

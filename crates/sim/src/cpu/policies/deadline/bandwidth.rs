@@ -20,7 +20,7 @@ pub(super) struct Bandwidths {
     all: Vec<u64>,
     /// Of those that run, wait to run, or slept too little for their bandwidth to be free.
     active: Vec<u64>,
-    /// What no reservation of the machine has booked, for each CPU.
+    /// What no reservation of the machine has booked, for each CPU; it wraps where more is booked than there is.
     extra: u64,
     max: u64,
     ratio: u64,
@@ -38,7 +38,19 @@ impl Bandwidths {
     /// Books a new reservation.
     pub(super) fn book(&mut self, cpu: usize, bandwidth: u64) {
         self.all[cpu] += bandwidth;
-        self.extra = self.extra.saturating_sub(bandwidth / self.all.len() as u64);
+        self.take(bandwidth);
+    }
+
+    /// Books a fair server: with some kernels more than once.
+    pub(super) fn book_server(&mut self, cpu: usize, bandwidth: u64) {
+        self.book(cpu, bandwidth);
+        if self.rule == Reclaiming::ToCapServersTwice {
+            self.take(bandwidth);
+        }
+    }
+
+    fn take(&mut self, bandwidth: u64) {
+        self.extra = self.extra.wrapping_sub(bandwidth / self.all.len() as u64);
     }
 
     pub(super) fn activate(&mut self, cpu: usize, bandwidth: u64) {
@@ -61,11 +73,13 @@ impl Bandwidths {
 
     /// How fast a reclaiming reservation's budget runs down, with 20 fractional bits: see [`Reclaiming`].
     pub(super) fn rate(&self, cpu: usize, bandwidth: u64) -> u64 {
-        let unused = self.all[cpu] - self.active[cpu] + self.extra;
+        // All of it is without a sign, in the kernel as well: too little left over looks like more than there is.
+        let unused = (self.all[cpu] - self.active[cpu]).wrapping_add(self.extra);
+        let used = |whole: u64, own: u64| if unused > whole.wrapping_sub(own) { own } else { whole - unused };
         let stretched = |part: u64| (part * self.ratio) >> RATIO_SHIFT;
         match self.rule {
-            Reclaiming::ToCap => stretched(bandwidth.max(self.max.saturating_sub(unused))),
-            Reclaiming::BelowCap => stretched(bandwidth).max((1 << SHIFT) - unused.min(1 << SHIFT)),
+            Reclaiming::ToCap | Reclaiming::ToCapServersTwice => stretched(used(self.max, bandwidth)),
+            Reclaiming::BelowCap => used(1 << SHIFT, stretched(bandwidth)),
         }
     }
 
@@ -77,5 +91,37 @@ impl Bandwidths {
     /// How long a budget lasts at a rate, rounded up.
     pub(super) fn lasts(budget: Nanos, rate: u64) -> Nanos {
         budget.mul_ratio(1 << SHIFT, rate.max(1)) + Nanos::new(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A reservation of `own` percent beside others of `others` in use and `asleep` not, all of them reclaiming: the rate in
+    /// thousandths.
+    fn rate(rule: Reclaiming, [own, others, asleep]: [u64; 3]) -> u64 {
+        let part = |percent| (percent << SHIFT) / 100;
+        let mut bandwidths = Bandwidths::new(1, Bandwidth::new(95, 100).unwrap(), rule);
+        bandwidths.book_server(0, part(5));
+        for booked in [own, others, asleep] {
+            bandwidths.book(0, part(booked));
+        }
+        [5, own, others].into_iter().for_each(|active| bandwidths.activate(0, part(active)));
+        (bandwidths.rate(0, part(own)) * 1000) >> SHIFT
+    }
+
+    #[test]
+    fn what_is_taken_twice_wraps() {
+        use Reclaiming::{BelowCap, ToCap, ToCapServersTwice};
+        // 1.05 = 269/256 for 1/0.95: 0.25, 0.3 and 0.25 + 0.05 in all are in use.
+        assert_eq!(rate(ToCap, [20, 0, 0]), 262);
+        assert_eq!(rate(ToCapServersTwice, [20, 0, 0]), 315);
+        assert_eq!(rate(BelowCap, [20, 0, 0]), 299);
+        // 0.95 - 0.10 - 0.90 is below nothing: as if more than all were left over, so a fifth runs down as a fifth.
+        assert_eq!(rate(ToCapServersTwice, [20, 70, 0]), 210);
+        assert_eq!(rate(ToCap, [20, 70, 0]), 998);
+        // A tenth asleep brings it above nothing again.
+        assert_eq!(rate(ToCapServersTwice, [20, 60, 10]), 945);
     }
 }

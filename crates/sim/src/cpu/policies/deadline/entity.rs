@@ -11,6 +11,7 @@ use crate::engine::Slot;
 
 /// A budget that is used up and replenished.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct Entity {
     /// Q, D, T; whether it uses bandwidth others leave (GRUB), or runs on as a fair thread without budget.
     pub(super) reservation: Reservation,
@@ -25,8 +26,8 @@ pub(super) struct Entity {
     pub(super) yielded: bool,
     /// Whether it has a deadline at all yet.
     pub(super) begun: bool,
-    /// Whether it stands in its CPU's queue.
-    pub(super) queued: bool,
+    /// Its place in its CPU's queue, while it stands there: the deadline it came with, and its order.
+    pub(super) place: Option<(i64, u64)>,
     /// The CPU it is accounted to.
     pub(super) cpu: usize,
     /// Whether its bandwidth counts as active.
@@ -48,7 +49,7 @@ impl Entity {
             throttled: false,
             yielded: false,
             begun: false,
-            queued: false,
+            place: None,
             cpu,
             active: false,
             timer: timers.0,
@@ -59,6 +60,11 @@ impl Entity {
     /// Q/T in the kernel's fixed point.
     pub(super) fn bandwidth(&self) -> u64 {
         self.bandwidth
+    }
+
+    /// Whether it stands in its CPU's queue.
+    pub(super) fn is_queued(&self) -> bool {
+        self.place.is_some()
     }
 
     /// Whether D < T.
@@ -92,10 +98,15 @@ impl Entity {
         self.begun && self.is_constrained() && self.deadline < now && now < self.next_period()
     }
 
+    /// Whether waking now does not keep the deadline: it has passed, or is too near for what is left of the budget.
+    pub(super) fn wakes_afresh(&self, now: Nanos) -> bool {
+        !self.begun || self.deadline < now || self.overflows(now)
+    }
+
     /// The wake-up rule: keeps the deadline if the budget fits it, else begins a period, or, when the deadline of
     /// a constrained reservation lies ahead, cuts the budget to `Q/D * (d - t)`.
     pub(super) fn wake(&mut self, now: Nanos) {
-        if self.begun && self.deadline >= now && !self.overflows(now) {
+        if !self.wakes_afresh(now) {
             return;
         }
         if self.begun && self.is_constrained() && self.deadline >= now {

@@ -5,11 +5,13 @@
 //! server's runtime in time by itself. The states and their edges are those of the kernel:
 //!
 //! ```text
-//! Off        no fair thread has joined since it stopped
+//! Off        no fair thread has joined since it stopped; when it stopped while it was Running, it is
+//!            Running again as soon as one joins, as long as what is left of its budget fits its deadline
 //! Waiting    fair threads are there; the timer is set to the last instant at which the whole
 //!            budget still fits before the deadline. Fair and idle time drain the budget: an empty one
 //!            begins a new period, so a fair class that is not starved never lets the timer fire.
-//! IdleWait   the budget was drained by idle time; the timer turns it off
+//! IdleWait   the budget was drained by idle time; the timer turns it off, a fair thread that joins or runs
+//!            makes it wait again
 //! Running    in the deadline queue: whatever the fair class would run, runs with its deadline
 //! Throttled  its budget is used up; the timer replenishes it at the next period. Fair time outside it
 //!            shows that nobody starves: back to Waiting
@@ -50,22 +52,39 @@ const RESOLUTION: Nanos = Nanos::from_millis(1);
 /// The fair server of one CPU.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
-    pub(super) state: State,
+    state: State,
+    /// Whether its timer found the served class starved, and that has not run without it since (`dl_defer_running`).
+    starved: bool,
     /// The scheduler it serves.
     pub(super) serves: Rank,
 }
 
 impl Server {
     pub(super) fn new(serves: Rank) -> Server {
-        Server { state: State::Off, serves }
+        Server { state: State::Off, starved: false, serves }
     }
 
-    /// A thread of the served class joined.
+    /// Whether it takes no part in anything.
+    pub(super) fn is_off(&self) -> bool {
+        self.state == State::Off
+    }
+
+    /// A thread of the served class joined (`dl_server_start`).
     pub(super) fn start(&mut self, entity: &mut Entity, now: Nanos) -> Action {
-        if self.state != State::Off {
-            return Action::Nothing;
+        match self.state {
+            State::Off => {}
+            State::IdleWait => {
+                self.state = State::Waiting;
+                return Action::Nothing;
+            }
+            _ => return Action::Nothing,
         }
+        self.starved &= !entity.wakes_afresh(now);
         entity.wake(now);
+        if self.starved {
+            self.state = State::Running;
+            return Action::Enqueue;
+        }
         self.defer(entity, now)
     }
 
@@ -99,6 +118,11 @@ impl Server {
             }
             return Action::Throttle(entity.next_period());
         }
+        if self.state == State::IdleWait {
+            entity.budget = Nanos::ZERO;
+            return Action::Nothing;
+        }
+        self.starved = false;
         entity.begin_period(now);
         let action = self.defer(entity, now);
         if idle {
@@ -121,11 +145,15 @@ impl Server {
                     entity.begin_period(now);
                 }
                 entity.replenish(now);
+                self.starved = true;
                 self.state = State::Running;
                 Action::Enqueue
             }
             State::Throttled => {
                 entity.replenish(now);
+                if !self.starved {
+                    return self.defer(entity, now);
+                }
                 self.state = State::Running;
                 Action::Enqueue
             }
@@ -136,5 +164,56 @@ impl Server {
     pub(super) fn stop(&mut self) -> Action {
         self.state = State::Off;
         Action::Stop
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use surety_model::reservation::Reservation;
+
+    use super::*;
+    use crate::engine::Engine;
+
+    fn ms(n: i64) -> Nanos {
+        Nanos::from_millis(n)
+    }
+
+    fn started() -> (Server, Entity) {
+        let mut engine = Engine::default();
+        let component = engine.add_component();
+        let timers = (engine.add_slot(component, 0), engine.add_slot(component, 1));
+        let mut entity = Entity::new(Reservation::implicit(ms(50), ms(1000)), 0, timers);
+        let mut server = Server::new(Rank(2));
+        assert_eq!(server.start(&mut entity, ms(0)), Action::Arm(ms(950)));
+        (server, entity)
+    }
+
+    #[test]
+    fn one_that_stopped_while_it_ran_goes_on_with_its_budget() {
+        let (mut server, mut entity) = started();
+        assert_eq!(server.timer(&mut entity, ms(950)), Action::Enqueue);
+        assert_eq!(server.ran(&mut entity, false, ms(20), ms(970)), Action::Nothing);
+        server.stop();
+        assert_eq!(server.start(&mut entity, ms(1500)), Action::Arm(ms(2450)), "30 of 50 ms no longer fit");
+        server.stop();
+        assert_eq!(server.timer(&mut entity, ms(2450)), Action::Nothing, "it is off");
+        let (mut server, mut entity) = started();
+        server.timer(&mut entity, ms(950));
+        server.ran(&mut entity, false, ms(20), ms(970));
+        server.stop();
+        assert_eq!(server.start(&mut entity, ms(1000)), Action::Enqueue);
+        assert_eq!(server.ran(&mut entity, false, ms(30), ms(1030)), Action::Throttle(ms(1950)));
+    }
+
+    #[test]
+    fn a_thread_that_joins_keeps_an_idle_one_from_stopping() {
+        let (mut server, mut entity) = started();
+        assert_eq!(server.ran(&mut entity, true, ms(50), ms(50)), Action::Arm(ms(1000)));
+        assert_eq!(server.start(&mut entity, ms(100)), Action::Nothing);
+        assert_eq!(server.timer(&mut entity, ms(1000)), Action::Enqueue);
+        let (mut server, mut entity) = started();
+        server.ran(&mut entity, true, ms(50), ms(50));
+        assert_eq!(server.ran(&mut entity, true, ms(500), ms(550)), Action::Nothing, "its timer stays");
+        assert_eq!(server.timer(&mut entity, ms(1000)), Action::Stop);
     }
 }

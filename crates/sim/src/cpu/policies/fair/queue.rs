@@ -14,11 +14,13 @@
 //! tree; it is added where it counts.
 
 use crate::cpu::hardware::ThreadId;
+use crate::cpu::sorted::Sorted;
 
 use super::weight::UNIT;
 
 /// A thread, or a group on one CPU, as a queue sees it.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 pub(super) struct Entity {
     pub(super) weight: i64,
     pub(super) virtual_time: i64,
@@ -36,18 +38,45 @@ pub(super) struct Entity {
     /// Asleep, but in the queue until its lag is made up for.
     pub(super) delayed: bool,
     pub(super) queue: usize,
+    /// Its order among those that wait in it.
+    order: u64,
     /// The queue a group's entity stands for.
     pub(super) owns: Option<usize>,
     /// The thread, of an entity that is no group's.
     pub(super) thread: Option<ThreadId>,
 }
 
+impl Entity {
+    /// One that has not run.
+    pub(super) fn new(weight: i64, slice: i64, queue: usize) -> Entity {
+        Entity {
+            weight,
+            virtual_time: 0,
+            deadline: 0,
+            relative: false,
+            lag: 0,
+            slice,
+            protected: 0,
+            queued: false,
+            delayed: false,
+            queue,
+            order: 0,
+            owns: None,
+            thread: None,
+        }
+    }
+}
+
+/// What a tree knows of those that wait beside their deadlines.
+const VIRTUAL_TIME: usize = 0;
+const SLICE: usize = 1;
+
 /// The entities of a group, or of the root, on one CPU.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Queue {
     pub(super) current: Option<usize>,
     /// Those that do not run, by virtual deadline and then by order of coming.
-    pub(super) tree: Vec<(i64, u32)>,
+    tree: Sorted<2>,
     sum: i64,
     load: i64,
     zero: i64,
@@ -116,6 +145,18 @@ impl Queues {
         self.queues[queue].zero + mean
     }
 
+    /// Gives an entity a slice; one that waits keeps its place.
+    pub(super) fn set_slice(&mut self, entity: usize, slice: i64) {
+        let e = &mut self.entities[entity];
+        if e.slice == slice {
+            return;
+        }
+        e.slice = slice;
+        if e.queued && self.queues[e.queue].current != Some(entity) {
+            self.queues[e.queue].tree.change(e.deadline, e.order, SLICE, slice);
+        }
+    }
+
     fn is_eligible_at(&self, queue: usize, (sum, load): (i64, i64), virtual_time: i64) -> bool {
         let key = virtual_time - self.queues[queue].zero;
         i128::from(sum) >= i128::from(key) * i128::from(load)
@@ -134,17 +175,17 @@ impl Queues {
         }
         let q = &self.queues[queue];
         let running = q.current.filter(|c| self.entities[*c].queued);
-        let waiting = q.tree.iter().map(|(_, e)| *e as usize);
-        waiting.chain(running).map(|e| self.entities[e].slice).min().unwrap_or(self.base_slice)
+        let running = running.map(|e| self.entities[e].slice);
+        q.tree.least(SLICE).into_iter().chain(running).min().unwrap_or(self.base_slice)
     }
 
     fn insert(&mut self, entity: usize) {
-        let e = &self.entities[entity];
+        let e = &mut self.entities[entity];
         let q = &mut self.queues[e.queue];
         q.sum += e.weight * (e.virtual_time - q.zero);
         q.load += e.weight;
-        let place = q.tree.partition_point(|(deadline, _)| *deadline <= e.deadline);
-        q.tree.insert(place, (e.deadline, u32::try_from(entity).expect("fewer than 2^32 entities")));
+        let item = u32::try_from(entity).expect("fewer than 2^32 entities");
+        e.order = q.tree.insert(e.deadline, item, [e.virtual_time, e.slice]);
     }
 
     fn remove(&mut self, entity: usize) {
@@ -152,9 +193,7 @@ impl Queues {
         let q = &mut self.queues[e.queue];
         q.sum -= e.weight * (e.virtual_time - q.zero);
         q.load -= e.weight;
-        let from = q.tree.partition_point(|(deadline, _)| *deadline < e.deadline);
-        let place = q.tree[from..].iter().position(|(_, other)| *other as usize == entity);
-        q.tree.remove(from + place.expect("a waiting entity is in the tree"));
+        q.tree.remove(e.deadline, e.order);
     }
 
     fn is_current(&self, entity: usize) -> bool {
@@ -274,20 +313,20 @@ impl Queues {
         let q = &self.queues[queue];
         let running = q.current.filter(|c| self.entities[*c].queued);
         if q.count <= 1 {
-            return running.or_else(|| q.tree.first().map(|(_, e)| *e as usize));
+            return running.or_else(|| q.tree.first().map(|first| first.item as usize));
         }
         let totals = self.totals(queue);
-        let eligible = |entity: usize| self.is_eligible_at(queue, totals, self.entities[entity].virtual_time);
-        let running = running.filter(|c| eligible(*c));
+        let running = running.filter(|c| self.is_eligible_at(queue, totals, self.entities[*c].virtual_time));
         if let Some(c) =
             running.filter(|c| protect && self.entities[*c].virtual_time < self.entities[*c].protected)
         {
             return Some(c);
         }
-        let best = q.tree.iter().find(|(_, e)| eligible(*e as usize));
+        // v <= V is the same as sum >= (v - zero) W: all are integers.
+        let best = q.tree.first_within(VIRTUAL_TIME, self.virtual_time(queue));
         match (best, running) {
-            (Some((deadline, _)), Some(c)) if self.entities[c].deadline < *deadline => Some(c),
-            (Some((_, e)), _) => Some(*e as usize),
+            (Some(best), Some(c)) if self.entities[c].deadline < best.key => Some(c),
+            (Some(best), _) => Some(best.item as usize),
             (None, c) => c,
         }
     }

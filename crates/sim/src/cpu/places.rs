@@ -1,0 +1,215 @@
+//! [`Places`], a set of CPUs, and [`Ranking`], CPUs in order of a figure: so that nobody has to look at every CPU.
+
+/// A set of CPUs by their places, for any number of them.
+#[derive(Clone, Debug, Default)]
+pub struct Places {
+    words: Vec<u64>,
+}
+
+impl Places {
+    /// None of so many CPUs.
+    pub fn none(cpus: usize) -> Places {
+        Places { words: vec![0; cpus.div_ceil(64)] }
+    }
+
+    /// Adds a CPU, or takes it out.
+    #[inline]
+    pub fn set(&mut self, cpu: usize, is_in: bool) {
+        let bit = 1 << (cpu % 64);
+        let word = &mut self.words[cpu / 64];
+        *word = if is_in { *word | bit } else { *word & !bit };
+    }
+
+    /// Whether a CPU is in.
+    #[inline]
+    pub fn contains(&self, cpu: usize) -> bool {
+        self.words[cpu / 64] & (1 << (cpu % 64)) != 0
+    }
+
+    /// Whether none is.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.words.iter().all(|word| *word == 0)
+    }
+
+    /// All, the lowest place first.
+    #[inline]
+    pub fn iter(&self) -> impl Iterator<Item = usize> + Clone + '_ {
+        self.words.iter().enumerate().flat_map(|(place, word)| members(place, *word))
+    }
+
+    /// Members of this set, and members of `either` that are in one of `sets`.
+    #[inline]
+    pub fn joined<'a>(
+        &'a self,
+        either: &'a Places,
+        sets: impl Iterator<Item = &'a Places> + Clone + 'a,
+    ) -> impl Iterator<Item = usize> + 'a {
+        let more = move |place: usize| sets.clone().fold(0, |word, set| word | set.words[place]);
+        let words = self.words.iter().zip(&either.words).enumerate();
+        words.flat_map(move |(place, (word, other))| members(place, word | other & more(place)))
+    }
+
+    /// Takes the lowest out.
+    pub fn pop(&mut self) -> Option<usize> {
+        let lowest = self.iter().next()?;
+        self.set(lowest, false);
+        Some(lowest)
+    }
+}
+
+/// The CPUs of a word.
+#[derive(Clone)]
+struct Members {
+    first: usize,
+    left: u64,
+}
+
+fn members(place: usize, word: u64) -> Members {
+    Members { first: place * 64, left: word }
+}
+
+impl Iterator for Members {
+    type Item = usize;
+
+    #[inline]
+    fn next(&mut self) -> Option<usize> {
+        let lowest = (self.left != 0).then(|| self.left.trailing_zeros() as usize)?;
+        self.left &= self.left - 1;
+        Some(self.first + lowest)
+    }
+}
+
+/// CPUs by a figure each: the one with the greatest, of equal ones the lowest place.
+///
+/// A tree of matches: each node has the greater figure of the two below.
+#[derive(Clone, Debug, Default)]
+pub struct Ranking {
+    /// Node 1 is the whole, `2 k` and `2 k + 1` are below `k`, the CPUs are the last half.
+    nodes: Vec<i64>,
+}
+
+impl Ranking {
+    /// So many CPUs with this figure.
+    pub fn new(cpus: usize, figure: i64) -> Ranking {
+        let width = cpus.next_power_of_two();
+        let mut ranking = Ranking { nodes: vec![i64::MIN; 2 * width] };
+        (0..cpus).for_each(|cpu| ranking.set(cpu, figure));
+        ranking
+    }
+
+    /// A CPU's figure.
+    pub fn get(&self, cpu: usize) -> i64 {
+        self.nodes[self.nodes.len() / 2 + cpu]
+    }
+
+    /// Gives a CPU a figure above the least there is.
+    #[inline]
+    pub fn set(&mut self, cpu: usize, figure: i64) {
+        let mut node = self.nodes.len() / 2 + cpu;
+        self.nodes[node] = figure;
+        while node > 1 {
+            let greater = self.nodes[node].max(self.nodes[node ^ 1]);
+            node /= 2;
+            if self.nodes[node] == greater {
+                return;
+            }
+            self.nodes[node] = greater;
+        }
+    }
+
+    /// The CPU with the greatest figure above `bound` of those that fit.
+    #[inline]
+    pub fn best(&self, bound: i64, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        if self.nodes[1] <= bound {
+            return None;
+        }
+        let mut best = (bound, None);
+        self.search(1, (0, self.nodes.len() / 2), &mut best, &fits);
+        best.1
+    }
+
+    /// Whether one of the CPUs whose figure is above a bound fits; which are asked, and in what order, is not said.
+    pub fn any_above(&self, bound: i64, mut fits: impl FnMut(usize) -> bool) -> bool {
+        self.any_below(1, bound, &mut fits)
+    }
+
+    fn any_below(&self, node: usize, bound: i64, fits: &mut impl FnMut(usize) -> bool) -> bool {
+        if self.nodes[node] <= bound {
+            return false;
+        }
+        match node.checked_sub(self.nodes.len() / 2) {
+            Some(cpu) => fits(cpu),
+            None => self.any_below(2 * node, bound, fits) || self.any_below(2 * node + 1, bound, fits),
+        }
+    }
+
+    /// Looks below a node, which stands for these places, for something better.
+    fn search(
+        &self,
+        node: usize,
+        (first, count): (usize, usize),
+        best: &mut (i64, Option<usize>),
+        fits: &impl Fn(usize) -> bool,
+    ) {
+        let (figure, known) = (self.nodes[node], *best);
+        if figure < known.0 || figure == known.0 && known.1.is_none_or(|cpu| cpu < first) {
+            return;
+        }
+        if count == 1 {
+            if fits(first) {
+                *best = (figure, Some(first));
+            }
+            return;
+        }
+        let half = count / 2;
+        let (lower, upper) = ((2 * node, (first, half)), (2 * node + 1, (first + half, half)));
+        let ordered =
+            if self.nodes[lower.0] >= self.nodes[upper.0] { [lower, upper] } else { [upper, lower] };
+        for (child, places) in ordered {
+            self.search(child, places, best, fits);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_ranking_is_that_of_a_searched_list(
+            figures in proptest::collection::vec(-5i64..5, 1..70),
+            changes in proptest::collection::vec((0usize..70, -5i64..5), 0..60),
+            fits in proptest::collection::vec(any::<bool>(), 70),
+            bound in -6i64..4,
+        ) {
+            let mut ranking = Ranking::new(figures.len(), -9);
+            let mut list = figures.clone();
+            list.iter().enumerate().for_each(|(cpu, figure)| ranking.set(cpu, *figure));
+            for (cpu, figure) in changes {
+                let cpu = cpu % list.len();
+                list[cpu] = figure;
+                ranking.set(cpu, figure);
+                let best = (0..list.len())
+                    .filter(|cpu| fits[*cpu] && list[*cpu] > bound)
+                    .max_by_key(|cpu| (list[*cpu], std::cmp::Reverse(*cpu)));
+                prop_assert_eq!(ranking.best(bound, |cpu| fits[cpu]), best);
+                prop_assert_eq!(ranking.get(cpu), figure);
+                let any = (0..list.len()).any(|cpu| fits[cpu] && list[cpu] > bound);
+                prop_assert_eq!(ranking.any_above(bound, |cpu| fits[cpu]), any);
+            }
+        }
+
+        #[test]
+        fn places_are_a_set(members in proptest::collection::btree_set(0usize..200, 0..50)) {
+            let mut places = Places::none(200);
+            members.iter().for_each(|cpu| places.set(*cpu, true));
+            prop_assert_eq!(places.iter().collect::<Vec<_>>(), members.iter().copied().collect::<Vec<_>>());
+            prop_assert!((0..200).all(|cpu| places.contains(cpu) == members.contains(&cpu)));
+            let popped: Vec<usize> = std::iter::from_fn(|| places.pop()).collect();
+            prop_assert!(popped.len() == members.len() && places.is_empty());
+        }
+    }
+}
