@@ -10,7 +10,7 @@ use surety_model::record::{
 };
 use surety_model::reservation::Reservation;
 use surety_model::workload::{ActivityKind, Instances, Late, LoadRow, Sleep, Task, Workload};
-use surety_model::world::{Observer, RunOptions, World, WorldError, refused_loads};
+use surety_model::world::{Observer, RunOptions, World, WorldError, refused_kinds, refused_loads};
 use surety_units::{CpuSet, Nanos};
 
 use crate::admission::AdmissionError;
@@ -42,7 +42,23 @@ impl AnalysisWorld {
 /// reservation does not count it. Threads and processes of the loads are below every reservation.
 fn objections(workload: &Workload) -> Vec<WorldError> {
     let say = |row: &LoadRow, why: &str| format!("a load of kind `{}` {why}", row.word);
-    refused_loads("analysis", workload, |row| row.analysis, say)
+    let mut found = refused_kinds("analysis", workload, |_| None);
+    found.extend(refused_loads("analysis", workload, |row| row.analysis, say));
+    found
+}
+
+/// What of a workload runs in interrupts and is not charged to the supply of reservations, so that nothing is proven beside it.
+fn interrupts(workload: &Workload) -> Option<String> {
+    let hard = workload.irqs.iter().find(|irq| irq.hard.is_some_and(Nanos::is_positive)).map(|irq| {
+        let name = ActivityKind::Irq.path(&irq.name);
+        format!(
+            "{name} has a hard handler, which runs before every thread and is not analysed; see `surety plan`"
+        )
+    });
+    hard.or_else(|| {
+        let activities = workload.activities();
+        activities.iter().find_map(|a| Some(format!("{} {}", a.kind.path(a.name), a.kind.row().analysis?)))
+    })
 }
 
 impl World for AnalysisWorld {
@@ -65,6 +81,13 @@ impl World for AnalysisWorld {
         }
         let mut platform = self.platform.clone();
         let cpus = options.cpus.unwrap_or_else(|| CpuSet::first(platform.cpus));
+        let all = CpuSet::first(platform.cpus);
+        if cpus.is_empty() || !cpus.is_subset(&all) {
+            return Err(WorldError::Machine {
+                what: format!("CPUs {cpus} are not all there: {} has {all}", platform.name),
+                remedy: "choose with --cpus among those".to_owned(),
+            });
+        }
         platform.cpus = u32::try_from(cpus.len()).expect("a CPU set holds at most 1024");
         let mut tasks: Vec<TaskView<'_>> =
             workload.tasks.iter().map(|t| TaskView::of(t, &platform)).collect();
@@ -79,8 +102,13 @@ impl World for AnalysisWorld {
             if let Some(lent) = lent_reservation(workload, |task| task.reservation.is_some()) {
                 return Some(lent);
             }
-            let irq = workload.irqs.iter().find(|irq| irq.reservation.is_some())?;
-            Some(format!("the demand of the reserved interrupt thread {} is not analysed", irq.name))
+            if let Some(irq) = workload.irqs.iter().find(|irq| irq.reservation.is_some()) {
+                return Some(format!(
+                    "the demand of the reserved interrupt thread {} is not analysed",
+                    irq.name
+                ));
+            }
+            interrupts(workload)
         });
 
         for view in &mut tasks {
@@ -108,7 +136,7 @@ impl World for AnalysisWorld {
         }
         for activity in workload.activities().into_iter().filter(|a| a.kind != ActivityKind::Task) {
             let mut unbounded = ActivityRecord::new(activity.name, activity.kind, Basis::Bound);
-            let why = format!("no bound for a {} in this version", activity.kind);
+            let why = format!("no bound for {} in this version", activity.kind.row().noun);
             unbounded.promised = Promised::not_observable(activity.promises, &why);
             record.activities.push(unbounded);
         }
@@ -168,7 +196,7 @@ impl<'a> TaskView<'a> {
         record.deadline = self.task.relative_deadline();
         let promises = &self.task.promises;
         let Some(reservation) = self.task.reservation else {
-            let why = "no bound for tasks without a reservation beside load";
+            let why = "no bound for tasks without a reservation";
             record.promised = Promised::not_observable(promises, why);
             return record;
         };

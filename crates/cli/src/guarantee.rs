@@ -35,12 +35,18 @@ pub fn guarantee(args: &GuaranteeArgs, session: &Session) -> Result<Code, Failur
             publish(&walk, Some(conclusion.stage), code, args, session)?;
             Ok(code)
         }
-        Err(failure) if failure.is_interruption() && !walk.results.is_empty() => {
-            session.note("interrupted: what is finished is shown; nothing stays in force");
-            publish(&walk, None, Code::Interrupted, args, session)?;
-            Ok(Code::Interrupted)
+        Err(failure) if walk.results.is_empty() => Err(located(failure, &walk.workload)),
+        Err(failure) => {
+            let failure = located(failure, &walk.workload);
+            let why = if failure.code == Code::Interrupted {
+                "interrupted".to_owned()
+            } else {
+                failure.to_string()
+            };
+            session.note(&format!("{why}: what is finished is shown; nothing stays in force"));
+            publish(&walk, None, failure.code, args, session)?;
+            Ok(failure.code)
         }
-        Err(failure) => Err(located(failure, &walk.workload)),
     }
 }
 
@@ -108,7 +114,7 @@ fn advice(walk: &Guarantee<'_>, stage: Option<Stage>, code: Code) -> Option<&'st
         }
         _ => {}
     }
-    if walk.result(State::HostReserved).is_none() {
+    if stage.is_some() && walk.result(State::HostReserved).is_none() {
         return Some(if walk.result(State::SimReserved).is_some() {
             "Not enforced: this user may not reserve CPU time, so the promise is kept in simulation only. Run as \
              root, or give the program CAP_SYS_NICE."

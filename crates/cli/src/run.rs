@@ -76,27 +76,35 @@ fn once(
     let mut variants = runs::variants(workload, worlds)?;
     let asked = variants.len();
     let mut finished = variants.iter().filter(|variant| variant.refused.is_some()).count();
+    let path_of = |world: usize, label: &str| {
+        let path = args.trace.as_ref().filter(|_| worlds.kind(world).clock.is_some())?;
+        Some(if traced > 1 { path_in(path, label) } else { path.clone() })
+    };
+    let paths: Vec<Option<PathBuf>> =
+        variants.iter().enumerate().map(|(world, variant)| path_of(world, &variant.label)).collect();
+    files::check_outputs(paths.iter().map(Option::as_ref))?;
+    let mut unwritten = false;
     for world in worlds.order() {
         let variant = &mut variants[world];
         if variant.refused.is_some() {
             continue;
         }
-        let path = args.trace.as_ref().filter(|_| worlds.kind(world).clock.is_some());
-        let path = path.map(|path| if traced > 1 { path_of(path, &variant.label) } else { path.clone() });
-        if !run_in(variant, path.as_deref(), args, worlds, session)? {
+        if !run_in(variant, (paths[world].as_deref(), &mut unwritten), args, worlds, session)? {
             break;
         }
         finished += 1;
     }
     let finished = runs::interrupt_rest(&mut variants, Finished { finished, asked })?;
     variants.retain(|variant| variant.refused != Some(WorldError::Interrupted));
-    repeated::present(workload, &variants, finished, args, session)
+    let code = repeated::present(workload, &variants, finished, args, session)?;
+    Ok(if unwritten && code == Code::Kept { Code::Machine } else { code })
 }
 
-/// Runs a variant in its world, its events to a file where one is named; whether it came to its end or was refused.
+/// Runs a variant in its world, its events to a file where one is named; whether it came to its end or was refused. A file that
+/// could not be written does not end the command.
 fn run_in(
     variant: &mut Variant,
-    path: Option<&Path>,
+    (path, unwritten): (Option<&Path>, &mut bool),
     args: &RunArgs,
     worlds: &Worlds<'_>,
     session: &Session,
@@ -107,17 +115,22 @@ fn run_in(
     let sink = output.as_mut().map(|output| output as &mut dyn TraceSink);
     let made = worlds.run(variant.world, &variant.workload, &options, &variant.label, sink);
     if let (Some(output), Some(path), true) = (output, path, made.is_ok()) {
-        let written = output.finish(worlds.kind(variant.world).clock.unwrap_or_default())?;
-        session.step(&format!("{}: {} events of {}", path.display(), written.events, variant.label));
-        if let Some(missing) = written.missing() {
-            session.note(&missing);
+        match output.finish(worlds.kind(variant.world).clock.unwrap_or_default()) {
+            Ok(written) => {
+                session.step(&format!("{}: {} events of {}", path.display(), written.events, variant.label));
+                written.missing().iter().for_each(|missing| session.note(missing));
+            }
+            Err(failure) => {
+                *unwritten = true;
+                session.note(&format!("the events of {} were not written: {failure}", variant.label));
+            }
         }
     }
     Ok(variant.take(made))
 }
 
 /// The file of one world: `name.dat` becomes `name.sim.dat`.
-fn path_of(path: &Path, world: &str) -> PathBuf {
+fn path_in(path: &Path, world: &str) -> PathBuf {
     let world: String = world.chars().map(|c| if c == ':' || c == ' ' { '-' } else { c }).collect();
     let stem = path.file_stem().unwrap_or_default().to_string_lossy();
     let ending = path.extension().unwrap_or_default().to_string_lossy();

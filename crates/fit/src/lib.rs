@@ -124,7 +124,7 @@ pub fn fit_thread(history: &ThreadHistory, hint: Option<&Task>) -> Result<Fitted
     }
     if history.censored > 0 {
         notes.push(format!(
-            "{} jobs were given up because events were lost or the trace ended inside",
+            "jobs given up because events were lost or the trace ended inside: {}",
             history.censored
         ));
     }

@@ -40,6 +40,8 @@ pub struct KindRow {
     pub kernels: Option<&'static str>,
     /// Why a guest of the lab refuses it.
     pub guest: Option<&'static str>,
+    /// Why nothing is proven of tasks beside it.
+    pub analysis: Option<&'static str>,
 }
 
 const COMMON: KindRow = KindRow {
@@ -50,7 +52,12 @@ const COMMON: KindRow = KindRow {
     simulator: None,
     kernels: None,
     guest: None,
+    analysis: None,
 };
+
+/// It runs before every thread, reserved or not, and the supply of a reservation does not count it.
+const INTERRUPTS: &str =
+    "has interrupts work for it, and their time is not analysed; leave it out, or measure";
 
 /// Every kind in the order of a record.
 const KINDS: [KindRow; 7] = [
@@ -62,6 +69,7 @@ const KINDS: [KindRow; 7] = [
         noun: "a stream",
         has_jobs: true,
         simulator: Some("disks are not simulated; leave it out"),
+        analysis: Some(INTERRUPTS),
         ..COMMON
     },
     KindRow {
@@ -70,6 +78,7 @@ const KINDS: [KindRow; 7] = [
         noun: "a start-up",
         simulator: Some("programs cannot be simulated; leave it out"),
         guest: Some("the guest has no programs and no disks"),
+        analysis: Some(INTERRUPTS),
         ..COMMON
     },
     KindRow { kind: ActivityKind::Load, word: "load", noun: "a load", ..COMMON },

@@ -46,7 +46,7 @@ impl Source {
         self.inner.as_ref().map(|s| s.text.as_str()).unwrap_or_default()
     }
 
-    /// The byte range of an object, or of the nearest thing around it.
+    /// The byte range of an object, or of the nearest thing around it; of an object that is not in the file there is none.
     pub fn span(&self, path: &str) -> Option<Range<usize>> {
         let places = &self.inner.as_ref()?.places;
         let mut path = path;
@@ -54,7 +54,11 @@ impl Source {
             if let Some(span) = places.get(path) {
                 return Some(span.clone());
             }
-            path = &path[..path.rfind('.')?];
+            let around = &path[..path.rfind('.')?];
+            if !around.contains('.') {
+                return None;
+            }
+            path = around;
         }
     }
 

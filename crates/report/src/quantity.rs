@@ -14,6 +14,9 @@ pub fn number_of(count: impl Display, noun: &str) -> String {
 
 /// How long a record observed, in words.
 pub(crate) fn observed(record: &Record) -> String {
+    if record.activities.is_empty() {
+        return "not run".to_owned();
+    }
     record.duration.map_or_else(
         || "observed for an unknown time".to_owned(),
         |duration| format!("{} observed", chosen_time(duration)),

@@ -22,14 +22,19 @@ impl Gathered {
     pub fn of(files: Vec<(String, RecordFile)>, label: Option<&str>) -> Result<Gathered, Failure> {
         let first = files.first().map(|(name, _)| name.clone()).unwrap_or_default();
         let more = if files.len() > 1 { format!(" and {} more", files.len() - 1) } else { String::new() };
-        let (mut results, mut workload, mut labels) = (Vec::new(), None, Vec::new());
+        let (mut results, mut workload, mut labels, mut unmade) = (Vec::new(), None, Vec::new(), None);
         for (_, file) in files {
             workload = workload.or(file.workload).or(file.title);
             for result in file.results {
-                labels.push(result.label.clone());
-                // A run that could not be made has no activities: it is no run.
                 let is_wanted = label.is_none_or(|start| result.label.starts_with(start));
-                if is_wanted && !result.record.activities.is_empty() {
+                // A run that could not be made has no activities: it is no run.
+                if result.record.activities.is_empty() {
+                    let why = result.record.degraded.first().map_or("it was not run", String::as_str);
+                    unmade = unmade.or(is_wanted.then(|| format!("{}: {why}", result.label)));
+                    continue;
+                }
+                labels.push(result.label.clone());
+                if is_wanted {
                     results.push(result);
                 }
             }
@@ -37,7 +42,8 @@ impl Gathered {
         let name = label.map_or_else(String::new, |l| format!("{l} in ")) + &first + &more;
         labels.dedup();
         if results.is_empty() {
-            let what = format!("{first}{more}: no result has the label asked for");
+            let why = unmade.unwrap_or_else(|| "no result has the label asked for".to_owned());
+            let what = format!("{first}{more}: {why}");
             return Err(Failure::request(what, format!("there are {}", labels.join(", "))));
         }
         // `host #3` is the third run of `host`.

@@ -111,13 +111,16 @@ pub struct Guarantee<'a> {
     pub claims: Option<(Vec<Claim>, Left)>,
     /// What programs were prepared with.
     scratch: Option<Scratch<'a>>,
+    /// Whether theory and the simulator can say anything of the workload.
+    is_modelled: [bool; 2],
 }
 
 impl<'a> Guarantee<'a> {
     /// For a workload, whose reservations of earlier plans are left out.
     ///
     /// # Errors
-    /// Nothing is promised of a task; threads are matched that are not the caller's to change.
+    /// Nothing is promised of a task; threads are matched that are not the caller's to change; this kernel cannot run the workload. What
+    /// theory or the simulator cannot is noted, and the loop goes without it.
     pub fn new(
         workload: Workload,
         request: Request,
@@ -132,6 +135,20 @@ impl<'a> Guarantee<'a> {
         }
         let (facts, platform) = this_machine(context.kernel());
         let workload = workload.without_planned_reservations();
+        let host = HostWorld::new(context.kernel(), context.journal());
+        if let Some(objection) = host.objections(&workload.unreserved()).into_iter().next() {
+            return Err(objection.into());
+        }
+        let models: [&dyn World; 2] =
+            [&AnalysisWorld::new(platform.clone()), &SimWorld::new(platform.clone())];
+        // Programs are in a model what is learnt of them.
+        let is_program =
+            |error: &WorldError| error.object().is_some_and(|object| object.starts_with("task."));
+        let is_modelled = models.map(|world| {
+            let objection = world.objections(&workload).into_iter().find(|error| !is_program(error));
+            objection.iter().for_each(|why| context.note(&format!("left out: {why}")));
+            objection.is_none()
+        });
         Ok(Guarantee {
             context,
             request,
@@ -143,6 +160,7 @@ impl<'a> Guarantee<'a> {
             plan: None,
             claims: None,
             scratch: None,
+            is_modelled,
         })
     }
 
@@ -401,6 +419,9 @@ impl<'a> Guarantee<'a> {
 
     /// What the simulator says of the workload as it is; what it cannot run is noted.
     fn predict_unreserved(&mut self) {
+        if !self.is_modelled[1] {
+            return;
+        }
         match self.simulate(State::SimUnreserved, &self.model.unreserved()) {
             Ok(record) => drop(self.keep(State::SimUnreserved, record)),
             Err(error) => self.context.note(&format!("not simulated: {error}")),
@@ -419,20 +440,13 @@ impl<'a> Guarantee<'a> {
     pub fn predict(&mut self) -> Result<(), Failure> {
         let reserved = self.plan_made()?.apply_to(&self.model);
         self.context.stage(Stage::Predicting);
-        let analysis = {
-            let mut watch = self.context.watch(&State::Analysis.to_string(), None);
-            AnalysisWorld::new(self.platform.clone()).run(&reserved, &self.request.options, &mut *watch)
-        };
-        match analysis {
-            Ok(mut record) => {
-                self.limit_to_plan(&mut record);
-                self.keep(State::Analysis, record);
-            }
-            Err(error) => self.context.note(&format!("not analysed: {error}")),
-        }
+        self.analyse(&reserved);
         self.predict_unreserved();
         if self.request.options.cancel.is_cancelled() {
             return Err(WorldError::Interrupted.into());
+        }
+        if !self.is_modelled[1] {
+            return Ok(());
         }
         match self.simulate(State::SimReserved, &reserved) {
             Ok(record) => {
@@ -457,6 +471,24 @@ impl<'a> Guarantee<'a> {
             Err(error) => self.context.note(&format!("not simulated: {error}")),
         }
         Ok(())
+    }
+
+    /// What theory says of the reserved workload.
+    fn analyse(&mut self, reserved: &Workload) {
+        if !self.is_modelled[0] {
+            return;
+        }
+        let analysis = {
+            let mut watch = self.context.watch(&State::Analysis.to_string(), None);
+            AnalysisWorld::new(self.platform.clone()).run(reserved, &self.request.options, &mut *watch)
+        };
+        match analysis {
+            Ok(mut record) => {
+                self.limit_to_plan(&mut record);
+                self.keep(State::Analysis, record);
+            }
+            Err(error) => self.context.note(&format!("not analysed: {error}")),
+        }
     }
 
     /// The analysis knows the declared work, the plan the measured: an analysed record claims no more than the plan's

@@ -4,7 +4,6 @@ use surety_compare::Side;
 use surety_compare::order::{interleaved, least_disturbed};
 use surety_model::record::{Disturbance, Record};
 use surety_model::workload::Workload;
-use surety_model::world::WorldError;
 use thiserror::Error;
 
 use crate::failure::Failure;
@@ -33,17 +32,14 @@ pub struct Pairs {
     pub disturbed: Vec<f64>,
     /// Pairs asked for.
     pub asked: usize,
+    /// What ended it before all were taken, and whose run that was.
+    pub ended: Option<PairFailure>,
 }
 
 impl Pairs {
     /// Pairs that came to their end, disturbed ones included.
     pub fn taken(&self) -> usize {
         self.disturbed.len()
-    }
-
-    /// Whether it was interrupted before all were taken.
-    pub fn is_cut_short(&self) -> bool {
-        self.taken() < self.asked
     }
 
     /// The least disturbed pairs of one side, 0 or 1.
@@ -58,7 +54,7 @@ impl Pairs {
 /// as many are calm, at most twice as many, unless disturbed ones are to be kept.
 ///
 /// # Errors
-/// What ends a run; an interruption before the first pair.
+/// What ends a run before the first pair; later it is in the pairs.
 pub fn take(
     sides: &[Named; 2],
     rounds: &Rounds,
@@ -81,7 +77,7 @@ fn in_turns(
 ) -> Result<Pairs, PairFailure> {
     let pairs = rounds.count;
     let mut runs: [Vec<Record>; 2] = [Vec::new(), Vec::new()];
-    let mut disturbed: Vec<f64> = Vec::new();
+    let (mut disturbed, mut ended): (Vec<f64>, _) = (Vec::new(), None);
     'pairs: for (round, order) in interleaved(2, 2 * pairs, rounds.options.seed).iter().enumerate() {
         let calm = disturbed.iter().filter(|part| **part <= Disturbance::LIMIT).count();
         if calm >= pairs || (keep_disturbed && round >= pairs) {
@@ -92,16 +88,20 @@ fn in_turns(
         for &side in order {
             let again = if round < pairs { "" } else { ", for a disturbed pair" };
             let label = format!("{} {} of {pairs}{again}", ["A", "B"][side], round + 1);
-            let record = match worlds.run(0, &sides[side].1, &options, &label, None) {
-                Err(WorldError::Interrupted) if !disturbed.is_empty() => break 'pairs,
-                record => record.map_err(|error| PairFailure { side, failure: error.into() })?,
+            let made = worlds.run(0, &sides[side].1, &options, &label, None);
+            let record = match made.map_err(|error| PairFailure { side, failure: error.into() }) {
+                Err(failure) if !disturbed.is_empty() => {
+                    ended = Some(failure);
+                    break 'pairs;
+                }
+                record => record?,
             };
             worst = worst.max(record.in_force.disturbance.map_or(0.0, Disturbance::worst));
             runs[side].push(record);
         }
         disturbed.push(worst);
     }
-    Ok(Pairs { runs, disturbed, asked: pairs })
+    Ok(Pairs { runs, disturbed, asked: pairs, ended })
 }
 
 /// Takes as many pairs as were asked for in one boot: nobody else runs in a guest, so none is taken again.
@@ -116,13 +116,17 @@ fn in_one_guest(sides: &[Named; 2], rounds: &Rounds, worlds: &Worlds<'_>) -> Res
     });
     let made = worlds.run_first(order.len(), 0, &planned.collect::<Vec<_>>());
     let mut runs: [Vec<Record>; 2] = [Vec::new(), Vec::new()];
+    let mut ended = None;
     for ((_, side), record) in order.into_iter().zip(made) {
-        match record {
-            Err(WorldError::Interrupted) if runs.iter().all(|made| !made.is_empty()) => break,
-            record => runs[side].push(record.map_err(|error| PairFailure { side, failure: error.into() })?),
+        match record.map_err(|error| PairFailure { side, failure: error.into() }) {
+            Err(failure) if runs.iter().all(|made| !made.is_empty()) => {
+                ended = Some(failure);
+                break;
+            }
+            record => runs[side].push(record?),
         }
     }
     // A pair of which one run was made is none.
     let finished = runs[0].len().min(runs[1].len());
-    Ok(Pairs { runs, disturbed: vec![0.0; finished], asked: pairs })
+    Ok(Pairs { runs, disturbed: vec![0.0; finished], asked: pairs, ended })
 }

@@ -120,7 +120,7 @@ pub fn check_cap<'p>(
         return Ok(());
     }
     let what = format!(
-        "the plan takes {:.1} % of a CPU for threads that were running before; without --force it is at most {:.1} %, half of {cpus} CPUs",
+        "the plan takes {:.1} % of a CPU for threads that were running before; without --force it is at most {:.1} %, half of the {cpus} CPUs",
         taken * 100.0,
         allowed * 100.0
     );

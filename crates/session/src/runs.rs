@@ -154,9 +154,12 @@ impl Variant {
     /// All runs as one record; without any, an empty one that says why.
     pub fn one_record(&self) -> Record {
         let runs: Vec<&Record> = self.runs.iter().collect();
-        let why = self.refused.as_ref().map(|error| format!("could not be run: {error}"));
-        let mut record = pool(&runs)
-            .unwrap_or_else(|| Record { reserved: self.workload.is_reserved(), ..Record::default() });
+        let why = self.refused.as_ref().map(|error| {
+            let place = error.object().and_then(|object| self.workload.source.locate(object));
+            format!("could not be run: {}{error}", place.map(|place| place + ": ").unwrap_or_default())
+        });
+        let (world, reserved) = (self.label.clone(), self.workload.is_reserved());
+        let mut record = pool(&runs).unwrap_or_else(|| Record { world, reserved, ..Record::default() });
         record.degraded.extend(why);
         let one = self.runs.first().and_then(|run| run.duration);
         record.add_caveats(&self.workload, one);

@@ -121,8 +121,9 @@ pub fn ab(
     let rounds = Rounds { count: args.pairs as usize, options: options_of(&args.running, session) };
     let at_home = sides.iter().filter(|_| worlds.entry(0).is_this_machine()).map(|(_, workload)| workload);
     announce((0..rounds.count).flat_map(|_| at_home.clone()), args, session);
-    let pairs = pairs::take(&sides, &rounds, args.keep_disturbed, worlds)
-        .map_err(|ended| located(ended.failure, &sides[ended.side].1))?;
+    let of_side = |ended: pairs::PairFailure| located(ended.failure, &sides[ended.side].1);
+    let mut pairs = pairs::take(&sides, &rounds, args.keep_disturbed, worlds).map_err(of_side)?;
+    let ended = pairs.ended.take().map(of_side);
     if pairs.taken() > pairs.asked {
         session.note(&format!(
             "{} pairs were taken because the machine was disturbed; the {} least disturbed are compared",
@@ -136,15 +137,13 @@ pub fn ab(
     };
     let options = options(&args.judging, args.running.seed, studied.clone());
     let comparison = surety_compare::compare(&side(0), &side(1), &options);
-    if pairs.is_cut_short() {
-        session.note(&format!(
-            "interrupted: {} of {} pairs are finished and compared",
-            pairs.taken(),
-            pairs.asked
-        ));
+    if let Some(ended) = &ended {
+        let (taken, asked) = (pairs.taken(), pairs.asked);
+        let why = if ended.code == Code::Interrupted { "interrupted".to_owned() } else { ended.to_string() };
+        session.note(&format!("{why}: {taken} of {asked} pairs are finished and compared"));
     }
     let code = publish(&comparison, session)?;
-    Ok(if pairs.is_cut_short() { Code::Interrupted } else { code })
+    Ok(ended.map_or(code, |ended| ended.code))
 }
 
 /// The two sides with their names, and the path that is varied.

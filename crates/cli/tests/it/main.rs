@@ -17,6 +17,7 @@ mod lab_interrupts;
 mod latency;
 mod leaves_nothing;
 mod loads;
+mod objections;
 mod planning;
 mod programs;
 mod recording;

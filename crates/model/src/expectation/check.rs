@@ -351,7 +351,7 @@ impl Expectation {
                 format!("no figure `{figure}`: {}", there("figure", &figures))
             }
             Term::Missed | Term::UpperMissed => {
-                nobody_counts("misses") + ": activations without a deadline cannot miss it"
+                nobody_counts("misses") + ": only activations with a deadline are, and where they are run"
             }
             Term::Skipped | Term::Completed => nobody_counts("activations"),
             Term::Share => match wanted {
