@@ -47,6 +47,18 @@ fn objections(workload: &Workload) -> Vec<WorldError> {
     found
 }
 
+/// Refuses CPUs that a platform has not.
+fn check_cpus(cpus: CpuSet, platform: &Platform) -> Result<(), WorldError> {
+    let all = CpuSet::first(platform.cpus);
+    if !cpus.is_empty() && cpus.is_subset(&all) {
+        return Ok(());
+    }
+    Err(WorldError::Machine {
+        what: format!("CPUs {cpus} are not all there: {} has {all}", platform.name),
+        remedy: "choose with --cpus among those".to_owned(),
+    })
+}
+
 /// What of a workload runs in interrupts and is not charged to the supply of reservations, so that nothing is proven beside it.
 fn interrupts(workload: &Workload) -> Option<String> {
     let hard = workload.irqs.iter().find(|irq| irq.hard.is_some_and(Nanos::is_positive)).map(|irq| {
@@ -81,13 +93,7 @@ impl World for AnalysisWorld {
         }
         let mut platform = self.platform.clone();
         let cpus = options.cpus.unwrap_or_else(|| CpuSet::first(platform.cpus));
-        let all = CpuSet::first(platform.cpus);
-        if cpus.is_empty() || !cpus.is_subset(&all) {
-            return Err(WorldError::Machine {
-                what: format!("CPUs {cpus} are not all there: {} has {all}", platform.name),
-                remedy: "choose with --cpus among those".to_owned(),
-            });
-        }
+        check_cpus(cpus, &platform)?;
         platform.cpus = u32::try_from(cpus.len()).expect("a CPU set holds at most 1024");
         let mut tasks: Vec<TaskView<'_>> =
             workload.tasks.iter().map(|t| TaskView::of(t, &platform)).collect();

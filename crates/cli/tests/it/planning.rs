@@ -3,7 +3,7 @@
 use surety_kernel::{Kernel, RealKernel, SchedPolicy};
 use surety_units::Nanos;
 
-use crate::common::{errors, is_root, program, surety, text};
+use crate::common::{alone, errors, is_root, program, surety, text};
 
 /// Writes a workload and plans it; the plan's file.
 fn planned(directory: &std::path::Path, workload: &str) -> String {
@@ -122,6 +122,8 @@ fn what_other_processes_of_the_machine_have_reserved_is_counted() {
     if !is_root() {
         return eprintln!("SKIPPED: only root may reserve");
     }
+    // Others reserve all there is for a moment.
+    let _alone = alone();
     let kernel = RealKernel::new();
     let held = kernel.sleeping_thread().unwrap();
     let (runtime, period) = (Nanos::from_micros(1_234), Nanos::from_millis(400));
