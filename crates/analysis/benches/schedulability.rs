@@ -4,12 +4,22 @@
 //! nanoseconds, so that no small hyperperiod helps, deadlines between the work and the period.
 
 use divan::{Bencher, black_box};
-use surety_analysis::schedulability::SporadicTask;
-use surety_analysis::schedulability::generate::{Deadlines, random_set};
 use surety_analysis::schedulability::partition::{CoreTest, Heuristic, partition};
 use surety_analysis::schedulability::uniprocessor::processor_demand;
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
+
+use generate::{Deadlines, random_set};
+use schedulability::SporadicTask;
+
+/// What the generator of the tests names by its place in the crate.
+mod schedulability {
+    pub use surety_analysis::schedulability::SporadicTask;
+}
+
+#[allow(dead_code, reason = "the tests draw more than is measured here")]
+#[path = "../src/schedulability/tests/generate.rs"]
+mod generate;
 
 fn main() {
     divan::main();

@@ -15,12 +15,11 @@
 //! deadlines, another number of CPUs) answers [`Outcome::NotApplicable`] and says why. Every verdict carries its
 //! [`Theorem`].
 //!
-//! [`catalogue`] puts a set to all tests at once and says which is the least pessimistic. [`generate`] draws the random sets on which tests and benchmarks compare the theorems.
+//! [`catalogue`] puts a set to all tests at once and says which is the least pessimistic.
 
 pub mod catalogue;
 pub mod exact;
 pub mod fixed;
-pub mod generate;
 pub mod global_edf;
 pub mod global_fixed;
 pub mod grub;

@@ -8,7 +8,7 @@
 //!
 //! | question | module |
 //! |---|---|
-//! | how late at most, with what confidence? | [`bounds`] over [`intervals`]; [`ecdf`] for all values at once |
+//! | how late at most, with what confidence? | [`bounds`] over [`intervals`] |
 //! | what if failures, or late values, come in bursts? | [`failures`]; [`blocks`] |
 //! | may these samples be treated as independent and alike? | [`correlation`], [`stationarity`], [`assumption`] |
 //! | when did the run change? | [`change`] |
@@ -48,7 +48,6 @@ pub mod bootstrap;
 pub mod bounds;
 pub mod change;
 pub mod correlation;
-pub mod ecdf;
 pub mod extreme;
 pub mod failures;
 pub mod fourier;

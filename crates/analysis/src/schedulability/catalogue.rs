@@ -295,7 +295,7 @@ const MOST_SCALED: u64 = 1_000_000;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedulability::generate::{Deadlines, random_set};
+    use crate::schedulability::tests::generate::{Deadlines, random_set};
     use surety_stats::random::Pcg;
 
     fn task(c: i64, d: i64, t: i64) -> SporadicTask {

@@ -3,6 +3,7 @@
 mod acceptance;
 mod dependent;
 mod fixed;
+pub(crate) mod generate;
 mod global;
 mod oracles;
 mod orders;

@@ -9,11 +9,10 @@ pub(crate) mod files;
 mod helper;
 mod memory_thrash;
 mod ping_flood;
-mod readers;
+mod readers_writers;
 mod spinners;
 mod timers;
 mod udp;
-mod writers;
 
 use std::path::PathBuf;
 
@@ -185,8 +184,8 @@ impl Trouble {
 static DRIVERS: &[LoadDriver] = &[
     spinners::DRIVER,
     memory_thrash::DRIVER,
-    readers::DRIVER,
-    writers::DRIVER,
+    readers_writers::READERS,
+    readers_writers::WRITERS,
     file_copy::DRIVER,
     ping_flood::DRIVER,
     udp::SENDER,

@@ -6,9 +6,9 @@ use std::fmt::Write;
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
+use super::generate::{Deadlines, random_set};
 use super::orders::{in_order, optimal, rate_monotonic, slack_monotonic};
 use super::twin::{self, HYPERPERIOD, Job, PERIODS, Rule, in_time, play};
-use crate::schedulability::generate::{Deadlines, random_set};
 use crate::schedulability::partition::{CoreTest, Heuristic, partition};
 use crate::schedulability::{SporadicTask, fixed, global_edf, global_fixed, uniprocessor};
 

@@ -3,9 +3,9 @@
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
+use super::generate::Deadlines;
 use super::twin::{HYPERPERIOD, draw, task};
 use crate::schedulability::fixed::response_times;
-use crate::schedulability::generate::Deadlines;
 use crate::schedulability::resources::{Section, blocked, inheritance};
 use crate::schedulability::suspension::{as_jitter, oblivious};
 use crate::schedulability::{Outcome, SporadicTask};

@@ -3,10 +3,10 @@
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
+use super::generate::Deadlines;
 use super::orders::{self, deadline_monotonic, in_order, optimal, rate_monotonic};
 use super::twin::{self, HYPERPERIOD, Job, Rule, draw, play, task};
 use crate::schedulability::fixed::{hyperbolic, response_times};
-use crate::schedulability::generate::Deadlines;
 use crate::schedulability::{Outcome, SporadicTask, Verdict};
 
 fn responses(verdict: &Verdict) -> Vec<i64> {

@@ -3,9 +3,9 @@
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
+use super::generate::{Deadlines, random_set};
 use super::orders::{deadline_monotonic, in_order, slack_monotonic};
 use super::twin::{self, HYPERPERIOD, Job, Rule, draw, in_time, play, task, utilisation};
-use crate::schedulability::generate::{Deadlines, random_set};
 use crate::schedulability::tardiness::tardiness;
 use crate::schedulability::{Outcome, SporadicTask, global_edf, global_fixed};
 

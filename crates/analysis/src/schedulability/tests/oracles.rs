@@ -11,10 +11,10 @@ use response_time_analysis::{edf, wcet};
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
+use super::generate::Deadlines;
 use super::twin::{self, task};
 use crate::schedulability::SporadicTask;
 use crate::schedulability::fixed::response_times;
-use crate::schedulability::generate::Deadlines;
 use crate::schedulability::task::LONGEST;
 use crate::schedulability::uniprocessor::processor_demand;
 

@@ -4,11 +4,11 @@
 use surety_stats::random::Pcg;
 use surety_units::{CpuId, Nanos};
 
+use super::generate::Deadlines;
 use super::orders::{deadline_monotonic, in_order};
 use super::twin::{self, HYPERPERIOD, Job, Rule, draw, in_time, play, task, utilisation};
 use crate::schedulability::SporadicTask;
 use crate::schedulability::fixed::response_times;
-use crate::schedulability::generate::Deadlines;
 use crate::schedulability::partition::{CoreTest, Heuristic, Obstacle, PartitionError, partition};
 use crate::schedulability::uniprocessor::processor_demand;
 

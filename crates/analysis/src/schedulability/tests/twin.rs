@@ -3,8 +3,8 @@
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
+use super::generate::{Deadlines, random_set};
 use crate::schedulability::SporadicTask;
-use crate::schedulability::generate::{Deadlines, random_set};
 
 /// A job: which task, planned when, released when.
 #[derive(Clone, Copy, Debug)]

@@ -3,8 +3,8 @@
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
+use super::generate::Deadlines;
 use super::twin::{self, HYPERPERIOD, Job, Rule, draw, in_time, play, task};
-use crate::schedulability::generate::Deadlines;
 use crate::schedulability::uniprocessor::{density, processor_demand, utilisation};
 use crate::schedulability::{Outcome, SporadicTask};
 

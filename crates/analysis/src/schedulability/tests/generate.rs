@@ -7,7 +7,7 @@
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
 
-use super::SporadicTask;
+use crate::schedulability::SporadicTask;
 
 /// Draws before [`uunifast_discard`] gives up.
 const DRAWS: u32 = 10_000;
