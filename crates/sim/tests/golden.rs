@@ -23,7 +23,7 @@ kind  = "spinners"
 count = 4
 "#,
         1,
-        0x62507d3e9963ee66,
+        0x6996d1284d6f796b,
     ),
     (
         "reservations and realtime threads on two CPUs",

@@ -381,3 +381,20 @@ fn a_demoted_thread_may_go_to_sleep_at_that_instant() {
     let used: f64 = ["r", "s", "t", "busy"].map(|name| share(&record, name)).iter().sum();
     assert!(used <= 3.0 && share(&record, "busy") > 1.0, "{used}");
 }
+
+/// Beside a busy loop on one CPU a kernel of the lab (6.12) had 3.8 and 2.3 % of these activations late; without its rule for
+/// sleepers that are left in the queue it was 32 and 50 % here. Work of exactly a quarter would meet lag zero again and again.
+#[test]
+fn a_short_sleeper_that_was_left_in_the_queue_takes_over_when_it_wakes() {
+    for (period, low, high, lab) in [(200, 48, 52, 3.8), (1000, 390, 410, 2.3)] {
+        let text = format!(
+            "[[task]]\nname = \"t\"\nperiod = \"{period}us\"\n\
+             work = {{ kind = \"uniform\", low = \"{low}us\", high = \"{high}us\" }}\n\
+             [[load]]\nname = \"hog\"\nkind = \"spinners\""
+        );
+        let record = simulate(&text, 3, 1);
+        let task = record.activity("t").unwrap();
+        let missed = task.missed as f64 / task.activations as f64 * 100.0;
+        assert!((missed - lab).abs() <= 5.0, "{period}: {missed} %, the lab has {lab}");
+    }
+}

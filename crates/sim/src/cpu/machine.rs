@@ -268,9 +268,10 @@ impl<P: Programs> Machine<P> {
         }
     }
 
-    /// Books the time of a CPU before a queue of the scheduler of a rank changes there, when that looks at it.
-    fn account_of(&mut self, cpu: usize, rank: usize) {
-        if self.policies[rank].accounts_on_enqueue() && self.hardware.current_of(cpu, Rank(rank)).is_some() {
+    /// Books the time of a CPU before a thread joins a queue of the scheduler of a rank there, when that looks at it.
+    fn account_of(&mut self, cpu: usize, rank: usize, joins: ThreadId) {
+        let is_its_own = self.hardware.current_of(cpu, Rank(rank)).is_some();
+        if is_its_own && self.policies[rank].accounts_on_enqueue(joins) {
             self.account(cpu);
         }
     }
@@ -371,7 +372,7 @@ impl<P: Programs> Machine<P> {
             self.account(cpu);
             self.policies[rank].dequeue(&mut self.hardware, cpu, thread, Departure::Changes);
         } else {
-            self.account_of(cpu, rank);
+            self.account_of(cpu, rank, thread);
             self.policies[rank].forget(&mut self.hardware, thread);
         }
         if runs && let Some(Rank(entered)) = self.hardware.cpus[cpu].entered.take() {
@@ -419,7 +420,7 @@ impl<P: Programs> Machine<P> {
         let t = &mut self.hardware.threads[thread.index()];
         t.state = ThreadState::Ready;
         t.ready_since = now;
-        self.account_of(target, rank);
+        self.account_of(target, rank, thread);
         self.policies[rank].enqueue(&mut self.hardware, target, thread, arrival);
         self.tell_enqueued(target, thread);
         self.check_preempt(target, thread);
@@ -436,6 +437,7 @@ impl<P: Programs> Machine<P> {
             Some(current) => match self.rank_of(current).cmp(&rank) {
                 std::cmp::Ordering::Greater => self.hardware.reschedule(cpu),
                 std::cmp::Ordering::Equal => {
+                    self.account_of(cpu, rank, thread);
                     self.policies[rank].wakeup_preempt(&mut self.hardware, cpu, current, thread);
                 }
                 std::cmp::Ordering::Less => {}

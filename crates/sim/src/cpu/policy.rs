@@ -101,8 +101,8 @@ pub trait CpuPolicy {
         None
     }
 
-    /// Whether it looks at the time its current thread has run when another joins the queue.
-    fn accounts_on_enqueue(&self) -> bool {
+    /// Whether it looks at the time its current thread has run when this one joins the queue.
+    fn accounts_on_enqueue(&self, _thread: ThreadId) -> bool {
         false
     }
 

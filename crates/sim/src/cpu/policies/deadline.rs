@@ -472,7 +472,7 @@ impl CpuPolicy for Deadline {
         }
     }
 
-    fn accounts_on_enqueue(&self) -> bool {
+    fn accounts_on_enqueue(&self, _thread: ThreadId) -> bool {
         // What joins may change the rate at which the running budget goes down.
         !self.enforce.is_empty()
     }

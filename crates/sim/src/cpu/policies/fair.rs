@@ -377,8 +377,10 @@ impl CpuPolicy for Fair {
         }
     }
 
-    fn accounts_on_enqueue(&self) -> bool {
-        true
+    /// One that was left in the queue is only marked awake: its lag is computed with what was booked last of the running thread
+    /// (`requeue_delayed_entity` calls no `update_curr`).
+    fn accounts_on_enqueue(&self, thread: ThreadId) -> bool {
+        !self.queues.entities[self.of_thread[thread.index()]].delayed
     }
 
     fn may_be_pulled(&self, hardware: &Hardware) -> bool {
