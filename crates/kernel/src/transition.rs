@@ -169,7 +169,9 @@ impl Transition {
                 self.phase = Phase::Weightless { from, shortest: true };
                 Step::Set(weightless(&from, Nanos::new((DEADLINE_RUNTIME_MIN.get() << 20) + 1)))
             }
-            (Phase::Weightless { .. }, Seen::Set) => self.set_leaving(),
+            // Where more is booked than there is, the kernel refuses to make a reservation smaller, too (`sched_dl_overflow`);
+            // what is left booked then it takes back when the limits are read or written.
+            (Phase::Weightless { .. }, Seen::Set | Seen::Refused(libc::EBUSY)) => self.set_leaving(),
             (Phase::Left, Seen::Set) => match self.leaving {
                 (_, Some(tries)) => self.enter(tries),
                 _ => Step::Done,
@@ -349,9 +351,13 @@ mod tests {
         let found = steps(fair(), reserved(), None, &all);
         let Step::Set(shorter) = found[2] else { panic!("{found:?}") };
         assert_eq!((shorter.policy.booked_bandwidth(), found[3]), (0, Step::Set(fair())));
-        let (mut transition, _) = Transition::begin(fair(), reserved(), None);
-        transition.next(seen(false, 4, 0)).unwrap();
-        assert_eq!(transition.next(Seen::Refused(libc::EPERM)), Err(libc::EPERM));
+        let refused = |errno: i32| {
+            let (mut transition, _) = Transition::begin(fair(), reserved(), None);
+            transition.next(seen(false, 4, 0)).unwrap();
+            transition.next(Seen::Refused(errno))
+        };
+        assert_eq!(refused(libc::EPERM), Err(libc::EPERM));
+        assert_eq!(refused(libc::EBUSY), Ok(Step::Set(fair())), "booked too much: it leaves all the same");
     }
 
     #[test]
