@@ -43,13 +43,15 @@ pub const KEYS: &[KeyRow] = &[
         word: "base-slice",
         example: "3ms",
         about: "slice of a fair thread (base_slice_ns)",
-        set: |platform, value| time(value).map(|slice| platform.base_slice = slice),
+        set: |platform, value| within(value, SLICE_MIN, SLICE_MAX).map(|slice| platform.base_slice = slice),
     },
     KeyRow {
         word: "rr-slice",
         example: "100ms",
         about: "slice of a SCHED_RR thread (sched_rr_timeslice_ms)",
-        set: |platform, value| time(value).map(|slice| platform.round_robin_slice = slice),
+        set: |platform, value| {
+            within(value, SLICE_MIN, SLICE_MAX).map(|slice| platform.round_robin_slice = slice)
+        },
     },
     KeyRow {
         word: "fair-server",
@@ -76,7 +78,7 @@ pub const KEYS: &[KeyRow] = &[
         example: "2us",
         about: "CPU time of one context switch",
         set: |platform, value| {
-            platform.switch_cost = value.parse().map_err(|error| format!("{error}"))?;
+            platform.switch_cost = within(value, Nanos::ZERO, SLICE_MAX)?;
             Ok(())
         },
     },
@@ -121,10 +123,17 @@ fn set_enforcement(platform: &mut Platform, value: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A time longer than nothing.
-fn time(value: &str) -> Result<Nanos, String> {
+/// Shorter slices and periods make nothing but events.
+const SLICE_MIN: Nanos = Nanos::from_micros(1);
+const PERIOD_MIN: Nanos = Nanos::from_micros(100);
+const SLICE_MAX: Nanos = Nanos::from_secs(1);
+const PERIOD_MAX: Nanos = Nanos::from_secs(10);
+
+/// A time within limits.
+fn within(value: &str, least: Nanos, most: Nanos) -> Result<Nanos, String> {
     let time: Nanos = value.parse().map_err(|error| format!("{error}"))?;
-    time.is_positive().then_some(time).ok_or_else(|| "longer than nothing".to_owned())
+    let limits = || format!("a time from {} to {}", least.to_exact_string(), most.to_exact_string());
+    (least..=most).contains(&time).then_some(time).ok_or_else(limits)
 }
 
 /// `RUNTIME/PERIOD`, or `off`.
@@ -133,7 +142,8 @@ fn share_of_period(value: &str) -> Result<Option<(Nanos, Nanos)>, String> {
         return Ok(None);
     }
     let (runtime, period) = value.split_once('/').ok_or("RUNTIME/PERIOD or `off`")?;
-    let (runtime, period) = (time(runtime)?, time(period)?);
+    let (runtime, period) =
+        (within(runtime, SLICE_MIN, PERIOD_MAX)?, within(period, PERIOD_MIN, PERIOD_MAX)?);
     if runtime > period {
         return Err("a runtime no longer than its period".to_owned());
     }
@@ -246,7 +256,9 @@ mod tests {
             ("hz=1000,tick-phase=1ms", "less than a tick, 1ms"),
             ("enforcement=soon", "`tick` or `exact`"),
             ("fair-server=2s/1s", "no longer than its period"),
-            ("base-slice=0ms", "longer than nothing"),
+            ("base-slice=0ms", "a time from 1us to 1s"),
+            ("fair-server=1us/1us", "a time from 100us to 10s"),
+            ("switch-cost=2s", "a time from 0s to 1s"),
             ("switch-cost=much", "switch-cost=2us"),
         ] {
             let error = text.parse::<PlatformChanges>().unwrap_err();

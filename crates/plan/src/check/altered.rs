@@ -144,6 +144,9 @@ fn platform(platform: &Platform) -> Result<(), CheckError> {
         ("the platform's `round_robin_slice`", platform.round_robin_slice, DISTANCE_MIN, TIME_MAX),
         ("the platform's `switch_cost`", platform.switch_cost, Nanos::ZERO, TICK_MAX),
     ];
+    times.extend(
+        platform.tick_phase.map(|phase| ("the platform's `tick_phase`", phase, Nanos::ZERO, platform.tick)),
+    );
     if let Some(server) = platform.fair_server {
         times.push(("the fair server's period", server.period, Nanos::from_micros(100), TIME_MAX));
         times.push(("the fair server's budget", server.runtime, Nanos::ZERO, server.period));
