@@ -229,8 +229,8 @@ mod tests {
         assert!(!bad.fits && bad.steps[0].contains("work 0s"));
     }
 
-    /// The worst supply and synchronous releases, played by EDF or by fixed priorities: is every deadline kept?
-    fn played(tasks: &[Inner], supply: &Supply, by_deadline: bool, length: i64) -> bool {
+    /// The worst supply and synchronous releases, simulated under EDF or by fixed priorities: is every deadline kept?
+    fn simulated(tasks: &[Inner], supply: &Supply, by_deadline: bool, length: i64) -> bool {
         let mut open: Vec<(i64, i64, i64)> = Vec::new();
         for now in 0..length {
             for (place, task) in tasks.iter().enumerate() {
@@ -269,11 +269,11 @@ mod tests {
             let by_edf = edf(&tasks, &supply);
             // Where there is room the first miss is within the windows looked at.
             if by_edf.fits || room > 0.02 {
-                prop_assert_eq!(by_edf.fits, played(&tasks, &supply, true, length), "{:?}", by_edf);
+                prop_assert_eq!(by_edf.fits, simulated(&tasks, &supply, true, length), "{:?}", by_edf);
             }
             let by_fp = fixed_priority(&tasks, Nanos::ZERO, &supply);
             if by_fp.fits || room > 0.02 {
-                prop_assert_eq!(by_fp.fits, played(&tasks, &supply, false, length), "{:?}", by_fp);
+                prop_assert_eq!(by_fp.fits, simulated(&tasks, &supply, false, length), "{:?}", by_fp);
             }
         }
     }

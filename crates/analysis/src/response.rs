@@ -31,7 +31,7 @@ use crate::work::{at_most, declared_bound, family, maximum};
 /// A task's activation and work beside its reservation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ServedTask {
-    /// CPU time of a job, interrupts on top included. Work that keeps its order is played in it, and the smaller answer counts.
+    /// CPU time of a job, interrupts on top included. Work that keeps its order is simulated in it, too, and the smaller answer counts.
     pub work: TimeDistribution,
     /// The modes it comes in, where it is not independent from job to job: then the smaller of both answers counts.
     pub modes: Option<ModulatedWork>,
@@ -397,7 +397,7 @@ impl Response {
         independent.min(self.by_modes(within).unwrap_or(1.0)).min(self.in_order(within).unwrap_or(1.0))
     }
 
-    /// The same with the jobs played in their order, where that is known: no chance is left.
+    /// The same with the jobs simulated in their order, where that is known: no chance is left.
     pub fn in_order(&self, within: u32) -> Option<f64> {
         let jobs = self.jobs.as_ref()?;
         let budgets = (self.between, self.task.whole(within));

@@ -313,13 +313,13 @@ impl<'a> LatencyProbe<'a> {
         let children = ChildrenEntry::of_loads(&options.loads, self.journal, self.kernel);
         let mark = children.as_ref().map(|children| children.mark().to_owned());
         let ground = Ground { disks: None, mark, cancel: &options.cancel };
-        let company = ProbeThreads::gather(options, cpus, &gate, marker.as_ref(), &ground)?;
+        let probes = ProbeThreads::gather(options, cpus, &gate, marker.as_ref(), &ground)?;
         drop(marker);
-        let threads = company.place(&surroundings, &mut enforcer, options);
+        let threads = probes.place(&surroundings, &mut enforcer, options);
         let threads = match threads {
             Ok(threads) => threads,
             Err(error) => {
-                company.send_home(&gate, options);
+                probes.send_home(&gate, options);
                 return Err(error);
             }
         };
@@ -327,11 +327,11 @@ impl<'a> LatencyProbe<'a> {
         gate.open(window);
         let _ = clock::sleep_until(window.observe, Some(options.cancel.flag()));
         surroundings.begin();
-        let mut looks = company.looks(options.until);
-        let ended = self.watch(options, (&surroundings, &company), &mut looks, &mut watcher);
+        let mut looks = probes.looks(options.until);
+        let ended = self.watch(options, (&surroundings, &probes), &mut looks, &mut watcher);
         let stopped = clock::monotonic();
         gate.stop();
-        let spike = company.spike.get().copied();
+        let spike = probes.spike.get().copied();
         let ended = if spike.is_some() { LatencyEnd::Spike } else { ended };
         let trace = match recording.map(JournalledRecording::finish) {
             Some(Ok(trace)) => spike.map(|_| trace),
@@ -341,7 +341,7 @@ impl<'a> LatencyProbe<'a> {
             }
             None => None,
         };
-        let (runs, loads) = company.collect(options);
+        let (runs, loads) = probes.collect(options);
         drop(children);
         let undo_failures = enforcer.undo();
         let loads = loads?;
@@ -382,7 +382,7 @@ impl<'a> LatencyProbe<'a> {
     fn watch(
         &self,
         options: &LatencyOptions,
-        (surroundings, company): (&Surroundings<'_>, &ProbeThreads),
+        (surroundings, probes): (&Surroundings<'_>, &ProbeThreads),
         looks: &mut [(CpuId, Looks, Option<Look>)],
         watcher: &mut Option<Watcher<'_>>,
     ) -> LatencyEnd {
@@ -391,10 +391,10 @@ impl<'a> LatencyProbe<'a> {
         let mut next_copy = clock::monotonic();
         let mut copies = 0u32;
         loop {
-            if company.spike.get().is_some() {
+            if probes.spike.get().is_some() {
                 return LatencyEnd::Spike;
             }
-            if company.is_done() {
+            if probes.is_done() {
                 return LatencyEnd::Done;
             }
             if options.cancel.is_cancelled() {
@@ -405,15 +405,15 @@ impl<'a> LatencyProbe<'a> {
             if now >= next_copy && (options.until.is_some() || watcher.is_some()) {
                 next_copy = now + LOOK;
                 copies = copies.wrapping_add(1);
-                if options.until.is_some() && company.look(looks) {
+                if options.until.is_some() && probes.look(looks) {
                     return LatencyEnd::Until;
                 }
                 if copies.is_multiple_of(SHOWN_EVERY)
                     && let Some(watcher) = watcher
                 {
-                    company.show(watcher);
+                    probes.show(watcher);
                 }
-                company.ask();
+                probes.ask();
             }
             // A sleep of the main thread that fails ends early; the next look tells.
             let _ = clock::sleep_until(now + pause, Some(options.cancel.flag()));

@@ -190,7 +190,7 @@ mod tests {
     }
 
     /// Plays periods of 12 slots: requests at random slots, the budget's services at slots chosen by `place`.
-    fn played(arrivals: &[f64], served: usize, held: usize, place: impl Fn(&mut Pcg) -> usize) -> f64 {
+    fn simulated(arrivals: &[f64], served: usize, held: usize, place: impl Fn(&mut Pcg) -> usize) -> f64 {
         let mut pcg = Pcg::new(21, 8);
         let (mut pending, mut came, mut lost) = (0usize, 0u32, 0u32);
         for _ in 0..60_000 {
@@ -232,11 +232,11 @@ mod tests {
             prop_assert!(fixed.fraction <= any.fraction + 1e-12);
             prop_assert!((any.pending.iter().sum::<f64>() - 1.0).abs() < 1e-12);
             for place in [0, 11] {
-                let seen = played(&arrivals, served, held, |_| place);
+                let seen = simulated(&arrivals, served, held, |_| place);
                 prop_assert!(seen <= any.fraction + 0.02, "{seen} {}", any.fraction);
             }
             // Early, then late, at random.
-            let seen = played(&arrivals, served, held, |pcg| 11 * pcg.below(2) as usize);
+            let seen = simulated(&arrivals, served, held, |pcg| 11 * pcg.below(2) as usize);
             prop_assert!(seen <= any.fraction + 0.02, "{seen} {}", any.fraction);
             for phase in [Phase::Fixed, Phase::Any] {
                 let at = |s, h| loss(&arrivals, s, h, phase).unwrap().fraction;

@@ -231,7 +231,7 @@ mod tests {
     }
 
     proptest! {
-        /// A loop played in milliseconds with budgets anywhere in their periods stays within its bounds.
+        /// A loop simulated in milliseconds with budgets anywhere in their periods stays within its bounds.
         #[test]
         fn a_played_loop_stays_within_its_bounds(
             n in 1u32..5, device in 0i64..9, work in 1i64..4, q in 1i64..6, slack in 0i64..6,

@@ -47,7 +47,7 @@ impl MeasuredModes {
         }
     }
 
-    /// As measured, nothing added but the step from the last job to the first: what is declared is played over and over.
+    /// As measured, nothing added but the step from the last job to the first: what is declared is repeated without end.
     ///
     /// Modes that do not all lead to each other even so are cut to those that are left at last, the heaviest of such classes.
     pub fn as_measured(&self) -> ModulatedWork {

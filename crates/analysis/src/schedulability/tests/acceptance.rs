@@ -24,7 +24,7 @@ const SETS: usize = 300;
 /// Periods are this many times those of the twin, so that a work of at least one raises the utilisation little.
 const SCALE: i64 = 4;
 
-/// A column's head and how its test is asked; the last column is played.
+/// A column's head and how its test is asked; the last column is simulated.
 type Column<'a> = (&'a str, Ask);
 
 type Ask = Box<dyn Fn(&[SporadicTask]) -> bool>;
@@ -123,15 +123,15 @@ fn the_table_of_the_docs_is_what_the_tests_say() {
         let (text, counts) = table(&columns, cpus, tasks, deadlines, 77);
         for line in &counts {
             if cpus == 1 {
-                let [.., density, monotonic, optimal, demand, played] = line[..] else { panic!() };
+                let [.., density, monotonic, optimal, demand, simulated] = line[..] else { panic!() };
                 assert!(monotonic <= optimal && optimal <= demand, "{line:?}");
                 assert!(line.len() < 6 || line[0] <= monotonic, "the hyperbolic bound: {line:?}");
                 assert!(density <= demand, "{line:?}");
-                assert_eq!(demand, played, "an exact test is the schedule itself");
+                assert_eq!(demand, simulated, "an exact test is the schedule itself");
             } else {
-                let [gfb, _, bcl, iterated, rta, forced, _, _, _, played] = line[..] else { panic!() };
-                assert!(bcl <= iterated && iterated <= rta && rta <= played, "{line:?}");
-                assert!(gfb <= forced && forced <= played, "{line:?}");
+                let [gfb, _, bcl, iterated, rta, forced, _, _, _, simulated] = line[..] else { panic!() };
+                assert!(bcl <= iterated && iterated <= rta && rta <= simulated, "{line:?}");
+                assert!(gfb <= forced && forced <= simulated, "{line:?}");
             }
         }
         let percents = |line: &Vec<usize>| line.iter().map(|count| count * 100 / SETS).collect();

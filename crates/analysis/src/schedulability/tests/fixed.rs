@@ -13,7 +13,7 @@ fn responses(verdict: &Verdict) -> Vec<i64> {
     verdict.responses.iter().map(|r| r.get()).collect()
 }
 
-/// What was played of a level.
+/// What was simulated of a level.
 enum Played {
     Kept,
     Missed,
@@ -21,7 +21,7 @@ enum Played {
     Endless,
 }
 
-/// Holds the verdict on a level against the longest response that was played.
+/// Holds the verdict on a level against the longest response that was simulated.
 fn held_against(verdict: &Verdict, tasks: &[SporadicTask], level: usize, seen: i64) -> Played {
     match verdict.responses.get(level) {
         Some(longest) => {

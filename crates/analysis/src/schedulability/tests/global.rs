@@ -1,4 +1,4 @@
-//! Several CPUs, one queue: published sets, played schedules of thousands of sets, and the order of the tests.
+//! Several CPUs, one queue: published sets, simulated schedules of thousands of sets, and the order of the tests.
 
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
@@ -76,12 +76,12 @@ fn no_accepted_set_misses_and_the_tests_stand_in_the_proven_order() {
             }
             (in_time(tasks, &longest), longest)
         };
-        let (played, longest) = kept(&tasks, Rule::Edf);
-        survived += i32::from(played);
+        let (simulated, longest) = kept(&tasks, Rule::Edf);
+        survived += i32::from(simulated);
         let seen = accepted(&tasks, cpus);
         for (which, (theorem, test)) in global_edf::TESTS.iter().enumerate() {
             counts[which] += i32::from(seen[which]);
-            assert!(!seen[which] || played, "{round}: {} accepted {tasks:?} on {cpus}", theorem.name);
+            assert!(!seen[which] || simulated, "{round}: {} accepted {tasks:?} on {cpus}", theorem.name);
             for (bound, seen) in test(&tasks, cpus).responses.iter().zip(&longest) {
                 assert!(bound.get() >= *seen, "{round}: {} {tasks:?}", theorem.name);
                 checked += 1;
@@ -93,8 +93,8 @@ fn no_accepted_set_misses_and_the_tests_stand_in_the_proven_order() {
         assert!(!iterated || rta, "{round}: a window of the response only helps: {tasks:?}");
         // Fixed priorities: the tasks as they stand are in no order, so every order is as good.
         let verdict = global_fixed::response_times(&tasks, cpus);
-        let (played, longest) = kept(&tasks, Rule::Fixed);
-        assert!(!verdict.holds() || played, "{round}: {tasks:?} {:?}", verdict.steps);
+        let (simulated, longest) = kept(&tasks, Rule::Fixed);
+        assert!(!verdict.holds() || simulated, "{round}: {tasks:?} {:?}", verdict.steps);
         for (bound, seen) in verdict.responses.iter().zip(&longest) {
             assert!(bound.get() >= *seen, "{round}: {tasks:?} {:?} {longest:?}", verdict.steps);
         }
@@ -128,7 +128,7 @@ fn on_one_cpu_global_is_the_same_as_local() {
 #[test]
 fn no_job_is_later_than_the_tardiness_bound() {
     // Devi and Anderson's running example has three tasks (2, 3) on two CPUs: U = 2, L = 1: x = (2 - 2)/2 = 0, so at most
-    // 2 late; played, the third task is one late.
+    // 2 late; simulated, the third task is one late.
     let known = tardiness(&[task(2, 3, 3); 3], 2);
     assert_eq!(known.late, [Nanos::new(2); 3]);
     // L = 2: x = (6 + 5 - 1) / (3 - 6/7) = 10 * 7/15 = 4.67, rounded up.

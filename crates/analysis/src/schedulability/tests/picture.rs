@@ -76,9 +76,9 @@ fn one(panel: &Panel<'_>, coloured: &[&str], out: &mut String) {
     for (line, head) in panel.heads.iter().enumerate() {
         let known = coloured.iter().position(|other| other == head).unwrap_or(line);
         let colour = COLOURS[known % COLOURS.len()];
-        let played = head.contains("simulated");
+        let simulated = head.contains("simulated");
         let dashes = match known / COLOURS.len() {
-            _ if played => " stroke-dasharray=\"1 3\"",
+            _ if simulated => " stroke-dasharray=\"1 3\"",
             0 => "",
             _ => " stroke-dasharray=\"6 3\"",
         };

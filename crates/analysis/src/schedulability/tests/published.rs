@@ -1,4 +1,4 @@
-//! Published sets in `published.txt`: the library's answers and the played schedule, against what was published.
+//! Published sets in `published.txt`: the library's answers and the simulated schedule, against what was published.
 
 use super::twin::{Job, Rule, densest, in_time, play, task};
 use crate::schedulability::fixed::response_times;
@@ -43,7 +43,7 @@ fn parse(text: &str) -> Vec<Known<'_>> {
 }
 
 /// The responses when all tasks are released at once, over what is at least two hyperperiods of these sets.
-fn played(tasks: &[SporadicTask], cpus: u32, rule: Rule) -> Vec<i64> {
+fn simulated(tasks: &[SporadicTask], cpus: u32, rule: Rule) -> Vec<i64> {
     const END: i64 = 25_000;
     let jobs: Vec<Job> = (0..tasks.len()).flat_map(|i| densest(i, &tasks[i], END)).collect();
     play(&jobs, tasks.len(), cpus as usize, rule, true, END)
@@ -57,13 +57,13 @@ fn published_sets_have_their_published_answers() {
         match scheduler {
             "fixed" => {
                 let verdict = response_times(&tasks);
-                let seen = played(&tasks, cpus, Rule::Fixed);
+                let seen = simulated(&tasks, cpus, Rule::Fixed);
                 for (level, expected) in answer.iter().enumerate() {
                     let computed = verdict.responses.get(level).map(|r| r.get());
                     let known = expected.parse::<i64>().ok();
                     assert_eq!(computed, known, "{source}: task {level}: {:?}", verdict.steps);
                     match known {
-                        Some(known) => assert_eq!(seen[level], known, "{source}: task {level}, played"),
+                        Some(known) => assert_eq!(seen[level], known, "{source}: task {level}, simulated"),
                         None => assert!(seen[level] > tasks[level].deadline.get(), "{source}: {seen:?}"),
                     }
                 }
@@ -73,7 +73,7 @@ fn published_sets_have_their_published_answers() {
             "edf" => {
                 let kept = answer == ["kept"];
                 assert_eq!(processor_demand(&tasks).holds(), kept, "{source}");
-                assert_eq!(in_time(&tasks, &played(&tasks, 1, Rule::Edf)), kept, "{source}, played");
+                assert_eq!(in_time(&tasks, &simulated(&tasks, 1, Rule::Edf)), kept, "{source}, simulated");
             }
             "gedf" => {
                 let question = catalogue::Question {
@@ -89,7 +89,7 @@ fn published_sets_have_their_published_answers() {
                 let expected = if late || answer == ["none"] { String::new() } else { answer.join(" ") };
                 assert_eq!(accept.join(" "), expected, "{source}");
                 if late {
-                    assert!(!in_time(&tasks, &played(&tasks, cpus, Rule::Edf)), "{source}, played");
+                    assert!(!in_time(&tasks, &simulated(&tasks, cpus, Rule::Edf)), "{source}, simulated");
                 }
             }
             other => panic!("{source}: no scheduler `{other}`"),

@@ -1,4 +1,4 @@
-//! Budgets in which a thread sleeps, played unit by unit by the kernel's rule, against what is said of them.
+//! Budgets in which a thread sleeps, simulated unit by unit by the kernel's rule, against what is said of them.
 
 use surety_stats::random::Pcg;
 use surety_units::Nanos;

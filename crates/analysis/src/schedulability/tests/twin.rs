@@ -1,4 +1,4 @@
-//! The twin of every test: a schedule played unit by unit, with nothing assumed but the rule of the scheduler.
+//! The twin of every test: a schedule simulated unit by unit, with nothing assumed but the rule of the scheduler.
 
 use surety_stats::random::Pcg;
 use surety_units::Nanos;

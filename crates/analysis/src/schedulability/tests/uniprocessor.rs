@@ -1,4 +1,4 @@
-//! EDF on one CPU: published sets, exhaustive deadlines, and played schedules.
+//! EDF on one CPU: published sets, exhaustive deadlines, and simulated schedules.
 
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
@@ -61,15 +61,15 @@ fn processor_demand_agrees_with_every_deadline_and_with_the_played_schedule() {
         let jobs: Vec<Job> = (0..count).flat_map(|i| twin::densest(i, &tasks[i], end)).collect();
         let demand = |t: i64| jobs.iter().filter(|j| j.due <= t).map(|j| j.work).sum::<i64>();
         let by_deadlines = (0..=end - HYPERPERIOD).all(|t| demand(t) <= t);
-        let played = in_time(&tasks, &play(&jobs, count, 1, Rule::Edf, true, end));
+        let simulated = in_time(&tasks, &play(&jobs, count, 1, Rule::Edf, true, end));
         match verdict.outcome {
             Outcome::Holds => {
-                assert!(by_deadlines && played, "{round}: {tasks:?}");
+                assert!(by_deadlines && simulated, "{round}: {tasks:?}");
                 held += 1;
             }
             Outcome::Fails => {
                 let slowly = verdict.steps.last().is_some_and(|s| s.contains("whole"));
-                assert!(slowly || (!by_deadlines && !played), "{round}: {tasks:?} {:?}", verdict.steps);
+                assert!(slowly || (!by_deadlines && !simulated), "{round}: {tasks:?} {:?}", verdict.steps);
                 failed += 1;
             }
             other => panic!("{round}: {other:?} {:?}", verdict.steps),
@@ -87,7 +87,7 @@ fn processor_demand_agrees_with_every_deadline_and_with_the_played_schedule() {
 #[test]
 fn blocking_by_a_later_deadline_is_covered() {
     // A non-preemptible section of the task with the longest deadline blocks the others by its length less one unit:
-    // played with the section begun one unit before everything else.
+    // simulated with the section begun one unit before everything else.
     let mut random = Pcg::for_job(9, 12, 0);
     let (mut held, mut refused) = (0, 0);
     for _ in 0..2_000 {
