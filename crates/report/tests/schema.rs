@@ -181,6 +181,7 @@ fn what_is_not_finite_is_null() {
 #[test]
 fn plans_read_back_and_are_as_documented() {
     let mut other = plan();
+    other.platform.tick_phase = Some(Nanos::from_micros(1_500));
     other.platform.enforcement = Enforcement::Exact;
     other.platform.fair_server = None;
     other.platform.root_domains = vec![CpuSet::first(other.platform.cpus)];
