@@ -10,7 +10,9 @@ use surety_model::record::{
 };
 use surety_model::reservation::Reservation;
 use surety_model::workload::{ActivityKind, Instances, Late, LoadRow, Sleep, Task, Workload};
-use surety_model::world::{Observer, RunOptions, World, WorldError, refused_kinds, refused_loads};
+use surety_model::world::{
+    Observer, RunOptions, World, WorldError, chosen_cpus, refused_kinds, refused_loads,
+};
 use surety_units::{CpuSet, Nanos};
 
 use crate::admission::AdmissionError;
@@ -47,18 +49,6 @@ fn objections(workload: &Workload) -> Vec<WorldError> {
     found
 }
 
-/// Refuses CPUs that a platform has not.
-fn check_cpus(cpus: CpuSet, platform: &Platform) -> Result<(), WorldError> {
-    let all = CpuSet::first(platform.cpus);
-    if !cpus.is_empty() && cpus.is_subset(&all) {
-        return Ok(());
-    }
-    Err(WorldError::Machine {
-        what: format!("CPUs {cpus} are not all there: {} has {all}", platform.name),
-        remedy: "choose with --cpus among those".to_owned(),
-    })
-}
-
 /// What of a workload runs in interrupts and is not charged to the supply of reservations, so that nothing is proven beside it.
 fn interrupts(workload: &Workload) -> Option<String> {
     let hard = workload.irqs.iter().find(|irq| irq.hard.is_some_and(Nanos::is_positive)).map(|irq| {
@@ -92,8 +82,7 @@ impl World for AnalysisWorld {
             return Err(objection);
         }
         let mut platform = self.platform.clone();
-        let cpus = options.cpus.unwrap_or_else(|| CpuSet::first(platform.cpus));
-        check_cpus(cpus, &platform)?;
+        let cpus = chosen_cpus(&platform, options)?;
         platform.cpus = u32::try_from(cpus.len()).expect("a CPU set holds at most 1024");
         let mut tasks: Vec<TaskView<'_>> =
             workload.tasks.iter().map(|t| TaskView::of(t, &platform)).collect();

@@ -56,7 +56,7 @@ const COMMON: KindRow = KindRow {
 };
 
 /// It runs before every thread, reserved or not, and the supply of a reservation does not count it.
-const INTERRUPTS: &str =
+pub(crate) const INTERRUPTS: &str =
     "has interrupts work for it, and their time is not analysed; leave it out, or measure";
 
 /// Every kind in the order of a record.

@@ -7,6 +7,7 @@ use surety_units::{CpuSet, Nanos};
 use thiserror::Error;
 
 use crate::event::{Event, TraceSink};
+use crate::platform::Platform;
 use crate::record::Record;
 use crate::workload::{ActivityKind, KindRow, LoadRow, Treatment, Workload};
 
@@ -165,6 +166,22 @@ impl WorldError {
             WorldError::Machine { .. } | WorldError::Interrupted => None,
         }
     }
+}
+
+/// The CPUs of a run on a machine that is computed: those chosen, or all.
+///
+/// # Errors
+/// CPUs that the machine has not.
+pub fn chosen_cpus(platform: &Platform, options: &RunOptions) -> Result<CpuSet, WorldError> {
+    let all = CpuSet::first(platform.cpus);
+    let cpus = options.cpus.unwrap_or(all);
+    if cpus.is_empty() || !cpus.is_subset(&all) {
+        return Err(WorldError::Machine {
+            what: format!("CPUs {cpus} are not all there: {} has {all}", platform.name),
+            remedy: "choose with --cpus among those".to_owned(),
+        });
+    }
+    Ok(cpus)
 }
 
 /// The objections of a world to the activities whose kind it refuses; a workload in which nothing is left to run is one, too.

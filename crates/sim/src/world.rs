@@ -32,7 +32,7 @@ use surety_model::record::{
     Account, ActivityRecord, Basis, InForce, Record, RequestAccount, Share, ThreadInForce,
 };
 use surety_model::workload::{Treatment, Workload};
-use surety_model::world::{Observer, RunOptions, World, WorldError};
+use surety_model::world::{Observer, RunOptions, World, WorldError, chosen_cpus};
 use surety_units::{CpuSet, Nanos};
 
 use crate::engine::Simulation as _;
@@ -81,14 +81,7 @@ impl World for SimWorld {
         options: &RunOptions,
         observer: &mut dyn Observer,
     ) -> Result<Record, WorldError> {
-        let all = CpuSet::first(self.platform.cpus);
-        let cpus = options.cpus.unwrap_or(all);
-        if cpus.is_empty() || !cpus.is_subset(&all) {
-            return Err(WorldError::Machine {
-                what: format!("CPUs {cpus} are not all there: {} has {all}", self.platform.name),
-                remedy: "choose with --cpus among those".to_owned(),
-            });
-        }
+        let cpus = chosen_cpus(&self.platform, options)?;
         budget::check(NAME, workload, options, cpus.len() as u32)?;
         budget::check_requests(NAME, workload)?;
         let mut stage = build::stage(self, workload, options, &cpus, observer.wants_events())?;

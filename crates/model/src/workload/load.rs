@@ -106,9 +106,7 @@ pub struct LoadRow {
 }
 
 const NOT_SIMULATED: Treatment = Treatment::Refused { why: "leave it out or put spinners in its place" };
-const INTERRUPTS: Treatment = Treatment::Refused {
-    why: "has interrupts work for it, and their time is not analysed; leave it out, or measure",
-};
+const INTERRUPTS: Treatment = Treatment::Refused { why: crate::kind::INTERRUPTS };
 const SIZE: LoadKey = LoadKey::Size(Bytes(64 << 20));
 const FILE_BLOCK: LoadKey = LoadKey::Block(Bytes(64 << 10));
 const FILE_KEYS: &[LoadKey] =
