@@ -1,17 +1,41 @@
 //! [`checks_of`]: whether a machine is fit to keep promises and to measure them, from its facts: each a verdict with its
-//! remedy. `doctor` prints them, and every record of this world carries them.
+//! remedy. `doctor` prints them, and every record of this world carries them (`in_force`).
+
+use std::collections::BTreeMap;
 
 use surety_kernel::facts::MachineFacts;
 use surety_kernel::tracefs::TracefsAccess;
 use surety_model::environment::Check;
-use surety_units::{Bytes, Nanos};
+use surety_model::record::{Disturbance, InForce, ThreadInForce};
+use surety_units::{Bytes, CpuSet, Nanos};
 
-use crate::platform::{in_words, servers_in_words};
+use crate::platform::{in_words, platform_of, servers_in_words};
 
 /// Wake-ups from idle states that take longer than this to leave are visibly late.
 const EXIT_LATENCY_MAX: Nanos = Nanos::from_micros(10);
 /// Runnable threads on average over the last minute that leave a machine to the one who measures.
 const LOAD_MAX: f64 = 0.5;
+
+/// What was in force on this machine; how much others used is part of its environment.
+pub(crate) fn in_force(
+    facts: &MachineFacts,
+    cpus: CpuSet,
+    threads: Vec<ThreadInForce>,
+    mut environment: BTreeMap<String, String>,
+    disturbance: Option<Disturbance>,
+) -> InForce {
+    let used = disturbance.map_or_else(|| "not known".to_owned(), |d| d.to_string());
+    environment.insert("used by others".to_owned(), used);
+    InForce {
+        kernel: facts.kernel_release.clone().unwrap_or_default(),
+        cpus,
+        machine: Some(platform_of(facts)),
+        threads,
+        environment,
+        checks: checks_of(facts),
+        disturbance,
+    }
+}
 
 /// Everything the facts tell, in the order of what matters most.
 pub fn checks_of(facts: &MachineFacts) -> Vec<Check> {

@@ -4,19 +4,18 @@ use std::collections::BTreeMap;
 
 use surety_kernel::Kernel;
 use surety_kernel::facts::MachineFacts;
-use surety_model::record::{ActivityRecord, Disturbance, InForce, Record, ThreadInForce};
+use surety_model::record::{ActivityRecord, Disturbance, Record, ThreadInForce};
 use surety_model::workload::Workload;
 use surety_model::world::RunOptions;
 use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::decode::Decoded;
-use crate::environment::checks_of;
+use crate::environment::in_force;
 use crate::interrupts::Reading;
 use crate::locked_memory::LockedMemory;
 use crate::noise::CpuUse;
-use crate::platform::{environment_of, platform_of};
+use crate::platform::environment_of;
 use crate::prepared::Prepared;
-use crate::probe_setup::in_words;
 use crate::records::{Seen, runs_of_stream};
 use crate::returned::{Activity, MemberResult, Returned};
 use crate::rights;
@@ -82,7 +81,7 @@ impl Outcome<'_> {
     ) -> Record {
         let disturbance = self.disturbance(prepared.starts.elsewhere());
         degraded.extend(disturbance.map(|d| d.objections(&self.cpus)).unwrap_or_default());
-        let mut environment = self.environment(&prepared, disturbance);
+        let mut environment = self.environment(&prepared);
         let (records, rules) = self.records();
         environment.extend(rules);
         let activities = prepared.starts.into_records(self.workload.tasks.len(), records);
@@ -91,15 +90,7 @@ impl Outcome<'_> {
             reserved: self.workload.is_reserved(),
             seed: Some(options.seed),
             duration: Some(options.duration),
-            in_force: InForce {
-                kernel: self.facts.kernel_release.clone().unwrap_or_default(),
-                cpus: self.cpus,
-                machine: Some(platform_of(&self.facts)),
-                threads,
-                environment,
-                checks: checks_of(&self.facts),
-                disturbance,
-            },
+            in_force: in_force(&self.facts, self.cpus, threads, environment, disturbance),
             degraded,
             activities,
             trace: self.decoded.quality,
@@ -129,17 +120,12 @@ impl Outcome<'_> {
         Some(CpuUse::disturbance(first, last, known, span, self.cpus.len()))
     }
 
-    fn environment(
-        &self,
-        prepared: &Prepared<'_>,
-        disturbance: Option<Disturbance>,
-    ) -> BTreeMap<String, String> {
+    fn environment(&self, prepared: &Prepared<'_>) -> BTreeMap<String, String> {
         let mut environment = environment_of(&self.facts);
         environment.extend(prepared.disks.environment(self.kernel));
         environment.extend(prepared.devices.environment(self.workload));
         environment.extend(streams::environment(self.workload, |index| runs_of_stream(&self.results, index)));
         environment.extend(prepared.starts.environment());
-        environment.insert("used by others".to_owned(), in_words(disturbance));
         environment.insert("trace".to_owned(), self.decoded.source.to_owned());
         let privileges = rights::in_words(self.workload);
         environment.extend(privileges.map(|words| ("privileges of commands".to_owned(), words)));

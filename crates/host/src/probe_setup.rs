@@ -10,17 +10,17 @@ use surety_enforce::{
 use surety_kernel::facts::MachineFacts;
 use surety_kernel::idle::IdleHold;
 use surety_kernel::{Kernel, SchedAttr, SchedPolicy, clock};
-use surety_model::record::{InForce, Record, ThreadInForce};
+use surety_model::record::{Record, ThreadInForce};
 use surety_model::reservation::Reservation;
 use surety_model::workload::PolicySpec;
 use surety_model::world::WorldError;
 use surety_units::{CpuSet, Nanos, Tid};
 use thiserror::Error;
 
-use crate::environment::checks_of;
+use crate::environment::in_force;
 use crate::locked_memory::LockedMemory;
 use crate::noise::CpuUse;
-use crate::platform::{environment_of, platform_of};
+use crate::platform::environment_of;
 use crate::threads::thread_in_force;
 use crate::window::Gate;
 
@@ -250,22 +250,12 @@ impl<'a> Surroundings<'a> {
                 CpuUse::disturbance(before, after, self.elsewhere, span, self.cpus.len())
             });
         degraded.extend(disturbance.map(|d| d.objections(&self.cpus)).unwrap_or_default());
-        environment.insert("used by others".to_owned(), in_words(disturbance));
-        let in_force = InForce {
-            kernel: self.facts.kernel_release.clone().unwrap_or_default(),
-            cpus: self.cpus,
-            machine: Some(platform_of(&self.facts)),
-            threads,
-            environment,
-            checks: checks_of(&self.facts),
-            disturbance,
-        };
         let record = Record {
             world: "host".to_owned(),
             reserved: false,
             seed: None,
             duration: None,
-            in_force,
+            in_force: in_force(&self.facts, self.cpus, threads, environment, disturbance),
             degraded,
             activities: Vec::new(),
             trace: None,
@@ -277,11 +267,6 @@ impl<'a> Surroundings<'a> {
 
 fn own_time(kernel: &dyn Kernel) -> Nanos {
     clock::process_cpu_time(kernel.own_pid()).unwrap_or(Nanos::ZERO)
-}
-
-/// How much others used, in words.
-pub(crate) fn in_words(disturbance: Option<surety_model::record::Disturbance>) -> String {
-    disturbance.map_or_else(|| "not known".to_owned(), |d| d.to_string())
 }
 
 #[cfg(test)]
