@@ -111,6 +111,11 @@ impl Failure {
         Failure { code, message: Message::Words { what: what.into(), help: None } }
     }
 
+    /// What it ended early by, for a note beside what is finished.
+    pub fn ended_by(&self) -> String {
+        if self.code == Code::Interrupted { "interrupted".to_owned() } else { self.to_string() }
+    }
+
     /// The same with what to do.
     pub fn help(self, help: impl Into<String>) -> Failure {
         match self.message {

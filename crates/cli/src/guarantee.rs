@@ -38,11 +38,7 @@ pub fn guarantee(args: &GuaranteeArgs, session: &Session) -> Result<Code, Failur
         Err(failure) if walk.results.is_empty() => Err(located(failure, &walk.workload)),
         Err(failure) => {
             let failure = located(failure, &walk.workload);
-            let why = if failure.code == Code::Interrupted {
-                "interrupted".to_owned()
-            } else {
-                failure.to_string()
-            };
+            let why = failure.ended_by();
             session.note(&format!("{why}: what is finished is shown; nothing stays in force"));
             publish(&walk, None, failure.code, args, session)?;
             Ok(failure.code)

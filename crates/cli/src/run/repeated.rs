@@ -139,7 +139,7 @@ pub fn ab(
     let comparison = surety_compare::compare(&side(0), &side(1), &options);
     if let Some(ended) = &ended {
         let (taken, asked) = (pairs.taken(), pairs.asked);
-        let why = if ended.code == Code::Interrupted { "interrupted".to_owned() } else { ended.to_string() };
+        let why = ended.ended_by();
         session.note(&format!("{why}: {taken} of {asked} pairs are finished and compared"));
     }
     let code = publish(&comparison, session)?;
