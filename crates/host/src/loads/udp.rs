@@ -35,7 +35,7 @@ struct Sender {
     _cable: Cable,
 }
 
-/// With a rate.
+/// The row of `udp-sender`.
 pub(super) const SENDER: LoadDriver = LoadDriver {
     kind: LoadKind::UdpSender,
     most: 64,
@@ -43,7 +43,7 @@ pub(super) const SENDER: LoadDriver = LoadDriver {
     figures,
 };
 
-/// Without.
+/// The row of `udp-flood`.
 pub(super) const FLOOD: LoadDriver = LoadDriver {
     kind: LoadKind::UdpFlood,
     most: 64,

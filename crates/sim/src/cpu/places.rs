@@ -7,7 +7,7 @@ pub struct Places {
 }
 
 impl Places {
-    /// None of so many CPUs.
+    /// The empty set, with room for `cpus` CPUs.
     pub fn none(cpus: usize) -> Places {
         Places { words: vec![0; cpus.div_ceil(64)] }
     }
@@ -90,7 +90,7 @@ pub struct Ranking {
 }
 
 impl Ranking {
-    /// So many CPUs with this figure.
+    /// `cpus` CPUs, each with this figure.
     pub fn new(cpus: usize, figure: i64) -> Ranking {
         let width = cpus.next_power_of_two();
         let mut ranking = Ranking { nodes: vec![i64::MIN; 2 * width] };

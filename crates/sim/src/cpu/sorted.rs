@@ -18,7 +18,7 @@ pub struct Member<const N: usize> {
     pub order: u64,
     /// Who it is.
     pub item: u32,
-    /// Other figures.
+    /// What [`Sorted::first_within`] and [`Sorted::least`] ask for, by number.
     pub figures: [i64; N],
 }
 
@@ -69,7 +69,7 @@ impl<const N: usize> Sorted<N> {
         self.heads.iter().flat_map(|head| self.members(head))
     }
 
-    /// The first.
+    /// The member with the least key, of equal ones who came first; `None`: the queue is empty.
     #[inline]
     pub fn first(&self) -> Option<&Member<N>> {
         self.heads.first().map(|head| &self.blocks[head.block as usize][0])
