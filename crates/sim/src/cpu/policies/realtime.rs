@@ -320,6 +320,10 @@ impl CpuPolicy for Realtime {
         self.queues[cpu].push_back(priority, thread);
     }
 
+    fn timer_cpu(&self, number: u32) -> Option<usize> {
+        Some(number as usize)
+    }
+
     fn timer(&mut self, hardware: &mut Hardware, number: u32) {
         let Some(limit) = self.limit else { return };
         let cpu = number as usize;
