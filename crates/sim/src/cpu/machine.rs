@@ -197,7 +197,8 @@ impl<P: Programs> Machine<P> {
     pub fn observe_from_here(&mut self) {
         let now = self.hardware.now();
         for thread in &mut self.hardware.threads {
-            let before = if thread.state == ThreadState::Ready { now - thread.ready_since } else { Nanos::ZERO };
+            let before =
+                if thread.state == ThreadState::Ready { now - thread.ready_since } else { Nanos::ZERO };
             (thread.waited, thread.longest_gap) = (-before, Nanos::ZERO);
         }
         self.devices.iter_mut().for_each(Device::observe_from_here);

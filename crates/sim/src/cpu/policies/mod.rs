@@ -24,11 +24,7 @@ pub const SCHEDULERS: &[SchedulerRow] = &[
         takes: &["fifo", "rr"],
         make: |hardware, rank| Box::new(realtime::Realtime::new(hardware, rank)),
     },
-    SchedulerRow {
-        word: "fair",
-        takes: FAIR,
-        make: fair::eevdf_6_18,
-    },
+    SchedulerRow { word: "fair", takes: FAIR, make: fair::eevdf_6_18 },
     SchedulerRow { word: "cfs-6.1", takes: FAIR, make: fair::cfs },
     SchedulerRow { word: "eevdf-6.12", takes: FAIR, make: fair::eevdf_6_12 },
     SchedulerRow { word: "eevdf-7.2", takes: FAIR, make: fair::eevdf_7_2 },

@@ -106,11 +106,7 @@ impl Cfs {
     /// (`wakeup_preempt_entity`).
     fn ahead(&self, entity: usize, of: usize) -> i32 {
         let ahead = self.queues.entities[entity].virtual_time - self.queues.entities[of].virtual_time;
-        if ahead <= 0 {
-            -1
-        } else {
-            i32::from(ahead > self.queues.virtual_span(of, self.wakeup_granularity))
-        }
+        if ahead <= 0 { -1 } else { i32::from(ahead > self.queues.virtual_span(of, self.wakeup_granularity)) }
     }
 }
 

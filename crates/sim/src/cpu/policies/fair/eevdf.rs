@@ -285,8 +285,8 @@ impl<V: Version> Rule for Eevdf<V> {
 
     /// What it is owed by now is forgotten.
     fn requeue(&mut self, entity: usize) {
-        let is_ahead = self.virtual_time(self.queues.entities[entity].queue)
-            > self.queues.entities[entity].virtual_time;
+        let is_ahead =
+            self.virtual_time(self.queues.entities[entity].queue) > self.queues.entities[entity].virtual_time;
         self.update_lag(entity);
         let e = &mut self.queues.entities[entity];
         e.delayed = false;

@@ -130,7 +130,15 @@ impl Queues {
     /// Empty root queues.
     pub(super) fn new(cpus: usize, base_slice: i64, tick: i64) -> Queues {
         let queues = vec![Queue::default(); cpus];
-        Queues { entities: Vec::new(), queues, cpus, threads: vec![0; cpus], base_slice, tick, own_slices: false }
+        Queues {
+            entities: Vec::new(),
+            queues,
+            cpus,
+            threads: vec![0; cpus],
+            base_slice,
+            tick,
+            own_slices: false,
+        }
     }
 
     /// `span` ns of an entity's time in virtual time.
