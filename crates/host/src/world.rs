@@ -134,6 +134,9 @@ impl World for HostWorld<'_> {
         if let Some(objection) = self.objections(workload).into_iter().next() {
             return Err(objection);
         }
+        // Threads are made, and wake at the same instant, in the order of their names, as they are simulated.
+        let (written, ordered) = (workload, workload.by_name());
+        let workload = &ordered;
         let facts = MachineFacts::tried(self.kernel);
         let (cpus, all_cpus) = self.choose_cpus(options)?;
         budget::check("host", workload, options, cpus.len() as u32)?;
@@ -185,7 +188,8 @@ impl World for HostWorld<'_> {
             Outcome { kernel, workload, facts, cpus, window, borders, results, roots, decoded, memory };
         let mut record = outcome.into_record(prepared, options, threads, degraded);
         run.inspector.mark(&mut record);
-        record.add_caveats(workload, None);
+        record.order_as(written);
+        record.add_caveats(written, None);
         Ok(record)
     }
 }
