@@ -10,7 +10,7 @@ use surety_units::{Bandwidth, CpuSet, Nanos, Probability};
 
 use crate::args::lab::{GuestArgs, LabArgs};
 use crate::args::planning::PlanArgs;
-use crate::exit::{COMPARE_EXIT_CODES, EXIT_CODES};
+use crate::exit::{COMPARE_EXIT_CODES, EXIT_CODES, VALIDATE_EXIT_CODES};
 use crate::load::{DiskArgs, LoadArgs};
 use crate::rights::RightsArgs;
 
@@ -20,11 +20,13 @@ pub mod lab;
 mod manual;
 pub mod planning;
 mod trace;
+mod validate;
 
 pub use apply::*;
 pub use gates::*;
 pub use manual::*;
 pub use trace::*;
+pub use validate::*;
 
 /// Guaranteed time on Linux: say what each activity needs; measure what it gets, derive the reservations that
 /// guarantee it, prove them, put them in force, and measure again.
@@ -89,6 +91,9 @@ pub enum Verb {
     /// Reproduce published experiments: published, computed, simulated and measured values side by side
     #[command(after_help = EXIT_CODES)]
     Reproduce(ReproduceArgs),
+    /// Compare the simulator with kernels, scenario by scenario
+    #[command(after_help = VALIDATE_EXIT_CODES)]
+    Validate(ValidateArgs),
     /// Show results from files: our own JSON, or cyclictest, rtla, fio, HdrHistogram and others
     #[command(after_help = EXIT_CODES)]
     Report(ReportArgs),

@@ -53,6 +53,17 @@ Exit codes:
   5    an error of this program
   130  interrupted";
 
+/// What `--help` of the validation says about them.
+pub const VALIDATE_EXIT_CODES: &str = "\
+Exit codes:
+  0    every figure agrees, or has a cause that is known
+  1    a figure disagrees without one
+  2    bad input or usage
+  3    this machine or this user cannot do it
+  4    nothing to compare
+  5    an error of this program
+  130  interrupted";
+
 impl From<Code> for ExitCode {
     fn from(code: Code) -> ExitCode {
         ExitCode::from(code as u8)

@@ -30,6 +30,7 @@ mod rights;
 mod run;
 mod session;
 mod trace;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -82,6 +83,7 @@ fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
         Verb::Lab(args) => lab::lab(args, session),
         Verb::Noise(args) => noise::noise(args, session),
         Verb::Reproduce(args) => reproduce::reproduce(args, session),
+        Verb::Validate(args) => validate::validate(args, session),
         Verb::Report(args) => report::report(args, session),
         Verb::Doctor(args) => doctor::doctor(args, session),
         Verb::Completions(args) => manual::completions(args, session),

@@ -136,6 +136,9 @@ impl World for HostWorld<'_> {
         if let Some(objection) = self.objections(workload).into_iter().next() {
             return Err(objection);
         }
+        // Threads are made, and wake at the same instant, in the order of their names, as they are simulated.
+        let (written, ordered) = (workload, workload.by_name());
+        let workload = &ordered;
         let facts = MachineFacts::tried(self.kernel);
         let (cpus, all_cpus) = self.choose_cpus(options)?;
         budget::check("host", workload, options, cpus.len() as u32)?;
@@ -199,7 +202,8 @@ impl World for HostWorld<'_> {
         };
         let mut record = outcome.into_record(prepared, options, threads, degraded);
         run.inspector.mark(&mut record);
-        record.add_caveats(workload, None);
+        record.order_as(written);
+        record.add_caveats(written, None);
         Ok(record)
     }
 }

@@ -11,7 +11,7 @@ use surety_units::{Bandwidth, CpuSet, Nanos, Tid};
 use crate::environment::{Check, CheckVerdict};
 use crate::platform::Platform;
 use crate::promise::{Bound, Promise};
-use crate::workload::{ActivityKind, ThreadRole};
+use crate::workload::{ActivityKind, ThreadRole, Workload};
 
 mod account;
 mod beyond;
@@ -64,6 +64,14 @@ impl Record {
     /// The record of an activity.
     pub fn activity(&self, name: &str) -> Option<&ActivityRecord> {
         self.activities.iter().find(|a| a.name == name)
+    }
+
+    /// Puts the activities, and their threads, in the order of a workload.
+    pub fn order_as(&mut self, workload: &Workload) {
+        let names: Vec<&str> = workload.activities().iter().map(|activity| activity.name).collect();
+        let place = |name: &str| names.iter().position(|known| *known == name);
+        self.activities.sort_by_key(|activity| place(&activity.name));
+        self.in_force.threads.sort_by_key(|thread| place(&thread.activity));
     }
 
     /// Whether nothing speaks against the result.

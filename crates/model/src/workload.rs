@@ -413,6 +413,16 @@ impl Workload {
         workload
     }
 
+    /// The same with the activities of each kind in the order of their names: what is run does not depend on the order of a file.
+    pub fn by_name(&self) -> Workload {
+        let mut workload = self.clone();
+        workload.tasks.sort_by(|a, b| a.name.cmp(&b.name));
+        workload.irqs.sort_by(|a, b| a.name.cmp(&b.name));
+        workload.loads.sort_by(|a, b| a.name.cmp(&b.name));
+        workload.groups.sort_by(|a, b| a.name.cmp(&b.name));
+        workload
+    }
+
     /// The same without any reservation: what happens today.
     pub fn unreserved(&self) -> Workload {
         let mut workload = self.clone();

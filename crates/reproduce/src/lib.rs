@@ -12,6 +12,7 @@
 mod experiments;
 pub mod published;
 pub mod sheet;
+pub mod validation;
 
 pub use experiments::EXPERIMENTS;
 pub use sheet::{Cell, Column, Mark, Origin, Sheet, SheetRow};

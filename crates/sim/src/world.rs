@@ -84,6 +84,9 @@ impl World for SimWorld {
         let cpus = chosen_cpus(&self.platform, options)?;
         budget::check(NAME, workload, options, cpus.len() as u32)?;
         budget::check_requests(NAME, workload)?;
+        // Of threads that come at the same instant one is first: not by where a file names it.
+        let (written, ordered) = (workload, workload.by_name());
+        let workload = &ordered;
         let mut stage = build::stage(self, workload, options, &cpus, observer.wants_events())?;
         for load in &workload.loads {
             if let Treatment::CpuTime { without } = load.kind.row().simulator {
@@ -119,7 +122,8 @@ impl World for SimWorld {
             trace: None,
             hash: Some(stage.machine.recorder_mut().hash()),
         };
-        record.add_caveats(workload, None);
+        record.order_as(written);
+        record.add_caveats(written, None);
         Ok(record)
     }
 }

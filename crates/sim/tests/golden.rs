@@ -58,7 +58,7 @@ kind  = "spinners"
 count = "2 per-cpu"
 "#,
         2,
-        0xcd9182218642b0f5,
+        0x2101387ad454b325,
     ),
     (
         "groups, nice values and slices on two CPUs",
@@ -92,7 +92,7 @@ name   = "back"
 weight = 50
 "#,
         2,
-        0x3dc1c6b7c15777bb,
+        0xad25c2b50d31754d,
     ),
     (
         "phases with a lock that passes priority on",
@@ -121,7 +121,7 @@ name     = "l"
 protocol = "inherit"
 "#,
         1,
-        0x3492b44e08d261cd,
+        0x9745b01380dd9137,
     ),
     (
         "devices with finite queues, reserved and not, beside a player on one CPU",
@@ -159,7 +159,7 @@ kind  = "spinners"
 count = 2
 "#,
         1,
-        0x0997ebfbc2c5d366,
+        0x11de5923ad7d802b,
     ),
 ];
 

@@ -157,7 +157,7 @@ impl<P: Programs> Machine<P> {
             scheduling: spec.scheduling,
             rank: self.hardware.rank_of(spec.scheduling.word()),
             group: spec.group,
-            cpu: self.first_cpu(spec, id),
+            cpu: Self::first_cpu(spec),
             allowed: spec.allowed.map(Box::new),
             state: ThreadState::Sleeping,
             remaining: Nanos::ZERO,
@@ -174,15 +174,10 @@ impl<P: Programs> Machine<P> {
         id
     }
 
-    /// Where a thread begins: threads in turn on the CPUs they may use.
-    fn first_cpu(&self, spec: &ThreadSpec, id: ThreadId) -> usize {
-        match &spec.allowed {
-            None => id.index() % self.hardware.cpus.len(),
-            Some(allowed) => {
-                let turn = id.index() % allowed.len().max(1);
-                allowed.iter().nth(turn).expect("a thread may run somewhere").index()
-            }
-        }
+    /// Where a thread begins: all are made on the first CPU they may use, and their schedulers move them when they wake.
+    fn first_cpu(spec: &ThreadSpec) -> usize {
+        let first = |allowed: &CpuSet| allowed.iter().next().expect("a thread may run somewhere").index();
+        spec.allowed.as_ref().map_or(0, first)
     }
 
     /// CPU time a thread has used up to now.
@@ -195,11 +190,14 @@ impl<P: Programs> Machine<P> {
         (t.run + unbooked).max(Nanos::ZERO)
     }
 
-    /// Forgets what threads have waited so far: observation begins now.
+    /// Forgets what threads have waited so far: observation begins now. Of a wait that lasts, only what is to come is time waited,
+    /// but its length is that from its beginning.
     pub fn observe_from_here(&mut self) {
         let now = self.hardware.now();
         for thread in &mut self.hardware.threads {
-            (thread.waited, thread.longest_gap, thread.ready_since) = (Nanos::ZERO, Nanos::ZERO, now);
+            let before =
+                if thread.state == ThreadState::Ready { now - thread.ready_since } else { Nanos::ZERO };
+            (thread.waited, thread.longest_gap) = (-before, Nanos::ZERO);
         }
         self.devices.iter_mut().for_each(Device::observe_from_here);
     }

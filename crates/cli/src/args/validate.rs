@@ -1,0 +1,42 @@
+//! The command line of the validation.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use surety_units::Nanos;
+
+use super::{positive, time};
+use crate::args::lab::GuestArgs;
+
+#[derive(Debug, Args)]
+pub struct ValidateArgs {
+    /// Scenarios to compare, by their titles [default: all]
+    #[arg(value_name = "SCENARIO")]
+    pub names: Vec<String>,
+    /// Kernel to compare with: host or lab:KERNEL; may be given several times [default: lab:6.1-cloud, lab:6.12-cloud, lab:7-cloud and host]
+    #[arg(long, value_name = "WORLD")]
+    pub on: Vec<String>,
+    /// Directory of what the kernels did, a file each; scenarios found there are not run again
+    #[arg(long, value_name = "DIR", default_value = "validation")]
+    pub records: PathBuf,
+    /// Run no kernel: compare with what the directory holds
+    #[arg(long, conflicts_with = "fresh")]
+    pub stored: bool,
+    /// Run scenarios again that the directory holds
+    #[arg(long)]
+    pub fresh: bool,
+    /// Length of the measurement in each run
+    #[arg(long = "for", value_name = "TIME", default_value = "10s", value_parser = positive)]
+    pub duration: Nanos,
+    /// Warm-up before the measurement starts
+    #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
+    pub warm_up: Nanos,
+    /// Seed of the random generator
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// Write the tables into this Markdown page, between its comments
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    #[command(flatten)]
+    pub guest: GuestArgs,
+}

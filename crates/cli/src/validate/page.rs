@@ -1,0 +1,107 @@
+//! The tables of a validation, for the terminal and for a page.
+
+use std::fmt::Write;
+
+use surety_reproduce::validation::Row;
+
+use super::value;
+use crate::exit::{Code, Failure};
+
+/// The comments around the tables of a page.
+const BEGIN: &str = "<!-- begin of the validation -->\n";
+const END: &str = "<!-- end of the validation -->\n";
+
+/// The columns of what is outside.
+pub(super) const OUTSIDE: [&str; 7] =
+    ["scenario", "kernel", "activity", "figure", "kernel's", "simulated", "cause"];
+
+type Unfit = [(String, String, String)];
+
+fn kernels(rows: &[Row], unfit: &Unfit) -> Vec<String> {
+    let mut found: Vec<String> = Vec::new();
+    for kernel in rows.iter().map(|row| &row.kernel).chain(unfit.iter().map(|(_, kernel, _)| kernel)) {
+        if !found.contains(kernel) {
+            found.push(kernel.clone());
+        }
+    }
+    found
+}
+
+/// The columns of the summary.
+pub(super) fn titles(rows: &[Row], unfit: &Unfit) -> Vec<String> {
+    std::iter::once("scenario".to_owned()).chain(kernels(rows, unfit)).collect()
+}
+
+/// A line for each scenario: how many of its figures agree on each kernel.
+pub(super) fn summary(rows: &[Row], unfit: &Unfit) -> Vec<Vec<String>> {
+    let kernels = kernels(rows, unfit);
+    let mut names: Vec<&String> = Vec::new();
+    for name in rows.iter().map(|row| &row.scenario).chain(unfit.iter().map(|(name, ..)| name)) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let cell = |name: &String, kernel: &String| {
+        let of = rows.iter().filter(|row| row.scenario == *name && row.kernel == *kernel);
+        let (all, agree) = of.fold((0, 0), |(all, agree), row| (all + 1, agree + usize::from(row.agrees())));
+        match all {
+            0 if unfit.iter().any(|(n, k, _)| n == name && k == kernel) => "not compared".to_owned(),
+            0 => String::new(),
+            _ => format!("{agree} of {all}"),
+        }
+    };
+    let line = |name: &String| {
+        std::iter::once(name.clone()).chain(kernels.iter().map(|kernel| cell(name, kernel))).collect()
+    };
+    names.into_iter().map(line).collect()
+}
+
+/// A figure that is outside.
+pub(super) fn line(row: &Row) -> Vec<String> {
+    let cause = row.cause.unwrap_or("not known");
+    let words = [&row.scenario, &row.kernel, &row.activity, row.figure];
+    let mut line: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
+    line.extend([value(row, row.measured), value(row, row.simulated), cause.to_owned()]);
+    line
+}
+
+/// A table of Markdown.
+fn markdown<'t>(titles: impl IntoIterator<Item = &'t str>, lines: &[Vec<String>]) -> String {
+    let titles: Vec<&str> = titles.into_iter().collect();
+    let mut out = format!("| {} |\n|{}\n", titles.join(" | "), "---|".repeat(titles.len()));
+    for line in lines {
+        let _ = writeln!(out, "| {} |", line.join(" | "));
+    }
+    out
+}
+
+/// The tables of a page.
+pub(super) fn tables(rows: &[Row], unfit: &Unfit) -> String {
+    let columns = titles(rows, unfit);
+    let mut out = markdown(columns.iter().map(String::as_str), &summary(rows, unfit));
+    let outside: Vec<Vec<String>> = rows.iter().filter(|row| !row.agrees()).map(line).collect();
+    let agree = rows.len() - outside.len();
+    let _ = write!(out, "\n{agree} of {} figures agree. The others:\n\n", rows.len());
+    out += &markdown(OUTSIDE, &outside);
+    if !unfit.is_empty() {
+        out += "\nNot compared:\n\n";
+        for (scenario, kernel, why) in unfit {
+            let _ = writeln!(out, "- {scenario}, {kernel}: {why}");
+        }
+    }
+    out
+}
+
+/// A page with these tables in it.
+pub(super) fn within(page: &str, tables: &str) -> Result<String, Failure> {
+    let parts = page.split_once(BEGIN).and_then(|(before, rest)| Some((before, rest.split_once(END)?.1)));
+    let Some((before, after)) = parts else {
+        let said = "the page has no place for the tables";
+        return Err(Failure::new(Code::BadInput, said).help(format!(
+            "add the lines {} and {}",
+            BEGIN.trim(),
+            END.trim()
+        )));
+    };
+    Ok(format!("{before}{BEGIN}{tables}{END}{after}"))
+}

@@ -1,0 +1,223 @@
+//! The simulator against kernels: the same scenarios on both, each figure side by side, and whether the simulator's is near enough.
+//!
+//! The flow: a [`Scenario`] is run on a kernel, and what came of it is [`Kept`] in a file of that kernel ([`Kernel`]), its figures alone. Later,
+//! and as often as wanted, it is simulated on the machine that kernel ran on, and [`judged`] sets both beside each other in [`Row`]s. What is
+//! outside the tolerance needs a cause, which [`causes`] names.
+//!
+//! Tolerances: shares and misses within a point; quantiles of response and latency within 5 % or 0.3 ms, or within a tick where the
+//! kernel decides on the tick ([`decides_on_tick`]), and so the longest wait of a thread without jobs. In the lab, virtual CPUs run in
+//! turns: with several of them only shares are compared. On the host an error counts beyond what two runs of the host differ by.
+
+mod causes;
+mod scenarios;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use surety_model::distribution::TimeDistribution;
+use surety_model::platform::{Enforcement, Platform};
+use surety_model::record::{ActivityRecord, Record};
+use surety_model::workload::{PolicySpec, Task, TaskBody, Work, Workload};
+use surety_units::{CpuSet, Nanos};
+
+pub use scenarios::{Scenario, scenarios};
+
+/// The schema of the files.
+pub const SCHEMA: &str = "surety.validation/1";
+
+/// Points of a percent within which shares and misses agree.
+const POINTS: f64 = 1.0;
+/// Part of a time within which it agrees.
+const PART: f64 = 0.05;
+/// Time within which another agrees.
+const SPAN: Nanos = Nanos::from_micros(300);
+
+/// What a kernel did, scenario by scenario.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Kernel {
+    pub schema: String,
+    /// The word of the world: `lab:6.12-cloud`, `host`.
+    pub kernel: String,
+    /// By scenario.
+    pub scenarios: BTreeMap<String, Kept>,
+}
+
+/// What is kept of a scenario's runs on a kernel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Kept {
+    /// The workload file as it was run: one that reads otherwise now has to be run again.
+    pub workload: String,
+    pub seed: u64,
+    pub cpus: CpuSet,
+    #[serde(rename = "duration_ns")]
+    pub duration: Nanos,
+    #[serde(rename = "warm_up_ns")]
+    pub warm_up: Nanos,
+    /// The kernel, and what else its figures depend on, by name.
+    pub environment: BTreeMap<String, String>,
+    /// The machine that is simulated; none where the scenario could not be run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub machine: Option<Platform>,
+    /// Why it could not be run, or decides nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unfit: Option<String>,
+    /// One run, or two of a kernel whose runs differ.
+    pub runs: Vec<Vec<Figures>>,
+}
+
+/// The figures of an activity.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figures {
+    pub activity: String,
+    /// By name: percent of a CPU, percent of the activations, nanoseconds. A time that never came is the largest there is.
+    pub figures: BTreeMap<String, f64>,
+}
+
+/// What is compared of an activity; its word, and whether it is a time.
+type Figure = (&'static str, bool, fn(&ActivityRecord) -> Option<f64>);
+
+const FIGURES: [Figure; 7] = [
+    ("share", false, |a| a.share.as_ref().map(|share| share.fraction() * 100.0)),
+    ("missed", false, |a| {
+        (a.activations > 0 && a.deadline.is_some()).then(|| a.missed as f64 * 100.0 / a.activations as f64)
+    }),
+    ("response p50", true, |a| time(a.response.as_ref()?.quantile(0.5))),
+    ("response p99", true, |a| time(a.response.as_ref()?.quantile(0.99))),
+    ("latency p50", true, |a| time(a.latency.as_ref()?.quantile(0.5))),
+    ("latency p99", true, |a| time(a.latency.as_ref()?.quantile(0.99))),
+    ("longest wait", true, |a| time(a.longest_gap.filter(|_| a.activations == 0))),
+];
+
+fn time(time: Option<Nanos>) -> Option<f64> {
+    time.map(|time| time.get() as f64)
+}
+
+/// What is compared of a record.
+pub fn figures_of(record: &Record) -> Vec<Figures> {
+    let of = |activity: &ActivityRecord| Figures {
+        activity: activity.name.clone(),
+        figures: FIGURES
+            .iter()
+            .filter_map(|(word, _, of)| Some(((*word).to_owned(), of(activity)?)))
+            .collect(),
+    };
+    record.activities.iter().map(of).collect()
+}
+
+/// A figure of both.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Row {
+    pub scenario: String,
+    pub kernel: String,
+    pub activity: String,
+    pub figure: &'static str,
+    /// Whether it is a time, in nanoseconds; else percent.
+    pub is_time: bool,
+    pub measured: f64,
+    pub simulated: f64,
+    /// The largest difference that agrees.
+    pub tolerance: f64,
+    /// Why it may be outside, where that is known.
+    pub cause: Option<&'static str>,
+}
+
+impl Row {
+    /// Simulated less measured.
+    pub fn error(&self) -> f64 {
+        self.simulated - self.measured
+    }
+
+    /// Whether the simulator is near enough.
+    pub fn agrees(&self) -> bool {
+        let never = |value: f64| self.is_time && value >= Nanos::MAX.get() as f64;
+        match (never(self.measured), never(self.simulated)) {
+            (false, false) => self.error().abs() <= self.tolerance,
+            (one, other) => one == other,
+        }
+    }
+}
+
+/// The figures of a scenario on a kernel beside those of its simulation.
+pub fn judged(scenario: &Scenario, kernel: &str, kept: &Kept, simulated: &Record) -> Vec<Row> {
+    let Some(machine) = kept.machine.as_ref().filter(|_| kept.unfit.is_none()) else { return Vec::new() };
+    let takes_turns = scenario.cpus > 1 && kernel != "host";
+    let simulated = figures_of(simulated);
+    let mut rows = Vec::new();
+    let first = kept.runs.first().into_iter().flatten();
+    for measured in first {
+        let name = &measured.activity;
+        let others: Vec<&Figures> =
+            kept.runs.iter().skip(1).flatten().filter(|f| f.activity == *name).collect();
+        let Some(found) = simulated.iter().find(|f| f.activity == *name) else { continue };
+        let tick =
+            if decides_on_tick(&scenario.workload, name, machine) { machine.tick } else { Nanos::ZERO };
+        for (word, is_time, _) in FIGURES {
+            if takes_turns && word != "share" {
+                continue;
+            }
+            let value = |of: &Figures| of.figures.get(word).copied();
+            let (Some(here), Some(there)) = (value(measured), value(found)) else { continue };
+            let floor =
+                others.iter().filter_map(|other| Some((value(other)? - here).abs())).fold(0.0, f64::max);
+            let tolerance = match is_time {
+                true => (here * PART).max(SPAN.max(tick).get() as f64),
+                false => POINTS,
+            };
+            rows.push(Row {
+                scenario: scenario.title.clone(),
+                kernel: kernel.to_owned(),
+                activity: name.clone(),
+                figure: word,
+                is_time,
+                measured: here,
+                simulated: there,
+                tolerance: tolerance + floor,
+                cause: causes::cause(&scenario.title, kernel, name, word),
+            });
+        }
+    }
+    rows
+}
+
+/// Whether the tick decides when an activity of a workload runs: what bounds a thread of its class or one above is looked at then.
+pub fn decides_on_tick(workload: &Workload, activity: &str, machine: &Platform) -> bool {
+    let is_fair = |policy: &PolicySpec| policy.realtime_priority().is_none();
+    let task = workload.tasks.iter().find(|task| task.name == activity);
+    let load = workload.loads.iter().find(|load| load.name == activity);
+    let policy = task.map(|task| &task.policy).or(load.map(|load| &load.policy));
+    let is_reserved = task.is_some_and(|task| task.reservation.is_some());
+    let is_timed = machine.enforcement == Enforcement::Exact;
+    let realtime: Vec<&Task> =
+        workload.tasks.iter().filter(|task| task.reservation.is_none() && !is_fair(&task.policy)).collect();
+    if !is_timed && workload.tasks.iter().any(may_overrun) {
+        return true;
+    }
+    if is_reserved {
+        return false;
+    }
+    let takes_turns = realtime.iter().any(|task| matches!(task.policy, PolicySpec::RoundRobin { .. }));
+    // A thread that leaves little to fair ones is held up by the fair server, or by throttling, on the tick.
+    let hogs = realtime.iter().any(|task| demand(task) > 0.9);
+    takes_turns || hogs || (!is_timed && policy.is_some_and(is_fair))
+}
+
+/// The part of a CPU that a task asks for, as far as it is declared.
+fn demand(task: &Task) -> f64 {
+    let period = task.release.interval();
+    match (&task.body, period) {
+        (TaskBody::Synthetic(Work::Forever), _) => 1.0,
+        (TaskBody::Synthetic(Work::Drawn(TimeDistribution::Constant(work))), Some(period)) => {
+            work.get() as f64 / period.get() as f64
+        }
+        _ => 0.0,
+    }
+}
+
+/// Whether a job of a reserved thread may need more than a budget.
+fn may_overrun(task: &Task) -> bool {
+    let Some(reservation) = task.reservation else { return false };
+    match &task.body {
+        TaskBody::Synthetic(Work::Drawn(TimeDistribution::Constant(work))) => *work >= reservation.runtime,
+        _ => true,
+    }
+}

@@ -1,0 +1,97 @@
+//! The scenarios: a workload file each, with the number of CPUs it is of.
+
+use surety_model::formats::toml;
+use surety_model::workload::Workload;
+
+/// Threads on so many CPUs.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub title: String,
+    pub cpus: u32,
+    pub text: &'static str,
+    pub workload: Workload,
+}
+
+/// All of them, in the order in which they are shown.
+pub fn scenarios() -> Vec<Scenario> {
+    let read = |(cpus, text): &(u32, &'static str)| {
+        let workload = toml::read("scenario", text).expect("the embedded workloads are read by a test");
+        let title = workload.title.clone().unwrap_or_default();
+        Scenario { title, cpus: *cpus, text, workload }
+    };
+    FILES.iter().map(read).collect()
+}
+
+const FILES: &[(u32, &str)] = &[
+    (1, include_str!("scenarios/equal-spinners.toml")),
+    (1, include_str!("scenarios/nice-8-beside-3.toml")),
+    (1, include_str!("scenarios/nice-0-5-10.toml")),
+    (1, include_str!("scenarios/nice-20-beside-100.toml")),
+    (1, include_str!("scenarios/batch-and-idle.toml")),
+    (1, include_str!("scenarios/slices-of-1-and-20-ms.toml")),
+    (1, include_str!("scenarios/10-of-50-ms-beside-2.toml")),
+    (1, include_str!("scenarios/10-of-40-ms-beside-2.toml")),
+    (1, include_str!("scenarios/1-of-10-ms-beside-3.toml")),
+    (1, include_str!("scenarios/700-us-of-5-ms-200-us-of-2-ms-beside-2.toml")),
+    (1, include_str!("scenarios/50-us-of-200-us-beside-1.toml")),
+    (1, include_str!("scenarios/100-us-of-500-us-beside-1.toml")),
+    (1, include_str!("scenarios/300-us-of-1-ms-beside-1.toml")),
+    (1, include_str!("scenarios/nice-3-beside-nice-0-5-7.toml")),
+    (1, include_str!("scenarios/three-rates-of-three-nice-values-beside-3.toml")),
+    (1, include_str!("scenarios/batch-of-21-ms-and-fair-of-7-ms-beside-batch-and-idle.toml")),
+    (1, include_str!("scenarios/drawn-work-beside-2.toml")),
+    (1, include_str!("scenarios/five-fair-tasks-no-hog.toml")),
+    (1, include_str!("scenarios/fifo-beside-fair.toml")),
+    (1, include_str!("scenarios/rr-beside-fair.toml")),
+    (1, include_str!("scenarios/rate-monotonic-3-fifo-tasks.toml")),
+    (1, include_str!("scenarios/fifo-of-1-ms-above-fair.toml")),
+    (1, include_str!("scenarios/fifo-and-rr-of-equal-priority.toml")),
+    (1, include_str!("scenarios/fifo-of-97.toml")),
+    (1, include_str!("scenarios/priority-inversion.toml")),
+    (1, include_str!("scenarios/priority-inheritance.toml")),
+    (1, include_str!("scenarios/deadline-2-10.toml")),
+    (1, include_str!("scenarios/deadline-2-10-reclaiming.toml")),
+    (1, include_str!("scenarios/two-reclaimers.toml")),
+    (1, include_str!("scenarios/a-reclaimer-beside-one-that-sleeps.toml")),
+    (1, include_str!("scenarios/deadline-3-10-5-20.toml")),
+    (1, include_str!("scenarios/deadline-12-40-above-fifo.toml")),
+    (1, include_str!("scenarios/overruns.toml")),
+    (1, include_str!("scenarios/overruns-after-overruns.toml")),
+    (1, include_str!("scenarios/overruns-that-skip.toml")),
+    (1, include_str!("scenarios/constrained-deadlines.toml")),
+    (1, include_str!("scenarios/three-reservations-and-fifo.toml")),
+    (1, include_str!("scenarios/reservations-of-1-and-2-ms.toml")),
+    (1, include_str!("scenarios/deadline-fifo-rr-and-fair.toml")),
+    (1, include_str!("scenarios/phases-with-sleeps.toml")),
+    (2, include_str!("scenarios/3-equal-spinners-on-2-cpus.toml")),
+    (2, include_str!("scenarios/nice-0-0-5-on-2-cpus.toml")),
+    (2, include_str!("scenarios/5-spinners-of-mixed-nice-on-2-cpus.toml")),
+    (2, include_str!("scenarios/2-fifo-hogs-and-a-fair-spinner-on-2-cpus.toml")),
+    (2, include_str!("scenarios/periodic-beside-3-on-2-cpus.toml")),
+    (2, include_str!("scenarios/periodic-beside-2-on-2-cpus.toml")),
+    (2, include_str!("scenarios/a-spinner-per-cpu-and-periodic-on-2-cpus.toml")),
+    (2, include_str!("scenarios/3-reservations-on-2-cpus.toml")),
+    (2, include_str!("scenarios/3-fifo-tasks-on-2-cpus.toml")),
+    (4, include_str!("scenarios/5-equal-spinners-on-4-cpus.toml")),
+    (4, include_str!("scenarios/6-spinners-of-mixed-nice-on-4-cpus.toml")),
+    (4, include_str!("scenarios/5-reservations-on-4-cpus.toml")),
+];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_scenario_is_a_workload_with_a_title_of_its_own() {
+        let all = scenarios();
+        assert!(all.len() >= 40, "{}", all.len());
+        for (place, scenario) in all.iter().enumerate() {
+            assert!(!scenario.title.is_empty(), "number {place}");
+            assert!(
+                all.iter().skip(place + 1).all(|other| other.title != scenario.title),
+                "{}",
+                scenario.title
+            );
+        }
+    }
+}
