@@ -11,14 +11,15 @@ use surety_model::workload::{Instances, Load, Phase, PolicySpec, Task, TaskBody,
 use surety_units::Nanos;
 
 use crate::edf::ReservedThread;
+use crate::overheads;
 use crate::response::{ServedTask, on_grid, release_distance};
 use crate::sampled::modes::MeasuredModes;
 use crate::work::{declared_bound, drawn_work};
 
 /// What a task's thread asks of the CPUs under the reservation that its workload declares; `None` without one.
-pub fn reserved_thread(task: &Task, platform: &Platform) -> Option<ReservedThread> {
+pub fn reserved_thread(task: &Task, workload: &Workload, platform: &Platform) -> Option<ReservedThread> {
     let reservation = task.reservation?;
-    let served = served(task, reservation, platform);
+    let served = served(task, reservation, workload, platform);
     let bounded = served.as_ref().is_some_and(ServedTask::needs_one_budget);
     let never_sleeps = matches!(task.body, TaskBody::Synthetic(Work::Forever));
     let sleeps = !never_sleeps && served.as_ref().is_none_or(ServedTask::wakes_inside);
@@ -32,7 +33,7 @@ pub fn declared(
     counts: impl Fn(&str) -> bool,
 ) -> Vec<OtherReservation> {
     let task = |task: &Task| {
-        let ReservedThread { reservation, bounded, sleeps } = reserved_thread(task, platform)?;
+        let ReservedThread { reservation, bounded, sleeps } = reserved_thread(task, workload, platform)?;
         let threads = task.instances.on(platform.cpus);
         let name = task.name.clone();
         Some(OtherReservation { name, reservation, threads, bounded, sleeps, root_domain: None })
@@ -103,19 +104,29 @@ fn most_in(task: &Task, window: Nanos) -> Option<Nanos> {
     Some(Nanos::new(job.get().saturating_mul(jobs)))
 }
 
-/// The task under a reservation, where its work is a distribution and its releases are known.
-pub(crate) fn served(task: &Task, reservation: Reservation, platform: &Platform) -> Option<ServedTask> {
+/// The task under a reservation, where its work is a distribution and its releases are known: with the budget that is left when
+/// the kernel's own work is paid. `None` where nothing is left, too.
+pub(crate) fn served(
+    task: &Task,
+    reservation: Reservation,
+    workload: &Workload,
+    platform: &Platform,
+) -> Option<ServedTask> {
     let (gap, jitter) = release_distance(task)?;
     let work = drawn_work(task)?.clone();
+    let runtime = reservation.runtime - overheads::of_budget(task, reservation, workload, platform);
+    if !platform.overheads.are_none() && !runtime.is_positive() {
+        return None;
+    }
     Some(ServedTask {
         modes: modes_of(&work).map(|fit| MeasuredModes::of(&fit).as_measured()),
         work,
         gap,
-        jitter,
+        jitter: jitter + overheads::busy(&platform.overheads),
         grid: on_grid(task),
         late: task.late,
-        reservation,
-        enforcement: platform.enforcement,
+        reservation: Reservation { runtime, ..reservation },
+        enforcement: overheads::enforcement(platform),
     })
 }
 

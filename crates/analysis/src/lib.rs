@@ -19,6 +19,7 @@ pub mod fair_server;
 pub mod foundation;
 pub mod inside_reservation;
 pub mod interrupts;
+pub mod overheads;
 pub mod response;
 pub mod sampled;
 pub mod schedulability;

@@ -20,6 +20,7 @@ use crate::beside::{realtime, reserved_thread, served};
 use crate::cbs::in_order;
 use crate::edf::ReservedThread;
 use crate::foundation::{Foundation, lent_reservation};
+use crate::overheads;
 use crate::response::{Response, ResponseBound, ServedTask, aperiodic};
 use crate::supply::Supply;
 use crate::work::declared_bound;
@@ -85,8 +86,10 @@ impl World for AnalysisWorld {
         let cpus = chosen_cpus(&platform, options)?;
         platform.cpus = u32::try_from(cpus.len()).expect("a CPU set holds at most 1024");
         let mut tasks: Vec<TaskView<'_>> =
-            workload.tasks.iter().map(|t| TaskView::of(t, &platform)).collect();
-        let threads: Vec<ReservedThread> = tasks.iter().flat_map(|t| t.threads(&platform)).collect();
+            workload.tasks.iter().map(|t| TaskView::of(t, workload, &platform)).collect();
+        let threads: Vec<ReservedThread> =
+            tasks.iter().flat_map(|t| t.threads(workload, &platform)).collect();
+        platform.enforcement = overheads::enforcement(&platform);
         platform.realtime = realtime(workload, &platform, |task| task.reservation.is_none());
         let foundation = Foundation::of(&threads, &platform);
         let objection = foundation.objection().or_else(|| {
@@ -173,16 +176,19 @@ struct TaskView<'a> {
     task: &'a Task,
     served: Option<ServedTask>,
     supply: Option<Supply>,
+    /// What the kernel's own work may take of each of its budgets.
+    costs: Nanos,
 }
 
 impl<'a> TaskView<'a> {
-    fn of(task: &'a Task, platform: &Platform) -> TaskView<'a> {
-        let served = task.reservation.and_then(|r| served(task, r, platform));
-        TaskView { task, served, supply: None }
+    fn of(task: &'a Task, workload: &Workload, platform: &Platform) -> TaskView<'a> {
+        let served = task.reservation.and_then(|r| served(task, r, workload, platform));
+        let costs = task.reservation.map(|r| overheads::of_budget(task, r, workload, platform));
+        TaskView { task, served, supply: None, costs: costs.unwrap_or_default() }
     }
 
-    fn threads(&self, platform: &Platform) -> Vec<ReservedThread> {
-        let Some(thread) = reserved_thread(self.task, platform) else { return Vec::new() };
+    fn threads(&self, workload: &Workload, platform: &Platform) -> Vec<ReservedThread> {
+        let Some(thread) = reserved_thread(self.task, workload, platform) else { return Vec::new() };
         vec![thread; self.task.instances.on(platform.cpus) as usize]
     }
 
@@ -204,6 +210,9 @@ impl<'a> TaskView<'a> {
             return record;
         }
         let response = match self.served.clone() {
+            None if self.costs >= reservation.runtime => {
+                Err(format!("the kernel's own work may take {} of each budget, all of it", self.costs))
+            }
             None => Err("its work or its releases are not known".to_owned()),
             Some(served) => served.solve().map_err(|error| error.to_string()),
         };
@@ -320,7 +329,7 @@ impl<'a> TaskView<'a> {
 mod tests {
     use super::*;
     use surety_model::distribution::TimeDistribution;
-    use surety_model::platform::OtherReservation;
+    use surety_model::platform::{OtherReservation, Overheads};
     use surety_model::verdict::{Outcome, judge};
     use surety_model::workload::{Load, LoadKind, PolicySpec};
     use surety_model::world::Unobserved;
@@ -369,6 +378,50 @@ mod tests {
         assert_eq!(limits.quantile(0.99), Some(ms(40)));
         assert_eq!(limits.quantile(1.0), None, "log-normal work has no limit");
         assert_eq!(record.basis, Basis::Bound);
+    }
+
+    /// A cost takes of what is proven, and the more the larger it is; one that takes the whole budget ends the proof.
+    #[test]
+    fn overheads_never_make_a_bound_better() {
+        let ms = Nanos::from_millis;
+        let task = player(
+            Some(Reservation::implicit(ms(9), ms(20))),
+            &["response <= 60ms @ 99%", "response <= 42ms @ 50%"],
+        );
+        let other = Task::periodic("other", ms(1), TimeDistribution::Constant(Nanos::from_micros(10)));
+        let workload = Workload { tasks: vec![task, other], ..Workload::default() };
+        let proven = |cost: i64, which: usize| {
+            let us = |place: usize| Nanos::from_micros(if which == place || which == 5 { cost } else { 0 });
+            let overheads =
+                Overheads { switch: us(0), wakeup: us(1), sleep: us(2), tick: us(3), timer: us(4) };
+            let world = AnalysisWorld::new(Platform { overheads, ..Platform::linux_6_18(2) });
+            let record = world.run(&workload, &RunOptions::default(), &mut Unobserved).unwrap();
+            let limits: Vec<Nanos> = FRACTIONS
+                .iter()
+                .map(|p| {
+                    record.activities[0].response.as_ref().and_then(|r| r.quantile(*p)).unwrap_or(Nanos::MAX)
+                })
+                .collect();
+            let fractions: Vec<f64> = record.activities[0]
+                .promised
+                .iter()
+                .map(|promised| match &promised.evidence {
+                    Evidence::Proven { at_least, .. } => *at_least,
+                    _ => 0.0,
+                })
+                .collect();
+            (limits, fractions)
+        };
+        for which in 0..=5 {
+            let mut before = proven(0, which);
+            for cost in [1, 10, 50, 200, 800] {
+                let now = proven(cost, which);
+                assert!(now.0.iter().zip(&before.0).all(|(now, before)| now >= before), "{which} {cost}");
+                assert!(now.1.iter().zip(&before.1).all(|(now, before)| now <= before), "{which} {cost}");
+                before = now;
+            }
+            assert!(which != 5 || before.1 == [0.0, 0.0], "all of it is taken");
+        }
     }
 
     #[test]

@@ -1,0 +1,140 @@
+//! What the kernel's own work takes of a budget: [`Overheads`] as costs of a reserved thread.
+//!
+//! Without accounting of interrupt time an interrupt is on the account of the thread it interrupts, so a budget pays for every one that may
+//! come while it lasts. In a window of T there are at most `floor(T/g) + 1` of those that are g or more apart:
+//!
+//! - wake-ups of the other tasks of the workload whose releases are known, each with the switch back to what it preempted,
+//! - timers: each reservation arms three (replenishment, end of the budget, 0-lag time), a fair server two,
+//! - ticks.
+//!
+//! Its own are a switch and a way to sleep for each of its jobs, and a switch for each budget. A CPU that has begun a switch or an
+//! interrupt ends it first, so a release may find it busy for one of each: that counts as release jitter, and budgets end later
+//! by as much. What programs and loads wake is not declared and not counted.
+//!
+//! Everything here is 0 where the platform has no overheads, and grows with each of them.
+
+use surety_model::platform::{Enforcement, Overheads, Platform};
+use surety_model::reservation::Reservation;
+use surety_model::workload::{Phase, Task, TaskBody, Workload};
+use surety_units::Nanos;
+
+use crate::response::release_distance;
+
+/// Something that interrupts CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interruption {
+    /// What one takes, all that come together.
+    pub cost: Nanos,
+    /// They come at least this far apart.
+    pub distance: Nanos,
+}
+
+impl Interruption {
+    /// The most they take in a window.
+    pub fn at_most(&self, window: Nanos) -> Nanos {
+        times(self.cost, self.distance, window)
+    }
+}
+
+/// What comes at least so far apart and costs so much each, in a window.
+fn times(cost: Nanos, distance: Nanos, window: Nanos) -> Nanos {
+    let count = window.div_floor(distance.max(Nanos::new(1))).saturating_add(1);
+    Nanos::new(cost.get().saturating_mul(count))
+}
+
+/// The wake-ups of a workload's tasks whose releases are known, but for one of them by its name, and the timers of all reservations.
+pub fn interruptions(workload: &Workload, platform: &Platform, but: Option<&str>) -> Vec<Interruption> {
+    let Overheads { switch, wakeup, timer, .. } = platform.overheads;
+    let each = |cost: Nanos, count: i64| Nanos::new(cost.get().saturating_mul(count));
+    let mut found = Vec::new();
+    for task in workload.tasks.iter().filter(|task| Some(task.name.as_str()) != but) {
+        let instances = i64::from(task.instances.on(platform.cpus));
+        if let Some((distance, _)) = release_distance(task) {
+            let wakes = instances.saturating_mul(1 + waits(task));
+            found.push(Interruption { cost: each(wakeup + switch, wakes), distance });
+        }
+    }
+    let declared = workload
+        .tasks
+        .iter()
+        .filter_map(|task| Some((task.reservation?.period, i64::from(task.instances.on(platform.cpus)))));
+    let irqs = workload.irqs.iter().filter_map(|irq| Some((irq.reservation?.period, 1)));
+    let others = platform.others.iter().map(|other| (other.reservation.period, i64::from(other.threads)));
+    let timers = declared.chain(irqs).chain(others).map(|(distance, threads)| (distance, 3 * threads));
+    let servers = platform.fair_server.map(|server| (server.period, 2 * i64::from(platform.cpus)));
+    found.extend(
+        timers.chain(servers).map(|(distance, count)| Interruption { cost: each(timer, count), distance }),
+    );
+    found.retain(|interruption| interruption.cost.is_positive());
+    found
+}
+
+/// How often a job of a task sleeps or waits in its middle.
+fn waits(task: &Task) -> i64 {
+    match &task.body {
+        TaskBody::Phases(phases) => {
+            let waits = |phase: &&Phase| !matches!(phase, Phase::Run(_));
+            i64::try_from(phases.iter().filter(waits).count()).unwrap_or(i64::MAX)
+        }
+        _ => 0,
+    }
+}
+
+/// What a budget of a task pays beside its work, at the most.
+pub fn of_budget(task: &Task, reservation: Reservation, workload: &Workload, platform: &Platform) -> Nanos {
+    let Overheads { switch, sleep, tick, .. } = platform.overheads;
+    let period = reservation.period;
+    let others = interruptions(workload, platform, Some(&task.name));
+    let foreign = others.iter().fold(Nanos::ZERO, |sum, i| sum.saturating_add(i.at_most(period)));
+    let per_job = Nanos::new((switch + sleep).get().saturating_mul(1 + waits(task)));
+    let own = release_distance(task).map_or(per_job, |(distance, _)| times(per_job, distance, period));
+    let ticks = times(tick, platform.tick, period);
+    foreign.saturating_add(own).saturating_add(ticks).saturating_add(switch)
+}
+
+/// The longest time for which a CPU ends what it has begun before it serves a release, with the release's own wake-up and switch.
+pub fn busy(overheads: &Overheads) -> Nanos {
+    let Overheads { switch, wakeup, sleep, tick, timer } = *overheads;
+    // One of each that another causes, and its own wake-up and switch.
+    (switch + wakeup) * 2 + sleep + tick + timer
+}
+
+/// How budgets end where the CPU may be busy when one is used up.
+pub fn enforcement(platform: &Platform) -> Enforcement {
+    if platform.overheads.are_none() {
+        return platform.enforcement;
+    }
+    Enforcement::Tick(platform.enforcement.overrun_max().saturating_add(busy(&platform.overheads)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use surety_model::distribution::TimeDistribution;
+
+    const COSTS: Overheads = Overheads {
+        switch: Nanos::from_micros(1),
+        wakeup: Nanos::from_micros(2),
+        sleep: Nanos::from_micros(3),
+        tick: Nanos::from_micros(4),
+        timer: Nanos::from_micros(5),
+    };
+
+    #[test]
+    fn a_budget_pays_for_itself_and_for_what_interrupts_it() {
+        let (us, ms) = (Nanos::from_micros, Nanos::from_millis);
+        let work = || TimeDistribution::Constant(ms(1));
+        let own = Reservation::implicit(ms(4), ms(10));
+        let task = Task { reservation: Some(own), ..Task::periodic("t", ms(10), work()) };
+        let other = Task::periodic("u", ms(3), work());
+        let workload = Workload { tasks: vec![task.clone(), other], ..Workload::default() };
+        let theory = Platform { fair_server: None, ..Platform::linux_6_18(1) };
+        assert_eq!(of_budget(&task, own, &workload, &theory), Nanos::ZERO);
+        assert_eq!(enforcement(&theory), theory.enforcement);
+        let platform = Platform { overheads: COSTS, ..theory };
+        // 4 wake-ups in 10 ms, 2 times 3 timers, 2 jobs, 3 ticks, and a switch.
+        let all = us(4 * 3) + us(2 * 3 * 5) + us(2 * 4) + us(3 * 4) + us(1);
+        assert_eq!(of_budget(&task, own, &workload, &platform), all);
+        assert_eq!(enforcement(&platform).overrun_max(), ms(4) + us(6 + 3 + 4 + 5));
+    }
+}
