@@ -16,12 +16,13 @@ use surety_analysis::interrupts::loss::{HELD_MAX, Phase, loss};
 use surety_analysis::interrupts::pending::Interrupt;
 use surety_analysis::interrupts::throughput::{budget_for, closed};
 use surety_analysis::interrupts::{Argument, InterruptError};
+use surety_analysis::overheads::{Interruption, interruptions};
 use surety_analysis::work::{declared_bound, maximum};
 use surety_model::plan::ProofInput;
-use surety_model::platform::Enforcement;
+use surety_model::platform::{Enforcement, Platform};
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
 use surety_model::reservation::{KERNEL_PERIOD_MIN, KERNEL_RUNTIME_MIN, Reservation};
-use surety_model::workload::{Arrivals, Irq};
+use surety_model::workload::{Arrivals, Irq, Workload};
 use surety_units::{Bandwidth, Frequency, Nanos};
 
 use crate::demand::Handler;
@@ -80,6 +81,14 @@ pub fn handler(irq: &Irq) -> Option<Handler> {
         Arrivals::Poisson { rate } => Nanos::from_f64_rounded(1e8 / rate.per_second()),
     };
     distance.is_positive().then_some(Handler { time, distance })
+}
+
+/// What interrupts whatever runs: the hard handlers of the workload, and where it was measured what they cost, wake-ups of its tasks and
+/// timers of what is reserved already.
+pub fn handlers(workload: &Workload, platform: &Platform) -> Vec<Handler> {
+    let others = interruptions(workload, platform, None);
+    let others = others.into_iter().map(|Interruption { cost, distance }| Handler { time: cost, distance });
+    workload.irqs.iter().filter_map(handler).chain(others).collect()
 }
 
 /// A source with what its budgets pay.

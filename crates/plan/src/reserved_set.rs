@@ -67,7 +67,7 @@ impl<'a> ReservedSet<'a> {
             obstacle: lent,
             kept: Vec::new(),
             irqs: Vec::new(),
-            handlers: workload.irqs.iter().filter_map(interrupt::handler).collect(),
+            handlers: interrupt::handlers(workload, &options.platform),
             fineness: Fineness::Fine,
             searched: Rc::new(Searched::new(Fineness::Fine, options.search.clone())),
             fronts: None,

@@ -1,6 +1,7 @@
 //! Plans with known answers.
 
 mod nearest;
+mod overheads;
 
 use super::*;
 use proptest::prelude::*;

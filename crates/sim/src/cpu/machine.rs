@@ -539,14 +539,6 @@ impl<P: Programs> Machine<P> {
         self.arm_completion(cpu);
     }
 
-    /// An interrupt of a CPU raises an event.
-    fn signal(&mut self, signal: usize, cpu: usize) {
-        if let Some(next) = self.resources.signal(&self.hardware, signal) {
-            self.interrupted_for(cpu, self.hardware.platform.overheads.wakeup);
-            self.wake(next, cpu);
-        }
-    }
-
     /// Passes the priority of a lock's waiters on to its holder, and to those the holder waits for.
     fn inherit(&mut self, lock: usize) {
         if self.resources.inherits(lock) {

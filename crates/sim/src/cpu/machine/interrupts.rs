@@ -117,6 +117,14 @@ impl<P: Programs> Machine<P> {
         }
     }
 
+    /// An interrupt of a CPU raises an event.
+    fn signal(&mut self, signal: usize, cpu: usize) {
+        if let Some(next) = self.resources.signal(&self.hardware, signal) {
+            self.interrupted_for(cpu, self.hardware.platform.overheads.wakeup);
+            self.wake(next, cpu);
+        }
+    }
+
     /// A thread is done with a device's request and takes the next; false when it must wait for one.
     pub(super) fn serve(&mut self, number: usize, thread: ThreadId) -> bool {
         let (now, run) = (self.hardware.now(), self.hardware.thread(thread).run);
