@@ -76,6 +76,12 @@ impl Engine {
         self.agenda.is_armed(slot)
     }
 
+    /// What comes next, when that is now.
+    #[inline]
+    pub fn at_once(&self) -> Option<Event> {
+        self.agenda.next_at(self.now).map(|slot| self.events[slot.index()])
+    }
+
     /// Moves time to the next event up to and including `end`, and takes it; `None`: there is none, and it is `end`.
     #[inline]
     pub fn next(&mut self, end: Nanos) -> Option<Event> {

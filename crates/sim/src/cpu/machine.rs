@@ -301,6 +301,13 @@ impl<P: Programs> Machine<P> {
         self.hardware.recorder.keep(self.hardware.here(cpu), Kept::Tick { entry: false });
     }
 
+    /// Whether another timer of the CPUs expires at this instant, before anything else happens.
+    fn more_timers_expire(&self) -> bool {
+        let next = self.hardware.engine.at_once();
+        let next = next.filter(|next| next.component == self.hardware.component);
+        next.is_some_and(|next| is_timer(self.hardware.occasions[next.number as usize]))
+    }
+
     /// What follows at once from what has happened, and hands on what was recorded.
     fn come_to_rest(&mut self, observer: &mut dyn Observer) {
         self.settle();
@@ -552,6 +559,12 @@ impl<P: Programs> Machine<P> {
     }
 }
 
+/// Whether it is a timer of a thread or a scheduler: those of an instant expire in one interrupt, the tick's if there is one, behind
+/// which CPUs choose.
+fn is_timer(occasion: Occasion) -> bool {
+    matches!(occasion, Occasion::Alarm(_) | Occasion::Policy(..))
+}
+
 impl<P: Programs> Simulation for Machine<P> {
     fn engine(&mut self) -> &mut Engine {
         &mut self.hardware.engine
@@ -560,7 +573,8 @@ impl<P: Programs> Simulation for Machine<P> {
     fn occur(&mut self, event: Event, observer: &mut dyn Observer) {
         debug_assert_eq!(event.component, self.hardware.component, "an event of the CPUs");
         self.counts.events += 1;
-        match self.hardware.occasions[event.number as usize] {
+        let occasion = self.hardware.occasions[event.number as usize];
+        match occasion {
             Occasion::Tick(cpu) => self.tick(cpu as usize),
             Occasion::Completion(cpu) => self.advance(cpu as usize),
             Occasion::Alarm(thread) => {
@@ -576,6 +590,9 @@ impl<P: Programs> Simulation for Machine<P> {
                 }
                 self.policies[rank].timer(&mut self.hardware, number);
             }
+        }
+        if (is_timer(occasion) || matches!(occasion, Occasion::Tick(_))) && self.more_timers_expire() {
+            return;
         }
         self.come_to_rest(observer);
     }

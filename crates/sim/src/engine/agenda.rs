@@ -146,6 +146,14 @@ impl Agenda {
         Some((first.time, Slot(first.slot)))
     }
 
+    /// The next slot, when it comes at this instant.
+    pub(super) fn next_at(&self, time: Nanos) -> Option<Slot> {
+        // What the wheel holds comes later than what is due.
+        let places = if self.vacant { 1..self.heap.len().min(3) } else { 0..self.heap.len().min(1) };
+        let due = self.heap[places].iter().filter(|entry| entry.time == time);
+        due.min_by_key(|entry| entry.sequence).map(|entry| Slot(entry.slot))
+    }
+
     fn close_gap(&mut self) {
         if !self.vacant {
             return;
@@ -270,6 +278,10 @@ mod tests {
                     let expected = is_due.then(|| list.remove(0));
                     let popped = agenda.pop(Nanos::new(end)).map(|(t, s)| (t.get(), s.index()));
                     prop_assert_eq!(popped, expected.map(|e| (e.0, e.2)));
+                    if let Some((time, ..)) = expected {
+                        let next = list.first().filter(|next| next.0 == time).map(|next| next.2);
+                        prop_assert_eq!(agenda.next_at(Nanos::new(time)).map(Slot::index), next);
+                    }
                 }
             }
             let armed = (0..count).filter(|s| agenda.is_armed(slots[*s])).count();
