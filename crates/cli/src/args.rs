@@ -264,7 +264,8 @@ impl RunArgs {
 #[derive(Clone, Debug, Args)]
 pub struct PlatformArgs {
     /// Change the machine of sim and analysis: cpus=N, hz=N, tick-phase=TIME, enforcement=tick|exact, base-slice=TIME,
-    /// rr-slice=TIME, fair-server=RUNTIME/PERIOD|off, rt-limit=RUNTIME/PERIOD|off, switch-cost=TIME, separated by commas
+    /// rr-slice=TIME, fair-server=RUNTIME/PERIOD|off, rt-limit=RUNTIME/PERIOD|off, overheads=off, switch-cost=TIME,
+    /// wakeup-cost=TIME, sleep-cost=TIME, tick-cost=TIME, timer-cost=TIME, separated by commas
     #[arg(long, value_name = "KEY=VALUE,...")]
     pub platform: Option<PlatformChanges>,
 }

@@ -3,10 +3,12 @@
 use serde_json::json;
 use surety_host::checks_of;
 use surety_host::noise_probe::{NoiseOptions, NoiseProbe};
-use surety_kernel::KernelError;
+use surety_host::overheads;
 use surety_kernel::deadline::{self, BandwidthAccount, Booked, KernelBandwidth};
 use surety_kernel::facts::{MachineFacts, ServersFound};
 use surety_kernel::perf::ThreadSwitches;
+use surety_kernel::{Kernel, KernelError};
+use surety_model::platform::Overheads;
 use surety_model::workload::PolicySpec;
 use surety_report::table::{Check, CheckVerdict, checks};
 use surety_units::{Bytes, Nanos, Tid};
@@ -34,6 +36,15 @@ pub fn doctor(args: &DoctorArgs, session: &Session) -> Result<Code, Failure> {
     list.insert(place, bandwidth(args, session, &facts, booked));
     list.push(own_events());
     list.push(noise(session));
+    let overheads = measured_overheads(session);
+    list.push(match &overheads {
+        Ok(_) => Check::good("overheads", overheads::in_words(&overheads)),
+        Err(_) => Check::limited(
+            "overheads",
+            overheads::in_words(&overheads),
+            "allow surety a CPU that nothing else keeps busy; until then models take the kernel's own work for nothing",
+        ),
+    });
     let bad = list.iter().any(|c| c.verdict == CheckVerdict::Bad);
     let code = if bad { Code::Machine } else { Code::Kept };
     if session.json {
@@ -41,6 +52,7 @@ pub fn doctor(args: &DoctorArgs, session: &Session) -> Result<Code, Failure> {
             "schema": "surety.doctor/1",
             "checks": list,
             "facts": serde_json::to_value(&facts).unwrap_or_default(),
+            "overheads": overheads.ok(),
             "exit": code as u8,
         }))?;
     } else {
@@ -149,6 +161,13 @@ fn noise(session: &Session) -> Check {
         share * 100.0
     );
     if share > MAX { Check::limited(NAME, found, REMEDY) } else { Check::good(NAME, found) }
+}
+
+/// What the kernel's own work takes on the first CPU that this process may use, without a tracer.
+fn measured_overheads(session: &Session) -> Result<Overheads, String> {
+    let allowed = session.kernel.affinity(Tid(0)).map_err(|error| error.to_string())?;
+    let cpu = allowed.lowest().ok_or("there is no CPU")?;
+    overheads::measure(&session.kernel, cpu, None)
 }
 
 /// Whether an ordinary user sees their own threads' switches, tried.

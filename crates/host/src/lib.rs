@@ -24,6 +24,7 @@ mod meter;
 mod noise;
 pub mod noise_probe;
 mod outcome;
+pub mod overheads;
 mod participants;
 pub mod platform;
 mod prepared;

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use surety_kernel::Kernel;
 use surety_kernel::facts::MachineFacts;
-use surety_model::record::{ActivityRecord, Disturbance, Record, ThreadInForce};
+use surety_model::platform::{Overheads, Platform};
+use surety_model::record::{ActivityRecord, Disturbance, InForce, Record, ThreadInForce};
 use surety_model::workload::Workload;
 use surety_model::world::RunOptions;
 use surety_units::{CpuSet, Nanos, Tid};
@@ -14,7 +15,8 @@ use crate::environment::in_force;
 use crate::interrupts::Reading;
 use crate::locked_memory::LockedMemory;
 use crate::noise::CpuUse;
-use crate::platform::environment_of;
+use crate::overheads;
+use crate::platform::{environment_of, platform_of};
 use crate::prepared::Prepared;
 use crate::records::{Seen, runs_of_stream};
 use crate::returned::{Activity, MemberResult, Returned};
@@ -60,6 +62,8 @@ pub(crate) struct Outcome<'a> {
     pub kernel: &'a dyn Kernel,
     pub workload: &'a Workload,
     pub facts: MachineFacts,
+    /// What the kernel's own work takes, or why that is not known.
+    pub overheads: Result<Overheads, String>,
     pub cpus: CpuSet,
     pub window: Window,
     pub borders: Borders,
@@ -90,7 +94,13 @@ impl Outcome<'_> {
             reserved: self.workload.is_reserved(),
             seed: Some(options.seed),
             duration: Some(options.duration),
-            in_force: in_force(&self.facts, self.cpus, threads, environment, disturbance),
+            in_force: InForce {
+                machine: Some(Platform {
+                    overheads: self.overheads.unwrap_or_default(),
+                    ..platform_of(&self.facts)
+                }),
+                ..in_force(&self.facts, self.cpus, threads, environment, disturbance)
+            },
             degraded,
             activities,
             trace: self.decoded.quality,
@@ -122,6 +132,7 @@ impl Outcome<'_> {
 
     fn environment(&self, prepared: &Prepared<'_>) -> BTreeMap<String, String> {
         let mut environment = environment_of(&self.facts);
+        environment.insert("overheads".to_owned(), overheads::in_words(&self.overheads));
         environment.extend(prepared.disks.environment(self.kernel));
         environment.extend(prepared.devices.environment(self.workload));
         environment.extend(streams::environment(self.workload, |index| runs_of_stream(&self.results, index)));

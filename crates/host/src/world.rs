@@ -15,6 +15,7 @@ use surety_kernel::{Kernel, clock};
 use surety_model::activation::tick_phase;
 use surety_model::budget;
 use surety_model::plan::Homes;
+use surety_model::platform::Overheads;
 use surety_model::record::{Record, ThreadInForce};
 use surety_model::workload::Workload;
 use surety_model::world::{Cancel, Observer, RunOptions, World, WorldError};
@@ -29,6 +30,7 @@ use crate::locked_memory::LockedMemory;
 use crate::measurer::MeasurerPriority;
 use crate::noise::CpuUse;
 use crate::outcome::{Borders, Outcome, Snapshot};
+use crate::overheads;
 use crate::participants::{Body, Member, Participants, Stage};
 use crate::prepared::Prepared;
 use crate::program_threads::ProgramThreads;
@@ -140,6 +142,7 @@ impl World for HostWorld<'_> {
         let facts = MachineFacts::tried(self.kernel);
         let (cpus, all_cpus) = self.choose_cpus(options)?;
         budget::check("host", workload, options, cpus.len() as u32)?;
+        let overheads = self.overheads(cpus, all_cpus);
         let mut prepared = self.prepare(workload, options, cpus)?;
         let mut degraded = Vec::new();
         let memory = LockedMemory::lock();
@@ -184,8 +187,19 @@ impl World for HostWorld<'_> {
             None => run.switches.into_histories(&results, &window, observer),
         };
         let (threads, kernel) = (run.threads, self.kernel);
-        let outcome =
-            Outcome { kernel, workload, facts, cpus, window, borders, results, roots, decoded, memory };
+        let outcome = Outcome {
+            kernel,
+            workload,
+            facts,
+            overheads,
+            cpus,
+            window,
+            borders,
+            results,
+            roots,
+            decoded,
+            memory,
+        };
         let mut record = outcome.into_record(prepared, options, threads, degraded);
         run.inspector.mark(&mut record);
         record.order_as(written);
@@ -350,6 +364,19 @@ impl HostWorld<'_> {
     }
 
     /// Starts recording where the user may; says why not otherwise.
+    /// What the kernel's own work takes on the first CPU of the run, recorded as the run will be and with a recording of its own.
+    fn overheads(&self, cpus: CpuSet, all_cpus: CpuSet) -> Result<Overheads, String> {
+        let recording = self.start_recording(all_cpus, &mut Vec::new());
+        let marker = recording.as_ref().map(JournalledRecording::marker);
+        let cpu = cpus.lowest().ok_or("there is no CPU")?;
+        let found = overheads::measure(self.kernel, cpu, marker.as_ref());
+        drop(marker);
+        if let Some(Err(error)) = recording.map(JournalledRecording::finish) {
+            return Err(error.to_string());
+        }
+        found
+    }
+
     fn start_recording(&self, cpus: CpuSet, degraded: &mut Vec<String>) -> Option<JournalledRecording<'_>> {
         if !self.trace {
             return None;

@@ -1,4 +1,5 @@
-//! [`TimerSet`]: many timers that fire, each at its own instants, waited for by one thread.
+//! [`TimerSet`]: many timers that fire, each at its own instants, waited for by one thread; [`UnheardTimer`]: one that nobody waits
+//! for.
 
 use std::os::fd::OwnedFd;
 
@@ -82,10 +83,43 @@ impl TimerSet {
     }
 }
 
+/// A timer of CLOCK_MONOTONIC that interrupts and wakes nobody.
+#[derive(Debug)]
+pub struct UnheardTimer(OwnedFd);
+
+impl UnheardTimer {
+    /// One that is not started.
+    ///
+    /// # Errors
+    /// EMFILE where no more descriptors are allowed.
+    pub fn new() -> Result<UnheardTimer, KernelError> {
+        let made = time::timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC);
+        made.map(UnheardTimer).map_err(|e| KernelError::new(Operation::Open, "a timer", e.raw_os_error()))
+    }
+
+    /// Has it interrupt the CPU of the calling thread once, at an instant; an earlier one is forgotten.
+    ///
+    /// # Errors
+    /// What the kernel answers.
+    pub fn start(&self, at: Nanos) -> Result<(), KernelError> {
+        let setting = Itimerspec { it_interval: timespec(Nanos::ZERO), it_value: timespec(at) };
+        let set = time::timerfd_settime(&self.0, TimerfdTimerFlags::ABSTIME, &setting);
+        set.map(drop).map_err(|e| KernelError::new(Operation::Open, "a timer", e.raw_os_error()))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::clock;
+
+    #[test]
+    fn a_timer_that_nobody_waits_for_is_started_again_and_again() {
+        let timer = UnheardTimer::new().unwrap();
+        for _ in 0..3 {
+            timer.start(clock::monotonic() + Nanos::from_micros(50)).unwrap();
+        }
+    }
 
     #[test]
     fn every_expiration_is_counted_once() {

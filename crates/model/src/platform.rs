@@ -1,6 +1,7 @@
 //! [`Platform`]: what the machine is, as far as scheduling depends on it.
 
 pub mod changes;
+mod overheads;
 
 use serde::{Deserialize, Serialize};
 use surety_units::{Bandwidth, CpuId, CpuSet, Nanos};
@@ -8,6 +9,7 @@ use surety_units::{Bandwidth, CpuId, CpuSet, Nanos};
 use crate::reservation::Reservation;
 
 pub use changes::PlatformChanges;
+pub use overheads::Overheads;
 
 /// How the kernel stops a task whose budget is used up.
 ///
@@ -209,8 +211,9 @@ pub struct Platform {
     /// Its schedulers by their words, the most important first.
     #[serde(rename = "class_order")]
     pub schedulers: Vec<String>,
-    /// What one context switch costs the thread switched to.
-    pub switch_cost: Nanos,
+    /// What the kernel's own work takes of the CPUs.
+    #[serde(flatten)]
+    pub overheads: Overheads,
     /// What is reserved on it beside what is planned or run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<OtherReservation>,
@@ -251,7 +254,7 @@ impl Platform {
             reclaiming: Reclaiming::ToCap,
             autogroup: true,
             schedulers: schedulers("fair"),
-            switch_cost: Nanos::ZERO,
+            overheads: Overheads::NONE,
             others: Vec::new(),
             realtime: None,
         }
@@ -368,6 +371,9 @@ impl Platform {
             parts.push("realtime throttling".to_owned());
         } else if self.fair_server.is_none() {
             parts.push("no fair server".to_owned());
+        }
+        if !self.overheads.are_none() {
+            parts.push(format!("overheads {}", self.overheads));
         }
         parts.join(", ")
     }

@@ -156,7 +156,7 @@ impl PlanOptions {
 
     /// The overheads with the platform's own cost of a switch on top, two for each server period.
     pub(crate) fn costs(&self) -> Overhead {
-        let switches = self.platform.switch_cost * 2;
+        let switches = self.platform.overheads.switch * 2;
         Overhead { per_period: self.overhead.per_period + switches, ..self.overhead }
     }
 }

@@ -2,14 +2,14 @@
 //!
 //! Each kind of world has a file below this one and a row in [`WORLDS`]; nothing else knows which there are.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
 
 use surety_host::Bindings;
 use surety_lab::store::StoredKernel;
 use surety_lab::vm::LabOptions;
 use surety_model::event::TraceSink;
-use surety_model::platform::{Platform, PlatformChanges};
+use surety_model::platform::{Overheads, Platform, PlatformChanges};
 use surety_model::record::Record;
 use surety_model::source::nearest;
 use surety_model::workload::Workload;
@@ -131,6 +131,8 @@ pub struct Worlds<'a> {
     means: Means,
     /// This machine.
     host: Platform,
+    /// What its kernel's own work takes, once something ran on it.
+    overheads: Cell<Overheads>,
     /// The machines of guests that were booted, by their kernels.
     guests: RefCell<BTreeMap<String, Platform>>,
 }
@@ -155,7 +157,8 @@ impl<'a> Worlds<'a> {
             }
             entered.extend(opened?.into_iter().map(|entry| (kind, entry)));
         }
-        Ok(Worlds { context, entered, means, host, guests: RefCell::default() })
+        let (overheads, guests) = (Cell::default(), RefCell::default());
+        Ok(Worlds { context, entered, means, host, overheads, guests })
     }
 
     /// What they are called, in the order asked for.
@@ -275,9 +278,13 @@ impl<'a> Worlds<'a> {
         self.entry(world).world(self, options)
     }
 
-    /// Keeps what a guest said of its machine.
+    /// Keeps what a guest said of its machine, and what was measured of this one.
     fn learn(&self, world: usize, record: &Record) {
-        if let (Some(stored), Some(machine)) = (self.entry(world).kernel(), &record.in_force.machine) {
+        let (entry, Some(machine)) = (self.entry(world), &record.in_force.machine) else { return };
+        if entry.is_this_machine() {
+            self.overheads.set(machine.overheads);
+        }
+        if let Some(stored) = entry.kernel() {
             self.guests.borrow_mut().insert(stored.name().to_owned(), machine.clone());
         }
     }
@@ -285,6 +292,9 @@ impl<'a> Worlds<'a> {
     /// The machine of a model.
     fn platform_of(&self, machine: &Machine, options: &RunOptions) -> Result<Platform, WorldError> {
         let platform = match machine {
+            Machine::Known(platform) if **platform == self.host => {
+                Platform { overheads: self.overheads.get(), ..self.host.clone() }
+            }
             Machine::Known(platform) => (**platform).clone(),
             Machine::Guest(kernel) => self.guest(kernel, options)?,
             Machine::Like { name, guest } => {

@@ -103,7 +103,7 @@ impl World for SimWorld {
             .members
             .iter()
             .zip(&runs_before)
-            .map(|(member, before)| stage.machine.run_of(member.thread) - *before)
+            .map(|(member, before)| (stage.machine.run_of(member.thread) - *before).max(Nanos::ZERO))
             .collect();
         let requests = requests.close(&mut stage.machine);
         let measured = Measured { stage: &stage, runs: &runs, options };
@@ -250,8 +250,11 @@ impl SimWorld {
             ("enforcement".to_owned(), enforcement),
             ("base slice".to_owned(), platform.base_slice.to_exact_string()),
             ("class order".to_owned(), order.join(" > ")),
-            ("switch cost".to_owned(), platform.switch_cost.to_exact_string()),
+            ("switch cost".to_owned(), platform.overheads.switch.to_exact_string()),
         ]);
+        if !platform.overheads.are_none() {
+            environment.insert("overheads".to_owned(), platform.overheads.to_string());
+        }
         for row in workload.loads.iter().map(|load| load.kind.row()) {
             if let Treatment::CpuTime { .. } = row.simulator {
                 environment.insert(row.word.to_owned(), "simulated by its CPU time only".to_owned());

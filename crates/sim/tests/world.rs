@@ -268,7 +268,7 @@ fn time_left_at_the_end_is_an_open_job() {
 #[test]
 fn a_switch_costs_the_thread_switched_to() {
     let mut world = world();
-    world.platform.switch_cost = Nanos::from_micros(100);
+    world.platform.overheads.switch = Nanos::from_micros(100);
     let text = "[[task]]\nname = \"t\"\nperiod = \"10ms\"\nwork = \"1ms\"";
     let record = world.run(&workload(text), &options(1, 1), &mut Unobserved).unwrap();
     let response = record.activity("t").unwrap().response.as_ref().unwrap();

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use surety_units::{CpuSet, Nanos};
 
-use super::{Enforcement, FairServer, Platform, RealtimeLimit, scale_of};
+use super::{Enforcement, FairServer, Overheads, Platform, RealtimeLimit, scale_of};
 
 /// A key: what its value looks like, what it says, and how it is carried out.
 #[derive(Debug)]
@@ -74,15 +74,49 @@ pub const KEYS: &[KeyRow] = &[
         },
     },
     KeyRow {
-        word: "switch-cost",
-        example: "2us",
-        about: "CPU time of one context switch",
+        word: "overheads",
+        example: "off",
+        about: "`off`: none of the costs below, as theory has it",
         set: |platform, value| {
-            platform.switch_cost = within(value, Nanos::ZERO, SLICE_MAX)?;
-            Ok(())
+            let off = || "`off`; each cost has a key of its own".to_owned();
+            (value == "off").then(|| platform.overheads = Overheads::NONE).ok_or_else(off)
         },
     },
+    KeyRow {
+        word: "switch-cost",
+        example: "2us",
+        about: "CPU time of a context switch, on the account of the thread switched to",
+        set: |platform, value| cost(value).map(|cost| platform.overheads.switch = cost),
+    },
+    KeyRow {
+        word: "wakeup-cost",
+        example: "5us",
+        about: "CPU time of waking a thread and its timer interrupt, on the account of what runs",
+        set: |platform, value| cost(value).map(|cost| platform.overheads.wakeup = cost),
+    },
+    KeyRow {
+        word: "sleep-cost",
+        example: "3us",
+        about: "CPU time of going to sleep and returning, on the account of the thread that sleeps",
+        set: |platform, value| cost(value).map(|cost| platform.overheads.sleep = cost),
+    },
+    KeyRow {
+        word: "tick-cost",
+        example: "4us",
+        about: "CPU time of a tick, on the account of what runs",
+        set: |platform, value| cost(value).map(|cost| platform.overheads.tick = cost),
+    },
+    KeyRow {
+        word: "timer-cost",
+        example: "3us",
+        about: "CPU time of a timer interrupt that wakes no thread, on the account of what runs",
+        set: |platform, value| cost(value).map(|cost| platform.overheads.timer = cost),
+    },
 ];
+
+fn cost(value: &str) -> Result<Nanos, String> {
+    within(value, Nanos::ZERO, SLICE_MAX)
+}
 
 fn set_cpus(platform: &mut Platform, value: &str) -> Result<(), String> {
     let cpus = value.parse().ok().filter(|cpus| (1..=CpuSet::LIMIT).contains(cpus));
@@ -226,7 +260,7 @@ mod tests {
             let text = format!("{}={}", row.word, row.example);
             let changes: PlatformChanges = text.parse().unwrap();
             assert_eq!(changes.to_string(), text);
-            let same = matches!(row.word, "rr-slice" | "fair-server");
+            let same = matches!(row.word, "rr-slice" | "fair-server" | "overheads");
             assert_eq!(
                 Platform { name: before.name.clone(), ..changes.on(&before).unwrap() } == before,
                 same,
@@ -260,6 +294,7 @@ mod tests {
             ("fair-server=1us/1us", "a time from 100us to 10s"),
             ("switch-cost=2s", "a time from 0s to 1s"),
             ("switch-cost=much", "switch-cost=2us"),
+            ("overheads=2us", "each cost has a key of its own"),
         ] {
             let error = text.parse::<PlatformChanges>().unwrap_err();
             assert!(error.contains(words), "{text}: {error}");

@@ -142,8 +142,9 @@ fn platform(platform: &Platform) -> Result<(), CheckError> {
         ("the tick of the platform's enforcement", overrun, Nanos::new(1), TICK_MAX),
         ("the platform's `base_slice`", platform.base_slice, DISTANCE_MIN, TICK_MAX),
         ("the platform's `round_robin_slice`", platform.round_robin_slice, DISTANCE_MIN, TIME_MAX),
-        ("the platform's `switch_cost`", platform.switch_cost, Nanos::ZERO, TICK_MAX),
     ];
+    let costs = platform.overheads.each();
+    times.extend(costs.map(|(_, cost)| ("a cost of the platform's overheads", cost, Nanos::ZERO, TICK_MAX)));
     times.extend(
         platform.tick_phase.map(|phase| ("the platform's `tick_phase`", phase, Nanos::ZERO, platform.tick)),
     );

@@ -291,7 +291,7 @@ fn mutate(found: &mut Planned, place: u32, value: i64) {
         13 => platform.base_slice = time,
         14 => platform.fair_server.iter_mut().for_each(|server| server.runtime = time),
         15 => platform.fair_server.iter_mut().for_each(|server| server.period = time),
-        16 => platform.switch_cost = time,
+        16 => platform.overheads.switch = time,
         17 | 18 => {
             for planned in &mut found.plan.reservations {
                 if place == 17 {

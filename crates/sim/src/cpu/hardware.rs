@@ -177,8 +177,10 @@ pub struct Cpu {
     pub(crate) entered: Option<Rank>,
     /// Whether a more important scheduler chose that thread of another one, as the fair server does.
     pub serves: bool,
-    /// Its time up to here is in its threads' accounts.
+    /// Its time up to here is in its threads' accounts; beyond the present where what the kernel does of its own is booked.
     pub accounted: Nanos,
+    /// The end of the interrupts that it has taken, which is not before a choice of what runs next.
+    pub(crate) busy_until: Nanos,
     /// Whether it must choose again; [`Hardware::reschedule`] says so.
     pub(crate) reschedule: bool,
     /// First instant of its grid of ticks.
@@ -274,6 +276,11 @@ impl Hardware {
     /// Simulated time.
     pub fn now(&self) -> Nanos {
         self.engine.now()
+    }
+
+    /// From when on the time of a CPU is not booked: the present, or when what the kernel does of its own is over.
+    pub fn free_from(&self, cpu: usize) -> Nanos {
+        self.cpus[cpu].accounted.max(self.now())
     }
 
     /// A timer for a scheduler, which gets `number` back when it fires.

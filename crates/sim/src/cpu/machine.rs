@@ -6,6 +6,7 @@
 //! looks: on ticks, at switches, and where a policy's kernel counterpart calls `update_curr`.
 
 mod interrupts;
+mod overheads;
 mod switching;
 
 use std::collections::VecDeque;
@@ -110,6 +111,7 @@ impl<P: Programs> Machine<P> {
                 entered: None,
                 serves: false,
                 accounted: Nanos::ZERO,
+                busy_until: Nanos::ZERO,
                 reschedule: false,
                 tick_phase: spec.tick_phases.get(index).copied().unwrap_or_default(),
                 handling: None,
@@ -182,9 +184,10 @@ impl<P: Programs> Machine<P> {
     pub fn run_of(&self, thread: ThreadId) -> Nanos {
         let t = self.hardware.thread(thread);
         let cpu = &self.hardware.cpus[t.cpu];
+        // Less than nothing where the kernel's own work is booked before it is done.
         let unbooked =
             if cpu.current == Some(thread) { self.hardware.now() - cpu.accounted } else { Nanos::ZERO };
-        t.run + unbooked
+        (t.run + unbooked).max(Nanos::ZERO)
     }
 
     /// Forgets what threads have waited so far: observation begins now. Of a wait that lasts, only what is to come is time waited,
@@ -286,6 +289,7 @@ impl<P: Programs> Machine<P> {
         self.hardware.engine.arm(slot, next);
         self.hardware.recorder.keep(self.hardware.here(cpu), Kept::Tick { entry: true });
         self.account(cpu);
+        self.interrupted_for(cpu, self.hardware.platform.overheads.tick);
         if let Some(thread) = self.hardware.current(cpu) {
             let rank = self.rank_of(thread);
             self.policies[rank].tick(&mut self.hardware, cpu, thread);
@@ -453,6 +457,9 @@ impl<P: Programs> Machine<P> {
     /// The current thread of a CPU stops wanting it.
     fn leave(&mut self, cpu: usize, thread: ThreadId, departure: Departure) {
         let rank = self.rank_of(thread);
+        if departure == Departure::Sleeps {
+            self.goes_on_for(cpu, self.hardware.platform.overheads.sleep);
+        }
         self.policies[rank].dequeue(&mut self.hardware, cpu, thread, departure);
         self.hardware.threads[thread.index()].state = match departure {
             Departure::Exits => ThreadState::Exited,
@@ -464,12 +471,17 @@ impl<P: Programs> Machine<P> {
     /// Has the current thread of a CPU, when it has nothing left to do, take steps until one takes time.
     fn advance(&mut self, cpu: usize) {
         self.account(cpu);
+        self.advance_behind(cpu, Nanos::ZERO);
+    }
+
+    /// The same for a thread that takes its steps a while later, when the CPU is done with it.
+    fn advance_behind(&mut self, cpu: usize, switch: Nanos) {
         while let Some(thread) = self.hardware.current(cpu) {
             let t = self.hardware.thread(thread);
             if t.remaining.is_positive() || t.state != ThreadState::Running {
                 break;
             }
-            let moment = Moment { now: self.hardware.now(), run: t.run, thread };
+            let moment = Moment { now: self.hardware.free_from(cpu) + switch, run: t.run + switch, thread };
             let here = self.hardware.here(cpu);
             let recorder = &mut self.hardware.recorder;
             let step = self
@@ -493,6 +505,7 @@ impl<P: Programs> Machine<P> {
                 }
                 Step::Unlock(lock) => {
                     if let Some(next) = self.resources.unlock(&self.hardware, lock, thread) {
+                        self.goes_on_for(cpu, self.hardware.platform.overheads.wakeup);
                         self.wake(next, cpu);
                         self.inherit(lock);
                     }
@@ -508,7 +521,10 @@ impl<P: Programs> Machine<P> {
                     }
                 }
                 Step::Signal(signal) => {
-                    self.signal(signal, cpu);
+                    if let Some(next) = self.resources.signal(&self.hardware, signal) {
+                        self.goes_on_for(cpu, self.hardware.platform.overheads.wakeup);
+                        self.wake(next, cpu);
+                    }
                     if self.hardware.cpus[cpu].reschedule {
                         break;
                     }
@@ -530,9 +546,10 @@ impl<P: Programs> Machine<P> {
         self.arm_completion(cpu);
     }
 
-    /// Raises an event in the context of a CPU.
+    /// An interrupt of a CPU raises an event.
     fn signal(&mut self, signal: usize, cpu: usize) {
         if let Some(next) = self.resources.signal(&self.hardware, signal) {
+            self.interrupted_for(cpu, self.hardware.platform.overheads.wakeup);
             self.wake(next, cpu);
         }
     }
@@ -552,7 +569,7 @@ impl<P: Programs> Machine<P> {
         let remaining = self.hardware.current(cpu).map(|t| self.hardware.thread(t).remaining);
         match remaining {
             Some(left) if left.is_positive() && left != Nanos::MAX => {
-                self.hardware.engine.arm(slot, self.hardware.now() + left);
+                self.hardware.engine.arm(slot, self.hardware.free_from(cpu) + left);
             }
             _ => self.hardware.engine.cancel(slot),
         }
@@ -579,6 +596,7 @@ impl<P: Programs> Simulation for Machine<P> {
             Occasion::Completion(cpu) => self.advance(cpu as usize),
             Occasion::Alarm(thread) => {
                 let waker = self.hardware.thread(thread).cpu;
+                self.interrupted_for(waker, self.hardware.platform.overheads.wakeup);
                 self.wake(thread, waker);
             }
             Occasion::Interrupt(device) => self.interrupt(device as usize),
@@ -587,6 +605,9 @@ impl<P: Programs> Simulation for Machine<P> {
                 let rank = usize::from(rank);
                 if let Some(cpu) = self.policies[rank].accounts_for_timer(number) {
                     self.account(cpu);
+                }
+                if let Some(cpu) = self.policies[rank].timer_cpu(number) {
+                    self.interrupted_for(cpu, self.hardware.platform.overheads.timer);
                 }
                 self.policies[rank].timer(&mut self.hardware, number);
             }

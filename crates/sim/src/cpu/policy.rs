@@ -96,6 +96,11 @@ pub trait CpuPolicy {
     /// One of its timers fires.
     fn timer(&mut self, _hardware: &mut Hardware, _number: u32) {}
 
+    /// The CPU that one of its timers interrupts.
+    fn timer_cpu(&self, _number: u32) -> Option<usize> {
+        None
+    }
+
     /// The CPU whose time has to be booked before a timer fires.
     fn accounts_for_timer(&self, _number: u32) -> Option<usize> {
         None

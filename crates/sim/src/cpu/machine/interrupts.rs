@@ -106,6 +106,7 @@ impl<P: Programs> Machine<P> {
         if device.pending() > 0
             && let Some(thread) = device.waiting.take()
         {
+            self.interrupted_for(cpu, self.hardware.platform.overheads.wakeup);
             self.wake(thread, cpu);
         }
         while let Some(signal) = self.devices[number].raises.pop_front() {

@@ -13,6 +13,7 @@ impl<P: Programs> Machine<P> {
     /// A CPU chooses what to run.
     pub(super) fn schedule(&mut self, cpu: usize) {
         self.account(cpu);
+        self.finish_interrupts(cpu);
         let slot = self.hardware.cpus[cpu].completion;
         let ends = |t: ThreadId| !self.hardware.thread(t).remaining.is_positive();
         if self.hardware.engine.is_armed(slot) && self.hardware.current(cpu).is_some_and(ends) {
@@ -36,17 +37,18 @@ impl<P: Programs> Machine<P> {
         }
         if let Some(thread) = next {
             let is_done = !self.hardware.thread(thread).remaining.is_positive();
+            let cost = if next == prev { Nanos::ZERO } else { self.hardware.platform.overheads.switch };
             if is_done {
-                self.advance(cpu);
+                self.advance_behind(cpu, cost);
             }
-            let cost = self.hardware.platform.switch_cost;
             if next != prev && (!is_done || cost.is_positive()) {
-                self.charge(cpu, thread, cost);
+                // What it resumes has the switch in its CPU time.
+                self.charge(cpu, thread, if is_done { cost } else { Nanos::ZERO });
             }
         }
     }
 
-    /// Adds the cost of the switch to what the thread switched to has to do.
+    /// A thread that has been switched to has so much more to do; when it will be done is known then.
     fn charge(&mut self, cpu: usize, thread: ThreadId, cost: Nanos) {
         let t = &mut self.hardware.threads[thread.index()];
         if t.remaining.is_positive() {

@@ -347,7 +347,7 @@ impl Deadline {
                     None => entity.budget,
                 };
                 // A budget that was cut to nothing is found used up when some time has been booked, as in the kernel.
-                hardware.engine.arm(*timer, hardware.now() + lasts.max(Nanos::new(1)));
+                hardware.engine.arm(*timer, hardware.free_from(cpu) + lasts.max(Nanos::new(1)));
             }
             None => hardware.engine.cancel(*timer),
         }
@@ -485,6 +485,11 @@ impl CpuPolicy for Deadline {
         }
         // The budget of a CPU, or its fair server, is judged by the time up to now.
         (number & 3 == ENFORCE || number & 3 == REPLENISH && self.is_server(index)).then_some(index)
+    }
+
+    fn timer_cpu(&self, number: u32) -> Option<usize> {
+        let index = (number >> 2) as usize;
+        Some(if number & 3 == ENFORCE { index } else { self.entities[index].cpu })
     }
 
     fn timer(&mut self, hardware: &mut Hardware, number: u32) {

@@ -97,7 +97,7 @@ impl<R: Rule> Fair<R> {
     fn time_slice(&self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
         let Some(timer) = self.slice_ends.get(cpu).filter(|_| self.queues.threads[cpu] > 1) else { return };
         let left = self.queues.left_of_slice(self.of_thread[thread.index()]);
-        hardware.engine.arm(*timer, hardware.now() + Nanos::new(left));
+        hardware.engine.arm(*timer, hardware.free_from(cpu) + Nanos::new(left));
     }
 
     /// The same when a thread has joined or left and no timer runs (`hrtick_update`).
@@ -425,6 +425,10 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     /// (`requeue_delayed_entity` calls no `update_curr`).
     fn accounts_on_enqueue(&self, thread: ThreadId) -> bool {
         R::BOOKS_BEFORE_REQUEUE || !self.queues.entities[self.of_thread[thread.index()]].delayed
+    }
+
+    fn timer_cpu(&self, number: u32) -> Option<usize> {
+        Some(number as usize)
     }
 
     fn accounts_for_timer(&self, number: u32) -> Option<usize> {

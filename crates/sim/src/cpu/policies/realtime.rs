@@ -329,6 +329,11 @@ impl CpuPolicy for Realtime {
         self.queues[cpu].push_back(priority, thread);
     }
 
+    fn timer_cpu(&self, _number: u32) -> Option<usize> {
+        // One timer for all, on the first of them.
+        Some(0)
+    }
+
     fn timer(&mut self, hardware: &mut Hardware, _number: u32) {
         let Some(limit) = self.limit else { return };
         let mut is_idle = true;

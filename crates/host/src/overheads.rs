@@ -1,0 +1,323 @@
+//! [`measure`]: what the kernel's own work takes of a CPU here, in [`Overheads`], found by threads of ours in a fifth of a second.
+//!
+//! Everything is seen from user space, so that it needs no privilege and works in a virtual machine and in a guest of the lab:
+//!
+//! - A *spinner* bound to the CPU reads the clock all the time. A gap between two readings is what somebody else took.
+//! - A *task* of ours beside it sleeps and wakes each period. One activation takes the gap that it makes for the spinner, its work
+//!   apart; on its own account is the CPU time it used beside its work. It says itself how late it woke.
+//! - Two threads that *give way* to each other switch each time: what a call takes in which nobody else waits is subtracted.
+//! - A timer that nobody waits for, and the tick, make gaps at instants that are known.
+//!
+//! So a switch is known, going to sleep is what is on the task's account beside it, and waking is the rest of the gap. With a marker
+//! the task writes what it writes in a run that is traced. Each cost is a median, and that of the task the median of batches: a gap that
+//! a hypervisor or another program makes counts as one.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use surety_kernel::timers::UnheardTimer;
+use surety_kernel::tracefs::Marker;
+use surety_kernel::{Kernel, KernelError, clock, thread};
+use surety_model::distribution::TimeDistribution;
+use surety_model::platform::Overheads;
+use surety_model::workload::Task;
+use surety_units::{CpuId, CpuSet, Nanos, Tid};
+
+use crate::tasks::{TaskBodySpec, TaskRun};
+use crate::window::{Gate, Window};
+
+/// Of the task: its period is no divisor of a tick, and its work is short beside it.
+const PERIOD: Nanos = Nanos::from_micros(700);
+const WORK: Nanos = Nanos::from_micros(30);
+/// How long a batch of its jobs lasts, and how many there are.
+const BATCH: Nanos = Nanos::from_millis(21);
+const BATCHES: usize = 5;
+/// Before a batch: both threads are at work.
+const LEAD: Nanos = Nanos::from_millis(2);
+/// Times each thread gives way.
+const TURNS: u64 = 300;
+/// Times the timer fires that nobody waits for, and how long before.
+const FIRINGS: usize = 40;
+const AHEAD: Nanos = Nanos::from_micros(150);
+/// Looks at the clock by which is known how long one takes.
+const LOOKS: usize = 2000;
+/// Medians are of so many at least.
+const LEAST: usize = 5;
+
+/// Measures on one CPU, on which the calling process may run.
+///
+/// # Errors
+/// Why it could not, in words.
+pub fn measure(kernel: &dyn Kernel, cpu: CpuId, marker: Option<&Marker>) -> Result<Overheads, String> {
+    let place = Place { kernel, cpu };
+    let one_turn = place.turns(1)?.per_call;
+    let two = place.turns(2)?;
+    let switch = two.of_a_switch(one_turn).ok_or("two threads that gave way to each other did not switch")?;
+    let timer = place.timer()?;
+    let mut activations = Vec::with_capacity(BATCHES);
+    let mut ticks = Vec::new();
+    for _ in 0..BATCHES {
+        let (task, gaps) = place.batch(marker)?;
+        activations.extend(Activation::of(&task, &gaps));
+        ticks.extend(gaps.at_ticks(&task));
+    }
+    let least = BATCHES / 2 + 1;
+    let wall = median(activations.iter().map(|a| a.gap), least);
+    let own = median(activations.iter().map(|a| a.own), least);
+    let (wall, own) = wall.zip(own).ok_or("a task woke too seldom beside a spinner")?;
+    let tick = median(ticks.into_iter(), LEAST).ok_or("no tick was seen")?;
+    let rest = |whole: Nanos, part: Nanos| (whole - part).max(Nanos::ZERO);
+    let sleep = rest(own, switch);
+    Ok(Overheads { switch, wakeup: rest(wall, own + switch), sleep, tick, timer })
+}
+
+/// `switch 0.4us, wake-up 5us, sleep 3us, tick 4us, timer 3us: measured`.
+pub fn in_words(found: &Result<Overheads, String>) -> String {
+    match found {
+        Ok(found) => format!("{found}: measured"),
+        Err(why) => format!("not measured: {why}"),
+    }
+}
+
+/// The middle one of at least so many.
+fn median(values: impl Iterator<Item = Nanos>, least: usize) -> Option<Nanos> {
+    let mut values: Vec<Nanos> = values.collect();
+    values.sort_unstable();
+    (values.len() >= least.max(1)).then(|| values[values.len() / 2])
+}
+
+/// Where it is measured.
+#[derive(Clone, Copy)]
+struct Place<'k> {
+    kernel: &'k dyn Kernel,
+    cpu: CpuId,
+}
+
+/// What threads did that gave way to each other.
+#[derive(Clone, Copy)]
+struct Turns {
+    per_call: Nanos,
+    calls: u64,
+    switches: u64,
+}
+
+impl Turns {
+    /// What one switch takes beside a call that switches to nobody.
+    fn of_a_switch(&self, call: Nanos) -> Option<Nanos> {
+        if self.switches < self.calls / 4 {
+            return None;
+        }
+        let all = (self.per_call - call).max(Nanos::ZERO) * i64::try_from(self.calls).ok()?;
+        Some(all / i64::try_from(self.switches).ok()?)
+    }
+}
+
+impl Place<'_> {
+    /// The calling thread becomes one of those that are measured.
+    fn enter(&self) -> Result<(), KernelError> {
+        self.kernel.set_affinity(Tid(0), &CpuSet::single(self.cpu))?;
+        let _ = thread::set_timer_slack(Nanos::new(1));
+        thread::prefault_stack();
+        Ok(())
+    }
+
+    /// Runs both in threads on the CPU.
+    fn both<A: Send, B: Send>(
+        self,
+        first: impl FnOnce() -> Result<A, KernelError> + Send,
+        second: impl FnOnce() -> Result<B, KernelError> + Send,
+    ) -> Result<(A, B), String> {
+        let entered = move || self.enter();
+        let spawn_failed = |error: std::io::Error| format!("no thread could be made: {error}");
+        let said = |error: KernelError| error.to_string();
+        let failed = |_| "a thread that measures failed".to_owned();
+        std::thread::scope(|scope| {
+            let builder = || std::thread::Builder::new().name("overheads".to_owned());
+            let first = builder().spawn_scoped(scope, move || entered().and_then(|()| first()));
+            let first = first.map_err(spawn_failed)?;
+            let second = builder().spawn_scoped(scope, move || entered().and_then(|()| second()));
+            let second = second.map_err(spawn_failed)?;
+            let (first, second) = (first.join().map_err(failed)?, second.join().map_err(failed)?);
+            Ok((first.map_err(said)?, second.map_err(said)?))
+        })
+    }
+
+    /// So many threads, one or two, give way all the time.
+    fn turns(self, threads: u64) -> Result<Turns, String> {
+        let begin = clock::monotonic() + LEAD;
+        let turns = move |count: u64| {
+            clock::sleep_until(begin, None)?;
+            let (from, switches) = (clock::monotonic(), thread::own_switches());
+            (0..count).for_each(|_| thread::give_way());
+            Ok((from, clock::monotonic(), thread::own_switches() - switches))
+        };
+        let (first, second) =
+            self.both(move || turns(TURNS), move || turns(if threads > 1 { TURNS } else { 0 }))?;
+        let calls = TURNS * threads;
+        let taken =
+            if threads > 1 { first.1.max(second.1) - first.0.min(second.0) } else { first.1 - first.0 };
+        Ok(Turns {
+            per_call: taken / i64::try_from(calls).unwrap_or(i64::MAX),
+            calls,
+            switches: first.2 + second.2,
+        })
+    }
+
+    /// What a timer takes that nobody waits for.
+    fn timer(self) -> Result<Nanos, String> {
+        let spin = || {
+            let timer = UnheardTimer::new()?;
+            let look = look();
+            let mut found = Vec::with_capacity(FIRINGS);
+            for _ in 0..FIRINGS {
+                let at = clock::monotonic() + AHEAD;
+                timer.start(at)?;
+                let mut last = clock::monotonic();
+                while last < at + AHEAD / 2 {
+                    let now = clock::monotonic();
+                    if last <= at && at < now {
+                        found.push(now - last - look);
+                    }
+                    last = now;
+                }
+            }
+            Ok(found)
+        };
+        let (found, ()) = self.both(spin, || Ok(()))?;
+        let found = found.into_iter().map(|gap| gap.max(Nanos::ZERO));
+        median(found, LEAST).ok_or_else(|| "no timer was seen to fire".to_owned())
+    }
+
+    /// Some jobs of the task, and what the spinner beside it saw.
+    fn batch(self, marker: Option<&Marker>) -> Result<(TaskRun, Gaps), String> {
+        let work = TimeDistribution::Constant(WORK);
+        let task = Task::periodic("overheads", PERIOD, work);
+        let body = TaskBodySpec::of(&task, 0, 1, &Arc::default()).ok_or("the task cannot be made")?;
+        let gate = Gate::default();
+        let window = Window::new(clock::monotonic() + LEAD, Nanos::ZERO, BATCH);
+        let gaps = Mutex::new(Vec::with_capacity(4096));
+        let spin = || {
+            let look = look();
+            let mut gaps = gaps.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut last = clock::monotonic();
+            while last < window.end {
+                let now = clock::monotonic();
+                if now - last > look * 3 && gaps.len() < gaps.capacity() {
+                    gaps.push((last, now));
+                }
+                last = now;
+            }
+            Ok(look)
+        };
+        let (run, look) = self.both(|| Ok(body.run(&gate, &window, marker)), spin)?;
+        let seen = gaps.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok((run, Gaps { seen, look, window }))
+    }
+}
+
+/// How long a look at the clock takes.
+fn look() -> Nanos {
+    let mut last = clock::monotonic();
+    let mut step = || {
+        let now = clock::monotonic();
+        now - std::mem::replace(&mut last, now)
+    };
+    let steps: Vec<Nanos> = (0..LOOKS).map(|_| step()).collect();
+    median(steps.into_iter(), 1).unwrap_or_default().max(Nanos::new(1))
+}
+
+/// When the spinner of a batch had no CPU.
+struct Gaps {
+    /// Last reading before, first one behind.
+    seen: Vec<(Nanos, Nanos)>,
+    /// What a reading takes.
+    look: Nanos,
+    window: Window,
+}
+
+impl Gaps {
+    /// The length of the one that an instant lies in.
+    fn over(&self, instant: Nanos) -> Option<Nanos> {
+        let place = self.seen.partition_point(|(_, end)| *end <= instant);
+        let (begin, end) = *self.seen.get(place)?;
+        (begin <= instant).then_some(end - begin - self.look)
+    }
+
+    /// Those that ticks made alone: they come at multiples of their length.
+    fn at_ticks(&self, task: &TaskRun) -> Vec<Nanos> {
+        let tick = clock::tick_length();
+        let first = self.window.begin.div_ceil(tick);
+        let last = self.window.end.div_floor(tick);
+        let is_apart = |at: &Nanos| {
+            let since = *at - self.window.begin;
+            task.stamps.iter().all(|s| since < s.release - PERIOD / 4 || since > s.release + PERIOD / 4)
+        };
+        (first..=last).map(|k| tick * k).filter(is_apart).filter_map(|at| self.over(at)).collect()
+    }
+}
+
+/// What the activations of a batch took, each.
+struct Activation {
+    /// Of the CPU beside its work.
+    gap: Nanos,
+    /// On its own account of that.
+    own: Nanos,
+}
+
+impl Activation {
+    /// By what the task and the spinner saw.
+    fn of(task: &TaskRun, gaps: &Gaps) -> Option<Activation> {
+        // It does not sleep behind the last one.
+        let sleeps = i64::try_from(task.stamps.len()).ok().filter(|jobs| *jobs > 1)? - 1;
+        let work: Nanos = task.stamps.iter().map(|stamp| stamp.execution).sum();
+        let taken = task
+            .stamps
+            .iter()
+            .filter_map(|stamp| Some(gaps.over(gaps.window.begin + stamp.release)? - stamp.execution));
+        Some(Activation { gap: median(taken, LEAST)?, own: (task.metered.run - work) / sleeps })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_belongs_to_the_instant_that_lies_in_it() {
+        let us = Nanos::from_micros;
+        let window = Window::new(us(0), Nanos::ZERO, us(9000));
+        let seen = vec![(us(100), us(120)), (us(700), us(760))];
+        let gaps = Gaps { seen, look: us(1), window };
+        for (instant, found) in
+            [(99, None), (100, Some(19)), (119, Some(19)), (120, None), (701, Some(59)), (900, None)]
+        {
+            assert_eq!(gaps.over(us(instant)), found.map(us), "{instant}");
+        }
+    }
+
+    #[test]
+    fn a_switch_is_what_two_threads_take_beside_one() {
+        let us = Nanos::from_micros;
+        let turns = |switches| Turns { per_call: us(3), calls: 100, switches };
+        assert_eq!(turns(100).of_a_switch(us(1)), Some(us(2)));
+        assert_eq!(turns(50).of_a_switch(us(1)), Some(us(4)));
+        assert_eq!(turns(100).of_a_switch(us(5)), Some(Nanos::ZERO));
+        assert_eq!(turns(20).of_a_switch(us(1)), None, "they hardly switched");
+        assert_eq!(median([us(3), us(1), us(9)].into_iter(), 3), Some(us(3)));
+        assert_eq!(median([us(3)].into_iter(), 2), None);
+    }
+
+    /// Costs are those of this machine, whatever runs on it: only that they are there can be said.
+    #[test]
+    fn this_kernel_has_costs() {
+        let kernel = surety_kernel::RealKernel::new();
+        let cpu = kernel.affinity(Tid(0)).unwrap().lowest().unwrap();
+        match measure(&kernel, cpu, None) {
+            Ok(found) => {
+                eprintln!("{found}");
+                assert!(found.each().iter().all(|(_, cost)| !cost.is_negative()), "{found}");
+                assert!(!found.are_none());
+            }
+            Err(why) => eprintln!("SKIPPED: {why}"),
+        }
+    }
+}
