@@ -16,8 +16,9 @@
 //!
 //! Beside a realtime thread that does not leave that much the server acts. When its timer fires, at zero laxity, what is left
 //! of its budget over what is left of its period is more than its bandwidth, so the kernel begins a new period there and
-//! then (`replenish_dl_entity`): Q to run, the deadline T away. From then on it is a reservation (Q, T, T) of that CPU under
-//! the rules of every other one, and counts as one in the test of EDF. On several CPUs it is bound to its own while reserved
+//! then (`replenish_dl_entity`): Q to run, the deadline T away. Its budget is looked at on the tick, whatever ends others', and when it is used up another
+//! period begins, deferred, T - Q from there (`update_curr_dl_se`): what it overran, less than a tick `h`, is not paid back. So it is a
+//! reservation (Q + h, T, T) of that CPU that never overruns, and counts as one in the test of EDF. On several CPUs it is bound to its own while reserved
 //! threads are not: these wait only where every CPU runs an earlier deadline, as in global EDF with the servers of all CPUs
 //! in the set, or stay on a CPU of their own where there is one for each; that no server is late, so that none runs on with an old deadline, follows from what reserved threads leave to
 //! each CPU, as above.

@@ -314,9 +314,11 @@ fn partitioned() -> Schedulability {
     }
 }
 
-/// The fair server of a CPU as a reservation: once it acts it is one, whose thread may sleep at any time.
+/// The fair server of a CPU as a reservation: once it acts it is one, whose thread may sleep at any time. What it overruns it does not
+/// pay back.
 fn server_demand(server: FairServer, platform: &Platform) -> Demand {
-    Demand::of(&Reservation::implicit(server.runtime, server.period), platform, false, true)
+    let runtime = server.runtime + platform.tick;
+    Demand::of(&Reservation::implicit(runtime, server.period), platform, true, true)
 }
 
 /// Each of some demands with the fair server of a CPU of its own, by the tests of one CPU: the tightest of them. `None` where

@@ -18,7 +18,8 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
     let scheduler = &facts.scheduler;
     let domains = facts.cpus.root_domains.for_reservations();
     let cpus = domains.iter().map(CpuSet::len).sum::<usize>().max(1);
-    let known = Platform::linux_6_18(u32::try_from(cpus).unwrap_or(u32::MAX));
+    let release = facts.kernel_release.as_deref().unwrap_or_default();
+    let known = Platform::of_release(release, u32::try_from(cpus).unwrap_or(u32::MAX));
     let tick = scheduler.tick;
     let has_server = scheduler.deadline_servers > 0;
     let limit = scheduler.rt_runtime.zip(scheduler.rt_period).filter(|(runtime, _)| !runtime.is_negative());
@@ -41,7 +42,7 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
             .filter(|_| !has_server)
             .map(|(runtime, period)| RealtimeLimit { runtime, period }),
         deadline_cap,
-        reclaiming: facts.kernel_release.as_deref().map(Reclaiming::of_release).unwrap_or_default(),
+        reclaiming: Reclaiming::of_release(release),
         autogroup: scheduler.autogroup.unwrap_or(false),
         ..known
     };

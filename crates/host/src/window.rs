@@ -9,7 +9,7 @@ use surety_model::workload::Workload;
 use surety_units::{Nanos, Tid};
 
 /// Between the gate's opening and time 0: every thread reaches its first sleep.
-pub(crate) const RUN_UP: Nanos = Nanos::from_millis(100);
+pub(crate) const RUN_UP: Nanos = surety_model::activation::RUN_UP;
 
 /// [`RUN_UP`], or longer than the longest period of a reservation whose deadline is before the period's end. Such a thread that
 /// wakes within a period of its last budget gets what is left of that one, or is throttled to the period's end

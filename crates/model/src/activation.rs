@@ -195,6 +195,9 @@ impl Activations {
     }
 }
 
+/// How long before time 0 the threads of a run are made, at least: from then on they are scheduled as they are to be.
+pub const RUN_UP: Nanos = Nanos::from_millis(100);
+
 /// How long after time 0 the first tick comes: drawn from the seed, the same in every world.
 ///
 /// Releases often keep their place between two ticks for a whole run (40 ms is ten ticks of 4 ms), and what is done on

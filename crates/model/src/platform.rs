@@ -77,13 +77,18 @@ pub enum Reclaiming {
 impl Reclaiming {
     /// The rule of a kernel by its release, such as `6.12.107-amd64`.
     pub fn of_release(release: &str) -> Reclaiming {
-        let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse::<u32>().ok());
-        match (numbers.next(), numbers.next()) {
-            (Some(6), Some(12)) => Reclaiming::ToCapServersTwice,
-            (Some(major), Some(minor)) if (major, minor) < (6, 5) => Reclaiming::BelowCap,
+        match version_of(release) {
+            Some((6, 12)) => Reclaiming::ToCapServersTwice,
+            Some(version) if version < (6, 5) => Reclaiming::BelowCap,
             _ => Reclaiming::ToCap,
         }
     }
+}
+
+/// The first two numbers of a kernel release.
+fn version_of(release: &str) -> Option<(u32, u32)> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse::<u32>().ok());
+    Some((numbers.next()?, numbers.next()?))
 }
 
 /// A reservation that a plan counts and does not make: one the workload declares, or one that another process of the machine
@@ -214,6 +219,11 @@ pub struct Platform {
     pub realtime: Option<RealtimeDemand>,
 }
 
+/// The order of a mainline kernel with this fair class.
+fn schedulers(fair: &str) -> Vec<String> {
+    ["deadline", "realtime", fair].map(str::to_owned).to_vec()
+}
+
 /// By how much the kernel's scheduler settings grow with the number of CPUs (`get_update_sysctl_factor`, kernel/sched/fair.c).
 fn scale_of(cpus: u32) -> u32 {
     1 + cpus.clamp(1, 8).ilog2()
@@ -240,39 +250,39 @@ impl Platform {
             deadline_cap: Bandwidth::new(95, 100).expect("constant"),
             reclaiming: Reclaiming::ToCap,
             autogroup: true,
-            schedulers: ["deadline", "realtime", "fair"].map(str::to_owned).to_vec(),
+            schedulers: schedulers("fair"),
             switch_cost: Nanos::ZERO,
             others: Vec::new(),
             realtime: None,
         }
     }
 
-    /// A mainline 7.2 kernel at 250 Hz: budgets end on a timer (`HRTICK_DL`), and realtime threads have no limit, so
-    /// reservations may have each CPU up to its fair server.
-    ///
-    /// Slices of fair threads end on a timer there, too (`HRTICK`), and here on the tick.
+    /// A mainline 7.2 kernel at 250 Hz: budgets and slices of fair threads end on a timer (`HRTICK_DL`, `HRTICK`), and
+    /// realtime threads have no limit, so reservations may have each CPU up to its fair server.
     pub fn linux_7_2(cpus: u32) -> Platform {
         Platform {
             name: "linux-7.2".to_owned(),
             enforcement: Enforcement::Exact,
             deadline_cap: Bandwidth::ONE,
+            schedulers: schedulers("eevdf-7.2"),
             ..Platform::linux_6_18(cpus)
         }
     }
 
-    /// A mainline 6.12 kernel at 250 Hz: what is decided here it decides as 6.18, except what reservations reclaim.
+    /// A mainline 6.12 kernel at 250 Hz: as 6.18, except what reservations reclaim and how long a fair thread is protected.
     pub fn linux_6_12(cpus: u32) -> Platform {
         Platform {
             name: "linux-6.12".to_owned(),
             reclaiming: Reclaiming::ToCapServersTwice,
+            schedulers: schedulers("eevdf-6.12"),
             ..Platform::linux_6_18(cpus)
         }
     }
 
     /// A mainline 6.1 kernel at 250 Hz: realtime threads are throttled, and reservations reclaim less.
     ///
-    /// Its fair class is CFS, with a granularity of 0.75 ms for each doubling of CPUs (`kernel/sched/fair.c`). Shares
-    /// are those of every fair class by weight; *when* a fair thread runs is simulated as EEVDF does it.
+    /// Its fair class is CFS: the base slice is its smallest granularity, 0.75 ms for each doubling of CPUs
+    /// (`kernel/sched/fair.c`).
     pub fn linux_6_1(cpus: u32) -> Platform {
         let known = Platform::linux_6_18(cpus);
         let limit = RealtimeLimit { runtime: Nanos::from_millis(950), period: Nanos::from_millis(1000) };
@@ -282,7 +292,19 @@ impl Platform {
             fair_server: None,
             realtime_limit: Some(limit),
             reclaiming: Reclaiming::BelowCap,
+            schedulers: schedulers("cfs-6.1"),
             ..known
+        }
+    }
+
+    /// The profile next to a kernel by its release, for what that kernel does not say of itself: a fair class of CFS up to 6.5,
+    /// of EEVDF that protects whole slices up to 6.16, with slices that end on a timer from 7.1.
+    pub fn of_release(release: &str, cpus: u32) -> Platform {
+        match version_of(release) {
+            Some(version) if version < (6, 6) => Platform::linux_6_1(cpus),
+            Some(version) if version < (6, 17) => Platform::linux_6_12(cpus),
+            Some(version) if version >= (7, 1) => Platform::linux_7_2(cpus),
+            _ => Platform::linux_6_18(cpus),
         }
     }
 
@@ -374,7 +396,9 @@ mod tests {
             assert_eq!(Reclaiming::of_release(release), rule, "{release}");
         }
         for (name, of) in PROFILES {
-            assert_eq!(of(1).reclaiming, Reclaiming::of_release(&name["linux-".len()..]), "{name}");
+            let release = &name["linux-".len()..];
+            assert_eq!(of(1).reclaiming, Reclaiming::of_release(release), "{name}");
+            assert_eq!(Platform::of_release(release, 1), of(1), "{name}");
         }
     }
 

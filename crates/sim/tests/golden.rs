@@ -58,7 +58,7 @@ kind  = "spinners"
 count = "2 per-cpu"
 "#,
         2,
-        0xcd9182218642b0f5,
+        0x41c6f67f2f744884,
     ),
     (
         "groups, nice values and slices on two CPUs",

@@ -261,10 +261,12 @@ fn fair_server(above: &[Level], levels: &[Level], platform: &Platform) -> (Vec<L
         "the kernel's fair server may act, since they may take {most} of {window}: it stands above them with {} in {}",
         server.runtime, server.period
     );
-    let reservation = Reservation::implicit(server.runtime, server.period);
+    // What it overruns it does not pay back.
+    let runtime = server.runtime + platform.tick;
+    let reservation = Reservation::implicit(runtime, server.period);
     // It starts whenever fair threads come, and keeps its deadlines: `Q/T (t + 2 (T - Q))` of a window of t.
     let late = (server.period - server.runtime) * 2;
-    (budgets("fair server", reservation, platform.enforcement.overrun_max(), late), words)
+    (budgets("fair server", reservation, Nanos::ZERO, late), words)
 }
 
 /// The answers to the levels; those of equal priority each once as the lowest of them. `only`: nothing stands above that is

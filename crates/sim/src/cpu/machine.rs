@@ -192,11 +192,14 @@ impl<P: Programs> Machine<P> {
         t.run + unbooked
     }
 
-    /// Forgets what threads have waited so far: observation begins now.
+    /// Forgets what threads have waited so far: observation begins now. Of a wait that lasts, only what is to come is time waited,
+    /// but its length is that from its beginning.
     pub fn observe_from_here(&mut self) {
         let now = self.hardware.now();
         for thread in &mut self.hardware.threads {
-            (thread.waited, thread.longest_gap, thread.ready_since) = (Nanos::ZERO, Nanos::ZERO, now);
+            let before =
+                if thread.state == ThreadState::Ready { now - thread.ready_since } else { Nanos::ZERO };
+            (thread.waited, thread.longest_gap) = (-before, Nanos::ZERO);
         }
         self.devices.iter_mut().for_each(Device::observe_from_here);
     }

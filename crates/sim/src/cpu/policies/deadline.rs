@@ -335,10 +335,11 @@ impl Deadline {
         entity.reservation.reclaim.then(|| self.bandwidths.rate(entity.cpu, entity.bandwidth()))
     }
 
-    /// With exact enforcement: has the CPU's time booked when the budget of what it will run ends.
+    /// With exact enforcement: has the CPU's time booked when the budget of what it will run ends. A server's ends when its
+    /// threads are booked: the kernel sets the timer for deadline threads alone (`set_next_task_dl`).
     fn arm_enforcement(&self, hardware: &mut Hardware, cpu: usize) {
         let Some(timer) = self.enforce.get(cpu) else { return };
-        match self.queues.first(cpu) {
+        match self.queues.first(cpu).filter(|index| !self.is_server(*index)) {
             Some(index) => {
                 let entity = &self.entities[index];
                 let lasts = match self.rate(index) {

@@ -14,6 +14,8 @@
 
 mod average;
 mod balance;
+mod cfs;
+mod eevdf;
 mod queue;
 mod weight;
 
@@ -22,38 +24,57 @@ use surety_units::Nanos;
 
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
+use crate::engine::Slot;
 
 use balance::{Balance, Found};
-use queue::{Entity, Queue, Queues};
+use cfs::Cfs;
+use eevdf::{Eevdf, V6_12, V6_18, V7_2};
+use queue::{Entity, Queue, Rule};
 
 /// Limits of a slice of one's own (`sched_attr::sched_runtime`), ns.
 const SLICE_LIMITS: (i64, i64) = (100_000, 100_000_000);
 
 /// The fair class.
-pub struct Fair {
+struct Fair<R> {
     rank: Rank,
     /// Root queues first, one for each CPU; then each group's, CPU by CPU. A group's entities stand in the same
     /// order before those of threads.
-    queues: Queues,
+    queues: R,
     cpus: usize,
     group_weights: Vec<i64>,
     /// Entity of each thread.
     of_thread: Vec<usize>,
     balance: Balance,
+    /// Ends of slices, per CPU, where a timer notices them.
+    slice_ends: Vec<Slot>,
 }
 
-impl Fair {
+/// The fair class of 6.1: CFS.
+pub fn cfs(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    Box::new(Fair::<Cfs>::new(hardware, rank))
+}
+
+/// The fair class of 6.12.
+pub fn eevdf_6_12(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    Box::new(Fair::<Eevdf<V6_12>>::new(hardware, rank))
+}
+
+/// The fair class of 6.18.
+pub fn eevdf_6_18(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    Box::new(Fair::<Eevdf<V6_18>>::new(hardware, rank))
+}
+
+/// The fair class of 7.2.
+pub fn eevdf_7_2(hardware: &mut Hardware, rank: Rank) -> Box<dyn CpuPolicy> {
+    Box::new(Fair::<Eevdf<V7_2>>::new(hardware, rank))
+}
+
+impl<R: Rule> Fair<R> {
     /// For a machine without threads.
-    pub fn new(hardware: &mut Hardware, rank: Rank) -> Fair {
+    fn new(hardware: &mut Hardware, rank: Rank) -> Fair<R> {
         let cpus = hardware.cpus.len();
         let base_slice = hardware.platform.base_slice.get().max(1);
-        let mut queues = Queues {
-            entities: Vec::new(),
-            queues: vec![Queue::default(); cpus],
-            base_slice,
-            tick: hardware.platform.tick.get(),
-            own_slices: false,
-        };
+        let mut queues = R::new(cpus, base_slice, hardware.platform.tick.get());
         let group_weights: Vec<i64> = hardware.groups.iter().map(|g| weight::of_group(g.weight)).collect();
         for (group, spec) in hardware.groups.iter().enumerate() {
             for cpu in 0..cpus {
@@ -66,11 +87,26 @@ impl Fair {
             }
         }
         let balance = Balance::new(hardware, rank);
-        Fair { rank, queues, cpus, group_weights, of_thread: Vec::new(), balance }
+        let timed = if R::TIMED { cpus } else { 0 };
+        let number = |cpu: usize| u32::try_from(cpu).expect("fewer than 2^32 CPUs");
+        let slice_ends = (0..timed).map(|cpu| hardware.add_timer(rank, number(cpu))).collect();
+        Fair { rank, queues, cpus, group_weights, of_thread: Vec::new(), balance, slice_ends }
     }
 
-    fn parent(&self, entity: usize) -> Option<usize> {
-        self.queues.queues[self.queues.entities[entity].queue].entity
+    /// Has a timer end the slice of the running thread of a CPU, where one does and somebody waits (`hrtick_start_fair`).
+    fn time_slice(&self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
+        let Some(timer) = self.slice_ends.get(cpu).filter(|_| self.queues.threads[cpu] > 1) else { return };
+        let left = self.queues.left_of_slice(self.of_thread[thread.index()]);
+        hardware.engine.arm(*timer, hardware.now() + Nanos::new(left));
+    }
+
+    /// The same when a thread has joined or left and no timer runs (`hrtick_update`).
+    fn time_slice_unless_timed(&self, hardware: &mut Hardware, cpu: usize) {
+        if let (Some(timer), Some(current)) = (self.slice_ends.get(cpu), hardware.current_of(cpu, self.rank))
+            && !hardware.engine.is_armed(*timer)
+        {
+            self.time_slice(hardware, cpu, current);
+        }
     }
 
     fn depth(&self, entity: usize) -> u32 {
@@ -98,7 +134,7 @@ impl Fair {
         while let Some(entity) = next {
             self.update_group(entity);
             self.take_shortest_slice(entity);
-            next = self.parent(entity);
+            next = self.queues.parent(entity);
         }
     }
 
@@ -109,8 +145,8 @@ impl Fair {
     }
 
     /// A thread's entity joins, with those groups above it that were empty here.
-    fn join(&mut self, entity: usize, initial: bool) {
-        let (mut next, mut initial) = (Some(entity), initial);
+    fn join(&mut self, entity: usize, arrival: Arrival) {
+        let (mut next, mut arrival) = (Some(entity), arrival);
         while let Some(entity) = next {
             if self.queues.entities[entity].queued {
                 if self.queues.entities[entity].delayed {
@@ -120,22 +156,26 @@ impl Fair {
             }
             self.take_shortest_slice(entity);
             self.update_group(entity);
-            self.queues.enqueue(entity, initial);
-            initial = false;
-            next = self.parent(entity);
+            self.queues.enqueue(entity, arrival);
+            arrival = Arrival::Woken;
+            next = self.queues.parent(entity);
         }
         self.update_above(next);
     }
 
     /// An entity leaves, with those groups above it that are then empty here.
     fn quit(&mut self, entity: usize, sleeps: bool, may_delay: bool) {
+        let falls_asleep = sleeps;
         let (mut next, mut sleeps, mut may_delay) = (Some(entity), sleeps, may_delay);
         while let Some(entity) = next {
             if !self.queues.dequeue(entity, sleeps, may_delay) {
                 break;
             }
-            next = self.parent(entity);
+            next = self.queues.parent(entity);
             if self.queues.queues[self.queues.entities[entity].queue].count > 0 {
+                if let Some(group) = next.filter(|_| falls_asleep) {
+                    self.queues.prefer(group);
+                }
                 break;
             }
             (sleeps, may_delay) = (true, true);
@@ -147,7 +187,7 @@ impl Fair {
     fn descend(&mut self, cpu: usize) -> Option<ThreadId> {
         let mut queue = cpu;
         loop {
-            let entity = self.queues.pick(queue, true)?;
+            let entity = self.queues.pick(queue)?;
             let picked = &self.queues.entities[entity];
             if picked.delayed {
                 self.quit(entity, true, false);
@@ -166,10 +206,10 @@ impl Fair {
         while self.queues.entities[a].queue != self.queues.entities[b].queue {
             let (depth_a, depth_b) = (self.depth(a), self.depth(b));
             if depth_a >= depth_b {
-                a = self.parent(a)?;
+                a = self.queues.parent(a)?;
             }
             if depth_b >= depth_a {
-                b = self.parent(b)?;
+                b = self.queues.parent(b)?;
             }
         }
         Some((a, b))
@@ -179,7 +219,7 @@ impl Fair {
         let mut next = Some(entity);
         while let Some(entity) = next.filter(|e| Some(*e) != until) {
             self.queues.set_current(entity);
-            next = self.parent(entity);
+            next = self.queues.parent(entity);
         }
     }
 
@@ -187,7 +227,7 @@ impl Fair {
         let mut next = Some(entity);
         while let Some(entity) = next.filter(|e| Some(*e) != until) {
             self.queues.put_current(entity);
-            next = self.parent(entity);
+            next = self.queues.parent(entity);
         }
     }
 
@@ -197,8 +237,8 @@ impl Fair {
         self.quit(entity, false, false);
         self.balance.leaves(hardware.thread(thread).cpu, thread);
         hardware.move_waiting(thread, to);
-        self.queues.entities[entity].queue = queue_of(self.cpus, hardware.thread(thread).group, to);
-        self.join(entity, false);
+        self.queues.move_to(entity, queue_of(self.cpus, hardware.thread(thread).group, to));
+        self.join(entity, Arrival::Changed);
         self.balance.joins(to, thread);
         match hardware.current_of(to, self.rank) {
             Some(current) => self.wakeup_preempt(hardware, to, current, thread),
@@ -216,7 +256,7 @@ impl Fair {
     fn load_of(&self, thread: ThreadId) -> i64 {
         let mut entity = self.of_thread[thread.index()];
         let mut load = self.queues.entities[entity].weight;
-        while let Some(parent) = self.parent(entity) {
+        while let Some(parent) = self.queues.parent(entity) {
             let whole = self.queues.load(self.queues.entities[entity].queue).max(1);
             load = load * self.queues.entities[parent].weight / whole;
             entity = parent;
@@ -230,11 +270,11 @@ fn queue_of(cpus: usize, group: Option<usize>, cpu: usize) -> usize {
     group.map_or(0, |group| (group + 1) * cpus) + cpu
 }
 
-impl CpuPolicy for Fair {
+impl<R: Rule> CpuPolicy for Fair<R> {
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         let t = hardware.thread(thread);
         let slice = match t.asked {
-            Scheduling::Policy(PolicySpec::Fair { slice: Some(slice), .. }) => {
+            Scheduling::Policy(PolicySpec::Fair { slice: Some(slice), .. }) if R::OWN_SLICES => {
                 self.queues.own_slices = true;
                 slice.get().clamp(SLICE_LIMITS.0, SLICE_LIMITS.1)
             }
@@ -260,17 +300,22 @@ impl CpuPolicy for Fair {
         let entity = self.of_thread[thread.index()];
         let t = hardware.thread(thread);
         if !self.queues.entities[entity].queued {
-            self.queues.entities[entity].queue = queue_of(self.cpus, t.group, cpu);
+            self.queues.move_to(entity, queue_of(self.cpus, t.group, cpu));
             self.queues.reweight(entity, weight::of(&t.scheduling));
         }
-        self.join(entity, arrival == Arrival::New);
+        let was_delayed = self.queues.entities[entity].delayed;
+        self.join(entity, arrival);
         self.balance.joins(cpu, thread);
+        if !was_delayed {
+            self.time_slice_unless_timed(hardware, cpu);
+        }
     }
 
-    fn dequeue(&mut self, _hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure) {
+    fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure) {
         let entity = self.of_thread[thread.index()];
         self.quit(entity, departure != Departure::Changes, departure == Departure::Sleeps);
         self.balance.leaves(cpu, thread);
+        self.time_slice_unless_timed(hardware, cpu);
     }
 
     fn forget(&mut self, _hardware: &mut Hardware, thread: ThreadId) {
@@ -286,17 +331,20 @@ impl CpuPolicy for Fair {
 
     fn switch(
         &mut self,
-        _hardware: &mut Hardware,
-        _cpu: usize,
+        hardware: &mut Hardware,
+        cpu: usize,
         prev: Option<ThreadId>,
         next: Option<ThreadId>,
     ) {
+        if R::TIMED && hardware.current(cpu).is_none() {
+            hardware.engine.cancel(self.slice_ends[cpu]);
+        }
         let entity = |t: ThreadId| self.of_thread[t.index()];
         match (prev.map(entity), next.map(entity)) {
             (Some(prev), Some(next)) => {
                 let (until_prev, until_next) = match self.meeting(prev, next) {
                     Some((p, n)) if p == n => (Some(p), Some(n)),
-                    Some((p, n)) => (self.parent(p), self.parent(n)),
+                    Some((p, n)) => (self.queues.parent(p), self.queues.parent(n)),
                     None => (None, None),
                 };
                 self.put_chain(prev, until_prev);
@@ -306,6 +354,9 @@ impl CpuPolicy for Fair {
             (None, Some(next)) => self.set_chain(next, None),
             (None, None) => {}
         }
+        if let Some(next) = next {
+            self.time_slice(hardware, cpu, next);
+        }
     }
 
     fn account(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, ran: Nanos) {
@@ -314,13 +365,20 @@ impl CpuPolicy for Fair {
             if self.queues.account(entity, ran.get()) {
                 hardware.reschedule(cpu);
             }
-            next = self.parent(entity);
+            next = self.queues.parent(entity);
         }
     }
 
-    fn tick(&mut self, _hardware: &mut Hardware, _cpu: usize, thread: ThreadId) {
+    fn tick(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
         let entity = self.of_thread[thread.index()];
-        self.update_above(self.parent(entity));
+        self.update_above(self.queues.parent(entity));
+        let mut next = Some(entity);
+        while let Some(entity) = next {
+            if self.queues.tick(entity) {
+                hardware.reschedule(cpu);
+            }
+            next = self.queues.parent(entity);
+        }
     }
 
     fn wakeup_preempt(&mut self, hardware: &mut Hardware, cpu: usize, current: ThreadId, woken: ThreadId) {
@@ -339,7 +397,7 @@ impl CpuPolicy for Fair {
         };
         match (is_idle(current, running), is_idle(woken, new)) {
             (true, false) => {
-                self.queues.end_protection(current);
+                self.queues.outranked(current, woken);
                 hardware.reschedule(cpu);
                 return;
             }
@@ -349,15 +407,8 @@ impl CpuPolicy for Fair {
         if !matches!(new, Scheduling::Policy(PolicySpec::Fair { .. })) {
             return;
         }
-        let queue = self.queues.entities[current].queue;
-        let shorter = self.queues.entities[woken].slice < self.queues.entities[current].slice;
-        if self.queues.pick(queue, !shorter) == Some(woken) {
-            if shorter {
-                self.queues.end_protection(current);
-            }
+        if self.queues.preempts(current, woken) {
             hardware.reschedule(cpu);
-        } else if shorter {
-            self.queues.shorten_protection(current);
         }
     }
 
@@ -367,20 +418,25 @@ impl CpuPolicy for Fair {
     }
 
     fn yield_now(&mut self, _hardware: &mut Hardware, _cpu: usize, thread: ThreadId) {
-        let entity = self.of_thread[thread.index()];
-        let queue = self.queues.entities[entity].queue;
-        if self.queues.queues[queue].count > 1 && self.queues.is_eligible(entity) {
-            let span = self.queues.virtual_span(entity, self.queues.entities[entity].slice);
-            let e = &mut self.queues.entities[entity];
-            e.virtual_time = e.deadline;
-            e.deadline += span;
-        }
+        self.queues.yield_now(self.of_thread[thread.index()]);
     }
 
     /// One that was left in the queue is only marked awake: its lag is computed with what was booked last of the running thread
     /// (`requeue_delayed_entity` calls no `update_curr`).
     fn accounts_on_enqueue(&self, thread: ThreadId) -> bool {
-        !self.queues.entities[self.of_thread[thread.index()]].delayed
+        R::BOOKS_BEFORE_REQUEUE || !self.queues.entities[self.of_thread[thread.index()]].delayed
+    }
+
+    fn accounts_for_timer(&self, number: u32) -> Option<usize> {
+        Some(number as usize)
+    }
+
+    /// The end of a slice: the CPU chooses again (`entity_tick`).
+    fn timer(&mut self, hardware: &mut Hardware, number: u32) {
+        let cpu = number as usize;
+        if hardware.current_of(cpu, self.rank).is_some() {
+            hardware.reschedule(cpu);
+        }
     }
 
     fn may_be_pulled(&self, hardware: &Hardware) -> bool {

@@ -8,6 +8,9 @@ use surety_model::world::WorldError;
 
 use crate::cpu::policy::SchedulerRow;
 
+/// Policies of the fair class.
+const FAIR: &[&str] = &["fair", "batch", "idle"];
+
 /// Every scheduler. Of two that take the same policy a platform names the one it has; where it names none of those that take
 /// a policy, the first does, behind those that stand above it here.
 pub const SCHEDULERS: &[SchedulerRow] = &[
@@ -21,11 +24,10 @@ pub const SCHEDULERS: &[SchedulerRow] = &[
         takes: &["fifo", "rr"],
         make: |hardware, rank| Box::new(realtime::Realtime::new(hardware, rank)),
     },
-    SchedulerRow {
-        word: "fair",
-        takes: &["fair", "batch", "idle"],
-        make: |hardware, rank| Box::new(fair::Fair::new(hardware, rank)),
-    },
+    SchedulerRow { word: "fair", takes: FAIR, make: fair::eevdf_6_18 },
+    SchedulerRow { word: "cfs-6.1", takes: FAIR, make: fair::cfs },
+    SchedulerRow { word: "eevdf-6.12", takes: FAIR, make: fair::eevdf_6_12 },
+    SchedulerRow { word: "eevdf-7.2", takes: FAIR, make: fair::eevdf_7_2 },
 ];
 
 /// The schedulers of a platform that names these, the most important first, with the table's for the policies that none of

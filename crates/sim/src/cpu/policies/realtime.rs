@@ -5,7 +5,9 @@
 //! up, which only the tick sees, goes to the end of its list and gets a new slice.
 //!
 //! *Throttling*, only where the platform has a limit: realtime threads of a CPU that have run longer than the
-//! limit's runtime stop until the period's timer takes a runtime off their account.
+//! limit's runtime stop until the period's timer, one for all CPUs, takes a runtime off their account. Time of more important
+//! threads is on that account, too (`update_curr_dl`). A period begins when a realtime thread is made or joins and none lasts:
+//! threads are made some time before the run begins, as on a running kernel.
 //!
 //! *Placement, a model*: a woken thread stays on its CPU unless a thread at least as important runs there and
 //! another CPU runs something less important; it then goes to the one with the least important thread, the lowest
@@ -14,6 +16,7 @@
 
 use std::collections::VecDeque;
 
+use surety_model::activation::RUN_UP;
 use surety_model::platform::RealtimeLimit;
 use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
@@ -36,8 +39,6 @@ struct Queue {
     throttled: bool,
     /// Threads in its lists.
     count: usize,
-    /// End of the throttling period.
-    period_end: Slot,
 }
 
 impl Queue {
@@ -110,6 +111,8 @@ pub struct Realtime {
     queues: Vec<Queue>,
     entities: Vec<Entity>,
     limit: Option<RealtimeLimit>,
+    /// End of the throttling period.
+    period_end: Slot,
     slice: Nanos,
     /// Threads in queues, running or not.
     queued: usize,
@@ -126,13 +129,12 @@ impl Realtime {
     pub fn new(hardware: &mut Hardware, rank: Rank) -> Realtime {
         let cpus = hardware.cpus.len();
         let queues = (0..cpus)
-            .map(|cpu| Queue {
+            .map(|_| Queue {
                 lists: vec![VecDeque::new(); PRIORITIES],
                 occupied: 0,
                 time: Nanos::ZERO,
                 throttled: false,
                 count: 0,
-                period_end: hardware.add_timer(rank, u32::try_from(cpu).expect("fewer than 2^32 CPUs")),
             })
             .collect();
         Realtime {
@@ -140,11 +142,20 @@ impl Realtime {
             queues,
             entities: Vec::new(),
             limit: hardware.platform.realtime_limit,
+            period_end: hardware.add_timer(rank, 0),
             slice: hardware.platform.round_robin_slice,
             queued: 0,
             crowded: Places::none(cpus),
             ranking: Ranking::new(cpus, 0),
             changed: Places::none(cpus),
+        }
+    }
+
+    /// A throttling period begins, some time ago, unless one lasts (`start_rt_bandwidth`).
+    fn begin_period(&self, hardware: &mut Hardware, ago: Nanos) {
+        if let Some(limit) = self.limit.filter(|_| !hardware.engine.is_armed(self.period_end)) {
+            let left = (limit.period - ago).max(Nanos::new(1));
+            hardware.engine.arm(self.period_end, hardware.now() + left);
         }
     }
 
@@ -223,8 +234,11 @@ fn priority_of(scheduling: &Scheduling) -> usize {
 }
 
 impl CpuPolicy for Realtime {
-    fn admit(&mut self, _hardware: &mut Hardware, _thread: ThreadId) {
+    fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         self.entities.push(Entity { queued: false, slice: self.slice });
+        if hardware.thread(thread).rank == self.rank {
+            self.begin_period(hardware, RUN_UP);
+        }
     }
 
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
@@ -242,12 +256,7 @@ impl CpuPolicy for Realtime {
         self.entities[thread.index()].queued = true;
         self.queued += 1;
         self.look_at(hardware, cpu);
-        if let Some(limit) = self.limit {
-            let timer = self.queues[cpu].period_end;
-            if !hardware.engine.is_armed(timer) {
-                hardware.engine.arm(timer, hardware.now() + limit.period);
-            }
-        }
+        self.begin_period(hardware, Nanos::ZERO);
     }
 
     fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, _departure: Departure) {
@@ -320,18 +329,31 @@ impl CpuPolicy for Realtime {
         self.queues[cpu].push_back(priority, thread);
     }
 
-    fn timer(&mut self, hardware: &mut Hardware, number: u32) {
+    fn timer(&mut self, hardware: &mut Hardware, _number: u32) {
         let Some(limit) = self.limit else { return };
-        let cpu = number as usize;
-        let queue = &mut self.queues[cpu];
-        queue.time = (queue.time - limit.runtime).max(Nanos::ZERO);
-        if queue.throttled && queue.time < limit.runtime {
-            queue.throttled = false;
-            hardware.reschedule(cpu);
+        let mut is_idle = true;
+        for (cpu, queue) in self.queues.iter_mut().enumerate() {
+            queue.time = (queue.time - limit.runtime).max(Nanos::ZERO);
+            if queue.throttled && queue.time < limit.runtime {
+                queue.throttled = false;
+                hardware.reschedule(cpu);
+            }
+            is_idle &= queue.occupied == 0 && !queue.time.is_positive();
         }
-        if queue.occupied != 0 || queue.time.is_positive() {
-            let timer = queue.period_end;
-            hardware.engine.arm(timer, hardware.now() + limit.period);
+        if !is_idle {
+            hardware.engine.arm(self.period_end, hardware.now() + limit.period);
+        }
+    }
+
+    fn watches(&self) -> bool {
+        self.limit.is_some()
+    }
+
+    fn ran(&mut self, hardware: &mut Hardware, cpu: usize, of: Option<Rank>, ran: Nanos) {
+        let Some(limit) = self.limit.filter(|_| of.is_some_and(|of| of < self.rank)) else { return };
+        let queue = &mut self.queues[cpu];
+        if queue.time < limit.runtime || hardware.engine.is_armed(self.period_end) {
+            queue.time += ran;
         }
     }
 

@@ -12,9 +12,8 @@
 //!            begins a new period, so a fair class that is not starved never lets the timer fire.
 //! IdleWait   the budget was drained by idle time; the timer turns it off, a fair thread that joins or runs
 //!            makes it wait again
-//! Running    in the deadline queue: whatever the fair class would run, runs with its deadline
-//! Throttled  its budget is used up; the timer replenishes it at the next period. Fair time outside it
-//!            shows that nobody starves: back to Waiting
+//! Running    in the deadline queue: whatever the fair class would run, runs with its deadline, until the budget is used
+//!            up; then a period begins there, and it waits
 //! ```
 
 use surety_units::Nanos;
@@ -29,7 +28,6 @@ pub(super) enum State {
     Waiting,
     IdleWait,
     Running,
-    Throttled,
 }
 
 /// What the class has to do about its server.
@@ -112,11 +110,12 @@ impl Server {
             return Action::Nothing;
         }
         if self.state == State::Running {
-            self.state = State::Throttled;
-            if entity.next_period() < now {
-                entity.begin_period(now);
-            }
-            return Action::Throttle(entity.next_period());
+            // The thread that used it up still runs when it is throttled, and what it runs until the CPU has changed hands
+            // is time of the served class outside of the server: it need not wait for its next period (`update_curr_dl_se`).
+            self.starved = false;
+            entity.begin_period(now);
+            self.state = State::Waiting;
+            return Action::Throttle(entity.deadline - entity.budget);
         }
         if self.state == State::IdleWait {
             entity.budget = Nanos::ZERO;
@@ -146,14 +145,6 @@ impl Server {
                 }
                 entity.replenish(now);
                 self.starved = true;
-                self.state = State::Running;
-                Action::Enqueue
-            }
-            State::Throttled => {
-                entity.replenish(now);
-                if !self.starved {
-                    return self.defer(entity, now);
-                }
                 self.state = State::Running;
                 Action::Enqueue
             }
@@ -202,7 +193,7 @@ mod tests {
         server.ran(&mut entity, false, ms(20), ms(970));
         server.stop();
         assert_eq!(server.start(&mut entity, ms(1000)), Action::Enqueue);
-        assert_eq!(server.ran(&mut entity, false, ms(30), ms(1030)), Action::Throttle(ms(1950)));
+        assert_eq!(server.ran(&mut entity, false, ms(30), ms(1030)), Action::Throttle(ms(1980)));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use crate::cpu::hardware::Scheduling;
 pub(super) const UNIT: i64 = NICE_0_WEIGHT;
 
 /// The weight of a `SCHED_IDLE` thread.
-const IDLE: i64 = 3;
+pub(super) const IDLE: i64 = 3;
 
 /// The smallest weight of a group's entity (`MIN_SHARES`).
 pub(super) const GROUP_MIN: i64 = 2;

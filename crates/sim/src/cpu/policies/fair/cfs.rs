@@ -1,0 +1,293 @@
+//! [`Cfs`]: the Completely Fair Scheduler of 6.5 and before, the arithmetic of one queue at a time.
+//!
+//! After `kernel/sched/fair.c` of 6.1. The waiting entity with the least virtual time runs. On the tick it gives way when it has run
+//! longer than its slice, its part by weight of a period, or has got further ahead of the first waiting one than that; between ticks it is
+//! preempted by one that wakes when that is behind by more than a granularity. A queue's `zero` follows the least
+//! virtual time and never goes back (`min_vruntime`): one that wakes is placed half a period before it at most, a new one
+//! a slice behind it.
+//!
+//! All times come from the smallest granularity, the platform's base slice, as the kernel's constants are to each other: period 8,
+//! wake-up granularity 4/3.
+
+use std::ops::{Deref, DerefMut};
+
+use crate::cpu::policy::Arrival;
+
+use super::queue::{Queues, Rule, scaled};
+use super::weight::IDLE;
+
+/// Entities that share one period; with more it grows (`sched_nr_latency`).
+const ENTITIES_OF_A_PERIOD: i64 = 8;
+
+/// Queues that choose by it.
+pub(super) struct Cfs {
+    queues: Queues,
+    /// Smallest time between two preemptions by the tick (`sched_min_granularity`).
+    granularity: i64,
+    /// The same for idle threads beside others: not scaled by the number of CPUs (`sched_idle_min_granularity`).
+    idle_granularity: i64,
+    /// By how much one that wakes must be behind (`sched_wakeup_granularity`).
+    wakeup_granularity: i64,
+}
+
+impl Deref for Cfs {
+    type Target = Queues;
+
+    fn deref(&self) -> &Queues {
+        &self.queues
+    }
+}
+
+impl DerefMut for Cfs {
+    fn deref_mut(&mut self) -> &mut Queues {
+        &mut self.queues
+    }
+}
+
+impl Cfs {
+    /// `sched_latency`.
+    fn period(&self) -> i64 {
+        self.granularity * ENTITIES_OF_A_PERIOD
+    }
+
+    fn is_idle(&self, entity: usize) -> bool {
+        let e = &self.queues.entities[entity];
+        e.thread.is_some() && e.weight == IDLE
+    }
+
+    /// How long an entity may run at a time, ns (`sched_slice`).
+    fn slice(&self, entity: usize) -> i64 {
+        let e = &self.queues.entities[entity];
+        let root = e.queue % self.queues.cpus;
+        let threads = i64::try_from(self.queues.threads[root]).expect("fewer than 2^63 threads");
+        let threads = threads + i64::from(!e.queued);
+        let mut slice = self.granularity * threads.max(ENTITIES_OF_A_PERIOD);
+        let mut next = Some(entity);
+        while let Some(entity) = next {
+            let e = &self.queues.entities[entity];
+            let load = self.queues.load(e.queue) + if e.queued { 0 } else { e.weight };
+            slice = scaled(slice, e.weight, load.max(1));
+            next = self.queues.parent(entity);
+        }
+        let root = &self.queues.queues[root];
+        let others_are_idle = || {
+            let running = root.current.filter(|c| self.queues.entities[*c].queued);
+            root.tree.iter().map(|member| member.item as usize).chain(running).all(|e| self.is_idle(e))
+        };
+        let shortest = match self.is_idle(entity) && !others_are_idle() {
+            true => self.idle_granularity,
+            false => self.granularity,
+        };
+        slice.max(shortest)
+    }
+
+    /// The least virtual time moves on (`update_min_vruntime`).
+    fn advance(&mut self, queue: usize) {
+        let q = &self.queues.queues[queue];
+        let running = q.current.map(|c| &self.queues.entities[c]).filter(|c| c.queued);
+        let least = running.map(|c| c.virtual_time).into_iter().chain(q.tree.first().map(|m| m.key)).min();
+        let Some(ahead) = least.map(|least| least - q.zero).filter(|ahead| *ahead > 0) else { return };
+        let q = &mut self.queues.queues[queue];
+        q.sum -= q.load * ahead;
+        q.zero += ahead;
+    }
+
+    fn insert(&mut self, entity: usize) {
+        let key = self.queues.entities[entity].virtual_time;
+        self.queues.insert(entity, key);
+    }
+
+    fn remove(&mut self, entity: usize) {
+        let key = self.queues.entities[entity].virtual_time;
+        self.queues.remove(entity, key);
+    }
+
+    /// By how much an entity is ahead of another, in granularities: 1 more than one, 0 less, -1 not at all
+    /// (`wakeup_preempt_entity`).
+    fn ahead(&self, entity: usize, of: usize) -> i32 {
+        let ahead = self.queues.entities[entity].virtual_time - self.queues.entities[of].virtual_time;
+        if ahead <= 0 { -1 } else { i32::from(ahead > self.queues.virtual_span(of, self.wakeup_granularity)) }
+    }
+}
+
+impl Rule for Cfs {
+    const OWN_SLICES: bool = false;
+
+    fn new(cpus: usize, base_slice: i64, tick: i64) -> Cfs {
+        let scale = 1 + i64::from(u32::try_from(cpus.clamp(1, 8)).expect("at most 8").ilog2());
+        Cfs {
+            queues: Queues::new(cpus, base_slice, tick),
+            granularity: base_slice,
+            idle_granularity: base_slice / scale,
+            wakeup_granularity: base_slice * 4 / 3,
+        }
+    }
+
+    fn set_slice(&mut self, _entity: usize, _slice: i64) {}
+
+    fn shortest_slice(&self, _queue: usize) -> i64 {
+        self.queues.base_slice
+    }
+
+    /// Virtual times of two queues have nothing in common: what goes along is the distance from the least.
+    fn move_to(&mut self, entity: usize, queue: usize) {
+        let e = &mut self.queues.entities[entity];
+        let old = std::mem::replace(&mut e.queue, queue);
+        if old != queue && !e.relative {
+            e.virtual_time -= self.queues.queues[old].zero;
+            e.relative = true;
+        }
+    }
+
+    fn enqueue(&mut self, entity: usize, arrival: Arrival) {
+        let e = &mut self.queues.entities[entity];
+        let queue = e.queue;
+        let least = self.queues.queues[queue].zero;
+        if std::mem::take(&mut e.relative) {
+            e.virtual_time += least;
+        }
+        let placed = match arrival {
+            Arrival::New => Some(least + self.queues.virtual_span(entity, self.slice(entity))),
+            Arrival::Woken => {
+                let most = if self.is_idle(entity) { self.granularity } else { self.period() };
+                Some(least - most / 2)
+            }
+            Arrival::Changed => None,
+        };
+        let e = &mut self.queues.entities[entity];
+        e.virtual_time = placed.map_or(e.virtual_time, |placed| placed.max(e.virtual_time));
+        self.queues.count(entity, true);
+        if !self.queues.is_current(entity) {
+            self.insert(entity);
+        }
+    }
+
+    fn dequeue(&mut self, entity: usize, sleeps: bool, _may_delay: bool) -> bool {
+        self.queues.forget_favours(entity);
+        if !self.queues.is_current(entity) {
+            self.remove(entity);
+        }
+        self.queues.count(entity, false);
+        let e = &mut self.queues.entities[entity];
+        let queue = e.queue;
+        if !sleeps {
+            e.virtual_time -= self.queues.queues[queue].zero;
+            e.relative = true;
+        }
+        self.advance(queue);
+        true
+    }
+
+    fn requeue(&mut self, _entity: usize) {}
+
+    fn account(&mut self, entity: usize, ran: i64) -> bool {
+        let passed = self.queues.virtual_span(entity, ran);
+        let e = &mut self.queues.entities[entity];
+        e.virtual_time += passed;
+        e.ran += ran;
+        let queue = e.queue;
+        self.advance(queue);
+        false
+    }
+
+    fn tick(&mut self, entity: usize) -> bool {
+        let e = &self.queues.entities[entity];
+        let (ran, virtual_time, q) = (e.ran, e.virtual_time, &self.queues.queues[e.queue]);
+        if q.count <= 1 {
+            return false;
+        }
+        let first = q.tree.first().map(|member| member.key);
+        let slice = self.slice(entity);
+        if ran > slice {
+            self.queues.forget_favours(entity);
+            return true;
+        }
+        ran >= self.granularity && first.is_some_and(|first| virtual_time - first > slice)
+    }
+
+    fn pick(&self, queue: usize) -> Option<usize> {
+        let q = &self.queues.queues[queue];
+        let virtual_time = |entity: usize| self.queues.entities[entity].virtual_time;
+        let running = q.current.filter(|c| self.queues.entities[*c].queued);
+        let first = q.tree.first().map(|member| member.item as usize);
+        let earlier = |waiting: Option<usize>| match (running, waiting) {
+            (Some(c), Some(w)) if virtual_time(c) < virtual_time(w) => Some(c),
+            (c, w) => w.or(c),
+        };
+        let left = earlier(first)?;
+        let fair = |buddy: &usize| self.ahead(*buddy, left) < 1;
+        if let Some(next) = q.next.filter(fair) {
+            return Some(next);
+        }
+        if let Some(last) = q.last.filter(fair) {
+            return Some(last);
+        }
+        if q.skip == Some(left) {
+            let second = || earlier(q.tree.second().map(|member| member.item as usize));
+            let other = if running == Some(left) { first } else { second() };
+            return Some(other.filter(fair).unwrap_or(left));
+        }
+        Some(left)
+    }
+
+    fn set_current(&mut self, entity: usize) {
+        self.queues.forget_favours(entity);
+        if self.queues.entities[entity].queued {
+            self.remove(entity);
+        }
+        let e = &mut self.queues.entities[entity];
+        e.ran = 0;
+        let queue = e.queue;
+        self.queues.queues[queue].current = Some(entity);
+    }
+
+    fn put_current(&mut self, entity: usize) {
+        let queue = self.queues.entities[entity].queue;
+        self.queues.queues[queue].current = None;
+        if self.queues.entities[entity].queued {
+            self.insert(entity);
+        }
+    }
+
+    fn preempts(&mut self, current: usize, woken: usize) -> bool {
+        if self.ahead(current, woken) < 1 {
+            return false;
+        }
+        self.queues.prefer(woken);
+        let e = &self.queues.entities[current];
+        let is_crowded = self.queues.queues[e.queue].count >= 8;
+        if e.queued && e.thread.is_some() && is_crowded && !self.is_idle(current) {
+            let mut next = Some(current);
+            while let Some(entity) = next {
+                let queue = self.queues.entities[entity].queue;
+                self.queues.queues[queue].last = Some(entity);
+                next = self.queues.queues[queue].entity;
+            }
+        }
+        true
+    }
+
+    fn outranked(&mut self, _current: usize, _woken: usize) {}
+
+    fn yield_now(&mut self, entity: usize) {
+        let mut next = Some(entity);
+        self.queues.forget_favours(entity);
+        while let Some(entity) = next {
+            let queue = self.queues.entities[entity].queue;
+            self.queues.queues[queue].skip = Some(entity);
+            next = self.queues.queues[queue].entity;
+        }
+    }
+
+    /// Virtual times stay: what weight changes is how fast they go on.
+    fn reweight(&mut self, entity: usize, weight: i64) {
+        let waits = self.queues.entities[entity].queued && !self.queues.is_current(entity);
+        if waits {
+            self.remove(entity);
+        }
+        self.queues.entities[entity].weight = weight;
+        if waits {
+            self.insert(entity);
+        }
+    }
+}
