@@ -96,7 +96,6 @@ impl<P: Programs> Machine<P> {
             changes: Vec::new(),
             joined: Vec::new(),
             sets: Sets::new(spec.cpus.len(), spec.schedulers.len()),
-            occasions: Vec::new(),
             platform: spec.platform,
         };
         for (index, id) in spec.cpus.iter().enumerate() {
@@ -565,7 +564,7 @@ impl<P: Programs> Simulation for Machine<P> {
     fn occur(&mut self, event: Event, observer: &mut dyn Observer) {
         debug_assert_eq!(event.component, self.hardware.component, "an event of the CPUs");
         self.counts.events += 1;
-        match self.hardware.occasions[event.number as usize] {
+        match Occasion::of(event.number) {
             Occasion::Tick(cpu) => self.tick(cpu as usize),
             Occasion::Completion(cpu) => self.advance(cpu as usize),
             Occasion::Alarm(thread) => {

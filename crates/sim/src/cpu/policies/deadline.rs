@@ -364,7 +364,7 @@ impl Deadline {
 }
 
 fn number(index: usize, kind: u32) -> u32 {
-    u32::try_from(index).expect("fewer than 2^30 entities") << 2 | kind
+    u32::try_from(index).expect("fewer than 2^26 entities") << 2 | kind
 }
 
 impl CpuPolicy for Deadline {
