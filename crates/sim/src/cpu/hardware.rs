@@ -10,6 +10,7 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::places::Places;
 use crate::cpu::recorder::{Kept, Named, Recorder};
+use crate::cpu::times::Times;
 use crate::engine::{ComponentId, Engine, Slot};
 
 /// A thread's place among the threads of a machine.
@@ -261,6 +262,8 @@ pub struct Hardware {
     pub engine: Engine,
     /// What the machine is.
     pub platform: Platform,
+    /// What no platform sets.
+    pub times: Times,
     pub cpus: Vec<Cpu>,
     pub threads: Vec<Thread>,
     pub groups: Vec<GroupSpec>,

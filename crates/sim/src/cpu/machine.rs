@@ -23,6 +23,7 @@ use crate::cpu::policy::{Arrival, CpuPolicy, Departure, SchedulerRow};
 use crate::cpu::program::{Moment, Programs, Step};
 use crate::cpu::recorder::{Kept, Recorder};
 use crate::cpu::resources::Resources;
+use crate::cpu::times::Times;
 use crate::engine::{Engine, Event, Simulation};
 
 /// What a thread is made from.
@@ -83,6 +84,14 @@ impl<P: Programs> Machine<P> {
     /// # Panics
     /// Here where a scheduler serves a policy that none of them takes, and in [`Machine::spawn`] where a thread has one.
     pub fn new(spec: MachineSpec, programs: P) -> Machine<P> {
+        Machine::with_times(spec, Times::KERNEL, programs)
+    }
+
+    /// The same with other times in the kernel's code.
+    ///
+    /// # Panics
+    /// As [`Machine::new`].
+    pub fn with_times(spec: MachineSpec, times: Times, programs: P) -> Machine<P> {
         let mut engine = Engine::default();
         let component = engine.add_component();
         let mut hardware = Hardware {
@@ -97,6 +106,7 @@ impl<P: Programs> Machine<P> {
             joined: Vec::new(),
             sets: Sets::new(spec.cpus.len(), spec.schedulers.len()),
             platform: spec.platform,
+            times,
         };
         for (index, id) in spec.cpus.iter().enumerate() {
             let place = u32::try_from(index).expect("fewer than 2^32 CPUs");
