@@ -174,13 +174,18 @@ impl Thread<'_> {
         // The first phase pays for the marker; the others begin where they begin.
         let mut begin = Some(used_before);
         let mut done = true;
+        let mut end = None;
         for step in &body.steps {
             let phase_begin = begin.take();
+            end = None;
             done = match step {
                 Step::Run(..) => {
                     let work = *works.next().expect("one is drawn for each");
                     let begin = phase_begin.unwrap_or_else(|| self.time.now().1);
-                    self.burn(begin.saturating_add(work))
+                    let target = begin.saturating_add(work);
+                    let (now, used) = self.burn(target);
+                    end = Some((now, used));
+                    used >= target
                 }
                 Step::Sleep(length) => self.sleep(*length),
                 Step::Lock(lock) => {
@@ -207,7 +212,7 @@ impl Thread<'_> {
         while let Some(lock) = self.held.pop() {
             self.note(body.shared.unlock(lock));
         }
-        let (now, used) = self.time.now();
+        let (now, used) = end.unwrap_or_else(|| self.time.now());
         let done = done && now <= self.window.end;
         Stamp {
             job,
@@ -218,14 +223,13 @@ impl Thread<'_> {
         }
     }
 
-    /// Uses CPU time until it amounts to `target`; false when the run ended before.
-    fn burn(&mut self, target: Nanos) -> bool {
+    /// Uses CPU time until it amounts to `target`, or less when the run ends before; the instant, and what it amounts to.
+    fn burn(&mut self, target: Nanos) -> (Nanos, Nanos) {
         let Thread { time, meter, gate, window, .. } = self;
-        let (_, used) = time.spin_until(target, |now| {
+        time.spin_until(target, |now| {
             meter.look(now);
             !gate.is_over(window, now)
-        });
-        used >= target
+        })
     }
 
     /// Sleeps; false when the run ended meanwhile.

@@ -130,7 +130,8 @@ impl Gate {
         now >= window.end || self.is_stopped()
     }
 
-    /// Sleeps until an instant, looking at the stop flag at least every 50 ms; false when the run was given up.
+    /// Sleeps until an instant, looking at the stop flag at least every 50 ms; false when the run was given up. For an instant that
+    /// has passed the kernel is not asked: it would set a timer and take its interrupt.
     pub fn sleep_until(&self, instant: Nanos) -> bool {
         const LOOK: Nanos = Nanos::from_millis(50);
         loop {
@@ -138,6 +139,9 @@ impl Gate {
                 return false;
             }
             let now = clock::monotonic();
+            if now >= instant {
+                return true;
+            }
             // The last stretch is one sleep to the exact instant: every earlier wake-up ends well before it.
             let next = if instant - now > LOOK * 2 { now + LOOK } else { instant };
             if clock::sleep_until(next, None).is_err() {

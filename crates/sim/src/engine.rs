@@ -16,7 +16,7 @@ pub use agenda::Slot;
 
 /// A component of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ComponentId(u32);
+pub struct ComponentId(u8);
 
 /// What happens: the component, and the number it gave to the slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,16 +31,17 @@ pub struct Event {
 #[derive(Clone, Debug, Default)]
 pub struct Engine {
     now: Nanos,
-    components: u32,
+    components: u8,
     agenda: Agenda,
-    /// What each slot stands for.
-    events: Vec<Event>,
 }
 
 impl Engine {
     /// Adds a component.
+    ///
+    /// # Panics
+    /// Beyond 255.
     pub fn add_component(&mut self) -> ComponentId {
-        self.components += 1;
+        self.components = self.components.checked_add(1).expect("fewer than 256 components");
         ComponentId(self.components - 1)
     }
 
@@ -49,8 +50,7 @@ impl Engine {
     /// # Panics
     /// Beyond 2^32 - 1 slots.
     pub fn add_slot(&mut self, component: ComponentId, number: u32) -> Slot {
-        self.events.push(Event { component, number });
-        self.agenda.add_slot()
+        self.agenda.add_slot(Event { component, number })
     }
 
     /// Simulated time.
@@ -76,12 +76,18 @@ impl Engine {
         self.agenda.is_armed(slot)
     }
 
+    /// What comes next, when that is now.
+    #[inline]
+    pub fn at_once(&self) -> Option<Event> {
+        self.agenda.next_at(self.now)
+    }
+
     /// Moves time to the next event up to and including `end`, and takes it; `None`: there is none, and it is `end`.
     #[inline]
     pub fn next(&mut self, end: Nanos) -> Option<Event> {
         let next = self.agenda.pop(end);
         self.now = next.map_or(end, |(time, _)| time);
-        next.map(|(_, slot)| self.events[slot.index()])
+        next.map(|(_, event)| event)
     }
 }
 

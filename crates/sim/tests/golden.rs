@@ -58,7 +58,7 @@ kind  = "spinners"
 count = "2 per-cpu"
 "#,
         2,
-        0x2101387ad454b325,
+        0x201ba5e839bde785,
     ),
     (
         "groups, nice values and slices on two CPUs",
@@ -92,7 +92,7 @@ name   = "back"
 weight = 50
 "#,
         2,
-        0xad25c2b50d31754d,
+        0x90f5c623268dd0c5,
     ),
     (
         "phases with a lock that passes priority on",
@@ -121,7 +121,7 @@ name     = "l"
 protocol = "inherit"
 "#,
         1,
-        0x9745b01380dd9137,
+        0xca68b1006ce267ce,
     ),
     (
         "devices with finite queues, reserved and not, beside a player on one CPU",

@@ -5,12 +5,22 @@ mod common;
 use common::drawn::{Told, drawn};
 use common::{Bench, FAIR, fifo, ms, reserved, round_robin, us};
 use proptest::prelude::*;
-use surety_model::platform::{PROFILES, Platform};
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
+use surety_model::event::{Event, EventKind};
+use surety_model::platform::{Enforcement, FairServer, Overheads, PROFILES, Platform, RealtimeLimit};
 use surety_model::record::ActivityRecord;
-use surety_model::world::Unobserved;
+use surety_model::reservation::Reservation;
+use surety_model::workload::PolicySpec;
+use surety_model::world::{Observer, Unobserved};
 use surety_sim::cpu::hardware::Scheduling;
 use surety_sim::cpu::program::Step;
+use surety_sim::cpu::times::Times;
+use surety_sim::engine::Simulation as _;
 use surety_units::Nanos;
+
+/// What rounding may move an instant by in the course of a run, ns.
+const ROUNDING: i64 = 20;
 
 /// A thread more important than a fair one, and what it does.
 fn above_fair() -> impl Strategy<Value = (Scheduling, Vec<Step>)> {
@@ -32,6 +42,173 @@ fn told(activity: &ActivityRecord) -> String {
     let counts = (activity.completed, activity.skipped, activity.unfinished, activity.missed);
     let threads = activity.share.as_ref().map(|share| &share.threads);
     format!("{counts:?} {times:?} {threads:?} {:?}", activity.longest_gap)
+}
+
+/// A thread by all that scales: how it is scheduled, when it begins, the steps it takes.
+#[derive(Clone, Debug)]
+struct Timed {
+    scheduling: Scheduling,
+    start: Nanos,
+    steps: Vec<Step>,
+}
+
+impl Timed {
+    fn scaled(&self, factor: i64) -> Timed {
+        let scheduling = match self.scheduling {
+            Scheduling::Policy(PolicySpec::Fair { nice, slice }) => {
+                Scheduling::Policy(PolicySpec::Fair { nice, slice: slice.map(|slice| slice * factor) })
+            }
+            Scheduling::Deadline(r) => Scheduling::Deadline(Reservation {
+                runtime: r.runtime * factor,
+                deadline: r.deadline * factor,
+                period: r.period * factor,
+                ..r
+            }),
+            other => other,
+        };
+        let step = |step: &Step| match *step {
+            Step::Run(time) => Step::Run(time * factor),
+            Step::SleepUntil(time) => Step::SleepUntil(time * factor),
+            other => other,
+        };
+        Timed { scheduling, start: self.start * factor, steps: self.steps.iter().map(step).collect() }
+    }
+}
+
+fn timed() -> impl Strategy<Value = Timed> {
+    let demoting = |runtime, period| Reservation { demote: true, ..Reservation::implicit(runtime, period) };
+    let scheduling = prop_oneof![
+        3 => Just(FAIR),
+        1 => (50i64..120_000).prop_map(|slice| Scheduling::Policy(PolicySpec::Fair { nice: 0, slice: Some(us(slice)) })),
+        1 => Just(Scheduling::Policy(PolicySpec::Batch { nice: 0 })),
+        1 => (1u32..4).prop_map(fifo),
+        1 => (1u32..4).prop_map(round_robin),
+        2 => (1i64..25, 5i64..100, any::<bool>()).prop_map(move |(percent, period, demotes)| {
+            let (runtime, period) = (us(percent * period * 10), ms(period));
+            if demotes { Scheduling::Deadline(demoting(runtime, period)) } else { reserved(runtime, period) }
+        }),
+    ];
+    let jobs = (50i64..20_000, 1_000i64..60_000, 1i64..60).prop_map(|(work, period, jobs)| {
+        (1..=jobs).flat_map(|job| [Step::Run(us(work)), Step::SleepUntil(us(period * job))]).collect()
+    });
+    let steps = prop_oneof![3 => jobs, 1 => Just(vec![Step::RunForever])];
+    (scheduling, 0i64..50_000, steps).prop_map(|(scheduling, start, steps)| Timed {
+        scheduling,
+        start: us(start),
+        steps,
+    })
+}
+
+/// What the kernel takes, each so many times as long.
+fn scaled(costs: Overheads, factor: i64) -> Overheads {
+    let Overheads { switch, wakeup, sleep, tick, timer } = costs;
+    let [switch, wakeup, sleep, tick, timer] = [switch, wakeup, sleep, tick, timer].map(|cost| cost * factor);
+    Overheads { switch, wakeup, sleep, tick, timer }
+}
+
+/// Costs of a kernel by that of a switch.
+fn costs(switch: Nanos) -> Overheads {
+    Overheads { switch, wakeup: switch * 2, sleep: switch, tick: switch * 3, timer: switch }
+}
+
+/// A machine on which every time is so many times as long.
+fn slower(platform: &Platform, factor: i64) -> Platform {
+    Platform {
+        tick: platform.tick * factor,
+        tick_phase: platform.tick_phase.map(|phase| phase * factor),
+        enforcement: match platform.enforcement {
+            Enforcement::Tick(tick) => Enforcement::Tick(tick * factor),
+            exact => exact,
+        },
+        base_slice: platform.base_slice * factor,
+        fair_server: platform
+            .fair_server
+            .map(|server| FairServer { runtime: server.runtime * factor, period: server.period * factor }),
+        realtime_limit: platform
+            .realtime_limit
+            .map(|limit| RealtimeLimit { runtime: limit.runtime * factor, period: limit.period * factor }),
+        round_robin_slice: platform.round_robin_slice * factor,
+        overheads: scaled(platform.overheads, factor),
+        ..platform.clone()
+    }
+}
+
+/// Changes of the running thread: when, who leaves and who comes.
+#[derive(Default)]
+struct Switches(Vec<(i64, i32, i32)>);
+
+impl Observer for Switches {
+    fn wants_events(&self) -> bool {
+        true
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        if let EventKind::Switch { prev, next, .. } = event.kind {
+            self.0.push((event.time.get(), prev.0, next.0));
+        }
+    }
+}
+
+/// A run with all times so many times as long: its switches, and what each thread has had.
+fn stretched(
+    threads: &[Timed],
+    platform: &Platform,
+    factor: i64,
+    end: Nanos,
+) -> (Vec<(i64, i32, i32)>, Vec<Nanos>) {
+    let times = Times::KERNEL.scaled(factor);
+    let mut bench = Bench::with_times(slower(platform, factor), times, Vec::new(), true);
+    let spawned = threads.iter().map(|thread| thread.scaled(factor));
+    let ids: Vec<_> = spawned.map(|t| bench.spawn(t.scheduling, t.start, &t.steps)).collect();
+    let mut switches = Switches::default();
+    bench.machine.run_until(end * factor, &mut switches);
+    (switches.0, ids.into_iter().map(|id| bench.run_of(id)).collect())
+}
+
+/// Whether a thread may be one of the fair class: those are chosen by averages, whose divisions round.
+fn may_be_fair(thread: &Timed) -> bool {
+    match thread.scheduling {
+        Scheduling::Deadline(reservation) => reservation.demote,
+        Scheduling::Policy(policy) => policy.realtime_priority().is_none(),
+    }
+}
+
+/// With every time of threads and machine `k` times as long the schedule is the same, `k` times as long: the simulator has no
+/// time of its own. Where no two threads can be fair this is so switch by switch. The averages of the fair class are rounded to
+/// nanoseconds, and now and then one decides between two threads: in one run of fifty at most, and no thread has two ticks
+/// more or less by it. The sets are the same every time.
+#[test]
+fn times_that_are_longer_alike_make_the_schedule_longer() {
+    let mut runner = TestRunner::deterministic();
+    let drawn = (proptest::collection::vec(timed(), 1..8), 0i64..4_000, 0i64..20, 0usize..3);
+    let end = ms(400);
+    for (name, make) in PROFILES {
+        let (mut sets, mut rounded) = (0, 0);
+        while sets < 150 {
+            let (threads, phase, cost, factor) = drawn.new_tree(&mut runner).unwrap().current();
+            let factor = [2, 3, 10][factor];
+            let platform = Platform { tick_phase: Some(us(phase)), overheads: costs(us(cost)), ..make(1) };
+            let (once, had) = stretched(&threads, &platform, 1, end);
+            let (longer, has) = stretched(&threads, &platform, factor, end);
+            let alike = |(a, b): (&(i64, i32, i32), &(i64, i32, i32))| {
+                (a.1, a.2) == (b.1, b.2) && (a.0 * factor - b.0).abs() <= ROUNDING * factor
+            };
+            let place = once.iter().zip(&longer).position(|pair| !alike(pair));
+            sets += 1;
+            if place.is_none() && once.len() == longer.len() {
+                continue;
+            }
+            rounded += 1;
+            let at = place.map(|place| (once[place], longer[place]));
+            let told = format!("{name}, {factor} times as long: {at:?} of {threads:?}");
+            assert!(threads.iter().filter(|thread| may_be_fair(thread)).count() > 1, "{told}");
+            for (had, has) in had.iter().zip(&has) {
+                let apart = (*had * factor - *has).max(*has - *had * factor);
+                assert!(apart <= platform.tick * 2 * factor, "{had} and {has}: {told}");
+            }
+        }
+        assert!(rounded * 50 <= sets, "{name}: {rounded} of {sets} differ");
+    }
 }
 
 proptest! {

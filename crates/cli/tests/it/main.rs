@@ -12,6 +12,7 @@ mod guarantee;
 mod in_force;
 mod in_modes;
 mod interrupts;
+mod job_by_job;
 mod lab;
 mod lab_interrupts;
 mod latency;

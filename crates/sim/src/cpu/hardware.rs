@@ -10,6 +10,7 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::places::Places;
 use crate::cpu::recorder::{Kept, Named, Recorder};
+use crate::cpu::times::Times;
 use crate::engine::{ComponentId, Engine, Slot};
 
 /// A thread's place among the threads of a machine.
@@ -211,6 +212,42 @@ pub(crate) enum Occasion {
     Policy(u8, u32),
 }
 
+impl Occasion {
+    /// Bits of a number that say whose it is; those above say what it is.
+    const INDEX_BITS: u32 = 28;
+
+    /// The number it is known by to the engine.
+    ///
+    /// # Panics
+    /// Beyond 2^28 of a kind, or 11 schedulers.
+    fn number(self) -> u32 {
+        let (kind, index) = match self {
+            Occasion::Tick(cpu) => (0, cpu),
+            Occasion::Completion(cpu) => (1, cpu),
+            Occasion::Alarm(thread) => (2, thread.0),
+            Occasion::Interrupt(device) => (3, device),
+            Occasion::HandlerEnd(cpu) => (4, cpu),
+            Occasion::Policy(rank, number) => (5 + u32::from(rank), number),
+        };
+        assert!(index >> Self::INDEX_BITS == 0 && kind < 16, "fewer than 2^28 of a kind, a few schedulers");
+        kind << Self::INDEX_BITS | index
+    }
+
+    /// What a number stands for.
+    #[inline]
+    pub(crate) fn of(number: u32) -> Occasion {
+        let index = number & ((1 << Self::INDEX_BITS) - 1);
+        match (number >> Self::INDEX_BITS) as u8 {
+            0 => Occasion::Tick(index),
+            1 => Occasion::Completion(index),
+            2 => Occasion::Alarm(ThreadId(index)),
+            3 => Occasion::Interrupt(index),
+            4 => Occasion::HandlerEnd(index),
+            kind => Occasion::Policy(kind - 5, index),
+        }
+    }
+}
+
 /// A group threads share the CPU through: its weight and the group it is in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupSpec {
@@ -227,6 +264,8 @@ pub struct Hardware {
     pub engine: Engine,
     /// What the machine is.
     pub platform: Platform,
+    /// What no platform sets.
+    pub times: Times,
     pub cpus: Vec<Cpu>,
     pub threads: Vec<Thread>,
     pub groups: Vec<GroupSpec>,
@@ -240,8 +279,6 @@ pub struct Hardware {
     pub(crate) joined: Vec<(usize, Rank)>,
     pub(crate) sets: Sets,
     pub(crate) component: ComponentId,
-    /// By number.
-    pub(crate) occasions: Vec<Occasion>,
 }
 
 /// CPUs by what they do; kept where there are several.
@@ -268,9 +305,7 @@ impl Sets {
 
 impl Hardware {
     pub(crate) fn add_slot(&mut self, occasion: Occasion) -> Slot {
-        let number = u32::try_from(self.occasions.len()).expect("fewer than 2^32 slots");
-        self.occasions.push(occasion);
-        self.engine.add_slot(self.component, number)
+        self.engine.add_slot(self.component, occasion.number())
     }
 
     /// Simulated time.

@@ -24,6 +24,7 @@ use crate::cpu::policy::{Arrival, CpuPolicy, Departure, SchedulerRow};
 use crate::cpu::program::{Moment, Programs, Step};
 use crate::cpu::recorder::{Kept, Recorder};
 use crate::cpu::resources::Resources;
+use crate::cpu::times::Times;
 use crate::engine::{Engine, Event, Simulation};
 
 /// What a thread is made from.
@@ -84,6 +85,14 @@ impl<P: Programs> Machine<P> {
     /// # Panics
     /// Here where a scheduler serves a policy that none of them takes, and in [`Machine::spawn`] where a thread has one.
     pub fn new(spec: MachineSpec, programs: P) -> Machine<P> {
+        Machine::with_times(spec, Times::KERNEL, programs)
+    }
+
+    /// The same with other times in the kernel's code.
+    ///
+    /// # Panics
+    /// As [`Machine::new`].
+    pub fn with_times(spec: MachineSpec, times: Times, programs: P) -> Machine<P> {
         let mut engine = Engine::default();
         let component = engine.add_component();
         let mut hardware = Hardware {
@@ -97,8 +106,8 @@ impl<P: Programs> Machine<P> {
             changes: Vec::new(),
             joined: Vec::new(),
             sets: Sets::new(spec.cpus.len(), spec.schedulers.len()),
-            occasions: Vec::new(),
             platform: spec.platform,
+            times,
         };
         for (index, id) in spec.cpus.iter().enumerate() {
             let place = u32::try_from(index).expect("fewer than 2^32 CPUs");
@@ -303,6 +312,13 @@ impl<P: Programs> Machine<P> {
             }
         }
         self.hardware.recorder.keep(self.hardware.here(cpu), Kept::Tick { entry: false });
+    }
+
+    /// Whether another timer of the CPUs expires at this instant, before anything else happens.
+    fn more_timers_expire(&self) -> bool {
+        let next = self.hardware.engine.at_once();
+        let next = next.filter(|next| next.component == self.hardware.component);
+        next.is_some_and(|next| is_timer(Occasion::of(next.number)))
     }
 
     /// What follows at once from what has happened, and hands on what was recorded.
@@ -561,6 +577,12 @@ impl<P: Programs> Machine<P> {
     }
 }
 
+/// Whether it is a timer of a thread or a scheduler: those of an instant expire in one interrupt, the tick's if there is one, behind
+/// which CPUs choose.
+fn is_timer(occasion: Occasion) -> bool {
+    matches!(occasion, Occasion::Alarm(_) | Occasion::Policy(..))
+}
+
 impl<P: Programs> Simulation for Machine<P> {
     fn engine(&mut self) -> &mut Engine {
         &mut self.hardware.engine
@@ -569,7 +591,8 @@ impl<P: Programs> Simulation for Machine<P> {
     fn occur(&mut self, event: Event, observer: &mut dyn Observer) {
         debug_assert_eq!(event.component, self.hardware.component, "an event of the CPUs");
         self.counts.events += 1;
-        match self.hardware.occasions[event.number as usize] {
+        let occasion = Occasion::of(event.number);
+        match occasion {
             Occasion::Tick(cpu) => self.tick(cpu as usize),
             Occasion::Completion(cpu) => self.advance(cpu as usize),
             Occasion::Alarm(thread) => {
@@ -589,6 +612,9 @@ impl<P: Programs> Simulation for Machine<P> {
                 }
                 self.policies[rank].timer(&mut self.hardware, number);
             }
+        }
+        if (is_timer(occasion) || matches!(occasion, Occasion::Tick(_))) && self.more_timers_expire() {
+            return;
         }
         self.come_to_rest(observer);
     }

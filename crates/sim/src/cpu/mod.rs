@@ -12,3 +12,4 @@ pub mod program;
 pub mod recorder;
 mod resources;
 pub mod sorted;
+pub mod times;

@@ -10,6 +10,7 @@ mod wheel;
 
 use surety_units::Nanos;
 
+use super::{ComponentId, Event};
 use wheel::Wheel;
 
 /// Something that can happen, armed for at most one instant.
@@ -32,17 +33,33 @@ const LATER: u32 = u32::MAX - 1;
 /// Entries that stand in the heap, however late they come, before any waits in the wheel.
 const FEW: usize = 48;
 
+/// An armed slot. It has with it what it stands for: whoever takes it has nothing to look up, which with many slots
+/// would be to wait for memory.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     time: Nanos,
+    /// When it was armed, among all; and the component, in the lowest 8 bits.
     sequence: u64,
     slot: u32,
+    number: u32,
 }
 
 impl Entry {
+    fn event(&self) -> Event {
+        let component = ComponentId(self.sequence.to_le_bytes()[0]);
+        Event { component, number: self.number }
+    }
+
     fn precedes(&self, other: &Entry) -> bool {
         (self.time, self.sequence) < (other.time, other.sequence)
     }
+}
+
+/// A slot: where it stands, and what it stands for.
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    place: u32,
+    event: Event,
 }
 
 /// A binary heap of armed slots, ordered by time and then by the order of arming.
@@ -50,7 +67,7 @@ impl Entry {
 pub(super) struct Agenda {
     heap: Vec<Entry>,
     wheel: Wheel,
-    places: Vec<u32>,
+    slots: Vec<Known>,
     sequence: u64,
     /// The first entry has been taken and nothing has come into its place yet. What happens next mostly arms
     /// something, and one descent from there costs less than closing the gap and rising from below.
@@ -62,20 +79,22 @@ impl Agenda {
     ///
     /// # Panics
     /// Beyond 2^32 - 1 slots.
-    pub(super) fn add_slot(&mut self) -> Slot {
-        let slot = u32::try_from(self.places.len()).expect("fewer than 2^32 slots");
-        self.places.push(ABSENT);
+    pub(super) fn add_slot(&mut self, event: Event) -> Slot {
+        let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 slots");
+        self.slots.push(Known { place: ABSENT, event });
         self.wheel.add_slot();
         // Arming never allocates: the heap has room for every slot.
-        self.heap.reserve(self.places.len() - self.heap.len());
+        self.heap.reserve(self.slots.len() - self.heap.len());
         Slot(slot)
     }
 
     /// Lets a slot happen at `time`, and at no other time.
     pub(super) fn arm(&mut self, slot: Slot, time: Nanos) {
         self.sequence += 1;
-        let entry = Entry { time, sequence: self.sequence, slot: slot.0 };
-        match self.places[slot.index()] {
+        let Known { place, event } = self.slots[slot.index()];
+        let sequence = self.sequence << 8 | u64::from(event.component.0);
+        let entry = Entry { time, sequence, slot: slot.0, number: event.number };
+        match place {
             ABSENT => self.insert(entry),
             LATER => {
                 self.wheel.remove(slot.0);
@@ -83,14 +102,14 @@ impl Agenda {
             }
             _ => {
                 self.close_gap();
-                self.replace(self.places[slot.index()] as usize, entry);
+                self.replace(self.slots[slot.index()].place as usize, entry);
             }
         }
     }
 
     fn insert(&mut self, entry: Entry) {
         if self.heap.len() >= FEW && self.wheel.is_later(entry.time) {
-            self.places[entry.slot as usize] = LATER;
+            self.slots[entry.slot as usize].place = LATER;
             self.wheel.insert(entry);
         } else if self.vacant {
             self.vacant = false;
@@ -119,7 +138,7 @@ impl Agenda {
             return;
         }
         self.close_gap();
-        let place = std::mem::replace(&mut self.places[slot.index()], ABSENT);
+        let place = std::mem::replace(&mut self.slots[slot.index()].place, ABSENT);
         if place == LATER {
             return self.wheel.remove(slot.0);
         }
@@ -131,19 +150,27 @@ impl Agenda {
 
     /// Whether a slot is armed.
     pub(super) fn is_armed(&self, slot: Slot) -> bool {
-        self.places[slot.index()] != ABSENT
+        self.slots[slot.index()].place != ABSENT
     }
 
-    /// Takes the next slot up to and including `end` out, with its instant.
-    pub(super) fn pop(&mut self, end: Nanos) -> Option<(Nanos, Slot)> {
+    /// Takes the next slot up to and including `end` out: its instant, and what it stands for.
+    pub(super) fn pop(&mut self, end: Nanos) -> Option<(Nanos, Event)> {
         self.close_gap();
         if !self.wheel.is_empty() {
             self.turn();
         }
         let first = *self.heap.first().filter(|first| first.time <= end)?;
-        self.places[first.slot as usize] = ABSENT;
+        self.slots[first.slot as usize].place = ABSENT;
         self.vacant = true;
-        Some((first.time, Slot(first.slot)))
+        Some((first.time, first.event()))
+    }
+
+    /// What comes next, when it comes at this instant.
+    pub(super) fn next_at(&self, time: Nanos) -> Option<Event> {
+        // What the wheel holds comes later than what is due.
+        let places = if self.vacant { 1..self.heap.len().min(3) } else { 0..self.heap.len().min(1) };
+        let due = self.heap[places].iter().filter(|entry| entry.time == time);
+        due.min_by_key(|entry| entry.sequence).map(Entry::event)
     }
 
     fn close_gap(&mut self) {
@@ -164,7 +191,7 @@ impl Agenda {
 
     fn put(&mut self, place: usize, entry: Entry) {
         self.heap[place] = entry;
-        self.places[entry.slot as usize] = u32::try_from(place).expect("as many places as slots");
+        self.slots[entry.slot as usize].place = u32::try_from(place).expect("as many places as slots");
     }
 
     fn rise(&mut self, mut place: usize, entry: Entry) {
@@ -251,7 +278,9 @@ mod tests {
 
     fn compare(steps: Vec<Step>, count: usize) -> Result<(), TestCaseError> {
         let mut agenda = Agenda::default();
-        let slots: Vec<Slot> = (0..count).map(|_| agenda.add_slot()).collect();
+        let component = |number: u32| ComponentId((number % 7) as u8);
+        let event = |number| Event { component: component(number), number };
+        let slots: Vec<Slot> = (0..count as u32).map(|slot| agenda.add_slot(event(slot))).collect();
         let mut list: Vec<(i64, usize, usize)> = Vec::new();
         for (order, step) in steps.into_iter().enumerate() {
             match step {
@@ -268,8 +297,13 @@ mod tests {
                     list.sort_unstable();
                     let is_due = list.first().is_some_and(|first| first.0 <= end);
                     let expected = is_due.then(|| list.remove(0));
-                    let popped = agenda.pop(Nanos::new(end)).map(|(t, s)| (t.get(), s.index()));
-                    prop_assert_eq!(popped, expected.map(|e| (e.0, e.2)));
+                    let popped = agenda.pop(Nanos::new(end)).map(|(t, event)| (t.get(), event));
+                    prop_assert_eq!(popped, expected.map(|e| (e.0, event(e.2 as u32))));
+                    if let Some((time, ..)) = expected {
+                        let next =
+                            list.first().filter(|next| next.0 == time).map(|next| event(next.2 as u32));
+                        prop_assert_eq!(agenda.next_at(Nanos::new(time)), next);
+                    }
                 }
             }
             let armed = (0..count).filter(|s| agenda.is_armed(slots[*s])).count();

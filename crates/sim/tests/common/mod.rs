@@ -16,6 +16,7 @@ use surety_sim::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
 use surety_sim::cpu::machine::{Machine, MachineSpec, ThreadSpec};
 use surety_sim::cpu::policies;
 use surety_sim::cpu::program::{Moment, Programs, Step};
+use surety_sim::cpu::times::Times;
 use surety_sim::engine::Simulation as _;
 use surety_units::{CpuId, CpuSet, Nanos};
 
@@ -72,11 +73,15 @@ impl Bench {
     }
 
     pub fn with_groups(platform: Platform, groups: Vec<GroupSpec>) -> Bench {
+        Bench::with_times(platform, Times::KERNEL, groups, false)
+    }
+
+    pub fn with_times(platform: Platform, times: Times, groups: Vec<GroupSpec>, events: bool) -> Bench {
         let cpus = (0..platform.cpus).map(CpuId).collect();
         let schedulers = policies::in_order(&platform.schedulers).expect("a platform names what there is");
-        let tick_phases = Vec::new();
-        let spec = MachineSpec { platform, schedulers, cpus, tick_phases, groups, events: false };
-        Bench { machine: Machine::new(spec, Script::default()) }
+        let tick_phases = platform.tick_phase.into_iter().collect();
+        let spec = MachineSpec { platform, schedulers, cpus, tick_phases, groups, events };
+        Bench { machine: Machine::with_times(spec, times, Script::default()) }
     }
 
     pub fn spawn(&mut self, scheduling: Scheduling, start: Nanos, steps: &[Step]) -> ThreadId {

@@ -79,7 +79,7 @@ impl Deadline {
             for cpu in 0..cpus {
                 let (runtime, period) = (parameters.runtime, parameters.period);
                 policy.add_entity(hardware, Reservation::implicit(runtime, period), cpu, true);
-                policy.servers.push(Server::new(serves));
+                policy.servers.push(Server::new(serves, hardware.times.server_resolution));
             }
         }
         if hardware.platform.enforcement == Enforcement::Exact {
@@ -364,7 +364,7 @@ impl Deadline {
 }
 
 fn number(index: usize, kind: u32) -> u32 {
-    u32::try_from(index).expect("fewer than 2^30 entities") << 2 | kind
+    u32::try_from(index).expect("fewer than 2^26 entities") << 2 | kind
 }
 
 impl CpuPolicy for Deadline {

@@ -31,9 +31,6 @@ use cfs::Cfs;
 use eevdf::{Eevdf, V6_12, V6_18, V7_2};
 use queue::{Entity, Queue, Rule};
 
-/// Limits of a slice of one's own (`sched_attr::sched_runtime`), ns.
-const SLICE_LIMITS: (i64, i64) = (100_000, 100_000_000);
-
 /// The fair class.
 struct Fair<R> {
     rank: Rank,
@@ -96,8 +93,8 @@ impl<R: Rule> Fair<R> {
     /// Has a timer end the slice of the running thread of a CPU, where one does and somebody waits (`hrtick_start_fair`).
     fn time_slice(&self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
         let Some(timer) = self.slice_ends.get(cpu).filter(|_| self.queues.threads[cpu] > 1) else { return };
-        let left = self.queues.left_of_slice(self.of_thread[thread.index()]);
-        hardware.engine.arm(*timer, hardware.free_from(cpu) + Nanos::new(left));
+        let left = Nanos::new(self.queues.left_of_slice(self.of_thread[thread.index()]));
+        hardware.engine.arm(*timer, hardware.free_from(cpu) + left.max(hardware.times.slice_timer_min));
     }
 
     /// The same when a thread has joined or left and no timer runs (`hrtick_update`).
@@ -276,7 +273,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         let slice = match t.asked {
             Scheduling::Policy(PolicySpec::Fair { slice: Some(slice), .. }) if R::OWN_SLICES => {
                 self.queues.own_slices = true;
-                slice.get().clamp(SLICE_LIMITS.0, SLICE_LIMITS.1)
+                slice.clamp(hardware.times.slice_min, hardware.times.slice_max).get()
             }
             _ => self.queues.base_slice,
         };

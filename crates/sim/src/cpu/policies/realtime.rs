@@ -16,7 +16,6 @@
 
 use std::collections::VecDeque;
 
-use surety_model::activation::RUN_UP;
 use surety_model::platform::RealtimeLimit;
 use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
@@ -237,7 +236,7 @@ impl CpuPolicy for Realtime {
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
         self.entities.push(Entity { queued: false, slice: self.slice });
         if hardware.thread(thread).rank == self.rank {
-            self.begin_period(hardware, RUN_UP);
+            self.begin_period(hardware, hardware.times.made_before);
         }
     }
 

@@ -1,7 +1,7 @@
 //! [`Wheel`]: slots that come later, not yet in order (a hierarchical timing wheel: Varghese and Lauck, SOSP 1987).
 //!
 //! Time is counted in grains. A slot stands in a list of the lowest level on which its grain and the present one are in the
-//! same turn: on level `k` a turn has 256 lists of `256^k` grains each. When the lower levels are empty the next list of a
+//! same turn: on level `k` a turn has 1024 lists of `1024^k` grains each. When the lower levels are empty the next list of a
 //! higher one is dealt out among them. So a slot is moved a few times in all, whatever the number of slots.
 
 use surety_units::Nanos;
@@ -12,7 +12,7 @@ use super::Entry;
 const GRAIN_SHIFT: u32 = 16;
 
 /// Lists of a level, as a shift.
-const LEVEL_SHIFT: u32 = 8;
+const LEVEL_SHIFT: u32 = 10;
 const LISTS: usize = 1 << LEVEL_SHIFT;
 
 /// Levels that hold 63 bits of ns.
@@ -30,6 +30,13 @@ struct Node {
     list: u32,
     before: u32,
     behind: u32,
+    number: u32,
+}
+
+impl Node {
+    fn entry(&self, slot: u32) -> Entry {
+        Entry { time: self.time, sequence: self.sequence, slot, number: self.number }
+    }
 }
 
 /// Slots by when they come, roughly.
@@ -99,8 +106,8 @@ impl Wheel {
         }
         self.occupied[level as usize][place / 64] |= 1 << (place % 64);
         let list = u32::try_from(list).expect("a few hundred lists");
-        let Entry { time, sequence, slot } = entry;
-        self.nodes[slot as usize] = Node { time, sequence, list, before: NONE, behind: first };
+        let Entry { time, sequence, slot, number } = entry;
+        self.nodes[slot as usize] = Node { time, sequence, list, before: NONE, behind: first, number };
     }
 
     /// A slot leaves.
@@ -138,7 +145,7 @@ impl Wheel {
                 if grain(node.time) == self.now {
                     self.nodes[next as usize].behind = std::mem::replace(&mut self.due, next);
                 } else {
-                    self.put(Entry { time: node.time, sequence: node.sequence, slot: next });
+                    self.put(node.entry(next));
                 }
                 next = node.behind;
             }
@@ -148,9 +155,9 @@ impl Wheel {
     /// Takes a slot out that is due.
     pub(super) fn take_due(&mut self) -> Option<Entry> {
         let slot = self.due;
-        let node = self.nodes.get(slot as usize)?;
+        let node = *self.nodes.get(slot as usize)?;
         self.due = node.behind;
         self.count -= 1;
-        Some(Entry { time: node.time, sequence: node.sequence, slot })
+        Some(node.entry(slot))
     }
 }

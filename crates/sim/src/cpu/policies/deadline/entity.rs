@@ -9,9 +9,9 @@ use surety_units::{Bandwidth, Nanos};
 
 use crate::engine::Slot;
 
-/// A budget that is used up and replenished.
+/// A budget that is used up and replenished. It fills two lines of a cache, which processors fetch together.
 #[derive(Clone, Debug)]
-#[repr(align(64))]
+#[repr(align(128))]
 pub(super) struct Entity {
     /// Q, D, T; whether it uses bandwidth others leave (GRUB), or runs on as a fair thread without budget.
     pub(super) reservation: Reservation,
@@ -163,6 +163,11 @@ mod tests {
         let mut entity = Entity::new(reservation, 0, timers);
         entity.begin_period(Nanos::ZERO);
         entity
+    }
+
+    #[test]
+    fn it_is_two_lines_of_a_cache() {
+        assert_eq!(size_of::<Entity>(), 128);
     }
 
     #[test]

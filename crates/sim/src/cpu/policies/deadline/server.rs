@@ -44,9 +44,6 @@ pub(super) enum Action {
     Stop,
 }
 
-/// The timer is set forward only by at least this much (`dl_server_min_res`).
-const RESOLUTION: Nanos = Nanos::from_millis(1);
-
 /// The fair server of one CPU.
 #[derive(Clone, Debug)]
 pub(super) struct Server {
@@ -55,11 +52,13 @@ pub(super) struct Server {
     starved: bool,
     /// The scheduler it serves.
     pub(super) serves: Rank,
+    /// Its timer is set forward only by at least this much.
+    resolution: Nanos,
 }
 
 impl Server {
-    pub(super) fn new(serves: Rank) -> Server {
-        Server { state: State::Off, starved: false, serves }
+    pub(super) fn new(serves: Rank, resolution: Nanos) -> Server {
+        Server { state: State::Off, starved: false, serves, resolution }
     }
 
     /// Whether it takes no part in anything.
@@ -137,7 +136,7 @@ impl Server {
             State::IdleWait => self.stop(),
             State::Waiting => {
                 let last = entity.deadline - entity.budget;
-                if now < last - RESOLUTION {
+                if now < last - self.resolution {
                     return Action::Arm(last);
                 }
                 if entity.overflows(now) {
@@ -174,7 +173,7 @@ mod tests {
         let component = engine.add_component();
         let timers = (engine.add_slot(component, 0), engine.add_slot(component, 1));
         let mut entity = Entity::new(Reservation::implicit(ms(50), ms(1000)), 0, timers);
-        let mut server = Server::new(Rank(2));
+        let mut server = Server::new(Rank(2), ms(1));
         assert_eq!(server.start(&mut entity, ms(0)), Action::Arm(ms(950)));
         (server, entity)
     }

@@ -21,9 +21,6 @@ use crate::cpu::policy::Arrival;
 use super::queue::{Queues, Rule, SLICE, VIRTUAL_TIME, scaled};
 use super::weight::UNIT;
 
-/// The least time for which a timer is set to the end of a slice, ns (`hrtick_start`).
-const SHORTEST_TIMER: i64 = 10_000;
-
 /// What a kernel makes of the rule.
 pub(super) trait Version {
     /// Whether a picked entity is protected for all of its slice, unless one with a shorter slice and an earlier deadline joins;
@@ -425,6 +422,6 @@ impl<V: Version> Rule for Eevdf<V> {
         let left = i128::from(e.deadline - e.virtual_time) * i128::from(e.weight);
         // Rounded up: the interrupt comes after the slice's end, not a nanosecond before it.
         let left = (left + i128::from(UNIT) - 1) / i128::from(UNIT);
-        i64::try_from(left).expect("a slice is short").max(SHORTEST_TIMER)
+        i64::try_from(left).expect("a slice is short")
     }
 }
