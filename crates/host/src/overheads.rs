@@ -2,7 +2,7 @@
 //!
 //! Everything is seen from user space, so that it needs no privilege and works in a virtual machine and in a guest of the lab:
 //!
-//! - A *spinner* bound to the CPU reads the clock all the time. A gap between two readings is what somebody else took.
+//! - A *spinner* bound to the CPU, in `SCHED_IDLE` so that whoever wakes takes over at once, reads the clock all the time. A gap between two readings is what somebody else took.
 //! - A *task* of ours beside it sleeps and wakes each period. One activation takes the gap that it makes for the spinner, its work
 //!   apart; on its own account is the CPU time it used beside its work. It says itself how late it woke.
 //! - Two threads that *give way* to each other switch each time: what a call takes in which nobody else waits is subtracted.
@@ -14,6 +14,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use surety_kernel::sched::{SchedAttr, SchedPolicy};
 use surety_kernel::timers::UnheardTimer;
 use surety_kernel::tracefs::Marker;
 use surety_kernel::{Kernel, KernelError, clock, thread};
@@ -202,6 +203,8 @@ impl Place<'_> {
         let window = Window::new(clock::monotonic() + LEAD, Nanos::ZERO, BATCH);
         let gaps = Mutex::new(Vec::with_capacity(4096));
         let spin = || {
+            // What a fair thread has of its slice some kernels protect from one that wakes.
+            self.kernel.set_scheduler_directly(Tid(0), &SchedAttr::from(SchedPolicy::Idle))?;
             let look = look();
             let mut gaps = gaps.lock().unwrap_or_else(PoisonError::into_inner);
             let mut last = clock::monotonic();
