@@ -1,16 +1,15 @@
 #!/usr/bin/env python3
-"""How long this simulator and PARTSim take for the same sets of tasks.
-
-    PARTSIM=.../build/rtsim/rtsim tools/compare-partsim.py [SECONDS [RUNS]]
-
-PARTSIM names the other simulator's program, built as its README says (https://github.com/gabrieleara/PARTSim). SURETY names
-ours; without it, the release build of this tree.
-
-A set has 10, 100 or 1000 periodic tasks on 1 or 4 CPUs: global EDF, each task in a constant-bandwidth server whose budget is
-its work and an eighth more; four fifths of the CPUs are used. Both files are written here from the same numbers, in whole
-microseconds. Both programs simulate SECONDS (default 10) without a trace, in turn, RUNS times (default 5); the wall time of the whole
-program counts, the fastest run of each. The last column is theirs divided by ours.
-"""
+# How long this simulator and PARTSim take for the same sets of tasks.
+#
+#     PARTSIM=.../build/rtsim/rtsim tools/compare-partsim.py [SECONDS [RUNS]]
+#
+# PARTSIM names the other simulator's program, built as its README says (https://github.com/gabrieleara/PARTSim). SURETY names
+# ours; without it, the release build of this tree.
+#
+# A set has 10, 100 or 1000 periodic tasks on 1 or 4 CPUs: global EDF, each task in a constant-bandwidth server whose budget is
+# its work and an eighth more; four fifths of the CPUs are used. Both files are written here from the same numbers, in whole
+# microseconds. Both programs simulate SECONDS (default 10) without a trace, in turn, RUNS times (default 5); the wall time of the whole
+# program counts, the fastest run of each. The last column is theirs divided by ours.
 import os
 import random
 import subprocess
