@@ -2,7 +2,7 @@
 //!
 //! The flow: a [`Scenario`] is run on a kernel, and what came of it is [`Kept`] in a file of that kernel ([`Kernel`]), its figures alone. Later,
 //! and as often as wanted, it is simulated on the machine that kernel ran on, and [`judged`] sets both beside each other in [`Row`]s. What is
-//! outside the tolerance needs a cause, which [`causes`] names.
+//! outside the tolerance needs a cause, which `validation/causes.rs` names.
 //!
 //! Tolerances: shares and misses within a point; quantiles of response and latency within 5 % or 0.3 ms, or within a tick where the
 //! kernel decides on the tick ([`decides_on_tick`]), and so the longest wait of a thread without jobs. In the lab, virtual CPUs run in
