@@ -17,13 +17,15 @@ test: setup
 bench: setup
 	$(CARGO) bench --locked --workspace
 
-# Some 45 minutes on two CPUs.
+# Some 90 minutes on two CPUs.
 lab: build
 	for kernel in 6.1 6.1-rt 6.12 6.12-rt; do ./target/release/surety lab fetch $$kernel || exit 1; done
 	./target/release/surety reproduce rt-vs-vanilla --on lab:6.1 --on lab:6.1-rt --on lab:6.12 --on lab:6.12-rt --seeds 10
-	for experiment in spinner schedulers; do \
-	  ./target/release/surety reproduce $$experiment --on lab:6.1 --on lab:6.12 --json > target/$$experiment.json && \
-	  cp target/$$experiment.json crates/sim/tests/golden-lab/$$experiment.json || exit 1; \
+	./target/release/surety reproduce spinner --on lab:6.1 --on lab:6.12 --json > target/spinner.json
+	cp target/spinner.json crates/sim/tests/golden-lab/spinner.json
+	for kernel in 6.1-cloud 6.12-cloud 7-cloud; do \
+	  ./target/release/surety lab fetch $$kernel && \
+	  ./target/release/surety validate --on lab:$$kernel --for 5s --records crates/sim/tests/golden-lab/validation || exit 1; \
 	done
 	for experiment in irq-disk irq-copy network-thread player-network irq-loss; do \
 	  ./target/release/surety reproduce $$experiment --on lab:6.12-rt --records crates/sim/tests/golden-lab/$$experiment.json || exit 1; \

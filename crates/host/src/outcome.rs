@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use surety_kernel::Kernel;
 use surety_kernel::facts::MachineFacts;
-use surety_model::platform::{Overheads, Platform};
+use surety_model::platform::Platform;
 use surety_model::record::{ActivityRecord, Disturbance, InForce, Record, ThreadInForce};
 use surety_model::workload::Workload;
 use surety_model::world::RunOptions;
@@ -62,8 +62,6 @@ pub(crate) struct Outcome<'a> {
     pub kernel: &'a dyn Kernel,
     pub workload: &'a Workload,
     pub facts: MachineFacts,
-    /// What the kernel's own work takes, or why that is not known.
-    pub overheads: Result<Overheads, String>,
     pub cpus: CpuSet,
     pub window: Window,
     pub borders: Borders,
@@ -86,6 +84,7 @@ impl Outcome<'_> {
         let disturbance = self.disturbance(prepared.starts.elsewhere());
         degraded.extend(disturbance.map(|d| d.objections(&self.cpus)).unwrap_or_default());
         let mut environment = self.environment(&prepared);
+        let overheads = prepared.overheads.clone().unwrap_or_default();
         let (records, rules) = self.records();
         environment.extend(rules);
         let activities = prepared.starts.into_records(self.workload.tasks.len(), records);
@@ -95,10 +94,7 @@ impl Outcome<'_> {
             seed: Some(options.seed),
             duration: Some(options.duration),
             in_force: InForce {
-                machine: Some(Platform {
-                    overheads: self.overheads.unwrap_or_default(),
-                    ..platform_of(&self.facts)
-                }),
+                machine: Some(Platform { overheads, ..platform_of(&self.facts) }),
                 ..in_force(&self.facts, self.cpus, threads, environment, disturbance)
             },
             degraded,
@@ -132,7 +128,7 @@ impl Outcome<'_> {
 
     fn environment(&self, prepared: &Prepared<'_>) -> BTreeMap<String, String> {
         let mut environment = environment_of(&self.facts);
-        environment.insert("overheads".to_owned(), overheads::in_words(&self.overheads));
+        environment.insert("overheads".to_owned(), overheads::in_words(&prepared.overheads));
         environment.extend(prepared.disks.environment(self.kernel));
         environment.extend(prepared.devices.environment(self.workload));
         environment.extend(streams::environment(self.workload, |index| runs_of_stream(&self.results, index)));

@@ -2,21 +2,23 @@
 //!
 //! Everything is seen from user space, so that it needs no privilege and works in a virtual machine and in a guest of the lab:
 //!
-//! - A *spinner* bound to the CPU reads the clock all the time. A gap between two readings is what somebody else took.
+//! - A *spinner* bound to the CPU, in `SCHED_IDLE` so that whoever wakes takes over at once, reads the clock all the time. A gap between two readings is what somebody else took.
 //! - A *task* of ours beside it sleeps and wakes each period. One activation takes the gap that it makes for the spinner, its work
 //!   apart; on its own account is the CPU time it used beside its work. It says itself how late it woke.
 //! - Two threads that *give way* to each other switch each time: what a call takes in which nobody else waits is subtracted.
 //! - A timer that nobody waits for, and the tick, make gaps at instants that are known.
 //!
 //! So a switch is known, going to sleep is what is on the task's account beside it, and waking is the rest of the gap. With a marker
-//! the task writes what it writes in a run that is traced. Each cost is a median, and that of the task the median of batches: a gap that
-//! a hypervisor or another program makes counts as one.
+//! the task writes what it writes in a run that is traced. What others take of the CPU makes gaps longer and never shorter, so each cost is
+//! the lower quartile of all gaps, and where half of them are several times as long nothing is measured: the CPU is busy.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use surety_kernel::sched::{SchedAttr, SchedPolicy};
 use surety_kernel::timers::UnheardTimer;
 use surety_kernel::tracefs::Marker;
 use surety_kernel::{Kernel, KernelError, clock, thread};
+use surety_model::activation::Stamp;
 use surety_model::distribution::TimeDistribution;
 use surety_model::platform::Overheads;
 use surety_model::workload::Task;
@@ -40,8 +42,11 @@ const FIRINGS: usize = 40;
 const AHEAD: Nanos = Nanos::from_micros(150);
 /// Looks at the clock by which is known how long one takes.
 const LOOKS: usize = 2000;
-/// Medians are of so many at least.
-const LEAST: usize = 5;
+/// Fewer gaps tell nothing.
+const LEAST: usize = 4;
+/// What undisturbed costs differ by beside their size, and the largest there may be.
+const SCATTER: Nanos = Nanos::from_micros(5);
+const COST_MAX: Nanos = Nanos::from_micros(250);
 
 /// Measures on one CPU, on which the calling process may run.
 ///
@@ -52,19 +57,17 @@ pub fn measure(kernel: &dyn Kernel, cpu: CpuId, marker: Option<&Marker>) -> Resu
     let one_turn = place.turns(1)?.per_call;
     let two = place.turns(2)?;
     let switch = two.of_a_switch(one_turn).ok_or("two threads that gave way to each other did not switch")?;
-    let timer = place.timer()?;
-    let mut activations = Vec::with_capacity(BATCHES);
-    let mut ticks = Vec::new();
+    let timer = undisturbed(place.timer()?).map_err(|why| format!("{why} a timer fired"))?;
+    let (mut walls, mut owns, mut ticks) = (Vec::new(), Vec::with_capacity(BATCHES), Vec::new());
     for _ in 0..BATCHES {
         let (task, gaps) = place.batch(marker)?;
-        activations.extend(Activation::of(&task, &gaps));
+        walls.extend(gaps.of_activations(&task));
+        owns.extend(own_of(&task));
         ticks.extend(gaps.at_ticks(&task));
     }
-    let least = BATCHES / 2 + 1;
-    let wall = median(activations.iter().map(|a| a.gap), least);
-    let own = median(activations.iter().map(|a| a.own), least);
-    let (wall, own) = wall.zip(own).ok_or("a task woke too seldom beside a spinner")?;
-    let tick = median(ticks.into_iter(), LEAST).ok_or("no tick was seen")?;
+    let wall = undisturbed(walls).map_err(|why| format!("{why} a task woke"))?;
+    let own = undisturbed(owns).map_err(|why| format!("{why} a task slept"))?;
+    let tick = undisturbed(ticks).map_err(|why| format!("{why} the clock ticked"))?;
     let rest = |whole: Nanos, part: Nanos| (whole - part).max(Nanos::ZERO);
     let sleep = rest(own, switch);
     Ok(Overheads { switch, wakeup: rest(wall, own + switch), sleep, tick, timer })
@@ -78,11 +81,17 @@ pub fn in_words(found: &Result<Overheads, String>) -> String {
     }
 }
 
-/// The middle one of at least so many.
-fn median(values: impl Iterator<Item = Nanos>, least: usize) -> Option<Nanos> {
-    let mut values: Vec<Nanos> = values.collect();
-    values.sort_unstable();
-    (values.len() >= least.max(1)).then(|| values[values.len() / 2])
+/// What gaps are without what others took; or why that cannot be told, the beginning of a sentence.
+fn undisturbed(mut gaps: Vec<Nanos>) -> Result<Nanos, String> {
+    gaps.sort_unstable();
+    if gaps.len() < LEAST {
+        return Err(format!("it was seen {} times only that", gaps.len()));
+    }
+    let (quartile, median) = (gaps[gaps.len() / 4].max(Nanos::ZERO), gaps[gaps.len() / 2]);
+    if median > quartile * 3 + SCATTER || quartile > COST_MAX {
+        return Err(format!("others kept the CPU busy, for {median} at the median when"));
+    }
+    Ok(quartile)
 }
 
 /// Where it is measured.
@@ -163,7 +172,7 @@ impl Place<'_> {
     }
 
     /// What a timer takes that nobody waits for.
-    fn timer(self) -> Result<Nanos, String> {
+    fn timer(self) -> Result<Vec<Nanos>, String> {
         let spin = || {
             let timer = UnheardTimer::new()?;
             let look = look();
@@ -182,9 +191,7 @@ impl Place<'_> {
             }
             Ok(found)
         };
-        let (found, ()) = self.both(spin, || Ok(()))?;
-        let found = found.into_iter().map(|gap| gap.max(Nanos::ZERO));
-        median(found, LEAST).ok_or_else(|| "no timer was seen to fire".to_owned())
+        self.both(spin, || Ok(())).map(|(found, ())| found)
     }
 
     /// Some jobs of the task, and what the spinner beside it saw.
@@ -196,6 +203,8 @@ impl Place<'_> {
         let window = Window::new(clock::monotonic() + LEAD, Nanos::ZERO, BATCH);
         let gaps = Mutex::new(Vec::with_capacity(4096));
         let spin = || {
+            // What a fair thread has of its slice some kernels protect from one that wakes.
+            self.kernel.set_scheduler_directly(Tid(0), &SchedAttr::from(SchedPolicy::Idle))?;
             let look = look();
             let mut gaps = gaps.lock().unwrap_or_else(PoisonError::into_inner);
             let mut last = clock::monotonic();
@@ -221,8 +230,9 @@ fn look() -> Nanos {
         let now = clock::monotonic();
         now - std::mem::replace(&mut last, now)
     };
-    let steps: Vec<Nanos> = (0..LOOKS).map(|_| step()).collect();
-    median(steps.into_iter(), 1).unwrap_or_default().max(Nanos::new(1))
+    let mut steps: Vec<Nanos> = (0..LOOKS).map(|_| step()).collect();
+    steps.sort_unstable();
+    steps[LOOKS / 2].max(Nanos::new(1))
 }
 
 /// When the spinner of a batch had no CPU.
@@ -242,6 +252,12 @@ impl Gaps {
         (begin <= instant).then_some(end - begin - self.look)
     }
 
+    /// What each activation took of the CPU beside its work.
+    fn of_activations(&self, task: &TaskRun) -> Vec<Nanos> {
+        let taken = |stamp: &Stamp| Some(self.over(self.window.begin + stamp.release)? - stamp.execution);
+        task.stamps.iter().filter_map(taken).collect()
+    }
+
     /// Those that ticks made alone: they come at multiples of their length.
     fn at_ticks(&self, task: &TaskRun) -> Vec<Nanos> {
         let tick = clock::tick_length();
@@ -255,26 +271,11 @@ impl Gaps {
     }
 }
 
-/// What the activations of a batch took, each.
-struct Activation {
-    /// Of the CPU beside its work.
-    gap: Nanos,
-    /// On its own account of that.
-    own: Nanos,
-}
-
-impl Activation {
-    /// By what the task and the spinner saw.
-    fn of(task: &TaskRun, gaps: &Gaps) -> Option<Activation> {
-        // It does not sleep behind the last one.
-        let sleeps = i64::try_from(task.stamps.len()).ok().filter(|jobs| *jobs > 1)? - 1;
-        let work: Nanos = task.stamps.iter().map(|stamp| stamp.execution).sum();
-        let taken = task
-            .stamps
-            .iter()
-            .filter_map(|stamp| Some(gaps.over(gaps.window.begin + stamp.release)? - stamp.execution));
-        Some(Activation { gap: median(taken, LEAST)?, own: (task.metered.run - work) / sleeps })
-    }
+/// What an activation of a batch took on the task's own account beside its work; it does not sleep behind the last one.
+fn own_of(task: &TaskRun) -> Option<Nanos> {
+    let sleeps = i64::try_from(task.stamps.len()).ok().filter(|jobs| *jobs > 1)? - 1;
+    let work: Nanos = task.stamps.iter().map(|stamp| stamp.execution).sum();
+    Some((task.metered.run - work) / sleeps)
 }
 
 #[cfg(test)]
@@ -302,8 +303,20 @@ mod tests {
         assert_eq!(turns(50).of_a_switch(us(1)), Some(us(4)));
         assert_eq!(turns(100).of_a_switch(us(5)), Some(Nanos::ZERO));
         assert_eq!(turns(20).of_a_switch(us(1)), None, "they hardly switched");
-        assert_eq!(median([us(3), us(1), us(9)].into_iter(), 3), Some(us(3)));
-        assert_eq!(median([us(3)].into_iter(), 2), None);
+    }
+
+    #[test]
+    fn gaps_that_others_make_are_left_out_or_end_the_measurement() {
+        let of = |gaps: &[i64]| undisturbed(gaps.iter().map(|gap| Nanos::from_micros(*gap)).collect());
+        assert_eq!(of(&[9, 8, 900, 9, 10, 10, 3000, 10]), Ok(Nanos::from_micros(9)));
+        for (gaps, why) in [
+            (&[8, 9, 8][..], "3 times only"),
+            (&[8, 9, 8, 900, 800, 700, 1000, 900], "busy, for 800.0 us"),
+            (&[900, 900, 900, 900], "busy"),
+        ] {
+            let said = of(gaps).unwrap_err();
+            assert!(said.contains(why), "{said}");
+        }
     }
 
     /// Costs are those of this machine, whatever runs on it: only that they are there can be said.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use surety_model::platform::Overheads;
+
 use crate::children::ChildrenEntry;
 use crate::disks::Disks;
 use crate::interrupts::Devices;
@@ -12,6 +14,8 @@ use crate::window::Gate;
 
 /// What stands before anybody is made, and is gone when it is dropped: later fields stand on nothing of earlier ones.
 pub(crate) struct Prepared<'a> {
+    /// What the kernel's own work takes, or why that is not known.
+    pub overheads: Result<Overheads, String>,
     pub shared: Arc<SharedObjects>,
     pub gate: Arc<Gate>,
     pub devices: Devices,

@@ -142,8 +142,7 @@ impl World for HostWorld<'_> {
         let facts = MachineFacts::tried(self.kernel);
         let (cpus, all_cpus) = self.choose_cpus(options)?;
         budget::check("host", workload, options, cpus.len() as u32)?;
-        let overheads = self.overheads(cpus, all_cpus);
-        let mut prepared = self.prepare(workload, options, cpus)?;
+        let mut prepared = self.prepare(workload, options, (cpus, all_cpus))?;
         let mut degraded = Vec::new();
         let memory = LockedMemory::lock();
         let recorder = self.start_recording(all_cpus, &mut degraded);
@@ -187,19 +186,8 @@ impl World for HostWorld<'_> {
             None => run.switches.into_histories(&results, &window, observer),
         };
         let (threads, kernel) = (run.threads, self.kernel);
-        let outcome = Outcome {
-            kernel,
-            workload,
-            facts,
-            overheads,
-            cpus,
-            window,
-            borders,
-            results,
-            roots,
-            decoded,
-            memory,
-        };
+        let outcome =
+            Outcome { kernel, workload, facts, cpus, window, borders, results, roots, decoded, memory };
         let mut record = outcome.into_record(prepared, options, threads, degraded);
         run.inspector.mark(&mut record);
         record.order_as(written);
@@ -229,8 +217,9 @@ impl HostWorld<'_> {
         &'s self,
         workload: &Workload,
         options: &'s RunOptions,
-        cpus: CpuSet,
+        (cpus, all_cpus): (CpuSet, CpuSet),
     ) -> Result<Prepared<'s>, WorldError> {
+        let overheads = self.overheads(cpus, all_cpus);
         let (kernel, journal, cancel) = (self.kernel, self.journal, &options.cancel);
         let scratch = match self.scratch {
             Some(_) => None,
@@ -250,7 +239,7 @@ impl HostWorld<'_> {
             remedy: error.to_string(),
         })?;
         let (shared, gate) = (Arc::new(shared), Arc::new(Gate::default()));
-        Ok(Prepared { shared, gate, devices, starts, disks, children, scratch })
+        Ok(Prepared { overheads, shared, gate, devices, starts, disks, children, scratch })
     }
 
     /// Where everybody is made.

@@ -3,6 +3,12 @@
 //! The items per second divan prints are events per second, as in `events`. Threads together want four fifths of the CPUs there
 //! are, whatever their number, and their periods grow with it: so the number of events in a second of a CPU is the same
 //! everywhere, and what differs is what one costs. Of `crowds` all threads want a CPU all the time, which fills the queues.
+//! Of `asleep` ten threads work and all others sleep to the end: what is more there is the number alone, and what `threads` has
+//! beyond it is waiting for memory, as the processor's caches hold the state of some thousand threads.
+//!
+//! Without a filter the ratios are printed last: each row's sizes in turn, the fastest of ten rounds.
+
+use std::time::{Duration, Instant};
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -73,7 +79,20 @@ fn scheduling(kind: Kind, place: u32, period: Nanos, work: Nanos) -> Scheduling 
     }
 }
 
-fn machine(kind: Kind, threads: u32, cpus: u32, always: bool) -> Machine<Loaded> {
+/// What a run is of.
+#[derive(Clone, Copy)]
+struct Case {
+    kind: Kind,
+    threads: u32,
+    cpus: u32,
+    /// Whether all want a CPU all the time.
+    always: bool,
+    /// Threads beside these that sleep to the end.
+    asleep: u32,
+}
+
+fn machine(case: Case) -> Machine<Loaded> {
+    let Case { kind, threads, cpus, always, asleep } = case;
     let mut chance = Pcg::new(7, 1);
     let mut specs = Vec::new();
     for place in 0..threads {
@@ -104,14 +123,20 @@ fn machine(kind: Kind, threads: u32, cpus: u32, always: bool) -> Machine<Loaded>
         let spec = ThreadSpec { name: "t".to_owned(), scheduling, group: None, allowed: None };
         machine.spawn(&spec, if always { Nanos::ZERO } else { start });
     }
+    for place in 0..asleep {
+        let scheduling = scheduling(kind, place, Nanos::SECOND, Nanos::MICROSECOND);
+        let spec = ThreadSpec { name: "t".to_owned(), scheduling, group: None, allowed: None };
+        machine.spawn(&spec, Nanos::MAX);
+    }
     machine
 }
 
-fn run(bencher: Bencher<'_, '_>, kind: Kind, threads: u32, cpus: u32, always: bool) {
+/// A run in which nobody is new any more, its end, and the events until then.
+fn begun(case: Case) -> (Machine<Loaded>, Nanos, u64) {
     // Some three events in a millisecond of a CPU; nobody is new after the first few.
-    let length = Nanos::from_millis((EVENTS / 3 / i64::from(cpus)).max(100));
+    let length = Nanos::from_millis((EVENTS / 3 / i64::from(case.cpus)).max(100));
     let begun = || {
-        let mut machine = machine(kind, threads, cpus, always);
+        let mut machine = machine(case);
         machine.run_until(length / 4, &mut Unobserved);
         machine
     };
@@ -119,11 +144,61 @@ fn run(bencher: Bencher<'_, '_>, kind: Kind, threads: u32, cpus: u32, always: bo
     let before = counted.counts();
     counted.run_until(length, &mut Unobserved);
     let after = counted.counts();
-    let events = after.events + after.switches - before.events - before.switches;
-    bencher.with_inputs(begun).counter(ItemsCount::new(events)).bench_values(|mut machine| {
+    (begun(), length, after.events + after.switches - before.events - before.switches)
+}
+
+fn run(bencher: Bencher<'_, '_>, kind: Kind, threads: u32, cpus: u32, always: bool) {
+    bench(bencher, Case { kind, threads, cpus, always, asleep: 0 });
+}
+
+fn bench(bencher: Bencher<'_, '_>, case: Case) {
+    let (_, length, events) = begun(case);
+    bencher.with_inputs(|| begun(case).0).counter(ItemsCount::new(events)).bench_values(|mut machine| {
         machine.run_until(length, &mut Unobserved);
         machine
     });
+}
+
+/// ns for an event of each case: the fastest of some rounds in turn.
+fn fastest(cases: &[Case]) -> Vec<f64> {
+    const ROUNDS: usize = 10;
+    let mut fastest = vec![(Duration::MAX, 1); cases.len()];
+    for _ in 0..ROUNDS {
+        for (case, fastest) in cases.iter().zip(&mut fastest) {
+            let (mut machine, length, events) = begun(*case);
+            let start = Instant::now();
+            machine.run_until(length, &mut Unobserved);
+            *fastest = (fastest.0.min(start.elapsed()), events);
+        }
+    }
+    fastest.into_iter().map(|(time, events)| time.as_secs_f64() * 1e9 / events as f64).collect()
+}
+
+/// What an event costs at the least and the greatest size of each row.
+fn ratios() {
+    let row = |name: &str, cases: Vec<Case>| {
+        let costs = fastest(&cases);
+        let (first, last) = (costs[0], costs[costs.len() - 1]);
+        let told: Vec<String> = costs.iter().map(|cost| format!("{cost:7.1}")).collect();
+        println!("{name:<18} {}   ratio {:.2}", told.join(" "), last / first);
+    };
+    let kinds = [("fair", Kind::Fair), ("fifo", Kind::Fifo), ("edf", Kind::Reserved)];
+    println!("\nns for an event, {THREADS:?} threads on 1 CPU");
+    for (name, kind) in kinds {
+        let case = |threads| Case { kind, threads, cpus: 1, always: false, asleep: 0 };
+        row(&format!("threads {name}"), THREADS.map(case).to_vec());
+        let case = |all| Case { asleep: all - 10, ..case(10) };
+        row(&format!("asleep {name}"), THREADS.map(case).to_vec());
+    }
+    println!("ns for an event, {CPUS:?} CPUs");
+    for (name, kind, always) in
+        [("fair", Kind::Fair, false), ("fair_crowd", Kind::Fair, true), ("fifo", Kind::Fifo, false)]
+            .into_iter()
+            .chain([("edf", Kind::Reserved, false), ("mixed", Kind::Mixed, false)])
+    {
+        let case = |cpus| Case { kind, threads: PER_CPU * cpus, cpus, always, asleep: 0 };
+        row(&format!("cpus {name}"), CPUS.map(case).to_vec());
+    }
 }
 
 #[divan::bench_group(sample_count = 10)]
@@ -143,6 +218,17 @@ mod threads {
     #[divan::bench(args = THREADS)]
     fn edf(bencher: Bencher<'_, '_>, threads: u32) {
         run(bencher, Kind::Reserved, threads, 1, false);
+    }
+}
+
+#[divan::bench_group(sample_count = 10)]
+mod asleep {
+    use super::{Bencher, Case, Kind, THREADS, bench};
+
+    #[divan::bench(args = THREADS)]
+    fn edf(bencher: Bencher<'_, '_>, threads: u32) {
+        let kind = Kind::Reserved;
+        bench(bencher, Case { kind, threads: 10, cpus: 1, always: false, asleep: threads - 10 });
     }
 }
 
@@ -193,4 +279,7 @@ mod cpus {
 
 fn main() {
     divan::main();
+    if std::env::args().skip(1).all(|argument| argument == "--bench") {
+        ratios();
+    }
 }

@@ -134,6 +134,15 @@ fn finished(tasks: &[(i64, i64)], overheads: Overheads) -> Vec<Vec<Nanos>> {
     threads.iter().map(|t| asked[t.index()].iter().skip(1).step_by(2).copied().collect()).collect()
 }
 
+/// Work that ends in the interrupt that has another thread take over is done when its own thread runs again.
+#[test]
+fn nobody_is_done_inside_an_interrupt() {
+    let wakeup = Overheads { wakeup: us(1), ..Overheads::NONE };
+    let jobs = finished(&[(2001, 5), (50, 6), (50, 6)], wakeup);
+    // It is released at 10 ms and wakes 1 us later; the others come at 12 ms.
+    assert_eq!(jobs[0][2], ms(12) + us(2 + 50 + 50));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 

@@ -30,8 +30,12 @@ const ABSENT: u32 = u32::MAX;
 /// The place of a slot that is armed in the wheel.
 const LATER: u32 = u32::MAX - 1;
 
-/// Entries that stand in the heap, however late they come, before any waits in the wheel.
+/// Entries that stand in the heap before any waits in the wheel.
 const FEW: usize = 48;
+
+/// The same for those that come late, in more than 17 ms: they would stand in the way of all others for long.
+const FEW_LATE: usize = 4;
+const LATE: Nanos = Nanos::new(1 << 24);
 
 /// An armed slot. It has with it what it stands for: whoever takes it has nothing to look up, which with many slots
 /// would be to wait for memory.
@@ -69,6 +73,8 @@ pub(super) struct Agenda {
     wheel: Wheel,
     slots: Vec<Known>,
     sequence: u64,
+    /// The instant of what was taken last.
+    now: Nanos,
     /// The first entry has been taken and nothing has come into its place yet. What happens next mostly arms
     /// something, and one descent from there costs less than closing the gap and rising from below.
     vacant: bool,
@@ -108,7 +114,8 @@ impl Agenda {
     }
 
     fn insert(&mut self, entry: Entry) {
-        if self.heap.len() >= FEW && self.wheel.is_later(entry.time) {
+        let few = if entry.time - self.now > LATE { FEW_LATE } else { FEW };
+        if self.heap.len() >= few && self.wheel.is_later(entry.time) {
             self.slots[entry.slot as usize].place = LATER;
             self.wheel.insert(entry);
         } else if self.vacant {
@@ -162,6 +169,7 @@ impl Agenda {
         let first = *self.heap.first().filter(|first| first.time <= end)?;
         self.slots[first.slot as usize].place = ABSENT;
         self.vacant = true;
+        self.now = first.time;
         Some((first.time, first.event()))
     }
 

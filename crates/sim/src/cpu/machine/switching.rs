@@ -13,13 +13,14 @@ impl<P: Programs> Machine<P> {
     /// A CPU chooses what to run.
     pub(super) fn schedule(&mut self, cpu: usize) {
         self.account(cpu);
-        self.finish_interrupts(cpu);
         let slot = self.hardware.cpus[cpu].completion;
         let ends = |t: ThreadId| !self.hardware.thread(t).remaining.is_positive();
         if self.hardware.engine.is_armed(slot) && self.hardware.current(cpu).is_some_and(ends) {
             // Its step ends at this very instant, and it may not get the CPU back for long.
             self.advance(cpu);
         }
+        // Whose work ends in an interrupt sees it when it next runs.
+        self.finish_interrupts(cpu);
         self.make_changes();
         self.hardware.chooses(cpu);
         let prev = self.hardware.current(cpu);

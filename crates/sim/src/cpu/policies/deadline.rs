@@ -203,7 +203,7 @@ impl Deadline {
         if !t.state.wants_cpu() {
             return;
         }
-        let pinned = t.is_pinned();
+        let pinned = self.queues.len() == 1 || t.is_pinned();
         self.insert(index);
         let (own, deadline) = (self.entities[index].cpu, self.entities[index].deadline);
         let elsewhere = self.later_cpu(hardware, own, deadline).filter(|cpu| self.queues.is_empty(*cpu));
@@ -382,7 +382,7 @@ impl CpuPolicy for Deadline {
 
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
-        if t.is_pinned() || self.queues.len() == 1 {
+        if self.queues.len() == 1 || t.is_pinned() {
             return t.cpu;
         }
         let deadline = self.entities[self.entity_of(thread)].deadline_after_wake(hardware.now());

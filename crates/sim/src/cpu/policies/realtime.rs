@@ -243,7 +243,7 @@ impl CpuPolicy for Realtime {
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
         let (cpu, priority) = (t.cpu, priority_of(&t.scheduling) + 1);
-        if t.is_pinned() || self.queues.len() == 1 || self.importance(hardware, cpu) < priority {
+        if self.queues.len() == 1 || t.is_pinned() || self.importance(hardware, cpu) < priority {
             return cpu;
         }
         self.less_important(hardware, thread, priority).unwrap_or(cpu)
