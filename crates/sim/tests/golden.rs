@@ -92,7 +92,7 @@ name   = "back"
 weight = 50
 "#,
         2,
-        0x90f5c623268dd0c5,
+        0x6880eedb393eb86b,
     ),
     (
         "phases with a lock that passes priority on",

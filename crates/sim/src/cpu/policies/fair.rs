@@ -26,10 +26,10 @@ use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 use crate::engine::Slot;
 
-use balance::{Balance, Found};
+use balance::Balance;
 use cfs::Cfs;
 use eevdf::{Eevdf, V6_12, V6_18, V7_2};
-use queue::{Entity, Queue, Rule};
+use queue::{Entity, Queue, Queues, Rule};
 
 /// The fair class.
 struct Fair<R> {
@@ -231,12 +231,13 @@ impl<R: Rule> Fair<R> {
     /// A thread that waits goes to another CPU.
     fn move_to(&mut self, hardware: &mut Hardware, thread: ThreadId, to: usize) {
         let entity = self.of_thread[thread.index()];
+        let from = hardware.thread(thread).cpu;
         self.quit(entity, false, false);
-        self.balance.leaves(hardware.thread(thread).cpu, thread);
+        self.balance.leaves(hardware, thread, self.load(from));
         hardware.move_waiting(thread, to);
         self.queues.move_to(entity, queue_of(self.cpus, hardware.thread(thread).group, to));
         self.join(entity, Arrival::Changed);
-        self.balance.joins(to, thread);
+        self.balance.joins(hardware, thread, self.load_of(thread), self.load(to));
         match hardware.current_of(to, self.rank) {
             Some(current) => self.wakeup_preempt(hardware, to, current, thread),
             None if hardware.current(to).is_none() => hardware.reschedule(to),
@@ -251,15 +252,20 @@ impl<R: Rule> Fair<R> {
 
     /// What a thread adds to the load of its CPU.
     fn load_of(&self, thread: ThreadId) -> i64 {
-        let mut entity = self.of_thread[thread.index()];
-        let mut load = self.queues.entities[entity].weight;
-        while let Some(parent) = self.queues.parent(entity) {
-            let whole = self.queues.load(self.queues.entities[entity].queue).max(1);
-            load = load * self.queues.entities[parent].weight / whole;
-            entity = parent;
-        }
-        load
+        load_of((&self.queues, &self.of_thread), thread)
     }
+}
+
+/// What a thread adds to the load of its CPU: of a group's, the part that its own weight is there.
+fn load_of((queues, of_thread): (&Queues, &[usize]), thread: ThreadId) -> i64 {
+    let mut entity = of_thread[thread.index()];
+    let mut load = queues.entities[entity].weight;
+    while let Some(parent) = queues.parent(entity) {
+        let whole = queues.load(queues.entities[entity].queue).max(1);
+        load = load * queues.entities[parent].weight / whole;
+        entity = parent;
+    }
+    load
 }
 
 /// The queue of a group, or of the root, on a CPU.
@@ -280,6 +286,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         let queue = queue_of(self.cpus, t.group, t.cpu);
         let mut entity = Entity::new(weight::of(&t.asked), slice, queue);
         entity.thread = Some(thread);
+        self.balance.admit(t.cpu, hardware.now());
         self.of_thread.push(self.queues.entities.len());
         self.queues.entities.push(entity);
     }
@@ -290,7 +297,8 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         if self.cpus == 1 || t.is_pinned() || entity.queued {
             return t.cpu;
         }
-        self.balance.place(hardware, t, arrival, |cpu| self.load(cpu))
+        let queues = &self.queues;
+        self.balance.place(hardware, thread, arrival, |cpu| queues.load(cpu))
     }
 
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival) {
@@ -302,7 +310,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         }
         let was_delayed = self.queues.entities[entity].delayed;
         self.join(entity, arrival);
-        self.balance.joins(cpu, thread);
+        self.balance.joins(hardware, thread, self.load_of(thread), self.load(cpu));
         if !was_delayed {
             self.time_slice_unless_timed(hardware, cpu);
         }
@@ -311,7 +319,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure) {
         let entity = self.of_thread[thread.index()];
         self.quit(entity, departure != Departure::Changes, departure == Departure::Sleeps);
-        self.balance.leaves(cpu, thread);
+        self.balance.leaves(hardware, thread, self.load(cpu));
         self.time_slice_unless_timed(hardware, cpu);
     }
 
@@ -336,6 +344,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         if R::TIMED && hardware.current(cpu).is_none() {
             hardware.engine.cancel(self.slice_ends[cpu]);
         }
+        self.balance.switches(cpu, prev, next, hardware.now());
         let entity = |t: ThreadId| self.of_thread[t.index()];
         match (prev.map(entity), next.map(entity)) {
             (Some(prev), Some(next)) => {
@@ -446,12 +455,15 @@ impl<R: Rule> CpuPolicy for Fair<R> {
 
     fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
         let is_empty = self.queues.queues[cpu].count == 0;
-        is_empty.then(|| self.balance.busiest_spare(hardware, cpu)).flatten().map(|(from, _)| from)
+        let taken = is_empty.then(|| self.balance.for_newly_idle(hardware, cpu, |t| self.load_of(t)));
+        taken.flatten().map(|taken| taken.from)
     }
 
     fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
-        if let Some((_, thread)) = self.balance.busiest_spare(hardware, cpu) {
+        let taken = self.balance.for_newly_idle(hardware, cpu, |t| self.load_of(t));
+        for thread in taken.map(|taken| taken.threads).unwrap_or_default() {
             self.move_to(hardware, thread, cpu);
+            self.balance.took(cpu);
         }
     }
 
@@ -464,18 +476,16 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     }
 
     fn wants_balance(&mut self, hardware: &Hardware, cpu: usize) -> bool {
-        self.balance.is_due(hardware, cpu)
+        self.balance.wants_balance(hardware, cpu)
     }
 
     fn balance(&mut self, hardware: &mut Hardware, cpu: usize) {
-        if let Some((thread, idle)) = self.balance.spare_for_idle(hardware, cpu) {
-            self.move_to(hardware, thread, idle);
-        }
-        let found =
-            self.balance.relieve_busiest(hardware, cpu, |cpu| self.load(cpu), |thread| self.load_of(thread));
-        self.balance.looked(cpu, found);
-        if let Found::Thread(thread) = found {
-            self.move_to(hardware, thread, cpu);
+        for (cpu, looks) in self.balance.balancing(hardware, cpu) {
+            let (queues, of_thread): (&Queues, _) = (&self.queues, &self.of_thread);
+            let taken = self.balance.balance(hardware, (cpu, looks), |t| load_of((queues, of_thread), t));
+            for thread in taken {
+                self.move_to(hardware, thread, cpu);
+            }
         }
     }
 }

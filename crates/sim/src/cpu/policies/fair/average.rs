@@ -1,7 +1,7 @@
-//! [`Average`]: how much of a CPU's time goes to something, the recent past counting most (PELT, `kernel/sched/pelt.c`).
+//! [`Average`]: the mean of a level that steps, the recent past counting most (PELT, `kernel/sched/pelt.c`).
 //!
 //! Time is cut into periods of 1024 units of 1024 ns, and a unit that lies `n` periods back counts `y^n`, where `y^32 = 1/2`.
-//! A CPU that was in use all the time has the average 1024.
+//! All averages share the periods, so that what a thread adds to a CPU's moves with it as a sum.
 
 use surety_units::Nanos;
 
@@ -49,54 +49,69 @@ fn decayed(sum: u64, periods: u64) -> u64 {
         return 0;
     }
     let halved = sum >> (periods / 32).min(63);
-    (halved * DECAY[(periods % 32) as usize]) >> 32
+    let decayed = (u128::from(halved) * u128::from(DECAY[(periods % 32) as usize])) >> 32;
+    u64::try_from(decayed).expect("no more than before")
 }
 
-/// The average of one CPU.
-#[derive(Clone, Debug, Default)]
+/// The average of one level.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Average {
-    /// Up to when the sum counts.
-    at: Nanos,
-    /// Whether the CPU has been in use since then.
-    in_use: bool,
+    /// Up to when the sum counts, in units.
+    at: u64,
+    level: u64,
     sum: u64,
-    /// Units of the present period that are over.
-    part: u64,
 }
 
 impl Average {
-    /// From now on the CPU is in use, or not.
-    pub(super) fn turn(&mut self, now: Nanos, in_use: bool) {
-        if self.in_use != in_use {
+    /// From now on the level is this.
+    #[inline]
+    pub(super) fn step(&mut self, now: Nanos, level: u64) {
+        if self.level != level {
             self.advance(now);
-            self.in_use = in_use;
+            self.level = level;
         }
     }
 
-    /// 0..=1024.
-    pub(super) fn get(&self, now: Nanos) -> u64 {
-        let mut average = self.clone();
+    /// The mean, times a scale.
+    pub(super) fn get(&self, now: Nanos, scale: u64) -> u64 {
+        let mut average = *self;
         average.advance(now);
-        (average.sum * PERIOD / (SUM_MAX - PERIOD + average.part)).min(PERIOD)
+        let whole = SUM_MAX - PERIOD + average.at % PERIOD;
+        let scaled = u128::from(average.sum) * u128::from(scale) / u128::from(whole);
+        u64::try_from(scaled).expect("no more than the highest level, scaled")
+    }
+
+    /// As if the level had always been `level`.
+    pub(super) fn always(&mut self, now: Nanos, level: u64) {
+        self.advance(now);
+        self.sum = level * (SUM_MAX - PERIOD + self.at % PERIOD);
+    }
+
+    /// What `times` of another level have added to this one until now goes to a third.
+    pub(super) fn hand_over(&mut self, to: &mut Average, part: &mut Average, times: u64, now: Nanos) {
+        for average in [&mut *self, &mut *to, &mut *part] {
+            average.advance(now);
+        }
+        let sum = part.sum * times;
+        self.sum = self.sum.saturating_sub(sum);
+        to.sum += sum;
     }
 
     fn advance(&mut self, now: Nanos) {
-        let units = (now - self.at).get_unsigned() >> UNIT_SHIFT;
-        self.at += Nanos::new(i64::try_from(units << UNIT_SHIFT).expect("a part of an i64"));
-        let periods = (units + self.part) / PERIOD;
+        let to = now.get_unsigned() >> UNIT_SHIFT;
+        let units = to.saturating_sub(self.at);
+        if units == 0 {
+            return;
+        }
+        let (part, periods) = (self.at % PERIOD, to / PERIOD - self.at / PERIOD);
+        self.at = to;
         let mut new = units;
         if periods > 0 {
             self.sum = decayed(self.sum, periods);
-            let first = PERIOD - self.part;
-            self.part = (units + self.part) % PERIOD;
             let between = SUM_MAX - decayed(SUM_MAX, periods) - PERIOD;
-            new = decayed(first, periods) + between + self.part;
-        } else {
-            self.part += units;
+            new = decayed(PERIOD - part, periods) + between + to % PERIOD;
         }
-        if self.in_use {
-            self.sum += new;
-        }
+        self.sum += self.level * new;
     }
 }
 
@@ -115,12 +130,26 @@ mod tests {
     fn half_of_it_is_as_old_as_32_periods() {
         let mut average = Average::default();
         let period = Nanos::new(1 << 20);
-        average.turn(Nanos::ZERO, true);
-        assert!((511..=513).contains(&average.get(period * 32)));
-        assert!((1020..=1024).contains(&average.get(period * 400)));
-        average.turn(period * 400, false);
-        assert!((510..=513).contains(&average.get(period * 432)));
-        assert_eq!(average.get(period * 3000), 0);
+        average.step(Nanos::ZERO, 1);
+        assert!((511..=513).contains(&average.get(period * 32, 1024)));
+        assert!((1020..=1024).contains(&average.get(period * 400, 1024)));
+        average.step(period * 400, 0);
+        assert!((510..=513).contains(&average.get(period * 432, 1024)));
+        assert_eq!(average.get(period * 3000, 1024), 0);
+    }
+
+    #[test]
+    fn a_part_moves_with_what_made_it() {
+        let now = Nanos::from_millis(77);
+        let (mut here, mut there, mut part) = (Average::default(), Average::default(), Average::default());
+        here.step(Nanos::ZERO, 5);
+        part.step(Nanos::from_millis(3), 1);
+        here.step(Nanos::from_millis(3), 5 + 7);
+        here.hand_over(&mut there, &mut part, 7, now);
+        assert_eq!(there.get(now, 1), part.get(now, 7));
+        let mut alone = Average::default();
+        alone.step(Nanos::ZERO, 5);
+        assert!(here.get(now, 1024).abs_diff(alone.get(now, 1024)) <= 8);
     }
 
     /// In use for every other 10 us: half, wherever it is cut.
@@ -128,8 +157,8 @@ mod tests {
     fn where_time_is_cut_changes_little() {
         let mut average = Average::default();
         for turn in 0..100_000 {
-            average.turn(Nanos::from_micros(10) * turn, turn % 2 == 0);
+            average.step(Nanos::from_micros(10) * turn, u64::from(turn % 2 == 0));
         }
-        assert!((505..=519).contains(&average.get(Nanos::from_secs(1))));
+        assert!((505..=519).contains(&average.get(Nanos::from_secs(1), 1024)));
     }
 }

@@ -1,116 +1,237 @@
-//! [`Balance`]: on which CPU a fair thread runs. This is a model, stated here, not the kernel's code.
-//!
-//! The kernel's choice depends on caches, domains and averages over tens of milliseconds. The model keeps its
-//! outcome on a machine of alike CPUs that share a cache:
+//! [`Balance`]: on which CPU a fair thread runs, after `kernel/sched/fair.c`, on a machine of alike CPUs that share a cache and so are one
+//! scheduling domain. Its rules are those of 6.1 to 7.2 alike.
 //!
 //! - A new thread goes to an idle CPU, else to the one with the least weight.
-//! - A woken thread stays on its CPU if that is idle, else goes to an idle one, else stays.
-//! - A CPU about to idle takes a waiting thread from the CPU with most of them; on its tick a busy CPU with a
-//!   waiting thread hands it to an idle one.
-//! - Every 16 ms times the number of CPUs a busy CPU looks at the one with the most weight and takes a waiting
-//!   thread worth at most what evens both out. Each time in a row it finds none, it is content with one worth
-//!   twice as much, but never more than the whole difference (`sd->nr_balance_failed`): so three equal threads
-//!   on two CPUs take turns.
-//! - What evens CPUs `a` and `b` out counts what more important schedulers leave of them, averaged over some tens of
-//!   milliseconds ([`Average`], `scale_rt_capacity`): `(L_b C_a - L_a C_b) / (C_a + C_b)` for weights `L` and capacities
-//!   `C` (`calculate_imbalance`), half the difference where both are alike. Of two CPUs with realtime hogs the one that
-//!   served its fair thread last keeps the next one for longer.
-//! - A CPU that more important threads keep busy and that has no fair one takes none while its capacity is above the least:
-//!   it counts as one with spare capacity, and such a one pulls only when it is idle (`sibling_imbalance`). At the
-//!   least, any remnant of fair time there makes it count as fully busy.
+//! - A woken thread stays on its CPU if that is idle, or runs threads of `SCHED_IDLE` only; else it goes to such a one, that before its
+//!   last first, then the next ones in turn (`select_idle_sibling`). The more of the domain's time was used when somebody last
+//!   balanced, the fewer are looked at, and none beyond 85 % (`update_idle_cpu_scan`): then it stays.
+//! - A CPU about to idle takes a thread that waits elsewhere (`sched_balance_newidle`).
+//! - A busy CPU balances when its interval is over: `n` to `2 n` ms of `n` CPUs, doubled each time all was even, times 16, less a tick
+//!   (`get_sd_balance_interval`). Its tick has idle CPUs do the same each interval, not times 16, if it has a thread too many
+//!   (`nohz_balancer_kick`).
+//! - What is taken, and from whom, is [`imbalance`]'s, from averages ([`Average`]). Of the threads there those go first that joined
+//!   or ran longest ago; one that ran in the last 0.5 ms, and so has a warm cache, only when that failed twice; and one with load to
+//!   spare when its load, halved each time that nothing fitted, is at most that wanted: so three equal threads on two CPUs take turns.
 //!
-//! Among equal CPUs the lowest number wins, among threads the one that joined last.
+//! *Not modelled*: that the kernel forgoes one in so many looks of a CPU about to idle at random (`NI_RANDOM`); wakers on other CPUs
+//! (`wake_affine`); a running thread is taken from a CPU with little time left for it only when it waits (`active_load_balance`).
 
+mod imbalance;
+
+use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
 
 use super::average::Average;
-use crate::cpu::hardware::{Hardware, Rank, Thread, ThreadId};
+use crate::cpu::hardware::{Hardware, Rank, Scheduling, Thread, ThreadId};
 use crate::cpu::places::Places;
 use crate::cpu::policy::Arrival;
 
-/// Time between two looks at the other CPUs, for each CPU there is (`busy_factor` times the domain's weight, ms).
-const INTERVAL_PER_CPU: Nanos = Nanos::from_millis(16);
+use imbalance::{Amount, CAPACITY, Looks, MARGIN, Seen, amount, is_reduced};
+
+/// How long a cache stays warm (`sysctl_sched_migration_cost`).
+const WARM: Nanos = Nanos::from_micros(500);
+
+/// Failures from which on a warm cache does not count (`cache_nice_tries`).
+const FAILURES_TO_COOL: u32 = 2;
+
+/// The interval of a busy CPU in those of an idle one (`busy_factor`).
+const BUSY_FACTOR: u64 = 16;
+
+/// Threads looked at in one go (`sched_nr_migrate`).
+const LOOKED_AT: usize = 32;
+
+/// Times its number of CPUs, in ms: how long intervals are at least and at most.
+const INTERVALS: (u64, u64) = (1, 2);
 
 /// Where fair threads are.
 #[derive(Clone, Debug)]
 pub(super) struct Balance {
     rank: Rank,
-    /// Threads that want each CPU, the running one included, in the order they joined. Empty on one CPU.
-    wanting: Vec<Vec<ThreadId>>,
+    /// Nothing on one CPU, as are `threads`.
+    cpus: Vec<CpuState>,
+    threads: Vec<ThreadState>,
     /// CPUs that exactly one of them wants, and those that several do.
     by_one: Places,
     by_several: Places,
-    next: Vec<Nanos>,
-    failures: Vec<u32>,
-    /// How much of each CPU more important schedulers use.
-    outranked: Vec<Average>,
-    interval: Nanos,
+    /// CPUs that a woken thread looks at.
+    scanned: u64,
+    /// How many times a thread has joined a queue or left a CPU.
+    stamps: u64,
+}
+
+/// A CPU and its domain.
+#[derive(Clone, Debug)]
+struct CpuState {
+    /// Threads that want it, the running one included, in no order.
+    wanting: Vec<ThreadId>,
+    /// How many of them are of `SCHED_IDLE`.
+    idlers: usize,
+    /// Sum of their weights.
+    load: Average,
+    /// Their number.
+    runnable: Average,
+    /// Whether one runs.
+    used: Average,
+    /// Whether a thread of a more important scheduler runs.
+    outranked: Average,
+    /// What those leave of it, 1..=1024, when it last balanced.
+    capacity: u64,
+    /// The tick at which it last balanced.
+    balanced: u64,
+    /// How long until it does so again while idle, ms.
+    interval: u64,
+    failures: u32,
+}
+
+/// A thread, as balancing knows it.
+#[derive(Clone, Debug)]
+struct ThreadState {
+    /// The CPU whose averages it is in.
+    home: usize,
+    /// Its place among those that want it.
+    place: usize,
+    /// The order in which threads joined or were run.
+    stamp: u64,
+    /// Whether it wants a CPU, and whether it has one.
+    queued: Average,
+    used: Average,
+    left_at: Option<Nanos>,
+    /// The CPU before its last one.
+    before: usize,
+}
+
+/// What a CPU takes, and from whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Taken {
+    pub(super) from: usize,
+    pub(super) threads: Vec<ThreadId>,
 }
 
 /// What a CPU finds when it looks at the others.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Found {
-    /// A thread that evens them out.
-    Thread(ThreadId),
-    /// None that does.
-    Nothing,
+enum Found {
     /// Nothing to even out.
     Even,
+    /// These; none where none fits.
+    Uneven(Taken),
 }
-
-/// What a CPU could give fair threads with nobody more important there.
-const CAPACITY: u64 = 1024;
 
 impl Balance {
     pub(super) fn new(hardware: &Hardware, rank: Rank) -> Balance {
         let cpus = hardware.cpus.len();
-        let interval = INTERVAL_PER_CPU * i64::try_from(cpus).expect("fewer than 2^63 CPUs");
-        let wanting = if cpus > 1 { vec![Vec::new(); cpus] } else { Vec::new() };
-        let outranked = vec![Average::default(); cpus];
-        let (by_one, by_several) = (Places::none(cpus), Places::none(cpus));
+        let state = CpuState {
+            wanting: Vec::new(),
+            idlers: 0,
+            load: Average::default(),
+            runnable: Average::default(),
+            used: Average::default(),
+            outranked: Average::default(),
+            capacity: CAPACITY,
+            balanced: 0,
+            interval: INTERVALS.0 * cpus as u64,
+            failures: 0,
+        };
         Balance {
             rank,
-            wanting,
-            by_one,
-            by_several,
-            next: vec![interval; cpus],
-            failures: vec![0; cpus],
-            outranked,
-            interval,
+            cpus: if cpus > 1 { vec![state; cpus] } else { Vec::new() },
+            threads: Vec::new(),
+            by_one: Places::none(cpus),
+            by_several: Places::none(cpus),
+            scanned: cpus as u64,
+            stamps: 0,
         }
+    }
+
+    /// Knows a thread from now on. What it adds to load is as if it had always wanted its CPU (`init_entity_runnable_average`).
+    pub(super) fn admit(&mut self, cpu: usize, now: Nanos) {
+        if self.cpus.is_empty() {
+            return;
+        }
+        let mut queued = Average::default();
+        queued.always(now, 1);
+        let used = Average::default();
+        let (place, stamp, left_at) = (0, 0, None);
+        self.threads.push(ThreadState { home: cpu, place, stamp, queued, used, left_at, before: cpu });
     }
 
     /// A thread of the scheduler `of`, or nothing, has run on a CPU for `ran`.
     pub(super) fn ran(&mut self, cpu: usize, of: Option<Rank>, ran: Nanos, now: Nanos) {
-        self.outranked[cpu].turn(now - ran, of.is_some_and(|of| of < self.rank));
+        let is_outranked = of.is_some_and(|of| of < self.rank);
+        self.cpus[cpu].outranked.step(now - ran, u64::from(is_outranked));
     }
 
-    /// What more important schedulers leave of a CPU, 1..=1024.
-    fn capacity(&self, cpu: usize, now: Nanos) -> u64 {
-        (CAPACITY - self.outranked[cpu].get(now).min(CAPACITY)).max(1)
-    }
-
-    pub(super) fn joins(&mut self, cpu: usize, thread: ThreadId) {
-        if let Some(list) = self.wanting.get_mut(cpu) {
-            list.push(thread);
-            self.count(cpu);
+    /// A thread that adds `own` to the load of its CPU, all in all `load`, wants it.
+    pub(super) fn joins(&mut self, hardware: &Hardware, thread: ThreadId, own: i64, load: i64) {
+        if self.cpus.is_empty() {
+            return;
         }
-    }
-
-    pub(super) fn leaves(&mut self, cpu: usize, thread: ThreadId) {
-        if let Some(list) = self.wanting.get_mut(cpu) {
-            // Mostly one that joined last.
-            if let Some(place) = list.iter().rposition(|t| *t == thread) {
-                list.remove(place);
-            }
-            self.count(cpu);
+        let (now, cpu) = (hardware.now(), hardware.thread(thread).cpu);
+        let state = &mut self.threads[thread.index()];
+        let from = std::mem::replace(&mut state.home, cpu);
+        if from != cpu {
+            let [from, to] = self.cpus.get_disjoint_mut([from, cpu]).expect("two CPUs of the machine");
+            from.load.hand_over(&mut to.load, &mut state.queued, own.unsigned_abs(), now);
+            from.runnable.hand_over(&mut to.runnable, &mut state.queued, 1, now);
+            from.used.hand_over(&mut to.used, &mut state.used, 1, now);
         }
+        self.stamps += 1;
+        state.stamp = self.stamps;
+        state.queued.step(now, 1);
+        let of = &mut self.cpus[cpu];
+        state.place = of.wanting.len();
+        of.wanting.push(thread);
+        of.idlers += usize::from(is_idler(hardware, thread));
+        self.count(cpu, load, now);
     }
 
-    fn count(&mut self, cpu: usize) {
-        let wanting = self.wanting[cpu].len();
+    /// A thread no longer wants its CPU, which has this load without it.
+    pub(super) fn leaves(&mut self, hardware: &Hardware, thread: ThreadId, load: i64) {
+        if self.cpus.is_empty() {
+            return;
+        }
+        let (now, cpu) = (hardware.now(), hardware.thread(thread).cpu);
+        let state = &mut self.threads[thread.index()];
+        state.queued.step(now, 0);
+        let (place, of) = (state.place, &mut self.cpus[cpu]);
+        of.wanting.swap_remove(place);
+        of.idlers -= usize::from(is_idler(hardware, thread));
+        if let Some(moved) = of.wanting.get(place) {
+            self.threads[moved.index()].place = place;
+        }
+        self.count(cpu, load, now);
+    }
+
+    fn count(&mut self, cpu: usize, load: i64, now: Nanos) {
+        let state = &mut self.cpus[cpu];
+        let wanting = state.wanting.len();
+        state.load.step(now, load.unsigned_abs());
+        state.runnable.step(now, wanting as u64);
         self.by_one.set(cpu, wanting == 1);
         self.by_several.set(cpu, wanting > 1);
+    }
+
+    /// A CPU goes from one fair thread to another; to or from none where it is nothing or another scheduler's.
+    pub(super) fn switches(
+        &mut self,
+        cpu: usize,
+        prev: Option<ThreadId>,
+        next: Option<ThreadId>,
+        now: Nanos,
+    ) {
+        if self.cpus.is_empty() {
+            return;
+        }
+        if let Some(prev) = prev {
+            let state = &mut self.threads[prev.index()];
+            state.used.step(now, 0);
+            state.left_at = Some(now);
+        }
+        if let Some(next) = next {
+            self.stamps += 1;
+            let state = &mut self.threads[next.index()];
+            state.used.step(now, 1);
+            state.stamp = self.stamps;
+        }
+        self.cpus[cpu].used.step(now, u64::from(next.is_some()));
     }
 
     /// CPUs where a thread may wait and not run when they choose; of all others that is known.
@@ -121,104 +242,272 @@ impl Balance {
 
     /// The CPU for a new or woken thread.
     pub(super) fn place(
-        &self,
+        &mut self,
         hardware: &Hardware,
-        thread: &Thread,
+        id: ThreadId,
         arrival: Arrival,
         load: impl Fn(usize) -> i64,
     ) -> usize {
+        let thread = hardware.thread(id);
         let previous = thread.cpu;
-        if arrival != Arrival::New && hardware.is_idle(previous) && self.wanting[previous].is_empty() {
+        if arrival == Arrival::New {
+            let idle = self.idle(hardware).find(|cpu| thread.may_run_on(*cpu));
+            let cpus = (0..self.cpus.len()).filter(|cpu| thread.may_run_on(*cpu));
+            return idle.or_else(|| cpus.min_by_key(|cpu| load(*cpu))).unwrap_or(previous);
+        }
+        if self.is_free(hardware, previous) {
             return previous;
         }
-        let cpus = (0..hardware.cpus.len()).filter(|cpu| thread.may_run_on(*cpu));
-        let idle = self.free(hardware).find(|cpu| thread.may_run_on(*cpu));
-        match arrival {
-            Arrival::New => idle.or_else(|| cpus.min_by_key(|cpu| load(*cpu))).unwrap_or(previous),
-            _ => idle.unwrap_or(previous),
+        let before = std::mem::replace(&mut self.threads[id.index()].before, previous);
+        if before != previous && thread.may_run_on(before) && self.is_free(hardware, before) {
+            return before;
         }
+        self.scan(hardware, thread).unwrap_or(previous)
+    }
+
+    /// The next CPU in turn that is free, of as many as are looked at.
+    fn scan(&self, hardware: &Hardware, thread: &Thread) -> Option<usize> {
+        let looked_at = usize::try_from(self.scanned).expect("a number of CPUs");
+        let all = (thread.cpu + 1..self.cpus.len()).chain(0..thread.cpu);
+        let mut allowed = all.filter(|cpu| thread.may_run_on(*cpu)).take(looked_at);
+        allowed.find(|cpu| self.is_free(hardware, *cpu))
+    }
+
+    /// Whether nothing runs or waits there but threads of `SCHED_IDLE`.
+    fn is_free(&self, hardware: &Hardware, cpu: usize) -> bool {
+        let state = &self.cpus[cpu];
+        if state.wanting.is_empty() {
+            return hardware.is_idle(cpu);
+        }
+        state.idlers == state.wanting.len() && hardware.current_of(cpu, self.rank).is_some()
     }
 
     /// Idle CPUs that no thread wants, the lowest first.
-    fn free(&self, hardware: &Hardware) -> impl Iterator<Item = usize> {
-        hardware.idle_cpus().filter(|cpu| self.wanting[*cpu].is_empty())
+    fn idle(&self, hardware: &Hardware) -> impl Iterator<Item = usize> {
+        hardware.idle_cpus().filter(|cpu| self.cpus[*cpu].wanting.is_empty())
     }
 
     /// How many threads of a CPU wait and will not run when it chooses.
     fn spare(&self, hardware: &Hardware, cpu: usize) -> usize {
         let elsewhere = hardware.current(cpu).is_some_and(|t| hardware.thread(t).rank != self.rank);
-        self.wanting[cpu].len() - usize::from(!elsewhere && !self.wanting[cpu].is_empty())
+        let wanting = self.cpus[cpu].wanting.len();
+        wanting - usize::from(!elsewhere && wanting > 0)
     }
 
-    fn movable(&self, hardware: &Hardware, from: usize, to: usize) -> impl Iterator<Item = ThreadId> {
-        let current = hardware.current(from);
-        let may = move |t: &&ThreadId| Some(**t) != current && hardware.thread(**t).may_run_on(to);
-        self.wanting[from].iter().rev().filter(may).copied()
-    }
-
-    /// The CPU with most waiting threads, and the one of them that would go to `cpu`.
-    pub(super) fn busiest_spare(&self, hardware: &Hardware, cpu: usize) -> Option<(usize, ThreadId)> {
-        self.crowded(hardware)
-            .filter(|other| *other != cpu)
-            .filter_map(|other| {
-                let spare = self.spare(hardware, other);
-                let thread = (spare > 0).then(|| self.movable(hardware, other, cpu).next())??;
-                Some((spare, other, thread))
-            })
-            .max_by_key(|(spare, other, _)| (*spare, std::cmp::Reverse(*other)))
-            .map(|(_, other, thread)| (other, thread))
-    }
-
-    /// A waiting thread of a busy CPU for an idle one.
-    pub(super) fn spare_for_idle(&self, hardware: &Hardware, cpu: usize) -> Option<(ThreadId, usize)> {
-        if self.spare(hardware, cpu) == 0 {
-            return None;
+    fn seen(&self, hardware: &Hardware, cpu: usize) -> Seen {
+        let (state, now) = (&self.cpus[cpu], hardware.now());
+        let fair = state.wanting.len();
+        let other = hardware.current(cpu).is_some_and(|t| hardware.thread(t).rank != self.rank);
+        Seen {
+            load: state.load.get(now, 1),
+            runnable: state.runnable.get(now, CAPACITY),
+            used: state.used.get(now, CAPACITY),
+            fair,
+            all: fair + usize::from(other),
+            capacity: state.capacity,
         }
-        self.free(hardware)
-            .find_map(|idle| self.movable(hardware, cpu, idle).next().map(|thread| (thread, idle)))
     }
 
-    /// Whether a busy CPU has to balance on this tick.
-    pub(super) fn is_due(&mut self, hardware: &Hardware, cpu: usize) -> bool {
-        if hardware.now() >= self.next[cpu] {
-            self.next[cpu] = hardware.now() + self.interval;
-            return true;
-        }
-        self.spare_for_idle(hardware, cpu).is_some()
-    }
-
-    /// What a CPU finds when it looks at the one with the most load.
-    pub(super) fn relieve_busiest(
+    /// What a CPU finds when it looks at the others.
+    fn look(
         &self,
         hardware: &Hardware,
         cpu: usize,
-        load: impl Fn(usize) -> i64,
+        looks: Looks,
         load_of: impl Fn(ThreadId) -> i64,
     ) -> Found {
-        let others = self.crowded(hardware).filter(|other| *other != cpu && self.spare(hardware, *other) > 0);
-        let others = others.map(|other| (load(other), std::cmp::Reverse(other)));
-        let (Some((theirs, std::cmp::Reverse(busiest))), own) = (others.max(), load(cpu)) else {
-            return Found::Even;
-        };
-        if own == 0 && self.capacity(cpu, hardware.now()) > 1 {
+        // Of all others there is nothing to take.
+        let others = self.crowded(hardware).filter(|other| *other != cpu);
+        let others = others.map(|other| (self.seen(hardware, other), other));
+        let in_turn = |other: usize| (other + self.cpus.len() - cpu) % self.cpus.len();
+        let busiest =
+            others.max_by_key(|(seen, other)| (seen.rank(looks), std::cmp::Reverse(in_turn(*other))));
+        let Some((busiest, from)) = busiest else { return Found::Even };
+        let local = self.seen(hardware, cpu);
+        let mean = if looks == Looks::NewlyIdle { 0 } else { self.mean(hardware) };
+        let Some(amount) = amount(looks, &local, &busiest, mean) else { return Found::Even };
+        if let Amount::Load(load) = amount
+            && busiest.fair == 1
+            && busiest.load > load
+            && !is_reduced(busiest.capacity)
+        {
             return Found::Even;
         }
-        let difference = theirs - own;
-        let [here, there] = [cpu, busiest].map(|cpu| i128::from(self.capacity(cpu, hardware.now())));
-        let uneven = (i128::from(theirs) * here - i128::from(own) * there) / (here + there);
-        let fits = |thread: &ThreadId| {
-            let load = load_of(*thread);
-            load <= difference && i128::from(load >> self.failures[cpu].min(32)) <= uneven
-        };
-        match self.movable(hardware, busiest, cpu).find(fits) {
-            Some(thread) => Found::Thread(thread),
-            None if uneven > 0 => Found::Nothing,
-            None => Found::Even,
+        let threads = self.fitting(hardware, (from, cpu), looks, (&busiest, amount), load_of);
+        Found::Uneven(Taken { from, threads })
+    }
+
+    /// Load to capacity of all CPUs, times 1024.
+    fn mean(&self, hardware: &Hardware) -> u64 {
+        let now = hardware.now();
+        let load: u64 = self.cpus.iter().map(|cpu| cpu.load.get(now, 1)).sum();
+        let capacity: u64 = self.cpus.iter().map(|cpu| cpu.capacity).sum();
+        load * CAPACITY / capacity
+    }
+
+    /// The threads that a CPU takes from another (`detach_tasks`).
+    fn fitting(
+        &self,
+        hardware: &Hardware,
+        (from, to): (usize, usize),
+        looks: Looks,
+        (busiest, amount): (&Seen, Amount),
+        load_of: impl Fn(ThreadId) -> i64,
+    ) -> Vec<ThreadId> {
+        if busiest.all < 2 {
+            return Vec::new();
+        }
+        let (now, failures) = (hardware.now(), self.cpus[to].failures);
+        let mut there = self.cpus[from].wanting.clone();
+        there.sort_unstable_by_key(|thread| self.threads[thread.index()].stamp);
+        let (mut taken, mut left) = (Vec::new(), amount);
+        for thread in there.into_iter().take(LOOKED_AT) {
+            let state = &self.threads[thread.index()];
+            let is_warm = state.left_at.is_some_and(|at| now - at < WARM) && failures < FAILURES_TO_COOL;
+            if hardware.current(from) == Some(thread) || !hardware.thread(thread).may_run_on(to) || is_warm {
+                continue;
+            }
+            left = match left {
+                Amount::Threads(threads) => Amount::Threads(threads - 1),
+                Amount::Load(load) => {
+                    let own = state.queued.get(now, load_of(thread).unsigned_abs()).max(1);
+                    if own >> failures.min(63) > load {
+                        continue;
+                    }
+                    Amount::Load(load.saturating_sub(own))
+                }
+            };
+            taken.push(thread);
+            let is_last = looks.is_idle() && busiest.all - taken.len() <= 1;
+            if is_last || looks == Looks::NewlyIdle || matches!(left, Amount::Threads(0) | Amount::Load(0)) {
+                break;
+            }
+        }
+        taken
+    }
+
+    /// What a CPU about to idle takes.
+    pub(super) fn for_newly_idle(
+        &self,
+        hardware: &Hardware,
+        cpu: usize,
+        load_of: impl Fn(ThreadId) -> i64,
+    ) -> Option<Taken> {
+        if !self.crowded(hardware).any(|other| other != cpu && self.spare(hardware, other) > 0) {
+            return None;
+        }
+        match self.look(hardware, cpu, Looks::NewlyIdle, load_of) {
+            Found::Uneven(taken) if !taken.threads.is_empty() => Some(taken),
+            _ => None,
         }
     }
 
-    /// Remembers what a CPU found.
-    pub(super) fn looked(&mut self, cpu: usize, found: Found) {
-        self.failures[cpu] = if found == Found::Nothing { self.failures[cpu] + 1 } else { 0 };
+    /// A CPU took what it had found.
+    pub(super) fn took(&mut self, cpu: usize) {
+        let interval = INTERVALS.0 * self.cpus.len() as u64;
+        (self.cpus[cpu].failures, self.cpus[cpu].interval) = (0, interval);
     }
+
+    /// Whether the interval of a CPU is over.
+    fn is_due(&self, hardware: &Hardware, cpu: usize, looks: Looks) -> bool {
+        let state = &self.cpus[cpu];
+        let in_ticks = |ms: u64| {
+            let tick = hardware.platform.tick.get_unsigned().max(1);
+            Nanos::from_millis(1).get_unsigned().saturating_mul(ms).div_ceil(tick)
+        };
+        let ticks = match looks {
+            Looks::Busy => in_ticks(state.interval * BUSY_FACTOR).saturating_sub(1),
+            _ => in_ticks(state.interval),
+        };
+        let longest = in_ticks(100 * self.cpus.len() as u64);
+        ticks_of(hardware) >= state.balanced + ticks.clamp(1, longest.max(1))
+    }
+
+    /// Whether the tick of a busy CPU has something to balance, there or on an idle one.
+    pub(super) fn wants_balance(&mut self, hardware: &Hardware, cpu: usize) -> bool {
+        let is_uneven = self.crowded(hardware).next().is_some();
+        if self.is_due(hardware, cpu, Looks::Busy) {
+            if is_uneven {
+                return true;
+            }
+            self.begin(hardware, cpu);
+            self.even(cpu);
+        }
+        self.kicks(hardware, cpu) && self.first_idle_due(hardware).is_some()
+    }
+
+    /// Whether a busy CPU has idle ones balance.
+    fn kicks(&self, hardware: &Hardware, cpu: usize) -> bool {
+        let fair = self.cpus[cpu].wanting.len();
+        self.spare(hardware, cpu) > 0 || fair > 0 && is_reduced(self.cpus[cpu].capacity)
+    }
+
+    fn first_idle_due(&self, hardware: &Hardware) -> Option<usize> {
+        self.idle(hardware).next().filter(|cpu| self.is_due(hardware, *cpu, Looks::Idle))
+    }
+
+    /// The CPUs that balance on the tick of a busy one, and how.
+    pub(super) fn balancing(&self, hardware: &Hardware, cpu: usize) -> Vec<(usize, Looks)> {
+        let own = self.is_due(hardware, cpu, Looks::Busy).then_some((cpu, Looks::Busy));
+        let idle = self.kicks(hardware, cpu).then(|| {
+            let idle = self.idle(hardware).filter(|cpu| self.is_due(hardware, *cpu, Looks::Idle));
+            idle.map(|cpu| (cpu, Looks::Idle))
+        });
+        own.into_iter().chain(idle.into_iter().flatten()).collect()
+    }
+
+    /// What a CPU takes when it balances.
+    pub(super) fn balance(
+        &mut self,
+        hardware: &Hardware,
+        (cpu, looks): (usize, Looks),
+        load_of: impl Fn(ThreadId) -> i64,
+    ) -> Vec<ThreadId> {
+        self.begin(hardware, cpu);
+        match self.look(hardware, cpu, looks, load_of) {
+            Found::Even => {
+                self.even(cpu);
+                Vec::new()
+            }
+            Found::Uneven(taken) => {
+                let failures = self.cpus[cpu].failures;
+                self.took(cpu);
+                if taken.threads.is_empty() {
+                    self.cpus[cpu].failures = failures + 1;
+                }
+                taken.threads
+            }
+        }
+    }
+
+    /// A CPU balances: what it could give, and how many are looked at from now on.
+    fn begin(&mut self, hardware: &Hardware, cpu: usize) {
+        let now = hardware.now();
+        let state = &mut self.cpus[cpu];
+        state.balanced = ticks_of(hardware);
+        state.capacity = CAPACITY.saturating_sub(state.outranked.get(now, CAPACITY)).max(1);
+        let cpus = self.cpus.len() as u64;
+        let used = self.cpus.iter().map(|cpu| cpu.used.get(now, CAPACITY)).sum::<u64>() / cpus;
+        let crowd = used * used * MARGIN * MARGIN / (10_000 * CAPACITY);
+        self.scanned = CAPACITY.saturating_sub(crowd) * cpus / CAPACITY;
+    }
+
+    fn even(&mut self, cpu: usize) {
+        let longest = INTERVALS.1 * self.cpus.len() as u64;
+        let state = &mut self.cpus[cpu];
+        state.failures = 0;
+        if state.interval < longest {
+            state.interval *= 2;
+        }
+    }
+}
+
+/// Ticks of the first CPU up to now (`jiffies`).
+fn ticks_of(hardware: &Hardware) -> u64 {
+    let since = hardware.now() - hardware.cpus[0].tick_phase;
+    since.max(Nanos::ZERO).get_unsigned() / hardware.platform.tick.get_unsigned().max(1)
+}
+
+fn is_idler(hardware: &Hardware, thread: ThreadId) -> bool {
+    hardware.thread(thread).scheduling == Scheduling::Policy(PolicySpec::Idle)
 }
