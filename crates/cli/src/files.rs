@@ -112,6 +112,17 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|e| format!("byte {} is no UTF-8", e.utf8_error().valid_up_to()))
 }
 
+/// Writes a file of ours that was read to be written again.
+///
+/// # Errors
+/// As [`write`].
+pub fn write_again(path: &Path, text: &str) -> Result<(), Failure> {
+    if let Ok(known) = std::fs::metadata(path) {
+        INPUTS.lock().unwrap_or_else(PoisonError::into_inner).remove(&identity(&known));
+    }
+    write(path, text)
+}
+
 /// Writes a file of ours, or says why not.
 ///
 /// # Errors

@@ -59,6 +59,9 @@ fn faults(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
     }
 }
 
+/// What kernels did in the scenarios of the validation.
+const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/tests/golden-lab/validation");
+
 /// Holds a document against the schema that it names, and returns that name.
 fn keeps_to_its_schema(command: &[&str], document: &str) -> String {
     let document: Value = serde_json::from_str(document).unwrap_or_else(|e| panic!("{command:?}: {e}"));
@@ -118,6 +121,7 @@ fn documents_keep_to_their_published_schemas() {
         vec!["trace", "reserve", &trace, "--comm", "player", "--response", "40ms", "--at", "90%"],
         vec!["trace", "convert", &trace, &at("t.csv")],
         vec!["reproduce"],
+        vec!["validate", "FIFO beside fair", "--stored", "--on", "lab:6.12-cloud", "--records", KEPT],
         vec!["lab", "list"],
         vec!["doctor"],
         vec!["run", player, "--on", "host", "--for", "300ms"],

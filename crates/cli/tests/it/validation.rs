@@ -130,7 +130,9 @@ fn the_page_says_how_far_the_simulator_is_from_the_kernels() {
     let output = surety(&words);
     let now = std::fs::read_to_string(&copy).unwrap();
     std::fs::remove_file(&copy).unwrap();
-    assert_eq!(output.status.code(), Some(0), "{}{}", text(&output), errors(&output));
+    // What has no cause yet stands on the page as such.
+    let open = i32::from(now.contains("| not known |"));
+    assert_eq!(output.status.code(), Some(open), "{}{}", text(&output), errors(&output));
     if std::env::var("SURETY_VALIDATION").is_ok_and(|word| word == "write") {
         return std::fs::write(page(), now).unwrap();
     }

@@ -17,10 +17,31 @@ const RHYTHM: &str = "threads of the guest's kernel (rcu_preempt, kworker) join 
                       here: with a fair thread of 5 us every 9 ms beside 700 us of 5 ms, 5.3 % are missed here (12.5 without, 6 to 7 measured)";
 const SERVED: &str = "the third longest of five waits for the fair server, whose budget ends on a tick: which one hangs on microseconds (62.3 ms \
                       here with ticks of 12 us instead of 9)";
+const ROUND: &str = "a round of all threads takes 0.75 s, and the run is no whole number of them: simulated 47.8 % in 5 s, 46.2 % in 5.2 s";
+const REST: &str = "a thread that is picked again at the end of its slice gets no timer and runs to the tick (`set_next_task_fair` sets it for \
+                    another one only): 72 times in 3 s of a trace, where what was left of a slice is shorter than here";
 const TURNS: &str =
     "virtual CPUs run in turns: while one stands still its thread's CPU time goes on and its work does not";
 
 const CAUSES: &[Cause] = &[
+    Cause { scenario: "nice -20 beside 100", kernel: "lab:6.1-", activity: "", figure: "share", why: ROUND },
+    Cause { scenario: "10 of 50 ms beside 2", kernel: "lab:7", activity: "", figure: "latency", why: REST },
+    Cause { scenario: "10 of 40 ms beside 2", kernel: "lab:7", activity: "", figure: "latency", why: REST },
+    Cause {
+        scenario: "nice -3 beside nice 0, 5, -7",
+        kernel: "lab:7",
+        activity: "",
+        figure: "response",
+        why: REST,
+    },
+    Cause {
+        scenario: "five fair tasks, no hog",
+        kernel: "lab:7",
+        activity: "",
+        figure: "latency",
+        why: REST,
+    },
+    Cause { scenario: "phases with sleeps", kernel: "lab:7", activity: "", figure: "", why: REST },
     Cause {
         scenario: "FIFO and RR of equal priority",
         kernel: "lab:",

@@ -77,6 +77,8 @@ pub struct Machine<P> {
     programs: P,
     counts: Counts,
     went_idle: bool,
+    /// Where threads begin.
+    home: usize,
 }
 
 impl<P: Programs> Machine<P> {
@@ -142,6 +144,7 @@ impl<P: Programs> Machine<P> {
             programs,
             counts: Counts::default(),
             went_idle: false,
+            home: 0,
         }
     }
 
@@ -166,7 +169,7 @@ impl<P: Programs> Machine<P> {
             scheduling: spec.scheduling,
             rank: self.hardware.rank_of(spec.scheduling.word()),
             group: spec.group,
-            cpu: Self::first_cpu(spec),
+            cpu: self.first_cpu(spec),
             allowed: spec.allowed.map(Box::new),
             state: ThreadState::Sleeping,
             remaining: Nanos::ZERO,
@@ -183,10 +186,15 @@ impl<P: Programs> Machine<P> {
         id
     }
 
-    /// Where a thread begins: all are made on the first CPU they may use, and their schedulers move them when they wake.
-    fn first_cpu(spec: &ThreadSpec) -> usize {
+    /// Has threads that may use any CPU begin on this one.
+    pub fn set_home(&mut self, cpu: usize) {
+        self.home = cpu;
+    }
+
+    /// Where a thread begins: all are made on the first CPU they may use, or at home, and their schedulers move them when they wake.
+    fn first_cpu(&self, spec: &ThreadSpec) -> usize {
         let first = |allowed: &CpuSet| allowed.iter().next().expect("a thread may run somewhere").index();
-        spec.allowed.as_ref().map_or(0, first)
+        spec.allowed.as_ref().map_or(self.home, first)
     }
 
     /// CPU time a thread has used up to now.

@@ -69,7 +69,8 @@ pub(super) fn stage(
         groups,
         events,
     };
-    let machine = Machine::new(spec, Jobs::default());
+    let mut machine = Machine::new(spec, Jobs::default());
+    machine.set_home(cpus.lowest().map_or(0, CpuId::index));
     let mut builder = Builder {
         stage: Stage { machine, schedulers, members: Vec::new() },
         places,
