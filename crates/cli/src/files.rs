@@ -115,7 +115,7 @@ pub fn read_text(path: &Path, limit: u64) -> Result<String, String> {
 /// Writes a file of ours that was read to be written again.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`NewFile`].
 pub fn write_again(path: &Path, text: &str) -> Result<(), Failure> {
     if let Ok(known) = std::fs::metadata(path) {
         INPUTS.lock().unwrap_or_else(PoisonError::into_inner).remove(&identity(&known));
