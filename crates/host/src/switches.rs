@@ -57,23 +57,60 @@ impl OwnSwitches {
         }
         self.collect();
         let wanted = observer.wants_events();
-        let mut jobs = JobBuilder::new();
-        let (mut events, mut lost) = (0, 0);
+        let (mut told, mut lost) = (Vec::new(), 0);
         for (switches, records) in &self.threads {
             let tid = switches.tid();
-            let Some(result) = results.iter().find(|r| r.tid == tid) else { continue };
-            let mut sink = |event: &Event<'_>| {
-                events += 1;
-                jobs.event(event);
-                if wanted {
-                    observer.event(event);
-                }
-            };
-            lost += replay(tid, records, result, window, &mut sink);
+            if let Some(result) = results.iter().find(|r| r.tid == tid) {
+                lost += replay(tid, records, result, window, &mut told);
+            }
         }
+        // All threads in the order of time, as whoever looks at events expects; a CPU is left before another thread has it.
+        told.sort_by_key(|told| (told.time, told.gets_a_cpu()));
+        let mut jobs = JobBuilder::new();
+        for told in &told {
+            let event = told.event();
+            jobs.event(&event);
+            if wanted {
+                observer.event(&event);
+            }
+        }
+        let events = u64::try_from(told.len()).unwrap_or(u64::MAX);
         let histories = jobs.finish().threads;
         let quality = quality(events, lost, &histories);
         Decoded { histories, quality: Some(quality), source: "switches of own threads", ..Decoded::default() }
+    }
+}
+
+/// What one thread's switches and stamps tell.
+struct Told {
+    time: Nanos,
+    cpu: CpuId,
+    tid: Tid,
+    what: What,
+}
+
+enum What {
+    In,
+    Out { preempted: bool },
+    Mark(String),
+}
+
+impl Told {
+    fn gets_a_cpu(&self) -> bool {
+        matches!(self.what, What::In)
+    }
+
+    fn event(&self) -> Event<'_> {
+        let idle = LeaveState::Other(b'I');
+        let (current, kind) = match &self.what {
+            What::In => (Tid::IDLE, switch(Tid::IDLE, idle, self.tid)),
+            What::Out { preempted: true } => {
+                (self.tid, switch(self.tid, LeaveState::Runnable { preempted: true }, Tid::IDLE))
+            }
+            What::Out { preempted: false } => (self.tid, switch(self.tid, LeaveState::Sleeping, Tid::IDLE)),
+            What::Mark(text) => (self.tid, EventKind::Marker { text }),
+        };
+        Event { time: self.time, cpu: self.cpu, current, kind }
     }
 }
 
@@ -83,37 +120,36 @@ fn replay(
     records: &[SwitchRecord],
     result: &MemberResult,
     window: &Window,
-    sink: &mut dyn TraceSink,
+    told: &mut Vec<Told>,
 ) -> u64 {
     let mut lost = 0;
-    let mut cpu = CpuId(0);
+    let mut last = CpuId(0);
     let mut marks = marks_of(result, window).into_iter().peekable();
-    let mut mark_until = |time: Nanos, cpu: CpuId, sink: &mut dyn TraceSink| {
-        while let Some((at, text)) = marks.next_if(|(at, _)| *at <= time) {
-            sink.event(&Event { time: at, cpu, current: tid, kind: EventKind::Marker { text: &text } });
+    let mut mark_until = |until: Nanos, cpu: CpuId, told: &mut Vec<Told>| {
+        while let Some((time, text)) = marks.next_if(|(at, _)| *at <= until) {
+            told.push(Told { time, cpu, tid, what: What::Mark(text) });
         }
     };
     for record in records {
         match *record {
-            SwitchRecord::In { time, cpu: on } => {
-                mark_until(time, cpu, sink);
-                cpu = on;
-                sink.event(&switch(time, cpu, Tid::IDLE, LeaveState::Other(b'I'), tid));
+            SwitchRecord::In { time, cpu } => {
+                mark_until(time, last, told);
+                last = cpu;
+                told.push(Told { time, cpu, tid, what: What::In });
             }
-            SwitchRecord::Out { time, cpu: on, preempted } => {
-                mark_until(time, on, sink);
-                let state = if preempted { LeaveState::Runnable { preempted } } else { LeaveState::Sleeping };
-                sink.event(&switch(time, on, tid, state, Tid::IDLE));
+            SwitchRecord::Out { time, cpu, preempted } => {
+                mark_until(time, cpu, told);
+                told.push(Told { time, cpu, tid, what: What::Out { preempted } });
             }
             SwitchRecord::Lost { count } => lost += count,
         }
     }
-    mark_until(Nanos::MAX, cpu, sink);
+    mark_until(Nanos::MAX, last, told);
     lost
 }
 
-fn switch(time: Nanos, cpu: CpuId, prev: Tid, prev_state: LeaveState, next: Tid) -> Event<'static> {
-    let kind = EventKind::Switch {
+fn switch(prev: Tid, prev_state: LeaveState, next: Tid) -> EventKind<'static> {
+    EventKind::Switch {
         prev,
         prev_comm: Comm::default(),
         prev_prio: 120,
@@ -121,8 +157,7 @@ fn switch(time: Nanos, cpu: CpuId, prev: Tid, prev_state: LeaveState, next: Tid)
         next,
         next_comm: Comm::default(),
         next_prio: 120,
-    };
-    Event { time, cpu, current: prev, kind }
+    }
 }
 
 /// The begins and ends of a thread's jobs and what they used, from its own stamps, as the texts of markers.

@@ -9,7 +9,7 @@ use std::path::Path;
 use serde_json::Value;
 use shared::{plan, records, rows};
 use surety_model::platform::{
-    CpuSpec, Enforcement, IdleState, OtherReservation, RealtimeDemand, RealtimeLimit,
+    CpuSpec, Enforcement, IdleState, OtherReservation, Overheads, RealtimeDemand, RealtimeLimit,
 };
 use surety_report::json::{RECORD_SCHEMA, record_json};
 use surety_report::plan_file::{PlanFileError, plan_from_json, plan_to_json};
@@ -183,6 +183,8 @@ fn plans_read_back_and_are_as_documented() {
     let mut other = plan();
     other.platform.tick_phase = Some(Nanos::from_micros(1_500));
     other.platform.enforcement = Enforcement::Exact;
+    let cost = Nanos::from_micros(2);
+    other.platform.overheads = Overheads { switch: cost, wakeup: cost, sleep: cost, tick: cost, timer: cost };
     other.platform.fair_server = None;
     other.platform.root_domains = vec![CpuSet::first(other.platform.cpus)];
     other.reservations[0].root_domains = other.platform.root_domains.clone();

@@ -15,6 +15,9 @@ const END: &str = "<!-- end of the validation -->\n";
 pub(super) const OUTSIDE: [&str; 7] =
     ["scenario", "kernel", "activity", "figure", "kernel's", "simulated", "cause"];
 
+/// What stands for a cause that nobody knows.
+const OPEN: &str = "not known";
+
 type Unfit = [(String, String, String)];
 
 fn kernels(rows: &[Row], unfit: &Unfit) -> Vec<String> {
@@ -58,7 +61,7 @@ pub(super) fn summary(rows: &[Row], unfit: &Unfit) -> Vec<Vec<String>> {
 
 /// A figure that is outside.
 pub(super) fn line(row: &Row) -> Vec<String> {
-    let cause = row.cause.unwrap_or("not known");
+    let cause = row.cause.unwrap_or(OPEN);
     let words = [&row.scenario, &row.kernel, &row.activity, row.figure];
     let mut line: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
     line.extend([value(row, row.measured), value(row, row.simulated), cause.to_owned()]);
@@ -75,14 +78,35 @@ fn markdown<'t>(titles: impl IntoIterator<Item = &'t str>, lines: &[Vec<String>]
     out
 }
 
+/// Gives each cause in the last column a number there: the causes in their order.
+fn numbered(lines: &mut [Vec<String>]) -> Vec<String> {
+    let mut causes: Vec<String> = Vec::new();
+    for cell in lines.iter_mut().filter_map(|line| line.last_mut()).filter(|cell| *cell != OPEN) {
+        let known = causes.iter().position(|cause| cause == cell);
+        let place = known.unwrap_or(causes.len());
+        let cause = std::mem::replace(cell, (place + 1).to_string());
+        if known.is_none() {
+            causes.push(cause);
+        }
+    }
+    causes
+}
+
 /// The tables of a page.
 pub(super) fn tables(rows: &[Row], unfit: &Unfit) -> String {
     let columns = titles(rows, unfit);
     let mut out = markdown(columns.iter().map(String::as_str), &summary(rows, unfit));
-    let outside: Vec<Vec<String>> = rows.iter().filter(|row| !row.agrees()).map(line).collect();
+    let mut outside: Vec<Vec<String>> = rows.iter().filter(|row| !row.agrees()).map(line).collect();
     let agree = rows.len() - outside.len();
     let _ = write!(out, "\n{agree} of {} figures agree. The others:\n\n", rows.len());
+    let causes = numbered(&mut outside);
     out += &markdown(OUTSIDE, &outside);
+    if !causes.is_empty() {
+        out.push('\n');
+    }
+    for (place, cause) in causes.iter().enumerate() {
+        let _ = writeln!(out, "{}. {cause}", place + 1);
+    }
     if !unfit.is_empty() {
         out += "\nNot compared:\n\n";
         for (scenario, kernel, why) in unfit {
