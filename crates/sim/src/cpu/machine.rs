@@ -269,20 +269,24 @@ impl<P: Programs> Machine<P> {
             return;
         }
         hardware.cpus[cpu].accounted = hardware.now();
-        let current = hardware.cpus[cpu].current;
-        let rank = current.map(|id| {
-            let thread = &mut hardware.threads[id.index()];
+        self.book(cpu, ran, |_| true);
+    }
+
+    /// Books time on the current thread of a CPU, with its scheduler if it `counts`, and with those that watch.
+    fn book(&mut self, cpu: usize, ran: Nanos, counts: impl Fn(&Thread) -> bool) {
+        let current = self.hardware.cpus[cpu].current.map(|id| {
+            let thread = &mut self.hardware.threads[id.index()];
             thread.run += ran;
             if thread.remaining != Nanos::MAX {
                 thread.remaining -= ran;
             }
-            thread.rank
+            (id, thread.rank, counts(thread))
         });
-        if let (Some(thread), Some(Rank(rank))) = (current, rank) {
+        if let Some((thread, Rank(rank), true)) = current {
             self.policies[rank].account(&mut self.hardware, cpu, thread, ran);
         }
         for watcher in &self.watchers {
-            self.policies[*watcher].ran(&mut self.hardware, cpu, rank, ran);
+            self.policies[*watcher].ran(&mut self.hardware, cpu, current.map(|(_, rank, _)| rank), ran);
         }
     }
 
@@ -612,10 +616,10 @@ impl<P: Programs> Simulation for Machine<P> {
             Occasion::HandlerEnd(cpu) => self.handler_ends(cpu as usize),
             Occasion::Policy(rank, number) => {
                 let rank = usize::from(rank);
-                if let Some(cpu) = self.policies[rank].accounts_for_timer(number) {
-                    self.account(cpu);
-                }
                 if let Some(cpu) = self.policies[rank].timer_cpu(number) {
+                    if self.policies[rank].accounts_for_timer(number) {
+                        self.account(cpu);
+                    }
                     self.interrupted_for(cpu, self.hardware.platform.overheads.timer);
                 }
                 self.policies[rank].timer(&mut self.hardware, number);

@@ -101,9 +101,9 @@ pub trait CpuPolicy {
         None
     }
 
-    /// The CPU whose time has to be booked before a timer fires.
-    fn accounts_for_timer(&self, _number: u32) -> Option<usize> {
-        None
+    /// Whether the time of that CPU has to be booked before the timer fires.
+    fn accounts_for_timer(&self, _number: u32) -> bool {
+        false
     }
 
     /// Whether it looks at the time its current thread has run when this one joins the queue.

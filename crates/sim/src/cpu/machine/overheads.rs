@@ -12,7 +12,7 @@
 use surety_units::Nanos;
 
 use super::Machine;
-use crate::cpu::hardware::{Rank, ThreadState};
+use crate::cpu::hardware::ThreadState;
 use crate::cpu::program::Programs;
 
 impl<P: Programs> Machine<P> {
@@ -55,22 +55,7 @@ impl<P: Programs> Machine<P> {
     fn book_ahead(&mut self, cpu: usize, time: Nanos) {
         let hardware = &mut self.hardware;
         hardware.cpus[cpu].accounted = hardware.free_from(cpu).saturating_add(time);
-        let current = hardware.cpus[cpu].current;
-        let rank = current.map(|id| {
-            let thread = &mut hardware.threads[id.index()];
-            thread.run += time;
-            if thread.remaining != Nanos::MAX {
-                thread.remaining -= time;
-            }
-            thread.rank
-        });
         // One that has left its queue is on nobody's account but its own.
-        let is_queued = |id| self.hardware.thread(id).state == ThreadState::Running;
-        if let (Some(thread), Some(Rank(rank))) = (current.filter(|id| is_queued(*id)), rank) {
-            self.policies[rank].account(&mut self.hardware, cpu, thread, time);
-        }
-        for watcher in &self.watchers {
-            self.policies[*watcher].ran(&mut self.hardware, cpu, rank, time);
-        }
+        self.book(cpu, time, |thread| thread.state == ThreadState::Running);
     }
 }

@@ -478,13 +478,13 @@ impl CpuPolicy for Deadline {
         !self.enforce.is_empty()
     }
 
-    fn accounts_for_timer(&self, number: u32) -> Option<usize> {
-        let index = (number >> 2) as usize;
-        if number & 3 == INACTIVE {
-            return (!self.enforce.is_empty()).then(|| self.entities[index].cpu);
+    fn accounts_for_timer(&self, number: u32) -> bool {
+        match number & 3 {
+            INACTIVE => !self.enforce.is_empty(),
+            // A fair server is judged by the time up to now, and so is the budget of a CPU.
+            REPLENISH => self.is_server((number >> 2) as usize),
+            _ => true,
         }
-        // The budget of a CPU, or its fair server, is judged by the time up to now.
-        (number & 3 == ENFORCE || number & 3 == REPLENISH && self.is_server(index)).then_some(index)
     }
 
     fn timer_cpu(&self, number: u32) -> Option<usize> {

@@ -29,7 +29,7 @@ use crate::engine::Slot;
 use balance::Balance;
 use cfs::Cfs;
 use eevdf::{Eevdf, V6_12, V6_18, V7_2};
-use queue::{Entity, Queue, Queues, Rule};
+use queue::{Entity, NEXT, Queue, Queues, Rule};
 
 /// The fair class.
 struct Fair<R> {
@@ -171,7 +171,7 @@ impl<R: Rule> Fair<R> {
             next = self.queues.parent(entity);
             if self.queues.queues[self.queues.entities[entity].queue].count > 0 {
                 if let Some(group) = next.filter(|_| falls_asleep) {
-                    self.queues.prefer(group);
+                    self.queues.mark(group, NEXT);
                 }
                 break;
             }
@@ -437,8 +437,8 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         Some(number as usize)
     }
 
-    fn accounts_for_timer(&self, number: u32) -> Option<usize> {
-        Some(number as usize)
+    fn accounts_for_timer(&self, _number: u32) -> bool {
+        true
     }
 
     /// The end of a slice: the CPU chooses again (`entity_tick`).

@@ -13,7 +13,7 @@ use std::ops::{Deref, DerefMut};
 
 use crate::cpu::policy::Arrival;
 
-use super::queue::{Queues, Rule, scaled};
+use super::queue::{LAST, NEXT, Queues, Rule, SKIP, scaled};
 use super::weight::IDLE;
 
 /// Entities that share one period; with more it grows (`sched_nr_latency`).
@@ -92,16 +92,6 @@ impl Cfs {
         q.zero += ahead;
     }
 
-    fn insert(&mut self, entity: usize) {
-        let key = self.queues.entities[entity].virtual_time;
-        self.queues.insert(entity, key);
-    }
-
-    fn remove(&mut self, entity: usize) {
-        let key = self.queues.entities[entity].virtual_time;
-        self.queues.remove(entity, key);
-    }
-
     /// By how much an entity is ahead of another, in granularities: 1 more than one, 0 less, -1 not at all
     /// (`wakeup_preempt_entity`).
     fn ahead(&self, entity: usize, of: usize) -> i32 {
@@ -121,6 +111,10 @@ impl Rule for Cfs {
             idle_granularity: base_slice / scale,
             wakeup_granularity: base_slice * 4 / 3,
         }
+    }
+
+    fn key(&self, entity: usize) -> i64 {
+        self.queues.entities[entity].virtual_time
     }
 
     fn set_slice(&mut self, _entity: usize, _slice: i64) {}
@@ -158,14 +152,14 @@ impl Rule for Cfs {
         e.virtual_time = placed.map_or(e.virtual_time, |placed| placed.max(e.virtual_time));
         self.queues.count(entity, true);
         if !self.queues.is_current(entity) {
-            self.insert(entity);
+            self.wait(entity);
         }
     }
 
     fn dequeue(&mut self, entity: usize, sleeps: bool, _may_delay: bool) -> bool {
         self.queues.forget_favours(entity);
         if !self.queues.is_current(entity) {
-            self.remove(entity);
+            self.stop_waiting(entity);
         }
         self.queues.count(entity, false);
         let e = &mut self.queues.entities[entity];
@@ -233,7 +227,7 @@ impl Rule for Cfs {
     fn set_current(&mut self, entity: usize) {
         self.queues.forget_favours(entity);
         if self.queues.entities[entity].queued {
-            self.remove(entity);
+            self.stop_waiting(entity);
         }
         let e = &mut self.queues.entities[entity];
         e.ran = 0;
@@ -241,28 +235,16 @@ impl Rule for Cfs {
         self.queues.queues[queue].current = Some(entity);
     }
 
-    fn put_current(&mut self, entity: usize) {
-        let queue = self.queues.entities[entity].queue;
-        self.queues.queues[queue].current = None;
-        if self.queues.entities[entity].queued {
-            self.insert(entity);
-        }
-    }
-
     fn preempts(&mut self, current: usize, woken: usize) -> bool {
         if self.ahead(current, woken) < 1 {
             return false;
         }
-        self.queues.prefer(woken);
+        self.queues.mark(woken, NEXT);
         let e = &self.queues.entities[current];
-        let is_crowded = self.queues.queues[e.queue].count >= 8;
+        let entities = i64::try_from(self.queues.queues[e.queue].count).expect("fewer than 2^63 entities");
+        let is_crowded = entities >= ENTITIES_OF_A_PERIOD;
         if e.queued && e.thread.is_some() && is_crowded && !self.is_idle(current) {
-            let mut next = Some(current);
-            while let Some(entity) = next {
-                let queue = self.queues.entities[entity].queue;
-                self.queues.queues[queue].last = Some(entity);
-                next = self.queues.queues[queue].entity;
-            }
+            self.queues.mark(current, LAST);
         }
         true
     }
@@ -270,24 +252,19 @@ impl Rule for Cfs {
     fn outranked(&mut self, _current: usize, _woken: usize) {}
 
     fn yield_now(&mut self, entity: usize) {
-        let mut next = Some(entity);
         self.queues.forget_favours(entity);
-        while let Some(entity) = next {
-            let queue = self.queues.entities[entity].queue;
-            self.queues.queues[queue].skip = Some(entity);
-            next = self.queues.queues[queue].entity;
-        }
+        self.queues.mark(entity, SKIP);
     }
 
     /// Virtual times stay: what weight changes is how fast they go on.
     fn reweight(&mut self, entity: usize, weight: i64) {
         let waits = self.queues.entities[entity].queued && !self.queues.is_current(entity);
         if waits {
-            self.remove(entity);
+            self.stop_waiting(entity);
         }
         self.queues.entities[entity].weight = weight;
         if waits {
-            self.insert(entity);
+            self.wait(entity);
         }
     }
 }

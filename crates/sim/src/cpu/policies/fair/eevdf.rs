@@ -162,21 +162,11 @@ impl<V: Version> Eevdf<V> {
         }
     }
 
-    fn insert(&mut self, entity: usize) {
-        let deadline = self.queues.entities[entity].deadline;
-        self.queues.insert(entity, deadline);
-    }
-
-    fn remove(&mut self, entity: usize) {
-        let deadline = self.queues.entities[entity].deadline;
-        self.queues.remove(entity, deadline);
-    }
-
     fn join(&mut self, entity: usize, initial: bool) {
         self.place(entity, initial);
         self.queues.count(entity, true);
         if !self.queues.is_current(entity) {
-            self.insert(entity);
+            self.wait(entity);
         }
     }
 
@@ -232,6 +222,10 @@ impl<V: Version> Rule for Eevdf<V> {
         Eevdf { queues: Queues::new(cpus, base_slice, tick), version: PhantomData }
     }
 
+    fn key(&self, entity: usize) -> i64 {
+        self.queues.entities[entity].deadline
+    }
+
     fn set_slice(&mut self, entity: usize, slice: i64) {
         let e = &mut self.queues.entities[entity];
         if e.slice == slice {
@@ -268,7 +262,7 @@ impl<V: Version> Rule for Eevdf<V> {
         }
         self.update_lag(entity);
         if !self.queues.is_current(entity) {
-            self.remove(entity);
+            self.stop_waiting(entity);
         }
         let e = &mut self.queues.entities[entity];
         if !sleeps {
@@ -294,7 +288,7 @@ impl<V: Version> Rule for Eevdf<V> {
             return;
         }
         if !self.queues.is_current(entity) {
-            self.remove(entity);
+            self.stop_waiting(entity);
         }
         self.queues.count(entity, false);
         self.join(entity, false);
@@ -331,7 +325,7 @@ impl<V: Version> Rule for Eevdf<V> {
         self.queues.forget_favours(entity);
         let queue = self.queues.entities[entity].queue;
         if self.queues.entities[entity].queued {
-            self.remove(entity);
+            self.stop_waiting(entity);
             let slice = self.shortest_slice(queue);
             let e = &self.queues.entities[entity];
             let protected = if slice < e.slice && !V::PROTECTS_WHOLE_SLICE {
@@ -342,14 +336,6 @@ impl<V: Version> Rule for Eevdf<V> {
             self.queues.entities[entity].protected = protected;
         }
         self.queues.queues[queue].current = Some(entity);
-    }
-
-    fn put_current(&mut self, entity: usize) {
-        let queue = self.queues.entities[entity].queue;
-        self.queues.queues[queue].current = None;
-        if self.queues.entities[entity].queued {
-            self.insert(entity);
-        }
     }
 
     fn preempts(&mut self, current: usize, woken: usize) -> bool {
@@ -395,7 +381,7 @@ impl<V: Version> Rule for Eevdf<V> {
         if queued {
             self.update_lag(entity);
             if !self.queues.is_current(entity) {
-                self.remove(entity);
+                self.stop_waiting(entity);
             }
             self.queues.count(entity, false);
             let e = &mut self.queues.entities[entity];

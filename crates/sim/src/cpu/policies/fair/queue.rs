@@ -99,6 +99,13 @@ impl Queue {
     }
 }
 
+/// One of the parts that an entity may have in a queue.
+pub(super) type Buddy = fn(&mut Queue) -> &mut Option<usize>;
+
+pub(super) const NEXT: Buddy = |q| &mut q.next;
+pub(super) const LAST: Buddy = |q| &mut q.last;
+pub(super) const SKIP: Buddy = |q| &mut q.skip;
+
 /// All queues and entities of a machine.
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
@@ -177,7 +184,7 @@ impl Queues {
     }
 
     /// An entity joins the tree of its queue at a key.
-    pub(super) fn insert(&mut self, entity: usize, key: i64) {
+    fn insert(&mut self, entity: usize, key: i64) {
         let e = &mut self.entities[entity];
         let q = &mut self.queues[e.queue];
         q.sum += e.weight * (e.virtual_time - q.zero);
@@ -187,7 +194,7 @@ impl Queues {
     }
 
     /// An entity leaves the tree of its queue, where it stands at a key.
-    pub(super) fn remove(&mut self, entity: usize, key: i64) {
+    fn remove(&mut self, entity: usize, key: i64) {
         let e = &self.entities[entity];
         let q = &mut self.queues[e.queue];
         q.sum -= e.weight * (e.virtual_time - q.zero);
@@ -195,13 +202,13 @@ impl Queues {
         q.tree.remove(key, e.order);
     }
 
-    /// An entity and the groups it is in are to be picked next where that is fair (`set_next_buddy`).
-    pub(super) fn prefer(&mut self, entity: usize) {
+    /// A queued entity and the groups it is in get a part in their queues (`set_next_buddy`, `set_last_buddy`, `set_skip_buddy`).
+    pub(super) fn mark(&mut self, entity: usize, buddy: Buddy) {
         let mut next = Some(entity);
         while let Some(entity) = next.filter(|e| self.entities[*e].queued) {
-            let queue = self.entities[entity].queue;
-            self.queues[queue].next = Some(entity);
-            next = self.queues[queue].entity;
+            let q = &mut self.queues[self.entities[entity].queue];
+            *buddy(q) = Some(entity);
+            next = q.entity;
         }
     }
 
@@ -211,9 +218,7 @@ impl Queues {
         if ![q.next, q.last, q.skip].contains(&Some(entity)) {
             return;
         }
-        let buddies: [fn(&mut Queue) -> &mut Option<usize>; 3] =
-            [|q| &mut q.next, |q| &mut q.last, |q| &mut q.skip];
-        for buddy in buddies {
+        for buddy in [NEXT, LAST, SKIP] {
             let mut up = Some(entity);
             while let Some(entity) = up {
                 let q = &mut self.queues[self.entities[entity].queue];
@@ -243,6 +248,21 @@ pub(super) trait Rule: DerefMut<Target = Queues> {
 
     /// Whether time is booked before one that stayed although it sleeps wakes.
     const BOOKS_BEFORE_REQUEUE: bool = false;
+
+    /// What those that wait in a queue are ordered by.
+    fn key(&self, entity: usize) -> i64;
+
+    /// An entity waits in its queue from now on.
+    fn wait(&mut self, entity: usize) {
+        let key = self.key(entity);
+        self.insert(entity, key);
+    }
+
+    /// An entity no longer waits in its queue.
+    fn stop_waiting(&mut self, entity: usize) {
+        let key = self.key(entity);
+        self.remove(entity, key);
+    }
 
     /// Gives an entity a slice; one that waits keeps its place.
     fn set_slice(&mut self, entity: usize, slice: i64);
@@ -280,7 +300,13 @@ pub(super) trait Rule: DerefMut<Target = Queues> {
     fn set_current(&mut self, entity: usize);
 
     /// An entity is no longer run.
-    fn put_current(&mut self, entity: usize);
+    fn put_current(&mut self, entity: usize) {
+        let queue = self.entities[entity].queue;
+        self.queues[queue].current = None;
+        if self.entities[entity].queued {
+            self.wait(entity);
+        }
+    }
 
     /// Whether an entity that joined the queue of a running one takes over.
     fn preempts(&mut self, current: usize, woken: usize) -> bool;
