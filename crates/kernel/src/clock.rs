@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use surety_units::{Nanos, Tid};
 
 use crate::error::{KernelError, Operation};
+use crate::thread::own_switches;
 
 fn now(clock: libc::clockid_t) -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -111,17 +112,6 @@ const GAP: Nanos = Nanos::from_micros(20);
 /// kernel charges or not (CONFIG_PARAVIRT_TIME_ACCOUNTING).
 const STOLEN: Nanos = Nanos::from_micros(100);
 
-/// How often the calling thread has left its CPU. Unlike the thread clock this has the kernel book nothing
-/// (`getrusage` in kernel/sys.c reads what was booked last, but with CONFIG_VIRT_CPU_ACCOUNTING_GEN).
-fn switches() -> i64 {
-    // SAFETY: `rusage` is plain integers, for which zero bytes are a value; the place is valid over the call.
-    unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-        usage.ru_nvcsw + usage.ru_nivcsw
-    }
-}
-
 /// CPU time of the calling thread that is followed without asking the kernel.
 ///
 /// Reading the thread clock has the kernel book the time used so far, and then a slice or a budget that is used up
@@ -135,7 +125,7 @@ pub struct ThreadTime {
     known: Nanos,
     known_at: Nanos,
     last: Nanos,
-    switches: i64,
+    switches: u64,
     /// Whether some gap since `known_at` may be no time of the thread.
     doubtful: bool,
 }
@@ -143,7 +133,7 @@ pub struct ThreadTime {
 impl ThreadTime {
     /// Reads both clocks.
     pub fn read() -> ThreadTime {
-        let switches = switches();
+        let switches = own_switches();
         let known = thread_cpu_time();
         let now = monotonic();
         ThreadTime { known, known_at: now, last: now, switches, doubtful: false }
@@ -154,7 +144,7 @@ impl ThreadTime {
     pub fn now(&mut self) -> (Nanos, Nanos) {
         let now = monotonic();
         if now - self.last > GAP {
-            if switches() != self.switches {
+            if own_switches() != self.switches {
                 *self = ThreadTime::read();
                 return (now, self.known);
             }
@@ -280,7 +270,7 @@ mod tests {
             let (known, before) = (time.known, time.switches);
             waste(GAP * 2);
             time.now();
-            let stayed = switches() == before;
+            let stayed = own_switches() == before;
             assert!(!stayed || time.known == known, "it was read after an interrupt's time");
             stayed && !time.doubtful
         });

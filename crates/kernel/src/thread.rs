@@ -72,7 +72,8 @@ pub fn give_way() {
     rustix::thread::sched_yield();
 }
 
-/// How often the calling thread has left its CPU to another, or to none.
+/// How often the calling thread has left its CPU to another, or to none. Unlike the thread clock this has the kernel book nothing
+/// (`getrusage` in kernel/sys.c reads what was booked last, but with CONFIG_VIRT_CPU_ACCOUNTING_GEN).
 pub fn own_switches() -> u64 {
     // SAFETY: `rusage` is plain integers, for which zero bytes are a value; the place is valid over the call.
     let usage = unsafe {
