@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use surety_kernel::Kernel;
 use surety_kernel::facts::MachineFacts;
-use surety_model::platform::Platform;
-use surety_model::record::{ActivityRecord, Disturbance, InForce, Record, ThreadInForce};
+use surety_model::record::{ActivityRecord, Disturbance, Record, ThreadInForce};
 use surety_model::workload::Workload;
 use surety_model::world::RunOptions;
 use surety_units::{CpuSet, Nanos, Tid};
@@ -16,7 +15,7 @@ use crate::interrupts::Reading;
 use crate::locked_memory::LockedMemory;
 use crate::noise::CpuUse;
 use crate::overheads;
-use crate::platform::{environment_of, platform_of};
+use crate::platform::environment_of;
 use crate::prepared::Prepared;
 use crate::records::{Seen, runs_of_stream};
 use crate::returned::{Activity, MemberResult, Returned};
@@ -87,16 +86,17 @@ impl Outcome<'_> {
         let overheads = prepared.overheads.clone().unwrap_or_default();
         let (records, rules) = self.records();
         environment.extend(rules);
+        let mut in_force = in_force(&self.facts, self.cpus, threads, environment, disturbance);
+        if let Some(machine) = &mut in_force.machine {
+            machine.overheads = overheads;
+        }
         let activities = prepared.starts.into_records(self.workload.tasks.len(), records);
         Record {
             world: "host".to_owned(),
             reserved: self.workload.is_reserved(),
             seed: Some(options.seed),
             duration: Some(options.duration),
-            in_force: InForce {
-                machine: Some(Platform { overheads, ..platform_of(&self.facts) }),
-                ..in_force(&self.facts, self.cpus, threads, environment, disturbance)
-            },
+            in_force,
             degraded,
             activities,
             trace: self.decoded.quality,
