@@ -36,7 +36,12 @@ impl Interruption {
     }
 }
 
-/// What comes at least so far apart and costs so much each, in a window.
+/// The most that all of them take in a window.
+pub fn all_at_most(interruptions: &[Interruption], window: Nanos) -> Nanos {
+    interruptions.iter().fold(Nanos::ZERO, |sum, one| sum.saturating_add(one.at_most(window)))
+}
+
+/// What comes at a distance or later and has a cost each time, in a window.
 fn times(cost: Nanos, distance: Nanos, window: Nanos) -> Nanos {
     let count = window.div_floor(distance.max(Nanos::new(1))).saturating_add(1);
     Nanos::new(cost.get().saturating_mul(count))
@@ -84,8 +89,7 @@ fn waits(task: &Task) -> i64 {
 pub fn of_budget(task: &Task, reservation: Reservation, workload: &Workload, platform: &Platform) -> Nanos {
     let Overheads { switch, sleep, tick, .. } = platform.overheads;
     let period = reservation.period;
-    let others = interruptions(workload, platform, Some(&task.name));
-    let foreign = others.iter().fold(Nanos::ZERO, |sum, i| sum.saturating_add(i.at_most(period)));
+    let foreign = all_at_most(&interruptions(workload, platform, Some(&task.name)), period);
     let per_job = Nanos::new((switch + sleep).get().saturating_mul(1 + waits(task)));
     let own = release_distance(task).map_or(per_job, |(distance, _)| times(per_job, distance, period));
     let ticks = times(tick, platform.tick, period);

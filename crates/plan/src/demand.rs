@@ -12,6 +12,7 @@
 //! within the limit (k): a job's `w + c + o <= k Q` and the backlog's `w + c + o - z Q` are then both covered, since `o <= m
 //! (o/m)`.
 
+use surety_analysis::overheads::{Interruption, all_at_most};
 use surety_analysis::work::drawn_work;
 use surety_analysis::work::{declared_bound, family};
 use surety_fit::WorkFit;
@@ -51,28 +52,17 @@ pub struct Demand {
     pub in_step: bool,
     costs: Overhead,
     tick: Nanos,
-    handlers: Vec<Handler>,
-}
-
-/// A hard interrupt handler, whose time is charged to whatever runs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Handler {
-    /// What one call takes.
-    pub time: Nanos,
-    /// Calls are at least this far apart.
-    pub distance: Nanos,
-}
-
-impl Handler {
-    /// The most it takes in a window of this length.
-    pub fn at_most(&self, window: Nanos) -> Nanos {
-        self.time * (window.div_floor(self.distance) + 1)
-    }
+    handlers: Vec<Interruption>,
 }
 
 impl Demand {
     /// Of a task: measured where there is a fit, else declared.
-    pub fn of(task: &Task, fit: Option<&WorkFit>, handlers: &[Handler], options: &PlanOptions) -> Demand {
+    pub fn of(
+        task: &Task,
+        fit: Option<&WorkFit>,
+        handlers: &[Interruption],
+        options: &PlanOptions,
+    ) -> Demand {
         let declared = drawn_work(task);
         let knowledge = match (fit, declared) {
             (Some(fit), _) => Knowledge::Fitted(Box::new(fit.clone())),
@@ -113,7 +103,7 @@ impl Demand {
     /// What a budget pays beside the work of its jobs, the part proportional to it excluded.
     pub fn beside(&self, budget: Nanos, frame: &Frame) -> Nanos {
         let jobs = self.costs.per_job.div_ceil(Nanos::new(i64::from(frame.spread.max(1))));
-        let handlers: Nanos = self.handlers.iter().map(|handler| handler.at_most(frame.period)).sum();
+        let handlers = all_at_most(&self.handlers, frame.period);
         self.costs.per_period + self.costs.per_tick * budget.div_ceil(self.tick) + handlers + Nanos::new(jobs)
     }
 

@@ -16,7 +16,7 @@ use surety_analysis::interrupts::loss::{HELD_MAX, Phase, loss};
 use surety_analysis::interrupts::pending::Interrupt;
 use surety_analysis::interrupts::throughput::{budget_for, closed};
 use surety_analysis::interrupts::{Argument, InterruptError};
-use surety_analysis::overheads::{Interruption, interruptions};
+use surety_analysis::overheads::{Interruption, all_at_most, interruptions};
 use surety_analysis::work::{declared_bound, maximum};
 use surety_model::plan::ProofInput;
 use surety_model::platform::{Enforcement, Platform};
@@ -25,7 +25,6 @@ use surety_model::reservation::{KERNEL_PERIOD_MIN, KERNEL_RUNTIME_MIN, Reservati
 use surety_model::workload::{Arrivals, Irq, Workload};
 use surety_units::{Bandwidth, Frequency, Nanos};
 
-use crate::demand::Handler;
 use crate::refusal::Refused;
 use crate::{GRAIN, PlanOptions, share};
 
@@ -72,7 +71,7 @@ pub fn wish(irq: &Irq, promise: &Promise) -> Result<Wish, String> {
 /// The hard handler of a source, where it has one.
 ///
 /// Of a Poisson source the mean distance of a tenth is taken: ten times its mean rate.
-pub fn handler(irq: &Irq) -> Option<Handler> {
+pub fn handler(irq: &Irq) -> Option<Interruption> {
     let time = irq.hard.filter(|hard| hard.is_positive())?;
     let distance = match irq.arrivals {
         Arrivals::Periodic { period } => period,
@@ -80,15 +79,13 @@ pub fn handler(irq: &Irq) -> Option<Handler> {
         Arrivals::Closed { service, .. } => service,
         Arrivals::Poisson { rate } => Nanos::from_f64_rounded(1e8 / rate.per_second()),
     };
-    distance.is_positive().then_some(Handler { time, distance })
+    distance.is_positive().then_some(Interruption { cost: time, distance })
 }
 
 /// What interrupts whatever runs: the hard handlers of the workload, and where it was measured what they cost, wake-ups of its tasks and
 /// timers of what is reserved already.
-pub fn handlers(workload: &Workload, platform: &Platform) -> Vec<Handler> {
-    let others = interruptions(workload, platform, None);
-    let others = others.into_iter().map(|Interruption { cost, distance }| Handler { time: cost, distance });
-    workload.irqs.iter().filter_map(handler).chain(others).collect()
+pub fn handlers(workload: &Workload, platform: &Platform) -> Vec<Interruption> {
+    workload.irqs.iter().filter_map(handler).chain(interruptions(workload, platform, None)).collect()
 }
 
 /// A source with what its budgets pay.
@@ -96,7 +93,7 @@ pub struct Source<'a> {
     /// The source.
     pub irq: &'a Irq,
     /// Every hard handler of the workload.
-    pub handlers: &'a [Handler],
+    pub handlers: &'a [Interruption],
     /// The machine and its costs.
     pub options: &'a PlanOptions,
     /// No more reserved threads than CPUs.
@@ -150,7 +147,7 @@ impl Source<'_> {
     pub fn useful(&self, reservation: Reservation) -> Reservation {
         let costs = self.options.costs();
         let ticks = costs.per_tick * reservation.runtime.div_ceil(self.options.platform.tick);
-        let hard: Nanos = self.handlers.iter().map(|h| h.at_most(reservation.period)).sum();
+        let hard = all_at_most(self.handlers, reservation.period);
         let left = (reservation.runtime - costs.per_period - ticks - hard).max(Nanos::ZERO);
         let permille = 1000 + u64::from(costs.interrupts_permille);
         Reservation { runtime: left.mul_ratio(1000, permille), ..reservation }
@@ -160,7 +157,7 @@ impl Source<'_> {
     pub fn inputs(&self, reservation: Reservation) -> Vec<ProofInput> {
         let costs = self.options.costs();
         let buffer = self.irq.buffer.map_or_else(|| "any number".to_owned(), |n| n.to_string());
-        let hard: Nanos = self.handlers.iter().map(|h| h.at_most(reservation.period)).sum();
+        let hard = all_at_most(self.handlers, reservation.period);
         let arrivals = match self.irq.arrivals {
             Arrivals::Periodic { period } => format!("every {period}"),
             Arrivals::Sporadic { gap } => format!("at least {gap} apart"),

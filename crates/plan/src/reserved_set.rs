@@ -10,6 +10,7 @@ use std::rc::Rc;
 use surety_analysis::RootDomain;
 use surety_analysis::cbs::Fineness;
 use surety_analysis::foundation::{Foundation, ReservedThread, lent_reservation};
+use surety_analysis::overheads::Interruption;
 use surety_model::claim::Claim;
 use surety_model::plan::{Front, Left, Plan, PlannedReservation};
 use surety_model::platform::{FairServer, OtherReservation, Platform};
@@ -18,7 +19,6 @@ use surety_model::reservation::{KERNEL_RUNTIME_MIN, Reservation};
 use surety_model::workload::{Irq, Workload};
 use surety_units::{CpuSet, Nanos, Probability};
 
-use crate::demand::Handler;
 use crate::interrupt::{self, Source, Wish};
 use crate::kept::{Argument, Kept, KeptIrq};
 use crate::proofs::{self, bound};
@@ -35,7 +35,7 @@ pub(crate) struct ReservedSet<'a> {
     obstacle: Option<String>,
     kept: Vec<Kept>,
     irqs: Vec<KeptIrq>,
-    handlers: Vec<Handler>,
+    handlers: Vec<Interruption>,
     fineness: Fineness,
     searched: Rc<Searched>,
     /// What was tried, where that is asked for.
@@ -253,7 +253,7 @@ impl<'a> ReservedSet<'a> {
     }
 
     /// The hard handlers of the workload.
-    pub(crate) fn handlers(&self) -> &[Handler] {
+    pub(crate) fn handlers(&self) -> &[Interruption] {
         &self.handlers
     }
 

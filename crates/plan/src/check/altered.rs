@@ -9,6 +9,7 @@
 
 use std::collections::BTreeSet;
 
+use surety_analysis::overheads::{Interruption, all_at_most};
 use surety_model::claim::{Claim, ClaimedArrivals, ClaimedWork, RequestClaim, ResponseClaim, Subject};
 use surety_model::plan::{Plan, PlannedReservation};
 use surety_model::platform::{Enforcement, Platform};
@@ -17,7 +18,6 @@ use surety_model::reservation::Reservation;
 use surety_units::{Nanos, Probability};
 
 use super::CheckError;
-use crate::demand::Handler;
 use crate::{Overhead, PlanOptions};
 
 /// The longest time of a claim.
@@ -55,7 +55,7 @@ pub(super) fn unaltered(plan: &Plan, claims: &[Claim]) -> Result<(), CheckError>
         limits(claim)?;
         same_as_text(claim)?;
     }
-    let handlers: Vec<Handler> = plan.reservations.iter().filter_map(|p| handler(p, claims)).collect();
+    let handlers: Vec<Interruption> = plan.reservations.iter().filter_map(|p| handler(p, claims)).collect();
     for planned in &plan.reservations {
         let own: Vec<&Claim> = claims.iter().filter(|claim| claim.activity == planned.activity).collect();
         let Some(first) = own.first() else { return Err(CheckError::Nothing(planned.activity.clone())) };
@@ -415,7 +415,7 @@ fn one_activity(planned: &PlannedReservation, own: &[&Claim]) -> Result<(), Chec
 }
 
 /// The hard handler of a planned interrupt.
-fn handler(planned: &PlannedReservation, claims: &[Claim]) -> Option<Handler> {
+fn handler(planned: &PlannedReservation, claims: &[Claim]) -> Option<Interruption> {
     let own = claims.iter().filter(|claim| claim.activity == planned.activity);
     let mut requests = own.filter_map(|claim| match &claim.about {
         Subject::Requests(requests) => Some(requests),
@@ -426,20 +426,20 @@ fn handler(planned: &PlannedReservation, claims: &[Claim]) -> Option<Handler> {
         ClaimedArrivals::Apart(gap) | ClaimedArrivals::Closed(_, gap) => gap,
         ClaimedArrivals::Independent(rate) => Nanos::from_f64_rounded(1e8 / rate).max(Nanos::new(1)),
     };
-    requests.hard.is_positive().then_some(Handler { time: requests.hard, distance })
+    requests.hard.is_positive().then_some(Interruption { cost: requests.hard, distance })
 }
 
 /// The budget pays what `surety plan` deducts at the least, and what is left is the worth that is claimed.
 fn costs(
     claim: &Claim,
     reservation: Reservation,
-    handlers: &[Handler],
+    handlers: &[Interruption],
     platform: &Platform,
 ) -> Result<(), CheckError> {
     let runtime = reservation.runtime;
     let stated: Overhead = PlanOptions::new(platform.clone()).costs();
     let ticks = stated.per_tick * runtime.div_ceil(platform.tick);
-    let hard = handlers.iter().fold(Nanos::ZERO, |sum, h| sum.saturating_add(h.at_most(reservation.period)));
+    let hard = all_at_most(handlers, reservation.period);
     let (worth, beside, permille) = match &claim.about {
         Subject::Share { .. } => return Ok(()),
         Subject::Response(response) => {

@@ -14,7 +14,7 @@ mod steps;
 
 use surety_analysis::beside::threads_of;
 use surety_analysis::foundation::ReservedThread;
-use surety_analysis::overheads::interruptions;
+use surety_analysis::overheads::{all_at_most, interruptions};
 use surety_analysis::schedulability::SporadicTask;
 use surety_analysis::schedulability::catalogue::{Question, Scheduler, TESTS};
 use surety_analysis::schedulability::suspension::{as_jitter, oblivious};
@@ -191,8 +191,7 @@ fn levels_of(task: &Task, workload: &Workload, options: &PlanOptions) -> Result<
         work + interrupts + costs.per_tick * (work + options.platform.tick).div_ceil(options.platform.tick)
     };
     let others = interruptions(workload, &options.platform, Some(name));
-    let foreign =
-        others.iter().fold(Nanos::ZERO, |sum, i| sum.saturating_add(i.at_most(deadline.max(period))));
+    let foreign = all_at_most(&others, deadline.max(period));
     // Every sleep and every lock may cost two switches more.
     let waits = steps.sections.len() as i64 + i64::from(steps.sleep.is_positive()) * phases_of(task);
     let work = (with_costs(work) + costs.per_job + costs.per_period * (1 + waits)).saturating_add(foreign);
