@@ -150,14 +150,14 @@ impl Place<'_> {
         })
     }
 
-    /// So many threads, one or two, give way all the time.
+    /// One thread, or two, yield all the time.
     fn turns(self, threads: u64) -> Result<Turns, String> {
         let begin = clock::monotonic() + LEAD;
         let turns = move |count: u64| {
             clock::sleep_until(begin, None)?;
-            let (from, switches) = (clock::monotonic(), thread::own_switches());
+            let (from, switches) = (clock::monotonic(), clock::own_switches());
             (0..count).for_each(|_| thread::give_way());
-            Ok((from, clock::monotonic(), thread::own_switches() - switches))
+            Ok((from, clock::monotonic(), clock::own_switches() - switches))
         };
         let (first, second) =
             self.both(move || turns(TURNS), move || turns(if threads > 1 { TURNS } else { 0 }))?;

@@ -7,7 +7,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use surety_units::{Nanos, Tid};
 
 use crate::error::{KernelError, Operation};
-use crate::thread::own_switches;
 
 fn now(clock: libc::clockid_t) -> Nanos {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -111,6 +110,18 @@ const GAP: Nanos = Nanos::from_micros(20);
 /// A gap without leaving the CPU that is longer than an interrupt: the hypervisor may have taken the CPU, which the
 /// kernel charges or not (CONFIG_PARAVIRT_TIME_ACCOUNTING).
 const STOLEN: Nanos = Nanos::from_micros(100);
+
+/// How often the calling thread has left its CPU to another, or to none. Unlike the thread clock this has the kernel book nothing
+/// (`getrusage` in kernel/sys.c reads what was booked last, but with CONFIG_VIRT_CPU_ACCOUNTING_GEN).
+pub fn own_switches() -> u64 {
+    // SAFETY: `rusage` is plain integers, for which zero bytes are a value; the place is valid over the call.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
+        usage
+    };
+    u64::try_from(usage.ru_nvcsw.saturating_add(usage.ru_nivcsw)).unwrap_or(0)
+}
 
 /// CPU time of the calling thread that is followed without asking the kernel.
 ///
@@ -317,5 +328,13 @@ mod tests {
     fn the_tick_is_one_of_the_kernels_choices() {
         let hz = 1_000_000_000 / tick_length().get();
         assert!([100, 250, 300, 1000].contains(&hz), "HZ {hz}");
+    }
+
+    #[test]
+    fn a_thread_that_sleeps_has_left_its_cpu() {
+        let before = own_switches();
+        crate::thread::give_way();
+        sleep_for(Nanos::MILLISECOND).unwrap();
+        assert!(own_switches() > before);
     }
 }

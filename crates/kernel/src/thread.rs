@@ -72,18 +72,6 @@ pub fn give_way() {
     rustix::thread::sched_yield();
 }
 
-/// How often the calling thread has left its CPU to another, or to none. Unlike the thread clock this has the kernel book nothing
-/// (`getrusage` in kernel/sys.c reads what was booked last, but with CONFIG_VIRT_CPU_ACCOUNTING_GEN).
-pub fn own_switches() -> u64 {
-    // SAFETY: `rusage` is plain integers, for which zero bytes are a value; the place is valid over the call.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::getrusage(libc::RUSAGE_THREAD, &raw mut usage);
-        usage
-    };
-    u64::try_from(usage.ru_nvcsw.saturating_add(usage.ru_nivcsw)).unwrap_or(0)
-}
-
 /// Touches 128 KiB of the calling thread's stack so that measured code takes no page fault there.
 #[inline(never)]
 pub fn prefault_stack() {
@@ -125,14 +113,6 @@ mod tests {
         assert_eq!(slack, Nanos::new(1));
         assert_ne!(tid, own_tid());
         assert_eq!(timer_slack().unwrap(), before);
-    }
-
-    #[test]
-    fn a_thread_that_sleeps_has_left_its_cpu() {
-        let before = own_switches();
-        give_way();
-        crate::clock::sleep_for(Nanos::MILLISECOND).unwrap();
-        assert!(own_switches() > before);
     }
 
     #[test]
