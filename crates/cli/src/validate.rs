@@ -10,7 +10,9 @@ use surety_model::source::nearest;
 use surety_model::workload::Workload;
 use surety_model::world::{LAB_PREFIX, RunOptions, WorldError};
 use surety_report::table::{cells, led};
-use surety_reproduce::validation::{Kept, Kernel, Row, SCHEMA, Scenario, figures_of, judged, scenarios};
+use surety_reproduce::validation::{
+    HOST, Kept, Kernel, NotCompared, Row, SCHEMA, Scenario, figures_of, judged, scenarios,
+};
 use surety_session::{Means, worlds};
 use surety_units::{CpuId, CpuSet};
 
@@ -24,7 +26,6 @@ mod page;
 
 /// The kernels, where none is named.
 const KERNELS: [&str; 4] = ["lab:6.1-cloud", "lab:6.12-cloud", "lab:7-cloud", HOST];
-const HOST: &str = "host";
 /// Runs of one boot, and between two writes of the file.
 const BATCH: usize = 6;
 /// Between two runs on the host.
@@ -43,24 +44,32 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
     }
     let mut rows = Vec::new();
     let mut unfit = Vec::new();
+    let simulator = world(args, session, "sim", 1)?;
     for kernel in &kernels {
         let mut file = read(args, kernel)?;
         if !args.stored {
             run_missing(args, session, kernel, &chosen, &mut file)?;
         }
-        let simulator = simulator(args, session)?;
         for scenario in &chosen {
             let Some(kept) = file.scenarios.get(&scenario.title) else { continue };
             match (&kept.machine, &kept.unfit) {
                 (Some(machine), None) => {
-                    let options = options(args, session, kept.cpus, kept);
+                    let options = RunOptions {
+                        seed: kept.seed,
+                        duration: kept.duration,
+                        warm_up: kept.warm_up,
+                        cpus: Some(kept.cpus),
+                        cancel: session.cancel.clone(),
+                    };
                     let simulated =
                         simulator.run_on(machine, 0, &scenario.workload, &options, &scenario.title)?;
                     rows.extend(judged(scenario, kernel, kept, &simulated));
                 }
-                (_, why) => {
-                    unfit.push((scenario.title.clone(), kernel.clone(), why.clone().unwrap_or_default()))
-                }
+                (_, why) => unfit.push(NotCompared {
+                    scenario: scenario.title.clone(),
+                    kernel: kernel.clone(),
+                    why: why.clone().unwrap_or_default(),
+                }),
             }
         }
     }
@@ -154,7 +163,13 @@ fn run_missing(
         let set: CpuSet = (first..first + cpus).map(CpuId).collect();
         let batch = if kernel == HOST { 1 } else { BATCH };
         for scenarios in missing.chunks(batch) {
-            let plain = options(args, session, set, &Kept::default());
+            let plain = RunOptions {
+                seed: args.seed,
+                duration: args.duration,
+                warm_up: args.warm_up,
+                cpus: Some(set),
+                cancel: session.cancel.clone(),
+            };
             let runs = scenarios.iter().map(|s| (s.workload.clone(), plain.clone(), s.title.clone()));
             let runs: Vec<_> = runs.collect();
             let made = world.run_first(runs.len(), 0, &runs);
@@ -215,17 +230,6 @@ fn kept(
     Ok(kept)
 }
 
-fn options(args: &ValidateArgs, session: &Session, cpus: CpuSet, kept: &Kept) -> RunOptions {
-    let is_new = kept.runs.is_empty();
-    RunOptions {
-        seed: if is_new { args.seed } else { kept.seed },
-        duration: if is_new { args.duration } else { kept.duration },
-        warm_up: if is_new { args.warm_up } else { kept.warm_up },
-        cpus: Some(cpus),
-        cancel: session.cancel.clone(),
-    }
-}
-
 fn world<'a>(
     args: &ValidateArgs,
     session: &'a Session,
@@ -243,10 +247,6 @@ fn world<'a>(
     Ok(worlds::Worlds::new(&[word.to_owned()], means, session)?)
 }
 
-fn simulator<'a>(args: &ValidateArgs, session: &'a Session) -> Result<worlds::Worlds<'a>, Failure> {
-    world(args, session, "sim", 1)
-}
-
 /// A figure with its unit.
 fn value(row: &Row, value: f64) -> String {
     match row.is_time {
@@ -256,7 +256,7 @@ fn value(row: &Row, value: f64) -> String {
     }
 }
 
-fn text(rows: &[Row], unfit: &[(String, String, String)], session: &Session) -> String {
+fn text(rows: &[Row], unfit: &[NotCompared], session: &Session) -> String {
     let style = session.style();
     let shown: Vec<Vec<String>> = page::summary(rows, unfit);
     let titles: Vec<String> = page::titles(rows, unfit);
@@ -268,7 +268,7 @@ fn text(rows: &[Row], unfit: &[(String, String, String)], session: &Session) -> 
         out += &cells(&page::OUTSIDE, &outside, &style);
     }
     out.push('\n');
-    for (scenario, kernel, why) in unfit {
+    for NotCompared { scenario, kernel, why } in unfit {
         out += &led("not compared: ", &format!("{scenario} on {kernel}: {why}"), &style);
     }
     let agree = rows.iter().filter(|row| row.agrees()).count();
@@ -281,10 +281,7 @@ fn text(rows: &[Row], unfit: &[(String, String, String)], session: &Session) -> 
     out
 }
 
-fn document(rows: &[Row], unfit: &[(String, String, String)]) -> serde_json::Value {
-    let unfit = unfit
-        .iter()
-        .map(|(scenario, kernel, why)| json!({ "scenario": scenario, "kernel": kernel, "why": why }));
+fn document(rows: &[Row], unfit: &[NotCompared]) -> serde_json::Value {
     let row = |row: &Row| {
         let mut value = json!(row);
         value["agrees"] = json!(row.agrees());
@@ -293,6 +290,6 @@ fn document(rows: &[Row], unfit: &[(String, String, String)]) -> serde_json::Val
     json!({
         "schema": "surety.validity/1",
         "figures": rows.iter().map(row).collect::<Vec<_>>(),
-        "not_compared": unfit.collect::<Vec<_>>(),
+        "not_compared": unfit,
     })
 }

@@ -22,6 +22,9 @@ use surety_units::{CpuSet, Nanos};
 
 pub use scenarios::{Scenario, scenarios};
 
+/// The word of this machine's kernel.
+pub const HOST: &str = "host";
+
 /// The schema of the files.
 pub const SCHEMA: &str = "surety.validation/1";
 
@@ -38,7 +41,7 @@ pub struct Kernel {
     pub schema: String,
     /// The word of the world: `lab:6.12-cloud`, `host`.
     pub kernel: String,
-    /// By scenario.
+    /// What is kept of each, by its title.
     pub scenarios: BTreeMap<String, Kept>,
 }
 
@@ -137,10 +140,19 @@ impl Row {
     }
 }
 
+/// A scenario that has no figures of a kernel.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct NotCompared {
+    pub scenario: String,
+    pub kernel: String,
+    /// Why it could not be run, or decides nothing.
+    pub why: String,
+}
+
 /// The figures of a scenario on a kernel beside those of its simulation.
 pub fn judged(scenario: &Scenario, kernel: &str, kept: &Kept, simulated: &Record) -> Vec<Row> {
     let Some(machine) = kept.machine.as_ref().filter(|_| kept.unfit.is_none()) else { return Vec::new() };
-    let takes_turns = scenario.cpus > 1 && kernel != "host";
+    let takes_turns = scenario.cpus > 1 && kernel != HOST;
     let simulated = figures_of(simulated);
     let mut rows = Vec::new();
     let first = kept.runs.first().into_iter().flatten();

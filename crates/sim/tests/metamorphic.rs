@@ -99,7 +99,7 @@ fn timed() -> impl Strategy<Value = Timed> {
     })
 }
 
-/// What the kernel takes, each so many times as long.
+/// Overheads times a factor.
 fn scaled(costs: Overheads, factor: i64) -> Overheads {
     let Overheads { switch, wakeup, sleep, tick, timer } = costs;
     let [switch, wakeup, sleep, tick, timer] = [switch, wakeup, sleep, tick, timer].map(|cost| cost * factor);
@@ -111,7 +111,7 @@ fn costs(switch: Nanos) -> Overheads {
     Overheads { switch, wakeup: switch * 2, sleep: switch, tick: switch * 3, timer: switch }
 }
 
-/// A machine on which every time is so many times as long.
+/// A machine with every time of it times a factor.
 fn slower(platform: &Platform, factor: i64) -> Platform {
     Platform {
         tick: platform.tick * factor,
@@ -149,7 +149,7 @@ impl Observer for Switches {
     }
 }
 
-/// A run with all times so many times as long: its switches, and what each thread has had.
+/// A run with all times times a factor: its switches, and what each thread has had.
 fn stretched(
     threads: &[Timed],
     platform: &Platform,

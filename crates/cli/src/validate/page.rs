@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use surety_reproduce::validation::Row;
+use surety_reproduce::validation::{NotCompared, Row};
 
 use super::value;
 use crate::exit::{Code, Failure};
@@ -18,11 +18,9 @@ pub(super) const OUTSIDE: [&str; 7] =
 /// What stands for a cause that nobody knows.
 const OPEN: &str = "not known";
 
-type Unfit = [(String, String, String)];
-
-fn kernels(rows: &[Row], unfit: &Unfit) -> Vec<String> {
+fn kernels(rows: &[Row], unfit: &[NotCompared]) -> Vec<String> {
     let mut found: Vec<String> = Vec::new();
-    for kernel in rows.iter().map(|row| &row.kernel).chain(unfit.iter().map(|(_, kernel, _)| kernel)) {
+    for kernel in rows.iter().map(|row| &row.kernel).chain(unfit.iter().map(|not| &not.kernel)) {
         if !found.contains(kernel) {
             found.push(kernel.clone());
         }
@@ -31,15 +29,15 @@ fn kernels(rows: &[Row], unfit: &Unfit) -> Vec<String> {
 }
 
 /// The columns of the summary.
-pub(super) fn titles(rows: &[Row], unfit: &Unfit) -> Vec<String> {
+pub(super) fn titles(rows: &[Row], unfit: &[NotCompared]) -> Vec<String> {
     std::iter::once("scenario".to_owned()).chain(kernels(rows, unfit)).collect()
 }
 
 /// A line for each scenario: how many of its figures agree on each kernel.
-pub(super) fn summary(rows: &[Row], unfit: &Unfit) -> Vec<Vec<String>> {
+pub(super) fn summary(rows: &[Row], unfit: &[NotCompared]) -> Vec<Vec<String>> {
     let kernels = kernels(rows, unfit);
     let mut names: Vec<&String> = Vec::new();
-    for name in rows.iter().map(|row| &row.scenario).chain(unfit.iter().map(|(name, ..)| name)) {
+    for name in rows.iter().map(|row| &row.scenario).chain(unfit.iter().map(|not| &not.scenario)) {
         if !names.contains(&name) {
             names.push(name);
         }
@@ -48,7 +46,9 @@ pub(super) fn summary(rows: &[Row], unfit: &Unfit) -> Vec<Vec<String>> {
         let of = rows.iter().filter(|row| row.scenario == *name && row.kernel == *kernel);
         let (all, agree) = of.fold((0, 0), |(all, agree), row| (all + 1, agree + usize::from(row.agrees())));
         match all {
-            0 if unfit.iter().any(|(n, k, _)| n == name && k == kernel) => "not compared".to_owned(),
+            0 if unfit.iter().any(|not| not.scenario == *name && not.kernel == *kernel) => {
+                "not compared".to_owned()
+            }
             0 => String::new(),
             _ => format!("{agree} of {all}"),
         }
@@ -93,7 +93,7 @@ fn numbered(lines: &mut [Vec<String>]) -> Vec<String> {
 }
 
 /// The tables of a page.
-pub(super) fn tables(rows: &[Row], unfit: &Unfit) -> String {
+pub(super) fn tables(rows: &[Row], unfit: &[NotCompared]) -> String {
     let columns = titles(rows, unfit);
     let mut out = markdown(columns.iter().map(String::as_str), &summary(rows, unfit));
     let mut outside: Vec<Vec<String>> = rows.iter().filter(|row| !row.agrees()).map(line).collect();
@@ -109,7 +109,7 @@ pub(super) fn tables(rows: &[Row], unfit: &Unfit) -> String {
     }
     if !unfit.is_empty() {
         out += "\nNot compared:\n\n";
-        for (scenario, kernel, why) in unfit {
+        for NotCompared { scenario, kernel, why } in unfit {
             let _ = writeln!(out, "- {scenario}, {kernel}: {why}");
         }
     }

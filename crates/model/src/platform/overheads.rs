@@ -1,6 +1,6 @@
 //! [`Overheads`]: what the kernel's own work takes of the CPUs.
 //!
-//! Five costs, because so many can be told apart from outside the kernel (`overheads` of crate `host`): between them they say what a
+//! Five costs: those that can be told apart from outside the kernel (`overheads` of crate `host`). Together they say what a
 //! thread that sleeps and wakes periodically takes of its CPU, on whose account, and when. Without accounting of interrupt time
 //! (`CONFIG_IRQ_TIME_ACCOUNTING`) an interrupt is on the account of the thread it interrupts.
 

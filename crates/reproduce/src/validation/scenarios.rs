@@ -3,7 +3,7 @@
 use surety_model::formats::toml;
 use surety_model::workload::Workload;
 
-/// Threads on so many CPUs.
+/// A workload and the number of CPUs it runs on.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     pub title: String,

@@ -31,7 +31,7 @@ impl Times {
         made_before: RUN_UP,
     };
 
-    /// Each of them so many times as long.
+    /// Each of them times a factor.
     pub fn scaled(self, factor: i64) -> Times {
         Times {
             slice_min: self.slice_min * factor,

@@ -13,7 +13,7 @@
 //!   or ran longest ago; one that ran in the last 0.5 ms, and so has a warm cache, only when that failed twice; and one with load to
 //!   spare when its load, halved each time that nothing fitted, is at most that wanted: so three equal threads on two CPUs take turns.
 //!
-//! *Not modelled*: that the kernel forgoes one in so many looks of a CPU about to idle at random (`NI_RANDOM`); wakers on other CPUs
+//! *Not modelled*: looks of a CPU about to idle that the kernel skips at random (`NI_RANDOM`); wakers on other CPUs
 //! (`wake_affine`); a running thread is taken from a CPU with little time left for it only when it waits (`active_load_balance`).
 
 mod imbalance;
@@ -68,7 +68,7 @@ struct CpuState {
     idlers: usize,
     /// Sum of their weights.
     load: Average,
-    /// Their number.
+    /// How many want it.
     runnable: Average,
     /// Whether one runs.
     used: Average,

@@ -86,7 +86,7 @@ impl<V: Version> Eevdf<V> {
         }
     }
 
-    /// V.
+    /// The queue's virtual time, V.
     fn virtual_time(&self, queue: usize) -> i64 {
         let (sum, load) = self.totals(queue);
         let mean = if load > 0 { sum.div_euclid(load) } else { 0 };
@@ -205,7 +205,7 @@ impl<V: Version> Eevdf<V> {
         e.protected = e.protected.min(e.virtual_time + span);
     }
 
-    /// Protection ends.
+    /// From now on another may be picked instead of an entity.
     fn end_protection(&mut self, entity: usize) {
         let e = &mut self.queues.entities[entity];
         e.protected = e.protected.min(e.virtual_time);
