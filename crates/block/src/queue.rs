@@ -1,0 +1,47 @@
+//! [`Queue`]: what stands between processes and the driver: it makes requests of bios, merges them, limits their number, and
+//! asks its elevator which goes next.
+
+use surety_units::Nanos;
+
+use crate::elevator::Rule;
+use crate::request::{Bio, BioId, ProcessId, Request, RequestId};
+
+/// What became of a bio that was submitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Submitted {
+    /// It is in the queue, or in the process's plug.
+    Accepted,
+    /// There is no request (no tag) for it: the process sleeps until it is among the woken, and submits it again.
+    Wait,
+}
+
+/// A request queue of one disk.
+pub trait Queue {
+    /// A process submits a bio.
+    fn submit(&mut self, now: Nanos, bio: Bio, id: BioId) -> Submitted;
+
+    /// From here on what the process submits is held together until it unplugs, blocks (which unplugs), or has too much.
+    fn plug(&mut self, now: Nanos, process: ProcessId);
+
+    /// What a process holds goes to the elevator.
+    fn unplug(&mut self, now: Nanos, process: ProcessId);
+
+    /// The request that the driver takes now and why it is this one, while the device has room; it counts as issued.
+    fn next(&mut self, now: Nanos) -> Option<(RequestId, Rule)>;
+
+    /// The device is done with a request: its bios are appended to `done`, and to `woken` those processes that have waited
+    /// for a request and may go on.
+    fn complete(&mut self, now: Nanos, id: RequestId, done: &mut Vec<BioId>, woken: &mut Vec<ProcessId>);
+
+    /// The instant at which [`Queue::expired`] is to be called: the elevator's, or the queue's own (unplugging).
+    fn timer(&self) -> Option<Nanos>;
+
+    /// That instant has come; [`Queue::next`] is asked afterwards.
+    fn expired(&mut self, now: Nanos);
+
+    /// A process has ended.
+    fn exited(&mut self, now: Nanos, process: ProcessId);
+
+    /// A request that is issued and not complete.
+    fn request(&self, id: RequestId) -> &Request;
+}

@@ -1,0 +1,235 @@
+//! [`Bio`], [`Request`] and the processes they are of.
+//!
+//! Sectors have 512 bytes. A request is made from one bio and grows as adjacent ones are merged into it; it keeps the list of
+//! its bios, and with its completion all of them are done.
+
+use surety_units::Nanos;
+
+/// What is done to the sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Op {
+    Read,
+    Write,
+    Discard,
+    /// The device's volatile cache goes to the medium; no sectors.
+    Flush,
+}
+
+/// Class of an I/O priority (`ioprio_set(2)`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum IoClass {
+    Realtime,
+    /// Of a process without a priority of its own, too.
+    #[default]
+    BestEffort,
+    Idle,
+}
+
+/// An I/O priority: its class, and its level from 0, the most important, to 7.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority {
+    pub class: IoClass,
+    /// 0 to 7; the class idle has none.
+    pub level: u8,
+}
+
+impl Default for Priority {
+    /// Best effort, level 4: what the kernel derives from nice 0.
+    fn default() -> Priority {
+        Priority { class: IoClass::BestEffort, level: 4 }
+    }
+}
+
+/// A process, by its place in the list of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ProcessId(pub u32);
+
+impl ProcessId {
+    /// Its place.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What schedulers know of a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Process {
+    pub priority: Priority,
+    /// Its group, by its place among the groups of the queue; 0 is the root.
+    pub group: u32,
+}
+
+/// A bio, by number; numbers are given by whoever submits it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BioId(pub u32);
+
+/// What a process asks of a disk at once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Bio {
+    pub op: Op,
+    /// Somebody waits for it: every read, and writes that are `O_DIRECT` or `fsync`'s.
+    pub sync: bool,
+    /// Metadata (`REQ_META`).
+    pub meta: bool,
+    /// First sector.
+    pub sector: u64,
+    /// Above zero, unless it is a flush.
+    pub sectors: u32,
+    pub process: ProcessId,
+}
+
+impl Bio {
+    /// The first sector after it.
+    pub fn end(&self) -> u64 {
+        self.sector + u64::from(self.sectors)
+    }
+}
+
+/// A request of a queue, by number; the numbers of completed requests are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(pub u32);
+
+impl RequestId {
+    /// Its place in lists that have an entry for every request.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// Adjacent bios on their way to the driver together.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    pub op: Op,
+    pub sync: bool,
+    pub meta: bool,
+    pub sector: u64,
+    pub sectors: u32,
+    /// Who submitted its first bio.
+    pub process: ProcessId,
+    /// Its priority when it was made.
+    pub priority: Priority,
+    /// Place in the order in which requests were made.
+    pub sequence: u64,
+    /// When it came to the elevator.
+    pub inserted: Nanos,
+    /// When the driver took it; `None`: it has not.
+    pub issued: Option<Nanos>,
+    /// Its bios, in the order of their sectors.
+    pub bios: Vec<BioId>,
+}
+
+impl Request {
+    /// The first sector after it.
+    pub fn end(&self) -> u64 {
+        self.sector + u64::from(self.sectors)
+    }
+}
+
+/// The requests of a queue.
+#[derive(Clone, Debug, Default)]
+pub struct Requests {
+    slots: Vec<Request>,
+    free: Vec<RequestId>,
+    made: u64,
+}
+
+impl Requests {
+    /// Makes a request from a bio at an instant.
+    ///
+    /// # Panics
+    /// Beyond 2^32 - 1 requests at a time.
+    pub fn make(&mut self, bio: &Bio, id: BioId, priority: Priority, now: Nanos) -> RequestId {
+        let sequence = self.made;
+        self.made += 1;
+        let fresh = |bios: Vec<BioId>| Request {
+            op: bio.op,
+            sync: bio.sync,
+            meta: bio.meta,
+            sector: bio.sector,
+            sectors: bio.sectors,
+            process: bio.process,
+            priority,
+            sequence,
+            inserted: now,
+            issued: None,
+            bios,
+        };
+        match self.free.pop() {
+            Some(free) => {
+                let slot = &mut self.slots[free.index()];
+                let mut bios = std::mem::take(&mut slot.bios);
+                bios.clear();
+                bios.push(id);
+                *slot = fresh(bios);
+                free
+            }
+            None => {
+                let number = u32::try_from(self.slots.len()).expect("fewer than 2^32 requests");
+                self.slots.push(fresh(vec![id]));
+                RequestId(number)
+            }
+        }
+    }
+
+    /// Appends a bio that begins where the request ends.
+    pub fn append(&mut self, id: RequestId, bio: &Bio, number: BioId) {
+        let request = &mut self.slots[id.index()];
+        debug_assert_eq!(request.end(), bio.sector);
+        request.sectors += bio.sectors;
+        request.bios.push(number);
+    }
+
+    /// Puts a bio in front that ends where the request begins.
+    pub fn prepend(&mut self, id: RequestId, bio: &Bio, number: BioId) {
+        let request = &mut self.slots[id.index()];
+        debug_assert_eq!(bio.end(), request.sector);
+        request.sector = bio.sector;
+        request.sectors += bio.sectors;
+        request.bios.insert(0, number);
+    }
+
+    /// Appends a request that begins where `kept` ends; `gone` is no more. The earlier instant of insertion stays.
+    pub fn join(&mut self, kept: RequestId, gone: RequestId) {
+        let mut bios = std::mem::take(&mut self.slots[gone.index()].bios);
+        let (sector, sectors, inserted) = {
+            let gone = &self.slots[gone.index()];
+            (gone.sector, gone.sectors, gone.inserted)
+        };
+        let request = &mut self.slots[kept.index()];
+        debug_assert_eq!(request.end(), sector);
+        request.sectors += sectors;
+        request.inserted = request.inserted.min(inserted);
+        request.bios.append(&mut bios);
+        self.slots[gone.index()].bios = bios;
+        self.free.push(gone);
+    }
+
+    /// The request is completed: its number may be used again. Its bios stay readable until then.
+    pub fn release(&mut self, id: RequestId) {
+        self.free.push(id);
+    }
+
+    /// Requests there are at present.
+    pub fn len(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+}
+
+impl std::ops::Index<RequestId> for Requests {
+    type Output = Request;
+
+    fn index(&self, id: RequestId) -> &Request {
+        &self.slots[id.index()]
+    }
+}
+
+impl std::ops::IndexMut<RequestId> for Requests {
+    fn index_mut(&mut self, id: RequestId) -> &mut Request {
+        &mut self.slots[id.index()]
+    }
+}

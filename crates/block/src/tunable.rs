@@ -1,0 +1,81 @@
+//! [`Tunable`]: what of an I/O scheduler can be set, under the kernel's own names (`/sys/block/DISK/queue/iosched`).
+
+use thiserror::Error;
+
+/// A number that can be set. Its unit is that of the kernel's file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tunable {
+    /// The kernel's name, or that of a part that can be switched off where the kernel has no such file.
+    pub name: &'static str,
+    /// Its value where nothing else is said.
+    pub default: u64,
+    pub min: u64,
+    pub max: u64,
+    /// `ms`, `us`, `ns`, `jiffies`, `sectors`, `requests`; empty: a count or a switch.
+    pub unit: &'static str,
+    /// What it does, for the list of an I/O scheduler's tunables.
+    pub meaning: &'static str,
+}
+
+/// Values of an I/O scheduler's tunables.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    tunables: &'static [Tunable],
+    values: Vec<u64>,
+}
+
+/// A tunable that cannot be set.
+#[derive(Clone, Debug, Error, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SettingsError {
+    /// It is of another scheduler, or of none.
+    #[error("there is no tunable `{name}`; it has {known}")]
+    Unknown { name: String, known: String },
+    /// It is too small or too large.
+    #[error("`{name}` is {value}, outside {min} to {max}")]
+    Range { name: &'static str, value: u64, min: u64, max: u64 },
+}
+
+impl Settings {
+    /// All defaults.
+    pub fn new(tunables: &'static [Tunable]) -> Settings {
+        Settings { tunables, values: tunables.iter().map(|tunable| tunable.default).collect() }
+    }
+
+    /// Sets one.
+    pub fn set(&mut self, name: &str, value: u64) -> Result<(), SettingsError> {
+        let Some(place) = self.tunables.iter().position(|tunable| tunable.name == name) else {
+            let known: Vec<_> = self.tunables.iter().map(|tunable| tunable.name).collect();
+            let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+            return Err(SettingsError::Unknown { name: name.to_owned(), known });
+        };
+        let Tunable { name, min, max, .. } = self.tunables[place];
+        if !(min..=max).contains(&value) {
+            return Err(SettingsError::Range { name, value, min, max });
+        }
+        self.values[place] = value;
+        Ok(())
+    }
+
+    /// A value.
+    ///
+    /// # Panics
+    /// Where the scheduler has no tunable of this name.
+    pub fn get(&self, name: &str) -> u64 {
+        let place = self.tunables.iter().position(|tunable| tunable.name == name);
+        self.values[place.expect("a scheduler asks for its own tunables")]
+    }
+
+    /// Whether a switch is on.
+    ///
+    /// # Panics
+    /// As [`Settings::get`].
+    pub fn is_on(&self, name: &str) -> bool {
+        self.get(name) != 0
+    }
+
+    /// All of them with their values.
+    pub fn iter(&self) -> impl Iterator<Item = (&'static Tunable, u64)> + '_ {
+        self.tunables.iter().zip(self.values.iter().copied())
+    }
+}
