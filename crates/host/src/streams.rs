@@ -11,11 +11,8 @@ use std::thread::JoinHandle;
 
 use surety_kernel::clock;
 use surety_kernel::files::{evict, reopen_direct};
-use surety_model::promise::Promise;
-use surety_model::record::{
-    Account, ActivityRecord, Basis, Distribution, Figure, JobOutcome, Observed, Share, Total,
-};
-use surety_model::workload::{Activity, ActivityKind, Direction, Stream, StreamFile, Workload};
+use surety_model::record::{ActivityRecord, StreamAccess, StreamThread, stream_record};
+use surety_model::workload::{Direction, Stream, StreamFile, Workload, release_of};
 use surety_model::world::WorldError;
 use surety_units::{Nanos, Rate, Tid};
 
@@ -26,16 +23,10 @@ use crate::said::said;
 use crate::threads::spawn_thread;
 use crate::window::{Gate, Window};
 
-/// Bytes of one access where the workload names none.
-const ACCESS: u64 = 64 << 10;
 /// More accesses than this in one run are not kept.
 const ACCESSES_MAX: i128 = 10_000_000;
 /// More threads of one stream than this are refused.
 const COUNT_MAX: u32 = 1_000;
-/// Series of the time each access took.
-const ACCESS_LATENCY: [&str; 2] = ["read latency", "write latency"];
-/// Series of the times between frames shown.
-const FRAME_DISTANCE: &str = "frame distance";
 
 /// One thread of a stream, before it runs.
 struct Player {
@@ -48,18 +39,10 @@ struct Player {
     deadline: Nanos,
 }
 
-/// One access that was begun or dropped. Instants are since the beginning of the run.
-#[derive(Clone, Copy, Debug)]
-struct Access {
-    release: Nanos,
-    /// Start and end; `None`: dropped.
-    done: Option<(Nanos, Nanos)>,
-}
-
 /// What one thread did.
 #[derive(Debug, Default)]
 pub(crate) struct StreamRun {
-    accesses: Vec<Access>,
+    accesses: Vec<StreamAccess>,
     metered: Metered,
     is_direct: bool,
     /// Why it could not go on.
@@ -67,7 +50,7 @@ pub(crate) struct StreamRun {
 }
 
 /// A thread of a stream that waits at the gate.
-pub(crate) type StreamThread = (Tid, JoinHandle<StreamRun>);
+pub(crate) type Waiting = (Tid, JoinHandle<StreamRun>);
 
 impl StreamRun {
     /// As the error of a run: nothing was observed of the stream for the rest of it.
@@ -88,13 +71,13 @@ pub(crate) fn threads(
     stream: &Stream,
     ground: &Ground<'_>,
     gate: &Arc<Gate>,
-) -> Result<Vec<StreamThread>, WorldError> {
+) -> Result<Vec<Waiting>, WorldError> {
     check(stream)?;
     let mut players = Vec::new();
     for number in 0..stream.count {
         players.push(Player::prepare(stream, u64::from(number), ground)?);
     }
-    let mut threads: Vec<StreamThread> = Vec::new();
+    let mut threads: Vec<Waiting> = Vec::new();
     for mut player in players {
         let of_player = Arc::clone(gate);
         let made = spawn_thread(&stream.name, gate, move || match of_player.wait() {
@@ -118,13 +101,9 @@ fn refused(stream: &Stream, why: impl Into<String>) -> WorldError {
     WorldError::Unsupported { world: "host".to_owned(), object, why: why.into() }
 }
 
-fn access_of(stream: &Stream) -> u64 {
-    stream.access.map_or(ACCESS, |bytes| bytes.0)
-}
-
 /// What this world cannot do of a stream.
 fn check(stream: &Stream) -> Result<(), WorldError> {
-    let access = access_of(stream);
+    let access = stream.access_bytes();
     if stream.rate.0 == 0 || access == 0 || access > 1 << 30 {
         return Err(refused(stream, "its `rate` is above nothing, and one access between 1 B and 1GiB"));
     }
@@ -146,16 +125,9 @@ fn check(stream: &Stream) -> Result<(), WorldError> {
     Ok(())
 }
 
-/// When an access is late: past the shortest limit promised for its response, else past what the buffer lasts for.
-fn deadline_of(stream: &Stream) -> Nanos {
-    let buffer = stream.buffer.map_or_else(|| access_of(stream), |bytes| bytes.0);
-    let promised = stream.promises.iter().filter_map(Promise::response_limit).min();
-    promised.unwrap_or_else(|| Nanos::SECOND.mul_ratio(buffer, stream.rate.0.max(1)))
-}
-
 impl Player {
     fn prepare(stream: &Stream, number: u64, ground: &Ground<'_>) -> Result<Player, WorldError> {
-        let block = access_of(stream);
+        let block = stream.access_bytes();
         let wants_direct = block.is_multiple_of(ALIGNMENT as u64);
         let (file, is_direct, blocks) = match &stream.file {
             StreamFile::Make(size) => made(stream, size.0 / block, number, wants_direct, ground)?,
@@ -163,7 +135,7 @@ impl Player {
                 found(path, block, wants_direct).map_err(|why| refused(stream, format!("`{path}` {why}")))?
             }
         };
-        let deadline = deadline_of(stream);
+        let deadline = stream.deadline();
         Ok(Player {
             file,
             is_direct,
@@ -173,12 +145,6 @@ impl Player {
             direction: stream.direction,
             deadline,
         })
-    }
-
-    /// When access `number` is released, since the beginning.
-    fn release(&self, number: u64) -> Nanos {
-        let bytes = i128::from(number) * i128::from(self.block) * 1_000_000_000;
-        Nanos::new(i64::try_from(bytes / i128::from(self.rate.0)).unwrap_or(i64::MAX))
     }
 
     fn run(&mut self, gate: &Gate, window: &Window) -> StreamRun {
@@ -195,7 +161,7 @@ impl Player {
         run.accesses.reserve(usize::try_from(planned).unwrap_or(0));
         let mut meter = ShareMeter::new(*window);
         for number in 0.. {
-            let release = self.release(number);
+            let release = release_of(self.rate, self.block, number);
             let begin = window.begin + release;
             if begin >= window.end || (begin > clock::monotonic() && !gate.sleep_until(begin)) {
                 break;
@@ -210,7 +176,7 @@ impl Player {
             }
             meter.look(start);
             if start > begin + self.deadline {
-                run.accesses.push(Access { release, done: None });
+                run.accesses.push(StreamAccess { release, done: None });
                 continue;
             }
             if let Err(error) = self.access(number) {
@@ -222,7 +188,7 @@ impl Player {
                 break;
             }
             let done = (window.since_begin(start), window.since_begin(clock::monotonic()));
-            run.accesses.push(Access { release, done: Some(done) });
+            run.accesses.push(StreamAccess { release, done: Some(done) });
         }
         run.metered = meter.finish();
         run
@@ -232,11 +198,11 @@ impl Player {
     fn leave_open(&self, from: u64, window: &Window, run: &mut StreamRun) {
         let end = window.since_begin(window.end);
         for number in from.. {
-            let release = self.release(number);
+            let release = release_of(self.rate, self.block, number);
             if release >= end {
                 return;
             }
-            run.accesses.push(Access { release, done: Some((end, Nanos::MAX)) });
+            run.accesses.push(StreamAccess { release, done: Some((end, Nanos::MAX)) });
         }
     }
 
@@ -270,7 +236,7 @@ fn made(
     }
     let object = format!("stream.{}", stream.name);
     let of = FileOf { object: &object, disk: stream.disk.as_deref() };
-    let block = usize::try_from(access_of(stream)).unwrap_or(usize::MAX);
+    let block = usize::try_from(stream.access_bytes()).unwrap_or(usize::MAX);
     let file = Shape { block, blocks, direct: false }.make(of, number, ground)?;
     let direct = wants_direct.then(|| reopen_direct(file.file(), true).ok()).flatten();
     let _ = evict(file.file());
@@ -314,68 +280,13 @@ pub(crate) fn environment<'r>(
 
 /// The record of a stream from what its threads did.
 pub(crate) fn record(stream: &Stream, runs: &[&StreamRun], window: &Window) -> ActivityRecord {
-    let (observe, end) = (window.since_begin(window.observe), window.since_begin(window.end));
-    let deadline = deadline_of(stream);
-    let activity = Activity { kind: ActivityKind::Stream, name: &stream.name, promises: &stream.promises };
-    let mut account = Account::new(activity, Some(deadline), Basis::Sample);
-    let mut took = Observed::default();
-    let mut completed = 0_u64;
-    for access in in_order(runs).filter(|a| a.release >= observe) {
-        let release = access.release;
-        match access.done {
-            None => account.add(JobOutcome::Skipped { release }),
-            Some((_, until)) if until > end => account.add(JobOutcome::Unfinished { release, until: end }),
-            Some((start, completion)) => {
-                completed += 1;
-                took.record(completion - start);
-                let execution = Nanos::ZERO;
-                account.add(JobOutcome::Completed { release, start, completion, execution });
-            }
-        }
-    }
-    let threads = runs.iter().map(|run| (run.metered.run, run.metered.waited)).collect();
-    let rate = (completed * access_of(stream)) as f64 / window.observed().as_secs_f64();
-    account.add_total(Total::Bytes(rate));
-    let mut record = account.finish(Some(Share { threads, span: window.observed() }));
-    // Nothing is known of the CPU time of one access.
-    record.execution = None;
-    let mut add = |name: &str, observed: Observed| {
-        if observed.moments.count() > 0 {
-            record.series.insert(name.to_owned(), Distribution::Observed(Box::new(observed)));
-        }
+    let part = |run: &&StreamRun| StreamThread {
+        accesses: run.accesses.clone(),
+        run: run.metered.run,
+        waited: run.metered.waited,
     };
-    add(ACCESS_LATENCY[usize::from(stream.direction == Direction::Write)], took);
-    add(FRAME_DISTANCE, frame_distances(runs, deadline, (observe, end)));
-    record.figures = vec![
-        Figure::new("rate", rate, "B/s"),
-        Figure::new("late", record.missed as f64, ""),
-        Figure::new("dropped", record.skipped as f64, ""),
-    ];
-    record
-}
-
-/// The accesses of all threads by their release.
-fn in_order<'r>(runs: &[&'r StreamRun]) -> impl Iterator<Item = &'r Access> {
-    let mut all: Vec<&Access> = runs.iter().flat_map(|run| &run.accesses).collect();
-    all.sort_by_key(|access| access.release);
-    all.into_iter()
-}
-
-/// The times between neighbouring frames of each thread: a frame is shown when it is due, or when it is there at last.
-fn frame_distances(runs: &[&StreamRun], deadline: Nanos, (observe, end): (Nanos, Nanos)) -> Observed {
-    let mut distances: Vec<(Nanos, Nanos)> = Vec::new();
-    for run in runs {
-        let shown = run.accesses.iter().filter_map(|access| {
-            let (_, completion) = access.done.filter(|(_, completion)| *completion <= end)?;
-            (access.release >= observe).then(|| completion.max(access.release + deadline))
-        });
-        let shown: Vec<Nanos> = shown.collect();
-        distances.extend(shown.windows(2).map(|pair| (pair[1], pair[1] - pair[0])));
-    }
-    distances.sort();
-    let mut observed = Observed::default();
-    distances.iter().for_each(|(_, distance)| observed.record(*distance));
-    observed
+    let threads: Vec<StreamThread> = runs.iter().map(part).collect();
+    stream_record(stream, &threads, (window.since_begin(window.observe), window.since_begin(window.end)))
 }
 
 #[cfg(test)]

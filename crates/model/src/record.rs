@@ -18,12 +18,14 @@ mod beyond;
 mod caveat;
 mod observed;
 mod requests;
+mod streams;
 
 pub use account::{Account, Total};
 pub use caveat::{Caveat, Effect};
 pub(crate) use observed::time;
 pub use observed::{Distribution, Observed};
 pub use requests::RequestAccount;
+pub use streams::{StreamAccess, StreamThread, stream_record};
 
 /// Where the numbers of an activity come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -265,6 +265,27 @@ pub struct Stream {
     pub promises: Vec<Promise>,
 }
 
+impl Stream {
+    /// Bytes of one access: 64 KiB where none are given.
+    pub fn access_bytes(&self) -> u64 {
+        self.access.map_or(64 << 10, |bytes| bytes.0)
+    }
+
+    /// From the release of an access to the instant from which on it is late: the shortest limit promised for its response, else
+    /// what the buffer lasts for, which is one access where none is given.
+    pub fn deadline(&self) -> Nanos {
+        let buffer = self.buffer.map_or_else(|| self.access_bytes(), |bytes| bytes.0);
+        let promised = self.promises.iter().filter_map(Promise::response_limit).min();
+        promised.unwrap_or_else(|| Nanos::SECOND.mul_ratio(buffer, self.rate.0.max(1)))
+    }
+}
+
+/// When an access of a stream is released, by its number from 0, since the beginning: when all before it are consumed.
+pub fn release_of(rate: Rate, access: u64, number: u64) -> Nanos {
+    let bytes = i128::from(number) * i128::from(access) * 1_000_000_000;
+    Nanos::new(i64::try_from(bytes / i128::from(rate.0.max(1))).unwrap_or(i64::MAX))
+}
+
 /// What a start-up runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartupBody {

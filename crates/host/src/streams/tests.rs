@@ -28,8 +28,8 @@ fn stream() -> Stream {
     }
 }
 
-fn access(release: i64, start: i64, end: i64) -> Access {
-    Access { release: MS(release), done: Some((MS(start), MS(end))) }
+fn access(release: i64, start: i64, end: i64) -> StreamAccess {
+    StreamAccess { release: MS(release), done: Some((MS(start), MS(end))) }
 }
 
 fn window() -> Window {
@@ -43,7 +43,7 @@ fn late_dropped_and_open_accesses_are_counted_once_and_warm_up_not() {
             access(0, 0, 99),
             access(100, 101, 111),
             access(200, 200, 420),
-            Access { release: MS(300), done: None },
+            StreamAccess { release: MS(300), done: None },
             access(400, 420, 425),
             access(800, 800, 900),
             access(900, 900, 1200),
@@ -63,7 +63,7 @@ fn late_dropped_and_open_accesses_are_counted_once_and_warm_up_not() {
     let took = record.series["read latency"].observed().unwrap();
     assert_eq!(took.in_order().unwrap().values(), [10_000_000, 220_000_000, 5_000_000, 100_000_000]);
     // Shown at 200, 420, 500 and 900.
-    let frames = record.series[FRAME_DISTANCE].observed().unwrap();
+    let frames = record.series["frame distance"].observed().unwrap();
     assert_eq!(frames.in_order().unwrap().values(), [220_000_000, 80_000_000, 400_000_000]);
     assert_eq!(record.execution.is_none(), record.kind == ActivityKind::Stream);
 }
@@ -71,7 +71,7 @@ fn late_dropped_and_open_accesses_are_counted_once_and_warm_up_not() {
 #[test]
 fn a_buffer_gives_time() {
     let with = Stream { buffer: Some(Bytes(5000)), ..stream() };
-    assert_eq!(deadline_of(&with), MS(500));
+    assert_eq!(with.deadline(), MS(500));
     let run =
         StreamRun { accesses: vec![access(200, 200, 620), access(300, 620, 801)], ..StreamRun::default() };
     assert_eq!(record(&with, &[&run], &window()).missed, 1);
@@ -115,7 +115,8 @@ fn a_player_that_comes_too_late_drops_and_ends() {
     let cancel = surety_model::world::Cancel::default();
     let ground = Ground { disks: None, mark: None, cancel: &cancel };
     let mut player = Player::prepare(&stream(), 0, &ground).unwrap();
-    assert_eq!((player.release(0), player.release(1), player.release(25)), (MS(0), MS(100), MS(2500)));
+    let release = |number| release_of(player.rate, player.block, number);
+    assert_eq!((release(0), release(1), release(25)), (MS(0), MS(100), MS(2500)));
     let now = clock::monotonic();
     // Releases at -1 s, -0.9 s, ...: those due before now are dropped.
     let window = Window { begin: now - Nanos::SECOND, observe: now - Nanos::SECOND, end: now + MS(300) };

@@ -1,0 +1,103 @@
+//! [`stream_record`]: what the threads of a stream did, as its record; the same in every world.
+//!
+//! Access `k` is released at `k * access / rate` and is due when the play-out buffer runs empty. One that is due before it could
+//! begin is dropped: a player shows the frame after it. Otherwise it is late when it completes after it was due, and is shown then.
+
+use surety_units::Nanos;
+
+use super::{Account, ActivityRecord, Basis, Distribution, Figure, JobOutcome, Observed, Share, Total};
+use crate::workload::{Activity, ActivityKind, Direction, Stream};
+
+/// Series of the time each access took.
+const ACCESS_LATENCY: [&str; 2] = ["read latency", "write latency"];
+/// Series of the times between frames shown.
+const FRAME_DISTANCE: &str = "frame distance";
+
+/// One access that was begun or dropped. Instants are since the beginning of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StreamAccess {
+    pub release: Nanos,
+    /// Start and end; `None`: dropped.
+    pub done: Option<(Nanos, Nanos)>,
+}
+
+/// What one thread of a stream did.
+#[derive(Clone, Debug, Default)]
+pub struct StreamThread {
+    /// In the order of their releases.
+    pub accesses: Vec<StreamAccess>,
+    /// Its CPU time while it was observed.
+    pub run: Nanos,
+    /// Time it wanted a CPU and had none, where that is known.
+    pub waited: Option<Nanos>,
+}
+
+/// The record of a stream that was observed from one instant to another.
+pub fn stream_record(
+    stream: &Stream,
+    threads: &[StreamThread],
+    (observe, end): (Nanos, Nanos),
+) -> ActivityRecord {
+    let deadline = stream.deadline();
+    let activity = Activity { kind: ActivityKind::Stream, name: &stream.name, promises: &stream.promises };
+    let mut account = Account::new(activity, Some(deadline), Basis::Sample);
+    let mut took = Observed::default();
+    let mut completed = 0_u64;
+    for access in in_order(threads).filter(|a| a.release >= observe) {
+        let release = access.release;
+        match access.done {
+            None => account.add(JobOutcome::Skipped { release }),
+            Some((_, until)) if until > end => account.add(JobOutcome::Unfinished { release, until: end }),
+            Some((start, completion)) => {
+                completed += 1;
+                took.record(completion - start);
+                let execution = Nanos::ZERO;
+                account.add(JobOutcome::Completed { release, start, completion, execution });
+            }
+        }
+    }
+    let got = threads.iter().map(|thread| (thread.run, thread.waited)).collect();
+    let observed = end - observe;
+    let rate = (completed * stream.access_bytes()) as f64 / observed.as_secs_f64();
+    account.add_total(Total::Bytes(rate));
+    let mut record = account.finish(Some(Share { threads: got, span: observed }));
+    // Nothing is known of the CPU time of one access.
+    record.execution = None;
+    let mut add = |name: &str, observed: Observed| {
+        if observed.moments.count() > 0 {
+            record.series.insert(name.to_owned(), Distribution::Observed(Box::new(observed)));
+        }
+    };
+    add(ACCESS_LATENCY[usize::from(stream.direction == Direction::Write)], took);
+    add(FRAME_DISTANCE, frame_distances(threads, deadline, (observe, end)));
+    record.figures = vec![
+        Figure::new("rate", rate, "B/s"),
+        Figure::new("late", record.missed as f64, ""),
+        Figure::new("dropped", record.skipped as f64, ""),
+    ];
+    record
+}
+
+/// The accesses of all threads by their release.
+fn in_order(threads: &[StreamThread]) -> impl Iterator<Item = &StreamAccess> {
+    let mut all: Vec<&StreamAccess> = threads.iter().flat_map(|thread| &thread.accesses).collect();
+    all.sort_by_key(|access| access.release);
+    all.into_iter()
+}
+
+/// The times between neighbouring frames of each thread: a frame is shown when it is due, or when it is there at last.
+fn frame_distances(threads: &[StreamThread], deadline: Nanos, (observe, end): (Nanos, Nanos)) -> Observed {
+    let mut distances: Vec<(Nanos, Nanos)> = Vec::new();
+    for thread in threads {
+        let shown = thread.accesses.iter().filter_map(|access| {
+            let (_, completion) = access.done.filter(|(_, completion)| *completion <= end)?;
+            (access.release >= observe).then(|| completion.max(access.release + deadline))
+        });
+        let shown: Vec<Nanos> = shown.collect();
+        distances.extend(shown.windows(2).map(|pair| (pair[1], pair[1] - pair[0])));
+    }
+    distances.sort();
+    let mut observed = Observed::default();
+    distances.iter().for_each(|(_, distance)| observed.record(*distance));
+    observed
+}
