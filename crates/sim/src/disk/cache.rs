@@ -1,0 +1,295 @@
+//! [`File`]: the pages of a file in the page cache, and its read-ahead.
+//!
+//! Read-ahead is that of `mm/readahead.c`: a window that doubles from a multiple of the first read up to `read_ahead_kb`, asked for
+//! again when a reader comes to the page marked in it. A file has one reader at a time.
+
+use surety_units::Nanos;
+
+use super::{PAGE, SECTORS};
+
+/// A page is there.
+const PRESENT: u8 = 1;
+const READING: u8 = 2;
+const DIRTY: u8 = 4;
+const WRITING: u8 = 8;
+/// Who comes to it has the next window read.
+const MARKED: u8 = 16;
+
+/// `read_ahead_kb` of 128, in pages (`VM_READAHEAD_PAGES`).
+const AHEAD_MOST: u64 = 128 * 1024 / PAGE;
+
+/// A file with what is cached of it.
+#[derive(Clone, Debug)]
+pub(super) struct File {
+    pub disk: usize,
+    first: u64,
+    pages: Vec<u8>,
+    window: Window,
+    dirty: u64,
+    /// Since when the oldest of them is.
+    dirty_since: Nanos,
+    /// Pages being written.
+    writing: u64,
+    /// The page behind the one read last.
+    previous: u64,
+}
+
+/// What is read ahead (`struct file_ra_state`).
+#[derive(Clone, Copy, Debug, Default)]
+struct Window {
+    start: u64,
+    size: u64,
+    /// Pages from the mark to the window's end.
+    ahead: u64,
+}
+
+impl Window {
+    fn mark(&self) -> u64 {
+        self.start + self.size - self.ahead
+    }
+
+    /// The first window of a reader that wants so many pages (`get_init_ra_size`).
+    fn first_size(wanted: u64) -> u64 {
+        let size = wanted.max(1).next_power_of_two();
+        if size <= AHEAD_MOST / 32 {
+            size * 4
+        } else if size <= AHEAD_MOST / 4 {
+            size * 2
+        } else {
+            AHEAD_MOST
+        }
+    }
+
+    /// The size of the window behind this one (`get_next_ra_size`).
+    fn next_size(&self) -> u64 {
+        if self.size < AHEAD_MOST / 16 {
+            4 * self.size
+        } else if self.size <= AHEAD_MOST / 2 {
+            2 * self.size
+        } else {
+            AHEAD_MOST
+        }
+    }
+}
+
+/// What a reader meets at a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Met {
+    /// It is there.
+    Present,
+    /// It is on its way.
+    Reading,
+    Absent,
+}
+
+impl File {
+    pub fn new(disk: usize, first: u64, pages: u64) -> File {
+        let pages = vec![0; usize::try_from(pages).expect("a file that fits a simulated disk")];
+        File { disk, first, pages, window: Window::default(), dirty: 0, dirty_since: Nanos::ZERO, writing: 0, previous: u64::MAX }
+    }
+
+    /// The first sector of a page.
+    pub fn sector(&self, page: u64) -> u64 {
+        self.first + page * SECTORS
+    }
+
+    pub fn len(&self) -> u64 {
+        self.pages.len() as u64
+    }
+
+    fn page(&mut self, page: u64) -> &mut u8 {
+        &mut self.pages[usize::try_from(page).expect("a page of the file")]
+    }
+
+    /// A reader comes to a page.
+    pub fn meet(&mut self, page: u64) -> Met {
+        let state = *self.page(page);
+        if state & PRESENT != 0 {
+            Met::Present
+        } else if state & READING != 0 {
+            Met::Reading
+        } else {
+            Met::Absent
+        }
+    }
+
+    /// A reader who wants `wanted` pages from `page` on has met it absent, or marked: the pages to be read now, if any.
+    pub fn read_ahead(&mut self, page: u64, wanted: u64) -> Option<(u64, u64)> {
+        let is_marked = *self.page(page) & MARKED != 0;
+        if self.meet(page) != Met::Absent && !is_marked {
+            return None;
+        }
+        *self.page(page) &= !MARKED;
+        let window = self.window;
+        let follows = window.size > 0 && (page == window.mark() || page == window.start + window.size);
+        if follows {
+            self.window = Window { start: window.start + window.size, size: window.next_size(), ahead: 0 };
+            self.window.ahead = self.window.size;
+        } else if is_marked {
+            // Marked by another reader's window: goes on behind what is there.
+            let start = (page + 1..self.len()).find(|p| self.meet(*p) == Met::Absent)?;
+            if start - page > AHEAD_MOST {
+                return None;
+            }
+            let grown = Window { start, size: start - page + wanted, ahead: 0 };
+            self.window = Window { start, size: grown.next_size(), ahead: grown.next_size() };
+        } else if page == 0 || page == self.previous || page == self.previous.wrapping_add(1) {
+            let size = Window::first_size(wanted);
+            let ahead = if size > wanted { size - wanted } else { size };
+            self.window = Window { start: page, size, ahead };
+        } else {
+            // At random: what is wanted and no more.
+            let end = (page + wanted.min(AHEAD_MOST)).min(self.len());
+            return self.begin_reading(page, end, None);
+        }
+        // Whoever waits for the page that is marked has the window behind it read, too.
+        if page == self.window.start && self.window.size == self.window.ahead {
+            let more = self.window.next_size();
+            let whole = (self.window.size + more).min(AHEAD_MOST);
+            let ahead = if self.window.size + more <= AHEAD_MOST { more } else { AHEAD_MOST / 2 };
+            self.window = Window { size: whole, ahead, ..self.window };
+        }
+        let (start, end) = (self.window.start, (self.window.start + self.window.size).min(self.len()));
+        let mark = self.window.mark();
+        self.begin_reading(start, end, Some(mark))
+    }
+
+    /// Pages a program asks for without waiting (`POSIX_FADV_WILLNEED`): the first absent ones of a range.
+    pub fn begin_reading(&mut self, start: u64, end: u64, mark: Option<u64>) -> Option<(u64, u64)> {
+        let first = (start..end).find(|page| self.meet(*page) == Met::Absent)?;
+        let last = (first..end).find(|page| self.meet(*page) != Met::Absent).unwrap_or(end);
+        for page in first..last {
+            *self.page(page) |= READING;
+        }
+        if let Some(mark) = mark.filter(|mark| (first..last).contains(mark)) {
+            *self.page(mark) |= MARKED;
+        }
+        Some((first, last))
+    }
+
+    /// The reader took a page.
+    pub fn took(&mut self, page: u64) {
+        self.previous = page;
+    }
+
+    /// A page is written to in memory; whether it was not dirty.
+    pub fn soil(&mut self, page: u64, now: Nanos) -> bool {
+        let state = self.page(page);
+        let was_clean = *state & DIRTY == 0;
+        *state |= DIRTY | PRESENT;
+        if was_clean && self.dirty == 0 {
+            self.dirty_since = now;
+        }
+        self.dirty += u64::from(was_clean);
+        was_clean
+    }
+
+    /// Its dirty pages that are not being written.
+    pub fn dirty(&self) -> u64 {
+        self.dirty
+    }
+
+    /// Since when it has had dirty pages.
+    pub fn dirty_since(&self) -> Option<Nanos> {
+        (self.dirty > 0).then_some(self.dirty_since)
+    }
+
+    /// The next run of at most `most` dirty pages from `from` on, now being written. What is being written already waits.
+    pub fn begin_writing(&mut self, from: u64, most: u64) -> Option<(u64, u64)> {
+        if self.dirty == 0 {
+            return None;
+        }
+        let first = (from..self.len()).find(|page| *self.page(*page) & (DIRTY | WRITING) == DIRTY)?;
+        let mut end = first;
+        while end < self.len().min(first + most) && *self.page(end) & (DIRTY | WRITING) == DIRTY {
+            *self.page(end) = *self.page(end) & !DIRTY | WRITING;
+            end += 1;
+        }
+        self.writing += end - first;
+        self.dirty -= end - first;
+        Some((first, end))
+    }
+
+    /// A bio over these pages is complete; how many of them were being written.
+    pub fn arrived(&mut self, first: u64, count: u64) -> u64 {
+        let mut written = 0;
+        for page in first..first + count {
+            let state = self.page(page);
+            if *state & WRITING != 0 {
+                written += 1;
+                *state &= !WRITING;
+            } else {
+                *state = *state & !READING | PRESENT;
+            }
+        }
+        self.writing -= written;
+        written
+    }
+
+    /// Whether none of its pages is being written.
+    pub fn is_written(&self) -> bool {
+        self.writing == 0
+    }
+
+    /// Clean pages that are not under way are forgotten.
+    pub fn evict(&mut self) {
+        for state in &mut self.pages {
+            if *state & (READING | DIRTY | WRITING) == 0 {
+                *state = 0;
+            }
+        }
+        (self.window, self.previous) = (Window::default(), u64::MAX);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a file in accesses of `wanted` pages, everything arriving at once: the windows asked for.
+    fn windows(pages: u64, wanted: u64) -> Vec<(u64, u64)> {
+        let mut file = File::new(0, 0, pages);
+        let mut found = Vec::new();
+        for first in (0..pages).step_by(usize::try_from(wanted).unwrap()) {
+            for page in first..(first + wanted).min(pages) {
+                if let Some((start, end)) = file.read_ahead(page, first + wanted - page) {
+                    found.push((start, end - start));
+                    file.arrived(start, end - start);
+                }
+                file.took(page);
+            }
+        }
+        found
+    }
+
+    /// `mm/readahead.c` with 128 KiB: a first read of one page begins with 4, of 16 with 32; then it doubles to 32.
+    #[test]
+    fn windows_grow_to_the_limit() {
+        assert_eq!(windows(200, 1)[..5], [(0, 4), (4, 8), (12, 16), (28, 32), (60, 32)]);
+        assert_eq!(windows(100, 16)[..3], [(0, 32), (32, 32), (64, 32)]);
+    }
+
+    #[test]
+    fn a_page_at_random_brings_itself() {
+        let mut file = File::new(0, 0, 1000);
+        assert_eq!(file.read_ahead(500, 1), Some((500, 501)));
+        file.took(500);
+        assert_eq!(file.read_ahead(20, 4), Some((20, 24)));
+    }
+
+    #[test]
+    fn what_is_dirty_stays_and_what_is_clean_goes() {
+        let mut file = File::new(0, 0, 10);
+        let mut soil = |page| file.soil(page, Nanos::ZERO);
+        assert!(soil(3) && soil(4) && !soil(3));
+        file.evict();
+        assert_eq!(file.begin_writing(0, 100), Some((3, 5)));
+        assert!(!file.is_written());
+        // Written to again meanwhile: it is dirty once more, and is not written twice at a time.
+        assert!(file.soil(4, Nanos::ZERO));
+        assert_eq!(file.begin_writing(0, 100), None);
+        assert_eq!(file.arrived(3, 2), 2);
+        assert!(file.is_written());
+        assert_eq!(file.begin_writing(0, 100), Some((4, 5)));
+    }
+}

@@ -1,0 +1,144 @@
+//! [`Flusher`]: what is dirty, and who writes it back.
+//!
+//! Above a tenth of memory (`vm.dirty_background_ratio`) the flusher writes until it is less; above the middle between that
+//! and a fifth (`vm.dirty_ratio`) whoever dirties pages waits (`balance_dirty_pages` in `mm/page-writeback.c`, which holds writers up a little
+//! earlier and bit by bit). Pages that have been dirty for 30 s (`dirty_expire_centisecs`) are written too; that is looked at every
+//! 5 s (`dirty_writeback_centisecs`). A file has 4 MiB written in its turn (`MAX_WRITEBACK_PAGES`).
+
+use surety_block::{Op, Priority, Process, ProcessId};
+use surety_units::Nanos;
+
+use super::{FileId, PAGE, Storage};
+use crate::engine::Slot;
+
+/// Memory of the machine, where nothing else is said.
+const MEMORY: u64 = 1 << 30;
+const TURN: u64 = (4 << 20) / PAGE;
+const PERIOD: Nanos = Nanos::from_secs(5);
+const OLD: Nanos = Nanos::from_secs(30);
+
+/// Counts of dirty pages, and the process that writes them back.
+#[derive(Debug)]
+pub(super) struct Flusher {
+    process: Option<ProcessId>,
+    slot: Option<Slot>,
+    /// When it looks for old pages next; `None`: nothing is dirty.
+    look: Option<Nanos>,
+    /// Pages that are dirty and not being written.
+    pub dirty: u64,
+    pub writing: u64,
+    background: u64,
+    most: u64,
+    /// The file whose turn it is.
+    turn: usize,
+}
+
+impl Default for Flusher {
+    fn default() -> Flusher {
+        let (background, limit) = (MEMORY / 10 / PAGE, MEMORY / 5 / PAGE);
+        Flusher {
+            process: None,
+            slot: None,
+            look: None,
+            dirty: 0,
+            writing: 0,
+            background,
+            most: (background + limit) / 2,
+            turn: 0,
+        }
+    }
+}
+
+impl Flusher {
+    pub fn set_up(&mut self, slot: Slot) {
+        self.slot = Some(slot);
+    }
+
+    pub fn is(&self, process: ProcessId) -> bool {
+        self.process == Some(process)
+    }
+
+    /// Whether who dirties pages has to wait.
+    pub fn is_full(&self) -> bool {
+        self.dirty + self.writing >= self.most
+    }
+
+    pub fn wants(&self) -> Option<(Slot, Option<Nanos>)> {
+        self.slot.map(|slot| (slot, self.look))
+    }
+}
+
+impl Storage {
+    /// A page of a file is dirtied.
+    pub(super) fn soil(&mut self, now: Nanos, file: FileId, page: u64) {
+        if !self.files[file.0].soil(page, now) {
+            return;
+        }
+        self.flusher.dirty += 1;
+        self.flusher.look.get_or_insert(now + PERIOD);
+        if self.flusher.dirty > self.flusher.background {
+            self.flush_on(now);
+        }
+    }
+
+    /// Writes pages back, a turn for each file, until there is less than the background limit or no request.
+    pub(super) fn flush_on(&mut self, now: Nanos) {
+        while self.sends_all(now) && self.flusher.dirty > self.flusher.background {
+            let files = self.files.len();
+            let turns = (0..files).map(|ahead| (self.flusher.turn + ahead) % files);
+            let Some(next) = turns.into_iter().find(|file| self.files[*file].dirty() > 0) else { return };
+            self.flusher.turn = (next + 1) % files;
+            if !self.flush_file(now, FileId(next)) {
+                return;
+            }
+        }
+    }
+
+    /// Files that have been dirty for long are written; looks again later.
+    pub(super) fn write_old_pages(&mut self, now: Nanos) {
+        for file in 0..self.files.len() {
+            while self.sends_all(now) && self.files[file].dirty_since().is_some_and(|since| now - since >= OLD) {
+                if !self.flush_file(now, FileId(file)) {
+                    break;
+                }
+            }
+        }
+        self.flusher.look = (self.flusher.dirty > 0).then_some(now + PERIOD);
+    }
+
+    /// Whether nothing of the flusher's waits for a request.
+    fn sends_all(&mut self, now: Nanos) -> bool {
+        let process = self.flusher();
+        match self.doing[process.index()].unsent.front() {
+            None => true,
+            Some(_) => (0..self.units.len()).all(|disk| self.send_to(now, process, disk)),
+        }
+    }
+
+    /// Submits some pages of a file; false: none could be.
+    fn flush_file(&mut self, now: Nanos, file: FileId) -> bool {
+        let process = self.flusher();
+        let Some((first, end)) = self.files[file.0].begin_writing(0, TURN) else { return false };
+        self.wrote(end - first);
+        let disk = self.files[file.0].disk;
+        self.units[disk].queue.plug(now, process);
+        self.submit_pages(now, process, (Op::Write, false), file, (first, end));
+        self.units[disk].queue.unplug(now, process);
+        true
+    }
+
+    /// So many pages are being written from here on.
+    pub(super) fn wrote(&mut self, pages: u64) {
+        self.flusher.dirty -= pages;
+        self.flusher.writing += pages;
+    }
+
+    fn flusher(&mut self) -> ProcessId {
+        if let Some(process) = self.flusher.process {
+            return process;
+        }
+        let process = self.add_process(Process { priority: Priority::default(), group: 0 });
+        self.flusher.process = Some(process);
+        process
+    }
+}

@@ -1,0 +1,319 @@
+//! Disks of a simulated machine: page cache, queue with its I/O scheduler, and the device, on the engine of the CPUs.
+//!
+//! ```text
+//! thread -> Operation (page cache, read-ahead, direct, fsync) -> bio -> block::Queue -> device::Model
+//!    ^                                                                                        |
+//!    '---------------- woken behind the disk's interrupt <- pages there, bios done <----------'
+//! ```
+//!
+//! A thread does one [`Operation`] at a time: it polls it while it is on a CPU ([`Storage::poll`]); where that says that there is
+//! something to wait for it sleeps, and is woken when there is something new. So everything a process does for its I/O is done
+//! when its scheduler lets it run, and completions wait for the interrupt of the disk.
+//!
+//! What a disk does has no CPU of its own, but the completion's interrupt; the flusher that writes dirty pages back takes no
+//! CPU time.
+
+mod cache;
+mod flusher;
+mod operation;
+mod unit;
+
+use surety_block::{Bio, BioId, Op, Process, ProcessId};
+use surety_units::Nanos;
+
+use crate::engine::{ComponentId, Engine, Event, Slot};
+use cache::File;
+use flusher::Flusher;
+pub use operation::Operation;
+pub use unit::{Done, Unit};
+
+/// Bytes of a page.
+pub const PAGE: u64 = 4096;
+/// Sectors of a page.
+pub const SECTORS: u64 = PAGE / 512;
+/// The longest bio: 256 pages (`BIO_MAX_VECS` in `include/linux/bio.h`).
+const BIO_PAGES: u64 = 256;
+
+/// The number of the flusher's slot; those of disks are from 0 on.
+const FLUSHER: u32 = u32::MAX;
+
+/// A file, by its place in the list of all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FileId(pub usize);
+
+/// Whom a bio is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum For {
+    /// Pages of a file come from the disk, or go to it.
+    Pages { file: FileId, first: u64, count: u64 },
+    /// A direct access of a process.
+    Direct(ProcessId),
+}
+
+/// What a process waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Wait {
+    #[default]
+    Nothing,
+    /// A page that is being read.
+    Page(FileId, u64),
+    /// Its bios, so many.
+    Bios,
+    /// The pages of a file that are being written.
+    Written(FileId),
+    /// A request of the queue.
+    Request,
+    /// Less that is dirty.
+    Dirty,
+    /// The device's cache.
+    Flush,
+}
+
+/// What a process is at.
+#[derive(Clone, Debug, Default)]
+struct Doing {
+    operation: Option<Operation>,
+    wait: Wait,
+    /// Bios for which there was no request yet.
+    unsent: std::collections::VecDeque<(Bio, BioId)>,
+    /// Its direct bios that are not complete.
+    direct: u32,
+}
+
+/// All disks of a machine, with files and the processes that use them.
+#[derive(Default)]
+pub struct Storage {
+    component: Option<ComponentId>,
+    units: Vec<Unit>,
+    files: Vec<File>,
+    processes: Vec<Process>,
+    doing: Vec<Doing>,
+    bios: Vec<For>,
+    free: Vec<BioId>,
+    /// Whether anything was submitted since the last time the drivers looked.
+    is_stirred: bool,
+    flusher: Flusher,
+    woken: Vec<Woken>,
+    arms: Vec<(Slot, Option<Nanos>)>,
+    done: Vec<BioId>,
+    released: Vec<ProcessId>,
+}
+
+/// A process that goes on, behind the interrupt of a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Woken {
+    /// The disk, by its place.
+    pub disk: usize,
+    pub process: ProcessId,
+}
+
+impl Storage {
+    /// Adds a disk and says by which place it is named.
+    pub fn add_disk(&mut self, engine: &mut Engine, make: impl FnOnce(Slot, Slot) -> Unit) -> usize {
+        let component = self.component.unwrap_or_else(|| {
+            let component = engine.add_component();
+            self.flusher.set_up(engine.add_slot(component, FLUSHER));
+            component
+        });
+        self.component = Some(component);
+        let number = u32::try_from(self.units.len() * 2).expect("fewer than 2^31 disks");
+        let (device, timer) = (engine.add_slot(component, number), engine.add_slot(component, number + 1));
+        self.units.push(make(device, timer));
+        self.units.len() - 1
+    }
+
+    /// Whether there is any disk.
+    pub fn is_empty(&self) -> bool {
+        self.units.is_empty()
+    }
+
+    /// The component of the engine that its events are of.
+    pub fn component(&self) -> Option<ComponentId> {
+        self.component
+    }
+
+    /// A disk.
+    pub fn unit(&self, disk: usize) -> &Unit {
+        &self.units[disk]
+    }
+
+    /// Adds a process.
+    pub fn add_process(&mut self, process: Process) -> ProcessId {
+        let id = ProcessId(u32::try_from(self.processes.len()).expect("fewer than 2^32 processes"));
+        self.processes.push(process);
+        self.doing.push(Doing::default());
+        self.units.iter_mut().for_each(|unit| unit.queue.add_process(process));
+        id
+    }
+
+    /// Adds a file of so many bytes, in one piece behind those before it; `None`: the disk is full.
+    pub fn add_file(&mut self, disk: usize, bytes: u64) -> Option<FileId> {
+        let pages = bytes.div_ceil(PAGE);
+        let first = self.units[disk].place(pages * SECTORS)?;
+        self.files.push(File::new(disk, first, pages));
+        Some(FileId(self.files.len() - 1))
+    }
+
+    /// What of a file is not dirty and not under way leaves the page cache (`POSIX_FADV_DONTNEED`).
+    pub fn evict(&mut self, file: FileId) {
+        self.files[file.0].evict();
+    }
+
+    /// A process begins an operation; it has none.
+    pub fn begin(&mut self, process: ProcessId, operation: Operation) {
+        let doing = &mut self.doing[process.index()];
+        debug_assert!(doing.operation.is_none(), "one operation at a time");
+        doing.operation = Some(operation);
+    }
+
+    /// Goes on with a process's operation; false: it has to wait, and is among the woken later.
+    pub fn poll(&mut self, now: Nanos, process: ProcessId) -> bool {
+        let index = process.index();
+        self.doing[index].wait = Wait::Nothing;
+        let Some(mut operation) = self.doing[index].operation.take() else { return true };
+        self.is_stirred = true;
+        let wait = self.go_on(now, process, &mut operation);
+        if wait == Wait::Nothing {
+            return true;
+        }
+        let doing = &mut self.doing[index];
+        (doing.operation, doing.wait) = (Some(operation), wait);
+        false
+    }
+
+    /// Has drivers take what they can, and says which slots of the engine are to be armed, and when; `None`: not at all.
+    pub fn settle(&mut self, now: Nanos) -> &[(Slot, Option<Nanos>)] {
+        self.arms.clear();
+        if std::mem::take(&mut self.is_stirred) {
+            for unit in &mut self.units {
+                unit.drive(now);
+                self.arms.extend(unit.wants());
+            }
+            self.arms.extend(self.flusher.wants());
+        }
+        &self.arms
+    }
+
+    /// An event of its component: who goes on because of it.
+    pub fn occur(&mut self, now: Nanos, event: Event) -> &[Woken] {
+        self.woken.clear();
+        self.is_stirred = true;
+        if event.number == FLUSHER {
+            self.write_old_pages(now);
+            return &self.woken;
+        }
+        let disk = event.number as usize / 2;
+        if event.number % 2 == 1 {
+            self.units[disk].queue.expired(now);
+            return &self.woken;
+        }
+        while let Some(done) = self.units[disk].advance(now, &mut self.done, &mut self.released) {
+            if let Done::Flush(process) = done {
+                self.wake(disk, process, Wait::Flush);
+            }
+            let finished = std::mem::take(&mut self.done);
+            for bio in &finished {
+                self.finish(disk, *bio);
+            }
+            self.done = finished;
+            self.done.clear();
+            for process in std::mem::take(&mut self.released) {
+                if self.flusher.is(process) {
+                    self.flush_on(now);
+                } else {
+                    self.wake(disk, process, Wait::Request);
+                }
+            }
+        }
+        &self.woken
+    }
+
+    /// A bio is complete.
+    fn finish(&mut self, disk: usize, bio: BioId) {
+        self.free.push(bio);
+        match self.bios[bio.0 as usize] {
+            For::Direct(process) => {
+                let doing = &mut self.doing[process.index()];
+                doing.direct -= 1;
+                if doing.direct == 0 {
+                    self.wake(disk, process, Wait::Bios);
+                }
+            }
+            For::Pages { file, first, count } => {
+                self.flusher.writing -= self.files[file.0].arrived(first, count);
+                for index in 0..self.doing.len() {
+                    let goes_on = match self.doing[index].wait {
+                        Wait::Page(of, page) => of == file && (first..first + count).contains(&page),
+                        Wait::Written(of) => of == file && self.files[file.0].is_written(),
+                        Wait::Dirty => !self.flusher.is_full(),
+                        _ => false,
+                    };
+                    if goes_on {
+                        let process = ProcessId(u32::try_from(index).expect("as many as there are"));
+                        self.wake(disk, process, self.doing[index].wait);
+                    }
+                }
+            }
+        }
+    }
+
+    fn wake(&mut self, disk: usize, process: ProcessId, from: Wait) {
+        let doing = &mut self.doing[process.index()];
+        if doing.wait == from && from != Wait::Nothing {
+            doing.wait = Wait::Nothing;
+            self.woken.push(Woken { disk, process });
+        }
+    }
+
+    fn bio(&mut self, of: For) -> BioId {
+        match self.free.pop() {
+            Some(id) => {
+                self.bios[id.0 as usize] = of;
+                id
+            }
+            None => {
+                self.bios.push(of);
+                BioId(u32::try_from(self.bios.len() - 1).expect("fewer than 2^32 bios"))
+            }
+        }
+    }
+
+    /// Makes bios of a range of a file and submits them, as far as there are requests.
+    fn submit_pages(&mut self, now: Nanos, process: ProcessId, (op, sync): (Op, bool), file: FileId, range: (u64, u64)) {
+        let (mut first, end) = range;
+        while first < end {
+            let count = (end - first).min(BIO_PAGES);
+            let id = self.bio(For::Pages { file, first, count });
+            self.submit(now, process, (op, sync), (file, first, count), id);
+            first += count;
+        }
+    }
+
+    fn submit(
+        &mut self,
+        now: Nanos,
+        process: ProcessId,
+        (op, sync): (Op, bool),
+        (file, first, count): (FileId, u64, u64),
+        id: BioId,
+    ) {
+        let place = &self.files[file.0];
+        let sectors = u32::try_from(count * SECTORS).expect("a bio has few sectors");
+        let bio = Bio { op, sync, meta: false, sector: place.sector(first), sectors, process };
+        let disk = place.disk;
+        self.doing[process.index()].unsent.push_back((bio, id));
+        self.send_to(now, process, disk);
+    }
+
+    /// Submits what could not be submitted before; whether all is.
+    fn send_to(&mut self, now: Nanos, process: ProcessId, disk: usize) -> bool {
+        let unsent = &mut self.doing[process.index()].unsent;
+        while let Some((bio, id)) = unsent.front() {
+            if self.units[disk].queue.submit(now, *bio, *id) == surety_block::Submitted::Wait {
+                return false;
+            }
+            unsent.pop_front();
+        }
+        true
+    }
+}

@@ -1,0 +1,149 @@
+//! [`Operation`]: what a process does with a file, and how it goes on.
+
+use surety_block::{Op, ProcessId};
+use surety_units::Nanos;
+
+use super::cache::Met;
+use super::{BIO_PAGES, FileId, For, Storage, Wait};
+
+/// What a process does with pages of a file, from `first` up to, not including, `end`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Operation {
+    /// Reads through the page cache.
+    Read { file: FileId, first: u64, end: u64 },
+    /// Writes into the page cache.
+    Write { file: FileId, first: u64, end: u64 },
+    /// Reads or writes past the page cache.
+    Direct { file: FileId, write: bool, first: u64, end: u64, is_sent: bool },
+    /// Has pages read and does not wait.
+    Ahead { file: FileId, first: u64, end: u64 },
+    /// Waits until all that was written is on the medium (`fdatasync`).
+    Sync { file: FileId, from: u64, is_flushed: bool },
+}
+
+impl Operation {
+    /// Reads pages past the page cache.
+    pub fn direct(file: FileId, write: bool, first: u64, end: u64) -> Operation {
+        Operation::Direct { file, write, first, end, is_sent: false }
+    }
+
+    /// `fdatasync`.
+    pub fn sync(file: FileId) -> Operation {
+        Operation::Sync { file, from: 0, is_flushed: false }
+    }
+
+    fn file(&self) -> FileId {
+        match self {
+            Operation::Read { file, .. }
+            | Operation::Write { file, .. }
+            | Operation::Direct { file, .. }
+            | Operation::Ahead { file, .. }
+            | Operation::Sync { file, .. } => *file,
+        }
+    }
+}
+
+impl Storage {
+    /// Goes on until there is something to wait for.
+    pub(super) fn go_on(&mut self, now: Nanos, process: ProcessId, operation: &mut Operation) -> Wait {
+        let disk = self.files[operation.file().0].disk;
+        self.units[disk].queue.plug(now, process);
+        let wait = if self.send_to(now, process, disk) {
+            match operation {
+                Operation::Read { file, first, end } => self.read(now, process, *file, (first, *end)),
+                Operation::Write { file, first, end } => self.write(now, *file, (first, *end)),
+                Operation::Direct { file, write, first, end, is_sent } => {
+                    if !std::mem::replace(is_sent, true) {
+                        self.direct(now, process, *file, *write, (*first, *end));
+                    }
+                    if self.doing[process.index()].direct > 0 { Wait::Bios } else { Wait::Nothing }
+                }
+                Operation::Ahead { file, first, end } => {
+                    while let Some((from, to)) = self.files[file.0].begin_reading(*first, *end, None) {
+                        self.submit_pages(now, process, (Op::Read, true), *file, (from, to));
+                        *first = to;
+                    }
+                    Wait::Nothing
+                }
+                Operation::Sync { file, from, is_flushed } => {
+                    self.sync(now, process, *file, (from, is_flushed))
+                }
+            }
+        } else {
+            Wait::Request
+        };
+        self.units[disk].queue.unplug(now, process);
+        if self.doing[process.index()].unsent.is_empty() { wait } else { Wait::Request }
+    }
+
+    fn read(&mut self, now: Nanos, process: ProcessId, file: FileId, (page, end): (&mut u64, u64)) -> Wait {
+        while *page < end {
+            if let Some(range) = self.files[file.0].read_ahead(*page, end - *page) {
+                self.submit_pages(now, process, (Op::Read, true), file, range);
+            }
+            if self.files[file.0].meet(*page) != Met::Present {
+                return Wait::Page(file, *page);
+            }
+            self.files[file.0].took(*page);
+            *page += 1;
+        }
+        Wait::Nothing
+    }
+
+    fn write(&mut self, now: Nanos, file: FileId, (page, end): (&mut u64, u64)) -> Wait {
+        while *page < end {
+            if self.flusher.is_full() {
+                return Wait::Dirty;
+            }
+            self.soil(now, file, *page);
+            *page += 1;
+        }
+        Wait::Nothing
+    }
+
+    /// Submits the dirty pages of a file from a page on.
+    fn write_back(&mut self, now: Nanos, process: ProcessId, file: FileId, from: &mut u64) {
+        while let Some((first, end)) = self.files[file.0].begin_writing(*from, BIO_PAGES) {
+            self.wrote(end - first);
+            self.submit_pages(now, process, (Op::Write, true), file, (first, end));
+            *from = end;
+            if !self.doing[process.index()].unsent.is_empty() {
+                return;
+            }
+        }
+        *from = u64::MAX;
+    }
+
+    fn direct(&mut self, now: Nanos, process: ProcessId, file: FileId, write: bool, range: (u64, u64)) {
+        let (mut first, end) = range;
+        let op = if write { Op::Write } else { Op::Read };
+        while first < end {
+            let count = (end - first).min(BIO_PAGES);
+            self.doing[process.index()].direct += 1;
+            let id = self.bio(For::Direct(process));
+            self.submit(now, process, (op, true), (file, first, count), id);
+            first += count;
+        }
+    }
+
+    fn sync(
+        &mut self,
+        now: Nanos,
+        process: ProcessId,
+        file: FileId,
+        (from, is_flushed): (&mut u64, &mut bool),
+    ) -> Wait {
+        if *from != u64::MAX {
+            self.write_back(now, process, file, from);
+        }
+        if !self.files[file.0].is_written() {
+            return Wait::Written(file);
+        }
+        if !std::mem::replace(is_flushed, true) {
+            let disk = self.files[file.0].disk;
+            self.units[disk].flush(process);
+            return Wait::Flush;
+        }
+        Wait::Nothing
+    }
+}
