@@ -1,0 +1,268 @@
+//! [`Geometry`]: where on the platters a sector is.
+//!
+//! A zone has cylinders of equal tracks. Its sectors are counted physically from its first track on, spare and skipped ones
+//! included; logical sectors are laid over them in *regions* (a track, a cylinder, some cylinders, the zone) at whose ends the
+//! spare sectors are, and skip (*slip*) the defective ones. The angle of a physical sector follows from the skews: each switch
+//! of heads and each step of cylinders moves the first sector on, so that a sequential transfer just makes it.
+//!
+//! The rules of layout, sparing and skew are those of DiskSim's `dm_layout_g1` (disk model library 1.0), with which the drives
+//! of its validation were described.
+
+use std::ops::Range;
+
+/// How logical sectors are laid over physical ones in a zone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sparing {
+    /// No spares.
+    None,
+    /// Whole tracks at the end of the zone; slips are numbers of tracks.
+    Tracks,
+    /// Sectors at the end of each so many tracks; a cylinder has as many as there are heads.
+    Sectors {
+        /// Tracks in a region; 0: all of the zone's.
+        tracks: u32,
+        /// A slip moves the angle of the tracks after it.
+        moves_skew: bool,
+    },
+}
+
+/// In which order the heads are used on the cylinders.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadOrder {
+    /// From the first on each.
+    Same,
+    /// Turned around on every second cylinder of the zone, so that a step of cylinders needs no other head.
+    Alternating,
+    /// The same, counted over the whole disk.
+    AlternatingOverall,
+}
+
+/// A zone: cylinders whose tracks have equally many sectors.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Zone {
+    pub first_cylinder: u32,
+    /// Included.
+    pub last_cylinder: u32,
+    pub sectors_per_track: u32,
+    /// Angle of the first sector, in sectors.
+    pub offset: f64,
+    /// Skew of a switch of heads, in sectors.
+    pub track_skew: f64,
+    /// Skew of a step of cylinders, in sectors.
+    pub cylinder_skew: f64,
+    /// Sectors at the front that hold no logical ones.
+    pub reserved: u64,
+    /// Spare sectors in a region; with [`Sparing::Tracks`] spare tracks of the zone.
+    pub spares: u64,
+    /// Physical sectors (or tracks), from the start of the zone, that are skipped; rising.
+    pub slips: Vec<u64>,
+}
+
+impl Zone {
+    /// A zone without reserved, spare or skipped sectors.
+    pub fn plain(cylinders: Range<u32>, sectors_per_track: u32, track_skew: f64, cylinder_skew: f64) -> Zone {
+        Zone {
+            first_cylinder: cylinders.start,
+            last_cylinder: cylinders.end - 1,
+            sectors_per_track,
+            offset: 0.0,
+            track_skew,
+            cylinder_skew,
+            reserved: 0,
+            spares: 0,
+            slips: Vec::new(),
+        }
+    }
+
+    /// How many cylinders it has.
+    pub fn cylinders(&self) -> u32 {
+        self.last_cylinder - self.first_cylinder + 1
+    }
+}
+
+/// Where a logical sector is, and how many go on from there on the same track.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Place {
+    pub cylinder: u32,
+    /// The head, physically.
+    pub head: u32,
+    /// Its angle, in sectors of its track, from 0 to below `sectors_per_track`.
+    pub angle: f64,
+    pub sectors_per_track: u32,
+    /// Logical sectors from it to the end of its track, itself included.
+    pub run: u64,
+    /// Physical sectors those take; more, where some are skipped.
+    pub span: u64,
+    /// Logical sectors before it on its track.
+    pub before: u64,
+}
+
+/// A zone with what is computed once.
+#[derive(Clone, Debug)]
+struct Laid {
+    zone: Zone,
+    /// Its first logical sector.
+    first: u64,
+    /// Logical sectors of it.
+    sectors: u64,
+    /// Physical sectors of a region.
+    region: u64,
+    /// Logical sectors of a region.
+    usable: u64,
+}
+
+/// The layout of a disk.
+#[derive(Clone, Debug)]
+pub struct Geometry {
+    heads: u32,
+    cylinders: u32,
+    sectors: u64,
+    sparing: Sparing,
+    order: HeadOrder,
+    zones: Vec<Laid>,
+}
+
+impl Geometry {
+    /// Lays out a disk; or says which zone cannot be, and why.
+    pub fn new(
+        heads: u32,
+        order: HeadOrder,
+        sparing: Sparing,
+        zones: Vec<Zone>,
+    ) -> Result<Geometry, (usize, String)> {
+        let (mut laid, mut first, mut cylinder): (Vec<Laid>, u64, u32) = (Vec::new(), 0, 0);
+        for (number, zone) in zones.into_iter().enumerate() {
+            if zone.last_cylinder < zone.first_cylinder || zone.first_cylinder < cylinder {
+                let words = format!("its cylinders {} to {} are not after those before", zone.first_cylinder, zone.last_cylinder);
+                return Err((number, words));
+            }
+            if zone.sectors_per_track == 0 {
+                return Err((number, "its tracks have no sectors".to_owned()));
+            }
+            cylinder = zone.last_cylinder + 1;
+            let made = lay(zone, first, heads, sparing).map_err(|words| (number, words))?;
+            first += made.sectors;
+            laid.push(made);
+        }
+        Ok(Geometry { heads, cylinders: cylinder, sectors: first, sparing, order, zones: laid })
+    }
+
+    /// Logical sectors of the disk.
+    pub fn sectors(&self) -> u64 {
+        self.sectors
+    }
+
+    /// Cylinders, from 0 to the last of the last zone.
+    pub fn cylinders(&self) -> u32 {
+        self.cylinders
+    }
+
+    /// Recording surfaces.
+    pub fn heads(&self) -> u32 {
+        self.heads
+    }
+
+    /// The zones with the first logical sector and the number of those of each.
+    pub fn zones(&self) -> impl Iterator<Item = (&Zone, u64, u64)> {
+        self.zones.iter().map(|laid| (&laid.zone, laid.first, laid.sectors))
+    }
+
+    /// Where a logical sector is. It must be below [`Geometry::sectors`].
+    pub fn place(&self, sector: u64) -> Place {
+        debug_assert!(sector < self.sectors);
+        let at = self.zones.partition_point(|laid| laid.first <= sector) - 1;
+        let laid = &self.zones[at];
+        let zone = &laid.zone;
+        let inside = sector - laid.first + zone.reserved;
+        let spt = u64::from(zone.sectors_per_track);
+        let (physical, run, span, before) = match self.sparing {
+            Sparing::Tracks => {
+                let mut track = inside / spt;
+                track += zone.slips.iter().fold(0, |slipped, slip| slipped + u64::from(*slip <= track + slipped));
+                let (within, left) = (inside % spt, laid.first + laid.sectors - sector);
+                let run = (spt - within).min(left);
+                (track * spt + within, run, run, within)
+            }
+            _ => self.spared(laid, inside, sector),
+        };
+        let track = physical / spt;
+        let (cylinder, ordinal) = ((track / u64::from(self.heads)) as u32, (track % u64::from(self.heads)) as u32);
+        let turned = match self.order {
+            HeadOrder::Same => false,
+            HeadOrder::Alternating => cylinder % 2 == 1,
+            HeadOrder::AlternatingOverall => (cylinder + zone.first_cylinder) % 2 == 1,
+        };
+        let head = if turned { self.heads - 1 - ordinal } else { ordinal };
+        let switches = f64::from(ordinal) + f64::from(self.heads - 1) * f64::from(cylinder);
+        let mut angle = zone.offset + switches * zone.track_skew + f64::from(cylinder) * zone.cylinder_skew;
+        angle += (physical % spt) as f64 + self.pushed(zone, track);
+        Place {
+            cylinder: cylinder + zone.first_cylinder,
+            head,
+            angle: angle - spt as f64 * libm::floor(angle / spt as f64),
+            sectors_per_track: zone.sectors_per_track,
+            run,
+            span,
+            before,
+        }
+    }
+
+    /// The physical sector, the run and the span of one that spares sectors by region.
+    fn spared(&self, laid: &Laid, inside: u64, sector: u64) -> (u64, u64, u64, u64) {
+        let spt = u64::from(laid.zone.sectors_per_track);
+        let (base, mut within) = (inside / laid.usable * laid.region, inside % laid.usable);
+        let region_left = laid.usable - within;
+        let slips = &laid.zone.slips;
+        let mut next = slips.partition_point(|slip| *slip < base);
+        while next < slips.len() && slips[next] <= base + within {
+            within += 1;
+            next += 1;
+        }
+        let physical = base + within;
+        let end = (physical / spt + 1) * spt;
+        let ahead = slips[next..].iter().take_while(|slip| **slip < end).count() as u64;
+        let left = laid.first + laid.sectors - sector;
+        let run = (end - physical - ahead).min(region_left).min(left);
+        let behind = slips[..next].iter().rev().take_while(|slip| **slip >= end - spt).count() as u64;
+        let before = (physical - (end - spt) - behind).min(sector - laid.first);
+        // Slips beyond the last logical sector of the run take no time.
+        let span = if ahead == 0 { run } else { (end - physical).min(run + ahead) };
+        (physical, run, span, before)
+    }
+
+    /// By how many sectors slips have moved the angle of a track.
+    fn pushed(&self, zone: &Zone, track: u64) -> f64 {
+        let Sparing::Sectors { tracks, moves_skew: true } = self.sparing else { return 0.0 };
+        let track = if tracks == 1 { track } else { track - track % u64::from(self.heads) };
+        let cutoff = track * u64::from(zone.sectors_per_track);
+        zone.slips.partition_point(|slip| *slip < cutoff) as f64
+    }
+}
+
+/// Lays a zone out from a first logical sector on.
+fn lay(mut zone: Zone, first: u64, heads: u32, sparing: Sparing) -> Result<Laid, String> {
+    zone.slips.sort_unstable();
+    let spt = u64::from(zone.sectors_per_track);
+    let tracks = u64::from(zone.cylinders()) * u64::from(heads);
+    let physical = tracks * spt;
+    let (region, spares) = match sparing {
+        Sparing::None => (physical, 0),
+        Sparing::Tracks => (physical, zone.spares * spt),
+        Sparing::Sectors { tracks: 0, .. } => (physical, zone.spares),
+        Sparing::Sectors { tracks, .. } => (u64::from(tracks) * spt, zone.spares),
+    };
+    if spares >= region {
+        return Err(format!("it has {spares} spare sectors for every {region}"));
+    }
+    let usable = region - spares;
+    // A region at the end that is not whole has its sectors, and no spares.
+    let kept = (physical / region * usable + physical % region).checked_sub(zone.reserved);
+    let sectors = kept.filter(|sectors| *sectors > 0).ok_or("nothing is left of it for data")?;
+    if zone.slips.last().is_some_and(|slip| *slip >= physical) {
+        return Err(format!("it skips sector {}, and has {physical}", zone.slips[zone.slips.len() - 1]));
+    }
+    Ok(Laid { zone, first, sectors, region, usable })
+}
+
+#[cfg(test)]
+mod tests;

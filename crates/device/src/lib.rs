@@ -1,0 +1,11 @@
+//! Models of disks, without a clock of their own.
+
+#![forbid(unsafe_code)]
+
+pub mod demerit;
+pub mod diagnose;
+pub mod disksim;
+pub mod hdd;
+pub mod model;
+
+pub use model::{Completion, Hit, Model, Op, Request, SECTOR, Service};
