@@ -18,7 +18,7 @@ use crate::session::Session;
 pub fn guarantee(args: &GuaranteeArgs, session: &Session) -> Result<Code, Failure> {
     let workload = workload_of(args, &session.kernel)?;
     let request = Request {
-        options: options_of(&args.running, session),
+        options: options_of(&args.running, &workload, session)?,
         force: args.foreign.force,
         bindings: args.disks.bindings(),
     };

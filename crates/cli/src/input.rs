@@ -1,11 +1,13 @@
 //! Workloads from files and from the command line.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use surety_kernel::Kernel;
+use surety_model::formats::io_trace::IoTrace;
 use surety_model::formats::toml;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
-use surety_model::workload::{Program, Release, Task, TaskBody, ThreadMatch, Workload};
+use surety_model::workload::{Program, Release, StartupBody, Task, TaskBody, ThreadMatch, Workload};
 use surety_units::{Nanos, Tid};
 
 use crate::args::GuaranteeArgs;
@@ -36,6 +38,25 @@ pub fn read_varied(path: &Path) -> Result<Workload, Failure> {
     };
     let text = files::read_text(path, LENGTH_MAX).map_err(unreadable)?;
     Ok(toml::read(&name, &text)?)
+}
+
+/// The recorded start-up I/O of a workload, by the files it is named by: beside the workload, else here.
+pub fn recordings(workload: &Workload) -> Result<BTreeMap<String, IoTrace>, Failure> {
+    let mut found = BTreeMap::new();
+    for startup in &workload.startups {
+        let StartupBody::Replay(file) = &startup.body else { continue };
+        let beside = workload.source.name().and_then(|name| Path::new(name).parent()).map(|d| d.join(file));
+        let path = beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(file));
+        let failed = |why: String| {
+            let said = format!("startup.{}: {}: {why}", startup.name, path.display());
+            Failure::new(Code::BadInput, said)
+                .help("name a recording of start-up I/O, beside the workload or here")
+        };
+        let text = files::read_text(&path, LENGTH_MAX).map_err(failed)?;
+        let trace = IoTrace::parse(&text).map_err(|error| failed(error.to_string()))?;
+        found.insert(file.clone(), trace);
+    }
+    Ok(found)
 }
 
 /// The workload that `guarantee` means: a file, a command with a share, or a running thread or process with a response time.

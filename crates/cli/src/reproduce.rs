@@ -69,6 +69,7 @@ fn one(args: &ReproduceArgs, experiment: &Experiment, session: &Session) -> Resu
             warm_up: args.warm_up,
             cpus: args.cpus,
             cancel: session.cancel.clone(),
+            ..RunOptions::default()
         },
     };
     files::check_outputs([args.records.as_ref()])?;

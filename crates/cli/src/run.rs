@@ -16,20 +16,21 @@ use surety_trace::write::perfetto::{Overlay, OverlayOf};
 use crate::args::{RunArgs, Running};
 use crate::exit::{Code, Failure};
 use crate::files;
-use crate::input::read_varied;
+use crate::input::{read_varied, recordings};
 use crate::load::append_loads;
 use crate::session::Session;
 use crate::trace::output::TraceOutput;
 
 /// The options of one run.
-pub fn options_of(running: &Running, session: &Session) -> RunOptions {
-    RunOptions {
+pub fn options_of(running: &Running, workload: &Workload, session: &Session) -> Result<RunOptions, Failure> {
+    Ok(RunOptions {
         seed: running.seed,
         duration: running.duration,
         warm_up: running.warm_up,
         cpus: running.cpus,
         cancel: session.cancel.clone(),
-    }
+        recordings: recordings(workload)?.into(),
+    })
 }
 
 /// The verb.
@@ -109,7 +110,7 @@ fn run_in(
     worlds: &Worlds<'_>,
     session: &Session,
 ) -> Result<bool, Failure> {
-    let options = options_of(&args.running, session);
+    let options = options_of(&args.running, &variant.workload, session)?;
     let overlays = || promised(&variant.workload);
     let mut output = path.map(|path| TraceOutput::create(path, &args.storing, overlays())).transpose()?;
     let sink = output.as_mut().map(|output| output as &mut dyn TraceSink);

@@ -60,6 +60,7 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
                         warm_up: kept.warm_up,
                         cpus: Some(kept.cpus),
                         cancel: session.cancel.clone(),
+                        ..RunOptions::default()
                     };
                     let simulated =
                         simulator.run_on(machine, 0, &scenario.workload, &options, &scenario.title)?;
@@ -169,6 +170,7 @@ fn run_missing(
                 warm_up: args.warm_up,
                 cpus: Some(set),
                 cancel: session.cancel.clone(),
+                ..RunOptions::default()
             };
             let runs = scenarios.iter().map(|s| (s.workload.clone(), plain.clone(), s.title.clone()));
             let runs: Vec<_> = runs.collect();

@@ -114,6 +114,10 @@ impl<'a> RunDisk<'a> {
         workshop: &Workshop<'a>,
     ) -> Result<RunDisk<'a>, WorldError> {
         let name = &disk.name;
+        if let Some(tunable) = disk.tunables.keys().next() {
+            let why = format!("`tunables` are the simulator's; leave `{tunable}` out here");
+            return Err(unsupported(name, why));
+        }
         if disk.model.is_some() {
             return Err(unsupported(name, "a device model is for simulation; leave out `model` here"));
         }
@@ -385,7 +389,13 @@ mod tests {
 
     fn disk(scheduler: Option<&str>) -> Workload {
         let scheduler = scheduler.map(str::to_owned);
-        let disk = Disk { name: "d".to_owned(), make: Some(Bytes(32 << 20)), scheduler, model: None };
+        let disk = Disk {
+            name: "d".to_owned(),
+            make: Some(Bytes(32 << 20)),
+            scheduler,
+            model: None,
+            tunables: Default::default(),
+        };
         Workload { disks: vec![disk], ..Workload::default() }
     }
 

@@ -6,15 +6,14 @@
 use std::collections::BTreeMap;
 
 use surety_model::job::{Job, ThreadHistory};
-use surety_model::record::{
-    Account, ActivityRecord, Basis, Caveat, Evidence, Promised, Share, ThreadSeen, Total,
-};
+use surety_model::record::loads::load_account;
+use surety_model::record::{Account, ActivityRecord, Basis, Caveat, Evidence, Promised, Share, ThreadSeen};
 use surety_model::wakeups::{self, OUTSIDE_MAX, View, allowed_outside};
 use surety_model::workload::{Irq, Load, Task, TaskBody, Workload};
 use surety_units::{CpuSet, Nanos, Tid};
 
 use crate::interrupts::{self, Reading};
-use crate::loads::{COMPLETION, Counts, LoadRun, driver_of};
+use crate::loads::{Counts, LoadRun, driver_of};
 use crate::program_threads::{ProgramThread, SeenProgram};
 use crate::returned::{Activity, MemberResult, Returned};
 use crate::streams::{self, StreamRun};
@@ -271,27 +270,14 @@ fn workers(task: &Task, family: &SeenProgram) -> Vec<Tid> {
 }
 
 pub(crate) fn load_record(load: &Load, runs: &[LoadRun], window: &Window, cpus: CpuSet) -> ActivityRecord {
-    let mut account = Account::of_load(load, Basis::Sample);
-    let (planned, ran) = (u64::from(load.count.on(cpus.len() as u32)), runs.len() as u64);
-    account.add_counted(ran, planned.saturating_sub(ran), None);
     let done = runs.iter().fold(Counts::default(), |sum, run| sum.plus(run.done));
     let figures =
         driver_of(load).map(|driver| (driver.figures)(&done, window.observed())).unwrap_or_default();
-    for figure in &figures {
-        match (&*figure.name, &*figure.unit) {
-            (_, "/s") => account.add_total(Total::Requests(figure.value)),
-            (_, "B/s") => account.add_total(Total::Bytes(figure.value)),
-            (COMPLETION, _) => account.add_total(Total::Completion(figure.value)),
-            _ => {}
-        }
-    }
-    if load.kind.row().is_lossy {
-        account.add_total(Total::Lost(done.lost));
-    }
     let threads = runs.iter().map(|r| (r.metered.run, r.metered.waited)).collect();
-    let mut record = account.finish(Some(Share { threads, span: window.observed() }));
+    let share = Share { threads, span: window.observed() };
+    let workers = (u64::from(load.count.on(cpus.len() as u32)), runs.len() as u64);
+    let mut record = load_account(load, workers, &done, figures, share);
     record.longest_gap = runs.iter().filter(|r| r.is_busy).map(|r| r.metered.longest_gap).max();
-    record.figures = figures;
     record
 }
 

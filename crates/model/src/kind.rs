@@ -68,7 +68,6 @@ const KINDS: [KindRow; 7] = [
         word: "stream",
         noun: "a stream",
         has_jobs: true,
-        simulator: Some("disks are not simulated; leave it out"),
         analysis: Some(INTERRUPTS),
         ..COMMON
     },
@@ -76,7 +75,6 @@ const KINDS: [KindRow; 7] = [
         kind: ActivityKind::Startup,
         word: "startup",
         noun: "a start-up",
-        simulator: Some("programs cannot be simulated; leave it out"),
         guest: Some("the guest has no programs and no disks"),
         analysis: Some(INTERRUPTS),
         ..COMMON

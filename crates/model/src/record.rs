@@ -16,6 +16,7 @@ use crate::workload::{ActivityKind, ThreadRole, Workload};
 mod account;
 mod beyond;
 mod caveat;
+pub mod loads;
 mod observed;
 mod requests;
 mod streams;

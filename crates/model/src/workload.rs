@@ -219,6 +219,8 @@ pub struct Disk {
     pub model: Option<String>,
     /// I/O scheduler.
     pub scheduler: Option<String>,
+    /// Its tunables under the kernel's own names, in the units of the kernel's files.
+    pub tunables: BTreeMap<String, u64>,
 }
 
 /// A file of a stream.

@@ -1,5 +1,6 @@
 //! [`World`]: anything that takes a workload and returns a record: a simulator, a theory, a running kernel.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -7,6 +8,7 @@ use surety_units::{CpuSet, Nanos};
 use thiserror::Error;
 
 use crate::event::{Event, TraceSink};
+use crate::formats::io_trace::IoTrace;
 use crate::platform::Platform;
 use crate::record::Record;
 use crate::workload::{ActivityKind, KindRow, LoadRow, Treatment, Workload};
@@ -52,6 +54,8 @@ pub struct RunOptions {
     pub cpus: Option<CpuSet>,
     /// Ends the run early.
     pub cancel: Cancel,
+    /// Recorded start-up I/O by the file it is named by, for worlds that open no files.
+    pub recordings: Arc<BTreeMap<String, IoTrace>>,
 }
 
 impl Default for RunOptions {
@@ -63,6 +67,7 @@ impl Default for RunOptions {
             warm_up: Nanos::from_millis(500),
             cpus: None,
             cancel: Cancel::default(),
+            recordings: Arc::default(),
         }
     }
 }

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 pub mod cpu;
+pub mod disk;
 pub mod engine;
 pub mod world;
 

@@ -6,7 +6,8 @@
 //! either is cut there.
 //!
 //! What is simulated is CPU time. `spinners` and `memory-thrash` want it without end; that the latter also slows
-//! its neighbours through caches and memory is not in it, and is said. Disks and programs are refused.
+//! its neighbours through caches and memory is not in it, and is said. Programs are refused. Files lie on simulated disks
+//! ([`crate::disk`]), and what uses them does as the host world's threads do.
 //!
 //! An interrupt source is a device with a buffer, its hard handler and its thread ([`crate::cpu::device`]). Each
 //! interrupt brings one request and none is held back while the thread is at work, as a driver that polls would.
@@ -20,7 +21,9 @@
 //! Ungrouped threads of a run share one session, so on a platform with autogroup they share the root as well.
 
 mod build;
+mod disks;
 mod interrupts;
+mod io;
 mod jobs;
 
 use std::collections::BTreeMap;
@@ -28,15 +31,18 @@ use std::collections::BTreeMap;
 use surety_model::activation::first_tick;
 use surety_model::budget;
 use surety_model::platform::{Enforcement, Platform};
+use surety_model::record::loads::{Counts, file_figures, load_account};
 use surety_model::record::{
-    Account, ActivityRecord, Basis, InForce, Record, RequestAccount, Share, ThreadInForce,
+    Account, ActivityRecord, Basis, InForce, Record, RequestAccount, Share, ThreadInForce, stream_record,
 };
-use surety_model::workload::{Treatment, Workload};
+use surety_model::startup::Attempt;
+use surety_model::workload::{Load, Stream, Treatment, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError, chosen_cpus};
 use surety_units::{CpuSet, Nanos};
 
 use crate::engine::Simulation as _;
 use build::{Activity, Member, Stage};
+use io::Actor;
 
 /// The world's name.
 const NAME: &str = "sim";
@@ -87,7 +93,9 @@ impl World for SimWorld {
         // Of threads that come at the same instant one is first: not by where a file names it.
         let (written, ordered) = (workload, workload.by_name());
         let workload = &ordered;
+        let idle = disks::idle_starts(self, workload, options, &cpus)?;
         let mut stage = build::stage(self, workload, options, &cpus, observer.wants_events())?;
+        disks::notices(workload, observer);
         for load in &workload.loads {
             if let Treatment::CpuTime { without } = load.kind.row().simulator {
                 observer.notice(&format!(
@@ -106,11 +114,13 @@ impl World for SimWorld {
             .map(|(member, before)| (stage.machine.run_of(member.thread) - *before).max(Nanos::ZERO))
             .collect();
         let requests = requests.close(&mut stage.machine);
+        stage.machine.programs_mut().io.starts.close();
         let measured = Measured { stage: &stage, runs: &runs, options };
-        let activities = measured.activities(workload, requests);
+        let activities = measured.activities(workload, requests, &idle);
         for run in &runs {
             stage.machine.recorder_mut().mix(run.get_unsigned());
         }
+        stage.mix_disks();
         let mut record = Record {
             world: self.name(),
             reserved: workload.is_reserved(),
@@ -169,7 +179,7 @@ fn simulate(
         }
         let next = (now + STRIDE).min(end);
         now = if now < options.warm_up { next.min(options.warm_up) } else { next };
-        stage.machine.run_until(now, observer);
+        stage.run_until(now, observer);
         requests.collect(&mut stage.machine);
     }
 }
@@ -187,7 +197,12 @@ struct Measured<'a> {
 }
 
 impl Measured<'_> {
-    fn activities(&self, workload: &Workload, requests: Vec<RequestAccount>) -> Vec<ActivityRecord> {
+    fn activities(
+        &self,
+        workload: &Workload,
+        requests: Vec<RequestAccount>,
+        idle: &[Vec<Attempt>],
+    ) -> Vec<ActivityRecord> {
         let mut activities = Vec::new();
         for (index, task) in workload.tasks.iter().enumerate() {
             let activity = Activity::Task(index);
@@ -203,12 +218,56 @@ impl Measured<'_> {
             let longest = self.stage.machine.device(index).longest_queue() as u64;
             activities.push(self.with_gap(activity, account.finish(self.share(activity), longest)));
         }
+        let io = &self.stage.machine.programs().io;
+        for (index, stream) in workload.streams.iter().enumerate() {
+            activities.push(self.stream(index, stream));
+        }
+        for (index, startup) in workload.startups.iter().enumerate() {
+            let loaded = &io.starts.subjects[index].attempts;
+            activities.push(disks::startup_record(startup, &idle[index], loaded));
+        }
         for (index, load) in workload.loads.iter().enumerate() {
             let activity = Activity::Load(index);
+            if disks::is_on_disk(load.kind) {
+                activities.push(self.mover(index, load));
+                continue;
+            }
             let account = Account::of_load(load, Basis::Sample);
             activities.push(self.with_gap(activity, account.finish(Some(self.share(activity)))));
         }
         activities
+    }
+
+    /// The actors of an activity with their threads.
+    fn actors(&self, activity: Activity) -> impl Iterator<Item = (&Actor, &Member)> {
+        let jobs = self.stage.machine.programs();
+        members_of(self.stage, activity).filter_map(move |member| {
+            let actor = jobs.threads[member.thread.index()].actor()?;
+            Some((&jobs.io.actors[actor], member))
+        })
+    }
+
+    fn stream(&self, index: usize, stream: &Stream) -> ActivityRecord {
+        let (observe, end) = (self.options.warm_up, self.options.warm_up + self.options.duration);
+        let threads = self.actors(Activity::Stream(index)).filter_map(|(actor, member)| {
+            let Actor::Player(player) = actor else { return None };
+            let (waited, _) = self.stage.machine.waits(member.thread);
+            Some(player.close(end, self.runs[member.thread.index()], waited))
+        });
+        stream_record(stream, &threads.collect::<Vec<_>>(), (observe, end))
+    }
+
+    fn mover(&self, index: usize, load: &Load) -> ActivityRecord {
+        let activity = Activity::Load(index);
+        let movers = self.actors(activity).filter_map(|(actor, _)| match actor {
+            Actor::Mover(mover) => Some(mover.done()),
+            _ => None,
+        });
+        let done: Vec<Counts> = movers.collect();
+        let workers = done.len() as u64;
+        let done = done.into_iter().fold(Counts::default(), Counts::plus);
+        let figures = file_figures(load.kind, &done, self.options.duration);
+        load_account(load, (workers, workers), &done, figures, self.share(activity))
     }
 
     fn share(&self, activity: Activity) -> Share {
@@ -228,16 +287,22 @@ impl Measured<'_> {
 impl SimWorld {
     fn in_force(&self, workload: &Workload, options: &RunOptions, cpus: CpuSet, stage: &Stage) -> InForce {
         let platform = &self.platform;
-        let threads = stage.members.iter().map(|member| ThreadInForce {
-            activity: match member.activity {
-                Activity::Task(index) => workload.tasks[index].name.clone(),
-                Activity::Irq(index) => workload.irqs[index].name.clone(),
-                Activity::Load(index) => workload.loads[index].name.clone(),
-            },
-            tid: None,
-            policy: member.scheduling.to_string(),
-            affinity: member.allowed.unwrap_or_else(|| CpuSet::first(platform.cpus)),
-            as_requested: true,
+        let threads = stage.members.iter().filter_map(|member| {
+            let activity = match member.activity {
+                Activity::Task(index) => &workload.tasks[index].name,
+                Activity::Irq(index) => &workload.irqs[index].name,
+                Activity::Stream(index) => &workload.streams[index].name,
+                Activity::Startup(index) => &workload.startups[index].name,
+                Activity::Starter => return None,
+                Activity::Load(index) => &workload.loads[index].name,
+            };
+            Some(ThreadInForce {
+                activity: activity.clone(),
+                tid: None,
+                policy: member.scheduling.to_string(),
+                affinity: member.allowed.unwrap_or_else(|| CpuSet::first(platform.cpus)),
+                as_requested: true,
+            })
         });
         let enforcement = match platform.enforcement {
             Enforcement::Tick(_) => "on the tick".to_owned(),
@@ -255,6 +320,7 @@ impl SimWorld {
         if !platform.overheads.are_none() {
             environment.insert("overheads".to_owned(), platform.overheads.to_string());
         }
+        environment.extend(stage.disks.iter().cloned());
         for row in workload.loads.iter().map(|load| load.kind.row()) {
             if let Treatment::CpuTime { .. } = row.simulator {
                 environment.insert(row.word.to_owned(), "simulated by its CPU time only".to_owned());

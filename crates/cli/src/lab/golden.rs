@@ -84,7 +84,7 @@ fn scenario(words: &[String], session: &Session) -> Result<(Job, LabOptions), Fa
             let mut workload = read_workload(&args.workload)?;
             append_loads(&mut workload, &args.beside.load)?;
             LabWorld::check(&workload)?;
-            let options = options_of(&args.running, session);
+            let options = options_of(&args.running, &workload, session)?;
             let guest = args.guest.options(args.running.seed);
             options.cpus.map_or(Ok(()), |cpus| guest.check_cpus(cpus)).map_err(WorldError::from)?;
             Ok((LabWorld::job(&workload, &guest, &options, false)?, guest))

@@ -46,8 +46,14 @@ fn work(job: &Job, number: usize, channel: &mut Channel) -> Result<(), Refusal> 
         Job::Latency { probe } => latency(probe, channel),
         Job::Packets { interval, duration, warm_up, seed, devices } => {
             let cancel = Cancel::default();
-            let options =
-                RunOptions { seed: *seed, duration: *duration, warm_up: *warm_up, cpus: None, cancel };
+            let options = RunOptions {
+                seed: *seed,
+                duration: *duration,
+                warm_up: *warm_up,
+                cpus: None,
+                cancel,
+                ..RunOptions::default()
+            };
             packets(*interval, &options, devices, channel)
         }
         Job::Shell => Ok(()),
@@ -75,6 +81,7 @@ fn workload(
         warm_up: *warm_up,
         cpus: cpus.map_err(|e: surety_units::QuantityError| Refusal::machine(e.to_string()))?,
         cancel: Cancel::default(),
+        ..RunOptions::default()
     };
     let storing = Storing { file_version: None, compression: Some(Packing::None) };
     let output = trace.then(|| TraceOutput::create(Path::new(TRACE), &storing, Vec::new())).transpose()?;

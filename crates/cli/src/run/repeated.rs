@@ -25,7 +25,8 @@ pub fn varied(
     session: &Session,
 ) -> Result<Code, Failure> {
     let mut variants = runs::variants(workload, worlds)?;
-    let rounds = Rounds { count: args.repeat as usize, options: options_of(&args.running, session) };
+    let rounds =
+        Rounds { count: args.repeat as usize, options: options_of(&args.running, workload, session)? };
     let at_home = variants.iter().filter(|v| worlds.entry(v.world).is_this_machine() && v.refused.is_none());
     let at_home = at_home.map(|variant| &variant.workload);
     announce((0..rounds.count).flat_map(|_| at_home.clone()), args, session);
@@ -97,7 +98,9 @@ fn announce<'w>(workloads: impl Iterator<Item = &'w Workload>, args: &RunArgs, s
     let workloads: Vec<&Workload> = workloads.collect();
     if workloads.len() > 1 {
         let is_repeated = args.repeat > 1 || args.ab.is_some();
-        session.step(&runs::estimate(&workloads, &options_of(&args.running, session), is_repeated));
+        if let Ok(options) = options_of(&args.running, workloads[0], session) {
+            session.step(&runs::estimate(&workloads, &options, is_repeated));
+        }
     }
 }
 
@@ -118,7 +121,8 @@ pub fn ab(
         return Err(bad(what, "leave out [vary], or run it without --ab"));
     }
     let (sides, studied) = sides_of(text, workload, args)?;
-    let rounds = Rounds { count: args.pairs as usize, options: options_of(&args.running, session) };
+    let rounds =
+        Rounds { count: args.pairs as usize, options: options_of(&args.running, workload, session)? };
     let at_home = sides.iter().filter(|_| worlds.entry(0).is_this_machine()).map(|(_, workload)| workload);
     announce((0..rounds.count).flat_map(|_| at_home.clone()), args, session);
     let of_side = |ended: pairs::PairFailure| located(ended.failure, &sides[ended.side].1);

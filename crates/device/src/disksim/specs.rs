@@ -147,7 +147,9 @@ fn refuse(fields: &Fields<'_>) -> Result<(), Diagnostic> {
             Kind::Number(number) if number == *only => {}
             Kind::Number(number) => {
                 let message = format!("`{key}` is {number}: {meaning} is not modelled");
-                return Err(Diagnostic::new(field.value.span.clone(), message).help(format!("set it to {only}")));
+                return Err(
+                    Diagnostic::new(field.value.span.clone(), message).help(format!("set it to {only}"))
+                );
             }
             _ => {
                 let message = format!("`{key}` should be a number");

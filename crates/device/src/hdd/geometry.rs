@@ -133,7 +133,10 @@ impl Geometry {
         let (mut laid, mut first, mut cylinder): (Vec<Laid>, u64, u32) = (Vec::new(), 0, 0);
         for (number, zone) in zones.into_iter().enumerate() {
             if zone.last_cylinder < zone.first_cylinder || zone.first_cylinder < cylinder {
-                let words = format!("its cylinders {} to {} are not after those before", zone.first_cylinder, zone.last_cylinder);
+                let words = format!(
+                    "its cylinders {} to {} are not after those before",
+                    zone.first_cylinder, zone.last_cylinder
+                );
                 return Err((number, words));
             }
             if zone.sectors_per_track == 0 {
@@ -178,7 +181,8 @@ impl Geometry {
         let (physical, run, span, before) = match self.sparing {
             Sparing::Tracks => {
                 let mut track = inside / spt;
-                track += zone.slips.iter().fold(0, |slipped, slip| slipped + u64::from(*slip <= track + slipped));
+                track +=
+                    zone.slips.iter().fold(0, |slipped, slip| slipped + u64::from(*slip <= track + slipped));
                 let (within, left) = (inside % spt, laid.first + laid.sectors - sector);
                 let run = (spt - within).min(left);
                 (track * spt + within, run, run, within)
@@ -186,7 +190,8 @@ impl Geometry {
             _ => self.spared(laid, inside, sector),
         };
         let track = physical / spt;
-        let (cylinder, ordinal) = ((track / u64::from(self.heads)) as u32, (track % u64::from(self.heads)) as u32);
+        let (cylinder, ordinal) =
+            ((track / u64::from(self.heads)) as u32, (track % u64::from(self.heads)) as u32);
         let turned = match self.order {
             HeadOrder::Same => false,
             HeadOrder::Alternating => cylinder % 2 == 1,

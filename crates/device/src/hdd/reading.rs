@@ -92,7 +92,9 @@ impl Hdd {
 
     /// Whether the buffer has all of a read.
     pub(super) fn holds_all(&self, request: &Request) -> bool {
-        self.buffer.find(request.sector).is_some_and(|id| self.usable(id) && self.buffer.segment(id).end >= request.end())
+        self.buffer
+            .find(request.sector)
+            .is_some_and(|id| self.usable(id) && self.buffer.segment(id).end >= request.end())
     }
 
     fn usable(&self, id: SegmentId) -> bool {
@@ -196,7 +198,14 @@ impl Hdd {
         }
         let parts = self.commanded(command, at, self.parameters.overheads.read_miss);
         let segment = self.buffer.take(request.sector);
-        self.from_medium(command, (request.sector, request.end()), (segment, request.sector), at, parts, Hit::Miss);
+        self.from_medium(
+            command,
+            (request.sector, request.end()),
+            (segment, request.sector),
+            at,
+            parts,
+            Hit::Miss,
+        );
     }
 
     /// Reads a run from the medium, delivers the command's data as they come, and reads ahead after it.

@@ -21,7 +21,8 @@ impl Hdd {
             return true;
         }
         let goes_on = limit.combines && self.dirty.last().is_some_and(|last| last.end == request.sector);
-        let is_clash = self.dirty.iter().any(|dirty| dirty.start < request.end() && request.sector < dirty.end);
+        let is_clash =
+            self.dirty.iter().any(|dirty| dirty.start < request.end() && request.sector < dirty.end);
         let runs = self.dirty.windows(2).filter(|pair| pair[0].end != pair[1].start).count() + 1;
         !is_clash && self.dirty_sectors + sectors <= limit.sectors && (goes_on || runs < limit.runs)
     }

@@ -5,18 +5,23 @@
 //! as the first did.
 
 use surety_kernel::files::evict;
-use surety_model::record::Figure;
+use surety_model::record::loads::file_figures;
 use surety_model::workload::{Load, LoadKind};
 use surety_model::world::WorldError;
-use surety_units::{Nanos, Rate};
+use surety_units::Rate;
 
 use super::block_by_block::{Moved, block_by_block};
 use super::files::{BlockFile, Shape};
-use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, Workers, completion, number, per_second};
+use super::{Ground, LoadDriver, LoadRun, LoadWorker, Workers};
 use crate::window::{Gate, Window};
 
 /// The row of the kind.
-pub(super) const DRIVER: LoadDriver = LoadDriver { kind: LoadKind::FileCopy, most: 1_000, prepare, figures };
+pub(super) const DRIVER: LoadDriver = LoadDriver {
+    kind: LoadKind::FileCopy,
+    most: 1_000,
+    prepare,
+    figures: |done, observed| file_figures(LoadKind::FileCopy, done, observed),
+};
 
 struct Copier {
     from: BlockFile,
@@ -37,11 +42,6 @@ fn prepare(load: &Load, count: u32, ground: &Ground<'_>) -> Result<Workers, Worl
         workers.push(Box::new(Copier { from, to, shape, rate: load.rate(), once: load.once }));
     }
     Ok(workers)
-}
-
-fn figures(done: &Counts, observed: Nanos) -> Vec<Figure> {
-    let counts = [per_second("rate", done.bytes, "B/s", observed), number("copies", done.rounds)];
-    counts.into_iter().chain(completion(done)).collect()
 }
 
 impl LoadWorker for Copier {

@@ -18,6 +18,7 @@ use std::path::PathBuf;
 
 use surety_kernel::KernelError;
 use surety_model::record::Figure;
+pub(crate) use surety_model::record::loads::{Counts, completion, number, per_second};
 use surety_model::workload::{Load, LoadKind};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::Nanos;
@@ -84,44 +85,6 @@ impl Ground<'_> {
 pub(crate) trait LoadWorker: Send {
     /// Works until the window ends.
     fn run(&mut self, gate: &Gate, window: &Window) -> LoadRun;
-}
-
-/// The figure of a kind whose operations are wholes: how long one took, on average.
-pub(crate) const COMPLETION: &str = "completion";
-
-/// Units of work inside the observed window; what they are is said where a driver turns them into figures.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Counts {
-    /// Bytes moved.
-    pub bytes: u64,
-    /// Operations done: accesses, packets, rounds, processes.
-    pub rounds: u64,
-    /// Operations that failed or whose result was lost.
-    pub lost: u64,
-    /// From the beginning of each operation to its end, added up: of those that are wholes, a copy or a program.
-    pub taken: Nanos,
-}
-
-impl Counts {
-    /// Both together.
-    pub fn plus(self, other: Counts) -> Counts {
-        Counts {
-            bytes: self.bytes + other.bytes,
-            rounds: self.rounds + other.rounds,
-            lost: self.lost + other.lost,
-            taken: self.taken.saturating_add(other.taken),
-        }
-    }
-
-    /// What came on top since.
-    pub fn since(self, before: Counts) -> Counts {
-        Counts {
-            bytes: self.bytes.saturating_sub(before.bytes),
-            rounds: self.rounds.saturating_sub(before.rounds),
-            lost: self.lost.saturating_sub(before.lost),
-            taken: (self.taken - before.taken).max(Nanos::ZERO),
-        }
-    }
 }
 
 /// What one worker did inside the observed window.
@@ -221,20 +184,4 @@ fn no_machine(load: &Load, error: &KernelError) -> WorldError {
         what: format!("load.{} of kind `{}` cannot be made", load.name, load.kind.word()),
         remedy: error.to_string(),
     }
-}
-
-/// A number of things per second.
-fn per_second(name: &str, number: u64, unit: &'static str, observed: Nanos) -> Figure {
-    Figure { name: name.to_owned(), value: number as f64 / observed.as_secs_f64(), unit: unit.into() }
-}
-
-/// How long one took that was completed, if any was.
-fn completion(done: &Counts) -> Option<Figure> {
-    let mean = (done.rounds > 0).then(|| done.taken.get() as f64 / done.rounds as f64)?;
-    Some(Figure { name: COMPLETION.to_owned(), value: mean, unit: "ns".into() })
-}
-
-/// A plain number of things.
-fn number(name: &str, number: u64) -> Figure {
-    Figure { name: name.to_owned(), value: number as f64, unit: "".into() }
 }

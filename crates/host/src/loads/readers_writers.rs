@@ -6,15 +6,15 @@
 //! page cache never holds more than one pass of it.
 
 use surety_kernel::files::evict;
-use surety_model::record::Figure;
+use surety_model::record::loads::file_figures;
 use surety_model::workload::{Load, LoadKind};
 use surety_model::world::WorldError;
 use surety_stats::Pcg;
-use surety_units::{Nanos, Rate};
+use surety_units::Rate;
 
 use super::block_by_block::{Moved, block_by_block};
 use super::files::{BlockFile, Shape};
-use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, Workers, per_second};
+use super::{Ground, LoadDriver, LoadRun, LoadWorker, Workers};
 use crate::window::{Gate, Window};
 
 /// The row of those that read.
@@ -22,7 +22,7 @@ pub(super) const READERS: LoadDriver = LoadDriver {
     kind: LoadKind::Readers,
     most: 1_000,
     prepare: |load, count, ground| prepare(load, count, ground, false),
-    figures: |done, observed| figures("reads", done, observed),
+    figures: |done, observed| file_figures(LoadKind::Readers, done, observed),
 };
 
 /// The row of those that write.
@@ -30,7 +30,7 @@ pub(super) const WRITERS: LoadDriver = LoadDriver {
     kind: LoadKind::Writers,
     most: 1_000,
     prepare: |load, count, ground| prepare(load, count, ground, true),
-    figures: |done, observed| figures("writes", done, observed),
+    figures: |done, observed| file_figures(LoadKind::Writers, done, observed),
 };
 
 struct Worker {
@@ -58,10 +58,6 @@ fn prepare(load: &Load, count: u32, ground: &Ground<'_>, writes: bool) -> Result
         workers.push(Box::new(Worker { file, shape, writes, random, rate, chance }));
     }
     Ok(workers)
-}
-
-fn figures(rounds: &str, done: &Counts, observed: Nanos) -> Vec<Figure> {
-    vec![per_second("rate", done.bytes, "B/s", observed), per_second(rounds, done.rounds, "/s", observed)]
 }
 
 impl LoadWorker for Worker {

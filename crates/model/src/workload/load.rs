@@ -162,6 +162,7 @@ pub const LOAD_KINDS: &[LoadRow] = &[
         letter: Some(('r', "readers")),
         keys: FILE_KEYS,
         files: 1,
+        simulator: Treatment::Whole,
         ..COMMON
     },
     LoadRow {
@@ -170,6 +171,7 @@ pub const LOAD_KINDS: &[LoadRow] = &[
         letter: Some(('w', "writers")),
         keys: FILE_KEYS,
         files: 1,
+        simulator: Treatment::Whole,
         ..COMMON
     },
     LoadRow {
@@ -178,6 +180,7 @@ pub const LOAD_KINDS: &[LoadRow] = &[
         keys: COPY_KEYS,
         files: 2,
         is_completed: true,
+        simulator: Treatment::Whole,
         ..COMMON
     },
     LoadRow {

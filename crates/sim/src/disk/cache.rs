@@ -85,7 +85,16 @@ pub(super) enum Met {
 impl File {
     pub fn new(disk: usize, first: u64, pages: u64) -> File {
         let pages = vec![0; usize::try_from(pages).expect("a file that fits a simulated disk")];
-        File { disk, first, pages, window: Window::default(), dirty: 0, dirty_since: Nanos::ZERO, writing: 0, previous: u64::MAX }
+        File {
+            disk,
+            first,
+            pages,
+            window: Window::default(),
+            dirty: 0,
+            dirty_since: Nanos::ZERO,
+            writing: 0,
+            previous: u64::MAX,
+        }
     }
 
     /// The first sector of a page.

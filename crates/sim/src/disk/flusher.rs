@@ -97,7 +97,9 @@ impl Storage {
     /// Files that have been dirty for long are written; looks again later.
     pub(super) fn write_old_pages(&mut self, now: Nanos) {
         for file in 0..self.files.len() {
-            while self.sends_all(now) && self.files[file].dirty_since().is_some_and(|since| now - since >= OLD) {
+            while self.sends_all(now)
+                && self.files[file].dirty_since().is_some_and(|since| now - since >= OLD)
+            {
                 if !self.flush_file(now, FileId(file)) {
                     break;
                 }

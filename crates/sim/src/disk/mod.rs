@@ -182,7 +182,8 @@ impl Storage {
     }
 
     /// Has drivers take what they can, and says which slots of the engine are to be armed, and when; `None`: not at all.
-    pub fn settle(&mut self, now: Nanos) -> &[(Slot, Option<Nanos>)] {
+    /// The list is given back with [`Storage::take_back`].
+    pub fn settle(&mut self, now: Nanos) -> Vec<(Slot, Option<Nanos>)> {
         self.arms.clear();
         if std::mem::take(&mut self.is_stirred) {
             for unit in &mut self.units {
@@ -191,7 +192,12 @@ impl Storage {
             }
             self.arms.extend(self.flusher.wants());
         }
-        &self.arms
+        std::mem::take(&mut self.arms)
+    }
+
+    /// Takes the list of [`Storage::settle`] back.
+    pub fn take_back(&mut self, arms: Vec<(Slot, Option<Nanos>)>) {
+        self.arms = arms;
     }
 
     /// An event of its component: who goes on because of it.
@@ -279,7 +285,14 @@ impl Storage {
     }
 
     /// Makes bios of a range of a file and submits them, as far as there are requests.
-    fn submit_pages(&mut self, now: Nanos, process: ProcessId, (op, sync): (Op, bool), file: FileId, range: (u64, u64)) {
+    fn submit_pages(
+        &mut self,
+        now: Nanos,
+        process: ProcessId,
+        (op, sync): (Op, bool),
+        file: FileId,
+        range: (u64, u64),
+    ) {
         let (mut first, end) = range;
         while first < end {
             let count = (end - first).min(BIO_PAGES);
@@ -317,3 +330,6 @@ impl Storage {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -11,6 +11,7 @@ use surety_model::workload::{
 use surety_model::world::{RunOptions, WorldError, refused_kinds, refused_loads};
 use surety_units::{CpuId, CpuSet, Nanos};
 
+use super::disks;
 use super::interrupts;
 use super::jobs::{self, Jobs, Phase, Thread};
 use super::{NAME, SimWorld, refuse};
@@ -18,6 +19,7 @@ use crate::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
 use crate::cpu::machine::{Machine, MachineSpec, ThreadSpec};
 use crate::cpu::policies;
 use crate::cpu::policy::SchedulerRow;
+use crate::disk::Woken;
 
 /// A thread of a run with what it belongs to.
 #[derive(Clone, Debug)]
@@ -34,6 +36,10 @@ pub(super) struct Member {
 pub(super) enum Activity {
     Task(usize),
     Irq(usize),
+    Stream(usize),
+    Startup(usize),
+    /// Begins start-ups; no activity of the workload's.
+    Starter,
     Load(usize),
 }
 
@@ -42,6 +48,12 @@ pub(super) struct Stage {
     pub(super) machine: Machine<Jobs>,
     pub(super) schedulers: Vec<&'static SchedulerRow>,
     pub(super) members: Vec<Member>,
+    /// The machine's device of each disk, and the event of each process.
+    pub(super) interrupts: Vec<usize>,
+    pub(super) signals: Vec<usize>,
+    pub(super) woken: Vec<Woken>,
+    /// What each disk is, for whoever reads the numbers.
+    pub(super) disks: Vec<(String, String)>,
 }
 
 /// The threads of a workload on a machine with these CPUs.
@@ -72,20 +84,37 @@ pub(super) fn stage(
     let mut machine = Machine::new(spec, Jobs::default());
     machine.set_home(cpus.lowest().map_or(0, CpuId::index));
     let mut builder = Builder {
-        stage: Stage { machine, schedulers, members: Vec::new() },
+        stage: Stage {
+            machine,
+            schedulers,
+            members: Vec::new(),
+            interrupts: Vec::new(),
+            signals: Vec::new(),
+            woken: Vec::new(),
+            disks: Vec::new(),
+        },
         places,
         locks: BTreeMap::new(),
         signals: BTreeMap::new(),
         seed: options.seed,
+        observe: options.warm_up,
         end: options.warm_up + options.duration,
+        hz: u32::try_from(Nanos::SECOND.get() / world.platform.tick.get().max(1)).unwrap_or(u32::MAX),
         cpus: *cpus,
         ids,
+        disks: disks::Places::new(),
     };
     for (index, task) in workload.tasks.iter().enumerate() {
         builder.task(workload, index, task)?;
     }
     for (index, irq) in workload.irqs.iter().enumerate() {
         builder.irq(index, irq)?;
+    }
+    builder.disks(workload)?;
+    // Files lie on a disk in the order in which the host world makes them.
+    builder.startups(workload, options)?;
+    for (index, stream) in workload.streams.iter().enumerate() {
+        builder.stream(index, stream)?;
     }
     for (index, load) in workload.loads.iter().enumerate() {
         builder.load(index, load)?;
@@ -104,6 +133,7 @@ pub(super) fn objections(workload: &Workload) -> Vec<WorldError> {
         format!("only {simulated} are simulated, not `{}`; {why}", row.word)
     };
     found.extend(refused_loads(NAME, workload, |row| row.simulator, say));
+    found.extend(disks::objections(workload));
     found
 }
 
@@ -129,15 +159,19 @@ fn groups(workload: &Workload) -> Result<(Vec<GroupSpec>, BTreeMap<&str, usize>)
     Ok((specs, places))
 }
 
-struct Builder<'a> {
-    stage: Stage,
+pub(super) struct Builder<'a> {
+    pub(super) stage: Stage,
     places: BTreeMap<&'a str, usize>,
     locks: BTreeMap<&'a str, usize>,
     signals: BTreeMap<&'a str, usize>,
-    seed: u64,
+    pub(super) seed: u64,
+    observe: Nanos,
     end: Nanos,
-    cpus: CpuSet,
-    ids: Vec<CpuId>,
+    /// Ticks per second.
+    pub(super) hz: u32,
+    pub(super) cpus: CpuSet,
+    pub(super) ids: Vec<CpuId>,
+    pub(super) disks: disks::Places<'a>,
 }
 
 impl<'a> Builder<'a> {
@@ -281,6 +315,10 @@ impl<'a> Builder<'a> {
         let group = self.group(&object, load.group.as_deref())?;
         let confined = (self.cpus.len() < self.ids.len()).then_some(self.cpus);
         for instance in 0..load.count.on(self.cpus.len() as u32) {
+            if disks::is_on_disk(load.kind) {
+                self.mover(index, instance, load, scheduling, self.observe)?;
+                continue;
+            }
             let pinned = load.count.pinned_to(instance, &self.cpus).map(CpuSet::single);
             self.member(
                 Activity::Load(index),
@@ -294,7 +332,7 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn member(
+    pub(super) fn member(
         &mut self,
         activity: Activity,
         name: &str,

@@ -15,6 +15,7 @@ use surety_model::workload::{Late, Release, Sleep, Task};
 use surety_stats::random::stream_of;
 use surety_units::Nanos;
 
+use super::io::Io;
 use crate::cpu::program::{Moment, Programs, Step};
 
 /// One step of a job.
@@ -57,6 +58,8 @@ pub(super) struct Thread {
     planned: Nanos,
     run_before: Nanos,
     stamps: Vec<Stamp>,
+    /// Who does its work in place of jobs: its place among the actors.
+    actor: Option<usize>,
 }
 
 /// Room for stamps made before a run begins.
@@ -82,6 +85,7 @@ impl Thread {
             planned,
             run_before: Nanos::ZERO,
             stamps: Vec::with_capacity(usize::try_from(room).expect("bounded")),
+            actor: None,
         }
     }
 
@@ -93,6 +97,16 @@ impl Thread {
     /// The handling thread of a device.
     pub(super) fn of_device(device: usize) -> Thread {
         Thread::endless(Phase::Serve(device))
+    }
+
+    /// The thread of an actor.
+    pub(super) fn of_actor(actor: usize) -> Thread {
+        Thread { actor: Some(actor), ..Thread::hog() }
+    }
+
+    /// Its actor, if it has one.
+    pub(super) fn actor(&self) -> Option<usize> {
+        self.actor
     }
 
     fn endless(phase: Phase) -> Thread {
@@ -114,6 +128,7 @@ impl Thread {
             planned: Nanos::ZERO,
             run_before: Nanos::ZERO,
             stamps: Vec::new(),
+            actor: None,
         }
     }
 
@@ -201,13 +216,18 @@ pub(super) fn stream(key: &str, place: usize) -> u64 {
 }
 
 /// The jobs of all threads of a run.
-#[derive(Clone, Debug, Default)]
+#[derive(Default)]
 pub(super) struct Jobs {
     pub(super) threads: Vec<Thread>,
+    pub(super) io: Io,
 }
 
 impl Programs for Jobs {
     fn next(&mut self, at: Moment, mark: &mut dyn FnMut(JobMarker)) -> Step {
-        self.threads[at.thread.index()].next(at, mark)
+        let thread = &mut self.threads[at.thread.index()];
+        match thread.actor {
+            None => thread.next(at, mark),
+            Some(actor) => self.io.next(actor, at),
+        }
     }
 }

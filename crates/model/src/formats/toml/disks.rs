@@ -1,5 +1,7 @@
 //! Sections of files and disks: `[disk.NAME]`, `[[stream]]`, `[[startup]]`.
 
+use std::collections::BTreeMap;
+
 use toml::de::DeValue;
 
 use super::keys::{COUNT_32, command_text, promises};
@@ -13,9 +15,22 @@ pub(super) fn disk(reading: &mut Reading, table: Table<'_>, name: &str) -> Disk 
         make: table.quantity(reading, "make", "1GiB"),
         model: table.text(reading, "model"),
         scheduler: table.text(reading, "scheduler"),
+        tunables: table.table(reading, "tunables").map(|all| tunables(reading, &all)).unwrap_or_default(),
     };
     table.finish(reading);
     disk
+}
+
+/// Whole numbers by name; which names there are is known where the I/O scheduler is.
+fn tunables(reading: &mut Reading, table: &Table<'_>) -> BTreeMap<String, u64> {
+    let mut found = BTreeMap::new();
+    for (name, span, field) in table.entries() {
+        reading.places.insert(field.path.clone(), span);
+        if let Some(value) = field.integer(reading, 0..i64::MAX) {
+            found.insert(name.to_owned(), value.unsigned_abs());
+        }
+    }
+    found
 }
 
 pub(super) fn stream(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Stream> {

@@ -288,6 +288,11 @@ fn disk(out: &mut Out<'_>, disk: &Disk) {
     out.optional_text("make", disk.make.map(|b| b.to_exact_string()).as_deref());
     out.optional_text("model", disk.model.as_deref());
     out.optional_text("scheduler", disk.scheduler.as_deref());
+    if !disk.tunables.is_empty() {
+        let all: Vec<String> =
+            disk.tunables.iter().map(|(name, value)| format!("{} = {value}", quote(name))).collect();
+        out.line("tunables", &format!("{{ {} }}", all.join(", ")));
+    }
 }
 
 fn stream(out: &mut Out<'_>, stream: &Stream) {

@@ -1,0 +1,233 @@
+//! Processes on one disk with a fixed time for each request, without CPUs.
+
+use std::collections::VecDeque;
+
+use surety_block::{
+    Bio, BioId, Priority, Process, ProcessId, Queue, Request, RequestId, Requests, Rule, Submitted,
+};
+use surety_device::model::{Completion, Hit, Model, Service};
+use surety_units::Nanos;
+
+use super::*;
+
+const MS: fn(i64) -> Nanos = Nanos::from_millis;
+
+/// Requests in the order in which they came, at most `room` of them.
+struct Fifo {
+    requests: Requests,
+    waiting: VecDeque<RequestId>,
+    room: usize,
+    asleep: Vec<ProcessId>,
+}
+
+impl Queue for Fifo {
+    fn add_process(&mut self, _process: Process) {}
+
+    fn submit(&mut self, now: Nanos, bio: Bio, id: BioId) -> Submitted {
+        if self.requests.len() >= self.room {
+            self.asleep.push(bio.process);
+            return Submitted::Wait;
+        }
+        self.waiting.push_back(self.requests.make(&bio, id, Priority::default(), now));
+        Submitted::Accepted
+    }
+
+    fn plug(&mut self, _now: Nanos, _process: ProcessId) {}
+
+    fn unplug(&mut self, _now: Nanos, _process: ProcessId) {}
+
+    fn next(&mut self, _now: Nanos) -> Option<(RequestId, Rule)> {
+        self.waiting.pop_front().map(|id| (id, Rule("order of arrival")))
+    }
+
+    fn complete(&mut self, _now: Nanos, id: RequestId, done: &mut Vec<BioId>, woken: &mut Vec<ProcessId>) {
+        done.append(&mut self.requests[id].bios.clone());
+        self.requests.release(id);
+        woken.append(&mut self.asleep);
+    }
+
+    fn timer(&self) -> Option<Nanos> {
+        None
+    }
+
+    fn expired(&mut self, _now: Nanos) {}
+
+    fn exited(&mut self, _now: Nanos, _process: ProcessId) {}
+
+    fn request(&self, id: RequestId) -> &Request {
+        &self.requests[id]
+    }
+}
+
+/// 1 ms for each request, one at a time.
+#[derive(Default)]
+struct Millisecond {
+    inside: Option<(u32, Nanos)>,
+    log: Vec<(u64, u32)>,
+}
+
+impl Model for Millisecond {
+    fn depth(&self) -> usize {
+        1
+    }
+
+    fn sectors(&self) -> u64 {
+        1 << 24
+    }
+
+    fn queued(&self) -> usize {
+        usize::from(self.inside.is_some())
+    }
+
+    fn accept(&mut self, now: Nanos, tag: u32, request: &surety_device::model::Request) {
+        self.inside = Some((tag, now));
+        self.log.push((request.sector, request.sectors));
+    }
+
+    fn next(&self) -> Option<Nanos> {
+        self.inside.map(|(_, at)| at + MS(1))
+    }
+
+    fn advance(&mut self, now: Nanos) -> Option<Completion> {
+        let (tag, accepted) = self.inside.take_if(|(_, at)| *at + MS(1) <= now)?;
+        let service = Service { transfer: MS(1), ..Service::default() };
+        Some(Completion { tag, accepted, completed: now, hit: Hit::Miss, service })
+    }
+
+    fn estimate(&self, _now: Nanos, _request: &surety_device::model::Request) -> Option<Nanos> {
+        None
+    }
+
+    fn digest(&self) -> u64 {
+        self.log.len() as u64
+    }
+}
+
+/// A disk, and processes each of which does its operations one after another, whenever it is woken.
+struct Scene {
+    engine: Engine,
+    storage: Storage,
+    /// What each process has left to do, and when each operation ended.
+    left: Vec<VecDeque<Operation>>,
+    ended: Vec<Vec<Nanos>>,
+}
+
+impl Scene {
+    fn new(room: usize) -> Scene {
+        let mut engine = Engine::default();
+        let mut storage = Storage::default();
+        let fifo = Fifo { requests: Requests::default(), waiting: VecDeque::new(), room, asleep: Vec::new() };
+        storage.add_disk(&mut engine, |device, timer| {
+            Unit::new(Box::new(fifo), Box::new(Millisecond::default()), (device, timer))
+        });
+        Scene { engine, storage, left: Vec::new(), ended: Vec::new() }
+    }
+
+    fn process(&mut self, operations: &[Operation]) -> ProcessId {
+        self.left.push(operations.iter().cloned().collect());
+        self.ended.push(Vec::new());
+        self.storage.add_process(Process { priority: Priority::default(), group: 0 })
+    }
+
+    /// The process runs until it waits.
+    fn go(&mut self, process: ProcessId) {
+        let now = self.engine.now();
+        while self.storage.poll(now, process) {
+            let index = process.index();
+            self.ended[index].push(now);
+            let Some(next) = self.left[index].pop_front() else { return };
+            self.storage.begin(process, next);
+        }
+    }
+
+    fn run(&mut self, end: Nanos) {
+        for index in 0..self.left.len() {
+            self.go(ProcessId(u32::try_from(index).unwrap()));
+        }
+        loop {
+            let now = self.engine.now();
+            for (slot, at) in self.storage.settle(now) {
+                match at {
+                    Some(at) => self.engine.arm(slot, at),
+                    None => self.engine.cancel(slot),
+                }
+            }
+            let Some(event) = self.engine.next(end) else { return };
+            let now = self.engine.now();
+            for woken in self.storage.occur(now, event).to_vec() {
+                self.go(woken.process);
+            }
+        }
+    }
+
+    fn ended(&self, process: ProcessId) -> &[Nanos] {
+        &self.ended[process.index()][1..]
+    }
+}
+
+#[test]
+fn a_reader_waits_for_its_pages_and_finds_those_read_ahead() {
+    let mut scene = Scene::new(128);
+    let file = scene.storage.add_file(0, 100 * PAGE).unwrap();
+    let read = |first, end| Operation::Read { file, first, end };
+    let reader = scene.process(&[read(0, 16), read(16, 32), read(32, 48), read(48, 64), read(0, 64)]);
+    scene.run(MS(100));
+    // 0 to 32 with the first; the page marked at 16 has 32 to 64 read: there when it comes to 32.
+    assert_eq!(scene.ended(reader), [MS(1), MS(1), MS(2), MS(2), MS(2)]);
+    assert_eq!(scene.storage.unit(0).served().0, 3);
+}
+
+#[test]
+fn what_is_written_costs_nothing_until_it_is_to_be_on_the_disk() {
+    let mut scene = Scene::new(128);
+    let file = scene.storage.add_file(0, 1000 * PAGE).unwrap();
+    let writer = scene.process(&[
+        Operation::Write { file, first: 0, end: 600 },
+        Operation::sync(file),
+        Operation::sync(file),
+    ]);
+    scene.run(MS(100));
+    // Three bios of up to 256 pages, and the device's cache; then that alone.
+    assert_eq!(scene.ended(writer), [MS(0), MS(4), MS(5)]);
+}
+
+#[test]
+fn direct_accesses_pass_the_cache_in_pieces_of_a_mebibyte() {
+    let mut scene = Scene::new(128);
+    let file = scene.storage.add_file(0, 1000 * PAGE).unwrap();
+    let direct = || Operation::direct(file, false, 0, 300);
+    let process = scene.process(&[direct(), direct()]);
+    scene.run(MS(100));
+    assert_eq!(scene.ended(process), [MS(2), MS(4)]);
+}
+
+#[test]
+fn who_finds_no_request_waits_for_one_and_loses_nothing() {
+    let mut scene = Scene::new(2);
+    let file = scene.storage.add_file(0, 10_000 * PAGE).unwrap();
+    let processes: Vec<ProcessId> =
+        (0..3).map(|i| scene.process(&[Operation::direct(file, true, i * 1024, i * 1024 + 1024)])).collect();
+    scene.run(MS(100));
+    let mut ends: Vec<Nanos> = processes.iter().flat_map(|process| scene.ended(*process).to_vec()).collect();
+    ends.sort_unstable();
+    assert_eq!(ends.len(), 3);
+    assert_eq!(ends[2], MS(12));
+    assert_eq!(scene.storage.unit(0).served(), (12, 3 * 1024 * PAGE));
+}
+
+#[test]
+fn writers_wait_above_the_limit_and_the_flusher_writes_for_them() {
+    let mut scene = Scene::new(128);
+    let pages = 300 * 256;
+    let file = scene.storage.add_file(0, pages * PAGE).unwrap();
+    let writer = scene.process(&[Operation::Write { file, first: 0, end: pages }]);
+    scene.run(Nanos::from_secs(10));
+    // 3/20 of 1 GiB may be dirty: 153.6 of the 300 MiB. What is above the tenth is being written then.
+    let ended = scene.ended(writer)[0];
+    assert!(ended > MS(100) && ended < MS(300), "{ended}");
+    // What is left below the background limit is written when it is old.
+    let before = scene.storage.unit(0).served().1;
+    scene.run(Nanos::from_secs(60));
+    assert!(before < pages * PAGE);
+    assert_eq!(scene.storage.unit(0).served().1, pages * PAGE);
+}

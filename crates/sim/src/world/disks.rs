@@ -1,0 +1,352 @@
+//! Disks of a workload, and the threads that use them, on a stage.
+
+use std::collections::BTreeMap;
+
+use surety_block::{Priority, Process};
+use surety_model::distribution::TimeDistribution;
+use surety_model::formats::io_trace::IoTrace;
+use surety_model::startup::{Attempt, StartupAccount};
+use surety_model::workload::{
+    ActivityKind, Disk, Load, LoadKey, LoadKind, PolicySpec, Startup, StartupBody, Stream, StreamFile,
+    Workload,
+};
+use surety_model::world::{Observer, RunOptions, Unobserved, WorldError};
+use surety_units::{CpuSet, Nanos};
+
+use super::build::{Activity, Builder, Stage};
+use super::io::{Actor, Mover, Moves, Player, Replayer, Seat, Starter, Subject, TIMEOUT};
+use super::jobs::Thread;
+use super::{SimWorld, refuse, unsupported};
+use crate::cpu::device::{DeviceSpec, Source};
+use crate::cpu::hardware::Scheduling;
+use crate::disk::{FileId, Unit};
+use crate::engine::{Engine, Event, Simulation};
+
+/// The model of a disk that names none.
+const MODEL: &str = "hdd-7200";
+/// The I/O scheduler of one that names none, as the kernel chooses for a device with one queue.
+const SCHEDULER: &str = "mq-deadline";
+/// Between the releases of what has none: never looked at.
+const FAIR: PolicySpec = PolicySpec::Fair { nice: 0, slice: None };
+
+/// Which disk, by its place.
+pub(super) type Places<'a> = BTreeMap<&'a str, usize>;
+
+/// What of a workload's files and disks is not simulated.
+pub(super) fn objections(workload: &Workload) -> Vec<WorldError> {
+    let mut found = Vec::new();
+    let known = |name: &Option<String>| {
+        let disk = name.as_ref().filter(|name| workload.disks.iter().any(|disk| disk.name == **name));
+        disk.map(|_| ()).ok_or(
+            "it is on no disk of the workload, and only those are simulated; give it `disk = \"d\"` and add [disk.d]",
+        )
+    };
+    let mut object = |kind: ActivityKind, name: &str, why: &str| {
+        found.push(unsupported(kind.path(name), why));
+    };
+    for stream in &workload.streams {
+        if let Err(why) = known(&stream.disk).and_then(|()| stream_objection(stream)) {
+            object(ActivityKind::Stream, &stream.name, why);
+        }
+    }
+    for startup in &workload.startups {
+        let replays = match startup.body {
+            StartupBody::Replay(_) => known(&startup.disk),
+            StartupBody::Command(_) => Err(
+                "a program cannot be simulated; replay its recorded I/O with `replay = \"FILE\"`, or run on the host",
+            ),
+        };
+        if let Err(why) = replays {
+            object(ActivityKind::Startup, &startup.name, why);
+        }
+    }
+    for load in workload.loads.iter().filter(|load| is_on_disk(load.kind)) {
+        if let Err(why) = known(&load.disk).and_then(|()| load_objection(load)) {
+            object(ActivityKind::Load, &load.name, why);
+        }
+    }
+    found
+}
+
+/// Whether a kind of load is about files on a disk.
+pub(super) fn is_on_disk(kind: LoadKind) -> bool {
+    kind.row().keys.iter().any(|key| matches!(key, LoadKey::Disk))
+}
+
+fn stream_objection(stream: &Stream) -> Result<(), &'static str> {
+    let access = stream.access_bytes();
+    if stream.rate.0 == 0 || access == 0 || access > 1 << 30 {
+        return Err("its `rate` is above nothing, and one access between 1 B and 1GiB");
+    }
+    if stream.jitter.is_some() || stream.batch.is_some() {
+        return Err(
+            "this version fetches one access at a time and jitters none; leave out `jitter` and `batch`",
+        );
+    }
+    match &stream.file {
+        StreamFile::Path(_) => Err("files of a machine are not simulated; use `file = { make = \"105MB\" }`"),
+        StreamFile::Make(size) if size.0 < access => Err("its file is smaller than one access"),
+        StreamFile::Make(_) => Ok(()),
+    }
+}
+
+fn load_objection(load: &Load) -> Result<(), &'static str> {
+    let (block, size) = (load.block().0, load.size().0);
+    if block == 0 || size < block || block > 1 << 30 || (load.direct && !block.is_multiple_of(4096)) {
+        return Err("`block` is at most `size` and 1GiB, and with `direct` a multiple of 4KiB");
+    }
+    Ok(())
+}
+
+/// Says what is assumed where a workload leaves it open.
+pub(super) fn notices(workload: &Workload, observer: &mut dyn Observer) {
+    for disk in workload.disks.iter().filter(|disk| disk.model.is_none()) {
+        observer.notice(&format!("disk.{}: it names no model; simulated as `{MODEL}`", disk.name));
+    }
+}
+
+/// Every start on the idle machine, before the loads begin.
+pub(super) fn idle_starts(
+    world: &SimWorld,
+    workload: &Workload,
+    options: &RunOptions,
+    cpus: &CpuSet,
+) -> Result<Vec<Vec<Attempt>>, WorldError> {
+    if workload.startups.is_empty() {
+        return Ok(Vec::new());
+    }
+    let mut alone = workload.clone();
+    (alone.tasks, alone.irqs, alone.streams, alone.loads) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let longest = |startup: &Startup| {
+        let one = startup.timeout.unwrap_or(TIMEOUT) + startup.gap;
+        Nanos::new(one.get().saturating_mul(i64::from(startup.repeat)))
+    };
+    let duration = workload.startups.iter().map(longest).fold(Nanos::SECOND, Nanos::saturating_add);
+    let options = RunOptions { warm_up: Nanos::ZERO, duration, ..options.clone() };
+    let mut stage = super::build::stage(world, &alone, &options, cpus, false)?;
+    let mut now = Nanos::ZERO;
+    while !stage.machine.programs().io.starts.are_done() && now < duration {
+        if options.cancel.is_cancelled() {
+            return Err(WorldError::Interrupted);
+        }
+        now = now.saturating_add(Nanos::SECOND).min(duration);
+        stage.run_until(now, &mut Unobserved);
+    }
+    let starts = &mut stage.machine.programs_mut().io.starts;
+    starts.close();
+    Ok(starts.subjects.iter_mut().map(|subject| std::mem::take(&mut subject.attempts)).collect())
+}
+
+impl Stage {
+    /// What disks did goes into the hash.
+    pub(super) fn mix_disks(&mut self) {
+        for disk in 0..self.interrupts.len() {
+            let unit = self.machine.programs().io.storage.unit(disk);
+            let ((requests, bytes), digest) = (unit.served(), unit.digest());
+            for word in [requests, bytes, digest] {
+                self.machine.recorder_mut().mix(word);
+            }
+        }
+    }
+
+    /// Disks, and what uses them, work on by themselves: the drivers take what they can.
+    fn settle(&mut self) {
+        let now = self.machine.engine().now();
+        let arms = self.machine.programs_mut().io.storage.settle(now);
+        let engine = self.machine.engine();
+        for (slot, at) in &arms {
+            match at {
+                Some(at) => engine.arm(*slot, *at),
+                None => engine.cancel(*slot),
+            }
+        }
+        self.machine.programs_mut().io.storage.take_back(arms);
+    }
+}
+
+impl Simulation for Stage {
+    fn engine(&mut self) -> &mut Engine {
+        self.machine.engine()
+    }
+
+    fn occur(&mut self, event: Event, observer: &mut dyn Observer) {
+        let component = self.machine.programs().io.storage.component();
+        if component != Some(event.component) {
+            self.machine.occur(event, observer);
+        } else {
+            let now = self.machine.engine().now();
+            let mut woken = std::mem::take(&mut self.woken);
+            woken.extend_from_slice(self.machine.programs_mut().io.storage.occur(now, event));
+            for woken in woken.drain(..) {
+                self.machine.raise(
+                    self.interrupts[woken.disk],
+                    self.signals[woken.process.index()],
+                    observer,
+                );
+            }
+            self.woken = woken;
+        }
+        if component.is_some() {
+            self.settle();
+        }
+    }
+}
+
+impl<'a> Builder<'a> {
+    /// Makes the disks of a workload.
+    pub(super) fn disks(&mut self, workload: &'a Workload) -> Result<(), WorldError> {
+        for (index, disk) in workload.disks.iter().enumerate() {
+            let make = unit_of(disk, self.hz)?;
+            let cpu = self.cpus.lowest().map_or(0, surety_units::CpuId::index);
+            let irq = u32::try_from(workload.irqs.len() + index + 1).expect("fewer than 2^32 disks");
+            let stage = &mut self.stage;
+            let spec = DeviceSpec {
+                name: disk.name.clone(),
+                irq,
+                cpu,
+                source: Source::Driven,
+                work: TimeDistribution::Constant(Nanos::ZERO),
+                hard: Nanos::ZERO,
+                buffer: None,
+                seed: self.seed,
+                key: format!("disk.{}", disk.name),
+            };
+            stage.interrupts.push(stage.machine.add_device(spec));
+            let mut storage = std::mem::take(&mut stage.machine.programs_mut().io.storage);
+            storage.add_disk(stage.machine.engine(), make);
+            stage.machine.programs_mut().io.storage = storage;
+            self.disks.insert(&disk.name, index);
+        }
+        Ok(())
+    }
+
+    /// The threads of a stream.
+    pub(super) fn stream(&mut self, index: usize, stream: &Stream) -> Result<(), WorldError> {
+        let StreamFile::Make(size) = stream.file else { return Ok(()) };
+        for _ in 0..stream.count {
+            let file = self.file(ActivityKind::Stream.path(&stream.name), stream.disk.as_deref(), size.0)?;
+            self.actor(Activity::Stream(index), &stream.name, Scheduling::Policy(FAIR), |seat| {
+                Actor::Player(Player::new(seat, stream, file, size.0))
+            });
+        }
+        Ok(())
+    }
+
+    /// The threads of start-ups, and the one that begins them.
+    pub(super) fn startups(
+        &mut self,
+        workload: &'a Workload,
+        options: &RunOptions,
+    ) -> Result<(), WorldError> {
+        if workload.startups.is_empty() {
+            return Ok(());
+        }
+        let fair = Scheduling::Policy(FAIR);
+        self.actor(Activity::Starter, "surety", fair, |seat| Actor::Starter(Starter::new(seat)));
+        let starts = &mut self.stage.machine.programs_mut().io.starts;
+        (starts.observe, starts.end) = (options.warm_up, options.warm_up + options.duration);
+        starts.starter = *self.stage.signals.last().expect("the starter has one");
+        for (index, startup) in workload.startups.iter().enumerate() {
+            let trace = recording(startup, options)?;
+            let object = ActivityKind::Startup.path(&startup.name);
+            let file = self.file(object, startup.disk.as_deref(), trace.layout().size)?;
+            let processes = trace.processes.len();
+            let mut subject = Subject::new(startup, trace.into(), file);
+            for process in 0..processes {
+                self.actor(Activity::Startup(index), &startup.name, fair, |seat| {
+                    Actor::Replayer(Replayer::new(seat, index, process))
+                });
+                subject.signals.push(*self.stage.signals.last().expect("it was just made"));
+            }
+            self.stage.machine.programs_mut().io.starts.subjects.push(subject);
+        }
+        Ok(())
+    }
+
+    /// One worker of a load on a disk.
+    pub(super) fn mover(
+        &mut self,
+        index: usize,
+        instance: u32,
+        load: &Load,
+        scheduling: Scheduling,
+        observe: Nanos,
+    ) -> Result<(), WorldError> {
+        let size = load.size().0;
+        let mut file = || self.file(ActivityKind::Load.path(&load.name), load.disk.as_deref(), size);
+        let moves = match load.kind {
+            LoadKind::FileCopy => Moves::Copies(file()?, file()?),
+            LoadKind::Writers => Moves::Writes(file()?),
+            _ => Moves::Reads(file()?),
+        };
+        self.actor(Activity::Load(index), &load.name, scheduling, |seat| {
+            Actor::Mover(Mover::new(seat, moves, load, instance, observe))
+        });
+        Ok(())
+    }
+
+    fn file(&mut self, object: String, disk: Option<&str>, bytes: u64) -> Result<FileId, WorldError> {
+        let name = disk.unwrap_or_default();
+        let place = self.disks.get(name).copied();
+        let storage = &mut self.stage.machine.programs_mut().io.storage;
+        match place.and_then(|disk| storage.add_file(disk, bytes)) {
+            Some(file) => Ok(file),
+            None => refuse(
+                object,
+                format!(
+                    "its file of {} MB lies beyond the end of disk `{name}`; make files smaller or take a larger model",
+                    bytes / 1_000_000
+                ),
+            ),
+        }
+    }
+
+    fn actor(
+        &mut self,
+        activity: Activity,
+        name: &str,
+        scheduling: Scheduling,
+        make: impl FnOnce(Seat) -> Actor,
+    ) {
+        let signal = self.stage.machine.add_signal();
+        let io = &mut self.stage.machine.programs_mut().io;
+        let process = io.storage.add_process(Process { priority: Priority::default(), group: 0 });
+        io.actors.push(make(Seat { process, signal }));
+        let number = io.actors.len() - 1;
+        self.stage.signals.push(signal);
+        let confined = (self.cpus.len() < self.ids.len()).then_some(self.cpus);
+        self.member(activity, name, scheduling, None, confined, Thread::of_actor(number));
+    }
+}
+
+fn recording(startup: &Startup, options: &RunOptions) -> Result<IoTrace, WorldError> {
+    let StartupBody::Replay(file) = &startup.body else { return Ok(IoTrace::default()) };
+    options.recordings.get(file).cloned().ok_or_else(|| {
+        let why =
+            format!("its recording `{file}` was not given to the simulator; keep it beside the workload");
+        unsupported(ActivityKind::Startup.path(&startup.name), why)
+    })
+}
+
+/// Makes a disk: its model, its queue with its I/O scheduler.
+fn unit_of(
+    disk: &Disk,
+    hz: u32,
+) -> Result<impl FnOnce(crate::engine::Slot, crate::engine::Slot) -> Unit + use<>, WorldError> {
+    let _ = (disk, hz, MODEL, SCHEDULER);
+    let made: Result<Unit, WorldError> = refuse("disk".to_owned(), "not yet");
+    let made = made?;
+    Ok(move |_, _| made)
+}
+
+/// What became of starts, beside the loads and on the idle machine.
+pub(super) fn startup_record(
+    startup: &Startup,
+    idle: &[Attempt],
+    loaded: &[Attempt],
+) -> surety_model::record::ActivityRecord {
+    let mut account = StartupAccount::new(startup);
+    idle.iter().for_each(|attempt| account.add_idle(*attempt));
+    loaded.iter().for_each(|attempt| account.add(*attempt));
+    account.finish(Vec::new())
+}

@@ -1,0 +1,76 @@
+//! [`Io`]: what the threads of a run do with disks: loads, streams and start-ups, as the host world's threads do it.
+//!
+//! An actor is asked for its next step whenever its thread is on a CPU and has nothing left to do. It begins operations of the
+//! [`Storage`], polls them, and waits for its own event where they are not done.
+
+mod mover;
+mod player;
+mod replay;
+
+use surety_block::ProcessId;
+use surety_units::Nanos;
+
+use crate::cpu::program::{Moment, Step};
+use crate::disk::{Operation, Storage};
+
+pub(super) use mover::{Mover, Moves};
+pub(super) use player::Player;
+pub(super) use replay::{Replayer, Starter, Starts, Subject, TIMEOUT};
+
+/// CPU time of a system call that reads or writes, without the copy: some 1 us on a machine of today.
+const CALL: Nanos = Nanos::from_micros(1);
+/// Bytes that a CPU copies in a nanosecond between the page cache and a program: 8 GB/s.
+const COPIED: u64 = 8;
+
+/// CPU time of one access.
+fn cost(bytes: u64, is_direct: bool) -> Nanos {
+    let copied = if is_direct { 0 } else { bytes / COPIED };
+    CALL + Nanos::new(i64::try_from(copied).expect("fewer than 2^63 bytes"))
+}
+
+/// How an actor does I/O and waits for it.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seat {
+    pub process: ProcessId,
+    /// The event that is raised when it may go on.
+    pub signal: usize,
+}
+
+impl Seat {
+    /// Whether its operation goes on later: the step to take until then.
+    fn waits(&self, now: Nanos, storage: &mut Storage) -> Option<Step> {
+        (!storage.poll(now, self.process)).then_some(Step::Wait(self.signal))
+    }
+
+    fn begin(&self, storage: &mut Storage, operation: Operation) {
+        storage.begin(self.process, operation);
+    }
+}
+
+/// What one thread does.
+pub(super) enum Actor {
+    Mover(Mover),
+    Player(Player),
+    Replayer(Replayer),
+    Starter(Starter),
+}
+
+/// Disks and who uses them.
+#[derive(Default)]
+pub(super) struct Io {
+    pub storage: Storage,
+    pub actors: Vec<Actor>,
+    pub starts: Starts,
+}
+
+impl Io {
+    /// The next step of an actor.
+    pub fn next(&mut self, actor: usize, at: Moment) -> Step {
+        match &mut self.actors[actor] {
+            Actor::Mover(mover) => mover.next(at.now, &mut self.storage),
+            Actor::Player(player) => player.next(at.now, &mut self.storage),
+            Actor::Replayer(replayer) => replayer.next(at.now, &mut self.storage, &mut self.starts),
+            Actor::Starter(starter) => starter.next(at.now, &mut self.storage, &mut self.starts),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Start-ups: recorded I/O made again, one thread for each recorded process, the requests one at a time in their order.
+//!
+//! A request is issued its think time after the one before has ended, or after that was issued where nobody waited for it. Reads
+//! and writes go past the page cache; what was read ahead is asked for from it. A start is ready when the last request has ended
+//! and everything read ahead is there; it is given up after its timeout. Starts follow one another, each program's in turn with
+//! the others', and before each one that is cold the page cache forgets its file.
+
+use std::sync::Arc;
+
+use surety_model::formats::io_trace::{Action, IoTrace, Layout};
+use surety_model::startup::Attempt;
+use surety_model::workload::Startup;
+use surety_units::Nanos;
+
+use super::{Operation, Seat, Step, Storage};
+use crate::disk::{FileId, PAGE};
+
+/// Given up after this where nothing else is said, as on the host.
+pub(in crate::world) const TIMEOUT: Nanos = Nanos::from_secs(120);
+
+/// A start-up that is replayed.
+pub(in crate::world) struct Subject {
+    pub trace: Arc<IoTrace>,
+    pub layout: Layout,
+    pub file: FileId,
+    /// The event of each recorded process's thread.
+    pub signals: Vec<usize>,
+    pub repeat: u32,
+    pub gap: Nanos,
+    pub timeout: Nanos,
+    pub cold: bool,
+    pub attempts: Vec<Attempt>,
+}
+
+impl Subject {
+    /// A start-up whose file is there, without threads yet.
+    pub fn new(startup: &Startup, trace: Arc<IoTrace>, file: FileId) -> Subject {
+        Subject {
+            layout: trace.layout(),
+            trace,
+            file,
+            signals: Vec::new(),
+            repeat: startup.repeat,
+            gap: startup.gap,
+            timeout: startup.timeout.unwrap_or(TIMEOUT),
+            cold: startup.cold,
+            attempts: Vec::new(),
+        }
+    }
+}
+
+/// A start that is under way.
+#[derive(Clone, Copy, Debug)]
+struct Running {
+    subject: usize,
+    begin: Nanos,
+    until: Nanos,
+    /// The request whose turn it is; then, what was read ahead is waited for.
+    turn: usize,
+    /// When the one before ended, or was issued.
+    since: Nanos,
+}
+
+/// All start-ups of a run.
+#[derive(Default)]
+pub(in crate::world) struct Starts {
+    pub subjects: Vec<Subject>,
+    /// The event of the thread that begins them.
+    pub starter: usize,
+    /// The first may begin then; none is begun at the end or later.
+    pub observe: Nanos,
+    pub end: Nanos,
+    running: Option<Running>,
+}
+
+impl Starts {
+    /// Whether all were made.
+    pub fn are_done(&self) -> bool {
+        self.subjects.iter().all(|subject| subject.attempts.len() >= subject.repeat as usize)
+    }
+
+    fn finish(&mut self, ready: Option<Nanos>) -> Step {
+        if let Some(Running { subject, begin, until, .. }) = self.running.take() {
+            let ready = ready.filter(|at| *at <= until);
+            let attempt = ready.map_or(Attempt::GivenUp(until - begin), |at| Attempt::Ready(at - begin));
+            self.subjects[subject].attempts.push(attempt);
+        }
+        Step::Signal(self.starter)
+    }
+
+    /// What is known of a start that the run's end cut short.
+    pub fn close(&mut self) {
+        if self.running.is_some() {
+            self.finish(None);
+        }
+    }
+}
+
+/// Begins starts.
+pub(in crate::world) struct Starter {
+    pub seat: Seat,
+    not_before: Nanos,
+    stage: Begins,
+    /// Between the start that is under way and the next.
+    gap: Nanos,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Begins {
+    Next,
+    /// Has begun one and is to wait for its end.
+    Begun,
+    /// One has ended.
+    Ended,
+}
+
+impl Starter {
+    pub fn new(seat: Seat) -> Starter {
+        Starter { seat, not_before: Nanos::ZERO, stage: Begins::Next, gap: Nanos::ZERO }
+    }
+
+    pub fn next(&mut self, now: Nanos, storage: &mut Storage, starts: &mut Starts) -> Step {
+        match std::mem::replace(&mut self.stage, Begins::Next) {
+            Begins::Begun => {
+                self.stage = Begins::Ended;
+                return Step::Wait(self.seat.signal);
+            }
+            Begins::Ended => self.not_before = now + self.gap,
+            Begins::Next => {}
+        }
+        let left = |(_, subject): &(usize, &Subject)| subject.attempts.len() < subject.repeat as usize;
+        let all = starts.subjects.iter().enumerate().filter(left);
+        let Some((index, subject)) = all.min_by_key(|(_, subject)| subject.attempts.len()) else {
+            return Step::Exit;
+        };
+        let due = self.not_before.max(starts.observe);
+        if now < due {
+            return Step::SleepUntil(due);
+        }
+        if now >= starts.end {
+            return Step::Exit;
+        }
+        if subject.cold {
+            storage.evict(subject.file);
+        }
+        let until = now.saturating_add(subject.timeout).min(starts.end);
+        self.gap = subject.gap;
+        let first = subject.trace.requests[0].process;
+        let signal = subject.signals[first];
+        starts.running = Some(Running { subject: index, begin: now, until, turn: 0, since: now });
+        self.stage = Begins::Begun;
+        Step::Signal(signal)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Waits for its turn.
+    Waits,
+    /// It is its turn.
+    Called,
+    /// Has thought.
+    Thought,
+    /// Is at its request.
+    At,
+    /// Waits for what was read ahead.
+    Gathers,
+}
+
+/// The thread of one recorded process.
+pub(in crate::world) struct Replayer {
+    pub seat: Seat,
+    subject: usize,
+    process: usize,
+    stage: Stage,
+    /// The request read ahead whose pages it waits for next.
+    gathered: usize,
+}
+
+impl Replayer {
+    /// The thread of a subject's process.
+    pub fn new(seat: Seat, subject: usize, process: usize) -> Replayer {
+        Replayer { seat, subject, process, stage: Stage::Waits, gathered: 0 }
+    }
+
+    pub fn next(&mut self, now: Nanos, storage: &mut Storage, starts: &mut Starts) -> Step {
+        loop {
+            match self.stage {
+                Stage::Waits => {
+                    self.stage = Stage::Called;
+                    return Step::Wait(self.seat.signal);
+                }
+                _ if starts.running.is_none() => {
+                    self.stage = Stage::Waits;
+                }
+                Stage::Called => {
+                    let running = starts.running.as_ref().expect("it was just looked at");
+                    let think = starts.subjects[self.subject].trace.requests[running.turn].think;
+                    self.stage = Stage::Thought;
+                    return Step::SleepUntil((running.since + think).min(running.until));
+                }
+                Stage::Thought => {
+                    let running = starts.running.expect("it was just looked at");
+                    if now >= running.until {
+                        return self.is_over(None, starts);
+                    }
+                    let operation = self.operation(running.turn, &starts.subjects[self.subject]);
+                    self.seat.begin(storage, operation);
+                    self.stage = Stage::At;
+                }
+                Stage::At => {
+                    if let Some(wait) = self.seat.waits(now, storage) {
+                        return wait;
+                    }
+                    if let Some(step) = self.pass(now, starts) {
+                        return step;
+                    }
+                }
+                Stage::Gathers => {
+                    if let Some(wait) = self.seat.waits(now, storage) {
+                        return wait;
+                    }
+                    let running = starts.running.expect("it was just looked at");
+                    if now >= running.until {
+                        return self.is_over(None, starts);
+                    }
+                    let subject = &starts.subjects[self.subject];
+                    let ahead = |index: &usize| subject.trace.requests[*index].action == Action::ReadAhead;
+                    match (self.gathered..subject.trace.requests.len()).find(ahead) {
+                        None => return self.is_over(Some(now), starts),
+                        Some(index) => {
+                            self.gathered = index + 1;
+                            let (first, end) = pages(subject, index);
+                            self.seat.begin(storage, Operation::Read { file: subject.file, first, end });
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    fn operation(&self, index: usize, subject: &Subject) -> Operation {
+        let (file, (first, end)) = (subject.file, pages(subject, index));
+        match subject.trace.requests[index].action {
+            Action::Read => Operation::direct(file, false, first, end),
+            Action::Write => Operation::direct(file, true, first, end),
+            Action::ReadAhead => Operation::Ahead { file, first, end },
+        }
+    }
+
+    /// Its request has ended: whose turn is next. `None`: its own, or it gathers what was read ahead.
+    fn pass(&mut self, now: Nanos, starts: &mut Starts) -> Option<Step> {
+        let running = starts.running.as_mut().expect("a start is under way");
+        let subject = &starts.subjects[self.subject];
+        running.turn += 1;
+        running.since = now;
+        match subject.trace.requests.get(running.turn) {
+            None => {
+                (self.stage, self.gathered) = (Stage::Gathers, 0);
+                None
+            }
+            Some(next) if next.process == self.process => {
+                self.stage = Stage::Called;
+                None
+            }
+            Some(next) => {
+                self.stage = Stage::Waits;
+                Some(Step::Signal(subject.signals[next.process]))
+            }
+        }
+    }
+
+    fn is_over(&mut self, ready: Option<Nanos>, starts: &mut Starts) -> Step {
+        self.stage = Stage::Waits;
+        starts.finish(ready)
+    }
+}
+
+/// The pages of a request in the file of its replay.
+fn pages(subject: &Subject, index: usize) -> (u64, u64) {
+    let first = subject.layout.offsets[index];
+    (first / PAGE, (first + subject.layout.lengths[index]).div_ceil(PAGE))
+}
