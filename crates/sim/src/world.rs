@@ -250,9 +250,12 @@ impl Measured<'_> {
     fn stream(&self, index: usize, stream: &Stream) -> ActivityRecord {
         let (observe, end) = (self.options.warm_up, self.options.warm_up + self.options.duration);
         let threads = self.actors(Activity::Stream(index)).filter_map(|(actor, member)| {
-            let Actor::Player(player) = actor else { return None };
-            let (waited, _) = self.stage.machine.waits(member.thread);
-            Some(player.close(end, self.runs[member.thread.index()], waited))
+            let got = (self.runs[member.thread.index()], self.stage.machine.waits(member.thread).0);
+            match actor {
+                Actor::Player(player) => Some(player.close(end, got)),
+                Actor::Viewer(viewer) => Some(viewer.close(end, got)),
+                _ => None,
+            }
         });
         stream_record(stream, &threads.collect::<Vec<_>>(), (observe, end))
     }
@@ -293,7 +296,7 @@ impl SimWorld {
                 Activity::Irq(index) => &workload.irqs[index].name,
                 Activity::Stream(index) => &workload.streams[index].name,
                 Activity::Startup(index) => &workload.startups[index].name,
-                Activity::Starter => return None,
+                Activity::Starter | Activity::Fetcher => return None,
                 Activity::Load(index) => &workload.loads[index].name,
             };
             Some(ThreadInForce {

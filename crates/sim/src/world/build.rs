@@ -40,6 +40,8 @@ pub(super) enum Activity {
     Startup(usize),
     /// Begins start-ups; no activity of the workload's.
     Starter,
+    /// Fetches for a stream.
+    Fetcher,
     Load(usize),
 }
 

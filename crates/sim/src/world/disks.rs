@@ -2,24 +2,26 @@
 
 use std::collections::BTreeMap;
 
-use surety_block::{Priority, Process};
+use surety_block::{IoClass, Priority, Process};
 use surety_model::distribution::TimeDistribution;
 use surety_model::formats::io_trace::IoTrace;
 use surety_model::startup::{Attempt, StartupAccount};
 use surety_model::workload::{
-    ActivityKind, Disk, Load, LoadKey, LoadKind, PolicySpec, Startup, StartupBody, Stream, StreamFile,
-    Workload,
+    ActivityKind, Direction, Disk, Load, LoadKey, LoadKind, PolicySpec, Startup, StartupBody, Stream,
+    StreamFile, Workload,
 };
 use surety_model::world::{Observer, RunOptions, Unobserved, WorldError};
 use surety_units::{CpuSet, Nanos};
 
 use super::build::{Activity, Builder, Stage};
-use super::io::{Actor, Mover, Moves, Player, Replayer, Seat, Starter, Subject, TIMEOUT};
+use super::io::{
+    Actor, Fetcher, Mover, Moves, Player, Playout, Replayer, Seat, Starter, Subject, TIMEOUT, Viewer,
+};
 use super::jobs::Thread;
 use super::{SimWorld, refuse, unsupported};
 use crate::cpu::device::{DeviceSpec, Source};
 use crate::cpu::hardware::Scheduling;
-use crate::disk::{FileId, Unit};
+use crate::disk::{FileId, PAGE, Unit};
 use crate::engine::{Engine, Event, Simulation};
 
 /// The model of a disk that names none.
@@ -78,10 +80,15 @@ fn stream_objection(stream: &Stream) -> Result<(), &'static str> {
     if stream.rate.0 == 0 || access == 0 || access > 1 << 30 {
         return Err("its `rate` is above nothing, and one access between 1 B and 1GiB");
     }
-    if stream.jitter.is_some() || stream.batch.is_some() {
-        return Err(
-            "this version fetches one access at a time and jitters none; leave out `jitter` and `batch`",
-        );
+    if let Some(batch) = stream.batch {
+        if stream.direction == Direction::Write {
+            return Err("only streams that read are fetched in batches; leave out `batch`");
+        }
+        if batch.0 == 0 || !batch.0.is_multiple_of(PAGE) {
+            return Err("its `batch` is a multiple of 4KiB");
+        }
+    } else if stream.jitter.is_some() {
+        return Err("it has `jitter` only with a `batch`; leave it out, or give both");
     }
     match &stream.file {
         StreamFile::Path(_) => Err("files of a machine are not simulated; use `file = { make = \"105MB\" }`"),
@@ -223,11 +230,26 @@ impl<'a> Builder<'a> {
     /// The threads of a stream.
     pub(super) fn stream(&mut self, index: usize, stream: &Stream) -> Result<(), WorldError> {
         let StreamFile::Make(size) = stream.file else { return Ok(()) };
+        let (activity, fair) = (Activity::Stream(index), Scheduling::Policy(FAIR));
         for _ in 0..stream.count {
             let file = self.file(ActivityKind::Stream.path(&stream.name), stream.disk.as_deref(), size.0)?;
-            self.actor(Activity::Stream(index), &stream.name, Scheduling::Policy(FAIR), |seat| {
-                Actor::Player(Player::new(seat, stream, file, size.0))
+            let Some(batch) = stream.batch else {
+                self.actor(activity, &stream.name, (fair, Priority::default()), |seat| {
+                    Actor::Player(Player::new(seat, stream, file, size.0))
+                });
+                continue;
+            };
+            let playout = self.stage.machine.programs().io.playouts.len();
+            let realtime = Priority { class: IoClass::Realtime, ..Priority::default() };
+            let viewer = self.actor(activity, &stream.name, (fair, Priority::default()), |seat| {
+                Actor::Viewer(Viewer::new(seat, playout, stream))
             });
+            let name = format!("{}/fetch", stream.name);
+            let fetcher = self.actor(Activity::Fetcher, &name, (fair, realtime), |seat| {
+                Actor::Fetcher(Fetcher::new(seat, playout, stream, batch.0, (file, size.0)))
+            });
+            let playout = Playout::new(stream, batch.0, (viewer, fetcher));
+            self.stage.machine.programs_mut().io.playouts.push(playout);
         }
         Ok(())
     }
@@ -241,11 +263,12 @@ impl<'a> Builder<'a> {
         if workload.startups.is_empty() {
             return Ok(());
         }
-        let fair = Scheduling::Policy(FAIR);
-        self.actor(Activity::Starter, "surety", fair, |seat| Actor::Starter(Starter::new(seat)));
+        let fair = (Scheduling::Policy(FAIR), Priority::default());
+        let starter =
+            self.actor(Activity::Starter, "surety", fair, |seat| Actor::Starter(Starter::new(seat)));
         let starts = &mut self.stage.machine.programs_mut().io.starts;
         (starts.observe, starts.end) = (options.warm_up, options.warm_up + options.duration);
-        starts.starter = *self.stage.signals.last().expect("the starter has one");
+        starts.starter = starter;
         for (index, startup) in workload.startups.iter().enumerate() {
             let trace = recording(startup, options)?;
             let object = ActivityKind::Startup.path(&startup.name);
@@ -253,10 +276,9 @@ impl<'a> Builder<'a> {
             let processes = trace.processes.len();
             let mut subject = Subject::new(startup, trace.into(), file);
             for process in 0..processes {
-                self.actor(Activity::Startup(index), &startup.name, fair, |seat| {
+                subject.signals.push(self.actor(Activity::Startup(index), &startup.name, fair, |seat| {
                     Actor::Replayer(Replayer::new(seat, index, process))
-                });
-                subject.signals.push(*self.stage.signals.last().expect("it was just made"));
+                }));
             }
             self.stage.machine.programs_mut().io.starts.subjects.push(subject);
         }
@@ -279,7 +301,7 @@ impl<'a> Builder<'a> {
             LoadKind::Writers => Moves::Writes(file()?),
             _ => Moves::Reads(file()?),
         };
-        self.actor(Activity::Load(index), &load.name, scheduling, |seat| {
+        self.actor(Activity::Load(index), &load.name, (scheduling, Priority::default()), |seat| {
             Actor::Mover(Mover::new(seat, moves, load, instance, observe))
         });
         Ok(())
@@ -301,21 +323,23 @@ impl<'a> Builder<'a> {
         }
     }
 
+    /// A thread with an actor, on the CPU and at the disk by these; the event it waits for.
     fn actor(
         &mut self,
         activity: Activity,
         name: &str,
-        scheduling: Scheduling,
+        (scheduling, priority): (Scheduling, Priority),
         make: impl FnOnce(Seat) -> Actor,
-    ) {
+    ) -> usize {
         let signal = self.stage.machine.add_signal();
         let io = &mut self.stage.machine.programs_mut().io;
-        let process = io.storage.add_process(Process { priority: Priority::default(), group: 0 });
+        let process = io.storage.add_process(Process { priority, group: 0 });
         io.actors.push(make(Seat { process, signal }));
         let number = io.actors.len() - 1;
         self.stage.signals.push(signal);
         let confined = (self.cpus.len() < self.ids.len()).then_some(self.cpus);
         self.member(activity, name, scheduling, None, confined, Thread::of_actor(number));
+        signal
     }
 }
 

@@ -5,6 +5,7 @@
 
 mod mover;
 mod player;
+mod playout;
 mod replay;
 
 use surety_block::ProcessId;
@@ -15,6 +16,7 @@ use crate::disk::{Operation, Storage};
 
 pub(super) use mover::{Mover, Moves};
 pub(super) use player::Player;
+pub(super) use playout::{Fetcher, Playout, Viewer};
 pub(super) use replay::{Replayer, Starter, Starts, Subject, TIMEOUT};
 
 /// CPU time of a system call that reads or writes, without the copy: some 1 us on a machine of today.
@@ -51,6 +53,8 @@ impl Seat {
 pub(super) enum Actor {
     Mover(Mover),
     Player(Player),
+    Fetcher(Fetcher),
+    Viewer(Viewer),
     Replayer(Replayer),
     Starter(Starter),
 }
@@ -61,6 +65,7 @@ pub(super) struct Io {
     pub storage: Storage,
     pub actors: Vec<Actor>,
     pub starts: Starts,
+    pub playouts: Vec<Playout>,
 }
 
 impl Io {
@@ -69,6 +74,8 @@ impl Io {
         match &mut self.actors[actor] {
             Actor::Mover(mover) => mover.next(at.now, &mut self.storage),
             Actor::Player(player) => player.next(at.now, &mut self.storage),
+            Actor::Fetcher(fetcher) => fetcher.next(at.now, &mut self.storage, &mut self.playouts),
+            Actor::Viewer(viewer) => viewer.next(at.now, &mut self.playouts),
             Actor::Replayer(replayer) => replayer.next(at.now, &mut self.storage, &mut self.starts),
             Actor::Starter(starter) => starter.next(at.now, &mut self.storage, &mut self.starts),
         }

@@ -20,60 +20,103 @@ enum Stage {
     Done(Nanos),
 }
 
+/// The accesses of a stream, one after another.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    rate: Rate,
+    /// Bytes of an access.
+    pub access: u64,
+    /// From the release of an access to the instant from which on it is late.
+    pub deadline: Nanos,
+    /// The next access.
+    pub number: u64,
+}
+
+impl Plan {
+    pub fn new(stream: &Stream) -> Plan {
+        Plan { rate: stream.rate, access: stream.access_bytes(), deadline: stream.deadline(), number: 0 }
+    }
+
+    /// When the next access is released.
+    pub fn release(&self) -> Nanos {
+        release_of(self.rate, self.access, self.number)
+    }
+}
+
+/// What became of the accesses that are over.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Log(Vec<StreamAccess>);
+
+impl Log {
+    pub fn add(&mut self, access: StreamAccess) {
+        self.0.push(access);
+    }
+
+    /// All that were released before the run's end; the next of the plan, at which the thread may have been since an instant, and those
+    /// it did not come to are open.
+    pub fn close(
+        &self,
+        plan: &Plan,
+        begun: Option<Nanos>,
+        end: Nanos,
+        (run, waited): (Nanos, Nanos),
+    ) -> StreamThread {
+        let released = self.0.iter().filter(|access| access.release < end);
+        let mut accesses: Vec<StreamAccess> = released.copied().collect();
+        let mut start = begun.unwrap_or(end);
+        let mut open = plan.clone();
+        while open.release() < end {
+            accesses.push(StreamAccess { release: open.release(), done: Some((start, Nanos::MAX)) });
+            (start, open.number) = (end, open.number + 1);
+        }
+        StreamThread { accesses, run, waited: Some(waited) }
+    }
+}
+
 /// One thread of a stream.
 pub(in crate::world) struct Player {
     seat: Seat,
     file: FileId,
-    access: u64,
     accesses_in_file: u64,
-    rate: Rate,
     writes: bool,
     direct: bool,
-    deadline: Nanos,
+    plan: Plan,
     stage: Stage,
-    number: u64,
-    accesses: Vec<StreamAccess>,
+    log: Log,
 }
 
 impl Player {
     /// A thread of a stream on its file.
     pub fn new(seat: Seat, stream: &Stream, file: FileId, bytes: u64) -> Player {
-        let access = stream.access_bytes();
+        let plan = Plan::new(stream);
         Player {
             seat,
             file,
-            access,
-            accesses_in_file: bytes / access,
-            rate: stream.rate,
+            accesses_in_file: bytes / plan.access,
             writes: stream.direction == Direction::Write,
-            direct: access.is_multiple_of(PAGE),
-            deadline: stream.deadline(),
+            direct: plan.access.is_multiple_of(PAGE),
+            plan,
             stage: Stage::Planned,
-            number: 0,
-            accesses: Vec::new(),
+            log: Log::default(),
         }
-    }
-
-    fn release(&self) -> Nanos {
-        release_of(self.rate, self.access, self.number)
     }
 
     pub fn next(&mut self, now: Nanos, storage: &mut Storage) -> Step {
         loop {
+            let (number, access, release) = (self.plan.number, self.plan.access, self.plan.release());
             match self.stage {
                 Stage::Planned => {
                     self.stage = Stage::Due;
-                    return Step::SleepUntil(self.release());
+                    return Step::SleepUntil(release);
                 }
                 Stage::Due => {
-                    let release = self.release();
-                    if now > release + self.deadline {
-                        self.accesses.push(StreamAccess { release, done: None });
+                    if now > release + self.plan.deadline {
+                        self.log.add(StreamAccess { release, done: None });
                         self.go_on();
                         continue;
                     }
-                    let first = self.number % self.accesses_in_file * self.access;
-                    let (file, first, end) = (self.file, first / PAGE, (first + self.access).div_ceil(PAGE));
+                    let first = number % self.accesses_in_file * access;
+                    let (file, first, end) = (self.file, first / PAGE, (first + access).div_ceil(PAGE));
                     let operation = match (self.direct, self.writes) {
                         (true, writes) => Operation::direct(file, writes, first, end),
                         (false, true) => Operation::Write { file, first, end },
@@ -87,12 +130,11 @@ impl Player {
                         return wait;
                     }
                     self.stage = Stage::Done(start);
-                    return Step::Run(cost(self.access, self.direct));
+                    return Step::Run(cost(access, self.direct));
                 }
                 Stage::Done(start) => {
-                    let release = self.release();
-                    self.accesses.push(StreamAccess { release, done: Some((start, now)) });
-                    if !self.direct && (self.number + 1).is_multiple_of(self.accesses_in_file) {
+                    self.log.add(StreamAccess { release, done: Some((start, now)) });
+                    if !self.direct && (number + 1).is_multiple_of(self.accesses_in_file) {
                         storage.evict(self.file);
                     }
                     self.go_on();
@@ -102,26 +144,15 @@ impl Player {
     }
 
     fn go_on(&mut self) {
-        (self.number, self.stage) = (self.number + 1, Stage::Planned);
+        (self.plan.number, self.stage) = (self.plan.number + 1, Stage::Planned);
     }
 
-    /// What it did until the run's end; accesses released before that it did not come to are open.
-    pub fn close(&self, end: Nanos, run: Nanos, waited: Nanos) -> StreamThread {
-        let released = self.accesses.iter().filter(|access| access.release < end);
-        let mut accesses: Vec<StreamAccess> = released.copied().collect();
+    /// What it did until the run's end, with its CPU time and the time it waited for one.
+    pub fn close(&self, end: Nanos, got: (Nanos, Nanos)) -> StreamThread {
         let begun = match self.stage {
-            Stage::At(start) | Stage::Done(start) => start,
-            Stage::Planned | Stage::Due => end,
+            Stage::At(start) | Stage::Done(start) => Some(start),
+            Stage::Planned | Stage::Due => None,
         };
-        let mut start = begun;
-        for number in self.number.. {
-            let release = release_of(self.rate, self.access, number);
-            if release >= end {
-                break;
-            }
-            accesses.push(StreamAccess { release, done: Some((start, Nanos::MAX)) });
-            start = end;
-        }
-        StreamThread { accesses, run, waited: Some(waited) }
+        self.log.close(&self.plan, begun, end, got)
     }
 }

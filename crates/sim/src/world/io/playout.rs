@@ -1,0 +1,184 @@
+//! A stream with a play-out buffer: one thread fetches batches of the file ahead, at real-time I/O priority, the other plays.
+//!
+//! The fetcher has credit that accrues at the stream's rate, up to one batch and what the jitter allows; it fetches a batch when it
+//! has credit for it and the buffer has room. So a stream never takes more from the disk than its rate, however fast it is
+//! played. This is the prefetcher of ABISS (de Nijs et al., Linux Symposium 2005), outside of the page cache.
+
+use surety_model::record::{StreamAccess, StreamThread};
+use surety_model::workload::Stream;
+use surety_units::{Nanos, Rate};
+
+use super::player::{Log, Plan};
+use super::{Operation, Seat, Step, Storage, cost};
+use crate::disk::{FileId, PAGE};
+
+/// What a buffer holds beyond one access and one batch where none is given: 430 ms of the stream, as in the reference (105 pages at
+/// 1 MB/s).
+const AHEAD: Nanos = Nanos::from_millis(430);
+
+/// A play-out buffer. Bytes are counted from the stream's beginning.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::world) struct Playout {
+    size: u64,
+    batch: u64,
+    rate: Rate,
+    /// What is in the buffer, or was, ends here.
+    fetched: u64,
+    played: u64,
+    /// Whether the thread that plays waits for data, and that which fetches for room.
+    player_waits: bool,
+    fetcher_waits: bool,
+    signals: (usize, usize),
+}
+
+impl Playout {
+    /// The buffer of a stream with batches; `signals` are the events of the thread that plays and of that which fetches.
+    pub fn new(stream: &Stream, batch: u64, signals: (usize, usize)) -> Playout {
+        let ahead = i128::from(AHEAD.get()) * i128::from(stream.rate.0) / 1_000_000_000;
+        let computed = stream.access_bytes() + batch + u64::try_from(ahead).unwrap_or(u64::MAX >> 1);
+        Playout {
+            size: stream.buffer.map_or(computed, |bytes| bytes.0).max(batch + stream.access_bytes()),
+            batch,
+            rate: stream.rate,
+            fetched: 0,
+            played: 0,
+            player_waits: false,
+            fetcher_waits: false,
+            signals,
+        }
+    }
+}
+
+/// The thread that fetches.
+pub(in crate::world) struct Fetcher {
+    seat: Seat,
+    playout: usize,
+    file: FileId,
+    /// Batches in the file.
+    batches: u64,
+    /// Credit in bytes x 1e9, as of an instant, and the most of it.
+    credit: u128,
+    credited: Nanos,
+    most: u128,
+    is_fetching: bool,
+}
+
+const SCALE: u128 = 1_000_000_000;
+
+impl Fetcher {
+    /// The fetcher of a stream whose file has so many bytes.
+    pub fn new(
+        seat: Seat,
+        playout: usize,
+        stream: &Stream,
+        batch: u64,
+        (file, bytes): (FileId, u64),
+    ) -> Fetcher {
+        let jitter = stream.jitter.unwrap_or_default().max(Nanos::ZERO).get_unsigned();
+        let most = u128::from(batch) * SCALE + u128::from(jitter) * u128::from(stream.rate.0);
+        let batches = (bytes / batch).max(1);
+        Fetcher {
+            seat,
+            playout,
+            file,
+            batches,
+            credit: most,
+            credited: Nanos::ZERO,
+            most,
+            is_fetching: false,
+        }
+    }
+
+    pub fn next(&mut self, now: Nanos, storage: &mut Storage, playouts: &mut [Playout]) -> Step {
+        let playout = &mut playouts[self.playout];
+        if self.is_fetching {
+            if let Some(wait) = self.seat.waits(now, storage) {
+                return wait;
+            }
+            self.is_fetching = false;
+            playout.fetched += playout.batch;
+            if std::mem::take(&mut playout.player_waits) {
+                return Step::Signal(playout.signals.0);
+            }
+        }
+        let elapsed = (now - self.credited).max(Nanos::ZERO).get_unsigned();
+        self.credit = (self.credit + u128::from(elapsed) * u128::from(playout.rate.0)).min(self.most);
+        self.credited = now.max(self.credited);
+        if playout.fetched + playout.batch > playout.played + playout.size {
+            playout.fetcher_waits = true;
+            return Step::Wait(self.seat.signal);
+        }
+        let price = u128::from(playout.batch) * SCALE;
+        if let Some(missing) = price.checked_sub(self.credit).filter(|missing| *missing > 0) {
+            let wait = missing.div_ceil(u128::from(playout.rate.0.max(1)));
+            return Step::SleepUntil(now + Nanos::new(i64::try_from(wait).unwrap_or(i64::MAX / 4)));
+        }
+        self.credit -= price;
+        let first = playout.fetched / playout.batch % self.batches * playout.batch;
+        let (first, end) = (first / PAGE, (first + playout.batch).div_ceil(PAGE));
+        storage.begin(self.seat.process, Operation::direct(self.file, false, first, end));
+        self.is_fetching = true;
+        Step::Run(cost(playout.batch, true))
+    }
+}
+
+/// The thread that plays.
+pub(in crate::world) struct Viewer {
+    seat: Seat,
+    playout: usize,
+    plan: Plan,
+    /// Since when it is at its access; `None`: it is to begin it.
+    begun: Option<Nanos>,
+    is_copied: bool,
+    log: Log,
+}
+
+impl Viewer {
+    /// The thread of a stream that takes its accesses from a buffer.
+    pub fn new(seat: Seat, playout: usize, stream: &Stream) -> Viewer {
+        Viewer { seat, playout, plan: Plan::new(stream), begun: None, is_copied: false, log: Log::default() }
+    }
+
+    pub fn next(&mut self, now: Nanos, playouts: &mut [Playout]) -> Step {
+        let playout = &mut playouts[self.playout];
+        let release = self.plan.release();
+        let Some(start) = self.begun else {
+            if now < release {
+                return Step::SleepUntil(release);
+            }
+            if now > release + self.plan.deadline {
+                self.log.add(StreamAccess { release, done: None });
+                return self.go_on(playout);
+            }
+            self.begun = Some(now);
+            return self.next(now, playouts);
+        };
+        if playout.fetched < (self.plan.number + 1) * self.plan.access {
+            playout.player_waits = true;
+            return Step::Wait(self.seat.signal);
+        }
+        if !std::mem::replace(&mut self.is_copied, true) {
+            return Step::Run(cost(self.plan.access, false));
+        }
+        (self.begun, self.is_copied) = (None, false);
+        self.log.add(StreamAccess { release, done: Some((start, now)) });
+        self.go_on(playout)
+    }
+
+    /// The access is over: its bytes leave the buffer.
+    fn go_on(&mut self, playout: &mut Playout) -> Step {
+        self.plan.number += 1;
+        playout.played = self.plan.number * self.plan.access;
+        // Dropped before it was fetched: nobody fetches it any more.
+        playout.fetched = playout.fetched.max(playout.played / playout.batch * playout.batch);
+        if std::mem::take(&mut playout.fetcher_waits) {
+            return Step::Signal(playout.signals.1);
+        }
+        Step::SleepUntil(self.plan.release())
+    }
+
+    /// What it did until the run's end, with its CPU time and the time it waited for one.
+    pub fn close(&self, end: Nanos, got: (Nanos, Nanos)) -> StreamThread {
+        self.log.close(&self.plan, self.begun, end, got)
+    }
+}
