@@ -131,6 +131,11 @@ impl Outgoing {
         self.queue.pop_front()
     }
 
+    /// The next for the driver.
+    pub fn first(&self) -> Option<RequestId> {
+        self.queue.front().map(|(id, _)| *id)
+    }
+
     /// Requests that wait for the driver.
     pub fn len(&self) -> usize {
         self.queue.len()
@@ -221,8 +226,10 @@ pub struct Making {
     pub hz: u32,
     /// Requests of the queue (`nr_requests`).
     pub requests: u32,
-    /// Tags of the device, where the queue has such.
+    /// Requests that the device takes at a time.
     pub tags: u32,
+    /// Its sectors.
+    pub sectors: u64,
     /// Whether the device turns.
     pub rotational: bool,
     /// Weights of the groups, the root first.

@@ -1,6 +1,8 @@
 //! [`Queue`]: what stands between processes and the driver: it makes requests of bios, merges them, limits their number, and
 //! asks its elevator which goes next.
 
+pub mod mq;
+
 use surety_units::Nanos;
 
 use crate::elevator::Rule;

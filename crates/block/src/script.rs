@@ -121,7 +121,8 @@ impl Script {
         let making = Making {
             hz: self.hz,
             requests: 128,
-            tags: 128,
+            tags: self.depth,
+            sectors: self.sectors,
             rotational: self.rotational,
             group_weights: vec![100],
             settings: self.settings.clone(),

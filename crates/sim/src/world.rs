@@ -173,6 +173,7 @@ fn simulate(
         if before.is_none() && now >= options.warm_up {
             before = Some(stage.members.iter().map(|m| stage.machine.run_of(m.thread)).collect());
             stage.machine.observe_from_here();
+            stage.machine.programs_mut().io.storage.observe_from_here();
         }
         if now >= end {
             return Ok(before.unwrap_or_default());
@@ -220,22 +221,30 @@ impl Measured<'_> {
         }
         let io = &self.stage.machine.programs().io;
         for (index, stream) in workload.streams.iter().enumerate() {
-            activities.push(self.stream(index, stream));
+            activities.push(self.with_parts(Activity::Stream(index), self.stream(index, stream)));
         }
         for (index, startup) in workload.startups.iter().enumerate() {
             let loaded = &io.starts.subjects[index].attempts;
-            activities.push(disks::startup_record(startup, &idle[index], loaded));
+            let record = disks::startup_record(startup, &idle[index], loaded);
+            activities.push(self.with_parts(Activity::Startup(index), record));
         }
         for (index, load) in workload.loads.iter().enumerate() {
             let activity = Activity::Load(index);
             if disks::is_on_disk(load.kind) {
-                activities.push(self.mover(index, load));
+                activities.push(self.with_parts(activity, self.mover(index, load)));
                 continue;
             }
             let account = Account::of_load(load, Basis::Sample);
             activities.push(self.with_gap(activity, account.finish(Some(self.share(activity)))));
         }
         activities
+    }
+
+    /// Where the time of its requests went, as series of its record.
+    fn with_parts(&self, activity: Activity, mut record: ActivityRecord) -> ActivityRecord {
+        let storage = &self.stage.machine.programs().io.storage;
+        record.series.extend(storage.parts(disks::account_of(activity)));
+        record
     }
 
     /// The actors of an activity with their threads.
@@ -296,7 +305,7 @@ impl SimWorld {
                 Activity::Irq(index) => &workload.irqs[index].name,
                 Activity::Stream(index) => &workload.streams[index].name,
                 Activity::Startup(index) => &workload.startups[index].name,
-                Activity::Starter | Activity::Fetcher => return None,
+                Activity::Starter | Activity::Fetcher(_) => return None,
                 Activity::Load(index) => &workload.loads[index].name,
             };
             Some(ThreadInForce {

@@ -16,15 +16,18 @@
 mod cache;
 mod flusher;
 mod operation;
+mod parts;
 mod unit;
 
 use surety_block::{Bio, BioId, Op, Process, ProcessId};
+use surety_model::record::Distribution;
 use surety_units::Nanos;
 
 use crate::engine::{ComponentId, Engine, Event, Slot};
 use cache::File;
 use flusher::Flusher;
 pub use operation::Operation;
+use parts::Parts;
 pub use unit::{Done, Unit};
 
 /// Bytes of a page.
@@ -78,6 +81,8 @@ struct Doing {
     unsent: std::collections::VecDeque<(Bio, BioId)>,
     /// Its direct bios that are not complete.
     direct: u32,
+    /// Which account its requests are counted in.
+    account: Option<usize>,
 }
 
 /// All disks of a machine, with files and the processes that use them.
@@ -93,6 +98,9 @@ pub struct Storage {
     /// Whether anything was submitted since the last time the drivers looked.
     is_stirred: bool,
     flusher: Flusher,
+    /// Where the time of requests went, once that is observed.
+    accounts: Vec<Parts>,
+    is_observed: bool,
     woken: Vec<Woken>,
     arms: Vec<(Slot, Option<Nanos>)>,
     done: Vec<BioId>,
@@ -135,6 +143,22 @@ impl Storage {
     /// A disk.
     pub fn unit(&self, disk: usize) -> &Unit {
         &self.units[disk]
+    }
+
+    /// From here on requests are counted.
+    pub fn observe_from_here(&mut self) {
+        self.is_observed = true;
+    }
+
+    /// Where the time of an account's requests went, by the names of [`parts::PARTS`].
+    pub fn parts(&self, account: usize) -> impl Iterator<Item = (String, Distribution)> + '_ {
+        self.accounts.get(account).into_iter().flat_map(Parts::series)
+    }
+
+    /// Has the requests of a process counted in an account.
+    pub fn count_in(&mut self, process: ProcessId, account: usize) {
+        self.accounts.resize_with(self.accounts.len().max(account + 1), Parts::default);
+        self.doing[process.index()].account = Some(account);
     }
 
     /// Adds a process.
@@ -214,8 +238,13 @@ impl Storage {
             return &self.woken;
         }
         while let Some(done) = self.units[disk].advance(now, &mut self.done, &mut self.released) {
-            if let Done::Flush(process) = done {
-                self.wake(disk, process, Wait::Flush);
+            match done {
+                Done::Flush(process) => self.wake(disk, process, Wait::Flush),
+                Done::Request { process, queued, service } => {
+                    if let Some(account) = self.doing[process.index()].account.filter(|_| self.is_observed) {
+                        self.accounts[account].add(queued, &service);
+                    }
+                }
             }
             let finished = std::mem::take(&mut self.done);
             for bio in &finished {

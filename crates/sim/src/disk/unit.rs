@@ -2,8 +2,8 @@
 
 use std::collections::VecDeque;
 
-use surety_block::{BioId, Op, ProcessId, Queue};
-use surety_device::model::{Completion, Model, Request};
+use surety_block::{BioId, Op, ProcessId, Queue, RequestId};
+use surety_device::model::{Model, Request, Service};
 use surety_units::Nanos;
 
 use crate::engine::Slot;
@@ -14,7 +14,8 @@ const FLUSH: u32 = u32::MAX;
 /// Something the device is done with.
 #[derive(Clone, Copy, Debug)]
 pub enum Done {
-    Request(Completion),
+    /// A request of a process, how long it was queued, and what the device took for it.
+    Request { process: ProcessId, queued: Nanos, service: Service },
     /// The flush of a process.
     Flush(ProcessId),
 }
@@ -105,7 +106,10 @@ impl Unit {
             self.is_flushing = false;
             return self.flushes.pop_front().map(Done::Flush);
         }
-        self.queue.complete(now, surety_block::RequestId(completion.tag), done, released);
-        Some(Done::Request(completion))
+        let id = RequestId(completion.tag);
+        let request = self.queue.request(id);
+        let (process, queued) = (request.process, completion.accepted - request.inserted);
+        self.queue.complete(now, id, done, released);
+        Some(Done::Request { process, queued, service: completion.service })
     }
 }

@@ -41,7 +41,7 @@ pub(super) enum Activity {
     /// Begins start-ups; no activity of the workload's.
     Starter,
     /// Fetches for a stream.
-    Fetcher,
+    Fetcher(usize),
     Load(usize),
 }
 

@@ -245,7 +245,7 @@ impl<'a> Builder<'a> {
                 Actor::Viewer(Viewer::new(seat, playout, stream))
             });
             let name = format!("{}/fetch", stream.name);
-            let fetcher = self.actor(Activity::Fetcher, &name, (fair, realtime), |seat| {
+            let fetcher = self.actor(Activity::Fetcher(index), &name, (fair, realtime), |seat| {
                 Actor::Fetcher(Fetcher::new(seat, playout, stream, batch.0, (file, size.0)))
             });
             let playout = Playout::new(stream, batch.0, (viewer, fetcher));
@@ -334,12 +334,23 @@ impl<'a> Builder<'a> {
         let signal = self.stage.machine.add_signal();
         let io = &mut self.stage.machine.programs_mut().io;
         let process = io.storage.add_process(Process { priority, group: 0 });
+        io.storage.count_in(process, account_of(activity));
         io.actors.push(make(Seat { process, signal }));
         let number = io.actors.len() - 1;
         self.stage.signals.push(signal);
         let confined = (self.cpus.len() < self.ids.len()).then_some(self.cpus);
         self.member(activity, name, scheduling, None, confined, Thread::of_actor(number));
         signal
+    }
+}
+
+/// In which account the requests of an activity's threads are counted.
+pub(super) fn account_of(activity: Activity) -> usize {
+    match activity {
+        Activity::Stream(index) | Activity::Fetcher(index) => index * 3 + 1,
+        Activity::Startup(index) => index * 3 + 2,
+        Activity::Load(index) => index * 3 + 3,
+        Activity::Task(_) | Activity::Irq(_) | Activity::Starter => 0,
     }
 }
 

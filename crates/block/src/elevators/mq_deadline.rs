@@ -1,0 +1,349 @@
+//! `mq-deadline` (`block/mq-deadline.c` of 6.1 to 7.2).
+//!
+//! For each I/O priority class (realtime, best effort, idle) and direction: requests in the order of sectors, and in the order of arrival
+//! with a deadline. Classes are strict: nothing of a lower one goes while a higher one has requests queued or in the device;
+//! but what waits for longer than `prio_aging_expire` goes first.
+//!
+//! A batch goes on upwards from the last sector of its direction, up to `fifo_batch` requests. A new batch reads, unless writes
+//! wait and were passed over `writes_starved` times; it begins with the oldest request where that has expired or nothing lies
+//! above, else goes on from where its direction was. Expiry is looked at only there: the limits are soft.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use surety_units::Nanos;
+
+use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
+use crate::request::{Bio, IoClass, Op, RequestId, Requests};
+use crate::tunable::Tunable;
+
+pub(super) const ROW: ElevatorRow = ElevatorRow {
+    word: "mq-deadline",
+    source: "block/mq-deadline.c of Linux 6.1 to 7.2",
+    front: Front::Mq,
+    tunables: TUNABLES,
+    make: |making| Box::new(MqDeadline::new(making)),
+};
+
+const fn tunable(name: &'static str, default: u64, unit: &'static str, meaning: &'static str) -> Tunable {
+    Tunable { name, default, min: 0, max: i32::MAX.unsigned_abs() as u64, unit, meaning }
+}
+
+const TUNABLES: &[Tunable] = &[
+    tunable("read_expire", 500, "ms", "a read has expired after this"),
+    tunable("write_expire", 5000, "ms", "a write has expired after this"),
+    tunable("writes_starved", 2, "", "batches of reads that writes are passed over for"),
+    tunable("fifo_batch", 16, "requests", "requests of one batch"),
+    tunable("front_merges", 1, "", "whether bios are put in front of requests"),
+    tunable("async_depth", 0, "requests", "tags for writes and what nobody waits for; 0: all of the queue's"),
+    tunable("prio_aging_expire", 10_000, "ms", "what has waited for longer goes before higher classes"),
+];
+
+const HEAD: Rule = Rule("put at the head");
+const AGED: Rule = Rule("waited for longer than prio_aging_expire");
+const BATCH: Rule = Rule("next in the batch");
+const EXPIRED: Rule = Rule("expired");
+const FIRST: Rule = Rule("oldest, nothing lies above the last position");
+const UPWARDS: Rule = Rule("first above the last position of its direction");
+
+const READ: usize = 0;
+const WRITE: usize = 1;
+/// Realtime, best effort, idle.
+const CLASSES: usize = 3;
+
+/// One priority class.
+#[derive(Debug, Default)]
+struct Class {
+    /// By sector and the order in which requests were made, for each direction.
+    sorted: [BTreeMap<(u64, u64), RequestId>; 2],
+    /// In the order of arrival, with the instants at which they expire.
+    fifo: [VecDeque<(RequestId, u64, Nanos)>; 2],
+    /// Behind the last request dispatched.
+    position: [u64; 2],
+    /// Requests queued or in the device.
+    open: u32,
+}
+
+#[derive(Debug)]
+struct MqDeadline {
+    classes: [Class; CLASSES],
+    head: VecDeque<RequestId>,
+    last: usize,
+    batching: u64,
+    starved: u64,
+    queued: usize,
+    expire: [Nanos; 2],
+    writes_starved: u64,
+    fifo_batch: u64,
+    front_merges: bool,
+    async_depth: Option<u32>,
+    aging: Nanos,
+}
+
+fn direction(op: Op) -> usize {
+    if op == Op::Read { READ } else { WRITE }
+}
+
+fn place(class: IoClass) -> usize {
+    match class {
+        IoClass::Realtime => 0,
+        IoClass::BestEffort => 1,
+        IoClass::Idle => 2,
+    }
+}
+
+impl MqDeadline {
+    fn new(making: &Making) -> MqDeadline {
+        let get = |name| making.settings.get(name);
+        let ms = |name| Nanos::from_millis(i64::try_from(get(name)).expect("within its limits"));
+        MqDeadline {
+            classes: Default::default(),
+            head: VecDeque::new(),
+            last: WRITE,
+            batching: 0,
+            starved: 0,
+            queued: 0,
+            expire: [ms("read_expire"), ms("write_expire")],
+            writes_starved: get("writes_starved"),
+            fifo_batch: get("fifo_batch"),
+            front_merges: get("front_merges") != 0,
+            async_depth: u32::try_from(get("async_depth")).ok().filter(|depth| *depth > 0),
+            aging: ms("prio_aging_expire"),
+        }
+    }
+
+    fn key(requests: &Requests, id: RequestId) -> (u64, u64) {
+        (requests[id].sector, requests[id].sequence)
+    }
+
+    fn remove(&mut self, requests: &Requests, id: RequestId) {
+        let request = &requests[id];
+        let (class, direction) = (place(request.priority.class), direction(request.op));
+        let class = &mut self.classes[class];
+        class.sorted[direction].remove(&Self::key(requests, id));
+        if let Some(at) =
+            class.fifo[direction].iter().position(|(_, sequence, _)| *sequence == request.sequence)
+        {
+            class.fifo[direction].remove(at);
+        }
+    }
+
+    /// What a class would dispatch, of what was inserted up to `latest`.
+    fn select(
+        &mut self,
+        requests: &Requests,
+        class: usize,
+        now: Nanos,
+        latest: Nanos,
+    ) -> Option<(RequestId, Rule)> {
+        let of = &self.classes[class];
+        let above = |direction: usize| {
+            let from = (of.position[direction], 0);
+            of.sorted[direction].range(from..).next().map(|(_, id)| *id)
+        };
+        let goes_on = above(self.last).filter(|_| self.batching < self.fifo_batch);
+        let (id, rule, direction) = match goes_on {
+            Some(id) => (id, BATCH, self.last),
+            None => {
+                let has = |direction: usize| !of.fifo[direction].is_empty();
+                let direction = match (has(READ), has(WRITE)) {
+                    (true, true) if self.starved >= self.writes_starved => WRITE,
+                    (true, _) => READ,
+                    (false, true) => WRITE,
+                    (false, false) => return None,
+                };
+                if has(READ) && has(WRITE) && direction == READ {
+                    self.starved += 1;
+                } else if direction == WRITE {
+                    self.starved = 0;
+                }
+                let (oldest, _, expires) = *of.fifo[direction].front().expect("it has one");
+                let (id, rule) = match above(direction) {
+                    _ if expires <= now => (oldest, EXPIRED),
+                    None => (oldest, FIRST),
+                    Some(id) => (id, UPWARDS),
+                };
+                (self.last, self.batching) = (direction, 0);
+                (id, rule, direction)
+            }
+        };
+        if requests[id].inserted > latest {
+            return None;
+        }
+        self.batching += 1;
+        self.classes[class].position[direction] = requests[id].end();
+        self.remove(requests, id);
+        Some((id, rule))
+    }
+
+    fn choose(&mut self, requests: &Requests, now: Nanos) -> Option<(RequestId, Rule)> {
+        if let Some(id) = self.head.pop_front() {
+            return Some((id, HEAD));
+        }
+        let waiting = self.classes.iter().filter(|class| class.open > 0).count();
+        if waiting > 1 {
+            for class in 1..CLASSES {
+                if let Some((id, _)) = self.select(requests, class, now, now - self.aging) {
+                    return Some((id, AGED));
+                }
+            }
+        }
+        for class in 0..CLASSES {
+            let found = self.select(requests, class, now, now);
+            if found.is_some() || self.classes[class].open > 0 {
+                return found;
+            }
+        }
+        None
+    }
+}
+
+impl Elevator for MqDeadline {
+    fn depth_limit(&mut self, _context: &mut Context<'_>, bio: &Bio) -> Option<u32> {
+        self.async_depth.filter(|_| !bio.sync || bio.op != Op::Read)
+    }
+
+    fn front_merge(&mut self, context: &mut Context<'_>, bio: &Bio) -> Option<RequestId> {
+        if !self.front_merges {
+            return None;
+        }
+        let class = place(context.processes[bio.process.index()].priority.class);
+        let sorted = &self.classes[class].sorted[direction(bio.op)];
+        sorted.range((bio.end(), 0)..=(bio.end(), u64::MAX)).next().map(|(_, id)| *id)
+    }
+
+    fn neighbour(&self, requests: &Requests, id: RequestId, side: Side) -> Option<RequestId> {
+        let request = &requests[id];
+        let sorted = &self.classes[place(request.priority.class)].sorted[direction(request.op)];
+        let key = MqDeadline::key(requests, id);
+        match side {
+            Side::Back => sorted.range((key.0, key.1 + 1)..).next(),
+            Side::Front => sorted.range(..key).next_back(),
+        }
+        .map(|(_, id)| *id)
+    }
+
+    fn merged(&mut self, context: &mut Context<'_>, id: RequestId, side: Side) {
+        if side == Side::Front {
+            // Its place in the order has changed: it is found by what it was.
+            let request = &context.requests[id];
+            let sorted = &mut self.classes[place(request.priority.class)].sorted[direction(request.op)];
+            let old =
+                sorted.range((request.sector, 0)..).find(|(_, known)| **known == id).map(|(key, _)| *key);
+            if let Some(old) = old {
+                sorted.remove(&old);
+            }
+            sorted.insert(MqDeadline::key(context.requests, id), id);
+        }
+    }
+
+    fn joining(&mut self, context: &mut Context<'_>, kept: RequestId, gone: RequestId) {
+        let request = &context.requests[gone];
+        let (class, direction) = (place(request.priority.class), direction(request.op));
+        let expiry_of = |class: &Class, requests: &Requests, id: RequestId| {
+            class.fifo[direction].iter().position(|(_, sequence, _)| *sequence == requests[id].sequence)
+        };
+        let of = &mut self.classes[class];
+        // The one that expires earlier gives its place to what is left.
+        if let (Some(left), Some(joined)) =
+            (expiry_of(of, context.requests, kept), expiry_of(of, context.requests, gone))
+            && of.fifo[direction][joined].2 < of.fifo[direction][left].2
+        {
+            let (_, _, expires) = of.fifo[direction][joined];
+            of.fifo[direction].remove(left);
+            let at = joined.min(of.fifo[direction].len());
+            of.fifo[direction].insert(at, (kept, context.requests[kept].sequence, expires));
+        }
+        of.open -= 1;
+        self.queued -= 1;
+        self.remove(context.requests, gone);
+    }
+
+    fn insert(&mut self, context: &mut Context<'_>, id: RequestId, at_head: bool) {
+        let request = &context.requests[id];
+        let (class, direction) = (place(request.priority.class), direction(request.op));
+        self.classes[class].open += 1;
+        self.queued += 1;
+        if at_head {
+            return self.head.push_back(id);
+        }
+        let (key, sequence) = (MqDeadline::key(context.requests, id), request.sequence);
+        self.classes[class].sorted[direction].insert(key, id);
+        self.classes[class].fifo[direction].push_back((id, sequence, context.now + self.expire[direction]));
+    }
+
+    fn dispatch(&mut self, context: &mut Context<'_>, out: &mut Outgoing, _force: bool) {
+        if let Some((id, rule)) = self.choose(context.requests, context.now) {
+            self.queued -= 1;
+            out.append(id, rule);
+        }
+    }
+
+    fn completed(&mut self, context: &mut Context<'_>, id: RequestId) {
+        self.classes[place(context.requests[id].priority.class)].open -= 1;
+    }
+
+    fn queued(&self) -> usize {
+        self.queued
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::script::Script;
+
+    fn sectors(text: &str) -> Vec<u64> {
+        Script::of(&super::ROW).text(text).run().sectors()
+    }
+
+    /// The first has the position at 0; then upwards, and from the oldest where nothing lies above.
+    #[test]
+    fn reads_go_upwards_and_begin_anew_with_the_oldest() {
+        assert_eq!(
+            sectors("0ms a r 500 8\n0ms a r 900 8\n0ms a r 100 8\n0ms a r 700 8"),
+            [100, 500, 700, 900]
+        );
+        // After 900 nothing lies above: the oldest of what is left, and on from there.
+        assert_eq!(
+            sectors("0ms a r 900 8\n500us a r 300 8\n600us a r 100 8\n700us a r 200 8"),
+            [900, 300, 100, 200]
+        );
+    }
+
+    /// `writes_starved`: two batches of reads go before a write; `fifo_batch` 1 makes each request a batch. A queue begins as if it had
+    /// written (`last_dir` is `DD_WRITE`).
+    #[test]
+    fn writes_are_passed_over_twice() {
+        let text = "0ms a r 10 1\n0ms a r 20 1\n0ms a r 30 1\n0ms a r 40 1\n0ms a r 50 1\n0ms b w 1000 1\n0ms b w 1010 1";
+        let order = Script::of(&super::ROW).set("fifo_batch", 1).text(text).run().sectors();
+        assert_eq!(order, [1000, 10, 20, 1010, 30, 40, 50]);
+    }
+
+    /// A batch is 16 requests: one that has expired meanwhile waits for its end.
+    #[test]
+    fn what_has_expired_waits_for_the_end_of_the_batch() {
+        let mut text = String::from("0ms a r 1000 1\n");
+        for number in 0..20 {
+            text.push_str(&format!("500us a r {} 1\n", 2000 + number));
+        }
+        text.push_str("0ms b r 5 1\n");
+        let order = Script::of(&super::ROW).set("read_expire", 3).text(&text).run().sectors();
+        // 5 lies first; then upwards: 1000 and 14 of those above it, which makes 16; the oldest goes on, expired or not.
+        assert_eq!(order[0], 5);
+        assert_eq!(order[1], 1000);
+        assert_eq!(order.len(), 22);
+    }
+
+    /// A class waits for all of a higher one, those in the device included; but not for longer than `prio_aging_expire`.
+    #[test]
+    fn classes_are_strict_but_for_aging() {
+        let text = "0ms b r 100 1\n0ms A r 900 1\n0ms zi r 10 1\n0ms b r 200 1";
+        assert_eq!(sectors(text), [900, 100, 200, 10]);
+        let mut text = String::from("0ms b r 5000 1\n");
+        for number in 0..30 {
+            text.push_str(&format!("0ms A r {} 1\n", 100 * number + 100));
+        }
+        let order = Script::of(&super::ROW).set("prio_aging_expire", 10).text(&text).run();
+        let place = order.sectors().iter().position(|sector| *sector == 5000).unwrap();
+        assert_eq!(place, 10, "{:?}", order.sectors());
+    }
+}

@@ -1,0 +1,287 @@
+//! [`Mq`]: a blk-mq queue with one hardware queue (`block/blk-mq.c`, `block/blk-mq-sched.c`).
+//!
+//! A bio joins the request that its process plugged last, else a request of the elevator that ends (or begins) where it begins (or
+//! ends); else it takes a tag, or its process waits for one. A plug holds up to 32 requests and goes to the elevator when the process
+//! unplugs or blocks, or when its last request has 128 KiB. The driver has `depth` tags of its own; one request more is taken from
+//! the elevator and waits for the next of them (`hctx->dispatch`).
+
+use std::collections::{HashMap, VecDeque};
+use std::hash::{BuildHasherDefault, Hasher};
+
+use surety_units::Nanos;
+
+use super::{Queue, Submitted};
+use crate::elevator::{Context, DeviceView, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
+use crate::request::{Bio, BioId, Op, Process, ProcessId, Request, RequestId, Requests};
+
+/// Requests of a plug before it is flushed (`BLK_MAX_REQUEST_COUNT`).
+const PLUG_REQUESTS: usize = 32;
+/// Sectors of its last request before it is flushed (`BLK_PLUG_FLUSH_SIZE`).
+const PLUG_SECTORS: u32 = 256;
+/// Sectors of a request (`BLK_DEF_MAX_SECTORS_CAP`): 1280 KiB.
+const MAX_SECTORS: u32 = 2560;
+
+/// Spreads sectors well enough, and alike on every machine.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread(u64);
+
+impl Hasher for Spread {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+}
+
+/// What a process holds together.
+#[derive(Clone, Debug, Default)]
+struct Plug {
+    is_open: bool,
+    requests: Vec<RequestId>,
+}
+
+/// A blk-mq queue.
+pub struct Mq {
+    elevator: Box<dyn Elevator>,
+    requests: Requests,
+    processes: Vec<Process>,
+    plugs: Vec<Plug>,
+    device: DeviceView,
+    /// Tags: requests that may be at a time.
+    tags: usize,
+    hz: u32,
+    /// Queued requests by the sector behind them.
+    ends: HashMap<u64, RequestId, BuildHasherDefault<Spread>>,
+    out: Outgoing,
+    /// Who waits for a tag, the first first.
+    waiting: VecDeque<ProcessId>,
+}
+
+/// A queue with an elevator.
+pub fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue> {
+    let device = DeviceView {
+        sectors: making.sectors,
+        depth: making.tags,
+        rotational: making.rotational,
+        in_flight: 0,
+        position: 0,
+    };
+    Box::new(Mq {
+        elevator: (row.make)(making),
+        requests: Requests::default(),
+        processes: Vec::new(),
+        plugs: Vec::new(),
+        device,
+        tags: making.requests as usize,
+        hz: making.hz,
+        ends: HashMap::default(),
+        out: Outgoing::default(),
+        waiting: VecDeque::new(),
+    })
+}
+
+impl Mq {
+    /// Asks the elevator something.
+    fn ask<T>(&mut self, now: Nanos, question: impl FnOnce(&mut dyn Elevator, &mut Context<'_>) -> T) -> T {
+        let mut context = Context {
+            now,
+            hz: self.hz,
+            requests: &mut self.requests,
+            processes: &self.processes,
+            device: &self.device,
+            access: None,
+        };
+        question(self.elevator.as_mut(), &mut context)
+    }
+
+    /// Whether a bio may become a part of a request, as far as the queue is concerned (`blk_rq_merge_ok`).
+    fn fits(&self, id: RequestId, bio: &Bio) -> bool {
+        let request = &self.requests[id];
+        request.op == bio.op
+            && request.sync == bio.sync
+            && request.priority == self.processes[bio.process.index()].priority
+            && request.sectors + bio.sectors <= MAX_SECTORS
+    }
+
+    fn joins_plug(&mut self, bio: &Bio, id: BioId) -> bool {
+        let Some(last) = self.plugs[bio.process.index()].requests.last().copied() else { return false };
+        if !self.fits(last, bio) {
+            return false;
+        }
+        let (sector, end) = (self.requests[last].sector, self.requests[last].end());
+        if end == bio.sector {
+            self.requests.append(last, bio, id);
+        } else if sector == bio.end() {
+            self.requests.prepend(last, bio, id);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    fn joins_queued(&mut self, now: Nanos, bio: &Bio, id: BioId) -> bool {
+        if let Some(before) = self.ends.get(&bio.sector).copied()
+            && self.fits(before, bio)
+            && self.ask(now, |elevator, context| elevator.may_merge(context, before, bio))
+        {
+            self.ends.remove(&bio.sector);
+            self.requests.append(before, bio, id);
+            self.ends.insert(bio.end(), before);
+            self.ask(now, |elevator, context| elevator.merged(context, before, Side::Back));
+            self.join_neighbour(now, before, Side::Back);
+            return true;
+        }
+        let behind = self.ask(now, |elevator, context| elevator.front_merge(context, bio));
+        let Some(behind) = behind.filter(|behind| self.fits(*behind, bio)) else { return false };
+        if !self.ask(now, |elevator, context| elevator.may_merge(context, behind, bio)) {
+            return false;
+        }
+        self.requests.prepend(behind, bio, id);
+        self.ask(now, |elevator, context| elevator.merged(context, behind, Side::Front));
+        self.join_neighbour(now, behind, Side::Front);
+        true
+    }
+
+    /// A request has grown at an end: joins the one it now touches.
+    fn join_neighbour(&mut self, now: Nanos, id: RequestId, side: Side) {
+        let Some(other) = self.elevator.neighbour(&self.requests, id, side) else { return };
+        let (kept, gone) = if side == Side::Back { (id, other) } else { (other, id) };
+        let (first, second) = (&self.requests[kept], &self.requests[gone]);
+        let touch = first.end() == second.sector && first.op == second.op && first.sync == second.sync;
+        if !touch || first.priority != second.priority || first.sectors + second.sectors > MAX_SECTORS {
+            return;
+        }
+        let (middle, end) = (first.end(), second.end());
+        self.ask(now, |elevator, context| elevator.joining(context, kept, gone));
+        self.ends.remove(&middle);
+        self.requests.join(kept, gone);
+        self.ends.insert(end, kept);
+        self.wake_one(&mut Vec::new());
+    }
+
+    fn wake_one(&mut self, woken: &mut Vec<ProcessId>) {
+        woken.extend(self.waiting.pop_front());
+    }
+
+    fn insert(&mut self, now: Nanos, id: RequestId) {
+        self.requests[id].inserted = now;
+        if self.requests[id].op != Op::Flush {
+            let end = self.requests[id].end();
+            self.ends.insert(end, id);
+        }
+        self.ask(now, |elevator, context| elevator.insert(context, id, false));
+    }
+
+    fn flush(&mut self, now: Nanos, process: ProcessId) {
+        let mut requests = std::mem::take(&mut self.plugs[process.index()].requests);
+        for id in requests.drain(..) {
+            self.insert(now, id);
+        }
+        self.plugs[process.index()].requests = requests;
+    }
+
+    /// Takes from the elevator what the driver takes next, one request at most.
+    fn refill(&mut self, now: Nanos) {
+        if self.out.is_empty() {
+            let mut out = std::mem::take(&mut self.out);
+            self.ask(now, |elevator, context| elevator.dispatch(context, &mut out, false));
+            self.out = out;
+            if let Some(id) = self.out.first() {
+                let end = self.requests[id].end();
+                if self.ends.get(&end) == Some(&id) {
+                    self.ends.remove(&end);
+                }
+            }
+        }
+    }
+}
+
+impl Queue for Mq {
+    fn add_process(&mut self, process: Process) {
+        self.processes.push(process);
+        self.plugs.push(Plug::default());
+    }
+
+    fn submit(&mut self, now: Nanos, bio: Bio, id: BioId) -> Submitted {
+        if self.joins_plug(&bio, id) || self.joins_queued(now, &bio, id) {
+            return Submitted::Accepted;
+        }
+        let limit = self.ask(now, |elevator, context| elevator.depth_limit(context, &bio));
+        let limit = limit.map_or(self.tags, |limit| self.tags.min(limit as usize));
+        if self.requests.len() >= limit {
+            self.flush(now, bio.process);
+            if !self.waiting.contains(&bio.process) {
+                self.waiting.push_back(bio.process);
+            }
+            return Submitted::Wait;
+        }
+        let priority = self.processes[bio.process.index()].priority;
+        let request = self.requests.make(&bio, id, priority, now);
+        let plug = &self.plugs[bio.process.index()];
+        if !plug.is_open {
+            self.insert(now, request);
+            return Submitted::Accepted;
+        }
+        let is_long = plug.requests.last().is_some_and(|last| self.requests[*last].sectors >= PLUG_SECTORS);
+        if plug.requests.len() >= PLUG_REQUESTS || is_long {
+            self.flush(now, bio.process);
+        }
+        self.plugs[bio.process.index()].requests.push(request);
+        Submitted::Accepted
+    }
+
+    fn plug(&mut self, _now: Nanos, process: ProcessId) {
+        self.plugs[process.index()].is_open = true;
+    }
+
+    fn unplug(&mut self, now: Nanos, process: ProcessId) {
+        self.plugs[process.index()].is_open = false;
+        self.flush(now, process);
+    }
+
+    fn next(&mut self, now: Nanos) -> Option<(RequestId, Rule)> {
+        if self.device.in_flight >= self.device.depth {
+            return None;
+        }
+        self.refill(now);
+        let (id, rule) = self.out.take()?;
+        self.ask(now, |elevator, context| elevator.issued(context, id));
+        self.requests[id].issued = Some(now);
+        self.device.in_flight += 1;
+        self.device.position = self.requests[id].end();
+        if self.device.in_flight == self.device.depth {
+            self.refill(now);
+        }
+        Some((id, rule))
+    }
+
+    fn complete(&mut self, now: Nanos, id: RequestId, done: &mut Vec<BioId>, woken: &mut Vec<ProcessId>) {
+        self.device.in_flight -= 1;
+        self.ask(now, |elevator, context| elevator.completed(context, id));
+        done.extend_from_slice(&self.requests[id].bios);
+        self.requests.release(id);
+        self.wake_one(woken);
+    }
+
+    fn timer(&self) -> Option<Nanos> {
+        self.elevator.timer()
+    }
+
+    fn expired(&mut self, now: Nanos) {
+        self.ask(now, |elevator, context| elevator.expired(context));
+    }
+
+    fn exited(&mut self, now: Nanos, process: ProcessId) {
+        self.ask(now, |elevator, context| elevator.exited(context, process));
+    }
+
+    fn request(&self, id: RequestId) -> &Request {
+        &self.requests[id]
+    }
+}
