@@ -183,7 +183,7 @@ impl Hdd {
         let from = command.accepted.get() as f64 + parts.queue + parts.overhead;
         self.wire_free = self.wire_free.max(from) + sent;
         let start = self.buffer.segment(segment).start;
-        self.from_medium(command, (held, request.end()), (Some(segment), start), at, parts, Hit::Partial);
+        self.reach_medium(command, (held, request.end()), (Some(segment), start), at, parts, Hit::Partial);
     }
 
     /// Serves a read of which the buffer has nothing.
@@ -196,11 +196,11 @@ impl Hdd {
         }
         let parts = self.commanded(command, at, self.parameters.overheads.read_miss);
         let segment = self.buffer.take(request.sector);
-        self.from_medium(command, (request.sector, request.end()), (segment, request.sector), at, parts, Hit::Miss);
+        self.reach_medium(command, (request.sector, request.end()), (segment, request.sector), at, parts, Hit::Miss);
     }
 
     /// Reads a run from the medium, delivers the command's data as they come, and reads ahead after it.
-    fn from_medium(
+    fn reach_medium(
         &mut self,
         command: &Pending,
         (first, end): (u64, u64),
