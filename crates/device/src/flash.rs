@@ -389,7 +389,9 @@ impl Model for Flash {
         self.controller_free = understood;
         let mut ready = understood + self.parameters.latency;
         if request.op == Op::Write {
-            ready = ready.max(self.link_free) + self.parameters.frame + transfer(request.bytes(), self.parameters.link);
+            ready = ready.max(self.link_free)
+                + self.parameters.frame
+                + transfer(request.bytes(), self.parameters.link);
             self.link_free = ready;
         }
         self.push(ready, Event::Arrived(slot));

@@ -147,13 +147,15 @@ impl Ledger {
         assert!(self.inside < depth, "the device takes {depth} requests at a time");
         assert!(now >= self.clock, "{now:?} is before {:?}", self.clock);
         if request.op != Op::Flush {
-            assert!(request.sectors > 0 && request.end() <= sectors, "{request:?} is beyond {sectors} sectors");
+            assert!(
+                request.sectors > 0 && request.end() <= sectors,
+                "{request:?} is beyond {sectors} sectors"
+            );
         }
         self.clock = now;
         self.inside += 1;
         let op = request.op as u64;
-        for word in
-            [now.get_unsigned(), u64::from(tag), request.sector, u64::from(request.sectors) << 8 | op]
+        for word in [now.get_unsigned(), u64::from(tag), request.sector, u64::from(request.sectors) << 8 | op]
         {
             self.mix(word);
         }

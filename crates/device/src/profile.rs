@@ -24,8 +24,8 @@ mod show;
 
 use std::ops::Range;
 
-use serde::de::DeserializeOwned;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use toml::Spanned;
 
 use crate::diagnose::{Diagnostic, Diagnostics};
@@ -154,7 +154,12 @@ impl Profile {
     }
 
     /// Reads a profile that may be in front of others, which `open` gives.
-    pub fn read_with(name: &str, file: &str, text: &str, open: &mut Open<'_>) -> Result<Profile, Diagnostics> {
+    pub fn read_with(
+        name: &str,
+        file: &str,
+        text: &str,
+        open: &mut Open<'_>,
+    ) -> Result<Profile, Diagnostics> {
         let mut read = || -> Result<Profile, Diagnostic> {
             let head: Head = keys(text)?;
             if *head.format.as_ref() != 1 {

@@ -145,7 +145,8 @@ impl Model for Virtio {
     fn accept(&mut self, now: Nanos, tag: u32, request: &Request) {
         self.settle(now);
         self.ledger.enter(now, tag, request, self.parameters.depth, self.sectors());
-        let slot = self.slots.iter().position(Option::is_none).expect("fewer than the queue's entries are inside");
+        let slot =
+            self.slots.iter().position(Option::is_none).expect("fewer than the queue's entries are inside");
         self.slots[slot] = Some(Carried { tag, request: *request, accepted: now, submitted: now });
         self.queue.push_back(slot);
         self.think(now, false);

@@ -62,7 +62,11 @@ fn run(name: &str, op: Op, order: Order, bytes: u64, depth: usize, skip: usize, 
     }
     let seconds = (now - begin).as_secs_f64();
     let counted = (done - skip) as f64;
-    Measured { mean_us: sum / counted, iops: counted / seconds, megabytes: counted * bytes as f64 / seconds / 1e6 }
+    Measured {
+        mean_us: sum / counted,
+        iops: counted / seconds,
+        megabytes: counted * bytes as f64 / seconds / 1e6,
+    }
 }
 
 #[test]
@@ -97,7 +101,13 @@ fn t() {
     ] {
         let t = std::time::Instant::now();
         let m = run(name, op, order, bytes, depth, skip, count);
-        println!("{name} {op:?} {order:?} {bytes} qd{depth}: mean {:.1} us, {:.0} iops, {:.1} MB/s  [{:?}]", m.mean_us, m.iops, m.megabytes, t.elapsed());
+        println!(
+            "{name} {op:?} {order:?} {bytes} qd{depth}: mean {:.1} us, {:.0} iops, {:.1} MB/s  [{:?}]",
+            m.mean_us,
+            m.iops,
+            m.megabytes,
+            t.elapsed()
+        );
     }
     let p = Profile::named("hdd-7200").unwrap();
     println!("{}", surety_device::profile::show(&p));

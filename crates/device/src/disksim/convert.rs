@@ -113,7 +113,10 @@ pub fn disk(block: &Block, file: &str, text: &str, open: &mut Open<'_>) -> Resul
     let rest = || -> Result<(f64, f64, f64), Diagnostic> {
         if mechanical.word("Access time type")? != "trackSwitchPlusRotation" {
             let span = mechanical.need("Access time type")?.value.span.clone();
-            return Err(Diagnostic::new(span, "rotation is always reckoned exactly: `trackSwitchPlusRotation`"));
+            return Err(Diagnostic::new(
+                span,
+                "rotation is always reckoned exactly: `trackSwitchPlusRotation`",
+            ));
         }
         let switch = mechanical.number("Head switch time", 0.0)?;
         let settle = mechanical.number("Add. write settling delay", -1000.0)?;
@@ -138,7 +141,13 @@ fn layout(fields: &Fields<'_>) -> Result<Geometry, Diagnostic> {
         let message = format!("the layout {} is not modelled; dm_layout_g1 is", layout.0.kind);
         return Err(Diagnostic::new(layout.0.span.clone(), message));
     }
-    layout.known(&["LBN-to-PBN mapping scheme", "Sparing scheme used", "Rangesize for sparing", "Skew units", "Zones"])?;
+    layout.known(&[
+        "LBN-to-PBN mapping scheme",
+        "Sparing scheme used",
+        "Rangesize for sparing",
+        "Skew units",
+        "Zones",
+    ])?;
     let order = match layout.count("LBN-to-PBN mapping scheme", 0)? {
         0 => HeadOrder::Same,
         1 => HeadOrder::Alternating,
@@ -254,8 +263,10 @@ fn seek_curve(
         }
         other => {
             let span = fields.need("Seek type").map_err(fail)?.value.span.clone();
-            Err(fail(Diagnostic::new(span, format!("the seek type {other} is not modelled"))
-                .help("use constant, curve or extracted")))
+            Err(fail(
+                Diagnostic::new(span, format!("the seek type {other} is not modelled"))
+                    .help("use constant, curve or extracted"),
+            ))
         }
     }
 }
@@ -277,7 +288,10 @@ fn seek_table(text: &str) -> Result<SeekCurve, Diagnostic> {
             return Err(Diagnostic::new(span, "`CYLINDERS, MILLISECONDS` should stand here"));
         };
         if points.last().is_some_and(|(before, _)| *before >= distance) || distance == 0 {
-            return Err(Diagnostic::new(span, format!("distance {distance} is not beyond the one before it")));
+            return Err(Diagnostic::new(
+                span,
+                format!("distance {distance} is not beyond the one before it"),
+            ));
         }
         points.push((distance, time));
     }

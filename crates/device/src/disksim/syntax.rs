@@ -116,7 +116,10 @@ impl Reader<'_> {
     fn deeper(&mut self) -> Result<(), Diagnostic> {
         self.depth += 1;
         if self.depth > DEPTH {
-            return Err(Diagnostic::new(self.here(), format!("blocks stand more than {DEPTH} deep in each other")));
+            return Err(Diagnostic::new(
+                self.here(),
+                format!("blocks stand more than {DEPTH} deep in each other"),
+            ));
         }
         Ok(())
     }

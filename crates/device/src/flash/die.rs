@@ -14,7 +14,10 @@ pub const READS_IN_A_ROW: u32 = 16;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
     /// A page for the request of a slot, with the sectors wanted of it.
-    Read { slot: usize, sectors: u32 },
+    Read {
+        slot: usize,
+        sectors: u32,
+    },
     Program(Program),
     /// A valid page of a block that is cleaned goes to another.
     Copy,

@@ -113,7 +113,9 @@ impl Flash {
                 let gain = self.dies[die].cleaning.take().map_or(0, |cleaning| cleaning.gain);
                 self.dies[die].free += gain;
             }
-            Work::Fold => self.fast_used = self.fast_used.saturating_sub(u64::from(self.parameters.page_sectors)),
+            Work::Fold => {
+                self.fast_used = self.fast_used.saturating_sub(u64::from(self.parameters.page_sectors))
+            }
         }
         if work == Work::Fold && self.fast_used > 0 && !self.dies[die].is_wanted() {
             // The rest goes on until somebody comes.

@@ -133,7 +133,10 @@ impl Geometry {
         let (mut laid, mut first, mut cylinder): (Vec<Laid>, u64, u32) = (Vec::new(), 0, 0);
         for (number, zone) in zones.into_iter().enumerate() {
             if zone.last_cylinder < zone.first_cylinder || zone.first_cylinder < cylinder {
-                let words = format!("its cylinders {} to {} are not after those before", zone.first_cylinder, zone.last_cylinder);
+                let words = format!(
+                    "its cylinders {} to {} are not after those before",
+                    zone.first_cylinder, zone.last_cylinder
+                );
                 return Err((number, words));
             }
             if zone.sectors_per_track == 0 {
@@ -178,7 +181,8 @@ impl Geometry {
         let (physical, run, span, before) = match self.sparing {
             Sparing::Tracks => {
                 let mut track = inside / spt;
-                track += zone.slips.iter().fold(0, |slipped, slip| slipped + u64::from(*slip <= track + slipped));
+                track +=
+                    zone.slips.iter().fold(0, |slipped, slip| slipped + u64::from(*slip <= track + slipped));
                 let (within, left) = (inside % spt, laid.first + laid.sectors - sector);
                 let run = (spt - within).min(left);
                 (track * spt + within, run, run, within)
@@ -186,7 +190,8 @@ impl Geometry {
             _ => self.spared(laid, inside, sector),
         };
         let track = physical / spt;
-        let (cylinder, ordinal) = ((track / u64::from(self.heads)) as u32, (track % u64::from(self.heads)) as u32);
+        let (cylinder, ordinal) =
+            ((track / u64::from(self.heads)) as u32, (track % u64::from(self.heads)) as u32);
         let turned = match self.order {
             HeadOrder::Same => false,
             HeadOrder::Alternating => cylinder % 2 == 1,
@@ -261,7 +266,33 @@ fn lay(mut zone: Zone, first: u64, heads: u32, sparing: Sparing) -> Result<Laid,
     if zone.slips.last().is_some_and(|slip| *slip >= physical) {
         return Err(format!("it skips sector {}, and has {physical}", zone.slips[zone.slips.len() - 1]));
     }
+    check_slips(&zone, sparing, region, physical / region)?;
     Ok(Laid { zone, first, sectors, region, usable })
+}
+
+/// Refuses more skipped sectors in a region than it has spare ones; the rest of a zone behind its whole regions has none.
+fn check_slips(zone: &Zone, sparing: Sparing, region: u64, whole: u64) -> Result<(), String> {
+    if matches!(sparing, Sparing::Tracks) {
+        let (slips, spares) = (zone.slips.len() as u64, zone.spares);
+        return if slips <= spares {
+            Ok(())
+        } else {
+            Err(format!("it skips {slips} tracks and has {spares} spare ones"))
+        };
+    }
+    let of_region = zone.slips.chunk_by(|a, b| a / region == b / region);
+    for slips in of_region {
+        let number = slips[0] / region;
+        let spares = if number < whole { zone.spares } else { 0 };
+        if slips.len() as u64 > spares {
+            return Err(format!(
+                "from sector {} on it skips {} sectors and has {spares} spare ones",
+                number * region,
+                slips.len()
+            ));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

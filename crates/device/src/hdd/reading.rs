@@ -92,11 +92,20 @@ impl Hdd {
 
     /// Whether the buffer has all of a read.
     pub(super) fn holds_all(&self, request: &Request) -> bool {
-        self.buffer.find(request.sector).is_some_and(|id| self.usable(id) && self.buffer.segment(id).end >= request.end())
+        self.buffer
+            .find(request.sector)
+            .is_some_and(|id| self.usable(id) && self.buffer.segment(id).end >= request.end())
     }
 
     fn usable(&self, id: SegmentId) -> bool {
         self.parameters.hits_on_writes || self.buffer.segment(id).dirty == 0
+    }
+
+    /// Whether a sector is the one that is being read ahead, and the drive goes on with it.
+    fn joins(&self, sector: u64) -> bool {
+        let reached = self.stream.segment.map(|segment| self.buffer.segment(segment).end);
+        let is_ahead = self.stream.runs.last().is_some_and(|run| sector < run.sector + run.sectors);
+        self.parameters.joins_stream && is_ahead && reached == Some(sector)
     }
 
     /// Serves a read.
@@ -104,6 +113,7 @@ impl Hdd {
         self.sync(at);
         let request = command.request;
         let found = self.buffer.find(request.sector).filter(|id| self.usable(*id));
+        let found = found.or_else(|| self.stream.segment.filter(|_| self.joins(request.sector)));
         let Some(segment) = found else { return self.read_missed(command, at) };
         self.buffer.touch(segment);
         let parts = self.commanded(command, at, self.parameters.overheads.read_hit);
@@ -196,7 +206,14 @@ impl Hdd {
         }
         let parts = self.commanded(command, at, self.parameters.overheads.read_miss);
         let segment = self.buffer.take(request.sector);
-        self.reach_medium(command, (request.sector, request.end()), (segment, request.sector), at, parts, Hit::Miss);
+        self.reach_medium(
+            command,
+            (request.sector, request.end()),
+            (segment, request.sector),
+            at,
+            parts,
+            Hit::Miss,
+        );
     }
 
     /// Reads a run from the medium, delivers the command's data as they come, and reads ahead after it.

@@ -22,7 +22,8 @@ impl Hdd {
             return true;
         }
         let goes_on = limit.combines && self.dirty.last().is_some_and(|last| last.end == request.sector);
-        let is_clash = self.dirty.iter().any(|dirty| dirty.start < request.end() && request.sector < dirty.end);
+        let is_clash =
+            self.dirty.iter().any(|dirty| dirty.start < request.end() && request.sector < dirty.end);
         let is_room = self.dirty_sectors + sectors <= limit.sectors;
         !is_clash && is_room && (goes_on || self.dirty.len() < limit.runs || self.runs_held() < limit.runs)
     }
@@ -64,7 +65,9 @@ impl Hdd {
     /// Puts written sectors in the buffer, and takes away what they make stale.
     fn keep(&mut self, dirty: &Dirty) -> Option<usize> {
         let appendable = self.buffer.find_appendable(dirty.start);
-        let segment = appendable.or_else(|| self.buffer.take(dirty.start))?;
+        let segment = appendable
+            .or_else(|| self.buffer.take_stale(dirty.start, dirty.end))
+            .or_else(|| self.buffer.take(dirty.start))?;
         let start = self.buffer.segment(segment).start;
         self.buffer.touch(segment);
         self.buffer.set(segment, start, dirty.end);

@@ -78,7 +78,9 @@ pub(super) fn read_card(text: &str, _: &mut Open<'_>) -> Result<Device, Diagnost
     let keys: Keys = keys(text)?;
     if keys.depth.as_ref().0 != 1 {
         let message = format!("a card takes one command at a time, not {}", keys.depth.as_ref().0);
-        return Err(Diagnostic::new(keys.depth.span(), message).help("write `depth = 1`, or `model = \"flash\"`"));
+        return Err(
+            Diagnostic::new(keys.depth.span(), message).help("write `depth = 1`, or `model = \"flash\"`")
+        );
     }
     made(keys)
 }
@@ -97,7 +99,8 @@ fn made(keys: Keys) -> Result<Device, Diagnostic> {
     let spare = keys.space.spare.as_ref().0;
     let block = page * u64::from(keys.cells.pages_per_block.0);
     if (sectors as f64) * spare < (3 * block * dies) as f64 {
-        let message = format!("of {spare} not three blocks of each of {dies} dies are spare, and cleaning needs them");
+        let message =
+            format!("of {spare} not three blocks of each of {dies} dies are spare, and cleaning needs them");
         return Err(Diagnostic::new(keys.space.spare.span(), message));
     }
     let fast = keys.fast_cells.as_ref().filter(|fast| fast.size.as_ref().0 > sectors);

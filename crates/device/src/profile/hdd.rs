@@ -81,6 +81,7 @@ struct Buffer {
     segment: Sectors,
     read_ahead: Spanned<String>,
     read_ahead_after_hit: bool,
+    joins_stream: bool,
     reads_while_waiting: bool,
     zero_latency_read: bool,
     zero_latency_write: bool,
@@ -112,13 +113,19 @@ pub(super) fn read(text: &str, _: &mut Open<'_>) -> Result<Device, Diagnostic> {
     }
     let heads = keys.platters.heads.as_ref().0;
     if heads > 255 {
-        return Err(Diagnostic::new(keys.platters.heads.span(), format!("{heads} heads are more than any drive has")));
+        return Err(Diagnostic::new(
+            keys.platters.heads.span(),
+            format!("{heads} heads are more than any drive has"),
+        ));
     }
     let revolution = 60_000.0 / rpm;
     let cylinders: u64 = keys.zone.iter().map(|zone| u64::from(zone.as_ref().cylinders.0)).sum();
     if keys.zone.is_empty() || cylinders > 1 << 24 {
-        return Err(Diagnostic::new(0..0, format!("{cylinders} cylinders are not between 1 and {}", 1 << 24))
-            .help("write [[zone]] with `cylinders` and `sectors_per_track`"));
+        return Err(Diagnostic::new(
+            0..0,
+            format!("{cylinders} cylinders are not between 1 and {}", 1 << 24),
+        )
+        .help("write [[zone]] with `cylinders` and `sectors_per_track`"));
     }
     let seek = seek(&keys.seek, cylinders as u32)?;
     let switch = keys.platters.head_switch.ms();
@@ -143,6 +150,7 @@ pub(super) fn read(text: &str, _: &mut Open<'_>) -> Result<Device, Diagnostic> {
         segment_sectors: keys.buffer.segment.0,
         read_ahead: read_ahead(&keys.buffer.read_ahead)?,
         read_ahead_after_hit: keys.buffer.read_ahead_after_hit,
+        joins_stream: keys.buffer.joins_stream,
         reads_while_waiting: keys.buffer.reads_while_waiting,
         zero_latency_read: keys.buffer.zero_latency_read,
         zero_latency_write: keys.buffer.zero_latency_write,
@@ -177,7 +185,8 @@ fn geometry(
         let hidden = |time: f64| libm::ceil(time / revolution * spt) + 1.0;
         let track_skew = keys.track_skew.map_or_else(|| hidden(switch), |skew| skew.0);
         let cylinder_skew = keys.cylinder_skew.map_or_else(|| hidden(step), |skew| skew.0);
-        let made = Zone::plain(first..first + keys.cylinders.0, keys.sectors_per_track.0, track_skew, cylinder_skew);
+        let made =
+            Zone::plain(first..first + keys.cylinders.0, keys.sectors_per_track.0, track_skew, cylinder_skew);
         first += keys.cylinders.0;
         made
     });

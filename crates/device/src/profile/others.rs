@@ -64,15 +64,10 @@ struct VirtioKeys {
 
 pub(super) fn virtio(text: &str, open: &mut Open<'_>) -> Result<Device, Diagnostic> {
     let keys: VirtioKeys = keys(text)?;
-    let behind =
-        open(keys.behind.as_ref()).map_err(|why| Diagnostic::new(keys.behind.span(), why))?;
+    let behind = open(keys.behind.as_ref()).map_err(|why| Diagnostic::new(keys.behind.span(), why))?;
     if let Some(size) = keys.size.as_ref().filter(|size| size.as_ref().0 > behind.sectors()) {
-        let message = format!(
-            "{} sectors are more than the {} of {}",
-            size.as_ref().0,
-            behind.sectors(),
-            behind.name
-        );
+        let message =
+            format!("{} sectors are more than the {} of {}", size.as_ref().0, behind.sectors(), behind.name);
         return Err(Diagnostic::new(size.span(), message).help("leave `size` out to have all of them"));
     }
     let parameters = virtio::Parameters {

@@ -66,7 +66,9 @@ impl<'de> Deserialize<'de> for Sectors {
         let text = String::deserialize(from)?;
         let Bytes(bytes) = text.parse().map_err(D::Error::custom)?;
         if bytes == 0 || bytes % SECTOR != 0 {
-            return Err(D::Error::custom(format!("`{text}` is not a number of whole sectors of {SECTOR} bytes")));
+            return Err(D::Error::custom(format!(
+                "`{text}` is not a number of whole sectors of {SECTOR} bytes"
+            )));
         }
         Ok(Sectors(bytes / SECTOR))
     }

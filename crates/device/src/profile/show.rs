@@ -74,11 +74,7 @@ fn device(page: &mut Page, profile: &Profile) {
             page.row("dies", &format!("{dies} on {} channels of {}", flash.channels, rate(flash.channel)));
             page.row(
                 "pages",
-                &format!(
-                    "{}, {} in a block",
-                    size(u64::from(flash.page_sectors)),
-                    flash.pages_per_block
-                ),
+                &format!("{}, {} in a block", size(u64::from(flash.page_sectors)), flash.pages_per_block),
             );
             page.row(
                 "cells",
@@ -89,7 +85,10 @@ fn device(page: &mut Page, profile: &Profile) {
                     time(flash.erase)
                 ),
             );
-            page.row("link", &format!("{}, {} of a command", rate(flash.link), time(flash.latency + flash.command)));
+            page.row(
+                "link",
+                &format!("{}, {} of a command", rate(flash.link), time(flash.latency + flash.command)),
+            );
             let kind = if flash.protected { "outlives a loss of power" } else { "volatile" };
             let buffer = match flash.buffer_sectors {
                 0 => "none".to_owned(),
