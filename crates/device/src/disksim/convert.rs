@@ -221,7 +221,7 @@ fn zone(fields: &Fields<'_>, units: Option<&Field>) -> Result<Zone, Diagnostic> 
     let mut slips = Vec::new();
     for value in fields.list("slips")? {
         match value.kind {
-            Kind::Number(number) if number >= 0.0 && number < 9e15 => slips.push(number as u64),
+            Kind::Number(number) if (0.0..9e15).contains(&number) => slips.push(number as u64),
             _ => return Err(Diagnostic::new(value.span.clone(), "a slip should be the number of a sector")),
         }
     }

@@ -9,7 +9,6 @@ use surety_units::Nanos;
 /// Keys with the only value that is modelled, and what another would mean.
 const ONLY: &[(&str, f64, &str)] = &[
     ("Per-request overhead time", 0.0, "an overhead of every request"),
-    ("Allow almost read hits", 0.0, "hits on the sector that is being read"),
     ("Allow sneaky full read hits", 0.0, "hits that pass the command under way"),
     ("Allow sneaky partial read hits", 0.0, "hits that pass the command under way"),
     ("Allow sneaky intermediate read hits", 0.0, "hits that pass the command under way"),
@@ -55,6 +54,7 @@ const PASSED_OVER: &[&str] = &[
 
 /// Keys that are read.
 const READ: &[&str] = &[
+    "Allow almost read hits",
     "Time scale for overheads",
     "Bulk sector transfer time",
     "Allow read hits on write data",
@@ -124,6 +124,7 @@ pub fn drive(block: &Block, mechanics: Mechanics) -> Result<Parameters, Diagnost
         segment_sectors,
         read_ahead: read_ahead(&fields, segment_sectors)?,
         read_ahead_after_hit: is_on("Read-ahead on idle hit")?,
+        joins_stream: is_on("Allow almost read hits")?,
         reads_while_waiting: is_on("Read any free blocks")?,
         zero_latency_read: is_on("Immediate buffer read")?,
         zero_latency_write: is_on("Immediate buffer write")?,

@@ -66,6 +66,15 @@ impl Buffer {
         self.segments[id].used = self.uses;
     }
 
+    /// A clean segment that a write makes stale anyway, emptied at its first sector.
+    pub fn take_stale(&mut self, start: u64, end: u64) -> Option<SegmentId> {
+        let id =
+            self.segments.iter().position(|segment| segment.dirty == 0 && segment.overlaps(start, end))?;
+        (self.segments[id].start, self.segments[id].end) = (start, start);
+        self.touch(id);
+        Some(id)
+    }
+
     /// Takes the segment used longest ago that is not dirty, and empties it at a sector; an empty one is taken first.
     pub fn take(&mut self, sector: u64) -> Option<SegmentId> {
         let free = self.segments.iter().enumerate().filter(|(_, segment)| segment.dirty == 0);

@@ -266,7 +266,33 @@ fn lay(mut zone: Zone, first: u64, heads: u32, sparing: Sparing) -> Result<Laid,
     if zone.slips.last().is_some_and(|slip| *slip >= physical) {
         return Err(format!("it skips sector {}, and has {physical}", zone.slips[zone.slips.len() - 1]));
     }
+    check_slips(&zone, sparing, region, physical / region)?;
     Ok(Laid { zone, first, sectors, region, usable })
+}
+
+/// Refuses more skipped sectors in a region than it has spare ones; the rest of a zone behind its whole regions has none.
+fn check_slips(zone: &Zone, sparing: Sparing, region: u64, whole: u64) -> Result<(), String> {
+    if matches!(sparing, Sparing::Tracks) {
+        let (slips, spares) = (zone.slips.len() as u64, zone.spares);
+        return if slips <= spares {
+            Ok(())
+        } else {
+            Err(format!("it skips {slips} tracks and has {spares} spare ones"))
+        };
+    }
+    let of_region = zone.slips.chunk_by(|a, b| a / region == b / region);
+    for slips in of_region {
+        let number = slips[0] / region;
+        let spares = if number < whole { zone.spares } else { 0 };
+        if slips.len() as u64 > spares {
+            return Err(format!(
+                "from sector {} on it skips {} sectors and has {spares} spare ones",
+                number * region,
+                slips.len()
+            ));
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

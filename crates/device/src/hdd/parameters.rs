@@ -73,6 +73,8 @@ pub struct Parameters {
     pub read_ahead: ReadAhead,
     /// It reads on after a read that the buffer had, too.
     pub read_ahead_after_hit: bool,
+    /// A read of the sector that is being read ahead at that moment goes on with the stream.
+    pub joins_stream: bool,
     /// Sectors that pass before the wanted ones come are read too.
     pub reads_while_waiting: bool,
     pub zero_latency_read: bool,

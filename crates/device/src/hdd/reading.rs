@@ -101,11 +101,19 @@ impl Hdd {
         self.parameters.hits_on_writes || self.buffer.segment(id).dirty == 0
     }
 
+    /// Whether a sector is the one that is being read ahead, and the drive goes on with it.
+    fn joins(&self, sector: u64) -> bool {
+        let reached = self.stream.segment.map(|segment| self.buffer.segment(segment).end);
+        let is_ahead = self.stream.runs.last().is_some_and(|run| sector < run.sector + run.sectors);
+        self.parameters.joins_stream && is_ahead && reached == Some(sector)
+    }
+
     /// Serves a read.
     pub(super) fn read(&mut self, command: &Pending, at: f64) {
         self.sync(at);
         let request = command.request;
         let found = self.buffer.find(request.sector).filter(|id| self.usable(*id));
+        let found = found.or_else(|| self.stream.segment.filter(|_| self.joins(request.sector)));
         let Some(segment) = found else { return self.read_missed(command, at) };
         self.buffer.touch(segment);
         let parts = self.commanded(command, at, self.parameters.overheads.read_hit);
@@ -185,7 +193,7 @@ impl Hdd {
         let from = command.accepted.get() as f64 + parts.queue + parts.overhead;
         self.wire_free = self.wire_free.max(from) + sent;
         let start = self.buffer.segment(segment).start;
-        self.from_medium(command, (held, request.end()), (Some(segment), start), at, parts, Hit::Partial);
+        self.reach_medium(command, (held, request.end()), (Some(segment), start), at, parts, Hit::Partial);
     }
 
     /// Serves a read of which the buffer has nothing.
@@ -198,7 +206,7 @@ impl Hdd {
         }
         let parts = self.commanded(command, at, self.parameters.overheads.read_miss);
         let segment = self.buffer.take(request.sector);
-        self.from_medium(
+        self.reach_medium(
             command,
             (request.sector, request.end()),
             (segment, request.sector),
@@ -209,7 +217,7 @@ impl Hdd {
     }
 
     /// Reads a run from the medium, delivers the command's data as they come, and reads ahead after it.
-    fn from_medium(
+    fn reach_medium(
         &mut self,
         command: &Pending,
         (first, end): (u64, u64),

@@ -10,7 +10,8 @@ const LOOKED_AT: usize = 32;
 impl Hdd {
     /// Whether a write would be complete as soon as the buffer has it.
     pub(super) fn is_reported_at_once(&self, request: &Request) -> bool {
-        self.parameters.write_back.is_some() && !request.through && self.admits(request)
+        let Some(limit) = self.parameters.write_back else { return false };
+        !request.through && u64::from(request.sectors) <= limit.sectors && self.admits(request)
     }
 
     /// Whether a write can be begun: the buffer has room for it, or it goes to the medium at once.
@@ -23,8 +24,13 @@ impl Hdd {
         let goes_on = limit.combines && self.dirty.last().is_some_and(|last| last.end == request.sector);
         let is_clash =
             self.dirty.iter().any(|dirty| dirty.start < request.end() && request.sector < dirty.end);
-        let runs = self.dirty.windows(2).filter(|pair| pair[0].end != pair[1].start).count() + 1;
-        !is_clash && self.dirty_sectors + sectors <= limit.sectors && (goes_on || runs < limit.runs)
+        let is_room = self.dirty_sectors + sectors <= limit.sectors;
+        !is_clash && is_room && (goes_on || self.dirty.len() < limit.runs || self.runs_held() < limit.runs)
+    }
+
+    /// Runs of adjacent sectors that the buffer holds.
+    fn runs_held(&self) -> usize {
+        self.dirty.windows(2).filter(|pair| pair[0].end != pair[1].start).count() + 1
     }
 
     /// Serves a write.
@@ -59,7 +65,9 @@ impl Hdd {
     /// Puts written sectors in the buffer, and takes away what they make stale.
     fn keep(&mut self, dirty: &Dirty) -> Option<usize> {
         let appendable = self.buffer.find_appendable(dirty.start);
-        let segment = appendable.or_else(|| self.buffer.take(dirty.start))?;
+        let segment = appendable
+            .or_else(|| self.buffer.take_stale(dirty.start, dirty.end))
+            .or_else(|| self.buffer.take(dirty.start))?;
         let start = self.buffer.segment(segment).start;
         self.buffer.touch(segment);
         self.buffer.set(segment, start, dirty.end);
@@ -69,7 +77,7 @@ impl Hdd {
 
     /// Writes to the medium at once; the command is complete when it is there.
     fn write_through(&mut self, command: &Pending, dirty: &Dirty, mut parts: Parts) {
-        let (seek, rotation, end) = self.to_medium(dirty, dirty.known);
+        let (seek, rotation, end) = self.put_on_medium(dirty, dirty.known);
         (parts.seek, parts.rotation) = (seek, rotation);
         self.wire_free = dirty.arrived;
         self.work = Work::Busy { until: end, then: Then::Nothing };
@@ -78,7 +86,7 @@ impl Hdd {
     }
 
     /// Moves the arm and writes; the medium begins when the data come in time.
-    fn to_medium(&mut self, dirty: &Dirty, at: f64) -> (f64, f64, f64) {
+    fn put_on_medium(&mut self, dirty: &Dirty, at: f64) -> (f64, f64, f64) {
         let sectors = dirty.end - dirty.start;
         let place = self.mechanism.geometry.place(dirty.start);
         let pace = self.mechanism.revolution / f64::from(place.sectors_per_track);
@@ -120,7 +128,7 @@ impl Hdd {
     fn write_run(&mut self, chosen: usize, at: f64) {
         self.dirty[..=chosen].rotate_right(1);
         let dirty = self.dirty[0];
-        let (_, _, end) = self.to_medium(&dirty, at);
+        let (_, _, end) = self.put_on_medium(&dirty, at);
         self.work = Work::Busy { until: end, then: Then::Written };
     }
 

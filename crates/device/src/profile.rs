@@ -1,0 +1,262 @@
+//! [`Profile`]: a device as a file describes it, in TOML, each number with its source in a comment beside it.
+//!
+//! ```toml
+//! format = 1
+//! model = "fixed"
+//! about = "What it stands for, in a sentence."
+//! sources = ["Where its numbers are from"]
+//!
+//! size = "1GiB"
+//! read = "100us"
+//! write = "100us"
+//! flush = "1ms"
+//! depth = 1
+//! ```
+//!
+//! What follows the first four keys is the model's own ([`MODELS`]). A profile of one's own loads as those of [`PROFILES`] do; what
+//! is wrong with it is told with its line and column, nothing is filled in silently, and a device that could not be is refused.
+
+mod flash;
+mod hdd;
+mod others;
+mod quantity;
+mod show;
+
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use toml::Spanned;
+
+use crate::diagnose::{Diagnostic, Diagnostics};
+use crate::fixed::Fixed;
+use crate::flash::Flash;
+use crate::hdd::Hdd;
+use crate::model::Model;
+use crate::virtio::Virtio;
+
+pub use show::{Line, list, show};
+
+/// What a device is made from.
+#[derive(Clone, Debug)]
+pub enum Device {
+    Fixed(crate::fixed::Parameters),
+    Hdd(Box<crate::hdd::Parameters>),
+    Flash(Box<crate::flash::Parameters>),
+    Virtio(crate::virtio::Parameters, Box<Profile>),
+}
+
+/// A device with what is said about it.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    /// By which it is chosen.
+    pub name: String,
+    /// Word of its model.
+    pub model: &'static str,
+    /// What it stands for, in a sentence.
+    pub about: String,
+    /// Where its numbers are from.
+    pub sources: Vec<String>,
+    pub device: Device,
+}
+
+/// A model: its word, what it is, and what reads its keys.
+pub struct ModelRow {
+    pub word: &'static str,
+    /// What it stands for, in a sentence.
+    pub about: &'static str,
+    /// What it has, in the words of docs/disk-models.md.
+    pub has: &'static str,
+    /// What it has not.
+    pub lacks: &'static str,
+    read: fn(&str, &mut Open<'_>) -> Result<Device, Diagnostic>,
+}
+
+/// Gives the text of another profile by its name; or says why not.
+pub type Open<'a> = dyn FnMut(&str) -> Result<Profile, String> + 'a;
+
+/// The models there are.
+pub const MODELS: &[ModelRow] = &[
+    ModelRow {
+        word: "fixed",
+        about: "every request takes the same time",
+        has: "a time by kind of request, a rate, lanes",
+        lacks: "any memory of what came before",
+        read: others::fixed,
+    },
+    ModelRow {
+        word: "hdd",
+        about: "a hard disk",
+        has: "zones, skews, spares, seek curve, head switch, exact rotation, read segments and read-ahead, zero-latency access, \
+              write-back, command queue by positioning time with an age limit, flush, retries",
+        lacks: "power states, vibration, sectors moved to spare ones, host-managed and drive-managed shingling",
+        read: hdd::read,
+    },
+    ModelRow {
+        word: "flash",
+        about: "a solid state disk",
+        has: "channels, dies, reads first with program suspend, write buffer, cleaning, fast cells, flush, discard",
+        lacks: "a page map, page types of their own speed, wear, reads from the write buffer, several submission queues",
+        read: flash::read,
+    },
+    ModelRow {
+        word: "emmc",
+        about: "an eMMC or a memory card: flash that takes one command at a time",
+        has: "what flash has, at depth 1",
+        lacks: "the command queue of eMMC 5.1, packed commands",
+        read: flash::read_card,
+    },
+    ModelRow {
+        word: "virtio",
+        about: "a virtual disk: a queue and the host's thread in front of another device",
+        has: "queue, wake-up and time of the thread, the device behind",
+        lacks: "the host's scheduler, its page cache, several queues",
+        read: others::virtio,
+    },
+];
+
+/// Profiles that come with the program: name and text.
+pub const PROFILES: &[(&str, &str)] = &[
+    ("emmc", include_str!("profiles/emmc.toml")),
+    ("hdd-2004", include_str!("profiles/hdd-2004.toml")),
+    ("hdd-7200", include_str!("profiles/hdd-7200.toml")),
+    ("null", include_str!("profiles/null.toml")),
+    ("nvme", include_str!("profiles/nvme.toml")),
+    ("ssd-sata", include_str!("profiles/ssd-sata.toml")),
+    ("virtio-hdd", include_str!("profiles/virtio-hdd.toml")),
+];
+
+/// What every profile begins with.
+#[derive(Deserialize)]
+struct Head {
+    format: Spanned<i64>,
+    model: Spanned<String>,
+    about: String,
+    sources: Vec<String>,
+}
+
+impl Profile {
+    /// The profile of a name that comes with the program.
+    pub fn named(name: &str) -> Option<Profile> {
+        let (name, text) = PROFILES.iter().find(|row| row.0 == name)?;
+        Some(Profile::read(name, name, text).unwrap_or_else(|wrong| panic!("a profile of our own: {wrong}")))
+    }
+
+    /// Reads a profile. `name` is what it will be called, `file` what messages call the text.
+    pub fn read(name: &str, file: &str, text: &str) -> Result<Profile, Diagnostics> {
+        let mut open = |behind: &str| {
+            Profile::named(behind).ok_or_else(|| {
+                let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
+                format!("there is no profile {behind}; there are {}", names.join(", "))
+            })
+        };
+        Profile::read_with(name, file, text, &mut open)
+    }
+
+    /// Reads a profile that may be in front of others, which `open` gives.
+    pub fn read_with(
+        name: &str,
+        file: &str,
+        text: &str,
+        open: &mut Open<'_>,
+    ) -> Result<Profile, Diagnostics> {
+        let mut read = || -> Result<Profile, Diagnostic> {
+            let head: Head = keys(text)?;
+            if *head.format.as_ref() != 1 {
+                let message = format!("format {} is not one that is read", head.format.as_ref());
+                return Err(Diagnostic::new(head.format.span(), message).help("write `format = 1`"));
+            }
+            let word = head.model.as_ref();
+            let row = MODELS.iter().find(|row| row.word == word).ok_or_else(|| {
+                let words: Vec<&str> = MODELS.iter().map(|row| row.word).collect();
+                Diagnostic::new(head.model.span(), format!("there is no model `{word}`"))
+                    .help(format!("use one of {}", words.join(", ")))
+            })?;
+            let device = (row.read)(text, open)?;
+            let (model, name) = (row.word, name.to_owned());
+            Ok(Profile { name, model, about: head.about, sources: head.sources, device })
+        };
+        read().map_err(|wrong| Diagnostics::one(file, text, wrong))
+    }
+
+    /// A profile of a drive that DiskSim describes.
+    pub fn of_drive(drive: crate::disksim::Drive) -> Profile {
+        Profile {
+            name: drive.name.clone(),
+            model: "hdd",
+            about: format!("the drive {} as DiskSim describes it", drive.name),
+            sources: vec!["DiskSim parameter files".to_owned()],
+            device: Device::Hdd(Box::new(drive.parameters)),
+        }
+    }
+
+    /// The device at rest. What is left to chance in it follows from the seed.
+    pub fn build(&self, seed: u64) -> Box<dyn Model + Send> {
+        match &self.device {
+            Device::Fixed(parameters) => Box::new(Fixed::new(*parameters)),
+            Device::Hdd(parameters) => Box::new(Hdd::new((**parameters).clone(), seed)),
+            Device::Flash(parameters) => Box::new(Flash::new((**parameters).clone(), seed)),
+            Device::Virtio(parameters, behind) => Box::new(Virtio::new(*parameters, behind.build(seed))),
+        }
+    }
+
+    /// Whether it turns, as the kernel's `queue/rotational` says.
+    pub fn is_rotational(&self) -> bool {
+        match &self.device {
+            Device::Hdd(_) => true,
+            Device::Virtio(_, behind) => behind.is_rotational(),
+            _ => false,
+        }
+    }
+
+    /// Its sectors of 512 bytes.
+    pub fn sectors(&self) -> u64 {
+        match &self.device {
+            Device::Fixed(parameters) => parameters.sectors,
+            Device::Hdd(parameters) => parameters.geometry.sectors(),
+            Device::Flash(parameters) => parameters.sectors,
+            Device::Virtio(parameters, behind) => {
+                parameters.sectors.map_or(behind.sectors(), |sectors| sectors.min(behind.sectors()))
+            }
+        }
+    }
+
+    /// Requests it takes at a time.
+    pub fn depth(&self) -> usize {
+        match &self.device {
+            Device::Fixed(parameters) => parameters.depth,
+            Device::Hdd(parameters) => parameters.depth,
+            Device::Flash(parameters) => parameters.depth,
+            Device::Virtio(parameters, _) => parameters.depth,
+        }
+    }
+}
+
+/// Reads the keys of a type; what is wrong is told where.
+fn keys<T: DeserializeOwned>(text: &str) -> Result<T, Diagnostic> {
+    toml::from_str(text).map_err(|wrong| {
+        let span = wrong.span().unwrap_or(0..0);
+        let message = wrong.message().lines().next().unwrap_or_default().to_owned();
+        let help = if message.starts_with("missing field") {
+            Some("nothing is filled in: each number is written down with its source")
+        } else if message.starts_with("unknown field") {
+            Some("see docs/disk-models.md for the keys of each model")
+        } else {
+            None
+        };
+        let found = Diagnostic::new(beginning(text, span), message);
+        match help {
+            Some(help) => found.help(help),
+            None => found,
+        }
+    })
+}
+
+/// The first line of a span, which of a missing key is the whole table.
+fn beginning(text: &str, span: Range<usize>) -> Range<usize> {
+    let line = text.get(span.clone()).and_then(|part| part.find('\n'));
+    span.start..line.map_or(span.end, |length| span.start + length)
+}
+
+#[cfg(test)]
+mod tests;
