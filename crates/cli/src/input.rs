@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use surety_kernel::Kernel;
-use surety_model::formats::io_trace::IoTrace;
 use surety_model::formats::toml;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
-use surety_model::workload::{Program, Release, StartupBody, Task, TaskBody, ThreadMatch, Workload};
+use surety_model::workload::{
+    ActivityKind, Program, Release, StartupBody, Task, TaskBody, ThreadMatch, Workload,
+};
 use surety_units::{Nanos, Tid};
 
 use crate::args::GuaranteeArgs;
@@ -40,21 +41,25 @@ pub fn read_varied(path: &Path) -> Result<Workload, Failure> {
     Ok(toml::read(&name, &text)?)
 }
 
-/// The recorded start-up I/O of a workload, by the files it is named by: beside the workload, else here.
-pub fn recordings(workload: &Workload) -> Result<BTreeMap<String, IoTrace>, Failure> {
+/// The texts of the files that a workload names, beside it, else here: recordings of start-ups, profiles of disks.
+pub fn files_of(workload: &Workload) -> Result<BTreeMap<String, String>, Failure> {
+    let replays = workload.startups.iter().filter_map(|startup| match &startup.body {
+        StartupBody::Replay(file) => Some((ActivityKind::Startup.path(&startup.name), file)),
+        StartupBody::Command(_) => None,
+    });
+    let profiles = workload.disks.iter().filter_map(|disk| {
+        let file = disk.model.as_ref().filter(|model| model.ends_with(".toml"))?;
+        Some((format!("disk.{}", disk.name), file))
+    });
     let mut found = BTreeMap::new();
-    for startup in &workload.startups {
-        let StartupBody::Replay(file) = &startup.body else { continue };
+    for (object, file) in replays.chain(profiles) {
         let beside = workload.source.name().and_then(|name| Path::new(name).parent()).map(|d| d.join(file));
         let path = beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(file));
         let failed = |why: String| {
-            let said = format!("startup.{}: {}: {why}", startup.name, path.display());
-            Failure::new(Code::BadInput, said)
-                .help("name a recording of start-up I/O, beside the workload or here")
+            Failure::new(Code::BadInput, format!("{object}: {}: {why}", path.display()))
+                .help("files are looked for beside the workload, then here")
         };
-        let text = files::read_text(&path, LENGTH_MAX).map_err(failed)?;
-        let trace = IoTrace::parse(&text).map_err(|error| failed(error.to_string()))?;
-        found.insert(file.clone(), trace);
+        found.insert(file.clone(), files::read_text(&path, LENGTH_MAX).map_err(failed)?);
     }
     Ok(found)
 }

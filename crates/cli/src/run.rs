@@ -16,7 +16,7 @@ use surety_trace::write::perfetto::{Overlay, OverlayOf};
 use crate::args::{RunArgs, Running};
 use crate::exit::{Code, Failure};
 use crate::files;
-use crate::input::{read_varied, recordings};
+use crate::input::{files_of, read_varied};
 use crate::load::append_loads;
 use crate::session::Session;
 use crate::trace::output::TraceOutput;
@@ -29,7 +29,7 @@ pub fn options_of(running: &Running, workload: &Workload, session: &Session) -> 
         warm_up: running.warm_up,
         cpus: running.cpus,
         cancel: session.cancel.clone(),
-        recordings: recordings(workload)?.into(),
+        files: files_of(workload)?.into(),
     })
 }
 

@@ -8,7 +8,6 @@ use surety_units::{CpuSet, Nanos};
 use thiserror::Error;
 
 use crate::event::{Event, TraceSink};
-use crate::formats::io_trace::IoTrace;
 use crate::platform::Platform;
 use crate::record::Record;
 use crate::workload::{ActivityKind, KindRow, LoadRow, Treatment, Workload};
@@ -54,8 +53,8 @@ pub struct RunOptions {
     pub cpus: Option<CpuSet>,
     /// Ends the run early.
     pub cancel: Cancel,
-    /// Recorded start-up I/O by the file it is named by, for worlds that open no files.
-    pub recordings: Arc<BTreeMap<String, IoTrace>>,
+    /// Texts of the files that a workload names, by these names, for worlds that open no files: recordings of start-ups, profiles of disks.
+    pub files: Arc<BTreeMap<String, String>>,
 }
 
 impl Default for RunOptions {
@@ -67,7 +66,7 @@ impl Default for RunOptions {
             warm_up: Nanos::from_millis(500),
             cpus: None,
             cancel: Cancel::default(),
-            recordings: Arc::default(),
+            files: Arc::default(),
         }
     }
 }

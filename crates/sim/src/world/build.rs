@@ -112,7 +112,7 @@ pub(super) fn stage(
     for (index, irq) in workload.irqs.iter().enumerate() {
         builder.irq(index, irq)?;
     }
-    builder.disks(workload)?;
+    builder.disks(workload, options)?;
     // Files lie on a disk in the order in which the host world makes them.
     builder.startups(workload, options)?;
     for (index, stream) in workload.streams.iter().enumerate() {

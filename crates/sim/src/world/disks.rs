@@ -2,7 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use surety_block::{IoClass, Priority, Process};
+use surety_block::elevator::Making;
+use surety_block::elevators::{self, ELEVATORS};
+use surety_block::{ElevatorRow, IoClass, Priority, Process, Settings, queue};
+use surety_device::profile::{PROFILES, Profile};
 use surety_model::distribution::TimeDistribution;
 use surety_model::formats::io_trace::IoTrace;
 use surety_model::startup::{Attempt, StartupAccount};
@@ -22,7 +25,7 @@ use super::{SimWorld, refuse, unsupported};
 use crate::cpu::device::{DeviceSpec, Source};
 use crate::cpu::hardware::Scheduling;
 use crate::disk::{FileId, PAGE, Unit};
-use crate::engine::{Engine, Event, Simulation};
+use crate::engine::{Engine, Event, Simulation, Slot};
 
 /// The model of a disk that names none.
 const MODEL: &str = "hdd-7200";
@@ -201,9 +204,10 @@ impl Simulation for Stage {
 
 impl<'a> Builder<'a> {
     /// Makes the disks of a workload.
-    pub(super) fn disks(&mut self, workload: &'a Workload) -> Result<(), WorldError> {
+    pub(super) fn disks(&mut self, workload: &'a Workload, options: &RunOptions) -> Result<(), WorldError> {
         for (index, disk) in workload.disks.iter().enumerate() {
-            let make = unit_of(disk, self.hz)?;
+            let bound = bound(disk, options)?;
+            self.stage.disks.extend(bound.in_words(disk));
             let cpu = self.cpus.lowest().map_or(0, surety_units::CpuId::index);
             let irq = u32::try_from(workload.irqs.len() + index + 1).expect("fewer than 2^32 disks");
             let stage = &mut self.stage;
@@ -220,7 +224,8 @@ impl<'a> Builder<'a> {
             };
             stage.interrupts.push(stage.machine.add_device(spec));
             let mut storage = std::mem::take(&mut stage.machine.programs_mut().io.storage);
-            storage.add_disk(stage.machine.engine(), make);
+            let (hz, seed) = (self.hz, self.seed);
+            storage.add_disk(stage.machine.engine(), |device, timer| bound.unit(hz, seed, (device, timer)));
             stage.machine.programs_mut().io.storage = storage;
             self.disks.insert(&disk.name, index);
         }
@@ -356,22 +361,82 @@ pub(super) fn account_of(activity: Activity) -> usize {
 
 fn recording(startup: &Startup, options: &RunOptions) -> Result<IoTrace, WorldError> {
     let StartupBody::Replay(file) = &startup.body else { return Ok(IoTrace::default()) };
-    options.recordings.get(file).cloned().ok_or_else(|| {
-        let why =
-            format!("its recording `{file}` was not given to the simulator; keep it beside the workload");
-        unsupported(ActivityKind::Startup.path(&startup.name), why)
-    })
+    let object = ActivityKind::Startup.path(&startup.name);
+    match options.files.get(file).map(|text| IoTrace::parse(text)) {
+        Some(Ok(trace)) => Ok(trace),
+        Some(Err(wrong)) => refuse(object, format!("{file}: {wrong}")),
+        None => refuse(
+            object,
+            format!("its recording `{file}` was not given to the simulator; keep it beside the workload"),
+        ),
+    }
 }
 
-/// Makes a disk: its model, its queue with its I/O scheduler.
-fn unit_of(
-    disk: &Disk,
-    hz: u32,
-) -> Result<impl FnOnce(crate::engine::Slot, crate::engine::Slot) -> Unit + use<>, WorldError> {
-    let _ = (disk, hz, MODEL, SCHEDULER);
-    let made: Result<Unit, WorldError> = refuse("disk".to_owned(), "not yet");
-    let made = made?;
-    Ok(move |_, _| made)
+/// A disk of a workload as it is simulated.
+struct Bound {
+    profile: Profile,
+    row: &'static ElevatorRow,
+    settings: Settings,
+}
+
+fn bound(disk: &Disk, options: &RunOptions) -> Result<Bound, WorldError> {
+    let object = format!("disk.{}", disk.name);
+    let model = disk.model.as_deref().unwrap_or(MODEL);
+    let read = options.files.get(model).map(|text| Profile::read(model, model, text));
+    let read = read.transpose().or_else(|wrong| refuse(object.clone(), wrong.to_string()))?;
+    let Some(profile) = read.or_else(|| Profile::named(model)) else {
+        let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
+        let why = format!(
+            "there is no model `{model}`; name a profile's file (FILE.toml), or one of {}",
+            names.join(", ")
+        );
+        return refuse(object, why);
+    };
+    let scheduler = disk.scheduler.as_deref().unwrap_or(SCHEDULER);
+    let Some(row) = elevators::by_word(scheduler) else {
+        let words: Vec<&str> = ELEVATORS.iter().map(|row| row.word).collect();
+        let why =
+            format!("the I/O scheduler `{scheduler}` is not simulated; use one of {}", words.join(", "));
+        return refuse(object, why);
+    };
+    let mut settings = Settings::new(row.tunables);
+    for (name, value) in &disk.tunables {
+        if let Err(error) = settings.set(name, *value) {
+            return refuse(format!("{object}.tunables.{name}"), format!("{scheduler}: {error}"));
+        }
+    }
+    Ok(Bound { profile, row, settings })
+}
+
+impl Bound {
+    /// The disk, with requests as the kernel gives a queue of this depth (`blk_mq_init_sched`, `BLKDEV_DEFAULT_RQ`).
+    fn unit(self, hz: u32, seed: u64, slots: (Slot, Slot)) -> Unit {
+        let model = self.profile.build(seed);
+        let tags = u32::try_from(model.depth()).unwrap_or(u32::MAX);
+        let making = Making {
+            hz,
+            requests: if self.row.word == "none" { tags } else { 2 * tags.min(128) },
+            tags,
+            sectors: model.sectors(),
+            rotational: self.profile.is_rotational(),
+            group_weights: vec![100],
+            settings: self.settings,
+        };
+        Unit::new(queue::mq::make(self.row, &making), model, slots)
+    }
+
+    fn in_words(&self, disk: &Disk) -> Vec<(String, String)> {
+        let mut said = vec![
+            (format!("disk {} model", disk.name), self.profile.name.clone()),
+            (format!("disk {} scheduler", disk.name), format!("{} ({})", self.row.word, self.row.source)),
+        ];
+        let set: Vec<String> =
+            disk.tunables.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        if !set.is_empty() {
+            said.push((format!("disk {} tunables", disk.name), set.join(", ")));
+        }
+        said
+    }
 }
 
 /// What became of starts, beside the loads and on the idle machine.
