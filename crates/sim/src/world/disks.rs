@@ -409,13 +409,15 @@ fn bound(disk: &Disk, options: &RunOptions) -> Result<Bound, WorldError> {
 }
 
 impl Bound {
-    /// The disk, with requests as the kernel gives a queue of this depth (`blk_mq_init_sched`, `BLKDEV_DEFAULT_RQ`).
+    /// The disk, with requests as the kernel gives its queue: as many as its driver has tags, and with an I/O scheduler twice as many
+    /// up to 256 (`blk_mq_init_sched`). Drivers have 32 tags (ATA) or 64 (MMC) where the device takes fewer at a time.
     fn unit(self, hz: u32, seed: u64, slots: (Slot, Slot)) -> Unit {
         let model = self.profile.build(seed);
         let tags = u32::try_from(model.depth()).unwrap_or(u32::MAX);
+        let of_driver = tags.max(if self.profile.model == "emmc" { 64 } else { 32 });
         let making = Making {
             hz,
-            requests: if self.row.word == "none" { tags } else { 2 * tags.min(128) },
+            requests: if self.row.word == "none" { of_driver } else { 2 * of_driver.min(128) },
             tags,
             sectors: model.sectors(),
             rotational: self.profile.is_rotational(),

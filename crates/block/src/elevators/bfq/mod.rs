@@ -1,0 +1,1022 @@
+//! `bfq`, Budget Fair Queueing (`block/bfq-iosched.c` of 6.1 to 7.2; Valente and Avanzini, 2015).
+//!
+//! Each process has a queue for what it waits for, and shares one for each priority for what it does not. The
+//! [engine](engine) chooses a queue, which then has the device to itself until its budget of sectors or its time of 125 ms is used up,
+//! or it has nothing more to do. Where that pays, the device is kept idle for the next request of the queue
+//! ([`Bfq::idles_for`]), and requests of others are injected meanwhile. A budget that was used up grows, one that was not shrinks.
+//!
+//! Queues of applications that start, and of those that take little at regular times, have their weight raised for a while
+//! (`low_latency`); not where many queues come at once.
+//!
+//! Each part can be switched off for comparison: the tunables from `wr_interactive` on are of this simulator alone. Not modelled:
+//! merging of queues whose processes read interleaved (EQM), groups, wakers, several actuators.
+
+mod engine;
+mod queue;
+mod rate;
+
+use std::collections::BTreeMap;
+
+use surety_units::Nanos;
+
+use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
+use crate::request::{Bio, IoClass, Op, Priority, ProcessId, RequestId, Requests};
+use crate::tunable::Tunable;
+use engine::{CLASSES, Engine, Entity, Standing, place};
+use queue::{LARGE, LONG_AGO, Queue, RAISED, RAISED_SOFT};
+use rate::PeakRate;
+
+pub(super) const ROW: ElevatorRow = ElevatorRow {
+    word: "bfq",
+    source: "block/bfq-iosched.c and bfq-wf2q.c of Linux 6.1 to 7.2",
+    front: Front::Mq,
+    tunables: TUNABLES,
+    make: |making| Box::new(Bfq::new(making)),
+};
+
+const fn number(name: &'static str, default: u64, unit: &'static str, meaning: &'static str) -> Tunable {
+    Tunable { name, default, min: 0, max: 1 << 31, unit, meaning }
+}
+
+const fn switch(name: &'static str, default: u64, meaning: &'static str) -> Tunable {
+    Tunable { name, default, min: 0, max: 1, unit: "", meaning }
+}
+
+const TUNABLES: &[Tunable] = &[
+    number("slice_idle", 8, "ms", "the device is kept idle for a queue's next request for at most this"),
+    number("fifo_expire_sync", 125, "ms", "a synchronous request has expired after this"),
+    number("fifo_expire_async", 250, "ms", "any other request has expired after this"),
+    number("timeout_sync", 125, "ms", "time of a queue in service"),
+    number("max_budget", 0, "sectors", "the greatest budget; 0: what the device serves in timeout_sync"),
+    number("back_seek_max", 16 * 1024, "KiB", "requests this far back are near"),
+    number("back_seek_penalty", 2, "", "how much longer a way back counts"),
+    switch("low_latency", 1, "weights are raised"),
+    switch("strict_guarantees", 0, "one request in the device at a time, and always idling"),
+    switch("wr_interactive", 1, "weights of applications that start are raised"),
+    switch("wr_soft_rt", 1, "weights of soft real-time applications are raised"),
+    switch("bursts", 1, "queues that come in large numbers are not raised"),
+    switch("idling", 1, "the device is kept idle for a queue's next request"),
+    switch("injection", 1, "requests of others go while one is waited for"),
+    switch("feedback", 1, "budgets follow what queues use"),
+    switch("charge_time", 1, "slow queues are charged their time"),
+];
+
+const RAISED_FIRST: Rule = Rule("queue with a raised weight, least finish time");
+const BUDGET: Rule = Rule("queue in service, within its budget");
+const NEXT: Rule = Rule("queue with the least finish time of those eligible");
+const INJECTED: Rule = Rule("injected while the queue in service has none");
+
+/// What nobody waits for is charged so many times (`bfq_async_charge_factor`).
+const ASYNC_CHARGE: u64 = 3;
+/// Sectors served to an interactive queue after which it is not raised any more (`max_service_from_wr`).
+const RAISED_SERVICE: u64 = 120_000;
+/// A queue that was idle for less is not an application that starts (`bfq_wr_min_idle_time`).
+const RAISED_IDLE: Nanos = Nanos::from_secs(2);
+/// A soft real-time queue is raised for this, anew with each batch (`bfq_wr_rt_max_time`).
+const SOFT_TIME: Nanos = Nanos::from_millis(300);
+/// Sectors a second up to which a queue is soft real-time (`bfq_wr_max_softrt_rate`).
+const SOFT_RATE: u64 = 7000;
+/// So many queues made within this of one another are a large burst (`bfq_large_burst_thresh`, `bfq_burst_interval`).
+const BURST: usize = 8;
+const BURST_INTERVAL: Nanos = Nanos::from_millis(180);
+/// The idle class is served once in this, whoever else wants to be (`BFQ_CL_IDLE_TIMEOUT`).
+const IDLE_CLASS: Nanos = Nanos::from_millis(200);
+/// Requests in time, in a row, after which a queue is bound by I/O (`bfq_requests_within_timer`).
+const IN_TIME: u32 = 120;
+/// More requests than this at a time, and the device queues (`BFQ_HW_QUEUE_THRESHOLD`), seen in so many samples.
+const QUEUEING: u32 = 3;
+const QUEUEING_SAMPLES: u32 = 32;
+/// Budgets assigned before the device's rate says how large they may be.
+const FIRST_BUDGETS: u64 = 194;
+
+/// Why a queue is not served any more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    TooIdle,
+    Timeout,
+    Exhausted,
+    NoMoreRequests,
+    Preempted,
+}
+
+/// What is set.
+#[derive(Clone, Debug)]
+struct Set {
+    slice_idle: Nanos,
+    fifo_expire: [Nanos; 2],
+    timeout: Nanos,
+    max_budget: u64,
+    back_max: u64,
+    back_penalty: u64,
+    low_latency: bool,
+    strict: bool,
+    interactive: bool,
+    soft: bool,
+    bursts: bool,
+    idling: bool,
+    injection: bool,
+    feedback: bool,
+    charge_time: bool,
+}
+
+#[derive(Debug)]
+struct Bfq {
+    set: Set,
+    rotational: bool,
+    tags: u32,
+    tick: Nanos,
+    engine: Engine,
+    queues: Vec<Queue>,
+    /// The queue of each process, and of each priority for what nobody waits for.
+    of_process: BTreeMap<(ProcessId, Priority), usize>,
+    of_priority: BTreeMap<Priority, usize>,
+    /// The queue of each request, by its number.
+    owner: Vec<usize>,
+    in_service: Option<usize>,
+    service_began: Nanos,
+    /// Whether the queue in service has had its expired request looked at.
+    looked_at_fifo: bool,
+    rate: PeakRate,
+    budgets: u64,
+    queued: usize,
+    busy: usize,
+    raised_busy: usize,
+    busy_class: [usize; CLASSES],
+    in_driver: u32,
+    most_in_driver: u32,
+    samples: u32,
+    /// Whether the device queues, once that is known.
+    device_queues: bool,
+    position: u64,
+    timer: Option<Nanos>,
+    idle_class_served: Nanos,
+    burst: Vec<usize>,
+    burst_last: Nanos,
+    is_large_burst: bool,
+    /// The request whose service time is taken, and whether others were injected meanwhile.
+    waited: Option<RequestId>,
+    waits_for_dispatch: bool,
+    was_injected: bool,
+}
+
+impl Bfq {
+    fn new(making: &Making) -> Bfq {
+        let get = |name| making.settings.get(name);
+        let on = |name| making.settings.is_on(name);
+        let ms = |name| Nanos::from_millis(i64::try_from(get(name)).expect("within its limits"));
+        let set = Set {
+            slice_idle: ms("slice_idle"),
+            fifo_expire: [ms("fifo_expire_async"), ms("fifo_expire_sync")],
+            timeout: ms("timeout_sync"),
+            max_budget: get("max_budget"),
+            back_max: get("back_seek_max") * 2,
+            back_penalty: get("back_seek_penalty"),
+            low_latency: on("low_latency"),
+            strict: on("strict_guarantees"),
+            interactive: on("wr_interactive"),
+            soft: on("wr_soft_rt"),
+            bursts: on("bursts"),
+            idling: on("idling"),
+            injection: on("injection"),
+            feedback: on("feedback"),
+            charge_time: on("charge_time"),
+        };
+        Bfq {
+            set,
+            rotational: making.rotational,
+            tags: making.requests,
+            tick: Nanos::new(1_000_000_000 / i64::from(making.hz.max(1))),
+            engine: Engine::default(),
+            queues: Vec::new(),
+            of_process: BTreeMap::new(),
+            of_priority: BTreeMap::new(),
+            owner: Vec::new(),
+            in_service: None,
+            service_began: Nanos::ZERO,
+            looked_at_fifo: false,
+            rate: PeakRate::new(making.rotational),
+            budgets: 0,
+            queued: 0,
+            busy: 0,
+            raised_busy: 0,
+            busy_class: [0; CLASSES],
+            in_driver: 0,
+            most_in_driver: 0,
+            samples: 0,
+            device_queues: false,
+            position: 0,
+            timer: None,
+            idle_class_served: Nanos::ZERO,
+            burst: Vec::new(),
+            burst_last: LONG_AGO,
+            is_large_burst: false,
+            waited: None,
+            waits_for_dispatch: false,
+            was_injected: false,
+        }
+    }
+
+    /// The greatest budget, and the least (`bfq_max_budget`, `bfq_min_budget`).
+    fn max_budget(&self) -> u64 {
+        match self.set.max_budget {
+            0 if self.budgets < FIRST_BUDGETS => 16 * 1024,
+            0 => self.rate.budget(self.set.timeout).max(1),
+            set => set,
+        }
+    }
+
+    fn min_budget(&self) -> u64 {
+        (self.max_budget() / 32).max(1)
+    }
+
+    /// The queue of a request, made where there is none.
+    fn queue_of(&mut self, context: &Context<'_>, id: RequestId) -> usize {
+        let request = &context.requests[id];
+        let (priority, now) = (request.priority, context.now);
+        let known = match request.sync {
+            true => self.of_process.get(&(request.process, priority)),
+            false => self.of_priority.get(&priority),
+        };
+        if let Some(known) = known {
+            return *known;
+        }
+        let budget = self.max_budget() * 2 / 3;
+        let queue = Queue::new(priority, request.sync, now, budget);
+        self.engine.entities.push(Entity::new(priority.class, queue.weight()));
+        self.queues.push(queue);
+        let id = self.queues.len() - 1;
+        if request.sync {
+            self.of_process.insert((request.process, priority), id);
+        } else {
+            self.of_priority.insert(priority, id);
+        }
+        id
+    }
+
+    /// A queue was made: is it one of many (`bfq_handle_burst`)?
+    fn looks_at_burst(&mut self, q: usize, now: Nanos) {
+        if !self.set.bursts || (self.burst.is_empty() && !self.is_large_burst && self.busy > 0) {
+            return;
+        }
+        if now - self.burst_last > BURST_INTERVAL {
+            self.is_large_burst = false;
+            self.burst.drain(..).for_each(|member| self.queues[member].in_burst = false);
+        } else if self.is_large_burst {
+            self.queues[q].in_large_burst = true;
+        }
+        if !self.is_large_burst {
+            self.burst.push(q);
+            self.queues[q].in_burst = true;
+            if self.burst.len() >= BURST {
+                self.is_large_burst = true;
+                for member in self.burst.drain(..) {
+                    self.queues[member].in_large_burst = true;
+                }
+            }
+        }
+        self.burst_last = now;
+    }
+
+    /// Of two requests the one to go first from the head's position.
+    fn nearer(&self, requests: &Requests, one: RequestId, other: RequestId) -> RequestId {
+        let (a, b) = (&requests[one], &requests[other]);
+        if a.sync != b.sync {
+            return if a.sync { one } else { other };
+        }
+        if a.meta != b.meta {
+            return if a.meta { one } else { other };
+        }
+        let way = |sector: u64| match sector.checked_sub(self.position) {
+            Some(ahead) => (false, ahead),
+            None if self.position - sector <= self.set.back_max => {
+                (false, (self.position - sector) * self.set.back_penalty)
+            }
+            // Far behind: after everything ahead, the lowest first.
+            None => (true, sector),
+        };
+        if way(b.sector) < way(a.sector) { other } else { one }
+    }
+
+    /// Sectors that a request counts for.
+    fn charge(&self, requests: &Requests, q: usize, id: RequestId) -> u64 {
+        let sectors = u64::from(requests[id].sectors);
+        let queue = &self.queues[q];
+        if queue.sync || queue.is_raised() || self.is_asymmetric(q) {
+            sectors
+        } else {
+            sectors * ASYNC_CHARGE
+        }
+    }
+
+    /// Whether queues with different rights are busy (`bfq_asymmetric_scenario`).
+    fn is_asymmetric(&self, q: usize) -> bool {
+        let weight = self.queues[q].weight();
+        let waiting = self.engine.waiting().chain(self.in_service);
+        let mut weights =
+            waiting.filter(|other| self.queues[*other].is_busy).map(|other| self.queues[other].weight());
+        let classes = self.busy_class.iter().filter(|busy| **busy > 0).count();
+        classes > 1 || weights.any(|other| other < weight)
+    }
+
+    /// Whether to keep the device idle for the next request of a queue rather than to go on with another (`bfq_better_to_idle`).
+    fn idles_for(&self, q: usize) -> bool {
+        let queue = &self.queues[q];
+        if self.set.strict {
+            return true;
+        }
+        if !self.set.idling
+            || !self.set.slice_idle.is_positive()
+            || !queue.sync
+            || queue.priority.class == IoClass::Idle
+        {
+            return false;
+        }
+        let streams = !queue.is_seeky() && queue.is_io_bound && queue.has_short_think;
+        let is_alone = self.rotational && !self.device_queues;
+        let boosts =
+            (is_alone || ((self.rotational || !self.device_queues) && streams)) && self.raised_busy == 0;
+        let is_needed = (queue.is_raised()
+            && (self.raised_busy < self.busy || self.in_driver >= queue.dispatched + 4))
+            || self.is_asymmetric(q)
+            || self.busy == 1;
+        boosts || is_needed
+    }
+
+    fn must_idle(&self, q: usize) -> bool {
+        !self.queues[q].has_requests() && self.idles_for(q)
+    }
+
+    /// How long a queue that starts is raised.
+    fn raising_time(&self) -> Nanos {
+        self.rate.raising()
+    }
+
+    /// A raised queue has been served, or waits: is its time over (`bfq_update_wr_data`)?
+    fn looks_at_raising(&mut self, q: usize, now: Nanos) {
+        let (duration, is_busy) = (self.raising_time(), self.queues[q].is_busy);
+        let queue = &mut self.queues[q];
+        if !queue.is_raised() {
+            return;
+        }
+        let is_soft = queue.raising.longest == SOFT_TIME;
+        if queue.in_large_burst {
+            queue.ends_raising(now);
+        } else if now > queue.raising.since.saturating_add(queue.raising.longest) {
+            match queue.raising.interactive_since.filter(|since| is_soft && now <= *since + duration) {
+                Some(since) => {
+                    (queue.raising.coefficient, queue.raising.longest) = (RAISED, duration);
+                    (queue.raising.since, queue.raising.interactive_since) = (since, None);
+                }
+                None => queue.ends_raising(now),
+            }
+        } else if !is_soft && queue.raising.service > RAISED_SERVICE {
+            queue.ends_raising(now);
+        }
+        if !queue.is_raised() && is_busy {
+            self.raised_busy -= 1;
+        }
+    }
+
+    /// The weight of a queue may have changed: tells the engine, unless it is in service (then when it is done).
+    fn reweighs(&mut self, q: usize) {
+        if self.engine.entities[q].standing != Standing::InService {
+            let weight = self.queues[q].weight();
+            self.engine.reweigh(q, weight);
+        }
+    }
+
+    /// A queue gets busy with a request (`bfq_bfqq_handle_idle_busy_switch`).
+    fn gets_busy(&mut self, context: &mut Context<'_>, q: usize, id: RequestId) {
+        let now = context.now;
+        let long = self.queues[q].idle_since.saturating_add(RAISED_IDLE) < now;
+        let in_time = now
+            <= self.queues[q].think.last_end
+                + self.set.slice_idle
+                + self.set.slice_idle
+                + self.set.slice_idle;
+        let (is_default, charge) =
+            (self.queues[q].priority.level == 4, u64::from(context.requests[id].sectors));
+        let (raising_time, min_budget) = (self.raising_time(), self.min_budget());
+        if self.queues[q].is_new {
+            self.looks_at_burst(q, now);
+        } else if long && self.queues[q].in_large_burst && now - self.burst_last > Nanos::from_secs(10) {
+            self.queues[q].in_large_burst = false;
+        }
+        let queue = &mut self.queues[q];
+        queue.is_new = false;
+        let in_burst = queue.in_large_burst;
+        let interactive = self.set.interactive && !in_burst && long && is_default;
+        let soft = self.set.soft
+            && !queue.is_totally_seeky()
+            && !in_burst
+            && queue.soft_next < now
+            && queue.dispatched == 0
+            && is_default;
+        let deserves = self.set.low_latency && queue.sync && (queue.is_raised() || interactive || soft);
+        // Its budget: what was left where it comes back in time, else a new one.
+        let entity = &mut self.engine.entities[q];
+        let goes_on = queue.went_idle && in_time && entity.left() > 0;
+        let preempts = if goes_on {
+            entity.budget = entity.left().min(queue.max_budget);
+            true
+        } else {
+            entity.budget = queue.max_budget.max(charge);
+            deserves
+        };
+        entity.service = 0;
+        if !queue.is_io_bound {
+            queue.in_time = if in_time { queue.in_time + 1 } else { 0 };
+            queue.is_io_bound = queue.in_time >= IN_TIME;
+        }
+        if self.set.low_latency {
+            let before = queue.raising.coefficient;
+            if before == 1 && deserves {
+                queue.raising.service = 0;
+                if interactive {
+                    (queue.raising.coefficient, queue.raising.longest) = (RAISED, raising_time);
+                } else {
+                    (queue.raising.coefficient, queue.raising.longest) = (RAISED_SOFT, SOFT_TIME);
+                    queue.raising.interactive_since = None;
+                }
+                let entity = &mut self.engine.entities[q];
+                entity.budget = entity.budget.min(2 * min_budget).max(charge);
+            } else if before > 1 {
+                if interactive {
+                    (queue.raising.coefficient, queue.raising.longest) = (RAISED, raising_time);
+                } else if in_burst {
+                    queue.raising.coefficient = 1;
+                } else if soft {
+                    if queue.raising.longest != SOFT_TIME {
+                        queue.raising.interactive_since = Some(queue.raising.since);
+                        (queue.raising.coefficient, queue.raising.longest) = (RAISED_SOFT, SOFT_TIME);
+                    }
+                    queue.raising.since = now;
+                }
+            }
+            if before == 1 || queue.raising.coefficient == 1 || interactive {
+                queue.raising.since = now;
+            }
+        }
+        (queue.backlogged_since, queue.backlog_service, queue.updates_soft) = (now, 0, false);
+        self.adds_busy(q, goes_on);
+        self.may_preempt(context, q, preempts);
+    }
+
+    fn adds_busy(&mut self, q: usize, goes_on: bool) {
+        let queue = &mut self.queues[q];
+        queue.is_busy = true;
+        queue.went_idle = false;
+        self.busy += 1;
+        self.busy_class[place(queue.priority.class)] += 1;
+        self.raised_busy += usize::from(queue.is_raised());
+        let coefficient = queue.raising.coefficient;
+        self.reweighs(q);
+        self.engine.activate(q, goes_on, coefficient);
+    }
+
+    /// A queue has got busy: does the one in service have to go for it?
+    fn may_preempt(&mut self, context: &mut Context<'_>, q: usize, wants: bool) {
+        let Some(served) = self.in_service.filter(|served| *served != q) else { return };
+        let (new, old) = (&self.queues[q], &self.queues[served]);
+        let is_above = new.priority.class < old.priority.class
+            || (new.priority.class == old.priority.class && new.weight() > old.weight());
+        let may = (wants && new.raising.coefficient >= old.raising.coefficient)
+            || is_above
+            || !self.idles_for(served);
+        if may {
+            self.expires(context, served, false, End::Preempted);
+        }
+    }
+
+    /// The queue in service is not served any more (`bfq_bfqq_expire`).
+    fn expires(&mut self, context: &mut Context<'_>, q: usize, compensates: bool, end: End) {
+        let now = context.now;
+        let (is_slow, took) = self.is_slow(q, now, compensates);
+        let entity = &self.engine.entities[q];
+        let is_third_left = entity.left() >= entity.budget / 3;
+        if self.set.charge_time
+            && !self.queues[q].is_raised()
+            && (is_slow || (end == End::Timeout && is_third_left))
+        {
+            self.charges_time(q, took);
+        }
+        if self.set.low_latency && !self.queues[q].is_raised() {
+            self.queues[q].raising.since = now;
+        }
+        if self.set.low_latency && !self.queues[q].has_requests() {
+            if self.queues[q].dispatched == 0 {
+                self.queues[q].soft_next = self.soft_next(q, now);
+            } else {
+                self.queues[q].updates_soft = true;
+            }
+        }
+        self.sets_budget(context.requests, q, end);
+        self.in_service = None;
+        self.timer = None;
+        let queue = &mut self.queues[q];
+        queue.is_awaited = false;
+        if queue.has_requests() {
+            self.engine.requeue(q);
+            self.engine.entities[q].service = 0;
+            self.reweighs(q);
+            return;
+        }
+        if queue.dispatched == 0 {
+            queue.idle_since = now;
+        }
+        queue.went_idle = !matches!(end, End::Timeout | End::Exhausted);
+        self.leaves(q);
+        if !self.queues[q].went_idle {
+            self.engine.entities[q].service = 0;
+        }
+    }
+
+    /// Whether a queue was served slowly, and how long it was (`bfq_bfqq_is_slow`).
+    fn is_slow(&self, q: usize, now: Nanos, compensates: bool) -> (bool, Nanos) {
+        let queue = &self.queues[q];
+        if !queue.sync {
+            return (false, Nanos::ZERO);
+        }
+        let mut took = now - self.service_began;
+        if compensates {
+            took = took - self.set.slice_idle;
+        }
+        if took < Nanos::MILLISECOND {
+            let least = if self.rotational { self.set.slice_idle } else { rate::SHORT };
+            return (queue.is_seeky(), least);
+        }
+        let is_long = took > Nanos::from_millis(20);
+        let service = self.engine.entities[q].service;
+        (if is_long { service < self.max_budget() / 2 } else { queue.is_seeky() }, took)
+    }
+
+    /// A queue is charged the part of the greatest budget that its time is of a slice.
+    fn charges_time(&mut self, q: usize, took: Nanos) {
+        let entity = &self.engine.entities[q];
+        if !took.is_positive() || took >= self.set.timeout {
+            let whole = self.max_budget().max(entity.service);
+            return self.charges(q, whole);
+        }
+        let part = u128::from(self.max_budget()) * u128::from(took.get_unsigned())
+            / u128::from(self.set.timeout.get_unsigned().max(1));
+        let whole = u64::try_from(part).unwrap_or(u64::MAX).max(entity.service);
+        self.charges(q, whole);
+    }
+
+    fn charges(&mut self, q: usize, whole: u64) {
+        let entity = &mut self.engine.entities[q];
+        entity.budget = entity.budget.max(whole);
+        let more = whole - entity.service;
+        self.engine.serve(q, more);
+    }
+
+    /// The earliest instant at which a batch makes the queue soft real-time (`bfq_bfqq_softrt_next_start`).
+    fn soft_next(&self, q: usize, now: Nanos) -> Nanos {
+        let queue = &self.queues[q];
+        let fluid = Nanos::SECOND.mul_ratio(queue.backlog_service, SOFT_RATE);
+        let before = if queue.soft_next == Nanos::MAX { LONG_AGO } else { queue.soft_next };
+        let ticks = self.tick + self.tick + self.tick + self.tick;
+        before.max(queue.backlogged_since + fluid).max(now + self.set.slice_idle + ticks)
+    }
+
+    /// The next budget (`__bfq_bfqq_recalc_budget`).
+    fn sets_budget(&mut self, requests: &Requests, q: usize, end: End) {
+        let (most, least) = (self.max_budget(), self.min_budget());
+        self.budgets += 1;
+        let queue = &self.queues[q];
+        let budget = if queue.is_raised() { 2 * least } else { queue.max_budget };
+        let service = self.engine.entities[q].service;
+        let next = match (queue.sync, end) {
+            (_, End::Preempted) => budget,
+            _ if queue.is_raised() || !self.set.feedback => budget,
+            (false, _) => most,
+            (true, End::TooIdle) if queue.dispatched > 0 => (2 * budget).min(most),
+            (true, End::TooIdle) if budget > 5 * least => budget - 4 * least,
+            (true, End::TooIdle) => least,
+            (true, End::Timeout) => (2 * budget).min(most),
+            (true, End::Exhausted) => (4 * budget).min(most),
+            (true, End::NoMoreRequests) => service.max(least),
+        };
+        self.queues[q].max_budget = next.min(most.max(least));
+        if let Some(id) = self.queues[q].next {
+            let charge = self.charge(requests, q, id);
+            self.engine.entities[q].budget = self.queues[q].max_budget.max(charge);
+        }
+    }
+
+    /// Chooses the queue to dispatch from, and why (`bfq_select_queue`).
+    fn selects(&mut self, context: &mut Context<'_>) -> Option<(usize, Rule)> {
+        if let Some(q) = self.in_service {
+            let now = context.now;
+            let entity = &self.engine.entities[q];
+            let may_end = !self.queues[q].is_awaited || entity.left() >= entity.budget / 3;
+            if may_end && now >= self.queues[q].slice_end && !self.must_idle(q) {
+                self.expires(context, q, false, End::Timeout);
+            } else if let Some(id) = self.queues[q].next {
+                if self.charge(context.requests, q, id) <= entity.left() {
+                    if std::mem::take(&mut self.queues[q].is_awaited) {
+                        self.timer = None;
+                    }
+                    let rule = if self.queues[q].is_raised() { RAISED_FIRST } else { BUDGET };
+                    return Some((q, rule));
+                }
+                self.expires(context, q, false, End::Exhausted);
+            } else if self.queues[q].is_awaited || (self.queues[q].dispatched > 0 && self.idles_for(q)) {
+                return self.injects(context.requests, q).map(|other| (other, INJECTED));
+            } else {
+                self.expires(context, q, false, End::NoMoreRequests);
+            }
+        }
+        self.begins(context)
+    }
+
+    /// Serves the next queue.
+    fn begins(&mut self, context: &Context<'_>) -> Option<(usize, Rule)> {
+        let now = context.now;
+        // The idle class starves for no longer than this.
+        let starves = self.busy_class[2] > 0 && now > self.idle_class_served + IDLE_CLASS;
+        let q = self.engine.take(if starves { 2 } else { 0 })?;
+        if self.queues[q].priority.class == IoClass::Idle || self.busy_class[2] == 0 {
+            self.idle_class_served = now;
+        }
+        self.looks_at_raising(q, now);
+        let queue = &mut self.queues[q];
+        // Raised queues have their slice in proportion, soft real-time ones do not.
+        let slices = if queue.raising.longest == SOFT_TIME { 1 } else { queue.raising.coefficient };
+        queue.slice_end = now.saturating_add(self.set.timeout.mul_ratio(slices, 1));
+        let rule = if queue.is_raised() { RAISED_FIRST } else { NEXT };
+        (self.in_service, self.service_began, self.looked_at_fifo) = (Some(q), now, false);
+        Some((q, rule))
+    }
+
+    /// Another queue whose request may go while one is waited for (`bfq_choose_bfqq_for_injection`).
+    fn injects(&mut self, requests: &Requests, q: usize) -> Option<usize> {
+        if !self.set.injection {
+            return None;
+        }
+        let fits = |bfq: &Bfq, other: usize| {
+            let next = bfq.queues[other].next?;
+            (bfq.charge(requests, other, next) <= bfq.engine.entities[other].left()).then_some((other, next))
+        };
+        let own = self.of_priority.get(&self.queues[q].priority).copied();
+        if let Some((own, _)) = own.filter(|own| self.queues[*own].is_busy).and_then(|own| fits(self, own)) {
+            return Some(own);
+        }
+        let served = &self.queues[q];
+        if served.is_raised() && self.raised_busy <= 1 && served.has_short_think {
+            return None;
+        }
+        let limit = served.injection.limit;
+        if self.in_driver >= limit {
+            return None;
+        }
+        let found = self.engine.waiting().find_map(|other| {
+            let (other, next) = fits(self, other)?;
+            let is_large = !self.rotational && requests[next].sectors >= LARGE && self.in_driver >= 1;
+            let limit = if is_large { limit.min(1) } else { limit };
+            (self.in_driver < limit).then_some(other)
+        });
+        self.was_injected |= found.is_some();
+        found
+    }
+
+    /// The next request of a queue after one has gone.
+    fn next_of(&self, requests: &Requests, q: usize, gone: RequestId) -> Option<RequestId> {
+        let queue = &self.queues[q];
+        let key = (requests[gone].sector, requests[gone].sequence);
+        let behind = queue.sorted.range((key.0, key.1 + 1)..).next().map(|(_, id)| *id);
+        let before = queue.sorted.range(..key).next_back().map(|(_, id)| *id);
+        match (behind, before) {
+            (Some(one), Some(other)) => Some(self.nearer(requests, one, other)),
+            (one, other) => one.or(other),
+        }
+    }
+
+    fn removes(&mut self, requests: &Requests, q: usize, id: RequestId) {
+        let request = &requests[id];
+        let queue = &mut self.queues[q];
+        queue.sorted.remove(&(request.sector, request.sequence));
+        queue.fifo.remove(&request.sequence);
+        self.queued -= 1;
+        let next = self.next_of(requests, q, id);
+        if self.queues[q].next == Some(id) {
+            self.queues[q].next = next;
+        }
+        // The last request of a queue that is not in service was injected, or joined another.
+        if !self.queues[q].has_requests() && self.queues[q].is_busy && self.in_service != Some(q) {
+            self.leaves(q);
+            let entity = &mut self.engine.entities[q];
+            (entity.budget, entity.service) = (0, 0);
+        }
+    }
+
+    /// A queue has nothing to do any more.
+    fn leaves(&mut self, q: usize) {
+        let queue = &mut self.queues[q];
+        queue.is_busy = false;
+        self.busy -= 1;
+        self.busy_class[place(queue.priority.class)] -= 1;
+        self.raised_busy -= usize::from(queue.is_raised());
+        self.engine.leave(q);
+    }
+
+    /// Dispatches the next request of a queue.
+    fn sends(&mut self, context: &mut Context<'_>, q: usize) -> Option<RequestId> {
+        let now = context.now;
+        let mut id = self.queues[q].next?;
+        if self.in_service == Some(q) && !std::mem::replace(&mut self.looked_at_fifo, true) {
+            let oldest = self.queues[q].fifo.values().next().copied();
+            id = oldest.filter(|(_, expires)| *expires <= now).map_or(id, |(oldest, _)| oldest);
+        }
+        let charge = self.charge(context.requests, q, id);
+        self.engine.serve(q, charge);
+        self.queues[q].backlog_service += charge;
+        if self.queues[q].is_raised() {
+            self.queues[q].raising.service += charge;
+        }
+        let (sector, sectors) = (context.requests[id].sector, u64::from(context.requests[id].sectors));
+        self.removes(context.requests, q, id);
+        self.queues[q].dispatched += 1;
+        self.rate.dispatched(now, sector, sectors, self.in_driver);
+        self.in_driver += 1;
+        self.position = sector + sectors;
+        if self.in_service == Some(q) {
+            if std::mem::take(&mut self.waits_for_dispatch) {
+                self.waited = Some(id);
+            }
+            self.looks_at_raising(q, now);
+            if self.busy > 1 && self.queues[q].priority.class == IoClass::Idle {
+                self.expires(context, q, false, End::Exhausted);
+            }
+        }
+        Some(id)
+    }
+
+    /// A request of the queue in service whose time was taken has ended (`bfq_update_inject_limit`).
+    fn looks_at_injection(&mut self, q: usize, now: Nanos) {
+        let (most, in_driver, was_injected) = (self.most_in_driver, self.in_driver, self.was_injected);
+        let injection = &mut self.queues[q].injection;
+        let (total, old) = (now - injection.since, injection.limit);
+        if let Some(alone) = injection.alone.filter(|_| was_injected) {
+            let threshold = alone.mul_ratio(3, 2);
+            if total >= threshold && old > 0 {
+                injection.limit -= 1;
+                injection.decreased = now;
+            } else if total < threshold && old <= most {
+                injection.limit += 1;
+            }
+        }
+        let is_alone = in_driver == 1;
+        if (injection.alone.is_none() && is_alone) || injection.alone.is_some_and(|alone| total < alone) {
+            if injection.alone.is_none() {
+                injection.limit = old.max(1);
+            }
+            injection.alone = Some(total);
+        } else if !was_injected && is_alone {
+            injection.alone = Some(total);
+        }
+        (self.waited, self.was_injected) = (None, false);
+    }
+
+    /// Waits for the next request of the queue in service (`bfq_arm_slice_timer`).
+    fn awaits(&mut self, q: usize, now: Nanos) {
+        let is_asymmetric = self.is_asymmetric(q);
+        let queue = &mut self.queues[q];
+        queue.is_awaited = true;
+        let wait = if queue.is_raised() {
+            self.set.slice_idle.max(Nanos::from_millis(20))
+        } else if queue.is_seeky() && !is_asymmetric {
+            self.set.slice_idle.min(rate::SHORT)
+        } else {
+            self.set.slice_idle
+        };
+        self.timer = Some(now + wait);
+    }
+
+    /// A request has come for the queue that is in service (`bfq_rq_enqueued`).
+    fn came_to_served(&mut self, context: &mut Context<'_>, q: usize, sectors: u32) {
+        if self.in_service != Some(q) || !self.queues[q].is_awaited {
+            return;
+        }
+        let is_over = context.now >= self.queues[q].slice_end;
+        let is_small = self.queues[q].sorted.len() == 1 && sectors < 32;
+        if is_small && self.idles_for(q) && !is_over {
+            // More may come that it can be merged with.
+            return;
+        }
+        self.queues[q].is_awaited = false;
+        self.timer = None;
+        if is_over {
+            self.expires(context, q, false, End::Timeout);
+        }
+    }
+
+    /// A new request begins to be waited for: its time is taken, at most every 10 ms (`bfq_add_request`).
+    fn begins_sample(&mut self, q: usize, now: Nanos) {
+        let is_served = self.in_service == Some(q);
+        let has_short_think = self.queues[q].has_short_think;
+        let injection = &mut self.queues[q].injection;
+        if now >= injection.decreased + Nanos::SECOND {
+            injection.limit = u32::from(!has_short_think);
+            (injection.alone, injection.decreased) = (None, now);
+            self.waited = None;
+        }
+        let goes_on = injection.alone.is_some() && self.was_injected && self.in_driver > 0;
+        if is_served
+            && (self.in_driver == 0 || goes_on)
+            && now >= injection.decreased + Nanos::from_millis(10)
+        {
+            injection.since = now;
+            self.waits_for_dispatch = true;
+            if self.in_driver == 0 {
+                self.was_injected = false;
+            }
+        }
+    }
+}
+
+impl Elevator for Bfq {
+    fn depth_limit(&mut self, _context: &mut Context<'_>, bio: &Bio) -> Option<u32> {
+        let part = |eighths: u32| (self.tags * eighths / 16).max(1);
+        let raised = self.raised_busy > 0;
+        match (bio.op, bio.sync) {
+            (Op::Read, true) => None,
+            (_, true) => Some(part(if raised { 6 } else { 12 })),
+            (_, false) => Some(part(if raised { 3 } else { 8 })),
+        }
+    }
+
+    fn may_merge(&mut self, context: &mut Context<'_>, into: RequestId, bio: &Bio) -> bool {
+        let request = &context.requests[into];
+        request.sync == bio.sync && (!bio.sync || request.process == bio.process)
+    }
+
+    fn front_merge(&mut self, context: &mut Context<'_>, bio: &Bio) -> Option<RequestId> {
+        let priority = context.processes[bio.process.index()].priority;
+        let q = match bio.sync {
+            true => self.of_process.get(&(bio.process, priority)),
+            false => self.of_priority.get(&priority),
+        };
+        let sorted = &self.queues[*q?].sorted;
+        sorted.range((bio.end(), 0)..=(bio.end(), u64::MAX)).next().map(|(_, id)| *id)
+    }
+
+    fn neighbour(&self, requests: &Requests, id: RequestId, side: Side) -> Option<RequestId> {
+        let queue = &self.queues[self.owner[id.index()]];
+        let key = (requests[id].sector, requests[id].sequence);
+        match side {
+            Side::Back => queue.sorted.range((key.0, key.1 + 1)..).next(),
+            Side::Front => queue.sorted.range(..key).next_back(),
+        }
+        .map(|(_, id)| *id)
+    }
+
+    fn merged(&mut self, context: &mut Context<'_>, id: RequestId, side: Side) {
+        let q = self.owner[id.index()];
+        let request = &context.requests[id];
+        if side == Side::Front {
+            let sorted = &mut self.queues[q].sorted;
+            let old =
+                sorted.range((request.sector, 0)..).find(|(_, known)| **known == id).map(|(key, _)| *key);
+            if let Some(old) = old {
+                sorted.remove(&old);
+            }
+            sorted.insert((request.sector, request.sequence), id);
+            let next = self.queues[q].next.map_or(id, |next| self.nearer(context.requests, next, id));
+            self.queues[q].next = Some(next);
+        }
+    }
+
+    fn joining(&mut self, context: &mut Context<'_>, kept: RequestId, gone: RequestId) {
+        let q = self.owner[gone.index()];
+        let (kept_at, gone_at) = (context.requests[kept].sequence, context.requests[gone].sequence);
+        let expiries =
+            (self.queues[q].fifo.get(&kept_at).copied(), self.queues[q].fifo.get(&gone_at).copied());
+        if let (Some((_, later)), Some((_, earlier))) = expiries
+            && earlier < later
+        {
+            self.queues[q].fifo.insert(kept_at, (kept, earlier));
+        }
+        self.removes(context.requests, q, gone);
+        if self.queues[q].next.is_none() {
+            self.queues[q].next = Some(kept);
+        }
+    }
+
+    fn insert(&mut self, context: &mut Context<'_>, id: RequestId, _at_head: bool) {
+        let (now, q) = (context.now, self.queue_of(context, id));
+        let room = self.owner.len().max(id.index() + 1);
+        self.owner.resize(room, 0);
+        self.owner[id.index()] = q;
+        let request = context.requests[id].clone();
+        let idle = self.set.slice_idle;
+        let queue = &mut self.queues[q];
+        if queue.sync && queue.dispatched == 0 && !queue.is_busy {
+            queue.think.add(now, idle);
+        }
+        if queue.sync && queue.priority.class != IoClass::Idle {
+            queue.has_short_think = !queue.think.is_longer(Nanos::new(idle.get() / 2));
+        }
+        queue.look_at_seek(&request, self.rotational);
+        if queue.sync && !queue.has_requests() {
+            self.begins_sample(q, now);
+        }
+        let queue = &mut self.queues[q];
+        queue.sorted.insert((request.sector, request.sequence), id);
+        let expires = now + self.set.fifo_expire[usize::from(request.sync)];
+        queue.fifo.insert(request.sequence, (id, expires));
+        self.queued += 1;
+        let before = self.queues[q].next;
+        let next = before.map_or(id, |next| self.nearer(context.requests, next, id));
+        self.queues[q].next = Some(next);
+        if !self.queues[q].is_busy {
+            self.gets_busy(context, q, id);
+        } else {
+            if before != Some(next) && self.in_service != Some(q) {
+                let charge = self.charge(context.requests, q, next);
+                let budget = self.queues[q].max_budget.max(charge).max(self.engine.entities[q].service);
+                self.engine.rebudget(q, budget);
+            }
+            self.came_to_served(context, q, request.sectors);
+        }
+    }
+
+    fn dispatch(&mut self, context: &mut Context<'_>, out: &mut Outgoing, _force: bool) {
+        if self.queued == 0 || (self.set.strict && self.in_driver > 0) {
+            // A queue without requests may have to go.
+            if let Some(q) = self.in_service.filter(|q| !self.queues[*q].is_awaited && self.queued == 0) {
+                let is_over = !self.queues[q].has_requests() && self.queues[q].dispatched == 0;
+                if is_over && !self.idles_for(q) {
+                    self.expires(context, q, false, End::NoMoreRequests);
+                }
+            }
+            return;
+        }
+        if let Some((q, rule)) = self.selects(context)
+            && let Some(id) = self.sends(context, q)
+        {
+            out.append(id, rule);
+        }
+    }
+
+    fn completed(&mut self, context: &mut Context<'_>, id: RequestId) {
+        let (now, q) = (context.now, self.owner[id.index()]);
+        self.most_in_driver = self.most_in_driver.max(self.in_driver);
+        if self.in_driver + u32::try_from(self.queued).unwrap_or(u32::MAX) > QUEUEING {
+            self.samples += 1;
+            if self.samples >= QUEUEING_SAMPLES {
+                self.device_queues = self.most_in_driver > QUEUEING;
+                (self.samples, self.most_in_driver) = (0, 0);
+            }
+        }
+        if self.waited == Some(id) {
+            self.looks_at_injection(q, now);
+        }
+        self.in_driver -= 1;
+        self.rate.completed(now);
+        let queue = &mut self.queues[q];
+        queue.dispatched -= 1;
+        if queue.dispatched == 0 && !queue.is_busy {
+            queue.idle_since = now;
+        }
+        queue.think.last_end = now;
+        if queue.updates_soft && queue.dispatched == 0 && !queue.has_requests() {
+            self.queues[q].soft_next = self.soft_next(q, now);
+            self.queues[q].updates_soft = false;
+        }
+        if self.in_service == Some(q) {
+            if self.must_idle(q) {
+                if self.queues[q].dispatched == 0 {
+                    self.awaits(q, now);
+                }
+            } else if now >= self.queues[q].slice_end {
+                self.expires(context, q, false, End::Timeout);
+            } else if !self.queues[q].has_requests() && (self.queues[q].dispatched == 0 || !self.idles_for(q))
+            {
+                self.expires(context, q, false, End::NoMoreRequests);
+            }
+        }
+    }
+
+    fn timer(&self) -> Option<Nanos> {
+        self.timer
+    }
+
+    fn expired(&mut self, context: &mut Context<'_>) {
+        self.timer = None;
+        let Some(q) = self.in_service.filter(|q| self.queues[*q].is_awaited) else { return };
+        self.queues[q].is_awaited = false;
+        if context.now >= self.queues[q].slice_end {
+            self.expires(context, q, true, End::Timeout);
+        } else if !self.queues[q].has_requests() {
+            self.expires(context, q, true, End::TooIdle);
+        }
+    }
+
+    fn queued(&self) -> usize {
+        self.queued
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,56 @@
+//! BFQ by hand.
+
+use surety_units::Nanos;
+
+use super::ROW;
+use crate::script::Script;
+
+/// Sectors served to each of two processes of priorities 0 and 7 that always have eight requests waiting: 80 to 10.
+#[test]
+fn weights_divide_the_device() {
+    let mut text = String::new();
+    for number in 0..3000_u64 {
+        text.push_str(&format!(
+            "0ms a0 r {} 64\n0ms b7 r {} 64\n",
+            1000 + number * 64,
+            9_000_000 + number * 64
+        ));
+    }
+    let order = Script::of(&ROW).set("low_latency", 0).text(&text).run();
+    let half: Vec<u64> = order.sectors().into_iter().take(2700).collect();
+    let of_first = half.iter().filter(|sector| **sector < 9_000_000).count();
+    assert!((2250..=2550).contains(&of_first), "{of_first} of 2700");
+}
+
+/// Beside ten processes with a backlog each request of one that starts goes next: it waits for the one in the device alone.
+#[test]
+fn who_starts_goes_first() {
+    let mut text = String::new();
+    for number in 0..600_u64 {
+        for process in 0..10 {
+            let (name, from) = (char::from(b'c' + process), u64::from(process) * 1_000_000);
+            text.push_str(&format!("{}us {name} r {} 64\n", number * 9000, 1000 + from + number * 64));
+        }
+    }
+    for number in 0..20_u64 {
+        text.push_str(&format!("{}us b r {} 8\n", 5_000_500 + number * 3000, 20_000_000 + number * 8000));
+    }
+    let order = Script::of(&ROW).text(&text).run();
+    let of_b = order.0.iter().filter(|taken| taken.sector >= 20_000_000);
+    for (number, taken) in of_b.enumerate() {
+        let came = Nanos::from_micros(5_000_500 + 3000 * i64::try_from(number).unwrap());
+        assert!(taken.completed - came <= Nanos::from_millis(2), "{number}: {}", taken.completed - came);
+        assert_eq!(taken.rule.0, "queue with a raised weight, least finish time");
+    }
+}
+
+#[test]
+fn the_idle_class_waits_but_does_not_starve() {
+    let mut text = String::from("0ms zi r 5 8\n");
+    for number in 0..2000_u64 {
+        text.push_str(&format!("0ms a r {} 64\n", 1000 + number * 64));
+    }
+    let order = Script::of(&ROW).text(&text).run();
+    let place = order.sectors().iter().position(|sector| *sector == 5).unwrap();
+    assert!((100..700).contains(&place), "{place}");
+}

@@ -1,0 +1,162 @@
+//! Files on simulated disks: streams, loads and start-ups beside each other, under each I/O scheduler.
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use surety_model::record::Record;
+use surety_model::startup::survival;
+use surety_model::world::{RunOptions, Unobserved, World};
+use surety_units::{CpuSet, Nanos};
+
+use common::{workload, world};
+
+/// A recorded start: so many requests of 16 KiB at random places, 2 ms of thought before each, of one process.
+fn recording(requests: u64) -> String {
+    (0..requests).map(|n| format!("app-1 .002 32 {} Rand 0 0 R 0 C\n", (n * 7919) % 5000 * 256)).collect()
+}
+
+fn run(text: &str, seconds: i64) -> Record {
+    let options = RunOptions {
+        duration: Nanos::from_secs(seconds),
+        cpus: Some(CpuSet::first(2)),
+        files: Arc::new(BTreeMap::from([("app.trace".to_owned(), recording(300))])),
+        ..RunOptions::default()
+    };
+    world().run(&workload(text), &options, &mut Unobserved).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn startup(model: &str, scheduler: &str, more: &str) -> (Nanos, Option<Nanos>) {
+    let record = run(
+        &format!(
+            "[disk.d]\nmodel = \"{model}\"\nscheduler = \"{scheduler}\"\n{more}\n[[startup]]\nname = \"app\"\nreplay = \"app.trace\"\ndisk = \"d\"\n\
+             cold = true\nrepeat = 3\ntimeout = \"30s\"\n[[load]]\nname = \"readers\"\nkind = \"readers\"\ncount = 10\ndisk = \"d\"\n"
+        ),
+        100,
+    );
+    let record = record.activity("app").unwrap();
+    let median = |idle| survival(record, idle).unwrap().median(0.95).estimate.map(|ns| Nanos::new(ns as i64));
+    (median(true).unwrap(), median(false))
+}
+
+/// Beside ten readers a start takes many times as long as on an idle disk, and under BFQ as long; without raising it does not.
+#[test]
+fn a_start_beside_readers_waits_for_the_disk_except_under_bfq() {
+    for model in ["hdd-2004", "emmc"] {
+        for scheduler in ["none", "mq-deadline"] {
+            let (idle, loaded) = startup(model, scheduler, "");
+            // `None`: more than half were given up after 30 s.
+            assert!(loaded.is_none_or(|loaded| loaded > idle * 3), "{model} {scheduler}: {idle} {loaded:?}");
+        }
+        let (idle, loaded) = startup(model, "bfq", "");
+        assert!(loaded.unwrap() < idle.mul_ratio(5, 4), "{model}: {idle} {loaded:?}");
+        let (idle, loaded) = startup(model, "bfq", "tunables = { low_latency = 0 }");
+        assert!(loaded.is_none_or(|loaded| loaded > idle * 2), "{model}: {idle} {loaded:?}");
+    }
+}
+
+const STREAM: &str = "[disk.d]\nmodel = \"hdd-2004\"\n[[stream]]\nname = \"film\"\ndisk = \"d\"\nfile = { make = \"20MB\" }\nrate = \"1MB/s\"\nread = \"64KiB\"\n";
+
+/// Alone a stream is in time; each access is one request past the page cache, and the parts of its time sum to it.
+#[test]
+fn a_stream_alone_is_in_time_and_its_time_is_told_in_parts() {
+    let record = run(STREAM, 10);
+    let film = record.activity("film").unwrap();
+    assert_eq!((film.missed, film.skipped), (0, 0));
+    assert!(film.completed >= 152, "{}", film.completed);
+    let mean = |name: &str| film.series[name].observed().unwrap().moments.mean().unwrap();
+    let parts = [
+        "request queued",
+        "request in device queue",
+        "request overhead",
+        "request seek",
+        "request rotation",
+        "request transfer",
+    ];
+    let sum: f64 = parts.iter().map(|part| mean(part)).sum();
+    // An access takes its request and the system call's CPU time.
+    let call = 1000.0;
+    assert!((mean("read latency") - call - sum).abs() < 1.0, "{} {sum}", mean("read latency"));
+}
+
+/// A play-out buffer filled in batches at real-time priority keeps a stream in time beside a copy; reading as it plays does not.
+#[test]
+fn a_buffered_stream_is_in_time_beside_a_copy() {
+    let copy = "[[load]]\nname = \"copy\"\nkind = \"file-copy\"\ncount = 4\ndisk = \"d\"\n";
+    let plain = run(&format!("{STREAM}{copy}"), 20);
+    assert!(plain.activity("film").unwrap().missed > 0);
+    let buffered = run(&format!("{STREAM}batch = \"80KiB\"\nbuffer = \"564kB\"\n{copy}"), 20);
+    let film = buffered.activity("film").unwrap();
+    assert_eq!(film.missed, 0, "{film:?}");
+    assert!(film.completed >= 300, "{}", film.completed);
+}
+
+/// The reader's thread needs its CPU: a FIFO hog above it on the only CPU stops it, whatever the disk has read.
+#[test]
+fn a_reader_without_a_cpu_reads_nothing() {
+    let text =
+        "[disk.d]\nmodel = \"ssd-sata\"\n[[load]]\nname = \"readers\"\nkind = \"readers\"\ndisk = \"d\"\n";
+    let rate = |record: &Record| record.activity("readers").unwrap().figures[0].value;
+    let alone = run(text, 4);
+    let options = |cpus| RunOptions {
+        duration: Nanos::from_secs(4),
+        cpus: Some(CpuSet::first(cpus)),
+        ..RunOptions::default()
+    };
+    let hog = format!("{text}[[task]]\nname = \"hog\"\nwork = \"forever\"\npolicy = \"fifo:80\"\n");
+    let beside = world().run(&workload(&hog), &options(1), &mut Unobserved).unwrap();
+    // What is left is the fair server's: a twentieth.
+    assert!(rate(&beside) < rate(&alone) / 4.0, "{} {}", rate(&beside), rate(&alone));
+}
+
+#[test]
+fn what_cannot_be_simulated_is_said_with_its_object() {
+    for (text, object, why) in [
+        ("[[stream]]\nname = \"s\"\nfile = { make = \"1MB\" }\nrate = \"1MB/s\"\n", "stream.s", "on no disk"),
+        (
+            "[disk.d]\nmodel = \"quantum\"\n[[load]]\nname = \"r\"\nkind = \"readers\"\ndisk = \"d\"\n",
+            "disk.d",
+            "no model `quantum`",
+        ),
+        (
+            "[disk.d]\nscheduler = \"elevator\"\n[[load]]\nname = \"r\"\nkind = \"readers\"\ndisk = \"d\"\n",
+            "disk.d",
+            "`elevator` is not simulated",
+        ),
+        (
+            "[disk.d]\ntunables = { slice_idle = 3 }\n[[load]]\nname = \"r\"\nkind = \"readers\"\ndisk = \"d\"\n",
+            "disk.d.tunables.slice_idle",
+            "mq-deadline: there is no tunable `slice_idle`",
+        ),
+        (
+            "[disk.d]\nmodel = \"emmc\"\n[[load]]\nname = \"r\"\nkind = \"readers\"\nsize = \"900GB\"\ndisk = \"d\"\n",
+            "load.r",
+            "beyond the end of disk `d`",
+        ),
+        (
+            "[disk.d]\n[[startup]]\nname = \"x\"\ncommand = \"true\"\ndisk = \"d\"\n",
+            "startup.x",
+            "cannot be simulated",
+        ),
+        (
+            "[disk.d]\n[[startup]]\nname = \"x\"\nreplay = \"none.trace\"\ndisk = \"d\"\n",
+            "startup.x",
+            "not given",
+        ),
+    ] {
+        let options = RunOptions { duration: Nanos::SECOND, ..RunOptions::default() };
+        let error = world().run(&workload(text), &options, &mut Unobserved).unwrap_err().to_string();
+        assert!(error.contains(object) && error.contains(why), "{error}");
+    }
+}
+
+/// The same seed gives the same hash; and the beginning of a run is that of a longer one.
+#[test]
+fn a_run_repeats_itself() {
+    let text = STREAM.to_owned()
+        + "[[load]]\nname = \"mixed\"\nkind = \"writers\"\ncount = 3\nrandom = true\ndisk = \"d\"\n";
+    let (one, other) = (run(&text, 5), run(&text, 5));
+    assert_eq!(one.hash, other.hash);
+    assert_ne!(one.hash, run(&text, 6).hash);
+}
