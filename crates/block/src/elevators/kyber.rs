@@ -1,0 +1,304 @@
+//! `kyber` (`block/kyber-iosched.c` of 6.1 to 7.2; the percentiles of 2018).
+//!
+//! Requests stand in domains: reads, writes, discards, others. A domain is dispatched from in the order of arrival, up to its batch, while it has
+//! tokens; then the next domain has its turn. Each request in the device holds a token of its domain.
+//!
+//! Latencies are counted in eighths of twice the target, of the device alone and with the time queued. Every 100 ms after a completion: where
+//! the device's 90th percentile of any domain is above its target, or a domain's 99th in all, the depth of the domain becomes
+//! `depth * (bucket of its 99th + 1) / 4`: less where it is good itself and others are not, more where its own requests wait too long.
+
+use std::collections::VecDeque;
+
+use surety_units::Nanos;
+
+use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule};
+use crate::request::{Bio, Op, RequestId};
+use crate::tunable::Tunable;
+
+pub(super) const ROW: ElevatorRow = ElevatorRow {
+    word: "kyber",
+    source: "block/kyber-iosched.c of Linux 6.1 to 7.2",
+    front: Front::Mq,
+    tunables: &[
+        Tunable {
+            name: "read_lat_nsec",
+            default: 2_000_000,
+            min: 1,
+            max: 1 << 40,
+            unit: "ns",
+            meaning: "target for the latency of reads",
+        },
+        Tunable {
+            name: "write_lat_nsec",
+            default: 10_000_000,
+            min: 1,
+            max: 1 << 40,
+            unit: "ns",
+            meaning: "target for the latency of writes",
+        },
+    ],
+    make: |making| Box::new(Kyber::new(making)),
+};
+
+const BATCH: Rule = Rule("next in the batch of its domain");
+const TURN: Rule = Rule("its domain has its turn");
+
+const DOMAINS: usize = 4;
+/// The domain without a target.
+const OTHER: usize = 3;
+const DEPTHS: [u32; DOMAINS] = [256, 128, 64, 16];
+const BATCHES: [u32; DOMAINS] = [16, 8, 1, 1];
+const DISCARD_TARGET: u64 = 5_000_000_000;
+const BUCKETS: usize = 8;
+/// Buckets up to the target.
+const GOOD: usize = 4;
+/// Per cent of the tags that requests nobody waits for may have (`KYBER_ASYNC_PERCENT`).
+const ASYNC: u32 = 75;
+const PERIOD: Nanos = Nanos::from_millis(100);
+/// A percentile is taken from so many samples, or when the first is this old.
+const SAMPLES: u64 = 500;
+const OLD: Nanos = Nanos::SECOND;
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Latencies([u64; BUCKETS]);
+
+impl Latencies {
+    fn add(&mut self, latency: Nanos, target: u64) {
+        let ns = u64::try_from(latency.get()).unwrap_or(0);
+        let bucket = ns.saturating_sub(1) / (target / 4).max(1);
+        self.0[usize::try_from(bucket).unwrap_or(BUCKETS).min(BUCKETS - 1)] += 1;
+    }
+}
+
+#[derive(Debug)]
+struct Domain {
+    queue: VecDeque<RequestId>,
+    depth: u32,
+    held: u32,
+    target: u64,
+    /// In all, and of the device.
+    total: Latencies,
+    device: Latencies,
+    /// When its percentiles are taken, however few samples there are.
+    due: Option<Nanos>,
+    /// The bucket of the 99th percentile, until it was used.
+    p99: Option<usize>,
+}
+
+#[derive(Debug)]
+struct Kyber {
+    domains: [Domain; DOMAINS],
+    current: usize,
+    batching: u32,
+    asynchronous: u32,
+    timer: Option<Nanos>,
+    /// When each request came, by its number.
+    came: Vec<Nanos>,
+}
+
+fn domain(op: Op) -> usize {
+    match op {
+        Op::Read => 0,
+        Op::Write => 1,
+        Op::Discard => 2,
+        Op::Flush => OTHER,
+    }
+}
+
+impl Kyber {
+    fn new(making: &Making) -> Kyber {
+        let targets =
+            [making.settings.get("read_lat_nsec"), making.settings.get("write_lat_nsec"), DISCARD_TARGET, 0];
+        let domain = |number: usize| Domain {
+            queue: VecDeque::new(),
+            depth: DEPTHS[number],
+            held: 0,
+            target: targets[number],
+            total: Latencies::default(),
+            device: Latencies::default(),
+            due: None,
+            p99: None,
+        };
+        Kyber {
+            domains: std::array::from_fn(domain),
+            current: 0,
+            batching: 0,
+            asynchronous: (making.requests * ASYNC / 100).max(1),
+            timer: None,
+            came: Vec::new(),
+        }
+    }
+
+    /// The next request of the current domain, if it has a token.
+    fn take(&mut self) -> Option<RequestId> {
+        let domain = &mut self.domains[self.current];
+        let id = (domain.held < domain.depth).then(|| domain.queue.pop_front()).flatten()?;
+        domain.held += 1;
+        self.batching += 1;
+        Some(id)
+    }
+
+    /// The bucket in which a percentile of a domain lies, if it is to be taken now.
+    fn percentile(&mut self, number: usize, of_device: bool, percent: u64, now: Nanos) -> Option<usize> {
+        let domain = &mut self.domains[number];
+        let latencies = if of_device { &mut domain.device } else { &mut domain.total };
+        let samples: u64 = latencies.0.iter().sum();
+        if samples == 0 {
+            return None;
+        }
+        let due = *domain.due.get_or_insert(now + OLD);
+        if samples < SAMPLES && now < due {
+            return None;
+        }
+        domain.due = None;
+        let rank = (samples * percent).div_ceil(100);
+        let mut seen = 0;
+        let bucket = latencies.0.iter().position(|count| {
+            seen += count;
+            seen >= rank
+        });
+        *latencies = Latencies::default();
+        Some(bucket.unwrap_or(BUCKETS - 1))
+    }
+}
+
+impl Elevator for Kyber {
+    fn depth_limit(&mut self, _context: &mut Context<'_>, bio: &Bio) -> Option<u32> {
+        (!bio.sync).then_some(self.asynchronous)
+    }
+
+    fn insert(&mut self, context: &mut Context<'_>, id: RequestId, at_head: bool) {
+        let room = self.came.len().max(id.index() + 1);
+        self.came.resize(room, Nanos::ZERO);
+        self.came[id.index()] = context.now;
+        let queue = &mut self.domains[domain(context.requests[id].op)].queue;
+        if at_head { queue.push_front(id) } else { queue.push_back(id) }
+    }
+
+    fn dispatch(&mut self, _context: &mut Context<'_>, out: &mut Outgoing, _force: bool) {
+        if self.batching < BATCHES[self.current]
+            && let Some(id) = self.take()
+        {
+            return out.append(id, BATCH);
+        }
+        self.batching = 0;
+        for _ in 0..DOMAINS {
+            self.current = (self.current + 1) % DOMAINS;
+            if let Some(id) = self.take() {
+                return out.append(id, TURN);
+            }
+        }
+    }
+
+    fn joining(&mut self, context: &mut Context<'_>, _kept: RequestId, gone: RequestId) {
+        self.domains[domain(context.requests[gone].op)].queue.retain(|id| *id != gone);
+    }
+
+    fn completed(&mut self, context: &mut Context<'_>, id: RequestId) {
+        let request = &context.requests[id];
+        let domain = &mut self.domains[domain(request.op)];
+        domain.held -= 1;
+        if domain.target > 0 {
+            domain.total.add(context.now - self.came[id.index()], domain.target);
+            domain.device.add(context.now - request.issued.unwrap_or(context.now), domain.target);
+            let due = context.now + PERIOD;
+            self.timer = Some(self.timer.map_or(due, |timer| timer.min(due)));
+        }
+    }
+
+    fn timer(&self) -> Option<Nanos> {
+        self.timer
+    }
+
+    fn expired(&mut self, context: &mut Context<'_>) {
+        self.timer = None;
+        let now = context.now;
+        let mut is_bad = false;
+        for number in 0..OTHER {
+            is_bad |= self.percentile(number, true, 90, now).is_some_and(|bucket| bucket >= GOOD);
+        }
+        for number in 0..OTHER {
+            let mut p99 = self.percentile(number, false, 99, now);
+            let domain = &mut self.domains[number];
+            if is_bad {
+                p99 = p99.or(domain.p99.take());
+                domain.p99 = None;
+            } else if p99.is_some() {
+                domain.p99 = p99;
+            }
+            if let Some(bucket) = p99.filter(|bucket| is_bad || *bucket >= GOOD) {
+                let bucket = u32::try_from(bucket).expect("of eight");
+                domain.depth = (domain.depth * (bucket + 1) / 4).clamp(1, DEPTHS[number]);
+            }
+        }
+    }
+
+    fn queued(&self) -> usize {
+        self.domains.iter().map(|domain| domain.queue.len()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::script::Script;
+
+    /// Batches of 16 reads and 8 writes; each domain in the order of arrival.
+    #[test]
+    fn domains_take_turns_in_batches() {
+        let mut text = String::new();
+        for number in 0..40 {
+            text.push_str(&format!("0ms a r {} 8\n0ms b w {} 8\n", 1000 - number * 8, 50_000 - number * 8));
+        }
+        let order = Script::of(&ROW).text(&text).run().sectors();
+        let reads: Vec<bool> = order.iter().map(|sector| *sector < 10_000).collect();
+        let mut lengths = Vec::new();
+        for run in reads.chunk_by(|one, other| one == other) {
+            lengths.push((run[0], run.len()));
+        }
+        let expected = [(true, 16), (false, 8), (true, 16), (false, 8), (true, 8), (false, 24)];
+        assert_eq!(lengths, expected);
+        let first: Vec<u64> = order.iter().copied().filter(|sector| *sector < 10_000).take(3).collect();
+        assert_eq!(first, [1000, 992, 984]);
+    }
+
+    /// A device that takes 8 ms of the 2 ms wanted of reads: writes, which are good in themselves, get fewer tokens.
+    #[test]
+    fn writes_give_way_where_reads_are_late() {
+        let making = Making {
+            hz: 1000,
+            requests: 256,
+            tags: 32,
+            sectors: 1 << 20,
+            rotational: false,
+            group_weights: vec![100],
+            settings: crate::tunable::Settings::new(ROW.tunables),
+        };
+        let mut kyber = Kyber::new(&making);
+        for _ in 0..600 {
+            kyber.domains[0].device.add(Nanos::from_millis(8), 2_000_000);
+            kyber.domains[0].total.add(Nanos::from_millis(9), 2_000_000);
+            kyber.domains[1].device.add(Nanos::from_millis(1), 10_000_000);
+            kyber.domains[1].total.add(Nanos::from_millis(1), 10_000_000);
+        }
+        let mut requests = crate::request::Requests::default();
+        let device = crate::elevator::DeviceView {
+            sectors: 1,
+            depth: 1,
+            rotational: false,
+            in_flight: 0,
+            position: 0,
+        };
+        let mut context = Context {
+            now: Nanos::SECOND,
+            hz: 1000,
+            requests: &mut requests,
+            processes: &[],
+            device: &device,
+            access: None,
+        };
+        kyber.expired(&mut context);
+        // Bucket 0 of its 99th: a quarter. Reads: bucket 7, at most as many as before.
+        assert_eq!((kyber.domains[0].depth, kyber.domains[1].depth), (256, 32));
+    }
+}
