@@ -136,7 +136,7 @@ fn read_segments_and_read_ahead() {
                 (150_000, Op::Read, 0, 1),
             ],
             Hit::Miss,
-            14_000,
+            11_000,
         ),
         // Written, it is stale.
         (&[(0, Op::Read, 0, 2), (12_000, Op::Write, 1, 1), (30_000, Op::Read, 0, 1)], Hit::Miss, 1_000),
