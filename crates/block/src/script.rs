@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use surety_units::Nanos;
 
-use crate::elevator::{AccessTime, Context, DeviceView, ElevatorRow, Making, Outgoing, Rule};
+use crate::elevator::{AccessTime, Context, DeviceView, Elevator, ElevatorRow, Making, Outgoing, Rule};
 use crate::request::{Bio, BioId, IoClass, Op, Priority, Process, ProcessId, Request, RequestId, Requests};
 use crate::tunable::Settings;
 
@@ -29,8 +29,6 @@ pub(crate) struct Script {
 #[derive(Debug)]
 pub(crate) struct Taken {
     pub(crate) sector: u64,
-    pub(crate) process: ProcessId,
-    pub(crate) issued: Nanos,
     pub(crate) completed: Nanos,
     pub(crate) rule: Rule,
 }
@@ -67,23 +65,7 @@ impl Script {
         }
     }
 
-    pub(crate) fn hz(self, hz: u32) -> Script {
-        Script { hz, ..self }
-    }
-
-    pub(crate) fn depth(self, depth: u32) -> Script {
-        Script { depth, ..self }
-    }
-
-    pub(crate) fn rotational(self, rotational: bool) -> Script {
-        Script { rotational, ..self }
-    }
-
     /// Time of a request, by the sector after the one before and by itself.
-    pub(crate) fn service(self, service: fn(u64, &Request) -> Nanos) -> Script {
-        Script { service, ..self }
-    }
-
     pub(crate) fn set(mut self, name: &str, value: u64) -> Script {
         self.settings.set(name, value).expect("a tunable of this elevator");
         self
@@ -127,83 +109,111 @@ impl Script {
             group_weights: vec![100],
             settings: self.settings.clone(),
         };
-        let mut elevator = (self.row.make)(&making);
-        let mut device = DeviceView {
+        let device = DeviceView {
             sectors: self.sectors,
             depth: self.depth,
             rotational: self.rotational,
             in_flight: 0,
             position: 0,
         };
-        let mut requests = Requests::default();
-        let mut out = Outgoing::default();
+        let mut bench = Bench {
+            elevator: (self.row.make)(&making),
+            script: &self,
+            device,
+            requests: Requests::default(),
+            out: Outgoing::default(),
+            in_device: Vec::new(),
+            order: Vec::new(),
+            places: BTreeMap::new(),
+            now: Nanos::ZERO,
+        };
         let mut arrivals = self.arrivals.iter().enumerate().peekable();
-        let mut in_device: Vec<(Nanos, RequestId)> = Vec::new();
-        let mut order: Vec<Taken> = Vec::new();
-        let mut places: BTreeMap<RequestId, usize> = BTreeMap::new();
-        let mut now = Nanos::ZERO;
         loop {
-            macro_rules! with {
-                ($context:ident => $what:expr) => {{
-                    let access = Fixed(self.service, device.position);
-                    let mut context = Context {
-                        now,
-                        hz: self.hz,
-                        requests: &mut requests,
-                        processes: &self.processes,
-                        device: &device,
-                        access: Some(&access),
-                    };
-                    let $context = &mut context;
-                    $what
-                }};
-            }
+            let now = bench.now;
             while let Some((number, (_, bio))) = arrivals.next_if(|(_, (time, _))| *time <= now) {
-                let priority = self.processes[bio.process.index()].priority;
-                let number = BioId(u32::try_from(number).expect("few"));
-                let id = requests.make(bio, number, priority, now);
-                with!(context => elevator.insert(context, id, false));
+                bench.arrive(number, bio);
             }
-            while let Some(place) = in_device.iter().position(|(end, _)| *end <= now) {
-                let (end, id) = in_device.remove(place);
-                device.in_flight -= 1;
-                order[places[&id]].completed = end;
-                with!(context => elevator.completed(context, id));
-                requests.release(id);
+            bench.complete();
+            if bench.elevator.timer().is_some_and(|at| at <= now) {
+                bench.with(|elevator, context| elevator.expired(context));
             }
-            if elevator.timer().is_some_and(|at| at <= now) {
-                with!(context => elevator.expired(context));
-            }
-            while device.in_flight < self.depth {
-                if out.is_empty() {
-                    with!(context => elevator.dispatch(context, &mut out, false));
-                }
-                let Some((id, rule)) = out.take() else { break };
-                with!(context => elevator.issued(context, id));
-                let begin = in_device.iter().map(|(end, _)| *end).max().unwrap_or(now);
-                let end = begin + (self.service)(device.position, &requests[id]);
-                in_device.push((end, id));
-                device.in_flight += 1;
-                device.position = requests[id].end();
-                requests[id].issued = Some(now);
-                places.insert(id, order.len());
-                let Request { sector, process, .. } = requests[id];
-                order.push(Taken { sector, process, issued: now, completed: end, rule });
-            }
-            let next = [
-                arrivals.peek().map(|(_, (time, _))| *time),
-                in_device.iter().map(|(end, _)| *end).min(),
-                elevator.timer(),
-            ];
-            match next.into_iter().flatten().min() {
-                Some(next) => now = next.max(now + Nanos::new(1)),
-                None => break,
-            }
-            assert!(now < Nanos::from_secs(3600), "the elevator keeps {} requests", elevator.queued());
+            bench.issue();
+            let ends = bench.in_device.iter().map(|(end, _)| *end).min();
+            let next = [arrivals.peek().map(|(_, (time, _))| *time), ends, bench.elevator.timer()];
+            let Some(next) = next.into_iter().flatten().min() else { break };
+            bench.now = next.max(now + Nanos::new(1));
+            let kept = bench.elevator.queued();
+            assert!(bench.now < Nanos::from_secs(3600), "the elevator keeps {kept} requests");
         }
-        assert_eq!(elevator.queued(), 0, "the elevator keeps requests for ever");
-        assert_eq!(order.len(), self.arrivals.len(), "every request is served once");
-        Order(order)
+        assert_eq!(bench.elevator.queued(), 0, "the elevator keeps requests for ever");
+        assert_eq!(bench.order.len(), self.arrivals.len(), "every request is served once");
+        Order(bench.order)
+    }
+}
+
+/// An elevator with its device while a script runs.
+struct Bench<'a> {
+    elevator: Box<dyn Elevator>,
+    script: &'a Script,
+    device: DeviceView,
+    requests: Requests,
+    out: Outgoing,
+    in_device: Vec<(Nanos, RequestId)>,
+    order: Vec<Taken>,
+    places: BTreeMap<RequestId, usize>,
+    now: Nanos,
+}
+
+impl Bench<'_> {
+    fn with(&mut self, what: impl FnOnce(&mut dyn Elevator, &mut Context<'_>)) {
+        let access = Fixed(self.script.service, self.device.position);
+        let mut context = Context {
+            now: self.now,
+            hz: self.script.hz,
+            requests: &mut self.requests,
+            processes: &self.script.processes,
+            device: &self.device,
+            access: Some(&access),
+        };
+        what(self.elevator.as_mut(), &mut context);
+    }
+
+    fn arrive(&mut self, number: usize, bio: &Bio) {
+        let priority = self.script.processes[bio.process.index()].priority;
+        let number = BioId(u32::try_from(number).expect("few"));
+        let id = self.requests.make(bio, number, priority, self.now);
+        self.with(|elevator, context| elevator.insert(context, id, false));
+    }
+
+    fn complete(&mut self) {
+        while let Some(place) = self.in_device.iter().position(|(end, _)| *end <= self.now) {
+            let (end, id) = self.in_device.remove(place);
+            self.device.in_flight -= 1;
+            self.order[self.places[&id]].completed = end;
+            self.with(|elevator, context| elevator.completed(context, id));
+            self.requests.release(id);
+        }
+    }
+
+    fn issue(&mut self) {
+        while self.device.in_flight < self.script.depth {
+            if self.out.is_empty() {
+                let mut out = std::mem::take(&mut self.out);
+                self.with(|elevator, context| elevator.dispatch(context, &mut out, false));
+                self.out = out;
+            }
+            let Some((id, rule)) = self.out.take() else { break };
+            self.with(|elevator, context| elevator.issued(context, id));
+            let begin = self.in_device.iter().map(|(end, _)| *end).max().unwrap_or(self.now);
+            let end = begin + (self.script.service)(self.device.position, &self.requests[id]);
+            self.in_device.push((end, id));
+            self.device.in_flight += 1;
+            self.device.position = self.requests[id].end();
+            self.requests[id].issued = Some(self.now);
+            self.places.insert(id, self.order.len());
+            let sector = self.requests[id].sector;
+            self.order.push(Taken { sector, completed: end, rule });
+        }
     }
 }
 

@@ -15,6 +15,7 @@ use crate::load::{DiskArgs, LoadArgs};
 use crate::rights::RightsArgs;
 
 mod apply;
+mod device;
 mod gates;
 pub mod lab;
 mod manual;
@@ -23,6 +24,7 @@ mod trace;
 mod validate;
 
 pub use apply::*;
+pub use device::*;
 pub use gates::*;
 pub use manual::*;
 pub use trace::*;
@@ -88,6 +90,9 @@ pub enum Verb {
     /// Measure interference with a busy thread, from hardware and from the scheduler
     #[command(after_help = EXIT_CODES)]
     Noise(NoiseArgs),
+    /// Show the disks and I/O schedulers of the simulator
+    #[command(after_help = EXIT_CODES)]
+    Device(DeviceArgs),
     /// Reproduce published experiments: published, computed, simulated and measured values side by side
     #[command(after_help = EXIT_CODES)]
     Reproduce(ReproduceArgs),

@@ -10,6 +10,7 @@
 mod apply;
 mod args;
 mod compare;
+mod device;
 mod doctor;
 mod exit;
 mod files;
@@ -82,6 +83,7 @@ fn dispatch(arguments: &Arguments, session: &Session) -> Result<Code, Failure> {
         Verb::Latency(args) => latency::latency(args, session),
         Verb::Lab(args) => lab::lab(args, session),
         Verb::Noise(args) => noise::noise(args, session),
+        Verb::Device(args) => device::device(args, session),
         Verb::Reproduce(args) => reproduce::reproduce(args, session),
         Verb::Validate(args) => validate::validate(args, session),
         Verb::Report(args) => report::report(args, session),

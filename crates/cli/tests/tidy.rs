@@ -13,7 +13,7 @@ mod circles;
 /// Crates by floor; the house of ARCHITECTURE.md.
 const FLOORS: &[&[&str]] = &[
     &["units", "stats"],
-    &["model", "kernel"],
+    &["model", "kernel", "device", "block"],
     &["trace", "import", "enforce"],
     &["analysis", "sim", "host", "lab", "fit", "compare"],
     &["plan", "reproduce", "report"],
@@ -25,6 +25,8 @@ const FLOORS: &[&[&str]] = &[
 const PURE: &[&str] = &[
     "units",
     "stats",
+    "device",
+    "block",
     "model",
     "trace",
     "import",

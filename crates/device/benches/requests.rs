@@ -1,1 +1,3 @@
+//! Requests of each model in a second.
+
 fn main() {}

@@ -187,10 +187,12 @@ impl Ledger {
         Some(done)
     }
 
+    /// Requests taken and not completed.
     pub fn inside(&self) -> usize {
         self.inside
     }
 
+    /// Of all that was taken and given.
     pub fn digest(&self) -> u64 {
         self.digest
     }

@@ -23,7 +23,7 @@ use crate::source::Source;
 pub use crate::kind::{ActivityKind, KindRow};
 pub use activity::Activity;
 pub use irq::{Arrivals, Irq};
-pub use load::{LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
+pub use load::{FileUse, LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
 pub use phases::Phase;
 pub use policy::{POLICIES, PolicyParameters, PolicyRow, PolicySpec};
 pub use rights::Rights;

@@ -21,7 +21,6 @@
 //! Ungrouped threads of a run share one session, so on a platform with autogroup they share the root as well.
 
 mod build;
-mod disks;
 mod interrupts;
 mod io;
 mod jobs;
@@ -41,7 +40,7 @@ use surety_model::world::{Observer, RunOptions, World, WorldError, chosen_cpus};
 use surety_units::{CpuSet, Nanos};
 
 use crate::engine::Simulation as _;
-use build::{Activity, Member, Stage};
+use build::{Activity, Member, Stage, disks};
 use io::Actor;
 
 /// The world's name.

@@ -5,8 +5,7 @@
 //! unplugs or blocks, or when its last request has 128 KiB. The driver has `depth` tags of its own; one request more is taken from
 //! the elevator and waits for the next of them (`hctx->dispatch`).
 
-use std::collections::{HashMap, VecDeque};
-use std::hash::{BuildHasherDefault, Hasher};
+use std::collections::{BTreeMap, VecDeque};
 
 use surety_units::Nanos;
 
@@ -20,24 +19,6 @@ const PLUG_REQUESTS: usize = 32;
 const PLUG_SECTORS: u32 = 256;
 /// Sectors of a request (`BLK_DEF_MAX_SECTORS_CAP`): 1280 KiB.
 const MAX_SECTORS: u32 = 2560;
-
-/// Spreads sectors well enough, and alike on every machine.
-#[derive(Clone, Copy, Debug, Default)]
-struct Spread(u64);
-
-impl Hasher for Spread {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
-    }
-
-    fn write_u64(&mut self, value: u64) {
-        self.0 = (self.0 ^ value).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
-}
 
 /// What a process holds together.
 #[derive(Clone, Debug, Default)]
@@ -57,7 +38,7 @@ pub struct Mq {
     tags: usize,
     hz: u32,
     /// Queued requests by the sector behind them.
-    ends: HashMap<u64, RequestId, BuildHasherDefault<Spread>>,
+    ends: BTreeMap<u64, RequestId>,
     out: Outgoing,
     /// Who waits for a tag, the first first.
     waiting: VecDeque<ProcessId>,
@@ -80,7 +61,7 @@ pub fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue> {
         device,
         tags: making.requests as usize,
         hz: making.hz,
-        ends: HashMap::default(),
+        ends: BTreeMap::new(),
         out: Outgoing::default(),
         waiting: VecDeque::new(),
     })

@@ -123,6 +123,7 @@ fn documents_keep_to_their_published_schemas() {
         vec!["reproduce"],
         vec!["validate", "FIFO beside fair", "--stored", "--on", "lab:6.12-cloud", "--records", KEPT],
         vec!["lab", "list"],
+        vec!["device", "list"],
         vec!["doctor"],
         vec!["run", player, "--on", "host", "--for", "300ms"],
     ] {

@@ -3,7 +3,7 @@
 use surety_units::Nanos;
 
 use super::{Account, ActivityRecord, Basis, Figure, Share, Total};
-use crate::workload::{Load, LoadKind};
+use crate::workload::{FileUse, Load, LoadKind};
 
 /// The figure of a kind whose operations are wholes: how long one took, on average.
 const COMPLETION: &str = "completion";
@@ -62,12 +62,11 @@ pub fn number(name: &str, number: u64) -> Figure {
 /// The figures of a kind that reads, writes or copies files.
 pub fn file_figures(kind: LoadKind, done: &Counts, observed: Nanos) -> Vec<Figure> {
     let rate = per_second("rate", done.bytes, "B/s", observed);
-    match kind {
-        LoadKind::FileCopy => {
-            [rate, number("copies", done.rounds)].into_iter().chain(completion(done)).collect()
-        }
-        LoadKind::Writers => vec![rate, per_second("writes", done.rounds, "/s", observed)],
-        _ => vec![rate, per_second("reads", done.rounds, "/s", observed)],
+    let row = kind.row();
+    let rounds = row.file_use.map_or("rounds", FileUse::rounds);
+    match row.is_completed {
+        true => [rate, number(rounds, done.rounds)].into_iter().chain(completion(done)).collect(),
+        false => vec![rate, per_second(rounds, done.rounds, "/s", observed)],
     }
 }
 

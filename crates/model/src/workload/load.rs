@@ -58,6 +58,26 @@ pub enum LoadKey {
     Once,
 }
 
+/// What a kind of load does with its files.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FileUse {
+    Reads,
+    Writes,
+    /// From one to the other.
+    Copies,
+}
+
+impl FileUse {
+    /// What it counts its operations as.
+    pub fn rounds(self) -> &'static str {
+        match self {
+            FileUse::Reads => "reads",
+            FileUse::Writes => "writes",
+            FileUse::Copies => "copies",
+        }
+    }
+}
+
 /// What a world other than the host does with a kind of load.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Treatment {
@@ -89,6 +109,8 @@ pub struct LoadRow {
     pub is_program: bool,
     /// Files or blocks of memory of `size` bytes that each of it keeps.
     pub files: u32,
+    /// What it does with files on a disk, if it has such.
+    pub file_use: Option<FileUse>,
     /// Whether it makes processes.
     pub has_processes: bool,
     /// Whether a round of it is a whole, whose completion may be promised.
@@ -127,6 +149,7 @@ const COMMON: LoadRow = LoadRow {
     keys: &[],
     is_program: false,
     files: 0,
+    file_use: None,
     has_processes: false,
     is_completed: false,
     is_lossy: false,
@@ -163,6 +186,7 @@ pub const LOAD_KINDS: &[LoadRow] = &[
         keys: FILE_KEYS,
         files: 1,
         simulator: Treatment::Whole,
+        file_use: Some(FileUse::Reads),
         ..COMMON
     },
     LoadRow {
@@ -172,6 +196,7 @@ pub const LOAD_KINDS: &[LoadRow] = &[
         keys: FILE_KEYS,
         files: 1,
         simulator: Treatment::Whole,
+        file_use: Some(FileUse::Writes),
         ..COMMON
     },
     LoadRow {
@@ -181,6 +206,7 @@ pub const LOAD_KINDS: &[LoadRow] = &[
         files: 2,
         is_completed: true,
         simulator: Treatment::Whole,
+        file_use: Some(FileUse::Copies),
         ..COMMON
     },
     LoadRow {

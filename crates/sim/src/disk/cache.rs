@@ -83,7 +83,7 @@ pub(super) enum Met {
 }
 
 impl File {
-    pub fn new(disk: usize, first: u64, pages: u64) -> File {
+    pub(super) fn new(disk: usize, first: u64, pages: u64) -> File {
         let pages = vec![0; usize::try_from(pages).expect("a file that fits a simulated disk")];
         File {
             disk,
@@ -98,11 +98,11 @@ impl File {
     }
 
     /// The first sector of a page.
-    pub fn sector(&self, page: u64) -> u64 {
+    pub(super) fn sector(&self, page: u64) -> u64 {
         self.first + page * SECTORS
     }
 
-    pub fn len(&self) -> u64 {
+    pub(super) fn len(&self) -> u64 {
         self.pages.len() as u64
     }
 
@@ -111,7 +111,7 @@ impl File {
     }
 
     /// A reader comes to a page.
-    pub fn meet(&mut self, page: u64) -> Met {
+    pub(super) fn meet(&mut self, page: u64) -> Met {
         let state = *self.page(page);
         if state & PRESENT != 0 {
             Met::Present
@@ -123,7 +123,7 @@ impl File {
     }
 
     /// A reader who wants `wanted` pages from `page` on has met it absent, or marked: the pages to be read now, if any.
-    pub fn read_ahead(&mut self, page: u64, wanted: u64) -> Option<(u64, u64)> {
+    pub(super) fn read_ahead(&mut self, page: u64, wanted: u64) -> Option<(u64, u64)> {
         let is_marked = *self.page(page) & MARKED != 0;
         if self.meet(page) != Met::Absent && !is_marked {
             return None;
@@ -164,7 +164,7 @@ impl File {
     }
 
     /// Pages a program asks for without waiting (`POSIX_FADV_WILLNEED`): the first absent ones of a range.
-    pub fn begin_reading(&mut self, start: u64, end: u64, mark: Option<u64>) -> Option<(u64, u64)> {
+    pub(super) fn begin_reading(&mut self, start: u64, end: u64, mark: Option<u64>) -> Option<(u64, u64)> {
         let first = (start..end).find(|page| self.meet(*page) == Met::Absent)?;
         let last = (first..end).find(|page| self.meet(*page) != Met::Absent).unwrap_or(end);
         for page in first..last {
@@ -177,12 +177,12 @@ impl File {
     }
 
     /// The reader took a page.
-    pub fn took(&mut self, page: u64) {
+    pub(super) fn took(&mut self, page: u64) {
         self.previous = page;
     }
 
     /// A page is written to in memory; whether it was not dirty.
-    pub fn soil(&mut self, page: u64, now: Nanos) -> bool {
+    pub(super) fn soil(&mut self, page: u64, now: Nanos) -> bool {
         let state = self.page(page);
         let was_clean = *state & DIRTY == 0;
         *state |= DIRTY | PRESENT;
@@ -194,17 +194,17 @@ impl File {
     }
 
     /// Its dirty pages that are not being written.
-    pub fn dirty(&self) -> u64 {
+    pub(super) fn dirty(&self) -> u64 {
         self.dirty
     }
 
     /// Since when it has had dirty pages.
-    pub fn dirty_since(&self) -> Option<Nanos> {
+    pub(super) fn dirty_since(&self) -> Option<Nanos> {
         (self.dirty > 0).then_some(self.dirty_since)
     }
 
     /// The next run of at most `most` dirty pages from `from` on, now being written. What is being written already waits.
-    pub fn begin_writing(&mut self, from: u64, most: u64) -> Option<(u64, u64)> {
+    pub(super) fn begin_writing(&mut self, from: u64, most: u64) -> Option<(u64, u64)> {
         if self.dirty == 0 {
             return None;
         }
@@ -220,7 +220,7 @@ impl File {
     }
 
     /// A bio over these pages is complete; how many of them were being written.
-    pub fn arrived(&mut self, first: u64, count: u64) -> u64 {
+    pub(super) fn arrived(&mut self, first: u64, count: u64) -> u64 {
         let mut written = 0;
         for page in first..first + count {
             let state = self.page(page);
@@ -236,12 +236,12 @@ impl File {
     }
 
     /// Whether none of its pages is being written.
-    pub fn is_written(&self) -> bool {
+    pub(super) fn is_written(&self) -> bool {
         self.writing == 0
     }
 
     /// Clean pages that are not under way are forgotten.
-    pub fn evict(&mut self) {
+    pub(super) fn evict(&mut self) {
         for state in &mut self.pages {
             if *state & (READING | DIRTY | WRITING) == 0 {
                 *state = 0;

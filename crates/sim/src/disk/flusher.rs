@@ -50,20 +50,20 @@ impl Default for Flusher {
 }
 
 impl Flusher {
-    pub fn set_up(&mut self, slot: Slot) {
+    pub(super) fn set_up(&mut self, slot: Slot) {
         self.slot = Some(slot);
     }
 
-    pub fn is(&self, process: ProcessId) -> bool {
+    pub(super) fn is(&self, process: ProcessId) -> bool {
         self.process == Some(process)
     }
 
     /// Whether who dirties pages has to wait.
-    pub fn is_full(&self) -> bool {
+    pub(super) fn is_full(&self) -> bool {
         self.dirty + self.writing >= self.most
     }
 
-    pub fn wants(&self) -> Option<(Slot, Option<Nanos>)> {
+    pub(super) fn wants(&self) -> Option<(Slot, Option<Nanos>)> {
         self.slot.map(|slot| (slot, self.look))
     }
 }

@@ -1,5 +1,7 @@
 //! From a workload to a machine with threads; what cannot be simulated is refused in words.
 
+pub(super) mod disks;
+
 use std::collections::BTreeMap;
 
 use surety_model::activation::{draw_key, first_tick};
@@ -11,7 +13,6 @@ use surety_model::workload::{
 use surety_model::world::{RunOptions, WorldError, refused_kinds, refused_loads};
 use surety_units::{CpuId, CpuSet, Nanos};
 
-use super::disks;
 use super::interrupts;
 use super::jobs::{self, Jobs, Phase, Thread};
 use super::{NAME, SimWorld, refuse};

@@ -44,11 +44,11 @@ pub(super) struct Entity {
 }
 
 impl Entity {
-    pub fn new(class: IoClass, weight: u64) -> Entity {
+    pub(super) fn new(class: IoClass, weight: u64) -> Entity {
         Entity { class, weight, budget: 0, service: 0, start: 0, finish: 0, standing: Standing::Out }
     }
 
-    pub fn left(&self) -> u64 {
+    pub(super) fn left(&self) -> u64 {
         self.budget.saturating_sub(self.service)
     }
 
@@ -95,7 +95,7 @@ pub(super) fn place(class: IoClass) -> usize {
 impl Engine {
     /// An entity becomes busy. `is_back`: it has come back in time from waiting for a request, and goes on where it was; what it is late
     /// by counts only in part where it is raised `coefficient`-fold.
-    pub fn activate(&mut self, id: usize, is_back: bool, coefficient: u64) {
+    pub(super) fn activate(&mut self, id: usize, is_back: bool, coefficient: u64) {
         let tree = &mut self.trees[place(self.entities[id].class)];
         let entity = &mut self.entities[id];
         let now = tree.virtual_time;
@@ -119,7 +119,7 @@ impl Engine {
     }
 
     /// The one in service goes on waiting, with what it was served counted.
-    pub fn requeue(&mut self, id: usize) {
+    pub(super) fn requeue(&mut self, id: usize) {
         let tree = &mut self.trees[place(self.entities[id].class)];
         let entity = &mut self.entities[id];
         if entity.standing == Standing::InService {
@@ -132,7 +132,7 @@ impl Engine {
     }
 
     /// An entity has nothing to do any more.
-    pub fn leave(&mut self, id: usize) {
+    pub(super) fn leave(&mut self, id: usize) {
         let tree = &mut self.trees[place(self.entities[id].class)];
         let entity = &mut self.entities[id];
         match entity.standing {
@@ -150,7 +150,7 @@ impl Engine {
     }
 
     /// An entity that waits has another budget.
-    pub fn rebudget(&mut self, id: usize, budget: u64) {
+    pub(super) fn rebudget(&mut self, id: usize, budget: u64) {
         let entity = &mut self.entities[id];
         entity.budget = budget;
         if entity.standing == Standing::Active {
@@ -159,7 +159,7 @@ impl Engine {
     }
 
     /// An entity has another weight or class from here on. It is not in service.
-    pub fn reweigh(&mut self, id: usize, weight: u64) {
+    pub(super) fn reweigh(&mut self, id: usize, weight: u64) {
         let tree = &mut self.trees[place(self.entities[id].class)];
         let entity = &mut self.entities[id];
         if entity.weight != weight {
@@ -174,7 +174,7 @@ impl Engine {
     }
 
     /// So many sectors are served to an entity.
-    pub fn serve(&mut self, id: usize, sectors: u64) {
+    pub(super) fn serve(&mut self, id: usize, sectors: u64) {
         let entity = &mut self.entities[id];
         entity.service += sectors;
         let tree = &mut self.trees[place(entity.class)];
@@ -193,7 +193,7 @@ impl Engine {
     }
 
     /// Which waits and would be served next, of the most important class that has one; `skip` classes above are passed over.
-    pub fn peek(&self, skip: usize) -> Option<usize> {
+    pub(super) fn peek(&self, skip: usize) -> Option<usize> {
         let tree = self.trees.iter().skip(skip).find(|tree| !tree.active.is_empty())?;
         let starts = tree.active.iter().map(|id| self.entities[*id].start);
         let least = starts.reduce(|one, other| if is_after(one, other) { other } else { one })?;
@@ -205,7 +205,7 @@ impl Engine {
     }
 
     /// Serves the next.
-    pub fn take(&mut self, skip: usize) -> Option<usize> {
+    pub(super) fn take(&mut self, skip: usize) -> Option<usize> {
         let id = self.peek(skip)?;
         let tree = &mut self.trees[place(self.entities[id].class)];
         let start = tree.active.iter().map(|id| self.entities[*id].start);
@@ -220,7 +220,7 @@ impl Engine {
     }
 
     /// Those that wait.
-    pub fn waiting(&self) -> impl Iterator<Item = usize> + '_ {
+    pub(super) fn waiting(&self) -> impl Iterator<Item = usize> + '_ {
         self.trees.iter().flat_map(|tree| tree.active.iter().copied())
     }
 }

@@ -30,7 +30,7 @@ pub(super) struct Think {
 
 impl Think {
     /// A request comes a while after the last ended.
-    pub fn add(&mut self, now: Nanos, idle: Nanos) {
+    pub(super) fn add(&mut self, now: Nanos, idle: Nanos) {
         let elapsed = (now - self.last_end).max(Nanos::ZERO).min(idle + idle).get_unsigned();
         self.samples = (7 * self.samples + 256) / 8;
         self.total = (7 * self.total + 256 * elapsed) / 8;
@@ -38,7 +38,7 @@ impl Think {
     }
 
     /// Whether it is known to be longer.
-    pub fn is_longer(&self, than: Nanos) -> bool {
+    pub(super) fn is_longer(&self, than: Nanos) -> bool {
         self.samples > 80 && self.mean > than.get_unsigned()
     }
 }
@@ -111,7 +111,7 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub fn new(priority: Priority, sync: bool, now: Nanos, max_budget: u64) -> Queue {
+    pub(super) fn new(priority: Priority, sync: bool, now: Nanos, max_budget: u64) -> Queue {
         Queue {
             priority,
             sync,
@@ -152,36 +152,36 @@ impl Queue {
     }
 
     /// The weight of its priority: 10 for level 7 to 80 for level 0.
-    pub fn weight(&self) -> u64 {
+    pub(super) fn weight(&self) -> u64 {
         (8 - u64::from(self.priority.level.min(7))) * 10 * self.raising.coefficient
     }
 
-    pub fn is_raised(&self) -> bool {
+    pub(super) fn is_raised(&self) -> bool {
         self.raising.coefficient > 1
     }
 
-    pub fn has_requests(&self) -> bool {
+    pub(super) fn has_requests(&self) -> bool {
         !self.sorted.is_empty()
     }
 
     /// Whether most of its last requests were seeks (`BFQQ_SEEKY`), or all (`BFQQ_TOTALLY_SEEKY`).
-    pub fn is_seeky(&self) -> bool {
+    pub(super) fn is_seeky(&self) -> bool {
         self.seeks.count_ones() > 19
     }
 
-    pub fn is_totally_seeky(&self) -> bool {
+    pub(super) fn is_totally_seeky(&self) -> bool {
         self.seeks == u32::MAX
     }
 
     /// A request has come: was it a seek?
-    pub fn look_at_seek(&mut self, request: &Request, rotational: bool) {
+    pub(super) fn look_at_seek(&mut self, request: &Request, rotational: bool) {
         let distance = self.position.map_or(0, |position| position.abs_diff(request.sector));
         let is_seek = distance > SEEK && (rotational || request.sectors < LARGE);
         self.seeks = self.seeks << 1 | u32::from(is_seek);
         self.position = Some(request.end());
     }
 
-    pub fn ends_raising(&mut self, now: Nanos) {
+    pub(super) fn ends_raising(&mut self, now: Nanos) {
         self.raising.coefficient = 1;
         self.raising.longest = Nanos::ZERO;
         self.raising.since = now;

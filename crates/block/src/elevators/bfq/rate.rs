@@ -34,7 +34,7 @@ pub(super) struct PeakRate {
 }
 
 impl PeakRate {
-    pub fn new(rotational: bool) -> PeakRate {
+    pub(super) fn new(rotational: bool) -> PeakRate {
         PeakRate {
             rate: REFERENCE[usize::from(!rotational)] * 2 / 3,
             rotational,
@@ -49,25 +49,25 @@ impl PeakRate {
     }
 
     /// The greatest budget: what the device serves in a slice.
-    pub fn budget(&self, slice: Nanos) -> u64 {
+    pub(super) fn budget(&self, slice: Nanos) -> u64 {
         (self.rate * slice.get_unsigned() / 1_000) >> SHIFT
     }
 
     /// How long an interactive application is raised: as long as the reference device would take for a large one, by its rate to this
     /// device's (`ref_wr_duration` of 7 s and 2.5 s), within 3 and 25 s.
-    pub fn raising(&self) -> Nanos {
+    pub(super) fn raising(&self) -> Nanos {
         let reference = [Nanos::from_secs(7), Nanos::from_millis(2500)][usize::from(!self.rotational)];
         let scaled = reference.mul_ratio(REFERENCE[usize::from(!self.rotational)], self.rate.max(1));
         scaled.clamp(Nanos::from_secs(3), Nanos::from_secs(25))
     }
 
     /// The device is done with a request.
-    pub fn completed(&mut self, now: Nanos) {
+    pub(super) fn completed(&mut self, now: Nanos) {
         self.last_completion = now;
     }
 
     /// A request goes to the device, in which there are others or not.
-    pub fn dispatched(&mut self, now: Nanos, sector: u64, sectors: u64, in_driver: u32) {
+    pub(super) fn dispatched(&mut self, now: Nanos, sector: u64, sectors: u64, in_driver: u32) {
         if self.samples == 0 {
             self.begin(now, sectors);
         } else if now - self.last > IDLE && in_driver == 0 {

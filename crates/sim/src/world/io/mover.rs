@@ -3,7 +3,7 @@
 //! After each pass a reader forgets what is cached of its file; a writer waits until its file is on the disk; a copier does both.
 
 use surety_model::record::loads::Counts;
-use surety_model::workload::{Load, LoadKind};
+use surety_model::workload::Load;
 use surety_stats::Pcg;
 use surety_units::{Nanos, Rate};
 
@@ -56,9 +56,15 @@ pub(in crate::world) struct Mover {
 
 impl Mover {
     /// Worker `instance` of a load.
-    pub fn new(seat: Seat, moves: Moves, load: &Load, instance: u32, observe: Nanos) -> Mover {
+    pub(in crate::world) fn new(
+        seat: Seat,
+        moves: Moves,
+        load: &Load,
+        instance: u32,
+        observe: Nanos,
+    ) -> Mover {
         let block = load.block().0;
-        let stream = if load.kind == LoadKind::Writers { 3 } else { 1 };
+        let stream = if matches!(moves, Moves::Writes(_)) { 3 } else { 1 };
         Mover {
             seat,
             moves,
@@ -79,11 +85,11 @@ impl Mover {
     }
 
     /// What it did while it was observed.
-    pub fn done(&self) -> Counts {
+    pub(in crate::world) fn done(&self) -> Counts {
         self.done
     }
 
-    pub fn next(&mut self, now: Nanos, storage: &mut Storage) -> Step {
+    pub(in crate::world) fn next(&mut self, now: Nanos, storage: &mut Storage) -> Step {
         loop {
             match self.stage {
                 Stage::Over => return Step::Exit,

@@ -33,12 +33,12 @@ pub(super) struct Plan {
 }
 
 impl Plan {
-    pub fn new(stream: &Stream) -> Plan {
+    pub(in crate::world) fn new(stream: &Stream) -> Plan {
         Plan { rate: stream.rate, access: stream.access_bytes(), deadline: stream.deadline(), number: 0 }
     }
 
     /// When the next access is released.
-    pub fn release(&self) -> Nanos {
+    pub(in crate::world) fn release(&self) -> Nanos {
         release_of(self.rate, self.access, self.number)
     }
 }
@@ -48,13 +48,13 @@ impl Plan {
 pub(super) struct Log(Vec<StreamAccess>);
 
 impl Log {
-    pub fn add(&mut self, access: StreamAccess) {
+    pub(in crate::world) fn add(&mut self, access: StreamAccess) {
         self.0.push(access);
     }
 
     /// All that were released before the run's end; the next of the plan, at which the thread may have been since an instant, and those
     /// it did not come to are open.
-    pub fn close(
+    pub(in crate::world) fn close(
         &self,
         plan: &Plan,
         begun: Option<Nanos>,
@@ -87,7 +87,7 @@ pub(in crate::world) struct Player {
 
 impl Player {
     /// A thread of a stream on its file.
-    pub fn new(seat: Seat, stream: &Stream, file: FileId, bytes: u64) -> Player {
+    pub(in crate::world) fn new(seat: Seat, stream: &Stream, file: FileId, bytes: u64) -> Player {
         let plan = Plan::new(stream);
         Player {
             seat,
@@ -101,7 +101,7 @@ impl Player {
         }
     }
 
-    pub fn next(&mut self, now: Nanos, storage: &mut Storage) -> Step {
+    pub(in crate::world) fn next(&mut self, now: Nanos, storage: &mut Storage) -> Step {
         loop {
             let (number, access, release) = (self.plan.number, self.plan.access, self.plan.release());
             match self.stage {
@@ -148,7 +148,7 @@ impl Player {
     }
 
     /// What it did until the run's end, with its CPU time and the time it waited for one.
-    pub fn close(&self, end: Nanos, got: (Nanos, Nanos)) -> StreamThread {
+    pub(in crate::world) fn close(&self, end: Nanos, got: (Nanos, Nanos)) -> StreamThread {
         let begun = match self.stage {
             Stage::At(start) | Stage::Done(start) => Some(start),
             Stage::Planned | Stage::Due => None,

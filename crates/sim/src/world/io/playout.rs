@@ -33,7 +33,7 @@ pub(in crate::world) struct Playout {
 
 impl Playout {
     /// The buffer of a stream with batches; `signals` are the events of the thread that plays and of that which fetches.
-    pub fn new(stream: &Stream, batch: u64, signals: (usize, usize)) -> Playout {
+    pub(in crate::world) fn new(stream: &Stream, batch: u64, signals: (usize, usize)) -> Playout {
         let ahead = i128::from(AHEAD.get()) * i128::from(stream.rate.0) / 1_000_000_000;
         let computed = stream.access_bytes() + batch + u64::try_from(ahead).unwrap_or(u64::MAX >> 1);
         Playout {
@@ -67,7 +67,7 @@ const SCALE: u128 = 1_000_000_000;
 
 impl Fetcher {
     /// The fetcher of a stream whose file has so many bytes.
-    pub fn new(
+    pub(in crate::world) fn new(
         seat: Seat,
         playout: usize,
         stream: &Stream,
@@ -89,7 +89,12 @@ impl Fetcher {
         }
     }
 
-    pub fn next(&mut self, now: Nanos, storage: &mut Storage, playouts: &mut [Playout]) -> Step {
+    pub(in crate::world) fn next(
+        &mut self,
+        now: Nanos,
+        storage: &mut Storage,
+        playouts: &mut [Playout],
+    ) -> Step {
         let playout = &mut playouts[self.playout];
         if self.is_fetching {
             if let Some(wait) = self.seat.waits(now, storage) {
@@ -135,11 +140,11 @@ pub(in crate::world) struct Viewer {
 
 impl Viewer {
     /// The thread of a stream that takes its accesses from a buffer.
-    pub fn new(seat: Seat, playout: usize, stream: &Stream) -> Viewer {
+    pub(in crate::world) fn new(seat: Seat, playout: usize, stream: &Stream) -> Viewer {
         Viewer { seat, playout, plan: Plan::new(stream), begun: None, is_copied: false, log: Log::default() }
     }
 
-    pub fn next(&mut self, now: Nanos, playouts: &mut [Playout]) -> Step {
+    pub(in crate::world) fn next(&mut self, now: Nanos, playouts: &mut [Playout]) -> Step {
         let playout = &mut playouts[self.playout];
         let release = self.plan.release();
         let Some(start) = self.begun else {
@@ -178,7 +183,7 @@ impl Viewer {
     }
 
     /// What it did until the run's end, with its CPU time and the time it waited for one.
-    pub fn close(&self, end: Nanos, got: (Nanos, Nanos)) -> StreamThread {
+    pub(in crate::world) fn close(&self, end: Nanos, got: (Nanos, Nanos)) -> StreamThread {
         self.log.close(&self.plan, self.begun, end, got)
     }
 }

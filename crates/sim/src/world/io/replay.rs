@@ -34,7 +34,7 @@ pub(in crate::world) struct Subject {
 
 impl Subject {
     /// A start-up whose file is there, without threads yet.
-    pub fn new(startup: &Startup, trace: Arc<IoTrace>, file: FileId) -> Subject {
+    pub(in crate::world) fn new(startup: &Startup, trace: Arc<IoTrace>, file: FileId) -> Subject {
         Subject {
             layout: trace.layout(),
             trace,
@@ -75,7 +75,7 @@ pub(in crate::world) struct Starts {
 
 impl Starts {
     /// Whether all were made.
-    pub fn are_done(&self) -> bool {
+    pub(in crate::world) fn are_done(&self) -> bool {
         self.subjects.iter().all(|subject| subject.attempts.len() >= subject.repeat as usize)
     }
 
@@ -89,7 +89,7 @@ impl Starts {
     }
 
     /// What is known of a start that the run's end cut short.
-    pub fn close(&mut self) {
+    pub(in crate::world) fn close(&mut self) {
         if self.running.is_some() {
             self.finish(None);
         }
@@ -115,11 +115,11 @@ enum Begins {
 }
 
 impl Starter {
-    pub fn new(seat: Seat) -> Starter {
+    pub(in crate::world) fn new(seat: Seat) -> Starter {
         Starter { seat, not_before: Nanos::ZERO, stage: Begins::Next, gap: Nanos::ZERO }
     }
 
-    pub fn next(&mut self, now: Nanos, storage: &mut Storage, starts: &mut Starts) -> Step {
+    pub(in crate::world) fn next(&mut self, now: Nanos, storage: &mut Storage, starts: &mut Starts) -> Step {
         match std::mem::replace(&mut self.stage, Begins::Next) {
             Begins::Begun => {
                 self.stage = Begins::Ended;
@@ -179,11 +179,11 @@ pub(in crate::world) struct Replayer {
 
 impl Replayer {
     /// The thread of a subject's process.
-    pub fn new(seat: Seat, subject: usize, process: usize) -> Replayer {
+    pub(in crate::world) fn new(seat: Seat, subject: usize, process: usize) -> Replayer {
         Replayer { seat, subject, process, stage: Stage::Waits, gathered: 0 }
     }
 
-    pub fn next(&mut self, now: Nanos, storage: &mut Storage, starts: &mut Starts) -> Step {
+    pub(in crate::world) fn next(&mut self, now: Nanos, storage: &mut Storage, starts: &mut Starts) -> Step {
         loop {
             match self.stage {
                 Stage::Waits => {

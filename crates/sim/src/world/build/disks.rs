@@ -10,18 +10,18 @@ use surety_model::distribution::TimeDistribution;
 use surety_model::formats::io_trace::IoTrace;
 use surety_model::startup::{Attempt, StartupAccount};
 use surety_model::workload::{
-    ActivityKind, Direction, Disk, Load, LoadKey, LoadKind, PolicySpec, Startup, StartupBody, Stream,
+    ActivityKind, Direction, Disk, FileUse, Load, LoadKind, PolicySpec, Startup, StartupBody, Stream,
     StreamFile, Workload,
 };
 use surety_model::world::{Observer, RunOptions, Unobserved, WorldError};
 use surety_units::{CpuSet, Nanos};
 
-use super::build::{Activity, Builder, Stage};
-use super::io::{
+use super::super::io::{
     Actor, Fetcher, Mover, Moves, Player, Playout, Replayer, Seat, Starter, Subject, TIMEOUT, Viewer,
 };
-use super::jobs::Thread;
-use super::{SimWorld, refuse, unsupported};
+use super::super::jobs::Thread;
+use super::super::{SimWorld, refuse, unsupported};
+use super::{Activity, Builder, Stage};
 use crate::cpu::device::{DeviceSpec, Source};
 use crate::cpu::hardware::Scheduling;
 use crate::disk::{FileId, PAGE, Unit};
@@ -35,10 +35,10 @@ const SCHEDULER: &str = "mq-deadline";
 const FAIR: PolicySpec = PolicySpec::Fair { nice: 0, slice: None };
 
 /// Which disk, by its place.
-pub(super) type Places<'a> = BTreeMap<&'a str, usize>;
+pub(in crate::world) type Places<'a> = BTreeMap<&'a str, usize>;
 
 /// What of a workload's files and disks is not simulated.
-pub(super) fn objections(workload: &Workload) -> Vec<WorldError> {
+pub(in crate::world) fn objections(workload: &Workload) -> Vec<WorldError> {
     let mut found = Vec::new();
     let known = |name: &Option<String>| {
         let disk = name.as_ref().filter(|name| workload.disks.iter().any(|disk| disk.name == **name));
@@ -74,8 +74,8 @@ pub(super) fn objections(workload: &Workload) -> Vec<WorldError> {
 }
 
 /// Whether a kind of load is about files on a disk.
-pub(super) fn is_on_disk(kind: LoadKind) -> bool {
-    kind.row().keys.iter().any(|key| matches!(key, LoadKey::Disk))
+pub(in crate::world) fn is_on_disk(kind: LoadKind) -> bool {
+    kind.row().file_use.is_some()
 }
 
 fn stream_objection(stream: &Stream) -> Result<(), &'static str> {
@@ -109,14 +109,14 @@ fn load_objection(load: &Load) -> Result<(), &'static str> {
 }
 
 /// Says what is assumed where a workload leaves it open.
-pub(super) fn notices(workload: &Workload, observer: &mut dyn Observer) {
+pub(in crate::world) fn notices(workload: &Workload, observer: &mut dyn Observer) {
     for disk in workload.disks.iter().filter(|disk| disk.model.is_none()) {
         observer.notice(&format!("disk.{}: it names no model; simulated as `{MODEL}`", disk.name));
     }
 }
 
 /// Every start on the idle machine, before the loads begin.
-pub(super) fn idle_starts(
+pub(in crate::world) fn idle_starts(
     world: &SimWorld,
     workload: &Workload,
     options: &RunOptions,
@@ -133,7 +133,7 @@ pub(super) fn idle_starts(
     };
     let duration = workload.startups.iter().map(longest).fold(Nanos::SECOND, Nanos::saturating_add);
     let options = RunOptions { warm_up: Nanos::ZERO, duration, ..options.clone() };
-    let mut stage = super::build::stage(world, &alone, &options, cpus, false)?;
+    let mut stage = super::stage(world, &alone, &options, cpus, false)?;
     let mut now = Nanos::ZERO;
     while !stage.machine.programs().io.starts.are_done() && now < duration {
         if options.cancel.is_cancelled() {
@@ -149,7 +149,7 @@ pub(super) fn idle_starts(
 
 impl Stage {
     /// What disks did goes into the hash.
-    pub(super) fn mix_disks(&mut self) {
+    pub(in crate::world) fn mix_disks(&mut self) {
         for disk in 0..self.interrupts.len() {
             let unit = self.machine.programs().io.storage.unit(disk);
             let ((requests, bytes), digest) = (unit.served(), unit.digest());
@@ -204,7 +204,11 @@ impl Simulation for Stage {
 
 impl<'a> Builder<'a> {
     /// Makes the disks of a workload.
-    pub(super) fn disks(&mut self, workload: &'a Workload, options: &RunOptions) -> Result<(), WorldError> {
+    pub(in crate::world) fn disks(
+        &mut self,
+        workload: &'a Workload,
+        options: &RunOptions,
+    ) -> Result<(), WorldError> {
         for (index, disk) in workload.disks.iter().enumerate() {
             let bound = bound(disk, options)?;
             self.stage.disks.extend(bound.in_words(disk));
@@ -233,7 +237,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The threads of a stream.
-    pub(super) fn stream(&mut self, index: usize, stream: &Stream) -> Result<(), WorldError> {
+    pub(in crate::world) fn stream(&mut self, index: usize, stream: &Stream) -> Result<(), WorldError> {
         let StreamFile::Make(size) = stream.file else { return Ok(()) };
         let (activity, fair) = (Activity::Stream(index), Scheduling::Policy(FAIR));
         for _ in 0..stream.count {
@@ -260,7 +264,7 @@ impl<'a> Builder<'a> {
     }
 
     /// The threads of start-ups, and the one that begins them.
-    pub(super) fn startups(
+    pub(in crate::world) fn startups(
         &mut self,
         workload: &'a Workload,
         options: &RunOptions,
@@ -291,7 +295,7 @@ impl<'a> Builder<'a> {
     }
 
     /// One worker of a load on a disk.
-    pub(super) fn mover(
+    pub(in crate::world) fn mover(
         &mut self,
         index: usize,
         instance: u32,
@@ -301,9 +305,9 @@ impl<'a> Builder<'a> {
     ) -> Result<(), WorldError> {
         let size = load.size().0;
         let mut file = || self.file(ActivityKind::Load.path(&load.name), load.disk.as_deref(), size);
-        let moves = match load.kind {
-            LoadKind::FileCopy => Moves::Copies(file()?, file()?),
-            LoadKind::Writers => Moves::Writes(file()?),
+        let moves = match load.kind.row().file_use {
+            Some(FileUse::Copies) => Moves::Copies(file()?, file()?),
+            Some(FileUse::Writes) => Moves::Writes(file()?),
             _ => Moves::Reads(file()?),
         };
         self.actor(Activity::Load(index), &load.name, (scheduling, Priority::default()), |seat| {
@@ -350,7 +354,7 @@ impl<'a> Builder<'a> {
 }
 
 /// In which account the requests of an activity's threads are counted.
-pub(super) fn account_of(activity: Activity) -> usize {
+pub(in crate::world) fn account_of(activity: Activity) -> usize {
     match activity {
         Activity::Stream(index) | Activity::Fetcher(index) => index * 3 + 1,
         Activity::Startup(index) => index * 3 + 2,
@@ -442,7 +446,7 @@ impl Bound {
 }
 
 /// What became of starts, beside the loads and on the idle machine.
-pub(super) fn startup_record(
+pub(in crate::world) fn startup_record(
     startup: &Startup,
     idle: &[Attempt],
     loaded: &[Attempt],
