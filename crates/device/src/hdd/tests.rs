@@ -138,6 +138,8 @@ fn read_segments_and_read_ahead() {
             Hit::Miss,
             11_000,
         ),
+        // Reading ahead was over long before; what more is wanted is read from then on, not from when it was over.
+        (&[(0, Op::Read, 0, 2), (50_000, Op::Read, 5, 2), (50_000, Op::Read, 10, 4)], Hit::Partial, 6_000),
         // Written, it is stale.
         (&[(0, Op::Read, 0, 2), (12_000, Op::Write, 1, 1), (30_000, Op::Read, 0, 1)], Hit::Miss, 1_000),
     ];
