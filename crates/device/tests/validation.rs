@@ -25,8 +25,8 @@ const LIMIT_MS: f64 = 0.5;
 /// A drive, the demerit DiskSim's own model has (`valid/runvalid` of DiskSim 4.0), and the one this model has, rounded up.
 const DRIVES: &[(&str, f64, f64)] = &[
     ("atlas10k", 0.268, 0.10),
-    ("barracuda", 0.349, 0.32),
-    ("cheetah4LP", 0.318, 0.30),
+    ("barracuda", 0.349, 0.315),
+    ("cheetah4LP", 0.318, 0.295),
     ("hp_c2490a", 0.254, 0.26),
 ];
 
