@@ -13,7 +13,7 @@
 //! | commands in the order of their positioning time, none older than a limit left waiting | `queue` |
 //! | accesses that fail and are tried again, by chance | `Retries` |
 //!
-//! The moving parts do one thing at a time ([`Work`]). Between commands they read ahead, which the next command cuts short, or
+//! The moving parts do one thing at a time (`Work`). Between commands they read ahead, which the next command cuts short, or
 //! write what the buffer has taken. Nothing is stepped sector by sector: the instants of an access follow from where the arm is and what time it is.
 
 pub mod buffer;

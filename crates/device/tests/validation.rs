@@ -23,6 +23,7 @@ use surety_units::Nanos;
 const LIMIT_MS: f64 = 0.5;
 
 /// A drive, the demerit DiskSim's own model has (`valid/runvalid` of DiskSim 4.0), and the one this model has, rounded up.
+#[allow(clippy::approx_constant, reason = "a demerit, not a part of a circle")]
 const DRIVES: &[(&str, f64, f64)] = &[
     ("atlas10k", 0.268, 0.10),
     ("barracuda", 0.349, 0.315),
