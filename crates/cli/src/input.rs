@@ -55,6 +55,10 @@ pub fn files_of(workload: &Workload) -> Result<BTreeMap<String, String>, Failure
     for (object, file) in replays.chain(profiles) {
         let beside = workload.source.name().and_then(|name| Path::new(name).parent()).map(|d| d.join(file));
         let path = beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(file));
+        // The world that needs it says that it is not there.
+        if !path.exists() {
+            continue;
+        }
         let failed = |why: String| {
             Failure::new(Code::BadInput, format!("{object}: {}: {why}", path.display()))
                 .help("files are looked for beside the workload, then here")

@@ -13,7 +13,7 @@
 //! | commands in the order of their positioning time, none older than a limit left waiting | `queue` |
 //! | accesses that fail and are tried again, by chance | `Retries` |
 //!
-//! The moving parts do one thing at a time ([`Work`]). Between commands they read ahead, which the next command cuts short, or
+//! The moving parts do one thing at a time (`Work`). Between commands they read ahead, which the next command cuts short, or
 //! write what the buffer has taken. Nothing is stepped sector by sector: the instants of an access follow from where the arm is and what time it is.
 
 pub mod buffer;
@@ -98,6 +98,8 @@ pub struct Hdd {
     dirty_sectors: u64,
     /// The interface carries data until then.
     wire_free: f64,
+    /// The latest instant it was looked at; nothing is completed before.
+    now: Nanos,
     /// The last command was a read.
     after_read: bool,
     /// The latest forced write-back let a command by.
@@ -129,6 +131,7 @@ impl Hdd {
             dirty: Vec::new(),
             dirty_sectors: 0,
             wire_free: 0.0,
+            now: Nanos::ZERO,
             after_read: true,
             spared: false,
             chance: Pcg::for_job(seed, surety_stats::random::stream_of("hdd"), 0),
@@ -145,7 +148,7 @@ impl Hdd {
 
     /// Notes a completion at an instant, with where the time went.
     fn finish(&mut self, command: &Pending, at: f64, hit: Hit, parts: Parts) {
-        let completed = Nanos::from_f64_rounded(at).max(command.accepted);
+        let completed = Nanos::from_f64_rounded(at).max(self.now);
         let service = parts.into_service(completed - command.accepted);
         let done = Completion { tag: command.tag, accepted: command.accepted, completed, hit, service };
         self.ledger.complete(done);
@@ -166,8 +169,9 @@ impl Hdd {
     fn settle(&mut self, now: Nanos) {
         while let Work::Busy { until, then } = self.work {
             if instant_of(until) > now {
-                return;
+                break;
             }
+            self.now = self.now.max(instant_of(until));
             self.work = Work::Free;
             match then {
                 Then::Nothing => {}
@@ -176,6 +180,7 @@ impl Hdd {
             }
             self.start(until);
         }
+        self.now = now;
     }
 }
 

@@ -187,12 +187,12 @@ impl Ledger {
         Some(done)
     }
 
-    /// Requests taken and not completed.
+    /// Requests taken and not handed out.
     pub fn inside(&self) -> usize {
         self.inside
     }
 
-    /// Of all that was taken and given.
+    /// Of all entered and handed out, in order.
     pub fn digest(&self) -> u64 {
         self.digest
     }

@@ -68,7 +68,9 @@ fn other_worlds_say_why_they_cannot_see_a_stream() {
     assert_eq!(labels, ["analysis", "sim", "host"]);
     let evidence = |result: &Value| result["activities"][0]["promises"][0]["verdict"].clone();
     assert_eq!(evidence(&results[0]), "not-observable", "{}", results[0]);
-    assert!(results[1]["degraded"][0].as_str().unwrap().contains("stream.s: disks are not simulated"));
+    assert!(
+        results[1]["degraded"][0].as_str().unwrap().contains("stream.s: it is on no disk of the workload")
+    );
     assert_eq!(results[1]["activities"].as_array().map(Vec::len), Some(0));
     assert!(results[2]["activities"][0]["completed"].as_u64().unwrap() > 0, "{}", results[2]);
     assert_eq!(document["exit"], 4);
@@ -94,7 +96,7 @@ fn what_a_stream_cannot_be_is_said() {
     }
     let body = format!("{STREAM}file = {{ make = \"1MB\" }}\n");
     let (_, said) = run(directory.path(), &body, &["--on", "sim"]).unwrap_err();
-    assert!(said.contains("disks are not simulated"), "{said}");
+    assert!(said.contains("on no disk of the workload"), "{said}");
 }
 
 #[test]

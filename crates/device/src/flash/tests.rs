@@ -35,6 +35,9 @@ fn parameters() -> Parameters {
 /// A request: instant in microseconds, what, first sector, sectors.
 type Asked = (i64, Op, u64, u32);
 
+/// A tag and the instant of its completion.
+type End = (u32, i64);
+
 fn run(parameters: Parameters, asked: &[Asked]) -> Vec<Completion> {
     let mut disk = Flash::new(parameters, 1);
     let mut done = Vec::new();
@@ -53,13 +56,13 @@ fn run(parameters: Parameters, asked: &[Asked]) -> Vec<Completion> {
 }
 
 /// Tags and instants of completion in nanoseconds.
-fn ends(done: &[Completion]) -> Vec<(u32, i64)> {
+fn ends(done: &[Completion]) -> Vec<End> {
     done.iter().map(|done| (done.tag, done.completed.get())).collect()
 }
 
 #[test]
 fn known_answers() {
-    let cases: &[(&[Asked], &[(u32, i64)])] = &[
+    let cases: &[(&[Asked], &[End])] = &[
         // 2 + 3 of the command, 50 of the cells, 8 over the channel, 4 over the link.
         (&[(0, Op::Read, 0, 8)], &[(0, 67_000)]),
         // A part of a page: the cells take as long, the wires do not.

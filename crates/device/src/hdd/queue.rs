@@ -80,7 +80,8 @@ impl Hdd {
             Op::Flush | Op::Discard => {
                 let parts = self.commanded(&command, at, self.parameters.overheads.write);
                 let end = command.accepted.get() as f64 + parts.queue + parts.overhead;
-                self.finish(&command, end, Hit::Whole, parts);
+                // What was served before may still be on the wire.
+                self.finish(&command, end.max(self.wire_free), Hit::Whole, parts);
             }
         }
     }

@@ -49,7 +49,8 @@ impl Hdd {
     fn extend(&mut self, limit: u64, at: f64) {
         let reached = self.stream.runs.last().map_or(self.stream.from, |run| run.sector + run.sectors);
         if limit > reached {
-            let (arm, from) = self.stream.runs.last().map_or((self.arm, at), |run| (run.arm, run.end));
+            let (arm, from) =
+                self.stream.runs.last().map_or((self.arm, at), |run| (run.arm, run.end.max(at)));
             let wanted = Wanted {
                 sector: reached,
                 sectors: limit - reached,

@@ -38,6 +38,9 @@ fn parameters() -> Parameters {
 /// A request: instant in microseconds, what, first sector, sectors.
 type Asked = (i64, Op, u64, u32);
 
+/// A tag and the instant of its completion.
+type End = (u32, i64);
+
 /// Puts requests in at their instants and returns the completions in their order.
 fn run(parameters: Parameters, asked: &[Asked]) -> Vec<Completion> {
     let mut disk = Hdd::new(parameters, 1);
@@ -57,7 +60,7 @@ fn run(parameters: Parameters, asked: &[Asked]) -> Vec<Completion> {
 }
 
 /// Tags and instants of completion in microseconds.
-fn ends(done: &[Completion]) -> Vec<(u32, i64)> {
+fn ends(done: &[Completion]) -> Vec<End> {
     done.iter().map(|done| (done.tag, done.completed.get() / 1000)).collect()
 }
 
@@ -138,6 +141,8 @@ fn read_segments_and_read_ahead() {
             Hit::Miss,
             11_000,
         ),
+        // Reading ahead was over long before; what more is wanted is read from then on, not from when it was over.
+        (&[(0, Op::Read, 0, 2), (50_000, Op::Read, 5, 2), (50_000, Op::Read, 10, 4)], Hit::Partial, 6_000),
         // Written, it is stale.
         (&[(0, Op::Read, 0, 2), (12_000, Op::Write, 1, 1), (30_000, Op::Read, 0, 1)], Hit::Miss, 1_000),
     ];
@@ -204,7 +209,7 @@ fn immediate_write_reporting() {
         write_back: Some(WriteBack { runs: 1, sectors: 20, combines: true }),
         ..parameters()
     };
-    let cases: &[(&[Asked], &[(u32, i64)])] = &[
+    let cases: &[(&[Asked], &[End])] = &[
         // Over the wire only.
         (&[(0, Op::Write, 5, 2)], &[(0, 200)]),
         // The second run waits until the first is on the medium, at 7 ms.

@@ -14,13 +14,16 @@ fn sectors(tracks: u32) -> Sparing {
     Sparing::Sectors { tracks, moves_skew: false }
 }
 
+/// A layout, a sector, and its cylinder, head, angle, run and span.
+type Case = (HeadOrder, Sparing, Vec<Zone>, u64, (u32, u32, f64, u64, u64));
+
 /// Two heads, ten sectors on a track, skews of two and three sectors. Each case: layout, sector, and its cylinder, head, angle,
 /// run and span.
 #[test]
 fn known_places() {
     let same = HeadOrder::Same;
     let plain = || vec![zone(0..4, 10, 0, &[])];
-    let cases: Vec<(HeadOrder, Sparing, Vec<Zone>, u64, (u32, u32, f64, u64, u64))> = vec![
+    let cases: Vec<Case> = vec![
         (same, Sparing::None, plain(), 0, (0, 0, 0.0, 10, 10)),
         (same, Sparing::None, plain(), 7, (0, 0, 7.0, 3, 3)),
         // Another head: the skew of a track.
