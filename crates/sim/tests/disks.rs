@@ -35,9 +35,10 @@ fn startup(model: &str, scheduler: &str, more: &str) -> (Nanos, Option<Nanos>) {
         ),
         100,
     );
-    let record = record.activity("app").unwrap();
-    let median = |idle| survival(record, idle).unwrap().median(0.95).estimate.map(|ns| Nanos::new(ns as i64));
-    (median(true).unwrap(), median(false))
+    let record = record.activity("app").expect("its record");
+    let median =
+        |idle| survival(record, idle).expect("starts").median(0.95).estimate.map(|ns| Nanos::new(ns as i64));
+    (median(true).expect("starts on the idle disk"), median(false))
 }
 
 /// Beside ten readers a start takes many times as long as on an idle disk, and under BFQ as long; without raising it does not.

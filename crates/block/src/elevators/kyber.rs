@@ -217,7 +217,7 @@ impl Elevator for Kyber {
         for number in 0..OTHER {
             is_bad |= self.percentile(number, true, 90, now).is_some_and(|bucket| bucket >= GOOD);
         }
-        for number in 0..OTHER {
+        for (number, most) in DEPTHS.iter().enumerate().take(OTHER) {
             let mut p99 = self.percentile(number, false, 99, now);
             let domain = &mut self.domains[number];
             if is_bad {
@@ -228,7 +228,7 @@ impl Elevator for Kyber {
             }
             if let Some(bucket) = p99.filter(|bucket| is_bad || *bucket >= GOOD) {
                 let bucket = u32::try_from(bucket).expect("of eight");
-                domain.depth = (domain.depth * (bucket + 1) / 4).clamp(1, DEPTHS[number]);
+                domain.depth = (domain.depth * (bucket + 1) / 4).clamp(1, *most);
             }
         }
     }

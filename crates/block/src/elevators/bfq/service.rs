@@ -54,7 +54,7 @@ impl Bfq {
         }
         let mut took = now - self.service_began;
         if compensates {
-            took = took - self.set.slice_idle;
+            took -= self.set.slice_idle;
         }
         if took < Nanos::MILLISECOND {
             let least = if self.rotational { self.set.slice_idle } else { rate::SHORT };
