@@ -150,7 +150,7 @@ impl Storage {
         self.is_observed = true;
     }
 
-    /// Where the time of an account's requests went, by the names of [`parts::PARTS`].
+    /// Where the time of an account's requests went, each part by its name.
     pub fn parts(&self, account: usize) -> impl Iterator<Item = (String, Distribution)> + '_ {
         self.accounts.get(account).into_iter().flat_map(Parts::series)
     }
