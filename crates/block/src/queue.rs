@@ -4,7 +4,7 @@
 use surety_units::Nanos;
 
 use crate::elevator::Rule;
-use crate::request::{Bio, BioId, ProcessId, Request, RequestId};
+use crate::request::{Bio, BioId, Process, ProcessId, Request, RequestId};
 
 /// What became of a bio that was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,9 @@ pub enum Submitted {
 
 /// A request queue of one disk.
 pub trait Queue {
+    /// Another process, numbered from 0 on in the order in which they are added.
+    fn add_process(&mut self, process: Process);
+
     /// A process submits a bio.
     fn submit(&mut self, now: Nanos, bio: Bio, id: BioId) -> Submitted;
 
