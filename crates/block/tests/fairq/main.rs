@@ -1,0 +1,6 @@
+//! Fair queueing: known answers, laws that hold for all schedulers, and the bounds of each.
+
+mod answers;
+mod bounds;
+mod drive;
+mod laws;
