@@ -16,11 +16,13 @@ use crate::workload::{ActivityKind, ThreadRole, Workload};
 mod account;
 mod beyond;
 mod caveat;
+mod flows;
 mod observed;
 mod requests;
 
 pub use account::{Account, Total};
 pub use caveat::{Caveat, Effect};
+pub use flows::FlowAccount;
 pub(crate) use observed::time;
 pub use observed::{Distribution, Observed};
 pub use requests::RequestAccount;
