@@ -8,6 +8,8 @@
 //! What is simulated is CPU time. `spinners` and `memory-thrash` want it without end; that the latter also slows
 //! its neighbours through caches and memory is not in it, and is said. Disks and programs are refused.
 //!
+//! Links ([`crate::link`]) run beside the CPUs: packets take none of their time.
+//!
 //! An interrupt source is a device with a buffer, its hard handler and its thread ([`crate::cpu::device`]). Each
 //! interrupt brings one request and none is held back while the thread is at work, as a driver that polls would.
 //! The thread runs under its reservation, else as FIFO 50 on the CPU of the interrupt, which is where the kernel puts it.
@@ -22,6 +24,7 @@
 mod build;
 mod interrupts;
 mod jobs;
+mod links;
 
 use std::collections::BTreeMap;
 
@@ -98,7 +101,8 @@ impl World for SimWorld {
         }
         let mut requests = interrupts::Accounts::new(workload, options);
         requests.notices(workload, observer);
-        let runs_before = simulate(&mut stage, &mut requests, options, observer)?;
+        let mut packets = links::Packets::new(workload, options)?;
+        let runs_before = simulate(&mut stage, &mut requests, &mut packets, options, observer)?;
         let runs: Vec<Nanos> = stage
             .members
             .iter()
@@ -107,7 +111,8 @@ impl World for SimWorld {
             .collect();
         let requests = requests.close(&mut stage.machine);
         let measured = Measured { stage: &stage, runs: &runs, options };
-        let activities = measured.activities(workload, requests);
+        let mut activities = measured.activities(workload, requests);
+        activities.extend(packets.close(stage.machine.recorder_mut()));
         for run in &runs {
             stage.machine.recorder_mut().mix(run.get_unsigned());
         }
@@ -149,6 +154,7 @@ impl SimWorld {
 fn simulate(
     stage: &mut Stage,
     requests: &mut interrupts::Accounts,
+    packets: &mut links::Packets,
     options: &RunOptions,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Nanos>, WorldError> {
@@ -171,6 +177,7 @@ fn simulate(
         now = if now < options.warm_up { next.min(options.warm_up) } else { next };
         stage.machine.run_until(now, observer);
         requests.collect(&mut stage.machine);
+        packets.run_until(now, observer);
     }
 }
 
@@ -255,6 +262,7 @@ impl SimWorld {
         if !platform.overheads.are_none() {
             environment.insert("overheads".to_owned(), platform.overheads.to_string());
         }
+        environment.extend(links::in_force(workload));
         for row in workload.loads.iter().map(|load| load.kind.row()) {
             if let Treatment::CpuTime { .. } = row.simulator {
                 environment.insert(row.word.to_owned(), "simulated by its CPU time only".to_owned());
