@@ -2,7 +2,7 @@
 //!
 //! A [`Scheduler`] is told of each item that comes, and is asked for the next one whenever the server is idle; what it answers
 //! is in service from then on, to its end. One file and one row of [`SCHEDULERS`] each; none knows another, and the budget
-//! fair ones share their engine ([`budget`]). The fluid reference all of them approximate is [`gps::Gps`].
+//! fair ones share their engine (`budget.rs`). The fluid reference all of them approximate is [`gps::Gps`].
 //!
 //! Lengths are in bytes here; whatever the rate of the server counts will do. Virtual times are work divided by weight, in
 //! fixed point; no decision is made in floating point. Who is equal by a rule goes in the order of flows.

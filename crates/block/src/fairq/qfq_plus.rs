@@ -1,8 +1,8 @@
 //! QFQ+: fair queueing at a cost that does not grow with the number of flows, by rounding.
 //!
 //! F. Checconi, L. Rizzo, P. Valente, *QFQ: Efficient Packet Scheduling with Tight Guarantees*, 2013; P. Valente, *Reducing the Execution Time
-//! of Fair-Queueing Packet Schedulers*, 2014; `net/sched/sch_qfq.c` (6.12), to whose decisions this is equal as long as the flows stay as
-//! they are.
+//! of Fair-Queueing Packet Schedulers*, 2014; `net/sched/sch_qfq.c` (6.12), whose order this is, packet by packet, as long as the flows stay
+//! as they are (`tests/fairq/kernel.rs`).
 //!
 //! Flows of one weight and one largest item are put together, up to eight, into an *aggregate*, which has their weight and a
 //! budget of one largest item for each; inside it flows go by DRR. Aggregates have the S and F of B-WF2Q+. Those with a like

@@ -3,4 +3,5 @@
 mod answers;
 mod bounds;
 mod drive;
+mod kernel;
 mod laws;
