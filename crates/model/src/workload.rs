@@ -24,7 +24,7 @@ use crate::source::Source;
 pub use crate::kind::{ActivityKind, KindRow};
 pub use activity::Activity;
 pub use irq::{Arrivals, Irq};
-pub use link::{Flow, LINK_SCHEDULERS, Link, LinkScheduler};
+pub use link::{Flow, LINK_SCHEDULERS, Link, LinkScheduler, ServiceCurve};
 pub use load::{LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
 pub use phases::Phase;
 pub use policy::{POLICIES, PolicyParameters, PolicyRow, PolicySpec};

@@ -144,11 +144,22 @@ impl Links {
         for (activity, flow) in workload.flows.iter().enumerate().filter(|(_, flow)| flow.link == link.name) {
             check(flow, link.rate.0).map_err(|why| (format!("flow.{}", flow.name), why))?;
             for instance in 0..flow.count {
-                made.push(fairq::Flow::new(flow.weight, u32::try_from(flow.packet.0).unwrap_or(u32::MAX)));
+                let curve = flow.curve.map(|curve| fairq::Curve {
+                    first: curve.first,
+                    bend: curve.bend,
+                    then: curve.then,
+                });
+                let largest = u32::try_from(flow.packet.0).unwrap_or(u32::MAX);
+                made.push(fairq::Flow { curve, ..fairq::Flow::new(flow.weight, largest) });
                 of_link.push(self.flows.len());
                 let id = FlowId(u32::try_from(made.len() - 1).expect("few flows"));
                 self.add_flow(flow, activity, instance, id);
             }
+        }
+        let curves: Vec<fairq::Curve> = made.iter().filter_map(|flow| flow.curve).collect();
+        if !fairq::curves_fit(&curves, link.rate) {
+            let why = "the curves of its flows together are above its rate at some time; make them smaller";
+            return Err((object(), why.to_owned()));
         }
         let largest = made.iter().map(|flow| flow.largest).max().unwrap_or(1);
         let quantum = link.quantum.map_or(largest, |bytes| u32::try_from(bytes.0).unwrap_or(u32::MAX));

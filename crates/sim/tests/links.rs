@@ -132,6 +132,28 @@ fn what_a_link_cannot_carry_is_refused_by_name() {
     }
 }
 
+/// HFSC: beside six flows with 12.5 ms of deadline for a packet, a voice is due in 20 ms by its rate alone, and in 5 ms by a concave
+/// curve. Curves that together are above the link are refused.
+#[test]
+fn a_service_curve_says_when_packets_are_due() {
+    let worst_of = |first: &str| {
+        let others = bulk("bulk", 6, 4, 1).replace(
+            "arrivals",
+            "curve = { first = \"640kbit/s\", bend = \"0s\", then = \"640kbit/s\" }\narrivals",
+        );
+        let curve =
+            format!("curve = {{ first = \"{first}\", bend = \"5ms\", then = \"80kbit/s\" }}\narrivals");
+        let text = on_link("hfsc", &format!("{others}{}", VOICE.replace("arrivals", &curve)));
+        try_simulate(&text, 20, 1).map(|record| worst(&activity(&record, "voice").response))
+    };
+    let (linear, concave) = (worst_of("80kbit/s").unwrap(), worst_of("320kbit/s").unwrap());
+    // The deadline, and a packet of another flow that is on the link.
+    assert!(concave <= Nanos::from_millis(6), "{concave}");
+    assert!(linear > concave && linear <= Nanos::from_millis(21), "{linear}");
+    let refused = worst_of("5Mbit/s").unwrap_err().to_string();
+    assert!(refused.contains("link.l: the curves of its flows together"), "{refused}");
+}
+
 /// The model names the schedulers, and the simulator has them.
 #[test]
 fn every_word_of_a_scheduler_is_one_of_the_simulator() {

@@ -63,6 +63,26 @@ impl Curve {
     }
 }
 
+impl Curve {
+    /// Nanobytes that are due so long after its beginning.
+    fn due(&self, after: Nanos) -> u128 {
+        let first = after.min(self.bend);
+        let part = |time: Nanos, rate: Rate| u128::from(time.get_unsigned()) * u128::from(rate.0);
+        part(first, self.first) + part(after - first, self.then)
+    }
+}
+
+/// Whether a server of this rate can keep all curves: together they are nowhere above it.
+pub fn curves_fit(curves: &[Curve], rate: Rate) -> bool {
+    let last: u128 = curves.iter().map(|curve| u128::from(curve.then.0)).sum();
+    // Between two bends the sum is straight.
+    let fits = |at: Nanos| {
+        let due: u128 = curves.iter().map(|curve| curve.due(at)).sum();
+        due <= u128::from(at.get_unsigned()) * u128::from(rate.0)
+    };
+    last <= u128::from(rate.0) && curves.iter().all(|curve| fits(curve.bend))
+}
+
 /// What a scheduler is told of a flow beforehand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flow {

@@ -1,7 +1,7 @@
 //! What holds for every scheduler: each item is served once, a flow's in their order, and the server rests only when nothing waits.
 
-use surety_block::fairq::{Making, MakingError, SCHEDULERS, by_word};
-use surety_units::Rate;
+use surety_block::fairq::{Curve, Making, MakingError, SCHEDULERS, by_word, curves_fit};
+use surety_units::{Nanos, Rate};
 
 use crate::drive::{Served, case, run};
 
@@ -55,4 +55,20 @@ fn what_a_scheduler_cannot_take_is_refused() {
     let refused = by_word("qfq").expect("a scheduler").make(&heavy).err();
     assert_eq!(refused, Some(MakingError::Weight { word: "qfq", weight: 1025, max: 1024 }));
     assert!(by_word("drr").expect("a scheduler").make(&heavy).is_ok());
+}
+
+/// 600 up to 10 ms and 100 from there on, beside a curve that begins late: what is over at a bend counts, and what is over in the end.
+#[test]
+fn curves_fit_where_they_are_nowhere_above_the_server_together() {
+    let curve =
+        |first, ms, then| Curve { first: Rate(first), bend: Nanos::from_millis(ms), then: Rate(then) };
+    for (curves, rate, fits) in [
+        (vec![], 1, true),
+        (vec![curve(600, 10, 100), curve(0, 20, 900)], 1_000, true),
+        (vec![curve(600, 10, 100), curve(0, 20, 901)], 1_000, false),
+        (vec![curve(600, 10, 100), curve(500, 5, 100)], 1_000, false),
+        (vec![curve(600, 10, 100), curve(400, 10, 100)], 1_000, true),
+    ] {
+        assert_eq!(curves_fit(&curves, Rate(rate)), fits, "{curves:?}");
+    }
 }

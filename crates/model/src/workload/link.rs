@@ -56,8 +56,20 @@ pub struct Flow {
     pub arrivals: Arrivals,
     /// The first one comes no earlier.
     pub start: Nanos,
+    /// What it is guaranteed in real time, where the scheduler is `hfsc`.
+    pub curve: Option<ServiceCurve>,
     /// What was promised about it.
     pub promises: Vec<Promise>,
+}
+
+/// A service curve of two pieces: bytes that are due so long after the flow has something to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServiceCurve {
+    /// The rate up to the bend.
+    pub first: Rate,
+    pub bend: Nanos,
+    /// The rate from there on.
+    pub then: Rate,
 }
 
 impl Flow {

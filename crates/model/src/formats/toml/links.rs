@@ -49,6 +49,7 @@ pub(super) fn flow(reading: &mut Reading, table: &Table<'_>, name: String) -> Op
         weight: table.integer(reading, "weight", weights).unwrap_or(1) as u32,
         packet: sized(reading, table, "packet", Flow::PACKET_MAX).unwrap_or(Flow::PACKET),
         size: sized(reading, table, "size", MESSAGE_MAX),
+        curve: table.table(reading, "curve").and_then(|table| curve(reading, table)),
         start: table.quantity(reading, "start", "1s").unwrap_or(Nanos::ZERO),
         promises: promises(reading, table),
         name,
@@ -56,6 +57,21 @@ pub(super) fn flow(reading: &mut Reading, table: &Table<'_>, name: String) -> Op
         arrivals: arrivals.and_then(|field| arrivals_of(reading, &field))?,
     };
     Some(flow)
+}
+
+fn curve(reading: &mut Reading, table: Table<'_>) -> Option<ServiceCurve> {
+    let mut rate = |key: &'static str| {
+        let field = table.required(reading, key, "\"64kbit/s\"")?;
+        let rate: Rate = field.quantity(reading, "64kbit/s")?;
+        if rate.0 == 0 {
+            reading.wrong(field.span, format!("`{key}` is zero"), "more than nothing", None);
+        }
+        Some(rate)
+    };
+    let (first, then) = (rate("first"), rate("then"));
+    let bend = table.required(reading, "bend", "\"5ms\"").and_then(|field| field.quantity(reading, "5ms"));
+    table.finish(reading);
+    Some(ServiceCurve { first: first?, bend: bend?, then: then? })
 }
 
 #[cfg(test)]
@@ -79,6 +95,8 @@ mod tests {
             (flow("packet = \"65KiB\""), "8:10", "1B to 64KiB"),
             (flow("size = \"0B\""), "8:8", "`size` is 0B"),
             (flow("rate = \"1MB/s\""), "8:1", "unknown key"),
+            (flow("curve = { first = \"1MB/s\", then = \"1MB/s\" }"), "8:9", "`bend` is missing"),
+            (flow("curve = { first = \"0B/s\", bend = \"1s\", then = \"1MB/s\" }"), "8:19", "zero"),
             (flow("[vary]\n\"link.k.scheduler\" = [\"drr\"]"), "9:1", "there is no link `k`"),
             (flow("").replace("link = \"l\"", "link = \"k\""), "6:8", "there is no link `k`"),
         ] {

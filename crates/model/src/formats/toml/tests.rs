@@ -123,6 +123,7 @@ packet   = "200B"
 weight   = 4
 arrivals = { kind = "periodic", period = "20ms" }
 start    = "1s"
+curve    = { first = "256kbit/s", bend = "5ms", then = "64kbit/s" }
 promise  = "latency <= 5ms @ 99%"
 
 [[flow]]

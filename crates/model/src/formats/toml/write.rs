@@ -358,6 +358,10 @@ fn flow(out: &mut Out<'_>, flow: &Flow) {
     out.quoted("packet", &flow.packet.to_exact_string());
     out.optional_text("size", flow.size.map(|b| b.to_exact_string()).as_deref());
     out.line("arrivals", &arrivals(&flow.arrivals));
+    if let Some(ServiceCurve { first, bend, then }) = flow.curve {
+        let (first, then) = (quote(&first.to_exact_string()), quote(&then.to_exact_string()));
+        out.line("curve", &format!("{{ first = {first}, bend = {}, then = {then} }}", time(bend)));
+    }
     out.optional_time("start", flow.start.is_positive().then_some(flow.start));
     out.promises(&flow.promises);
 }
