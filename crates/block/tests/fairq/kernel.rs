@@ -21,7 +21,7 @@ fn order(seed: u64) -> u64 {
     let mut draw = |n: u64| u32::try_from(chance.below(n)).expect("small");
     let count = 1 + draw(80);
     let mut flow = || {
-        let weight = if seed % 2 == 0 { 1 << draw(11) } else { 1 + draw(9) };
+        let weight = if seed.is_multiple_of(2) { 1 << draw(11) } else { 1 + draw(9) };
         Flow::new(weight, [512, 1500, 1500, 9000, 65536][draw(3 + seed % 3) as usize])
     };
     let flows: Vec<Flow> = (0..count).map(|_| flow()).collect();
