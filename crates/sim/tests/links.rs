@@ -63,11 +63,11 @@ fn a_closed_flow_sends_again_so_long_after_its_message_is_off_the_link() {
     assert_eq!(activity(&record, "f").completed, 1_000);
 }
 
-/// Weights 1 and 3 beside each other; FIFO alone divides by what each has in flight.
+/// Weights 2 and 6 beside each other; FIFO alone divides by what each has in flight. A flow of weight 1 would be raised.
 #[test]
 fn bulk_flows_share_the_link_by_their_weights() {
     for row in LINK_SCHEDULERS {
-        let flows = format!("{}{}", bulk("light", 1, 20, 1), bulk("heavy", 1, 20, 3));
+        let flows = format!("{}{}", bulk("light", 1, 20, 2), bulk("heavy", 1, 20, 6));
         let record = simulate(&on_link(row.word, &flows), 20, 1);
         let (light, heavy) = (rate(&record, "light"), rate(&record, "heavy"));
         assert!((light + heavy - 1e6).abs() < 1e3, "{}: {light} and {heavy}", row.word);

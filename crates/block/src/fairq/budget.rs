@@ -95,7 +95,7 @@ impl BudgetFair {
             self.sum -= self.entities[flow.index()].weight;
         }
         if let Some(raising) = &mut self.raising {
-            raising.comes_back(now, flow);
+            raising.comes_back(now, flow, self.queues.len() > 1);
         }
         let start = self.entities[flow.index()].finish.max(self.clock.now);
         self.schedule(flow, start);
