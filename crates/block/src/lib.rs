@@ -14,6 +14,7 @@
 
 pub mod elevator;
 pub mod elevators;
+pub mod fairq;
 pub mod queue;
 pub mod request;
 pub mod tunable;

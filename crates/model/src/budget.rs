@@ -52,23 +52,26 @@ pub fn check(world: &str, workload: &Workload, options: &RunOptions, cpus: u32) 
     Ok(())
 }
 
-/// Refuses interrupt sources that a simulation of single requests does not get through.
+/// Refuses interrupt sources and flows that a simulation of single requests does not get through.
 ///
 /// # Errors
-/// [`WorldError::Unsupported`] with the source.
+/// [`WorldError::Unsupported`] with the source or the flow.
 pub fn check_requests(world: &str, workload: &Workload) -> Result<(), WorldError> {
     let least = Nanos::new(Nanos::SECOND.get() / REQUESTS_PER_SECOND_MAX.cast_signed());
-    for irq in &workload.irqs {
-        let too_fast = match irq.arrivals {
+    let irqs = workload.irqs.iter().map(|irq| (ActivityKind::Irq, &irq.name, &irq.arrivals));
+    let flows = workload.flows.iter().map(|flow| (ActivityKind::Flow, &flow.name, &flow.arrivals));
+    for (kind, name, arrivals) in irqs.chain(flows) {
+        let too_fast = match *arrivals {
             Arrivals::Periodic { period } => period < least,
             Arrivals::Sporadic { gap } => gap < least,
             Arrivals::Poisson { rate } => rate.per_second() > REQUESTS_PER_SECOND_MAX as f64,
-            Arrivals::Closed { service, .. } => service < least,
+            // The link itself limits how fast a flow's messages come back.
+            Arrivals::Closed { service, .. } => kind == ActivityKind::Irq && service < least,
         };
         if too_fast {
             return Err(WorldError::Unsupported {
                 world: world.to_owned(),
-                object: format!("irq.{}", irq.name),
+                object: kind.path(name),
                 why: format!(
                     "its requests come faster than one every {least}, the most that is simulated; make them rarer"
                 ),

@@ -16,6 +16,8 @@ pub enum ActivityKind {
     Stream,
     /// `[[startup]]`.
     Startup,
+    /// `[[flow]]`.
+    Flow,
     /// `[[load]]`.
     Load,
     /// `[[chain]]`.
@@ -60,7 +62,7 @@ pub(crate) const INTERRUPTS: &str =
     "has interrupts work for it, and their time is not analysed; leave it out, or measure";
 
 /// Every kind in the order of a record.
-const KINDS: [KindRow; 7] = [
+const KINDS: [KindRow; 8] = [
     KindRow { has_jobs: true, ..COMMON },
     KindRow { kind: ActivityKind::Irq, word: "irq", noun: "an interrupt source", has_jobs: true, ..COMMON },
     KindRow {
@@ -77,6 +79,16 @@ const KINDS: [KindRow; 7] = [
         noun: "a start-up",
         guest: Some("the guest has no programs and no disks"),
         analysis: Some(INTERRUPTS),
+        ..COMMON
+    },
+    KindRow {
+        kind: ActivityKind::Flow,
+        word: "flow",
+        noun: "a flow",
+        has_jobs: true,
+        kernels: Some(
+            "links are simulated only; try `--on sim` (on Linux `tc qdisc` puts a scheduler on a network device)",
+        ),
         ..COMMON
     },
     KindRow { kind: ActivityKind::Load, word: "load", noun: "a load", ..COMMON },

@@ -88,12 +88,12 @@ const fn row(
 
 /// Every metric.
 pub const METRICS: &[MetricRow] = {
-    use ActivityKind::{Irq, Load, Stream};
+    use ActivityKind::{Flow, Irq, Load, Stream};
     &[
         row(Metric::Response, "response", Dimension::Time { idle: true }, true, &[]),
         row(Metric::Latency, "latency", Dimension::Time { idle: false }, true, &[]),
         row(Metric::Share, "share", Dimension::Share, true, &[Load]),
-        row(Metric::Rate, "rate", Dimension::Rate, false, &[Irq, Stream, Load]),
+        row(Metric::Rate, "rate", Dimension::Rate, false, &[Irq, Stream, Flow, Load]),
         row(Metric::Completion, "completion", Dimension::Time { idle: true }, false, &[Load]),
         row(Metric::Startup, "startup", Dimension::Time { idle: true }, false, &[ActivityKind::Startup]),
         MetricRow {

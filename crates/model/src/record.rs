@@ -16,6 +16,7 @@ use crate::workload::{ActivityKind, ThreadRole, Workload};
 mod account;
 mod beyond;
 mod caveat;
+mod flows;
 pub mod loads;
 mod observed;
 mod requests;
@@ -23,6 +24,7 @@ mod streams;
 
 pub use account::{Account, Total};
 pub use caveat::{Caveat, Effect};
+pub use flows::FlowAccount;
 pub(crate) use observed::time;
 pub use observed::{Distribution, Observed};
 pub use requests::RequestAccount;

@@ -4,6 +4,7 @@
 mod activity;
 mod beyond;
 mod irq;
+mod link;
 mod load;
 mod phases;
 mod policy;
@@ -23,6 +24,7 @@ use crate::source::Source;
 pub use crate::kind::{ActivityKind, KindRow};
 pub use activity::Activity;
 pub use irq::{Arrivals, Irq};
+pub use link::{Flow, LINK_SCHEDULERS, Link, LinkScheduler, ServiceCurve};
 pub use load::{FileUse, LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
 pub use phases::Phase;
 pub use policy::{POLICIES, PolicyParameters, PolicyRow, PolicySpec};
@@ -44,6 +46,10 @@ pub struct Workload {
     pub streams: Vec<Stream>,
     /// Commands whose start-up time matters.
     pub startups: Vec<Startup>,
+    /// Links that carry packets, by role.
+    pub links: Vec<Link>,
+    /// Messages that go over them.
+    pub flows: Vec<Flow>,
     /// Best-effort activity there to disturb.
     pub loads: Vec<Load>,
     /// Control groups with a weight.
@@ -441,6 +447,8 @@ impl Workload {
         let mut workload = self.clone();
         workload.tasks.sort_by(|a, b| a.name.cmp(&b.name));
         workload.irqs.sort_by(|a, b| a.name.cmp(&b.name));
+        workload.links.sort_by(|a, b| a.name.cmp(&b.name));
+        workload.flows.sort_by(|a, b| a.name.cmp(&b.name));
         workload.loads.sort_by(|a, b| a.name.cmp(&b.name));
         workload.groups.sort_by(|a, b| a.name.cmp(&b.name));
         workload

@@ -62,6 +62,14 @@ fn every_table_names_exactly_the_known_keys() {
         ("## disk", format!("format = 1\n[disk.d]\n{u}")),
         ("## stream", format!("format = 1\n[[stream]]\nname = \"s\"\nfile = \"f\"\nrate = \"1MB/s\"\n{u}")),
         ("## startup", format!("format = 1\n[[startup]]\nname = \"s\"\ncommand = \"true\"\n{u}")),
+        ("## link", format!("format = 1\n[link.l]\nrate = \"1MB/s\"\n{u}")),
+        (
+            "## flow",
+            format!(
+                "format = 1\n[link.l]\nrate = \"1MB/s\"\n[[flow]]\nname = \"f\"\nlink = \"l\"\n\
+                 arrivals = {{ kind = \"periodic\", period = \"1s\" }}\n{u}"
+            ),
+        ),
         ("## load", format!("format = 1\n[[load]]\nname = \"l\"\nkind = \"spinners\"\n{u}")),
         ("## group", format!("format = 1\n[[group]]\nname = \"g\"\n{u}")),
         (
@@ -123,10 +131,10 @@ fn every_example_reads() {
         blocks += 1;
     }
     assert_eq!(blocks, 2);
-    let with = "format = 1\n[disk.d]\n[[group]]\nname = \"ui\"\n[[group]]\nname = \"background\"\n\
+    let with = "format = 1\n[disk.d]\n[link.l]\nrate = \"1MB/s\"\n[[group]]\nname = \"ui\"\n[[group]]\nname = \"background\"\n\
                 [[group]]\nname = \"session\"\n[[task]]\nname = \"compositor\"\nwork = \"1ms\"\n";
     // The smallest object of each kind beside the example, without the example's own key.
-    let smallest: [(&str, &str, &[&str]); 8] = [
+    let smallest: [(&str, &str, &[&str]); 10] = [
         ("task", "[[task]]", &["name = \"ui\"", "period = \"40ms\"", "work = \"1ms\""]),
         (
             "irq",
@@ -136,6 +144,12 @@ fn every_example_reads() {
         ("disk", "[disk.e]", &[]),
         ("stream", "[[stream]]", &["name = \"s\"", "file = \"f\"", "rate = \"1MB/s\""]),
         ("startup", "[[startup]]", &["name = \"s\"", "command = \"true\""]),
+        ("link", "[link.k]", &["rate = \"1MB/s\""]),
+        (
+            "flow",
+            "[[flow]]",
+            &["name = \"f\"", "link = \"l\"", "arrivals = { kind = \"periodic\", period = \"1s\" }"],
+        ),
         ("load", "[[load]]", &["name = \"l\"", "kind = \"readers\""]),
         ("group", "[[group]]", &["name = \"g\""]),
         ("resource", "[[resource]]", &["name = \"r\""]),

@@ -9,6 +9,8 @@
 //! its neighbours through caches and memory is not in it, and is said. Programs are refused. Files lie on simulated disks
 //! ([`crate::disk`]), and what uses them does as the host world's threads do.
 //!
+//! Links ([`crate::link`]) run beside the CPUs: packets take none of their time.
+//!
 //! An interrupt source is a device with a buffer, its hard handler and its thread ([`crate::cpu::device`]). Each
 //! interrupt brings one request and none is held back while the thread is at work, as a driver that polls would.
 //! The thread runs under its reservation, else as FIFO 50 on the CPU of the interrupt, which is where the kernel puts it.
@@ -24,6 +26,7 @@ mod build;
 mod interrupts;
 mod io;
 mod jobs;
+mod links;
 
 use std::collections::BTreeMap;
 
@@ -105,7 +108,8 @@ impl World for SimWorld {
         }
         let mut requests = interrupts::Accounts::new(workload, options);
         requests.notices(workload, observer);
-        let runs_before = simulate(&mut stage, &mut requests, options, observer)?;
+        let mut packets = links::Packets::new(workload, options)?;
+        let runs_before = simulate(&mut stage, &mut requests, &mut packets, options, observer)?;
         let runs: Vec<Nanos> = stage
             .members
             .iter()
@@ -115,7 +119,8 @@ impl World for SimWorld {
         let requests = requests.close(&mut stage.machine);
         stage.machine.programs_mut().io.starts.close();
         let measured = Measured { stage: &stage, runs: &runs, options };
-        let activities = measured.activities(workload, requests, &idle);
+        let mut activities = measured.activities(workload, requests, &idle);
+        activities.extend(packets.close(stage.machine.recorder_mut()));
         for run in &runs {
             stage.machine.recorder_mut().mix(run.get_unsigned());
         }
@@ -158,6 +163,7 @@ impl SimWorld {
 fn simulate(
     stage: &mut Stage,
     requests: &mut interrupts::Accounts,
+    packets: &mut links::Packets,
     options: &RunOptions,
     observer: &mut dyn Observer,
 ) -> Result<Vec<Nanos>, WorldError> {
@@ -181,6 +187,7 @@ fn simulate(
         now = if now < options.warm_up { next.min(options.warm_up) } else { next };
         stage.run_until(now, observer);
         requests.collect(&mut stage.machine);
+        packets.run_until(now, observer);
     }
 }
 
@@ -332,6 +339,7 @@ impl SimWorld {
             environment.insert("overheads".to_owned(), platform.overheads.to_string());
         }
         environment.extend(stage.disks.iter().cloned());
+        environment.extend(links::in_force(workload));
         for row in workload.loads.iter().map(|load| load.kind.row()) {
             if let Treatment::CpuTime { .. } = row.simulator {
                 environment.insert(row.word.to_owned(), "simulated by its CPU time only".to_owned());

@@ -66,6 +66,25 @@ fn the_loop_asks_this_kernel_before_it_runs_anything() {
 }
 
 #[test]
+fn links_are_refused_where_kernels_run_and_the_words_name_what_linux_has() {
+    let directory = tempfile::tempdir().unwrap();
+    let flow = "[link.l]\nrate = \"1MB/s\"\n[[flow]]\nname = \"f\"\nlink = \"l\"\n\
+                arrivals = { kind = \"periodic\", period = \"10ms\" }\n";
+    let path = file(directory.path(), "w.toml", flow);
+    let path = path.to_str().unwrap();
+    let output = surety(&["run", path, "--on", "host", "--for", "1s"]);
+    assert_eq!(output.status.code(), Some(2), "{}", errors(&output));
+    assert!(errors(&output).contains("w.toml:11:8: host cannot run flow.f"), "{}", errors(&output));
+    assert!(errors(&output).contains("`tc qdisc`"), "{}", errors(&output));
+    // The task beside it is analysed, as packets take no time of it.
+    let output = surety(&["run", path, "--on", "analysis", "sim", "--for", "1s", "--json"]);
+    let document: Value = serde_json::from_str(&text(&output)).unwrap();
+    let of = |world: usize, activity: usize| document["results"][world]["activities"][activity].clone();
+    assert_eq!(of(0, 0)["promises"][0]["verdict"], "kept", "{document}");
+    assert_eq!((of(1, 1)["kind"].as_str(), of(1, 1)["completed"].as_u64()), (Some("flow"), Some(100)));
+}
+
+#[test]
 fn traces_that_cannot_be_written_are_told_before_anything_runs() {
     let directory = tempfile::tempdir().unwrap();
     let path = file(directory.path(), "w.toml", "");

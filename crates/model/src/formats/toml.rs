@@ -6,6 +6,7 @@
 mod check;
 mod disks;
 mod keys;
+mod links;
 mod read;
 mod rights;
 mod table;

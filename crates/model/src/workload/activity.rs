@@ -29,6 +29,7 @@ impl Workload {
         found.extend(all(ActivityKind::Irq, &self.irqs, |a| (&a.name, &a.promises)));
         found.extend(all(ActivityKind::Stream, &self.streams, |a| (&a.name, &a.promises)));
         found.extend(all(ActivityKind::Startup, &self.startups, |a| (&a.name, &a.promises)));
+        found.extend(all(ActivityKind::Flow, &self.flows, |a| (&a.name, &a.promises)));
         found.extend(all(ActivityKind::Load, &self.loads, |a| (&a.name, &a.promises)));
         found.extend(all(ActivityKind::Chain, &self.chains, |a| (&a.name, &a.promises)));
         found

@@ -9,6 +9,7 @@ mod irq_copy;
 mod irq_disk;
 mod irq_loss;
 mod network_thread;
+mod packets;
 mod player_network;
 mod rt_vs_vanilla;
 mod schedulers;
@@ -28,4 +29,5 @@ pub const EXPERIMENTS: &[&Experiment] = &[
     &player_network::EXPERIMENT,
     &network_thread::EXPERIMENT,
     &interpacket::EXPERIMENT,
+    &packets::EXPERIMENT,
 ];

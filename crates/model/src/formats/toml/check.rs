@@ -57,6 +57,9 @@ pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
     for startup in &workload.startups {
         check.disk(&format!("startup.{}", startup.name), startup.disk.as_deref());
     }
+    for flow in &workload.flows {
+        check.named(&format!("flow.{}.link", flow.name), "link", &flow.link);
+    }
     for chain in &workload.chains {
         for (index, task) in chain.through.iter().enumerate() {
             check.named(&format!("chain.{}.through.{index}", chain.name), "task", task);
@@ -101,6 +104,7 @@ impl Check<'_> {
         let w = self.workload;
         match kind {
             "disk" => w.disks.iter().map(|d| d.name.as_str()).collect(),
+            "link" => w.links.iter().map(|l| l.name.as_str()).collect(),
             "group" => w.groups.iter().map(|g| g.name.as_str()).collect(),
             "resource" => w.resources.iter().map(|r| r.name.as_str()).collect(),
             _ => w.activities().into_iter().filter(|a| a.kind.word() == kind).map(|a| a.name).collect(),
@@ -275,7 +279,7 @@ impl Check<'_> {
     fn vary_path(&mut self, path: &str) {
         let parts: Vec<&str> = path.split('.').collect();
         let is_kind = |word| {
-            ["disk", "group", "resource"].contains(&word)
+            ["disk", "link", "group", "resource"].contains(&word)
                 || ActivityKind::of_word(word).is_some_and(ActivityKind::is_section)
         };
         let known = parts.len() >= 3 && is_kind(parts[0]);

@@ -5,10 +5,11 @@ use toml::de::{DeTable, DeValue};
 
 use super::FORMAT;
 use super::disks::{disk, startup, stream};
-use super::keys::{COUNT_32, command_text, instances, policy, promises, reservation};
+use super::keys::{command_text, instances, policy, promises, reservation};
+use super::links::{flow, link};
 use super::rights::{KEEP, rights, rights_of_command};
 use super::table::{Field, Reading, Table};
-use super::times::{ANY_COUNT, distribution, distribution_table};
+use super::times::{ANY_COUNT, arrivals_of, distribution, distribution_table};
 use crate::distribution::TimeDistribution;
 use crate::workload::*;
 
@@ -35,6 +36,7 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
     workload.irqs = named(reading, &root, "irq", irq);
     workload.streams = named(reading, &root, "stream", stream);
     workload.startups = named(reading, &root, "startup", startup);
+    workload.flows = named(reading, &root, "flow", flow);
     workload.loads = named(reading, &root, "load", load);
     workload.groups = named(reading, &root, "group", group);
     workload.chains = named(reading, &root, "chain", chain);
@@ -44,6 +46,14 @@ pub(super) fn workload(reading: &mut Reading, text: &str) -> Option<Workload> {
             reading.places.insert(field.path.clone(), span);
             if let Some(table) = field.table(reading) {
                 workload.disks.push(disk(reading, table, name));
+            }
+        }
+    }
+    if let Some(links) = root.table(reading, "link") {
+        for (name, span, field) in links.entries() {
+            reading.places.insert(field.path.clone(), span);
+            if let Some(table) = field.table(reading) {
+                workload.links.extend(link(reading, table, name));
             }
         }
     }
@@ -292,50 +302,6 @@ fn irq(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Irq> {
         work: work.and_then(|f| distribution(reading, &f))?,
     };
     Some(irq)
-}
-
-fn arrivals_of(reading: &mut Reading, field: &Field<'_>) -> Option<Arrivals> {
-    let table = field.table(reading)?;
-    #[derive(Clone, Copy)]
-    enum Kind {
-        Periodic,
-        Sporadic,
-        Poisson,
-        Closed,
-    }
-    let kinds = [
-        ("periodic", Kind::Periodic),
-        ("sporadic", Kind::Sporadic),
-        ("poisson", Kind::Poisson),
-        ("closed", Kind::Closed),
-    ];
-    table.required(reading, "kind", "\"sporadic\"")?;
-    let kind = table.word(reading, "kind", &kinds)?;
-    let positive = |reading: &mut Reading, key: &'static str| -> Option<Nanos> {
-        let field = table.required(reading, key, "\"95us\"")?;
-        let time: Nanos = field.quantity(reading, "95us")?;
-        if !time.is_positive() {
-            reading.wrong(field.span, format!("`{key}` is zero"), "longer than nothing", None);
-            return None;
-        }
-        Some(time)
-    };
-    let arrivals = match kind {
-        Kind::Periodic => positive(reading, "period").map(|period| Arrivals::Periodic { period }),
-        Kind::Sporadic => positive(reading, "gap").map(|gap| Arrivals::Sporadic { gap }),
-        Kind::Poisson => {
-            let rate = table.required(reading, "rate", "\"5/s\"").and_then(|f| f.quantity(reading, "5/s"));
-            rate.map(|rate| Arrivals::Poisson { rate })
-        }
-        Kind::Closed => {
-            let outstanding =
-                table.required(reading, "outstanding", "8").and_then(|f| f.integer(reading, COUNT_32));
-            let service = positive(reading, "service");
-            outstanding.zip(service).map(|(n, service)| Arrivals::Closed { outstanding: n as u32, service })
-        }
-    };
-    table.finish(reading);
-    arrivals
 }
 
 fn load(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Load> {

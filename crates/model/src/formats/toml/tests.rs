@@ -108,6 +108,31 @@ make      = "1GiB"
 model     = "hdd-2004"
 scheduler = "bfq"
 
+[link.l]
+rate      = "100Mbit/s"
+scheduler = "b-wf2q+"
+quantum   = "3000B"
+
+[link.plain]
+rate = "1MB/s"
+
+[[flow]]
+name     = "call"
+link     = "l"
+packet   = "200B"
+weight   = 4
+arrivals = { kind = "periodic", period = "20ms" }
+start    = "1s"
+curve    = { first = "256kbit/s", bend = "5ms", then = "64kbit/s" }
+promise  = "latency <= 5ms @ 99%"
+
+[[flow]]
+name     = "bulk"
+link     = "plain"
+count    = 10
+size     = "64kB"
+arrivals = { kind = "closed", outstanding = 4, service = "10ms" }
+
 [[stream]]
 name     = "movie"
 count    = 4

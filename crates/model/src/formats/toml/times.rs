@@ -1,12 +1,14 @@
-//! Times in a workload file: one that is always the same, or a table with their distribution.
+//! Times in a workload file: one that is always the same, or a table with their distribution; and when requests arrive.
 
 use std::ops::Range;
 
 use surety_units::Nanos;
 use toml::de::DeValue;
 
+use super::keys::COUNT_32;
 use super::table::{Field, Reading, Table};
 use crate::distribution::{Empirical, TimeDistribution};
+use crate::workload::Arrivals;
 
 pub(super) const ANY_COUNT: Range<i64> = 1..i64::MAX;
 
@@ -112,4 +114,48 @@ fn sequence(reading: &mut Reading, table: &Table<'_>) -> Option<TimeDistribution
             None
         }
     }
+}
+
+pub(super) fn arrivals_of(reading: &mut Reading, field: &Field<'_>) -> Option<Arrivals> {
+    let table = field.table(reading)?;
+    #[derive(Clone, Copy)]
+    enum Kind {
+        Periodic,
+        Sporadic,
+        Poisson,
+        Closed,
+    }
+    let kinds = [
+        ("periodic", Kind::Periodic),
+        ("sporadic", Kind::Sporadic),
+        ("poisson", Kind::Poisson),
+        ("closed", Kind::Closed),
+    ];
+    table.required(reading, "kind", "\"sporadic\"")?;
+    let kind = table.word(reading, "kind", &kinds)?;
+    let positive = |reading: &mut Reading, key: &'static str| -> Option<Nanos> {
+        let field = table.required(reading, key, "\"95us\"")?;
+        let time: Nanos = field.quantity(reading, "95us")?;
+        if !time.is_positive() {
+            reading.wrong(field.span, format!("`{key}` is zero"), "longer than nothing", None);
+            return None;
+        }
+        Some(time)
+    };
+    let arrivals = match kind {
+        Kind::Periodic => positive(reading, "period").map(|period| Arrivals::Periodic { period }),
+        Kind::Sporadic => positive(reading, "gap").map(|gap| Arrivals::Sporadic { gap }),
+        Kind::Poisson => {
+            let rate = table.required(reading, "rate", "\"5/s\"").and_then(|f| f.quantity(reading, "5/s"));
+            rate.map(|rate| Arrivals::Poisson { rate })
+        }
+        Kind::Closed => {
+            let outstanding =
+                table.required(reading, "outstanding", "8").and_then(|f| f.integer(reading, COUNT_32));
+            let service = positive(reading, "service");
+            outstanding.zip(service).map(|(n, service)| Arrivals::Closed { outstanding: n as u32, service })
+        }
+    };
+    table.finish(reading);
+    arrivals
 }

@@ -21,6 +21,8 @@ pub(super) fn workload(workload: &Workload, comments: &Comments) -> String {
     workload.disks.iter().for_each(|d| disk(&mut out, d));
     workload.streams.iter().for_each(|s| stream(&mut out, s));
     workload.startups.iter().for_each(|s| startup(&mut out, s));
+    workload.links.iter().for_each(|l| link(&mut out, l));
+    workload.flows.iter().for_each(|f| flow(&mut out, f));
     workload.loads.iter().for_each(|l| load(&mut out, l));
     for group in &workload.groups {
         out.header("[[group]]", &group.name);
@@ -341,6 +343,32 @@ fn startup(out: &mut Out<'_>, startup: &Startup) {
     out.optional_time("timeout", startup.timeout);
     out.optional_text("disk", startup.disk.as_deref());
     out.promises(&startup.promises);
+}
+
+fn link(out: &mut Out<'_>, link: &Link) {
+    out.text.push('\n');
+    out.comment(&format!("link.{}", link.name));
+    let _ = writeln!(out.text, "[link.{}]", quote(&link.name));
+    out.quoted("rate", &link.rate.to_exact_string());
+    out.quoted("scheduler", &link.scheduler);
+    out.optional_text("quantum", link.quantum.map(|b| b.to_exact_string()).as_deref());
+}
+
+fn flow(out: &mut Out<'_>, flow: &Flow) {
+    out.header("[[flow]]", &flow.name);
+    out.quoted("link", &flow.link);
+    for (key, value) in [("count", flow.count), ("weight", flow.weight)] {
+        out.optional_number(key, (value != 1).then_some(u64::from(value)));
+    }
+    out.quoted("packet", &flow.packet.to_exact_string());
+    out.optional_text("size", flow.size.map(|b| b.to_exact_string()).as_deref());
+    out.line("arrivals", &arrivals(&flow.arrivals));
+    if let Some(ServiceCurve { first, bend, then }) = flow.curve {
+        let (first, then) = (quote(&first.to_exact_string()), quote(&then.to_exact_string()));
+        out.line("curve", &format!("{{ first = {first}, bend = {}, then = {then} }}", time(bend)));
+    }
+    out.optional_time("start", flow.start.is_positive().then_some(flow.start));
+    out.promises(&flow.promises);
 }
 
 fn load(out: &mut Out<'_>, load: &Load) {
