@@ -183,7 +183,7 @@ pub trait Elevator {
     /// A request comes; `at_head`: it goes before all others, as it came back from the driver.
     fn insert(&mut self, context: &mut Context<'_>, id: RequestId, at_head: bool);
 
-    /// Appends what the driver is to take next; nothing, if there is nothing or it is held back.
+    /// Appends what the driver is to take next; nothing, if it is held back. It is asked where it has requests ([`Elevator::queued`]).
     /// `force`: whatever there is, without waiting.
     fn dispatch(&mut self, context: &mut Context<'_>, out: &mut Outgoing, force: bool);
 

@@ -57,7 +57,7 @@ struct Class {
     sorted: [BTreeMap<(u64, u64), RequestId>; 2],
     /// In the order of arrival, with the instants at which they expire.
     fifo: [VecDeque<(RequestId, u64, Nanos)>; 2],
-    /// Behind the last request dispatched.
+    /// Where the last request dispatched began.
     position: [u64; 2],
     /// Requests queued or in the device.
     open: u32,
@@ -170,7 +170,7 @@ impl MqDeadline {
             return None;
         }
         self.batching += 1;
-        self.classes[class].position[direction] = requests[id].end();
+        self.classes[class].position[direction] = requests[id].sector;
         self.remove(requests, id);
         Some((id, rule))
     }

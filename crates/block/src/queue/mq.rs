@@ -161,15 +161,26 @@ impl Mq {
 
     fn flush(&mut self, now: Nanos, process: ProcessId) {
         let mut requests = std::mem::take(&mut self.plugs[process.index()].requests);
+        let came = !requests.is_empty();
         for id in requests.drain(..) {
             self.insert(now, id);
         }
         self.plugs[process.index()].requests = requests;
+        if came {
+            self.run_full(now);
+        }
+    }
+
+    /// The queue is run because requests came: where the driver has no tag the first of them waits for one, outside of the elevator.
+    fn run_full(&mut self, now: Nanos) {
+        if self.device.in_flight >= self.device.depth {
+            self.refill(now);
+        }
     }
 
     /// Takes from the elevator what the driver takes next, one request at most.
     fn refill(&mut self, now: Nanos) {
-        if self.out.is_empty() {
+        if self.out.is_empty() && self.elevator.queued() > 0 {
             let mut out = std::mem::take(&mut self.out);
             self.ask(now, |elevator, context| elevator.dispatch(context, &mut out, false));
             self.out = out;
@@ -207,6 +218,7 @@ impl Queue for Mq {
         let plug = &self.plugs[bio.process.index()];
         if !plug.is_open {
             self.insert(now, request);
+            self.run_full(now);
             return Submitted::Accepted;
         }
         let is_long = plug.requests.last().is_some_and(|last| self.requests[*last].sectors >= PLUG_SECTORS);

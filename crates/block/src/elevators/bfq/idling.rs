@@ -30,11 +30,15 @@ impl Bfq {
         let is_alone = self.rotational && !self.device_queues;
         let boosts =
             (is_alone || ((self.rotational || !self.device_queues) && streams)) && self.raised_busy == 0;
-        let is_needed = (queue.is_raised()
-            && (self.raised_busy < self.busy || self.in_driver >= queue.dispatched + 4))
+        boosts || self.needs_idling(q)
+    }
+
+    /// Whether the queue would get less than its right if others went meanwhile (`idling_needed_for_service_guarantees`).
+    fn needs_idling(&self, q: usize) -> bool {
+        let queue = &self.queues[q];
+        (queue.is_raised() && (self.raised_busy < self.busy || self.in_driver >= queue.dispatched + 4))
             || self.is_asymmetric(q)
-            || self.busy == 1;
-        boosts || is_needed
+            || self.busy == 1
     }
 
     pub(super) fn must_idle(&self, q: usize) -> bool {

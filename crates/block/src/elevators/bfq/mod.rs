@@ -256,8 +256,8 @@ impl Bfq {
         id
     }
 
-    /// Of two requests the one to go first from the head's position.
-    fn nearer(&self, requests: &Requests, one: RequestId, other: RequestId) -> RequestId {
+    /// Of two requests the one to go first from a position (`bfq_choose_req`).
+    fn nearer(&self, requests: &Requests, one: RequestId, other: RequestId, from: u64) -> RequestId {
         let (a, b) = (&requests[one], &requests[other]);
         if a.sync != b.sync {
             return if a.sync { one } else { other };
@@ -265,11 +265,9 @@ impl Bfq {
         if a.meta != b.meta {
             return if a.meta { one } else { other };
         }
-        let way = |sector: u64| match sector.checked_sub(self.position) {
+        let way = |sector: u64| match sector.checked_sub(from) {
             Some(ahead) => (false, ahead),
-            None if self.position - sector <= self.set.back_max => {
-                (false, (self.position - sector) * self.set.back_penalty)
-            }
+            None if from - sector <= self.set.back_max => (false, (from - sector) * self.set.back_penalty),
             // Far behind: after everything ahead, the lowest first.
             None => (true, sector),
         };
@@ -291,10 +289,10 @@ impl Bfq {
     fn next_of(&self, requests: &Requests, q: usize, gone: RequestId) -> Option<RequestId> {
         let queue = &self.queues[q];
         let key = (requests[gone].sector, requests[gone].sequence);
-        let behind = queue.sorted.range((key.0, key.1 + 1)..).next().map(|(_, id)| *id);
-        let before = queue.sorted.range(..key).next_back().map(|(_, id)| *id);
-        match (behind, before) {
-            (Some(one), Some(other)) => Some(self.nearer(requests, one, other)),
+        let behind = queue.sorted.range((key.0, key.1 + 1)..).next().or_else(|| queue.sorted.iter().next());
+        let before = queue.sorted.range(..key).next_back();
+        match (behind.map(|(_, id)| *id), before.map(|(_, id)| *id)) {
+            (Some(one), Some(other)) => Some(self.nearer(requests, one, other, key.0)),
             (one, other) => one.or(other),
         }
     }
@@ -375,7 +373,8 @@ impl Elevator for Bfq {
                 sorted.remove(&old);
             }
             sorted.insert((request.sector, request.sequence), id);
-            let next = self.queues[q].next.map_or(id, |next| self.nearer(context.requests, next, id));
+            let next =
+                self.queues[q].next.map_or(id, |next| self.nearer(context.requests, next, id, self.position));
             self.queues[q].next = Some(next);
         }
     }
@@ -420,7 +419,7 @@ impl Elevator for Bfq {
         queue.fifo.insert(request.sequence, (id, expires));
         self.queued += 1;
         let before = self.queues[q].next;
-        let next = before.map_or(id, |next| self.nearer(context.requests, next, id));
+        let next = before.map_or(id, |next| self.nearer(context.requests, next, id, self.position));
         self.queues[q].next = Some(next);
         if !self.queues[q].is_busy {
             self.gets_busy(context, q, id);
@@ -436,13 +435,6 @@ impl Elevator for Bfq {
 
     fn dispatch(&mut self, context: &mut Context<'_>, out: &mut Outgoing, _force: bool) {
         if self.queued == 0 || (self.set.strict && self.in_driver > 0) {
-            // A queue without requests may have to go.
-            if let Some(q) = self.in_service.filter(|q| !self.queues[*q].is_awaited && self.queued == 0) {
-                let is_over = !self.queues[q].has_requests() && self.queues[q].dispatched == 0;
-                if is_over && !self.idles_for(q) {
-                    self.expires(context, q, false, End::NoMoreRequests);
-                }
-            }
             return;
         }
         if let Some((q, rule)) = self.selects(context)

@@ -121,19 +121,23 @@ impl Bfq {
 
     /// Chooses the queue to dispatch from, and why (`bfq_select_queue`).
     pub(super) fn selects(&mut self, context: &mut Context<'_>) -> Option<(usize, Rule)> {
-        if let Some(q) = self.in_service {
-            let now = context.now;
+        let mut rule = BUDGET;
+        loop {
+            let Some(q) = self.in_service else {
+                self.begins(context)?;
+                rule = NEXT;
+                continue;
+            };
             let entity = &self.engine.entities[q];
             let may_end = !self.queues[q].is_awaited || entity.left() >= entity.budget / 3;
-            if may_end && now >= self.queues[q].slice_end && !self.must_idle(q) {
+            if rule == BUDGET && may_end && context.now >= self.queues[q].slice_end && !self.must_idle(q) {
                 self.expires(context, q, false, End::Timeout);
             } else if let Some(id) = self.queues[q].next {
-                if self.charge(context.requests, q, id) <= entity.left() {
+                if rule == NEXT || self.charge(context.requests, q, id) <= entity.left() {
                     if std::mem::take(&mut self.queues[q].is_awaited) {
                         self.timer = None;
                     }
-                    let rule = if self.queues[q].is_raised() { RAISED_FIRST } else { BUDGET };
-                    return Some((q, rule));
+                    return Some((q, if self.queues[q].is_raised() { RAISED_FIRST } else { rule }));
                 }
                 self.expires(context, q, false, End::Exhausted);
             } else if self.queues[q].is_awaited || (self.queues[q].dispatched > 0 && self.idles_for(q)) {
@@ -142,11 +146,10 @@ impl Bfq {
                 self.expires(context, q, false, End::NoMoreRequests);
             }
         }
-        self.begins(context)
     }
 
     /// Serves the next queue.
-    pub(super) fn begins(&mut self, context: &Context<'_>) -> Option<(usize, Rule)> {
+    fn begins(&mut self, context: &Context<'_>) -> Option<()> {
         let now = context.now;
         // The idle class starves for no longer than this.
         let starves = self.busy_class[2] > 0 && now > self.idle_class_served + IDLE_CLASS;
@@ -159,9 +162,8 @@ impl Bfq {
         // Raised queues have their slice in proportion, soft real-time ones do not.
         let slices = if queue.raising.longest == SOFT_TIME { 1 } else { queue.raising.coefficient };
         queue.slice_end = now.saturating_add(self.set.timeout.mul_ratio(slices, 1));
-        let rule = if queue.is_raised() { RAISED_FIRST } else { NEXT };
         (self.in_service, self.service_began, self.looked_at_fifo) = (Some(q), now, false);
-        Some((q, rule))
+        Some(())
     }
 
     /// Dispatches the next request of a queue.
