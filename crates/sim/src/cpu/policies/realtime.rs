@@ -205,11 +205,18 @@ impl Realtime {
             return None;
         }
         let own = self.queues[cpu].highest().unwrap_or(0);
-        let others = self.crowded.iter().filter(|other| *other != cpu);
-        others
-            .filter_map(|o| Some((self.queues[o].movable(hardware, hardware.current(o), cpu)?, o)))
-            .filter(|((priority, _), _)| *priority > own)
-            .max_by_key(|((priority, _), other)| (*priority, std::cmp::Reverse(*other)))
+        let (mut least, mut best) = (own, None);
+        for other in self.crowded.iter().filter(|other| *other != cpu) {
+            let queue = &self.queues[other];
+            // A CPU whose highest priority is no higher has nothing; among equals the first one stays.
+            if queue.highest().is_some_and(|highest| highest > least)
+                && let Some(movable) = queue.movable(hardware, hardware.current(other), cpu)
+                && movable.0 > least
+            {
+                (least, best) = (movable.0, Some((movable, other)));
+            }
+        }
+        best
     }
 
     /// How important what a CPU runs or is about to run is: 0 for idle, 1 for a less important scheduler's thread, the

@@ -77,6 +77,10 @@ impl Average {
         let mut average = *self;
         average.advance(now);
         let whole = SUM_MAX - PERIOD + average.at % PERIOD;
+        // Divided in 64 bits wherever they hold the product: 128 take several times as long.
+        if let Some(product) = average.sum.checked_mul(scale) {
+            return product / whole;
+        }
         let scaled = u128::from(average.sum) * u128::from(scale) / u128::from(whole);
         u64::try_from(scaled).expect("no more than the highest level, scaled")
     }

@@ -8,6 +8,8 @@
 //!
 //! Without a filter the ratios are printed last: each row's sizes in turn, the fastest of ten rounds.
 
+mod partsim;
+
 use std::time::{Duration, Instant};
 
 use divan::Bencher;
@@ -278,6 +280,7 @@ mod cpus {
 }
 
 fn main() {
+    partsim::announce();
     divan::main();
     if std::env::args().skip(1).all(|argument| argument == "--bench") {
         ratios();

@@ -1,0 +1,145 @@
+//! This simulator and PARTSim (<https://github.com/gabrieleara/PARTSim>) by wall time of the same sets of tasks.
+//!
+//! A set has 10, 100 or 1000 periodic tasks on 1 or 4 CPUs: global EDF, each task in a constant-bandwidth server whose budget is
+//! its work and an eighth more; four fifths of the CPUs are used. Both files are written from the same numbers, in whole
+//! microseconds. `PARTSIM` names the other simulator's program. Its time is that of the whole program, start and reading
+//! included; ours is that of reading the workload and of a run with its record. Neither makes a trace.
+
+use std::env;
+use std::fmt::{Display, Formatter, Write as _};
+use std::fs;
+use std::path::PathBuf;
+use std::process::{self, Command, Stdio};
+
+use divan::Bencher;
+use surety_model::formats::toml;
+use surety_model::platform::{Enforcement, Platform};
+use surety_model::world::{RunOptions, Unobserved, World as _};
+use surety_sim::SimWorld;
+use surety_stats::random::Pcg;
+use surety_units::Nanos;
+
+/// Seconds that both simulate.
+const SECONDS: i64 = 10;
+
+const SETS: [Set; 6] = [
+    Set { tasks: 10, cpus: 1 },
+    Set { tasks: 100, cpus: 1 },
+    Set { tasks: 1_000, cpus: 1 },
+    Set { tasks: 10, cpus: 4 },
+    Set { tasks: 100, cpus: 4 },
+    Set { tasks: 1_000, cpus: 4 },
+];
+
+#[derive(Clone, Copy)]
+struct Set {
+    tasks: u32,
+    cpus: u32,
+}
+
+impl Display for Set {
+    fn fmt(&self, f: &mut Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} tasks, {} CPU{}", self.tasks, self.cpus, if self.cpus == 1 { "" } else { "s" })
+    }
+}
+
+impl Set {
+    /// Period, work and budget of each task, us.
+    fn drawn(self) -> Vec<(u64, u64, u64)> {
+        let mut chance = Pcg::new(11, u128::from(self.tasks));
+        let drawn = |_| {
+            let period = 20_000 + chance.below(180_000);
+            let work = (period * u64::from(self.cpus) * 4 / 5 / u64::from(self.tasks)).max(8);
+            (period, work, work + work / 8)
+        };
+        (0..self.tasks).map(drawn).collect()
+    }
+
+    fn workload(self) -> String {
+        let mut text = "format = 1\n".to_owned();
+        for (place, (period, work, budget)) in self.drawn().into_iter().enumerate() {
+            write!(
+                text,
+                "[[task]]\nname = \"t{place}\"\nperiod = \"{period}us\"\nwork = \"{work}us\"\nlate = \"queue\"\n\
+                 reservation = {{ runtime = \"{budget}us\", period = \"{period}us\" }}\n"
+            )
+            .expect("a string takes all");
+        }
+        text
+    }
+
+    /// PARTSim's two files: a machine, and the tasks.
+    fn files(self) -> (String, String) {
+        let mut system = format!(
+            "cpu_islands:\n  - name: all\n    numcpus: {}\n    kernel:\n      scheduler: edf\n      task_placement: global\n    \
+             volts: [1]\n    freqs: [1000]\n    base_freq: 1000\n    power_model: flat\n    speed_model: flat\n\
+             power_models:\n  - name: flat\n    type: balsini_pannocchi\n    params:\n",
+            self.cpus
+        );
+        for workload in ["idle", "busy"] {
+            write!(
+                system,
+                "      - workload: {workload}\n        power_params: [1, 0, 0, 0]\n        speed_params: [1, 0, 0, 0]\n"
+            )
+            .expect("a string takes all");
+        }
+        let mut tasks = "taskset:\n".to_owned();
+        for (place, (period, work, budget)) in self.drawn().into_iter().enumerate() {
+            write!(
+                tasks,
+                "  - name: t{place}\n    iat: {period}\n    runtime: {budget}\n    startcpu: {}\n    code:\n      \
+                 - fixed({work},busy)\n",
+                place % self.cpus as usize
+            )
+            .expect("a string takes all");
+        }
+        tasks.push_str("resources: []\n");
+        (system, tasks)
+    }
+}
+
+/// Says how to have the other simulator timed, where it is not.
+pub fn announce() {
+    if program().is_none() {
+        println!(
+            "PARTSim is not timed: clone https://github.com/gabrieleara/PARTSim, build it as its README says, and name \
+             build/rtsim/rtsim in PARTSIM."
+        );
+    }
+}
+
+fn program() -> Option<PathBuf> {
+    env::var_os("PARTSIM").map(PathBuf::from).filter(|program| program.is_file())
+}
+
+#[divan::bench(args = SETS, sample_count = 5, sample_size = 1)]
+fn ours(bencher: Bencher<'_, '_>, set: Set) {
+    let text = set.workload();
+    let platform =
+        Platform { enforcement: Enforcement::Exact, fair_server: None, ..Platform::linux_6_18(set.cpus) };
+    let world = SimWorld::new(platform);
+    let options =
+        RunOptions { duration: Nanos::from_secs(SECONDS), warm_up: Nanos::ZERO, ..RunOptions::default() };
+    bencher.bench(|| {
+        let workload = toml::read("set.toml", divan::black_box(&text)).expect("a workload");
+        world.run(&workload, &options, &mut Unobserved).expect("a run")
+    });
+}
+
+#[divan::bench(args = SETS, sample_count = 5, sample_size = 1)]
+fn partsim(bencher: Bencher<'_, '_>, set: Set) {
+    let Some(program) = program() else { return };
+    let directory = env::temp_dir().join(format!("partsim-{}", process::id()));
+    fs::create_dir_all(&directory).expect("a directory for its files");
+    let [system, tasks] = ["system.yml", "taskset.yml"].map(|name| directory.join(name));
+    let files = set.files();
+    fs::write(&system, files.0).and_then(|()| fs::write(&tasks, files.1)).expect("its files");
+    bencher.bench(|| {
+        let end = (SECONDS * 1_000_000).to_string();
+        let mut command = Command::new(&program);
+        let ended = command.arg(&system).arg(&tasks).arg(end).current_dir(&directory);
+        let ended = ended.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("it starts");
+        assert!(ended.success(), "PARTSim ended with {ended}");
+    });
+    fs::remove_dir_all(directory).expect("its directory goes");
+}
