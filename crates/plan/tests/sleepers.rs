@@ -99,7 +99,7 @@ fn largest(threads: &mut [ReservedThread], platform: &Platform) -> Option<Nanos>
 fn no_accepted_set_misses_beside_threads_that_sleep_inside_their_budgets() {
     let mut random = Pcg::for_job(9, 71, 0);
     let mut seen = BTreeMap::new();
-    for round in 0..6_000 {
+    for round in 0..4_000 {
         let cpus = 1 + (round % 3) as u32;
         let enforcement = if round % 2 == 0 { Enforcement::Exact } else { Enforcement::Tick(us(1_000)) };
         let platform =

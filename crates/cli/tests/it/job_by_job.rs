@@ -126,7 +126,7 @@ fn jobs_that_overrun_are_late_on_this_kernel_and_in_the_simulator_alike() {
     let directory = tempfile::tempdir().unwrap();
     let mut best: Option<Run> = None;
     let mut disturbed = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..3 {
         let run = compared(directory.path());
         if !run.objections.is_empty() {
             disturbed.push(run.objections);
