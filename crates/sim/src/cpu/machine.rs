@@ -360,11 +360,8 @@ impl<P: Programs> Machine<P> {
         if !self.policies.iter().any(|policy| policy.may_be_pulled(&self.hardware)) {
             return;
         }
-        let wants = |cpu: &usize| {
-            self.policies.iter().any(|policy| policy.pulls_from(&self.hardware, *cpu).is_some())
-        };
-        let wanting = self.hardware.idle_cpus().find(wants);
-        if let Some(cpu) = wanting {
+        let first = self.policies.iter().filter_map(|policy| policy.first_to_pull(&self.hardware)).min();
+        if let Some(cpu) = first {
             self.hardware.reschedule(cpu);
         }
     }

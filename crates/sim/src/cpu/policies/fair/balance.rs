@@ -317,8 +317,19 @@ impl Balance {
         load_of: impl Fn(ThreadId) -> i64,
     ) -> Found {
         // Of all others there is nothing to take.
-        let others = self.crowded(hardware).filter(|other| *other != cpu);
-        let others = others.map(|other| (self.seen(hardware, other), other));
+        let others = self.crowded(hardware).map(|other| (self.seen(hardware, other), other));
+        self.look_among(hardware, (cpu, looks), others, load_of)
+    }
+
+    /// The same where the others are known.
+    fn look_among(
+        &self,
+        hardware: &Hardware,
+        (cpu, looks): (usize, Looks),
+        others: impl Iterator<Item = (Seen, usize)>,
+        load_of: impl Fn(ThreadId) -> i64,
+    ) -> Found {
+        let others = others.filter(|(_, other)| *other != cpu);
         let in_turn = |other: usize| (other + self.cpus.len() - cpu) % self.cpus.len();
         let busiest =
             others.max_by_key(|(seen, other)| (seen.rank(looks), std::cmp::Reverse(in_turn(*other))));
@@ -384,6 +395,37 @@ impl Balance {
             }
         }
         taken
+    }
+
+    /// The first of several idle CPUs that would take something if it were about to idle now. What they look at is the same for all,
+    /// so it is seen once.
+    pub(super) fn first_newly_idle(
+        &self,
+        hardware: &Hardware,
+        mut idle: impl Iterator<Item = usize>,
+        load_of: impl Fn(ThreadId) -> i64,
+    ) -> Option<usize> {
+        let spares =
+            |cpu: usize| self.crowded(hardware).any(|other| other != cpu && self.spare(hardware, other) > 0);
+        let crowded: Vec<usize> = self.crowded(hardware).collect();
+        if !crowded.iter().any(|other| self.spare(hardware, *other) > 0) {
+            return None;
+        }
+        let seen = crowded.iter().map(|other| (self.seen(hardware, *other), *other));
+        let seen: Vec<(Seen, usize)> = seen.collect();
+        // Of those with the highest rank each takes the next in turn.
+        let most = seen.iter().map(|(seen, _)| seen.rank(Looks::NewlyIdle)).max();
+        let busiest: Vec<(Seen, usize)> =
+            seen.iter().filter(|(seen, _)| Some(seen.rank(Looks::NewlyIdle)) == most).copied().collect();
+        idle.find(|cpu| {
+            let is_among = crowded.contains(cpu);
+            if is_among && !spares(*cpu) {
+                return false;
+            }
+            let others = if is_among { &seen } else { &busiest };
+            let found = self.look_among(hardware, (*cpu, Looks::NewlyIdle), others.iter().copied(), &load_of);
+            matches!(found, Found::Uneven(taken) if !taken.threads.is_empty())
+        })
     }
 
     /// What a CPU about to idle takes.
