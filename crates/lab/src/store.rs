@@ -187,6 +187,11 @@ impl StoredKernel {
         &self.manifest
     }
 
+    /// The version of its package, `6.1.176-1`.
+    pub fn version(&self) -> &str {
+        &self.manifest.version
+    }
+
     /// Package and version, in words.
     pub fn in_words(&self) -> String {
         format!("{} {}", self.manifest.package, self.manifest.version)
