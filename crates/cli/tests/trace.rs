@@ -322,17 +322,21 @@ fn every_verb_ends_quietly_when_nobody_reads_it() {
     ];
     for verb in verbs {
         let whole = place.run(verb);
+        // What `doctor` finds of a machine that others use may differ from one time to the next.
+        let is_alike = |code: Option<i32>| {
+            code == whole.status.code() || (*verb == ["doctor"] && matches!(code, Some(0 | 3)))
+        };
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let closed = place.surety(verb).stdout(writer).output().unwrap();
-        assert_eq!(closed.status.code(), whole.status.code(), "{verb:?}: {}", words(&closed));
+        assert!(is_alike(closed.status.code()), "{verb:?}: {}", words(&closed));
         assert!(!words(&closed).contains("panicked"), "{verb:?}: {}", words(&closed));
         assert!(!words(&closed).contains("error:"), "{verb:?}: {}", words(&closed));
         // Nor does anything go wrong where nobody hears its notes.
         let (reader, writer) = std::io::pipe().unwrap();
         drop(reader);
         let deaf = place.surety(verb).stderr(writer).output().unwrap();
-        assert_eq!(deaf.status.code(), whole.status.code(), "{verb:?}");
+        assert!(is_alike(deaf.status.code()), "{verb:?}: {:?}", deaf.status.code());
     }
 }
 

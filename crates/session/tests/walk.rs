@@ -129,7 +129,7 @@ fn a_world_that_objects_is_refused_before_anything_runs_and_the_others_run() {
     let context = Quiet::default();
     let words = ["analysis", "sim"].map(str::to_owned);
     let worlds = Worlds::new(&words, means(), &context).unwrap();
-    let stream = "[disk.d]\nmake = \"64MiB\"\n[[stream]]\nname = \"s\"\ndisk = \"d\"\nfile = { make = \"1MB\" }\n\
+    let stream = "[disk.d]\nmake = \"64MiB\"\n[[stream]]\nname = \"s\"\ndisk = \"d\"\nfile = \"/a/film\"\n\
                   rate = \"1MB/s\"\nread = \"64KiB\"\npromise = [\"late == 0\"]\n";
     let mut variants = runs::variants(&workload(&format!("{TASK}{stream}")), &worlds).unwrap();
     let refused: Vec<_> = variants.iter().map(|v| v.refused.as_ref().and_then(WorldError::object)).collect();
