@@ -44,9 +44,6 @@ pub trait Queue {
     /// That instant has come; [`Queue::next`] is asked afterwards.
     fn expired(&mut self, now: Nanos);
 
-    /// A process has ended.
-    fn exited(&mut self, now: Nanos, process: ProcessId);
-
     /// A request that is issued and not complete.
     fn request(&self, id: RequestId) -> &Request;
 }

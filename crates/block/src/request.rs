@@ -55,8 +55,6 @@ impl ProcessId {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Process {
     pub priority: Priority,
-    /// Its group, by its place among the groups of the queue; 0 is the root.
-    pub group: u32,
 }
 
 /// A bio, by number; numbers are given by whoever submits it.

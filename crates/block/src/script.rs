@@ -8,19 +8,14 @@ use std::collections::BTreeMap;
 
 use surety_units::Nanos;
 
-use crate::elevator::{AccessTime, Context, DeviceView, Elevator, ElevatorRow, Making, Outgoing, Rule};
-use crate::request::{Bio, BioId, IoClass, Op, Priority, Process, ProcessId, Request, RequestId, Requests};
+use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule};
+use crate::request::{Bio, BioId, IoClass, Op, Priority, Process, ProcessId, RequestId, Requests};
 use crate::tunable::Settings;
 
 /// A script and the device it is run on.
 pub(crate) struct Script {
     row: &'static ElevatorRow,
     settings: Settings,
-    hz: u32,
-    depth: u32,
-    sectors: u64,
-    rotational: bool,
-    service: fn(u64, &Request) -> Nanos,
     arrivals: Vec<(Nanos, Bio)>,
     processes: Vec<Process>,
 }
@@ -41,31 +36,13 @@ impl Order {
     }
 }
 
-struct Fixed(fn(u64, &Request) -> Nanos, u64);
-
-impl AccessTime for Fixed {
-    fn access_time(&self, _now: Nanos, request: &Request) -> Nanos {
-        self.0(self.1, request)
-    }
-}
-
 impl Script {
-    /// 1 ms for each request, one at a time, HZ = 1000.
+    /// On a disk that turns and takes 1 ms for each request, one at a time, with 1000 ticks per second.
     pub(crate) fn of(row: &'static ElevatorRow) -> Script {
-        Script {
-            row,
-            settings: Settings::new(row.tunables),
-            hz: 1000,
-            depth: 1,
-            sectors: 1 << 30,
-            rotational: true,
-            service: |_, _| Nanos::from_millis(1),
-            arrivals: Vec::new(),
-            processes: Vec::new(),
-        }
+        Script { row, settings: Settings::new(row.tunables), arrivals: Vec::new(), processes: Vec::new() }
     }
 
-    /// Time of a request, by the sector after the one before and by itself.
+    /// Sets a tunable.
     pub(crate) fn set(mut self, name: &str, value: u64) -> Script {
         self.settings.set(name, value).expect("a tunable of this elevator");
         self
@@ -81,7 +58,7 @@ impl Script {
                 continue;
             };
             let process = *names.entry(name.to_owned()).or_insert_with(|| {
-                self.processes.push(Process { priority: priority_of(name), group: 0 });
+                self.processes.push(Process { priority: priority_of(name) });
                 ProcessId(u32::try_from(self.processes.len()).expect("few") - 1)
             });
             let bio = Bio {
@@ -100,31 +77,14 @@ impl Script {
 
     /// Runs it until nothing is left.
     pub(crate) fn run(self) -> Order {
-        let making = Making {
-            hz: self.hz,
-            requests: 128,
-            tags: self.depth,
-            sectors: self.sectors,
-            rotational: self.rotational,
-            group_weights: vec![100],
-            settings: self.settings.clone(),
-        };
-        let device = DeviceView {
-            sectors: self.sectors,
-            depth: self.depth,
-            rotational: self.rotational,
-            in_flight: 0,
-            position: 0,
-        };
+        let making =
+            Making { hz: 1000, requests: 128, tags: 1, rotational: true, settings: self.settings.clone() };
         let mut bench = Bench {
             elevator: (self.row.make)(&making),
             script: &self,
-            device,
             requests: Requests::default(),
-            out: Outgoing::default(),
-            in_device: Vec::new(),
+            in_device: None,
             order: Vec::new(),
-            places: BTreeMap::new(),
             now: Nanos::ZERO,
         };
         let mut arrivals = self.arrivals.iter().enumerate().peekable();
@@ -138,7 +98,7 @@ impl Script {
                 bench.with(|elevator, context| elevator.expired(context));
             }
             bench.issue();
-            let ends = bench.in_device.iter().map(|(end, _)| *end).min();
+            let ends = bench.in_device.map(|(end, _)| end);
             let next = [arrivals.peek().map(|(_, (time, _))| *time), ends, bench.elevator.timer()];
             let Some(next) = next.into_iter().flatten().min() else { break };
             bench.now = next.max(now + Nanos::new(1));
@@ -155,26 +115,16 @@ impl Script {
 struct Bench<'a> {
     elevator: Box<dyn Elevator>,
     script: &'a Script,
-    device: DeviceView,
     requests: Requests,
-    out: Outgoing,
-    in_device: Vec<(Nanos, RequestId)>,
+    in_device: Option<(Nanos, RequestId)>,
     order: Vec<Taken>,
-    places: BTreeMap<RequestId, usize>,
     now: Nanos,
 }
 
 impl Bench<'_> {
     fn with(&mut self, what: impl FnOnce(&mut dyn Elevator, &mut Context<'_>)) {
-        let access = Fixed(self.script.service, self.device.position);
-        let mut context = Context {
-            now: self.now,
-            hz: self.script.hz,
-            requests: &mut self.requests,
-            processes: &self.script.processes,
-            device: &self.device,
-            access: Some(&access),
-        };
+        let processes = &self.script.processes;
+        let mut context = Context { now: self.now, requests: &mut self.requests, processes };
         what(self.elevator.as_mut(), &mut context);
     }
 
@@ -182,38 +132,27 @@ impl Bench<'_> {
         let priority = self.script.processes[bio.process.index()].priority;
         let number = BioId(u32::try_from(number).expect("few"));
         let id = self.requests.make(bio, number, priority, self.now);
-        self.with(|elevator, context| elevator.insert(context, id, false));
+        self.with(|elevator, context| elevator.insert(context, id));
     }
 
     fn complete(&mut self) {
-        while let Some(place) = self.in_device.iter().position(|(end, _)| *end <= self.now) {
-            let (end, id) = self.in_device.remove(place);
-            self.device.in_flight -= 1;
-            self.order[self.places[&id]].completed = end;
+        if let Some((_, id)) = self.in_device.take_if(|(end, _)| *end <= self.now) {
             self.with(|elevator, context| elevator.completed(context, id));
             self.requests.release(id);
         }
     }
 
     fn issue(&mut self) {
-        while self.device.in_flight < self.script.depth {
-            if self.out.is_empty() {
-                let mut out = std::mem::take(&mut self.out);
-                self.with(|elevator, context| elevator.dispatch(context, &mut out, false));
-                self.out = out;
-            }
-            let Some((id, rule)) = self.out.take() else { break };
-            self.with(|elevator, context| elevator.issued(context, id));
-            let begin = self.in_device.iter().map(|(end, _)| *end).max().unwrap_or(self.now);
-            let end = begin + (self.script.service)(self.device.position, &self.requests[id]);
-            self.in_device.push((end, id));
-            self.device.in_flight += 1;
-            self.device.position = self.requests[id].end();
-            self.requests[id].issued = Some(self.now);
-            self.places.insert(id, self.order.len());
-            let sector = self.requests[id].sector;
-            self.order.push(Taken { sector, completed: end, rule });
+        if self.in_device.is_some() || self.elevator.queued() == 0 {
+            return;
         }
+        let mut out = Outgoing::default();
+        self.with(|elevator, context| elevator.dispatch(context, &mut out));
+        let Some((id, rule)) = out.take() else { return };
+        let completed = self.now + Nanos::MILLISECOND;
+        self.in_device = Some((completed, id));
+        self.requests[id].issued = Some(self.now);
+        self.order.push(Taken { sector: self.requests[id].sector, completed, rule });
     }
 }
 

@@ -31,15 +31,7 @@ fn compare(scheduler: &str, text: &str) -> Compared {
         // As it was set there: else the device is idle most of the time, and nothing waits.
         settings.set("slice_idle", 0).expect("a tunable of bfq");
     }
-    let making = Making {
-        hz: 250,
-        requests: 2048,
-        tags: 128,
-        sectors: 1 << 20,
-        rotational: true,
-        group_weights: vec![100],
-        settings,
-    };
+    let making = Making { hz: 250, requests: 2048, tags: 128, rotational: true, settings };
     let mut queue = queue::mq::make(row, &making);
     let mut processes: BTreeMap<u32, (ProcessId, Priority)> = BTreeMap::new();
     let mut at_sector: HashMap<u64, RequestId> = HashMap::new();
@@ -65,7 +57,7 @@ fn compare(scheduler: &str, text: &str) -> Compared {
                 let next = ProcessId(u32::try_from(processes.len()).expect("few"));
                 let key = u32::try_from(number(2)).expect("few");
                 let (process, known) = *processes.entry(key).or_insert_with(|| {
-                    queue.add_process(Process { priority, group: 0 });
+                    queue.add_process(Process { priority });
                     (next, priority)
                 });
                 assert_eq!(known, priority);

@@ -11,14 +11,13 @@ use std::collections::VecDeque;
 
 use surety_units::Nanos;
 
-use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule};
+use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule};
 use crate::request::{Bio, Op, RequestId};
 use crate::tunable::Tunable;
 
 pub(super) const ROW: ElevatorRow = ElevatorRow {
     word: "kyber",
     source: "block/kyber-iosched.c of Linux 6.1 to 7.2",
-    front: Front::Mq,
     tunables: &[
         Tunable {
             name: "read_lat_nsec",
@@ -92,8 +91,6 @@ struct Kyber {
     batching: u32,
     asynchronous: u32,
     timer: Option<Nanos>,
-    /// When each request came, by its number.
-    came: Vec<Nanos>,
 }
 
 fn domain(op: Op) -> usize {
@@ -125,7 +122,6 @@ impl Kyber {
             batching: 0,
             asynchronous: (making.requests * ASYNC / 100).max(1),
             timer: None,
-            came: Vec::new(),
         }
     }
 
@@ -167,15 +163,11 @@ impl Elevator for Kyber {
         (!bio.sync).then_some(self.asynchronous)
     }
 
-    fn insert(&mut self, context: &mut Context<'_>, id: RequestId, at_head: bool) {
-        let room = self.came.len().max(id.index() + 1);
-        self.came.resize(room, Nanos::ZERO);
-        self.came[id.index()] = context.now;
-        let queue = &mut self.domains[domain(context.requests[id].op)].queue;
-        if at_head { queue.push_front(id) } else { queue.push_back(id) }
+    fn insert(&mut self, context: &mut Context<'_>, id: RequestId) {
+        self.domains[domain(context.requests[id].op)].queue.push_back(id);
     }
 
-    fn dispatch(&mut self, _context: &mut Context<'_>, out: &mut Outgoing, _force: bool) {
+    fn dispatch(&mut self, _context: &mut Context<'_>, out: &mut Outgoing) {
         if self.batching < BATCHES[self.current]
             && let Some(id) = self.take()
         {
@@ -199,7 +191,7 @@ impl Elevator for Kyber {
         let domain = &mut self.domains[domain(request.op)];
         domain.held -= 1;
         if domain.target > 0 {
-            domain.total.add(context.now - self.came[id.index()], domain.target);
+            domain.total.add(context.now - request.inserted, domain.target);
             domain.device.add(context.now - request.issued.unwrap_or(context.now), domain.target);
             let due = context.now + PERIOD;
             self.timer = Some(self.timer.map_or(due, |timer| timer.min(due)));
@@ -269,9 +261,7 @@ mod tests {
             hz: 1000,
             requests: 256,
             tags: 32,
-            sectors: 1 << 20,
             rotational: false,
-            group_weights: vec![100],
             settings: crate::tunable::Settings::new(ROW.tunables),
         };
         let mut kyber = Kyber::new(&making);
@@ -282,21 +272,7 @@ mod tests {
             kyber.domains[1].total.add(Nanos::from_millis(1), 10_000_000);
         }
         let mut requests = crate::request::Requests::default();
-        let device = crate::elevator::DeviceView {
-            sectors: 1,
-            depth: 1,
-            rotational: false,
-            in_flight: 0,
-            position: 0,
-        };
-        let mut context = Context {
-            now: Nanos::SECOND,
-            hz: 1000,
-            requests: &mut requests,
-            processes: &[],
-            device: &device,
-            access: None,
-        };
+        let mut context = Context { now: Nanos::SECOND, requests: &mut requests, processes: &[] };
         kyber.expired(&mut context);
         // Bucket 0 of its 99th: a quarter. Reads: bucket 7, at most as many as before.
         assert_eq!((kyber.domains[0].depth, kyber.domains[1].depth), (256, 32));

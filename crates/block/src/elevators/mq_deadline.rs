@@ -12,14 +12,13 @@ use std::collections::{BTreeMap, VecDeque};
 
 use surety_units::Nanos;
 
-use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
+use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
 use crate::request::{Bio, IoClass, Op, RequestId, Requests};
 use crate::tunable::Tunable;
 
 pub(super) const ROW: ElevatorRow = ElevatorRow {
     word: "mq-deadline",
     source: "block/mq-deadline.c of Linux 6.1 to 7.2",
-    front: Front::Mq,
     tunables: TUNABLES,
     make: |making| Box::new(MqDeadline::new(making)),
 };
@@ -38,7 +37,6 @@ const TUNABLES: &[Tunable] = &[
     tunable("prio_aging_expire", 10_000, "ms", "what has waited for longer goes before higher classes"),
 ];
 
-const HEAD: Rule = Rule("put at the head");
 const AGED: Rule = Rule("waited for longer than prio_aging_expire");
 const BATCH: Rule = Rule("next in the batch");
 const EXPIRED: Rule = Rule("expired");
@@ -66,7 +64,6 @@ struct Class {
 #[derive(Debug)]
 struct MqDeadline {
     classes: [Class; CLASSES],
-    head: VecDeque<RequestId>,
     last: usize,
     batching: u64,
     starved: u64,
@@ -97,7 +94,6 @@ impl MqDeadline {
         let ms = |name| Nanos::from_millis(i64::try_from(get(name)).expect("within its limits"));
         MqDeadline {
             classes: Default::default(),
-            head: VecDeque::new(),
             last: WRITE,
             batching: 0,
             starved: 0,
@@ -176,9 +172,6 @@ impl MqDeadline {
     }
 
     fn choose(&mut self, requests: &Requests, now: Nanos) -> Option<(RequestId, Rule)> {
-        if let Some(id) = self.head.pop_front() {
-            return Some((id, HEAD));
-        }
         let waiting = self.classes.iter().filter(|class| class.open > 0).count();
         if waiting > 1 {
             for class in 1..CLASSES {
@@ -258,20 +251,17 @@ impl Elevator for MqDeadline {
         self.remove(context.requests, gone);
     }
 
-    fn insert(&mut self, context: &mut Context<'_>, id: RequestId, at_head: bool) {
+    fn insert(&mut self, context: &mut Context<'_>, id: RequestId) {
         let request = &context.requests[id];
         let (class, direction) = (place(request.priority.class), direction(request.op));
         self.classes[class].open += 1;
         self.queued += 1;
-        if at_head {
-            return self.head.push_back(id);
-        }
         let (key, sequence) = (MqDeadline::key(context.requests, id), request.sequence);
         self.classes[class].sorted[direction].insert(key, id);
         self.classes[class].fifo[direction].push_back((id, sequence, context.now + self.expire[direction]));
     }
 
-    fn dispatch(&mut self, context: &mut Context<'_>, out: &mut Outgoing, _force: bool) {
+    fn dispatch(&mut self, context: &mut Context<'_>, out: &mut Outgoing) {
         if let Some((id, rule)) = self.choose(context.requests, context.now) {
             self.queued -= 1;
             out.append(id, rule);

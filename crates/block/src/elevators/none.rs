@@ -5,13 +5,12 @@
 
 use std::collections::VecDeque;
 
-use crate::elevator::{Context, Elevator, ElevatorRow, Front, Outgoing, Rule};
+use crate::elevator::{Context, Elevator, ElevatorRow, Outgoing, Rule};
 use crate::request::RequestId;
 
 pub(super) const ROW: ElevatorRow = ElevatorRow {
     word: "none",
     source: "block/blk-mq-sched.c",
-    front: Front::Mq,
     tunables: &[],
     make: |_| Box::new(None::default()),
 };
@@ -24,15 +23,11 @@ struct None {
 }
 
 impl Elevator for None {
-    fn insert(&mut self, _context: &mut Context<'_>, id: RequestId, at_head: bool) {
-        if at_head {
-            self.queue.push_front(id);
-        } else {
-            self.queue.push_back(id);
-        }
+    fn insert(&mut self, _context: &mut Context<'_>, id: RequestId) {
+        self.queue.push_back(id);
     }
 
-    fn dispatch(&mut self, _context: &mut Context<'_>, out: &mut Outgoing, _force: bool) {
+    fn dispatch(&mut self, _context: &mut Context<'_>, out: &mut Outgoing) {
         if let Some(id) = self.queue.pop_front() {
             out.append(id, ARRIVAL);
         }

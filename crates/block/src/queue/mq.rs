@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use surety_units::Nanos;
 
 use super::{Queue, Submitted};
-use crate::elevator::{Context, DeviceView, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
+use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
 use crate::request::{Bio, BioId, Op, Process, ProcessId, Request, RequestId, Requests};
 
 /// Requests of a plug before it is flushed (`BLK_MAX_REQUEST_COUNT`).
@@ -33,10 +33,11 @@ pub struct Mq {
     requests: Requests,
     processes: Vec<Process>,
     plugs: Vec<Plug>,
-    device: DeviceView,
+    /// Requests that the device takes at a time, and that are in it.
+    depth: u32,
+    in_flight: u32,
     /// Tags: requests that may be at a time.
     tags: usize,
-    hz: u32,
     /// Queued requests by the sector behind them.
     ends: BTreeMap<u64, RequestId>,
     out: Outgoing,
@@ -46,21 +47,14 @@ pub struct Mq {
 
 /// A queue with an elevator.
 pub fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue> {
-    let device = DeviceView {
-        sectors: making.sectors,
-        depth: making.tags,
-        rotational: making.rotational,
-        in_flight: 0,
-        position: 0,
-    };
     Box::new(Mq {
         elevator: (row.make)(making),
         requests: Requests::default(),
         processes: Vec::new(),
         plugs: Vec::new(),
-        device,
+        depth: making.tags,
+        in_flight: 0,
         tags: making.requests as usize,
-        hz: making.hz,
         ends: BTreeMap::new(),
         out: Outgoing::default(),
         waiting: VecDeque::new(),
@@ -70,14 +64,7 @@ pub fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue> {
 impl Mq {
     /// Asks the elevator something.
     fn ask<T>(&mut self, now: Nanos, question: impl FnOnce(&mut dyn Elevator, &mut Context<'_>) -> T) -> T {
-        let mut context = Context {
-            now,
-            hz: self.hz,
-            requests: &mut self.requests,
-            processes: &self.processes,
-            device: &self.device,
-            access: None,
-        };
+        let mut context = Context { now, requests: &mut self.requests, processes: &self.processes };
         question(self.elevator.as_mut(), &mut context)
     }
 
@@ -156,7 +143,7 @@ impl Mq {
             let end = self.requests[id].end();
             self.ends.insert(end, id);
         }
-        self.ask(now, |elevator, context| elevator.insert(context, id, false));
+        self.ask(now, |elevator, context| elevator.insert(context, id));
     }
 
     fn flush(&mut self, now: Nanos, process: ProcessId) {
@@ -173,7 +160,7 @@ impl Mq {
 
     /// The queue is run because requests came: where the driver has no tag the first of them waits for one, outside of the elevator.
     fn run_full(&mut self, now: Nanos) {
-        if self.device.in_flight >= self.device.depth {
+        if self.in_flight >= self.depth {
             self.refill(now);
         }
     }
@@ -182,7 +169,7 @@ impl Mq {
     fn refill(&mut self, now: Nanos) {
         if self.out.is_empty() && self.elevator.queued() > 0 {
             let mut out = std::mem::take(&mut self.out);
-            self.ask(now, |elevator, context| elevator.dispatch(context, &mut out, false));
+            self.ask(now, |elevator, context| elevator.dispatch(context, &mut out));
             self.out = out;
             if let Some(id) = self.out.first() {
                 let end = self.requests[id].end();
@@ -239,23 +226,21 @@ impl Queue for Mq {
     }
 
     fn next(&mut self, now: Nanos) -> Option<(RequestId, Rule)> {
-        if self.device.in_flight >= self.device.depth {
+        if self.in_flight >= self.depth {
             return None;
         }
         self.refill(now);
         let (id, rule) = self.out.take()?;
-        self.ask(now, |elevator, context| elevator.issued(context, id));
         self.requests[id].issued = Some(now);
-        self.device.in_flight += 1;
-        self.device.position = self.requests[id].end();
-        if self.device.in_flight == self.device.depth {
+        self.in_flight += 1;
+        if self.in_flight == self.depth {
             self.refill(now);
         }
         Some((id, rule))
     }
 
     fn complete(&mut self, now: Nanos, id: RequestId, done: &mut Vec<BioId>, woken: &mut Vec<ProcessId>) {
-        self.device.in_flight -= 1;
+        self.in_flight -= 1;
         self.ask(now, |elevator, context| elevator.completed(context, id));
         done.extend_from_slice(&self.requests[id].bios);
         self.requests.release(id);
@@ -268,10 +253,6 @@ impl Queue for Mq {
 
     fn expired(&mut self, now: Nanos) {
         self.ask(now, |elevator, context| elevator.expired(context));
-    }
-
-    fn exited(&mut self, now: Nanos, process: ProcessId) {
-        self.ask(now, |elevator, context| elevator.exited(context, process));
     }
 
     fn request(&self, id: RequestId) -> &Request {

@@ -139,7 +139,7 @@ impl Storage {
         if let Some(process) = self.flusher.process {
             return process;
         }
-        let process = self.add_process(Process { priority: Priority::default(), group: 0 });
+        let process = self.add_process(Process { priority: Priority::default() });
         self.flusher.process = Some(process);
         process
     }

@@ -52,8 +52,6 @@ impl Queue for Fifo {
 
     fn expired(&mut self, _now: Nanos) {}
 
-    fn exited(&mut self, _now: Nanos, _process: ProcessId) {}
-
     fn request(&self, id: RequestId) -> &Request {
         &self.requests[id]
     }
@@ -126,7 +124,7 @@ impl Scene {
     fn process(&mut self, operations: &[Operation]) -> ProcessId {
         self.left.push(operations.iter().cloned().collect());
         self.ended.push(Vec::new());
-        self.storage.add_process(Process { priority: Priority::default(), group: 0 })
+        self.storage.add_process(Process { priority: Priority::default() })
     }
 
     /// The process runs until it waits.

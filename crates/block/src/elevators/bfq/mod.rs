@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use surety_units::Nanos;
 
-use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
+use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
 use crate::request::{Bio, IoClass, Op, Priority, ProcessId, RequestId, Requests};
 use crate::tunable::Tunable;
 use engine::{CLASSES, Engine, Entity, Standing, place};
@@ -32,7 +32,6 @@ use rate::PeakRate;
 pub(super) const ROW: ElevatorRow = ElevatorRow {
     word: "bfq",
     source: "block/bfq-iosched.c and bfq-wf2q.c of Linux 6.1 to 7.2",
-    front: Front::Mq,
     tunables: TUNABLES,
     make: |making| Box::new(Bfq::new(making)),
 };
@@ -395,7 +394,7 @@ impl Elevator for Bfq {
         }
     }
 
-    fn insert(&mut self, context: &mut Context<'_>, id: RequestId, _at_head: bool) {
+    fn insert(&mut self, context: &mut Context<'_>, id: RequestId) {
         let (now, q) = (context.now, self.queue_of(context, id));
         let room = self.owner.len().max(id.index() + 1);
         self.owner.resize(room, 0);
@@ -433,7 +432,7 @@ impl Elevator for Bfq {
         }
     }
 
-    fn dispatch(&mut self, context: &mut Context<'_>, out: &mut Outgoing, _force: bool) {
+    fn dispatch(&mut self, context: &mut Context<'_>, out: &mut Outgoing) {
         if self.queued == 0 || (self.set.strict && self.in_driver > 0) {
             return;
         }

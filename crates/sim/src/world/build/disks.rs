@@ -342,7 +342,7 @@ impl<'a> Builder<'a> {
     ) -> usize {
         let signal = self.stage.machine.add_signal();
         let io = &mut self.stage.machine.programs_mut().io;
-        let process = io.storage.add_process(Process { priority, group: 0 });
+        let process = io.storage.add_process(Process { priority });
         io.storage.count_in(process, account_of(activity));
         io.actors.push(make(Seat { process, signal }));
         let number = io.actors.len() - 1;
@@ -423,9 +423,7 @@ impl Bound {
             hz,
             requests: if self.row.word == "none" { of_driver } else { 2 * of_driver.min(128) },
             tags,
-            sectors: model.sectors(),
             rotational: self.profile.is_rotational(),
-            group_weights: vec![100],
             settings: self.settings,
         };
         Unit::new(queue::mq::make(self.row, &making), model, slots)
