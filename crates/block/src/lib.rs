@@ -15,6 +15,7 @@
 pub mod elevator;
 pub mod elevators;
 pub mod fairq;
+mod order;
 pub mod queue;
 pub mod request;
 pub mod tunable;

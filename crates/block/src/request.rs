@@ -25,6 +25,16 @@ pub enum IoClass {
     Idle,
 }
 
+impl IoClass {
+    /// How many there are.
+    pub const COUNT: usize = 3;
+
+    /// Its place, the most important first.
+    pub fn place(self) -> usize {
+        self as usize
+    }
+}
+
 /// An I/O priority: its class, and its level from 0, the most important, to 7.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Priority {

@@ -1,5 +1,6 @@
 //! [`Tunable`]: what of an I/O scheduler can be set, under the kernel's own names (`/sys/block/DISK/queue/iosched`).
 
+use surety_units::Nanos;
 use thiserror::Error;
 
 /// A number that can be set. Its unit is that of the kernel's file.
@@ -15,6 +16,23 @@ pub struct Tunable {
     pub unit: &'static str,
     /// What it does, for the list of an I/O scheduler's tunables.
     pub meaning: &'static str,
+}
+
+impl Tunable {
+    /// A number from 0 to 2^31 - 1, as most of the kernel's files take.
+    pub(crate) const fn number(
+        name: &'static str,
+        default: u64,
+        unit: &'static str,
+        meaning: &'static str,
+    ) -> Tunable {
+        Tunable { name, default, min: 0, max: i32::MAX.unsigned_abs() as u64, unit, meaning }
+    }
+
+    /// 0 or 1.
+    pub(crate) const fn switch(name: &'static str, default: u64, meaning: &'static str) -> Tunable {
+        Tunable { name, default, min: 0, max: 1, unit: "", meaning }
+    }
 }
 
 /// Values of an I/O scheduler's tunables.
@@ -64,6 +82,14 @@ impl Settings {
     pub fn get(&self, name: &str) -> u64 {
         let place = self.tunables.iter().position(|tunable| tunable.name == name);
         self.values[place.expect("a scheduler asks for its own tunables")]
+    }
+
+    /// A value in milliseconds.
+    ///
+    /// # Panics
+    /// As [`Settings::get`].
+    pub fn millis(&self, name: &str) -> Nanos {
+        Nanos::from_millis(i64::try_from(self.get(name)).expect("within its limits"))
     }
 
     /// Whether a switch is on.

@@ -8,11 +8,10 @@
 //! wait and were passed over `writes_starved` times; it begins with the oldest request where that has expired or nothing lies
 //! above, else goes on from where its direction was. Expiry is looked at only there: the limits are soft.
 
-use std::collections::{BTreeMap, VecDeque};
-
 use surety_units::Nanos;
 
 use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
+use crate::order::{ByArrival, BySector};
 use crate::request::{Bio, IoClass, Op, RequestId, Requests};
 use crate::tunable::Tunable;
 
@@ -23,18 +22,24 @@ pub(super) const ROW: ElevatorRow = ElevatorRow {
     make: |making| Box::new(MqDeadline::new(making)),
 };
 
-const fn tunable(name: &'static str, default: u64, unit: &'static str, meaning: &'static str) -> Tunable {
-    Tunable { name, default, min: 0, max: i32::MAX.unsigned_abs() as u64, unit, meaning }
-}
-
 const TUNABLES: &[Tunable] = &[
-    tunable("read_expire", 500, "ms", "a read has expired after this"),
-    tunable("write_expire", 5000, "ms", "a write has expired after this"),
-    tunable("writes_starved", 2, "", "batches of reads that writes are passed over for"),
-    tunable("fifo_batch", 16, "requests", "requests of one batch"),
-    tunable("front_merges", 1, "", "whether bios are put in front of requests"),
-    tunable("async_depth", 0, "requests", "tags for writes and what nobody waits for; 0: all of the queue's"),
-    tunable("prio_aging_expire", 10_000, "ms", "what has waited for longer goes before higher classes"),
+    Tunable::number("read_expire", 500, "ms", "a read has expired after this"),
+    Tunable::number("write_expire", 5000, "ms", "a write has expired after this"),
+    Tunable::number("writes_starved", 2, "", "batches of reads that writes are passed over for"),
+    Tunable::number("fifo_batch", 16, "requests", "requests of one batch"),
+    Tunable::number("front_merges", 1, "", "whether bios are put in front of requests"),
+    Tunable::number(
+        "async_depth",
+        0,
+        "requests",
+        "tags for writes and what nobody waits for; 0: all of the queue's",
+    ),
+    Tunable::number(
+        "prio_aging_expire",
+        10_000,
+        "ms",
+        "what has waited for longer goes before higher classes",
+    ),
 ];
 
 const AGED: Rule = Rule("waited for longer than prio_aging_expire");
@@ -45,16 +50,13 @@ const UPWARDS: Rule = Rule("first above the last position of its direction");
 
 const READ: usize = 0;
 const WRITE: usize = 1;
-/// Realtime, best effort, idle.
-const CLASSES: usize = 3;
 
 /// One priority class.
 #[derive(Debug, Default)]
 struct Class {
-    /// By sector and the order in which requests were made, for each direction.
-    sorted: [BTreeMap<(u64, u64), RequestId>; 2],
-    /// In the order of arrival, with the instants at which they expire.
-    fifo: [VecDeque<(RequestId, u64, Nanos)>; 2],
+    /// Of each direction.
+    sorted: [BySector; 2],
+    fifo: [ByArrival; 2],
     /// Where the last request dispatched began.
     position: [u64; 2],
     /// Requests queued or in the device.
@@ -63,7 +65,7 @@ struct Class {
 
 #[derive(Debug)]
 struct MqDeadline {
-    classes: [Class; CLASSES],
+    classes: [Class; IoClass::COUNT],
     last: usize,
     batching: u64,
     starved: u64,
@@ -80,47 +82,28 @@ fn direction(op: Op) -> usize {
     if op == Op::Read { READ } else { WRITE }
 }
 
-fn place(class: IoClass) -> usize {
-    match class {
-        IoClass::Realtime => 0,
-        IoClass::BestEffort => 1,
-        IoClass::Idle => 2,
-    }
-}
-
 impl MqDeadline {
     fn new(making: &Making) -> MqDeadline {
-        let get = |name| making.settings.get(name);
-        let ms = |name| Nanos::from_millis(i64::try_from(get(name)).expect("within its limits"));
+        let settings = &making.settings;
         MqDeadline {
             classes: Default::default(),
             last: WRITE,
             batching: 0,
             starved: 0,
             queued: 0,
-            expire: [ms("read_expire"), ms("write_expire")],
-            writes_starved: get("writes_starved"),
-            fifo_batch: get("fifo_batch"),
-            front_merges: get("front_merges") != 0,
-            async_depth: u32::try_from(get("async_depth")).ok().filter(|depth| *depth > 0),
-            aging: ms("prio_aging_expire"),
+            expire: [settings.millis("read_expire"), settings.millis("write_expire")],
+            writes_starved: settings.get("writes_starved"),
+            fifo_batch: settings.get("fifo_batch"),
+            front_merges: settings.is_on("front_merges"),
+            async_depth: u32::try_from(settings.get("async_depth")).ok().filter(|depth| *depth > 0),
+            aging: settings.millis("prio_aging_expire"),
         }
     }
 
-    fn key(requests: &Requests, id: RequestId) -> (u64, u64) {
-        (requests[id].sector, requests[id].sequence)
-    }
-
-    fn remove(&mut self, requests: &Requests, id: RequestId) {
+    /// The class and the direction that a request waits in.
+    fn of(&mut self, requests: &Requests, id: RequestId) -> (&mut Class, usize) {
         let request = &requests[id];
-        let (class, direction) = (place(request.priority.class), direction(request.op));
-        let class = &mut self.classes[class];
-        class.sorted[direction].remove(&Self::key(requests, id));
-        if let Some(at) =
-            class.fifo[direction].iter().position(|(_, sequence, _)| *sequence == request.sequence)
-        {
-            class.fifo[direction].remove(at);
-        }
+        (&mut self.classes[request.priority.class.place()], direction(request.op))
     }
 
     /// What a class would dispatch, of what was inserted up to `latest`.
@@ -132,10 +115,7 @@ impl MqDeadline {
         latest: Nanos,
     ) -> Option<(RequestId, Rule)> {
         let of = &self.classes[class];
-        let above = |direction: usize| {
-            let from = (of.position[direction], 0);
-            of.sorted[direction].range(from..).next().map(|(_, id)| *id)
-        };
+        let above = |direction: usize| of.sorted[direction].from(of.position[direction]);
         let goes_on = above(self.last).filter(|_| self.batching < self.fifo_batch);
         let (id, rule, direction) = match goes_on {
             Some(id) => (id, BATCH, self.last),
@@ -152,7 +132,7 @@ impl MqDeadline {
                 } else if direction == WRITE {
                     self.starved = 0;
                 }
-                let (oldest, _, expires) = *of.fifo[direction].front().expect("it has one");
+                let (oldest, expires) = of.fifo[direction].oldest().expect("it has one");
                 let (id, rule) = match above(direction) {
                     _ if expires <= now => (oldest, EXPIRED),
                     None => (oldest, FIRST),
@@ -166,21 +146,23 @@ impl MqDeadline {
             return None;
         }
         self.batching += 1;
-        self.classes[class].position[direction] = requests[id].sector;
-        self.remove(requests, id);
+        let of = &mut self.classes[class];
+        of.position[direction] = requests[id].sector;
+        of.sorted[direction].remove(requests, id);
+        of.fifo[direction].remove(id);
         Some((id, rule))
     }
 
     fn choose(&mut self, requests: &Requests, now: Nanos) -> Option<(RequestId, Rule)> {
         let waiting = self.classes.iter().filter(|class| class.open > 0).count();
         if waiting > 1 {
-            for class in 1..CLASSES {
+            for class in 1..IoClass::COUNT {
                 if let Some((id, _)) = self.select(requests, class, now, now - self.aging) {
                     return Some((id, AGED));
                 }
             }
         }
-        for class in 0..CLASSES {
+        for class in 0..IoClass::COUNT {
             let found = self.select(requests, class, now, now);
             if found.is_some() || self.classes[class].open > 0 {
                 return found;
@@ -199,66 +181,37 @@ impl Elevator for MqDeadline {
         if !self.front_merges {
             return None;
         }
-        let class = place(context.processes[bio.process.index()].priority.class);
-        let sorted = &self.classes[class].sorted[direction(bio.op)];
-        sorted.range((bio.end(), 0)..=(bio.end(), u64::MAX)).next().map(|(_, id)| *id)
+        let class = context.processes[bio.process.index()].priority.class.place();
+        self.classes[class].sorted[direction(bio.op)].at(bio.end())
     }
 
     fn neighbour(&self, requests: &Requests, id: RequestId, side: Side) -> Option<RequestId> {
         let request = &requests[id];
-        let sorted = &self.classes[place(request.priority.class)].sorted[direction(request.op)];
-        let key = MqDeadline::key(requests, id);
-        match side {
-            Side::Back => sorted.range((key.0, key.1 + 1)..).next(),
-            Side::Front => sorted.range(..key).next_back(),
-        }
-        .map(|(_, id)| *id)
+        self.classes[request.priority.class.place()].sorted[direction(request.op)].beside(requests, id, side)
     }
 
     fn merged(&mut self, context: &mut Context<'_>, id: RequestId, side: Side) {
         if side == Side::Front {
-            // Its place in the order has changed: it is found by what it was.
-            let request = &context.requests[id];
-            let sorted = &mut self.classes[place(request.priority.class)].sorted[direction(request.op)];
-            let old =
-                sorted.range((request.sector, 0)..).find(|(_, known)| **known == id).map(|(key, _)| *key);
-            if let Some(old) = old {
-                sorted.remove(&old);
-            }
-            sorted.insert(MqDeadline::key(context.requests, id), id);
+            let (class, direction) = self.of(context.requests, id);
+            class.sorted[direction].grown_at_front(context.requests, id);
         }
     }
 
     fn joining(&mut self, context: &mut Context<'_>, kept: RequestId, gone: RequestId) {
-        let request = &context.requests[gone];
-        let (class, direction) = (place(request.priority.class), direction(request.op));
-        let expiry_of = |class: &Class, requests: &Requests, id: RequestId| {
-            class.fifo[direction].iter().position(|(_, sequence, _)| *sequence == requests[id].sequence)
-        };
-        let of = &mut self.classes[class];
-        // The one that expires earlier gives its place to what is left.
-        if let (Some(left), Some(joined)) =
-            (expiry_of(of, context.requests, kept), expiry_of(of, context.requests, gone))
-            && of.fifo[direction][joined].2 < of.fifo[direction][left].2
-        {
-            let (_, _, expires) = of.fifo[direction][joined];
-            of.fifo[direction].remove(left);
-            let at = joined.min(of.fifo[direction].len());
-            of.fifo[direction].insert(at, (kept, context.requests[kept].sequence, expires));
-        }
-        of.open -= 1;
+        let (class, direction) = self.of(context.requests, gone);
+        class.fifo[direction].join(kept, gone);
+        class.sorted[direction].remove(context.requests, gone);
+        class.open -= 1;
         self.queued -= 1;
-        self.remove(context.requests, gone);
     }
 
     fn insert(&mut self, context: &mut Context<'_>, id: RequestId) {
-        let request = &context.requests[id];
-        let (class, direction) = (place(request.priority.class), direction(request.op));
-        self.classes[class].open += 1;
+        let (now, expire) = (context.now, self.expire);
+        let (class, direction) = self.of(context.requests, id);
+        class.open += 1;
+        class.sorted[direction].insert(context.requests, id);
+        class.fifo[direction].push(id, now + expire[direction]);
         self.queued += 1;
-        let (key, sequence) = (MqDeadline::key(context.requests, id), request.sequence);
-        self.classes[class].sorted[direction].insert(key, id);
-        self.classes[class].fifo[direction].push_back((id, sequence, context.now + self.expire[direction]));
     }
 
     fn dispatch(&mut self, context: &mut Context<'_>, out: &mut Outgoing) {
@@ -269,7 +222,7 @@ impl Elevator for MqDeadline {
     }
 
     fn completed(&mut self, context: &mut Context<'_>, id: RequestId) {
-        self.classes[place(context.requests[id].priority.class)].open -= 1;
+        self.of(context.requests, id).0.open -= 1;
     }
 
     fn queued(&self) -> usize {

@@ -14,9 +14,6 @@ use crate::request::IoClass;
 
 /// Virtual time has this many bits behind the point (`WFQ_SERVICE_SHIFT`).
 const SHIFT: u32 = 22;
-/// Classes, the most important first.
-pub(super) const CLASSES: usize = 3;
-
 /// Where an entity stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Standing {
@@ -80,23 +77,15 @@ struct Tree {
 /// All classes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Engine {
-    trees: [Tree; CLASSES],
+    trees: [Tree; IoClass::COUNT],
     pub entities: Vec<Entity>,
-}
-
-pub(super) fn place(class: IoClass) -> usize {
-    match class {
-        IoClass::Realtime => 0,
-        IoClass::BestEffort => 1,
-        IoClass::Idle => 2,
-    }
 }
 
 impl Engine {
     /// An entity becomes busy. `is_back`: it has come back in time from waiting for a request, and goes on where it was; what it is late
     /// by counts only in part where it is raised `coefficient`-fold.
     pub(super) fn activate(&mut self, id: usize, is_back: bool, coefficient: u64) {
-        let tree = &mut self.trees[place(self.entities[id].class)];
+        let tree = &mut self.trees[self.entities[id].class.place()];
         let entity = &mut self.entities[id];
         let now = tree.virtual_time;
         let late = is_back && is_after(now, entity.finish);
@@ -120,7 +109,7 @@ impl Engine {
 
     /// The one in service goes on waiting, with what it was served counted.
     pub(super) fn requeue(&mut self, id: usize) {
-        let tree = &mut self.trees[place(self.entities[id].class)];
+        let tree = &mut self.trees[self.entities[id].class.place()];
         let entity = &mut self.entities[id];
         if entity.standing == Standing::InService {
             entity.sets_finish(entity.service);
@@ -133,7 +122,7 @@ impl Engine {
 
     /// An entity has nothing to do any more.
     pub(super) fn leave(&mut self, id: usize) {
-        let tree = &mut self.trees[place(self.entities[id].class)];
+        let tree = &mut self.trees[self.entities[id].class.place()];
         let entity = &mut self.entities[id];
         match entity.standing {
             Standing::InService => entity.sets_finish(entity.service),
@@ -160,7 +149,7 @@ impl Engine {
 
     /// An entity has another weight or class from here on. It is not in service.
     pub(super) fn reweigh(&mut self, id: usize, weight: u64) {
-        let tree = &mut self.trees[place(self.entities[id].class)];
+        let tree = &mut self.trees[self.entities[id].class.place()];
         let entity = &mut self.entities[id];
         if entity.weight != weight {
             if entity.standing != Standing::Out {
@@ -177,7 +166,7 @@ impl Engine {
     pub(super) fn serve(&mut self, id: usize, sectors: u64) {
         let entity = &mut self.entities[id];
         entity.service += sectors;
-        let tree = &mut self.trees[place(entity.class)];
+        let tree = &mut self.trees[entity.class.place()];
         tree.virtual_time = tree.virtual_time.wrapping_add(share(sectors, tree.weights));
         let (now, entities) = (tree.virtual_time, &mut self.entities);
         let mut gone = 0;
@@ -207,7 +196,7 @@ impl Engine {
     /// Serves the next.
     pub(super) fn take(&mut self, skip: usize) -> Option<usize> {
         let id = self.peek(skip)?;
-        let tree = &mut self.trees[place(self.entities[id].class)];
+        let tree = &mut self.trees[self.entities[id].class.place()];
         let start = tree.active.iter().map(|id| self.entities[*id].start);
         if let Some(least) = start.reduce(|one, other| if is_after(one, other) { other } else { one })
             && is_after(least, tree.virtual_time)

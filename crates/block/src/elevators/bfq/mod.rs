@@ -25,7 +25,7 @@ use surety_units::Nanos;
 use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
 use crate::request::{Bio, IoClass, Op, Priority, ProcessId, RequestId, Requests};
 use crate::tunable::Tunable;
-use engine::{CLASSES, Engine, Entity, Standing, place};
+use engine::{Engine, Entity, Standing};
 use queue::{LARGE, LONG_AGO, Queue, RAISED, RAISED_SOFT};
 use rate::PeakRate;
 
@@ -36,31 +36,33 @@ pub(super) const ROW: ElevatorRow = ElevatorRow {
     make: |making| Box::new(Bfq::new(making)),
 };
 
-const fn number(name: &'static str, default: u64, unit: &'static str, meaning: &'static str) -> Tunable {
-    Tunable { name, default, min: 0, max: 1 << 31, unit, meaning }
-}
-
-const fn switch(name: &'static str, default: u64, meaning: &'static str) -> Tunable {
-    Tunable { name, default, min: 0, max: 1, unit: "", meaning }
-}
-
 const TUNABLES: &[Tunable] = &[
-    number("slice_idle", 8, "ms", "the device is kept idle for a queue's next request for at most this"),
-    number("fifo_expire_sync", 125, "ms", "a synchronous request has expired after this"),
-    number("fifo_expire_async", 250, "ms", "any other request has expired after this"),
-    number("timeout_sync", 125, "ms", "time of a queue in service"),
-    number("max_budget", 0, "sectors", "the greatest budget; 0: what the device serves in timeout_sync"),
-    number("back_seek_max", 16 * 1024, "KiB", "requests this far back are near"),
-    number("back_seek_penalty", 2, "", "how much longer a way back counts"),
-    switch("low_latency", 1, "weights are raised"),
-    switch("strict_guarantees", 0, "one request in the device at a time, and always idling"),
-    switch("wr_interactive", 1, "weights of applications that start are raised"),
-    switch("wr_soft_rt", 1, "weights of soft real-time applications are raised"),
-    switch("bursts", 1, "queues that come in large numbers are not raised"),
-    switch("idling", 1, "the device is kept idle for a queue's next request"),
-    switch("injection", 1, "requests of others go while one is waited for"),
-    switch("feedback", 1, "budgets follow what queues use"),
-    switch("charge_time", 1, "slow queues are charged their time"),
+    Tunable::number(
+        "slice_idle",
+        8,
+        "ms",
+        "the device is kept idle for a queue's next request for at most this",
+    ),
+    Tunable::number("fifo_expire_sync", 125, "ms", "a synchronous request has expired after this"),
+    Tunable::number("fifo_expire_async", 250, "ms", "any other request has expired after this"),
+    Tunable::number("timeout_sync", 125, "ms", "time of a queue in service"),
+    Tunable::number(
+        "max_budget",
+        0,
+        "sectors",
+        "the greatest budget; 0: what the device serves in timeout_sync",
+    ),
+    Tunable::number("back_seek_max", 16 * 1024, "KiB", "requests this far back are near"),
+    Tunable::number("back_seek_penalty", 2, "", "how much longer a way back counts"),
+    Tunable::switch("low_latency", 1, "weights are raised"),
+    Tunable::switch("strict_guarantees", 0, "one request in the device at a time, and always idling"),
+    Tunable::switch("wr_interactive", 1, "weights of applications that start are raised"),
+    Tunable::switch("wr_soft_rt", 1, "weights of soft real-time applications are raised"),
+    Tunable::switch("bursts", 1, "queues that come in large numbers are not raised"),
+    Tunable::switch("idling", 1, "the device is kept idle for a queue's next request"),
+    Tunable::switch("injection", 1, "requests of others go while one is waited for"),
+    Tunable::switch("feedback", 1, "budgets follow what queues use"),
+    Tunable::switch("charge_time", 1, "slow queues are charged their time"),
 ];
 
 const RAISED_FIRST: Rule = Rule("queue with a raised weight, least finish time");
@@ -143,7 +145,7 @@ struct Bfq {
     queued: usize,
     busy: usize,
     raised_busy: usize,
-    busy_class: [usize; CLASSES],
+    busy_class: [usize; IoClass::COUNT],
     in_driver: u32,
     most_in_driver: u32,
     samples: u32,
@@ -165,7 +167,7 @@ impl Bfq {
     fn new(making: &Making) -> Bfq {
         let get = |name| making.settings.get(name);
         let on = |name| making.settings.is_on(name);
-        let ms = |name| Nanos::from_millis(i64::try_from(get(name)).expect("within its limits"));
+        let ms = |name| making.settings.millis(name);
         let set = Set {
             slice_idle: ms("slice_idle"),
             fifo_expire: [ms("fifo_expire_async"), ms("fifo_expire_sync")],
@@ -201,7 +203,7 @@ impl Bfq {
             queued: 0,
             busy: 0,
             raised_busy: 0,
-            busy_class: [0; CLASSES],
+            busy_class: [0; IoClass::COUNT],
             in_driver: 0,
             most_in_driver: 0,
             samples: 0,
@@ -286,21 +288,22 @@ impl Bfq {
 
     /// The next request of a queue after one has gone.
     fn next_of(&self, requests: &Requests, q: usize, gone: RequestId) -> Option<RequestId> {
-        let queue = &self.queues[q];
-        let key = (requests[gone].sector, requests[gone].sequence);
-        let behind = queue.sorted.range((key.0, key.1 + 1)..).next().or_else(|| queue.sorted.iter().next());
-        let before = queue.sorted.range(..key).next_back();
-        match (behind.map(|(_, id)| *id), before.map(|(_, id)| *id)) {
-            (Some(one), Some(other)) => Some(self.nearer(requests, one, other, key.0)),
+        let sorted = &self.queues[q].sorted;
+        let behind = sorted.beside(requests, gone, Side::Back).or_else(|| sorted.first());
+        match (behind, sorted.beside(requests, gone, Side::Front)) {
+            (Some(one), Some(other)) => Some(self.nearer(requests, one, other, requests[gone].sector)),
             (one, other) => one.or(other),
         }
     }
 
     fn removes(&mut self, requests: &Requests, q: usize, id: RequestId) {
-        let request = &requests[id];
-        let queue = &mut self.queues[q];
-        queue.sorted.remove(&(request.sector, request.sequence));
-        queue.fifo.remove(&request.sequence);
+        self.queues[q].sorted.remove(requests, id);
+        self.queues[q].fifo.remove(id);
+        self.forgets(requests, q, id);
+    }
+
+    /// A request is not among those of its queue any more.
+    fn forgets(&mut self, requests: &Requests, q: usize, id: RequestId) {
         self.queued -= 1;
         let next = self.next_of(requests, q, id);
         if self.queues[q].next == Some(id) {
@@ -319,7 +322,7 @@ impl Bfq {
         let queue = &mut self.queues[q];
         queue.is_busy = false;
         self.busy -= 1;
-        self.busy_class[place(queue.priority.class)] -= 1;
+        self.busy_class[queue.priority.class.place()] -= 1;
         self.raised_busy -= usize::from(queue.is_raised());
         self.engine.leave(q);
     }
@@ -347,31 +350,17 @@ impl Elevator for Bfq {
             true => self.of_process.get(&(bio.process, priority)),
             false => self.of_priority.get(&priority),
         };
-        let sorted = &self.queues[*q?].sorted;
-        sorted.range((bio.end(), 0)..=(bio.end(), u64::MAX)).next().map(|(_, id)| *id)
+        self.queues[*q?].sorted.at(bio.end())
     }
 
     fn neighbour(&self, requests: &Requests, id: RequestId, side: Side) -> Option<RequestId> {
-        let queue = &self.queues[self.owner[id.index()]];
-        let key = (requests[id].sector, requests[id].sequence);
-        match side {
-            Side::Back => queue.sorted.range((key.0, key.1 + 1)..).next(),
-            Side::Front => queue.sorted.range(..key).next_back(),
-        }
-        .map(|(_, id)| *id)
+        self.queues[self.owner[id.index()]].sorted.beside(requests, id, side)
     }
 
     fn merged(&mut self, context: &mut Context<'_>, id: RequestId, side: Side) {
         let q = self.owner[id.index()];
-        let request = &context.requests[id];
         if side == Side::Front {
-            let sorted = &mut self.queues[q].sorted;
-            let old =
-                sorted.range((request.sector, 0)..).find(|(_, known)| **known == id).map(|(key, _)| *key);
-            if let Some(old) = old {
-                sorted.remove(&old);
-            }
-            sorted.insert((request.sector, request.sequence), id);
+            self.queues[q].sorted.grown_at_front(context.requests, id);
             let next =
                 self.queues[q].next.map_or(id, |next| self.nearer(context.requests, next, id, self.position));
             self.queues[q].next = Some(next);
@@ -380,15 +369,9 @@ impl Elevator for Bfq {
 
     fn joining(&mut self, context: &mut Context<'_>, kept: RequestId, gone: RequestId) {
         let q = self.owner[gone.index()];
-        let (kept_at, gone_at) = (context.requests[kept].sequence, context.requests[gone].sequence);
-        let expiries =
-            (self.queues[q].fifo.get(&kept_at).copied(), self.queues[q].fifo.get(&gone_at).copied());
-        if let (Some((_, later)), Some((_, earlier))) = expiries
-            && earlier < later
-        {
-            self.queues[q].fifo.insert(kept_at, (kept, earlier));
-        }
-        self.removes(context.requests, q, gone);
+        self.queues[q].fifo.join(kept, gone);
+        self.queues[q].sorted.remove(context.requests, gone);
+        self.forgets(context.requests, q, gone);
         if self.queues[q].next.is_none() {
             self.queues[q].next = Some(kept);
         }
@@ -399,7 +382,8 @@ impl Elevator for Bfq {
         let room = self.owner.len().max(id.index() + 1);
         self.owner.resize(room, 0);
         self.owner[id.index()] = q;
-        let request = context.requests[id].clone();
+        let request = &context.requests[id];
+        let (sync, sectors) = (request.sync, request.sectors);
         let idle = self.set.slice_idle;
         let queue = &mut self.queues[q];
         if queue.sync && queue.dispatched == 0 && !queue.is_busy {
@@ -408,14 +392,13 @@ impl Elevator for Bfq {
         if queue.sync && queue.priority.class != IoClass::Idle {
             queue.has_short_think = !queue.think.is_longer(Nanos::new(idle.get() / 2));
         }
-        queue.look_at_seek(&request, self.rotational);
+        queue.look_at_seek(request, self.rotational);
         if queue.sync && !queue.has_requests() {
             self.begins_sample(q, now);
         }
         let queue = &mut self.queues[q];
-        queue.sorted.insert((request.sector, request.sequence), id);
-        let expires = now + self.set.fifo_expire[usize::from(request.sync)];
-        queue.fifo.insert(request.sequence, (id, expires));
+        queue.sorted.insert(context.requests, id);
+        queue.fifo.push(id, now + self.set.fifo_expire[usize::from(sync)]);
         self.queued += 1;
         let before = self.queues[q].next;
         let next = before.map_or(id, |next| self.nearer(context.requests, next, id, self.position));
@@ -428,7 +411,7 @@ impl Elevator for Bfq {
                 let budget = self.queues[q].max_budget.max(charge).max(self.engine.entities[q].service);
                 self.engine.rebudget(q, budget);
             }
-            self.came_to_served(context, q, request.sectors);
+            self.came_to_served(context, q, sectors);
         }
     }
 

@@ -1,10 +1,9 @@
 //! [`Queue`]: the requests of one process at one priority, and what BFQ knows of it.
 
-use std::collections::BTreeMap;
-
 use surety_units::Nanos;
 
 use super::rate::SEEK;
+use crate::order::{ByArrival, BySector};
 use crate::request::{Priority, Request, RequestId};
 
 /// How many times its weight a raised queue has, for interactive ones and for soft real-time ones (`bfq_wr_coeff`,
@@ -74,10 +73,8 @@ pub(super) struct Queue {
     pub priority: Priority,
     /// Somebody waits for its requests.
     pub sync: bool,
-    /// By sector and the order in which they were made.
-    pub sorted: BTreeMap<(u64, u64), RequestId>,
-    /// By the order of arrival, with the instants at which they expire.
-    pub fifo: BTreeMap<u64, (RequestId, Nanos)>,
+    pub sorted: BySector,
+    pub fifo: ByArrival,
     pub next: Option<RequestId>,
     /// Requests in the device.
     pub dispatched: u32,
@@ -115,8 +112,8 @@ impl Queue {
         Queue {
             priority,
             sync,
-            sorted: BTreeMap::new(),
-            fifo: BTreeMap::new(),
+            sorted: BySector::default(),
+            fifo: ByArrival::default(),
             next: None,
             dispatched: 0,
             max_budget,

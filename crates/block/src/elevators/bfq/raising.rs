@@ -156,7 +156,7 @@ impl Bfq {
         queue.is_busy = true;
         queue.went_idle = false;
         self.busy += 1;
-        self.busy_class[place(queue.priority.class)] += 1;
+        self.busy_class[queue.priority.class.place()] += 1;
         self.raised_busy += usize::from(queue.is_raised());
         let coefficient = queue.raising.coefficient;
         self.reweighs(q);

@@ -171,7 +171,7 @@ impl Bfq {
         let now = context.now;
         let mut id = self.queues[q].next?;
         if self.in_service == Some(q) && !std::mem::replace(&mut self.looked_at_fifo, true) {
-            let oldest = self.queues[q].fifo.values().next().copied();
+            let oldest = self.queues[q].fifo.oldest();
             id = oldest.filter(|(_, expires)| *expires <= now).map_or(id, |(oldest, _)| oldest);
         }
         let charge = self.charge(context.requests, q, id);

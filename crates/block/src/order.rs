@@ -1,0 +1,120 @@
+//! Requests that wait, in two orders: [`BySector`], and [`ByArrival`] with the instants at which they expire.
+
+use std::collections::BTreeMap;
+
+use surety_units::Nanos;
+
+use crate::elevator::Side;
+use crate::request::{RequestId, Requests};
+
+/// Waiting requests by their first sector; of equal ones by the order in which they were made.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct BySector(BTreeMap<(u64, u64), RequestId>);
+
+fn key(requests: &Requests, id: RequestId) -> (u64, u64) {
+    (requests[id].sector, requests[id].sequence)
+}
+
+impl BySector {
+    /// Adds a request.
+    pub(crate) fn insert(&mut self, requests: &Requests, id: RequestId) {
+        self.0.insert(key(requests, id), id);
+    }
+
+    /// Takes a request out.
+    pub(crate) fn remove(&mut self, requests: &Requests, id: RequestId) {
+        self.0.remove(&key(requests, id));
+    }
+
+    /// A request has grown at its front: it is looked for from its new first sector on, close behind which it stood.
+    pub(crate) fn grown_at_front(&mut self, requests: &Requests, id: RequestId) {
+        let from = (requests[id].sector, 0);
+        let old = self.0.range(from..).find(|(_, known)| **known == id).map(|(key, _)| *key);
+        if let Some(old) = old {
+            self.0.remove(&old);
+        }
+        self.insert(requests, id);
+    }
+
+    /// The first that begins at this sector or behind it.
+    pub(crate) fn from(&self, sector: u64) -> Option<RequestId> {
+        self.0.range((sector, 0)..).next().map(|(_, id)| *id)
+    }
+
+    /// The first that begins exactly there.
+    pub(crate) fn at(&self, sector: u64) -> Option<RequestId> {
+        self.0.range((sector, 0)..=(sector, u64::MAX)).next().map(|(_, id)| *id)
+    }
+
+    /// The lowest.
+    pub(crate) fn first(&self) -> Option<RequestId> {
+        self.0.values().next().copied()
+    }
+
+    /// The one next to a request, which need not be in it.
+    pub(crate) fn beside(&self, requests: &Requests, id: RequestId, side: Side) -> Option<RequestId> {
+        let key = key(requests, id);
+        let found = match side {
+            Side::Back => self.0.range((key.0, key.1 + 1)..).next(),
+            Side::Front => self.0.range(..key).next_back(),
+        };
+        found.map(|(_, id)| *id)
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// Waiting requests in the order in which they came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ByArrival {
+    waiting: BTreeMap<u64, (RequestId, Nanos)>,
+    /// The place of each, by its number.
+    places: Vec<u64>,
+    came: u64,
+}
+
+impl ByArrival {
+    /// A request comes, and expires at an instant.
+    pub(crate) fn push(&mut self, id: RequestId, expires: Nanos) {
+        let room = self.places.len().max(id.index() + 1);
+        self.places.resize(room, 0);
+        self.places[id.index()] = self.came;
+        self.waiting.insert(self.came, (id, expires));
+        self.came += 1;
+    }
+
+    /// Takes a request out.
+    pub(crate) fn remove(&mut self, id: RequestId) {
+        self.waiting.remove(&self.places[id.index()]);
+    }
+
+    /// The one that has waited longest, and when it expires.
+    pub(crate) fn oldest(&self) -> Option<(RequestId, Nanos)> {
+        self.waiting.values().next().copied()
+    }
+
+    /// A request is about to become a part of another: the one that is left has the place of the one that expires first.
+    pub(crate) fn join(&mut self, kept: RequestId, gone: RequestId) {
+        let (left, joined) = (self.places[kept.index()], self.places[gone.index()]);
+        let (first, last) = (self.waiting[&joined].1, self.waiting[&left].1);
+        if first < last {
+            self.places.swap(kept.index(), gone.index());
+            self.waiting.insert(joined, (kept, first));
+            self.waiting.insert(left, (gone, last));
+        }
+        self.remove(gone);
+    }
+
+    /// Whether none waits.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+}
