@@ -25,6 +25,8 @@ const MAX_SECTORS: u32 = 2560;
 struct Plug {
     is_open: bool,
     requests: Vec<RequestId>,
+    /// The process was woken for a tag that it has not taken yet.
+    is_woken: bool,
 }
 
 /// A blk-mq queue.
@@ -43,6 +45,8 @@ pub struct Mq {
     out: Outgoing,
     /// Who waits for a tag, the first first.
     waiting: VecDeque<ProcessId>,
+    /// Tags that came free without a completion: somebody more is woken for each with the next.
+    spare: usize,
 }
 
 /// A queue with an elevator.
@@ -58,6 +62,7 @@ pub fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue> {
         ends: BTreeMap::new(),
         out: Outgoing::default(),
         waiting: VecDeque::new(),
+        spare: 0,
     })
 }
 
@@ -130,11 +135,16 @@ impl Mq {
         self.ends.remove(&middle);
         self.requests.join(kept, gone);
         self.ends.insert(end, kept);
-        self.wake_one(&mut Vec::new());
+        self.spare += 1;
     }
 
-    fn wake_one(&mut self, woken: &mut Vec<ProcessId>) {
-        woken.extend(self.waiting.pop_front());
+    /// A tag is free, and those that came free before it.
+    fn wake(&mut self, woken: &mut Vec<ProcessId>) {
+        let count = self.waiting.len().min(1 + std::mem::take(&mut self.spare));
+        for process in self.waiting.drain(..count) {
+            self.plugs[process.index()].is_woken = true;
+            woken.push(process);
+        }
     }
 
     fn insert(&mut self, now: Nanos, id: RequestId) {
@@ -188,7 +198,9 @@ impl Queue for Mq {
     }
 
     fn submit(&mut self, now: Nanos, bio: Bio, id: BioId) -> Submitted {
+        let was_woken = std::mem::take(&mut self.plugs[bio.process.index()].is_woken);
         if self.joins_plug(&bio, id) || self.joins_queued(now, &bio, id) {
+            self.spare += usize::from(was_woken);
             return Submitted::Accepted;
         }
         let limit = self.ask(now, |elevator, context| elevator.depth_limit(context, &bio));
@@ -244,7 +256,7 @@ impl Queue for Mq {
         self.ask(now, |elevator, context| elevator.completed(context, id));
         done.extend_from_slice(&self.requests[id].bios);
         self.requests.release(id);
-        self.wake_one(woken);
+        self.wake(woken);
     }
 
     fn timer(&self) -> Option<Nanos> {
@@ -257,5 +269,41 @@ impl Queue for Mq {
 
     fn request(&self, id: RequestId) -> &Request {
         &self.requests[id]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tunable::Settings;
+
+    /// A bio of 8 sectors.
+    fn write(process: u32, sector: u64) -> Bio {
+        Bio { op: Op::Write, sync: false, meta: false, sector, sectors: 8, process: ProcessId(process) }
+    }
+
+    /// Four tags: one request is in the device, one taken ahead, two lie 8 sectors apart; two processes wait. A bio between the two joins
+    /// them and sets a tag free without a completion: the next completion wakes both processes.
+    #[test]
+    fn a_tag_that_a_merge_sets_free_wakes_somebody() {
+        let row = crate::elevators::by_word("mq-deadline").expect("it is one of them");
+        let settings = Settings::new(row.tunables);
+        let mut queue = make(row, &Making { hz: 1000, requests: 4, tags: 1, rotational: true, settings });
+        for _ in 0..3 {
+            queue.add_process(Process { priority: Default::default() });
+        }
+        assert_eq!(queue.submit(Nanos::ZERO, write(0, 1000), BioId(0)), Submitted::Accepted);
+        let (first, _) = queue.next(Nanos::ZERO).expect("the device is free");
+        for (number, sector) in [(1, 2000), (2, 100), (3, 116)] {
+            assert_eq!(queue.submit(Nanos::ZERO, write(0, sector), BioId(number)), Submitted::Accepted);
+        }
+        for process in [1, 2] {
+            let far = write(process, 5000 * u64::from(process));
+            assert_eq!(queue.submit(Nanos::ZERO, far, BioId(3 + process)), Submitted::Wait);
+        }
+        assert_eq!(queue.submit(Nanos::ZERO, write(0, 108), BioId(6)), Submitted::Accepted);
+        let (mut done, mut woken) = (Vec::new(), Vec::new());
+        queue.complete(Nanos::ZERO, first, &mut done, &mut woken);
+        assert_eq!((done, woken), (vec![BioId(0)], vec![ProcessId(1), ProcessId(2)]));
     }
 }
