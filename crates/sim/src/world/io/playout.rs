@@ -12,8 +12,8 @@ use super::player::{Log, Plan};
 use super::{Operation, Seat, Step, Storage, cost};
 use crate::disk::{FileId, PAGE};
 
-/// What a buffer holds beyond one access and one batch where none is given: 430 ms of the stream, as in the reference (105 pages at
-/// 1 MB/s).
+/// What a buffer holds beyond one access and one batch where none is given, and the jitter that the credit allows where none is: 430 ms
+/// of the stream, as in the reference (105 pages at 1 MB/s).
 const AHEAD: Nanos = Nanos::from_millis(430);
 
 /// A play-out buffer. Bytes are counted from the stream's beginning.
@@ -74,7 +74,7 @@ impl Fetcher {
         batch: u64,
         (file, bytes): (FileId, u64),
     ) -> Fetcher {
-        let jitter = stream.jitter.unwrap_or_default().max(Nanos::ZERO).get_unsigned();
+        let jitter = stream.jitter.unwrap_or(AHEAD).max(Nanos::ZERO).get_unsigned();
         let most = u128::from(batch) * SCALE + u128::from(jitter) * u128::from(stream.rate.0);
         let batches = (bytes / batch).max(1);
         Fetcher {
