@@ -33,12 +33,35 @@ pub struct Rule(pub &'static str);
 #[derive(Clone, Debug, Default)]
 pub struct Outgoing {
     queue: VecDeque<(RequestId, Rule)>,
+    /// Behind the request that the driver took last (`q->end_sector`).
+    boundary: u64,
 }
 
 impl Outgoing {
     /// At the end.
     pub fn append(&mut self, id: RequestId, rule: Rule) {
         self.queue.push_back((id, rule));
+    }
+
+    /// In the order of sectors from where the driver is, round the end (`elv_dispatch_sort`); not past a request of the other
+    /// direction.
+    pub fn sort_in(&mut self, requests: &Requests, id: RequestId, rule: Rule) {
+        let of = &requests[id];
+        let key = |sector: u64| (sector < self.boundary, sector);
+        let before = self.queue.iter().rposition(|(other, _)| {
+            requests[*other].op != of.op || key(requests[*other].sector) <= key(of.sector)
+        });
+        self.queue.insert(before.map_or(0, |before| before + 1), (id, rule));
+    }
+
+    /// The driver took a request that ends there.
+    pub fn set_boundary(&mut self, end: u64) {
+        self.boundary = end;
+    }
+
+    /// All of them.
+    pub fn ids(&self) -> impl Iterator<Item = RequestId> + '_ {
+        self.queue.iter().map(|(id, _)| *id)
     }
 
     /// The next for the driver, and why.
@@ -120,12 +143,22 @@ pub struct Making {
     pub settings: Settings,
 }
 
+/// The block layer that an I/O scheduler was written for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Front {
+    /// With tags and plugs of processes, from 3.13 on.
+    BlkMq,
+    /// One queue with a number of requests for each direction, plugged as a whole: 2.6.
+    Legacy,
+}
+
 /// An I/O scheduler of a kernel: what it is called, what can be set, how it is made.
 pub struct ElevatorRow {
     /// Its word in workload files: the kernel's name.
     pub word: &'static str,
     /// Where its rules are from.
     pub source: &'static str,
+    pub front: Front,
     pub tunables: &'static [Tunable],
     pub make: fn(&Making) -> Box<dyn Elevator>,
 }

@@ -1,4 +1,4 @@
-//! Requests that wait, in two orders: [`BySector`], and [`ByArrival`] with the instants at which they expire.
+//! Requests that wait, in two orders: [`BySector`], and [`ByArrival`] with the instants at which they expire; [`Lane`] is both.
 
 use std::collections::BTreeMap;
 
@@ -39,6 +39,11 @@ impl BySector {
     /// The first that begins at this sector or behind it.
     pub(crate) fn from(&self, sector: u64) -> Option<RequestId> {
         self.0.range((sector, 0)..).next().map(|(_, id)| *id)
+    }
+
+    /// The last that begins before this sector.
+    pub(crate) fn below(&self, sector: u64) -> Option<RequestId> {
+        self.0.range(..(sector, 0)).next_back().map(|(_, id)| *id)
     }
 
     /// The first that begins exactly there.
@@ -116,5 +121,61 @@ impl ByArrival {
     /// Whether none waits.
     pub(crate) fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+}
+
+/// Waiting requests in both orders.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lane {
+    pub(crate) sorted: BySector,
+    pub(crate) fifo: ByArrival,
+}
+
+impl Lane {
+    /// Adds a request that expires at an instant.
+    pub(crate) fn insert(&mut self, requests: &Requests, id: RequestId, expires: Nanos) {
+        self.sorted.insert(requests, id);
+        self.fifo.push(id, expires);
+    }
+
+    /// Takes a request out.
+    pub(crate) fn remove(&mut self, requests: &Requests, id: RequestId) {
+        self.sorted.remove(requests, id);
+        self.fifo.remove(id);
+    }
+
+    /// `gone` is about to become a part of `kept`.
+    pub(crate) fn join(&mut self, requests: &Requests, kept: RequestId, gone: RequestId) {
+        self.fifo.join(kept, gone);
+        self.sorted.remove(requests, gone);
+    }
+
+    /// The one that has waited longest, where it has expired.
+    pub(crate) fn expired(&self, now: Nanos) -> Option<RequestId> {
+        self.fifo.oldest().filter(|(_, expires)| *expires < now).map(|(id, _)| id)
+    }
+
+    /// The next upwards from a sector, or one that lies up to `back` below, for which the way counts twice; else the lowest
+    /// (`as_choose_req`, `cfq_choose_req`).
+    pub(crate) fn nearest(&self, requests: &Requests, from: u64, back: u64) -> Option<RequestId> {
+        let above = self.sorted.from(from);
+        let below = self.sorted.below(from).filter(|id| requests[*id].sector + back >= from);
+        match (above, below) {
+            (Some(above), Some(below)) => {
+                let is_nearer = 2 * (from - requests[below].sector) < requests[above].sector - from;
+                Some(if is_nearer { below } else { above })
+            }
+            (above, below) => above.or(below).or(self.sorted.first()),
+        }
+    }
+
+    /// How many there are.
+    pub(crate) fn len(&self) -> usize {
+        self.sorted.len()
+    }
+
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.sorted.is_empty()
     }
 }

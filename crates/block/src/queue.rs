@@ -1,11 +1,13 @@
 //! [`Queue`]: what stands between processes and the driver: it makes requests of bios, merges them, limits their number, and
 //! asks its elevator which goes next.
 
-pub mod mq;
+mod legacy;
+mod mq;
+mod sleepers;
 
 use surety_units::Nanos;
 
-use crate::elevator::Rule;
+use crate::elevator::{ElevatorRow, Front, Making, Rule};
 use crate::request::{Bio, BioId, Process, ProcessId, Request, RequestId};
 
 /// What became of a bio that was submitted.
@@ -15,6 +17,14 @@ pub enum Submitted {
     Accepted,
     /// There is no request (no tag) for it: the process sleeps until it is among the woken, and submits it again.
     Wait,
+}
+
+/// A queue with an I/O scheduler, of the block layer it was written for.
+pub fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue> {
+    match row.front {
+        Front::BlkMq => mq::make(row, making),
+        Front::Legacy => legacy::make(row, making),
+    }
 }
 
 /// A request queue of one disk.
@@ -30,6 +40,12 @@ pub trait Queue {
 
     /// What a process holds goes to the elevator.
     fn unplug(&mut self, now: Nanos, process: ProcessId);
+
+    /// A process is going to wait for the disk: a queue that is plugged as a whole has its driver begin.
+    fn blocks(&mut self) {}
+
+    /// The longest bio it takes, in sectors.
+    fn max_sectors(&self) -> u32;
 
     /// The request that the driver takes now and why it is this one, while the device has room; it counts as issued.
     fn next(&mut self, now: Nanos) -> Option<(RequestId, Rule)>;

@@ -84,6 +84,7 @@ impl Script {
             script: &self,
             requests: Requests::default(),
             in_device: None,
+            out: Outgoing::default(),
             order: Vec::new(),
             now: Nanos::ZERO,
         };
@@ -117,6 +118,7 @@ struct Bench<'a> {
     script: &'a Script,
     requests: Requests,
     in_device: Option<(Nanos, RequestId)>,
+    out: Outgoing,
     order: Vec<Taken>,
     now: Nanos,
 }
@@ -143,12 +145,17 @@ impl Bench<'_> {
     }
 
     fn issue(&mut self) {
-        if self.in_device.is_some() || self.elevator.queued() == 0 {
+        if self.in_device.is_some() {
             return;
         }
-        let mut out = Outgoing::default();
-        self.with(|elevator, context| elevator.dispatch(context, &mut out));
-        let Some((id, rule)) = out.take() else { return };
+        let mut out = std::mem::take(&mut self.out);
+        if out.is_empty() && self.elevator.queued() > 0 {
+            self.with(|elevator, context| elevator.dispatch(context, &mut out));
+        }
+        let taken = out.take();
+        self.out = out;
+        let Some((id, rule)) = taken else { return };
+        self.out.set_boundary(self.requests[id].end());
         let completed = self.now + Nanos::MILLISECOND;
         self.in_device = Some((completed, id));
         self.requests[id].issued = Some(self.now);

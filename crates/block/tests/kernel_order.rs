@@ -32,7 +32,7 @@ fn compare(scheduler: &str, text: &str) -> Compared {
         settings.set("slice_idle", 0).expect("a tunable of bfq");
     }
     let making = Making { hz: 250, requests: 2048, tags: 128, rotational: true, settings };
-    let mut queue = queue::mq::make(row, &making);
+    let mut queue = queue::make(row, &making);
     let mut processes: BTreeMap<u32, (ProcessId, Priority)> = BTreeMap::new();
     let mut at_sector: HashMap<u64, RequestId> = HashMap::new();
     let (mut inserted, mut place_of) = (Vec::new(), HashMap::new());

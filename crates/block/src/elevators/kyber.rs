@@ -11,13 +11,14 @@ use std::collections::VecDeque;
 
 use surety_units::Nanos;
 
-use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule};
+use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule};
 use crate::request::{Bio, Op, RequestId};
 use crate::tunable::Tunable;
 
 pub(super) const ROW: ElevatorRow = ElevatorRow {
     word: "kyber",
     source: "block/kyber-iosched.c of Linux 6.1 to 7.2",
+    front: Front::BlkMq,
     tunables: &[
         Tunable {
             name: "read_lat_nsec",

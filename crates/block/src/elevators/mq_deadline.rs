@@ -10,7 +10,7 @@
 
 use surety_units::Nanos;
 
-use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
+use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
 use crate::order::{ByArrival, BySector};
 use crate::request::{Bio, IoClass, Op, RequestId, Requests};
 use crate::tunable::Tunable;
@@ -18,6 +18,7 @@ use crate::tunable::Tunable;
 pub(super) const ROW: ElevatorRow = ElevatorRow {
     word: "mq-deadline",
     source: "block/mq-deadline.c of Linux 6.1 to 7.2",
+    front: Front::BlkMq,
     tunables: TUNABLES,
     make: |making| Box::new(MqDeadline::new(making)),
 };

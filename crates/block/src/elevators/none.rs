@@ -5,12 +5,13 @@
 
 use std::collections::VecDeque;
 
-use crate::elevator::{Context, Elevator, ElevatorRow, Outgoing, Rule};
+use crate::elevator::{Context, Elevator, ElevatorRow, Front, Outgoing, Rule};
 use crate::request::RequestId;
 
 pub(super) const ROW: ElevatorRow = ElevatorRow {
     word: "none",
     source: "block/blk-mq-sched.c",
+    front: Front::BlkMq,
     tunables: &[],
     make: |_| Box::new(None::default()),
 };

@@ -5,10 +5,11 @@
 //! unplugs or blocks, or when its last request has 128 KiB. The driver has `depth` tags of its own; one request more is taken from
 //! the elevator and waits for the next of them (`hctx->dispatch`).
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 
 use surety_units::Nanos;
 
+use super::sleepers::Sleepers;
 use super::{Queue, Submitted};
 use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
 use crate::request::{Bio, BioId, Op, Process, ProcessId, Request, RequestId, Requests};
@@ -25,8 +26,6 @@ const MAX_SECTORS: u32 = 2560;
 struct Plug {
     is_open: bool,
     requests: Vec<RequestId>,
-    /// The process was woken for a tag that it has not taken yet.
-    is_woken: bool,
 }
 
 /// A blk-mq queue.
@@ -43,14 +42,11 @@ pub struct Mq {
     /// Queued requests by the sector behind them.
     ends: BTreeMap<u64, RequestId>,
     out: Outgoing,
-    /// Who waits for a tag, the first first.
-    waiting: VecDeque<ProcessId>,
-    /// Tags that came free without a completion: somebody more is woken for each with the next.
-    spare: usize,
+    sleepers: Sleepers,
 }
 
 /// A queue with an elevator.
-pub fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue> {
+pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue> {
     Box::new(Mq {
         elevator: (row.make)(making),
         requests: Requests::default(),
@@ -61,8 +57,7 @@ pub fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue> {
         tags: making.requests as usize,
         ends: BTreeMap::new(),
         out: Outgoing::default(),
-        waiting: VecDeque::new(),
-        spare: 0,
+        sleepers: Sleepers::default(),
     })
 }
 
@@ -135,16 +130,7 @@ impl Mq {
         self.ends.remove(&middle);
         self.requests.join(kept, gone);
         self.ends.insert(end, kept);
-        self.spare += 1;
-    }
-
-    /// A tag is free, and those that came free before it.
-    fn wake(&mut self, woken: &mut Vec<ProcessId>) {
-        let count = self.waiting.len().min(1 + std::mem::take(&mut self.spare));
-        for process in self.waiting.drain(..count) {
-            self.plugs[process.index()].is_woken = true;
-            woken.push(process);
-        }
+        self.sleepers.add_spare();
     }
 
     fn insert(&mut self, now: Nanos, id: RequestId) {
@@ -195,21 +181,22 @@ impl Queue for Mq {
     fn add_process(&mut self, process: Process) {
         self.processes.push(process);
         self.plugs.push(Plug::default());
+        self.sleepers.add_process();
     }
 
     fn submit(&mut self, now: Nanos, bio: Bio, id: BioId) -> Submitted {
-        let was_woken = std::mem::take(&mut self.plugs[bio.process.index()].is_woken);
+        let resumes = self.sleepers.resumes(bio.process);
         if self.joins_plug(&bio, id) || self.joins_queued(now, &bio, id) {
-            self.spare += usize::from(was_woken);
+            if resumes {
+                self.sleepers.add_spare();
+            }
             return Submitted::Accepted;
         }
         let limit = self.ask(now, |elevator, context| elevator.depth_limit(context, &bio));
         let limit = limit.map_or(self.tags, |limit| self.tags.min(limit as usize));
         if self.requests.len() >= limit {
             self.flush(now, bio.process);
-            if !self.waiting.contains(&bio.process) {
-                self.waiting.push_back(bio.process);
-            }
+            self.sleepers.sleep(bio.process);
             return Submitted::Wait;
         }
         let priority = self.processes[bio.process.index()].priority;
@@ -237,6 +224,10 @@ impl Queue for Mq {
         self.flush(now, process);
     }
 
+    fn max_sectors(&self) -> u32 {
+        MAX_SECTORS
+    }
+
     fn next(&mut self, now: Nanos) -> Option<(RequestId, Rule)> {
         if self.in_flight >= self.depth {
             return None;
@@ -256,7 +247,7 @@ impl Queue for Mq {
         self.ask(now, |elevator, context| elevator.completed(context, id));
         done.extend_from_slice(&self.requests[id].bios);
         self.requests.release(id);
-        self.wake(woken);
+        self.sleepers.wake(woken);
     }
 
     fn timer(&self) -> Option<Nanos> {

@@ -1,5 +1,6 @@
 //! The experiments, one file each.
 
+mod abiss_be;
 mod cards;
 mod in_lab;
 mod inter_frame;
@@ -30,4 +31,5 @@ pub const EXPERIMENTS: &[&Experiment] = &[
     &network_thread::EXPERIMENT,
     &interpacket::EXPERIMENT,
     &packets::EXPERIMENT,
+    &abiss_be::EXPERIMENT,
 ];

@@ -313,6 +313,12 @@ impl Storage {
         }
     }
 
+    /// The longest bio of a file, in pages.
+    fn bio_pages(&self, file: FileId) -> u64 {
+        let queue = &self.units[self.files[file.0].disk].queue;
+        BIO_PAGES.min(u64::from(queue.max_sectors()) / SECTORS)
+    }
+
     /// Makes bios of a range of a file and submits them, as far as there are requests.
     fn submit_pages(
         &mut self,
@@ -323,8 +329,9 @@ impl Storage {
         range: (u64, u64),
     ) {
         let (mut first, end) = range;
+        let most = self.bio_pages(file);
         while first < end {
-            let count = (end - first).min(BIO_PAGES);
+            let count = (end - first).min(most);
             let id = self.bio(For::Pages { file, first, count });
             self.submit(now, process, (op, sync), (file, first, count), id);
             first += count;

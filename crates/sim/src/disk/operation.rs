@@ -73,7 +73,11 @@ impl Storage {
             Wait::Request
         };
         self.units[disk].queue.unplug(now, process);
-        if self.doing[process.index()].unsent.is_empty() { wait } else { Wait::Request }
+        let wait = if self.doing[process.index()].unsent.is_empty() { wait } else { Wait::Request };
+        if wait != Wait::Nothing {
+            self.units[disk].queue.blocks();
+        }
+        wait
     }
 
     fn read(&mut self, now: Nanos, process: ProcessId, file: FileId, (page, end): (&mut u64, u64)) -> Wait {
@@ -117,8 +121,9 @@ impl Storage {
     fn direct(&mut self, now: Nanos, process: ProcessId, file: FileId, write: bool, range: (u64, u64)) {
         let (mut first, end) = range;
         let op = if write { Op::Write } else { Op::Read };
+        let most = self.bio_pages(file);
         while first < end {
-            let count = (end - first).min(BIO_PAGES);
+            let count = (end - first).min(most);
             self.doing[process.index()].direct += 1;
             let id = self.bio(For::Direct(process));
             self.submit(now, process, (op, true), (file, first, count), id);

@@ -36,6 +36,10 @@ impl Queue for Fifo {
 
     fn unplug(&mut self, _now: Nanos, _process: ProcessId) {}
 
+    fn max_sectors(&self) -> u32 {
+        2560
+    }
+
     fn next(&mut self, _now: Nanos) -> Option<(RequestId, Rule)> {
         self.waiting.pop_front().map(|id| (id, Rule("order of arrival")))
     }

@@ -22,7 +22,7 @@ use std::collections::BTreeMap;
 
 use surety_units::Nanos;
 
-use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
+use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
 use crate::request::{Bio, IoClass, Op, Priority, ProcessId, RequestId, Requests};
 use crate::tunable::Tunable;
 use engine::{Engine, Entity, Standing};
@@ -32,6 +32,7 @@ use rate::PeakRate;
 pub(super) const ROW: ElevatorRow = ElevatorRow {
     word: "bfq",
     source: "block/bfq-iosched.c and bfq-wf2q.c of Linux 6.1 to 7.2",
+    front: Front::BlkMq,
     tunables: TUNABLES,
     make: |making| Box::new(Bfq::new(making)),
 };

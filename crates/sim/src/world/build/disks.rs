@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use surety_block::elevator::Making;
 use surety_block::elevators::{self, ELEVATORS};
-use surety_block::{ElevatorRow, IoClass, Priority, Process, Settings, queue};
+use surety_block::{ElevatorRow, Front, IoClass, Priority, Process, Settings, queue};
 use surety_device::profile::{PROFILES, Profile};
 use surety_model::distribution::TimeDistribution;
 use surety_model::formats::io_trace::IoTrace;
@@ -31,6 +31,8 @@ use crate::engine::{Engine, Event, Simulation, Slot};
 const MODEL: &str = "hdd-7200";
 /// The I/O scheduler of one that names none, as the kernel chooses for a device with one queue.
 const SCHEDULER: &str = "mq-deadline";
+/// Requests of each direction in a queue of 2.6 (`BLKDEV_MAX_RQ`).
+const LEGACY_REQUESTS: u32 = 128;
 /// Between the releases of what has none: never looked at.
 const FAIR: PolicySpec = PolicySpec::Fair { nice: 0, slice: None };
 
@@ -421,12 +423,16 @@ impl Bound {
         let of_driver = tags.max(if self.profile.model == "emmc" { 64 } else { 32 });
         let making = Making {
             hz,
-            requests: if self.row.word == "none" { of_driver } else { 2 * of_driver.min(128) },
+            requests: match self.row.front {
+                Front::Legacy => LEGACY_REQUESTS,
+                Front::BlkMq if self.row.word == "none" => of_driver,
+                Front::BlkMq => 2 * of_driver.min(128),
+            },
             tags,
             rotational: self.profile.is_rotational(),
             settings: self.settings,
         };
-        Unit::new(queue::mq::make(self.row, &making), model, slots)
+        Unit::new(queue::make(self.row, &making), model, slots)
     }
 
     fn in_words(&self, disk: &Disk) -> Vec<(String, String)> {
