@@ -22,8 +22,8 @@ const UNPLUG_AFTER: Nanos = Nanos::from_millis(3);
 const BATCH_REQUESTS: u32 = 32;
 /// For how long it does (`BLK_BATCH_TIME`, HZ/50).
 const BATCH_TIME: Nanos = Nanos::from_millis(20);
-/// Sectors of a request (`BLK_DEF_MAX_SECTORS`): 512 KiB.
-const MAX_SECTORS: u32 = 1024;
+/// Sectors of a request: what a queue of an IDE disk without 48-bit addresses takes (`ide_init_queue`): 128 KiB.
+const MAX_SECTORS: u32 = 256;
 
 /// What a process may take although the queue is full (`struct io_context`).
 #[derive(Clone, Copy, Debug, Default)]
