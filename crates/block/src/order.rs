@@ -77,50 +77,73 @@ impl BySector {
     }
 }
 
-/// Waiting requests in the order in which they came.
+/// Waiting requests in the order in which they came: a list through places that are numbered as the requests.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct ByArrival {
-    waiting: BTreeMap<u64, (RequestId, Nanos)>,
-    /// The place of each, by its number.
-    places: Vec<u64>,
-    came: u64,
+    links: Vec<Link>,
+    first: Option<RequestId>,
+    last: Option<RequestId>,
+}
+
+/// The place of a request in the list.
+#[derive(Clone, Copy, Debug, Default)]
+struct Link {
+    before: Option<RequestId>,
+    behind: Option<RequestId>,
+    expires: Nanos,
 }
 
 impl ByArrival {
     /// A request comes, and expires at an instant.
     pub(crate) fn push(&mut self, id: RequestId, expires: Nanos) {
-        let room = self.places.len().max(id.index() + 1);
-        self.places.resize(room, 0);
-        self.places[id.index()] = self.came;
-        self.waiting.insert(self.came, (id, expires));
-        self.came += 1;
+        let room = self.links.len().max(id.index() + 1);
+        self.links.resize(room, Link::default());
+        self.links[id.index()] = Link { before: self.last, behind: None, expires };
+        match self.last {
+            Some(last) => self.links[last.index()].behind = Some(id),
+            None => self.first = Some(id),
+        }
+        self.last = Some(id);
     }
 
-    /// Takes a request out.
+    /// Takes a request out, which is in it.
     pub(crate) fn remove(&mut self, id: RequestId) {
-        self.waiting.remove(&self.places[id.index()]);
+        let Link { before, behind, .. } = self.links[id.index()];
+        match before {
+            Some(before) => self.links[before.index()].behind = behind,
+            None => self.first = behind,
+        }
+        match behind {
+            Some(behind) => self.links[behind.index()].before = before,
+            None => self.last = before,
+        }
     }
 
     /// The one that has waited longest, and when it expires.
     pub(crate) fn oldest(&self) -> Option<(RequestId, Nanos)> {
-        self.waiting.values().next().copied()
+        self.first.map(|id| (id, self.links[id.index()].expires))
     }
 
     /// A request is about to become a part of another: the one that is left has the place of the one that expires first.
     pub(crate) fn join(&mut self, kept: RequestId, gone: RequestId) {
-        let (left, joined) = (self.places[kept.index()], self.places[gone.index()]);
-        let (first, last) = (self.waiting[&joined].1, self.waiting[&left].1);
-        if first < last {
-            self.places.swap(kept.index(), gone.index());
-            self.waiting.insert(joined, (kept, first));
-            self.waiting.insert(left, (gone, last));
+        let expires = self.links[gone.index()].expires;
+        if expires >= self.links[kept.index()].expires {
+            return self.remove(gone);
+        }
+        self.remove(kept);
+        let before = self.links[gone.index()].before;
+        self.links[kept.index()] = Link { before, behind: Some(gone), expires };
+        self.links[gone.index()].before = Some(kept);
+        match before {
+            Some(before) => self.links[before.index()].behind = Some(kept),
+            None => self.first = Some(kept),
         }
         self.remove(gone);
     }
 
     /// Whether none waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
+        self.first.is_none()
     }
 }
 

@@ -1,6 +1,7 @@
 //! [`Queue`]: what stands between processes and the driver: it makes requests of bios, merges them, limits their number, and
 //! asks its elevator which goes next.
 
+mod ends;
 mod legacy;
 mod mq;
 mod sleepers;

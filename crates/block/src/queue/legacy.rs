@@ -5,10 +5,9 @@
 //! many again. An empty queue is plugged by the first request that comes: the driver takes nothing until a process waits, four
 //! requests are queued, or 3 ms have passed.
 
-use std::collections::BTreeMap;
-
 use surety_units::Nanos;
 
+use super::ends::Ends;
 use super::sleepers::Sleepers;
 use super::{Queue, Submitted};
 use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
@@ -61,7 +60,7 @@ pub struct Legacy {
     /// When the plug ends by itself; `None`: the queue is not plugged.
     plugged: Option<Nanos>,
     /// Queued requests by the sector behind them.
-    ends: BTreeMap<u64, RequestId>,
+    ends: Ends,
     out: Outgoing,
 }
 
@@ -81,7 +80,7 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
         depth: making.tags,
         in_flight: 0,
         plugged: None,
-        ends: BTreeMap::new(),
+        ends: Ends::default(),
         out: Outgoing::default(),
     })
 }
@@ -100,11 +99,11 @@ impl Legacy {
     }
 
     fn joins(&mut self, now: Nanos, bio: &Bio, id: BioId) -> bool {
-        if let Some(before) = self.ends.get(&bio.sector).copied()
+        if let Some(before) = self.ends.get(bio.sector)
             && self.fits(before, bio)
             && self.ask(now, |elevator, context| elevator.may_merge(context, before, bio))
         {
-            self.ends.remove(&bio.sector);
+            self.ends.remove(bio.sector, before);
             self.requests.append(before, bio, id);
             self.ends.insert(bio.end(), before);
             self.ask(now, |elevator, context| elevator.merged(context, before, Side::Back));
@@ -133,7 +132,7 @@ impl Legacy {
         }
         let (middle, end, op) = (first.end(), second.end(), first.op);
         self.ask(now, |elevator, context| elevator.joining(context, kept, gone));
-        self.ends.remove(&middle);
+        self.ends.remove(middle, kept);
         self.requests.join(kept, gone);
         self.ends.insert(end, kept);
         self.free(op);
@@ -177,9 +176,7 @@ impl Legacy {
         self.ask(now, |elevator, context| elevator.dispatch(context, &mut out));
         for id in out.ids() {
             let end = self.requests[id].end();
-            if self.ends.get(&end) == Some(&id) {
-                self.ends.remove(&end);
-            }
+            self.ends.remove(end, id);
         }
         self.out = out;
     }

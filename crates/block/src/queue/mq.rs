@@ -5,10 +5,9 @@
 //! unplugs or blocks, or when its last request has 128 KiB. The driver has `depth` tags of its own; one request more is taken from
 //! the elevator and waits for the next of them (`hctx->dispatch`).
 
-use std::collections::BTreeMap;
-
 use surety_units::Nanos;
 
+use super::ends::Ends;
 use super::sleepers::Sleepers;
 use super::{Queue, Submitted};
 use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
@@ -40,7 +39,7 @@ pub struct Mq {
     /// Tags: requests that may be at a time.
     tags: usize,
     /// Queued requests by the sector behind them.
-    ends: BTreeMap<u64, RequestId>,
+    ends: Ends,
     out: Outgoing,
     sleepers: Sleepers,
 }
@@ -55,7 +54,7 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
         depth: making.tags,
         in_flight: 0,
         tags: making.requests as usize,
-        ends: BTreeMap::new(),
+        ends: Ends::default(),
         out: Outgoing::default(),
         sleepers: Sleepers::default(),
     })
@@ -94,11 +93,11 @@ impl Mq {
     }
 
     fn joins_queued(&mut self, now: Nanos, bio: &Bio, id: BioId) -> bool {
-        if let Some(before) = self.ends.get(&bio.sector).copied()
+        if let Some(before) = self.ends.get(bio.sector)
             && self.fits(before, bio)
             && self.ask(now, |elevator, context| elevator.may_merge(context, before, bio))
         {
-            self.ends.remove(&bio.sector);
+            self.ends.remove(bio.sector, before);
             self.requests.append(before, bio, id);
             self.ends.insert(bio.end(), before);
             self.ask(now, |elevator, context| elevator.merged(context, before, Side::Back));
@@ -127,7 +126,7 @@ impl Mq {
         }
         let (middle, end) = (first.end(), second.end());
         self.ask(now, |elevator, context| elevator.joining(context, kept, gone));
-        self.ends.remove(&middle);
+        self.ends.remove(middle, kept);
         self.requests.join(kept, gone);
         self.ends.insert(end, kept);
         self.sleepers.add_spare();
@@ -169,9 +168,7 @@ impl Mq {
             self.out = out;
             if let Some(id) = self.out.first() {
                 let end = self.requests[id].end();
-                if self.ends.get(&end) == Some(&id) {
-                    self.ends.remove(&end);
-                }
+                self.ends.remove(end, id);
             }
         }
     }

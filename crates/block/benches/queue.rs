@@ -1,0 +1,75 @@
+//! What a request costs as more of them wait: one comes, the driver takes one, and one is complete.
+
+use divan::Bencher;
+use divan::counter::ItemsCount;
+use surety_block::elevators::{ELEVATORS, by_word};
+use surety_block::{Bio, BioId, Making, Op, Process, ProcessId, Queue, Settings, queue};
+use surety_units::Nanos;
+
+const WAITING: [u32; 4] = [10, 100, 1_000, 10_000];
+const PROCESSES: u32 = 10;
+const REQUESTS: u64 = 20_000;
+/// What the device takes for one.
+const TIME: i64 = 100_000;
+
+fn words() -> impl Iterator<Item = &'static str> {
+    ELEVATORS.iter().map(|row| row.word)
+}
+
+/// A queue, and where its processes read: at random, in places of their own.
+struct Bench {
+    queue: Box<dyn Queue>,
+    random: u64,
+    next: u32,
+    now: Nanos,
+}
+
+impl Bench {
+    fn new(word: &str, waiting: u32) -> Bench {
+        let row = by_word(word).expect("an I/O scheduler");
+        let settings = Settings::new(row.tunables);
+        let making = Making { hz: 1000, requests: waiting + 8, tags: 1, rotational: false, settings };
+        let mut bench = Bench { queue: queue::make(row, &making), random: 1, next: 0, now: Nanos::ZERO };
+        (0..PROCESSES).for_each(|_| bench.queue.add_process(Process { priority: Default::default() }));
+        (0..waiting).for_each(|_| bench.come());
+        bench
+    }
+
+    fn come(&mut self) {
+        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let process = ProcessId(self.next % PROCESSES);
+        let sector = (self.random >> 34) * 64 + u64::from(process.0);
+        let bio = Bio { op: Op::Read, sync: true, meta: false, sector, sectors: 8, process };
+        self.next += 1;
+        self.queue.submit(self.now, bio, BioId(self.next));
+    }
+}
+
+#[divan::bench(args = words(), consts = WAITING)]
+fn request<const N: u32>(bencher: Bencher<'_, '_>, word: &str) {
+    let mut bench = Bench::new(word, N);
+    let (mut done, mut woken) = (Vec::new(), Vec::new());
+    bencher.counter(ItemsCount::new(REQUESTS)).bench_local(|| {
+        for _ in 0..REQUESTS {
+            let taken = loop {
+                match bench.queue.next(bench.now) {
+                    Some((id, _)) => break id,
+                    None => {
+                        // The device is kept idle for somebody.
+                        bench.now = bench.queue.timer().expect("it waits for something").max(bench.now);
+                        bench.queue.expired(bench.now);
+                    }
+                }
+            };
+            bench.now += Nanos::new(TIME);
+            bench.queue.complete(bench.now, taken, &mut done, &mut woken);
+            done.clear();
+            woken.clear();
+            bench.come();
+        }
+    });
+}
+
+fn main() {
+    divan::main();
+}
