@@ -1,6 +1,8 @@
 //! Laws of a queue with each I/O scheduler: what goes in comes out, once; nobody sleeps for ever; the device idles only where a
 //! scheduler waits for somebody.
 
+#![allow(clippy::unwrap_used)]
+
 use std::collections::{BTreeMap, VecDeque};
 
 use proptest::prelude::*;

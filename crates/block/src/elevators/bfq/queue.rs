@@ -89,7 +89,6 @@ pub(super) struct Queue {
     pub went_idle: bool,
     pub is_new: bool,
     pub in_large_burst: bool,
-    pub in_burst: bool,
     pub has_short_think: bool,
     pub is_io_bound: bool,
     /// Requests that came in time, in a row.
@@ -125,7 +124,6 @@ impl Queue {
             went_idle: false,
             is_new: true,
             in_large_burst: false,
-            in_burst: false,
             has_short_think: sync,
             is_io_bound: sync,
             in_time: 0,

@@ -10,13 +10,12 @@ impl Bfq {
         }
         if now - self.burst_last > BURST_INTERVAL {
             self.is_large_burst = false;
-            self.burst.drain(..).for_each(|member| self.queues[member].in_burst = false);
+            self.burst.clear();
         } else if self.is_large_burst {
             self.queues[q].in_large_burst = true;
         }
         if !self.is_large_burst {
             self.burst.push(q);
-            self.queues[q].in_burst = true;
             if self.burst.len() >= BURST {
                 self.is_large_burst = true;
                 for member in self.burst.drain(..) {
@@ -27,14 +26,9 @@ impl Bfq {
         self.burst_last = now;
     }
 
-    /// How long a queue that starts is raised.
-    pub(super) fn raising_time(&self) -> Nanos {
-        self.rate.raising()
-    }
-
     /// A raised queue has been served, or waits: is its time over (`bfq_update_wr_data`)?
     pub(super) fn looks_at_raising(&mut self, q: usize, now: Nanos) {
-        let (duration, is_busy) = (self.raising_time(), self.queues[q].is_busy);
+        let (duration, is_busy) = (self.rate.raising(), self.queues[q].is_busy);
         let queue = &mut self.queues[q];
         if !queue.is_raised() {
             return;
@@ -120,7 +114,7 @@ impl Bfq {
     /// The raising of a queue that gets busy begins, goes on or ends; `deserves` has the charge of its request where it is to be raised
     /// (`bfq_update_bfqq_wr_on_rq_arrival`).
     fn raises(&mut self, q: usize, now: Nanos, deserves: Option<u64>, (interactive, soft): (bool, bool)) {
-        let (raising_time, least) = (self.raising_time(), 2 * self.min_budget());
+        let (raising_time, least) = (self.rate.raising(), 2 * self.min_budget());
         let queue = &mut self.queues[q];
         let before = queue.raising.coefficient;
         if let Some(charge) = deserves.filter(|_| before == 1) {

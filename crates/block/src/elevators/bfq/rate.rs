@@ -71,7 +71,7 @@ impl PeakRate {
         if self.samples == 0 {
             self.begin(now, sectors);
         } else if now - self.last > IDLE && in_driver == 0 {
-            self.conclude(now);
+            self.conclude();
             self.begin(now, sectors);
         } else {
             self.samples += 1;
@@ -79,7 +79,7 @@ impl PeakRate {
             self.sequential += u64::from(is_busy && sector.abs_diff(self.position) < SEEK);
             self.sectors += sectors;
             if now - self.first >= INTERVAL {
-                self.conclude(now);
+                self.conclude();
                 self.begin(now, sectors);
             }
         }
@@ -90,9 +90,8 @@ impl PeakRate {
         (self.first, self.samples, self.sequential, self.sectors) = (now, 1, 0, sectors);
     }
 
-    fn conclude(&mut self, now: Nanos) {
+    fn conclude(&mut self) {
         let elapsed = (self.last - self.first).max(self.last_completion - self.first).max(Nanos::ZERO);
-        let _ = now;
         if self.samples < SAMPLES_LEAST || elapsed < INTERVAL_LEAST {
             return;
         }
