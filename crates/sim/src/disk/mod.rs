@@ -91,7 +91,6 @@ pub struct Storage {
     component: Option<ComponentId>,
     units: Vec<Unit>,
     files: Vec<File>,
-    processes: Vec<Process>,
     doing: Vec<Doing>,
     bios: Vec<For>,
     free: Vec<BioId>,
@@ -130,11 +129,6 @@ impl Storage {
         self.units.len() - 1
     }
 
-    /// Whether there is any disk.
-    pub fn is_empty(&self) -> bool {
-        self.units.is_empty()
-    }
-
     /// The component of the engine that its events are of.
     pub fn component(&self) -> Option<ComponentId> {
         self.component
@@ -163,8 +157,7 @@ impl Storage {
 
     /// Adds a process.
     pub fn add_process(&mut self, process: Process) -> ProcessId {
-        let id = ProcessId(u32::try_from(self.processes.len()).expect("fewer than 2^32 processes"));
-        self.processes.push(process);
+        let id = ProcessId(u32::try_from(self.doing.len()).expect("fewer than 2^32 processes"));
         self.doing.push(Doing::default());
         self.units.iter_mut().for_each(|unit| unit.queue.add_process(process));
         id
@@ -252,13 +245,15 @@ impl Storage {
             }
             self.done = finished;
             self.done.clear();
-            for process in std::mem::take(&mut self.released) {
+            let mut released = std::mem::take(&mut self.released);
+            for process in released.drain(..) {
                 if self.flusher.is(process) {
                     self.flush_on(now);
                 } else {
                     self.wake(disk, process, Wait::Request);
                 }
             }
+            self.released = released;
         }
         &self.woken
     }
@@ -319,23 +314,38 @@ impl Storage {
         BIO_PAGES.min(u64::from(queue.max_sectors()) / SECTORS)
     }
 
-    /// Makes bios of a range of a file and submits them, as far as there are requests.
+    /// Submits pages of a file, to be there, or to be written, once their bios are complete.
     fn submit_pages(
         &mut self,
         now: Nanos,
         process: ProcessId,
-        (op, sync): (Op, bool),
+        how: (Op, bool),
         file: FileId,
         range: (u64, u64),
     ) {
-        let (mut first, end) = range;
+        self.submit_bios(now, process, how, file, range, |first, count| For::Pages { file, first, count });
+    }
+
+    /// Makes bios of a range of a file and submits them, as far as there are requests; how many.
+    fn submit_bios(
+        &mut self,
+        now: Nanos,
+        process: ProcessId,
+        how: (Op, bool),
+        file: FileId,
+        (mut first, end): (u64, u64),
+        of: impl Fn(u64, u64) -> For,
+    ) -> u32 {
         let most = self.bio_pages(file);
+        let mut bios = 0;
         while first < end {
             let count = (end - first).min(most);
-            let id = self.bio(For::Pages { file, first, count });
-            self.submit(now, process, (op, sync), (file, first, count), id);
+            let id = self.bio(of(first, count));
+            self.submit(now, process, how, (file, first, count), id);
             first += count;
+            bios += 1;
         }
+        bios
     }
 
     fn submit(

@@ -119,16 +119,9 @@ impl Storage {
     }
 
     fn direct(&mut self, now: Nanos, process: ProcessId, file: FileId, write: bool, range: (u64, u64)) {
-        let (mut first, end) = range;
         let op = if write { Op::Write } else { Op::Read };
-        let most = self.bio_pages(file);
-        while first < end {
-            let count = (end - first).min(most);
-            self.doing[process.index()].direct += 1;
-            let id = self.bio(For::Direct(process));
-            self.submit(now, process, (op, true), (file, first, count), id);
-            first += count;
-        }
+        let bios = self.submit_bios(now, process, (op, true), file, range, |_, _| For::Direct(process));
+        self.doing[process.index()].direct += bios;
     }
 
     fn sync(

@@ -33,7 +33,7 @@ const MODEL: &str = "hdd-7200";
 const SCHEDULER: &str = "mq-deadline";
 /// Requests of each direction in a queue of 2.6 (`BLKDEV_MAX_RQ`).
 const LEGACY_REQUESTS: u32 = 128;
-/// Between the releases of what has none: never looked at.
+/// The policy of threads that a workload says nothing of.
 const FAIR: PolicySpec = PolicySpec::Fair { nice: 0, slice: None };
 
 /// Which disk, by its place.
