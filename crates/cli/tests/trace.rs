@@ -320,23 +320,32 @@ fn every_verb_ends_quietly_when_nobody_reads_it() {
         &["doctor"],
         &["--help"],
     ];
+    let shut = || {
+        let (reader, writer) = std::io::pipe().unwrap();
+        drop(reader);
+        writer
+    };
     for verb in verbs {
-        let whole = place.run(verb);
-        // What `doctor` finds of a machine that others use may differ from one time to the next.
-        let is_alike = |code: Option<i32>| {
-            code == whole.status.code() || (*verb == ["doctor"] && matches!(code, Some(0 | 3)))
-        };
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        let closed = place.surety(verb).stdout(writer).output().unwrap();
-        assert!(is_alike(closed.status.code()), "{verb:?}: {}", words(&closed));
-        assert!(!words(&closed).contains("panicked"), "{verb:?}: {}", words(&closed));
-        assert!(!words(&closed).contains("error:"), "{verb:?}: {}", words(&closed));
-        // Nor does anything go wrong where nobody hears its notes.
-        let (reader, writer) = std::io::pipe().unwrap();
-        drop(reader);
-        let deaf = place.surety(verb).stderr(writer).output().unwrap();
-        assert!(is_alike(deaf.status.code()), "{verb:?}: {:?}", deaf.status.code());
+        // What `doctor` finds of a machine that others use may differ from one time to the next: one try of five has to agree.
+        let tries = if *verb == ["doctor"] { 5 } else { 1 };
+        let mut codes = Vec::new();
+        for _ in 0..tries {
+            let whole = place.run(verb);
+            let closed = place.surety(verb).stdout(shut()).output().unwrap();
+            assert!(!words(&closed).contains("panicked"), "{verb:?}: {}", words(&closed));
+            assert!(!words(&closed).contains("error:"), "{verb:?}: {}", words(&closed));
+            // Nor does anything go wrong where nobody hears its notes.
+            let deaf = place.surety(verb).stderr(shut()).output().unwrap();
+            codes.push([whole, closed, deaf].map(|output| output.status.code()));
+            if codes.last().is_some_and(|[whole, closed, deaf]| whole == closed && whole == deaf) {
+                break;
+            }
+        }
+        let [whole, closed, deaf] = codes.last().unwrap();
+        assert!(
+            whole == closed && whole == deaf,
+            "{verb:?}: status, with stdout closed, with stderr closed: {codes:?}"
+        );
     }
 }
 
