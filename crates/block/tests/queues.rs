@@ -14,7 +14,7 @@ use surety_block::{
 use surety_units::Nanos;
 
 /// Schedulers that keep the device idle on purpose.
-const IDLING: [&str; 2] = ["anticipatory", "bfq"];
+const IDLING: [&str; 3] = ["anticipatory", "cfq", "bfq"];
 const PROCESSES: u32 = 4;
 
 /// A bio of a process: when it is made, whether it reads or somebody waits for it, where and how long.
@@ -124,7 +124,7 @@ fn run(row: &'static ElevatorRow, made: &[Made], requests: u32, tags: u32) -> Ru
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(60))]
+    #![proptest_config(ProptestConfig::with_cases(200))]
 
     #[test]
     fn every_bio_is_served_once_and_nobody_sleeps_for_ever(

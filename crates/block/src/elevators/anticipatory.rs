@@ -10,6 +10,7 @@
 
 use surety_units::Nanos;
 
+use super::habit::{Mean, Seeks};
 use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
 use crate::order::Lane;
 use crate::request::{Bio, ProcessId, RequestId, Requests};
@@ -46,26 +47,8 @@ const BACK: u64 = 1024 * 1024;
 const THOUGHT: Nanos = Nanos::from_millis(20);
 /// A request is close within so many sectors, twice as many with each millisecond of waiting.
 const CLOSE: u64 = 64;
-/// One, as means and probabilities count it.
+/// One, as probabilities count it.
 const ONE: u64 = 256;
-
-/// A mean that forgets an eighth with each sample, in 256ths.
-#[derive(Clone, Copy, Debug, Default)]
-struct Mean {
-    samples: u64,
-    total: u64,
-}
-
-impl Mean {
-    fn add(&mut self, value: u64) {
-        self.samples = (7 * self.samples + ONE) / 8;
-        self.total = (7 * self.total + ONE * value) / 8;
-    }
-
-    fn get(&self) -> u64 {
-        (self.total + 128).checked_div(self.samples).unwrap_or(0)
-    }
-}
 
 /// What is known of a process (`struct as_io_context`).
 #[derive(Clone, Copy, Debug, Default)]
@@ -73,11 +56,9 @@ struct Habit {
     queued: u32,
     /// When its last read was complete; `None`: it has had none.
     last_end: Option<Nanos>,
-    last_position: Option<u64>,
     /// In jiffies.
     thought: Mean,
-    /// In sectors.
-    seek: Mean,
+    seeks: Seeks,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -199,12 +180,14 @@ impl Anticipatory {
         if let Some(id) = candidate.filter(|id| requests[*id].sync) {
             let sector = requests[id].sector;
             let distance = sector.abs_diff(self.last[SYNC]);
-            if self.is_close(now, sector) || (habit.seek.samples > 0 && distance < habit.seek.get()) {
+            if self.is_close(now, sector)
+                || (habit.seeks.mean().weight() > 0 && distance < habit.seeks.mean().get())
+            {
                 return true;
             }
         }
         let most = self.antic_expire.get_unsigned() / self.jiffy.get_unsigned();
-        if habit.thought.samples == 0 {
+        if habit.thought.weight() == 0 {
             self.new_thought.get() > most || self.no_next > 128
         } else {
             habit.thought.get() > most
@@ -306,19 +289,15 @@ impl Anticipatory {
         let jiffy = self.jiffy.get_unsigned();
         let habit = self.habit(process);
         let mut first_thought = None;
-        if let Some(position) = habit.last_position {
+        if habit.seeks.add(sector, end) {
             let thought = match habit.last_end {
                 Some(last) if habit.queued == 0 => (now - last).clamp(Nanos::ZERO, THOUGHT),
                 _ => Nanos::ZERO,
             };
             let thought = thought.get_unsigned() / jiffy;
-            first_thought = (habit.thought.samples == 0).then_some(thought);
+            first_thought = (habit.thought.weight() == 0).then_some(thought);
             habit.thought.add(thought);
-            let slack = if habit.seek.samples <= 60 { 2 * 1024 * 1024 } else { 2 * 1024 * 64 };
-            let seek = position.abs_diff(sector).min(4 * habit.seek.get() + slack);
-            habit.seek.add(seek);
         }
-        habit.last_position = Some(end);
         if let Some(thought) = first_thought {
             self.new_thought.add(thought);
         }
@@ -417,7 +396,7 @@ impl Elevator for Anticipatory {
     fn expired(&mut self, _context: &mut Context<'_>) {
         self.antic = Antic::Finished;
         if let Some(process) = self.process
-            && self.habit(process).thought.samples == 0
+            && self.habit(process).thought.weight() == 0
         {
             self.no_next = (7 * self.no_next + ONE) / 8;
         }

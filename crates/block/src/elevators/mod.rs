@@ -3,8 +3,10 @@
 mod abiss;
 mod anticipatory;
 mod bfq;
+mod cfq;
 mod cfq_v2;
 mod deadline;
+mod habit;
 mod kyber;
 mod mq_deadline;
 mod none;
@@ -22,6 +24,7 @@ pub const ELEVATORS: &[&ElevatorRow] = &[
     &deadline::ROW,
     &anticipatory::ROW,
     &cfq_v2::ROW,
+    &cfq::ROW,
     &abiss::ROW,
 ];
 
