@@ -116,7 +116,7 @@ fn every_thread_that_does_the_work_of_a_process_is_reserved() {
     let _alone = alone();
     let program = Running::new("program_of_two_workers");
     let pid = program.pid();
-    let output = surety(&["guarantee", "--pid", &pid, "--share", "40%", "--for", "600ms", "--json"]);
+    let output = surety(&["guarantee", "--pid", &pid, "--share", "40%", "--for", "1s", "--json"]);
     let document = parse(&output);
     let planned = document["plan"]["reservations"].as_array().unwrap();
     let names: Vec<&str> = planned.iter().map(|r| r["activity"].as_str().unwrap()).collect();
