@@ -31,8 +31,6 @@ use job::{Job, Outcome};
 use pace::{Gap, Pace, gap_figures};
 use replay::Recorded;
 
-/// Given up after this where the workload names no time, as start-up benchmarks do.
-const TIMEOUT: Nanos = Nanos::from_secs(120);
 /// Between two looks at Ctrl-C.
 const LOOK: Nanos = Nanos::from_millis(20);
 
@@ -234,7 +232,7 @@ impl<'a> Starts<'a> {
             pace: Pace::default(),
             mark: self.setting.mark.clone(),
             cpus: self.setting.cpus,
-            limit: startup.timeout.unwrap_or(TIMEOUT),
+            limit: startup.limit(),
             latest,
             stop: Arc::clone(&stop),
         };

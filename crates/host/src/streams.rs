@@ -103,13 +103,7 @@ fn refused(stream: &Stream, why: impl Into<String>) -> WorldError {
 
 /// What this world cannot do of a stream.
 fn check(stream: &Stream) -> Result<(), WorldError> {
-    let access = stream.access_bytes();
-    if stream.rate.0 == 0 || access == 0 || access > 1 << 30 {
-        return Err(refused(stream, "its `rate` is above nothing, and one access between 1 B and 1GiB"));
-    }
-    if stream.buffer.is_some_and(|buffer| buffer.0 < access) {
-        return Err(refused(stream, format!("its `buffer` holds less than one access of {access} bytes")));
-    }
+    stream.check_sizes().map_err(|why| refused(stream, why))?;
     if stream.jitter.is_some() || stream.batch.is_some() {
         let why =
             "this version fetches one access at a time and jitters none; leave out `jitter` and `batch`";

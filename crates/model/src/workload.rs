@@ -279,6 +279,18 @@ impl Stream {
         self.access.map_or(64 << 10, |bytes| bytes.0)
     }
 
+    /// Whether its sizes go together; else why not.
+    pub fn check_sizes(&self) -> Result<(), &'static str> {
+        let access = self.access_bytes();
+        if self.rate.0 == 0 || access == 0 || access > 1 << 30 {
+            return Err("its `rate` is above nothing, and one access between 1 B and 1GiB");
+        }
+        if self.buffer.is_some_and(|buffer| buffer.0 < access) {
+            return Err("its `buffer` holds at least one access");
+        }
+        Ok(())
+    }
+
     /// From the release of an access to the instant from which on it is late: the shortest limit promised for its response, else
     /// what the buffer lasts for, which is one access where none is given.
     pub fn deadline(&self) -> Nanos {
@@ -345,6 +357,13 @@ pub struct Startup {
 impl Startup {
     /// [`Startup::gap`] where none is given.
     pub const GAP: Nanos = Nanos::from_secs(1);
+    /// After which a start is given up where no time is given, as start-up benchmarks do.
+    pub const TIMEOUT: Nanos = Nanos::from_secs(120);
+
+    /// After which a start is given up.
+    pub fn limit(&self) -> Nanos {
+        self.timeout.unwrap_or(Startup::TIMEOUT)
+    }
 }
 
 /// A control group with a weight.

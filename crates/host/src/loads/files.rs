@@ -42,16 +42,9 @@ pub(crate) struct FileOf<'a> {
 impl Shape {
     /// What a load asks for.
     pub fn of(load: &Load) -> Result<Shape, WorldError> {
-        let block = usize::try_from(load.block().0).unwrap_or(usize::MAX).max(1);
-        let size = load.size().0;
-        let blocks = size / block as u64;
-        if blocks == 0 || block > 1 << 30 || (load.direct && !block.is_multiple_of(ALIGNMENT)) {
-            let why = format!(
-                "`block` is at most `size` and 1GiB, and with `direct` a multiple of 4KiB, not {block} bytes of {size}"
-            );
-            return Err(refused(load, why));
-        }
-        Ok(Shape { block, blocks, direct: load.direct })
+        load.check_sizes().map_err(|why| refused(load, why))?;
+        let block = usize::try_from(load.block().0).unwrap_or(usize::MAX);
+        Ok(Shape { block, blocks: load.size().0 / block as u64, direct: load.direct })
     }
 
     /// Whether `files` of them have room where they are made; a full file system would hold up everybody on it.

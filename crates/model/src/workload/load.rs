@@ -388,6 +388,17 @@ impl Load {
         self.block.or_else(default).unwrap_or(Bytes(0))
     }
 
+    /// For one that uses files, whether accesses of its size go into them; else why not.
+    pub fn check_sizes(&self) -> Result<(), String> {
+        let (block, size) = (self.block().0, self.size().0);
+        if block == 0 || size < block || block > 1 << 30 || (self.direct && !block.is_multiple_of(4096)) {
+            return Err(format!(
+                "`block` is at most `size` and 1GiB, and with `direct` a multiple of 4KiB, not {block} bytes of {size}"
+            ));
+        }
+        Ok(())
+    }
+
     /// Limit of its byte rate, if there is one.
     pub fn rate(&self) -> Option<Rate> {
         let default =

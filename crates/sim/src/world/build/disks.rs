@@ -17,7 +17,7 @@ use surety_model::world::{Observer, RunOptions, Unobserved, WorldError};
 use surety_units::{CpuSet, Nanos};
 
 use super::super::io::{
-    Actor, Fetcher, Mover, Moves, Player, Playout, Replayer, Seat, Starter, Subject, TIMEOUT, Viewer,
+    Actor, Fetcher, Mover, Moves, Player, Playout, Replayer, Seat, Starter, Subject, Viewer,
 };
 use super::super::jobs::Thread;
 use super::super::{SimWorld, refuse, unsupported};
@@ -68,8 +68,8 @@ pub(in crate::world) fn objections(workload: &Workload) -> Vec<WorldError> {
         }
     }
     for load in workload.loads.iter().filter(|load| is_on_disk(load.kind)) {
-        if let Err(why) = known(&load.disk).and_then(|()| load_objection(load)) {
-            object(ActivityKind::Load, &load.name, why);
+        if let Err(why) = known(&load.disk).map_err(str::to_owned).and_then(|()| load.check_sizes()) {
+            object(ActivityKind::Load, &load.name, &why);
         }
     }
     found
@@ -81,10 +81,7 @@ pub(in crate::world) fn is_on_disk(kind: LoadKind) -> bool {
 }
 
 fn stream_objection(stream: &Stream) -> Result<(), &'static str> {
-    let access = stream.access_bytes();
-    if stream.rate.0 == 0 || access == 0 || access > 1 << 30 {
-        return Err("its `rate` is above nothing, and one access between 1 B and 1GiB");
-    }
+    stream.check_sizes()?;
     if let Some(batch) = stream.batch {
         if stream.direction == Direction::Write {
             return Err("only streams that read are fetched in batches; leave out `batch`");
@@ -97,17 +94,11 @@ fn stream_objection(stream: &Stream) -> Result<(), &'static str> {
     }
     match &stream.file {
         StreamFile::Path(_) => Err("files of a machine are not simulated; use `file = { make = \"105MB\" }`"),
-        StreamFile::Make(size) if size.0 < access => Err("its file is smaller than one access"),
+        StreamFile::Make(size) if size.0 < stream.access_bytes() => {
+            Err("its file is smaller than one access")
+        }
         StreamFile::Make(_) => Ok(()),
     }
-}
-
-fn load_objection(load: &Load) -> Result<(), &'static str> {
-    let (block, size) = (load.block().0, load.size().0);
-    if block == 0 || size < block || block > 1 << 30 || (load.direct && !block.is_multiple_of(4096)) {
-        return Err("`block` is at most `size` and 1GiB, and with `direct` a multiple of 4KiB");
-    }
-    Ok(())
 }
 
 /// Says what is assumed where a workload leaves it open.
@@ -130,7 +121,7 @@ pub(in crate::world) fn idle_starts(
     let mut alone = workload.clone();
     (alone.tasks, alone.irqs, alone.streams, alone.loads) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let longest = |startup: &Startup| {
-        let one = startup.timeout.unwrap_or(TIMEOUT) + startup.gap;
+        let one = startup.limit() + startup.gap;
         Nanos::new(one.get().saturating_mul(i64::from(startup.repeat)))
     };
     let duration = workload.startups.iter().map(longest).fold(Nanos::SECOND, Nanos::saturating_add);

@@ -15,9 +15,6 @@ use surety_units::Nanos;
 use super::{Operation, Seat, Step, Storage};
 use crate::disk::{FileId, PAGE};
 
-/// Given up after this where nothing else is said, as on the host.
-pub(in crate::world) const TIMEOUT: Nanos = Nanos::from_secs(120);
-
 /// A start-up that is replayed.
 pub(in crate::world) struct Subject {
     pub trace: Arc<IoTrace>,
@@ -42,7 +39,7 @@ impl Subject {
             signals: Vec::new(),
             repeat: startup.repeat,
             gap: startup.gap,
-            timeout: startup.timeout.unwrap_or(TIMEOUT),
+            timeout: startup.limit(),
             cold: startup.cold,
             attempts: Vec::new(),
         }
