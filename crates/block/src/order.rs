@@ -51,7 +51,7 @@ impl BySector {
         self.0.range((sector, 0)..=(sector, u64::MAX)).next().map(|(_, id)| *id)
     }
 
-    /// The lowest.
+    /// The request with the lowest sector.
     pub(crate) fn first(&self) -> Option<RequestId> {
         self.0.values().next().copied()
     }
@@ -66,7 +66,7 @@ impl BySector {
         found.map(|(_, id)| *id)
     }
 
-    /// How many there are.
+    /// Requests in it.
     pub(crate) fn len(&self) -> usize {
         self.0.len()
     }
@@ -192,7 +192,7 @@ impl Lane {
         }
     }
 
-    /// How many there are.
+    /// Requests in it.
     pub(crate) fn len(&self) -> usize {
         self.sorted.len()
     }

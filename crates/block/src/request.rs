@@ -26,7 +26,7 @@ pub enum IoClass {
 }
 
 impl IoClass {
-    /// How many there are.
+    /// Number of classes.
     pub const COUNT: usize = 3;
 
     /// Its place, the most important first.
@@ -55,7 +55,7 @@ impl Default for Priority {
 pub struct ProcessId(pub u32);
 
 impl ProcessId {
-    /// Its place.
+    /// Index into lists that have an entry for every process.
     pub fn index(self) -> usize {
         self.0 as usize
     }

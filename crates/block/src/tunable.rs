@@ -75,7 +75,7 @@ impl Settings {
         Ok(())
     }
 
-    /// A value.
+    /// The value of a tunable, in its unit.
     ///
     /// # Panics
     /// Where the scheduler has no tunable of this name.

@@ -21,7 +21,7 @@ impl<K: Copy + Ord> Heap<K> {
         Heap { entries: Vec::with_capacity(flows), places: vec![ABSENT; flows] }
     }
 
-    /// The smallest.
+    /// The flow with the smallest key.
     pub(super) fn first(&self) -> Option<(K, FlowId)> {
         self.entries.first().copied()
     }

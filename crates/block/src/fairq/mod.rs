@@ -32,7 +32,7 @@ pub use raising::Raising;
 pub struct FlowId(pub u32);
 
 impl FlowId {
-    /// Its place.
+    /// Index into lists that have an entry for every flow.
     pub fn index(self) -> usize {
         self.0 as usize
     }

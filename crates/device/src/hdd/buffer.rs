@@ -44,7 +44,7 @@ impl Buffer {
         Buffer { segments: vec![Segment::default(); count], size, uses: 0 }
     }
 
-    /// The segment.
+    /// What a segment holds.
     pub fn segment(&self, id: SegmentId) -> &Segment {
         &self.segments[id]
     }

@@ -67,7 +67,7 @@ pub(super) struct Injection {
     pub since: Nanos,
 }
 
-/// A queue.
+/// The requests of one process that somebody waits for, or of one priority that nobody waits for (`struct bfq_queue`).
 #[derive(Debug)]
 pub(super) struct Queue {
     pub priority: Priority,
