@@ -1,7 +1,7 @@
 //! `bfq`, Budget Fair Queueing (`block/bfq-iosched.c` of 6.1 to 7.2; Valente and Avanzini, 2015).
 //!
-//! Each process has a queue for what it waits for, and shares one for each priority for what it does not. The
-//! [engine](engine) chooses a queue, which then has the device to itself until its budget of sectors or its time of 125 ms is used up,
+//! Each process has a queue for what it waits for, and shares one for each priority for what it does not; queues of processes that
+//! read close to each other, or that were made together, [become one](merging). The [engine](engine) chooses a queue, which then has the device to itself until its budget of sectors or its time of 125 ms is used up,
 //! or it has nothing more to do. Where that pays, the device is kept idle for the next request of the queue
 //! ([`Bfq::idles_for`]), and requests of others are injected meanwhile. A budget that was used up grows, one that was not shrinks.
 //!
@@ -9,10 +9,11 @@
 //! (`low_latency`); not where many queues come at once.
 //!
 //! Each part can be switched off for comparison: the tunables from `wr_interactive` on are of this simulator alone. Not modelled:
-//! merging of queues whose processes read interleaved (EQM), groups, wakers, several actuators.
+//! groups, several actuators, processes that exit.
 
 mod engine;
 mod idling;
+mod merging;
 mod queue;
 mod raising;
 mod rate;
@@ -25,8 +26,8 @@ use surety_units::Nanos;
 use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
 use crate::request::{Bio, IoClass, Op, Priority, ProcessId, RequestId, Requests};
 use crate::tunable::Tunable;
-use engine::{Engine, Entity, Standing};
-use queue::{LARGE, LONG_AGO, Queue, RAISED, RAISED_SOFT};
+use engine::{Engine, Entity};
+use queue::{LONG_AGO, Member, Queue, RAISED, RAISED_SOFT, Raising};
 use rate::PeakRate;
 
 pub(super) const ROW: ElevatorRow = ElevatorRow {
@@ -62,6 +63,7 @@ const TUNABLES: &[Tunable] = &[
     Tunable::switch("bursts", 1, "queues that come in large numbers are not raised"),
     Tunable::switch("idling", 1, "the device is kept idle for a queue's next request"),
     Tunable::switch("injection", 1, "requests of others go while one is waited for"),
+    Tunable::switch("merging", 1, "queues of processes that belong together are one"),
     Tunable::switch("feedback", 1, "budgets follow what queues use"),
     Tunable::switch("charge_time", 1, "slow queues are charged their time"),
 ];
@@ -84,15 +86,17 @@ const SOFT_RATE: u64 = 7000;
 /// So many queues made within this of one another are a large burst (`bfq_large_burst_thresh`, `bfq_burst_interval`).
 const BURST: usize = 8;
 const BURST_INTERVAL: Nanos = Nanos::from_millis(180);
-/// The idle class is served once in this, whoever else wants to be (`BFQ_CL_IDLE_TIMEOUT`).
-const IDLE_CLASS: Nanos = Nanos::from_millis(200);
-/// Requests in time, in a row, after which a queue is bound by I/O (`bfq_requests_within_timer`).
-const IN_TIME: u32 = 120;
+/// A queue that was idle for longer is not of the burst any more in which it was made.
+const BURST_OVER: Nanos = Nanos::from_secs(10);
+/// What nobody waits for is raised where it comes after a pause of this (`bfq_wr_min_inter_arr_async`).
+const ASYNC_PAUSE: Nanos = Nanos::from_millis(500);
 /// More requests than this at a time, and the device queues (`BFQ_HW_QUEUE_THRESHOLD`), seen in so many samples.
 const QUEUEING: u32 = 3;
 const QUEUEING_SAMPLES: u32 = 32;
-/// Budgets assigned before the device's rate says how large they may be.
+/// The moving count of services (up to 256) from which on the device's rate says how large budgets may be (`bfq_stats_min_budgets`), and
+/// their size until then (`bfq_default_max_budget`).
 const FIRST_BUDGETS: u64 = 194;
+const FIRST_BUDGET: u64 = 16 * 1024;
 
 /// Why a queue is not served any more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -120,6 +124,7 @@ struct Set {
     bursts: bool,
     idling: bool,
     injection: bool,
+    merging: bool,
     feedback: bool,
     charge_time: bool,
 }
@@ -132,34 +137,47 @@ struct Bfq {
     tick: Nanos,
     engine: Engine,
     queues: Vec<Queue>,
-    /// The queue of each process, and of each priority for what nobody waits for.
-    of_process: BTreeMap<(ProcessId, Priority), usize>,
+    members: Vec<Member>,
+    /// The queue of each priority for what nobody waits for.
     of_priority: BTreeMap<Priority, usize>,
     /// The queue of each request, by its number.
     owner: Vec<usize>,
     in_service: Option<usize>,
     service_began: Nanos,
+    /// Behind the last request of the queue in service.
+    served_position: u64,
+    /// Since when it is waited for the next one.
+    idling_since: Nanos,
     /// Whether the queue in service has had its expired request looked at.
     looked_at_fifo: bool,
     rate: PeakRate,
+    /// How many times a queue was served, as a moving count up to 256.
     budgets: u64,
     queued: usize,
     busy: usize,
     raised_busy: usize,
     busy_class: [usize; IoClass::COUNT],
+    /// Queues that are not raised and have requests, here or in the device, by weight.
+    weights: BTreeMap<u64, usize>,
     in_driver: u32,
     most_in_driver: u32,
     samples: u32,
-    /// Whether the device queues, once that is known.
-    device_queues: bool,
+    /// Whether the device takes several requests at a time, once that is known.
+    device_queues: Option<bool>,
     position: u64,
     timer: Option<Nanos>,
-    idle_class_served: Nanos,
+    /// Queues made in a burst that is not large so far, and how many were.
     burst: Vec<usize>,
+    burst_size: usize,
     burst_last: Nanos,
     is_large_burst: bool,
-    /// The request whose service time is taken, and whether others were injected meanwhile.
+    /// The first of those that were made together last.
+    made_last: Option<usize>,
+    /// The queue whose request ended last, unless it is shared.
+    completed_last: Option<usize>,
+    /// The request whose service time is taken, since when, and whether others were injected meanwhile.
     waited: Option<RequestId>,
+    sampled_since: Nanos,
     waits_for_dispatch: bool,
     was_injected: bool,
 }
@@ -183,79 +201,66 @@ impl Bfq {
             bursts: on("bursts"),
             idling: on("idling"),
             injection: on("injection"),
+            merging: on("merging"),
             feedback: on("feedback"),
             charge_time: on("charge_time"),
         };
         Bfq {
+            rate: PeakRate::new(making.rotational, set.timeout),
             set,
             rotational: making.rotational,
             tags: making.requests,
             tick: Nanos::new(1_000_000_000 / i64::from(making.hz.max(1))),
             engine: Engine::default(),
             queues: Vec::new(),
-            of_process: BTreeMap::new(),
+            members: Vec::new(),
             of_priority: BTreeMap::new(),
             owner: Vec::new(),
             in_service: None,
             service_began: Nanos::ZERO,
+            served_position: 0,
+            idling_since: Nanos::ZERO,
             looked_at_fifo: false,
-            rate: PeakRate::new(making.rotational),
             budgets: 0,
             queued: 0,
             busy: 0,
             raised_busy: 0,
             busy_class: [0; IoClass::COUNT],
+            weights: BTreeMap::new(),
             in_driver: 0,
             most_in_driver: 0,
             samples: 0,
-            device_queues: false,
+            device_queues: None,
             position: 0,
             timer: None,
-            idle_class_served: Nanos::ZERO,
             burst: Vec::new(),
+            burst_size: 0,
             burst_last: LONG_AGO,
             is_large_burst: false,
+            made_last: None,
+            completed_last: None,
             waited: None,
+            sampled_since: Nanos::ZERO,
             waits_for_dispatch: false,
             was_injected: false,
         }
     }
 
-    /// The greatest budget, and the least (`bfq_max_budget`, `bfq_min_budget`).
-    fn max_budget(&self) -> u64 {
+    /// The greatest budget as the device's rate has it (`bfqd->bfq_max_budget`).
+    fn greatest_budget(&self) -> u64 {
         match self.set.max_budget {
-            0 if self.budgets < FIRST_BUDGETS => 16 * 1024,
-            0 => self.rate.budget(self.set.timeout).max(1),
+            0 => self.rate.budget().unwrap_or(FIRST_BUDGET).max(1),
             set => set,
         }
     }
 
-    fn min_budget(&self) -> u64 {
-        (self.max_budget() / 32).max(1)
+    /// The greatest budget, and the least: the first ones before enough were served (`bfq_max_budget`, `bfq_min_budget`).
+    fn max_budget(&self) -> u64 {
+        if self.budgets < FIRST_BUDGETS { FIRST_BUDGET } else { self.greatest_budget() }
     }
 
-    /// The queue of a request, made where there is none.
-    fn queue_of(&mut self, context: &Context<'_>, id: RequestId) -> usize {
-        let request = &context.requests[id];
-        let (priority, now) = (request.priority, context.now);
-        let known = match request.sync {
-            true => self.of_process.get(&(request.process, priority)),
-            false => self.of_priority.get(&priority),
-        };
-        if let Some(known) = known {
-            return *known;
-        }
-        let budget = self.max_budget() * 2 / 3;
-        let queue = Queue::new(priority, request.sync, now, budget);
-        self.engine.entities.push(Entity::new(priority.class, queue.weight()));
-        self.queues.push(queue);
-        let id = self.queues.len() - 1;
-        if request.sync {
-            self.of_process.insert((request.process, priority), id);
-        } else {
-            self.of_priority.insert(priority, id);
-        }
-        id
+    fn min_budget(&self) -> u64 {
+        (self.max_budget() / 32).max(1)
     }
 
     /// Of two requests the one to go first from a position (`bfq_choose_req`).
@@ -287,45 +292,92 @@ impl Bfq {
         }
     }
 
-    /// The next request of a queue after one has gone.
-    fn next_of(&self, requests: &Requests, q: usize, gone: RequestId) -> Option<RequestId> {
-        let sorted = &self.queues[q].sorted;
-        let behind = sorted.beside(requests, gone, Side::Back).or_else(|| sorted.first());
-        match (behind, sorted.beside(requests, gone, Side::Front)) {
+    /// The next request of a queue after one has gone: once in a service one that has expired (`bfq_find_next_rq`).
+    fn next_of(&mut self, context: &Context<'_>, q: usize, gone: RequestId) -> Option<RequestId> {
+        let (queue, requests) = (&self.queues[q], &context.requests);
+        let looks = self.in_service == Some(q) && !std::mem::replace(&mut self.looked_at_fifo, true);
+        let oldest = queue.fifo.oldest().filter(|(oldest, _)| looks && *oldest != gone);
+        if let Some((oldest, _)) = oldest.filter(|(_, expires)| *expires <= context.now) {
+            return Some(oldest);
+        }
+        let behind = queue.sorted.beside(requests, gone, Side::Back).or_else(|| queue.sorted.first());
+        let behind = behind.filter(|behind| *behind != gone);
+        match (behind, queue.sorted.beside(requests, gone, Side::Front)) {
             (Some(one), Some(other)) => Some(self.nearer(requests, one, other, requests[gone].sector)),
             (one, other) => one.or(other),
         }
     }
 
-    fn removes(&mut self, requests: &Requests, q: usize, id: RequestId) {
-        self.queues[q].sorted.remove(requests, id);
+    /// A request goes to the driver.
+    fn removes(&mut self, context: &Context<'_>, q: usize, id: RequestId) {
+        self.passes(context, q, id);
         self.queues[q].fifo.remove(id);
-        self.forgets(requests, q, id);
+        self.queues[q].sorted.remove(context.requests, id);
+        self.forgets(q, context.now);
+    }
+
+    /// A request is about to leave its queue: another is the next.
+    fn passes(&mut self, context: &Context<'_>, q: usize, id: RequestId) {
+        if self.queues[q].next == Some(id) {
+            self.queues[q].next = self.next_of(context, q, id);
+            self.updates_budget(context, q);
+        }
+    }
+
+    /// A queue has another next request: its budget is enough for it (`bfq_updated_next_req`).
+    fn updates_budget(&mut self, context: &Context<'_>, q: usize) {
+        let Some(next) = self.queues[q].next.filter(|_| self.in_service != Some(q)) else { return };
+        let charge = self.charge(context.requests, q, next);
+        let budget = self.queues[q].max_budget.max(charge).max(self.engine.entities[q].service);
+        let weight = self.queues[q].weight();
+        self.engine.rebudget(q, budget, weight, context.now);
     }
 
     /// A request is not among those of its queue any more.
-    fn forgets(&mut self, requests: &Requests, q: usize, id: RequestId) {
+    fn forgets(&mut self, q: usize, now: Nanos) {
         self.queued -= 1;
-        let next = self.next_of(requests, q, id);
-        if self.queues[q].next == Some(id) {
-            self.queues[q].next = next;
-        }
         // The last request of a queue that is not in service was injected, or joined another.
-        if !self.queues[q].has_requests() && self.queues[q].is_busy && self.in_service != Some(q) {
-            self.leaves(q);
-            let entity = &mut self.engine.entities[q];
-            (entity.budget, entity.service) = (0, 0);
+        if !self.queues[q].has_requests() {
+            self.queues[q].next = None;
+            if self.queues[q].is_busy && self.in_service != Some(q) {
+                self.leaves(q, now);
+                let entity = &mut self.engine.entities[q];
+                (entity.budget, entity.service) = (0, 0);
+            }
         }
     }
 
     /// A queue has nothing to do any more.
-    fn leaves(&mut self, q: usize) {
+    fn leaves(&mut self, q: usize, now: Nanos) {
         let queue = &mut self.queues[q];
         queue.is_busy = false;
         self.busy -= 1;
         self.busy_class[queue.priority.class.place()] -= 1;
         self.raised_busy -= usize::from(queue.is_raised());
-        self.engine.leave(q);
+        if queue.dispatched == 0 {
+            self.weighs_no_more(q);
+        }
+        self.engine.leave(q, now);
+    }
+
+    /// Whether the device takes several requests at a time: as soon as it was seen to, or was given the chance often and did not
+    /// (`bfq_update_hw_tag`).
+    fn looks_at_depth(&mut self) {
+        self.most_in_driver = self.most_in_driver.max(self.in_driver);
+        if self.device_queues == Some(true) || self.in_driver as usize + self.queued <= QUEUEING as usize {
+            return;
+        }
+        let has_few =
+            |q: usize| self.queues[q].dispatched as usize + self.queues[q].sorted.len() < QUEUEING as usize;
+        let waits = self.in_service.is_some_and(|q| self.queues[q].has_short_think && has_few(q));
+        if waits && self.in_driver < QUEUEING {
+            return;
+        }
+        self.samples += 1;
+        if self.samples > QUEUEING_SAMPLES {
+            self.device_queues = Some(self.most_in_driver > QUEUEING);
+            (self.samples, self.most_in_driver) = (0, 0);
+        }
     }
 }
 
@@ -341,17 +393,15 @@ impl Elevator for Bfq {
     }
 
     fn may_merge(&mut self, context: &mut Context<'_>, into: RequestId, bio: &Bio) -> bool {
-        let request = &context.requests[into];
-        request.sync == bio.sync && (!bio.sync || request.process == bio.process)
+        let Some(mut q) = self.known_queue_of(context, bio) else { return false };
+        if bio.sync {
+            q = self.cooperates(context, bio.process, q, bio.sector);
+        }
+        self.owner[into.index()] == q
     }
 
     fn front_merge(&mut self, context: &mut Context<'_>, bio: &Bio) -> Option<RequestId> {
-        let priority = context.processes[bio.process.index()].priority;
-        let q = match bio.sync {
-            true => self.of_process.get(&(bio.process, priority)),
-            false => self.of_priority.get(&priority),
-        };
-        self.queues[*q?].sorted.at(bio.end())
+        self.queues[self.known_queue_of(context, bio)?].sorted.at(bio.end())
     }
 
     fn neighbour(&self, requests: &Requests, id: RequestId, side: Side) -> Option<RequestId> {
@@ -362,58 +412,72 @@ impl Elevator for Bfq {
         let q = self.owner[id.index()];
         if side == Side::Front {
             self.queues[q].sorted.grown_at_front(context.requests, id);
-            let next =
-                self.queues[q].next.map_or(id, |next| self.nearer(context.requests, next, id, self.position));
+            let before = self.queues[q].next;
+            let next = before.map_or(id, |next| self.nearer(context.requests, next, id, self.position));
             self.queues[q].next = Some(next);
+            if before != Some(next) {
+                self.updates_budget(context, q);
+            }
         }
     }
 
     fn joining(&mut self, context: &mut Context<'_>, kept: RequestId, gone: RequestId) {
         let q = self.owner[gone.index()];
-        self.queues[q].fifo.join(kept, gone);
-        self.queues[q].sorted.remove(context.requests, gone);
-        self.forgets(context.requests, q, gone);
-        if self.queues[q].next.is_none() {
+        if self.queues[q].next == Some(gone) {
             self.queues[q].next = Some(kept);
         }
+        self.members[context.requests[gone].process.index()].requests -= 1;
+        self.queues[q].fifo.join(kept, gone);
+        self.queues[q].sorted.remove(context.requests, gone);
+        self.forgets(q, context.now);
     }
 
     fn insert(&mut self, context: &mut Context<'_>, id: RequestId) {
-        let (now, q) = (context.now, self.queue_of(context, id));
+        let now = context.now;
+        let (process, sync) = (context.requests[id].process, context.requests[id].sync);
+        let (sector, sectors) = (context.requests[id].sector, context.requests[id].sectors);
+        let room = self.members.len().max(process.index() + 1);
+        self.members.resize_with(room, Member::default);
+        let mut q = self.queue_of(context, process, sync);
+        self.members[process.index()].requests += 1;
+        if sync {
+            q = self.cooperates(context, process, q, sector);
+        }
         let room = self.owner.len().max(id.index() + 1);
         self.owner.resize(room, 0);
         self.owner[id.index()] = q;
-        let request = &context.requests[id];
-        let (sync, sectors) = (request.sync, request.sectors);
-        let idle = self.set.slice_idle;
-        let queue = &mut self.queues[q];
-        if queue.sync && queue.dispatched == 0 && !queue.is_busy {
-            queue.think.add(now, idle);
-        }
-        if queue.sync && queue.priority.class != IoClass::Idle {
-            queue.has_short_think = !queue.think.is_longer(Nanos::new(idle.get() / 2));
-        }
-        queue.look_at_seek(request, self.rotational);
-        if queue.sync && !queue.has_requests() {
-            self.begins_sample(q, now);
+        self.looks_at_think_time(q, now);
+        self.queues[q].look_at_seek(&context.requests[id], self.rotational);
+        self.looks_at_seeks(q, now);
+        if self.queues[q].sync {
+            if self.members[process.index()].requests <= 1 {
+                self.begins_sample(q, now);
+            }
+            self.queues[q].look_at_intensity(now);
         }
         let queue = &mut self.queues[q];
+        let was_raised = queue.is_raised();
         queue.sorted.insert(context.requests, id);
         queue.fifo.push(id, now + self.set.fifo_expire[usize::from(sync)]);
         self.queued += 1;
-        let before = self.queues[q].next;
+        let before = queue.next;
         let next = before.map_or(id, |next| self.nearer(context.requests, next, id, self.position));
         self.queues[q].next = Some(next);
+        let mut starts = false;
         if !self.queues[q].is_busy {
-            self.gets_busy(context, q, id);
+            starts = self.gets_busy(context, q, id);
         } else {
-            if before != Some(next) && self.in_service != Some(q) {
-                let charge = self.charge(context.requests, q, next);
-                let budget = self.queues[q].max_budget.max(charge).max(self.engine.entities[q].service);
-                self.engine.rebudget(q, budget);
+            self.raises_async(q, now);
+            if before != Some(next) {
+                self.updates_budget(context, q);
             }
-            self.came_to_served(context, q, sectors);
         }
+        let queue = &mut self.queues[q];
+        if self.set.low_latency && (!was_raised || !queue.is_raised() || starts) {
+            queue.raising.since = now;
+        }
+        queue.position = Some(sector + u64::from(sectors));
+        self.came_to_served(context, q, sectors);
     }
 
     fn dispatch(&mut self, context: &mut Context<'_>, out: &mut Outgoing) {
@@ -429,35 +493,32 @@ impl Elevator for Bfq {
 
     fn completed(&mut self, context: &mut Context<'_>, id: RequestId) {
         let (now, q) = (context.now, self.owner[id.index()]);
-        self.most_in_driver = self.most_in_driver.max(self.in_driver);
-        if self.in_driver + u32::try_from(self.queued).unwrap_or(u32::MAX) > QUEUEING {
-            self.samples += 1;
-            if self.samples >= QUEUEING_SAMPLES {
-                self.device_queues = self.most_in_driver > QUEUEING;
-                (self.samples, self.most_in_driver) = (0, 0);
-            }
-        }
         if self.waited == Some(id) {
             self.looks_at_injection(q, now);
         }
+        self.looks_at_depth();
+        self.members[context.requests[id].process.index()].requests -= 1;
         self.in_driver -= 1;
-        self.rate.completed(now);
         let queue = &mut self.queues[q];
         queue.dispatched -= 1;
         if queue.dispatched == 0 && !queue.is_busy {
-            queue.idle_since = now;
+            queue.timeout = now;
+            self.weighs_no_more(q);
         }
+        self.rate.completed(now);
+        let queue = &mut self.queues[q];
         queue.think.last_end = now;
-        if queue.updates_soft && queue.dispatched == 0 && !queue.has_requests() {
+        self.completed_last = (!queue.is_shared).then_some(q);
+        let is_interactive = queue.raising.coefficient == RAISED;
+        if queue.updates_soft && queue.dispatched == 0 && !queue.has_requests() && !is_interactive {
             self.queues[q].soft_next = self.soft_next(q, now);
-            self.queues[q].updates_soft = false;
         }
         if self.in_service == Some(q) {
             if self.must_idle(q) {
                 if self.queues[q].dispatched == 0 {
                     self.awaits(q, now);
                 }
-            } else if now >= self.queues[q].slice_end {
+            } else if self.may_time_out(q, now) {
                 self.expires(context, q, false, End::Timeout);
             } else if !self.queues[q].has_requests() && (self.queues[q].dispatched == 0 || !self.idles_for(q))
             {
@@ -474,7 +535,7 @@ impl Elevator for Bfq {
         self.timer = None;
         let Some(q) = self.in_service.filter(|q| self.queues[*q].is_awaited) else { return };
         self.queues[q].is_awaited = false;
-        if context.now >= self.queues[q].slice_end {
+        if context.now >= self.queues[q].timeout {
             self.expires(context, q, true, End::Timeout);
         } else if !self.queues[q].has_requests() {
             self.expires(context, q, true, End::TooIdle);

@@ -1,10 +1,10 @@
-//! [`Queue`]: the requests of one process at one priority, and what BFQ knows of it.
+//! [`Queue`]: the requests of one process, or of several that were merged, and what BFQ knows of it; [`Member`]: what it knows of a process.
 
 use surety_units::Nanos;
 
-use super::rate::SEEK;
+use super::rate;
 use crate::order::{ByArrival, BySector};
-use crate::request::{Priority, Request, RequestId};
+use crate::request::{IoClass, Priority, ProcessId, Request, RequestId};
 
 /// How many times its weight a raised queue has, for interactive ones and for soft real-time ones (`bfq_wr_coeff`,
 /// `BFQ_SOFTRT_WEIGHT_FACTOR`).
@@ -13,9 +13,6 @@ pub(super) const RAISED_SOFT: u64 = 30 * 100;
 
 /// Before any time that is compared with it.
 pub(super) const LONG_AGO: Nanos = Nanos::new(i64::MIN / 4);
-
-/// Sectors below which a request of a device that does not turn is a seek (`BFQQ_SECT_THR_NONROT`).
-pub(super) const LARGE: u32 = 64;
 
 /// Think times, as a moving average with eight bits behind the point.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,12 +45,19 @@ pub(super) struct Raising {
     /// 1: it is not.
     pub coefficient: u64,
     pub longest: Nanos,
-    /// When it began or ended last.
+    /// When it began or ended last; of one that is not raised, its last request.
     pub since: Nanos,
     /// When the interactive period began that a soft real-time one interrupts.
     pub interactive_since: Option<Nanos>,
     /// Sectors served while raised.
     pub service: u64,
+}
+
+impl Raising {
+    /// Not raised.
+    pub(super) fn none(now: Nanos) -> Raising {
+        Raising { coefficient: 1, longest: Nanos::ZERO, since: now, interactive_since: None, service: 0 }
+    }
 }
 
 /// How much of other queues may go while this one is waited for (`bfq_update_inject_limit`).
@@ -63,11 +67,45 @@ pub(super) struct Injection {
     /// The service time of a lone request.
     pub alone: Option<Nanos>,
     pub decreased: Nanos,
-    /// Since when the request is waited for whose time is being taken.
+}
+
+/// Whether a queue has requests most of the time (`bfq_update_io_intensity`).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Intensity {
+    /// It has had nothing to do for at most a fifth of the time.
+    pub is_io_bound: bool,
+    began: Nanos,
+    idle: Nanos,
+}
+
+impl Intensity {
+    /// A request comes; `idle_since`: the end of the last one, where there is no other. A new queue is bound by I/O.
+    fn add(&mut self, now: Nanos, idle_since: Option<Nanos>, is_new: bool) {
+        let seen = now - self.began;
+        if let Some(since) = idle_since {
+            self.idle += now - since;
+        }
+        if is_new {
+            return;
+        }
+        self.is_io_bound = self.idle.mul_ratio(5, 1) <= seen;
+        if seen > Nanos::from_millis(200) {
+            self.began = now - seen.mul_ratio(1, 2);
+            self.idle = self.idle.mul_ratio(1, 2);
+        }
+    }
+}
+
+/// A queue after whose requests another's come, and how often that was seen (`bfq_check_waker`).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Candidate {
+    pub queue: usize,
+    pub seen: u32,
     pub since: Nanos,
 }
 
-/// The requests of one process that somebody waits for, or of one priority that nobody waits for (`struct bfq_queue`).
+/// The requests that somebody waits for, of one process or of several, or those of one priority that nobody waits for
+/// (`struct bfq_queue`).
 #[derive(Debug)]
 pub(super) struct Queue {
     pub priority: Priority,
@@ -79,9 +117,8 @@ pub(super) struct Queue {
     /// Requests in the device.
     pub dispatched: u32,
     pub max_budget: u64,
-    /// When its slice ends; of an idle one, when it became idle.
-    pub slice_end: Nanos,
-    pub idle_since: Nanos,
+    /// When its slice ends; of an idle one, when it became idle (`budget_timeout`).
+    pub timeout: Nanos,
     pub is_busy: bool,
     /// Its next request is waited for with the device idle.
     pub is_awaited: bool,
@@ -90,9 +127,7 @@ pub(super) struct Queue {
     pub is_new: bool,
     pub in_large_burst: bool,
     pub has_short_think: bool,
-    pub is_io_bound: bool,
-    /// Requests that came in time, in a row.
-    pub in_time: u32,
+    pub intensity: Intensity,
     pub think: Think,
     pub position: Option<u64>,
     /// A bit for each of the last 32 requests: it was a seek.
@@ -101,9 +136,29 @@ pub(super) struct Queue {
     pub soft_next: Nanos,
     pub backlogged_since: Nanos,
     pub backlog_service: u64,
+    /// When it was first served since it is busy.
+    pub first_service: Nanos,
     /// Its soft real-time start is computed when its last request ends.
     pub updates_soft: bool,
     pub injection: Injection,
+    pub created: Nanos,
+    /// When it was last split from a shared one.
+    pub split: Nanos,
+    /// Processes whose requests come here, or are going to (`bfqq_process_refs`).
+    pub processes: u32,
+    /// Its only process, as long as it was not shared.
+    pub owner: Option<ProcessId>,
+    /// Processes share it, and are to have queues of their own again.
+    pub is_shared: bool,
+    pub splits: bool,
+    /// The queue that takes its requests from now on.
+    pub merges_into: Option<usize>,
+    pub waker: Option<usize>,
+    pub candidate: Option<Candidate>,
+    /// The queues whose waker it is, the last first.
+    pub woken: Vec<usize>,
+    /// The weight under which it is counted among those that are not raised.
+    pub counted: Option<u64>,
 }
 
 impl Queue {
@@ -116,43 +171,53 @@ impl Queue {
             next: None,
             dispatched: 0,
             max_budget,
-            slice_end: Nanos::ZERO,
             // A queue is made as if it had been idle for long.
-            idle_since: LONG_AGO,
+            timeout: LONG_AGO,
             is_busy: false,
             is_awaited: false,
             went_idle: false,
-            is_new: true,
+            is_new: sync,
             in_large_burst: false,
-            has_short_think: sync,
-            is_io_bound: sync,
-            in_time: 0,
+            has_short_think: sync && priority.class != IoClass::Idle,
+            intensity: Intensity { is_io_bound: true, began: now, idle: Nanos::ZERO },
             think: Think { last_end: now, ..Think::default() },
             position: None,
-            // Half of a new one's requests count as seeks.
+            // The first is almost certainly a seek.
             seeks: 1,
-            raising: Raising {
-                coefficient: 1,
-                longest: Nanos::ZERO,
-                since: LONG_AGO,
-                interactive_since: None,
-                service: 0,
-            },
-            soft_next: Nanos::MAX,
+            raising: Raising::none(now),
+            // It has consumed nothing so far.
+            soft_next: now,
             backlogged_since: now,
             backlog_service: 0,
+            first_service: now,
             updates_soft: false,
-            injection: Injection { limit: 0, alone: None, decreased: now, since: now },
+            injection: Injection { limit: 0, alone: None, decreased: now },
+            created: now,
+            split: LONG_AGO,
+            processes: 1,
+            owner: None,
+            is_shared: false,
+            splits: false,
+            merges_into: None,
+            waker: None,
+            candidate: None,
+            woken: Vec::new(),
+            counted: None,
         }
     }
 
-    /// The weight of its priority: 10 for level 7 to 80 for level 0.
+    /// The weight of its priority: 10 for level 7 to 80 for level 0; raised.
     pub(super) fn weight(&self) -> u64 {
         (8 - u64::from(self.priority.level.min(7))) * 10 * self.raising.coefficient
     }
 
     pub(super) fn is_raised(&self) -> bool {
         self.raising.coefficient > 1
+    }
+
+    /// Goes on with the interactive raising that a soft real-time one interrupted (`switch_back_to_interactive_wr`).
+    pub(super) fn is_interactive_again(&mut self, since: Nanos, longest: Nanos) {
+        (self.raising.coefficient, self.raising.longest, self.raising.since) = (RAISED, longest, since);
     }
 
     pub(super) fn has_requests(&self) -> bool {
@@ -171,14 +236,38 @@ impl Queue {
     /// A request has come: was it a seek?
     pub(super) fn look_at_seek(&mut self, request: &Request, rotational: bool) {
         let distance = self.position.map_or(0, |position| position.abs_diff(request.sector));
-        let is_seek = distance > SEEK && (rotational || request.sectors < LARGE);
+        let is_seek = rate::is_seek(distance, request.sectors, rotational);
         self.seeks = self.seeks << 1 | u32::from(is_seek);
-        self.position = Some(request.end());
     }
 
-    pub(super) fn ends_raising(&mut self, now: Nanos) {
-        self.raising.coefficient = 1;
-        self.raising.longest = Nanos::ZERO;
-        self.raising.since = now;
+    /// A request comes: is it bound by I/O?
+    pub(super) fn look_at_intensity(&mut self, now: Nanos) {
+        let is_idle = !self.has_requests() && self.dispatched == 0;
+        self.intensity.add(now, is_idle.then_some(self.think.last_end), self.is_new);
     }
+}
+
+/// A process, and what its queue was like before it was merged (`struct bfq_io_cq`).
+#[derive(Debug, Default)]
+pub(super) struct Member {
+    pub queue: Option<usize>,
+    /// Its requests that are not complete.
+    pub requests: u32,
+    /// The queue that its own is to be merged with once it is known whether that pays.
+    pub merges_later: Option<usize>,
+    /// It was merged because it was made together with others, and is not split again.
+    pub is_stable: bool,
+    pub saved: Option<Saved>,
+}
+
+/// What of a queue is kept while it is merged (`bfq_bfqq_save_state`).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Saved {
+    pub injection: Injection,
+    pub think: Think,
+    pub has_short_think: bool,
+    pub intensity: Intensity,
+    pub in_large_burst: bool,
+    pub was_in_burst: bool,
+    pub raising: Raising,
 }

@@ -2,7 +2,7 @@
 //!
 //! Over a second of back-to-back service, and at least 32 requests and 300 ms, the sectors served give a sample. It is dropped where
 //! less than three quarters of the requests were sequential and it is not above the estimate, or where it is above 20 sectors in a microsecond.
-//! It counts the more the more of it was sequential and the longer it took.
+//! It counts the more the more of it was sequential and the longer it took. A request that crawls ends the observation early.
 
 use surety_units::Nanos;
 
@@ -14,8 +14,17 @@ const INTERVAL: Nanos = Nanos::SECOND;
 const IDLE: Nanos = Nanos::from_millis(100);
 /// Requests follow one another when the device was idle for less (`BFQ_MIN_TT`).
 pub(super) const SHORT: Nanos = Nanos::from_millis(2);
-/// Sectors between sequential requests (`BFQQ_SEEK_THR`).
-pub(super) const SEEK: u64 = 100 * 8;
+/// Sectors up to which requests follow one another (`BFQQ_SEEK_THR`).
+const SEEK: u64 = 100 * 8;
+/// Sectors from which on a request of a device that does not turn is none (`BFQQ_SECT_THR_NONROT`).
+pub(super) const LARGE: u32 = 64;
+/// A request that took longer than [`SHORT`], at fewer sectors in a microsecond than this, ends the observation: 2^-10.
+const CRAWL: u64 = 1 << (SHIFT - 10);
+
+/// Whether a request so far from the last is a seek (`BFQ_RQ_SEEKY`).
+pub(super) fn is_seek(distance: u64, sectors: u32, rotational: bool) -> bool {
+    distance > SEEK && (rotational || sectors < LARGE)
+}
 /// Of a disk that turns, and of one that does not (`ref_rate`): 109 and 258 MB/s.
 const REFERENCE: [u64; 2] = [14_000, 33_000];
 
@@ -31,10 +40,16 @@ pub(super) struct PeakRate {
     samples: u64,
     sequential: u64,
     sectors: u64,
+    /// The largest of the last 32 requests, in sectors.
+    largest: u64,
+    /// Sectors that the device serves in a slice, once its rate was observed.
+    budget: Option<u64>,
+    slice: Nanos,
 }
 
 impl PeakRate {
-    pub(super) fn new(rotational: bool) -> PeakRate {
+    /// Of a device, for slices of a length.
+    pub(super) fn new(rotational: bool, slice: Nanos) -> PeakRate {
         PeakRate {
             rate: REFERENCE[usize::from(!rotational)] * 2 / 3,
             rotational,
@@ -45,12 +60,20 @@ impl PeakRate {
             samples: 0,
             sequential: 0,
             sectors: 0,
+            largest: 0,
+            budget: None,
+            slice,
         }
     }
 
     /// The greatest budget: what the device serves in a slice.
-    pub(super) fn budget(&self, slice: Nanos) -> u64 {
-        (self.rate * slice.get_unsigned() / 1_000) >> SHIFT
+    pub(super) fn budget(&self) -> Option<u64> {
+        self.budget
+    }
+
+    /// When the device was done with a request last.
+    pub(super) fn last_completion(&self) -> Nanos {
+        self.last_completion
     }
 
     /// How long an interactive application is raised: as long as the reference device would take for a large one, by its rate to this
@@ -63,45 +86,57 @@ impl PeakRate {
 
     /// The device is done with a request.
     pub(super) fn completed(&mut self, now: Nanos) {
+        let took = now - self.last_completion;
+        if took > SHORT && (self.largest << SHIFT) / (took.get_unsigned() / 1_000) < CRAWL {
+            self.conclude(self.last);
+            self.samples = 0;
+        }
         self.last_completion = now;
     }
 
     /// A request goes to the device, in which there are others or not.
-    pub(super) fn dispatched(&mut self, now: Nanos, sector: u64, sectors: u64, in_driver: u32) {
+    pub(super) fn dispatched(&mut self, now: Nanos, sector: u64, sectors: u32, in_driver: u32) {
+        let size = u64::from(sectors);
         if self.samples == 0 {
-            self.begin(now, sectors);
+            self.begin(now, size);
         } else if now - self.last > IDLE && in_driver == 0 {
-            self.conclude();
-            self.begin(now, sectors);
+            self.conclude(self.last);
+            self.begin(now, size);
         } else {
             self.samples += 1;
             let is_busy = in_driver > 0 || now - self.last_completion < SHORT;
-            self.sequential += u64::from(is_busy && sector.abs_diff(self.position) < SEEK);
-            self.sectors += sectors;
+            let is_next = !is_seek(sector.abs_diff(self.position), sectors, self.rotational);
+            self.sequential += u64::from(is_busy && is_next);
+            self.sectors += size;
+            self.largest = if self.samples.is_multiple_of(32) { size } else { self.largest.max(size) };
             if now - self.first >= INTERVAL {
-                self.conclude();
-                self.begin(now, sectors);
+                self.conclude(now);
+                self.begin(now, size);
             }
         }
-        (self.position, self.last) = (sector + sectors, now);
+        (self.position, self.last) = (sector + size, now);
     }
 
     fn begin(&mut self, now: Nanos, sectors: u64) {
-        (self.first, self.samples, self.sequential, self.sectors) = (now, 1, 0, sectors);
+        (self.first, self.samples, self.sequential) = (now, 1, 0);
+        (self.sectors, self.largest) = (sectors, sectors);
     }
 
-    fn conclude(&mut self) {
-        let elapsed = (self.last - self.first).max(self.last_completion - self.first).max(Nanos::ZERO);
-        if self.samples < SAMPLES_LEAST || elapsed < INTERVAL_LEAST {
+    /// Takes what was seen up to a dispatch, or a completion after it, as a sample.
+    fn conclude(&mut self, last: Nanos) {
+        let seen = last - self.first;
+        if self.samples < SAMPLES_LEAST || seen < INTERVAL_LEAST {
             return;
         }
-        let rate = (self.sectors << SHIFT) / (elapsed.get_unsigned() / 1_000).max(1);
+        let elapsed = seen.max(self.last_completion - self.first).get_unsigned();
+        let rate = (self.sectors << SHIFT) / (elapsed / 1_000);
         let is_sequential = self.sequential >= self.samples * 3 / 4;
         if (!is_sequential && rate <= self.rate) || rate > 20 << SHIFT {
             return;
         }
-        let weight = 9 * self.sequential / self.samples * elapsed.get_unsigned() / INTERVAL.get_unsigned();
+        let weight = 9 * self.sequential / self.samples * elapsed / INTERVAL.get_unsigned();
         let divisor = 10 - weight.min(8);
         self.rate = (self.rate * (divisor - 1) / divisor + rate / divisor).max(1);
+        self.budget = Some((self.rate * (self.slice.get_unsigned() / 1_000)) >> SHIFT);
     }
 }

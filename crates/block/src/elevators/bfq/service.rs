@@ -3,19 +3,17 @@
 use super::*;
 
 impl Bfq {
-    /// The queue in service is not served any more (`bfq_bfqq_expire`).
+    /// The queue in service is not served any more (`bfq_bfqq_expire`). `compensates`: for the time in which it was waited for.
     pub(super) fn expires(&mut self, context: &mut Context<'_>, q: usize, compensates: bool, end: End) {
         let now = context.now;
         let (is_slow, took) = self.is_slow(q, now, compensates);
         let entity = &self.engine.entities[q];
         let is_third_left = entity.left() >= entity.budget / 3;
-        if self.set.charge_time
-            && !self.queues[q].is_raised()
-            && (is_slow || (end == End::Timeout && is_third_left))
-        {
-            self.charges_time(q, took);
+        let is_plain = !self.queues[q].is_raised();
+        if self.set.charge_time && is_plain && (is_slow || (end == End::Timeout && is_third_left)) {
+            self.charges_time(q, took, now);
         }
-        if self.set.low_latency && !self.queues[q].is_raised() {
+        if self.set.low_latency && is_plain {
             self.queues[q].raising.since = now;
         }
         if self.set.low_latency && !self.queues[q].has_requests() {
@@ -25,86 +23,91 @@ impl Bfq {
                 self.queues[q].updates_soft = true;
             }
         }
+        (self.was_injected, self.waits_for_dispatch, self.waited) = (false, false, None);
         self.sets_budget(context.requests, q, end);
-        self.in_service = None;
-        self.timer = None;
         let queue = &mut self.queues[q];
+        queue.splits |= queue.is_shared && queue.is_seeky();
         queue.is_awaited = false;
-        if queue.has_requests() {
-            self.engine.requeue(q);
-            self.engine.entities[q].service = 0;
-            self.reweighs(q);
-            return;
+        // One that is preempted while others had to wait for its next request goes on waiting its turn, though it has none.
+        let stays = self.queues[q].has_requests() || (end == End::Preempted && self.needs_idling(q));
+        if stays {
+            if self.engine.entities[q].weight != self.queues[q].weight() {
+                self.weighs(q);
+            }
+            self.engine.requeue(q, self.queues[q].weight(), now);
+        } else {
+            if self.queues[q].dispatched == 0 {
+                self.queues[q].timeout = now;
+            }
+            self.leaves(q, now);
         }
-        if queue.dispatched == 0 {
-            queue.idle_since = now;
-        }
-        queue.went_idle = !matches!(end, End::Timeout | End::Exhausted);
-        self.leaves(q);
-        if !self.queues[q].went_idle {
+        (self.in_service, self.timer) = (None, None);
+        if stays || matches!(end, End::Timeout | End::Exhausted) {
             self.engine.entities[q].service = 0;
+        } else {
+            self.queues[q].went_idle = true;
         }
     }
 
     /// Whether a queue was served slowly, and how long it was (`bfq_bfqq_is_slow`).
-    pub(super) fn is_slow(&self, q: usize, now: Nanos, compensates: bool) -> (bool, Nanos) {
+    fn is_slow(&self, q: usize, now: Nanos, compensates: bool) -> (bool, Nanos) {
         let queue = &self.queues[q];
         if !queue.sync {
             return (false, Nanos::ZERO);
         }
-        let mut took = now - self.service_began;
-        if compensates {
-            took -= self.set.slice_idle;
-        }
+        let took = if compensates { self.idling_since } else { now } - self.service_began;
         if took < Nanos::MILLISECOND {
             let least = if self.rotational { self.set.slice_idle } else { rate::SHORT };
             return (queue.is_seeky(), least);
         }
         let is_long = took > Nanos::from_millis(20);
         let service = self.engine.entities[q].service;
-        (if is_long { service < self.max_budget() / 2 } else { queue.is_seeky() }, took)
+        (if is_long { service < self.greatest_budget() / 2 } else { queue.is_seeky() }, took)
     }
 
-    /// A queue is charged the part of the greatest budget that its time is of a slice.
-    pub(super) fn charges_time(&mut self, q: usize, took: Nanos) {
-        let entity = &self.engine.entities[q];
-        if !took.is_positive() || took >= self.set.timeout {
-            let whole = self.max_budget().max(entity.service);
-            return self.charges(q, whole);
-        }
-        let part = u128::from(self.max_budget()) * u128::from(took.get_unsigned())
-            / u128::from(self.set.timeout.get_unsigned().max(1));
-        let whole = u64::try_from(part).unwrap_or(u64::MAX).max(entity.service);
-        self.charges(q, whole);
-    }
-
-    pub(super) fn charges(&mut self, q: usize, whole: u64) {
+    /// A queue is charged the part of the greatest budget that its time is of a slice, in milliseconds (`bfq_bfqq_charge_time`).
+    fn charges_time(&mut self, q: usize, took: Nanos, now: Nanos) {
+        let millis = |time: Nanos| time.get_unsigned() / 1_000_000;
+        let slice = millis(self.set.timeout).max(1);
+        let whole = self.greatest_budget() * millis(took.max(Nanos::ZERO)).min(slice) / slice;
         let entity = &mut self.engine.entities[q];
+        let whole = whole.max(entity.service);
         entity.budget = entity.budget.max(whole);
         let more = whole - entity.service;
-        self.engine.serve(q, more);
+        self.serves(q, more, now);
+    }
+
+    /// So many sectors are served to a queue, or charged to it (`bfq_bfqq_served`).
+    fn serves(&mut self, q: usize, sectors: u64, now: Nanos) {
+        let queue = &mut self.queues[q];
+        if queue.backlog_service == 0 {
+            queue.first_service = now;
+        }
+        if queue.is_raised() {
+            queue.raising.service += sectors;
+        }
+        queue.backlog_service += sectors;
+        self.engine.serve(q, sectors);
     }
 
     /// The earliest instant at which a batch makes the queue soft real-time (`bfq_bfqq_softrt_next_start`).
     pub(super) fn soft_next(&self, q: usize, now: Nanos) -> Nanos {
         let queue = &self.queues[q];
         let fluid = Nanos::SECOND.mul_ratio(queue.backlog_service, SOFT_RATE);
-        let before = if queue.soft_next == Nanos::MAX { LONG_AGO } else { queue.soft_next };
         let ticks = self.tick + self.tick + self.tick + self.tick;
-        before.max(queue.backlogged_since + fluid).max(now + self.set.slice_idle + ticks)
+        queue.soft_next.max(queue.backlogged_since + fluid).max(now + self.set.slice_idle + ticks)
     }
 
     /// The next budget (`__bfq_bfqq_recalc_budget`).
-    pub(super) fn sets_budget(&mut self, requests: &Requests, q: usize, end: End) {
-        let (most, least) = (self.max_budget(), self.min_budget());
-        self.budgets += 1;
+    fn sets_budget(&mut self, requests: &Requests, q: usize, end: End) {
+        let (most, least) = (self.greatest_budget(), self.min_budget());
         let queue = &self.queues[q];
         let budget = if queue.is_raised() { 2 * least } else { queue.max_budget };
         let service = self.engine.entities[q].service;
         let next = match (queue.sync, end) {
-            (_, End::Preempted) => budget,
-            _ if queue.is_raised() || !self.set.feedback => budget,
             (false, _) => most,
+            _ if queue.is_raised() || !self.set.feedback => budget,
+            (true, End::Preempted) => return,
             (true, End::TooIdle) if queue.dispatched > 0 => (2 * budget).min(most),
             (true, End::TooIdle) if budget > 5 * least => budget - 4 * least,
             (true, End::TooIdle) => least,
@@ -112,7 +115,8 @@ impl Bfq {
             (true, End::Exhausted) => (4 * budget).min(most),
             (true, End::NoMoreRequests) => service.max(least),
         };
-        self.queues[q].max_budget = next.min(most.max(least));
+        let is_limited = self.budgets >= FIRST_BUDGETS && self.set.max_budget == 0;
+        self.queues[q].max_budget = if is_limited { next.min(most) } else { next };
         if let Some(id) = self.queues[q].next {
             let charge = self.charge(requests, q, id);
             self.engine.entities[q].budget = self.queues[q].max_budget.max(charge);
@@ -128,12 +132,10 @@ impl Bfq {
                 rule = NEXT;
                 continue;
             };
-            let entity = &self.engine.entities[q];
-            let may_end = !self.queues[q].is_awaited || entity.left() >= entity.budget / 3;
-            if rule == BUDGET && may_end && context.now >= self.queues[q].slice_end && !self.must_idle(q) {
+            if rule == BUDGET && self.may_time_out(q, context.now) && !self.must_idle(q) {
                 self.expires(context, q, false, End::Timeout);
             } else if let Some(id) = self.queues[q].next {
-                if rule == NEXT || self.charge(context.requests, q, id) <= entity.left() {
+                if self.charge(context.requests, q, id) <= self.engine.entities[q].left() {
                     if std::mem::take(&mut self.queues[q].is_awaited) {
                         self.timer = None;
                     }
@@ -141,55 +143,62 @@ impl Bfq {
                 }
                 self.expires(context, q, false, End::Exhausted);
             } else if self.queues[q].is_awaited || (self.queues[q].dispatched > 0 && self.idles_for(q)) {
-                return self.injects(context.requests, q).map(|other| (other, INJECTED));
+                return self.injects(context.requests, q, context.now).map(|other| (other, INJECTED));
             } else {
                 self.expires(context, q, false, End::NoMoreRequests);
             }
         }
     }
 
-    /// Serves the next queue.
+    /// Whether a queue's time is over, unless it is awaited and has used most of its budget (`bfq_may_expire_for_budg_timeout`).
+    pub(super) fn may_time_out(&self, q: usize, now: Nanos) -> bool {
+        let entity = &self.engine.entities[q];
+        let may_end = !self.queues[q].is_awaited || entity.left() >= entity.budget / 3;
+        may_end && now >= self.queues[q].timeout
+    }
+
+    /// Serves the next queue (`bfq_set_in_service_queue`).
     fn begins(&mut self, context: &Context<'_>) -> Option<()> {
         let now = context.now;
-        // The idle class starves for no longer than this.
-        let starves = self.busy_class[2] > 0 && now > self.idle_class_served + IDLE_CLASS;
-        let q = self.engine.take(if starves { 2 } else { 0 })?;
-        if self.queues[q].priority.class == IoClass::Idle || self.busy_class[2] == 0 {
-            self.idle_class_served = now;
-        }
-        self.looks_at_raising(q, now);
+        let q = self.engine.take(now)?;
+        self.budgets = (self.budgets * 7 + 256) / 8;
         let queue = &mut self.queues[q];
+        let raising = &mut queue.raising;
+        let is_soft = raising.coefficient > 1 && raising.longest == SOFT_TIME;
+        if is_soft && raising.since < now && queue.timeout < now {
+            // What it waited for its turn does not count.
+            raising.since =
+                if queue.timeout > raising.since { raising.since + (now - queue.timeout) } else { now };
+        }
         // Raised queues have their slice in proportion, soft real-time ones do not.
-        let slices = if queue.raising.longest == SOFT_TIME { 1 } else { queue.raising.coefficient };
-        queue.slice_end = now.saturating_add(self.set.timeout.mul_ratio(slices, 1));
+        let plain = queue.weight() / queue.raising.coefficient;
+        let slices =
+            if queue.raising.longest == SOFT_TIME { 1 } else { self.engine.entities[q].weight / plain };
+        queue.timeout = now.saturating_add(self.set.timeout.mul_ratio(slices, 1));
         (self.in_service, self.service_began, self.looked_at_fifo) = (Some(q), now, false);
+        self.served_position = 0;
         Some(())
     }
 
     /// Dispatches the next request of a queue.
     pub(super) fn sends(&mut self, context: &mut Context<'_>, q: usize) -> Option<RequestId> {
         let now = context.now;
-        let mut id = self.queues[q].next?;
-        if self.in_service == Some(q) && !std::mem::replace(&mut self.looked_at_fifo, true) {
-            let oldest = self.queues[q].fifo.oldest();
-            id = oldest.filter(|(_, expires)| *expires <= now).map_or(id, |(oldest, _)| oldest);
-        }
+        let id = self.queues[q].next?;
         let charge = self.charge(context.requests, q, id);
-        self.engine.serve(q, charge);
-        self.queues[q].backlog_service += charge;
-        if self.queues[q].is_raised() {
-            self.queues[q].raising.service += charge;
+        self.serves(q, charge, now);
+        if self.in_service == Some(q) && std::mem::take(&mut self.waits_for_dispatch) {
+            self.waited = Some(id);
         }
-        let (sector, sectors) = (context.requests[id].sector, u64::from(context.requests[id].sectors));
-        self.removes(context.requests, q, id);
         self.queues[q].dispatched += 1;
+        let (sector, sectors) = (context.requests[id].sector, context.requests[id].sectors);
         self.rate.dispatched(now, sector, sectors, self.in_driver);
-        self.in_driver += 1;
-        self.position = sector + sectors;
+        self.position = sector + u64::from(sectors);
         if self.in_service == Some(q) {
-            if std::mem::take(&mut self.waits_for_dispatch) {
-                self.waited = Some(id);
-            }
+            self.served_position = self.position;
+        }
+        self.removes(context, q, id);
+        self.in_driver += 1;
+        if self.in_service == Some(q) {
             self.looks_at_raising(q, now);
             if self.busy > 1 && self.queues[q].priority.class == IoClass::Idle {
                 self.expires(context, q, false, End::Exhausted);
