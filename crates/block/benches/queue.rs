@@ -28,7 +28,14 @@ impl Bench {
     fn new(word: &str, waiting: u32) -> Bench {
         let row = by_word(word).expect("an I/O scheduler");
         let settings = Settings::new(row.tunables);
-        let making = Making { hz: 1000, requests: waiting + 8, tags: 1, rotational: false, settings };
+        let making = Making {
+            hz: 1000,
+            requests: waiting + 8,
+            tags: 1,
+            asks_first: false,
+            rotational: false,
+            settings,
+        };
         let mut bench = Bench { queue: queue::make(row, &making), random: 1, next: 0, now: Nanos::ZERO };
         (0..PROCESSES).for_each(|_| bench.queue.add_process(Process { priority: Default::default() }));
         (0..waiting).for_each(|_| bench.come());

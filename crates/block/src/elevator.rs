@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 
 use surety_units::Nanos;
 
-use crate::request::{Bio, Process, RequestId, Requests};
+use crate::request::{Bio, Process, ProcessId, RequestId, Requests};
 use crate::tunable::{Settings, Tunable};
 
 /// What an elevator sees with each call.
@@ -117,6 +117,9 @@ pub trait Elevator {
     /// The device is done with a request.
     fn completed(&mut self, _context: &mut Context<'_>, _id: RequestId) {}
 
+    /// A process is no more: what comes under its number from here on is of a new one.
+    fn exited(&mut self, _context: &mut Context<'_>, _process: ProcessId) {}
+
     /// The instant at which it wants [`Elevator::expired`] to be called; `None`: never. It is asked after each call.
     fn timer(&self) -> Option<Nanos> {
         None
@@ -138,6 +141,9 @@ pub struct Making {
     pub requests: u32,
     /// Requests that the device takes at a time.
     pub tags: u32,
+    /// Whether the driver is asked for room before a request leaves the elevator: that of SCSI and ATA disks (`scsi_mq_get_budget`). Others
+    /// have one request wait outside of it for a tag.
+    pub asks_first: bool,
     /// Whether the device turns.
     pub rotational: bool,
     pub settings: Settings,

@@ -42,6 +42,9 @@ pub trait Queue {
     /// What a process holds goes to the elevator.
     fn unplug(&mut self, now: Nanos, process: ProcessId);
 
+    /// A process is no more; its number is a new one's from here on.
+    fn exits(&mut self, now: Nanos, process: ProcessId);
+
     /// A process is going to wait for the disk: a queue that is plugged as a whole has its driver begin.
     fn blocks(&mut self) {}
 

@@ -77,8 +77,14 @@ impl Script {
 
     /// Runs it until nothing is left.
     pub(crate) fn run(self) -> Order {
-        let making =
-            Making { hz: 1000, requests: 128, tags: 1, rotational: true, settings: self.settings.clone() };
+        let making = Making {
+            hz: 1000,
+            requests: 128,
+            tags: 1,
+            asks_first: false,
+            rotational: true,
+            settings: self.settings.clone(),
+        };
         let mut bench = Bench {
             elevator: (self.row.make)(&making),
             script: &self,

@@ -324,6 +324,15 @@ impl Elevator for Anticipatory {
         context.requests[into].sync == bio.sync
     }
 
+    fn exited(&mut self, _context: &mut Context<'_>, process: ProcessId) {
+        let queued = self.habit(process).queued;
+        *self.habit(process) = Habit { queued, ..Habit::default() };
+        // Nobody waits for its next read.
+        if self.process == Some(process) {
+            self.process = None;
+        }
+    }
+
     fn joining(&mut self, context: &mut Context<'_>, kept: RequestId, gone: RequestId) {
         let of = &context.requests[gone];
         let (lane, process) = (usize::from(of.sync), of.process);

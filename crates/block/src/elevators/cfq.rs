@@ -495,6 +495,18 @@ impl Elevator for Cfq {
         }
     }
 
+    fn exited(&mut self, context: &mut Context<'_>, process: ProcessId) {
+        let Some(q) = self.of_process.get(process.index()).copied().flatten() else { return };
+        if self.active == Some(q) {
+            self.expire(context.now, false);
+        }
+        let queue = &self.queues[q];
+        if queue.in_device == 0 && queue.lane.is_empty() {
+            self.leave(q);
+            self.queues[q] = Queue::new(self.queues[q].priority, true);
+        }
+    }
+
     fn timer(&self) -> Option<Nanos> {
         [self.waits, self.grace].into_iter().flatten().min()
     }

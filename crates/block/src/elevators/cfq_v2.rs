@@ -204,6 +204,13 @@ impl Elevator for CfqV2 {
         queue.in_flight -= 1;
     }
 
+    fn exited(&mut self, _context: &mut Context<'_>, process: ProcessId) {
+        let queue = self.queue(process);
+        if queue.in_flight == 0 && queue.lanes.iter().all(Lane::is_empty) {
+            *queue = Queue::default();
+        }
+    }
+
     fn queued(&self) -> usize {
         self.queued
     }

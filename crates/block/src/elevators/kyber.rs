@@ -262,6 +262,7 @@ mod tests {
             hz: 1000,
             requests: 256,
             tags: 32,
+            asks_first: false,
             rotational: false,
             settings: crate::tunable::Settings::new(ROW.tunables),
         };

@@ -229,6 +229,10 @@ impl Queue for Legacy {
         self.plugged = None;
     }
 
+    fn exits(&mut self, now: Nanos, process: ProcessId) {
+        self.ask(now, |elevator, context| elevator.exited(context, process));
+    }
+
     fn max_sectors(&self) -> u32 {
         MAX_SECTORS
     }

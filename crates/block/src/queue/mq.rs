@@ -3,7 +3,7 @@
 //! A bio joins the request that its process plugged last, else a request of the elevator that ends (or begins) where it begins (or
 //! ends); else it takes a tag, or its process waits for one. A plug holds up to 32 requests and goes to the elevator when the process
 //! unplugs or blocks, or when its last request has 128 KiB. The driver has `depth` tags of its own; one request more is taken from
-//! the elevator and waits for the next of them (`hctx->dispatch`).
+//! the elevator and waits for the next of them (`hctx->dispatch`), unless the driver is asked first.
 
 use surety_units::Nanos;
 
@@ -36,6 +36,7 @@ pub struct Mq {
     /// Requests that the device takes at a time, and that are in it.
     depth: u32,
     in_flight: u32,
+    asks_first: bool,
     /// Tags: requests that may be at a time.
     tags: usize,
     /// Queued requests by the sector behind them.
@@ -53,6 +54,7 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
         plugs: Vec::new(),
         depth: making.tags,
         in_flight: 0,
+        asks_first: making.asks_first,
         tags: making.requests as usize,
         ends: Ends::default(),
         out: Outgoing::default(),
@@ -155,7 +157,7 @@ impl Mq {
 
     /// The queue is run because requests came: where the driver has no tag the first of them waits for one, outside of the elevator.
     fn run_full(&mut self, now: Nanos) {
-        if self.in_flight >= self.depth {
+        if self.in_flight >= self.depth && !self.asks_first {
             self.refill(now);
         }
     }
@@ -221,6 +223,11 @@ impl Queue for Mq {
         self.flush(now, process);
     }
 
+    fn exits(&mut self, now: Nanos, process: ProcessId) {
+        self.unplug(now, process);
+        self.ask(now, |elevator, context| elevator.exited(context, process));
+    }
+
     fn max_sectors(&self) -> u32 {
         MAX_SECTORS
     }
@@ -233,9 +240,7 @@ impl Queue for Mq {
         let (id, rule) = self.out.take()?;
         self.requests[id].issued = Some(now);
         self.in_flight += 1;
-        if self.in_flight == self.depth {
-            self.refill(now);
-        }
+        self.run_full(now);
         Some((id, rule))
     }
 
@@ -276,7 +281,10 @@ mod tests {
     fn a_tag_that_a_merge_sets_free_wakes_somebody() {
         let row = crate::elevators::by_word("mq-deadline").expect("it is one of them");
         let settings = Settings::new(row.tunables);
-        let mut queue = make(row, &Making { hz: 1000, requests: 4, tags: 1, rotational: true, settings });
+        let mut queue = make(
+            row,
+            &Making { hz: 1000, requests: 4, tags: 1, asks_first: false, rotational: true, settings },
+        );
         for _ in 0..3 {
             queue.add_process(Process { priority: Default::default() });
         }

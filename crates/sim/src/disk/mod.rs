@@ -163,6 +163,12 @@ impl Storage {
         id
     }
 
+    /// A process exits: what is done under its number from here on is another's.
+    pub fn exit(&mut self, now: Nanos, process: ProcessId) {
+        self.is_stirred = true;
+        self.units.iter_mut().for_each(|unit| unit.queue.exits(now, process));
+    }
+
     /// Adds a file of so many bytes, in one piece behind those before it; `None`: the disk is full.
     pub fn add_file(&mut self, disk: usize, bytes: u64) -> Option<FileId> {
         let pages = bytes.div_ceil(PAGE);

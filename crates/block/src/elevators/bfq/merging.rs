@@ -1,7 +1,7 @@
 //! Queues whose processes read interleaved, or were made together, become one (`bfq_setup_cooperator`,
 //! `bfq_do_or_sched_stable_merge`), and are split when that does not pay (`bfq_split_bfqq`).
 
-use super::queue::Saved;
+use super::queue::{Member, Saved};
 use super::*;
 
 /// Sectors within which two queues read close to each other (`BFQQ_CLOSE_THR`).
@@ -242,11 +242,36 @@ impl Bfq {
         into
     }
 
+    /// A process exits (`bfq_exit_icq`).
+    pub(super) fn lets_go(&mut self, context: &mut Context<'_>, process: ProcessId) {
+        let Some(member) = self.members.get_mut(process.index()) else { return };
+        let requests = member.requests;
+        let q = std::mem::replace(member, Member { requests, ..Member::default() }).queue;
+        let Some(q) = q else { return };
+        if self.in_service == Some(q) {
+            self.stops(q, End::Timeout, context.now);
+        }
+        self.leaves_chain(q);
+        self.releases(q, context.now);
+    }
+
+    /// A process is not going to follow its queue to those it was to be merged with.
+    fn leaves_chain(&mut self, q: usize) {
+        let mut behind = self.queues[q].merges_into;
+        while let Some(next) = behind {
+            self.queues[next].processes -= 1;
+            behind = self.queues[next].merges_into;
+        }
+    }
+
     /// A process has no requests for a queue any more (`bfq_release_process_ref`).
     fn releases(&mut self, q: usize, now: Nanos) {
         self.queues[q].processes -= 1;
         if self.queues[q].is_busy && !self.queues[q].has_requests() && self.in_service != Some(q) {
             self.leaves(q, now);
+        }
+        if self.made_last == Some(q) {
+            self.made_last = None;
         }
         if self.queues[q].processes == 0 {
             self.forgets_waker(q);
@@ -287,11 +312,7 @@ impl Bfq {
             self.resumes(process, q, now);
             return q;
         }
-        let mut behind = self.queues[q].merges_into;
-        while let Some(next) = behind {
-            self.queues[next].processes -= 1;
-            behind = self.queues[next].merges_into;
-        }
+        self.leaves_chain(q);
         self.releases(q, now);
         let new = self.makes_for(process, priority, true, now);
         self.queues[new].split = now;

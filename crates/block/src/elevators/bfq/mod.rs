@@ -9,7 +9,7 @@
 //! (`low_latency`); not where many queues come at once.
 //!
 //! Each part can be switched off for comparison: the tunables from `wr_interactive` on are of this simulator alone. Not modelled:
-//! groups, several actuators, processes that exit.
+//! groups, several actuators.
 
 mod engine;
 mod idling;
@@ -525,6 +525,10 @@ impl Elevator for Bfq {
                 self.expires(context, q, false, End::NoMoreRequests);
             }
         }
+    }
+
+    fn exited(&mut self, context: &mut Context<'_>, process: ProcessId) {
+        self.lets_go(context, process);
     }
 
     fn timer(&self) -> Option<Nanos> {

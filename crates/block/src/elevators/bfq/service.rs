@@ -25,6 +25,16 @@ impl Bfq {
         }
         (self.was_injected, self.waits_for_dispatch, self.waited) = (false, false, None);
         self.sets_budget(context.requests, q, end);
+        let stays = self.stops(q, end, now);
+        if stays || matches!(end, End::Timeout | End::Exhausted) {
+            self.engine.entities[q].service = 0;
+        } else {
+            self.queues[q].went_idle = true;
+        }
+    }
+
+    /// The queue in service waits for its turn again, or has nothing to do any more (`__bfq_bfqq_expire`). Returns whether it waits.
+    pub(super) fn stops(&mut self, q: usize, end: End, now: Nanos) -> bool {
         let queue = &mut self.queues[q];
         queue.splits |= queue.is_shared && queue.is_seeky();
         queue.is_awaited = false;
@@ -42,11 +52,7 @@ impl Bfq {
             self.leaves(q, now);
         }
         (self.in_service, self.timer) = (None, None);
-        if stays || matches!(end, End::Timeout | End::Exhausted) {
-            self.engine.entities[q].service = 0;
-        } else {
-            self.queues[q].went_idle = true;
-        }
+        stays
     }
 
     /// Whether a queue was served slowly, and how long it was (`bfq_bfqq_is_slow`).

@@ -278,9 +278,11 @@ impl<'a> Builder<'a> {
             let processes = trace.processes.len();
             let mut subject = Subject::new(startup, trace.into(), file);
             for process in 0..processes {
-                subject.signals.push(self.actor(Activity::Startup(index), &startup.name, fair, |seat| {
+                let signal = self.actor(Activity::Startup(index), &startup.name, fair, |seat| {
+                    subject.processes.push(seat.process);
                     Actor::Replayer(Replayer::new(seat, index, process))
-                }));
+                });
+                subject.signals.push(signal);
             }
             self.stage.machine.programs_mut().io.starts.subjects.push(subject);
         }
@@ -412,6 +414,8 @@ impl Bound {
         let model = self.profile.build(seed);
         let tags = u32::try_from(model.depth()).unwrap_or(u32::MAX);
         let of_driver = tags.max(if self.profile.model == "emmc" { 64 } else { 32 });
+        // Hard disks are SCSI's or ATA's, and so is flash that takes no more than ATA can name.
+        let asks_first = self.profile.model == "hdd" || (self.profile.model == "flash" && tags <= 32);
         let making = Making {
             hz,
             requests: match self.row.front {
@@ -420,6 +424,7 @@ impl Bound {
                 Front::BlkMq => 2 * of_driver.min(128),
             },
             tags,
+            asks_first,
             rotational: self.profile.is_rotational(),
             settings: self.settings,
         };

@@ -7,6 +7,7 @@
 
 use std::sync::Arc;
 
+use surety_block::ProcessId;
 use surety_model::formats::io_trace::{Action, IoTrace, Layout};
 use surety_model::startup::Attempt;
 use surety_model::workload::Startup;
@@ -20,7 +21,8 @@ pub(in crate::world) struct Subject {
     pub trace: Arc<IoTrace>,
     pub layout: Layout,
     pub file: FileId,
-    /// The event of each recorded process's thread.
+    /// Each recorded process, and the event of its thread.
+    pub processes: Vec<ProcessId>,
     pub signals: Vec<usize>,
     pub repeat: u32,
     pub gap: Nanos,
@@ -36,6 +38,7 @@ impl Subject {
             layout: trace.layout(),
             trace,
             file,
+            processes: Vec::new(),
             signals: Vec::new(),
             repeat: startup.repeat,
             gap: startup.gap,
@@ -199,7 +202,7 @@ impl Replayer {
                 Stage::Thought => {
                     let running = starts.running.expect("it was just looked at");
                     if now >= running.until {
-                        return self.is_over(None, starts);
+                        return self.is_over(None, now, storage, starts);
                     }
                     let operation = self.operation(running.turn, &starts.subjects[self.subject]);
                     self.seat.begin(storage, operation);
@@ -219,12 +222,12 @@ impl Replayer {
                     }
                     let running = starts.running.expect("it was just looked at");
                     if now >= running.until {
-                        return self.is_over(None, starts);
+                        return self.is_over(None, now, storage, starts);
                     }
                     let subject = &starts.subjects[self.subject];
                     let ahead = |index: &usize| subject.trace.requests[*index].action == Action::ReadAhead;
                     match (self.gathered..subject.trace.requests.len()).find(ahead) {
-                        None => return self.is_over(Some(now), starts),
+                        None => return self.is_over(Some(now), now, storage, starts),
                         Some(index) => {
                             self.gathered = index + 1;
                             let (first, end) = pages(subject, index);
@@ -267,8 +270,18 @@ impl Replayer {
         }
     }
 
-    fn is_over(&mut self, ready: Option<Nanos>, starts: &mut Starts) -> Step {
+    /// The start is over: its processes exit.
+    fn is_over(
+        &mut self,
+        ready: Option<Nanos>,
+        now: Nanos,
+        storage: &mut Storage,
+        starts: &mut Starts,
+    ) -> Step {
         self.stage = Stage::Waits;
+        for process in &starts.subjects[self.subject].processes {
+            storage.exit(now, *process);
+        }
         starts.finish(ready)
     }
 }
