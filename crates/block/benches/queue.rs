@@ -33,6 +33,7 @@ impl Bench {
             requests: waiting + 8,
             tags: 1,
             asks_first: false,
+            max_sectors: u32::MAX,
             rotational: false,
             settings,
         };

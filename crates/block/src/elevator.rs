@@ -144,6 +144,8 @@ pub struct Making {
     /// Whether the driver is asked for room before a request leaves the elevator: that of SCSI and ATA disks (`scsi_mq_get_budget`). Others
     /// have one request wait outside of it for a tag.
     pub asks_first: bool,
+    /// Sectors of a request at most, as far as the device is concerned; the kernel has a limit of its own.
+    pub max_sectors: u32,
     /// Whether the device turns.
     pub rotational: bool,
     pub settings: Settings,

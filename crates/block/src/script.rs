@@ -82,6 +82,7 @@ impl Script {
             requests: 128,
             tags: 1,
             asks_first: false,
+            max_sectors: u32::MAX,
             rotational: true,
             settings: self.settings.clone(),
         };

@@ -31,7 +31,15 @@ fn compare(scheduler: &str, text: &str) -> Compared {
         // As it was set there: else the device is idle most of the time, and nothing waits.
         settings.set("slice_idle", 0).expect("a tunable of bfq");
     }
-    let making = Making { hz: 250, requests: 2048, tags: 128, asks_first: false, rotational: true, settings };
+    let making = Making {
+        hz: 250,
+        requests: 2048,
+        tags: 128,
+        asks_first: false,
+        max_sectors: u32::MAX,
+        rotational: true,
+        settings,
+    };
     let mut queue = queue::make(row, &making);
     let mut processes: BTreeMap<u32, (ProcessId, Priority)> = BTreeMap::new();
     // Two of a script may be of the same sector.

@@ -79,7 +79,15 @@ impl Run {
 
 fn run(row: &'static ElevatorRow, made: &[Made], requests: u32, tags: u32) -> Run {
     let settings = Settings::new(row.tunables);
-    let making = Making { hz: 1000, requests, tags, asks_first: tags > 4, rotational: true, settings };
+    let making = Making {
+        hz: 1000,
+        requests,
+        tags,
+        asks_first: tags > 4,
+        max_sectors: 1024,
+        rotational: true,
+        settings,
+    };
     let mut run = Run {
         queue: queue::make(row, &making),
         unsent: vec![VecDeque::new(); PROCESSES as usize],

@@ -263,6 +263,7 @@ mod tests {
             requests: 256,
             tags: 32,
             asks_first: false,
+            max_sectors: u32::MAX,
             rotational: false,
             settings: crate::tunable::Settings::new(ROW.tunables),
         };

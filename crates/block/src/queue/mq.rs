@@ -37,6 +37,7 @@ pub struct Mq {
     depth: u32,
     in_flight: u32,
     asks_first: bool,
+    max_sectors: u32,
     /// Tags: requests that may be at a time.
     tags: usize,
     /// Queued requests by the sector behind them.
@@ -55,6 +56,7 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
         depth: making.tags,
         in_flight: 0,
         asks_first: making.asks_first,
+        max_sectors: making.max_sectors.min(MAX_SECTORS),
         tags: making.requests as usize,
         ends: Ends::default(),
         out: Outgoing::default(),
@@ -75,7 +77,7 @@ impl Mq {
         request.op == bio.op
             && request.sync == bio.sync
             && request.priority == self.processes[bio.process.index()].priority
-            && request.sectors + bio.sectors <= MAX_SECTORS
+            && request.sectors + bio.sectors <= self.max_sectors
     }
 
     fn joins_plug(&mut self, bio: &Bio, id: BioId) -> bool {
@@ -123,7 +125,7 @@ impl Mq {
         let (kept, gone) = if side == Side::Back { (id, other) } else { (other, id) };
         let (first, second) = (&self.requests[kept], &self.requests[gone]);
         let touch = first.end() == second.sector && first.op == second.op && first.sync == second.sync;
-        if !touch || first.priority != second.priority || first.sectors + second.sectors > MAX_SECTORS {
+        if !touch || first.priority != second.priority || first.sectors + second.sectors > self.max_sectors {
             return;
         }
         let (middle, end) = (first.end(), second.end());
@@ -229,7 +231,7 @@ impl Queue for Mq {
     }
 
     fn max_sectors(&self) -> u32 {
-        MAX_SECTORS
+        self.max_sectors
     }
 
     fn next(&mut self, now: Nanos) -> Option<(RequestId, Rule)> {
@@ -283,7 +285,15 @@ mod tests {
         let settings = Settings::new(row.tunables);
         let mut queue = make(
             row,
-            &Making { hz: 1000, requests: 4, tags: 1, asks_first: false, rotational: true, settings },
+            &Making {
+                hz: 1000,
+                requests: 4,
+                tags: 1,
+                asks_first: false,
+                max_sectors: MAX_SECTORS,
+                rotational: true,
+                settings,
+            },
         );
         for _ in 0..3 {
             queue.add_process(Process { priority: Default::default() });

@@ -56,7 +56,7 @@ impl Bfq {
 
     /// Another queue whose request may go while one is waited for (`bfq_select_queue`): what nobody waits for of the same process, the
     /// queue that this one waits for, one that waits for this one, or any other as far as that does not slow this one down.
-    pub(super) fn injects(&mut self, requests: &Requests, q: usize, now: Nanos) -> Option<usize> {
+    pub(super) fn injects(&mut self, requests: &Requests, q: usize) -> Option<usize> {
         if !self.set.injection {
             return None;
         }
@@ -77,12 +77,8 @@ impl Bfq {
         {
             return None;
         }
-        let mut limit = served.injection.limit;
-        let is_wasted = served.is_awaited && self.idling_since + self.set.slice_idle <= now;
-        if limit == 0 && served.injection.alone.is_none() && is_wasted {
-            limit = 1;
-        }
-        if self.in_driver >= limit {
+        // The kernel would allow one where idling takes long, but compares jiffies with nanoseconds: never.
+        if self.in_driver >= served.injection.limit {
             return None;
         }
         let takes_any = !served.is_raised() || !served.has_short_think;
@@ -204,7 +200,7 @@ impl Bfq {
     /// Requests of a queue with long think times come three times in a row right after one of another queue has ended: that one is its
     /// waker (`bfq_check_waker`).
     fn looks_for_waker(&mut self, q: usize, now: Nanos) {
-        let Some(last) = self.completed_last.filter(|last| *last != q) else { return };
+        let Some(last) = self.completed_last.filter(|last| self.set.wakers && *last != q) else { return };
         if self.queues[q].has_short_think || now - self.rate.last_completion() >= Nanos::from_millis(4) {
             return;
         }

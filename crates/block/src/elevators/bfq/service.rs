@@ -149,7 +149,7 @@ impl Bfq {
                 }
                 self.expires(context, q, false, End::Exhausted);
             } else if self.queues[q].is_awaited || (self.queues[q].dispatched > 0 && self.idles_for(q)) {
-                return self.injects(context.requests, q, context.now).map(|other| (other, INJECTED));
+                return self.injects(context.requests, q).map(|other| (other, INJECTED));
             } else {
                 self.expires(context, q, false, End::NoMoreRequests);
             }

@@ -416,6 +416,8 @@ impl Bound {
         let of_driver = tags.max(if self.profile.model == "emmc" { 64 } else { 32 });
         // Hard disks are SCSI's or ATA's, and so is flash that takes no more than ATA can name.
         let asks_first = self.profile.model == "hdd" || (self.profile.model == "flash" && tags <= 32);
+        // An IDE disk without 48-bit addresses takes a byte's worth of sectors (`ATA_MAX_SECTORS`).
+        let is_ide = self.profile.model == "hdd" && tags == 1 && self.profile.sectors() < 1 << 28;
         let making = Making {
             hz,
             requests: match self.row.front {
@@ -425,6 +427,7 @@ impl Bound {
             },
             tags,
             asks_first,
+            max_sectors: if is_ide { 256 } else { u32::MAX },
             rotational: self.profile.is_rotational(),
             settings: self.settings,
         };
