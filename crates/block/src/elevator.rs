@@ -120,6 +120,12 @@ pub trait Elevator {
     /// A process is no more: what comes under its number from here on is of a new one.
     fn exited(&mut self, _context: &mut Context<'_>, _process: ProcessId) {}
 
+    /// Of the periods that have ended in which a process's weight was raised because its application starts, the next: whose, and how
+    /// long it was.
+    fn raised(&mut self) -> Option<(ProcessId, Nanos)> {
+        None
+    }
+
     /// The instant at which it wants [`Elevator::expired`] to be called; `None`: never. It is asked after each call.
     fn timer(&self) -> Option<Nanos> {
         None

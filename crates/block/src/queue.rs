@@ -45,6 +45,9 @@ pub trait Queue {
     /// A process is no more; its number is a new one's from here on.
     fn exits(&mut self, now: Nanos, process: ProcessId);
 
+    /// What [`Elevator::raised`](crate::Elevator::raised) says of its elevator.
+    fn raised(&mut self) -> Option<(ProcessId, Nanos)>;
+
     /// A process is going to wait for the disk: a queue that is plugged as a whole has its driver begin.
     fn blocks(&mut self) {}
 

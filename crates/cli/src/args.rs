@@ -136,6 +136,9 @@ pub struct ReproduceArgs {
     /// CPUs to run on [default: all]
     #[arg(long, value_name = "LIST", value_parser = cpus)]
     pub cpus: Option<CpuSet>,
+    /// Recorded start-up of a program, for `startup`; may be given several times [default: one that is made]
+    #[arg(long, value_name = "FILE", requires = "names")]
+    pub replay: Vec<PathBuf>,
     /// Write the records of all runs into this file
     #[arg(long, value_name = "FILE", requires = "names")]
     pub records: Option<PathBuf>,

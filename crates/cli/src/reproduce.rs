@@ -1,10 +1,15 @@
 //! `surety reproduce`: published experiments again, side by side with what was published.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 use surety_host::Bindings;
 use surety_host::latency::{LatencyOptions, LatencyProbe as HostProbe};
 use surety_host::probe_setup::ProbePolicy;
 use surety_lab::devices::Device;
+use surety_model::formats::io_trace::IoTrace;
 use surety_model::latency::Sleep;
 use surety_model::platform::{Platform, PlatformChanges};
 use surety_model::record::{Distribution, Record};
@@ -29,6 +34,9 @@ use crate::files;
 use crate::session::Session;
 
 mod stored;
+
+/// A recording longer than this is no start of a program.
+const RECORDING_MAX: u64 = 64 << 20;
 
 /// The schema of reproductions, described in `docs/reproduce.md`.
 const SCHEMA: &str = "surety.reproduction/1";
@@ -69,6 +77,7 @@ fn one(args: &ReproduceArgs, experiment: &Experiment, session: &Session) -> Resu
             warm_up: args.warm_up,
             cpus: args.cpus,
             cancel: session.cancel.clone(),
+            files: Arc::new(recordings(&args.replay)?),
             ..RunOptions::default()
         },
     };
@@ -90,6 +99,18 @@ fn one(args: &ReproduceArgs, experiment: &Experiment, session: &Session) -> Resu
     }
     let refused = sheet.rows.iter().flat_map(|row| &row.cells).any(|cell| matches!(cell, Cell::Refused(_)));
     Ok(if refused { Code::Undecided } else { Code::Kept })
+}
+
+/// Recordings by the names of their files.
+fn recordings(files: &[PathBuf]) -> Result<BTreeMap<String, String>, Failure> {
+    let read = |path: &PathBuf| {
+        let name = path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
+        let failed = |why: String| Failure::new(Code::BadInput, format!("{}: {why}", path.display()));
+        let text = files::read_text(path, RECORDING_MAX).map_err(failed)?;
+        IoTrace::parse(&text).map_err(|why| failed(why.to_string()))?;
+        Ok((name, text))
+    };
+    files.iter().map(read).collect()
 }
 
 /// The worlds an experiment is reproduced in.
@@ -340,6 +361,7 @@ fn cell_text(cell: &Cell, unit: &str) -> String {
         Cell::Empty => String::new(),
         Cell::Value { value, .. } => amount(*value, unit),
         Cell::Below(limit) => format!("< {}", amount(*limit, unit)),
+        Cell::Above(limit) => format!("> {}", amount(*limit, unit)),
         Cell::Refused(_) => "-".to_owned(),
     }
 }
@@ -390,6 +412,7 @@ fn document(experiment: &Experiment, request: &Request, sheet: &Sheet) -> Value 
             Cell::Empty => Value::Null,
             Cell::Value { value, error } => json!({ "value": value, "error": error }),
             Cell::Below(limit) => json!({ "below": limit }),
+            Cell::Above(limit) => json!({ "above": limit }),
             Cell::Refused(why) => json!({ "refused": why }),
         });
         let why = match &row.mark {

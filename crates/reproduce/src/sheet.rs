@@ -37,6 +37,8 @@ pub enum Cell {
     },
     /// The value is less than this; how much less was not published.
     Below(f64),
+    /// The value is more than this; how much more was not waited for.
+    Above(f64),
     /// The world could not do it.
     Refused(String),
 }

@@ -233,6 +233,10 @@ impl Queue for Legacy {
         self.ask(now, |elevator, context| elevator.exited(context, process));
     }
 
+    fn raised(&mut self) -> Option<(ProcessId, Nanos)> {
+        self.elevator.raised()
+    }
+
     fn max_sectors(&self) -> u32 {
         MAX_SECTORS
     }

@@ -230,6 +230,10 @@ impl Queue for Mq {
         self.ask(now, |elevator, context| elevator.exited(context, process));
     }
 
+    fn raised(&mut self) -> Option<(ProcessId, Nanos)> {
+        self.elevator.raised()
+    }
+
     fn max_sectors(&self) -> u32 {
         self.max_sectors
     }

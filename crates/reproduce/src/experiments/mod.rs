@@ -15,6 +15,7 @@ mod player_network;
 mod rt_vs_vanilla;
 mod schedulers;
 mod spinner;
+mod startup;
 
 use crate::Experiment;
 
@@ -32,4 +33,5 @@ pub const EXPERIMENTS: &[&Experiment] = &[
     &interpacket::EXPERIMENT,
     &packets::EXPERIMENT,
     &abiss_be::EXPERIMENT,
+    &startup::EXPERIMENT,
 ];

@@ -236,6 +236,7 @@ impl Storage {
             self.units[disk].queue.expired(now);
             return &self.woken;
         }
+        self.count_raised(disk);
         while let Some(done) = self.units[disk].advance(now, &mut self.done, &mut self.released) {
             match done {
                 Done::Flush(process) => self.wake(disk, process, Wait::Flush),
@@ -262,6 +263,15 @@ impl Storage {
             self.released = released;
         }
         &self.woken
+    }
+
+    /// Counts what the disk's I/O scheduler says of raised processes.
+    fn count_raised(&mut self, disk: usize) {
+        while let Some((process, time)) = self.units[disk].queue.raised() {
+            if let Some(account) = self.doing[process.index()].account.filter(|_| self.is_observed) {
+                self.accounts[account].add_raised(time);
+            }
+        }
     }
 
     /// A bio is complete.

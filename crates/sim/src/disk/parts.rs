@@ -15,9 +15,12 @@ pub const PARTS: [&str; 6] = [
     "request transfer",
 ];
 
-/// The parts of the requests of one account.
+/// The name of the time in which the weight of a process that starts was raised, where that ended before it did.
+pub const RAISED: &str = "I/O weight raised";
+
+/// The parts of the requests of one account, and how long weights of its processes were raised.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Parts([Observed; PARTS.len()]);
+pub(super) struct Parts([Observed; PARTS.len()], Observed);
 
 impl Parts {
     /// Takes a request that was queued for so long before the device took it.
@@ -27,9 +30,16 @@ impl Parts {
         self.0.iter_mut().zip(parts).for_each(|(observed, part)| observed.record(part));
     }
 
+    /// The raising of a process that starts has ended after so long.
+    pub fn add_raised(&mut self, time: Nanos) {
+        self.1.record(time);
+    }
+
     /// Each part by its name; nothing where there was no request.
     pub fn series(&self) -> impl Iterator<Item = (String, Distribution)> + '_ {
-        let seen = PARTS.iter().zip(&self.0).filter(|(_, observed)| observed.histogram.count() > 0);
+        let raised = std::iter::once((&RAISED, &self.1));
+        let seen =
+            PARTS.iter().zip(&self.0).chain(raised).filter(|(_, observed)| observed.histogram.count() > 0);
         seen.map(|(name, observed)| ((*name).to_owned(), Distribution::Observed(Box::new(observed.clone()))))
     }
 }

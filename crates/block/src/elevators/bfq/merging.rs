@@ -38,6 +38,7 @@ impl Bfq {
         if self.queues[q].merges_into.is_none() && self.queues[q].processes == 1 {
             self.queues[q].owner = Some(process);
         }
+        self.queues[q].process = Some(process);
         if self.queues[q].is_new && (self.burst_size > 0 || self.busy == 0) {
             self.looks_at_burst(q, now);
         }

@@ -19,7 +19,7 @@ mod raising;
 mod rate;
 mod service;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use surety_units::Nanos;
 
@@ -182,6 +182,8 @@ struct Bfq {
     sampled_since: Nanos,
     waits_for_dispatch: bool,
     was_injected: bool,
+    /// Interactive raising that has ended: whose, and how long it was.
+    ended: VecDeque<(ProcessId, Nanos)>,
 }
 
 impl Bfq {
@@ -246,6 +248,7 @@ impl Bfq {
             sampled_since: Nanos::ZERO,
             waits_for_dispatch: false,
             was_injected: false,
+            ended: VecDeque::new(),
         }
     }
 
@@ -528,6 +531,10 @@ impl Elevator for Bfq {
                 self.expires(context, q, false, End::NoMoreRequests);
             }
         }
+    }
+
+    fn raised(&mut self) -> Option<(ProcessId, Nanos)> {
+        self.ended.pop_front()
     }
 
     fn exited(&mut self, context: &mut Context<'_>, process: ProcessId) {

@@ -141,6 +141,8 @@ pub(super) struct Queue {
     /// Its soft real-time start is computed when its last request ends.
     pub updates_soft: bool,
     pub injection: Injection,
+    /// Whose request came last, of a queue that somebody waits for.
+    pub process: Option<ProcessId>,
     pub created: Nanos,
     /// When it was last split from a shared one.
     pub split: Nanos,
@@ -192,6 +194,7 @@ impl Queue {
             first_service: now,
             updates_soft: false,
             injection: Injection { limit: 0, alone: None, decreased: now },
+            process: None,
             created: now,
             split: LONG_AGO,
             processes: 1,

@@ -37,6 +37,9 @@ impl Bfq {
         let queue = &mut self.queues[q];
         if queue.raising.longest != SOFT_TIME {
             queue.soft_next = now;
+            if let Some(process) = queue.process {
+                self.ended.push_back((process, now - queue.raising.since));
+            }
         }
         queue.raising = Raising { interactive_since: queue.raising.interactive_since, ..Raising::none(now) };
         self.raised_busy -= usize::from(queue.is_busy);
