@@ -43,10 +43,12 @@ pub trait Queue {
     fn unplug(&mut self, now: Nanos, process: ProcessId);
 
     /// A process is no more; its number is a new one's from here on.
-    fn exits(&mut self, now: Nanos, process: ProcessId);
+    fn exits(&mut self, _now: Nanos, _process: ProcessId) {}
 
     /// What [`Elevator::raised`](crate::Elevator::raised) says of its elevator.
-    fn raised(&mut self) -> Option<(ProcessId, Nanos)>;
+    fn raised(&mut self) -> Option<(ProcessId, Nanos)> {
+        None
+    }
 
     /// A process is going to wait for the disk: a queue that is plugged as a whole has its driver begin.
     fn blocks(&mut self) {}
