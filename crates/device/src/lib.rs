@@ -26,7 +26,6 @@
 #![forbid(unsafe_code)]
 
 pub mod demerit;
-pub mod diagnose;
 pub mod disksim;
 pub mod fixed;
 pub mod flash;
