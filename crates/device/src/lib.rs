@@ -25,6 +25,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod characterise;
 pub mod demerit;
 pub mod disksim;
 pub mod fixed;

@@ -1,0 +1,137 @@
+//! From what was measured to a profile: the model that follows it best, as the text of its file.
+//!
+//! A device that turns is a hard disk ([`hdd`]). For any other both [`fixed`] and [`flash`] are fitted, and the simpler one is kept
+//! unless the other is clearly nearer. Each number carries its source: what was measured, or the stored profile it is assumed from.
+
+pub mod fixed;
+pub mod flash;
+pub mod hdd;
+
+use surety_model::source::Diagnostics;
+use surety_units::{Nanos, Rate};
+
+use super::plan::Measured;
+use super::samples::{Group, Part, quantile};
+use crate::profile::Profile;
+
+/// What a profile says of the device it was measured on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Origin {
+    /// Name of the profile.
+    pub name: String,
+    /// What it stands for, in a sentence.
+    pub about: String,
+    /// The day, as each number's source names it.
+    pub date: String,
+    /// What the kernel says of the device, and how it was reached.
+    pub sources: Vec<String>,
+    /// Commands the device takes at a time, where the kernel knows.
+    pub depth: Option<u32>,
+}
+
+/// A profile with what is to be said about it.
+#[derive(Clone, Debug)]
+pub struct Fitted {
+    pub profile: Profile,
+    /// Its file.
+    pub text: String,
+    /// Why this model, and what could not be told.
+    pub notes: Vec<String>,
+}
+
+/// Text of a profile with its device's numbers, and notes.
+pub(super) struct Draft {
+    pub text: String,
+    pub notes: Vec<String>,
+    /// About the relative error of its paces.
+    pub error: f64,
+}
+
+/// The profile that follows what was measured.
+///
+/// # Errors
+/// When too little was measured for one: in words, as of a profile that cannot be.
+pub fn fit(measured: &Measured, origin: &Origin) -> Result<Fitted, Diagnostics> {
+    let draft = match measured.turning {
+        Some(turning) => hdd::draft(measured, turning, origin),
+        None => of_solid(measured, origin),
+    };
+    let name = format!("{}.toml", origin.name);
+    let profile = Profile::read(&origin.name, &name, &draft.text)?;
+    Ok(Fitted { profile, text: draft.text, notes: draft.notes })
+}
+
+/// The simpler of two models, unless the other is nearer by more than a third and it is not near itself.
+fn of_solid(measured: &Measured, origin: &Origin) -> Draft {
+    /// Near enough.
+    const NEAR: f64 = 0.02;
+    let (mut fixed, mut flash) = (fixed::draft(measured, origin), flash::draft(measured, origin));
+    let words = |draft: &Draft| format!("{:.1} %", draft.error * 100.0);
+    let both = format!("`fixed` is {} off in the mean, `flash` {}", words(&fixed), words(&flash));
+    if fixed.error > NEAR && flash.error < fixed.error * 2.0 / 3.0 {
+        flash.notes.insert(0, format!("model `flash`: {both}"));
+        flash
+    } else {
+        fixed.notes.insert(0, format!("model `fixed`, the simpler: {both}"));
+        fixed
+    }
+}
+
+/// The groups that paces are fitted on.
+fn paced(measured: &Measured) -> Vec<&Group> {
+    let is_paced = |group: &&Group| {
+        !matches!(group.part, Part::WarmUp | Part::Again(_) | Part::Repeat(_) | Part::Distance(_))
+            && group.interval().is_some()
+    };
+    measured.groups.iter().filter(is_paced).collect()
+}
+
+/// The first lines of a profile.
+fn head(model: &str, origin: &Origin) -> String {
+    let sources: Vec<String> =
+        origin.sources.iter().map(|source| format!("    {},\n", quoted(source))).collect();
+    format!(
+        "# Measured by `surety device characterise`. Each number has its source beside it; what was not measured says so.\n\
+         format = 1\nmodel = \"{model}\"\nabout = {}\nsources = [\n{}]\n",
+        quoted(&origin.about),
+        sources.concat()
+    )
+}
+
+/// A string of TOML.
+fn quoted(text: &str) -> String {
+    let plain: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    format!("\"{}\"", plain.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+/// The source of a number that a group gave.
+fn source(origin: &Origin, group: Option<&Group>) -> String {
+    let Some(group) = group else { return "not measured".to_owned() };
+    let responses = group.responses();
+    let of = |q| time(quantile(&responses, q));
+    format!("measured {}: {} requests, p50 {}, p99 {}", origin.date, responses.len(), of(0.5), of(0.99))
+}
+
+/// A time of some nanoseconds with four digits, for people.
+fn time(ns: f64) -> String {
+    Nanos::from_f64_rounded(ns).to_string()
+}
+
+/// A time of some nanoseconds as a file has it, with four digits.
+fn exact(ns: f64) -> String {
+    Nanos::from_f64_rounded(four_digits(ns.max(0.0))).to_exact_string()
+}
+
+/// A rate of so many nanoseconds a byte as a file has it, with four digits.
+fn rate(ns_per_byte: f64) -> String {
+    Rate(four_digits(1e9 / ns_per_byte.max(1e-9)).max(1.0) as u64).to_exact_string()
+}
+
+/// Rounded to four digits.
+fn four_digits(value: f64) -> f64 {
+    let mut unit = 1.0;
+    while value / unit >= 10_000.0 {
+        unit *= 10.0;
+    }
+    (value / unit).round() * unit
+}
