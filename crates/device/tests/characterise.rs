@@ -42,39 +42,23 @@ fn look() {
             println!("=== {name} {writes} {:?} {:?} {:?}", begin.elapsed(), measured.turning, measured.held);
             println!("{}", fitted.text);
             println!("{:#?}", fitted.notes);
+            for row in compare(&measured, &Profile::named(name).unwrap()) {
+                if !row.off().is_empty() {
+                    println!("noise: {:?} {:?} {:?}", row.part, row.off(), (row.measured, row.modelled));
+                }
+            }
             for row in rows {
                 println!(
                     "{:?} n={} p50 {:.1} {:.1} p99 {:.1} {:.1} rate {:.0} {:.0} {:?}",
                     row.part,
                     row.requests,
-                    row.measured.p50 / 1e3,
-                    row.modelled.p50 / 1e3,
-                    row.measured.p99 / 1e3,
-                    row.modelled.p99 / 1e3,
-                    row.measured.rate,
-                    row.modelled.rate,
+                    row.measured.p50.value / 1e3,
+                    row.modelled.p50.value / 1e3,
+                    row.measured.p99.value / 1e3,
+                    row.modelled.p99.value / 1e3,
+                    row.measured.rate.unwrap_or(0.),
+                    row.modelled.rate.unwrap_or(0.),
                     row.off()
-                );
-            }
-        }
-    }
-}
-#[test]
-fn dbg() {
-    let profile = Profile::named("hdd-7200").unwrap();
-    let m = measured(&profile, 30, false);
-    for g in &m.groups {
-        if let surety_device::characterise::Part::Again(k) = g.part {
-            println!("{k} {} counted {}", g.samples.len(), g.responses().len());
-            for (a, b) in g.samples.iter().zip(g.samples.iter().skip(k as usize)).take(40) {
-                let d = (b.completed - a.completed).get() as f64;
-                println!(
-                    "  {} {} {} {} -> {:.4}",
-                    a.request.sector,
-                    b.request.sector,
-                    a.response(),
-                    b.response(),
-                    d / (60e9 / 7200.0)
                 );
             }
         }

@@ -11,7 +11,9 @@ use surety_model::source::Diagnostics;
 use surety_units::{Nanos, Rate};
 
 use super::plan::Measured;
-use super::samples::{Group, Part, quantile};
+use super::samples::{Group, Part, Sample, quantile, sorted};
+use super::search::trial;
+use crate::model::Op;
 use crate::profile::Profile;
 
 /// What a profile says of the device it was measured on.
@@ -43,7 +45,7 @@ pub struct Fitted {
 pub(super) struct Draft {
     pub text: String,
     pub notes: Vec<String>,
-    /// About the relative error of its paces.
+    /// About the relative error of its reads.
     pub error: f64,
 }
 
@@ -77,13 +79,56 @@ fn of_solid(measured: &Measured, origin: &Origin) -> Draft {
     }
 }
 
-/// The groups that paces are fitted on.
-fn paced(measured: &Measured) -> Vec<&Group> {
-    let is_paced = |group: &&Group| {
-        !matches!(group.part, Part::WarmUp | Part::Again(_) | Part::Repeat(_) | Part::Distance(_))
-            && group.interval().is_some()
-    };
-    measured.groups.iter().filter(is_paced).collect()
+/// What the numbers of reads are fitted on.
+fn reads(measured: &Measured) -> Vec<Group> {
+    trial(&of_parts(measured, |part| {
+        matches!(part, Part::Random | Part::Depth(_) | Part::Size(_) | Part::Sequential(_) | Part::Stream)
+    }))
+}
+
+/// What the numbers of writes are fitted on.
+fn writes(measured: &Measured) -> Vec<Group> {
+    trial(&of_parts(measured, |part| matches!(part, Part::Write(_) | Part::WriteStream | Part::Flush)))
+}
+
+fn of_parts(measured: &Measured, is_wanted: fn(Part) -> bool) -> Vec<&Group> {
+    let is_wanted = |group: &&Group| is_wanted(group.part) && group.interval().is_some();
+    measured.groups.iter().filter(is_wanted).collect()
+}
+
+/// The median response of a part.
+fn median(measured: &Measured, part: Part) -> Option<f64> {
+    let responses = measured.group(part)?.responses();
+    (!responses.is_empty()).then(|| quantile(&responses, 0.5))
+}
+
+/// The median time of a write that finds nothing else to be written: those before each flush.
+fn lone_write(measured: &Measured) -> Option<f64> {
+    let group = measured.group(Part::Flush)?;
+    let writes = group.samples.iter().filter(|sample| sample.request.op == Op::Write);
+    let responses = sorted(writes.map(Sample::response).collect());
+    (!responses.is_empty()).then(|| quantile(&responses, 0.5))
+}
+
+/// The fewest at a time with which the rate is the best, or nearly; 1 where it gains nothing.
+fn depth(measured: &Measured) -> u32 {
+    /// A depth with this share of the best rate is as good.
+    const FULL: f64 = 0.97;
+    /// Less than this is no gain.
+    const GAIN: f64 = 1.1;
+    let rates = measured.groups.iter().filter_map(|group| match group.part {
+        Part::Random => Some((1, 1.0 / group.interval()?)),
+        Part::Depth(depth) => Some((depth, 1.0 / group.interval()?)),
+        _ => None,
+    });
+    let rates: Vec<(u32, f64)> = rates.collect();
+    let best = rates.iter().map(|rate| rate.1).fold(0.0, f64::max);
+    match rates.first() {
+        Some(one) if best > one.1 * GAIN => {
+            rates.iter().find(|rate| rate.1 >= FULL * best).map_or(1, |rate| rate.0)
+        }
+        _ => 1,
+    }
 }
 
 /// The first lines of a profile.

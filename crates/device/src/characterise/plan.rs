@@ -38,7 +38,7 @@ pub const SECTORS_MIN: u64 = 32_768;
 /// Sectors of 4 KiB, the unit of places.
 pub const BLOCK: u32 = 8;
 /// Sectors of a read in [`Part::Sequential`].
-const PIECE: u32 = 2048;
+const PIECE: u32 = 512;
 /// Sectors of a request in [`Part::Stream`] and [`Part::WriteStream`], and how many there are at a time.
 const STREAM: (u32, usize) = (256, 32);
 /// The most places of [`Part::Again`].
@@ -253,8 +253,8 @@ impl Plan {
     fn of_turning(&self) -> Vec<Task> {
         let mut parts = vec![(Part::Repeat(BLOCK), 2, 32), (Part::Repeat(128), 2, 32)];
         parts.extend(distances(self.scope.sectors).into_iter().map(|far| (Part::Distance(far), 4, 60)));
-        parts.extend(sequences(self.scope.sectors, 12).map(|first| (Part::Sequential(first), 1, 24)));
-        parts.extend([2, 4, 8, 16, 32, 64].map(|depth| (Part::Depth(depth), 4, 400)));
+        parts.extend(sequences(self.scope.sectors, 12).map(|first| (Part::Sequential(first), 2, 200)));
+        parts.extend([2, 4, 8, 16, 32, 64].map(|depth| (Part::Depth(depth), 6, 400)));
         parts.extend([32, 128, 512, 2048].map(|size| (Part::Size(size), 2, 48)));
         self.with_writes(parts, 200)
     }
@@ -264,7 +264,7 @@ impl Plan {
         let mut parts: Vec<(Part, u32, u32)> =
             [2, 4, 8, 16, 32, 64].map(|depth| (Part::Depth(depth), 8, 4000)).to_vec();
         parts.extend([32, 128, 512, 2048].map(|size| (Part::Size(size), 4, 200)));
-        parts.extend(sequences(self.scope.sectors, 8).map(|first| (Part::Sequential(first), 2, 48)));
+        parts.extend(sequences(self.scope.sectors, 8).map(|first| (Part::Sequential(first), 2, 200)));
         parts.push((Part::Stream, 8, 2000));
         self.with_writes(parts, 1000)
     }

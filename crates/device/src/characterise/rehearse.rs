@@ -64,15 +64,15 @@ pub fn rehearse(plan: &mut Plan, model: &mut dyn Model) {
     }
 }
 
-/// The same requests on a model that begins at rest: of each group the first so many, as many at a time as then. With one at a
-/// time each is issued as long after the one before as it was.
-pub fn replay(groups: &[&Group], model: &mut dyn Model, most: usize) -> Vec<Group> {
+/// The same requests on a model that begins at rest, as many at a time as then. With one at a time each is issued as long after the
+/// one before as it was.
+pub fn replay(groups: &[&Group], model: &mut dyn Model) -> Vec<Group> {
     let mut site = Site { model, waiting: VecDeque::new(), now: Nanos::ZERO };
-    groups.iter().map(|group| replay_group(group, &mut site, most)).collect()
+    groups.iter().map(|group| replay_group(group, &mut site)).collect()
 }
 
-fn replay_group(group: &Group, site: &mut Site<'_>, most: usize) -> Group {
-    let mut samples = group.samples[..group.samples.len().min(most)].to_vec();
+fn replay_group(group: &Group, site: &mut Site<'_>) -> Group {
+    let mut samples = group.samples.clone();
     let mut issued = 0;
     loop {
         if issued < samples.len() && issued < group.depth {

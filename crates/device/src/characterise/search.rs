@@ -4,12 +4,12 @@ use super::rehearse::replay;
 use super::samples::{Group, Part, quantile};
 use crate::model::Model;
 
-/// Requests of a group that a trial replays.
-const TRIED: usize = 300;
 /// Rounds of one step.
 const ROUNDS_MAX: usize = 30;
-/// Numbers are tried larger and smaller by these factors, the next when none of the one before gains.
-const STEPS: [f64; 5] = [2.0, 1.3, 1.1, 1.03, 1.01];
+/// Numbers are tried larger and smaller by these factors, the next when none of the one before gains: to find the valley, and its
+/// bottom.
+const COARSE: [f64; 2] = [2.0, 1.3];
+const FINE: [f64; 3] = [1.1, 1.03, 1.01];
 
 /// Nanoseconds of a request in a group: with one at a time the median of what counts, since single stalls are no model's; in a
 /// sequence, and with more at a time, the mean. `None` with fewer than four.
@@ -19,25 +19,61 @@ pub fn pace(group: &Group) -> Option<f64> {
     Some(if group.depth > 1 || is_sequence { interval } else { quantile(&group.responses(), 0.5) })
 }
 
-/// How far a model is from the paces of groups: the root mean square of the logarithms of their ratios, about a relative error.
-pub fn error(groups: &[&Group], model: &mut dyn Model) -> f64 {
-    let replayed = replay(groups, model, TRIED);
-    let ratios = groups.iter().zip(&replayed).filter_map(|(group, replayed)| {
-        let (measured, modelled) = (pace(group)?.max(1.0), pace(replayed)?.max(1.0));
-        Some(libm::log(modelled / measured))
+/// Of each group as many requests as a trial needs: those of many at a time are short, and their pace has to settle.
+pub fn trial(groups: &[&Group]) -> Vec<Group> {
+    let most = |part| match part {
+        Part::Depth(_) => 1500,
+        Part::Stream => 200,
+        // What the buffer has taken decides what comes later.
+        Part::Write(_) | Part::WriteStream | Part::Flush => usize::MAX,
+        _ => 60,
+    };
+    let first = |group: &&Group| Group {
+        samples: group.samples.iter().take(most(group.part)).copied().collect(),
+        ..**group
+    };
+    groups.iter().map(first).collect()
+}
+
+/// How far a model is from groups: the root mean square of the logarithms of the ratios of their paces, and with many reads at a
+/// time of their 90th percentiles, about a relative error.
+pub fn error(groups: &[Group], model: &mut dyn Model) -> f64 {
+    let all: Vec<&Group> = groups.iter().collect();
+    let replayed = replay(&all, model);
+    let tail = |group: &Group| {
+        matches!(group.part, Part::Depth(_)).then(|| quantile(&group.responses(), 0.9).max(1.0))
+    };
+    let ratios = groups.iter().zip(&replayed).flat_map(|(group, replayed)| {
+        let paces = pace(group).zip(pace(replayed));
+        let tails = tail(group).zip(tail(replayed));
+        [paces, tails]
+            .into_iter()
+            .flatten()
+            .map(|(measured, modelled)| libm::log(modelled.max(1.0) / measured.max(1.0)))
     });
     let (sum, count) = ratios.fold((0.0, 0.0), |(sum, count), ratio| (sum + ratio * ratio, count + 1.0));
     if count > 0.0 { libm::sqrt(sum / count) } else { f64::INFINITY }
 }
 
-/// Changes one number at a time while the error falls; returns the numbers and their error.
-pub fn descend(start: Vec<f64>, mut error: impl FnMut(&[f64]) -> f64) -> (Vec<f64>, f64) {
-    let (mut best, mut least) = (start.clone(), error(&start));
-    for step in STEPS {
+/// From each start changes one number at a time while the error falls, and goes on from the best; returns the numbers and their error.
+pub fn descend(starts: Vec<Vec<f64>>, mut error: impl FnMut(&[f64]) -> f64) -> (Vec<f64>, f64) {
+    let mut valleys = Vec::new();
+    for start in starts {
+        valleys.push(steps(&COARSE, start, &mut error));
+    }
+    let best = valleys.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
+    let (best, _) = best.expect("there is a start");
+    steps(&FINE, best, &mut error)
+}
+
+fn steps(steps: &[f64], start: Vec<f64>, error: &mut impl FnMut(&[f64]) -> f64) -> (Vec<f64>, f64) {
+    let mut least = error(&start);
+    let mut best = start;
+    for step in steps {
         for _ in 0..ROUNDS_MAX {
             let before = least;
             for number in 0..best.len() {
-                for factor in [step, 1.0 / step] {
+                for factor in [*step, 1.0 / step] {
                     let mut tried = best.clone();
                     tried[number] *= factor;
                     let found = error(&tried);

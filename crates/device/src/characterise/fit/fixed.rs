@@ -4,9 +4,9 @@ use std::fmt::Write as _;
 
 use surety_units::{Nanos, Rate};
 
-use super::{Draft, Origin, exact, head, paced, rate, source};
+use super::{Draft, Origin, exact, head, lone_write, median, rate, reads, source};
 use crate::characterise::plan::Measured;
-use crate::characterise::samples::{Part, quantile};
+use crate::characterise::samples::Part;
 use crate::characterise::search::{descend, error};
 use crate::fixed::{Fixed, Parameters};
 use crate::model::SECTOR;
@@ -19,17 +19,15 @@ const FREE: f64 = 1.02;
 
 /// The nearest.
 pub(in crate::characterise) fn draft(measured: &Measured, origin: &Origin) -> Draft {
-    let median = |part| {
-        measured.group(part).map(|group| quantile(&group.responses(), 0.5)).filter(|median| *median > 0.0)
-    };
-    let random = median(Part::Random).unwrap_or(1.0);
+    let median = |part| median(measured, part);
+    let random = median(Part::Random).unwrap_or(1.0).max(1.0);
     let large = median(Part::Size(2048)).unwrap_or(random);
     let moves = large > FREE * random;
     let per_byte = if moves { (large - random) / f64::from(2048 - 8) / SECTOR as f64 } else { 0.0 };
     let fastest = measured.groups.iter().filter(|group| matches!(group.part, Part::Depth(_)));
     let fastest = fastest.filter_map(|group| group.interval()).fold(random, f64::min);
     let depth = origin.depth.unwrap_or(DEPTH_TRIED);
-    let write = median(Part::Write(1));
+    let write = lone_write(measured);
     let made = |numbers: &[f64]| Parameters {
         sectors: measured.scope.sectors,
         read: Nanos::from_f64_rounded(numbers[0]),
@@ -39,9 +37,9 @@ pub(in crate::characterise) fn draft(measured: &Measured, origin: &Origin) -> Dr
         lanes: (numbers[2].round() as usize).clamp(1, depth as usize),
         depth: depth as usize,
     };
-    let groups = paced(measured);
+    let groups = reads(measured);
     let start = vec![(random - 4096.0 * per_byte).max(1.0), per_byte, (random / fastest).max(1.0)];
-    let (numbers, off) = descend(start, |numbers| error(&groups, &mut Fixed::new(made(numbers))));
+    let (numbers, off) = descend(vec![start], |numbers| error(&groups, &mut Fixed::new(made(numbers))));
     let found = made(&numbers);
     Draft { text: text(measured, origin, &found, numbers[1]), notes: Vec::new(), error: off }
 }

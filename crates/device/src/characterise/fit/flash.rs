@@ -9,9 +9,9 @@ use std::fmt::Write as _;
 use surety_units::{Nanos, Rate};
 
 use super::fixed::DEPTH_TRIED;
-use super::{Draft, Origin, exact, head, paced, rate, source};
+use super::{Draft, Origin, depth, exact, head, lone_write, median, rate, reads, source, writes};
 use crate::characterise::plan::Measured;
-use crate::characterise::samples::{Part, quantile};
+use crate::characterise::samples::Part;
 use crate::characterise::search::{descend, error};
 use crate::flash::{Flash, Parameters};
 use crate::model::SECTOR;
@@ -31,27 +31,34 @@ fn assumed(bytes_per_second: f64) -> (&'static str, Parameters) {
 
 /// The nearest.
 pub(in crate::characterise) fn draft(measured: &Measured, origin: &Origin) -> Draft {
-    let median = |part| measured.group(part).map(|group| quantile(&group.responses(), 0.5));
+    let median = |part| median(measured, part);
     let random = median(Part::Random).unwrap_or(1.0).max(1.0);
     let pace = measured.group(Part::Stream).and_then(|group| Some(group.interval()? / group.bytes() as f64));
     let per_byte = pace.unwrap_or(1.0).max(1e-3);
     let (base, like) = assumed(1e9 / per_byte);
-    let (write, flush) = (median(Part::Write(1)), median(Part::Flush));
+    let (write, flush) = (lone_write(measured), median(Part::Flush));
     // A flush that takes no longer than a write found nothing to do.
     let outlives = write.zip(flush).map(|(write, flush)| flush < 1.5 * write);
-    let made = |numbers: &[f64]| {
+    // A card takes one at a time.
+    let depth = origin.depth.unwrap_or(if depth(measured) == 1 { 1 } else { DEPTH_TRIED });
+    let made = |numbers: &[f64], program: f64| {
         let dies = (numbers[3].round() as u32).clamp(1, 512);
         let channels = dies.min(like.channels);
         let mut made = Parameters {
             sectors: measured.scope.sectors,
-            latency: Nanos::from_f64_rounded(numbers[0]),
+            latency: Nanos::from_f64_rounded(match write {
+                // A write takes the latency, and the link for its frame and its data.
+                Some(write) => (write - numbers[2] - 4096.0 * numbers[4]).max(0.0),
+                None => numbers[0],
+            }),
             read: Nanos::from_f64_rounded(numbers[1]),
             frame: Nanos::from_f64_rounded(numbers[2]),
             command: Nanos::ZERO,
             channels,
             dies_per_channel: dies.div_ceil(channels),
+            program: Nanos::from_f64_rounded(program),
             link: Rate((1e9 / numbers[4].max(1e-9)) as u64),
-            depth: origin.depth.unwrap_or(DEPTH_TRIED) as usize,
+            depth: depth as usize,
             ..like.clone()
         };
         if let Some((outlives, flush)) = outlives.zip(flush) {
@@ -60,10 +67,20 @@ pub(in crate::characterise) fn draft(measured: &Measured, origin: &Origin) -> Dr
         }
         fitting(made)
     };
-    let start = vec![0.2 * random, 0.65 * random, 0.03 * random, 32.0, per_byte];
-    let groups = paced(measured);
-    let (numbers, off) = descend(start, |numbers| error(&groups, &mut Flash::new(made(numbers), 1)));
-    let found = made(&numbers);
+    let start = |dies| vec![0.2 * random, 0.65 * random, 0.03 * random, dies, per_byte];
+    let starts = [8.0, 32.0, 128.0].map(start).to_vec();
+    let (of_reads, of_writes) = (reads(measured), writes(measured));
+    let assumed = like.program.get() as f64;
+    let (numbers, off) =
+        descend(starts, |numbers| error(&of_reads, &mut Flash::new(made(numbers, assumed), 1)));
+    let program = match of_writes.is_empty() {
+        true => assumed,
+        false => {
+            let off = |program: &[f64]| error(&of_writes, &mut Flash::new(made(&numbers, program[0]), 1));
+            descend(vec![vec![assumed]], off).0[0]
+        }
+    };
+    let found = made(&numbers, program);
     let mut notes = Vec::new();
     if outlives.is_none() {
         notes.push(format!(
@@ -89,10 +106,12 @@ fn text(measured: &Measured, origin: &Origin, (base, found): (&str, &Parameters)
     let get = |time: Nanos| exact(time.get() as f64);
     let size = |sectors: u64| surety_units::Bytes(sectors * SECTOR).to_exact_string();
     let assumed = format!("assumed as in {base}");
-    let (told, written) = (
-        if origin.depth.is_some() { "as the kernel says" } else { "the most that was tried" },
-        measured.group(Part::Write(1)).is_some(),
-    );
+    let written = measured.group(Part::Write(1)).is_some();
+    let told = match (origin.depth, found.depth) {
+        (Some(_), _) => "as the kernel says",
+        (None, 1) => "more at a time gain nothing",
+        _ => "the most that was tried",
+    };
     let of_writes = |part| if written { of(part) } else { assumed.clone() };
     let mut text = head("flash", origin);
     // Writing to a string does not fail.
@@ -101,7 +120,7 @@ fn text(measured: &Measured, origin: &Origin, (base, found): (&str, &Parameters)
         "\nsize = \"{}B\" # as the kernel says\ndepth = {} # {told}\n\
          link = \"{}\" # fitted; reads of 128 KiB, 32 at a time: {}\n\
          frame = \"{}\" # fitted; 4 KiB, 64 at a time: {}\ncommand = \"0us\" # in `latency`\n\
-         latency = \"{}\" # fitted with `read`; 4 KiB, one at a time: {}\n",
+         latency = \"{}\" # {}\n",
         measured.scope.sectors * SECTOR,
         found.depth,
         rate(per_byte),
@@ -109,7 +128,10 @@ fn text(measured: &Measured, origin: &Origin, (base, found): (&str, &Parameters)
         get(found.frame),
         of(Part::Depth(64)),
         get(found.latency),
-        of(Part::Random),
+        match written {
+            true => format!("what a write takes; with flushes: {}", of(Part::Flush)),
+            false => format!("fitted with `read`; 4 KiB, one at a time: {}", of(Part::Random)),
+        },
     );
     let _ = write!(
         text,
@@ -117,7 +139,7 @@ fn text(measured: &Measured, origin: &Origin, (base, found): (&str, &Parameters)
          dies_per_channel = {} # fitted: {} dies; 4 KiB, 32 at a time: {}\n\
          page = \"{}\" # {assumed}\npages_per_block = {} # {assumed} at most\n\
          read = \"{}\" # fitted; 4 KiB, one at a time: {}\n\
-         program = \"{}\" # {assumed}\nerase = \"{}\" # {assumed}\nchannel = \"{}\" # {assumed}\n",
+         program = \"{}\" # {}\nerase = \"{}\" # {assumed}\nchannel = \"{}\" # {assumed}\n",
         found.channels,
         found.dies_per_channel,
         found.channels * found.dies_per_channel,
@@ -127,6 +149,11 @@ fn text(measured: &Measured, origin: &Origin, (base, found): (&str, &Parameters)
         get(found.read),
         of(Part::Random),
         get(found.program),
+        if written {
+            format!("fitted; 128 KiB written, 32 at a time: {}", of(Part::WriteStream))
+        } else {
+            assumed.clone()
+        },
         get(found.erase),
         found.channel.to_exact_string(),
     );

@@ -19,7 +19,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Draft, Origin, exact, head, paced, source, time};
+use super::{Draft, Origin, depth, exact, head, lone_write, median, reads, source, time};
 use crate::characterise::plan::{BLOCK, Measured};
 use crate::characterise::samples::{Group, Part, Sample, quantile};
 use crate::characterise::search::error;
@@ -38,8 +38,10 @@ const HEAD_SWITCH: f64 = 0.6;
 const READS_MIN: usize = 8;
 /// Zones whose tracks differ by less are one.
 const ALIKE: f64 = 0.01;
-/// A depth whose rate is this share of the best gains nothing more.
-const FULL: f64 = 0.97;
+/// The stored way to read is left only for one that is off by less than this share of it: single reads differ by a revolution.
+const CLEARLY: f64 = 0.8;
+/// A share of the time of a random read from which on a write waited for the medium.
+const WAITED: f64 = 0.5;
 /// Bytes a second of the interface where it cannot be measured.
 const INTERFACE: f64 = 600e6;
 
@@ -74,10 +76,10 @@ struct Found {
 pub(in crate::characterise) fn draft(measured: &Measured, turning: Turning, origin: &Origin) -> Draft {
     let mut notes = Vec::new();
     let mut found = found(measured, turning, origin, &mut notes);
-    let groups = paced(measured);
-    let sizes: Vec<&Group> =
-        groups.iter().copied().filter(|group| matches!(group.part, Part::Size(_))).collect();
-    let mut off = |groups: &[&Group], zero_latency| {
+    let groups = reads(measured);
+    let sizes: Vec<Group> =
+        groups.iter().filter(|group| matches!(group.part, Part::Size(_))).cloned().collect();
+    let mut off = |groups: &[Group], zero_latency| {
         found.zero_latency = zero_latency;
         let text = text(measured, origin, &found);
         let read = Profile::read(&origin.name, &origin.name, &text);
@@ -86,7 +88,7 @@ pub(in crate::characterise) fn draft(measured: &Measured, turning: Turning, orig
             _ => f64::INFINITY,
         })
     };
-    let zero_latency = off(&sizes, true) <= off(&sizes, false);
+    let zero_latency = off(&sizes, false) >= CLEARLY * off(&sizes, true);
     let error = off(&groups, zero_latency);
     notes.push(format!("model `hdd`: it turns, {:.1} % off in the mean", error * 100.0));
     notes.push(format!(
@@ -102,7 +104,7 @@ pub(in crate::characterise) fn draft(measured: &Measured, turning: Turning, orig
 
 fn found(measured: &Measured, turning: Turning, origin: &Origin, notes: &mut Vec<String>) -> Found {
     let revolution = turning.revolution;
-    let median = |part| measured.group(part).map(|group| quantile(&group.responses(), 0.5));
+    let median = |part| median(measured, part);
     let repeats = median(Part::Repeat(BLOCK)).zip(median(Part::Repeat(128)));
     let held = repeats.filter(|(short, _)| *short < revolution / 4.0);
     let wire_assumed = SECTOR as f64 * 1e9 / INTERFACE;
@@ -138,7 +140,7 @@ fn found(measured: &Measured, turning: Turning, origin: &Origin, notes: &mut Vec
         (None, _) => 0,
     };
     let random = median(Part::Random).unwrap_or(revolution);
-    let write = median(Part::Write(1)).map(|write| (write, write < 0.5 * random));
+    let write = lone_write(measured).map(|write| (write, write < WAITED * random));
     Found {
         turning,
         overhead,
@@ -152,22 +154,6 @@ fn found(measured: &Measured, turning: Turning, origin: &Origin, notes: &mut Vec
         zero_latency: true,
         write,
     }
-}
-
-/// The fewest at a time with which the rate is the best, or nearly.
-fn depth(measured: &Measured) -> u32 {
-    let rates = measured.groups.iter().filter_map(|group| match group.part {
-        Part::Random => Some((1, 1.0 / group.interval()?)),
-        Part::Depth(depth) => Some((depth, 1.0 / group.interval()?)),
-        _ => None,
-    });
-    let rates: Vec<(u32, f64)> = rates.collect();
-    let best = rates.iter().map(|rate| rate.1).fold(0.0, f64::max);
-    let gains = rates.first().is_some_and(|one| best > one.1 * 1.1);
-    if !gains {
-        return 1;
-    }
-    rates.iter().find(|rate| rate.1 >= FULL * best).map_or(1, |rate| rate.0)
 }
 
 /// The zones around the places of sequential reads, each as far as to the middle between two.
@@ -339,7 +325,10 @@ fn text(measured: &Measured, origin: &Origin, found: &Found) -> String {
     }
     let overhead = exact(found.overhead);
     let (write, of_writes) = match found.write {
-        Some((write, _)) => (exact((write - f64::from(BLOCK) * found.wire).max(0.0)), of(Part::Write(1))),
+        Some((write, true)) => {
+            (exact((write - f64::from(BLOCK) * found.wire).max(0.0)), "measured with the flushes".to_owned())
+        }
+        Some((_, false)) => (overhead.clone(), "assumed as of a read: writes wait for the medium".to_owned()),
         None => (overhead.clone(), "assumed as of a read: nothing was written".to_owned()),
     };
     let _ = write!(
@@ -352,6 +341,7 @@ fn text(measured: &Measured, origin: &Origin, found: &Found) -> String {
 
 /// The buffer and what becomes of writes.
 fn buffer(text: &mut String, measured: &Measured, origin: &Origin, found: &Found) {
+    let of = |part| source(origin, measured.group(part));
     let assumed = format!("assumed as in {BASE}");
     let held = |count: Option<u32>| count.map_or_else(|| "none tried".to_owned(), |count| count.to_string());
     let (all, few) = measured.held;
@@ -367,12 +357,15 @@ fn buffer(text: &mut String, measured: &Measured, origin: &Origin, found: &Found
         text,
         "\n[buffer]\nsegments = {} # {segments}\nsegment = \"2MiB\" # {assumed}\nread_ahead = \"2MiB\" # {assumed}\n\
          read_ahead_after_hit = true # {assumed}\njoins_stream = true # {assumed}\nreads_while_waiting = true # {assumed}\n\
-         zero_latency_read = {} # nearer to random reads of up to 1 MiB; 1 MiB: {}\n\
+         zero_latency_read = {} # {}\n\
          zero_latency_write = true # {assumed}\nhits_on_writes = true # {assumed}\n\
          answers_while_busy = {queued} # assumed of a disk that takes {} at a time\n",
         found.segments,
         found.zero_latency,
-        source(origin, measured.group(Part::Size(2048))),
+        match found.zero_latency {
+            true => format!("{assumed}: random reads of up to 1 MiB do not tell otherwise"),
+            false => format!("nearer to random reads of up to 1 MiB; 64 KiB: {}", of(Part::Size(128))),
+        },
         if queued { "several commands" } else { "one command" },
     );
     let kept = match found.write {
@@ -380,10 +373,21 @@ fn buffer(text: &mut String, measured: &Measured, origin: &Origin, found: &Found
         Some((_, false)) => return,
         None => assumed.clone(),
     };
+    let (runs, of_runs) = match runs(measured, WAITED * median(measured, Part::Random).unwrap_or(0.0)) {
+        Some(runs) => (runs, of(Part::Write(1))),
+        None => (1024, assumed.clone()),
+    };
     let _ = write!(
         text,
-        "\n[write_back] # {kept}\nruns = 1024 # {assumed}\nsize = \"64MiB\" # {assumed}\ncombines = true # {assumed}\n"
+        "\n[write_back] # {kept}\nruns = {runs} # {of_runs}\nsize = \"64MiB\" # {assumed}\ncombines = true # {assumed}\n"
     );
+}
+
+/// Writes at random places that were complete at once before one waited for the medium; `None`: none waited.
+fn runs(measured: &Measured, waits_from: f64) -> Option<usize> {
+    let samples = &measured.group(Part::Write(1))?.samples;
+    let runs = samples.iter().position(|sample| sample.response() >= waits_from)?;
+    Some(runs.max(1))
 }
 
 /// The source of a zone: the sequential reads in it.
