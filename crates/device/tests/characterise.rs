@@ -64,3 +64,20 @@ fn look() {
         }
     }
 }
+#[test]
+fn dbg() {
+    let profile = Profile::named("hdd-2004").unwrap();
+    let m = measured(&profile, 30, true);
+    for g in &m.groups {
+        if matches!(
+            g.part,
+            surety_device::characterise::Part::Write(1) | surety_device::characterise::Part::Flush
+        ) {
+            println!(
+                "{:?} {:?}",
+                g.part,
+                g.samples.iter().take(24).map(|s| (s.request.op, s.response() / 1e3)).collect::<Vec<_>>()
+            );
+        }
+    }
+}
