@@ -208,6 +208,9 @@ pub enum Access {
     Write,
 }
 
+/// A request that is complete: its tag, and the bytes it moved or the kernel's error number.
+pub type Done = (u32, Result<usize, i32>);
+
 /// Requests under way. Dropping it waits for them.
 #[derive(Debug)]
 pub struct DirectQueue {
@@ -284,11 +287,11 @@ impl DirectQueue {
         Ok(())
     }
 
-    /// The tag of a request that is complete and the bytes it moved, or the kernel's error number; `None` after a time, or a signal.
+    /// The next request that is complete; `None` after a time, or a signal.
     ///
     /// # Errors
     /// As `io_getevents`.
-    pub fn wait(&mut self, within: Nanos) -> Result<Option<(u32, Result<usize, i32>)>, KernelError> {
+    pub fn wait(&mut self, within: Nanos) -> Result<Option<Done>, KernelError> {
         if self.done.is_empty() && self.inside > 0 {
             let mut events = [Event { data: 0, object: 0, result: 0, result2: 0 }; 64];
             let mut time = to_timespec(within);

@@ -1,0 +1,226 @@
+//! `surety device characterise`: a disk of this machine measured into a profile of the simulator.
+
+use std::time::SystemTime;
+
+use surety_device::characterise::compare::{Figures, Off, Quantile, share};
+use surety_device::characterise::{Fitted, Measured, Origin, Part, Row, compare, fit};
+use surety_host::characterise::Target;
+use surety_report::table::cells;
+use surety_units::{Bytes, Nanos};
+
+use crate::args::CharacteriseArgs;
+use crate::exit::{Code, Failure};
+use crate::files;
+use crate::session::Session;
+
+/// The verb.
+pub fn characterise(args: &CharacteriseArgs, session: &Session) -> Result<Code, Failure> {
+    if session.json {
+        return Err(Failure::new(Code::BadInput, "this prints a profile, not a JSON document")
+            .help("leave --json out"));
+    }
+    files::check_outputs([args.output.as_ref()])?;
+    let target = Target::open(&args.device, args.write.as_deref())?;
+    for caveat in target.caveats() {
+        session.note(&caveat);
+    }
+    session.step(&format!(
+        "measuring {} for at most {}",
+        args.device.display(),
+        args.duration.to_exact_string()
+    ));
+    let mut kind = None;
+    let mut watch = |part: Part| {
+        // A heading for each kind of part, not for each of its sizes.
+        if kind.replace(heading(part)) != Some(heading(part)) {
+            session.step(&format!("  {}", heading(part)));
+        }
+    };
+    let measured = target.measure(args.duration, args.seed, &session.cancel, &mut watch)?;
+    let fitted = fit(&measured, &origin(args, &target, &measured)).map_err(|wrong| {
+        Failure::new(Code::Undecided, format!("what was measured gives no profile: {wrong}"))
+            .help("give it more time (--for)")
+    })?;
+    let page = page(&measured, &fitted, session);
+    match &args.output {
+        Some(path) => {
+            files::write(path, &fitted.text)?;
+            session.print(&page)?;
+            session.step(&format!(
+                "profile in {}; in a workload: [disk.d] model = \"{}\"",
+                path.display(),
+                path.display()
+            ));
+        }
+        None => {
+            session.step(&page);
+            session.print(&fitted.text)?;
+        }
+    }
+    Ok(Code::Kept)
+}
+
+fn origin(args: &CharacteriseArgs, target: &Target, measured: &Measured) -> Origin {
+    let date = date();
+    let named = args.output.as_deref().unwrap_or(&args.device).file_stem();
+    let requests: usize = measured.groups.iter().map(|group| group.samples.len()).sum();
+    let mut sources =
+        vec![format!("surety device characterise, {date}: {requests} requests, seed {}", args.seed)];
+    sources.extend(target.told());
+    sources.extend(target.caveats());
+    sources.extend(args.write.iter().map(|path| format!("writes were measured on {}", path.display())));
+    Origin {
+        name: named.map_or_else(|| "measured".to_owned(), |name| name.to_string_lossy().into_owned()),
+        about: format!("{} as it was measured on {date}", args.device.display()),
+        date,
+        sources,
+        depth: target.depth(),
+    }
+}
+
+/// The day in UTC, `2026-11-24`.
+fn date() -> String {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let days = i64::try_from(since.as_secs() / 86_400).unwrap_or(0);
+    let (year, month, day) = civil(days);
+    format!("{year}-{month:02}-{day:02}")
+}
+
+/// Year, month and day of a day after 1 January 1970 in the Gregorian calendar. Years are counted from 1 March, so that the leap day
+/// is the last, and in cycles of 400 of them.
+fn civil(days: i64) -> (i64, i64, i64) {
+    const CYCLE: i64 = 146_097;
+    // From 1 March of the year 0.
+    let days = days + 719_468;
+    let (cycle, of_cycle) = (days.div_euclid(CYCLE), days.rem_euclid(CYCLE));
+    let year = (of_cycle - of_cycle / 1460 + of_cycle / 36_524 - of_cycle / (CYCLE - 1)) / 365;
+    let of_year = of_cycle - (365 * year + year / 4 - year / 100);
+    // Months from March have 31, 30, 31, 30, 31 days, over and over: 153 in five.
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+    (400 * cycle + year + later, month, day)
+}
+
+/// What is being measured.
+fn heading(part: Part) -> &'static str {
+    match part {
+        Part::WarmUp | Part::Random => "random reads",
+        Part::Again(_) => "reads of the same places again: does it turn?",
+        Part::Repeat(_) => "reads of what was just read",
+        Part::Distance(_) => "reads at growing distances",
+        Part::Depth(_) => "several reads at a time",
+        Part::Size(_) => "larger reads",
+        Part::Sequential(_) | Part::Stream => "sequential reads",
+        Part::Write(_) | Part::WriteStream | Part::Flush => "writes and flushes",
+    }
+}
+
+/// What was found, and measured beside modelled.
+fn page(measured: &Measured, fitted: &Fitted, session: &Session) -> String {
+    let turns = match measured.turning {
+        Some(turning) => format!(
+            "it turns: {:.0} times a minute ({}), found in {} times between reads of the same sector\n",
+            60e9 / turning.revolution,
+            Nanos::from_f64_rounded(turning.revolution),
+            turning.times
+        ),
+        None => "it does not turn, as far as reads tell\n".to_owned(),
+    };
+    let rows = compare(measured, &fitted.profile);
+    let notes: String = fitted.notes.iter().map(|note| format!("{note}\n")).collect();
+    let table: Vec<Vec<String>> = rows.iter().map(line).collect();
+    let heads =
+        ["requests", "n", "p50", "model", "", "p99", "model", "", "MB/s", "model", "", "not followed"];
+    let off: Vec<String> =
+        rows.iter().filter(|row| !row.off().is_empty()).map(|row| said(row.part, row.bytes)).collect();
+    let verdict = match off.as_slice() {
+        [] => "the model follows all of it: medians within 10 %, rates within 15 %, 99th percentiles within 25 %, or within chance\n".to_owned(),
+        off => format!("the model does not follow: {}\n", off.join("; ")),
+    };
+    format!("{turns}{notes}\n{}\n{verdict}", cells(&heads, &table, &session.style()))
+}
+
+/// A row of the table.
+fn line(row: &Row) -> Vec<String> {
+    let off = row.off();
+    let mut line = vec![said(row.part, row.bytes), row.requests.to_string()];
+    let time = |of: &Quantile| Nanos::from_f64_rounded(of.value).to_string();
+    let sides: [fn(&Figures) -> &Quantile; 2] = [|figures| &figures.p50, |figures| &figures.p99];
+    for of in sides {
+        let (measured, modelled) = (of(&row.measured), of(&row.modelled));
+        line.extend([time(measured), time(modelled), percent(measured.value, modelled.value)]);
+    }
+    match row.measured.rate.zip(row.modelled.rate) {
+        Some((measured, modelled)) => {
+            let rate = |rate: f64| four_digits(rate * row.bytes as f64 / 1e6);
+            line.extend([rate(measured), rate(modelled), percent(measured, modelled)]);
+        }
+        None => line.extend(["", "", ""].map(str::to_owned)),
+    }
+    let words = off.iter().map(|off| match off {
+        Off::Median => "median",
+        Off::Tail => "tail",
+        Off::Rate => "rate",
+    });
+    line.push(words.collect::<Vec<_>>().join(", "));
+    line
+}
+
+fn percent(measured: f64, modelled: f64) -> String {
+    format!("{:+.1} %", share(measured, modelled) * 100.0)
+}
+
+/// A number with four digits at most.
+fn four_digits(value: f64) -> String {
+    let decimals = match value {
+        value if value < 10.0 => 3,
+        value if value < 100.0 => 2,
+        value if value < 1000.0 => 1,
+        _ => 0,
+    };
+    format!("{value:.decimals$}")
+}
+
+/// A group of requests in words.
+fn said(part: Part, bytes: u64) -> String {
+    let size = |bytes| Bytes(bytes).to_exact_string();
+    let place = |sector: u64| format!("{:.1} GB", (sector * 512) as f64 / 1e9);
+    match part {
+        Part::WarmUp => "warm-up".to_owned(),
+        Part::Random => format!("random {}", size(bytes)),
+        Part::Again(places) => format!("{places} places again"),
+        Part::Repeat(_) => format!("{} just read", size(bytes)),
+        Part::Distance(far) => format!("{} beyond", place(far)),
+        Part::Depth(depth) => format!("random {}, {depth} at a time", size(bytes)),
+        Part::Size(_) => format!("random {}", size(bytes)),
+        Part::Sequential(first) => format!("sequential at {}", place(first)),
+        Part::Stream => format!("sequential {}, 32 at a time", size(bytes)),
+        Part::Write(1) => format!("write {}", size(bytes)),
+        Part::Write(depth) => format!("write {}, {depth} at a time", size(bytes)),
+        Part::WriteStream => format!("sequential write {}, 32 at a time", size(bytes)),
+        Part::Flush => "flush after a write".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The epoch, leap days, the end of a century that has none, and one that has.
+    #[test]
+    fn days_are_dates() {
+        let known = [
+            (0, (1970, 1, 1)),
+            (59, (1970, 3, 1)),
+            (11_016, (2000, 2, 29)),
+            (11_017, (2000, 3, 1)),
+            (20_781, (2026, 11, 24)),
+            (47_540, (2100, 2, 28)),
+            (47_541, (2100, 3, 1)),
+        ];
+        for (days, date) in known {
+            assert_eq!(civil(days), date, "{days}");
+        }
+    }
+}
