@@ -61,10 +61,9 @@ impl Target {
             )),
             (false, None) => told.push(format!("{name}, a file: measured with the file system it is on")),
         }
-        let maker = ["device/vendor", "device/model"].map(|file| medium.property(file)).into_iter().flatten();
-        let maker: Vec<String> = maker.collect();
-        if !maker.is_empty() {
-            told.push(format!("the kernel calls it {}", maker.join(" ")));
+        if let Some(model) = medium.property("device/model") {
+            let vendor = medium.property("device/vendor").map_or_else(String::new, |vendor| vendor + " ");
+            told.push(format!("the kernel calls it {vendor}{model}"));
         }
         if let Some(rotational) = medium.property("queue/rotational") {
             let turns = if rotational == "1" { "turns" } else { "does not turn" };
@@ -198,7 +197,9 @@ fn refused(path: &Path, error: &KernelError, to_write: bool) -> WorldError {
         ),
         PermissionDenied => machine(
             format!("{name} may not be opened"),
-            "run as root, or as a user who may read it (and write it, with --write)".to_owned(),
+            "run as root, or as a user who may read it (and write it, with --write); where root is refused too, the device rules of a \
+             container forbid it"
+                .to_owned(),
         ),
         ResourceBusy if to_write => machine(
             format!(

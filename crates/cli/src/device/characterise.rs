@@ -81,25 +81,26 @@ fn origin(args: &CharacteriseArgs, target: &Target, measured: &Measured) -> Orig
 /// The day in UTC, `2026-11-24`.
 fn date() -> String {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let days = i64::try_from(since.as_secs() / 86_400).unwrap_or(0);
-    let (year, month, day) = civil(days);
+    let (year, month, day) = civil(since.as_secs() / 86_400);
     format!("{year}-{month:02}-{day:02}")
 }
 
-/// Year, month and day of a day after 1 January 1970 in the Gregorian calendar. Years are counted from 1 March, so that the leap day
-/// is the last, and in cycles of 400 of them.
-fn civil(days: i64) -> (i64, i64, i64) {
-    const CYCLE: i64 = 146_097;
-    // From 1 March of the year 0.
-    let days = days + 719_468;
-    let (cycle, of_cycle) = (days.div_euclid(CYCLE), days.rem_euclid(CYCLE));
-    let year = (of_cycle - of_cycle / 1460 + of_cycle / 36_524 - of_cycle / (CYCLE - 1)) / 365;
-    let of_year = of_cycle - (365 * year + year / 4 - year / 100);
-    // Months from March have 31, 30, 31, 30, 31 days, over and over: 153 in five.
-    let month = (5 * of_year + 2) / 153;
-    let day = of_year - (153 * month + 2) / 5 + 1;
-    let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (400 * cycle + year + later, month, day)
+/// Year, month and day of a day after 1 January 1970, in the Gregorian calendar.
+fn civil(mut days: u64) -> (u64, usize, u64) {
+    let is_leap =
+        |year: u64| year.is_multiple_of(4) && (!year.is_multiple_of(100) || year.is_multiple_of(400));
+    let mut year = 1970;
+    while days >= 365 + u64::from(is_leap(year)) {
+        days -= 365 + u64::from(is_leap(year));
+        year += 1;
+    }
+    let lengths = [31, 28 + u64::from(is_leap(year)), 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+    let mut month = 0;
+    while days >= lengths[month] {
+        days -= lengths[month];
+        month += 1;
+    }
+    (year, month + 1, days + 1)
 }
 
 /// What is being measured.
@@ -130,10 +131,8 @@ fn page(measured: &Measured, fitted: &Fitted, session: &Session) -> String {
     let rows = compare(measured, &fitted.profile);
     let notes: String = fitted.notes.iter().map(|note| format!("{note}\n")).collect();
     let table: Vec<Vec<String>> = rows.iter().map(line).collect();
-    let heads =
-        ["requests", "n", "p50", "model", "", "p99", "model", "", "MB/s", "model", "", "not followed"];
-    let off: Vec<String> =
-        rows.iter().filter(|row| !row.off().is_empty()).map(|row| said(row.part, row.bytes)).collect();
+    let heads = ["requests", "n", "p50", "model", "", "p99", "model", "", "MB/s", "model", ""];
+    let off: Vec<String> = rows.iter().filter_map(off).collect();
     let verdict = match off.as_slice() {
         [] => "the model follows all of it: medians within 10 %, rates within 15 %, 99th percentiles within 25 %, or within chance\n".to_owned(),
         off => format!("the model does not follow: {}\n", off.join("; ")),
@@ -141,9 +140,19 @@ fn page(measured: &Measured, fitted: &Fitted, session: &Session) -> String {
     format!("{turns}{notes}\n{}\n{verdict}", cells(&heads, &table, &session.style()))
 }
 
+/// A row that the model does not follow, and in what; `None`: it does.
+fn off(row: &Row) -> Option<String> {
+    let words = row.off().into_iter().map(|off| match off {
+        Off::Median => "median",
+        Off::Tail => "tail",
+        Off::Rate => "rate",
+    });
+    let words: Vec<&str> = words.collect();
+    (!words.is_empty()).then(|| format!("{} ({})", said(row.part, row.bytes), words.join(", ")))
+}
+
 /// A row of the table.
 fn line(row: &Row) -> Vec<String> {
-    let off = row.off();
     let mut line = vec![said(row.part, row.bytes), row.requests.to_string()];
     let time = |of: &Quantile| Nanos::from_f64_rounded(of.value).to_string();
     let sides: [fn(&Figures) -> &Quantile; 2] = [|figures| &figures.p50, |figures| &figures.p99];
@@ -158,12 +167,6 @@ fn line(row: &Row) -> Vec<String> {
         }
         None => line.extend(["", "", ""].map(str::to_owned)),
     }
-    let words = off.iter().map(|off| match off {
-        Off::Median => "median",
-        Off::Tail => "tail",
-        Off::Rate => "rate",
-    });
-    line.push(words.collect::<Vec<_>>().join(", "));
     line
 }
 

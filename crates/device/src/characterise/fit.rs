@@ -69,14 +69,33 @@ fn of_solid(measured: &Measured, origin: &Origin) -> Draft {
     const NEAR: f64 = 0.02;
     let (mut fixed, mut flash) = (fixed::draft(measured, origin), flash::draft(measured, origin));
     let words = |draft: &Draft| format!("{:.1} %", draft.error * 100.0);
+    let spread = spread(measured);
     let both = format!("`fixed` is {} off in the mean, `flash` {}", words(&fixed), words(&flash));
     if fixed.error > NEAR && flash.error < fixed.error * 2.0 / 3.0 {
         flash.notes.insert(0, format!("model `flash`: {both}"));
+        flash.notes.extend(spread);
         flash
     } else {
         fixed.notes.insert(0, format!("model `fixed`, the simpler: {both}"));
+        fixed.notes.extend(spread);
         fixed
     }
+}
+
+/// What is said of a device whose single requests differ by more than those of one that has nothing else to do.
+fn spread(measured: &Measured) -> Option<String> {
+    /// So many times the median.
+    const WIDE: f64 = 3.0;
+    let responses = measured.group(Part::Random)?.responses();
+    let (middle, late) = (quantile(&responses, 0.5), quantile(&responses, 0.99));
+    (late > WIDE * middle).then(|| {
+        format!(
+            "one read at a time takes {} in the median and {} in the 99th percentile: something else uses the disk, or what carries \
+             it, and no model here has that",
+            time(middle),
+            time(late)
+        )
+    })
 }
 
 /// What the numbers of reads are fitted on.

@@ -4,6 +4,8 @@ use super::rehearse::replay;
 use super::samples::{Group, Part, quantile};
 use crate::model::Model;
 
+/// Of random reads one at a time, beside other groups: what one request takes is what is asked of a disk first.
+const ALONE: f64 = 4.0;
 /// Rounds of one step.
 const ROUNDS_MAX: usize = 30;
 /// Numbers are tried larger and smaller by these factors, the next when none of the one before gains: to find the valley, and its
@@ -44,15 +46,17 @@ pub fn error(groups: &[Group], model: &mut dyn Model) -> f64 {
         matches!(group.part, Part::Depth(_)).then(|| quantile(&group.responses(), 0.9).max(1.0))
     };
     let ratios = groups.iter().zip(&replayed).flat_map(|(group, replayed)| {
+        let weight = if group.part == Part::Random { ALONE } else { 1.0 };
         let paces = pace(group).zip(pace(replayed));
         let tails = tail(group).zip(tail(replayed));
         [paces, tails]
             .into_iter()
             .flatten()
-            .map(|(measured, modelled)| libm::log(modelled.max(1.0) / measured.max(1.0)))
+            .map(move |(measured, modelled)| (libm::log(modelled.max(1.0) / measured.max(1.0)), weight))
     });
-    let (sum, count) = ratios.fold((0.0, 0.0), |(sum, count), ratio| (sum + ratio * ratio, count + 1.0));
-    if count > 0.0 { libm::sqrt(sum / count) } else { f64::INFINITY }
+    let add = |(sum, all): (f64, f64), (ratio, weight)| (sum + weight * ratio * ratio, all + weight);
+    let (sum, all) = ratios.fold((0.0, 0.0), add);
+    if all > 0.0 { libm::sqrt(sum / all) } else { f64::INFINITY }
 }
 
 /// From each start changes one number at a time while the error falls, and goes on from the best; returns the numbers and their error.
