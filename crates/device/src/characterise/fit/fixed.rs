@@ -27,7 +27,7 @@ pub(in crate::characterise) fn draft(measured: &Measured, origin: &Origin) -> Dr
     let fastest = measured.groups.iter().filter(|group| matches!(group.part, Part::Depth(_)));
     let fastest = fastest.filter_map(|group| group.interval()).fold(random, f64::min);
     let depth = origin.depth.unwrap_or(DEPTH_TRIED);
-    let write = lone_write(measured);
+    let write = lone_write(measured).map(|write| (write - 4096.0 * per_byte).max(0.0));
     let made = |numbers: &[f64]| Parameters {
         sectors: measured.scope.sectors,
         read: Nanos::from_f64_rounded(numbers[0]),

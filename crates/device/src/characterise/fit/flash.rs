@@ -44,14 +44,15 @@ pub(in crate::characterise) fn draft(measured: &Measured, origin: &Origin) -> Dr
     let made = |numbers: &[f64], program: f64| {
         let dies = (numbers[3].round() as u32).clamp(1, 512);
         let channels = dies.min(like.channels);
+        // A write takes the latency, and the link for its frame and its data; of a read alone its share is not known.
+        let latency = match write {
+            Some(write) => (write - numbers[2] - 4096.0 * numbers[4]).clamp(0.0, numbers[0]),
+            None => numbers[0] * (1.0 - numbers[1].min(1.0)),
+        };
         let mut made = Parameters {
             sectors: measured.scope.sectors,
-            latency: Nanos::from_f64_rounded(match write {
-                // A write takes the latency, and the link for its frame and its data.
-                Some(write) => (write - numbers[2] - 4096.0 * numbers[4]).max(0.0),
-                None => numbers[0],
-            }),
-            read: Nanos::from_f64_rounded(numbers[1]),
+            latency: Nanos::from_f64_rounded(latency),
+            read: Nanos::from_f64_rounded(numbers[0] - latency),
             frame: Nanos::from_f64_rounded(numbers[2]),
             command: Nanos::ZERO,
             channels,
@@ -67,7 +68,8 @@ pub(in crate::characterise) fn draft(measured: &Measured, origin: &Origin) -> Dr
         }
         fitting(made)
     };
-    let start = |dies| vec![0.2 * random, 0.65 * random, 0.03 * random, dies, per_byte];
+    // The time before the link, the share of the cells in it, the frame, the dies, the link.
+    let start = |dies| vec![0.85 * random, 0.75, 0.03 * random, dies, per_byte];
     let starts = [8.0, 32.0, 128.0].map(start).to_vec();
     let (of_reads, of_writes) = (reads(measured), writes(measured));
     let assumed = like.program.get() as f64;

@@ -229,8 +229,15 @@ fn seeks(measured: &Measured, revolution: f64, zones: &[Zone], before: f64) -> V
         let distance = reads.iter().map(far).sum::<f64>() / reads.len() as f64;
         let place = |(_, to): &(&Sample, &Sample)| pace_at(zones, to.request.sector, revolution);
         let transfer = f64::from(BLOCK) * reads.iter().map(place).sum::<f64>() / reads.len() as f64;
-        let times: Vec<f64> = reads.iter().map(|(_, read)| read.response()).collect();
-        let seek = (beginning(&times, revolution) - before - transfer).max(0.0);
+        // Distances differ by an eighth, and seeks by the root of that: each time is brought to the mean distance.
+        let mut seek = 0.0;
+        for _ in 0..4 {
+            let times = reads.iter().map(|read| {
+                let root = libm::sqrt(far(read).max(0.0) / distance.max(1e-9));
+                read.1.response() - seek * (root - 1.0)
+            });
+            seek = (beginning(&times.collect::<Vec<f64>>(), revolution) - before - transfer).max(0.0);
+        }
         points.push((distance, seek, reads.len()));
     }
     let mut made: Vec<(u32, f64, usize)> = Vec::new();
@@ -302,13 +309,23 @@ fn text(measured: &Measured, origin: &Origin, found: &Found) -> String {
         exact(found.head_switch),
     );
     let _ = writeln!(text, "\n[seek]\ntable = [");
-    for (distance, seek, reads) in &found.seeks {
+    let mut before = None;
+    for point in &found.seeks {
+        for (distance, seek) in before.map_or_else(Vec::new, |before| between(before, *point)) {
+            let _ = writeln!(
+                text,
+                "    [{distance}, \"{}\"], # between them, by the root of the distance",
+                exact(seek)
+            );
+        }
+        let (distance, seek, reads) = point;
         let _ = writeln!(
             text,
             "    [{distance}, \"{}\"], # measured {}: {reads} reads",
             exact(*seek),
             origin.date
         );
+        before = Some(*point);
     }
     let _ = writeln!(
         text,
@@ -337,6 +354,20 @@ fn text(measured: &Measured, origin: &Origin, found: &Found) -> String {
     );
     buffer(&mut text, measured, origin, found);
     text
+}
+
+/// Points of the curve between two that were measured: the arm speeds up and slows down, so its time goes by the root of the
+/// distance, where a table is straight from point to point.
+fn between(from: (u32, f64, usize), to: (u32, f64, usize)) -> Vec<(u32, f64)> {
+    let root = |distance: u32| libm::sqrt(f64::from(distance));
+    let (first, last) = (root(from.0), root(to.0));
+    let inside = (1..4).map(|part| {
+        let at = first + (last - first) * f64::from(part) / 4.0;
+        ((at * at).round() as u32, from.1 + (to.1 - from.1) * f64::from(part) / 4.0)
+    });
+    let mut points: Vec<(u32, f64)> = inside.filter(|(at, _)| *at > from.0 && *at < to.0).collect();
+    points.dedup_by_key(|point| point.0);
+    points
 }
 
 /// The buffer and what becomes of writes.
