@@ -212,7 +212,7 @@ fn refused(path: &Path, error: &KernelError, to_write: bool) -> WorldError {
             "name a file on another file system, or the device itself".to_owned(),
         ),
         _ if !path.is_file() => machine(
-            format!("{name} is neither a block device nor a file: {error}"),
+            format!("{name} is neither a block device nor a file"),
             "name a block device such as /dev/sda, a partition, or a file".to_owned(),
         ),
         _ => machine(error.to_string(), "name another device or file".to_owned()),

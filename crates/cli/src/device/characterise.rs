@@ -130,14 +130,16 @@ fn page(measured: &Measured, fitted: &Fitted, session: &Session) -> String {
     };
     let rows = compare(measured, &fitted.profile);
     let notes: String = fitted.notes.iter().map(|note| format!("{note}\n")).collect();
-    let table: Vec<Vec<String>> = rows.iter().map(line).collect();
-    let heads = ["requests", "n", "p50", "model", "", "p99", "model", "", "MB/s", "model", ""];
+    let times: Vec<Vec<String>> = rows.iter().map(times).collect();
+    let times = cells(&["requests", "n", "p50", "model", "", "p99", "model", ""], &times, &session.style());
+    let rates: Vec<Vec<String>> = rows.iter().filter_map(rates).collect();
+    let rates = cells(&["requests", "MB/s", "model", "", "1/s", "model"], &rates, &session.style());
     let off: Vec<String> = rows.iter().filter_map(off).collect();
     let verdict = match off.as_slice() {
         [] => "the model follows all of it: medians within 10 %, rates within 15 %, 99th percentiles within 25 %, or within chance\n".to_owned(),
         off => format!("the model does not follow: {}\n", off.join("; ")),
     };
-    format!("{turns}{notes}\n{}\n{verdict}", cells(&heads, &table, &session.style()))
+    format!("{turns}{notes}\n{times}\n{rates}\n{verdict}")
 }
 
 /// A row that the model does not follow, and in what; `None`: it does.
@@ -151,8 +153,8 @@ fn off(row: &Row) -> Option<String> {
     (!words.is_empty()).then(|| format!("{} ({})", said(row.part, row.bytes), words.join(", ")))
 }
 
-/// A row of the table.
-fn line(row: &Row) -> Vec<String> {
+/// A row of the table of times.
+fn times(row: &Row) -> Vec<String> {
     let mut line = vec![said(row.part, row.bytes), row.requests.to_string()];
     let time = |of: &Quantile| Nanos::from_f64_rounded(of.value).to_string();
     let sides: [fn(&Figures) -> &Quantile; 2] = [|figures| &figures.p50, |figures| &figures.p99];
@@ -160,18 +162,25 @@ fn line(row: &Row) -> Vec<String> {
         let (measured, modelled) = (of(&row.measured), of(&row.modelled));
         line.extend([time(measured), time(modelled), percent(measured.value, modelled.value)]);
     }
-    match row.measured.rate.zip(row.modelled.rate) {
-        Some((measured, modelled)) => {
-            let rate = |rate: f64| four_digits(rate * row.bytes as f64 / 1e6);
-            line.extend([rate(measured), rate(modelled), percent(measured, modelled)]);
-        }
-        None => line.extend(["", "", ""].map(str::to_owned)),
-    }
     line
 }
 
+/// A row of the table of rates, where there is one.
+fn rates(row: &Row) -> Option<Vec<String>> {
+    let (measured, modelled) = row.measured.rate.zip(row.modelled.rate)?;
+    let megabytes = |rate: f64| four_digits(rate * row.bytes as f64 / 1e6);
+    Some(vec![
+        said(row.part, row.bytes),
+        megabytes(measured),
+        megabytes(modelled),
+        percent(measured, modelled),
+        four_digits(measured),
+        four_digits(modelled),
+    ])
+}
+
 fn percent(measured: f64, modelled: f64) -> String {
-    format!("{:+.1} %", share(measured, modelled) * 100.0)
+    format!("{:+.0} %", share(measured, modelled) * 100.0)
 }
 
 /// A number with four digits at most.
@@ -185,24 +194,22 @@ fn four_digits(value: f64) -> String {
     format!("{value:.decimals$}")
 }
 
-/// A group of requests in words.
+/// A group of requests in few words: `x 8` is eight at a time, a row one behind the other.
 fn said(part: Part, bytes: u64) -> String {
-    let size = |bytes| Bytes(bytes).to_exact_string();
+    let size = Bytes(bytes).to_exact_string();
     let place = |sector: u64| format!("{:.1} GB", (sector * 512) as f64 / 1e9);
     match part {
         Part::WarmUp => "warm-up".to_owned(),
-        Part::Random => format!("random {}", size(bytes)),
+        Part::Random | Part::Size(_) => format!("random {size}"),
         Part::Again(places) => format!("{places} places again"),
-        Part::Repeat(_) => format!("{} just read", size(bytes)),
-        Part::Distance(far) => format!("{} beyond", place(far)),
-        Part::Depth(depth) => format!("random {}, {depth} at a time", size(bytes)),
-        Part::Size(_) => format!("random {}", size(bytes)),
-        Part::Sequential(first) => format!("sequential at {}", place(first)),
-        Part::Stream => format!("sequential {}, 32 at a time", size(bytes)),
-        Part::Write(1) => format!("write {}", size(bytes)),
-        Part::Write(depth) => format!("write {}, {depth} at a time", size(bytes)),
-        Part::WriteStream => format!("sequential write {}, 32 at a time", size(bytes)),
-        Part::Flush => "flush after a write".to_owned(),
+        Part::Repeat(_) => format!("{size} just read"),
+        Part::Distance(far) => format!("{} on", place(far)),
+        Part::Depth(depth) => format!("random {size} x {depth}"),
+        Part::Sequential(first) => format!("row from {}", place(first)),
+        Part::Stream => format!("row of {size} x 32"),
+        Part::Write(depth) => format!("write {size} x {depth}"),
+        Part::WriteStream => "write row x 32".to_owned(),
+        Part::Flush => "flush".to_owned(),
     }
 }
 

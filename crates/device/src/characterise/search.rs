@@ -13,12 +13,13 @@ const ROUNDS_MAX: usize = 30;
 const COARSE: [f64; 2] = [2.0, 1.3];
 const FINE: [f64; 3] = [1.1, 1.03, 1.01];
 
-/// Nanoseconds of a request in a group: with one at a time the median of what counts, since single stalls are no model's; in a
-/// sequence, and with more at a time, the mean. `None` with fewer than four.
+/// Nanoseconds that say how fast a group went: the median response of what counts, since single stalls are no model's; of writes
+/// with many at a time the mean time from one completion to the next, since a buffer that fills divides them in two. `None` with
+/// fewer than four.
 pub fn pace(group: &Group) -> Option<f64> {
     let interval = group.interval()?;
-    let is_sequence = matches!(group.part, Part::Sequential(_));
-    Some(if group.depth > 1 || is_sequence { interval } else { quantile(&group.responses(), 0.5) })
+    let fills = matches!(group.part, Part::Write(2..) | Part::WriteStream);
+    Some(if fills { interval } else { quantile(&group.responses(), 0.5) })
 }
 
 /// Of each group as many requests as a trial needs: those of many at a time are short, and their pace has to settle.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use surety_units::{Nanos, Rate};
 
-use super::{Draft, Origin, exact, head, lone_write, median, rate, reads, source};
+use super::{Draft, Origin, exact, head, median, rate, reads, source};
 use crate::characterise::plan::Measured;
 use crate::characterise::samples::Part;
 use crate::characterise::search::{descend, error};
@@ -27,7 +27,7 @@ pub(in crate::characterise) fn draft(measured: &Measured, origin: &Origin) -> Dr
     let fastest = measured.groups.iter().filter(|group| matches!(group.part, Part::Depth(_)));
     let fastest = fastest.filter_map(|group| group.interval()).fold(random, f64::min);
     let depth = origin.depth.unwrap_or(DEPTH_TRIED);
-    let write = lone_write(measured).map(|write| (write - 4096.0 * per_byte).max(0.0));
+    let write = median(Part::Write(1)).map(|write| (write - 4096.0 * per_byte).max(0.0));
     let made = |numbers: &[f64]| Parameters {
         sectors: measured.scope.sectors,
         read: Nanos::from_f64_rounded(numbers[0]),
@@ -57,7 +57,7 @@ fn text(measured: &Measured, origin: &Origin, found: &Parameters, per_byte: f64)
     let _ = write!(
         text,
         "\nsize = \"{}B\" # as the kernel says\n\
-         read = \"{}\" # {}\n\
+         read = \"{}\" # fitted; 4 KiB, one at a time: {}\n\
          write = \"{}\" # {beside}\n\
          flush = \"{}\" # {flushed}\n",
         measured.scope.sectors * SECTOR,
