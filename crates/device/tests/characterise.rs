@@ -145,7 +145,7 @@ fn a_disk_with_a_queue_is_found_again() {
         f64::from(disk.geometry.place(disk.geometry.sectors() / 16 * share).sectors_per_track)
     };
     for share in [0, 4, 8, 12, 15] {
-        // 12 places for 16 zones, which differ by up to 4 %.
+        // 16 places, not where its 16 zones begin, which differ by up to 4 %.
         near("sectors of a track", spt(&found, share), spt(&known, share), 0.04);
     }
     follows(&rows, &[]);
@@ -180,10 +180,10 @@ fn a_virtual_disk_on_a_turning_one_is_a_turning_one() {
 fn any_time_gives_a_profile_or_words() {
     for (name, _) in surety_device::profile::PROFILES {
         let profile = Profile::named(name).unwrap();
-        for millis in [0, 20, 300] {
+        for millis in [0, 50] {
             let scope = Scope {
                 sectors: profile.sectors().min(SECTORS_MIN << (millis % 7)),
-                writable: (millis == 300).then_some(SECTORS_MIN),
+                writable: (millis == 50).then_some(SECTORS_MIN),
                 time: Nanos::from_millis(millis),
                 seed: 1,
             };

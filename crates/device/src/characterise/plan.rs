@@ -253,7 +253,7 @@ impl Plan {
     fn of_turning(&self) -> Vec<Task> {
         let mut parts = vec![(Part::Repeat(BLOCK), 2, 32), (Part::Repeat(128), 2, 32)];
         parts.extend(distances(self.scope.sectors).into_iter().map(|far| (Part::Distance(far), 4, 60)));
-        parts.extend(sequences(self.scope.sectors, 12).map(|first| (Part::Sequential(first), 2, 200)));
+        parts.extend(sequences(self.scope.sectors, 16).map(|first| (Part::Sequential(first), 2, 200)));
         parts.extend([2, 4, 8, 16, 32, 64].map(|depth| (Part::Depth(depth), 6, 400)));
         parts.extend([32, 128, 512, 2048].map(|size| (Part::Size(size), 2, 48)));
         self.with_writes(parts, 200)

@@ -8,10 +8,8 @@ use crate::model::Model;
 const ALONE: f64 = 4.0;
 /// Rounds of one step.
 const ROUNDS_MAX: usize = 30;
-/// Numbers are tried larger and smaller by these factors, the next when none of the one before gains: to find the valley, and its
-/// bottom.
-const COARSE: [f64; 2] = [2.0, 1.3];
-const FINE: [f64; 3] = [1.1, 1.03, 1.01];
+/// Numbers are tried larger and smaller by these factors, the next when none of the one before gains.
+const STEPS: [f64; 5] = [2.0, 1.3, 1.1, 1.03, 1.01];
 
 /// Nanoseconds that say how fast a group went: the median response of what counts, since single stalls are no model's; of writes
 /// with many at a time the mean time from one completion to the next, since a buffer that fills divides them in two. `None` with
@@ -60,25 +58,21 @@ pub fn error(groups: &[Group], model: &mut dyn Model) -> f64 {
     if all > 0.0 { libm::sqrt(sum / all) } else { f64::INFINITY }
 }
 
-/// From each start changes one number at a time while the error falls, and goes on from the best; returns the numbers and their error.
+/// From each start changes one number at a time while the error falls; returns the numbers with the least, and it.
 pub fn descend(starts: Vec<Vec<f64>>, mut error: impl FnMut(&[f64]) -> f64) -> (Vec<f64>, f64) {
-    let mut valleys = Vec::new();
-    for start in starts {
-        valleys.push(steps(&COARSE, start, &mut error));
-    }
-    let best = valleys.into_iter().min_by(|a, b| a.1.total_cmp(&b.1));
-    let (best, _) = best.expect("there is a start");
-    steps(&FINE, best, &mut error)
+    let ends: Vec<(Vec<f64>, f64)> =
+        starts.into_iter().map(|start| descend_from(start, &mut error)).collect();
+    ends.into_iter().min_by(|a, b| a.1.total_cmp(&b.1)).expect("there is a start")
 }
 
-fn steps(steps: &[f64], start: Vec<f64>, error: &mut impl FnMut(&[f64]) -> f64) -> (Vec<f64>, f64) {
+fn descend_from(start: Vec<f64>, error: &mut impl FnMut(&[f64]) -> f64) -> (Vec<f64>, f64) {
     let mut least = error(&start);
     let mut best = start;
-    for step in steps {
+    for step in STEPS {
         for _ in 0..ROUNDS_MAX {
             let before = least;
             for number in 0..best.len() {
-                for factor in [*step, 1.0 / step] {
+                for factor in [step, 1.0 / step] {
                     let mut tried = best.clone();
                     tried[number] *= factor;
                     let found = error(&tried);
