@@ -107,17 +107,32 @@ fn a_loop_device_is_read_and_written_where_it_is_named_only() {
 
 #[test]
 fn a_mounted_device_is_not_written_over() {
-    let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap();
-    let mounted = mounts.lines().filter_map(|line| line.split(' ').next()).find(|name| {
-        name.starts_with("/dev/") && std::fs::File::open(name).is_ok() && Path::new(name).exists()
-    });
-    let Some(mounted) = mounted else {
-        eprintln!("SKIPPED: no mounted device may be opened here");
+    let _alone = alone();
+    let directory = tempfile::tempdir().unwrap();
+    let (backing, root) = (directory.path().join("backing"), directory.path().join("root"));
+    std::fs::File::create(&backing).unwrap().set_len(64 << 20).unwrap();
+    std::fs::create_dir(&root).unwrap();
+    let attached = Command::new("losetup").args(["-f", "--show"]).arg(&backing).output();
+    let Some(attached) = attached.ok().filter(|output| output.status.success()) else {
+        eprintln!("SKIPPED: losetup attaches nothing here");
         return;
     };
-    let output = surety(&["device", "characterise", mounted, "--for", "1s", "--write", mounted]);
+    let device = text(&attached).trim().to_owned();
+    let succeeds = |command: &mut Command| command.output().is_ok_and(|output| output.status.success());
+    let is_mounted = succeeds(Command::new("mkfs.ext4").args(["-q", &device]))
+        && succeeds(Command::new("mount").arg(&device).arg(&root));
+    let before = std::fs::read(&backing).unwrap();
+    let output = surety(&["device", "characterise", &device, "--for", "1s", "--write", &device]);
+    let is_same = std::fs::read(&backing).unwrap() == before;
+    let unmounted = !is_mounted || succeeds(Command::new("umount").arg(&root));
+    let detached = succeeds(Command::new("losetup").args(["-d", &device]));
+    assert!(unmounted && detached);
+    if !is_mounted {
+        eprintln!("SKIPPED: no file system can be made and mounted here");
+        return;
+    }
     let said = errors(&output);
-    assert!(output.status.code() == Some(3) && said.contains("in use"), "{said}");
+    assert!(output.status.code() == Some(3) && said.contains("in use") && is_same, "{said}");
 }
 
 #[test]

@@ -109,32 +109,10 @@ fn text(measured: &Measured, origin: &Origin, (base, found): (&str, &Parameters)
     let size = |sectors: u64| surety_units::Bytes(sectors * SECTOR).to_exact_string();
     let assumed = format!("assumed as in {base}");
     let written = measured.group(Part::Write(1)).is_some();
-    let told = match (origin.depth, found.depth) {
-        (Some(_), _) => "as the kernel says",
-        (None, 1) => "more at a time gain nothing",
-        _ => "the most that was tried",
-    };
     let of_writes = |part| if written { of(part) } else { assumed.clone() };
     let mut text = head("flash", origin);
+    text += &in_front(measured, origin, found, per_byte);
     // Writing to a string does not fail.
-    let _ = write!(
-        text,
-        "\nsize = \"{}B\" # as the kernel says\ndepth = {} # {told}\n\
-         link = \"{}\" # fitted; reads of 128 KiB, 32 at a time: {}\n\
-         frame = \"{}\" # fitted; 4 KiB, 64 at a time: {}\ncommand = \"0us\" # in `latency`\n\
-         latency = \"{}\" # {}\n",
-        measured.scope.sectors * SECTOR,
-        found.depth,
-        rate(per_byte),
-        of(Part::Stream),
-        get(found.frame),
-        of(Part::Depth(64)),
-        get(found.latency),
-        match written {
-            true => format!("what a write takes; with flushes: {}", of(Part::Flush)),
-            false => format!("fitted with `read`; 4 KiB, one at a time: {}", of(Part::Random)),
-        },
-    );
     let _ = write!(
         text,
         "\n[cells]\nchannels = {} # {assumed} at most\n\
@@ -178,4 +156,32 @@ fn text(measured: &Measured, origin: &Origin, (base, found): (&str, &Parameters)
         found.worn_in,
     );
     text
+}
+
+/// What is in front of the cells.
+fn in_front(measured: &Measured, origin: &Origin, found: &Parameters, per_byte: f64) -> String {
+    let of = |part| source(origin, measured.group(part));
+    let get = |time: Nanos| exact(time.get() as f64);
+    let told = match (origin.depth, found.depth) {
+        (Some(_), _) => "as the kernel says",
+        (None, 1) => "more at a time gain nothing",
+        _ => "the most that was tried",
+    };
+    let of_latency = match measured.group(Part::Flush) {
+        Some(flushes) => format!("what a write takes; flushes: {}", source(origin, Some(flushes))),
+        None => format!("fitted with `read`; 4 KiB, one at a time: {}", of(Part::Random)),
+    };
+    format!(
+        "\nsize = \"{}B\" # as the kernel says\ndepth = {} # {told}\n\
+         link = \"{}\" # fitted; reads of 128 KiB, 32 at a time: {}\n\
+         frame = \"{}\" # fitted; 4 KiB, 64 at a time: {}\ncommand = \"0us\" # in `latency`\n\
+         latency = \"{}\" # {of_latency}\n",
+        measured.scope.sectors * SECTOR,
+        found.depth,
+        rate(per_byte),
+        of(Part::Stream),
+        get(found.frame),
+        of(Part::Depth(64)),
+        get(found.latency),
+    )
 }
