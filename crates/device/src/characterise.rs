@@ -1,5 +1,5 @@
-//! From a device to a profile of it: what to ask ([`plan`]), what follows from the answers ([`fit`]), and how near the model is to
-//! them ([`compare`]).
+//! From a device to a profile of it: what to ask ([`plan`]), what follows from the answers ([`mod@fit`]), and how near the model is to
+//! them ([`mod@compare`]).
 //!
 //! Nothing here touches a device: the same plan is carried to a real one and, by [`rehearse`], to a model, of which the profile is
 //! known.

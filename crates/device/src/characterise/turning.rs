@@ -1,12 +1,12 @@
 //! Whether a device turns, and how fast, from reads alone.
 //!
 //! The data of a sector come when it passes under the head. Two reads of the same sector that both reach the medium are therefore
-//! completed a whole number of revolutions apart, whatever else the drive did in between. So each period from [`SHORTEST`] to
-//! [`LONGEST`] is tried on the times between such reads: the mean of `cos(2 pi time / period)` is 1 for the revolution (and for
+//! completed a whole number of revolutions apart, whatever else the drive did in between. So each period from `SHORTEST` to
+//! `LONGEST` is tried on the times between such reads: the mean of `cos(2 pi time / period)` is 1 for the revolution (and for
 //! its halves, thirds, ...), and nearer to 0 for what it does not divide. The longest multiple of what fits best is the revolution.
 //!
 //! A device that takes one constant time fits too. But a random access to what turns waits for anything between no revolution and
-//! a whole one: random reads that spread over less than [`SPREAD`] of it did not wait for it.
+//! a whole one: random reads that spread over less than `SPREAD` of it did not wait for it.
 
 use std::collections::BTreeMap;
 
