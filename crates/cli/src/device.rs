@@ -1,5 +1,7 @@
 //! `surety device`: the disks and I/O schedulers of the simulator.
 
+mod characterise;
+
 use std::path::Path;
 
 use serde_json::json;
@@ -21,6 +23,7 @@ pub fn device(args: &DeviceArgs, session: &Session) -> Result<Code, Failure> {
     match &args.verb {
         DeviceVerb::List => list(session),
         DeviceVerb::Show { name } => show_one(name, session),
+        DeviceVerb::Characterise(args) => characterise::characterise(args, session),
     }
 }
 

@@ -13,8 +13,8 @@ mod circles;
 /// Crates by floor; the house of ARCHITECTURE.md.
 const FLOORS: &[&[&str]] = &[
     &["units", "stats"],
-    &["model", "kernel", "device", "block"],
-    &["trace", "import", "enforce"],
+    &["model", "kernel", "block"],
+    &["trace", "import", "enforce", "device"],
     &["analysis", "sim", "host", "lab", "fit", "compare"],
     &["plan", "reproduce", "report"],
     &["session"],

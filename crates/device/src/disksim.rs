@@ -8,8 +8,8 @@ mod convert;
 mod specs;
 mod syntax;
 
-use crate::diagnose::{Diagnostic, Diagnostics};
 use crate::hdd;
+use surety_model::source::{Diagnostic, Diagnostics};
 use syntax::{Kind, Named};
 
 /// A drive as DiskSim describes it.

@@ -25,8 +25,8 @@
 
 #![forbid(unsafe_code)]
 
+pub mod characterise;
 pub mod demerit;
-pub mod diagnose;
 pub mod disksim;
 pub mod fixed;
 pub mod flash;

@@ -28,12 +28,12 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use toml::Spanned;
 
-use crate::diagnose::{Diagnostic, Diagnostics};
 use crate::fixed::Fixed;
 use crate::flash::Flash;
 use crate::hdd::Hdd;
 use crate::model::Model;
 use crate::virtio::Virtio;
+use surety_model::source::{Diagnostic, Diagnostics};
 
 pub use show::{Line, list, show};
 

@@ -8,6 +8,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod characterise;
 mod children;
 mod command_line;
 mod decode;

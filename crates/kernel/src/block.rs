@@ -211,7 +211,7 @@ impl BlockDevice {
 }
 
 /// The directory of the whole disk of a device number.
-fn sysfs_of(number: u64) -> io::Result<PathBuf> {
+pub(crate) fn sysfs_of(number: u64) -> io::Result<PathBuf> {
     let link = format!("/sys/dev/block/{}:{}", libc::major(number), libc::minor(number));
     let mut sysfs = std::fs::canonicalize(link)?;
     // A partition has no queue of its own.

@@ -106,14 +106,34 @@ pub struct Diagnostic {
     pub help: Option<String>,
 }
 
+impl Diagnostic {
+    /// Without a label and a help.
+    pub fn new(span: Range<usize>, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { message: message.into(), span, label: String::new(), help: None }
+    }
+
+    /// With what to do.
+    pub fn help(mut self, help: impl Into<String>) -> Diagnostic {
+        self.help = Some(help.into());
+        self
+    }
+}
+
 /// Everything wrong with one input.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Diagnostics {
     /// The input's name.
     pub name: String,
     pub text: String,
     /// What is wrong, in the order of the text. Never empty.
     pub list: Vec<Diagnostic>,
+}
+
+impl Diagnostics {
+    /// Of one thing.
+    pub fn one(name: &str, text: &str, diagnostic: Diagnostic) -> Diagnostics {
+        Diagnostics { name: name.to_owned(), text: text.to_owned(), list: vec![diagnostic] }
+    }
 }
 
 impl fmt::Display for Diagnostics {
@@ -172,6 +192,13 @@ mod tests {
         assert_eq!(place_of(text, 0), Place { line: 1, column: 1 });
         assert_eq!(place_of(text, 4), Place { line: 2, column: 2 });
         assert_eq!(place_of(text, 99), Place { line: 3, column: 1 });
+    }
+
+    #[test]
+    fn a_diagnostic_names_its_place_and_what_to_do() {
+        let one = Diagnostic::new(4..5, "wrong").help("do it right");
+        let shown = Diagnostics::one("f.toml", "a\nµb\n", one).to_string();
+        assert_eq!(shown, "f.toml:2:2: wrong (do it right)");
     }
 
     #[test]

@@ -1,6 +1,11 @@
 //! Arguments of `surety device`.
 
+use std::path::PathBuf;
+
 use clap::{Args, Subcommand};
+use surety_units::Nanos;
+
+use crate::args::positive;
 
 #[derive(Debug, Args)]
 pub struct DeviceArgs {
@@ -17,4 +22,35 @@ pub enum DeviceVerb {
         /// Disk or I/O scheduler of `surety device list`, or a profile's file (FILE.toml)
         name: String,
     },
+    /// Measure a disk, by reading only, into a profile that the simulator loads; says how near the model is
+    Characterise(CharacteriseArgs),
 }
+
+#[derive(Debug, Args)]
+#[command(after_long_help = CHARACTERISE_HELP)]
+pub struct CharacteriseArgs {
+    /// Block device, partition or file to measure; it is only read
+    #[arg(value_name = "DEVICE")]
+    pub device: PathBuf,
+    /// Time to measure for, at most
+    #[arg(long = "for", value_name = "TIME", default_value = "30s", value_parser = positive)]
+    pub duration: Nanos,
+    /// Profile to write [default: standard output, with the comparison on standard error]
+    #[arg(long, short, value_name = "FILE.toml")]
+    pub output: Option<PathBuf>,
+    /// Measure writes too, OVER WHAT IS IN this file or unused device, which should be on the same disk
+    #[arg(long, value_name = "FILE")]
+    pub write: Option<PathBuf>,
+    /// Seed of the places that are read
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// What `--help` of it says at its end.
+const CHARACTERISE_HELP: &str = "\
+The profile is of the model `hdd` when the device turns (found by trying, not as the kernel says), else `fixed` or `flash`. Each \
+number in it says what it was measured from, or which stored profile it is assumed from. In a workload: \
+[disk.d] model = \"FILE.toml\".
+
+Other requests to the disk meanwhile are measured with it. Nothing is written without --write, and a device that anything uses is \
+not written over.";

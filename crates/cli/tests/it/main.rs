@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
 
 mod bad_input;
+mod characterising;
 mod choosing;
 mod common;
 mod comparing;

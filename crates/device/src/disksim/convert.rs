@@ -2,9 +2,9 @@
 
 use super::Open;
 use super::syntax::{Block, Field, Kind, Value};
-use crate::diagnose::{Diagnostic, Diagnostics};
 use crate::hdd::geometry::{Geometry, HeadOrder, Sparing, Zone};
 use crate::hdd::seek::SeekCurve;
+use surety_model::source::{Diagnostic, Diagnostics};
 
 /// What a `dm_disk` gives.
 #[derive(Clone, Debug)]

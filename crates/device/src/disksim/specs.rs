@@ -2,8 +2,8 @@
 
 use super::convert::{Fields, Mechanics};
 use super::syntax::{Block, Kind};
-use crate::diagnose::Diagnostic;
 use crate::hdd::{Overheads, Parameters, ReadAhead, WriteBack};
+use surety_model::source::Diagnostic;
 use surety_units::Nanos;
 
 /// Keys with the only value that is modelled, and what another would mean.

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use crate::diagnose::Diagnostic;
+use surety_model::source::Diagnostic;
 
 /// A value and where it stands.
 #[derive(Clone, Debug, PartialEq)]

@@ -6,8 +6,8 @@ use toml::Spanned;
 
 use super::quantity::{Count, Sectors, Share, Speed, Time};
 use super::{Device, Open, keys};
-use crate::diagnose::Diagnostic;
 use crate::flash::{FastCells, Parameters};
+use surety_model::source::Diagnostic;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

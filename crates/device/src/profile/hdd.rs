@@ -6,11 +6,11 @@ use toml::Spanned;
 
 use super::quantity::{Count, Sectors, Share, Shift, Skew, Speed, Time};
 use super::{Device, Open, keys};
-use crate::diagnose::Diagnostic;
 use crate::hdd::geometry::{Geometry, HeadOrder, Sparing, Zone};
 use crate::hdd::seek::SeekCurve;
 use crate::hdd::{Overheads, Parameters, ReadAhead, Retries, WriteBack};
 use crate::model::SECTOR;
+use surety_model::source::Diagnostic;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

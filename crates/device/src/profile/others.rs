@@ -7,8 +7,8 @@ use toml::Spanned;
 
 use super::quantity::{Count, Sectors, Speed, Time};
 use super::{Device, Open, keys};
-use crate::diagnose::Diagnostic;
 use crate::{fixed, virtio};
+use surety_model::source::Diagnostic;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
