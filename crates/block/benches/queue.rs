@@ -28,7 +28,8 @@ impl Bench {
     fn new(word: &str, waiting: u32) -> Bench {
         let row = by_word(word).expect("an I/O scheduler");
         let settings = Settings::new(row.tunables);
-        let making = Making { hz: 1000, requests: waiting + 8, tags: 1, rotational: false, settings };
+        let making =
+            Making { hz: 1000, requests: waiting + 8, tags: 1, rotational: false, device: None, settings };
         let mut bench = Bench { queue: queue::make(row, &making), random: 1, next: 0, now: Nanos::ZERO };
         (0..PROCESSES).for_each(|_| bench.queue.add_process(Process { priority: Default::default() }));
         (0..waiting).for_each(|_| bench.come());
@@ -39,7 +40,7 @@ impl Bench {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
         let process = ProcessId(self.next % PROCESSES);
         let sector = (self.random >> 34) * 64 + u64::from(process.0);
-        let bio = Bio { op: Op::Read, sync: true, meta: false, sector, sectors: 8, process };
+        let bio = Bio { op: Op::Read, sync: true, meta: false, sector, sectors: 8, process, deadline: None };
         self.next += 1;
         self.queue.submit(self.now, bio, BioId(self.next));
     }

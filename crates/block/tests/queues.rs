@@ -78,7 +78,14 @@ impl Run {
 }
 
 fn run(row: &'static ElevatorRow, made: &[Made], requests: u32, tags: u32) -> Run {
-    let making = Making { hz: 1000, requests, tags, rotational: true, settings: Settings::new(row.tunables) };
+    let making = Making {
+        hz: 1000,
+        requests,
+        tags,
+        rotational: true,
+        device: None,
+        settings: Settings::new(row.tunables),
+    };
     let mut run = Run {
         queue: queue::make(row, &making),
         unsent: vec![VecDeque::new(); PROCESSES as usize],
@@ -102,6 +109,8 @@ fn run(row: &'static ElevatorRow, made: &[Made], requests: u32, tags: u32) -> Ru
             sector: sector * 8,
             sectors: *sectors,
             process: ProcessId(*process),
+            // Some know when they are late.
+            deadline: (sector % 3 == 0).then(|| Nanos::new(i64::try_from(*at).unwrap() + 5_000_000)),
         };
         let number = BioId(u32::try_from(number).unwrap());
         let at = Nanos::new(i64::try_from(*at).unwrap());

@@ -263,6 +263,7 @@ mod tests {
             requests: 256,
             tags: 32,
             rotational: false,
+            device: None,
             settings: crate::tunable::Settings::new(ROW.tunables),
         };
         let mut kyber = Kyber::new(&making);

@@ -28,7 +28,7 @@ use cache::File;
 use flusher::Flusher;
 pub use operation::Operation;
 use parts::Parts;
-pub use unit::{Done, Unit};
+pub use unit::{Device, Done, Unit};
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
@@ -77,6 +77,8 @@ enum Wait {
 struct Doing {
     operation: Option<Operation>,
     wait: Wait,
+    /// When it is late with it.
+    deadline: Option<Nanos>,
     /// Bios for which there was no request yet.
     unsent: std::collections::VecDeque<(Bio, BioId)>,
     /// Its direct bios that are not complete.
@@ -176,11 +178,11 @@ impl Storage {
         self.files[file.0].evict();
     }
 
-    /// A process begins an operation; it has none.
-    pub fn begin(&mut self, process: ProcessId, operation: Operation) {
+    /// A process begins an operation; it has none. `deadline`: when it is late with it, where it knows.
+    pub fn begin(&mut self, process: ProcessId, operation: Operation, deadline: Option<Nanos>) {
         let doing = &mut self.doing[process.index()];
         debug_assert!(doing.operation.is_none(), "one operation at a time");
-        doing.operation = Some(operation);
+        (doing.operation, doing.deadline) = (Some(operation), deadline);
     }
 
     /// Goes on with a process's operation; false: it has to wait, and is among the woken later.
@@ -358,7 +360,8 @@ impl Storage {
     ) {
         let place = &self.files[file.0];
         let sectors = u32::try_from(count * SECTORS).expect("a bio has few sectors");
-        let bio = Bio { op, sync, meta: false, sector: place.sector(first), sectors, process };
+        let deadline = self.doing[process.index()].deadline;
+        let bio = Bio { op, sync, meta: false, sector: place.sector(first), sectors, process, deadline };
         let disk = place.disk;
         self.doing[process.index()].unsent.push_back((bio, id));
         self.send_to(now, process, disk);

@@ -1,6 +1,7 @@
 //! Disks of a workload, and the threads that use them, on a stage.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use surety_block::elevator::Making;
 use surety_block::elevators::{self, ELEVATORS};
@@ -24,7 +25,7 @@ use super::super::{SimWorld, refuse, unsupported};
 use super::{Activity, Builder, Stage};
 use crate::cpu::device::{DeviceSpec, Source};
 use crate::cpu::hardware::Scheduling;
-use crate::disk::{FileId, PAGE, Unit};
+use crate::disk::{self, FileId, PAGE, Unit};
 use crate::engine::{Engine, Event, Simulation, Slot};
 
 /// The model of a disk that names none.
@@ -412,6 +413,7 @@ impl Bound {
         let model = self.profile.build(seed);
         let tags = u32::try_from(model.depth()).unwrap_or(u32::MAX);
         let of_driver = tags.max(if self.profile.model == "emmc" { 64 } else { 32 });
+        let model = disk::Device::new(model);
         let making = Making {
             hz,
             requests: match self.row.front {
@@ -421,6 +423,7 @@ impl Bound {
             },
             tags,
             rotational: self.profile.is_rotational(),
+            device: Some(Rc::new(model.clone())),
             settings: self.settings,
         };
         Unit::new(queue::make(self.row, &making), model, slots)
