@@ -16,6 +16,7 @@
 mod cache;
 mod flusher;
 mod operation;
+pub mod optimum;
 mod parts;
 mod unit;
 

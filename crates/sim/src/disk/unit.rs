@@ -6,7 +6,7 @@ use std::fmt;
 use std::rc::Rc;
 
 use surety_block::{BioId, Op, Positioning, ProcessId, Queue, RequestId};
-use surety_device::model::{Model, Request, Service};
+use surety_device::model::{Completion, Model, Request, Service};
 use surety_units::Nanos;
 
 use crate::engine::Slot;
@@ -31,6 +31,38 @@ impl Device {
     /// A device whose driver has not begun.
     pub fn new(model: Box<dyn Model>) -> Device {
         Device(Rc::new(RefCell::new(model)))
+    }
+
+    /// Whether it has no request.
+    pub(super) fn is_idle(&self) -> bool {
+        self.0.borrow().queued() == 0
+    }
+
+    /// Whether it takes one more.
+    fn has_room(&self) -> bool {
+        let model = self.0.borrow();
+        model.queued() < model.depth()
+    }
+
+    /// Takes a request of the queue.
+    pub(super) fn accept(&self, now: Nanos, tag: u32, request: &surety_block::Request) {
+        let request = Request::new(of_device(request.op), request.sector, request.sectors);
+        self.0.borrow_mut().accept(now, tag, &request);
+    }
+
+    fn flush(&self, now: Nanos) {
+        let request = Request::new(surety_device::model::Op::Flush, 0, 0);
+        self.0.borrow_mut().accept(now, FLUSH, &request);
+    }
+
+    /// When something happens in it next.
+    pub(super) fn next(&self) -> Option<Nanos> {
+        self.0.borrow().next()
+    }
+
+    /// The next request that is complete by now.
+    pub(super) fn advance(&self, now: Nanos) -> Option<Completion> {
+        self.0.borrow_mut().advance(now)
     }
 }
 
@@ -105,33 +137,23 @@ impl Unit {
 
     /// The driver takes requests while the device has room.
     pub(super) fn drive(&mut self, now: Nanos) {
-        while self.has_room() {
+        while self.model.has_room() {
             if !self.flushes.is_empty() && !self.is_flushing {
                 self.is_flushing = true;
-                self.accept(now, FLUSH, &Request::new(surety_device::model::Op::Flush, 0, 0));
+                self.model.flush(now);
                 continue;
             }
             let Some((id, _rule)) = self.queue.next(now) else { break };
             let request = self.queue.request(id);
-            let request = Request::new(of_device(request.op), request.sector, request.sectors);
             self.served += 1;
-            self.bytes += request.bytes();
-            self.accept(now, id.0, &request);
+            self.bytes += u64::from(request.sectors) * surety_device::SECTOR;
+            self.model.accept(now, id.0, request);
         }
-    }
-
-    fn has_room(&self) -> bool {
-        let model = self.model.0.borrow();
-        model.queued() < model.depth()
-    }
-
-    fn accept(&mut self, now: Nanos, tag: u32, request: &Request) {
-        self.model.0.borrow_mut().accept(now, tag, request);
     }
 
     /// When its slots are to be armed.
     pub(super) fn wants(&self) -> [(Slot, Option<Nanos>); 2] {
-        [(self.device, self.model.0.borrow().next()), (self.timer, self.queue.timer())]
+        [(self.device, self.model.next()), (self.timer, self.queue.timer())]
     }
 
     /// The next thing that is done by now; its bios, and who may have its request.
@@ -141,7 +163,7 @@ impl Unit {
         done: &mut Vec<BioId>,
         released: &mut Vec<ProcessId>,
     ) -> Option<Done> {
-        let completion = self.model.0.borrow_mut().advance(now)?;
+        let completion = self.model.advance(now)?;
         if completion.tag == FLUSH {
             self.is_flushing = false;
             return self.flushes.pop_front().map(Done::Flush);
