@@ -20,6 +20,8 @@ pub mod optimum;
 mod parts;
 mod unit;
 
+use std::ops::Range;
+
 use surety_block::{Bio, BioId, Op, Process, ProcessId};
 use surety_model::record::Distribution;
 use surety_units::Nanos;
@@ -104,6 +106,9 @@ pub struct Storage {
     accounts: Vec<Parts>,
     is_observed: bool,
     woken: Vec<Woken>,
+    /// Processes that wait until less is dirty; one that goes on for another reason may stand here still.
+    soilers: Vec<ProcessId>,
+    candidates: Vec<ProcessId>,
     arms: Vec<(Slot, Option<Nanos>)>,
     done: Vec<BioId>,
     released: Vec<ProcessId>,
@@ -196,6 +201,11 @@ impl Storage {
         if wait == Wait::Nothing {
             return true;
         }
+        match wait {
+            Wait::Page(file, _) | Wait::Written(file) => self.files[file.0].waiting.push(process),
+            Wait::Dirty => self.soilers.push(process),
+            _ => {}
+        }
         let doing = &mut self.doing[index];
         (doing.operation, doing.wait) = (Some(operation), wait);
         false
@@ -274,20 +284,39 @@ impl Storage {
             }
             For::Pages { file, first, count } => {
                 self.flusher.writing -= self.files[file.0].arrived(first, count);
-                for index in 0..self.doing.len() {
-                    let goes_on = match self.doing[index].wait {
-                        Wait::Page(of, page) => of == file && (first..first + count).contains(&page),
-                        Wait::Written(of) => of == file && self.files[file.0].is_written(),
-                        Wait::Dirty => !self.flusher.is_full(),
-                        _ => false,
-                    };
-                    if goes_on {
-                        let process = ProcessId(u32::try_from(index).expect("as many as there are"));
-                        self.wake(disk, process, self.doing[index].wait);
-                    }
-                }
+                self.wake_readers(disk, file, first..first + count);
             }
         }
+    }
+
+    /// Pages of a file came from the disk, or went to it: whoever waited for that goes on, in the order in which processes were added.
+    fn wake_readers(&mut self, disk: usize, file: FileId, pages: Range<u64>) {
+        let is_room = !self.flusher.is_full();
+        let mut candidates = std::mem::take(&mut self.candidates);
+        candidates.extend_from_slice(&self.files[file.0].waiting);
+        if is_room {
+            candidates.extend_from_slice(&self.soilers);
+        }
+        candidates.sort_unstable();
+        for process in candidates.drain(..) {
+            let wait = self.doing[process.index()].wait;
+            let goes_on = match wait {
+                Wait::Page(of, page) => of == file && pages.contains(&page),
+                Wait::Written(of) => of == file && self.files[file.0].is_written(),
+                Wait::Dirty => is_room,
+                _ => false,
+            };
+            if goes_on {
+                self.wake(disk, process, wait);
+            }
+        }
+        self.candidates = candidates;
+        let doing = &self.doing;
+        let waits = |process: &ProcessId| doing[process.index()].wait;
+        self.soilers.retain(|process| waits(process) == Wait::Dirty);
+        self.files[file.0]
+            .waiting
+            .retain(|process| matches!(waits(process), Wait::Page(of, _) | Wait::Written(of) if of == file));
     }
 
     fn wake(&mut self, disk: usize, process: ProcessId, from: Wait) {
