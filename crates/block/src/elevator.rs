@@ -5,10 +5,12 @@
 //! (anticipation, idling) says when it will think again ([`Elevator::timer`]).
 
 use std::collections::VecDeque;
+use std::fmt::Debug;
+use std::rc::Rc;
 
 use surety_units::Nanos;
 
-use crate::request::{Bio, Process, ProcessId, RequestId, Requests};
+use crate::request::{Bio, Op, Process, ProcessId, RequestId, Requests};
 use crate::tunable::{Settings, Tunable};
 
 /// What an elevator sees with each call.
@@ -138,6 +140,13 @@ pub trait Elevator {
     fn queued(&self) -> usize;
 }
 
+/// What a device tells of itself to an I/O scheduler that asks. No kernel has it: it is for references that others are compared with.
+pub trait Positioning: Debug {
+    /// Time until the first sector of an access would be there, if the access began now, or as soon as the device is through with what it
+    /// is at; `None`: the device cannot say. Asking changes nothing.
+    fn positioning(&self, now: Nanos, op: Op, sector: u64) -> Option<Nanos>;
+}
+
 /// What an elevator is made for.
 #[derive(Clone, Debug)]
 pub struct Making {
@@ -154,7 +163,17 @@ pub struct Making {
     pub max_sectors: u32,
     /// Whether the device turns.
     pub rotational: bool,
+    /// The device, for those that ask it; `None`: there is none to ask.
+    pub device: Option<Rc<dyn Positioning>>,
     pub settings: Settings,
+}
+
+impl Making {
+    /// For a disk that turns, with so many requests in its queue and so many at a time in the device, at 1000 ticks a second.
+    pub fn new(requests: u32, tags: u32, settings: Settings) -> Making {
+        let (asks_first, max_sectors, rotational) = (false, u32::MAX, true);
+        Making { hz: 1000, requests, tags, asks_first, max_sectors, rotational, device: None, settings }
+    }
 }
 
 /// The block layer that an I/O scheduler was written for.

@@ -23,7 +23,7 @@ pub mod tunable;
 #[cfg(test)]
 mod script;
 
-pub use elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
+pub use elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Positioning, Rule, Side};
 pub use queue::{Queue, Submitted};
 pub use request::{Bio, BioId, IoClass, Op, Priority, Process, ProcessId, Request, RequestId, Requests};
 pub use tunable::{Settings, SettingsError, Tunable};

@@ -1,81 +1,12 @@
 //! Requests that wait, in two orders: [`BySector`], and [`ByArrival`] with the instants at which they expire; [`Lane`] is both.
 
-use std::collections::BTreeMap;
+mod by_sector;
 
 use surety_units::Nanos;
 
-use crate::elevator::Side;
+pub(crate) use by_sector::BySector;
+
 use crate::request::{RequestId, Requests};
-
-/// Waiting requests by their first sector; of equal ones by the order in which they were made.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct BySector(BTreeMap<(u64, u64), RequestId>);
-
-fn key(requests: &Requests, id: RequestId) -> (u64, u64) {
-    (requests[id].sector, requests[id].sequence)
-}
-
-impl BySector {
-    /// Adds a request.
-    pub(crate) fn insert(&mut self, requests: &Requests, id: RequestId) {
-        self.0.insert(key(requests, id), id);
-    }
-
-    /// Takes a request out.
-    pub(crate) fn remove(&mut self, requests: &Requests, id: RequestId) {
-        self.0.remove(&key(requests, id));
-    }
-
-    /// A request has grown at its front: it is looked for from its new first sector on, close behind which it stood.
-    pub(crate) fn grown_at_front(&mut self, requests: &Requests, id: RequestId) {
-        let from = (requests[id].sector, 0);
-        let old = self.0.range(from..).find(|(_, known)| **known == id).map(|(key, _)| *key);
-        if let Some(old) = old {
-            self.0.remove(&old);
-        }
-        self.insert(requests, id);
-    }
-
-    /// The first that begins at this sector or behind it.
-    pub(crate) fn from(&self, sector: u64) -> Option<RequestId> {
-        self.0.range((sector, 0)..).next().map(|(_, id)| *id)
-    }
-
-    /// The last that begins before this sector.
-    pub(crate) fn below(&self, sector: u64) -> Option<RequestId> {
-        self.0.range(..(sector, 0)).next_back().map(|(_, id)| *id)
-    }
-
-    /// The first that begins exactly there.
-    pub(crate) fn at(&self, sector: u64) -> Option<RequestId> {
-        self.0.range((sector, 0)..=(sector, u64::MAX)).next().map(|(_, id)| *id)
-    }
-
-    /// The request with the lowest sector.
-    pub(crate) fn first(&self) -> Option<RequestId> {
-        self.0.values().next().copied()
-    }
-
-    /// The one next to a request, which need not be in it.
-    pub(crate) fn beside(&self, requests: &Requests, id: RequestId, side: Side) -> Option<RequestId> {
-        let key = key(requests, id);
-        let found = match side {
-            Side::Back => self.0.range((key.0, key.1 + 1)..).next(),
-            Side::Front => self.0.range(..key).next_back(),
-        };
-        found.map(|(_, id)| *id)
-    }
-
-    /// Requests in it.
-    pub(crate) fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is none.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-}
 
 /// Waiting requests in the order in which they came: a list through places that are numbered as the requests.
 #[derive(Clone, Debug, Default)]

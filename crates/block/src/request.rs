@@ -84,6 +84,8 @@ pub struct Bio {
     /// Above zero, unless it is a flush.
     pub sectors: u32,
     pub process: ProcessId,
+    /// When its process is late without it; `None`: its process has not said. The kernel's bios have none.
+    pub deadline: Option<Nanos>,
 }
 
 impl Bio {
@@ -118,6 +120,8 @@ pub struct Request {
     pub priority: Priority,
     /// Place in the order in which requests were made.
     pub sequence: u64,
+    /// The earliest deadline of its bios.
+    pub deadline: Option<Nanos>,
     /// When it came to the elevator.
     pub inserted: Nanos,
     /// When the driver took it; `None`: it has not.
@@ -131,6 +135,10 @@ impl Request {
     pub fn end(&self) -> u64 {
         self.sector + u64::from(self.sectors)
     }
+}
+
+fn earlier(one: Option<Nanos>, other: Option<Nanos>) -> Option<Nanos> {
+    [one, other].into_iter().flatten().min()
 }
 
 /// The requests of a queue.
@@ -158,6 +166,7 @@ impl Requests {
             process: bio.process,
             priority,
             sequence,
+            deadline: bio.deadline,
             inserted: now,
             issued: None,
             bios,
@@ -184,6 +193,7 @@ impl Requests {
         let request = &mut self.slots[id.index()];
         debug_assert_eq!(request.end(), bio.sector);
         request.sectors += bio.sectors;
+        request.deadline = earlier(request.deadline, bio.deadline);
         request.bios.push(number);
     }
 
@@ -193,20 +203,22 @@ impl Requests {
         debug_assert_eq!(bio.end(), request.sector);
         request.sector = bio.sector;
         request.sectors += bio.sectors;
+        request.deadline = earlier(request.deadline, bio.deadline);
         request.bios.insert(0, number);
     }
 
     /// Appends a request that begins where `kept` ends; `gone` is no more. The earlier instant of insertion stays.
     pub fn join(&mut self, kept: RequestId, gone: RequestId) {
         let mut bios = std::mem::take(&mut self.slots[gone.index()].bios);
-        let (sector, sectors, inserted) = {
+        let (sector, sectors, inserted, deadline) = {
             let gone = &self.slots[gone.index()];
-            (gone.sector, gone.sectors, gone.inserted)
+            (gone.sector, gone.sectors, gone.inserted, gone.deadline)
         };
         let request = &mut self.slots[kept.index()];
         debug_assert_eq!(request.end(), sector);
         request.sectors += sectors;
         request.inserted = request.inserted.min(inserted);
+        request.deadline = earlier(request.deadline, deadline);
         request.bios.append(&mut bios);
         self.slots[gone.index()].bios = bios;
         self.free.push(gone);

@@ -2,13 +2,14 @@
 //!
 //! A line is `TIME PROCESS OP SECTOR SECTORS`, `TIME` with its unit; `OP` is `r`, `w` (nobody waits) or `s` (a synchronous
 //! write), `PROCESS` a letter, in capitals of the class real time and with a digit after it of this level (`A0`, `b7`), or
-//! `i` for the class idle (`zi`). `#` begins a comment. Requests are not merged.
+//! `i` for the class idle (`zi`). `by TIME` at its end is its deadline. `#` begins a comment. Requests are not merged.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use surety_units::Nanos;
 
-use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule};
+use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Positioning, Rule};
 use crate::request::{Bio, BioId, IoClass, Op, Priority, Process, ProcessId, RequestId, Requests};
 use crate::tunable::Settings;
 
@@ -18,6 +19,7 @@ pub(crate) struct Script {
     settings: Settings,
     arrivals: Vec<(Nanos, Bio)>,
     processes: Vec<Process>,
+    device: Option<Rc<dyn Positioning>>,
 }
 
 /// What the driver took.
@@ -39,7 +41,8 @@ impl Order {
 impl Script {
     /// On a disk that turns and takes 1 ms for each request, one at a time, with 1000 ticks per second.
     pub(crate) fn of(row: &'static ElevatorRow) -> Script {
-        Script { row, settings: Settings::new(row.tunables), arrivals: Vec::new(), processes: Vec::new() }
+        let settings = Settings::new(row.tunables);
+        Script { row, settings, arrivals: Vec::new(), processes: Vec::new(), device: None }
     }
 
     /// Sets a tunable.
@@ -48,11 +51,21 @@ impl Script {
         self
     }
 
+    /// Has a device that can be asked.
+    pub(crate) fn device(mut self, device: impl Positioning + 'static) -> Script {
+        self.device = Some(Rc::new(device));
+        self
+    }
+
     /// Adds arrivals.
     pub(crate) fn text(mut self, text: &str) -> Script {
         let mut names: BTreeMap<String, ProcessId> = BTreeMap::new();
         for line in text.lines() {
             let words: Vec<&str> = line.split('#').next().unwrap_or("").split_whitespace().collect();
+            let (words, deadline) = match &words[..] {
+                [words @ .., "by", deadline] => (words, Some(deadline.parse().expect("a time"))),
+                words => (words, None),
+            };
             let [time, name, op, sector, sectors] = words[..] else {
                 assert!(words.is_empty(), "{line}");
                 continue;
@@ -68,6 +81,7 @@ impl Script {
                 sector: sector.parse().expect("a sector"),
                 sectors: sectors.parse().expect("a count"),
                 process,
+                deadline,
             };
             self.arrivals.push((time.parse().expect("a time"), bio));
         }
@@ -77,15 +91,7 @@ impl Script {
 
     /// Runs it until nothing is left.
     pub(crate) fn run(self) -> Order {
-        let making = Making {
-            hz: 1000,
-            requests: 128,
-            tags: 1,
-            asks_first: false,
-            max_sectors: u32::MAX,
-            rotational: true,
-            settings: self.settings.clone(),
-        };
+        let making = Making { device: self.device.clone(), ..Making::new(128, 1, self.settings.clone()) };
         let mut bench = Bench {
             elevator: (self.row.make)(&making),
             script: &self,

@@ -31,15 +31,7 @@ fn compare(scheduler: &str, text: &str) -> Compared {
         // As it was set there: else the device is idle most of the time, and nothing waits.
         settings.set("slice_idle", 0).expect("a tunable of bfq");
     }
-    let making = Making {
-        hz: 250,
-        requests: 2048,
-        tags: 128,
-        asks_first: false,
-        max_sectors: u32::MAX,
-        rotational: true,
-        settings,
-    };
+    let making = Making { hz: 250, ..Making::new(2048, 128, settings) };
     let mut queue = queue::make(row, &making);
     let mut processes: BTreeMap<u32, (ProcessId, Priority)> = BTreeMap::new();
     // Two of a script may be of the same sector.
@@ -77,6 +69,7 @@ fn compare(scheduler: &str, text: &str) -> Compared {
                     sector: number(4),
                     sectors: u32::try_from(number(5)).expect("a length"),
                     process,
+                    deadline: None,
                 };
                 let id = BioId(u32::try_from(inserted.len()).expect("few"));
                 place_of.insert(bio.sector, inserted.len());

@@ -78,15 +78,10 @@ impl Run {
 }
 
 fn run(row: &'static ElevatorRow, made: &[Made], requests: u32, tags: u32) -> Run {
-    let settings = Settings::new(row.tunables);
     let making = Making {
-        hz: 1000,
-        requests,
-        tags,
         asks_first: tags > 4,
         max_sectors: 1024,
-        rotational: true,
-        settings,
+        ..Making::new(requests, tags, Settings::new(row.tunables))
     };
     let mut run = Run {
         queue: queue::make(row, &making),
@@ -111,6 +106,8 @@ fn run(row: &'static ElevatorRow, made: &[Made], requests: u32, tags: u32) -> Ru
             sector: sector * 8,
             sectors: *sectors,
             process: ProcessId(*process),
+            // Some know when they are late.
+            deadline: (sector % 3 == 0).then(|| Nanos::new(i64::try_from(*at).unwrap() + 5_000_000)),
         };
         let number = BioId(u32::try_from(number).unwrap());
         let at = Nanos::new(i64::try_from(*at).unwrap());

@@ -108,6 +108,10 @@ impl Model for Fixed {
         Some(begin - now + self.cost(request.op) + transfer(Fixed::moved(request), self.parameters.rate))
     }
 
+    fn fork(&self) -> Box<dyn Model + Send> {
+        Box::new(self.clone())
+    }
+
     fn digest(&self) -> u64 {
         self.ledger.digest()
     }

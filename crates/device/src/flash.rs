@@ -423,6 +423,10 @@ impl Model for Flash {
         })
     }
 
+    fn fork(&self) -> Box<dyn Model + Send> {
+        Box::new(self.clone())
+    }
+
     fn digest(&self) -> u64 {
         self.ledger.digest()
     }

@@ -12,11 +12,13 @@
 //! | writes reported at once, written in the background | `writing` |
 //! | commands in the order of their positioning time, none older than a limit left waiting | `queue` |
 //! | accesses that fail and are tried again, by chance | `Retries` |
+//! | what an access would take, for who chooses between some | `estimate` |
 //!
 //! The moving parts do one thing at a time (`Work`). Between commands they read ahead, which the next command cuts short, or
 //! write what the buffer has taken. Nothing is stepped sector by sector: the instants of an access follow from where the arm is and what time it is.
 
 pub mod buffer;
+mod estimate;
 pub mod geometry;
 pub mod mechanism;
 mod parameters;
@@ -26,6 +28,8 @@ pub mod seek;
 mod writing;
 
 pub use parameters::{Overheads, Parameters, ReadAhead, Retries, WriteBack};
+
+use std::sync::Arc;
 
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
@@ -86,8 +90,10 @@ struct Stream {
 /// A hard disk.
 #[derive(Clone, Debug)]
 pub struct Hdd {
-    parameters: Parameters,
-    mechanism: Mechanism,
+    // Shared with its copies.
+    parameters: Arc<Parameters>,
+    mechanism: Arc<Mechanism>,
+    retries: Option<Retries>,
     arm: Arm,
     work: Work,
     stream: Stream,
@@ -122,7 +128,8 @@ impl Hdd {
         };
         let buffer = Buffer::new(parameters.segments, parameters.segment_sectors);
         Hdd {
-            mechanism,
+            mechanism: Arc::new(mechanism),
+            retries: parameters.retries,
             arm: Arm::default(),
             work: Work::Free,
             stream: Stream::default(),
@@ -137,7 +144,7 @@ impl Hdd {
             chance: Pcg::for_job(seed, surety_stats::random::stream_of("hdd"), 0),
             ledger: Ledger::default(),
             runs: Vec::new(),
-            parameters,
+            parameters: Arc::new(parameters),
         }
     }
 
@@ -157,7 +164,7 @@ impl Hdd {
 
     /// What a retried access adds, in nanoseconds.
     fn retries(&mut self) -> f64 {
-        let Some(retries) = self.parameters.retries else { return 0.0 };
+        let Some(retries) = self.retries else { return 0.0 };
         if self.chance.unit_open() >= retries.probability {
             return 0.0;
         }
@@ -226,19 +233,11 @@ impl Model for Hdd {
     }
 
     fn estimate(&self, now: Nanos, request: &Request) -> Option<Nanos> {
-        let at = match self.work {
-            Work::Busy { until, .. } => until.max(now.get() as f64),
-            Work::Free => now.get() as f64,
-        };
-        let waiting = at - now.get() as f64;
-        if request.op == Op::Flush || request.op == Op::Discard {
-            return Some(Nanos::from_f64_rounded(waiting));
-        }
-        let write = request.op == Op::Write;
-        let positioning = self.mechanism.positioning(self.arm_at(at), at, request.sector, write);
-        let place = self.mechanism.geometry.place(request.sector);
-        let pace = self.mechanism.revolution / f64::from(place.sectors_per_track);
-        Some(Nanos::from_f64_rounded(waiting + positioning + f64::from(request.sectors) * pace))
+        Some(self.estimated(now, request))
+    }
+
+    fn fork(&self) -> Box<dyn Model + Send> {
+        Box::new(self.clone())
     }
 
     fn digest(&self) -> u64 {

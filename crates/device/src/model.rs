@@ -124,8 +124,12 @@ pub trait Model {
     /// Does what is due until an instant; returns the first completion of that time, until there is none.
     fn advance(&mut self, now: Nanos) -> Option<Completion>;
 
-    /// How long the access would take if it began now, for elevators that go by positioning time; `None`: it cannot say.
+    /// How long the access would take if it came now, before all others that wait, for elevators that go by positioning time; `None`: it
+    /// cannot say. Asking changes nothing.
     fn estimate(&self, now: Nanos, request: &Request) -> Option<Nanos>;
+
+    /// A disk in the same state, which goes on by itself: what it is asked changes nothing of this one.
+    fn fork(&self) -> Box<dyn Model + Send>;
 
     /// A digest of all that it took and gave: the same for the same seed, requests and instants on every machine.
     fn digest(&self) -> u64;

@@ -166,6 +166,17 @@ impl Model for Virtio {
         Some(self.behind.estimate(now, request)? + own)
     }
 
+    fn fork(&self) -> Box<dyn Model + Send> {
+        Box::new(Virtio {
+            behind: self.behind.fork(),
+            slots: self.slots.clone(),
+            queue: self.queue.clone(),
+            returned: self.returned.clone(),
+            ledger: self.ledger.clone(),
+            ..*self
+        })
+    }
+
     fn digest(&self) -> u64 {
         self.ledger.digest() ^ self.behind.digest().rotate_left(1)
     }

@@ -184,3 +184,41 @@ fn digests_of_every_profile_stay() {
     ];
     assert_eq!(digests, expected);
 }
+
+/// What a copy of a device is asked changes nothing of it, and an estimate of an access that is alone is what it then takes.
+#[test]
+fn an_estimate_comes_true_and_leaves_no_trace() {
+    let profile = Profile::named("hdd-2004").unwrap();
+    let (mut asked, mut spared) = (profile.build(1), profile.build(1));
+    let mut chance = surety_stats::random::Pcg::for_job(1, 2, 3);
+    let (mut now, mut last_end) = (Nanos::ZERO, 0);
+    for _ in 0..2000 {
+        // The moving parts may be at work in the background: what was written goes to the medium.
+        now += Nanos::new(chance.below(8_000_000) as i64);
+        while asked.next().is_some_and(|at| at <= now) {
+            assert!(asked.advance(now).is_none() && spared.advance(now).is_none());
+        }
+        let op = [Op::Read, Op::Read, Op::Write][chance.below(3) as usize];
+        let near =
+            [last_end, chance.below(20_000), chance.below(asked.sectors() - 600)][chance.below(3) as usize];
+        let request = Request::new(op, near, 1 + chance.below(512) as u32);
+        last_end = request.end();
+        let (estimate, mut fork) = (asked.estimate(now, &request).unwrap(), asked.fork());
+        fork.accept(now, 9, &Request::new(Op::Read, 0, 100));
+        asked.accept(now, 0, &request);
+        spared.accept(now, 0, &request);
+        let done = loop {
+            let at = asked.next().unwrap();
+            if let Some(done) = asked.advance(at) {
+                break done;
+            }
+        };
+        assert_eq!(done.completed - now, estimate, "{request:?}");
+        now = done.completed;
+        while spared.queued() > 0 {
+            let at = spared.next().unwrap();
+            spared.advance(at);
+        }
+    }
+    assert_eq!(asked.digest(), spared.digest());
+}

@@ -1,10 +1,17 @@
-//! How many events of simulated time the machine works off in a second.
+//! How many events of simulated time the machine, and its disks, work off in a second. The items per second divan prints are events per
+//! second.
 //!
-//! An event is an entry of the agenda (tick, completion, alarm, timer) or a context switch. Every benchmark
-//! simulates one minute of eight threads on one CPU; the items per second divan prints are events per second.
+//! Of the machine an event is an entry of the agenda (tick, completion, alarm, timer) or a context switch: one minute of eight threads on
+//! one CPU. Of a disk it is a bio that comes, a request that the driver takes, or one that is complete: so many processes, each with one
+//! read at a time past the page cache, or reading ahead through it, and all of them wait.
+
+use std::rc::Rc;
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
+use surety_block::elevators::{ELEVATORS, by_word};
+use surety_block::{Making, Priority, Process, ProcessId, Settings, queue};
+use surety_device::profile::Profile;
 use surety_model::distribution::TimeDistribution;
 use surety_model::platform::Platform;
 use surety_model::reservation::Reservation;
@@ -14,7 +21,8 @@ use surety_sim::cpu::hardware::Scheduling;
 use surety_sim::cpu::machine::{Counts, Machine, MachineSpec, ThreadSpec};
 use surety_sim::cpu::policies;
 use surety_sim::cpu::program::{Moment, Programs, Step};
-use surety_sim::engine::Simulation as _;
+use surety_sim::disk::{Device, FileId, Operation, PAGE, Storage, Unit};
+use surety_sim::engine::{Engine, Simulation as _};
 use surety_stats::random::Pcg;
 use surety_units::{CpuId, Nanos};
 
@@ -93,6 +101,120 @@ fn two_reserved_two_fifo_and_four_fair_threads(bencher: Bencher<'_, '_>) {
     let ms = Nanos::from_millis;
     let reserved = |q, t| Scheduling::Deadline(Reservation::implicit(ms(q), ms(t)));
     run(bencher, &[reserved(1, 5), reserved(2, 7), FIFO, FIFO, FAIR, FAIR, FAIR, FAIR]);
+}
+
+/// Processes that wait for a disk, and the completions that are worked off.
+const WAITING: [u32; 4] = [10, 100, 1_000, 10_000];
+const COMPLETIONS: u64 = 20_000;
+/// Pages of a file.
+const PAGES: u64 = 1 << 9;
+
+/// Processes on one disk, without CPUs: each begins its next read as soon as it is woken.
+struct Disk {
+    engine: Engine,
+    storage: Storage,
+    files: Vec<FileId>,
+    chance: Pcg,
+    direct: bool,
+    /// Where each process reads on.
+    next: Vec<u64>,
+    woken: Vec<ProcessId>,
+}
+
+impl Disk {
+    fn new(model: &str, word: &str, processes: u32, direct: bool) -> Disk {
+        let row = by_word(word).expect("an I/O scheduler");
+        let device = Device::new(Profile::named(model).expect("a disk").build(1));
+        let making = Making {
+            hz: 1000,
+            requests: 2 * processes + 64,
+            tags: 1,
+            rotational: false,
+            device: Some(Rc::new(device.clone())),
+            settings: Settings::new(row.tunables),
+        };
+        let (mut engine, mut storage) = (Engine::default(), Storage::default());
+        storage
+            .add_disk(&mut engine, |slot, timer| Unit::new(queue::make(row, &making), device, (slot, timer)));
+        let files = (0..processes).map(|_| storage.add_file(0, PAGES * PAGE).expect("room")).collect();
+        for _ in 0..processes {
+            storage.add_process(Process { priority: Priority::default() });
+        }
+        let next = vec![0; processes as usize];
+        let chance = Pcg::for_job(1, 1, 1);
+        let mut disk = Disk { engine, storage, files, chance, direct, next, woken: Vec::new() };
+        (0..processes).for_each(|process| disk.go(ProcessId(process)));
+        disk
+    }
+
+    /// The process reads until it waits.
+    fn go(&mut self, process: ProcessId) {
+        let now = self.engine.now();
+        while self.storage.poll(now, process) {
+            let file = self.files[process.index()];
+            let next = &mut self.next[process.index()];
+            let operation = if self.direct {
+                let page = self.chance.below(PAGES);
+                Operation::direct(file, false, page, page + 1)
+            } else {
+                let first = *next % PAGES;
+                *next += 4;
+                if first == 0 {
+                    self.storage.evict(file);
+                }
+                Operation::Read { file, first, end: first + 4 }
+            };
+            self.storage.begin(process, operation, None);
+        }
+    }
+
+    /// Works off so many completions of the disk.
+    fn run(&mut self, completions: u64) {
+        let end = self.storage.unit(0).served().0 + completions;
+        while self.storage.unit(0).served().0 < end {
+            let now = self.engine.now();
+            let arms = self.storage.settle(now);
+            for (slot, at) in &arms {
+                match at {
+                    Some(at) => self.engine.arm(*slot, *at),
+                    None => self.engine.cancel(*slot),
+                }
+            }
+            self.storage.take_back(arms);
+            let event = self.engine.next(Nanos::MAX).expect("a process waits");
+            self.woken.clear();
+            let woken = self.storage.occur(self.engine.now(), event);
+            self.woken.extend(woken.iter().map(|woken| woken.process));
+            for place in 0..self.woken.len() {
+                self.go(self.woken[place]);
+            }
+        }
+    }
+}
+
+fn disk<const N: u32>(bencher: Bencher<'_, '_>, model: &str, word: &str, direct: bool) {
+    let mut disk = Disk::new(model, word, N, direct);
+    bencher.counter(ItemsCount::new(3 * COMPLETIONS)).bench_local(|| disk.run(COMPLETIONS));
+}
+
+/// The I/O schedulers, but for the one that asks the disk about each request that waits.
+fn words() -> impl Iterator<Item = &'static str> {
+    ELEVATORS.iter().map(|row| row.word).filter(|word| *word != "sptf")
+}
+
+#[divan::bench(args = words(), consts = WAITING)]
+fn direct_reads_of_a_disk_of_fixed_time<const N: u32>(bencher: Bencher<'_, '_>, word: &str) {
+    disk::<N>(bencher, "null", word, true);
+}
+
+#[divan::bench(args = ["none", "mq-deadline", "bfq"], consts = WAITING)]
+fn direct_reads_of_a_hard_disk<const N: u32>(bencher: Bencher<'_, '_>, word: &str) {
+    disk::<N>(bencher, "hdd-2004", word, true);
+}
+
+#[divan::bench(args = ["none", "mq-deadline", "bfq"], consts = WAITING)]
+fn reads_through_the_page_cache<const N: u32>(bencher: Bencher<'_, '_>, word: &str) {
+    disk::<N>(bencher, "null", word, false);
 }
 
 fn main() {

@@ -258,15 +258,8 @@ mod tests {
     /// A device that takes 8 ms of the 2 ms wanted of reads: writes, which are good in themselves, get fewer tokens.
     #[test]
     fn writes_give_way_where_reads_are_late() {
-        let making = Making {
-            hz: 1000,
-            requests: 256,
-            tags: 32,
-            asks_first: false,
-            max_sectors: u32::MAX,
-            rotational: false,
-            settings: crate::tunable::Settings::new(ROW.tunables),
-        };
+        let settings = crate::tunable::Settings::new(ROW.tunables);
+        let making = Making { rotational: false, ..Making::new(256, 32, settings) };
         let mut kyber = Kyber::new(&making);
         for _ in 0..600 {
             kyber.domains[0].device.add(Nanos::from_millis(8), 2_000_000);

@@ -6,15 +6,17 @@ mod bfq;
 mod cfq;
 mod cfq_v2;
 mod deadline;
+mod edf_scan;
 mod habit;
 mod kyber;
 mod mq_deadline;
 mod none;
 mod noop;
+mod sptf;
 
 use crate::elevator::ElevatorRow;
 
-/// All of them; first those of blk-mq.
+/// All of them: those of blk-mq, those of 2.6, and references that no kernel has.
 pub const ELEVATORS: &[&ElevatorRow] = &[
     &none::ROW,
     &mq_deadline::ROW,
@@ -26,6 +28,8 @@ pub const ELEVATORS: &[&ElevatorRow] = &[
     &cfq_v2::ROW,
     &cfq::ROW,
     &abiss::ROW,
+    &sptf::ROW,
+    &edf_scan::ROW,
 ];
 
 /// The one of a word.

@@ -278,7 +278,8 @@ mod tests {
 
     /// A bio of 8 sectors.
     fn write(process: u32, sector: u64) -> Bio {
-        Bio { op: Op::Write, sync: false, meta: false, sector, sectors: 8, process: ProcessId(process) }
+        let process = ProcessId(process);
+        Bio { op: Op::Write, sync: false, meta: false, sector, sectors: 8, process, deadline: None }
     }
 
     /// Four tags: one request is in the device, one taken ahead, two lie 8 sectors apart; two processes wait. A bio between the two joins
@@ -287,18 +288,7 @@ mod tests {
     fn a_tag_that_a_merge_sets_free_wakes_somebody() {
         let row = crate::elevators::by_word("mq-deadline").expect("it is one of them");
         let settings = Settings::new(row.tunables);
-        let mut queue = make(
-            row,
-            &Making {
-                hz: 1000,
-                requests: 4,
-                tags: 1,
-                asks_first: false,
-                max_sectors: MAX_SECTORS,
-                rotational: true,
-                settings,
-            },
-        );
+        let mut queue = make(row, &Making::new(4, 1, settings));
         for _ in 0..3 {
             queue.add_process(Process { priority: Default::default() });
         }

@@ -12,6 +12,7 @@ mod irq_loss;
 mod network_thread;
 mod packets;
 mod player_network;
+mod regret;
 mod rt_vs_vanilla;
 mod schedulers;
 mod spinner;
@@ -34,4 +35,5 @@ pub const EXPERIMENTS: &[&Experiment] = &[
     &packets::EXPERIMENT,
     &abiss_be::EXPERIMENT,
     &startup::EXPERIMENT,
+    &regret::EXPERIMENT,
 ];

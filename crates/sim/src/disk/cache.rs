@@ -3,6 +3,7 @@
 //! Read-ahead is that of `mm/readahead.c`: a window that doubles from a multiple of the first read up to `read_ahead_kb`, asked for
 //! again when a reader comes to the page marked in it. A file has one reader at a time.
 
+use surety_block::ProcessId;
 use surety_units::Nanos;
 
 use super::{PAGE, SECTORS};
@@ -32,6 +33,8 @@ pub(super) struct File {
     writing: u64,
     /// The page behind the one read last.
     previous: u64,
+    /// Processes that wait for its pages; one that goes on for another reason may stand here still.
+    pub waiting: Vec<ProcessId>,
 }
 
 /// What is read ahead (`struct file_ra_state`).
@@ -94,6 +97,7 @@ impl File {
             dirty_since: Nanos::ZERO,
             writing: 0,
             previous: u64::MAX,
+            waiting: Vec::new(),
         }
     }
 

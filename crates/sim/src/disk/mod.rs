@@ -16,8 +16,11 @@
 mod cache;
 mod flusher;
 mod operation;
+pub mod optimum;
 mod parts;
 mod unit;
+
+use std::ops::Range;
 
 use surety_block::{Bio, BioId, Op, Process, ProcessId};
 use surety_model::record::Distribution;
@@ -28,7 +31,7 @@ use cache::File;
 use flusher::Flusher;
 pub use operation::Operation;
 use parts::Parts;
-pub use unit::{Done, Unit};
+pub use unit::{Device, Done, Unit};
 
 /// Bytes of a page.
 pub const PAGE: u64 = 4096;
@@ -77,6 +80,8 @@ enum Wait {
 struct Doing {
     operation: Option<Operation>,
     wait: Wait,
+    /// When it is late with it.
+    deadline: Option<Nanos>,
     /// Bios for which there was no request yet.
     unsent: std::collections::VecDeque<(Bio, BioId)>,
     /// Its direct bios that are not complete.
@@ -101,6 +106,9 @@ pub struct Storage {
     accounts: Vec<Parts>,
     is_observed: bool,
     woken: Vec<Woken>,
+    /// Processes that wait until less is dirty; one that goes on for another reason may stand here still.
+    soilers: Vec<ProcessId>,
+    candidates: Vec<ProcessId>,
     arms: Vec<(Slot, Option<Nanos>)>,
     done: Vec<BioId>,
     released: Vec<ProcessId>,
@@ -182,11 +190,11 @@ impl Storage {
         self.files[file.0].evict();
     }
 
-    /// A process begins an operation; it has none.
-    pub fn begin(&mut self, process: ProcessId, operation: Operation) {
+    /// A process begins an operation; it has none. `deadline`: when it is late with it, where it knows.
+    pub fn begin(&mut self, process: ProcessId, operation: Operation, deadline: Option<Nanos>) {
         let doing = &mut self.doing[process.index()];
         debug_assert!(doing.operation.is_none(), "one operation at a time");
-        doing.operation = Some(operation);
+        (doing.operation, doing.deadline) = (Some(operation), deadline);
     }
 
     /// Goes on with a process's operation; false: it has to wait, and is among the woken later.
@@ -198,6 +206,11 @@ impl Storage {
         let wait = self.go_on(now, process, &mut operation);
         if wait == Wait::Nothing {
             return true;
+        }
+        match wait {
+            Wait::Page(file, _) | Wait::Written(file) => self.files[file.0].waiting.push(process),
+            Wait::Dirty => self.soilers.push(process),
+            _ => {}
         }
         let doing = &mut self.doing[index];
         (doing.operation, doing.wait) = (Some(operation), wait);
@@ -287,20 +300,39 @@ impl Storage {
             }
             For::Pages { file, first, count } => {
                 self.flusher.writing -= self.files[file.0].arrived(first, count);
-                for index in 0..self.doing.len() {
-                    let goes_on = match self.doing[index].wait {
-                        Wait::Page(of, page) => of == file && (first..first + count).contains(&page),
-                        Wait::Written(of) => of == file && self.files[file.0].is_written(),
-                        Wait::Dirty => !self.flusher.is_full(),
-                        _ => false,
-                    };
-                    if goes_on {
-                        let process = ProcessId(u32::try_from(index).expect("as many as there are"));
-                        self.wake(disk, process, self.doing[index].wait);
-                    }
-                }
+                self.wake_readers(disk, file, first..first + count);
             }
         }
+    }
+
+    /// Pages of a file came from the disk, or went to it: whoever waited for that goes on, in the order in which processes were added.
+    fn wake_readers(&mut self, disk: usize, file: FileId, pages: Range<u64>) {
+        let is_room = !self.flusher.is_full();
+        let mut candidates = std::mem::take(&mut self.candidates);
+        candidates.extend_from_slice(&self.files[file.0].waiting);
+        if is_room {
+            candidates.extend_from_slice(&self.soilers);
+        }
+        candidates.sort_unstable();
+        for process in candidates.drain(..) {
+            let wait = self.doing[process.index()].wait;
+            let goes_on = match wait {
+                Wait::Page(of, page) => of == file && pages.contains(&page),
+                Wait::Written(of) => of == file && self.files[file.0].is_written(),
+                Wait::Dirty => is_room,
+                _ => false,
+            };
+            if goes_on {
+                self.wake(disk, process, wait);
+            }
+        }
+        self.candidates = candidates;
+        let doing = &self.doing;
+        let waits = |process: &ProcessId| doing[process.index()].wait;
+        self.soilers.retain(|process| waits(process) == Wait::Dirty);
+        self.files[file.0]
+            .waiting
+            .retain(|process| matches!(waits(process), Wait::Page(of, _) | Wait::Written(of) if of == file));
     }
 
     fn wake(&mut self, disk: usize, process: ProcessId, from: Wait) {
@@ -374,7 +406,8 @@ impl Storage {
     ) {
         let place = &self.files[file.0];
         let sectors = u32::try_from(count * SECTORS).expect("a bio has few sectors");
-        let bio = Bio { op, sync, meta: false, sector: place.sector(first), sectors, process };
+        let deadline = self.doing[process.index()].deadline;
+        let bio = Bio { op, sync, meta: false, sector: place.sector(first), sectors, process, deadline };
         let disk = place.disk;
         self.doing[process.index()].unsent.push_back((bio, id));
         self.send_to(now, process, disk);

@@ -100,6 +100,10 @@ impl Model for Millisecond {
         None
     }
 
+    fn fork(&self) -> Box<dyn Model + Send> {
+        Box::new(Millisecond { inside: self.inside, log: self.log.clone() })
+    }
+
     fn digest(&self) -> u64 {
         self.log.len() as u64
     }
@@ -120,7 +124,7 @@ impl Scene {
         let mut storage = Storage::default();
         let fifo = Fifo { requests: Requests::default(), waiting: VecDeque::new(), room, asleep: Vec::new() };
         storage.add_disk(&mut engine, |device, timer| {
-            Unit::new(Box::new(fifo), Box::new(Millisecond::default()), (device, timer))
+            Unit::new(Box::new(fifo), Device::new(Box::new(Millisecond::default())), (device, timer))
         });
         Scene { engine, storage, left: Vec::new(), ended: Vec::new() }
     }
@@ -138,7 +142,7 @@ impl Scene {
             let index = process.index();
             self.ended[index].push(now);
             let Some(next) = self.left[index].pop_front() else { return };
-            self.storage.begin(process, next);
+            self.storage.begin(process, next, None);
         }
     }
 

@@ -1,9 +1,12 @@
 //! [`Unit`]: one disk: its queue, its device, where its files lie.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
+use std::fmt;
+use std::rc::Rc;
 
-use surety_block::{BioId, Op, ProcessId, Queue, RequestId};
-use surety_device::model::{Model, Request, Service};
+use surety_block::{BioId, Op, Positioning, ProcessId, Queue, RequestId};
+use surety_device::model::{Completion, Model, Request, Service};
 use surety_units::Nanos;
 
 use crate::engine::Slot;
@@ -20,10 +23,75 @@ pub enum Done {
     Flush(ProcessId),
 }
 
+/// A device that its disk drives, and that an I/O scheduler may ask about itself.
+#[derive(Clone)]
+pub struct Device(Rc<RefCell<Box<dyn Model>>>);
+
+impl Device {
+    /// A device whose driver has not begun.
+    pub fn new(model: Box<dyn Model>) -> Device {
+        Device(Rc::new(RefCell::new(model)))
+    }
+
+    /// Whether it has no request.
+    pub(super) fn is_idle(&self) -> bool {
+        self.0.borrow().queued() == 0
+    }
+
+    /// Whether it takes one more.
+    fn has_room(&self) -> bool {
+        let model = self.0.borrow();
+        model.queued() < model.depth()
+    }
+
+    /// Takes a request of the queue.
+    pub(super) fn accept(&self, now: Nanos, tag: u32, request: &surety_block::Request) {
+        let request = Request::new(of_device(request.op), request.sector, request.sectors);
+        self.0.borrow_mut().accept(now, tag, &request);
+    }
+
+    fn flush(&self, now: Nanos) {
+        let request = Request::new(surety_device::model::Op::Flush, 0, 0);
+        self.0.borrow_mut().accept(now, FLUSH, &request);
+    }
+
+    /// When something happens in it next.
+    pub(super) fn next(&self) -> Option<Nanos> {
+        self.0.borrow().next()
+    }
+
+    /// The next request that is complete by now.
+    pub(super) fn advance(&self, now: Nanos) -> Option<Completion> {
+        self.0.borrow_mut().advance(now)
+    }
+}
+
+impl fmt::Debug for Device {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a device of {} sectors", self.0.borrow().sectors())
+    }
+}
+
+impl Positioning for Device {
+    /// By an access of one sector: how long the request is changes nothing.
+    fn positioning(&self, now: Nanos, op: Op, sector: u64) -> Option<Nanos> {
+        self.0.borrow().estimate(now, &Request::new(of_device(op), sector, 1))
+    }
+}
+
+fn of_device(op: Op) -> surety_device::model::Op {
+    match op {
+        Op::Read => surety_device::model::Op::Read,
+        Op::Write => surety_device::model::Op::Write,
+        Op::Discard => surety_device::model::Op::Discard,
+        Op::Flush => surety_device::model::Op::Flush,
+    }
+}
+
 /// A disk.
 pub struct Unit {
     pub(super) queue: Box<dyn Queue>,
-    model: Box<dyn Model>,
+    model: Device,
     device: Slot,
     timer: Slot,
     /// The first sector that no file has.
@@ -37,7 +105,7 @@ pub struct Unit {
 
 impl Unit {
     /// An empty disk.
-    pub fn new(queue: Box<dyn Queue>, model: Box<dyn Model>, (device, timer): (Slot, Slot)) -> Unit {
+    pub fn new(queue: Box<dyn Queue>, model: Device, (device, timer): (Slot, Slot)) -> Unit {
         let (flushes, is_flushing) = (VecDeque::new(), false);
         Unit { queue, model, device, timer, free: 0, flushes, is_flushing, served: 0, bytes: 0 }
     }
@@ -49,14 +117,14 @@ impl Unit {
 
     /// A digest of all that the device took and gave.
     pub fn digest(&self) -> u64 {
-        self.model.digest()
+        self.model.0.borrow().digest()
     }
 
     /// Room for a file of so many sectors.
     pub(super) fn place(&mut self, sectors: u64) -> Option<u64> {
         let first = self.free;
         let end = first.checked_add(sectors)?;
-        (end <= self.model.sectors()).then(|| {
+        (end <= self.model.0.borrow().sectors()).then(|| {
             self.free = end;
             first
         })
@@ -69,23 +137,17 @@ impl Unit {
 
     /// The driver takes requests while the device has room.
     pub(super) fn drive(&mut self, now: Nanos) {
-        while self.model.queued() < self.model.depth() {
+        while self.model.has_room() {
             if !self.flushes.is_empty() && !self.is_flushing {
                 self.is_flushing = true;
-                self.model.accept(now, FLUSH, &Request::new(surety_device::model::Op::Flush, 0, 0));
+                self.model.flush(now);
                 continue;
             }
             let Some((id, _rule)) = self.queue.next(now) else { break };
             let request = self.queue.request(id);
-            let op = match request.op {
-                Op::Read => surety_device::model::Op::Read,
-                Op::Write => surety_device::model::Op::Write,
-                Op::Discard => surety_device::model::Op::Discard,
-                Op::Flush => surety_device::model::Op::Flush,
-            };
             self.served += 1;
-            self.bytes += u64::from(request.sectors) * 512;
-            self.model.accept(now, id.0, &Request::new(op, request.sector, request.sectors));
+            self.bytes += u64::from(request.sectors) * surety_device::SECTOR;
+            self.model.accept(now, id.0, request);
         }
     }
 

@@ -45,7 +45,7 @@ impl Seat {
     }
 
     fn begin(&self, storage: &mut Storage, operation: Operation) {
-        storage.begin(self.process, operation);
+        storage.begin(self.process, operation, None);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Disks of a workload, and the threads that use them, on a stage.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use surety_block::elevator::Making;
 use surety_block::elevators::{self, ELEVATORS};
@@ -24,7 +25,7 @@ use super::super::{SimWorld, refuse, unsupported};
 use super::{Activity, Builder, Stage};
 use crate::cpu::device::{DeviceSpec, Source};
 use crate::cpu::hardware::Scheduling;
-use crate::disk::{FileId, PAGE, Unit};
+use crate::disk::{self, FileId, PAGE, Unit};
 use crate::engine::{Engine, Event, Simulation, Slot};
 
 /// The model of a disk that names none.
@@ -418,6 +419,7 @@ impl Bound {
         let asks_first = self.profile.model == "hdd" || (self.profile.model == "flash" && tags <= 32);
         // An IDE disk without 48-bit addresses takes a byte's worth of sectors (`ATA_MAX_SECTORS`).
         let is_ide = self.profile.model == "hdd" && tags == 1 && self.profile.sectors() < 1 << 28;
+        let model = disk::Device::new(model);
         let making = Making {
             hz,
             requests: match self.row.front {
@@ -429,6 +431,7 @@ impl Bound {
             asks_first,
             max_sectors: if is_ide { 256 } else { u32::MAX },
             rotational: self.profile.is_rotational(),
+            device: Some(Rc::new(model.clone())),
             settings: self.settings,
         };
         Unit::new(queue::make(self.row, &making), model, slots)

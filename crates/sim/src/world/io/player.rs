@@ -122,7 +122,7 @@ impl Player {
                         (false, true) => Operation::Write { file, first, end },
                         (false, false) => Operation::Read { file, first, end },
                     };
-                    self.seat.begin(storage, operation);
+                    storage.begin(self.seat.process, operation, Some(release + self.plan.deadline));
                     self.stage = Stage::At(now);
                 }
                 Stage::At(start) => {

@@ -56,6 +56,8 @@ pub(in crate::world) struct Fetcher {
     file: FileId,
     /// Batches in the file.
     batches: u64,
+    /// Of what is played from the buffer: when a batch is late.
+    plan: Plan,
     /// Credit in bytes x 1e9, as of an instant, and the most of it.
     credit: u128,
     credited: Nanos,
@@ -82,6 +84,7 @@ impl Fetcher {
             playout,
             file,
             batches,
+            plan: Plan::new(stream),
             credit: most,
             credited: Nanos::ZERO,
             most,
@@ -121,7 +124,10 @@ impl Fetcher {
         self.credit -= price;
         let first = playout.fetched / playout.batch % self.batches * playout.batch;
         let (first, end) = (first / PAGE, (first + playout.batch).div_ceil(PAGE));
-        storage.begin(self.seat.process, Operation::direct(self.file, false, first, end));
+        // Late when the access is that plays its first byte.
+        self.plan.number = playout.fetched / self.plan.access;
+        let late = self.plan.release() + self.plan.deadline;
+        storage.begin(self.seat.process, Operation::direct(self.file, false, first, end), Some(late));
         self.is_fetching = true;
         Step::Run(cost(playout.batch, true))
     }
