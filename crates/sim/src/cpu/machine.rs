@@ -177,6 +177,7 @@ impl<P: Programs> Machine<P> {
             waited: Nanos::ZERO,
             ready_since: Nanos::ZERO,
             longest_gap: Nanos::ZERO,
+            is_blocked: false,
             alarm,
         });
         for policy in &mut self.policies {
@@ -446,6 +447,7 @@ impl<P: Programs> Machine<P> {
         let now = self.hardware.now();
         let t = &mut self.hardware.threads[thread.index()];
         t.state = ThreadState::Ready;
+        t.is_blocked = false;
         t.ready_since = now;
         self.account_of(target, rank, thread);
         self.policies[rank].enqueue(&mut self.hardware, target, thread, arrival);
@@ -506,6 +508,10 @@ impl<P: Programs> Machine<P> {
                 .resources
                 .again(thread)
                 .unwrap_or_else(|| self.programs.next(moment, &mut |marker| recorder.marker(here, marker)));
+            if self.hardware.recorder.is_wanted() {
+                let hardware = &mut self.hardware;
+                self.programs.tell(&mut |at_disk| hardware.keep_at_disk(cpu, at_disk));
+            }
             match step {
                 Step::Run(work) => self.hardware.threads[thread.index()].remaining = work.max(Nanos::ZERO),
                 Step::RunForever => self.hardware.threads[thread.index()].remaining = Nanos::MAX,
@@ -533,9 +539,10 @@ impl<P: Programs> Machine<P> {
                         break;
                     }
                 }
-                Step::Wait(signal) => {
+                Step::Wait(signal) | Step::Block(signal) => {
                     if !self.resources.wait(signal, thread) {
                         self.leave(cpu, thread, Departure::Sleeps);
+                        self.hardware.threads[thread.index()].is_blocked = matches!(step, Step::Block(_));
                     }
                 }
                 Step::Signal(signal) => {

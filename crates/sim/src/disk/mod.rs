@@ -17,17 +17,20 @@ mod cache;
 mod flusher;
 mod operation;
 mod parts;
+mod tracer;
 mod unit;
 
 use surety_block::{Bio, BioId, Op, Process, ProcessId};
 use surety_model::record::Distribution;
 use surety_units::Nanos;
 
+use crate::cpu::program::AtDisk;
 use crate::engine::{ComponentId, Engine, Event, Slot};
 use cache::File;
 use flusher::Flusher;
 pub use operation::Operation;
 use parts::Parts;
+use tracer::Tracer;
 pub use unit::{Done, Unit};
 
 /// Bytes of a page.
@@ -100,6 +103,7 @@ pub struct Storage {
     /// Where the time of requests went, once that is observed.
     accounts: Vec<Parts>,
     is_observed: bool,
+    tracer: Tracer,
     woken: Vec<Woken>,
     arms: Vec<(Slot, Option<Nanos>)>,
     done: Vec<BioId>,
@@ -142,6 +146,28 @@ impl Storage {
     /// From here on requests are counted.
     pub fn observe_from_here(&mut self) {
         self.is_observed = true;
+    }
+
+    /// From here on what happens is kept for [`Storage::take_told`].
+    pub fn trace(&mut self) {
+        self.tracer.start();
+        self.units.iter_mut().for_each(|unit| unit.queue.keep_steps());
+    }
+
+    /// What happened since this was last asked, in order; nothing where nobody wants it.
+    pub fn take_told(&mut self) -> impl Iterator<Item = AtDisk> + '_ {
+        self.gather();
+        self.tracer.told().drain(..)
+    }
+
+    /// Has the queues tell what they did.
+    fn gather(&mut self) {
+        if self.tracer.is_on() {
+            for (disk, unit) in self.units.iter_mut().enumerate() {
+                unit.queue.take_steps(&mut self.tracer.steps);
+                self.tracer.queue_did(disk);
+            }
+        }
     }
 
     /// Where the time of an account's requests went, each part by its name.
@@ -203,8 +229,9 @@ impl Storage {
     pub fn settle(&mut self, now: Nanos) -> Vec<(Slot, Option<Nanos>)> {
         self.arms.clear();
         if std::mem::take(&mut self.is_stirred) {
-            for unit in &mut self.units {
-                unit.drive(now);
+            self.gather();
+            for (disk, unit) in self.units.iter_mut().enumerate() {
+                unit.drive(now, disk, &mut self.tracer);
                 self.arms.extend(unit.wants());
             }
             self.arms.extend(self.flusher.wants());
@@ -230,7 +257,12 @@ impl Storage {
             self.units[disk].queue.expired(now);
             return &self.woken;
         }
-        while let Some(done) = self.units[disk].advance(now, &mut self.done, &mut self.released) {
+        loop {
+            self.gather();
+            let (done, released) = (&mut self.done, &mut self.released);
+            let Some(done) = self.units[disk].advance(now, (done, released), disk, &mut self.tracer) else {
+                break;
+            };
             match done {
                 Done::Flush(process) => self.wake(disk, process, Wait::Flush),
                 Done::Request { process, queued, service } => {
@@ -360,6 +392,10 @@ impl Storage {
         let sectors = u32::try_from(count * SECTORS).expect("a bio has few sectors");
         let bio = Bio { op, sync, meta: false, sector: place.sector(first), sectors, process };
         let disk = place.disk;
+        if self.tracer.is_on() {
+            self.gather();
+            self.tracer.submitted(disk, (op, sync), (bio.sector, count), process);
+        }
         self.doing[process.index()].unsent.push_back((bio, id));
         self.send_to(now, process, disk);
     }

@@ -6,6 +6,7 @@ use surety_block::{BioId, Op, ProcessId, Queue, RequestId};
 use surety_device::model::{Model, Request, Service};
 use surety_units::Nanos;
 
+use super::tracer::Tracer;
 use crate::engine::Slot;
 
 /// The tag of a flush; requests have the number of theirs.
@@ -68,15 +69,21 @@ impl Unit {
     }
 
     /// The driver takes requests while the device has room.
-    pub(super) fn drive(&mut self, now: Nanos) {
+    pub(super) fn drive(&mut self, now: Nanos, number: usize, tracer: &mut Tracer) {
         while self.model.queued() < self.model.depth() {
             if !self.flushes.is_empty() && !self.is_flushing {
                 self.is_flushing = true;
+                if tracer.is_on() {
+                    tracer.flush(number, false);
+                }
                 self.model.accept(now, FLUSH, &Request::new(surety_device::model::Op::Flush, 0, 0));
                 continue;
             }
-            let Some((id, _rule)) = self.queue.next(now) else { break };
+            let Some((id, rule)) = self.queue.next(now) else { break };
             let request = self.queue.request(id);
+            if tracer.is_on() {
+                tracer.issued(number, id, request, rule);
+            }
             let op = match request.op {
                 Op::Read => surety_device::model::Op::Read,
                 Op::Write => surety_device::model::Op::Write,
@@ -98,17 +105,24 @@ impl Unit {
     pub(super) fn advance(
         &mut self,
         now: Nanos,
-        done: &mut Vec<BioId>,
-        released: &mut Vec<ProcessId>,
+        (done, released): (&mut Vec<BioId>, &mut Vec<ProcessId>),
+        number: usize,
+        tracer: &mut Tracer,
     ) -> Option<Done> {
         let completion = self.model.advance(now)?;
         if completion.tag == FLUSH {
             self.is_flushing = false;
+            if tracer.is_on() {
+                tracer.flush(number, true);
+            }
             return self.flushes.pop_front().map(Done::Flush);
         }
         let id = RequestId(completion.tag);
         let request = self.queue.request(id);
         let (process, queued) = (request.process, completion.accepted - request.inserted);
+        if tracer.is_on() {
+            tracer.completed(number, id, request, &completion.service);
+        }
         self.queue.complete(now, id, done, released);
         Some(Done::Request { process, queued, service: completion.service })
     }

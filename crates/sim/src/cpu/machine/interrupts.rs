@@ -11,7 +11,7 @@ use surety_units::Nanos;
 use super::Machine;
 use crate::cpu::device::{Device, DeviceSpec};
 use crate::cpu::hardware::{Occasion, ThreadId};
-use crate::cpu::program::Programs;
+use crate::cpu::program::{AtDisk, Programs};
 use crate::cpu::recorder::Kept;
 
 impl<P: Programs> Machine<P> {
@@ -48,6 +48,17 @@ impl<P: Programs> Machine<P> {
         self.devices[number].raises.push_back(signal);
         self.pend(number);
         self.come_to_rest(observer);
+    }
+
+    /// Records what happened at a disk in the context of a CPU, where somebody wants it, and hands it on.
+    pub fn at_disk(
+        &mut self,
+        cpu: usize,
+        told: impl IntoIterator<Item = AtDisk>,
+        observer: &mut dyn Observer,
+    ) {
+        told.into_iter().for_each(|at_disk| self.hardware.keep_at_disk(cpu, at_disk));
+        self.hardware.recorder.hand_on(observer);
     }
 
     pub(super) fn interrupt(&mut self, number: usize) {
