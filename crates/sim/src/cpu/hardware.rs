@@ -278,6 +278,8 @@ pub struct Hardware {
     pub recorder: Recorder,
     /// Threads that a policy wants scheduled otherwise from now on; the machine does it.
     pub changes: Vec<(ThreadId, Scheduling)>,
+    /// The last of the CPUs whose threads used disks at this instant, where events are wanted.
+    pub(crate) submits: Option<usize>,
     /// Queues that waiting threads were moved to, by CPU and scheduler; the machine tells those that watch.
     pub(crate) joined: Vec<(usize, Rank)>,
     pub(crate) sets: Sets,
@@ -437,6 +439,7 @@ impl Hardware {
         }
         let here = self.here(cpu);
         self.recorder.keep(here, Kept::AtDisk(at_disk));
+        self.submits = self.submits.max(Some(cpu));
     }
 
     /// Puts a thread that is in no queue on another CPU.

@@ -106,6 +106,7 @@ impl<P: Programs> Machine<P> {
             takes: spec.schedulers.iter().map(|row| row.takes).collect(),
             recorder: Recorder::new(spec.events),
             changes: Vec::new(),
+            submits: None,
             joined: Vec::new(),
             sets: Sets::new(spec.cpus.len(), spec.schedulers.len()),
             platform: spec.platform,

@@ -50,14 +50,17 @@ impl<P: Programs> Machine<P> {
         self.come_to_rest(observer);
     }
 
-    /// Records what happened at a disk in the context of a CPU, where somebody wants it, and hands it on.
+    /// Records what happened at a disk, and hands it on: on the last of the CPUs whose threads used disks since this was last called, as
+    /// events of one instant are told in the order of CPUs and theirs have to stand before; else on that of a device.
     pub fn at_disk(
         &mut self,
-        cpu: usize,
+        device: usize,
         told: impl IntoIterator<Item = AtDisk>,
         observer: &mut dyn Observer,
     ) {
+        let cpu = self.hardware.submits.unwrap_or(self.devices[device].spec().cpu);
         told.into_iter().for_each(|at_disk| self.hardware.keep_at_disk(cpu, at_disk));
+        self.hardware.submits = None;
         self.hardware.recorder.hand_on(observer);
     }
 

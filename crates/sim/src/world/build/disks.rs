@@ -152,15 +152,14 @@ impl Stage {
         }
     }
 
-    /// Records what disks did by themselves where the first of them interrupts.
+    /// Records what disks did by themselves: all interrupt on one CPU.
     fn tell(&mut self, observer: &mut dyn Observer) {
         if self.traces
             && let Some(first) = self.interrupts.first()
         {
-            let cpu = self.machine.device(*first).spec().cpu;
             let mut told = std::mem::take(&mut self.told);
             told.extend(self.machine.programs_mut().io.storage.take_told());
-            self.machine.at_disk(cpu, told.drain(..), observer);
+            self.machine.at_disk(*first, told.drain(..), observer);
             self.told = told;
         }
     }
