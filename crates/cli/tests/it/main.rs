@@ -6,6 +6,7 @@ mod bad_input;
 mod choosing;
 mod common;
 mod comparing;
+mod disk_waits;
 mod disks;
 mod fitting;
 mod guarantee;

@@ -49,7 +49,7 @@ impl fmt::Display for DiskNumber {
 
 /// What is done and how, in the kernel's letters: `R` read, `W` write, `D` discard, `F` flush before or after, `S` synchronous, `A` ahead,
 /// `M` metadata. At most 10, as since Linux 6.16.
-#[derive(Clone, Copy, Default, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rwbs([u8; 10]);
 
 impl Rwbs {

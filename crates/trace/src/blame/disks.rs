@@ -295,7 +295,7 @@ impl Disks {
         let Some(at) = self.disk(block.disk) else { return };
         let by = self.submitter(event, block);
         let disk = &mut self.disks[at];
-        let place = (block.sector, kind(block));
+        let place = place(block);
         let now = event.time;
         match block.step {
             BlockStep::BioQueued => disk.begin(place, block.end(), by, now),
@@ -345,9 +345,9 @@ impl Disks {
     /// The device is done with a request, or with the beginning of one.
     fn completed(&mut self, at: usize, event: &Event<'_>, block: &BlockEvent) {
         let disk = &mut self.disks[at];
-        let place = (block.sector, kind(block));
+        let place = place(block);
         let Some(flying) = disk.flying.remove(&place) else { return };
-        if flying.end > block.end() {
+        if place.1 != Kind::Flush && flying.end > block.end() {
             disk.flying.insert((block.end(), place.1), flying);
             return;
         }
@@ -393,13 +393,22 @@ impl Disk {
     }
 }
 
+/// Where it begins; a flush has no place, and the kernel tells one or another.
+fn place(block: &BlockEvent) -> Place {
+    let kind = kind(block);
+    (if kind == Kind::Flush { 0 } else { block.sector }, kind)
+}
+
 fn kind(block: &BlockEvent) -> Kind {
-    // A flush before or after an operation stands before its letter.
+    // A flush before an operation stands before its letter; without sectors it is all there is.
     let letters = block.rwbs.text();
     match letters.trim_start_matches('F').chars().next() {
+        _ if block.sectors == 0 && letters.starts_with('F') => Kind::Flush,
         Some('R') => Kind::Read,
         Some('W') => Kind::Write,
-        _ if block.sectors == 0 && letters.starts_with('F') => Kind::Flush,
         _ => Kind::Other,
     }
 }
+
+#[cfg(test)]
+mod tests;
