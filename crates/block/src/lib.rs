@@ -24,6 +24,6 @@ pub mod tunable;
 mod script;
 
 pub use elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Positioning, Rule, Side};
-pub use queue::{Queue, Submitted};
+pub use queue::{Queue, Step, StepKind, Submitted};
 pub use request::{Bio, BioId, IoClass, Op, Priority, Process, ProcessId, Request, RequestId, Requests};
 pub use tunable::{Settings, SettingsError, Tunable};

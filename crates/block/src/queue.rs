@@ -5,11 +5,14 @@ mod ends;
 mod legacy;
 mod mq;
 mod sleepers;
+mod steps;
 
 use surety_units::Nanos;
 
 use crate::elevator::{ElevatorRow, Front, Making, Rule};
 use crate::request::{Bio, BioId, Process, ProcessId, Request, RequestId};
+
+pub use steps::{Step, StepKind};
 
 /// What became of a bio that was submitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,4 +74,10 @@ pub trait Queue {
 
     /// A request that is issued and not complete.
     fn request(&self, id: RequestId) -> &Request;
+
+    /// From here on its steps are kept for [`Queue::take_steps`]; a queue may have none to tell.
+    fn keep_steps(&mut self) {}
+
+    /// Appends what it did since this was last asked.
+    fn take_steps(&mut self, _into: &mut Vec<Step>) {}
 }

@@ -478,7 +478,7 @@ fn explain_page() -> BTreeSet<String> {
 fn explain_keys(document: &Value) -> BTreeSet<String> {
     let mut written = BTreeSet::new();
     keys(document, "", &mut written);
-    let causes = ["cause", "number", "name", "class", "prio"];
+    let causes = ["cause", "number", "name", "class", "prio", "rule"];
     let elsewhere = |key: &String| key.starts_with("quality.") || key.starts_with("anomalies.");
     let folded = written.into_iter().filter(|key| !elsewhere(key)).map(|key| {
         let cause = ["groups[].causes[].", "worst[].pieces[]."]

@@ -1,12 +1,16 @@
 //! What happens on a machine, event by event: the words a trace is written in.
 //!
 //! The kernel's tracer and the simulator both speak in these, so one analysis reads either. Names and meanings
-//! follow the kernel's own trace events (`include/trace/events/sched.h`, `irq.h`, `timer.h`).
+//! follow the kernel's own trace events (`include/trace/events/sched.h`, `irq.h`, `timer.h`, `block.h`).
+
+mod block;
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use surety_units::{CpuId, Nanos, Tid};
+
+pub use block::{BlockEvent, BlockStep, DiskNumber, RequestServed, Rwbs};
 
 /// A thread's name as the kernel keeps it: up to 15 bytes, zero padded.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -234,6 +238,8 @@ pub enum EventKind<'a> {
         /// The text without its newline.
         text: &'a str,
     },
+    /// Something of the system `block`: a bio or a request goes on its way to a disk and back.
+    Block(BlockEvent),
     /// `syscalls:sys_enter_futex`: the current thread asks the kernel to wait or to wake at an address.
     FutexEnter {
         /// The address: the lock's identity within its process.

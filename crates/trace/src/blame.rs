@@ -6,6 +6,7 @@
 //! - queued on a CPU: the innermost interrupt there, the thread that has it, or nobody (the CPU was still idle: it is
 //!   on its way out of idle, or the thread on its way to another CPU);
 //! - out of budget: throttled, whatever runs meanwhile;
+//! - asleep until a request of a disk was done ([`disks`]): from the I/O scheduler through the device to the wake-up;
 //! - asleep: not woken yet, though released, or waiting for something inside its job. Who ended that wait is the thread that
 //!   woke it, unless an interrupt did: the holder of a lock, where the futex call is recorded;
 //! - not known: events are missing, or the histories do not reach back so far.
@@ -26,10 +27,12 @@ use crate::wanted::Wanted;
 
 mod average;
 mod chain;
+mod disks;
 mod timeline;
 
 pub use average::{Average, CAUSES_MAX, SLOWEST_MAX, Slowest, average};
 pub use chain::{Stretch, stretches};
+pub use disks::{DiskCause, RuleId, Submitter};
 
 use timeline::Timelines;
 
@@ -119,7 +122,9 @@ pub enum Cause {
     Awaited(Culprit),
     /// It slept inside its job until an interrupt woke it, or nobody knows who: a device, a timer.
     Blocked,
-    /// Threads too many to be told apart had the CPU.
+    /// It slept until a disk was done, and this is what its request was at.
+    Disk(DiskCause),
+    /// Threads too many to be told apart had the CPU, or the disk.
     Others,
     /// The trace does not say.
     Unknown,
@@ -239,6 +244,10 @@ pub struct Blames {
     pub irq_names: Vec<(u32, String)>,
     /// Whether a chosen thread is in the trace, with jobs or without.
     pub is_there: bool,
+    /// Words of the I/O schedulers' rules; the first is none.
+    pub rules: Vec<String>,
+    /// They are of waits for disks, not of jobs.
+    pub are_waits: bool,
     /// Names of threads, some thousands at most.
     pub names: Vec<Comm>,
     /// What did not go by the book.
@@ -259,6 +268,16 @@ impl BlameBuilder {
     pub fn new(wanted: Wanted, worst: usize) -> BlameBuilder {
         BlameBuilder {
             machine: Machine::new(Timelines::new(wanted, worst)),
+            irq_names: Vec::new(),
+            begun: false,
+        }
+    }
+
+    /// The same of waits for disks in place of jobs: from falling asleep until the thread is on a CPU again, for every sleep that a
+    /// disk's completion ended.
+    pub fn of_waits(wanted: Wanted, worst: usize) -> BlameBuilder {
+        BlameBuilder {
+            machine: Machine::new(Timelines::of_waits(wanted, worst)),
             irq_names: Vec::new(),
             begun: false,
         }
@@ -285,6 +304,7 @@ impl TraceSink for BlameBuilder {
                 self.irq_names.insert(at, (irq, name.to_owned()));
             }
         }
+        self.machine.watch_mut().disks.event(event);
         self.machine.event(event);
     }
 }

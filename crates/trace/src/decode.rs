@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use surety_model::event::{Event, EventKind, RawEvent, Woken};
+use surety_model::event::{BlockStep, Event, EventKind, RawEvent, Woken};
 use surety_units::{CpuId, Nanos, Tid};
 
 use crate::endian::Endian;
@@ -13,9 +13,11 @@ use crate::format::{EventFormat, FormatError};
 use crate::states::StateTable;
 use crate::symbols::Symbols;
 
+mod block;
 mod fields;
 mod printf;
 
+use block::Block;
 use fields::{Pointer, Scalar, Text, signed32, unsigned32};
 use printf::PrintFormats;
 
@@ -153,6 +155,7 @@ enum Decoder {
         value: Scalar,
     },
     FutexExit,
+    Block(Box<Block>),
     Marker {
         text: Text,
     },
@@ -458,6 +461,7 @@ impl EventTable {
                 value: number(value)?,
             },
             Decoder::FutexExit => EventKind::FutexExit,
+            Decoder::Block(block) => EventKind::Block(block.event(endian, record)?),
             Decoder::Marker { text } => {
                 EventKind::Marker { text: text.text(endian, record)?.trim_end_matches('\n') }
             }
@@ -535,6 +539,10 @@ fn decoder(format: &EventFormat) -> Result<Decoder, FormatError> {
         ("ftrace", "bprint") => Ok(Decoder::Formatted { format: pointer("fmt")?, arguments: text("buf")? }),
         ("ftrace", "bputs") => Ok(Decoder::Constant { text: pointer("str")? }),
         ("irq_vectors", name) => Ok(vector_decoder(name)),
+        ("block", name) => match BlockStep::of(name) {
+            Some(step) => Ok(Decoder::Block(Box::new(Block::of(step, format)?))),
+            None => Ok(Decoder::Ignored),
+        },
         _ => Ok(Decoder::Ignored),
     }
 }

@@ -72,7 +72,17 @@ pub(crate) mod event {
     pub(crate) const SOFTIRQ_RAISE: u32 = 26;
     pub(crate) const IRQ_ENTRY: u32 = 36;
     pub(crate) const IRQ_EXIT: u32 = 37;
+    pub(crate) const BLOCK_RQ_ISSUE: u32 = 45;
     pub(crate) const SCHED_WAKEUP_NEW: u32 = 114;
+    pub(crate) const BLOCK_BIO_BACKMERGE: u32 = 115;
+    pub(crate) const BLOCK_BIO_FRONTMERGE: u32 = 118;
+    pub(crate) const BLOCK_BIO_QUEUE: u32 = 119;
+    pub(crate) const BLOCK_GETRQ: u32 = 122;
+    pub(crate) const BLOCK_RQ_COMPLETE: u32 = 125;
+    pub(crate) const BLOCK_RQ_INSERT: u32 = 126;
+    /// No number of the schema, which has no message for it: it goes as a generic event.
+    pub(crate) const BLOCK_RQ_MERGE: u32 = 127;
+    pub(crate) const BLOCK_RQ_REQUEUE: u32 = 129;
     pub(crate) const TASK_NEWTASK: u32 = 235;
     pub(crate) const TASK_RENAME: u32 = 236;
     pub(crate) const SCHED_EXEC: u32 = 237;

@@ -9,6 +9,7 @@ use surety_units::Nanos;
 
 use super::ends::Ends;
 use super::sleepers::Sleepers;
+use super::steps::{Step, StepKind, Steps};
 use super::{Queue, Submitted};
 use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
 use crate::request::{Bio, BioId, Op, Process, ProcessId, Request, RequestId, Requests};
@@ -62,6 +63,7 @@ pub struct Legacy {
     /// Queued requests by the sector behind them.
     ends: Ends,
     out: Outgoing,
+    steps: Steps,
 }
 
 fn direction(op: Op) -> usize {
@@ -82,6 +84,7 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
         plugged: None,
         ends: Ends::default(),
         out: Outgoing::default(),
+        steps: Steps::default(),
     })
 }
 
@@ -90,6 +93,10 @@ impl Legacy {
     fn ask<T>(&mut self, now: Nanos, question: impl FnOnce(&mut dyn Elevator, &mut Context<'_>) -> T) -> T {
         let mut context = Context { now, requests: &mut self.requests, processes: &self.processes };
         question(self.elevator.as_mut(), &mut context)
+    }
+
+    fn tell(&mut self, kind: StepKind, bio: &Bio) {
+        self.steps.bio(kind, bio, self.processes[bio.process.index()].priority);
     }
 
     /// Whether a bio may become a part of a request (`elv_rq_merge_ok`, `ll_back_merge_fn`).
@@ -105,6 +112,7 @@ impl Legacy {
         {
             self.ends.remove(bio.sector, before);
             self.requests.append(before, bio, id);
+            self.tell(StepKind::Appended, bio);
             self.ends.insert(bio.end(), before);
             self.ask(now, |elevator, context| elevator.merged(context, before, Side::Back));
             self.join_neighbour(now, before, Side::Back);
@@ -116,6 +124,7 @@ impl Legacy {
             return false;
         }
         self.requests.prepend(behind, bio, id);
+        self.tell(StepKind::Prepended, bio);
         self.ask(now, |elevator, context| elevator.merged(context, behind, Side::Front));
         self.join_neighbour(now, behind, Side::Front);
         true
@@ -133,6 +142,7 @@ impl Legacy {
         let (middle, end, op) = (first.end(), second.end(), first.op);
         self.ask(now, |elevator, context| elevator.joining(context, kept, gone));
         self.ends.remove(middle, kept);
+        self.steps.request(StepKind::Joined, &self.requests[gone]);
         self.requests.join(kept, gone);
         self.ends.insert(end, kept);
         self.free(op);
@@ -211,9 +221,11 @@ impl Queue for Legacy {
         }
         let priority = self.processes[bio.process.index()].priority;
         let request = self.requests.make(&bio, id, priority, now);
+        self.steps.bio(StepKind::Made, &bio, priority);
         if bio.op != Op::Flush {
             self.ends.insert(bio.end(), request);
         }
+        self.steps.request(StepKind::Inserted, &self.requests[request]);
         self.ask(now, |elevator, context| elevator.insert(context, request));
         if self.requests.len() - self.in_flight as usize >= UNPLUG_REQUESTS {
             self.plugged = None;
@@ -279,5 +291,13 @@ impl Queue for Legacy {
 
     fn request(&self, id: RequestId) -> &Request {
         &self.requests[id]
+    }
+
+    fn keep_steps(&mut self) {
+        self.steps.keep();
+    }
+
+    fn take_steps(&mut self, into: &mut Vec<Step>) {
+        self.steps.take(into);
     }
 }

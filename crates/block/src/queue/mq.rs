@@ -9,6 +9,7 @@ use surety_units::Nanos;
 
 use super::ends::Ends;
 use super::sleepers::Sleepers;
+use super::steps::{Step, StepKind, Steps};
 use super::{Queue, Submitted};
 use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
 use crate::request::{Bio, BioId, Op, Process, ProcessId, Request, RequestId, Requests};
@@ -43,6 +44,7 @@ pub struct Mq {
     /// Queued requests by the sector behind them.
     ends: Ends,
     out: Outgoing,
+    steps: Steps,
     sleepers: Sleepers,
 }
 
@@ -60,6 +62,7 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
         tags: making.requests as usize,
         ends: Ends::default(),
         out: Outgoing::default(),
+        steps: Steps::default(),
         sleepers: Sleepers::default(),
     })
 }
@@ -69,6 +72,10 @@ impl Mq {
     fn ask<T>(&mut self, now: Nanos, question: impl FnOnce(&mut dyn Elevator, &mut Context<'_>) -> T) -> T {
         let mut context = Context { now, requests: &mut self.requests, processes: &self.processes };
         question(self.elevator.as_mut(), &mut context)
+    }
+
+    fn tell(&mut self, kind: StepKind, bio: &Bio) {
+        self.steps.bio(kind, bio, self.processes[bio.process.index()].priority);
     }
 
     /// Whether a bio may become a part of a request, as far as the queue is concerned (`blk_rq_merge_ok`).
@@ -88,8 +95,10 @@ impl Mq {
         let (sector, end) = (self.requests[last].sector, self.requests[last].end());
         if end == bio.sector {
             self.requests.append(last, bio, id);
+            self.tell(StepKind::Appended, bio);
         } else if sector == bio.end() {
             self.requests.prepend(last, bio, id);
+            self.tell(StepKind::Prepended, bio);
         } else {
             return false;
         }
@@ -103,6 +112,7 @@ impl Mq {
         {
             self.ends.remove(bio.sector, before);
             self.requests.append(before, bio, id);
+            self.tell(StepKind::Appended, bio);
             self.ends.insert(bio.end(), before);
             self.ask(now, |elevator, context| elevator.merged(context, before, Side::Back));
             self.join_neighbour(now, before, Side::Back);
@@ -114,6 +124,7 @@ impl Mq {
             return false;
         }
         self.requests.prepend(behind, bio, id);
+        self.tell(StepKind::Prepended, bio);
         self.ask(now, |elevator, context| elevator.merged(context, behind, Side::Front));
         self.join_neighbour(now, behind, Side::Front);
         true
@@ -131,6 +142,7 @@ impl Mq {
         let (middle, end) = (first.end(), second.end());
         self.ask(now, |elevator, context| elevator.joining(context, kept, gone));
         self.ends.remove(middle, kept);
+        self.steps.request(StepKind::Joined, &self.requests[gone]);
         self.requests.join(kept, gone);
         self.ends.insert(end, kept);
         self.sleepers.add_spare();
@@ -138,6 +150,7 @@ impl Mq {
 
     fn insert(&mut self, now: Nanos, id: RequestId) {
         self.requests[id].inserted = now;
+        self.steps.request(StepKind::Inserted, &self.requests[id]);
         if self.requests[id].op != Op::Flush {
             let end = self.requests[id].end();
             self.ends.insert(end, id);
@@ -202,6 +215,7 @@ impl Queue for Mq {
         }
         let priority = self.processes[bio.process.index()].priority;
         let request = self.requests.make(&bio, id, priority, now);
+        self.steps.bio(StepKind::Made, &bio, priority);
         let plug = &self.plugs[bio.process.index()];
         if !plug.is_open {
             self.insert(now, request);
@@ -268,6 +282,14 @@ impl Queue for Mq {
 
     fn request(&self, id: RequestId) -> &Request {
         &self.requests[id]
+    }
+
+    fn keep_steps(&mut self) {
+        self.steps.keep();
+    }
+
+    fn take_steps(&mut self, into: &mut Vec<Step>) {
+        self.steps.take(into);
     }
 }
 

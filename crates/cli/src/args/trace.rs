@@ -162,6 +162,9 @@ pub struct ExplainArgs {
     /// Number of worst jobs to explain
     #[arg(long, value_name = "N", default_value_t = 5)]
     pub worst: usize,
+    /// Explain waits for disks instead of jobs: from falling asleep to being on a CPU again
+    #[arg(long)]
+    pub disk: bool,
 }
 
 #[derive(Debug, Args)]

@@ -11,7 +11,8 @@ use crate::session::Session;
 
 /// The verb.
 pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
-    let mut builder = BlameBuilder::new(args.selection.wanted(), args.worst);
+    let make = if args.disk { BlameBuilder::of_waits } else { BlameBuilder::new };
+    let mut builder = make(args.selection.wanted(), args.worst);
     let read = file::read(&args.file, &args.selection, session, &mut builder)?;
     let blames = builder.finish();
     if blames.threads.is_empty() && blames.doubtful == 0 {
@@ -22,6 +23,12 @@ pub fn explain(args: &ExplainArgs, session: &Session) -> Result<Code, Failure> {
 
 /// Why there is nothing to explain.
 fn no_jobs(args: &ExplainArgs, blames: &Blames) -> Failure {
+    if blames.is_there && args.disk {
+        let whose = if args.selection.wanted().chooses_threads() { " of that thread" } else { "" };
+        let what = format_args!("no wait{whose} for a disk is in it");
+        return file::refused(&args.file, what)
+            .help("record the events of disks too: `surety trace record --event block`, or `surety run --on sim --trace FILE`");
+    }
     if blames.is_there {
         let whose = if args.selection.wanted().chooses_threads() { " of that thread" } else { "" };
         return file::refused(&args.file, format_args!("no job{whose} is in it from release to completion"))

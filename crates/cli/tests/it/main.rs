@@ -7,6 +7,7 @@ mod characterising;
 mod choosing;
 mod common;
 mod comparing;
+mod disk_waits;
 mod disks;
 mod fitting;
 mod guarantee;

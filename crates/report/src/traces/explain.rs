@@ -34,26 +34,28 @@ pub struct TraceExplanation {
 impl TraceReport for TraceExplanation {
     fn text(&self, style: &Style) -> String {
         let groups = groups(&self.blames);
-        let names = Names(&self.blames.irq_names);
+        let names = names_of(&self.blames);
         let begin = self.read.summary.span.map_or(Nanos::ZERO, |(first, _)| first);
         let mut text = String::new();
         for worst in &self.blames.worst {
             let chain = &worst.chain;
-            text += &led(&heading(worst), &placed(chain, begin), style);
+            let placed = if self.blames.are_waits { waited(chain, begin) } else { placed(chain, begin) };
+            text += &led(&heading(worst), &placed, style);
             text += &cells(&["after", "for", "CPU", "what"], &steps(chain, names), style);
             text += &led("in all  ", &shares(chain, names), style);
             text.push('\n');
         }
         let [all, slow, slower] = &groups;
-        let titles = ["mean of a response", &all.title, &slow.title, &slower.title];
-        text += &cells(&titles, &group_rows(&groups, names), style);
+        let mean = if self.blames.are_waits { "mean of a wait" } else { "mean of a response" };
+        let titles = [mean, &all.title, &slow.title, &slower.title];
+        text += &cells(&titles, &group_rows(&groups, names, &self.blames), style);
         text.push('\n');
         text + &led("whose  ", &whose(&self.blames), style) + &checks(&self.checks(), style)
     }
 
     fn json(&self) -> Value {
         let blames = &self.blames;
-        let names = Names(&blames.irq_names);
+        let names = names_of(blames);
         let thread = |t: &ThreadBlame| {
             json!({
                 "tid": t.tid,
@@ -71,6 +73,7 @@ impl TraceReport for TraceExplanation {
             "anomalies": blames.anomalies,
             "given_up": { "jobs": blames.doubtful, "unknown_ns": blames.unknown },
             "inferred": blames.inferred,
+            "of": if blames.are_waits { "waits" } else { "jobs" },
             "chosen": self.read.chosen(),
             "groups": groups(blames).iter().map(|group| json!({
                 "slowest_per_mille": group.per_mille,
@@ -120,6 +123,10 @@ impl TraceExplanation {
     }
 }
 
+fn names_of(blames: &Blames) -> Names<'_> {
+    Names { irqs: &blames.irq_names, rules: &blames.rules }
+}
+
 /// Some of the slowest jobs, and where their time went.
 struct Group {
     /// What was asked for.
@@ -158,6 +165,12 @@ fn placed(chain: &Chain, begin: Nanos) -> String {
         job.response(),
         job.latency()
     )
+}
+
+/// The same of a wait for a disk.
+fn waited(chain: &Chain, begin: Nanos) -> String {
+    let after = (chain.job.release - begin).as_secs_f64();
+    format!("wait for a disk of {}, asleep {after:.6} s into the trace", chain.job.response())
 }
 
 /// The chain as rows of a table. Steps that are left out are told of together, where they were.
@@ -215,6 +228,7 @@ fn step(stretch: &Stretch, chain: &Chain, names: Names<'_>) -> Vec<String> {
             format!("sleeps inside the job, until {} wakes it", thread_words(&culprit))
         }
         Cause::Blocked => "sleeps inside the job: waits for something".to_owned(),
+        Cause::Disk(cause) => names.disk(cause),
         Cause::Others => "is ready; another thread has the CPU".to_owned(),
         Cause::Unknown if chain.job.unknown.is_positive() => {
             "unknown: ready or running, the switch was not recorded".to_owned()
@@ -258,7 +272,7 @@ fn share(part: Nanos, whole: Nanos) -> String {
 }
 
 /// Causes with the most time in any group, then the rest, then the whole.
-fn group_rows(groups: &[Group; 3], names: Names<'_>) -> Vec<Vec<String>> {
+fn group_rows(groups: &[Group; 3], names: Names<'_>, blames: &Blames) -> Vec<Vec<String>> {
     // Every group is part of the first, so that one has all causes.
     let mut causes: Vec<Cause> = groups[0].average.causes.keys().copied().collect();
     let weight = |cause: &Cause| groups.iter().map(|g| g.average.mean_of(*cause)).max();
@@ -275,8 +289,9 @@ fn group_rows(groups: &[Group; 3], names: Names<'_>) -> Vec<Vec<String>> {
         let sum = |group: &Average| rest.iter().filter_map(|c| group.causes.get(c)).copied().sum::<Nanos>();
         rows.push(line(format!("{} other causes", rest.len()), &|group| group.mean(sum(group))));
     }
-    rows.push(line("response".to_owned(), &|group| group.mean(group.response)));
-    let mut jobs = vec!["jobs".to_owned()];
+    let whole = if blames.are_waits { "wait" } else { "response" };
+    rows.push(line(whole.to_owned(), &|group| group.mean(group.response)));
+    let mut jobs = vec![if blames.are_waits { "waits" } else { "jobs" }.to_owned()];
     jobs.extend(groups.iter().map(|group| group.average.jobs.to_string()));
     rows.push(jobs);
     rows
@@ -285,14 +300,18 @@ fn group_rows(groups: &[Group; 3], names: Names<'_>) -> Vec<Vec<String>> {
 /// Whose jobs these are and how they were told apart.
 fn whose(blames: &Blames) -> String {
     let (threads, jobs) = (&blames.threads, blames.all.jobs);
+    let one = if blames.are_waits { "wait" } else { "job" };
     let marked = threads.iter().filter(|t| t.separation == Separation::Markers).count();
     let who = match threads.as_slice() {
-        [thread] => format!("{} of {} {}", number_of(jobs, "job"), thread.tid, thread.comm),
+        [thread] => format!("{} of {} {}", number_of(jobs, one), thread.tid, thread.comm),
         _ => {
             let all = threads.len() as u64 + blames.unlisted;
-            format!("{} of {all} threads together; --tid or --comm chooses", number_of(jobs, "job"))
+            format!("{} of {all} threads together; --tid or --comm chooses", number_of(jobs, one))
         }
     };
+    if blames.are_waits {
+        return format!("{who}, from falling asleep to being on a CPU again");
+    }
     let how = if marked == threads.len() {
         "by their own markers"
     } else {

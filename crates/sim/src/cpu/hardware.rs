@@ -9,6 +9,7 @@ use surety_model::workload::PolicySpec;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::cpu::places::Places;
+use crate::cpu::program::AtDisk;
 use crate::cpu::recorder::{Kept, Named, Recorder};
 use crate::cpu::times::Times;
 use crate::engine::{ComponentId, Engine, Slot};
@@ -119,6 +120,8 @@ impl ThreadState {
 pub struct Thread {
     /// What it is doing.
     pub state: ThreadState,
+    /// It sleeps until a disk is done; no signal wakes it.
+    pub(crate) is_blocked: bool,
     /// Its sleep's end.
     pub(crate) alarm: Slot,
     /// CPU time left of its present step; [`Nanos::MAX`] never ends.
@@ -275,6 +278,8 @@ pub struct Hardware {
     pub recorder: Recorder,
     /// Threads that a policy wants scheduled otherwise from now on; the machine does it.
     pub changes: Vec<(ThreadId, Scheduling)>,
+    /// The last of the CPUs whose threads used disks at this instant, where events are wanted.
+    pub(crate) submits: Option<usize>,
     /// Queues that waiting threads were moved to, by CPU and scheduler; the machine tells those that watch.
     pub(crate) joined: Vec<(usize, Rank)>,
     pub(crate) sets: Sets,
@@ -421,6 +426,20 @@ impl Hardware {
     pub fn here(&self, cpu: usize) -> (Nanos, CpuId, Tid) {
         let current = self.cpus[cpu].current.map_or(Tid::IDLE, |t| self.thread(t).tid);
         (self.now(), self.cpus[cpu].id, current)
+    }
+
+    /// Records what happened at a disk in the context of a CPU.
+    pub(crate) fn keep_at_disk(&mut self, cpu: usize, mut at_disk: AtDisk) {
+        if let AtDisk::Step(event) = &mut at_disk
+            && event.step.has_name()
+            && event.comm == Comm::default()
+        {
+            let current = self.cpus[cpu].current.map(|thread| self.thread(thread).comm);
+            event.comm = current.unwrap_or_else(|| Named::idle(self.cpus[cpu].id).comm);
+        }
+        let here = self.here(cpu);
+        self.recorder.keep(here, Kept::AtDisk(at_disk));
+        self.submits = self.submits.max(Some(cpu));
     }
 
     /// Puts a thread that is in no queue on another CPU.

@@ -106,6 +106,7 @@ impl<P: Programs> Machine<P> {
             takes: spec.schedulers.iter().map(|row| row.takes).collect(),
             recorder: Recorder::new(spec.events),
             changes: Vec::new(),
+            submits: None,
             joined: Vec::new(),
             sets: Sets::new(spec.cpus.len(), spec.schedulers.len()),
             platform: spec.platform,
@@ -177,6 +178,7 @@ impl<P: Programs> Machine<P> {
             waited: Nanos::ZERO,
             ready_since: Nanos::ZERO,
             longest_gap: Nanos::ZERO,
+            is_blocked: false,
             alarm,
         });
         for policy in &mut self.policies {
@@ -446,6 +448,7 @@ impl<P: Programs> Machine<P> {
         let now = self.hardware.now();
         let t = &mut self.hardware.threads[thread.index()];
         t.state = ThreadState::Ready;
+        t.is_blocked = false;
         t.ready_since = now;
         self.account_of(target, rank, thread);
         self.policies[rank].enqueue(&mut self.hardware, target, thread, arrival);
@@ -506,6 +509,10 @@ impl<P: Programs> Machine<P> {
                 .resources
                 .again(thread)
                 .unwrap_or_else(|| self.programs.next(moment, &mut |marker| recorder.marker(here, marker)));
+            if self.hardware.recorder.is_wanted() {
+                let hardware = &mut self.hardware;
+                self.programs.tell(&mut |at_disk| hardware.keep_at_disk(cpu, at_disk));
+            }
             match step {
                 Step::Run(work) => self.hardware.threads[thread.index()].remaining = work.max(Nanos::ZERO),
                 Step::RunForever => self.hardware.threads[thread.index()].remaining = Nanos::MAX,
@@ -533,9 +540,10 @@ impl<P: Programs> Machine<P> {
                         break;
                     }
                 }
-                Step::Wait(signal) => {
+                Step::Wait(signal) | Step::Block(signal) => {
                     if !self.resources.wait(signal, thread) {
                         self.leave(cpu, thread, Departure::Sleeps);
+                        self.hardware.threads[thread.index()].is_blocked = matches!(step, Step::Block(_));
                     }
                 }
                 Step::Signal(signal) => {

@@ -4,7 +4,7 @@
 //! starts at the instant the thread first runs, and a job that is late begins at the instant the one before ended,
 //! without sleeping in between.
 
-use surety_model::event::JobMarker;
+use surety_model::event::{BlockEvent, JobMarker, RequestServed};
 use surety_units::Nanos;
 
 use crate::cpu::hardware::ThreadId;
@@ -24,6 +24,8 @@ pub enum Step {
     Unlock(usize),
     /// Takes one raising of an event, and waits for it while there is none.
     Wait(usize),
+    /// The same for what a disk brings: no signal wakes who waits so.
+    Block(usize),
     /// Raises an event: it is kept until a thread takes it, and the most important waiter is woken to do so.
     Signal(usize),
     /// Is done with the request of a device that it last took, if any, and takes the next: uses the CPU time that needs.
@@ -33,6 +35,15 @@ pub enum Step {
     Yield,
     /// Ends.
     Exit,
+}
+
+/// What happened at a disk, for the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtDisk {
+    /// A step of a bio or a request. Without a name it is that of the current thread.
+    Step(BlockEvent),
+    /// Where the time of a request went that is complete now.
+    Served(RequestServed<'static>),
 }
 
 /// The instant of a question, as a thread sees it.
@@ -52,4 +63,7 @@ pub trait Programs {
     ///
     /// Markers it writes appear in the trace at this instant.
     fn next(&mut self, at: Moment, mark: &mut dyn FnMut(JobMarker)) -> Step;
+
+    /// Hands over what the thread did with disks in that step; only asked where somebody wants events.
+    fn tell(&mut self, _tell: &mut dyn FnMut(AtDisk)) {}
 }

@@ -7,6 +7,8 @@ use surety_model::event::{Comm, Event, EventKind, JobMarker, LeaveState, TimerFu
 use surety_model::world::Observer;
 use surety_units::{CpuId, Nanos, Tid};
 
+use crate::cpu::program::AtDisk;
+
 /// A thread as events name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Named {
@@ -37,6 +39,7 @@ pub(crate) enum Kept {
     Tick { entry: bool },
     Handler { irq: u32, name: usize, entry: bool },
     Marker(JobMarker),
+    AtDisk(AtDisk),
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -111,6 +114,7 @@ impl Recorder {
 
     /// Hands everything kept to the observer, in order.
     pub fn hand_on(&mut self, observer: &mut dyn Observer) {
+        let mut words = String::new();
         for line in self.lines.drain(..) {
             let mut text = [0; 64];
             let kind = match line.kept {
@@ -140,6 +144,12 @@ impl Recorder {
                     EventKind::IrqEntry { irq, name: &self.names[name] }
                 }
                 Kept::Handler { irq, entry: false, .. } => EventKind::IrqExit { irq },
+                Kept::AtDisk(AtDisk::Step(event)) => EventKind::Block(event),
+                Kept::AtDisk(AtDisk::Served(served)) => {
+                    words.clear();
+                    served.write(&mut words);
+                    EventKind::Marker { text: &words }
+                }
                 Kept::Marker(marker) => {
                     let length = marker.write(&mut text);
                     let text = std::str::from_utf8(&text[..length]).expect("markers are ASCII");

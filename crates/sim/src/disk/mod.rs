@@ -18,6 +18,7 @@ mod flusher;
 mod operation;
 pub mod optimum;
 mod parts;
+mod tracer;
 mod unit;
 
 use std::ops::Range;
@@ -26,11 +27,13 @@ use surety_block::{Bio, BioId, Op, Process, ProcessId};
 use surety_model::record::Distribution;
 use surety_units::Nanos;
 
+use crate::cpu::program::AtDisk;
 use crate::engine::{ComponentId, Engine, Event, Slot};
 use cache::File;
 use flusher::Flusher;
 pub use operation::Operation;
 use parts::Parts;
+use tracer::Tracer;
 pub use unit::{Device, Done, Unit};
 
 /// Bytes of a page.
@@ -105,6 +108,7 @@ pub struct Storage {
     /// Where the time of requests went, once that is observed.
     accounts: Vec<Parts>,
     is_observed: bool,
+    tracer: Tracer,
     woken: Vec<Woken>,
     /// Processes that wait until less is dirty; one that goes on for another reason may stand here still.
     soilers: Vec<ProcessId>,
@@ -150,6 +154,28 @@ impl Storage {
     /// From here on requests are counted.
     pub fn observe_from_here(&mut self) {
         self.is_observed = true;
+    }
+
+    /// From here on what happens is kept for [`Storage::take_told`].
+    pub fn trace(&mut self) {
+        self.tracer.start();
+        self.units.iter_mut().for_each(|unit| unit.queue.keep_steps());
+    }
+
+    /// What happened since this was last asked, in order; nothing where nobody wants it.
+    pub fn take_told(&mut self) -> impl Iterator<Item = AtDisk> + '_ {
+        self.gather();
+        self.tracer.told().drain(..)
+    }
+
+    /// Has the queues tell what they did.
+    fn gather(&mut self) {
+        if self.tracer.is_on() {
+            for (disk, unit) in self.units.iter_mut().enumerate() {
+                unit.queue.take_steps(&mut self.tracer.steps);
+                self.tracer.queue_did(disk);
+            }
+        }
     }
 
     /// Where the time of an account's requests went, each part by its name.
@@ -222,8 +248,9 @@ impl Storage {
     pub fn settle(&mut self, now: Nanos) -> Vec<(Slot, Option<Nanos>)> {
         self.arms.clear();
         if std::mem::take(&mut self.is_stirred) {
-            for unit in &mut self.units {
-                unit.drive(now);
+            self.gather();
+            for (disk, unit) in self.units.iter_mut().enumerate() {
+                unit.drive(now, disk, &mut self.tracer);
                 self.arms.extend(unit.wants());
             }
             self.arms.extend(self.flusher.wants());
@@ -250,7 +277,12 @@ impl Storage {
             return &self.woken;
         }
         self.count_raised(disk);
-        while let Some(done) = self.units[disk].advance(now, &mut self.done, &mut self.released) {
+        loop {
+            self.gather();
+            let (done, released) = (&mut self.done, &mut self.released);
+            let Some(done) = self.units[disk].advance(now, (done, released), disk, &mut self.tracer) else {
+                break;
+            };
             match done {
                 Done::Flush(process) => self.wake(disk, process, Wait::Flush),
                 Done::Request { process, queued, service } => {
@@ -409,6 +441,10 @@ impl Storage {
         let deadline = self.doing[process.index()].deadline;
         let bio = Bio { op, sync, meta: false, sector: place.sector(first), sectors, process, deadline };
         let disk = place.disk;
+        if self.tracer.is_on() {
+            self.gather();
+            self.tracer.submitted(disk, (op, sync), (bio.sector, count), process);
+        }
         self.doing[process.index()].unsent.push_back((bio, id));
         self.send_to(now, process, disk);
     }

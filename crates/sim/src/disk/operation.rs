@@ -140,6 +140,9 @@ impl Storage {
         if !std::mem::replace(is_flushed, true) {
             let disk = self.files[file.0].disk;
             self.units[disk].flush(process);
+            if self.tracer.is_on() {
+                self.tracer.submitted(disk, (Op::Flush, true), (0, 0), process);
+            }
             return Wait::Flush;
         }
         Wait::Nothing

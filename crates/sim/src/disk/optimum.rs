@@ -95,14 +95,8 @@ pub fn scheduled(row: &'static ElevatorRow, device: &dyn Model, now: Nanos, requ
     let device = Device::new(device.fork());
     let count = u32::try_from(requests.len()).expect("few requests");
     let settings = Settings::new(row.tunables);
-    let making = Making {
-        hz: 1000,
-        requests: 128,
-        tags: 1,
-        rotational: true,
-        device: Some(Rc::new(device.clone())),
-        settings,
-    };
+    let asked = Some(Rc::new(device.clone()) as Rc<dyn surety_block::Positioning>);
+    let making = Making { asks_first: true, device: asked, ..Making::new(128, 1, settings) };
     let mut queue = queue::make(row, &making);
     for (number, request) in (0..count).zip(requests) {
         let process = ProcessId(number);

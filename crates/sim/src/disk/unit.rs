@@ -9,6 +9,7 @@ use surety_block::{BioId, Op, Positioning, ProcessId, Queue, RequestId};
 use surety_device::model::{Completion, Model, Request, Service};
 use surety_units::Nanos;
 
+use super::tracer::Tracer;
 use crate::engine::Slot;
 
 /// The tag of a flush; requests have the number of theirs.
@@ -136,15 +137,21 @@ impl Unit {
     }
 
     /// The driver takes requests while the device has room.
-    pub(super) fn drive(&mut self, now: Nanos) {
+    pub(super) fn drive(&mut self, now: Nanos, number: usize, tracer: &mut Tracer) {
         while self.model.has_room() {
             if !self.flushes.is_empty() && !self.is_flushing {
                 self.is_flushing = true;
+                if tracer.is_on() {
+                    tracer.flush(number, false);
+                }
                 self.model.flush(now);
                 continue;
             }
-            let Some((id, _rule)) = self.queue.next(now) else { break };
+            let Some((id, rule)) = self.queue.next(now) else { break };
             let request = self.queue.request(id);
+            if tracer.is_on() {
+                tracer.issued(number, id, request, rule);
+            }
             self.served += 1;
             self.bytes += u64::from(request.sectors) * surety_device::SECTOR;
             self.model.accept(now, id.0, request);
@@ -160,17 +167,24 @@ impl Unit {
     pub(super) fn advance(
         &mut self,
         now: Nanos,
-        done: &mut Vec<BioId>,
-        released: &mut Vec<ProcessId>,
+        (done, released): (&mut Vec<BioId>, &mut Vec<ProcessId>),
+        number: usize,
+        tracer: &mut Tracer,
     ) -> Option<Done> {
         let completion = self.model.advance(now)?;
         if completion.tag == FLUSH {
             self.is_flushing = false;
+            if tracer.is_on() {
+                tracer.flush(number, true);
+            }
             return self.flushes.pop_front().map(Done::Flush);
         }
         let id = RequestId(completion.tag);
         let request = self.queue.request(id);
         let (process, queued) = (request.process, completion.accepted - request.inserted);
+        if tracer.is_on() {
+            tracer.completed(number, id, request, &completion.service);
+        }
         self.queue.complete(now, id, done, released);
         Some(Done::Request { process, queued, service: completion.service })
     }

@@ -20,6 +20,7 @@ use crate::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
 use crate::cpu::machine::{Machine, MachineSpec, ThreadSpec};
 use crate::cpu::policies;
 use crate::cpu::policy::SchedulerRow;
+use crate::cpu::program::AtDisk;
 use crate::disk::Woken;
 
 /// A thread of a run with what it belongs to.
@@ -55,6 +56,9 @@ pub(super) struct Stage {
     pub(super) interrupts: Vec<usize>,
     pub(super) signals: Vec<usize>,
     pub(super) woken: Vec<Woken>,
+    /// Whether events are wanted, and what disks did that is still to be told.
+    pub(super) traces: bool,
+    pub(super) told: Vec<AtDisk>,
     /// What each disk is, for whoever reads the numbers.
     pub(super) disks: Vec<(String, String)>,
 }
@@ -94,6 +98,8 @@ pub(super) fn stage(
             interrupts: Vec::new(),
             signals: Vec::new(),
             woken: Vec::new(),
+            traces: events,
+            told: Vec::new(),
             disks: Vec::new(),
         },
         places,

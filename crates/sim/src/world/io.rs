@@ -41,7 +41,7 @@ pub(super) struct Seat {
 impl Seat {
     /// Whether its operation goes on later: the step to take until then.
     fn waits(&self, now: Nanos, storage: &mut Storage) -> Option<Step> {
-        (!storage.poll(now, self.process)).then_some(Step::Wait(self.signal))
+        (!storage.poll(now, self.process)).then_some(Step::Block(self.signal))
     }
 
     fn begin(&self, storage: &mut Storage, operation: Operation) {

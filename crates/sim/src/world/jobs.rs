@@ -16,7 +16,7 @@ use surety_stats::random::stream_of;
 use surety_units::Nanos;
 
 use super::io::Io;
-use crate::cpu::program::{Moment, Programs, Step};
+use crate::cpu::program::{AtDisk, Moment, Programs, Step};
 
 /// One step of a job.
 #[derive(Clone, Debug)]
@@ -229,5 +229,9 @@ impl Programs for Jobs {
             None => thread.next(at, mark),
             Some(actor) => self.io.next(actor, at),
         }
+    }
+
+    fn tell(&mut self, tell: &mut dyn FnMut(AtDisk)) {
+        self.io.storage.take_told().for_each(tell);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use surety_units::Nanos;
 
-use super::{Cause, JobBlame, Part};
+use super::{Cause, DiskCause, JobBlame, Part};
 
 /// Causes that are told apart; threads beyond are [`Cause::Others`].
 pub const CAUSES_MAX: usize = 4096;
@@ -43,7 +43,13 @@ impl Average {
 
     fn add_time(&mut self, mut cause: Cause, time: Nanos) {
         let is_full = self.causes.len() >= CAUSES_MAX;
-        let names_thread = matches!(cause, Cause::Thread(_) | Cause::Lock(_) | Cause::Awaited(_));
+        let names_thread = matches!(
+            cause,
+            Cause::Thread(_)
+                | Cause::Lock(_)
+                | Cause::Awaited(_)
+                | Cause::Disk(DiskCause::Scheduler(..) | DiskCause::Device(_))
+        );
         if is_full && names_thread && !self.causes.contains_key(&cause) {
             cause = Cause::Others;
         }

@@ -7,6 +7,7 @@ use surety_model::job::{Job, Separation};
 use surety_units::{CpuId, Nanos, Tid};
 
 use super::chain::parts;
+use super::disks::Disks;
 use super::{
     Average, Blames, CPU_CHANGES_MAX, Cause, Chain, Culprit, DEAD_MAX, JobBlame, Piece, THREAD_CHANGES_MAX,
     THREADS_MAX, ThreadBlame, Worst,
@@ -85,6 +86,8 @@ struct Watched {
     places: Track<Whereabouts>,
     /// Who woke it when.
     wakers: VecDeque<(Nanos, Waker)>,
+    /// The end of the last sleep that was told as a wait for a disk.
+    told: Option<Nanos>,
     all: Average,
     worst: Vec<Worst>,
     /// As in [`Blames`].
@@ -101,6 +104,7 @@ impl Watched {
             comm,
             places: Track::new(),
             wakers: VecDeque::new(),
+            told: None,
             all: Average::default(),
             worst: Vec::new(),
             doubtful: 0,
@@ -111,6 +115,20 @@ impl Watched {
 }
 
 impl Watched {
+    /// From when to when it slept before it got the CPU that it is on; `None`: it did not.
+    fn last_sleep(&self) -> Option<(Nanos, Nanos)> {
+        let mut later = self.places.changes.iter().rev();
+        let mut woken = later.next()?.0;
+        for (at, place) in later {
+            match place {
+                Whereabouts::Asleep => return Some((*at, woken)),
+                Whereabouts::Queued(_) | Whereabouts::Throttled => woken = *at,
+                Whereabouts::On(_) | Whereabouts::Unknown => return None,
+            }
+        }
+        None
+    }
+
     /// What it waited for in a sleep that ended at `until`.
     fn awaited(&self, until: Nanos) -> Cause {
         let found = self.wakers.partition_point(|(at, _)| *at < until);
@@ -130,6 +148,9 @@ pub(super) struct Timelines {
     wanted: Wanted,
     window: Window,
     most: usize,
+    /// Waits for disks are told, and no jobs.
+    tells_waits: bool,
+    pub(super) disks: Disks,
     cpus: Vec<Track<OnCpu>>,
     /// By slot; `None` where a slot has not been told of.
     threads: Vec<Option<Watched>>,
@@ -144,11 +165,18 @@ impl Timelines {
             wanted,
             window: Window::ALL,
             most,
+            tells_waits: false,
+            disks: Disks::default(),
             cpus: Vec::new(),
             threads: Vec::new(),
             blames: Blames::default(),
             names: BTreeSet::new(),
         }
+    }
+
+    pub(super) fn of_waits(wanted: Wanted, most: usize) -> Timelines {
+        let blames = Blames { are_waits: true, ..Blames::default() };
+        Timelines { tells_waits: true, blames, ..Timelines::new(wanted, most) }
     }
 
     /// The trace's first event came then.
@@ -160,6 +188,7 @@ impl Timelines {
     pub(super) fn finish(mut self) -> Blames {
         self.blames.threads.sort_by_key(|thread| thread.tid);
         self.blames.names = self.names.into_iter().collect();
+        self.blames.rules = self.disks.rules;
         self.blames
     }
 
@@ -177,7 +206,14 @@ impl Timelines {
             Some(Whereabouts::Asleep) => {
                 let border = job.start.clamp(from, until);
                 add(from, border, None, Cause::Unwoken);
-                add(border, until, None, thread.awaited(until));
+                match self.disks.awaited(thread.tid, (from, until)).filter(|_| border < until) {
+                    Some(awaited) => {
+                        self.disks.walk(awaited, (border, until), |from, until, cause| {
+                            add(from, until, None, cause);
+                        });
+                    }
+                    None => add(border, until, None, thread.awaited(until)),
+                }
             }
             Some(Whereabouts::On(cpu)) => self.walk_cpu(cpu, from, until, |from, until, on| {
                 if let Some(context) = on.and_then(|on| on.context) {
@@ -287,16 +323,54 @@ impl Timelines {
     }
 }
 
+impl Timelines {
+    /// A thread is on a CPU: tells its sleep before that, where a disk ended it.
+    fn wait_ends(&mut self, slot: usize, at: Nanos, cpu: CpuId) {
+        let Some(Some(thread)) = self.threads.get(slot) else { return };
+        let Some((slept, woken)) = thread.last_sleep() else { return };
+        let is_told = thread.told.is_some_and(|told| told >= woken);
+        if is_told || self.disks.awaited(thread.tid, (slept, woken)).is_none() {
+            return;
+        }
+        let (tid, comm) = (thread.tid, thread.comm);
+        self.threads[slot].as_mut().expect("it is there").told = Some(woken);
+        let none = Nanos::ZERO;
+        let job = Job {
+            release: slept,
+            start: slept,
+            cpu,
+            completion: at,
+            execution: none,
+            interrupted: none,
+            preemptions: 0,
+            preempted: none,
+            throttled: none,
+            inferred: none,
+            unknown: none,
+            index: None,
+        };
+        let separation = Separation::BusyPeriod;
+        self.take(&ThreadKey { slot, life: 0, tid, comm, separation }, &job, false);
+    }
+}
+
 impl JobSink for Timelines {
     fn job(&mut self, thread: &ThreadKey, job: &Job) {
-        self.take(thread, job, false);
+        if !self.tells_waits {
+            self.take(thread, job, false);
+        }
     }
 
     fn doubtful(&mut self, thread: &ThreadKey, job: &Job) {
-        self.take(thread, job, true);
+        if !self.tells_waits {
+            self.take(thread, job, true);
+        }
     }
 
     fn forget(&mut self, thread: &ThreadKey) {
+        if self.tells_waits {
+            return;
+        }
         self.blames.slowest.forget(thread.life);
         if let Some(Some(watched)) = self.threads.get_mut(thread.slot) {
             watched.all = Average::default();
@@ -352,6 +426,12 @@ impl Watch for Timelines {
             thread.places = Track::new();
         } else {
             thread.places.change(at, seen.place, THREAD_CHANGES_MAX);
+        }
+        if self.tells_waits
+            && let Whereabouts::On(cpu) = seen.place
+            && !seen.ended
+        {
+            self.wait_ends(slot, at, cpu);
         }
     }
 }

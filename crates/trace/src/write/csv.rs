@@ -57,6 +57,8 @@ impl<W: Write> TraceSink for Csv<W> {
                 Value::Count(value) => drop(write!(line, "{value}")),
                 Value::Text(text) => cell(line, text),
                 Value::Name(comm) => cell(line, &comm.text()),
+                Value::Letters(letters) => line.push_str(letters.text()),
+                Value::Disk(disk) => drop(write!(line, "{}:{}", disk.major, disk.minor)),
                 Value::Letter(letter) => cell(line, letter.encode_utf8(&mut [0; 4])),
                 Value::Bytes(bytes) => hexadecimal(line, bytes),
                 Value::Address(address) => drop(write!(line, "{address:#x}")),

@@ -1,6 +1,6 @@
 //! The words for an event: its name and its fields, the same in every text format (`docs/formats/trace-events.md`).
 
-use surety_model::event::{Comm, EventKind, LeaveState, TimerFunction, Woken};
+use surety_model::event::{BlockEvent, Comm, DiskNumber, EventKind, LeaveState, Rwbs, TimerFunction, Woken};
 use surety_units::Tid;
 
 /// Every field an event can have beside `time_ns`, `cpu`, `tid` and `event`, in the order of the columns.
@@ -33,6 +33,13 @@ pub const FIELDS: &[&str] = &[
     "futex",
     "operation",
     "value",
+    "disk",
+    "sector",
+    "sectors",
+    "bytes",
+    "ioprio",
+    "rwbs",
+    "error",
     "system",
     "raw",
 ];
@@ -45,6 +52,9 @@ pub(super) enum Value<'a> {
     Text(&'a str),
     Name(Comm),
     Letter(char),
+    /// A few visible letters of ASCII.
+    Letters(Rwbs),
+    Disk(DiskNumber),
     /// Written with 0x: too large for the numbers of some readers.
     Address(u64),
     /// Bytes, two digits of base 16 each.
@@ -84,6 +94,7 @@ pub(super) fn name<'a>(kind: &EventKind<'a>) -> &'a str {
         EventKind::Frequency { .. } => "cpu_frequency",
         EventKind::FutexEnter { .. } => "sys_enter_futex",
         EventKind::FutexExit => "sys_exit_futex",
+        EventKind::Block(block) => block.step.name(),
         EventKind::Marker { .. } => "print",
         EventKind::Lost { .. } => "lost",
         _ => "other",
@@ -158,6 +169,7 @@ pub(super) fn each<'a>(kind: &EventKind<'a>, mut put: impl FnMut(&'static str, V
             put("operation", Count(operation.into()));
             put("value", Count(value.into()));
         }
+        EventKind::Block(block) => each_of_block(&block, put),
         EventKind::Marker { text } => put("text", Text(text)),
         EventKind::Lost { count: Some(count) } => put("count", Count(count)),
         EventKind::Raw(raw) => {
@@ -165,6 +177,26 @@ pub(super) fn each<'a>(kind: &EventKind<'a>, mut put: impl FnMut(&'static str, V
             put("raw", Value::Bytes(raw.record));
         }
         _ => {}
+    }
+}
+
+fn each_of_block<'a>(event: &BlockEvent, mut put: impl FnMut(&'static str, Value<'a>)) {
+    let step = event.step;
+    if step.has_name() {
+        put("name", Value::Name(event.comm));
+    }
+    put("disk", Value::Disk(event.disk));
+    put("sector", Value::Count(event.sector));
+    put("sectors", Value::Count(event.sectors.into()));
+    if step.has_bytes() {
+        put("bytes", Value::Count(event.bytes.into()));
+    }
+    if step.has_priority() {
+        put("ioprio", Value::Count(event.priority.into()));
+    }
+    put("rwbs", Value::Letters(event.rwbs));
+    if step.has_error() {
+        put("error", Value::Integer(event.error.into()));
     }
 }
 

@@ -54,6 +54,8 @@ impl<W: Write> TraceSink for JsonLines<W> {
                 Value::Count(value) => drop(write!(line, "{value}")),
                 Value::Text(text) => string(line, text),
                 Value::Name(comm) => string(line, &comm.text()),
+                Value::Letters(letters) => string(line, letters.text()),
+                Value::Disk(disk) => drop(write!(line, "\"{}:{}\"", disk.major, disk.minor)),
                 Value::Letter(letter) => string(line, letter.encode_utf8(&mut [0; 4])),
                 Value::Bytes(bytes) => {
                     line.push('"');

@@ -6,7 +6,9 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write};
 
-use surety_model::event::{Comm, Event, EventKind, LeaveState, TimerFunction, TraceSink, Woken};
+use surety_model::event::{
+    BlockEvent, BlockStep, Comm, Event, EventKind, LeaveState, TimerFunction, TraceSink, Woken,
+};
 use surety_model::job::Job;
 use surety_units::{Nanos, Tid};
 
@@ -303,6 +305,7 @@ fn words(line: &mut String, kind: &EventKind<'_>) {
             let _ = write!(line, "timer {timer:#x} is cancelled");
         }
         EventKind::TimerExpire { timer, function } => timed(line, *timer, *function, " expires"),
+        EventKind::Block(event) => block(line, event),
         EventKind::Marker { text } => {
             line.push_str("says: ");
             clean(line, text);
@@ -312,6 +315,25 @@ fn words(line: &mut String, kind: &EventKind<'_>) {
         }
         EventKind::Lost { count: None } => line.push_str("events of this CPU were lost before this"),
         _ => line.push_str("something else"),
+    }
+}
+
+/// A step of a bio or a request: what is done where, and with what result.
+fn block(line: &mut String, event: &BlockEvent) {
+    let BlockEvent { disk, rwbs, sector, sectors, error, .. } = event;
+    line.push_str(match event.step {
+        BlockStep::BioQueued => "submits ",
+        BlockStep::BioAppended | BlockStep::BioPrepended => "merges into a request ",
+        BlockStep::RequestMade => "makes a request of ",
+        BlockStep::Inserted => "gives the I/O scheduler ",
+        BlockStep::Joined => "joins to another request ",
+        BlockStep::Issued => "gives the disk ",
+        BlockStep::Returned => "takes back from the disk ",
+        BlockStep::Completed => "the disk is done with ",
+    });
+    let _ = write!(line, "{} {sector} + {sectors} of {}:{}", rwbs.text(), disk.major, disk.minor);
+    if *error != 0 {
+        numbered(line, ", error ", (*error).into());
     }
 }
 

@@ -9,6 +9,8 @@
 //! Three packets say how the rest is to be read (`preamble.rs`): the kernel release whose bits of `prev_state` are written, the
 //! processes that the events name for certain, and which clock the times are of, where that is known.
 //!
+//! Requests of disks are drawn on tracks of their own (`disks.rs`), beside their events.
+//!
 //! [`Perfetto::with_overlays`] adds tracks (`tracks.rs`): what threads were promised and whether they got it.
 
 use std::collections::BTreeMap;
@@ -19,11 +21,13 @@ use surety_units::{CpuId, Nanos};
 
 use crate::perfetto::{PACKET, bundle, event as numbers, interned, packet, stats};
 
+use disks::DiskTracks;
 use preamble::Lineage;
 use protobuf::Message;
 use tracks::Tracks;
 pub use tracks::{Overlay, OverlayOf};
 
+mod disks;
 mod event;
 mod preamble;
 mod protobuf;
@@ -127,6 +131,7 @@ pub struct Perfetto<W> {
     message: Message,
     lost: BTreeMap<CpuId, u64>,
     tracks: Option<Box<Tracks>>,
+    disks: DiskTracks,
     written: io::Result<u64>,
 }
 
@@ -148,6 +153,7 @@ impl<W: Write> Perfetto<W> {
             message: Message::default(),
             lost: BTreeMap::new(),
             tracks: None,
+            disks: DiskTracks::default(),
             written: Ok(0),
         }
     }
@@ -189,6 +195,7 @@ impl<W: Write> Perfetto<W> {
         if let Some(tracks) = &mut self.tracks {
             tracks.event(event, &mut self.packets)?;
         }
+        self.disks.event(event, &mut self.packets)?;
         let bundle = self.bundles.entry(event.cpu).or_default();
         if let EventKind::Lost { count } = event.kind {
             // A bundle says that events are missing before it.

@@ -13,7 +13,10 @@ use perfetto_protos::trace_packet::TracePacket;
 use perfetto_protos::track_event::track_event;
 use proptest::prelude::*;
 use protobuf::{Message, MessageField};
-use surety_model::event::{Comm, Event, EventKind, JobMarker, LeaveState, TimerFunction, TraceSink, Woken};
+use surety_model::event::{
+    BlockEvent, BlockStep, Comm, DiskNumber, Event, EventKind, JobMarker, LeaveState, Rwbs, TimerFunction,
+    TraceSink, Woken,
+};
 use surety_model::reservation::Reservation;
 use surety_trace::write::perfetto::{Overlay, OverlayOf, Perfetto};
 use surety_trace::{JobBuilder, PerfettoTrace, TraceDat, TraceReader};
@@ -545,4 +548,83 @@ fn marked_jobs_that_overlap_are_drawn_one_after_the_other() {
     let edges = |name: &str| -> Vec<(u64, i64)> { found[name].iter().map(|(t, _, v)| (*t, *v)).collect() };
     assert_eq!(edges("p 9/jobs"), [(10, 1), (30, -1), (30, 1), (40, -1)]);
     assert_eq!(edges("p 9/misses"), [(15, 1), (30, -1), (30, 1), (40, -1)]);
+}
+
+/// Two requests side by side in a disk: each is a slice from issue to completion on a track of its own, with the time it was queued; the
+/// events are those of the published schema.
+#[test]
+fn requests_of_a_disk_are_slices() {
+    let step = |time: i64, step, sector| {
+        let has_name = BlockStep::has_name(step);
+        let kind = EventKind::Block(BlockEvent {
+            step,
+            disk: DiskNumber { major: 8, minor: 16 },
+            sector,
+            sectors: 8,
+            bytes: if step.has_bytes() { 4096 } else { 0 },
+            priority: 0,
+            rwbs: Rwbs::new(b"R"),
+            comm: if has_name { Comm::new("reader") } else { Comm::default() },
+            error: 0,
+        });
+        Event { time: Nanos::new(time), cpu: CpuId(0), current: Tid(7), kind }
+    };
+    let mut out = Vec::new();
+    let mut sink = Perfetto::new(&mut out);
+    for event in [
+        step(10, BlockStep::Inserted, 100),
+        step(20, BlockStep::Inserted, 300),
+        step(30, BlockStep::Issued, 100),
+        step(50, BlockStep::Issued, 300),
+        step(70, BlockStep::Completed, 300),
+        step(90, BlockStep::Completed, 100),
+    ] {
+        sink.event(&event);
+    }
+    sink.finish("mono").unwrap();
+    let trace = Trace::parse_from_bytes(&out).unwrap();
+    let issued = events(&trace).into_iter().find_map(|(_, event)| match &event.event {
+        Some(Body::BlockRqIssue(m)) => Some((m.dev(), m.sector(), m.nr_sector(), m.rwbs().to_owned())),
+        _ => None,
+    });
+    assert_eq!(issued, Some((0x810, 100, 8, "R".to_owned())));
+    let mut names = BTreeMap::new();
+    for packet in trace.packet.iter().filter(|packet| packet.has_track_descriptor()) {
+        let track = packet.track_descriptor();
+        assert!(names.insert(track.uuid(), track.name().to_owned()).is_none(), "once each");
+    }
+    let mut open: BTreeMap<u64, (u64, String, Vec<i64>)> = BTreeMap::new();
+    let mut slices = Vec::new();
+    for packet in trace.packet.iter().filter(|packet| packet.has_track_event()) {
+        let event = packet.track_event();
+        let (track, time) = (event.track_uuid(), packet.timestamp());
+        match event.type_() {
+            track_event::Type::TYPE_SLICE_BEGIN => {
+                let numbers = event.debug_annotations.iter().map(|a| a.int_value()).collect();
+                open.insert(track, (time, event.name().to_owned(), numbers));
+            }
+            track_event::Type::TYPE_SLICE_END => {
+                let (from, name, numbers) = open.remove(&track).unwrap();
+                slices.push((names[&track].clone(), from, time, name, numbers));
+            }
+            _ => {}
+        }
+    }
+    slices.sort();
+    let slice = |track: &str, from, to, name: &str, numbers: &[i64]| {
+        (track.to_owned(), from, to, name.to_owned(), numbers.to_vec())
+    };
+    assert_eq!(
+        slices,
+        [
+            slice("in the device 1", 30, 90, "R 100 + 8", &[20, 7, 0]),
+            slice("in the device 2", 50, 70, "R 300 + 8", &[30, 7, 0]),
+            slice("queued 1", 10, 30, "R 100 + 8", &[7]),
+            slice("queued 2", 20, 50, "R 300 + 8", &[7]),
+        ]
+    );
+    assert!(
+        names.values().any(|name| name == "disk 8:16")
+            && names.values().any(|name| name == "requests queued")
+    );
 }

@@ -189,3 +189,42 @@ fn trace_cmds_text_of_our_file_gives_the_same_jobs_as_its_records() {
     };
     assert_eq!(threads(&jobs), threads(&exact));
 }
+
+/// Lines of `trace-cmd report` of a recording of Linux 6.18, of an older kernel and of perf, with what the records say.
+#[test]
+fn block_events_are_read_in_the_words_of_every_printer() {
+    let text = "\
+          surety-6020  [000]  3526.848243672: block_rq_insert:      254,0 WS 4096 () 174503872 + 8 0x2,0,4 [surety]\n\
+            a b c-5997  [001]  3526.848679894: block_rq_issue:      254,0 WS 4096 () 174503872 + 8 be,0,4 [a [b] c]\n\
+         python3-5997  [001]  3526.848881300: block_rq_complete:    254,0 FF () 18446744073709551615 + 0 none,0,0 [-5]\n\
+         python3-5997  [001]  3526.848881400: block_rq_complete:    8,16 R () 8 + 8 [0]\n\
+         python3-5997  [001]  3526.848881500: block_bio_queue:      8,16 RA 8 + 8 [python3]\n";
+    let mut found = Vec::new();
+    let mut sink = |event: &Event<'_>| {
+        if let EventKind::Block(b) = event.kind {
+            found.push(format!(
+                "{} {} {} {}+{} {} {:#x} {:?} {}",
+                b.step.name(),
+                b.disk,
+                b.rwbs.text(),
+                b.sector,
+                b.sectors,
+                b.bytes,
+                b.priority,
+                b.comm.text(),
+                b.error
+            ));
+        }
+    };
+    TextTrace::open(text.as_bytes()).unwrap().read(&mut sink).unwrap();
+    assert_eq!(
+        found,
+        [
+            "block_rq_insert 254,0 WS 174503872+8 4096 0x4004 \"surety\" 0",
+            "block_rq_issue 254,0 WS 174503872+8 4096 0x4004 \"a [b] c\" 0",
+            "block_rq_complete 254,0 FF 18446744073709551615+0 0 0x0 \"\" -5",
+            "block_rq_complete 8,16 R 8+8 0 0x0 \"\" 0",
+            "block_bio_queue 8,16 RA 8+8 0 0x0 \"python3\" 0",
+        ]
+    );
+}

@@ -4,7 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
-use surety_model::event::{Comm, Event, EventKind, LeaveState, RawEvent, TimerFunction, TraceSink, Woken};
+use surety_model::event::{
+    BlockEvent, BlockStep, Comm, DiskNumber, Event, EventKind, LeaveState, RawEvent, Rwbs, TimerFunction,
+    TraceSink, Woken,
+};
 use surety_trace::write::csv::Csv;
 use surety_trace::write::jsonl::JsonLines;
 use surety_trace::write::keep::{Kept, Wanted};
@@ -38,6 +41,19 @@ fn every_kind() -> Vec<EventKind<'static>> {
         next_comm: Comm::new("swapper/1"),
         next_prio: 120,
     };
+    let block = |step| {
+        EventKind::Block(BlockEvent {
+            step,
+            disk: DiskNumber { major: 8, minor: 16 },
+            sector: u64::MAX,
+            sectors: 8,
+            bytes: 4096,
+            priority: 2 << 13,
+            rwbs: Rwbs::new(b"WS"),
+            comm,
+            error: -5,
+        })
+    };
     vec![
         switch(LeaveState::Runnable { preempted: true }),
         switch(LeaveState::Other(b'I')),
@@ -62,6 +78,15 @@ fn every_kind() -> Vec<EventKind<'static>> {
         EventKind::Marker { text: "two\nlines, \"quoted\"" },
         EventKind::FutexEnter { address: 4096, operation: 128, value: 2 },
         EventKind::FutexExit,
+        block(BlockStep::BioQueued),
+        block(BlockStep::BioAppended),
+        block(BlockStep::BioPrepended),
+        block(BlockStep::RequestMade),
+        block(BlockStep::Inserted),
+        block(BlockStep::Joined),
+        block(BlockStep::Issued),
+        block(BlockStep::Returned),
+        block(BlockStep::Completed),
         EventKind::Raw(RawEvent {
             name: "power:cpu_idle",
             format: "",

@@ -4,9 +4,14 @@ use std::io::Cursor;
 
 use crate::support::tracedat::reported;
 use proptest::prelude::*;
-use surety_model::event::{Comm, Event, EventKind, LeaveState, RawEvent, TimerFunction, TraceSink, Woken};
+use surety_model::event::{
+    BlockEvent, BlockStep, Comm, DiskNumber, Event, EventKind, LeaveState, RawEvent, Rwbs, TimerFunction,
+    TraceSink, Woken,
+};
 use surety_trace::write::tracedat_events::{TEXT_MAX, Written};
-use surety_trace::{Compression, ReadSummary, TraceDat, TraceDatEvents, TraceDatForm, TraceReader};
+use surety_trace::{
+    Compression, ReadSummary, TextTrace, TraceDat, TraceDatEvents, TraceDatForm, TraceReader,
+};
 use surety_units::{CpuId, Nanos, Tid};
 
 const FORMS: [TraceDatForm; 4] = [
@@ -180,6 +185,7 @@ fn kind() -> impl Strategy<Value = EventKind<'static>> {
         (any::<u64>(), any::<u32>(), any::<u32>())
             .prop_map(|(address, operation, value)| EventKind::FutexEnter { address, operation, value }),
         Just(EventKind::FutexExit),
+        crate::support::events::block().prop_map(EventKind::Block),
         text(1000).prop_map(|text| EventKind::Marker { text }),
     ]
 }
@@ -270,7 +276,7 @@ fn no_events_are_a_file_without_any() {
     }
 }
 
-/// A second of two CPUs: a thread that runs and sleeps, ticks, a timer, an interrupt, texts.
+/// A second of two CPUs: a thread that runs and sleeps, ticks, a timer, an interrupt, texts, the steps of a request.
 fn second() -> Vec<Event<'static>> {
     let (player, idle) = (Comm::new("player one"), Comm::new("swapper/0"));
     let mut events = Vec::new();
@@ -314,6 +320,21 @@ fn second() -> Vec<Event<'static>> {
                 expires: Nanos::new(7),
             },
         );
+        for (after, step) in (2100..).zip(BlockStep::all()) {
+            let block = BlockEvent {
+                step,
+                disk: DiskNumber { major: 259, minor: 3 },
+                sector: if round == 0 { u64::MAX } else { (1 << 40) + round.unsigned_abs() },
+                sectors: 8,
+                bytes: if step.has_bytes() { 4096 } else { 0 },
+                // Best effort, level 4.
+                priority: if step.has_priority() { 2 << 13 | 4 } else { 0 },
+                rwbs: Rwbs::new(b"RAS"),
+                comm: if step.has_name() { player } else { Comm::default() },
+                error: if step.has_error() { -5 } else { 0 },
+            };
+            put(after, 4711, EventKind::Block(block));
+        }
         let prev_state =
             [LeaveState::Sleeping, LeaveState::Runnable { preempted: true }, LeaveState::Other(b'P')];
         let prev_state = prev_state[(round % 3) as usize];
@@ -370,12 +391,49 @@ fn trace_cmd_lists_the_same_events() {
                 EventKind::IrqEntry { irq, .. } => ("irq_handler_entry", vec![("irq", irq.into())]),
                 EventKind::IrqExit { irq } => ("irq_handler_exit", vec![("irq", irq.into())]),
                 EventKind::SoftirqRaise { vector } => ("softirq_raise", vec![("vec", vector.into())]),
+                EventKind::Block(block) => {
+                    let mut fields = vec![
+                        ("dev", i64::from(block.disk.to_kernel())),
+                        (" sector", block.sector.cast_signed()),
+                        ("nr_sector", block.sectors.into()),
+                    ];
+                    if block.step.has_bytes() {
+                        fields.push(("bytes", block.bytes.into()));
+                    }
+                    (block.step.name(), fields)
+                }
                 _ => ("print", vec![]),
             };
             assert_eq!(theirs.event, name);
             for (key, value) in fields {
-                assert_eq!(theirs.value(key).parse::<i64>().ok(), Some(value), "{key} of {theirs:?}");
+                let told = theirs.value(key);
+                let found = told.parse::<i64>().or_else(|_| told.parse::<u64>().map(u64::cast_signed)).ok();
+                assert_eq!(found, Some(value), "{key} of {theirs:?}");
             }
         }
     }
+}
+
+/// What trace-cmd prints of our file by the formats in it, in the kernel's words, is read back as the same events.
+#[test]
+fn trace_cmd_prints_block_events_as_the_kernel_does() {
+    let events = second();
+    let path = std::env::temp_dir().join(format!("surety-block-{}.dat", std::process::id()));
+    std::fs::write(&path, written(&events, TraceDatForm::V6).0).unwrap();
+    let printed = std::process::Command::new("trace-cmd").args(["report", "-t"]).arg(&path).output();
+    let _ = std::fs::remove_file(&path);
+    let Ok(printed) = printed else {
+        eprintln!("SKIPPED: trace-cmd cannot be started; install the package trace-cmd");
+        return;
+    };
+    let block = |found: &mut Vec<BlockEvent>, event: &Event<'_>| {
+        if let EventKind::Block(block) = event.kind {
+            found.push(block);
+        }
+    };
+    let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+    events.iter().for_each(|event| block(&mut ours, event));
+    let mut text = TextTrace::open(&printed.stdout[..]).unwrap();
+    text.read(&mut |event: &Event<'_>| block(&mut theirs, event)).unwrap();
+    assert_eq!(theirs, ours);
 }

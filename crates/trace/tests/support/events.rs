@@ -1,7 +1,9 @@
 //! Streams of events, any that a trace could hold, for tests of formats that keep them all.
 
 use proptest::prelude::*;
-use surety_model::event::{Comm, Event, EventKind, LeaveState, TimerFunction, Woken};
+use surety_model::event::{
+    BlockEvent, BlockStep, Comm, DiskNumber, Event, EventKind, LeaveState, Rwbs, TimerFunction, Woken,
+};
 use surety_units::{CpuId, Nanos, Tid};
 
 /// Names of threads; some fill the kernel's 15 bytes, some are no ASCII.
@@ -45,6 +47,28 @@ fn cpu() -> impl Strategy<Value = CpuId> {
 
 fn woken() -> impl Strategy<Value = Woken> {
     (tid(), comm(), prio(), cpu()).prop_map(|(tid, comm, prio, target)| Woken { tid, comm, prio, target })
+}
+
+/// An event of the block layer with all that its step says.
+pub fn block() -> impl Strategy<Value = BlockEvent> {
+    let steps: Vec<BlockStep> = BlockStep::all().collect();
+    let disk = (0..4096u32, 0..1u32 << 20).prop_map(|(major, minor)| DiskNumber { major, minor });
+    let letters = prop::sample::select(vec!["R", "WS", "FWFSM", "D", "RAMEFUABCD", ""]);
+    // The kernel prints classes that it knows.
+    let priority = (prop::sample::select(vec![0u16, 1, 2, 3, 7]), 0..1u16 << 13);
+    let place = (0..1u64 << 62, any::<u32>(), any::<u32>());
+    let drawn = (prop::sample::select(steps), disk, place, priority, letters, comm(), any::<i32>());
+    drawn.prop_map(|(step, disk, (sector, sectors, bytes), (class, rest), letters, comm, error)| BlockEvent {
+        step,
+        disk,
+        sector,
+        sectors,
+        bytes: if step.has_bytes() { bytes } else { 0 },
+        priority: if step.has_priority() { class << 13 | rest } else { 0 },
+        rwbs: Rwbs::new(letters.as_bytes()),
+        comm: if step.has_name() { comm } else { Comm::default() },
+        error: if step.has_error() { error } else { 0 },
+    })
 }
 
 /// Any kind but a loss.
@@ -92,6 +116,8 @@ pub fn kind() -> impl Strategy<Value = EventKind<'static>> {
         (any::<u64>(), one_of(FUNCTIONS))
             .prop_map(|(timer, function)| EventKind::TimerExpire { timer, function }),
         (cpu(), any::<u32>()).prop_map(|(of, khz)| EventKind::Frequency { of, khz }),
+        // Perfetto has no place for I/O priorities.
+        block().prop_map(|event| EventKind::Block(BlockEvent { priority: 0, ..event })),
         one_of(TEXTS).prop_map(|text| EventKind::Marker { text }),
     ];
     prop_oneof![1 => switch, 1 => woken().prop_map(EventKind::Waking), 4 => others]

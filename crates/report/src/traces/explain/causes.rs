@@ -1,13 +1,17 @@
 //! What delayed a job, in words and in documents.
 
 use serde_json::{Value, json};
-use surety_trace::blame::{Cause, Class, Culprit};
+use surety_model::event::Comm;
+use surety_trace::blame::{Cause, Class, Culprit, DiskCause, RuleId, Submitter};
 use surety_trace::jobs::interrupts::softirq_name;
-use surety_units::Nanos;
+use surety_units::{Nanos, Tid};
 
-/// Names of interrupts' handlers by number.
+/// Names of interrupts' handlers by number, and the words of I/O schedulers' rules.
 #[derive(Clone, Copy)]
-pub(super) struct Names<'a>(pub(super) &'a [(u32, String)]);
+pub(super) struct Names<'a> {
+    pub(super) irqs: &'a [(u32, String)],
+    pub(super) rules: &'a [String],
+}
 
 impl Names<'_> {
     /// The cause in the words of a table of causes.
@@ -23,9 +27,37 @@ impl Names<'_> {
             Cause::Lock(culprit) => format!("waiting for a lock of {}", thread_words(&culprit)),
             Cause::Awaited(culprit) => format!("waiting inside the job for {}", thread_words(&culprit)),
             Cause::Blocked => "waiting inside the job".to_owned(),
+            Cause::Disk(cause) => self.disk(cause),
             Cause::Others => "behind further threads".to_owned(),
             Cause::Unknown => "unknown".to_owned(),
         }
+    }
+
+    /// What a request waits for, or is at.
+    pub(super) fn disk(self, cause: DiskCause) -> String {
+        match cause {
+            DiskCause::Unscheduled => "disk: before the I/O scheduler".to_owned(),
+            DiskCause::Scheduler(by, rule) => {
+                format!("I/O scheduler: behind {}{}", submitter_words(&by), self.by_rule(rule))
+            }
+            DiskCause::Held(rule) => format!("I/O scheduler: held back, the disk idle{}", self.by_rule(rule)),
+            DiskCause::Device(by) => format!("device queue: behind {}", submitter_words(&by)),
+            DiskCause::Overhead => "disk: overhead".to_owned(),
+            DiskCause::Seek => "disk: seek".to_owned(),
+            DiskCause::Rotation => "disk: rotation".to_owned(),
+            DiskCause::Transfer => "disk: transfer".to_owned(),
+            DiskCause::Service => "disk: service".to_owned(),
+            DiskCause::Completed => "disk: done, not woken yet".to_owned(),
+        }
+    }
+
+    /// Words of a rule of an I/O scheduler; `None`: the trace does not say.
+    fn rule(&self, rule: RuleId) -> Option<&str> {
+        self.rules.get(usize::from(rule.0)).map(String::as_str).filter(|words| !words.is_empty())
+    }
+
+    fn by_rule(&self, rule: RuleId) -> String {
+        self.rule(rule).map_or_else(String::new, |words| format!(", {words:?}"))
     }
 
     pub(super) fn interrupt(self, cause: Cause) -> String {
@@ -39,7 +71,7 @@ impl Names<'_> {
 
     /// The handlers of an interrupt, which several devices may share.
     fn handlers(self, irq: u32) -> String {
-        let names = self.0.iter().filter(|(number, _)| *number == irq);
+        let names = self.irqs.iter().filter(|(number, _)| *number == irq);
         names.map(|(_, name)| name.as_str()).collect::<Vec<_>>().join(",")
     }
 
@@ -58,6 +90,7 @@ impl Names<'_> {
             Cause::Idle => ("idle", None),
             Cause::Unwoken => ("unwoken", None),
             Cause::Blocked => ("blocked", None),
+            Cause::Disk(cause) => (disk_word(cause), None),
             Cause::Others => ("others", None),
             Cause::Unknown => ("unknown", None),
         };
@@ -65,7 +98,15 @@ impl Names<'_> {
             Cause::Irq(irq) => (Some(i64::from(irq)), Some(self.handlers(irq))),
             Cause::Vector(name) => (None, Some(name.to_owned())),
             Cause::Softirq(vector) => (Some(i64::from(vector)), Some(softirq_name(vector))),
+            Cause::Disk(DiskCause::Scheduler(by, _) | DiskCause::Device(by)) => {
+                let number = (by.tid != Tid::IDLE).then_some(i64::from(by.tid.0));
+                (number, (by.comm != Comm::default()).then(|| by.comm.text().into_owned()))
+            }
             _ => culprit.map(|c| (i64::from(c.tid.0), c.comm.text().into_owned())).unzip(),
+        };
+        let rule = match cause {
+            Cause::Disk(DiskCause::Scheduler(_, rule) | DiskCause::Held(rule)) => self.rule(rule),
+            _ => None,
         };
         json!({
             "cause": word,
@@ -73,8 +114,34 @@ impl Names<'_> {
             "name": name,
             "class": culprit.map(|c| c.class().name()),
             "prio": culprit.map(|c| c.prio),
+            "rule": rule,
             key: time,
         })
+    }
+}
+
+/// The word of a cause at a disk in documents.
+fn disk_word(cause: DiskCause) -> &'static str {
+    match cause {
+        DiskCause::Unscheduled => "disk-unscheduled",
+        DiskCause::Scheduler(..) => "disk-scheduler",
+        DiskCause::Held(_) => "disk-held",
+        DiskCause::Device(_) => "disk-queue",
+        DiskCause::Overhead => "disk-overhead",
+        DiskCause::Seek => "disk-seek",
+        DiskCause::Rotation => "disk-rotation",
+        DiskCause::Transfer => "disk-transfer",
+        DiskCause::Service => "disk-service",
+        DiskCause::Completed => "disk-completed",
+    }
+}
+
+/// Whose request; a thread without an id is told by its name.
+fn submitter_words(by: &Submitter) -> String {
+    match (by.tid, by.comm == Comm::default()) {
+        (Tid::IDLE, true) => "the device's own work".to_owned(),
+        (Tid::IDLE, false) => by.comm.to_string(),
+        (tid, _) => format!("{} ({tid})", by.comm),
     }
 }
 

@@ -11,7 +11,7 @@ use surety_units::Nanos;
 use super::Machine;
 use crate::cpu::device::{Device, DeviceSpec};
 use crate::cpu::hardware::{Occasion, ThreadId};
-use crate::cpu::program::Programs;
+use crate::cpu::program::{AtDisk, Programs};
 use crate::cpu::recorder::Kept;
 
 impl<P: Programs> Machine<P> {
@@ -48,6 +48,20 @@ impl<P: Programs> Machine<P> {
         self.devices[number].raises.push_back(signal);
         self.pend(number);
         self.come_to_rest(observer);
+    }
+
+    /// Records what happened at a disk, and hands it on: on the last of the CPUs whose threads used disks since this was last called, as
+    /// events of one instant are told in the order of CPUs and theirs have to stand before; else on that of a device.
+    pub fn at_disk(
+        &mut self,
+        device: usize,
+        told: impl IntoIterator<Item = AtDisk>,
+        observer: &mut dyn Observer,
+    ) {
+        let cpu = self.hardware.submits.unwrap_or(self.devices[device].spec().cpu);
+        told.into_iter().for_each(|at_disk| self.hardware.keep_at_disk(cpu, at_disk));
+        self.hardware.submits = None;
+        self.hardware.recorder.hand_on(observer);
     }
 
     pub(super) fn interrupt(&mut self, number: usize) {

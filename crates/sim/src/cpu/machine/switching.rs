@@ -96,6 +96,7 @@ impl<P: Programs> Machine<P> {
             let state = match prev.map(|t| hardware.thread(t)) {
                 None => LeaveState::Runnable { preempted: false },
                 Some(t) => match t.state {
+                    ThreadState::Sleeping if t.is_blocked => LeaveState::Uninterruptible,
                     ThreadState::Sleeping => LeaveState::Sleeping,
                     ThreadState::Exited => LeaveState::Dead,
                     _ => LeaveState::Runnable { preempted: true },

@@ -153,6 +153,18 @@ impl Stage {
         }
     }
 
+    /// Records what disks did by themselves: all interrupt on one CPU.
+    fn tell(&mut self, observer: &mut dyn Observer) {
+        if self.traces
+            && let Some(first) = self.interrupts.first()
+        {
+            let mut told = std::mem::take(&mut self.told);
+            told.extend(self.machine.programs_mut().io.storage.take_told());
+            self.machine.at_disk(*first, told.drain(..), observer);
+            self.told = told;
+        }
+    }
+
     /// Disks, and what uses them, work on by themselves: the drivers take what they can.
     fn settle(&mut self) {
         let now = self.machine.engine().now();
@@ -181,6 +193,7 @@ impl Simulation for Stage {
             let now = self.machine.engine().now();
             let mut woken = std::mem::take(&mut self.woken);
             woken.extend_from_slice(self.machine.programs_mut().io.storage.occur(now, event));
+            self.tell(observer);
             for woken in woken.drain(..) {
                 self.machine.raise(
                     self.interrupts[woken.disk],
@@ -192,6 +205,7 @@ impl Simulation for Stage {
         }
         if component.is_some() {
             self.settle();
+            self.tell(observer);
         }
     }
 }
@@ -203,6 +217,7 @@ impl<'a> Builder<'a> {
         workload: &'a Workload,
         options: &RunOptions,
     ) -> Result<(), WorldError> {
+        let is_traced = self.stage.traces;
         for (index, disk) in workload.disks.iter().enumerate() {
             let bound = bound(disk, options)?;
             self.stage.disks.extend(bound.in_words(disk));
@@ -226,6 +241,9 @@ impl<'a> Builder<'a> {
             storage.add_disk(stage.machine.engine(), |device, timer| bound.unit(hz, seed, (device, timer)));
             stage.machine.programs_mut().io.storage = storage;
             self.disks.insert(&disk.name, index);
+        }
+        if is_traced {
+            self.stage.machine.programs_mut().io.storage.trace();
         }
         Ok(())
     }

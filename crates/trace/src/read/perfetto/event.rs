@@ -3,7 +3,9 @@
 //! The schema has no message for most of `irq_vectors`; those, and any event that a recorder did not know, come as a
 //! generic message with names in text. Generic events this crate reasons with are decoded by their fields' names.
 
-use surety_model::event::{Comm, EventKind, LeaveState, TimerFunction, Woken};
+use surety_model::event::{
+    BlockEvent, BlockStep, Comm, DiskNumber, EventKind, LeaveState, Rwbs, TimerFunction, Woken,
+};
 use surety_units::{CpuId, Nanos, Tid};
 
 use super::wire::{Fields, Value, signed32, unsigned32};
@@ -35,6 +37,15 @@ const EVENTS: &[(u32, &str)] = &[
     (event::IPI_ENTRY, "ipi:ipi_entry"),
     (event::IPI_EXIT, "ipi:ipi_exit"),
     (event::CPU_FREQUENCY, "power:cpu_frequency"),
+    (event::BLOCK_BIO_QUEUE, "block:block_bio_queue"),
+    (event::BLOCK_BIO_BACKMERGE, "block:block_bio_backmerge"),
+    (event::BLOCK_BIO_FRONTMERGE, "block:block_bio_frontmerge"),
+    (event::BLOCK_GETRQ, "block:block_getrq"),
+    (event::BLOCK_RQ_INSERT, "block:block_rq_insert"),
+    (event::BLOCK_RQ_MERGE, "block:block_rq_merge"),
+    (event::BLOCK_RQ_ISSUE, "block:block_rq_issue"),
+    (event::BLOCK_RQ_REQUEUE, "block:block_rq_requeue"),
+    (event::BLOCK_RQ_COMPLETE, "block:block_rq_complete"),
     (event::CPU_IDLE, "power:cpu_idle"),
     (event::SCHED_BLOCKED_REASON, "sched:sched_blocked_reason"),
     (event::IPI_RAISE, "ipi:ipi_raise"),
@@ -56,6 +67,11 @@ const GENERIC: &[Generic] = &[
         "sched_migrate_task",
         event::SCHED_MIGRATE,
         &[("comm", 1), ("pid", 2), ("orig_cpu", 4), ("dest_cpu", 5)],
+    ),
+    (
+        "block_rq_merge",
+        event::BLOCK_RQ_MERGE,
+        &[("dev", 1), ("sector", 2), ("nr_sector", 3), ("bytes", 4), ("rwbs", 5), ("comm", 6)],
     ),
 ];
 
@@ -148,6 +164,23 @@ impl<'a> Body<'a> {
         comm(self.texts[number])
     }
 
+    /// An event of the block layer. The error was `errors` before Linux 4.11; I/O priorities are not in the schema.
+    fn block(&self, step: BlockStep) -> BlockEvent {
+        let letters = if step.has_priority() { 5 } else { 4 };
+        let error = if self.integers[7] != 0 { self.prio(7) } else { self.prio(4) };
+        BlockEvent {
+            step,
+            disk: DiskNumber::from_user(self.integers[1]),
+            sector: self.integers[2],
+            sectors: self.unsigned(3),
+            bytes: if step.has_bytes() { self.unsigned(4) } else { 0 },
+            priority: 0,
+            rwbs: Rwbs::new(self.texts[letters]),
+            comm: if step.has_name() { self.comm(letters + 1) } else { Comm::default() },
+            error: if step.has_error() { error } else { 0 },
+        }
+    }
+
     fn woken(&self) -> Woken {
         Woken { tid: self.tid(2), comm: self.comm(1), prio: self.prio(3), target: CpuId(self.unsigned(5)) }
     }
@@ -232,6 +265,15 @@ fn kind<'a>(number: u32, body: &Body<'a>, function: impl Fn(u64) -> TimerFunctio
         event::IPI_ENTRY => EventKind::VectorEntry { name: interrupt_of(body.texts[1]) },
         event::IPI_EXIT => EventKind::VectorExit { name: interrupt_of(body.texts[1]) },
         event::CPU_FREQUENCY => EventKind::Frequency { of: CpuId(body.unsigned(2)), khz: body.unsigned(1) },
+        event::BLOCK_BIO_QUEUE => EventKind::Block(body.block(BlockStep::BioQueued)),
+        event::BLOCK_BIO_BACKMERGE => EventKind::Block(body.block(BlockStep::BioAppended)),
+        event::BLOCK_BIO_FRONTMERGE => EventKind::Block(body.block(BlockStep::BioPrepended)),
+        event::BLOCK_GETRQ => EventKind::Block(body.block(BlockStep::RequestMade)),
+        event::BLOCK_RQ_INSERT => EventKind::Block(body.block(BlockStep::Inserted)),
+        event::BLOCK_RQ_MERGE => EventKind::Block(body.block(BlockStep::Joined)),
+        event::BLOCK_RQ_ISSUE => EventKind::Block(body.block(BlockStep::Issued)),
+        event::BLOCK_RQ_REQUEUE => EventKind::Block(body.block(BlockStep::Returned)),
+        event::BLOCK_RQ_COMPLETE => EventKind::Block(body.block(BlockStep::Completed)),
         event::PRINT => EventKind::Marker { text: text(body.texts[2]).trim_end_matches('\n') },
         _ => return None,
     })

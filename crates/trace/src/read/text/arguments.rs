@@ -7,7 +7,9 @@
 //! A name stands between two keys and may itself look like them. It is at most 15 bytes long and what follows it has a
 //! known form, so of all places where it could end the last one that leaves that form is taken.
 
-use surety_model::event::{EventKind, LeaveState, Woken};
+mod block;
+
+use surety_model::event::{BlockStep, EventKind, LeaveState, Woken};
 use surety_units::{CpuId, Nanos, Tid};
 
 use crate::decode::VECTORS;
@@ -42,6 +44,7 @@ pub(super) enum Known {
     TimerCancel,
     TimerExpire,
     Frequency,
+    Block(BlockStep),
     /// The kernel prints it under the name of the function that wrote it.
     Mark,
     /// trace-cmd and perf name the event and then the function.
@@ -71,6 +74,7 @@ impl Known {
             "cpu_frequency" => ("power", Known::Frequency),
             "tracing_mark_write" => ("ftrace", Known::Mark),
             "print" => ("ftrace", Known::Print),
+            _ if name.starts_with("block_") => ("block", Known::Block(BlockStep::of(name)?)),
             _ => {
                 let vector = |stem: &str| VECTORS.iter().copied().find(|vector| *vector == stem);
                 if let Some(vector) = name.strip_suffix("_entry").and_then(vector) {
@@ -145,6 +149,7 @@ pub(super) fn kind<'l>(known: Known, arguments: &'l [u8], states: &StateTable) -
             let (khz, rest) = number(text.strip_prefix(b"state=")?)?;
             EventKind::Frequency { of: cpu(value(rest, b" cpu_id=")?)?, khz: u32::try_from(khz).ok()? }
         }
+        Known::Block(step) => EventKind::Block(block::event(step, text)?),
         // One space belongs to the form, further ones to the text.
         Known::Mark => EventKind::Marker { text: as_text(arguments) },
         Known::Print => EventKind::Marker { text: as_text(printed(arguments)?) },

@@ -2,7 +2,7 @@
 //!
 //! Vectors other than the tick's have no message in the schema; they are generic events with the kernel's name.
 
-use surety_model::event::{Comm, EventKind, LeaveState, TimerFunction, Woken};
+use surety_model::event::{BlockEvent, BlockStep, Comm, EventKind, LeaveState, TimerFunction, Woken};
 
 use super::protobuf::Message;
 use crate::perfetto::{event, generic};
@@ -85,6 +85,7 @@ pub(super) fn body(m: &mut Message, kind: &EventKind<'_>) -> Option<u32> {
             m.integer(2, of.0.into());
             event::CPU_FREQUENCY
         }
+        EventKind::Block(event) => block(m, event),
         EventKind::Marker { text } => {
             m.put(2, text.as_bytes());
             event::PRINT
@@ -105,6 +106,63 @@ fn wake(m: &mut Message, woken: &Woken, number: u32) -> u32 {
     m.integer(4, 1);
     m.integer(5, woken.target.0.into());
     number
+}
+
+/// An event of the block layer; of the messages each kind has its fields in another order.
+fn block(m: &mut Message, of: &BlockEvent) -> u32 {
+    let number = match of.step {
+        BlockStep::BioQueued => event::BLOCK_BIO_QUEUE,
+        BlockStep::BioAppended => event::BLOCK_BIO_BACKMERGE,
+        BlockStep::BioPrepended => event::BLOCK_BIO_FRONTMERGE,
+        BlockStep::RequestMade => event::BLOCK_GETRQ,
+        BlockStep::Inserted => event::BLOCK_RQ_INSERT,
+        BlockStep::Joined => return block_merge(m, of),
+        BlockStep::Issued => event::BLOCK_RQ_ISSUE,
+        BlockStep::Returned => event::BLOCK_RQ_REQUEUE,
+        BlockStep::Completed => event::BLOCK_RQ_COMPLETE,
+    };
+    m.count(1, of.disk.to_user());
+    m.count(2, of.sector);
+    m.count(3, of.sectors.into());
+    let after = if of.step.has_bytes() {
+        m.count(4, of.bytes.into());
+        5
+    } else if of.step.has_priority() {
+        5
+    } else {
+        4
+    };
+    m.put(after, of.rwbs.text().as_bytes());
+    if of.step.has_name() {
+        name(m, after + 1, of.comm);
+    }
+    if of.step.has_error() {
+        m.integer(7, of.error.into());
+    }
+    number
+}
+
+/// A request that became a part of another has no message.
+fn block_merge(m: &mut Message, of: &BlockEvent) -> u32 {
+    m.put(generic::NAME, of.step.name().as_bytes());
+    for (key, value) in [
+        ("dev", of.disk.to_user()),
+        ("sector", of.sector),
+        ("nr_sector", of.sectors.into()),
+        ("bytes", of.bytes.into()),
+    ] {
+        m.message(generic::FIELD, |m| {
+            m.put(generic::FIELD_NAME, key.as_bytes());
+            m.count(generic::FIELD_COUNT, value);
+        });
+    }
+    for (key, value) in [("rwbs", of.rwbs.text()), ("comm", &of.comm.text())] {
+        m.message(generic::FIELD, |m| {
+            m.put(generic::FIELD_NAME, key.as_bytes());
+            m.put(generic::FIELD_TEXT, value.as_bytes());
+        });
+    }
+    event::GENERIC
 }
 
 fn softirq(m: &mut Message, vector: u32, number: u32) -> u32 {

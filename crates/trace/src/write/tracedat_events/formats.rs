@@ -5,7 +5,7 @@
 //! the order of fields is the same; a test reads every kind back. Names of events and fields are the kernel's, so that
 //! other programs and their plugins know them.
 
-use surety_model::event::{Comm, EventKind, LeaveState, TimerFunction, Woken};
+use surety_model::event::{BlockEvent, Comm, EventKind, LeaveState, TimerFunction, Woken};
 use surety_units::Tid;
 
 use super::TEXT_MAX;
@@ -45,6 +45,11 @@ enum Type {
     Text,
     /// Text to the record's end.
     Tail,
+    /// The number of a disk, a sector, an I/O priority, the letters of what is done.
+    Disk,
+    Sector,
+    Priority,
+    Letters,
 }
 
 impl Type {
@@ -58,6 +63,10 @@ impl Type {
             Type::Name => (format!("char {name}[16]"), 16, 1, 0),
             Type::Text => (format!("__data_loc char[] {name}"), 4, 4, 0),
             Type::Tail => (format!("char {name}[]"), 0, 1, 0),
+            Type::Disk => (format!("dev_t {name}"), 4, 4, 0),
+            Type::Sector => (format!("sector_t {name}"), 8, 8, 0),
+            Type::Priority => (format!("unsigned short {name}"), 2, 2, 0),
+            Type::Letters => (format!("char {name}[10]"), 10, 1, 0),
         }
     }
 }
@@ -71,6 +80,67 @@ const WOKEN_PRINT: &str =
     "\"comm=%s pid=%d prio=%d target_cpu=%03d\", REC->comm, REC->pid, REC->prio, REC->target_cpu";
 const SOFTIRQ: &[(Type, &str)] = &[(Type::Unsigned, "vec")];
 const SOFTIRQ_PRINT: &str = "\"vec=%u\", REC->vec";
+
+/// Bios, and requests that are made of them.
+const BIO: &[(Type, &str)] = &[
+    (Type::Disk, "dev"),
+    (Type::Sector, "sector"),
+    (Type::Unsigned, "nr_sector"),
+    (Type::Letters, "rwbs"),
+    (Type::Name, "comm"),
+];
+/// Requests on their way to the driver.
+const REQUEST: &[(Type, &str)] = &[
+    (Type::Disk, "dev"),
+    (Type::Sector, "sector"),
+    (Type::Unsigned, "nr_sector"),
+    (Type::Unsigned, "bytes"),
+    (Type::Priority, "ioprio"),
+    (Type::Letters, "rwbs"),
+    (Type::Name, "comm"),
+    (Type::Text, "cmd"),
+];
+/// Requests that come back; of one that was not done the kernel prints no error.
+const BACK: &[(Type, &str)] = &[
+    (Type::Disk, "dev"),
+    (Type::Sector, "sector"),
+    (Type::Unsigned, "nr_sector"),
+    (Type::Int, "error"),
+    (Type::Priority, "ioprio"),
+    (Type::Letters, "rwbs"),
+    (Type::Text, "cmd"),
+];
+/// A disk's numbers, and an I/O priority, in arguments of a print format.
+macro_rules! disk {
+    () => {
+        "((unsigned int) ((REC->dev) >> 20)), ((unsigned int) ((REC->dev) & ((1U << 20) - 1)))"
+    };
+}
+macro_rules! priority {
+    () => {
+        "__print_symbolic((((REC->ioprio) >> 13) & (8 - 1)), { 0, \"none\" }, { 1, \"rt\" }, { 2, \"be\" }, \
+         { 3, \"idle\" }, { 7, \"invalid\" }), (((REC->ioprio) >> 3) & ((1 << 10) - 1)), ((REC->ioprio) & ((1 << 3) - 1))"
+    };
+}
+const BIO_PRINT: &str = concat!(
+    "\"%d,%d %s %llu + %u [%s]\", ",
+    disk!(),
+    ", REC->rwbs, (unsigned long long)REC->sector, REC->nr_sector, REC->comm"
+);
+const REQUEST_PRINT: &str = concat!(
+    "\"%d,%d %s %u (%s) %llu + %u %s,%u,%u [%s]\", ",
+    disk!(),
+    ", REC->rwbs, REC->bytes, __get_str(cmd), (unsigned long long)REC->sector, REC->nr_sector, ",
+    priority!(),
+    ", REC->comm"
+);
+const BACK_PRINT: &str = concat!(
+    "\"%d,%d %s (%s) %llu + %u %s,%u,%u [%d]\", ",
+    disk!(),
+    ", REC->rwbs, __get_str(cmd), (unsigned long long)REC->sector, REC->nr_sector, ",
+    priority!(),
+    ", REC->error"
+);
 
 /// Every event but the vectors, which differ in name only.
 const DESCRIBED: &[Described] = &[
@@ -158,6 +228,15 @@ const DESCRIBED: &[Described] = &[
         "\"uaddr: %p, op: 0x%x, val: 0x%x\", REC->uaddr, REC->op, REC->val",
     ),
     ("syscalls", "sys_exit_futex", &[], "\"%s\", \"\""),
+    ("block", "block_bio_queue", BIO, BIO_PRINT),
+    ("block", "block_bio_backmerge", BIO, BIO_PRINT),
+    ("block", "block_bio_frontmerge", BIO, BIO_PRINT),
+    ("block", "block_getrq", BIO, BIO_PRINT),
+    ("block", "block_rq_insert", REQUEST, REQUEST_PRINT),
+    ("block", "block_rq_merge", REQUEST, REQUEST_PRINT),
+    ("block", "block_rq_issue", REQUEST, REQUEST_PRINT),
+    ("block", "block_rq_requeue", BACK, BACK_PRINT),
+    ("block", "block_rq_complete", BACK, BACK_PRINT),
 ];
 
 /// The first number of an event; lower ones are the tracer's own on every kernel.
@@ -333,6 +412,7 @@ impl Formats {
                 .int(operation.cast_signed())
                 .int(value.cast_signed()),
             EventKind::FutexExit => known("sys_exit_futex"),
+            EventKind::Block(event) => block(known(event.step.name()), &event),
             EventKind::Marker { text } => known("print").long(0).tail(text),
             EventKind::VectorEntry { name } => match vector(name, 0) {
                 Some(made) => made,
@@ -347,6 +427,25 @@ impl Formats {
         *record = made.finish();
         true
     }
+}
+
+fn block(record: Record, event: &BlockEvent) -> Record {
+    let step = event.step;
+    let place = record.int(event.disk.to_kernel().cast_signed()).long(event.sector.cast_signed());
+    let mut record = place.int(event.sectors.cast_signed());
+    if step.has_bytes() {
+        record = record.int(event.bytes.cast_signed());
+    } else if step.has_priority() {
+        record = record.int(event.error);
+    }
+    if step.has_priority() {
+        record = record.short(event.priority);
+    }
+    record = record.letters(event.rwbs.text());
+    if step.has_name() {
+        record = record.name(event.comm);
+    }
+    if step.has_priority() { record.text("") } else { record }
 }
 
 fn record_of(name: &str, current: Tid) -> Record {
@@ -409,6 +508,20 @@ impl Record {
     fn long(mut self, value: i64) -> Record {
         self.align(8);
         self.bytes.extend(value.to_le_bytes());
+        self
+    }
+
+    fn short(mut self, value: u16) -> Record {
+        self.align(2);
+        self.bytes.extend(value.to_le_bytes());
+        self
+    }
+
+    /// Ten places for letters.
+    fn letters(mut self, text: &str) -> Record {
+        let end = self.bytes.len() + 10;
+        self.bytes.extend(text.bytes().take(10));
+        self.bytes.resize(end, 0);
         self
     }
 

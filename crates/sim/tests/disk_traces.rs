@@ -1,0 +1,256 @@
+//! Traces of simulated disks: what the events of the block layer say, and the account of waits that is made of them.
+#![allow(clippy::unwrap_used)]
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+use surety_model::event::{
+    BlockEvent, BlockStep, Comm, Event, EventKind, LeaveState, RequestServed, TraceSink as _,
+};
+use surety_model::record::Record;
+use surety_model::world::{Observer, RunOptions, Unobserved, World};
+use surety_trace::blame::{Blames, Cause, DiskCause, Worst};
+use surety_trace::{BlameBuilder, Wanted};
+use surety_units::{CpuSet, Nanos, Tid};
+
+use common::{workload, world};
+
+/// Follows a run: the account, and what tests hold it against.
+struct Follower {
+    waits: BlameBuilder,
+    blocks: Vec<(Nanos, BlockEvent)>,
+    /// Where the time of a completed request went, by the marker before its completion.
+    served: Vec<(Nanos, Nanos)>,
+    asleep: BTreeMap<Tid, Nanos>,
+    /// Sleeps that no signal ends, up to the thread's being on a CPU again.
+    slept: BTreeMap<Tid, Vec<Nanos>>,
+}
+
+impl Follower {
+    fn new(wanted: Wanted) -> Follower {
+        let (waits, blocks) = (BlameBuilder::of_waits(wanted, 1 << 16), Vec::new());
+        Follower { waits, blocks, served: Vec::new(), asleep: BTreeMap::new(), slept: BTreeMap::new() }
+    }
+}
+
+impl Observer for Follower {
+    fn wants_events(&self) -> bool {
+        true
+    }
+
+    fn event(&mut self, event: &Event<'_>) {
+        self.waits.event(event);
+        match event.kind {
+            EventKind::Block(block) => self.blocks.push((event.time, block)),
+            EventKind::Marker { text } => {
+                if let Some(served) = RequestServed::parse(text) {
+                    self.served.push((event.time, served.parts.into_iter().sum()));
+                }
+            }
+            EventKind::Switch { prev, prev_state, next, .. } => {
+                if prev_state == LeaveState::Uninterruptible {
+                    self.asleep.insert(prev, event.time);
+                }
+                if let Some(since) = self.asleep.remove(&next) {
+                    self.slept.entry(next).or_default().push(event.time - since);
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn options() -> RunOptions {
+    RunOptions { duration: Nanos::from_secs(2), cpus: Some(CpuSet::first(2)), ..RunOptions::default() }
+}
+
+fn traced(text: &str, wanted: Wanted) -> (Record, Follower) {
+    let mut follower = Follower::new(wanted);
+    let record = world().run(&workload(text), &options(), &mut follower).unwrap_or_else(|e| panic!("{e}"));
+    (record, follower)
+}
+
+fn blames(follower: Follower) -> Blames {
+    follower.waits.finish()
+}
+
+/// Any mix of loads on one disk.
+fn any_workload() -> impl Strategy<Value = String> {
+    let models = prop::sample::select(vec!["hdd-2004", "hdd-7200", "ssd-sata", "emmc", "virtio-hdd"]);
+    let schedulers = prop::sample::select(vec![
+        "none",
+        "mq-deadline",
+        "kyber",
+        "bfq",
+        "noop",
+        "deadline",
+        "anticipatory",
+        "cfq-v2",
+        "cfq",
+        "abiss",
+    ]);
+    let load = (
+        prop::sample::select(vec!["readers", "writers", "file-copy"]),
+        1u32..4,
+        prop::sample::select(vec!["64KiB", "1MiB"]),
+        any::<bool>(),
+        any::<bool>(),
+    );
+    (models, schedulers, prop::collection::vec(load, 1..4)).prop_map(|(model, scheduler, loads)| {
+        let mut text = format!("[disk.d]\nmodel = \"{model}\"\nscheduler = \"{scheduler}\"\n");
+        for (at, (kind, count, block, random, limited)) in loads.into_iter().enumerate() {
+            text += &format!(
+                "[[load]]\nname = \"{kind}{at}\"\nkind = \"{kind}\"\ncount = {count}\ndisk = \"d\"\nsize = \"8MiB\"\nblock = \"{block}\"\n"
+            );
+            if random && kind != "file-copy" {
+                text += "random = true\ndirect = true\n";
+            }
+            if limited {
+                text += "rate = \"5MB/s\"\n";
+            }
+        }
+        text
+    })
+}
+
+/// Every request is given to the disk once and comes back once, its sectors as they were; the marker's parts sum to its time in the device.
+fn check_requests(follower: &Follower) {
+    let mut open: BTreeMap<(u64, &str), (Nanos, u64)> = BTreeMap::new();
+    let mut served = follower.served.iter();
+    let mut completed = 0;
+    for (time, block) in &follower.blocks {
+        let key = (block.sector, block.rwbs.text());
+        match block.step {
+            BlockStep::Issued => {
+                let before = open.insert(key, (*time, block.end()));
+                assert!(before.is_none(), "{block:?} is in the device twice");
+            }
+            BlockStep::Completed => {
+                let (issued, end) = open.remove(&key).unwrap_or_else(|| panic!("{block:?} was not issued"));
+                assert_eq!(end, block.end());
+                if block.rwbs.text() != "FF" {
+                    let (at, sum) = served.next().unwrap();
+                    assert_eq!((*at, *sum), (*time, *time - issued), "{block:?}");
+                }
+                completed += 1;
+            }
+            _ => {}
+        }
+    }
+    assert!(completed > 10, "{completed} requests");
+}
+
+/// The account of each wait has every nanosecond of it once, and there is one for each sleep that a disk ended.
+fn check_waits(slept: &BTreeMap<Tid, Vec<Nanos>>, worst: &[Worst]) {
+    let mut told: BTreeMap<Tid, Vec<Nanos>> = BTreeMap::new();
+    for Worst { tid, chain, .. } in worst {
+        let mut at = chain.job.release;
+        for piece in &chain.pieces {
+            assert_eq!(piece.from, at);
+            at = piece.until;
+        }
+        assert_eq!(at, chain.job.completion, "{chain:?}");
+        let sum: Nanos = chain.parts().iter().map(|part| part.time).sum();
+        assert_eq!(sum, chain.job.response());
+        told.entry(*tid).or_default().push(chain.job.response());
+    }
+    for (tid, waits) in slept {
+        // What took no time has no piece, and need not be told.
+        let sorted = |waits: &[Nanos]| {
+            let mut waits: Vec<Nanos> = waits.iter().copied().filter(|wait| wait.is_positive()).collect();
+            waits.sort_unstable();
+            waits
+        };
+        let found = told.get(tid).map_or(&[][..], Vec::as_slice);
+        assert_eq!(sorted(found), sorted(waits), "{tid}");
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 40, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_parts_of_every_wait_sum_to_it(text in any_workload()) {
+        let (record, follower) = traced(&text, Wanted::default());
+        let untraced = world().run(&workload(&text), &options(), &mut Unobserved).unwrap();
+        prop_assert_eq!(record.hash, untraced.hash, "tracing changes nothing");
+        check_requests(&follower);
+        let slept = follower.slept.clone();
+        let blames = blames(follower);
+        check_waits(&slept, &blames.worst);
+        prop_assert_eq!(blames.all.causes.values().copied().sum::<Nanos>(), blames.all.response);
+        prop_assert_eq!(blames.all.causes.get(&Cause::Unknown), None);
+        // A sleep is told as far as a request explains it; the rest is not blamed on anybody.
+        let unexplained = blames.all.causes.get(&Cause::Blocked).copied().unwrap_or_default();
+        prop_assert!(unexplained * 10 <= blames.all.response, "{} of {}", unexplained, blames.all.response);
+    }
+}
+
+const BURST: &str = "[disk.d]\nmodel = \"hdd-2004\"\nscheduler = \"SCHEDULER\"\n\
+    [[load]]\nname = \"reader\"\nkind = \"readers\"\ncount = 1\ndisk = \"d\"\nsize = \"8MiB\"\nblock = \"64KiB\"\nrandom = true\ndirect = true\nrate = \"500kB/s\"\n\
+    [[load]]\nname = \"writer\"\nkind = \"writers\"\ncount = 1\ndisk = \"d\"\nsize = \"64MiB\"\nblock = \"1MiB\"\n";
+
+/// A reader behind another's burst of writes: where it waits longest, that one is named, and the rule of the scheduler that let it
+/// go first.
+#[test]
+fn a_reader_behind_a_burst_of_writes_names_the_writer_and_the_rule() {
+    for (scheduler, rules) in [
+        ("none", &["order of arrival"][..]),
+        ("mq-deadline", &["first above the last position of its direction", "next in the batch", "expired"]),
+    ] {
+        let wanted = Wanted { names: vec![Comm::new("reader")], ..Wanted::default() };
+        let (_, follower) = traced(&BURST.replace("SCHEDULER", scheduler), wanted);
+        let blames = blames(follower);
+        let worst = &blames.worst[0];
+        assert_eq!(worst.comm, Comm::new("reader"));
+        let (mut behind, mut own, mut rule_of) = (Nanos::ZERO, Nanos::ZERO, Vec::new());
+        let (writer, device) = (Comm::new("writer"), Comm::default());
+        for part in worst.chain.parts() {
+            match part.cause {
+                Cause::Disk(DiskCause::Scheduler(by, rule)) => {
+                    rule_of.push(blames.rules[usize::from(rule.0)].clone());
+                    assert_eq!(by.comm, writer, "{scheduler}");
+                    behind += part.time;
+                }
+                // What a disk has in its cache is its own to write.
+                Cause::Disk(DiskCause::Device(by)) if by.comm == device => {}
+                Cause::Disk(DiskCause::Device(by)) => {
+                    assert_eq!(by.comm, writer, "{scheduler}");
+                    behind += part.time;
+                }
+                Cause::Disk(DiskCause::Seek | DiskCause::Rotation | DiskCause::Transfer) => own += part.time,
+                _ => {}
+            }
+        }
+        let whole = worst.chain.job.response();
+        assert!(behind * 5 > whole * 2, "{scheduler}: {behind} of {whole}: {:?}", worst.chain.parts());
+        assert!(own.is_positive() && own < behind, "{scheduler}: {own}");
+        for rule in &rule_of {
+            assert!(rule.is_empty() || rules.contains(&rule.as_str()), "{scheduler}: {rule}");
+        }
+    }
+}
+
+/// Alone, nobody is in its way: its waits are the disk's own.
+#[test]
+fn a_reader_alone_waits_for_the_disk_only() {
+    let text = BURST.split("[[load]]\nname = \"writer\"").next().unwrap().replace("SCHEDULER", "bfq");
+    let (_, follower) = traced(&text, Wanted::default());
+    let blames = blames(follower);
+    assert!(blames.all.jobs > 5, "{}", blames.all.jobs);
+    for (cause, time) in &blames.all.causes {
+        let is_own = matches!(
+            cause,
+            Cause::Disk(
+                DiskCause::Overhead
+                    | DiskCause::Seek
+                    | DiskCause::Rotation
+                    | DiskCause::Transfer
+                    | DiskCause::Completed
+            )
+        );
+        assert!(is_own || time.get() == 0, "{cause:?} {time}");
+    }
+}
