@@ -539,11 +539,16 @@ fn decoder(format: &EventFormat) -> Result<Decoder, FormatError> {
         ("ftrace", "bprint") => Ok(Decoder::Formatted { format: pointer("fmt")?, arguments: text("buf")? }),
         ("ftrace", "bputs") => Ok(Decoder::Constant { text: pointer("str")? }),
         ("irq_vectors", name) => Ok(vector_decoder(name)),
-        ("block", name) => match BlockStep::of(name) {
-            Some(step) => Ok(Decoder::Block(Box::new(Block::of(step, format)?))),
-            None => Ok(Decoder::Ignored),
-        },
+        ("block", name) => block_decoder(name, format),
         _ => Ok(Decoder::Ignored),
+    }
+}
+
+/// A step of a bio or a request.
+fn block_decoder(name: &str, format: &EventFormat) -> Result<Decoder, FormatError> {
+    match BlockStep::of(name) {
+        Some(step) => Ok(Decoder::Block(Box::new(Block::of(step, format)?))),
+        None => Ok(Decoder::Ignored),
     }
 }
 

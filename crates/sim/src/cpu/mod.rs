@@ -2,6 +2,7 @@
 //! [`policies`] holds them, [`hardware`] is the state both see, [`program`] is what threads do, [`device`] is what interrupts.
 //! [`sorted`] and [`places`] are what queues and sets of CPUs are made of.
 
+pub mod at_disk;
 pub mod device;
 pub mod hardware;
 pub mod machine;
