@@ -477,13 +477,8 @@ fn decoder(format: &EventFormat) -> Result<Decoder, FormatError> {
     let text = |name| Text::of(format, name);
     let pointer = |name| Pointer::of(format, name);
     let wake = |kind| -> Result<Decoder, FormatError> {
-        Ok(Decoder::Wake {
-            kind,
-            tid: scalar("pid")?,
-            comm: text("comm")?,
-            prio: scalar("prio")?,
-            target: scalar("target_cpu")?,
-        })
+        let (tid, comm) = (scalar("pid")?, text("comm")?);
+        Ok(Decoder::Wake { kind, tid, comm, prio: scalar("prio")?, target: scalar("target_cpu")? })
     };
     let softirq = |kind| Ok(Decoder::Softirq { kind, vector: scalar("vec")? });
     match (format.system.as_str(), format.name.as_str()) {
