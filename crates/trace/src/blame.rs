@@ -6,7 +6,7 @@
 //! - queued on a CPU: the innermost interrupt there, the thread that has it, or nobody (the CPU was still idle: it is
 //!   on its way out of idle, or the thread on its way to another CPU);
 //! - out of budget: throttled, whatever runs meanwhile;
-//! - asleep until a request of a disk was done ([`disks`]): from the I/O scheduler through the device to the wake-up;
+//! - asleep until a request of a disk was done ([`DiskCause`]): from the I/O scheduler through the device to the wake-up;
 //! - asleep: not woken yet, though released, or waiting for something inside its job. Who ended that wait is the thread that
 //!   woke it, unless an interrupt did: the holder of a lock, where the futex call is recorded;
 //! - not known: events are missing, or the histories do not reach back so far.

@@ -477,13 +477,8 @@ fn decoder(format: &EventFormat) -> Result<Decoder, FormatError> {
     let text = |name| Text::of(format, name);
     let pointer = |name| Pointer::of(format, name);
     let wake = |kind| -> Result<Decoder, FormatError> {
-        Ok(Decoder::Wake {
-            kind,
-            tid: scalar("pid")?,
-            comm: text("comm")?,
-            prio: scalar("prio")?,
-            target: scalar("target_cpu")?,
-        })
+        let (tid, comm) = (scalar("pid")?, text("comm")?);
+        Ok(Decoder::Wake { kind, tid, comm, prio: scalar("prio")?, target: scalar("target_cpu")? })
     };
     let softirq = |kind| Ok(Decoder::Softirq { kind, vector: scalar("vec")? });
     match (format.system.as_str(), format.name.as_str()) {
@@ -539,11 +534,16 @@ fn decoder(format: &EventFormat) -> Result<Decoder, FormatError> {
         ("ftrace", "bprint") => Ok(Decoder::Formatted { format: pointer("fmt")?, arguments: text("buf")? }),
         ("ftrace", "bputs") => Ok(Decoder::Constant { text: pointer("str")? }),
         ("irq_vectors", name) => Ok(vector_decoder(name)),
-        ("block", name) => match BlockStep::of(name) {
-            Some(step) => Ok(Decoder::Block(Box::new(Block::of(step, format)?))),
-            None => Ok(Decoder::Ignored),
-        },
+        ("block", name) => block_decoder(name, format),
         _ => Ok(Decoder::Ignored),
+    }
+}
+
+/// A step of a bio or a request.
+fn block_decoder(name: &str, format: &EventFormat) -> Result<Decoder, FormatError> {
+    match BlockStep::of(name) {
+        Some(step) => Ok(Decoder::Block(Box::new(Block::of(step, format)?))),
+        None => Ok(Decoder::Ignored),
     }
 }
 

@@ -7,13 +7,13 @@ use std::process::{Command, Output};
 use serde_json::Value;
 use surety_kernel::block::BlockDevice;
 use surety_model::event::{BlockEvent, Event, EventKind};
-use surety_trace::{TextTrace, TraceReader};
 
 use crate::common::{alone, errors, is_root, program, text};
 
 const WORKLOAD: &str = "format = 1\n[disk.d]\nmodel = \"hdd-2004\"\nscheduler = \"mq-deadline\"\n\
     [[load]]\nname = \"reader\"\nkind = \"readers\"\ncount = 1\ndisk = \"d\"\nsize = \"8MiB\"\nblock = \"64KiB\"\nrandom = true\ndirect = true\nrate = \"500kB/s\"\n\
-    [[load]]\nname = \"writer\"\nkind = \"writers\"\ncount = 1\ndisk = \"d\"\nsize = \"32MiB\"\n";
+    [[load]]\nname = \"writer\"\nkind = \"writers\"\ncount = 1\ndisk = \"d\"\nsize = \"32MiB\"\n\
+    [[task]]\nname = \"beat\"\nperiod = \"10ms\"\nwork = \"1ms\"\n";
 
 fn surety(directory: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(program());
@@ -22,7 +22,8 @@ fn surety(directory: &Path, arguments: &[&str]) -> Output {
 }
 
 /// Every event of the block layer with its time that a file holds, of any format.
-fn blocks<R: TraceReader>(mut trace: R) -> Vec<(i64, BlockEvent)> {
+fn blocks(file: Vec<u8>) -> Vec<(i64, BlockEvent)> {
+    let mut trace = surety_trace::open(file).unwrap();
     let mut found = Vec::new();
     let mut sink = |event: &Event<'_>| {
         if let EventKind::Block(block) = event.kind {
@@ -36,7 +37,7 @@ fn blocks<R: TraceReader>(mut trace: R) -> Vec<(i64, BlockEvent)> {
 /// The same by trace-cmd's words; `None`, loudly, where it cannot be started.
 fn by_trace_cmd(file: &Path) -> Option<Vec<(i64, BlockEvent)>> {
     match Command::new("trace-cmd").args(["report", "-t"]).arg(file).output() {
-        Ok(printed) => Some(blocks(TextTrace::open(printed.stdout).unwrap())),
+        Ok(printed) => Some(blocks(printed.stdout)),
         Err(error) => {
             eprintln!("SKIPPED: trace-cmd cannot be started ({error}); install the package trace-cmd");
             None
@@ -78,7 +79,7 @@ fn a_simulated_reader_behind_a_writer_is_told_who_delayed_it() {
     let run = surety(place, &["run", "w.toml", "--on", "sim", "--for", "2s", "--trace", "w.dat"]);
     assert_eq!(run.status.code(), Some(0), "{}", errors(&run));
     let file = fs::read(place.join("w.dat")).unwrap();
-    let ours = blocks(surety_trace::open(file).unwrap());
+    let ours = blocks(file);
     assert!(ours.len() > 100, "{} events", ours.len());
     if let Some(theirs) = by_trace_cmd(&place.join("w.dat")) {
         assert_eq!(theirs, ours);
@@ -100,9 +101,9 @@ fn a_simulated_reader_behind_a_writer_is_told_who_delayed_it() {
     assert_eq!(converted.status.code(), Some(0), "{}", errors(&converted));
     assert_eq!(causes(&explained(place, "w.pftrace", "reader")), told);
 
-    let nobody = surety(place, &["trace", "explain", "w.dat", "--disk", "--to", "1ns"]);
+    let nobody = surety(place, &["trace", "explain", "w.dat", "--disk", "--comm", "beat"]);
     assert_eq!(nobody.status.code(), Some(2));
-    assert!(errors(&nobody).contains("no wait for a disk is in it"), "{}", errors(&nobody));
+    assert!(errors(&nobody).contains("no wait of that thread for a disk is in it"), "{}", errors(&nobody));
 }
 
 /// A loop device of this kernel: what it tells is decoded as trace-cmd decodes it, and every read of a thread is accounted for.
@@ -145,7 +146,7 @@ fn reads_of_a_loop_device_are_accounted_for() {
         return eprintln!("SKIPPED: nothing can be recorded here: {}", errors(&output));
     }
     let file = fs::read(place.join("r.dat")).unwrap();
-    let ours = blocks(surety_trace::open(file).unwrap());
+    let ours = blocks(file);
     if let Some(theirs) = by_trace_cmd(&place.join("r.dat")) {
         assert_eq!(theirs, ours);
     }

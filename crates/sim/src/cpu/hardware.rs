@@ -8,8 +8,8 @@ use surety_model::reservation::Reservation;
 use surety_model::workload::PolicySpec;
 use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
+use crate::cpu::at_disk::AtDisk;
 use crate::cpu::places::Places;
-use crate::cpu::program::AtDisk;
 use crate::cpu::recorder::{Kept, Named, Recorder};
 use crate::cpu::times::Times;
 use crate::engine::{ComponentId, Engine, Slot};

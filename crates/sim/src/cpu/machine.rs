@@ -509,10 +509,7 @@ impl<P: Programs> Machine<P> {
                 .resources
                 .again(thread)
                 .unwrap_or_else(|| self.programs.next(moment, &mut |marker| recorder.marker(here, marker)));
-            if self.hardware.recorder.is_wanted() {
-                let hardware = &mut self.hardware;
-                self.programs.tell(&mut |at_disk| hardware.keep_at_disk(cpu, at_disk));
-            }
+            self.tell_at_disk(cpu);
             match step {
                 Step::Run(work) => self.hardware.threads[thread.index()].remaining = work.max(Nanos::ZERO),
                 Step::RunForever => self.hardware.threads[thread.index()].remaining = Nanos::MAX,
@@ -540,12 +537,8 @@ impl<P: Programs> Machine<P> {
                         break;
                     }
                 }
-                Step::Wait(signal) | Step::Block(signal) => {
-                    if !self.resources.wait(signal, thread) {
-                        self.leave(cpu, thread, Departure::Sleeps);
-                        self.hardware.threads[thread.index()].is_blocked = matches!(step, Step::Block(_));
-                    }
-                }
+                Step::Wait(signal) => self.wait_for(cpu, thread, signal, false),
+                Step::Block(signal) => self.wait_for(cpu, thread, signal, true),
                 Step::Signal(signal) => {
                     if let Some(next) = self.resources.signal(&self.hardware, signal) {
                         self.goes_on_for(cpu, self.hardware.platform.overheads.wakeup);

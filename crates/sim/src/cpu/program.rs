@@ -4,9 +4,10 @@
 //! starts at the instant the thread first runs, and a job that is late begins at the instant the one before ended,
 //! without sleeping in between.
 
-use surety_model::event::{BlockEvent, JobMarker, RequestServed};
+use surety_model::event::JobMarker;
 use surety_units::Nanos;
 
+use crate::cpu::at_disk::AtDisk;
 use crate::cpu::hardware::ThreadId;
 
 /// What a thread does next.
@@ -35,15 +36,6 @@ pub enum Step {
     Yield,
     /// Ends.
     Exit,
-}
-
-/// What happened at a disk, for the trace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AtDisk {
-    /// A step of a bio or a request. Without a name it is that of the current thread.
-    Step(BlockEvent),
-    /// Where the time of a request went that is complete now.
-    Served(RequestServed<'static>),
 }
 
 /// The instant of a question, as a thread sees it.

@@ -7,7 +7,7 @@ use surety_model::event::{Comm, Event, EventKind, JobMarker, LeaveState, TimerFu
 use surety_model::world::Observer;
 use surety_units::{CpuId, Nanos, Tid};
 
-use crate::cpu::program::AtDisk;
+use crate::cpu::at_disk::AtDisk;
 
 /// A thread as events name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -27,7 +27,7 @@ use surety_block::{Bio, BioId, Op, Process, ProcessId};
 use surety_model::record::Distribution;
 use surety_units::Nanos;
 
-use crate::cpu::program::AtDisk;
+use crate::cpu::at_disk::AtDisk;
 use crate::engine::{ComponentId, Engine, Event, Slot};
 use cache::File;
 use flusher::Flusher;

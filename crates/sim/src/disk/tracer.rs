@@ -8,7 +8,7 @@ use surety_device::model::Service;
 use surety_model::event::{BlockEvent, BlockStep, Comm, DiskNumber, RequestServed, Rwbs};
 
 use super::SECTORS;
-use crate::cpu::program::AtDisk;
+use crate::cpu::at_disk::AtDisk;
 
 /// The major number of SCSI disks, and how many minor numbers each has.
 const MAJOR: u32 = 8;

@@ -16,11 +16,11 @@ use surety_units::{CpuId, CpuSet, Nanos};
 use super::interrupts;
 use super::jobs::{self, Jobs, Phase, Thread};
 use super::{NAME, SimWorld, refuse};
+use crate::cpu::at_disk::AtDisk;
 use crate::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
 use crate::cpu::machine::{Machine, MachineSpec, ThreadSpec};
 use crate::cpu::policies;
 use crate::cpu::policy::SchedulerRow;
-use crate::cpu::program::AtDisk;
 use crate::disk::Woken;
 
 /// A thread of a run with what it belongs to.

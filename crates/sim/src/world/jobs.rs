@@ -16,7 +16,8 @@ use surety_stats::random::stream_of;
 use surety_units::Nanos;
 
 use super::io::Io;
-use crate::cpu::program::{AtDisk, Moment, Programs, Step};
+use crate::cpu::at_disk::AtDisk;
+use crate::cpu::program::{Moment, Programs, Step};
 
 /// One step of a job.
 #[derive(Clone, Debug)]

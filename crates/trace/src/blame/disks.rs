@@ -182,11 +182,9 @@ impl Disks {
             return;
         }
         match event.kind {
-            EventKind::Switch { prev, prev_state, .. } => {
-                if prev_state.is_blocked() {
-                    let is_deep = prev_state == LeaveState::Uninterruptible;
-                    self.asleep.insert(prev, (event.time, is_deep));
-                }
+            EventKind::Switch { prev, prev_state, .. } if prev_state.is_blocked() => {
+                let is_deep = prev_state == LeaveState::Uninterruptible;
+                self.asleep.insert(prev, (event.time, is_deep));
             }
             EventKind::Waking(woken) | EventKind::Wakeup(woken) => self.woken(woken.tid, event),
             EventKind::IrqEntry { .. } | EventKind::SoftirqEntry { .. } | EventKind::VectorEntry { .. } => {

@@ -9,9 +9,11 @@ use surety_model::world::Observer;
 use surety_units::Nanos;
 
 use super::Machine;
+use crate::cpu::at_disk::AtDisk;
 use crate::cpu::device::{Device, DeviceSpec};
 use crate::cpu::hardware::{Occasion, ThreadId};
-use crate::cpu::program::{AtDisk, Programs};
+use crate::cpu::policy::Departure;
+use crate::cpu::program::Programs;
 use crate::cpu::recorder::Kept;
 
 impl<P: Programs> Machine<P> {
@@ -128,6 +130,22 @@ impl<P: Programs> Machine<P> {
         }
         if let Some(next) = self.hardware.cpus[cpu].handlers.pop_front() {
             self.begin_handler(cpu, next);
+        }
+    }
+
+    /// The current thread of a CPU takes a raising of an event, or sleeps until there is one; where it waits for a disk no signal wakes it.
+    pub(super) fn wait_for(&mut self, cpu: usize, thread: ThreadId, signal: usize, is_blocked: bool) {
+        if !self.resources.wait(signal, thread) {
+            self.leave(cpu, thread, Departure::Sleeps);
+            self.hardware.threads[thread.index()].is_blocked = is_blocked;
+        }
+    }
+
+    /// Records what the current thread of a CPU has just done with disks, where somebody wants it.
+    pub(super) fn tell_at_disk(&mut self, cpu: usize) {
+        if self.hardware.recorder.is_wanted() {
+            let hardware = &mut self.hardware;
+            self.programs.tell(&mut |at_disk| hardware.keep_at_disk(cpu, at_disk));
         }
     }
 

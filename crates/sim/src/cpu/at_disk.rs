@@ -1,0 +1,12 @@
+//! [`AtDisk`]: what a thread, or a disk by itself, has to say in the trace.
+
+use surety_model::event::{BlockEvent, RequestServed};
+
+/// What happened at a disk, for the trace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AtDisk {
+    /// A step of a bio or a request. Without a name it is that of the current thread.
+    Step(BlockEvent),
+    /// Where the time of a request went that is complete now.
+    Served(RequestServed<'static>),
+}
