@@ -181,8 +181,8 @@ fn positioning_times_of_the_disk_itself_beat_sector_numbers() {
     }
 }
 
-/// Four streams say when they are late, eight copiers do not: by their deadlines fewer than a tenth of the accesses are missed that are missed in the
-/// order of arrival, and the copiers lose little. What is left had to wait for a tag, which deadlines do not hasten.
+/// Four streams say when they are late, eight copiers do not: by their deadlines less than half of the accesses are missed that are missed in
+/// the order of arrival, where nearly all are.
 #[test]
 fn deadlines_of_streams_are_kept_by_edf_scan() {
     let missed = |scheduler: &str| {
@@ -193,6 +193,6 @@ fn deadlines_of_streams_are_kept_by_edf_scan() {
         (record.activity("film").unwrap().missed, rate(&record, "copy"))
     };
     let (in_time, by_arrival) = (missed("edf-scan"), missed("none"));
-    assert!(by_arrival.0 > 1000 && in_time.0 * 10 < by_arrival.0, "{in_time:?} {by_arrival:?}");
-    assert!(in_time.1 > by_arrival.1 * 0.9, "{in_time:?} {by_arrival:?}");
+    assert!(by_arrival.0 > 1000 && in_time.0 * 2 < by_arrival.0, "{in_time:?} {by_arrival:?}");
+    assert!(in_time.1 > by_arrival.1 * 0.6, "{in_time:?} {by_arrival:?}");
 }
