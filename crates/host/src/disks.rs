@@ -118,6 +118,9 @@ impl<'a> RunDisk<'a> {
             let why = format!("`tunables` are the simulator's; leave `{tunable}` out here");
             return Err(unsupported(name, why));
         }
+        if disk.on.is_some() {
+            return Err(unsupported(name, "a virtual machine's disk is for simulation; leave out `on` here"));
+        }
         if disk.model.is_some() {
             return Err(unsupported(name, "a device model is for simulation; leave out `model` here"));
         }
@@ -394,6 +397,8 @@ mod tests {
             make: Some(Bytes(32 << 20)),
             scheduler,
             model: None,
+            on: None,
+            io_priority: None,
             tunables: Default::default(),
         };
         Workload { disks: vec![disk], ..Workload::default() }

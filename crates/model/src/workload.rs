@@ -3,6 +3,7 @@
 
 mod activity;
 mod beyond;
+mod io_priority;
 mod irq;
 mod link;
 mod load;
@@ -23,6 +24,7 @@ use crate::source::Source;
 
 pub use crate::kind::{ActivityKind, KindRow};
 pub use activity::Activity;
+pub use io_priority::IoPriority;
 pub use irq::{Arrivals, Irq};
 pub use link::{Flow, LINK_SCHEDULERS, Link, LinkScheduler, ServiceCurve};
 pub use load::{FileUse, LOAD_KINDS, Load, LoadKey, LoadKind, LoadRow, Treatment};
@@ -225,6 +227,10 @@ pub struct Disk {
     pub model: Option<String>,
     /// I/O scheduler.
     pub scheduler: Option<String>,
+    /// The disk of the host on which it is a virtual machine's, with the size of `make`.
+    pub on: Option<String>,
+    /// There: I/O priority of the process of the host that makes its requests.
+    pub io_priority: Option<IoPriority>,
     /// Its tunables under the kernel's own names, in the units of the kernel's files.
     pub tunables: BTreeMap<String, u64>,
 }

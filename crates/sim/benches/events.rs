@@ -127,11 +127,9 @@ impl Disk {
         let device = Device::new(Profile::named(model).expect("a disk").build(1));
         let making = Making {
             hz: 1000,
-            requests: 2 * processes + 64,
-            tags: 1,
             rotational: false,
             device: Some(Rc::new(device.clone())),
-            settings: Settings::new(row.tunables),
+            ..Making::new(2 * processes + 64, 1, Settings::new(row.tunables))
         };
         let (mut engine, mut storage) = (Engine::default(), Storage::default());
         storage

@@ -111,6 +111,38 @@ fn a_reader_without_a_cpu_reads_nothing() {
     assert!(rate(&beside) < rate(&alone) / 4.0, "{} {}", rate(&beside), rate(&alone));
 }
 
+/// Two virtual machines on one disk: a film in one, ten readers at random in the other. Without a scheduler on the host the film is late
+/// all the time; with one, and the first machine's process at real-time I/O priority, never.
+#[test]
+fn one_guest_starves_beside_another_without_a_scheduler_on_the_host() {
+    let missed = |scheduler: &str, priority: &str| {
+        let disks = format!(
+            "[disk.a]\non = \"d\"\nmake = \"10GB\"\nscheduler = \"none\"\nio-priority = \"{priority}\"\n\
+             [disk.b]\non = \"d\"\nmake = \"10GB\"\nscheduler = \"none\"\n[disk.d]\nmodel = \"hdd-2004\"\nscheduler = \"{scheduler}\"\n"
+        );
+        let film = "[[stream]]\nname = \"film\"\ndisk = \"a\"\nfile = { make = \"100MB\" }\nrate = \"1MB/s\"\nread = \"64KiB\"\n";
+        let flood = "[[load]]\nname = \"flood\"\nkind = \"readers\"\ncount = 10\nrandom = true\ndirect = true\nblock = \"64KiB\"\nsize = \"500MB\"\ndisk = \"b\"\n";
+        let record = run(&(disks + film + flood), 10);
+        let film = record.activity("film").unwrap();
+        (film.missed, film.series["read latency"].observed().unwrap().histogram.max().unwrap())
+    };
+    assert!(missed("none", "rt:0").0 > 140);
+    for scheduler in ["mq-deadline", "bfq"] {
+        let (missed, longest) = missed(scheduler, "rt:0");
+        // At most one request of the flood is in the disk before it: two seeks, two turns, and 128 KiB.
+        assert!(missed == 0 && longest < 60_000_000, "{scheduler}: {missed} {longest}");
+    }
+}
+
+/// A guest's writes and flushes go through the host's disk: what is written there is not less, and every fdatasync ends.
+#[test]
+fn a_guest_writes_and_flushes_on_the_hosts_disk() {
+    let disks =
+        "[disk.d]\nmodel = \"ssd-sata\"\n[disk.a]\non = \"d\"\nmake = \"1GB\"\nscheduler = \"mq-deadline\"\n";
+    let load = "[[load]]\nname = \"writers\"\nkind = \"writers\"\ncount = 2\nsize = \"16MB\"\ndisk = \"a\"\n";
+    assert!(rate(&run(&format!("{disks}{load}"), 4), "writers") > 1e6);
+}
+
 #[test]
 fn what_cannot_be_simulated_is_said_with_its_object() {
     for (text, object, why) in [

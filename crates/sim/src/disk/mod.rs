@@ -15,6 +15,7 @@
 
 mod cache;
 mod flusher;
+mod guest;
 mod operation;
 pub mod optimum;
 mod parts;
@@ -31,6 +32,8 @@ use crate::cpu::at_disk::AtDisk;
 use crate::engine::{ComponentId, Engine, Event, Slot};
 use cache::File;
 use flusher::Flusher;
+use guest::Guest;
+pub use guest::{DEPTH as VIRTUAL_DEPTH, Virtual};
 pub use operation::Operation;
 use parts::Parts;
 use tracer::Tracer;
@@ -57,6 +60,8 @@ enum For {
     Pages { file: FileId, first: u64, count: u64 },
     /// A direct access of a process.
     Direct(ProcessId),
+    /// A request of a guest's disk.
+    Guest { guest: usize, tag: u32 },
 }
 
 /// What a process waits for.
@@ -100,11 +105,13 @@ pub struct Storage {
     units: Vec<Unit>,
     files: Vec<File>,
     doing: Vec<Doing>,
+    processes: Vec<Process>,
     bios: Vec<For>,
     free: Vec<BioId>,
     /// Whether anything was submitted since the last time the drivers looked.
     is_stirred: bool,
     flusher: Flusher,
+    guests: Vec<Guest>,
     /// Where the time of requests went, once that is observed.
     accounts: Vec<Parts>,
     is_observed: bool,
@@ -137,7 +144,9 @@ impl Storage {
         self.component = Some(component);
         let number = u32::try_from(self.units.len() * 2).expect("fewer than 2^31 disks");
         let (device, timer) = (engine.add_slot(component, number), engine.add_slot(component, number + 1));
-        self.units.push(make(device, timer));
+        let mut unit = make(device, timer);
+        self.processes.iter().for_each(|process| unit.queue.add_process(*process));
+        self.units.push(unit);
         self.units.len() - 1
     }
 
@@ -193,6 +202,7 @@ impl Storage {
     pub fn add_process(&mut self, process: Process) -> ProcessId {
         let id = ProcessId(u32::try_from(self.doing.len()).expect("fewer than 2^32 processes"));
         self.doing.push(Doing::default());
+        self.processes.push(process);
         self.units.iter_mut().for_each(|unit| unit.queue.add_process(process));
         id
     }
@@ -249,6 +259,7 @@ impl Storage {
         self.arms.clear();
         if std::mem::take(&mut self.is_stirred) {
             self.gather();
+            self.carry(now);
             for (disk, unit) in self.units.iter_mut().enumerate() {
                 unit.drive(now, disk, &mut self.tracer);
                 self.arms.extend(unit.wants());
@@ -284,6 +295,7 @@ impl Storage {
                 break;
             };
             match done {
+                Done::Flush(process) if self.flushed(now, process) => {}
                 Done::Flush(process) => self.wake(disk, process, Wait::Flush),
                 Done::Request { process, queued, service } => {
                     if let Some(account) = self.doing[process.index()].account.filter(|_| self.is_observed) {
@@ -293,7 +305,7 @@ impl Storage {
             }
             let finished = std::mem::take(&mut self.done);
             for bio in &finished {
-                self.finish(disk, *bio);
+                self.finish(now, disk, *bio);
             }
             self.done = finished;
             self.done.clear();
@@ -320,7 +332,7 @@ impl Storage {
     }
 
     /// A bio is complete.
-    fn finish(&mut self, disk: usize, bio: BioId) {
+    fn finish(&mut self, now: Nanos, disk: usize, bio: BioId) {
         self.free.push(bio);
         match self.bios[bio.0 as usize] {
             For::Direct(process) => {
@@ -328,6 +340,12 @@ impl Storage {
                 doing.direct -= 1;
                 if doing.direct == 0 {
                     self.wake(disk, process, Wait::Bios);
+                }
+            }
+            For::Guest { guest, tag } => {
+                let guest = &mut self.guests[guest];
+                if guest.one_less(tag) {
+                    guest.completes(now, tag);
                 }
             }
             For::Pages { file, first, count } => {

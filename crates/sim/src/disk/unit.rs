@@ -13,7 +13,7 @@ use super::tracer::Tracer;
 use crate::engine::Slot;
 
 /// The tag of a flush; requests have the number of theirs.
-const FLUSH: u32 = u32::MAX;
+pub(super) const FLUSH: u32 = u32::MAX;
 
 /// Something the device is done with.
 #[derive(Clone, Copy, Debug)]

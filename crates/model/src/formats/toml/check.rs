@@ -51,6 +51,9 @@ pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
             );
         }
     }
+    for disk in &workload.disks {
+        check.virtual_disk(disk);
+    }
     for stream in &workload.streams {
         check.disk(&format!("stream.{}", stream.name), stream.disk.as_deref());
     }
@@ -90,6 +93,36 @@ struct Check<'a> {
 }
 
 impl Check<'_> {
+    /// A virtual disk is on one that is none, has a size, and no model of its own.
+    fn virtual_disk(&mut self, disk: &crate::workload::Disk) {
+        let path = format!("disk.{}", disk.name);
+        let Some(on) = disk.on.as_deref() else {
+            if disk.io_priority.is_some() {
+                let message = "only a virtual machine's disk has an I/O priority".to_owned();
+                self.wrong(
+                    &format!("{path}.io-priority"),
+                    message,
+                    Some("name its host's disk with `on`".to_owned()),
+                );
+            }
+            return;
+        };
+        self.named(&format!("{path}.on"), "disk", on);
+        let host = self.workload.disks.iter().find(|host| host.name == on);
+        if host.is_some_and(|host| host.on.is_some()) {
+            let message = format!("disk `{on}` is a virtual machine's too");
+            self.wrong(&format!("{path}.on"), message, Some("name a disk of the host".to_owned()));
+        }
+        if disk.make.is_none() {
+            let message = "a virtual disk has the size of its file".to_owned();
+            self.wrong(&format!("{path}.on"), message, Some("add `make = \"20GB\"`".to_owned()));
+        }
+        if disk.model.is_some() {
+            let message = "a virtual disk is as fast as the host's disk lets it be".to_owned();
+            self.wrong(&format!("{path}.model"), message, Some("leave `model` out".to_owned()));
+        }
+    }
+
     fn span(&self, path: &str) -> Range<usize> {
         self.workload.source.span(path).unwrap_or(0..0)
     }

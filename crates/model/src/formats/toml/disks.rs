@@ -15,10 +15,28 @@ pub(super) fn disk(reading: &mut Reading, table: Table<'_>, name: &str) -> Disk 
         make: table.quantity(reading, "make", "1GiB"),
         model: table.text(reading, "model"),
         scheduler: table.text(reading, "scheduler"),
+        on: table.text(reading, "on"),
+        io_priority: table.field(reading, "io-priority").and_then(|field| io_priority(reading, &field)),
         tunables: table.table(reading, "tunables").map(|all| tunables(reading, &all)).unwrap_or_default(),
     };
     table.finish(reading);
     disk
+}
+
+fn io_priority(reading: &mut Reading, field: &Field<'_>) -> Option<IoPriority> {
+    let text = field.text(reading, "\"rt:0\"")?;
+    match text.parse() {
+        Ok(priority) => Some(priority),
+        Err(why) => {
+            reading.wrong(
+                field.span.clone(),
+                format!("`{text}` is no I/O priority"),
+                "here",
+                Some(why.to_owned()),
+            );
+            None
+        }
+    }
 }
 
 /// Whole numbers by name; which names there are is known where the I/O scheduler is.

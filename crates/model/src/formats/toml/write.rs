@@ -290,6 +290,8 @@ fn disk(out: &mut Out<'_>, disk: &Disk) {
     out.optional_text("make", disk.make.map(|b| b.to_exact_string()).as_deref());
     out.optional_text("model", disk.model.as_deref());
     out.optional_text("scheduler", disk.scheduler.as_deref());
+    out.optional_text("on", disk.on.as_deref());
+    out.optional_text("io-priority", disk.io_priority.map(|priority| priority.to_string()).as_deref());
     if !disk.tunables.is_empty() {
         let all: Vec<String> =
             disk.tunables.iter().map(|(name, value)| format!("{} = {value}", quote(name))).collect();

@@ -11,8 +11,8 @@ use surety_model::distribution::TimeDistribution;
 use surety_model::formats::io_trace::IoTrace;
 use surety_model::startup::{Attempt, StartupAccount};
 use surety_model::workload::{
-    ActivityKind, Direction, Disk, FileUse, Load, LoadKind, PolicySpec, Startup, StartupBody, Stream,
-    StreamFile, Workload,
+    ActivityKind, Direction, Disk, FileUse, IoPriority, Load, LoadKind, PolicySpec, Startup, StartupBody,
+    Stream, StreamFile, Workload,
 };
 use surety_model::world::{Observer, RunOptions, Unobserved, WorldError};
 use surety_units::{CpuSet, Nanos};
@@ -25,7 +25,7 @@ use super::super::{SimWorld, refuse, unsupported};
 use super::{Activity, Builder, Stage};
 use crate::cpu::device::{DeviceSpec, Source};
 use crate::cpu::hardware::Scheduling;
-use crate::disk::{self, FileId, PAGE, Unit};
+use crate::disk::{self, FileId, PAGE, Unit, VIRTUAL_DEPTH};
 use crate::engine::{Engine, Event, Simulation, Slot};
 
 /// The model of a disk that names none.
@@ -104,7 +104,7 @@ fn stream_objection(stream: &Stream) -> Result<(), &'static str> {
 
 /// Says what is assumed where a workload leaves it open.
 pub(in crate::world) fn notices(workload: &Workload, observer: &mut dyn Observer) {
-    for disk in workload.disks.iter().filter(|disk| disk.model.is_none()) {
+    for disk in workload.disks.iter().filter(|disk| disk.model.is_none() && disk.on.is_none()) {
         observer.notice(&format!("disk.{}: it names no model; simulated as `{MODEL}`", disk.name));
     }
 }
@@ -218,7 +218,10 @@ impl<'a> Builder<'a> {
         options: &RunOptions,
     ) -> Result<(), WorldError> {
         let is_traced = self.stage.traces;
-        for (index, disk) in workload.disks.iter().enumerate() {
+        // Those of virtual machines come behind the disks that they are on.
+        let (virtual_ones, real): (Vec<&Disk>, Vec<&Disk>) =
+            workload.disks.iter().partition(|disk| disk.on.is_some());
+        for (index, disk) in real.into_iter().chain(virtual_ones).enumerate() {
             let bound = bound(disk, options)?;
             self.stage.disks.extend(bound.in_words(disk));
             let cpu = self.cpus.lowest().map_or(0, surety_units::CpuId::index);
@@ -238,8 +241,27 @@ impl<'a> Builder<'a> {
             stage.interrupts.push(stage.machine.add_device(spec));
             let mut storage = std::mem::take(&mut stage.machine.programs_mut().io.storage);
             let (hz, seed) = (self.hz, self.seed);
-            storage.add_disk(stage.machine.engine(), |device, timer| bound.unit(hz, seed, (device, timer)));
+            let made = match disk.on.as_deref().and_then(|on| self.disks.get(on)) {
+                Some(host) => {
+                    let process = storage.add_process(Process { priority: priority_of(disk.io_priority) });
+                    stage.signals.push(stage.machine.add_signal());
+                    let size = disk.make.map_or(0, |size| size.0);
+                    let device = storage.make_virtual(*host, size, process);
+                    device.map(|device| disk::Device::new(Box::new(device)))
+                }
+                None => bound.profile.as_ref().map(|profile| disk::Device::new(profile.build(seed))),
+            };
+            if let Some(device) = &made {
+                let unit = |slots| bound.unit(hz, device.clone(), slots);
+                storage.add_disk(stage.machine.engine(), |device, timer| unit((device, timer)));
+            }
             stage.machine.programs_mut().io.storage = storage;
+            if made.is_none() {
+                return refuse(
+                    format!("disk.{}.make", disk.name),
+                    format!("disk `{}` has no room for it", disk.on.as_deref().unwrap_or_default()),
+                );
+            }
             self.disks.insert(&disk.name, index);
         }
         if is_traced {
@@ -392,23 +414,32 @@ fn recording(startup: &Startup, options: &RunOptions) -> Result<IoTrace, WorldEr
 
 /// A disk of a workload as it is simulated.
 struct Bound {
-    profile: Profile,
+    /// `None`: it is a virtual machine's.
+    profile: Option<Profile>,
     row: &'static ElevatorRow,
     settings: Settings,
 }
 
-fn bound(disk: &Disk, options: &RunOptions) -> Result<Bound, WorldError> {
-    let object = format!("disk.{}", disk.name);
+fn profile_of(disk: &Disk, object: &str, options: &RunOptions) -> Result<Profile, WorldError> {
     let model = disk.model.as_deref().unwrap_or(MODEL);
     let read = options.files.get(model).map(|text| Profile::read(model, model, text));
-    let read = read.transpose().or_else(|wrong| refuse(object.clone(), wrong.to_string()))?;
-    let Some(profile) = read.or_else(|| Profile::named(model)) else {
-        let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
-        let why = format!(
-            "there is no model `{model}`; name a profile's file (FILE.toml), or one of {}",
-            names.join(", ")
-        );
-        return refuse(object, why);
+    let read = read.transpose().or_else(|wrong| refuse(object.to_owned(), wrong.to_string()))?;
+    if let Some(profile) = read.or_else(|| Profile::named(model)) {
+        return Ok(profile);
+    }
+    let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
+    let why = format!(
+        "there is no model `{model}`; name a profile's file (FILE.toml), or one of {}",
+        names.join(", ")
+    );
+    refuse(object.to_owned(), why)
+}
+
+fn bound(disk: &Disk, options: &RunOptions) -> Result<Bound, WorldError> {
+    let object = format!("disk.{}", disk.name);
+    let profile = match disk.on {
+        Some(_) => None,
+        None => Some(profile_of(disk, &object, options)?),
     };
     let scheduler = disk.scheduler.as_deref().unwrap_or(SCHEDULER);
     let Some(row) = elevators::by_word(scheduler) else {
@@ -426,38 +457,79 @@ fn bound(disk: &Disk, options: &RunOptions) -> Result<Bound, WorldError> {
     Ok(Bound { profile, row, settings })
 }
 
+fn priority_of(given: Option<IoPriority>) -> Priority {
+    match given {
+        None => Priority::default(),
+        Some(IoPriority::Realtime(level)) => Priority { class: IoClass::Realtime, level },
+        Some(IoPriority::BestEffort(level)) => Priority { class: IoClass::BestEffort, level },
+        Some(IoPriority::Idle) => Priority { class: IoClass::Idle, level: 7 },
+    }
+}
+
+/// What the driver of a disk says of it.
+struct Driver {
+    /// Requests that the device takes at a time, and that the driver has tags for.
+    depth: u32,
+    tags: u32,
+    asks_first: bool,
+    max_sectors: u32,
+    rotational: bool,
+}
+
+impl Driver {
+    /// virtio-blk: one device of 256 requests, which the kernel takes for one that turns.
+    const VIRTUAL: Driver = Driver {
+        depth: VIRTUAL_DEPTH,
+        tags: VIRTUAL_DEPTH,
+        asks_first: false,
+        max_sectors: u32::MAX,
+        rotational: true,
+    };
+
+    /// Drivers have 32 tags (ATA) or 64 (MMC) where the device takes fewer at a time.
+    fn of(profile: &Profile) -> Driver {
+        let depth = u32::try_from(profile.build(0).depth()).unwrap_or(u32::MAX);
+        // An IDE disk without 48-bit addresses takes a byte's worth of sectors (`ATA_MAX_SECTORS`).
+        let is_ide = profile.model == "hdd" && depth == 1 && profile.sectors() < 1 << 28;
+        Driver {
+            depth,
+            tags: depth.max(if profile.model == "emmc" { 64 } else { 32 }),
+            // Hard disks are SCSI's or ATA's, and so is flash that takes no more than ATA can name.
+            asks_first: profile.model == "hdd" || (profile.model == "flash" && depth <= 32),
+            max_sectors: if is_ide { 256 } else { u32::MAX },
+            rotational: profile.is_rotational(),
+        }
+    }
+}
+
 impl Bound {
     /// The disk, with requests as the kernel gives its queue: as many as its driver has tags, and with an I/O scheduler twice as many
-    /// up to 256 (`blk_mq_init_sched`). Drivers have 32 tags (ATA) or 64 (MMC) where the device takes fewer at a time.
-    fn unit(self, hz: u32, seed: u64, slots: (Slot, Slot)) -> Unit {
-        let model = self.profile.build(seed);
-        let tags = u32::try_from(model.depth()).unwrap_or(u32::MAX);
-        let of_driver = tags.max(if self.profile.model == "emmc" { 64 } else { 32 });
-        // Hard disks are SCSI's or ATA's, and so is flash that takes no more than ATA can name.
-        let asks_first = self.profile.model == "hdd" || (self.profile.model == "flash" && tags <= 32);
-        // An IDE disk without 48-bit addresses takes a byte's worth of sectors (`ATA_MAX_SECTORS`).
-        let is_ide = self.profile.model == "hdd" && tags == 1 && self.profile.sectors() < 1 << 28;
-        let model = disk::Device::new(model);
+    /// up to 256 (`blk_mq_init_sched`).
+    fn unit(self, hz: u32, device: disk::Device, slots: (Slot, Slot)) -> Unit {
+        let driver = self.profile.as_ref().map_or(Driver::VIRTUAL, Driver::of);
         let making = Making {
             hz,
             requests: match self.row.front {
                 Front::Legacy => LEGACY_REQUESTS,
-                Front::BlkMq if self.row.word == "none" => of_driver,
-                Front::BlkMq => 2 * of_driver.min(128),
+                Front::BlkMq if self.row.word == "none" => driver.tags,
+                Front::BlkMq => 2 * driver.tags.min(128),
             },
-            tags,
-            asks_first,
-            max_sectors: if is_ide { 256 } else { u32::MAX },
-            rotational: self.profile.is_rotational(),
-            device: Some(Rc::new(model.clone())),
+            tags: driver.depth,
+            asks_first: driver.asks_first,
+            max_sectors: driver.max_sectors,
+            rotational: driver.rotational,
+            device: Some(Rc::new(device.clone())),
             settings: self.settings,
         };
-        Unit::new(queue::make(self.row, &making), model, slots)
+        Unit::new(queue::make(self.row, &making), device, slots)
     }
 
     fn in_words(&self, disk: &Disk) -> Vec<(String, String)> {
         let mut said = vec![
-            (format!("disk {} model", disk.name), self.profile.name.clone()),
+            match (&self.profile, &disk.on) {
+                (Some(profile), _) => (format!("disk {} model", disk.name), profile.name.clone()),
+                (None, on) => (format!("disk {} on", disk.name), on.clone().unwrap_or_default()),
+            },
             (format!("disk {} scheduler", disk.name), format!("{} ({})", self.row.word, self.row.source)),
         ];
         let set: Vec<String> =
