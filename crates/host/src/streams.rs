@@ -20,7 +20,7 @@ use crate::loads::files::{ALIGNMENT, BlockFile, FileOf, Shape};
 use crate::loads::{Ground, Trouble};
 use crate::meter::{Metered, ShareMeter};
 use crate::said::said;
-use crate::threads::spawn_thread;
+use crate::threads::{give_io_priority, spawn_thread};
 use crate::window::{Gate, Window};
 
 /// More accesses than this in one run are not kept.
@@ -79,9 +79,14 @@ pub(crate) fn threads(
     }
     let mut threads: Vec<Waiting> = Vec::new();
     for mut player in players {
-        let of_player = Arc::clone(gate);
+        let (of_player, priority) = (Arc::clone(gate), stream.io_priority);
         let made = spawn_thread(&stream.name, gate, move || match of_player.wait() {
-            Some(window) => player.run(&of_player, &window),
+            Some(window) => match give_io_priority(priority) {
+                Ok(()) => player.run(&of_player, &window),
+                Err((what, remedy)) => {
+                    StreamRun { trouble: Some(Trouble { what, remedy }), ..StreamRun::default() }
+                }
+            },
             None => StreamRun::default(),
         });
         match made {

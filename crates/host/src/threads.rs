@@ -4,12 +4,37 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use surety_enforce::describe;
+use surety_kernel::error::KernelError;
+use surety_kernel::io_priority::{IoPriority as Given, own_io_priority, set_own_io_priority};
 use surety_kernel::{Kernel, thread};
 use surety_model::record::ThreadInForce;
+use surety_model::workload::IoPriority;
 use surety_model::world::WorldError;
 use surety_units::{Nanos, Tid};
 
 use crate::window::Gate;
+
+/// Gives the calling thread the I/O priority of its activity, where it has one: what failed and what to do about it.
+pub(crate) fn give_io_priority(wanted: Option<IoPriority>) -> Result<(), (String, String)> {
+    let Some(wanted) = wanted else { return Ok(()) };
+    let given = match wanted {
+        IoPriority::Realtime(level) => Given::Realtime(level),
+        IoPriority::BestEffort(level) => Given::BestEffort(level),
+        IoPriority::Idle => Given::Idle,
+    };
+    let failed = |error: KernelError| {
+        let remedy = "run as root, or leave `io-priority` out".to_owned();
+        (format!("it could not be given the I/O priority {wanted}: {error}"), remedy)
+    };
+    set_own_io_priority(given).map_err(failed)?;
+    match own_io_priority().map_err(failed)? {
+        found if found == given => Ok(()),
+        found => Err((
+            format!("it was given the I/O priority {wanted}, and has {found:?}"),
+            "leave `io-priority` out".to_owned(),
+        )),
+    }
+}
 
 /// Stack of a thread of ours: its loops need little, and locked memory is not for free.
 const STACK: usize = 256 << 10;
@@ -52,5 +77,20 @@ pub(crate) fn thread_in_force(kernel: &dyn Kernel, activity: &str, tid: Tid) -> 
         policy: attr.as_ref().map_or_else(|| "gone".to_owned(), describe),
         affinity: kernel.affinity(tid).unwrap_or_default(),
         as_requested: true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_has_the_io_priority_of_its_activity() {
+        for wanted in [IoPriority::BestEffort(6), IoPriority::Idle] {
+            let given = std::thread::spawn(move || (give_io_priority(Some(wanted)), own_io_priority()));
+            let (result, found) = given.join().expect("it ends");
+            assert_eq!(result, Ok(()));
+            assert_eq!(matches!(found, Ok(Given::Idle)), wanted == IoPriority::Idle, "{found:?}");
+        }
     }
 }

@@ -262,6 +262,8 @@ pub struct Stream {
     pub count: u32,
     /// Disk, by name.
     pub disk: Option<String>,
+    /// Of its threads; `None`: that of their scheduling class.
+    pub io_priority: Option<IoPriority>,
     pub file: StreamFile,
     /// Bytes per second.
     pub rate: Rate,

@@ -207,9 +207,12 @@ fn key_of(row: &LoadRow, text: &str) -> bool {
                 LoadKey::Size(bytes) | LoadKey::Block(bytes) => default.parse() == Ok(bytes),
                 LoadKey::Rate(Some(rate)) => default.parse() == Ok(rate),
                 LoadKey::Period(time) => default.parse() == Ok(time),
-                LoadKey::Rate(None) | LoadKey::Disk | LoadKey::Direct | LoadKey::Random | LoadKey::Once => {
-                    default.is_empty()
-                }
+                LoadKey::Rate(None)
+                | LoadKey::Disk
+                | LoadKey::Direct
+                | LoadKey::Random
+                | LoadKey::IoPriority
+                | LoadKey::Once => default.is_empty(),
             }
     })
 }

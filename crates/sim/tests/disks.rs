@@ -111,6 +111,26 @@ fn a_reader_without_a_cpu_reads_nothing() {
     assert!(rate(&beside) < rate(&alone) / 4.0, "{} {}", rate(&beside), rate(&alone));
 }
 
+/// Of two readers the one at the idle I/O priority, or at SCHED_IDLE, has what the other leaves.
+#[test]
+fn readers_are_served_by_their_io_priority() {
+    for scheduler in ["mq-deadline", "bfq"] {
+        for lesser in ["io-priority = \"idle\"", "policy = \"idle\""] {
+            let load = |name: &str, more: &str| {
+                format!(
+                    "[[load]]\nname = \"{name}\"\nkind = \"readers\"\ncount = 2\nrandom = true\ndirect = true\nblock = \"16KiB\"\nsize = \"200MB\"\ndisk = \"d\"\n{more}\n"
+                )
+            };
+            let disk = format!("[disk.d]\nmodel = \"hdd-2004\"\nscheduler = \"{scheduler}\"\n");
+            let record = run(&format!("{disk}{}{}", load("first", ""), load("last", lesser)), 5);
+            let (first, last) = (rate(&record, "first"), rate(&record, "last"));
+            // mq-deadline lets it in after ten seconds.
+            let is_served = last > 0.0 || scheduler == "mq-deadline";
+            assert!(first > 5.0 * last && is_served, "{scheduler}, {lesser}: {first} {last}");
+        }
+    }
+}
+
 /// Two virtual machines on one disk: a film in one, ten readers at random in the other. Without a scheduler on the host the film is late
 /// all the time; with one, and the first machine's process at real-time I/O priority, never.
 #[test]

@@ -11,7 +11,7 @@ use surety_units::{CpuSet, Tid};
 
 use super::{Ground, LoadRun, driver_of};
 use crate::probe_setup::{ProbePolicy, Surroundings};
-use crate::threads::spawn_thread;
+use crate::threads::{give_io_priority, spawn_thread};
 use crate::window::Gate;
 
 /// The threads of some loads.
@@ -42,9 +42,12 @@ impl Crew {
         for (load_index, load) in loads.iter().enumerate() {
             let workers = driver_of(load)?.prepare(load, load.count.on(of_cpus), ground)?;
             for (instance, mut worker) in (0..).zip(workers) {
-                let of_worker = Arc::clone(gate);
+                let (of_worker, priority) = (Arc::clone(gate), load.io_priority);
                 let (tid, handle) = spawn_thread(&load.name, gate, move || match of_worker.wait() {
-                    Some(window) => worker.run(&of_worker, &window),
+                    Some(window) => match give_io_priority(priority) {
+                        Ok(()) => worker.run(&of_worker, &window),
+                        Err((what, remedy)) => LoadRun::gave_up(what, remedy),
+                    },
                     None => LoadRun::default(),
                 })?;
                 let affinity = load.count.pinned_to(instance, &cpus).map_or(cpus, CpuSet::single);

@@ -6,7 +6,7 @@
 //! would be served first), and spend the last of each think time looking at the clock, as the program spent it working.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use surety_kernel::io_priority::{IoPriority, level_of_nice, own_io_priority, set_own_best_effort};
+use surety_kernel::io_priority::{IoPriority, level_of_nice, own_io_priority, set_own_io_priority};
 use surety_kernel::transition::set_once;
 use surety_kernel::{Kernel, KernelError, SchedAttr, SchedPolicy, clock, thread};
 use surety_model::record::Figure;
@@ -62,8 +62,8 @@ impl Pace {
     /// Gives the calling thread, and the threads it makes, the I/O priority of an ordinary thread, unless it was given one.
     pub fn enter(&self) -> Result<(), KernelError> {
         match own_io_priority()? {
-            IoPriority::OfClass => set_own_best_effort(self.level),
-            IoPriority::BestEffort(_) | IoPriority::Other(_) => Ok(()),
+            IoPriority::OfClass => set_own_io_priority(IoPriority::BestEffort(self.level)),
+            _ => Ok(()),
         }
     }
 

@@ -4,7 +4,7 @@
 
 use surety_units::{Bytes, Nanos, Rate};
 
-use super::{Instances, PolicySpec, Rights};
+use super::{Instances, IoPriority, PolicySpec, Rights};
 use crate::promise::Promise;
 
 /// The kinds of load there are; [`LoadKind::row`] says what each is.
@@ -52,6 +52,8 @@ pub enum LoadKey {
     Direct,
     /// In random order.
     Random,
+    /// The I/O priority of its threads.
+    IoPriority,
     /// Between two firings of a timer.
     Period(Nanos),
     /// Done when it is done once.
@@ -131,10 +133,24 @@ const NOT_SIMULATED: Treatment = Treatment::Refused { why: "leave it out or put 
 const INTERRUPTS: Treatment = Treatment::Refused { why: crate::kind::INTERRUPTS };
 const SIZE: LoadKey = LoadKey::Size(Bytes(64 << 20));
 const FILE_BLOCK: LoadKey = LoadKey::Block(Bytes(64 << 10));
-const FILE_KEYS: &[LoadKey] =
-    &[SIZE, FILE_BLOCK, LoadKey::Rate(None), LoadKey::Disk, LoadKey::Direct, LoadKey::Random];
-const COPY_KEYS: &[LoadKey] =
-    &[SIZE, FILE_BLOCK, LoadKey::Rate(None), LoadKey::Disk, LoadKey::Direct, LoadKey::Once];
+const FILE_KEYS: &[LoadKey] = &[
+    SIZE,
+    FILE_BLOCK,
+    LoadKey::Rate(None),
+    LoadKey::Disk,
+    LoadKey::Direct,
+    LoadKey::Random,
+    LoadKey::IoPriority,
+];
+const COPY_KEYS: &[LoadKey] = &[
+    SIZE,
+    FILE_BLOCK,
+    LoadKey::Rate(None),
+    LoadKey::Disk,
+    LoadKey::Direct,
+    LoadKey::Once,
+    LoadKey::IoPriority,
+];
 /// Of a sender of packets: 10 Mbit/s.
 const PACKET_RATE: LoadKey = LoadKey::Rate(Some(Rate(1_250_000)));
 const PACKET_BLOCK: LoadKey = LoadKey::Block(Bytes(1000));
@@ -294,6 +310,7 @@ impl LoadKey {
             LoadKey::Disk => "disk",
             LoadKey::Direct => "direct",
             LoadKey::Random => "random",
+            LoadKey::IoPriority => "io-priority",
             LoadKey::Period(_) => "period",
             LoadKey::Once => "once",
         }
@@ -335,6 +352,8 @@ pub struct Load {
     pub direct: bool,
     /// In random order.
     pub random: bool,
+    /// Of its threads; `None`: that of their scheduling class.
+    pub io_priority: Option<IoPriority>,
     /// [`LoadKey::Period`].
     pub period: Option<Nanos>,
     /// A copy or a program is done when it is done once; else it is begun again until the run ends.
@@ -362,6 +381,7 @@ impl Load {
             disk: None,
             direct: false,
             random: false,
+            io_priority: None,
             period: None,
             once: false,
             command: None,

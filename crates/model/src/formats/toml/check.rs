@@ -153,6 +153,7 @@ impl Check<'_> {
             ("disk", load.disk.is_some()),
             ("direct", load.direct),
             ("random", load.random),
+            ("io-priority", load.io_priority.is_some()),
             ("period", load.period.is_some()),
             ("once", load.once),
         ];

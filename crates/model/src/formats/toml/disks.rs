@@ -16,14 +16,15 @@ pub(super) fn disk(reading: &mut Reading, table: Table<'_>, name: &str) -> Disk 
         model: table.text(reading, "model"),
         scheduler: table.text(reading, "scheduler"),
         on: table.text(reading, "on"),
-        io_priority: table.field(reading, "io-priority").and_then(|field| io_priority(reading, &field)),
+        io_priority: io_priority(reading, &table),
         tunables: table.table(reading, "tunables").map(|all| tunables(reading, &all)).unwrap_or_default(),
     };
     table.finish(reading);
     disk
 }
 
-fn io_priority(reading: &mut Reading, field: &Field<'_>) -> Option<IoPriority> {
+pub(super) fn io_priority(reading: &mut Reading, table: &Table<'_>) -> Option<IoPriority> {
+    let field = table.field(reading, "io-priority")?;
     let text = field.text(reading, "\"rt:0\"")?;
     match text.parse() {
         Ok(priority) => Some(priority),
@@ -66,6 +67,7 @@ pub(super) fn stream(reading: &mut Reading, table: &Table<'_>, name: String) -> 
     let stream = Stream {
         count: table.integer(reading, "count", COUNT_32).unwrap_or(1) as u32,
         disk: table.text(reading, "disk"),
+        io_priority: io_priority(reading, table),
         direction,
         access: access.and_then(|f| f.quantity(reading, "64KiB")),
         jitter: table.quantity(reading, "jitter", "10ms"),

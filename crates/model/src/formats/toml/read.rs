@@ -4,7 +4,7 @@ use surety_units::Nanos;
 use toml::de::{DeTable, DeValue};
 
 use super::FORMAT;
-use super::disks::{disk, startup, stream};
+use super::disks::{disk, io_priority, startup, stream};
 use super::keys::{command_text, instances, policy, promises, reservation};
 use super::links::{flow, link};
 use super::rights::{KEEP, rights, rights_of_command};
@@ -332,6 +332,7 @@ fn load(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Load> 
         disk: table.text(reading, "disk"),
         direct: table.boolean(reading, "direct").unwrap_or(false),
         random: table.boolean(reading, "random").unwrap_or(false),
+        io_priority: io_priority(reading, table),
         period: table.quantity(reading, "period", "1ms"),
         once: table.boolean(reading, "once").unwrap_or(false),
         command: command.and_then(|f| command_text(reading, &f)),

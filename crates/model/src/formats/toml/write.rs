@@ -291,12 +291,16 @@ fn disk(out: &mut Out<'_>, disk: &Disk) {
     out.optional_text("model", disk.model.as_deref());
     out.optional_text("scheduler", disk.scheduler.as_deref());
     out.optional_text("on", disk.on.as_deref());
-    out.optional_text("io-priority", disk.io_priority.map(|priority| priority.to_string()).as_deref());
+    io_priority(out, disk.io_priority);
     if !disk.tunables.is_empty() {
         let all: Vec<String> =
             disk.tunables.iter().map(|(name, value)| format!("{} = {value}", quote(name))).collect();
         out.line("tunables", &format!("{{ {} }}", all.join(", ")));
     }
+}
+
+fn io_priority(out: &mut Out<'_>, priority: Option<IoPriority>) {
+    out.optional_text("io-priority", priority.map(|priority| priority.to_string()).as_deref());
 }
 
 fn stream(out: &mut Out<'_>, stream: &Stream) {
@@ -305,6 +309,7 @@ fn stream(out: &mut Out<'_>, stream: &Stream) {
         out.line("count", &stream.count.to_string());
     }
     out.optional_text("disk", stream.disk.as_deref());
+    io_priority(out, stream.io_priority);
     match &stream.file {
         StreamFile::Make(size) => {
             out.line("file", &format!("{{ make = {} }}", quote(&size.to_exact_string())))
@@ -385,6 +390,7 @@ fn load(out: &mut Out<'_>, load: &Load) {
     out.optional_text("disk", load.disk.as_deref());
     out.flag("direct", load.direct);
     out.flag("random", load.random);
+    io_priority(out, load.io_priority);
     out.optional_time("period", load.period);
     out.flag("once", load.once);
     out.optional_text("command", load.command.as_deref());

@@ -277,13 +277,17 @@ impl<'a> Builder<'a> {
         for _ in 0..stream.count {
             let file = self.file(ActivityKind::Stream.path(&stream.name), stream.disk.as_deref(), size.0)?;
             let Some(batch) = stream.batch else {
-                self.actor(activity, &stream.name, (fair, Priority::default()), |seat| {
+                let priority = io_priority(stream.io_priority, fair);
+                self.actor(activity, &stream.name, (fair, priority), |seat| {
                     Actor::Player(Player::new(seat, stream, file, size.0))
                 });
                 continue;
             };
             let playout = self.stage.machine.programs().io.playouts.len();
-            let realtime = Priority { class: IoClass::Realtime, ..Priority::default() };
+            let realtime = match stream.io_priority {
+                None => Priority { class: IoClass::Realtime, ..Priority::default() },
+                given => priority_of(given),
+            };
             let viewer = self.actor(activity, &stream.name, (fair, Priority::default()), |seat| {
                 Actor::Viewer(Viewer::new(seat, playout, stream))
             });
@@ -346,7 +350,8 @@ impl<'a> Builder<'a> {
             Some(FileUse::Writes) => Moves::Writes(file()?),
             _ => Moves::Reads(file()?),
         };
-        self.actor(Activity::Load(index), &load.name, (scheduling, Priority::default()), |seat| {
+        let priority = io_priority(load.io_priority, scheduling);
+        self.actor(Activity::Load(index), &load.name, (scheduling, priority), |seat| {
             Actor::Mover(Mover::new(seat, moves, load, instance, observe))
         });
         Ok(())
@@ -455,6 +460,30 @@ fn bound(disk: &Disk, options: &RunOptions) -> Result<Bound, WorldError> {
         }
     }
     Ok(Bound { profile, row, settings })
+}
+
+/// The I/O priority of a thread: the one that it was given, else that of its scheduling class (`task_nice_ioclass` and `task_nice_ioprio` in
+/// `include/linux/ioprio.h`).
+fn io_priority(given: Option<IoPriority>, scheduling: Scheduling) -> Priority {
+    if given.is_some() {
+        return priority_of(given);
+    }
+    let default = Priority::default();
+    let of_nice = |nice: i32| u8::try_from((nice.clamp(-20, 19) + 20) / 5).unwrap_or(7);
+    match scheduling {
+        Scheduling::Deadline(_) => Priority { class: IoClass::Realtime, ..default },
+        Scheduling::Policy(policy) => match policy {
+            PolicySpec::Fair { nice, .. } | PolicySpec::Batch { nice } => {
+                Priority { level: of_nice(nice), ..default }
+            }
+            PolicySpec::Idle => Priority { class: IoClass::Idle, level: 7 },
+            // No kernel says; as a fair thread.
+            PolicySpec::Simulated { .. } => default,
+            PolicySpec::Fifo { .. } | PolicySpec::RoundRobin { .. } | PolicySpec::Deadline => {
+                Priority { class: IoClass::Realtime, ..default }
+            }
+        },
+    }
 }
 
 fn priority_of(given: Option<IoPriority>) -> Priority {
