@@ -183,6 +183,12 @@ fn every_example_reads() {
                 lines.retain(|l| !l.starts_with("kind"));
                 lines.push(format!("kind = \"{word}\""));
             }
+            if let ("disk", "on" | "io-priority") = (kind, key) {
+                lines.push("make = \"1GiB\"".to_owned());
+            }
+            if (kind, key) == ("disk", "io-priority") {
+                lines.push("on = \"d\"".to_owned());
+            }
             if (kind, key) == ("task", "spacing") {
                 lines.push("gap = \"1ms\"".to_owned());
             }

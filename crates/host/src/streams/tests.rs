@@ -12,6 +12,7 @@ const MS: fn(i64) -> Nanos = Nanos::from_millis;
 /// A stream of 10 blocks a second of 1000 bytes each.
 fn stream() -> Stream {
     Stream {
+        io_priority: None,
         name: "s".to_owned(),
         count: 1,
         disk: None,
