@@ -150,7 +150,8 @@ impl Hdd {
     }
 
     /// Completes a command whose data are in the buffer.
-    pub(super) fn deliver(&mut self, command: &Pending, from: f64, parts: Parts, hit: Hit, sectors: f64) {
+    pub(super) fn deliver(&mut self, command: &Pending, from: f64, mut parts: Parts, hit: Hit, sectors: f64) {
+        parts.queue += (self.wire_free - from).max(0.0);
         let end = from.max(self.wire_free) + sectors * self.parameters.sector_transfer * 1e6;
         self.wire_free = end;
         let after = match command.request.op {
@@ -241,7 +242,11 @@ impl Hdd {
         parts.seek = access.seek;
         parts.rotation = access.rotation + (begin - understood.max(at));
         let each = self.parameters.sector_transfer * 1e6;
-        let out = self.runs.iter().fold(self.wire_free, |free, run| run.delivered(free, each, run.sectors));
+        let delivered =
+            |free: f64| self.runs.iter().fold(free, |free, run| run.delivered(free, each, run.sectors));
+        let out = delivered(self.wire_free);
+        // Data of other requests were on the wire.
+        parts.queue += out - delivered(0.0);
         self.wire_free = out;
         self.arm = access.arm;
         let then = match segment {
