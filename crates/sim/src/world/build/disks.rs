@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use surety_block::elevator::Making;
 use surety_block::elevators::{self, ELEVATORS};
-use surety_block::{ElevatorRow, Front, IoClass, Priority, Process, Settings, queue};
+use surety_block::{ElevatorRow, Front, IoClass, Priority, Process, Rules, Settings, kernels, queue};
 use surety_device::profile::{PROFILES, Profile};
 use surety_model::distribution::TimeDistribution;
 use surety_model::formats::io_trace::IoTrace;
@@ -220,7 +220,8 @@ impl<'a> Builder<'a> {
         let is_traced = self.stage.traces;
         for (index, disk) in workload.disks.iter().enumerate() {
             let bound = bound(disk, options)?;
-            self.stage.disks.extend(bound.in_words(disk));
+            let rules = rules_of(&self.platform);
+            self.stage.disks.extend(bound.in_words(disk, rules));
             let cpu = self.cpus.lowest().map_or(0, surety_units::CpuId::index);
             let irq = u32::try_from(workload.irqs.len() + index + 1).expect("fewer than 2^32 disks");
             let stage = &mut self.stage;
@@ -238,7 +239,9 @@ impl<'a> Builder<'a> {
             stage.interrupts.push(stage.machine.add_device(spec));
             let mut storage = std::mem::take(&mut stage.machine.programs_mut().io.storage);
             let (hz, seed) = (self.hz, self.seed);
-            storage.add_disk(stage.machine.engine(), |device, timer| bound.unit(hz, seed, (device, timer)));
+            storage.add_disk(stage.machine.engine(), |device, timer| {
+                bound.unit(hz, seed, rules, (device, timer))
+            });
             stage.machine.programs_mut().io.storage = storage;
             self.disks.insert(&disk.name, index);
         }
@@ -390,6 +393,13 @@ fn recording(startup: &Startup, options: &RunOptions) -> Result<IoTrace, WorldEr
     }
 }
 
+/// The rules of blk-mq of a platform: of the kernel that was named, `linux-6.12`. A machine whose own release is its name has those of no
+/// kernel in particular.
+fn rules_of(platform: &str) -> &'static Rules {
+    let named = platform.split(' ').next().and_then(|name| name.strip_prefix("linux-"));
+    named.and_then(Rules::named).unwrap_or(&kernels::UNNAMED)
+}
+
 /// A disk of a workload as it is simulated.
 struct Bound {
     profile: Profile,
@@ -429,7 +439,7 @@ fn bound(disk: &Disk, options: &RunOptions) -> Result<Bound, WorldError> {
 impl Bound {
     /// The disk, with requests as the kernel gives its queue: as many as its driver has tags, and with an I/O scheduler twice as many
     /// up to 256 (`blk_mq_init_sched`). Drivers have 32 tags (ATA) or 64 (MMC) where the device takes fewer at a time.
-    fn unit(self, hz: u32, seed: u64, slots: (Slot, Slot)) -> Unit {
+    fn unit(self, hz: u32, seed: u64, rules: &'static Rules, slots: (Slot, Slot)) -> Unit {
         let model = self.profile.build(seed);
         let tags = u32::try_from(model.depth()).unwrap_or(u32::MAX);
         let of_driver = tags.max(if self.profile.model == "emmc" { 64 } else { 32 });
@@ -451,15 +461,23 @@ impl Bound {
             rotational: self.profile.is_rotational(),
             device: Some(Rc::new(model.clone())),
             settings: self.settings,
+            rules,
         };
         Unit::new(queue::make(self.row, &making), model, slots)
     }
 
-    fn in_words(&self, disk: &Disk) -> Vec<(String, String)> {
+    fn in_words(&self, disk: &Disk, rules: &Rules) -> Vec<(String, String)> {
         let mut said = vec![
             (format!("disk {} model", disk.name), self.profile.name.clone()),
             (format!("disk {} scheduler", disk.name), format!("{} ({})", self.row.word, self.row.source)),
         ];
+        if self.row.front == Front::BlkMq {
+            let kernel = match rules.kernel {
+                "" => "no kernel in particular".to_owned(),
+                kernel => format!("Linux {kernel}"),
+            };
+            said.push((format!("disk {} rules", disk.name), format!("{kernel} (read: {})", rules.seen)));
+        }
         let set: Vec<String> =
             disk.tunables.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         if !set.is_empty() {
