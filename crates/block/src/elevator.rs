@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use surety_units::Nanos;
 
+use crate::kernels::{self, Rules};
 use crate::request::{Bio, Op, Process, ProcessId, RequestId, Requests};
 use crate::tunable::{Settings, Tunable};
 
@@ -166,13 +167,27 @@ pub struct Making {
     /// The device, for those that ask it; `None`: there is none to ask.
     pub device: Option<Rc<dyn Positioning>>,
     pub settings: Settings,
+    /// What differs by kernel.
+    pub rules: &'static Rules,
 }
 
 impl Making {
-    /// For a disk that turns, with so many requests in its queue and so many at a time in the device, at 1000 ticks a second.
+    /// For a disk that turns, with so many requests in its queue and so many at a time in the device, at 1000 ticks a second, of no kernel
+    /// in particular.
     pub fn new(requests: u32, tags: u32, settings: Settings) -> Making {
         let (asks_first, max_sectors, rotational) = (false, u32::MAX, true);
-        Making { hz: 1000, requests, tags, asks_first, max_sectors, rotational, device: None, settings }
+        let rules = &kernels::UNNAMED;
+        Making {
+            hz: 1000,
+            requests,
+            tags,
+            asks_first,
+            max_sectors,
+            rotational,
+            device: None,
+            settings,
+            rules,
+        }
     }
 }
 

@@ -15,6 +15,7 @@
 pub mod elevator;
 pub mod elevators;
 pub mod fairq;
+pub mod kernels;
 mod order;
 pub mod queue;
 pub mod request;
@@ -24,6 +25,7 @@ pub mod tunable;
 mod script;
 
 pub use elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Positioning, Rule, Side};
+pub use kernels::Rules;
 pub use queue::{Queue, Step, StepKind, Submitted};
 pub use request::{Bio, BioId, IoClass, Op, Priority, Process, ProcessId, Request, RequestId, Requests};
 pub use tunable::{Settings, SettingsError, Tunable};

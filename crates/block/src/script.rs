@@ -10,6 +10,7 @@ use std::rc::Rc;
 use surety_units::Nanos;
 
 use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Positioning, Rule};
+use crate::kernels::{Rules, UNNAMED};
 use crate::request::{Bio, BioId, IoClass, Op, Priority, Process, ProcessId, RequestId, Requests};
 use crate::tunable::Settings;
 
@@ -20,6 +21,7 @@ pub(crate) struct Script {
     arrivals: Vec<(Nanos, Bio)>,
     processes: Vec<Process>,
     device: Option<Rc<dyn Positioning>>,
+    rules: &'static Rules,
 }
 
 /// What the driver took.
@@ -42,12 +44,18 @@ impl Script {
     /// On a disk that turns and takes 1 ms for each request, one at a time, with 1000 ticks per second.
     pub(crate) fn of(row: &'static ElevatorRow) -> Script {
         let settings = Settings::new(row.tunables);
-        Script { row, settings, arrivals: Vec::new(), processes: Vec::new(), device: None }
+        Script { row, settings, arrivals: Vec::new(), processes: Vec::new(), device: None, rules: &UNNAMED }
     }
 
     /// Sets a tunable.
     pub(crate) fn set(mut self, name: &str, value: u64) -> Script {
         self.settings.set(name, value).expect("a tunable of this elevator");
+        self
+    }
+
+    /// On a kernel with a name.
+    pub(crate) fn kernel(mut self, name: &str) -> Script {
+        self.rules = Rules::named(name).expect("it has a row");
         self
     }
 
@@ -91,7 +99,11 @@ impl Script {
 
     /// Runs it until nothing is left.
     pub(crate) fn run(self) -> Order {
-        let making = Making { device: self.device.clone(), ..Making::new(128, 1, self.settings.clone()) };
+        let making = Making {
+            device: self.device.clone(),
+            rules: self.rules,
+            ..Making::new(128, 1, self.settings.clone())
+        };
         let mut bench = Bench {
             elevator: (self.row.make)(&making),
             script: &self,

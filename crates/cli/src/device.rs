@@ -5,8 +5,9 @@ mod characterise;
 use std::path::Path;
 
 use serde_json::json;
-use surety_block::ElevatorRow;
 use surety_block::elevators::{ELEVATORS, by_word};
+use surety_block::kernels::{DIFFERENCES, Difference, KERNELS, Rules};
+use surety_block::{ElevatorRow, Front};
 use surety_device::profile::{Profile, list as profiles, show};
 use surety_report::table::cells;
 
@@ -89,6 +90,7 @@ fn show_one(name: &str, session: &Session) -> Result<Code, Failure> {
         if !rows.is_empty() {
             session.print(&cells(&["tunable", "default", "what it does"], &rows, &session.style()))?;
         }
+        session.print(&by_kernel(row, session))?;
         return Ok(Code::Kept);
     }
     let profile = match Profile::named(name) {
@@ -103,6 +105,29 @@ fn show_one(name: &str, session: &Session) -> Result<Code, Failure> {
     };
     session.print(&show(&profile))?;
     Ok(Code::Kept)
+}
+
+/// What differs from kernel to kernel under a scheduler of blk-mq.
+fn by_kernel(row: &ElevatorRow, session: &Session) -> String {
+    let is_of = |difference: &&Difference| {
+        difference.schedulers.is_empty() || difference.schedulers.contains(&row.word)
+    };
+    if row.front != Front::BlkMq {
+        return String::new();
+    }
+    let rows: Vec<Vec<String>> = DIFFERENCES
+        .iter()
+        .filter(is_of)
+        .flat_map(|difference| {
+            let mut rule = difference.rule;
+            let of = |rules: &Rules| {
+                let rule = std::mem::take(&mut rule).to_owned();
+                vec![rule, format!("linux-{}", rules.kernel), (difference.says)(rules)]
+            };
+            KERNELS.iter().map(of).collect::<Vec<_>>()
+        })
+        .collect();
+    format!("\n{}", cells(&["what differs", "on", ""], &rows, &session.style()))
 }
 
 fn read(file: &str) -> Result<Profile, Failure> {

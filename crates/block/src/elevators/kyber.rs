@@ -91,6 +91,7 @@ struct Kyber {
     current: usize,
     batching: u32,
     asynchronous: u32,
+    limits_writes: bool,
     timer: Option<Nanos>,
 }
 
@@ -121,7 +122,8 @@ impl Kyber {
             domains: std::array::from_fn(domain),
             current: 0,
             batching: 0,
-            asynchronous: (making.requests * ASYNC / 100).max(1),
+            asynchronous: making.rules.share(making.requests, ASYNC, 100),
+            limits_writes: making.rules.kyber_limits_writes,
             timer: None,
         }
     }
@@ -161,7 +163,7 @@ impl Kyber {
 
 impl Elevator for Kyber {
     fn depth_limit(&mut self, _context: &mut Context<'_>, bio: &Bio) -> Option<u32> {
-        (!bio.sync).then_some(self.asynchronous)
+        (!bio.sync || (self.limits_writes && bio.op != Op::Read)).then_some(self.asynchronous)
     }
 
     fn insert(&mut self, context: &mut Context<'_>, id: RequestId) {

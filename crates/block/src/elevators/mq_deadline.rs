@@ -6,11 +6,13 @@
 //!
 //! A batch goes on upwards from the last sector of its direction, up to `fifo_batch` requests. A new batch reads, unless writes
 //! wait and were passed over `writes_starved` times; it begins with the oldest request where that has expired or nothing lies
-//! above, else goes on from where its direction was. Expiry is looked at only there: the limits are soft.
+//! above, else goes on from where its direction was ([by kernel](crate::kernels): the
+//! first request at or above that place, or what lay behind the last one). Expiry is looked at only there: the limits are soft.
 
 use surety_units::Nanos;
 
 use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
+use crate::kernels::Onward;
 use crate::order::{ByArrival, BySector};
 use crate::request::{Bio, IoClass, Op, RequestId, Requests};
 use crate::tunable::Tunable;
@@ -60,6 +62,8 @@ struct Class {
     fifo: [ByArrival; 2],
     /// Where the last request dispatched began.
     position: [u64; 2],
+    /// What lay behind it then.
+    behind: [Option<RequestId>; 2],
     /// Requests queued or in the device.
     open: u32,
 }
@@ -76,6 +80,7 @@ struct MqDeadline {
     fifo_batch: u64,
     front_merges: bool,
     async_depth: Option<u32>,
+    onward: Onward,
     aging: Nanos,
 }
 
@@ -96,7 +101,11 @@ impl MqDeadline {
             writes_starved: settings.get("writes_starved"),
             fifo_batch: settings.get("fifo_batch"),
             front_merges: settings.is_on("front_merges"),
-            async_depth: u32::try_from(settings.get("async_depth")).ok().filter(|depth| *depth > 0),
+            async_depth: u32::try_from(settings.get("async_depth"))
+                .ok()
+                .filter(|depth| *depth > 0)
+                .map(|depth| making.rules.limit(making.requests, depth)),
+            onward: making.rules.deadline,
             aging: settings.millis("prio_aging_expire"),
         }
     }
@@ -116,7 +125,10 @@ impl MqDeadline {
         latest: Nanos,
     ) -> Option<(RequestId, Rule)> {
         let of = &self.classes[class];
-        let above = |direction: usize| of.sorted[direction].from(of.position[direction]);
+        let above = |direction: usize| match self.onward {
+            Onward::Remembered => of.behind[direction],
+            Onward::FromPosition => of.sorted[direction].from(of.position[direction]),
+        };
         let goes_on = above(self.last).filter(|_| self.batching < self.fifo_batch);
         let (id, rule, direction) = match goes_on {
             Some(id) => (id, BATCH, self.last),
@@ -149,6 +161,7 @@ impl MqDeadline {
         self.batching += 1;
         let of = &mut self.classes[class];
         of.position[direction] = requests[id].sector;
+        of.behind[direction] = of.sorted[direction].beside(requests, id, Side::Back);
         of.sorted[direction].remove(requests, id);
         of.fifo[direction].remove(id);
         Some((id, rule))
@@ -201,6 +214,9 @@ impl Elevator for MqDeadline {
     fn joining(&mut self, context: &mut Context<'_>, kept: RequestId, gone: RequestId) {
         let (class, direction) = self.of(context.requests, gone);
         class.fifo[direction].join(kept, gone);
+        if class.behind[direction] == Some(gone) {
+            class.behind[direction] = class.sorted[direction].beside(context.requests, gone, Side::Back);
+        }
         class.sorted[direction].remove(context.requests, gone);
         class.open -= 1;
         self.queued -= 1;
@@ -251,6 +267,21 @@ mod tests {
             sectors("0ms a r 900 8\n500us a r 300 8\n600us a r 100 8\n700us a r 200 8"),
             [900, 300, 100, 200]
         );
+    }
+
+    /// 500 comes while 400 is in the device, between it and 900: 6.1 has 900 as the next of the batch (`next_rq`), and after it the oldest;
+    /// what comes behind all others it does not see, either.
+    #[test]
+    fn what_comes_into_a_batch_is_passed_by_in_6_1() {
+        let text = "0ms a r 400 8\n0ms a r 900 8\n500us a r 500 8\n1500us a r 950 8\n1600us a r 450 8";
+        for (kernel, order) in [
+            ("6.1", [400, 900, 500, 950, 450]),
+            ("6.12", [400, 500, 900, 950, 450]),
+            ("6.18", [400, 500, 900, 950, 450]),
+            ("7.2", [400, 500, 900, 950, 450]),
+        ] {
+            assert_eq!(Script::of(&super::ROW).kernel(kernel).text(text).run().sectors(), order, "{kernel}");
+        }
     }
 
     /// `writes_starved`: two batches of reads go before a write; `fifo_batch` 1 makes each request a batch. A queue begins as if it had

@@ -2,7 +2,7 @@
 //!
 //! A bio joins the request that its process plugged last, else a request of the elevator that ends (or begins) where it begins (or
 //! ends); else it takes a tag, or its process waits for one. A plug holds up to 32 requests and goes to the elevator when the process
-//! unplugs or blocks, or when its last request has 128 KiB. The driver has `depth` tags of its own; one request more is taken from
+//! unplugs or blocks, or when its last request (by kernel: its first) has 128 KiB. The driver has `depth` tags of its own; one request more is taken from
 //! the elevator and waits for the next of them (`hctx->dispatch`), unless the driver is asked first.
 
 use surety_units::Nanos;
@@ -12,14 +12,13 @@ use super::sleepers::Sleepers;
 use super::steps::{Step, StepKind, Steps};
 use super::{Queue, Submitted};
 use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
+use crate::kernels::Measured;
 use crate::request::{Bio, BioId, Op, Process, ProcessId, Request, RequestId, Requests};
 
 /// Requests of a plug before it is flushed (`BLK_MAX_REQUEST_COUNT`).
 const PLUG_REQUESTS: usize = 32;
-/// Sectors of its last request before it is flushed (`BLK_PLUG_FLUSH_SIZE`).
+/// Sectors of one request of it, by kernel the last or the first, before it is flushed (`BLK_PLUG_FLUSH_SIZE`).
 const PLUG_SECTORS: u32 = 256;
-/// Sectors of a request (`BLK_DEF_MAX_SECTORS_CAP`): 1280 KiB.
-const MAX_SECTORS: u32 = 2560;
 
 /// What a process holds together.
 #[derive(Clone, Debug, Default)]
@@ -41,6 +40,7 @@ pub struct Mq {
     max_sectors: u32,
     /// Tags: requests that may be at a time.
     tags: usize,
+    measured: Measured,
     /// Queued requests by the sector behind them.
     ends: Ends,
     out: Outgoing,
@@ -58,8 +58,9 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
         depth: making.tags,
         in_flight: 0,
         asks_first: making.asks_first,
-        max_sectors: making.max_sectors.min(MAX_SECTORS),
+        max_sectors: making.max_sectors.min(making.rules.max_sectors),
         tags: making.requests as usize,
+        measured: making.rules.plug,
         ends: Ends::default(),
         out: Outgoing::default(),
         steps: Steps::default(),
@@ -222,7 +223,11 @@ impl Queue for Mq {
             self.run_full(now);
             return Submitted::Accepted;
         }
-        let is_long = plug.requests.last().is_some_and(|last| self.requests[*last].sectors >= PLUG_SECTORS);
+        let measured = match self.measured {
+            Measured::Last => plug.requests.last(),
+            Measured::First => plug.requests.first(),
+        };
+        let is_long = measured.is_some_and(|id| self.requests[*id].sectors >= PLUG_SECTORS);
         if plug.requests.len() >= PLUG_REQUESTS || is_long {
             self.flush(now, bio.process);
         }
@@ -302,6 +307,58 @@ mod tests {
     fn write(process: u32, sector: u64) -> Bio {
         let process = ProcessId(process);
         Bio { op: Op::Write, sync: false, meta: false, sector, sectors: 8, process, deadline: None }
+    }
+
+    fn made(kernel: &str) -> Box<dyn Queue> {
+        let row = crate::elevators::by_word("mq-deadline").expect("it is one of them");
+        let rules = crate::Rules::named(kernel).expect("it has a row");
+        let mut queue = make(row, &Making { rules, ..Making::new(256, 128, Settings::new(row.tunables)) });
+        queue.add_process(Process { priority: Default::default() });
+        queue
+    }
+
+    /// A plug with 4 KiB and 128 KiB that nothing joins: with a third request it goes to the driver where the last is looked at, and
+    /// stays where the first is. With 128 KiB first it is the other way round.
+    #[test]
+    fn a_plug_is_full_by_its_last_request_or_by_its_first() {
+        for (kernel, sizes, goes) in [
+            ("6.1", [8, 256, 8], true),
+            ("6.12", [8, 256, 8], false),
+            ("7.2", [8, 256, 8], false),
+            ("6.1", [256, 8, 8], true),
+            ("6.12", [256, 8, 8], true),
+        ] {
+            let mut queue = made(kernel);
+            queue.plug(Nanos::ZERO, ProcessId(0));
+            let mut sent = 0;
+            for (number, sectors) in (0..).zip(sizes) {
+                let bio = Bio { sectors, ..write(0, u64::from(number) * 10_000) };
+                assert_eq!(queue.submit(Nanos::ZERO, bio, BioId(number)), Submitted::Accepted);
+                while queue.next(Nanos::ZERO).is_some() {
+                    sent += 1;
+                }
+            }
+            assert_eq!(sent > 0, goes, "{kernel} {sizes:?}");
+        }
+    }
+
+    /// Five bios of 1 MiB, one behind the other: one request of 1280 KiB at most has one of them, of 4 MiB four.
+    #[test]
+    fn requests_grow_to_the_limit_of_their_kernel() {
+        for (kernel, limit, expected) in
+            [("6.1", 2560, 2048), ("6.12", 2560, 2048), ("6.18", 8192, 8192), ("7.2", 8192, 8192)]
+        {
+            let mut queue = made(kernel);
+            assert_eq!(queue.max_sectors(), limit, "{kernel}");
+            queue.plug(Nanos::ZERO, ProcessId(0));
+            for number in 0..5 {
+                let bio = Bio { sectors: 2048, ..write(0, u64::from(number) * 2048) };
+                assert_eq!(queue.submit(Nanos::ZERO, bio, BioId(number)), Submitted::Accepted);
+            }
+            queue.unplug(Nanos::ZERO, ProcessId(0));
+            let (first, _) = queue.next(Nanos::ZERO).expect("the device is free");
+            assert_eq!(queue.request(first).sectors, expected, "{kernel}");
+        }
     }
 
     /// Four tags: one request is in the device, one taken ahead, two lie 8 sectors apart; two processes wait. A bio between the two joins

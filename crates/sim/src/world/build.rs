@@ -111,6 +111,7 @@ pub(super) fn stage(
         hz: u32::try_from(Nanos::SECOND.get() / world.platform.tick.get().max(1)).unwrap_or(u32::MAX),
         cpus: *cpus,
         ids,
+        platform: world.platform.name.clone(),
         disks: disks::Places::new(),
     };
     for (index, task) in workload.tasks.iter().enumerate() {
@@ -178,6 +179,8 @@ pub(super) struct Builder<'a> {
     end: Nanos,
     /// Ticks per second.
     pub(super) hz: u32,
+    /// The name of the machine.
+    pub(super) platform: String,
     pub(super) cpus: CpuSet,
     pub(super) ids: Vec<CpuId>,
     pub(super) disks: disks::Places<'a>,

@@ -141,7 +141,9 @@ pub fn options(seconds: i64, cpus: u32) -> RunOptions {
 
 /// A world like the development machine: two CPUs, 250 Hz, ticks half a millisecond after the start.
 pub fn world() -> SimWorld {
-    SimWorld::new(Platform { tick_phase: Some(us(500)), ..Platform::linux_6_18(2) })
+    // Named as a machine is, by its whole release: disks have the rules of no kernel in particular.
+    let name = "linux-6.18.0".to_owned();
+    SimWorld::new(Platform { name, tick_phase: Some(us(500)), ..Platform::linux_6_18(2) })
 }
 
 pub fn simulate(text: &str, seconds: i64, cpus: u32) -> Record {

@@ -54,7 +54,10 @@ impl Bfq {
     }
 
     fn makes(&mut self, priority: Priority, sync: bool, now: Nanos) -> usize {
-        let queue = Queue::new(priority, sync, now, self.max_budget() * 2 / 3);
+        let mut queue = Queue::new(priority, sync, now, self.max_budget() * 2 / 3);
+        if self.rules.bfq_new_queue_ends_sample {
+            queue.injection.decreased = LONG_AGO;
+        }
         self.engine.entities.push(Entity::new(priority.class, queue.weight()));
         self.queues.push(queue);
         self.queues.len() - 1

@@ -24,6 +24,7 @@ use std::collections::{BTreeMap, VecDeque};
 use surety_units::Nanos;
 
 use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
+use crate::kernels::Rules;
 use crate::request::{Bio, IoClass, Op, Priority, ProcessId, RequestId, Requests};
 use crate::tunable::Tunable;
 use engine::{Engine, Entity};
@@ -134,6 +135,7 @@ struct Set {
 #[derive(Debug)]
 struct Bfq {
     set: Set,
+    rules: &'static Rules,
     rotational: bool,
     tags: u32,
     tick: Nanos,
@@ -213,6 +215,7 @@ impl Bfq {
         Bfq {
             rate: PeakRate::new(making.rotational, set.timeout),
             set,
+            rules: making.rules,
             rotational: making.rotational,
             tags: making.requests,
             tick: Nanos::new(1_000_000_000 / i64::from(making.hz.max(1))),
@@ -389,13 +392,8 @@ impl Bfq {
 
 impl Elevator for Bfq {
     fn depth_limit(&mut self, _context: &mut Context<'_>, bio: &Bio) -> Option<u32> {
-        let part = |eighths: u32| (self.tags * eighths / 16).max(1);
-        let raised = self.raised_busy > 0;
-        match (bio.op, bio.sync) {
-            (Op::Read, true) => None,
-            (_, true) => Some(part(if raised { 6 } else { 12 })),
-            (_, false) => Some(part(if raised { 3 } else { 8 })),
-        }
+        let is_read = bio.sync && bio.op == Op::Read;
+        (!is_read).then(|| self.rules.bfq_depth(self.tags, self.raised_busy > 0, bio.sync))
     }
 
     fn may_merge(&mut self, context: &mut Context<'_>, into: RequestId, bio: &Bio) -> bool {

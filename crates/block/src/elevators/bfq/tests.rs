@@ -2,8 +2,12 @@
 
 use surety_units::Nanos;
 
-use super::ROW;
+use super::{Bfq, ROW};
+use crate::elevator::{Context, Elevator, Making};
+use crate::kernels::Rules;
+use crate::request::{Bio, BioId, Op, Process, ProcessId, Requests};
 use crate::script::Script;
+use crate::tunable::Settings;
 
 /// Sectors served to each of two processes of priorities 0 and 7 that always have eight requests waiting: 80 to 10.
 #[test]
@@ -53,4 +57,28 @@ fn the_idle_class_waits_but_does_not_starve() {
     let order = Script::of(&ROW).text(&text).run();
     let place = order.sectors().iter().position(|sector| *sector == 5).unwrap();
     assert!((100..700).contains(&place), "{place}");
+}
+
+/// A sample is taken of the first request of a process; another process's first request ends that in 6.1, whose new queues are as if they
+/// had been looked at last when the machine started.
+#[test]
+fn a_new_queue_ends_a_sample_in_6_1() {
+    for (kernel, goes_on) in [("6.1", false), ("6.12", true), ("7.2", true)] {
+        let rules = Rules::named(kernel).unwrap();
+        let mut bfq = Bfq::new(&Making { rules, ..Making::new(64, 1, Settings::new(ROW.tunables)) });
+        let (mut requests, processes) = (Requests::default(), [Process { priority: Default::default() }; 2]);
+        let now = Nanos::from_secs(400);
+        let mut request = |number: u32| {
+            let (sector, process) = (u64::from(number) * 1_000_000, ProcessId(number));
+            let bio =
+                Bio { op: Op::Read, sync: true, meta: false, sector, sectors: 8, process, deadline: None };
+            requests.make(&bio, BioId(number), Default::default(), now)
+        };
+        let (first, second) = (request(0), request(1));
+        let mut context = Context { now, requests: &mut requests, processes: &processes };
+        bfq.insert(&mut context, first);
+        bfq.waited = Some(first);
+        bfq.insert(&mut context, second);
+        assert_eq!(bfq.waited == Some(first), goes_on, "{kernel}");
+    }
 }

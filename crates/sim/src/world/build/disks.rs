@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use surety_block::elevator::Making;
 use surety_block::elevators::{self, ELEVATORS};
-use surety_block::{ElevatorRow, Front, IoClass, Priority, Process, Settings, queue};
+use surety_block::{ElevatorRow, Front, IoClass, Priority, Process, Rules, Settings, kernels, queue};
 use surety_device::profile::{PROFILES, Profile};
 use surety_model::distribution::TimeDistribution;
 use surety_model::formats::io_trace::IoTrace;
@@ -223,7 +223,8 @@ impl<'a> Builder<'a> {
             workload.disks.iter().partition(|disk| disk.on.is_some());
         for (index, disk) in real.into_iter().chain(virtual_ones).enumerate() {
             let bound = bound(disk, options)?;
-            self.stage.disks.extend(bound.in_words(disk));
+            let rules = rules_of(&self.platform);
+            self.stage.disks.extend(bound.in_words(disk, rules));
             let cpu = self.cpus.lowest().map_or(0, surety_units::CpuId::index);
             let irq = u32::try_from(workload.irqs.len() + index + 1).expect("fewer than 2^32 disks");
             let stage = &mut self.stage;
@@ -252,7 +253,7 @@ impl<'a> Builder<'a> {
                 None => bound.profile.as_ref().map(|profile| disk::Device::new(profile.build(seed))),
             };
             if let Some(device) = &made {
-                let unit = |slots| bound.unit(hz, device.clone(), slots);
+                let unit = |slots| bound.unit(hz, rules, device.clone(), slots);
                 storage.add_disk(stage.machine.engine(), |device, timer| unit((device, timer)));
             }
             stage.machine.programs_mut().io.storage = storage;
@@ -417,6 +418,13 @@ fn recording(startup: &Startup, options: &RunOptions) -> Result<IoTrace, WorldEr
     }
 }
 
+/// The rules of blk-mq of a platform: of the kernel that was named, `linux-6.12`. A machine whose own release is its name has those of no
+/// kernel in particular.
+fn rules_of(platform: &str) -> &'static Rules {
+    let named = platform.split(' ').next().and_then(|name| name.strip_prefix("linux-"));
+    named.and_then(Rules::named).unwrap_or(&kernels::UNNAMED)
+}
+
 /// A disk of a workload as it is simulated.
 struct Bound {
     /// `None`: it is a virtual machine's.
@@ -534,7 +542,7 @@ impl Driver {
 impl Bound {
     /// The disk, with requests as the kernel gives its queue: as many as its driver has tags, and with an I/O scheduler twice as many
     /// up to 256 (`blk_mq_init_sched`).
-    fn unit(self, hz: u32, device: disk::Device, slots: (Slot, Slot)) -> Unit {
+    fn unit(self, hz: u32, rules: &'static Rules, device: disk::Device, slots: (Slot, Slot)) -> Unit {
         let driver = self.profile.as_ref().map_or(Driver::VIRTUAL, Driver::of);
         let making = Making {
             hz,
@@ -549,11 +557,12 @@ impl Bound {
             rotational: driver.rotational,
             device: Some(Rc::new(device.clone())),
             settings: self.settings,
+            rules,
         };
         Unit::new(queue::make(self.row, &making), device, slots)
     }
 
-    fn in_words(&self, disk: &Disk) -> Vec<(String, String)> {
+    fn in_words(&self, disk: &Disk, rules: &Rules) -> Vec<(String, String)> {
         let mut said = vec![
             match (&self.profile, &disk.on) {
                 (Some(profile), _) => (format!("disk {} model", disk.name), profile.name.clone()),
@@ -561,6 +570,13 @@ impl Bound {
             },
             (format!("disk {} scheduler", disk.name), format!("{} ({})", self.row.word, self.row.source)),
         ];
+        if self.row.front == Front::BlkMq {
+            let kernel = match rules.kernel {
+                "" => "no kernel in particular".to_owned(),
+                kernel => format!("Linux {kernel}"),
+            };
+            said.push((format!("disk {} rules", disk.name), format!("{kernel} (read: {})", rules.seen)));
+        }
         let set: Vec<String> =
             disk.tunables.iter().map(|(name, value)| format!("{name} = {value}")).collect();
         if !set.is_empty() {
