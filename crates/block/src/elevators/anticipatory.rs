@@ -91,6 +91,8 @@ struct Anticipatory {
     /// Whose read was dispatched last, and whether and when it was complete.
     process: Option<ProcessId>,
     finished: Option<Nanos>,
+    /// That process has exited since: nobody is going to read on.
+    is_gone: bool,
     habits: Vec<Habit>,
     /// What is known of processes that are new: their thought in jiffies, and the probability that there is no next read.
     new_thought: Mean,
@@ -120,6 +122,7 @@ impl Anticipatory {
             antic: Antic::Off,
             process: None,
             finished: None,
+            is_gone: false,
             habits: Vec::new(),
             new_thought: Mean::default(),
             no_next: 0,
@@ -169,7 +172,7 @@ impl Anticipatory {
 
     /// Whether it is not worth to wait, or any more (`as_can_break_anticipation`); `candidate` could go instead.
     fn breaks(&mut self, now: Nanos, requests: &Requests, candidate: Option<RequestId>) -> bool {
-        let Some(process) = self.process else { return true };
+        let Some(process) = self.process.filter(|_| !self.is_gone) else { return true };
         let habit = *self.habit(process);
         if candidate.is_some_and(|id| requests[id].process == process) || habit.queued > 0 {
             return true;
@@ -327,10 +330,7 @@ impl Elevator for Anticipatory {
     fn exited(&mut self, _context: &mut Context<'_>, process: ProcessId) {
         let queued = self.habit(process).queued;
         *self.habit(process) = Habit { queued, ..Habit::default() };
-        // Nobody waits for its next read.
-        if self.process == Some(process) {
-            self.process = None;
-        }
+        self.is_gone |= self.process == Some(process);
     }
 
     fn joining(&mut self, context: &mut Context<'_>, kept: RequestId, gone: RequestId) {
@@ -365,7 +365,7 @@ impl Elevator for Anticipatory {
             self.process = None;
             self.writes_left = self.writes_left.saturating_sub(1);
         }
-        self.finished = None;
+        (self.finished, self.is_gone) = (None, false);
         self.lanes[lane].remove(context.requests, id);
         self.habit(process).queued -= 1;
         self.in_device += 1;
@@ -404,7 +404,7 @@ impl Elevator for Anticipatory {
 
     fn expired(&mut self, _context: &mut Context<'_>) {
         self.antic = Antic::Finished;
-        if let Some(process) = self.process
+        if let Some(process) = self.process.filter(|_| !self.is_gone)
             && self.habit(process).thought.weight() == 0
         {
             self.no_next = (7 * self.no_next + ONE) / 8;
