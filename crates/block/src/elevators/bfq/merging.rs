@@ -252,6 +252,10 @@ impl Bfq {
         let requests = member.requests;
         let q = std::mem::replace(member, Member { requests, ..Member::default() }).queue;
         let Some(q) = q else { return };
+        // Its number is another's from here on.
+        if self.queues[q].owner == Some(process) {
+            self.queues[q].owner = None;
+        }
         if self.in_service == Some(q) {
             self.stops(q, End::Timeout, context.now);
         }
