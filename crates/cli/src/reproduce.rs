@@ -78,7 +78,6 @@ fn one(args: &ReproduceArgs, experiment: &Experiment, session: &Session) -> Resu
             cpus: args.cpus,
             cancel: session.cancel.clone(),
             files: Arc::new(recordings(&args.replay)?),
-            ..RunOptions::default()
         },
     };
     files::check_outputs([args.records.as_ref()])?;

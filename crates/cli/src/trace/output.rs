@@ -88,7 +88,7 @@ type Buffered = BufWriter<File>;
 enum Sink {
     JsonLines(JsonLines<Buffered>),
     Csv(Csv<Buffered>),
-    Perfetto(Perfetto<Buffered>),
+    Perfetto(Box<Perfetto<Buffered>>),
     TraceDat(Box<TraceDatEvents<SpoolFile>>, TraceDatForm),
     /// Finished.
     Done,
@@ -116,7 +116,7 @@ impl TraceOutput {
             Ok::<_, io::Error>(match format {
                 Format::JsonLines => Sink::JsonLines(JsonLines::new(out()?)),
                 Format::Csv => Sink::Csv(Csv::new(out()?)),
-                Format::Perfetto => Sink::Perfetto(Perfetto::with_overlays(out()?, overlays)),
+                Format::Perfetto => Sink::Perfetto(Box::new(Perfetto::with_overlays(out()?, overlays))),
                 Format::TraceDat(form) => {
                     let spool = SpoolFile::create(&new.directory())?;
                     Sink::TraceDat(Box::new(TraceDatEvents::new(spool)), form)
