@@ -62,7 +62,7 @@ struct Class {
     fifo: [ByArrival; 2],
     /// Where the last request dispatched began.
     position: [u64; 2],
-    /// What lay behind it then.
+    /// What lay behind it then, where the kernel goes on with that ([`Onward::Remembered`]).
     behind: [Option<RequestId>; 2],
     /// Requests queued or in the device.
     open: u32,
@@ -161,7 +161,9 @@ impl MqDeadline {
         self.batching += 1;
         let of = &mut self.classes[class];
         of.position[direction] = requests[id].sector;
-        of.behind[direction] = of.sorted[direction].beside(requests, id, Side::Back);
+        if self.onward == Onward::Remembered {
+            of.behind[direction] = of.sorted[direction].beside(requests, id, Side::Back);
+        }
         of.sorted[direction].remove(requests, id);
         of.fifo[direction].remove(id);
         Some((id, rule))
