@@ -10,11 +10,11 @@
 use std::rc::Rc;
 
 use surety_block::queue;
-use surety_block::{Bio, BioId, ElevatorRow, Making, Op, Priority, Process, ProcessId, Settings};
+use surety_block::{Bio, BioId, ElevatorRow, Making, Priority, Process, ProcessId, Settings};
 use surety_device::model::{Model, Request};
 use surety_units::Nanos;
 
-use super::unit::Device;
+use super::unit::{Device, of_block};
 
 /// The most requests whose orders are searched.
 pub const REQUESTS_MAX: usize = 10;
@@ -101,8 +101,7 @@ pub fn scheduled(row: &'static ElevatorRow, device: &dyn Model, now: Nanos, requ
     for (number, request) in (0..count).zip(requests) {
         let process = ProcessId(number);
         queue.add_process(Process { priority: Priority::default() });
-        let op = if request.op == surety_device::model::Op::Read { Op::Read } else { Op::Write };
-        let (sector, sectors) = (request.sector, request.sectors);
+        let (op, sector, sectors) = (of_block(request.op), request.sector, request.sectors);
         let bio = Bio { op, sync: true, meta: false, sector, sectors, process, deadline: None };
         queue.submit(now, bio, BioId(number));
         queue.blocks();

@@ -80,12 +80,23 @@ impl Positioning for Device {
     }
 }
 
+/// An operation of the queue as the device knows it.
 fn of_device(op: Op) -> surety_device::model::Op {
     match op {
         Op::Read => surety_device::model::Op::Read,
         Op::Write => surety_device::model::Op::Write,
         Op::Discard => surety_device::model::Op::Discard,
         Op::Flush => surety_device::model::Op::Flush,
+    }
+}
+
+/// The other way.
+pub(super) fn of_block(op: surety_device::model::Op) -> Op {
+    match op {
+        surety_device::model::Op::Read => Op::Read,
+        surety_device::model::Op::Write => Op::Write,
+        surety_device::model::Op::Discard => Op::Discard,
+        surety_device::model::Op::Flush => Op::Flush,
     }
 }
 
