@@ -254,3 +254,34 @@ fn a_reader_alone_waits_for_the_disk_only() {
         assert!(is_own || time.get() == 0, "{cause:?} {time}");
     }
 }
+
+/// What the host's process makes again for a virtual disk is told in the order of its steps on the host's disk, flushes too, and is of that process,
+/// whatever thread is on the CPU.
+#[test]
+fn requests_of_a_virtual_disk_are_told_of_the_hosts_process() {
+    let text = "[disk.d]\nmodel = \"ssd-sata\"\nscheduler = \"bfq\"\n[disk.a]\non = \"d\"\nmake = \"1GB\"\nscheduler = \"mq-deadline\"\n\
+        [[load]]\nname = \"writers\"\nkind = \"writers\"\ncount = 2\nsize = \"16MB\"\ndisk = \"a\"\n\
+        [[task]]\nname = \"spins\"\nperiod = \"10ms\"\nwork = \"6ms\"\n";
+    let (_, follower) = traced(text, Wanted::default());
+    let (host, vm) = (follower.blocks[0].1.disk.major, Comm::new("vm/a"));
+    let of_host = || follower.blocks.iter().map(|(_, block)| block).filter(|block| block.disk.minor == 0);
+    let (mut queued, mut inserted) = (BTreeMap::new(), BTreeMap::new());
+    for block in of_host() {
+        assert_eq!(block.disk.major, host);
+        assert!(block.step == BlockStep::Issued || !block.step.has_name() || block.comm == vm, "{block:?}");
+        let key = (block.sector, block.rwbs.text());
+        match block.step {
+            BlockStep::BioQueued => *queued.entry(key).or_insert(0) += 1,
+            BlockStep::Inserted => *inserted.entry(key).or_insert(0) += 1,
+            BlockStep::Issued if block.sectors == 0 => assert!(queued.contains_key(&key), "{block:?}"),
+            BlockStep::Issued => {
+                assert!(queued.contains_key(&key), "{block:?} was not submitted");
+                let left: Option<&mut i32> = inserted.get_mut(&key);
+                *left.filter(|left| **left > 0).unwrap_or_else(|| panic!("{block:?} was not inserted")) -= 1;
+            }
+            _ => {}
+        }
+    }
+    let steps = |step| of_host().filter(|block| block.step == step).count();
+    assert!(steps(BlockStep::Issued) > 10 && of_host().any(|block| block.rwbs.text() == "FF"));
+}

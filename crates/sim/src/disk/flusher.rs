@@ -141,7 +141,7 @@ impl Storage {
         }
         let process = self.add_process(Process { priority: Priority::default() });
         self.flusher.process = Some(process);
-        self.tracer.flusher = Some(process);
+        self.tracer.call(process, "flusher");
         process
     }
 }

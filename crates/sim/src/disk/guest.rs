@@ -7,12 +7,12 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use surety_block::{Bio, BioId, Op, ProcessId};
-use surety_device::model::{self, Completion, Hit, Model, Request, Service};
+use surety_block::{Op, ProcessId};
+use surety_device::model::{Completion, Hit, Model, Request, Service};
 use surety_units::Nanos;
 
-use super::unit::FLUSH;
-use super::{BIO_PAGES, For, SECTORS, Storage};
+use super::unit::{FLUSH, of_block};
+use super::{For, SECTORS, Storage};
 
 /// Requests that a virtual disk takes at a time: the queue of virtio-blk as QEMU makes it.
 pub const DEPTH: u32 = 256;
@@ -93,7 +93,7 @@ pub(super) struct Guest {
     /// The guest's disk, and the host's.
     disk: usize,
     host: usize,
-    pub(super) process: ProcessId,
+    process: ProcessId,
     /// The first sector of its file.
     first: u64,
     /// By tag: bios of the request that are under way on the host.
@@ -119,14 +119,20 @@ impl Guest {
 }
 
 impl Storage {
-    /// Makes a virtual disk of so many bytes on a disk of the host's, for a process of the host; its device and how many disks there are before
-    /// it. The next disk that is added has to have this device. `None`: the host's disk is full.
-    pub fn make_virtual(&mut self, host: usize, bytes: u64, process: ProcessId) -> Option<Virtual> {
+    /// Makes a virtual disk of so many bytes on a disk of the host's, for a process of the host that traces call so; the next disk that is
+    /// added has to have its device. `None`: the host's disk is full.
+    pub fn make_virtual(
+        &mut self,
+        host: usize,
+        bytes: u64,
+        (process, name): (ProcessId, &str),
+    ) -> Option<Virtual> {
         let sectors = bytes.div_ceil(super::PAGE) * SECTORS;
         let first = self.units[host].place(sectors)?;
         let state = State { sectors, accepted: Vec::new(), out: VecDeque::new(), done: VecDeque::new() };
         let state = Arc::new(Mutex::new(state));
         let disk = self.units.len();
+        self.tracer.call(process, name);
         self.guests.push(Guest { state: state.clone(), disk, host, process, first, left: Vec::new() });
         Some(Virtual(state))
     }
@@ -138,10 +144,11 @@ impl Storage {
             self.units[disk].drive(now, disk, &mut self.tracer);
             self.units[host].queue.plug(now, process);
             while let Some((tag, request)) = self.taken(index) {
-                self.make_again(index, tag, &request);
+                self.make_again(now, index, tag, &request);
             }
             self.send_to(now, process, host);
             self.units[host].queue.unplug(now, process);
+            self.gather();
         }
     }
 
@@ -149,24 +156,16 @@ impl Storage {
         lock(&self.guests[guest].state).out.pop_front()
     }
 
-    fn make_again(&mut self, index: usize, tag: u32, request: &Request) {
+    fn make_again(&mut self, now: Nanos, index: usize, tag: u32, request: &Request) {
         let Guest { host, process, first, .. } = self.guests[index];
-        let op = match request.op {
-            model::Op::Flush => return self.units[host].flush(process),
-            model::Op::Read => Op::Read,
-            model::Op::Write => Op::Write,
-            model::Op::Discard => Op::Discard,
-        };
-        let most = u32::try_from(BIO_PAGES * SECTORS).expect("few").min(self.units[host].queue.max_sectors());
-        let (mut sector, mut left, mut bios) = (first + request.sector, request.sectors, 0);
-        while left > 0 {
-            let sectors = left.min(most);
-            let id: BioId = self.bio(For::Guest { guest: index, tag });
-            // Past the host's page cache, so the process waits for writes, too.
-            let bio = Bio { op, sync: true, meta: false, sector, sectors, process, deadline: None };
-            self.doing[process.index()].unsent.push_back((bio, id));
-            (sector, left, bios) = (sector + u64::from(sectors), left - sectors, bios + 1);
+        let op = of_block(request.op);
+        if op == Op::Flush {
+            return self.flush(host, process);
         }
+        let (place, pages) = ((host, first + request.sector), u64::from(request.sectors) / SECTORS);
+        // Past the host's page cache, so the process waits for writes, too.
+        let of = |_, _| For::Guest { guest: index, tag };
+        let bios = self.submit_bios(now, process, (op, true), place, pages, of);
         let counts = &mut self.guests[index].left;
         counts.resize(counts.len().max(tag as usize + 1), 0);
         counts[tag as usize] = bios;

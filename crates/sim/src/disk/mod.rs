@@ -406,10 +406,10 @@ impl Storage {
         }
     }
 
-    /// The longest bio of a file, in pages.
-    fn bio_pages(&self, file: FileId) -> u64 {
-        let queue = &self.units[self.files[file.0].disk].queue;
-        BIO_PAGES.min(u64::from(queue.max_sectors()) / SECTORS)
+    /// Where a page of a file is: its disk and sector.
+    fn place(&self, file: FileId, page: u64) -> (usize, u64) {
+        let file = &self.files[file.0];
+        (file.disk, file.sector(page))
     }
 
     /// Submits pages of a file, to be there, or to be written, once their bios are complete.
@@ -419,28 +419,31 @@ impl Storage {
         process: ProcessId,
         how: (Op, bool),
         file: FileId,
-        range: (u64, u64),
+        (first, end): (u64, u64),
     ) {
-        self.submit_bios(now, process, how, file, range, |first, count| For::Pages { file, first, count });
+        let (place, pages) = (self.place(file, first), end - first);
+        let of = |from, count| For::Pages { file, first: first + from, count };
+        self.submit_bios(now, process, how, place, pages, of);
     }
 
-    /// Makes bios of a range of a file and submits them, as far as there are requests; how many.
+    /// Makes bios of pages from a sector of a disk on and submits them, as far as there are requests; how many. `of`: whom a bio
+    /// is for, by its first page among them and their number.
     fn submit_bios(
         &mut self,
         now: Nanos,
         process: ProcessId,
         how: (Op, bool),
-        file: FileId,
-        (mut first, end): (u64, u64),
+        (disk, sector): (usize, u64),
+        pages: u64,
         of: impl Fn(u64, u64) -> For,
     ) -> u32 {
-        let most = self.bio_pages(file);
-        let mut bios = 0;
-        while first < end {
-            let count = (end - first).min(most);
-            let id = self.bio(of(first, count));
-            self.submit(now, process, how, (file, first, count), id);
-            first += count;
+        let most = BIO_PAGES.min(u64::from(self.units[disk].queue.max_sectors()) / SECTORS);
+        let (mut from, mut bios) = (0, 0);
+        while from < pages {
+            let count = (pages - from).min(most);
+            let id = self.bio(of(from, count));
+            self.submit(now, process, how, (disk, sector + from * SECTORS, count), id);
+            from += count;
             bios += 1;
         }
         bios
@@ -451,20 +454,28 @@ impl Storage {
         now: Nanos,
         process: ProcessId,
         (op, sync): (Op, bool),
-        (file, first, count): (FileId, u64, u64),
+        (disk, sector, pages): (usize, u64, u64),
         id: BioId,
     ) {
-        let place = &self.files[file.0];
-        let sectors = u32::try_from(count * SECTORS).expect("a bio has few sectors");
+        let sectors = u32::try_from(pages * SECTORS).expect("a bio has few sectors");
         let deadline = self.doing[process.index()].deadline;
-        let bio = Bio { op, sync, meta: false, sector: place.sector(first), sectors, process, deadline };
-        let disk = place.disk;
+        let bio = Bio { op, sync, meta: false, sector, sectors, process, deadline };
         if self.tracer.is_on() {
             self.gather();
-            self.tracer.submitted(disk, (op, sync), (bio.sector, count), process);
+            self.tracer.submitted(disk, &bio);
         }
         self.doing[process.index()].unsent.push_back((bio, id));
         self.send_to(now, process, disk);
+    }
+
+    /// A process wants what a device has in its volatile cache on the medium.
+    fn flush(&mut self, disk: usize, process: ProcessId) {
+        self.units[disk].flush(process);
+        if self.tracer.is_on() {
+            let (op, sync, meta, deadline) = (Op::Flush, true, false, None);
+            let bio = Bio { op, sync, meta, sector: 0, sectors: 0, process, deadline };
+            self.tracer.submitted(disk, &bio);
+        }
     }
 
     /// Submits what could not be submitted before; whether all is.

@@ -118,9 +118,17 @@ impl Storage {
         *from = u64::MAX;
     }
 
-    fn direct(&mut self, now: Nanos, process: ProcessId, file: FileId, write: bool, range: (u64, u64)) {
+    fn direct(
+        &mut self,
+        now: Nanos,
+        process: ProcessId,
+        file: FileId,
+        write: bool,
+        (first, end): (u64, u64),
+    ) {
         let op = if write { Op::Write } else { Op::Read };
-        let bios = self.submit_bios(now, process, (op, true), file, range, |_, _| For::Direct(process));
+        let (place, pages) = (self.place(file, first), end - first);
+        let bios = self.submit_bios(now, process, (op, true), place, pages, |_, _| For::Direct(process));
         self.doing[process.index()].direct += bios;
     }
 
@@ -138,11 +146,7 @@ impl Storage {
             return Wait::Written(file);
         }
         if !std::mem::replace(is_flushed, true) {
-            let disk = self.files[file.0].disk;
-            self.units[disk].flush(process);
-            if self.tracer.is_on() {
-                self.tracer.submitted(disk, (Op::Flush, true), (0, 0), process);
-            }
+            self.flush(self.files[file.0].disk, process);
             return Wait::Flush;
         }
         Wait::Nothing

@@ -1,20 +1,17 @@
 //! [`Tracer`]: what happens at the disks, as the kernel's block layer would tell it, where somebody wants events.
 //!
 //! Disks have the numbers of SCSI disks (8:0, 8:16, ...). What a process does is told of the thread that does it; what the flusher
-//! does bears its name, though it has no thread here.
+//! and the processes of virtual machines do bears their names, though they have no thread here.
 
-use surety_block::{IoClass, Op, Priority, ProcessId, Request, RequestId, Rule, Step, StepKind};
+use surety_block::{Bio, IoClass, Op, Priority, ProcessId, Request, RequestId, Rule, Step, StepKind};
 use surety_device::model::Service;
 use surety_model::event::{BlockEvent, BlockStep, Comm, DiskNumber, RequestServed, Rwbs};
 
-use super::SECTORS;
 use crate::cpu::at_disk::AtDisk;
 
 /// The major number of SCSI disks, and how many minor numbers each has.
 const MAJOR: u32 = 8;
 const MINORS: u32 = 16;
-/// The name of the thread that writes dirty pages back.
-const FLUSHER: &str = "flusher";
 
 /// Keeps what happens, once somebody wants it.
 #[derive(Debug, Default)]
@@ -25,7 +22,8 @@ pub(super) struct Tracer {
     pub(super) steps: Vec<Step>,
     /// By disk and request: by which rule it was dispatched.
     rules: Vec<Vec<&'static str>>,
-    pub(super) flusher: Option<ProcessId>,
+    /// Processes that are no threads here.
+    names: Vec<(ProcessId, Comm)>,
 }
 
 impl Tracer {
@@ -38,25 +36,21 @@ impl Tracer {
         self.is_on
     }
 
+    /// What a process does bears this name: it is no thread here.
+    pub(super) fn call(&mut self, process: ProcessId, name: &str) {
+        self.names.push((process, Comm::new(name)));
+    }
+
     /// What was told, to be emptied.
     pub(super) fn told(&mut self) -> &mut Vec<AtDisk> {
         &mut self.told
     }
 
     /// A process submits a bio, or asks for a flush.
-    pub(super) fn submitted(
-        &mut self,
-        disk: usize,
-        (op, sync): (Op, bool),
-        (sector, pages): (u64, u64),
-        by: ProcessId,
-    ) {
-        let sectors = u32::try_from(pages * SECTORS).expect("a bio has few sectors");
-        let comm = self.name(by);
-        self.put(BlockEvent {
-            comm,
-            ..event(BlockStep::BioQueued, disk, letters(op, sync, false), (sector, sectors))
-        });
+    pub(super) fn submitted(&mut self, disk: usize, bio: &Bio) {
+        let Bio { op, sync, meta, sector, sectors, process, .. } = *bio;
+        let told = event(BlockStep::BioQueued, disk, letters(op, sync, meta), (sector, sectors));
+        self.put(BlockEvent { comm: self.name(process), ..told });
     }
 
     /// Tells the steps of a disk's queue.
@@ -110,7 +104,7 @@ impl Tracer {
     }
 
     fn name(&self, process: ProcessId) -> Comm {
-        if self.flusher == Some(process) { Comm::new(FLUSHER) } else { Comm::default() }
+        self.names.iter().find(|(named, _)| *named == process).map_or(Comm::default(), |(_, name)| *name)
     }
 }
 

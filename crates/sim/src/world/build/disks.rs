@@ -247,7 +247,7 @@ impl<'a> Builder<'a> {
                     let process = storage.add_process(Process { priority: priority_of(disk.io_priority) });
                     stage.signals.push(stage.machine.add_signal());
                     let size = disk.make.map_or(0, |size| size.0);
-                    let device = storage.make_virtual(*host, size, process);
+                    let device = storage.make_virtual(*host, size, (process, &format!("vm/{}", disk.name)));
                     device.map(|device| disk::Device::new(Box::new(device)))
                 }
                 None => bound.profile.as_ref().map(|profile| disk::Device::new(profile.build(seed))),
