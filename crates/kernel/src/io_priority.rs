@@ -31,11 +31,6 @@ pub enum IoPriority {
     Other(u32),
 }
 
-/// The level of best effort that a thread of the fair class has by its nice value where it was given none: 4 at nice 0.
-pub fn level_of_nice(nice: i32) -> u8 {
-    u8::try_from((nice.clamp(-20, 19) + 20) / 5).unwrap_or(LEVEL_MAX)
-}
-
 /// The calling thread's.
 ///
 /// # Errors
@@ -90,12 +85,5 @@ mod tests {
         let (own, inherited) = other.join().unwrap();
         assert_eq!(own, IoPriority::BestEffort(6));
         assert_eq!(inherited, IoPriority::BestEffort(6));
-    }
-
-    #[test]
-    fn nice_values_map_as_the_kernel_maps_them() {
-        for (nice, level) in [(-20, 0), (-16, 0), (-15, 1), (0, 4), (4, 4), (5, 5), (19, 7)] {
-            assert_eq!(level_of_nice(nice), level, "{nice}");
-        }
     }
 }

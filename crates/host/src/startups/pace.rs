@@ -6,10 +6,11 @@
 //! would be served first), and spend the last of each think time looking at the clock, as the program spent it working.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use surety_kernel::io_priority::{IoPriority, level_of_nice, own_io_priority, set_own_io_priority};
+use surety_kernel::io_priority::{IoPriority, own_io_priority, set_own_io_priority};
 use surety_kernel::transition::set_once;
 use surety_kernel::{Kernel, KernelError, SchedAttr, SchedPolicy, clock, thread};
 use surety_model::record::Figure;
+use surety_model::workload;
 use surety_units::{Nanos, Tid};
 
 /// Of a real-time thread: more than nearly every wake-up of one is late by, also on a virtual machine.
@@ -33,7 +34,7 @@ pub(super) struct Pace {
 
 impl Default for Pace {
     fn default() -> Pace {
-        Pace { spin: SPIN_FAIR, level: level_of_nice(0) }
+        Pace { spin: SPIN_FAIR, level: workload::IoPriority::level_of_nice(0) }
     }
 }
 
@@ -45,7 +46,7 @@ impl Pace {
             Ok(SchedPolicy::Other { nice, .. } | SchedPolicy::Batch { nice }) => nice,
             _ => 0,
         };
-        let level = level_of_nice(nice);
+        let level = workload::IoPriority::level_of_nice(nice);
         let hurried = Pace { spin: SPIN_REALTIME, level };
         if let Ok(policy @ (SchedPolicy::Fifo { .. } | SchedPolicy::RoundRobin { .. })) = before {
             return (hurried, format!("{} as this program, requests best-effort {level}", policy.name()));

@@ -11,6 +11,14 @@ pub enum IoPriority {
     Idle,
 }
 
+impl IoPriority {
+    /// The level of best effort that a thread of the fair class has by its nice value where it was given none: 4 at nice 0
+    /// (`task_nice_ioprio` in `include/linux/ioprio.h`).
+    pub fn level_of_nice(nice: i32) -> u8 {
+        u8::try_from((nice.clamp(-20, 19) + 20) / 5).unwrap_or(7)
+    }
+}
+
 impl FromStr for IoPriority {
     type Err = &'static str;
 
@@ -32,6 +40,18 @@ impl fmt::Display for IoPriority {
             IoPriority::Realtime(level) => write!(f, "rt:{level}"),
             IoPriority::BestEffort(level) => write!(f, "be:{level}"),
             IoPriority::Idle => f.write_str("idle"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nice_values_map_as_the_kernel_maps_them() {
+        for (nice, level) in [(-20, 0), (-16, 0), (-15, 1), (0, 4), (4, 4), (5, 5), (19, 7)] {
+            assert_eq!(IoPriority::level_of_nice(nice), level, "{nice}");
         }
     }
 }

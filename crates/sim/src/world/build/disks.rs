@@ -470,19 +470,18 @@ fn bound(disk: &Disk, options: &RunOptions) -> Result<Bound, WorldError> {
     Ok(Bound { profile, row, settings })
 }
 
-/// The I/O priority of a thread: the one that it was given, else that of its scheduling class (`task_nice_ioclass` and `task_nice_ioprio` in
+/// The I/O priority of a thread: the one that it was given, else that of its scheduling class (`task_nice_ioclass` in
 /// `include/linux/ioprio.h`).
 fn io_priority(given: Option<IoPriority>, scheduling: Scheduling) -> Priority {
     if given.is_some() {
         return priority_of(given);
     }
     let default = Priority::default();
-    let of_nice = |nice: i32| u8::try_from((nice.clamp(-20, 19) + 20) / 5).unwrap_or(7);
     match scheduling {
         Scheduling::Deadline(_) => Priority { class: IoClass::Realtime, ..default },
         Scheduling::Policy(policy) => match policy {
             PolicySpec::Fair { nice, .. } | PolicySpec::Batch { nice } => {
-                Priority { level: of_nice(nice), ..default }
+                Priority { level: IoPriority::level_of_nice(nice), ..default }
             }
             PolicySpec::Idle => Priority { class: IoClass::Idle, level: 7 },
             // No kernel says; as a fair thread.
