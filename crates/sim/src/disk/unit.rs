@@ -34,6 +34,11 @@ impl Device {
         Device(Rc::new(RefCell::new(model)))
     }
 
+    /// Requests it takes at a time.
+    pub fn depth(&self) -> u32 {
+        u32::try_from(self.0.borrow().depth()).unwrap_or(u32::MAX)
+    }
+
     /// Whether it has no request.
     pub(super) fn is_idle(&self) -> bool {
         self.0.borrow().queued() == 0

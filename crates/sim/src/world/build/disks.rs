@@ -522,9 +522,8 @@ impl Driver {
         rotational: true,
     };
 
-    /// Drivers have 32 tags (ATA) or 64 (MMC) where the device takes fewer at a time.
-    fn of(profile: &Profile) -> Driver {
-        let depth = u32::try_from(profile.build(0).depth()).unwrap_or(u32::MAX);
+    /// Of a device that takes so many requests at a time. Drivers have 32 tags (ATA) or 64 (MMC) where those are fewer.
+    fn of(profile: &Profile, depth: u32) -> Driver {
         // An IDE disk without 48-bit addresses takes a byte's worth of sectors (`ATA_MAX_SECTORS`).
         let is_ide = profile.model == "hdd" && depth == 1 && profile.sectors() < 1 << 28;
         Driver {
@@ -542,7 +541,8 @@ impl Bound {
     /// The disk, with requests as the kernel gives its queue: as many as its driver has tags, and with an I/O scheduler twice as many
     /// up to 256 (`blk_mq_init_sched`).
     fn unit(self, hz: u32, rules: &'static Rules, device: disk::Device, slots: (Slot, Slot)) -> Unit {
-        let driver = self.profile.as_ref().map_or(Driver::VIRTUAL, Driver::of);
+        let driver =
+            self.profile.as_ref().map_or(Driver::VIRTUAL, |profile| Driver::of(profile, device.depth()));
         let making = Making {
             hz,
             requests: match self.row.front {
