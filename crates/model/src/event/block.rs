@@ -41,9 +41,10 @@ impl DiskNumber {
     }
 }
 
+/// As below `/sys/dev/block`: `8:0`.
 impl fmt::Display for DiskNumber {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{},{}", self.major, self.minor)
+        write!(f, "{}:{}", self.major, self.minor)
     }
 }
 
@@ -190,8 +191,7 @@ impl<'a> RequestServed<'a> {
     /// Writes the marker's text behind what `text` holds.
     pub fn write(&self, text: &mut String) {
         use fmt::Write as _;
-        let DiskNumber { major, minor } = self.disk;
-        let _ = write!(text, "surety:d:{major}:{minor}:{}", self.sector);
+        let _ = write!(text, "surety:d:{}:{}", self.disk, self.sector);
         for part in self.parts {
             let _ = write!(text, ":{}", part.get());
         }

@@ -58,7 +58,7 @@ impl<W: Write> TraceSink for Csv<W> {
                 Value::Text(text) => cell(line, text),
                 Value::Name(comm) => cell(line, &comm.text()),
                 Value::Letters(letters) => line.push_str(letters.text()),
-                Value::Disk(disk) => drop(write!(line, "{}:{}", disk.major, disk.minor)),
+                Value::Disk(disk) => drop(write!(line, "{disk}")),
                 Value::Letter(letter) => cell(line, letter.encode_utf8(&mut [0; 4])),
                 Value::Bytes(bytes) => hexadecimal(line, bytes),
                 Value::Address(address) => drop(write!(line, "{address:#x}")),

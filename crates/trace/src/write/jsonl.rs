@@ -55,7 +55,7 @@ impl<W: Write> TraceSink for JsonLines<W> {
                 Value::Text(text) => string(line, text),
                 Value::Name(comm) => string(line, &comm.text()),
                 Value::Letters(letters) => string(line, letters.text()),
-                Value::Disk(disk) => drop(write!(line, "\"{}:{}\"", disk.major, disk.minor)),
+                Value::Disk(disk) => drop(write!(line, "\"{disk}\"")),
                 Value::Letter(letter) => string(line, letter.encode_utf8(&mut [0; 4])),
                 Value::Bytes(bytes) => {
                     line.push('"');

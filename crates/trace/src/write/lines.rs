@@ -331,7 +331,7 @@ fn block(line: &mut String, event: &BlockEvent) {
         BlockStep::Returned => "takes back from the disk ",
         BlockStep::Completed => "the disk is done with ",
     });
-    let _ = write!(line, "{} {sector} + {sectors} of {}:{}", rwbs.text(), disk.major, disk.minor);
+    let _ = write!(line, "{} {sector} + {sectors} of {disk}", rwbs.text());
     if *error != 0 {
         numbered(line, ", error ", (*error).into());
     }

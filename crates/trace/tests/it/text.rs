@@ -203,9 +203,10 @@ fn block_events_are_read_in_the_words_of_every_printer() {
     let mut sink = |event: &Event<'_>| {
         if let EventKind::Block(b) = event.kind {
             found.push(format!(
-                "{} {} {} {}+{} {} {:#x} {:?} {}",
+                "{} {},{} {} {}+{} {} {:#x} {:?} {}",
                 b.step.name(),
-                b.disk,
+                b.disk.major,
+                b.disk.minor,
                 b.rwbs.text(),
                 b.sector,
                 b.sectors,
