@@ -19,7 +19,7 @@ use std::io::{self, Write};
 use surety_model::event::{Event, EventKind, TraceSink};
 use surety_units::{CpuId, Nanos};
 
-use crate::perfetto::{PACKET, bundle, event as numbers, interned, packet, stats};
+use crate::perfetto::{PACKET, bundle, event as numbers, interned, packet, stats, track};
 
 use disks::DiskTracks;
 use preamble::Lineage;
@@ -99,6 +99,43 @@ impl<W: Write> Packets<W> {
             self.packet.count(packet::SEQUENCE_FLAGS, NAMES_CLEARED);
         }
         self.write()
+    }
+
+    /// An event of a track.
+    fn point(&mut self, at: Nanos, kind: u64, id: u64, fill: impl FnOnce(&mut Message)) -> io::Result<()> {
+        self.track(|m| {
+            m.integer(packet::TIMESTAMP, at.get());
+            m.message(packet::TRACK_EVENT, |m| {
+                m.count(track::EVENT_TYPE, kind);
+                m.count(track::EVENT_TRACK, id);
+                fill(m);
+            });
+        })
+    }
+
+    /// A slice of a track, with numbers as its annotations.
+    fn slice(
+        &mut self,
+        id: u64,
+        (from, to): (Nanos, Nanos),
+        name: &str,
+        numbers: &[(&str, i64)],
+    ) -> io::Result<()> {
+        self.point(from, track::SLICE_BEGIN, id, |m| {
+            m.put(track::EVENT_NAME, name.as_bytes());
+            for (name, value) in numbers {
+                m.message(track::EVENT_ANNOTATION, |m| {
+                    m.put(track::ANNOTATION_NAME, name.as_bytes());
+                    m.integer(track::ANNOTATION_INTEGER, *value);
+                });
+            }
+        })?;
+        self.point(to, track::SLICE_END, id, |_| {})
+    }
+
+    /// A value of a counter's track from an instant on.
+    fn counted(&mut self, at: Nanos, id: u64, value: i64) -> io::Result<()> {
+        self.point(at, track::COUNTER_VALUE, id, |m| m.integer(track::EVENT_COUNTER, value))
     }
 
     /// The tracer's counters at the end: events lost on each CPU.

@@ -10,13 +10,13 @@
 //! Slices are written when they end, so what is open at the trace's end is not drawn.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::io::{self, Write};
 
 use surety_model::event::{BlockEvent, BlockStep, DiskNumber, Event, EventKind, Rwbs};
 use surety_units::{Nanos, Tid};
 
 use super::Packets;
-use super::protobuf::Message;
 use crate::perfetto::{packet, track};
 
 /// Disks with tracks, and requests that are drawn side by side; further ones are passed over.
@@ -25,6 +25,7 @@ const LANES_MAX: usize = 256;
 /// Tracks have ids from here on, [`IDS`] for each disk: its group, the counter, lanes of the device, lanes of the queue.
 const FIRST_TRACK: u64 = 0x5375_7265_6469_0000;
 const IDS: u64 = 1024;
+const GROUP: u64 = 0;
 const COUNTER: u64 = 1;
 const DEVICE: u64 = 2;
 const QUEUE: u64 = DEVICE + LANES_MAX as u64;
@@ -163,10 +164,8 @@ impl Drawn {
 
     /// Draws how many requests are queued from now on.
     fn count<W: Write>(&mut self, now: Nanos, block: &BlockEvent, out: &mut Packets<W>) -> io::Result<()> {
-        let queued = self.queued.len() as i64;
-        self.describe(COUNTER, "requests queued", block, out)?;
-        let id = self.id(COUNTER);
-        point(now, track::COUNTER_VALUE, id, &|m| m.integer(track::EVENT_COUNTER, queued), out)
+        self.describe(COUNTER, format_args!("requests queued"), block, out)?;
+        out.counted(now, self.id(COUNTER), self.queued.len() as i64)
     }
 
     fn slice<W: Write>(
@@ -179,73 +178,50 @@ impl Drawn {
     ) -> io::Result<()> {
         let Some(lane) = open.lane else { return Ok(()) };
         let which = first + lane as u64;
-        self.describe(which, &format!("{title} {}", lane + 1), block, out)?;
-        let id = self.id(which);
+        self.describe(which, format_args!("{title} {}", lane + 1), block, out)?;
         let name = format!("{} {} + {}", block.rwbs.text(), block.sector, block.sectors);
-        let begin = |m: &mut Message| {
-            m.put(track::EVENT_NAME, name.as_bytes());
-            for (name, value) in numbers {
-                m.message(track::EVENT_ANNOTATION, |m| {
-                    m.put(track::ANNOTATION_NAME, name.as_bytes());
-                    m.integer(track::ANNOTATION_INTEGER, *value);
-                });
-            }
-        };
-        point(open.since, track::SLICE_BEGIN, id, &begin, out)?;
-        point(until, track::SLICE_END, id, &|_| {}, out)
+        out.slice(self.id(which), (open.since, until), &name, numbers)
     }
 
     fn id(&self, which: u64) -> u64 {
         FIRST_TRACK + self.place * IDS + which
     }
 
-    /// Writes the descriptor of a track, and of the disk's group, once.
+    /// Writes the descriptor of a track once, and of the disk's group before the first.
     fn describe<W: Write>(
         &mut self,
         which: u64,
-        name: &str,
+        name: fmt::Arguments<'_>,
         block: &BlockEvent,
         out: &mut Packets<W>,
     ) -> io::Result<()> {
-        let group = self.id(0);
-        let titled =
-            [(0, format!("disk {}:{}", block.disk.major, block.disk.minor)), (which, name.to_owned())];
-        for (which, name) in titled {
-            if self.described.contains(&which) {
-                continue;
-            }
-            self.described.push(which);
-            out.track(|m| {
-                m.message(packet::TRACK_DESCRIPTOR, |m| {
-                    m.count(track::UUID, group + which);
-                    m.put(track::NAME, name.as_bytes());
-                    if which != 0 {
-                        m.count(track::PARENT, group);
-                    }
-                    if which == COUNTER {
-                        m.message(track::COUNTER, |_| {});
-                    }
-                });
-            })?;
+        if self.described.contains(&which) {
+            return Ok(());
         }
-        Ok(())
+        if self.described.is_empty() {
+            self.descriptor(GROUP, format_args!("disk {}", block.disk), out)?;
+        }
+        self.described.push(which);
+        self.descriptor(which, name, out)
     }
-}
 
-/// Writes an event of a track.
-fn point<W: Write>(
-    at: Nanos,
-    kind: u64,
-    id: u64,
-    fill: &dyn Fn(&mut Message),
-    out: &mut Packets<W>,
-) -> io::Result<()> {
-    out.track(|m| {
-        m.integer(packet::TIMESTAMP, at.get());
-        m.message(packet::TRACK_EVENT, |m| {
-            m.count(track::EVENT_TYPE, kind);
-            m.count(track::EVENT_TRACK, id);
-            fill(m);
-        });
-    })
+    fn descriptor<W: Write>(
+        &self,
+        which: u64,
+        name: fmt::Arguments<'_>,
+        out: &mut Packets<W>,
+    ) -> io::Result<()> {
+        out.track(|m| {
+            m.message(packet::TRACK_DESCRIPTOR, |m| {
+                m.count(track::UUID, self.id(which));
+                m.put(track::NAME, name.to_string().as_bytes());
+                if which != GROUP {
+                    m.count(track::PARENT, self.id(GROUP));
+                }
+                if which == COUNTER {
+                    m.message(track::COUNTER, |_| {});
+                }
+            });
+        })
+    }
 }

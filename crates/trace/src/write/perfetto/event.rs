@@ -124,17 +124,13 @@ fn block(m: &mut Message, of: &BlockEvent) -> u32 {
     m.count(1, of.disk.to_user());
     m.count(2, of.sector);
     m.count(3, of.sectors.into());
-    let after = if of.step.has_bytes() {
+    if of.step.has_bytes() {
         m.count(4, of.bytes.into());
-        5
-    } else if of.step.has_priority() {
-        5
-    } else {
-        4
-    };
-    m.put(after, of.rwbs.text().as_bytes());
+    }
+    let letters = if of.step.has_priority() { 5 } else { 4 };
+    m.put(letters, of.rwbs.text().as_bytes());
     if of.step.has_name() {
-        name(m, after + 1, of.comm);
+        name(m, letters + 1, of.comm);
     }
     if of.step.has_error() {
         m.integer(7, of.error.into());

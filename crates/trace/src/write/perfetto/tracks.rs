@@ -25,7 +25,6 @@ use surety_model::reservation::Reservation;
 use surety_units::{CpuId, Nanos, Tid};
 
 use super::Packets;
-use super::protobuf::Message;
 use crate::jobs::Machine;
 use crate::jobs::interrupts::Context;
 use crate::jobs::sink::{JobSink, ThreadKey, ThreadTotals};
@@ -447,35 +446,12 @@ impl Followed {
 
 impl Mark {
     fn write<W: Write>(&self, id: u64, out: &mut Packets<W>) -> io::Result<()> {
-        let mut event = |at: Nanos, kind: u64, fill: &dyn Fn(&mut Message)| {
-            out.track(|m| {
-                m.integer(packet::TIMESTAMP, at.get());
-                m.message(packet::TRACK_EVENT, |m| {
-                    m.count(track::EVENT_TYPE, kind);
-                    m.count(track::EVENT_TRACK, id);
-                    fill(m);
-                });
-            })
-        };
         match self {
-            Mark::Slice { from, to, name, numbers } => {
-                event(*from, track::SLICE_BEGIN, &|m| {
-                    m.put(track::EVENT_NAME, name.as_bytes());
-                    for (name, value) in numbers {
-                        m.message(track::EVENT_ANNOTATION, |m| {
-                            m.put(track::ANNOTATION_NAME, name.as_bytes());
-                            m.integer(track::ANNOTATION_INTEGER, *value);
-                        });
-                    }
-                })?;
-                event(*to, track::SLICE_END, &|_| {})
-            }
+            Mark::Slice { from, to, name, numbers } => out.slice(id, (*from, *to), name, numbers),
             Mark::Instant { at, name } => {
-                event(*at, track::INSTANT, &|m| m.put(track::EVENT_NAME, name.as_bytes()))
+                out.point(*at, track::INSTANT, id, |m| m.put(track::EVENT_NAME, name.as_bytes()))
             }
-            Mark::Counter { at, value } => {
-                event(*at, track::COUNTER_VALUE, &|m| m.integer(track::EVENT_COUNTER, *value))
-            }
+            Mark::Counter { at, value } => out.counted(*at, id, *value),
         }
     }
 }
