@@ -308,10 +308,7 @@ impl Disks {
                 }
             }
             BlockStep::Inserted => {
-                if disk.inside(place, block.end()).next().is_none() {
-                    disk.begin(place, block.end(), by, now);
-                }
-                for at in disk.inside(place, block.end()).collect::<Vec<_>>() {
+                for at in disk.bios_of(place, block.end(), by, now) {
                     if let Some(bio) = disk.bios.get_mut(&at) {
                         bio.scheduled = Some(now);
                     }
@@ -319,11 +316,8 @@ impl Disks {
             }
             BlockStep::Joined => {}
             BlockStep::Issued => {
-                if disk.inside(place, block.end()).next().is_none() {
-                    disk.begin(place, block.end(), by, now);
-                }
-                let places: Vec<_> = disk.inside(place, block.end()).collect();
-                let bios = places.iter().filter_map(|at| Some((at.0.0, disk.bios.remove(at)?))).collect();
+                let bios = disk.bios_of(place, block.end(), by, now).into_iter();
+                let bios = bios.filter_map(|at| Some((at.0.0, disk.bios.remove(&at)?))).collect();
                 self.serials += 1;
                 let flying = Flying { serial: self.serials, issued: now, end: block.end(), bios };
                 disk.flying.insert(place, flying);
@@ -380,6 +374,14 @@ impl Disk {
             self.queued += 1;
             self.bios.insert((place, self.queued), Bio { by, end, queued: now, scheduled: None });
         }
+    }
+
+    /// Keys of the bios of a request; where none was seen it counts as one.
+    fn bios_of(&mut self, place: Place, end: u64, by: Submitter, now: Nanos) -> Vec<(Place, u64)> {
+        if self.inside(place, end).next().is_none() {
+            self.begin(place, end, by, now);
+        }
+        self.inside(place, end).collect()
     }
 
     /// Keys of the bios of a kind that lie from this place up to that sector; of flushes the first.
