@@ -135,6 +135,20 @@ pub trait Model {
     fn digest(&self) -> u64;
 }
 
+/// Has a model that is doing nothing else serve a request from an instant on.
+///
+/// # Panics
+/// As [`Model::accept`].
+pub fn serve<M: Model + ?Sized>(model: &mut M, now: Nanos, tag: u32, request: &Request) -> Completion {
+    model.accept(now, tag, request);
+    loop {
+        let at = model.next().expect("a model completes what it accepts");
+        if let Some(done) = model.advance(at) {
+            return done;
+        }
+    }
+}
+
 /// What every model keeps of its requests: the completions by instant, the number inside, the digest.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ledger {

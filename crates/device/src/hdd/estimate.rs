@@ -6,18 +6,12 @@
 use surety_units::Nanos;
 
 use super::Hdd;
-use crate::model::{Ledger, Model, Request};
+use crate::model::{Ledger, Request, serve};
 
 impl Hdd {
     /// Time from `now` until an access would be complete that came then, before all others that wait.
     pub(super) fn estimated(&self, now: Nanos, request: &Request) -> Nanos {
         let mut copy = Hdd { pending: Vec::new(), ledger: Ledger::default(), retries: None, ..self.clone() };
-        copy.accept(now, 0, request);
-        while let Some(at) = copy.next() {
-            if let Some(done) = copy.advance(at) {
-                return done.service.total();
-            }
-        }
-        unreachable!("a drive completes what it accepts")
+        serve(&mut copy, now, 0, request).service.total()
     }
 }

@@ -4,7 +4,7 @@
 //! order that is best ([`surety_sim::disk::optimum`]); the regret of a scheduler is what it takes longer, as a part of the best.
 
 use surety_block::elevators::ELEVATORS;
-use surety_device::model::{Model, Op, Request as Access};
+use surety_device::model::{Model, Op, Request as Access, serve};
 use surety_device::profile::Profile;
 use surety_model::world::{RunOptions, WorldError};
 use surety_sim::disk::optimum::{optimum, scheduled};
@@ -56,13 +56,8 @@ impl Set {
                 reads.push(one);
             }
         }
-        disk.accept(Nanos::new(chance.below(1_000_000_000).cast_signed()), 0, &first);
-        let begin = loop {
-            let at = disk.next().expect("it completes what it accepts");
-            if let Some(done) = disk.advance(at) {
-                break done.completed;
-            }
-        };
+        let now = Nanos::new(chance.below(1_000_000_000).cast_signed());
+        let begin = serve(disk.as_mut(), now, 0, &first).completed;
         Set { disk, begin, reads }
     }
 }

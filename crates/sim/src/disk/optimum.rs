@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use surety_block::queue;
 use surety_block::{Bio, BioId, ElevatorRow, Making, Priority, Process, ProcessId, Settings};
-use surety_device::model::{Model, Request};
+use surety_device::model::{Model, Request, serve};
 use surety_units::Nanos;
 
 use super::unit::{Device, of_block};
@@ -36,17 +36,6 @@ struct Search<'a> {
     best: Option<Optimum>,
 }
 
-/// Has a device that is doing nothing else serve one request from an instant on: when it is complete.
-fn serve(device: &mut dyn Model, now: Nanos, tag: usize, request: &Request) -> Nanos {
-    device.accept(now, u32::try_from(tag).expect("few requests"), request);
-    loop {
-        let at = device.next().expect("it completes what it accepts");
-        if let Some(done) = device.advance(at) {
-            return done.completed;
-        }
-    }
-}
-
 impl Search<'_> {
     /// Goes on from where the device is, at an instant, after requests whose times sum to `total`.
     fn go_on(&mut self, device: &dyn Model, now: Nanos, total: Nanos) {
@@ -59,7 +48,7 @@ impl Search<'_> {
         let mut nexts: Vec<(Nanos, usize, Box<dyn Model + Send>)> = waiting
             .map(|place| {
                 let mut device = device.fork();
-                (serve(device.as_mut(), now, place, &self.requests[place]), place, device)
+                (serve(device.as_mut(), now, 0, &self.requests[place]).completed, place, device)
             })
             .collect();
         nexts.sort_by_key(|(completed, place, _)| (*completed, *place));
@@ -158,7 +147,7 @@ mod tests {
             [surety_device::Op::Read, surety_device::Op::Write][chance.below(2) as usize],
         ];
         let now = Nanos::new(chance.below(10_000_000) as i64);
-        let now = serve(device.as_mut(), now, 0, &Request::new(ops[0], chance.below(region), 8));
+        let now = serve(device.as_mut(), now, 0, &Request::new(ops[0], chance.below(region), 8)).completed;
         let mut requests: Vec<Request> = Vec::new();
         while requests.len() < count as usize {
             let op = ops[chance.below(2) as usize];
@@ -176,7 +165,7 @@ mod tests {
         fn least(device: &dyn Model, now: Nanos, begin: Nanos, left: &[Request]) -> Nanos {
             let each = (0..left.len()).map(|place| {
                 let (mut device, mut left) = (device.fork(), left.to_vec());
-                let completed = serve(device.as_mut(), now, 0, &left.remove(place));
+                let completed = serve(device.as_mut(), now, 0, &left.remove(place)).completed;
                 completed - begin + least(device.as_ref(), completed, begin, &left)
             });
             each.min().unwrap_or(Nanos::ZERO)
