@@ -234,6 +234,10 @@ fn time_that_was_counted_is_not_counted_again_by_inference() {
     // Thread 5 runs on CPU 1 until a switch there does not name it; then an event of CPU 0 finds it there.
     let jobs = play("0 1 sw 0 5\n0 0 sw 0 0\n1 1 sw 0 0\n1 0@5 sw 0 0");
     assert_eq!(jobs.threads.iter().map(|t| t.run).sum::<Nanos>(), us(1), "{jobs:?}");
+    // Thread 1 is found on CPU 2, then on CPU 0, each after a long time in which no event named it.
+    let jobs = play("0 2@0 irq\n0 0@9 irq\n70 2@1 irqx\n70 0@1 irqx");
+    let thread = jobs.threads.iter().find(|t| t.tid == Tid(1)).unwrap();
+    assert_eq!(thread.run + thread.unknown, us(70), "{jobs:?}");
 }
 
 /// A thread of 1 ms every 4 ms on CPU 1, woken by that CPU's timer; the short one of 12 us between is woken by CPU 0. Switches out of

@@ -270,6 +270,7 @@ impl Thread {
         sink: &mut S,
     ) -> Outcome {
         let outcome = self.switch_in(from, cpu, sink);
+        self.touch(until);
         if usable {
             self.tally.inferred += until - from;
             return outcome;
@@ -525,10 +526,11 @@ impl Thread {
         self.gaps = gaps;
     }
 
-    /// Takes a wake-up as the late-recorded cause of a switch-in that had none.
+    /// Takes a wake-up as the late-recorded cause of a switch-in that had none. Where nobody knows when that was, neither does it say.
     fn explain(&mut self, at: Nanos) -> bool {
         let Some(busy) = &mut self.busy else { return false };
         match busy.start {
+            Some(start) if start.tally.unknown < self.tally.unknown => false,
             Some(start) if busy.release.is_none() && busy.reorderable && at - start.at <= REORDER_MAX => {
                 busy.release = Some(start.at);
                 true

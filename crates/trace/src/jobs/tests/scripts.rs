@@ -552,4 +552,14 @@ pub(super) const SCRIPTS: &[(&str, &str, i32, &str)] = &[
         7,
         "40/42/44 2; censored 1",
     ),
+    (
+        "a wake-up does not explain a switch-in of which nobody knows when it was",
+        "1 1@0 irq
+         2 1 irqx
+         5 0 sw 7:S 0
+         100 1@7 waking 7
+         110 1 sw 7:S 0",
+        7,
+        "censored 2",
+    ),
 ];
