@@ -121,6 +121,10 @@ impl<'a> RunDisk<'a> {
         if disk.on.is_some() {
             return Err(unsupported(name, "a virtual machine's disk is for simulation; leave out `on` here"));
         }
+        if disk.read_ahead.is_some() {
+            let why = "read-ahead by the rules of a kernel is for simulation; leave out `read-ahead` here";
+            return Err(unsupported(name, why));
+        }
         if disk.model.is_some() {
             return Err(unsupported(name, "a device model is for simulation; leave out `model` here"));
         }
@@ -399,6 +403,7 @@ mod tests {
             model: None,
             on: None,
             io_priority: None,
+            read_ahead: None,
             tunables: Default::default(),
         };
         Workload { disks: vec![disk], ..Workload::default() }

@@ -231,6 +231,8 @@ pub struct Disk {
     pub on: Option<String>,
     /// There: I/O priority of the process of the host that makes its requests.
     pub io_priority: Option<IoPriority>,
+    /// The kernel by whose rules its files are read ahead, where they are simulated.
+    pub read_ahead: Option<String>,
     /// Its tunables under the kernel's own names, in the units of the kernel's files.
     pub tunables: BTreeMap<String, u64>,
 }

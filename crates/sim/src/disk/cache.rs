@@ -1,11 +1,12 @@
 //! [`File`]: the pages of a file in the page cache, and its read-ahead.
 //!
-//! Read-ahead is that of `mm/readahead.c`: a window that doubles from a multiple of the first read up to `read_ahead_kb`, asked for
-//! again when a reader comes to the page marked in it. A file has one reader at a time.
+//! Read-ahead is that of `mm/readahead.c` of today: a window that doubles from a multiple of the first read up to `read_ahead_kb`, asked
+//! for again when a reader comes to the page marked in it; or that of kernels up to 2.6.10 ([`TwoWindows`]). A file has one reader at a time.
 
 use surety_block::ProcessId;
 use surety_units::Nanos;
 
+use super::two_windows::TwoWindows;
 use super::{PAGE, SECTORS};
 
 /// A page is there.
@@ -19,6 +20,21 @@ const MARKED: u8 = 16;
 /// `read_ahead_kb` of 128, in pages (`VM_READAHEAD_PAGES`).
 const AHEAD_MOST: u64 = 128 * 1024 / PAGE;
 
+/// By the rules of which kernel files of a disk are read ahead.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum ReadAhead {
+    /// 6.1, in what is simulated also later ones.
+    #[default]
+    Marked,
+    /// Up to 2.6.10.
+    TwoWindows,
+}
+
+impl ReadAhead {
+    /// The kernels, as a workload names them.
+    pub const WORDS: [(&str, ReadAhead); 2] = [("6.1", ReadAhead::Marked), ("2.6.10", ReadAhead::TwoWindows)];
+}
+
 /// A file with what is cached of it.
 #[derive(Clone, Debug)]
 pub(super) struct File {
@@ -26,6 +42,8 @@ pub(super) struct File {
     first: u64,
     pages: Vec<u8>,
     window: Window,
+    /// In place of `window` where the disk's rules are those of 2.6.10.
+    windows: Option<TwoWindows>,
     dirty: u64,
     /// Since when the oldest of them is.
     dirty_since: Nanos,
@@ -86,13 +104,14 @@ pub(super) enum Met {
 }
 
 impl File {
-    pub(super) fn new(disk: usize, first: u64, pages: u64) -> File {
+    pub(super) fn new(disk: usize, rules: ReadAhead, first: u64, pages: u64) -> File {
         let pages = vec![0; usize::try_from(pages).expect("a file that fits a simulated disk")];
         File {
             disk,
             first,
             pages,
             window: Window::default(),
+            windows: (rules == ReadAhead::TwoWindows).then(|| TwoWindows::new(AHEAD_MOST)),
             dirty: 0,
             dirty_since: Nanos::ZERO,
             writing: 0,
@@ -126,8 +145,25 @@ impl File {
         }
     }
 
-    /// A reader who wants `wanted` pages from `page` on has met it absent, or marked: the pages to be read now, if any.
+    /// A reader who wants `wanted` pages from `page` on comes to it: the pages to be read now, if any.
     pub(super) fn read_ahead(&mut self, page: u64, wanted: u64) -> Option<(u64, u64)> {
+        if let Some((start, size)) = self.windows.as_mut().and_then(|windows| windows.come_to(page)) {
+            let range = self.begin_reading(start, (start + size).min(self.len()), None);
+            if range.is_some() {
+                return range;
+            }
+        }
+        if self.meet(page) == Met::Absent
+            && let Some(windows) = &mut self.windows
+        {
+            windows.missed(page);
+            return self.begin_reading(page, page + 1, None);
+        }
+        if self.windows.is_some() { None } else { self.read_to_mark(page, wanted) }
+    }
+
+    /// The same by today's rules, where the page is absent or marked.
+    fn read_to_mark(&mut self, page: u64, wanted: u64) -> Option<(u64, u64)> {
         let is_marked = *self.page(page) & MARKED != 0;
         if self.meet(page) != Met::Absent && !is_marked {
             return None;
@@ -252,6 +288,7 @@ impl File {
             }
         }
         (self.window, self.previous) = (Window::default(), u64::MAX);
+        self.windows = self.windows.map(|_| TwoWindows::new(AHEAD_MOST));
     }
 }
 
@@ -261,7 +298,7 @@ mod tests {
 
     /// Reads a file in accesses of `wanted` pages, everything arriving at once: the windows asked for.
     fn windows(pages: u64, wanted: u64) -> Vec<(u64, u64)> {
-        let mut file = File::new(0, 0, pages);
+        let mut file = File::new(0, ReadAhead::Marked, 0, pages);
         let mut found = Vec::new();
         for first in (0..pages).step_by(usize::try_from(wanted).unwrap()) {
             for page in first..(first + wanted).min(pages) {
@@ -284,7 +321,7 @@ mod tests {
 
     #[test]
     fn a_page_at_random_brings_itself() {
-        let mut file = File::new(0, 0, 1000);
+        let mut file = File::new(0, ReadAhead::Marked, 0, 1000);
         assert_eq!(file.read_ahead(500, 1), Some((500, 501)));
         file.took(500);
         assert_eq!(file.read_ahead(20, 4), Some((20, 24)));
@@ -292,7 +329,7 @@ mod tests {
 
     #[test]
     fn what_is_dirty_stays_and_what_is_clean_goes() {
-        let mut file = File::new(0, 0, 10);
+        let mut file = File::new(0, ReadAhead::Marked, 0, 10);
         let mut soil = |page| file.soil(page, Nanos::ZERO);
         assert!(soil(3) && soil(4) && !soil(3));
         file.evict();

@@ -20,6 +20,7 @@ mod operation;
 pub mod optimum;
 mod parts;
 mod tracer;
+mod two_windows;
 mod unit;
 
 use std::ops::Range;
@@ -31,6 +32,7 @@ use surety_units::Nanos;
 use crate::cpu::at_disk::AtDisk;
 use crate::engine::{ComponentId, Engine, Event, Slot};
 use cache::File;
+pub use cache::ReadAhead;
 use flusher::Flusher;
 use guest::Guest;
 pub use guest::{DEPTH as VIRTUAL_DEPTH, Virtual};
@@ -217,7 +219,7 @@ impl Storage {
     pub fn add_file(&mut self, disk: usize, bytes: u64) -> Option<FileId> {
         let pages = bytes.div_ceil(PAGE);
         let first = self.units[disk].place(pages * SECTORS)?;
-        self.files.push(File::new(disk, first, pages));
+        self.files.push(File::new(disk, self.units[disk].read_ahead, first, pages));
         Some(FileId(self.files.len() - 1))
     }
 

@@ -82,8 +82,11 @@ impl Storage {
 
     fn read(&mut self, now: Nanos, process: ProcessId, file: FileId, (page, end): (&mut u64, u64)) -> Wait {
         while *page < end {
-            if let Some(range) = self.files[file.0].read_ahead(*page, end - *page) {
+            while let Some(range) = self.files[file.0].read_ahead(*page, end - *page) {
                 self.submit_pages(now, process, (Op::Read, true), file, range);
+                if self.files[file.0].meet(*page) != Met::Absent {
+                    break;
+                }
             }
             if self.files[file.0].meet(*page) != Met::Present {
                 return Wait::Page(file, *page);

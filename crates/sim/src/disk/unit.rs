@@ -9,6 +9,7 @@ use surety_block::{BioId, Op, Positioning, ProcessId, Queue, RequestId};
 use surety_device::model::{Completion, Model, Request, Service};
 use surety_units::Nanos;
 
+use super::cache::ReadAhead;
 use super::tracer::Tracer;
 use crate::engine::Slot;
 
@@ -111,6 +112,8 @@ pub struct Unit {
     model: Device,
     device: Slot,
     timer: Slot,
+    /// By what rules its files are read ahead.
+    pub(super) read_ahead: ReadAhead,
     /// The first sector that no file has.
     free: u64,
     /// Processes that want the device's cache on the medium, the first of them being served.
@@ -124,7 +127,13 @@ impl Unit {
     /// An empty disk.
     pub fn new(queue: Box<dyn Queue>, model: Device, (device, timer): (Slot, Slot)) -> Unit {
         let (flushes, is_flushing) = (VecDeque::new(), false);
-        Unit { queue, model, device, timer, free: 0, flushes, is_flushing, served: 0, bytes: 0 }
+        let read_ahead = ReadAhead::default();
+        Unit { queue, model, device, timer, read_ahead, free: 0, flushes, is_flushing, served: 0, bytes: 0 }
+    }
+
+    /// Its files are read ahead by these rules.
+    pub fn with_read_ahead(self, read_ahead: ReadAhead) -> Unit {
+        Unit { read_ahead, ..self }
     }
 
     /// Requests the device has completed, and their bytes.

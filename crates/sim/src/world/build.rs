@@ -1,6 +1,7 @@
 //! From a workload to a machine with threads; what cannot be simulated is refused in words.
 
 pub(super) mod disks;
+mod units;
 
 use std::collections::BTreeMap;
 

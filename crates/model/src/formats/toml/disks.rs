@@ -17,6 +17,7 @@ pub(super) fn disk(reading: &mut Reading, table: Table<'_>, name: &str) -> Disk 
         scheduler: table.text(reading, "scheduler"),
         on: table.text(reading, "on"),
         io_priority: io_priority(reading, &table),
+        read_ahead: table.text(reading, "read-ahead"),
         tunables: table.table(reading, "tunables").map(|all| tunables(reading, &all)).unwrap_or_default(),
     };
     table.finish(reading);

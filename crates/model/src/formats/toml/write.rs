@@ -292,6 +292,7 @@ fn disk(out: &mut Out<'_>, disk: &Disk) {
     out.optional_text("scheduler", disk.scheduler.as_deref());
     out.optional_text("on", disk.on.as_deref());
     io_priority(out, disk.io_priority);
+    out.optional_text("read-ahead", disk.read_ahead.as_deref());
     if !disk.tunables.is_empty() {
         let all: Vec<String> =
             disk.tunables.iter().map(|(name, value)| format!("{} = {value}", quote(name))).collect();

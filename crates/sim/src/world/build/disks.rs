@@ -1,12 +1,8 @@
 //! Disks of a workload, and the threads that use them, on a stage.
 
 use std::collections::BTreeMap;
-use std::rc::Rc;
 
-use surety_block::elevator::Making;
-use surety_block::elevators::{self, ELEVATORS};
-use surety_block::{ElevatorRow, Front, IoClass, Priority, Process, Rules, Settings, kernels, queue};
-use surety_device::profile::{PROFILES, Profile};
+use surety_block::{IoClass, Priority, Process};
 use surety_model::distribution::TimeDistribution;
 use surety_model::formats::io_trace::IoTrace;
 use surety_model::startup::{Attempt, StartupAccount};
@@ -22,18 +18,13 @@ use super::super::io::{
 };
 use super::super::jobs::Thread;
 use super::super::{SimWorld, refuse, unsupported};
+use super::units::{Bound, MODEL};
 use super::{Activity, Builder, Stage};
 use crate::cpu::device::{DeviceSpec, Source};
 use crate::cpu::hardware::Scheduling;
-use crate::disk::{self, FileId, PAGE, Unit, VIRTUAL_DEPTH};
-use crate::engine::{Engine, Event, Simulation, Slot};
+use crate::disk::{self, FileId, PAGE};
+use crate::engine::{Engine, Event, Simulation};
 
-/// The model of a disk that names none.
-const MODEL: &str = "hdd-7200";
-/// The I/O scheduler of one that names none, as the kernel chooses for a device with one queue.
-const SCHEDULER: &str = "mq-deadline";
-/// Requests of each direction in a queue of 2.6 (`BLKDEV_MAX_RQ`).
-const LEGACY_REQUESTS: u32 = 128;
 /// The policy of threads that a workload says nothing of.
 const FAIR: PolicySpec = PolicySpec::Fair { nice: 0, slice: None };
 
@@ -222,9 +213,8 @@ impl<'a> Builder<'a> {
         let (virtual_ones, real): (Vec<&Disk>, Vec<&Disk>) =
             workload.disks.iter().partition(|disk| disk.on.is_some());
         for (index, disk) in real.into_iter().chain(virtual_ones).enumerate() {
-            let bound = bound(disk, options)?;
-            let rules = rules_of(&self.platform);
-            self.stage.disks.extend(bound.in_words(disk, rules));
+            let bound = Bound::of(disk, &self.platform, options)?;
+            self.stage.disks.extend(bound.in_words(disk));
             let cpu = self.cpus.lowest().map_or(0, surety_units::CpuId::index);
             let irq = u32::try_from(workload.irqs.len() + index + 1).expect("fewer than 2^32 disks");
             let stage = &mut self.stage;
@@ -253,7 +243,7 @@ impl<'a> Builder<'a> {
                 None => bound.profile.as_ref().map(|profile| disk::Device::new(profile.build(seed))),
             };
             if let Some(device) = &made {
-                let unit = |slots| bound.unit(hz, rules, device.clone(), slots);
+                let unit = |slots| bound.unit(hz, device.clone(), slots);
                 storage.add_disk(stage.machine.engine(), |device, timer| unit((device, timer)));
             }
             stage.machine.programs_mut().io.storage = storage;
@@ -418,58 +408,6 @@ fn recording(startup: &Startup, options: &RunOptions) -> Result<IoTrace, WorldEr
     }
 }
 
-/// The rules of blk-mq of a platform: of the kernel that was named, `linux-6.12`. A machine whose own release is its name has those of no
-/// kernel in particular.
-fn rules_of(platform: &str) -> &'static Rules {
-    let named = platform.split(' ').next().and_then(|name| name.strip_prefix("linux-"));
-    named.and_then(Rules::named).unwrap_or(&kernels::UNNAMED)
-}
-
-/// A disk of a workload as it is simulated.
-struct Bound {
-    /// `None`: it is a virtual machine's.
-    profile: Option<Profile>,
-    row: &'static ElevatorRow,
-    settings: Settings,
-}
-
-fn profile_of(disk: &Disk, object: &str, options: &RunOptions) -> Result<Profile, WorldError> {
-    let model = disk.model.as_deref().unwrap_or(MODEL);
-    let read = options.files.get(model).map(|text| Profile::read(model, model, text));
-    let read = read.transpose().or_else(|wrong| refuse(object.to_owned(), wrong.to_string()))?;
-    if let Some(profile) = read.or_else(|| Profile::named(model)) {
-        return Ok(profile);
-    }
-    let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
-    let why = format!(
-        "there is no model `{model}`; name a profile's file (FILE.toml), or one of {}",
-        names.join(", ")
-    );
-    refuse(object.to_owned(), why)
-}
-
-fn bound(disk: &Disk, options: &RunOptions) -> Result<Bound, WorldError> {
-    let object = format!("disk.{}", disk.name);
-    let profile = match disk.on {
-        Some(_) => None,
-        None => Some(profile_of(disk, &object, options)?),
-    };
-    let scheduler = disk.scheduler.as_deref().unwrap_or(SCHEDULER);
-    let Some(row) = elevators::by_word(scheduler) else {
-        let words: Vec<&str> = ELEVATORS.iter().map(|row| row.word).collect();
-        let why =
-            format!("the I/O scheduler `{scheduler}` is not simulated; use one of {}", words.join(", "));
-        return refuse(object, why);
-    };
-    let mut settings = Settings::new(row.tunables);
-    for (name, value) in &disk.tunables {
-        if let Err(error) = settings.set(name, *value) {
-            return refuse(format!("{object}.tunables.{name}"), format!("{scheduler}: {error}"));
-        }
-    }
-    Ok(Bound { profile, row, settings })
-}
-
 /// The I/O priority of a thread: the one that it was given, else that of its scheduling class (`task_nice_ioclass` in
 /// `include/linux/ioprio.h`).
 fn io_priority(given: Option<IoPriority>, scheduling: Scheduling) -> Priority {
@@ -499,89 +437,6 @@ fn priority_of(given: Option<IoPriority>) -> Priority {
         Some(IoPriority::Realtime(level)) => Priority { class: IoClass::Realtime, level },
         Some(IoPriority::BestEffort(level)) => Priority { class: IoClass::BestEffort, level },
         Some(IoPriority::Idle) => Priority { class: IoClass::Idle, level: 7 },
-    }
-}
-
-/// What the driver of a disk says of it.
-struct Driver {
-    /// Requests that the device takes at a time, and that the driver has tags for.
-    depth: u32,
-    tags: u32,
-    asks_first: bool,
-    max_sectors: u32,
-    rotational: bool,
-}
-
-impl Driver {
-    /// virtio-blk: one device of 256 requests, which the kernel takes for one that turns.
-    const VIRTUAL: Driver = Driver {
-        depth: VIRTUAL_DEPTH,
-        tags: VIRTUAL_DEPTH,
-        asks_first: false,
-        max_sectors: u32::MAX,
-        rotational: true,
-    };
-
-    /// Of a device that takes so many requests at a time. Drivers have 32 tags (ATA) or 64 (MMC) where those are fewer.
-    fn of(profile: &Profile, depth: u32) -> Driver {
-        // An IDE disk without 48-bit addresses takes a byte's worth of sectors (`ATA_MAX_SECTORS`).
-        let is_ide = profile.model == "hdd" && depth == 1 && profile.sectors() < 1 << 28;
-        Driver {
-            depth,
-            tags: depth.max(if profile.model == "emmc" { 64 } else { 32 }),
-            // Hard disks are SCSI's or ATA's, and so is flash that takes no more than ATA can name.
-            asks_first: profile.model == "hdd" || (profile.model == "flash" && depth <= 32),
-            max_sectors: if is_ide { 256 } else { u32::MAX },
-            rotational: profile.is_rotational(),
-        }
-    }
-}
-
-impl Bound {
-    /// The disk, with requests as the kernel gives its queue: as many as its driver has tags, and with an I/O scheduler twice as many
-    /// up to 256 (`blk_mq_init_sched`).
-    fn unit(self, hz: u32, rules: &'static Rules, device: disk::Device, slots: (Slot, Slot)) -> Unit {
-        let driver =
-            self.profile.as_ref().map_or(Driver::VIRTUAL, |profile| Driver::of(profile, device.depth()));
-        let making = Making {
-            hz,
-            requests: match self.row.front {
-                Front::Legacy => LEGACY_REQUESTS,
-                Front::BlkMq if self.row.word == "none" => driver.tags,
-                Front::BlkMq => 2 * driver.tags.min(128),
-            },
-            tags: driver.depth,
-            asks_first: driver.asks_first,
-            max_sectors: driver.max_sectors,
-            rotational: driver.rotational,
-            device: Some(Rc::new(device.clone())),
-            settings: self.settings,
-            rules,
-        };
-        Unit::new(queue::make(self.row, &making), device, slots)
-    }
-
-    fn in_words(&self, disk: &Disk, rules: &Rules) -> Vec<(String, String)> {
-        let mut said = vec![
-            match (&self.profile, &disk.on) {
-                (Some(profile), _) => (format!("disk {} model", disk.name), profile.name.clone()),
-                (None, on) => (format!("disk {} on", disk.name), on.clone().unwrap_or_default()),
-            },
-            (format!("disk {} scheduler", disk.name), format!("{} ({})", self.row.word, self.row.source)),
-        ];
-        if self.row.front == Front::BlkMq {
-            let kernel = match rules.kernel {
-                "" => "no kernel in particular".to_owned(),
-                kernel => format!("Linux {kernel}"),
-            };
-            said.push((format!("disk {} rules", disk.name), format!("{kernel} (read: {})", rules.seen)));
-        }
-        let set: Vec<String> =
-            disk.tunables.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-        if !set.is_empty() {
-            said.push((format!("disk {} tunables", disk.name), set.join(", ")));
-        }
-        said
     }
 }
 

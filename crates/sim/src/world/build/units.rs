@@ -1,0 +1,174 @@
+//! [`Bound`]: what a disk of a workload is simulated as: its device, its I/O scheduler, its driver, and the kernels whose rules it
+//! has.
+
+use std::rc::Rc;
+
+use surety_block::elevator::Making;
+use surety_block::elevators::{self, ELEVATORS};
+use surety_block::{ElevatorRow, Front, Rules, Settings, kernels, queue};
+use surety_device::profile::{PROFILES, Profile};
+use surety_model::workload::Disk;
+use surety_model::world::{RunOptions, WorldError};
+
+use super::super::refuse;
+use crate::disk::{self, ReadAhead, Unit, VIRTUAL_DEPTH};
+use crate::engine::Slot;
+
+/// The model of a disk that names none.
+pub(super) const MODEL: &str = "hdd-7200";
+/// The I/O scheduler of one that names none, as the kernel chooses for a device with one queue.
+const SCHEDULER: &str = "mq-deadline";
+/// Requests of each direction in a queue of 2.6 (`BLKDEV_MAX_RQ`).
+const LEGACY_REQUESTS: u32 = 128;
+/// The rules of blk-mq of a platform: of the kernel that was named, `linux-6.12`. A machine whose own release is its name has those of no
+/// kernel in particular.
+fn rules_of(platform: &str) -> &'static Rules {
+    let named = platform.split(' ').next().and_then(|name| name.strip_prefix("linux-"));
+    named.and_then(Rules::named).unwrap_or(&kernels::UNNAMED)
+}
+
+/// A disk of a workload as it is simulated.
+pub(super) struct Bound {
+    /// `None`: it is a virtual machine's.
+    pub(super) profile: Option<Profile>,
+    row: &'static ElevatorRow,
+    settings: Settings,
+    rules: &'static Rules,
+    read_ahead: ReadAhead,
+}
+
+fn profile_of(disk: &Disk, object: &str, options: &RunOptions) -> Result<Profile, WorldError> {
+    let model = disk.model.as_deref().unwrap_or(MODEL);
+    let read = options.files.get(model).map(|text| Profile::read(model, model, text));
+    let read = read.transpose().or_else(|wrong| refuse(object.to_owned(), wrong.to_string()))?;
+    if let Some(profile) = read.or_else(|| Profile::named(model)) {
+        return Ok(profile);
+    }
+    let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
+    let why = format!(
+        "there is no model `{model}`; name a profile's file (FILE.toml), or one of {}",
+        names.join(", ")
+    );
+    refuse(object.to_owned(), why)
+}
+
+fn read_ahead_of(disk: &Disk, object: &str) -> Result<ReadAhead, WorldError> {
+    let Some(kernel) = disk.read_ahead.as_deref() else { return Ok(ReadAhead::default()) };
+    if let Some((_, rules)) = ReadAhead::WORDS.iter().find(|(word, _)| *word == kernel) {
+        return Ok(*rules);
+    }
+    let words = ReadAhead::WORDS.map(|(word, _)| word).join(", ");
+    let why = format!("read-ahead of Linux {kernel} is not simulated; use one of {words}");
+    refuse(format!("{object}.read-ahead"), why)
+}
+
+/// What the driver of a disk says of it.
+struct Driver {
+    /// Requests that the device takes at a time, and that the driver has tags for.
+    depth: u32,
+    tags: u32,
+    asks_first: bool,
+    max_sectors: u32,
+    rotational: bool,
+}
+
+impl Driver {
+    /// virtio-blk: one device of 256 requests, which the kernel takes for one that turns.
+    const VIRTUAL: Driver = Driver {
+        depth: VIRTUAL_DEPTH,
+        tags: VIRTUAL_DEPTH,
+        asks_first: false,
+        max_sectors: u32::MAX,
+        rotational: true,
+    };
+
+    /// Of a device that takes so many requests at a time. Drivers have 32 tags (ATA) or 64 (MMC) where those are fewer.
+    fn of(profile: &Profile, depth: u32) -> Driver {
+        // An IDE disk without 48-bit addresses takes a byte's worth of sectors (`ATA_MAX_SECTORS`).
+        let is_ide = profile.model == "hdd" && depth == 1 && profile.sectors() < 1 << 28;
+        Driver {
+            depth,
+            tags: depth.max(if profile.model == "emmc" { 64 } else { 32 }),
+            // Hard disks are SCSI's or ATA's, and so is flash that takes no more than ATA can name.
+            asks_first: profile.model == "hdd" || (profile.model == "flash" && depth <= 32),
+            max_sectors: if is_ide { 256 } else { u32::MAX },
+            rotational: profile.is_rotational(),
+        }
+    }
+}
+
+impl Bound {
+    /// Of a disk on a machine of this platform.
+    pub(super) fn of(disk: &Disk, platform: &str, options: &RunOptions) -> Result<Bound, WorldError> {
+        let object = format!("disk.{}", disk.name);
+        let profile = match disk.on {
+            Some(_) => None,
+            None => Some(profile_of(disk, &object, options)?),
+        };
+        let scheduler = disk.scheduler.as_deref().unwrap_or(SCHEDULER);
+        let Some(row) = elevators::by_word(scheduler) else {
+            let words: Vec<&str> = ELEVATORS.iter().map(|row| row.word).collect();
+            let why =
+                format!("the I/O scheduler `{scheduler}` is not simulated; use one of {}", words.join(", "));
+            return refuse(object, why);
+        };
+        let mut settings = Settings::new(row.tunables);
+        for (name, value) in &disk.tunables {
+            if let Err(error) = settings.set(name, *value) {
+                return refuse(format!("{object}.tunables.{name}"), format!("{scheduler}: {error}"));
+            }
+        }
+        let read_ahead = read_ahead_of(disk, &object)?;
+        Ok(Bound { profile, row, settings, rules: rules_of(platform), read_ahead })
+    }
+
+    /// The disk, with requests as the kernel gives its queue: as many as its driver has tags, and with an I/O scheduler twice as many
+    /// up to 256 (`blk_mq_init_sched`).
+    pub(super) fn unit(self, hz: u32, device: disk::Device, slots: (Slot, Slot)) -> Unit {
+        let driver =
+            self.profile.as_ref().map_or(Driver::VIRTUAL, |profile| Driver::of(profile, device.depth()));
+        let making = Making {
+            hz,
+            requests: match self.row.front {
+                Front::Legacy => LEGACY_REQUESTS,
+                Front::BlkMq if self.row.word == "none" => driver.tags,
+                Front::BlkMq => 2 * driver.tags.min(128),
+            },
+            tags: driver.depth,
+            asks_first: driver.asks_first,
+            max_sectors: driver.max_sectors,
+            rotational: driver.rotational,
+            device: Some(Rc::new(device.clone())),
+            settings: self.settings,
+            rules: self.rules,
+        };
+        Unit::new(queue::make(self.row, &making), device, slots).with_read_ahead(self.read_ahead)
+    }
+
+    /// What a record says of it.
+    pub(super) fn in_words(&self, disk: &Disk) -> Vec<(String, String)> {
+        let mut said = vec![
+            match (&self.profile, &disk.on) {
+                (Some(profile), _) => (format!("disk {} model", disk.name), profile.name.clone()),
+                (None, on) => (format!("disk {} on", disk.name), on.clone().unwrap_or_default()),
+            },
+            (format!("disk {} scheduler", disk.name), format!("{} ({})", self.row.word, self.row.source)),
+        ];
+        if self.row.front == Front::BlkMq {
+            let kernel = match self.rules.kernel {
+                "" => "no kernel in particular".to_owned(),
+                kernel => format!("Linux {kernel}"),
+            };
+            said.push((format!("disk {} rules", disk.name), format!("{kernel} (read: {})", self.rules.seen)));
+        }
+        if let Some(kernel) = &disk.read_ahead {
+            said.push((format!("disk {} read-ahead", disk.name), format!("Linux {kernel}")));
+        }
+        let set: Vec<String> =
+            disk.tunables.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        if !set.is_empty() {
+            said.push((format!("disk {} tunables", disk.name), set.join(", ")));
+        }
+        said
+    }
+}
