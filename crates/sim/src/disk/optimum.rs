@@ -207,7 +207,7 @@ mod tests {
     fn keeping_a_disk_idle_that_reads_ahead_can_beat_every_order() {
         let profile = disk(true);
         let anticipatory = surety_block::elevators::by_word("anticipatory").unwrap();
-        let beats = (0..2000).any(|number| {
+        let beats = (0..60000).any(|number| {
             let (device, now, requests) = case(&profile, number, 5);
             let best = optimum(device.as_ref(), now, &requests).total;
             scheduled(anticipatory, device.as_ref(), now, &requests) < best

@@ -184,6 +184,8 @@ impl Simulation for Stage {
             let now = self.machine.engine().now();
             let mut woken = std::mem::take(&mut self.woken);
             woken.extend_from_slice(self.machine.programs_mut().io.storage.occur(now, event));
+            // The driver asks for its next requests where one completes; only then do those who waited for it go on.
+            self.settle();
             self.tell(observer);
             for woken in woken.drain(..) {
                 self.machine.raise(
