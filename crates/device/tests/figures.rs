@@ -121,7 +121,7 @@ const FIGURES: &[Figure] = &[
     figure("hdd-7200", R, Sequential(0), MIB, 1, (10, 1000), (Megabytes(255.0), 0.03), "data sheet: sustained, outside"),
     figure("hdd-7200", R, Sequential(50), MIB, 1, (10, 1000), (Megabytes(205.0), 0.1), "data sheet: internal rate"),
     figure("hdd-7200", W, Sequential(50), MIB, 4, (400, 1000), (Megabytes(205.0), 0.1), "data sheet: internal rate"),
-    figure("hdd-2004", R, Sequential(50), 128 * KIB, 1, (10, 1000), (Megabytes(11.0), 0.02), "fit to the ABISS table"),
+    figure("hdd-2004", R, Sequential(50), 128 * KIB, 1, (10, 1000), (Megabytes(10.7), 0.02), "fit to the ABISS table"),
     figure("ssd-sata", R, Random, 4 * KIB, 1, (10, 2000), (MeanUs(120.0), 0.03), "data sheet"),
     figure("ssd-sata", R, Random, 4 * KIB, 32, (100, 20_000), (Iops(98_000.0), 0.03), "data sheet"),
     figure("ssd-sata", R, Sequential(0), 128 * KIB, 32, (100, 2000), (Megabytes(550.0), 0.03), "data sheet"),

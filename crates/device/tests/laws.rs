@@ -175,7 +175,7 @@ fn digests_of_every_profile_stay() {
         .collect();
     let expected = [
         "emmc 7d8cfa723d6c8ad8",
-        "hdd-2004 6451bb7b6e4ef87e",
+        "hdd-2004 6971911aab293bec",
         "hdd-7200 fddc760c0a62e502",
         "null 6b746aebfbbed5d3",
         "nvme b0342aafdfc03c11",

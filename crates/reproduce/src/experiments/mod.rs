@@ -1,6 +1,8 @@
 //! The experiments, one file each.
 
+mod abiss;
 mod abiss_be;
+mod abiss_latency;
 mod cards;
 mod in_lab;
 mod inter_frame;
@@ -34,6 +36,7 @@ pub const EXPERIMENTS: &[&Experiment] = &[
     &interpacket::EXPERIMENT,
     &packets::EXPERIMENT,
     &abiss_be::EXPERIMENT,
+    &abiss_latency::EXPERIMENT,
     &startup::EXPERIMENT,
     &regret::EXPERIMENT,
 ];
