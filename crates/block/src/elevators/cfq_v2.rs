@@ -137,7 +137,7 @@ impl CfqV2 {
         order.sort_unstable();
         let mut taken = 0;
         for (_, _, index) in &order {
-            if out.ids().count() as u64 >= self.quantum {
+            if out.len() as u64 >= self.quantum {
                 break;
             }
             self.take(context.now, context.requests, *index, out);
