@@ -9,50 +9,62 @@ pub(crate) use by_sector::BySector;
 use crate::request::{RequestId, Requests};
 
 /// Waiting requests in the order in which they came: a list through places that are numbered as the requests.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct ByArrival {
     links: Vec<Link>,
-    first: Option<RequestId>,
-    last: Option<RequestId>,
+    first: u32,
+    last: u32,
 }
 
+/// No request has this number.
+const NONE: u32 = u32::MAX;
+
 /// The place of a request in the list.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Link {
-    before: Option<RequestId>,
-    behind: Option<RequestId>,
+    before: u32,
+    behind: u32,
     expires: Nanos,
+}
+
+impl Default for ByArrival {
+    fn default() -> ByArrival {
+        ByArrival { links: Vec::new(), first: NONE, last: NONE }
+    }
 }
 
 impl ByArrival {
     /// A request comes, and expires at an instant.
     pub(crate) fn push(&mut self, id: RequestId, expires: Nanos) {
-        let room = self.links.len().max(id.index() + 1);
-        self.links.resize(room, Link::default());
-        self.links[id.index()] = Link { before: self.last, behind: None, expires };
-        match self.last {
-            Some(last) => self.links[last.index()].behind = Some(id),
-            None => self.first = Some(id),
+        if self.links.len() <= id.index() {
+            self.links.resize(id.index() + 1, Link { before: NONE, behind: NONE, expires });
         }
-        self.last = Some(id);
+        self.links[id.index()] = Link { before: self.last, behind: NONE, expires };
+        *self.behind(self.last) = id.0;
+        self.last = id.0;
+    }
+
+    /// What says who is behind one; the first of all is behind none.
+    fn behind(&mut self, number: u32) -> &mut u32 {
+        if number == NONE { &mut self.first } else { &mut self.links[number as usize].behind }
+    }
+
+    /// What says who is before one; the last of all is before none.
+    fn before(&mut self, number: u32) -> &mut u32 {
+        if number == NONE { &mut self.last } else { &mut self.links[number as usize].before }
     }
 
     /// Takes a request out, which is in it.
     pub(crate) fn remove(&mut self, id: RequestId) {
         let Link { before, behind, .. } = self.links[id.index()];
-        match before {
-            Some(before) => self.links[before.index()].behind = behind,
-            None => self.first = behind,
-        }
-        match behind {
-            Some(behind) => self.links[behind.index()].before = before,
-            None => self.last = before,
-        }
+        *self.behind(before) = behind;
+        *self.before(behind) = before;
     }
 
     /// The one that has waited longest, and when it expires.
     pub(crate) fn oldest(&self) -> Option<(RequestId, Nanos)> {
-        self.first.map(|id| (id, self.links[id.index()].expires))
+        let first = self.links.get(self.first as usize)?;
+        Some((RequestId(self.first), first.expires))
     }
 
     /// A request is about to become a part of another: the one that is left has the place of the one that expires first.
@@ -63,18 +75,15 @@ impl ByArrival {
         }
         self.remove(kept);
         let before = self.links[gone.index()].before;
-        self.links[kept.index()] = Link { before, behind: Some(gone), expires };
-        self.links[gone.index()].before = Some(kept);
-        match before {
-            Some(before) => self.links[before.index()].behind = Some(kept),
-            None => self.first = Some(kept),
-        }
+        self.links[kept.index()] = Link { before, behind: gone.0, expires };
+        self.links[gone.index()].before = kept.0;
+        *self.behind(before) = kept.0;
         self.remove(gone);
     }
 
     /// Whether none waits.
     pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none()
+        self.first == NONE
     }
 }
 
