@@ -197,7 +197,7 @@ impl Elevator for CfqV2 {
 
     fn completed(&mut self, context: &mut Context<'_>, id: RequestId) {
         let request = &context.requests[id];
-        let took = request.issued.map_or(Nanos::ZERO, |issued| context.now - issued);
+        let took = context.now - request.issued;
         let service = if self.is_tagged { 1 } else { took.get_unsigned() / 1_000_000 };
         let queue = self.queue(request.process);
         queue.service += service;

@@ -89,13 +89,14 @@ impl Elevator for EdfScan {
     fn merged(&mut self, context: &mut Context<'_>, id: RequestId, _side: Side) {
         let (request, place) = (&context.requests[id], self.places[id.index()]);
         self.waiting.remove(&(place, id));
-        let group = request.deadline.map_or(place.0, |deadline| place.0.min(self.group(deadline)));
+        let group = request.deadline().map_or(place.0, |deadline| place.0.min(self.group(deadline)));
         self.put(group, request, id);
     }
 
     fn insert(&mut self, context: &mut Context<'_>, id: RequestId) {
         let request = &context.requests[id];
-        let deadline = request.deadline.unwrap_or(context.now + self.expire[request.priority.class.place()]);
+        let deadline =
+            request.deadline().unwrap_or(context.now + self.expire[request.priority.class.place()]);
         self.put(self.group(deadline), request, id);
     }
 
