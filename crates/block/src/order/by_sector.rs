@@ -4,105 +4,160 @@
 //! that wait they touch few lines of memory: these two are what a tree of nodes costs. What is put in and taken out allocates nothing once
 //! there were as many.
 
+use std::cell::Cell;
+
 use crate::elevator::Side;
 use crate::request::{RequestId, Requests};
 
 /// Requests of a leaf.
-const ROOM: usize = 32;
+const ROOM: usize = ROWS * ROW;
+const ROWS: usize = 4;
+/// Sectors of a line of memory.
+const ROW: usize = 8;
 
 /// A request with its sector.
 type Entry = (u64, RequestId);
 
+/// Six lines of memory: sectors in order, and whose they are.
 #[derive(Clone, Debug)]
+#[repr(align(64))]
 struct Leaf {
-    len: usize,
-    entries: [Entry; ROOM],
+    /// Behind the last one the highest there is, so that a search need not know how many there are.
+    sectors: [[u64; ROW]; ROWS],
+    ids: [RequestId; ROOM],
 }
 
-const EMPTY: Leaf = Leaf { len: 0, entries: [(0, RequestId(0)); ROOM] };
+const EMPTY: Leaf = Leaf { sectors: [[u64::MAX; ROW]; ROWS], ids: [RequestId(0); ROOM] };
 
 impl Leaf {
+    /// How many sectors are below one.
     #[inline]
-    fn entries(&self) -> &[Entry] {
-        &self.entries[..self.len]
+    fn below(&self, sector: u64) -> usize {
+        let row: usize = self.sectors[..ROWS - 1].iter().map(|row| usize::from(row[ROW - 1] < sector)).sum();
+        let rest: usize = self.sectors[row].iter().map(|other| usize::from(*other < sector)).sum();
+        row * ROW + rest
     }
 
-    fn insert(&mut self, at: usize, entry: Entry) {
-        self.entries.copy_within(at..self.len, at + 1);
-        self.entries[at] = entry;
-        self.len += 1;
+    fn insert(&mut self, at: usize, len: usize, (sector, id): Entry) {
+        let sectors = self.sectors.as_flattened_mut();
+        sectors.copy_within(at..len, at + 1);
+        sectors[at] = sector;
+        self.ids.copy_within(at..len, at + 1);
+        self.ids[at] = id;
     }
 
-    fn remove(&mut self, at: usize) {
-        self.entries.copy_within(at + 1..self.len, at);
-        self.len -= 1;
+    fn remove(&mut self, at: usize, len: usize) {
+        let sectors = self.sectors.as_flattened_mut();
+        sectors.copy_within(at + 1..len, at);
+        sectors[len - 1] = u64::MAX;
+        self.ids.copy_within(at + 1..len, at);
     }
 
-    /// Moves what stands from `from` on behind the last of another.
-    fn give(&mut self, from: usize, to: &mut Leaf) {
-        let (count, end) = (self.len - from, to.len);
-        to.entries[end..end + count].copy_from_slice(&self.entries[from..self.len]);
-        (self.len, to.len) = (from, end + count);
+    /// Moves what stands from `from` up to `len` behind the first `count` of another.
+    fn give(&mut self, from: usize, len: usize, to: &mut Leaf, count: usize) {
+        let end = count + len - from;
+        let sectors = &mut self.sectors.as_flattened_mut()[from..len];
+        to.sectors.as_flattened_mut()[count..end].copy_from_slice(sectors);
+        sectors.fill(u64::MAX);
+        to.ids[count..end].copy_from_slice(&self.ids[from..len]);
     }
 }
 
 /// Where a request stands: the place of its leaf in the order, and its own in the leaf.
 type Place = (usize, usize);
 
+/// A leaf in the order: its place among `leaves`, and how many requests it has.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    leaf: u32,
+    len: u32,
+}
+
 /// Waiting requests by their first sector; of equal ones by the order in which they were made.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct BySector {
     /// The lowest sector each leaf may have, in order; that of the first is 0. Leaves are empty only where there is no request at all.
     lowest: Vec<u64>,
-    /// Their places among `leaves`.
-    order: Vec<u32>,
+    order: Vec<Part>,
     leaves: Vec<Leaf>,
     free: Vec<u32>,
     len: usize,
+    /// The places in the order of the last two leaves that were found: what comes and what goes is mostly looked for twice.
+    recent: Cell<(usize, usize)>,
 }
 
 impl BySector {
     #[inline]
     fn leaf(&self, place: usize) -> &Leaf {
-        &self.leaves[self.order[place] as usize]
+        &self.leaves[self.order[place].leaf as usize]
     }
 
     #[inline]
     fn leaf_mut(&mut self, place: usize) -> &mut Leaf {
-        &mut self.leaves[self.order[place] as usize]
+        &mut self.leaves[self.order[place].leaf as usize]
+    }
+
+    #[inline]
+    fn len_of(&self, place: usize) -> usize {
+        self.order[place].len as usize
+    }
+
+    /// The last leaf that may have sectors below this one; equal ones may begin there, before the first leaf that may have them.
+    #[inline]
+    fn search_leaf(&self, sector: u64) -> usize {
+        let lowest = &self.lowest[..];
+        if lowest.len() <= 1 {
+            return 0;
+        }
+        let is_it = |leaf: usize| {
+            lowest.get(leaf).is_some_and(|low| *low < sector)
+                && lowest.get(leaf + 1).is_none_or(|next| *next >= sector)
+        };
+        let (last, other) = self.recent.get();
+        if is_it(last) {
+            return last;
+        }
+        let leaf = if is_it(other) {
+            other
+        } else {
+            lowest.partition_point(|lowest| *lowest < sector).saturating_sub(1)
+        };
+        self.recent.set((leaf, last));
+        leaf
     }
 
     /// The first place whose sector is this one or above it; behind the last where there is none.
     #[inline]
     fn search(&self, sector: u64) -> Place {
-        // Equal sectors may begin in the leaf before the first that may have them.
-        let leaf = match self.order.len() {
-            0 => return (0, 0),
-            1 => 0,
-            _ => self.lowest.partition_point(|lowest| *lowest < sector).saturating_sub(1),
-        };
-        let at = self.leaf(leaf).entries().partition_point(|(other, _)| *other < sector);
-        self.normal((leaf, at))
+        if self.order.is_empty() {
+            return (0, 0);
+        }
+        let leaf = self.search_leaf(sector);
+        self.normal((leaf, self.leaf(leaf).below(sector)))
     }
 
     /// The same place, where it is behind the last of a leaf the first of the next.
     #[inline]
     fn normal(&self, (leaf, at): Place) -> Place {
-        if at == self.leaf(leaf).len && leaf + 1 < self.order.len() { (leaf + 1, 0) } else { (leaf, at) }
+        if at == self.len_of(leaf) && leaf + 1 < self.order.len() { (leaf + 1, 0) } else { (leaf, at) }
     }
 
     fn before(&self, (leaf, at): Place) -> Option<Place> {
         match (leaf, at) {
             (0, 0) => None,
-            (leaf, 0) => Some((leaf - 1, self.leaf(leaf - 1).len - 1)),
+            (leaf, 0) => Some((leaf - 1, self.len_of(leaf - 1) - 1)),
             (leaf, at) => Some((leaf, at - 1)),
         }
     }
 
     #[inline]
     fn get(&self, (leaf, at): Place) -> Option<Entry> {
-        let leaf = *self.order.get(leaf)?;
-        self.leaves[leaf as usize].entries().get(at).copied()
+        let part = *self.order.get(leaf)?;
+        if at >= part.len as usize {
+            return None;
+        }
+        let leaf = &self.leaves[part.leaf as usize];
+        Some((*leaf.sectors.as_flattened().get(at)?, *leaf.ids.get(at)?))
     }
 
     /// The first place behind all requests that come before a sector and a sequence.
@@ -122,20 +177,22 @@ impl BySector {
         let (sector, sequence) = (requests[id].sector, requests[id].sequence);
         if self.order.is_empty() {
             let leaf = self.fresh();
-            self.order.push(leaf);
+            self.order.push(Part { leaf, len: 0 });
             self.lowest.push(0);
         }
         let (mut leaf, mut at) = self.place(requests, sector, sequence);
         if at == 0 && leaf > 0 && sector < self.lowest[leaf] {
-            (leaf, at) = (leaf - 1, self.leaf(leaf - 1).len);
+            (leaf, at) = (leaf - 1, self.len_of(leaf - 1));
         }
-        if self.leaf(leaf).len == ROOM {
+        if self.len_of(leaf) == ROOM {
             self.split(leaf);
             if at > ROOM / 2 {
                 (leaf, at) = (leaf + 1, at - ROOM / 2);
             }
         }
-        self.leaf_mut(leaf).insert(at, (sector, id));
+        let len = self.len_of(leaf);
+        self.leaf_mut(leaf).insert(at, len, (sector, id));
+        self.order[leaf].len += 1;
         self.len += 1;
     }
 
@@ -147,13 +204,15 @@ impl BySector {
     }
 
     /// Makes two leaves of a full one.
-    fn split(&mut self, leaf: usize) {
-        let new = self.fresh();
+    fn split(&mut self, place: usize) {
+        const HALF: u32 = ROOM as u32 / 2;
+        let leaf = self.fresh();
         let mut upper = EMPTY;
-        self.leaf_mut(leaf).give(ROOM / 2, &mut upper);
-        self.lowest.insert(leaf + 1, upper.entries[0].0);
-        self.order.insert(leaf + 1, new);
-        self.leaves[new as usize] = upper;
+        self.leaf_mut(place).give(ROOM / 2, ROOM, &mut upper, 0);
+        self.lowest.insert(place + 1, upper.sectors[0][0]);
+        self.order[place].len = HALF;
+        self.order.insert(place + 1, Part { leaf, len: HALF });
+        self.leaves[leaf as usize] = upper;
     }
 
     /// Takes a request out.
@@ -167,9 +226,11 @@ impl BySector {
 
     fn take(&mut self, (leaf, at): Place) {
         self.len -= 1;
-        self.leaf_mut(leaf).remove(at);
-        let left = self.leaf(leaf).len;
-        if left < ROOM / 4 && leaf + 1 < self.order.len() && left + self.leaf(leaf + 1).len <= ROOM / 2 {
+        let len = self.len_of(leaf);
+        self.leaf_mut(leaf).remove(at, len);
+        self.order[leaf].len -= 1;
+        let left = len - 1;
+        if left < ROOM / 4 && leaf + 1 < self.order.len() && left + self.len_of(leaf + 1) <= ROOM / 2 {
             self.join(leaf);
         } else if left == 0 && self.order.len() > 1 {
             self.drop_leaf(leaf);
@@ -178,15 +239,18 @@ impl BySector {
     }
 
     /// Puts a leaf and the next into one.
-    fn join(&mut self, leaf: usize) {
-        let mut next = std::mem::replace(self.leaf_mut(leaf + 1), EMPTY);
-        next.give(0, self.leaf_mut(leaf));
-        self.drop_leaf(leaf + 1);
+    fn join(&mut self, place: usize) {
+        let next = self.order[place + 1];
+        let len = self.len_of(place);
+        let mut upper = std::mem::replace(&mut self.leaves[next.leaf as usize], EMPTY);
+        upper.give(0, next.len as usize, self.leaf_mut(place), len);
+        self.order[place].len += next.len;
+        self.drop_leaf(place + 1);
     }
 
-    fn drop_leaf(&mut self, leaf: usize) {
-        self.lowest.remove(leaf);
-        self.free.push(self.order.remove(leaf));
+    fn drop_leaf(&mut self, place: usize) {
+        self.lowest.remove(place);
+        self.free.push(self.order.remove(place).leaf);
     }
 
     /// A request has grown at its front: it is looked for from its new first sector on, close behind which it stood.
