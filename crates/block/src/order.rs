@@ -1,10 +1,12 @@
-//! Requests that wait, in two orders: [`BySector`], and [`ByArrival`] with the instants at which they expire; [`Lane`] is both.
+//! Requests that wait, in two orders: [`BySector`] (or by another key, [`Sorted`]), and [`ByArrival`] with the instants at which they expire; [`Lane`] is both.
 
 mod by_sector;
+mod sorted;
 
 use surety_units::Nanos;
 
 pub(crate) use by_sector::BySector;
+pub(crate) use sorted::Sorted;
 
 use crate::request::{RequestId, Requests};
 
