@@ -95,7 +95,7 @@ impl Elevator for EdfScan {
     /// At its back, with a bio that is perhaps more urgent.
     fn merged(&mut self, context: &mut Context<'_>, id: RequestId, _side: Side) {
         let (request, group) = (&context.requests[id], self.groups[id.index()]);
-        self.waiting.cut(context.requests, key(group, request.sector), id);
+        self.waiting.cut(context.requests, id, || key(group, request.sector));
         let group = request.deadline().map_or(group, |deadline| group.min(self.group(deadline)));
         self.put(group, context.requests, id);
     }
@@ -118,7 +118,7 @@ impl Elevator for EdfScan {
             true => UPWARDS,
             false => DOWNWARDS,
         };
-        self.waiting.cut(context.requests, key, id);
+        self.waiting.cut(context.requests, id, || key);
         self.position = context.requests[id].end();
         out.append(id, rule);
     }

@@ -15,7 +15,7 @@ impl BySector {
 
     /// Takes a request out.
     pub(crate) fn remove(&mut self, requests: &Requests, id: RequestId) {
-        self.cut(requests, requests[id].sector, id);
+        self.cut(requests, id, || requests[id].sector);
     }
 
     /// A request has grown at its front: it is looked for from its new first sector on, close behind which it stood.
@@ -43,7 +43,7 @@ impl BySector {
 
     /// The first that begins exactly there.
     pub(crate) fn at(&self, sector: u64) -> Option<RequestId> {
-        self.at_or_above(sector).filter(|(of, _)| *of == sector).map(|(_, id)| id)
+        self.get(self.search(sector)).filter(|(of, _)| *of == sector).map(|(_, id)| id)
     }
 
     /// The request with the lowest sector.
@@ -53,10 +53,12 @@ impl BySector {
 
     /// The one next to a request, which need not be in it.
     pub(crate) fn beside(&self, requests: &Requests, id: RequestId, side: Side) -> Option<RequestId> {
-        let (sector, sequence) = (requests[id].sector, requests[id].sequence);
+        let place = self.locate(requests, id, || requests[id].sector);
+        let is_there = self.get(place).is_some_and(|(_, known)| known == id);
         let place = match side {
-            Side::Back => Some(self.place(requests, sector, sequence + 1)),
-            Side::Front => self.before(self.place(requests, sector, sequence)),
+            Side::Back if is_there => Some(self.normal((place.0, place.1 + 1))),
+            Side::Back => Some(place),
+            Side::Front => self.before(place),
         };
         self.get(place?).map(|(_, id)| id)
     }

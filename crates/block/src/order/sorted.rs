@@ -98,6 +98,8 @@ pub(crate) struct Sorted<K> {
     len: usize,
     /// The places in the order of the last two leaves that were found: what comes and what goes is mostly looked for twice.
     recent: Cell<(usize, usize)>,
+    /// Where the last request was found that may be the next to go: mostly it is.
+    found: Cell<Place>,
 }
 
 impl<K: Key> Sorted<K> {
@@ -229,11 +231,23 @@ impl<K: Key> Sorted<K> {
     }
 
     /// Takes a request out.
-    pub(crate) fn cut(&mut self, requests: &Requests, key: K, id: RequestId) {
-        let place = self.place(requests, key, requests[id].sequence);
-        if self.get(place) == Some((key, id)) {
+    pub(crate) fn cut(&mut self, requests: &Requests, id: RequestId, key: impl FnOnce() -> K) {
+        let place = self.locate(requests, id, key);
+        if self.get(place).is_some_and(|(_, known)| known == id) {
             self.take(place);
         }
+    }
+
+    /// Where a request stands, or would stand; its key is asked only where it is not the one that was found.
+    #[inline]
+    pub(super) fn locate(&self, requests: &Requests, id: RequestId, key: impl FnOnce() -> K) -> Place {
+        let found = self.found.get();
+        if self.get(found).is_some_and(|(_, known)| known == id) {
+            return found;
+        }
+        let place = self.place(requests, key(), requests[id].sequence);
+        self.found.set(place);
+        place
     }
 
     pub(super) fn take(&mut self, (leaf, at): Place) {
@@ -267,12 +281,16 @@ impl<K: Key> Sorted<K> {
 
     /// The first whose key is this one or above it.
     pub(crate) fn at_or_above(&self, key: K) -> Option<Entry<K>> {
-        self.get(self.search(key))
+        let place = self.search(key);
+        self.found.set(place);
+        self.get(place)
     }
 
     /// The last whose key is below this one.
     pub(crate) fn under(&self, key: K) -> Option<Entry<K>> {
-        self.get(self.before(self.search(key))?)
+        let place = self.before(self.search(key))?;
+        self.found.set(place);
+        self.get(place)
     }
 
     /// The first of all.
