@@ -3,7 +3,11 @@
 //! Sectors have 512 bytes. A request is made from one bio and grows as adjacent ones are merged into it; it keeps the list of
 //! its bios, and with its completion all of them are done.
 
+mod by_arrival;
+
 use surety_units::Nanos;
+
+pub(crate) use by_arrival::{ByArrival, Ends, Links};
 
 /// What is done to the sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -159,6 +163,8 @@ pub struct Requests {
     /// Bios of requests that have had more than one, in the order of their sectors.
     lists: Vec<Vec<BioId>>,
     free_lists: Vec<u32>,
+    /// Their places in the order of arrival.
+    pub(crate) links: Links,
 }
 
 impl Requests {

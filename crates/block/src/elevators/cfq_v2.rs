@@ -93,11 +93,11 @@ impl CfqV2 {
     }
 
     /// One request of a queue goes to the driver.
-    fn take(&mut self, now: Nanos, requests: &Requests, index: usize, out: &mut Outgoing) {
+    fn take(&mut self, now: Nanos, requests: &mut Requests, index: usize, out: &mut Outgoing) {
         let (pause, back) = (self.fifo_pause, self.back);
         let queue = &mut self.queues[index];
         let is_due = now >= queue.fifo_checked + pause;
-        let expired = queue.lanes.iter().find_map(|lane| lane.expired(now)).filter(|_| is_due);
+        let expired = queue.lanes.iter().find_map(|lane| lane.expired(requests, now)).filter(|_| is_due);
         let (id, rule) = match expired {
             Some(id) => {
                 queue.fifo_checked = now;
