@@ -1,4 +1,4 @@
-//! What a request costs as more of them wait: one comes, the driver takes one, and one is complete.
+//! What a request costs as more of them wait, and of more processes: one comes, the driver takes one, and one is complete.
 
 use divan::Bencher;
 use divan::counter::ItemsCount;
@@ -19,6 +19,7 @@ fn words() -> impl Iterator<Item = &'static str> {
 
 /// A queue, and where its processes read: at random, in places of their own.
 struct Bench {
+    processes: u32,
     queue: Box<dyn Queue>,
     random: u64,
     next: u32,
@@ -26,19 +27,20 @@ struct Bench {
 }
 
 impl Bench {
-    fn new(word: &str, waiting: u32) -> Bench {
+    fn new(word: &str, processes: u32, waiting: u32) -> Bench {
         let row = by_word(word).expect("an I/O scheduler");
         let settings = Settings::new(row.tunables);
         let making = Making { rotational: false, ..Making::new(waiting + 8, 1, settings) };
-        let mut bench = Bench { queue: queue::make(row, &making), random: 1, next: 0, now: Nanos::ZERO };
-        (0..PROCESSES).for_each(|_| bench.queue.add_process(Process { priority: Default::default() }));
+        let queue = queue::make(row, &making);
+        let mut bench = Bench { processes, queue, random: 1, next: 0, now: Nanos::ZERO };
+        (0..processes).for_each(|_| bench.queue.add_process(Process { priority: Default::default() }));
         (0..waiting).for_each(|_| bench.come());
         bench
     }
 
     fn come(&mut self) {
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        let process = ProcessId(self.next % PROCESSES);
+        let process = ProcessId(self.next % self.processes);
         let sector = (self.random >> 34) * 64 + u64::from(process.0);
         let bio = Bio { op: Op::Read, sync: true, meta: false, sector, sectors: 8, process, deadline: None };
         self.next += 1;
@@ -46,9 +48,19 @@ impl Bench {
     }
 }
 
+/// Ten processes.
 #[divan::bench(args = words(), consts = WAITING)]
 fn request<const N: u32>(bencher: Bencher<'_, '_>, word: &str) {
-    let mut bench = Bench::new(word, N);
+    run(bencher, Bench::new(word, PROCESSES, N));
+}
+
+/// As many processes as requests.
+#[divan::bench(args = words(), consts = WAITING)]
+fn process<const N: u32>(bencher: Bencher<'_, '_>, word: &str) {
+    run(bencher, Bench::new(word, N, N));
+}
+
+fn run(bencher: Bencher<'_, '_>, mut bench: Bench) {
     let (mut done, mut woken) = (Vec::new(), Vec::new());
     bencher.counter(ItemsCount::new(REQUESTS)).bench_local(|| {
         for _ in 0..REQUESTS {

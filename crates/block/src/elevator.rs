@@ -4,11 +4,14 @@
 //! of everything that happens to its requests, and answers what the driver may take now. One that holds requests back
 //! (anticipation, idling) says when it will think again ([`Elevator::timer`]).
 
-use std::collections::VecDeque;
+mod outgoing;
+
 use std::fmt::Debug;
 use std::rc::Rc;
 
 use surety_units::Nanos;
+
+pub use outgoing::Outgoing;
 
 use crate::kernels::{self, Rules};
 use crate::request::{Bio, Op, Process, ProcessId, RequestId, Requests};
@@ -31,57 +34,6 @@ pub enum Side {
 /// Why a request was dispatched before the others: a word for people, from a table of the elevator's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rule(pub &'static str);
-
-/// What an elevator has given to the driver, which takes it from the front (`hctx->dispatch`).
-#[derive(Clone, Debug, Default)]
-pub struct Outgoing {
-    queue: VecDeque<(RequestId, Rule)>,
-    /// Behind the request that the driver took last (`q->end_sector`).
-    boundary: u64,
-}
-
-impl Outgoing {
-    /// At the end.
-    pub fn append(&mut self, id: RequestId, rule: Rule) {
-        self.queue.push_back((id, rule));
-    }
-
-    /// In the order of sectors from where the driver is, round the end (`elv_dispatch_sort`); not past a request of the other
-    /// direction.
-    pub fn sort_in(&mut self, requests: &Requests, id: RequestId, rule: Rule) {
-        let of = &requests[id];
-        let key = |sector: u64| (sector < self.boundary, sector);
-        let before = self.queue.iter().rposition(|(other, _)| {
-            requests[*other].op != of.op || key(requests[*other].sector) <= key(of.sector)
-        });
-        self.queue.insert(before.map_or(0, |before| before + 1), (id, rule));
-    }
-
-    /// The driver took a request that ends there.
-    pub fn set_boundary(&mut self, end: u64) {
-        self.boundary = end;
-    }
-
-    /// All of them.
-    pub fn ids(&self) -> impl Iterator<Item = RequestId> + '_ {
-        self.queue.iter().map(|(id, _)| *id)
-    }
-
-    /// The next for the driver, and why.
-    pub fn take(&mut self) -> Option<(RequestId, Rule)> {
-        self.queue.pop_front()
-    }
-
-    /// The next for the driver.
-    pub fn first(&self) -> Option<RequestId> {
-        self.queue.front().map(|(id, _)| *id)
-    }
-
-    /// Whether none waits.
-    pub fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-}
 
 /// An I/O scheduler of one queue.
 pub trait Elevator {

@@ -1,112 +1,51 @@
-//! Requests that wait, in two orders: [`BySector`], and [`ByArrival`] with the instants at which they expire; [`Lane`] is both.
+//! Requests that wait, in two orders: [`BySector`] (or by another key, [`Sorted`]), and [`ByArrival`] with the instants at which they
+//! expire; [`Lane`] is both.
 
 mod by_sector;
+mod sorted;
 
 use surety_units::Nanos;
 
 pub(crate) use by_sector::BySector;
+pub(crate) use sorted::Sorted;
 
-use crate::request::{RequestId, Requests};
+pub(crate) use crate::request::ByArrival;
+use crate::request::{Ends, RequestId, Requests};
 
-/// Waiting requests in the order in which they came: a list through places that are numbered as the requests.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct ByArrival {
-    links: Vec<Link>,
-    first: Option<RequestId>,
-    last: Option<RequestId>,
-}
-
-/// The place of a request in the list.
-#[derive(Clone, Copy, Debug, Default)]
-struct Link {
-    before: Option<RequestId>,
-    behind: Option<RequestId>,
-    expires: Nanos,
-}
-
-impl ByArrival {
-    /// A request comes, and expires at an instant.
-    pub(crate) fn push(&mut self, id: RequestId, expires: Nanos) {
-        let room = self.links.len().max(id.index() + 1);
-        self.links.resize(room, Link::default());
-        self.links[id.index()] = Link { before: self.last, behind: None, expires };
-        match self.last {
-            Some(last) => self.links[last.index()].behind = Some(id),
-            None => self.first = Some(id),
-        }
-        self.last = Some(id);
-    }
-
-    /// Takes a request out, which is in it.
-    pub(crate) fn remove(&mut self, id: RequestId) {
-        let Link { before, behind, .. } = self.links[id.index()];
-        match before {
-            Some(before) => self.links[before.index()].behind = behind,
-            None => self.first = behind,
-        }
-        match behind {
-            Some(behind) => self.links[behind.index()].before = before,
-            None => self.last = before,
-        }
-    }
-
-    /// The one that has waited longest, and when it expires.
-    pub(crate) fn oldest(&self) -> Option<(RequestId, Nanos)> {
-        self.first.map(|id| (id, self.links[id.index()].expires))
-    }
-
-    /// A request is about to become a part of another: the one that is left has the place of the one that expires first.
-    pub(crate) fn join(&mut self, kept: RequestId, gone: RequestId) {
-        let expires = self.links[gone.index()].expires;
-        if expires >= self.links[kept.index()].expires {
-            return self.remove(gone);
-        }
-        self.remove(kept);
-        let before = self.links[gone.index()].before;
-        self.links[kept.index()] = Link { before, behind: Some(gone), expires };
-        self.links[gone.index()].before = Some(kept);
-        match before {
-            Some(before) => self.links[before.index()].behind = Some(kept),
-            None => self.first = Some(kept),
-        }
-        self.remove(gone);
-    }
-
-    /// Whether none waits.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.first.is_none()
-    }
-}
-
-/// Waiting requests in both orders.
+/// Waiting requests in both orders; the links are in the list of all requests, of which each stands in one lane.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
     pub(crate) sorted: BySector,
-    pub(crate) fifo: ByArrival,
+    fifo: Ends,
 }
 
 impl Lane {
     /// Adds a request that expires at an instant.
-    pub(crate) fn insert(&mut self, requests: &Requests, id: RequestId, expires: Nanos) {
+    pub(crate) fn insert(&mut self, requests: &mut Requests, id: RequestId, expires: Nanos) {
         self.sorted.insert(requests, id);
-        self.fifo.push(id, expires);
+        self.fifo.push(&mut requests.links, id, expires);
     }
 
     /// Takes a request out.
-    pub(crate) fn remove(&mut self, requests: &Requests, id: RequestId) {
+    pub(crate) fn remove(&mut self, requests: &mut Requests, id: RequestId) {
         self.sorted.remove(requests, id);
-        self.fifo.remove(id);
+        self.fifo.remove(&mut requests.links, id);
     }
 
     /// `gone` is about to become a part of `kept`.
-    pub(crate) fn join(&mut self, requests: &Requests, kept: RequestId, gone: RequestId) {
-        self.fifo.join(kept, gone);
+    pub(crate) fn join(&mut self, requests: &mut Requests, kept: RequestId, gone: RequestId) {
+        self.fifo.join(&mut requests.links, kept, gone);
         self.sorted.remove(requests, gone);
     }
 
+    /// The one that has waited longest.
+    pub(crate) fn oldest(&self, requests: &Requests) -> Option<RequestId> {
+        self.fifo.oldest(&requests.links).map(|(id, _)| id)
+    }
+
     /// The one that has waited longest, where it has expired.
-    pub(crate) fn expired(&self, now: Nanos) -> Option<RequestId> {
-        self.fifo.oldest().filter(|(_, expires)| *expires < now).map(|(id, _)| id)
+    pub(crate) fn expired(&self, requests: &Requests, now: Nanos) -> Option<RequestId> {
+        self.fifo.oldest(&requests.links).filter(|(_, expires)| *expires < now).map(|(id, _)| id)
     }
 
     /// The next upwards from a sector, or one that lies up to `back` below, for which the way counts twice; else the lowest

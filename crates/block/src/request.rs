@@ -3,7 +3,11 @@
 //! Sectors have 512 bytes. A request is made from one bio and grows as adjacent ones are merged into it; it keeps the list of
 //! its bios, and with its completion all of them are done.
 
+mod by_arrival;
+
 use surety_units::Nanos;
+
+pub(crate) use by_arrival::{ByArrival, Ends, Links};
 
 /// What is done to the sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,8 +110,9 @@ impl RequestId {
     }
 }
 
-/// Adjacent bios on their way to the driver together.
+/// Adjacent bios on their way to the driver together: a line of memory, of which thousands that wait have one each.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[repr(align(64))]
 pub struct Request {
     pub op: Op,
     pub sync: bool,
@@ -120,25 +125,33 @@ pub struct Request {
     pub priority: Priority,
     /// Place in the order in which requests were made.
     pub sequence: u64,
-    /// The earliest deadline of its bios.
-    pub deadline: Option<Nanos>,
+    /// The earliest deadline of its bios; [`NEVER`]: none has one.
+    deadline: Nanos,
     /// When it came to the elevator.
     pub inserted: Nanos,
-    /// When the driver took it; `None`: it has not.
-    pub issued: Option<Nanos>,
-    /// Its bios, in the order of their sectors.
-    pub bios: Vec<BioId>,
+    /// When the driver took it; before, when it was made.
+    pub issued: Nanos,
+    /// Its only bio, where it has no list of them.
+    bio: BioId,
+    /// The place of the list of its bios; [`ONE`]: it has none.
+    list: u32,
 }
+
+/// Later than any deadline.
+const NEVER: Nanos = Nanos::MAX;
+/// No list has this place.
+const ONE: u32 = u32::MAX;
 
 impl Request {
     /// The first sector after it.
     pub fn end(&self) -> u64 {
         self.sector + u64::from(self.sectors)
     }
-}
 
-fn earlier(one: Option<Nanos>, other: Option<Nanos>) -> Option<Nanos> {
-    [one, other].into_iter().flatten().min()
+    /// The earliest deadline of its bios, if any has one.
+    pub fn deadline(&self) -> Option<Nanos> {
+        (self.deadline != NEVER).then_some(self.deadline)
+    }
 }
 
 /// The requests of a queue.
@@ -147,6 +160,11 @@ pub struct Requests {
     slots: Vec<Request>,
     free: Vec<RequestId>,
     made: u64,
+    /// Bios of requests that have had more than one, in the order of their sectors.
+    lists: Vec<Vec<BioId>>,
+    free_lists: Vec<u32>,
+    /// Their places in the order of arrival.
+    pub(crate) links: Links,
 }
 
 impl Requests {
@@ -157,7 +175,7 @@ impl Requests {
     pub fn make(&mut self, bio: &Bio, id: BioId, priority: Priority, now: Nanos) -> RequestId {
         let sequence = self.made;
         self.made += 1;
-        let fresh = |bios: Vec<BioId>| Request {
+        let fresh = Request {
             op: bio.op,
             sync: bio.sync,
             meta: bio.meta,
@@ -166,25 +184,55 @@ impl Requests {
             process: bio.process,
             priority,
             sequence,
-            deadline: bio.deadline,
+            deadline: bio.deadline.unwrap_or(NEVER),
             inserted: now,
-            issued: None,
-            bios,
+            issued: now,
+            bio: id,
+            list: ONE,
         };
         match self.free.pop() {
             Some(free) => {
-                let slot = &mut self.slots[free.index()];
-                let mut bios = std::mem::take(&mut slot.bios);
-                bios.clear();
-                bios.push(id);
-                *slot = fresh(bios);
+                self.drop_list(free);
+                self.slots[free.index()] = fresh;
                 free
             }
             None => {
-                let number = u32::try_from(self.slots.len()).expect("fewer than 2^32 requests");
-                self.slots.push(fresh(vec![id]));
-                RequestId(number)
+                let number = u32::try_from(self.slots.len()).ok().filter(|number| *number < u32::MAX);
+                self.slots.push(fresh);
+                RequestId(number.expect("fewer than 2^32 requests"))
             }
+        }
+    }
+
+    #[inline]
+    fn drop_list(&mut self, id: RequestId) {
+        let list = std::mem::replace(&mut self.slots[id.index()].list, ONE);
+        if list != ONE {
+            self.lists[list as usize].clear();
+            self.free_lists.push(list);
+        }
+    }
+
+    /// The bios of a request as a list that can grow.
+    fn list(&mut self, id: RequestId) -> &mut Vec<BioId> {
+        let request = &mut self.slots[id.index()];
+        if request.list == ONE {
+            request.list = self.free_lists.pop().unwrap_or_else(|| {
+                self.lists.push(Vec::new());
+                u32::try_from(self.lists.len() - 1).expect("fewer than 2^32 requests")
+            });
+            self.lists[request.list as usize].push(request.bio);
+        }
+        &mut self.lists[request.list as usize]
+    }
+
+    /// The bios of a request, in the order of their sectors.
+    pub fn bios(&self, id: RequestId) -> &[BioId] {
+        let request = &self.slots[id.index()];
+        if request.list == ONE {
+            std::slice::from_ref(&request.bio)
+        } else {
+            &self.lists[request.list as usize]
         }
     }
 
@@ -193,8 +241,8 @@ impl Requests {
         let request = &mut self.slots[id.index()];
         debug_assert_eq!(request.end(), bio.sector);
         request.sectors += bio.sectors;
-        request.deadline = earlier(request.deadline, bio.deadline);
-        request.bios.push(number);
+        request.deadline = request.deadline.min(bio.deadline.unwrap_or(NEVER));
+        self.list(id).push(number);
     }
 
     /// Puts a bio in front that ends where the request begins.
@@ -203,13 +251,15 @@ impl Requests {
         debug_assert_eq!(bio.end(), request.sector);
         request.sector = bio.sector;
         request.sectors += bio.sectors;
-        request.deadline = earlier(request.deadline, bio.deadline);
-        request.bios.insert(0, number);
+        request.deadline = request.deadline.min(bio.deadline.unwrap_or(NEVER));
+        self.list(id).insert(0, number);
     }
 
     /// Appends a request that begins where `kept` ends; `gone` is no more. The earlier instant of insertion stays.
     pub fn join(&mut self, kept: RequestId, gone: RequestId) {
-        let mut bios = std::mem::take(&mut self.slots[gone.index()].bios);
+        let mut bios = std::mem::take(self.list(gone));
+        self.list(kept).append(&mut bios);
+        *self.list(gone) = bios;
         let (sector, sectors, inserted, deadline) = {
             let gone = &self.slots[gone.index()];
             (gone.sector, gone.sectors, gone.inserted, gone.deadline)
@@ -218,9 +268,8 @@ impl Requests {
         debug_assert_eq!(request.end(), sector);
         request.sectors += sectors;
         request.inserted = request.inserted.min(inserted);
-        request.deadline = earlier(request.deadline, deadline);
-        request.bios.append(&mut bios);
-        self.slots[gone.index()].bios = bios;
+        request.deadline = request.deadline.min(deadline);
+        self.drop_list(gone);
         self.free.push(gone);
     }
 

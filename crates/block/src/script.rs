@@ -183,7 +183,7 @@ impl Bench<'_> {
         self.out.set_boundary(self.requests[id].end());
         let completed = self.now + Nanos::MILLISECOND;
         self.in_device = Some((completed, id));
-        self.requests[id].issued = Some(self.now);
+        self.requests[id].issued = self.now;
         self.order.push(Taken { sector: self.requests[id].sector, completed, rule });
     }
 }

@@ -140,12 +140,12 @@ impl Anticipatory {
     }
 
     /// The oldest of a direction, where it has expired and that was not looked at for as long.
-    fn expired_of(&mut self, now: Nanos, direction: usize) -> Option<RequestId> {
+    fn expired_of(&mut self, now: Nanos, requests: &Requests, direction: usize) -> Option<RequestId> {
         if now < self.checked[direction] + self.expire[direction] {
             return None;
         }
         self.checked[direction] = now;
-        self.lanes[direction].expired(now)
+        self.lanes[direction].expired(requests, now)
     }
 
     fn batch_is_over(&self, now: Nanos) -> bool {
@@ -218,7 +218,7 @@ impl Anticipatory {
         if !(reads && writes && self.batch_is_over(now)) {
             let next = self.next(requests, self.direction);
             if self.direction == SYNC && self.antic_expire > Nanos::ZERO {
-                if let Some(id) = self.expired_of(now, SYNC) {
+                if let Some(id) = self.expired_of(now, requests, SYNC) {
                     return Some((id, EXPIRED));
                 }
                 if self.antic != Antic::Finished
@@ -233,7 +233,8 @@ impl Anticipatory {
                 if reads && !writes {
                     self.batch_ends = now + self.batch[SYNC];
                 }
-                let chosen = self.expired_of(now, self.direction).map_or((id, BATCH), |id| (id, EXPIRED));
+                let chosen =
+                    self.expired_of(now, requests, self.direction).map_or((id, BATCH), |id| (id, EXPIRED));
                 return self.drained(now, chosen);
             }
         }
@@ -243,7 +244,7 @@ impl Anticipatory {
         self.direction = direction;
         let id = if is_read {
             self.checked[SYNC] = now;
-            self.lanes[SYNC].fifo.oldest().map(|(id, _)| id)
+            self.lanes[SYNC].oldest(requests)
         } else {
             self.is_new = false;
             self.writes_left = self.writes_of_batch;

@@ -203,7 +203,11 @@ impl Cfq {
             Stand::Busy => &mut self.busy,
             Stand::Idle => &mut self.idle,
         };
-        list.retain(|other| *other != q);
+        if list.front() == Some(&q) {
+            list.pop_front();
+        } else if let Some(place) = list.iter().position(|other| *other == q) {
+            list.remove(place);
+        }
     }
 
     /// A queue with requests stands in the list of its kind, behind those served before it; new ones, and one that lost the disk, in front
@@ -335,7 +339,7 @@ impl Cfq {
         let now = context.now;
         for _ in 0..most {
             let queue = &mut self.queues[q];
-            let expired = queue.lane.expired(now).filter(|_| !queue.looked_at_fifo);
+            let expired = queue.lane.expired(context.requests, now).filter(|_| !queue.looked_at_fifo);
             queue.looked_at_fifo = true;
             let nearest = || queue.lane.nearest(context.requests, self.last_sector, self.back);
             let Some(id) = expired.or_else(nearest) else { break };

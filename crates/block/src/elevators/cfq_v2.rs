@@ -7,6 +7,8 @@
 //! device; a queue gives its oldest request where that has expired, once in `fifo_expire_r` / 4, else the one nearest to its last. The
 //! chosen ones go in the order of sectors.
 
+use std::collections::BTreeSet;
+
 use surety_units::Nanos;
 
 use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
@@ -41,9 +43,6 @@ const TAGGED: u32 = 4;
 struct Queue {
     lanes: [Lane; 2],
     in_flight: u32,
-    service: u64,
-    /// Since when that counts.
-    service_from: Nanos,
     fifo_checked: Nanos,
     last_end: u64,
 }
@@ -54,17 +53,31 @@ impl Queue {
     }
 }
 
+/// The service that a queue has had.
+#[derive(Clone, Copy, Debug, Default)]
+struct Service {
+    had: u64,
+    /// Since when that counts.
+    since: Nanos,
+}
+
 #[derive(Debug)]
 struct CfqV2 {
     queues: Vec<Queue>,
+    /// By queue.
+    services: Vec<Service>,
+    /// When the first of them is divided again, or earlier.
+    divides: Nanos,
+    /// Queues with requests: by service, then by requests in the device.
+    busy: BTreeSet<(u64, u32, usize)>,
     is_tagged: bool,
     queued: usize,
     quantum: u64,
     expire: [Nanos; 2],
     fifo_pause: Nanos,
     back: u64,
-    /// Busy queues in their order, made anew for each choice.
-    order: Vec<(u64, u32, usize)>,
+    /// The queues of a choice.
+    chosen: Vec<usize>,
 }
 
 fn direction(op: Op) -> usize {
@@ -76,74 +89,110 @@ impl CfqV2 {
         let settings = &making.settings;
         CfqV2 {
             queues: Vec::new(),
+            services: Vec::new(),
+            divides: Nanos::ZERO,
+            busy: BTreeSet::new(),
             is_tagged: making.tags >= TAGGED,
             queued: 0,
             quantum: settings.get("quantum").max(1),
             expire: [settings.millis("fifo_expire_r"), settings.millis("fifo_expire_w")],
             fifo_pause: settings.millis("fifo_batch_expire"),
             back: settings.get("back_seek_max") * 2,
-            order: Vec::new(),
+            chosen: Vec::new(),
         }
     }
 
     fn queue(&mut self, process: ProcessId) -> &mut Queue {
-        let count = self.queues.len().max(process.index() + 1);
-        self.queues.resize_with(count, Queue::default);
+        if self.queues.len() <= process.index() {
+            self.queues.resize_with(process.index() + 1, Queue::default);
+            self.services.resize(process.index() + 1, Service::default());
+            self.divides = Nanos::ZERO;
+        }
         &mut self.queues[process.index()]
     }
 
-    /// One request of a queue goes to the driver.
-    fn take(&mut self, now: Nanos, requests: &Requests, index: usize, out: &mut Outgoing) {
-        let (pause, back) = (self.fifo_pause, self.back);
-        let queue = &mut self.queues[index];
-        let is_due = now >= queue.fifo_checked + pause;
-        let expired = queue.lanes.iter().find_map(|lane| lane.expired(now)).filter(|_| is_due);
-        let (id, rule) = match expired {
-            Some(id) => {
-                queue.fifo_checked = now;
-                (id, EXPIRED)
-            }
-            None => {
-                let near = |lane: &Lane| lane.nearest(requests, queue.last_end, back);
-                // A queue's reads and writes are in one order of sectors.
-                let away = |id: &RequestId| {
-                    let sector = requests[*id].sector;
-                    if sector >= queue.last_end { sector - queue.last_end } else { u64::MAX - sector }
-                };
-                let Some(id) = queue.lanes.iter().filter_map(near).min_by_key(away) else { return };
-                (id, NEAREST)
-            }
+    /// Changes a queue, or its service, which may have it stand elsewhere.
+    fn change<T>(&mut self, index: usize, what: impl FnOnce(&mut Queue, &mut Service) -> T) -> T {
+        let place = |queue: &Queue, service: &Service| {
+            queue.is_busy().then_some((service.had, queue.in_flight, index))
         };
-        queue.lanes[direction(requests[id].op)].remove(requests, id);
-        queue.last_end = requests[id].end();
-        queue.in_flight += 1;
-        self.queued -= 1;
-        out.sort_in(requests, id, rule);
+        let (queue, service) = (&mut self.queues[index], &mut self.services[index]);
+        let before = place(queue, service);
+        let answer = what(queue, service);
+        let behind = place(queue, service);
+        if before != behind {
+            before.map(|before| self.busy.remove(&before));
+            behind.map(|behind| self.busy.insert(behind));
+        }
+        answer
+    }
+
+    /// One request of a queue goes to the driver.
+    fn take(&mut self, now: Nanos, requests: &mut Requests, index: usize, out: &mut Outgoing) {
+        let (pause, back) = (self.fifo_pause, self.back);
+        let taken = self.change(index, |queue, _| {
+            let is_due = now >= queue.fifo_checked + pause;
+            let expired = queue.lanes.iter().find_map(|lane| lane.expired(requests, now)).filter(|_| is_due);
+            let (id, rule) = match expired {
+                Some(id) => {
+                    queue.fifo_checked = now;
+                    (id, EXPIRED)
+                }
+                None => {
+                    let near = |lane: &Lane| lane.nearest(requests, queue.last_end, back);
+                    // A queue's reads and writes are in one order of sectors.
+                    let away = |id: &RequestId| {
+                        let sector = requests[*id].sector;
+                        if sector >= queue.last_end { sector - queue.last_end } else { u64::MAX - sector }
+                    };
+                    (queue.lanes.iter().filter_map(near).min_by_key(away)?, NEAREST)
+                }
+            };
+            queue.lanes[direction(requests[id].op)].remove(requests, id);
+            queue.last_end = requests[id].end();
+            queue.in_flight += 1;
+            Some((id, rule))
+        });
+        if let Some((id, rule)) = taken {
+            self.queued -= 1;
+            out.sort_in(requests, id, rule);
+        }
+    }
+
+    /// Divides service whose period is over; that of a queue which has none begins anew.
+    fn divide(&mut self, now: Nanos) {
+        if now < self.divides {
+            return;
+        }
+        let mut first = Nanos::MAX;
+        for index in 0..self.services.len() {
+            let mut service = self.services[index];
+            while now >= service.since + SERVICE_PERIOD {
+                service.had >>= 3;
+                service.since = if service.had == 0 { now } else { service.since + SERVICE_PERIOD };
+            }
+            first = first.min(service.since);
+            if service.had == self.services[index].had {
+                self.services[index] = service;
+            } else {
+                self.change(index, |_, of| *of = service);
+            }
+        }
+        self.divides = first.min(now) + SERVICE_PERIOD;
     }
 
     fn round(&mut self, context: &mut Context<'_>, out: &mut Outgoing, is_first: bool) -> u64 {
-        let mut order = std::mem::take(&mut self.order);
-        order.clear();
-        for (index, queue) in self.queues.iter_mut().enumerate() {
-            while context.now >= queue.service_from + SERVICE_PERIOD {
-                queue.service >>= 3;
-                queue.service_from =
-                    if queue.service == 0 { context.now } else { queue.service_from + SERVICE_PERIOD };
-            }
-            if queue.is_busy() && !(is_first && queue.in_flight > 0) {
-                order.push((queue.service, queue.in_flight, index));
-            }
-        }
-        order.sort_unstable();
-        let mut taken = 0;
-        for (_, _, index) in &order {
-            if out.ids().count() as u64 >= self.quantum {
-                break;
-            }
+        self.divide(context.now);
+        let mut chosen = std::mem::take(&mut self.chosen);
+        let room = self.quantum.saturating_sub(out.len() as u64);
+        let may = self.busy.iter().filter(|(_, in_flight, _)| !(is_first && *in_flight > 0));
+        chosen.extend(may.map(|(_, _, index)| *index).take(usize::try_from(room).unwrap_or(usize::MAX)));
+        for index in &chosen {
             self.take(context.now, context.requests, *index, out);
-            taken += 1;
         }
-        self.order = order;
+        let taken = chosen.len() as u64;
+        chosen.clear();
+        self.chosen = chosen;
         taken
     }
 }
@@ -173,15 +222,17 @@ impl Elevator for CfqV2 {
 
     fn joining(&mut self, context: &mut Context<'_>, kept: RequestId, gone: RequestId) {
         let request = &context.requests[gone];
-        self.queue(request.process).lanes[direction(request.op)].join(context.requests, kept, gone);
+        let (process, direction) = (request.process, direction(request.op));
+        self.change(process.index(), |queue, _| queue.lanes[direction].join(context.requests, kept, gone));
         self.queued -= 1;
     }
 
     fn insert(&mut self, context: &mut Context<'_>, id: RequestId) {
         let request = &context.requests[id];
-        let direction = direction(request.op);
+        let (process, direction) = (request.process, direction(request.op));
         let expires = context.now + self.expire[direction];
-        self.queue(request.process).lanes[direction].insert(context.requests, id, expires);
+        self.queue(process);
+        self.change(process.index(), |queue, _| queue.lanes[direction].insert(context.requests, id, expires));
         self.queued += 1;
     }
 
@@ -197,17 +248,20 @@ impl Elevator for CfqV2 {
 
     fn completed(&mut self, context: &mut Context<'_>, id: RequestId) {
         let request = &context.requests[id];
-        let took = request.issued.map_or(Nanos::ZERO, |issued| context.now - issued);
-        let service = if self.is_tagged { 1 } else { took.get_unsigned() / 1_000_000 };
-        let queue = self.queue(request.process);
-        queue.service += service;
-        queue.in_flight -= 1;
+        let took = context.now - request.issued;
+        let more = if self.is_tagged { 1 } else { took.get_unsigned() / 1_000_000 };
+        self.change(request.process.index(), |queue, service| {
+            service.had += more;
+            queue.in_flight -= 1;
+        });
     }
 
     fn exited(&mut self, _context: &mut Context<'_>, process: ProcessId) {
         let queue = self.queue(process);
         if queue.in_flight == 0 && queue.lanes.iter().all(Lane::is_empty) {
             *queue = Queue::default();
+            self.services[process.index()] = Service::default();
+            self.divides = Nanos::ZERO;
         }
     }
 

@@ -89,7 +89,7 @@ impl Deadline {
         if direction == WRITE {
             self.starved = 0;
         }
-        if let Some(id) = self.lanes[direction].expired(now) {
+        if let Some(id) = self.lanes[direction].expired(requests, now) {
             self.batching = 0;
             return Some((direction, id, EXPIRED));
         }

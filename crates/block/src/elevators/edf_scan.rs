@@ -8,12 +8,11 @@
 //! Streams say when they are late. What has no deadline gets one when it comes, by the class of its I/O priority: `rt_expire`,
 //! `be_expire` or `idle_expire` from then on. So nothing starves, which the paper leaves to a server for aperiodic requests.
 
-use std::collections::BTreeSet;
-
 use surety_units::Nanos;
 
 use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
-use crate::request::{IoClass, Request, RequestId};
+use crate::order::Sorted;
+use crate::request::{IoClass, RequestId, Requests};
 use crate::tunable::Tunable;
 
 pub(super) const ROW: ElevatorRow = ElevatorRow {
@@ -33,16 +32,26 @@ const EARLIEST: Rule = Rule("earliest deadline");
 const UPWARDS: Rule = Rule("of about equal deadlines the next above");
 const DOWNWARDS: Rule = Rule("of about equal deadlines the next below");
 
-/// Where a request waits: the group of its deadline, its sector, its place in the order in which requests were made.
-type Place = (i64, u64, u64);
+/// Deadlines of one window, in their order; the first of all is 0.
+type Group = u64;
+
+/// What requests are sorted by: the group of the deadline, and the sector.
+fn key(group: Group, sector: u64) -> u128 {
+    u128::from(group) << 64 | u128::from(sector)
+}
+
+/// Whether a request is in a group, by its key.
+fn is_in(key: u128, group: Group) -> bool {
+    key >> 64 == u128::from(group)
+}
 
 #[derive(Debug)]
 struct EdfScan {
     window: Nanos,
     expire: [Nanos; IoClass::COUNT],
-    waiting: BTreeSet<(Place, RequestId)>,
+    waiting: Sorted<u128>,
     /// By the number of the request.
-    places: Vec<Place>,
+    groups: Vec<Group>,
     /// Where the arm is, and whether it moves upwards.
     position: u64,
     is_upwards: bool,
@@ -54,63 +63,62 @@ impl EdfScan {
         EdfScan {
             window: millis("window"),
             expire: [millis("rt_expire"), millis("be_expire"), millis("idle_expire")],
-            waiting: BTreeSet::new(),
-            places: Vec::new(),
+            waiting: Sorted::default(),
+            groups: Vec::new(),
             position: 0,
             is_upwards: true,
         }
     }
 
-    fn group(&self, deadline: Nanos) -> i64 {
-        if self.window == Nanos::ZERO { deadline.get() } else { deadline.get().div_euclid(self.window.get()) }
+    fn group(&self, deadline: Nanos) -> Group {
+        let deadline = deadline.get();
+        let group =
+            if self.window == Nanos::ZERO { deadline } else { deadline.div_euclid(self.window.get()) };
+        group.cast_unsigned() ^ 1 << 63
     }
 
-    fn put(&mut self, group: i64, request: &Request, id: RequestId) {
-        let place = (group, request.sector, request.sequence);
-        self.places.resize(self.places.len().max(id.index() + 1), Place::default());
-        self.places[id.index()] = place;
-        self.waiting.insert((place, id));
+    fn put(&mut self, group: Group, requests: &Requests, id: RequestId) {
+        self.groups.resize(self.groups.len().max(id.index() + 1), 0);
+        self.groups[id.index()] = group;
+        self.waiting.add(requests, key(group, requests[id].sector), id);
     }
 
     /// The next of a group in a direction.
-    fn next(&self, group: i64, is_upwards: bool) -> Option<(Place, RequestId)> {
-        let none = RequestId(0);
-        let here = ((group, self.position, 0), none);
-        if is_upwards {
-            self.waiting.range(here..).next().copied().filter(|((of, _, _), _)| *of == group)
-        } else {
-            self.waiting.range(((group, 0, 0), none)..here).next_back().copied()
-        }
+    fn next(&self, group: Group, is_upwards: bool) -> Option<(u128, RequestId)> {
+        let here = key(group, self.position);
+        let next = if is_upwards { self.waiting.at_or_above(here) } else { self.waiting.under(here) };
+        next.filter(|(key, _)| is_in(*key, group))
     }
 }
 
 impl Elevator for EdfScan {
     /// At its back, with a bio that is perhaps more urgent.
     fn merged(&mut self, context: &mut Context<'_>, id: RequestId, _side: Side) {
-        let (request, place) = (&context.requests[id], self.places[id.index()]);
-        self.waiting.remove(&(place, id));
-        let group = request.deadline.map_or(place.0, |deadline| place.0.min(self.group(deadline)));
-        self.put(group, request, id);
+        let (request, group) = (&context.requests[id], self.groups[id.index()]);
+        self.waiting.cut(context.requests, id, || key(group, request.sector));
+        let group = request.deadline().map_or(group, |deadline| group.min(self.group(deadline)));
+        self.put(group, context.requests, id);
     }
 
     fn insert(&mut self, context: &mut Context<'_>, id: RequestId) {
         let request = &context.requests[id];
-        let deadline = request.deadline.unwrap_or(context.now + self.expire[request.priority.class.place()]);
-        self.put(self.group(deadline), request, id);
+        let expires = context.now + self.expire[request.priority.class.place()];
+        self.put(self.group(request.deadline().unwrap_or(expires)), context.requests, id);
     }
 
     fn dispatch(&mut self, context: &mut Context<'_>, out: &mut Outgoing) {
-        let Some(((group, _, _), earliest)) = self.waiting.first().copied() else { return };
+        let Some((_, earliest)) = self.waiting.lowest() else { return };
+        let group = self.groups[earliest.index()];
         let onwards = self.next(group, self.is_upwards);
-        let (place, id) = onwards.or_else(|| self.next(group, !self.is_upwards)).expect("the group has one");
+        let (key, id) = onwards.or_else(|| self.next(group, !self.is_upwards)).expect("the group has one");
         self.is_upwards = self.is_upwards == onwards.is_some();
-        let is_alone = self.waiting.iter().nth(1).is_none_or(|((next, _, _), _)| *next != group);
+        let is_alone = || self.waiting.second().is_none_or(|(key, _)| !is_in(key, group));
         let rule = match self.is_upwards {
-            _ if is_alone && id == earliest => EARLIEST,
+            _ if id == earliest && is_alone() => EARLIEST,
             true => UPWARDS,
             false => DOWNWARDS,
         };
-        self.waiting.remove(&(place, id));
+        self.waiting.cut(context.requests, id, || key);
         self.position = context.requests[id].end();
         out.append(id, rule);
     }

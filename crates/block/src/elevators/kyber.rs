@@ -195,7 +195,7 @@ impl Elevator for Kyber {
         domain.held -= 1;
         if domain.target > 0 {
             domain.total.add(context.now - request.inserted, domain.target);
-            domain.device.add(context.now - request.issued.unwrap_or(context.now), domain.target);
+            domain.device.add(context.now - request.issued, domain.target);
             let due = context.now + PERIOD;
             self.timer = Some(self.timer.map_or(due, |timer| timer.min(due)));
         }

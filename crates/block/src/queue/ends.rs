@@ -2,24 +2,43 @@
 
 use crate::request::RequestId;
 
-/// Of two that end there the one that came last is found. Entries lie in a table of a power of two places, at most half full, each at
+/// A request and the sector behind it.
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    end: u64,
+    id: RequestId,
+}
+
+/// No request has this number.
+const FREE: Entry = Entry { end: 0, id: RequestId(u32::MAX) };
+
+impl Entry {
+    #[inline]
+    fn is_free(&self) -> bool {
+        self.id == FREE.id
+    }
+}
+
+/// Of two that end there the one that came last is found. Entries lie in a table of a power of two places, at most a third full, each at
 /// the first free place from its own on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Ends {
-    places: Vec<Option<(u64, RequestId)>>,
+    places: Vec<Entry>,
     count: usize,
 }
 
 impl Ends {
+    #[inline]
     fn place_of(&self, end: u64) -> usize {
         let spread = end.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
         usize::try_from(spread).expect("32 bits") & (self.places.len() - 1)
     }
 
     /// Where an end stands, or the free place it would take.
+    #[inline]
     fn find(&self, end: u64) -> usize {
         let mut place = self.place_of(end);
-        while self.places[place].is_some_and(|(of, _)| of != end) {
+        while !self.places[place].is_free() && self.places[place].end != end {
             place = (place + 1) & (self.places.len() - 1);
         }
         place
@@ -30,43 +49,52 @@ impl Ends {
         if self.count == 0 {
             return None;
         }
-        self.places[self.find(end)].map(|(_, id)| id)
+        let entry = &self.places[self.find(end)];
+        (!entry.is_free()).then_some(entry.id)
     }
 
     /// A request ends there.
     pub(super) fn insert(&mut self, end: u64, id: RequestId) {
-        if self.places.len() < 2 * (self.count + 1) {
-            let room = (4 * (self.count + 1)).next_power_of_two();
-            let old = std::mem::replace(&mut self.places, vec![None; room]);
-            for entry in old.into_iter().flatten() {
-                let place = self.find(entry.0);
-                self.places[place] = Some(entry);
-            }
+        if self.places.len() < 3 * (self.count + 1) {
+            self.grow();
         }
         let place = self.find(end);
-        self.count += usize::from(self.places[place].is_none());
-        self.places[place] = Some((end, id));
+        self.count += usize::from(self.places[place].is_free());
+        self.places[place] = Entry { end, id };
+    }
+
+    #[cold]
+    fn grow(&mut self) {
+        let room = (3 * (self.count + 1)).next_power_of_two();
+        let old = std::mem::replace(&mut self.places, vec![FREE; room]);
+        for entry in old.into_iter().filter(|entry| !entry.is_free()) {
+            let place = self.find(entry.end);
+            self.places[place] = entry;
+        }
     }
 
     /// A request does not end there any more, if it was the one.
     pub(super) fn remove(&mut self, end: u64, id: RequestId) {
-        if self.get(end) != Some(id) {
+        if self.count == 0 {
+            return;
+        }
+        let mut hole = self.find(end);
+        if self.places[hole].id != id {
             return;
         }
         let last = self.places.len() - 1;
-        let mut hole = self.find(end);
-        self.places[hole] = None;
         self.count -= 1;
         // Those behind it move up where their own place is not behind the hole.
         let mut place = (hole + 1) & last;
-        while let Some((of, _)) = self.places[place] {
-            let own = self.place_of(of);
+        while !self.places[place].is_free() {
+            let own = self.place_of(self.places[place].end);
             if (place.wrapping_sub(own) & last) >= (place.wrapping_sub(hole) & last) {
-                self.places.swap(hole, place);
+                self.places[hole] = self.places[place];
                 hole = place;
             }
             place = (place + 1) & last;
         }
+        self.places[hole] = FREE;
     }
 }
 

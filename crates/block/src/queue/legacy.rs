@@ -260,7 +260,7 @@ impl Queue for Legacy {
         self.refill(now);
         let (id, rule) = self.out.take()?;
         self.out.set_boundary(self.requests[id].end());
-        self.requests[id].issued = Some(now);
+        self.requests[id].issued = now;
         self.in_flight += 1;
         Some((id, rule))
     }
@@ -268,7 +268,7 @@ impl Queue for Legacy {
     fn complete(&mut self, now: Nanos, id: RequestId, done: &mut Vec<BioId>, woken: &mut Vec<ProcessId>) {
         self.in_flight -= 1;
         self.ask(now, |elevator, context| elevator.completed(context, id));
-        done.extend_from_slice(&self.requests[id].bios);
+        done.extend_from_slice(self.requests.bios(id));
         let op = self.requests[id].op;
         self.requests.release(id);
         self.free(op);

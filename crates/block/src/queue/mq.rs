@@ -263,7 +263,7 @@ impl Queue for Mq {
         }
         self.refill(now);
         let (id, rule) = self.out.take()?;
-        self.requests[id].issued = Some(now);
+        self.requests[id].issued = now;
         self.in_flight += 1;
         self.run_full(now);
         Some((id, rule))
@@ -272,7 +272,7 @@ impl Queue for Mq {
     fn complete(&mut self, now: Nanos, id: RequestId, done: &mut Vec<BioId>, woken: &mut Vec<ProcessId>) {
         self.in_flight -= 1;
         self.ask(now, |elevator, context| elevator.completed(context, id));
-        done.extend_from_slice(&self.requests[id].bios);
+        done.extend_from_slice(self.requests.bios(id));
         self.requests.release(id);
         self.sleepers.wake(woken);
     }

@@ -45,7 +45,7 @@ impl Queue for Fifo {
     }
 
     fn complete(&mut self, _now: Nanos, id: RequestId, done: &mut Vec<BioId>, woken: &mut Vec<ProcessId>) {
-        done.append(&mut self.requests[id].bios.clone());
+        done.extend_from_slice(self.requests.bios(id));
         self.requests.release(id);
         woken.append(&mut self.asleep);
     }
