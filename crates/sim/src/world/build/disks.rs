@@ -1,12 +1,12 @@
 //! Disks of a workload, and the threads that use them, on a stage.
 
-use std::collections::BTreeMap;
-use std::rc::Rc;
+mod bound;
 
-use surety_block::elevator::Making;
-use surety_block::elevators::{self, ELEVATORS};
-use surety_block::{ElevatorRow, Front, IoClass, Priority, Process, Rules, Settings, kernels, queue};
-use surety_device::profile::{PROFILES, Profile};
+use std::collections::BTreeMap;
+
+use surety_block::{IoClass, Priority, Process};
+use surety_device::SECTOR;
+use surety_device::profile::capacity;
 use surety_model::distribution::TimeDistribution;
 use surety_model::formats::io_trace::IoTrace;
 use surety_model::startup::{Attempt, StartupAccount};
@@ -25,15 +25,10 @@ use super::super::{SimWorld, refuse, unsupported};
 use super::{Activity, Builder, Stage};
 use crate::cpu::device::{DeviceSpec, Source};
 use crate::cpu::hardware::Scheduling;
-use crate::disk::{self, FileId, PAGE, Unit, VIRTUAL_DEPTH};
-use crate::engine::{Engine, Event, Simulation, Slot};
+use crate::disk::{self, FileId, PAGE};
+use crate::engine::{Engine, Event, Simulation};
+use bound::{MODEL, bound, rules_of};
 
-/// The model of a disk that names none.
-const MODEL: &str = "hdd-7200";
-/// The I/O scheduler of one that names none, as the kernel chooses for a device with one queue.
-const SCHEDULER: &str = "mq-deadline";
-/// Requests of each direction in a queue of 2.6 (`BLKDEV_MAX_RQ`).
-const LEGACY_REQUESTS: u32 = 128;
 /// The policy of threads that a workload says nothing of.
 const FAIR: PolicySpec = PolicySpec::Fair { nice: 0, slice: None };
 
@@ -49,12 +44,13 @@ pub(in crate::world) fn objections(workload: &Workload) -> Vec<WorldError> {
             "it is on no disk of the workload, and only those are simulated; give it `disk = \"d\"` and add [disk.d]",
         )
     };
-    let mut object = |kind: ActivityKind, name: &str, why: &str| {
-        found.push(unsupported(kind.path(name), why));
-    };
+    let mut object = |path: String, why: &str| found.push(unsupported(path, why));
     for stream in &workload.streams {
-        if let Err(why) = known(&stream.disk).and_then(|()| stream_objection(stream)) {
-            object(ActivityKind::Stream, &stream.name, why);
+        let path = ActivityKind::Stream.path(&stream.name);
+        if let Err(why) = known(&stream.disk) {
+            object(path, why);
+        } else if let Err((key, why)) = stream_objection(stream) {
+            object(format!("{path}.{key}"), why);
         }
     }
     for startup in &workload.startups {
@@ -65,12 +61,15 @@ pub(in crate::world) fn objections(workload: &Workload) -> Vec<WorldError> {
             ),
         };
         if let Err(why) = replays {
-            object(ActivityKind::Startup, &startup.name, why);
+            object(ActivityKind::Startup.path(&startup.name), why);
         }
     }
     for load in workload.loads.iter().filter(|load| is_on_disk(load.kind)) {
-        if let Err(why) = known(&load.disk).map_err(str::to_owned).and_then(|()| load.check_sizes()) {
-            object(ActivityKind::Load, &load.name, &why);
+        let path = ActivityKind::Load.path(&load.name);
+        if let Err(why) = known(&load.disk) {
+            object(path, why);
+        } else if let Err(why) = load.check_sizes() {
+            object(format!("{path}.block"), &why);
         }
     }
     found
@@ -81,22 +80,29 @@ pub(in crate::world) fn is_on_disk(kind: LoadKind) -> bool {
     kind.row().file_use.is_some()
 }
 
-fn stream_objection(stream: &Stream) -> Result<(), &'static str> {
+/// What of a stream is not simulated: the key, and why.
+fn stream_objection(stream: &Stream) -> Result<(), (&'static str, &'static str)> {
     stream.check_sizes()?;
     if let Some(batch) = stream.batch {
         if stream.direction == Direction::Write {
-            return Err("only streams that read are fetched in batches; leave out `batch`");
+            return Err(("batch", "only streams that read are fetched in batches; leave out `batch`"));
         }
         if batch.0 == 0 || !batch.0.is_multiple_of(PAGE) {
-            return Err("its `batch` is a multiple of 4KiB");
+            return Err(("batch", "its `batch` is a multiple of 4KiB"));
         }
     } else if stream.jitter.is_some() {
-        return Err("it has `jitter` only with a `batch`; leave it out, or give both");
+        return Err(("jitter", "it has `jitter` only with a `batch`; leave it out, or give both"));
     }
     match &stream.file {
-        StreamFile::Path(_) => Err("files of a machine are not simulated; use `file = { make = \"105MB\" }`"),
-        StreamFile::Make(size) if size.0 < stream.access_bytes() => {
-            Err("its file is smaller than one access")
+        StreamFile::Path(_) => {
+            Err(("file", "files of a machine are not simulated; use `file = { make = \"105MB\" }`"))
+        }
+        StreamFile::Make(size) if size.0 < stream.access_bytes() => Err((
+            "file.make",
+            "its file is smaller than one access; make it larger, or `read` less at a time",
+        )),
+        StreamFile::Make(size) if stream.batch.is_some_and(|batch| batch.0 > size.0) => {
+            Err(("batch", "its `batch` is larger than its file; make it smaller"))
         }
         StreamFile::Make(_) => Ok(()),
     }
@@ -258,10 +264,12 @@ impl<'a> Builder<'a> {
             }
             stage.machine.programs_mut().io.storage = storage;
             if made.is_none() {
-                return refuse(
-                    format!("disk.{}.make", disk.name),
-                    format!("disk `{}` has no room for it", disk.on.as_deref().unwrap_or_default()),
-                );
+                let host = disk.on.as_deref().unwrap_or_default();
+                let storage = &self.stage.machine.programs().io.storage;
+                let room = self.disks.get(host).map_or((0, 0), |disk| storage.unit(*disk).room());
+                let size = disk.make.map_or(0, |size| size.0);
+                let why = beyond(size, host, room, "make it smaller");
+                return refuse(format!("disk.{}.make", disk.name), why);
             }
             self.disks.insert(&disk.name, index);
         }
@@ -276,7 +284,8 @@ impl<'a> Builder<'a> {
         let StreamFile::Make(size) = stream.file else { return Ok(()) };
         let (activity, fair) = (Activity::Stream(index), Scheduling::Policy(FAIR));
         for _ in 0..stream.count {
-            let file = self.file(ActivityKind::Stream.path(&stream.name), stream.disk.as_deref(), size.0)?;
+            let object = format!("{}.file.make", ActivityKind::Stream.path(&stream.name));
+            let file = self.file(object, stream.disk.as_deref(), size.0)?;
             let Some(batch) = stream.batch else {
                 let priority = io_priority(stream.io_priority, fair);
                 self.actor(activity, &stream.name, (fair, priority), |seat| {
@@ -319,7 +328,7 @@ impl<'a> Builder<'a> {
         starts.starter = starter;
         for (index, startup) in workload.startups.iter().enumerate() {
             let trace = recording(startup, options)?;
-            let object = ActivityKind::Startup.path(&startup.name);
+            let object = format!("{}.replay", ActivityKind::Startup.path(&startup.name));
             let file = self.file(object, startup.disk.as_deref(), trace.layout().size)?;
             let processes = trace.processes.len();
             let mut subject = Subject::new(startup, trace.into(), file);
@@ -345,7 +354,8 @@ impl<'a> Builder<'a> {
         observe: Nanos,
     ) -> Result<(), WorldError> {
         let size = load.size().0;
-        let mut file = || self.file(ActivityKind::Load.path(&load.name), load.disk.as_deref(), size);
+        let object = format!("{}.size", ActivityKind::Load.path(&load.name));
+        let mut file = || self.file(object.clone(), load.disk.as_deref(), size);
         let moves = match load.kind.row().file_use {
             Some(FileUse::Copies) => Moves::Copies(file()?, file()?),
             Some(FileUse::Writes) => Moves::Writes(file()?),
@@ -358,20 +368,16 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// A file behind those that the disk has; `object` is the key that says how large it is.
     fn file(&mut self, object: String, disk: Option<&str>, bytes: u64) -> Result<FileId, WorldError> {
         let name = disk.unwrap_or_default();
         let place = self.disks.get(name).copied();
         let storage = &mut self.stage.machine.programs_mut().io.storage;
-        match place.and_then(|disk| storage.add_file(disk, bytes)) {
-            Some(file) => Ok(file),
-            None => refuse(
-                object,
-                format!(
-                    "its file of {} MB lies beyond the end of disk `{name}`; make files smaller or take a larger model",
-                    bytes / 1_000_000
-                ),
-            ),
+        if let Some(file) = place.and_then(|disk| storage.add_file(disk, bytes)) {
+            return Ok(file);
         }
+        let (all, left) = place.map_or((0, 0), |disk| storage.unit(disk).room());
+        refuse(object, beyond(bytes, name, (all, left), "make files smaller or fewer, or the disk larger"))
     }
 
     /// A thread with an actor, on the CPU and at the disk by these; the event it waits for.
@@ -395,6 +401,20 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// Why a file of so many bytes is on no disk that has `all` sectors, of which `left` are behind the files before it.
+fn beyond(bytes: u64, disk: &str, (all, left): (u64, u64), what_to_do: &str) -> String {
+    let behind = if left == all {
+        String::new()
+    } else {
+        format!(", of which {} are left behind the files before it", capacity(left))
+    };
+    format!(
+        "its file of {} lies beyond the end of disk `{disk}`, which has {}{behind}; {what_to_do}",
+        capacity(bytes.div_ceil(SECTOR)),
+        capacity(all)
+    )
+}
+
 /// In which account the requests of an activity's threads are counted.
 pub(in crate::world) fn account_of(activity: Activity) -> usize {
     match activity {
@@ -407,7 +427,7 @@ pub(in crate::world) fn account_of(activity: Activity) -> usize {
 
 fn recording(startup: &Startup, options: &RunOptions) -> Result<IoTrace, WorldError> {
     let StartupBody::Replay(file) = &startup.body else { return Ok(IoTrace::default()) };
-    let object = ActivityKind::Startup.path(&startup.name);
+    let object = format!("{}.replay", ActivityKind::Startup.path(&startup.name));
     match options.files.get(file).map(|text| IoTrace::parse(text)) {
         Some(Ok(trace)) => Ok(trace),
         Some(Err(wrong)) => refuse(object, format!("{file}: {wrong}")),
@@ -416,58 +436,6 @@ fn recording(startup: &Startup, options: &RunOptions) -> Result<IoTrace, WorldEr
             format!("its recording `{file}` was not given to the simulator; keep it beside the workload"),
         ),
     }
-}
-
-/// The rules of blk-mq of a platform: of the kernel that was named, `linux-6.12`. A machine whose own release is its name has those of no
-/// kernel in particular.
-fn rules_of(platform: &str) -> &'static Rules {
-    let named = platform.split(' ').next().and_then(|name| name.strip_prefix("linux-"));
-    named.and_then(Rules::named).unwrap_or(&kernels::UNNAMED)
-}
-
-/// A disk of a workload as it is simulated.
-struct Bound {
-    /// `None`: it is a virtual machine's.
-    profile: Option<Profile>,
-    row: &'static ElevatorRow,
-    settings: Settings,
-}
-
-fn profile_of(disk: &Disk, object: &str, options: &RunOptions) -> Result<Profile, WorldError> {
-    let model = disk.model.as_deref().unwrap_or(MODEL);
-    let read = options.files.get(model).map(|text| Profile::read(model, model, text));
-    let read = read.transpose().or_else(|wrong| refuse(object.to_owned(), wrong.to_string()))?;
-    if let Some(profile) = read.or_else(|| Profile::named(model)) {
-        return Ok(profile);
-    }
-    let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
-    let why = format!(
-        "there is no model `{model}`; name a profile's file (FILE.toml), or one of {}",
-        names.join(", ")
-    );
-    refuse(object.to_owned(), why)
-}
-
-fn bound(disk: &Disk, options: &RunOptions) -> Result<Bound, WorldError> {
-    let object = format!("disk.{}", disk.name);
-    let profile = match disk.on {
-        Some(_) => None,
-        None => Some(profile_of(disk, &object, options)?),
-    };
-    let scheduler = disk.scheduler.as_deref().unwrap_or(SCHEDULER);
-    let Some(row) = elevators::by_word(scheduler) else {
-        let words: Vec<&str> = ELEVATORS.iter().map(|row| row.word).collect();
-        let why =
-            format!("the I/O scheduler `{scheduler}` is not simulated; use one of {}", words.join(", "));
-        return refuse(object, why);
-    };
-    let mut settings = Settings::new(row.tunables);
-    for (name, value) in &disk.tunables {
-        if let Err(error) = settings.set(name, *value) {
-            return refuse(format!("{object}.tunables.{name}"), format!("{scheduler}: {error}"));
-        }
-    }
-    Ok(Bound { profile, row, settings })
 }
 
 /// The I/O priority of a thread: the one that it was given, else that of its scheduling class (`task_nice_ioclass` in
@@ -499,89 +467,6 @@ fn priority_of(given: Option<IoPriority>) -> Priority {
         Some(IoPriority::Realtime(level)) => Priority { class: IoClass::Realtime, level },
         Some(IoPriority::BestEffort(level)) => Priority { class: IoClass::BestEffort, level },
         Some(IoPriority::Idle) => Priority { class: IoClass::Idle, level: 7 },
-    }
-}
-
-/// What the driver of a disk says of it.
-struct Driver {
-    /// Requests that the device takes at a time, and that the driver has tags for.
-    depth: u32,
-    tags: u32,
-    asks_first: bool,
-    max_sectors: u32,
-    rotational: bool,
-}
-
-impl Driver {
-    /// virtio-blk: one device of 256 requests, which the kernel takes for one that turns.
-    const VIRTUAL: Driver = Driver {
-        depth: VIRTUAL_DEPTH,
-        tags: VIRTUAL_DEPTH,
-        asks_first: false,
-        max_sectors: u32::MAX,
-        rotational: true,
-    };
-
-    /// Of a device that takes so many requests at a time. Drivers have 32 tags (ATA) or 64 (MMC) where those are fewer.
-    fn of(profile: &Profile, depth: u32) -> Driver {
-        // An IDE disk without 48-bit addresses takes a byte's worth of sectors (`ATA_MAX_SECTORS`).
-        let is_ide = profile.model == "hdd" && depth == 1 && profile.sectors() < 1 << 28;
-        Driver {
-            depth,
-            tags: depth.max(if profile.model == "emmc" { 64 } else { 32 }),
-            // Hard disks are SCSI's or ATA's, and so is flash that takes no more than ATA can name.
-            asks_first: profile.model == "hdd" || (profile.model == "flash" && depth <= 32),
-            max_sectors: if is_ide { 256 } else { u32::MAX },
-            rotational: profile.is_rotational(),
-        }
-    }
-}
-
-impl Bound {
-    /// The disk, with requests as the kernel gives its queue: as many as its driver has tags, and with an I/O scheduler twice as many
-    /// up to 256 (`blk_mq_init_sched`).
-    fn unit(self, hz: u32, rules: &'static Rules, device: disk::Device, slots: (Slot, Slot)) -> Unit {
-        let driver =
-            self.profile.as_ref().map_or(Driver::VIRTUAL, |profile| Driver::of(profile, device.depth()));
-        let making = Making {
-            hz,
-            requests: match self.row.front {
-                Front::Legacy => LEGACY_REQUESTS,
-                Front::BlkMq if self.row.word == "none" => driver.tags,
-                Front::BlkMq => 2 * driver.tags.min(128),
-            },
-            tags: driver.depth,
-            asks_first: driver.asks_first,
-            max_sectors: driver.max_sectors,
-            rotational: driver.rotational,
-            device: Some(Rc::new(device.clone())),
-            settings: self.settings,
-            rules,
-        };
-        Unit::new(queue::make(self.row, &making), device, slots)
-    }
-
-    fn in_words(&self, disk: &Disk, rules: &Rules) -> Vec<(String, String)> {
-        let mut said = vec![
-            match (&self.profile, &disk.on) {
-                (Some(profile), _) => (format!("disk {} model", disk.name), profile.name.clone()),
-                (None, on) => (format!("disk {} on", disk.name), on.clone().unwrap_or_default()),
-            },
-            (format!("disk {} scheduler", disk.name), format!("{} ({})", self.row.word, self.row.source)),
-        ];
-        if self.row.front == Front::BlkMq {
-            let kernel = match rules.kernel {
-                "" => "no kernel in particular".to_owned(),
-                kernel => format!("Linux {kernel}"),
-            };
-            said.push((format!("disk {} rules", disk.name), format!("{kernel} (read: {})", rules.seen)));
-        }
-        let set: Vec<String> =
-            disk.tunables.iter().map(|(name, value)| format!("{name} = {value}")).collect();
-        if !set.is_empty() {
-            said.push((format!("disk {} tunables", disk.name), set.join(", ")));
-        }
-        said
     }
 }
 

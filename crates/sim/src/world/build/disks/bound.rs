@@ -1,0 +1,203 @@
+//! What a disk of a workload is simulated as: its model, its I/O scheduler with its tunables, its driver.
+
+use std::rc::Rc;
+
+use surety_block::elevator::Making;
+use surety_block::elevators::{self, ELEVATORS};
+use surety_block::{ElevatorRow, Front, Rules, Settings, SettingsError, kernels, queue};
+use surety_device::profile::{PROFILES, Profile};
+use surety_model::source::nearest;
+use surety_model::workload::Disk;
+use surety_model::world::{RunOptions, WorldError};
+
+use super::super::super::refuse;
+use crate::disk::{self, Unit, VIRTUAL_DEPTH};
+use crate::engine::Slot;
+
+/// The model of a disk that names none.
+pub(super) const MODEL: &str = "hdd-7200";
+/// The I/O scheduler of one that names none, as the kernel chooses for a device with one queue.
+const SCHEDULER: &str = "mq-deadline";
+/// Requests of each direction in a queue of 2.6 (`BLKDEV_MAX_RQ`).
+const LEGACY_REQUESTS: u32 = 128;
+
+/// The rules of blk-mq of a platform: of the kernel that was named, `linux-6.12`. A machine whose own release is its name has those of no
+/// kernel in particular.
+pub(super) fn rules_of(platform: &str) -> &'static Rules {
+    let named = platform.split(' ').next().and_then(|name| name.strip_prefix("linux-"));
+    named.and_then(Rules::named).unwrap_or(&kernels::UNNAMED)
+}
+
+/// A disk of a workload as it is simulated.
+pub(super) struct Bound {
+    /// `None`: it is a virtual machine's.
+    pub(super) profile: Option<Profile>,
+    row: &'static ElevatorRow,
+    settings: Settings,
+}
+
+fn profile_of(disk: &Disk, options: &RunOptions) -> Result<Profile, WorldError> {
+    let model = disk.model.as_deref().unwrap_or(MODEL);
+    let object = || format!("disk.{}.model", disk.name);
+    let read = options.files.get(model).map(|text| Profile::read(model, model, text));
+    let read = read.transpose().or_else(|wrong| refuse(object(), wrong.to_string()))?;
+    if let Some(profile) = read.or_else(|| Profile::named(model)) {
+        return Ok(profile);
+    }
+    if model.ends_with(".toml") {
+        let why =
+            format!("its profile `{model}` was not given to the simulator; keep it beside the workload");
+        return refuse(object(), why);
+    }
+    let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
+    let why = format!(
+        "there is no model `{model}`; {}name a profile's file (FILE.toml), or one of {}",
+        meant(model, &names),
+        names.join(", ")
+    );
+    refuse(object(), why)
+}
+
+/// The word that was meant, where one is near: `did you mean bfq? `.
+fn meant(word: &str, words: &[&str]) -> String {
+    nearest(word, words.iter().copied()).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default()
+}
+
+/// Binds a disk to what there is of that name; what there is not is refused at its key.
+pub(super) fn bound(disk: &Disk, options: &RunOptions) -> Result<Bound, WorldError> {
+    let object = format!("disk.{}", disk.name);
+    let profile = match disk.on {
+        Some(_) => None,
+        None => Some(profile_of(disk, options)?),
+    };
+    let scheduler = disk.scheduler.as_deref().unwrap_or(SCHEDULER);
+    let Some(row) = elevators::by_word(scheduler) else {
+        let words: Vec<&str> = ELEVATORS.iter().map(|row| row.word).collect();
+        let why = format!(
+            "the I/O scheduler `{scheduler}` is not simulated; {}use one of {}",
+            meant(scheduler, &words),
+            words.join(", ")
+        );
+        return refuse(format!("{object}.scheduler"), why);
+    };
+    let mut settings = Settings::new(row.tunables);
+    for (name, value) in &disk.tunables {
+        if let Err(error) = settings.set(name, *value) {
+            let why = match error {
+                SettingsError::Unknown { name, .. } => unknown(row, &name, disk.scheduler.is_none()),
+                error => format!("{scheduler}: {error}"),
+            };
+            return refuse(format!("{object}.tunables.{name}"), why);
+        }
+    }
+    Ok(Bound { profile, row, settings })
+}
+
+/// What is wrong with a tunable that an I/O scheduler has not: who has it, and what this one has.
+fn unknown(row: &ElevatorRow, name: &str, is_default: bool) -> String {
+    let own: Vec<&str> = row.tunables.iter().map(|tunable| tunable.name).collect();
+    let of = elevators::with_tunable(name);
+    let whose = match of.as_slice() {
+        [] => "no I/O scheduler has one of that name".to_owned(),
+        [one] => format!("{one} has one of that name"),
+        several => format!("{} have one of that name", several.join(", ")),
+    };
+    let instead = of.first().map(|of| format!(", or write `scheduler = \"{of}\"`")).unwrap_or_default();
+    let own = match own.as_slice() {
+        [] => format!("`{}` has none at all: leave it out{instead}", row.word),
+        own => {
+            format!("{}`{}` has {}: set one of those{instead}", meant(name, own), row.word, own.join(", "))
+        }
+    };
+    let default = if is_default { ", which a disk without `scheduler` has" } else { "" };
+    format!("`{}`{default}: there is no tunable `{name}`; {whose}; {own}", row.word)
+}
+
+/// What the driver of a disk says of it.
+struct Driver {
+    /// Requests that the device takes at a time, and that the driver has tags for.
+    depth: u32,
+    tags: u32,
+    asks_first: bool,
+    max_sectors: u32,
+    rotational: bool,
+}
+
+impl Driver {
+    /// virtio-blk: one device of 256 requests, which the kernel takes for one that turns.
+    const VIRTUAL: Driver = Driver {
+        depth: VIRTUAL_DEPTH,
+        tags: VIRTUAL_DEPTH,
+        asks_first: false,
+        max_sectors: u32::MAX,
+        rotational: true,
+    };
+
+    /// Of a device that takes so many requests at a time. Drivers have 32 tags (ATA) or 64 (MMC) where those are fewer.
+    fn of(profile: &Profile, depth: u32) -> Driver {
+        // An IDE disk without 48-bit addresses takes a byte's worth of sectors (`ATA_MAX_SECTORS`).
+        let is_ide = profile.model == "hdd" && depth == 1 && profile.sectors() < 1 << 28;
+        Driver {
+            depth,
+            tags: depth.max(if profile.model == "emmc" { 64 } else { 32 }),
+            // Hard disks are SCSI's or ATA's, and so is flash that takes no more than ATA can name.
+            asks_first: profile.model == "hdd" || (profile.model == "flash" && depth <= 32),
+            max_sectors: if is_ide { 256 } else { u32::MAX },
+            rotational: profile.is_rotational(),
+        }
+    }
+}
+
+impl Bound {
+    /// The disk, with requests as the kernel gives its queue: as many as its driver has tags, and with an I/O scheduler twice as many
+    /// up to 256 (`blk_mq_init_sched`).
+    pub(super) fn unit(
+        self,
+        hz: u32,
+        rules: &'static Rules,
+        device: disk::Device,
+        slots: (Slot, Slot),
+    ) -> Unit {
+        let driver =
+            self.profile.as_ref().map_or(Driver::VIRTUAL, |profile| Driver::of(profile, device.depth()));
+        let making = Making {
+            hz,
+            requests: match self.row.front {
+                Front::Legacy => LEGACY_REQUESTS,
+                Front::BlkMq if self.row.word == "none" => driver.tags,
+                Front::BlkMq => 2 * driver.tags.min(128),
+            },
+            tags: driver.depth,
+            asks_first: driver.asks_first,
+            max_sectors: driver.max_sectors,
+            rotational: driver.rotational,
+            device: Some(Rc::new(device.clone())),
+            settings: self.settings,
+            rules,
+        };
+        Unit::new(queue::make(self.row, &making), device, slots)
+    }
+
+    pub(super) fn in_words(&self, disk: &Disk, rules: &Rules) -> Vec<(String, String)> {
+        let mut said = vec![
+            match (&self.profile, &disk.on) {
+                (Some(profile), _) => (format!("disk {} model", disk.name), profile.name.clone()),
+                (None, on) => (format!("disk {} on", disk.name), on.clone().unwrap_or_default()),
+            },
+            (format!("disk {} scheduler", disk.name), format!("{} ({})", self.row.word, self.row.source)),
+        ];
+        if self.row.front == Front::BlkMq {
+            let kernel = match rules.kernel {
+                "" => "no kernel in particular".to_owned(),
+                kernel => format!("Linux {kernel}"),
+            };
+            said.push((format!("disk {} rules", disk.name), format!("{kernel} (read: {})", rules.seen)));
+        }
+        let set: Vec<String> =
+            disk.tunables.iter().map(|(name, value)| format!("{name} = {value}")).collect();
+        if !set.is_empty() {
+            said.push((format!("disk {} tunables", disk.name), set.join(", ")));
+        }
+        said
+    }
+}
