@@ -67,8 +67,9 @@ impl Display for Given {
         match self {
             Given::Text(text) => write!(f, "`{text}`"),
             Given::Whole(number) => number.fmt(f),
-            Given::Number(number) if !number.is_finite() => f.write_str("what is no finite number"),
-            Given::Number(number) if number.abs() >= 1e9 || number.abs() < 1e-6 => write!(f, "{number:e}"),
+            Given::Number(number) if number.abs() >= 1e9 || (*number != 0.0 && number.abs() < 1e-6) => {
+                write!(f, "{number:e}")
+            }
             Given::Number(number) => number.fmt(f),
             Given::Other(words) => f.write_str(words),
         }
@@ -133,7 +134,7 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 
     fn visit_bool<E: Error>(self, _: bool) -> Result<Given, E> {
-        Ok(Given::Other("true or false"))
+        Ok(Given::Other("a yes or no"))
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Given, A::Error> {
