@@ -27,7 +27,9 @@ mod reading;
 pub mod seek;
 mod writing;
 
-pub use parameters::{Overheads, Parameters, ReadAhead, Retries, WriteBack};
+pub use parameters::{
+    Overheads, Parameters, RUNS_MAX, ReadAhead, Retries, SEGMENT_MAX, SEGMENTS_MAX, WriteBack,
+};
 
 use std::sync::Arc;
 

@@ -15,6 +15,8 @@ use surety_units::Nanos;
 
 /// Bytes of a sector.
 pub const SECTOR: u64 = 512;
+/// Requests that a device takes at a time at most: a queue of NVMe.
+pub const DEPTH_MAX: u32 = 1 << 16;
 
 /// What is done to the sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

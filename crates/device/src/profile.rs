@@ -18,14 +18,12 @@
 
 mod flash;
 mod hdd;
+mod keys;
 mod others;
 mod quantity;
 mod show;
 
-use std::ops::Range;
-
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
 use toml::Spanned;
 
 use crate::fixed::Fixed;
@@ -35,7 +33,8 @@ use crate::model::Model;
 use crate::virtio::Virtio;
 use surety_model::source::{Diagnostic, Diagnostics};
 
-pub use show::{Line, list, show};
+use keys::keys;
+pub use show::{Line, capacity, list, show};
 
 /// What a device is made from.
 #[derive(Clone, Debug)]
@@ -230,32 +229,6 @@ impl Profile {
             Device::Virtio(parameters, _) => parameters.depth,
         }
     }
-}
-
-/// Reads the keys of a type; what is wrong is told where.
-fn keys<T: DeserializeOwned>(text: &str) -> Result<T, Diagnostic> {
-    toml::from_str(text).map_err(|wrong| {
-        let span = wrong.span().unwrap_or(0..0);
-        let message = wrong.message().lines().next().unwrap_or_default().to_owned();
-        let help = if message.starts_with("missing field") {
-            Some("nothing is filled in: each number is written down with its source")
-        } else if message.starts_with("unknown field") {
-            Some("see docs/disk-models.md for the keys of each model")
-        } else {
-            None
-        };
-        let found = Diagnostic::new(beginning(text, span), message);
-        match help {
-            Some(help) => found.help(help),
-            None => found,
-        }
-    })
-}
-
-/// The first line of a span, which of a missing key is the whole table.
-fn beginning(text: &str, span: Range<usize>) -> Range<usize> {
-    let line = text.get(span.clone()).and_then(|part| part.find('\n'));
-    span.start..line.map_or(span.end, |length| span.start + length)
 }
 
 #[cfg(test)]

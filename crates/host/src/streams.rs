@@ -102,13 +102,16 @@ pub(crate) fn threads(
 }
 
 fn refused(stream: &Stream, why: impl Into<String>) -> WorldError {
-    let object = format!("stream.{}", stream.name);
+    refused_at(format!("stream.{}", stream.name), why)
+}
+
+fn refused_at(object: String, why: impl Into<String>) -> WorldError {
     WorldError::Unsupported { world: "host".to_owned(), object, why: why.into() }
 }
 
 /// What this world cannot do of a stream.
 fn check(stream: &Stream) -> Result<(), WorldError> {
-    stream.check_sizes().map_err(|why| refused(stream, why))?;
+    stream.check_sizes().map_err(|(key, why)| refused_at(format!("stream.{}.{key}", stream.name), why))?;
     if stream.jitter.is_some() || stream.batch.is_some() {
         let why =
             "this version fetches one access at a time and jitters none; leave out `jitter` and `batch`";

@@ -289,14 +289,18 @@ impl Stream {
         self.access.map_or(64 << 10, |bytes| bytes.0)
     }
 
-    /// Whether its sizes go together; else why not.
-    pub fn check_sizes(&self) -> Result<(), &'static str> {
+    /// Whether its sizes go together; else the key that does not, and why.
+    pub fn check_sizes(&self) -> Result<(), (&'static str, &'static str)> {
         let access = self.access_bytes();
-        if self.rate.0 == 0 || access == 0 || access > 1 << 30 {
-            return Err("its `rate` is above nothing, and one access between 1 B and 1GiB");
+        if self.rate.0 == 0 {
+            return Err(("rate", "its `rate` is above nothing"));
+        }
+        if access == 0 || access > 1 << 30 {
+            let key = if self.direction == Direction::Write { "write" } else { "read" };
+            return Err((key, "one access is between 1 B and 1GiB"));
         }
         if self.buffer.is_some_and(|buffer| buffer.0 < access) {
-            return Err("its `buffer` holds at least one access");
+            return Err(("buffer", "its `buffer` holds at least one access"));
         }
         Ok(())
     }

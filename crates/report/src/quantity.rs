@@ -111,7 +111,7 @@ pub(crate) fn figure(figure: &Figure) -> String {
     }
     match figure.unit.as_ref() {
         "ns" => Nanos::from_f64_rounded(value).to_string(),
-        unit @ ("B" | "B/s") => {
+        unit @ ("B" | "B/s" | "bit/s") => {
             let (factor, prefix) = match value.abs() {
                 v if v < 1e3 => (1.0, ""),
                 v if v < 1e6 => (1e3, "k"),
@@ -182,6 +182,14 @@ mod tests {
         let of =
             |value, unit: &'static str| figure(&Figure { name: String::new(), value, unit: unit.into() });
         assert_eq!(of(104_857_600.0, "B/s"), "104.9 MB/s");
+        for (rate, text) in [
+            (500.0, "500 bit/s"),
+            (99_700_000.0, "99.70 Mbit/s"),
+            (1.25e9, "1.250 Gbit/s"),
+            (64e3, "64 kbit/s"),
+        ] {
+            assert_eq!(of(rate, "bit/s"), text);
+        }
         assert_eq!(of(12.0, "/s"), "12 /s");
         assert_eq!(of(f64::INFINITY, "/s"), "-");
     }

@@ -169,23 +169,23 @@ fn what_cannot_be_simulated_is_said_with_its_object() {
         ("[[stream]]\nname = \"s\"\nfile = { make = \"1MB\" }\nrate = \"1MB/s\"\n", "stream.s", "on no disk"),
         (
             "[disk.d]\nmodel = \"quantum\"\n[[load]]\nname = \"r\"\nkind = \"readers\"\ndisk = \"d\"\n",
-            "disk.d",
+            "disk.d.model",
             "no model `quantum`",
         ),
         (
             "[disk.d]\nscheduler = \"elevator\"\n[[load]]\nname = \"r\"\nkind = \"readers\"\ndisk = \"d\"\n",
-            "disk.d",
+            "disk.d.scheduler",
             "`elevator` is not simulated",
         ),
         (
             "[disk.d]\ntunables = { slice_idle = 3 }\n[[load]]\nname = \"r\"\nkind = \"readers\"\ndisk = \"d\"\n",
             "disk.d.tunables.slice_idle",
-            "mq-deadline: there is no tunable `slice_idle`",
+            "`mq-deadline`, which a disk without `scheduler` has: there is no tunable `slice_idle`; bfq, cfq have one",
         ),
         (
             "[disk.d]\nmodel = \"emmc\"\n[[load]]\nname = \"r\"\nkind = \"readers\"\nsize = \"900GB\"\ndisk = \"d\"\n",
-            "load.r",
-            "beyond the end of disk `d`",
+            "load.r.size",
+            "of 900.0 GB lies beyond the end of disk `d`, which has 62.54 GB",
         ),
         (
             "[disk.d]\n[[startup]]\nname = \"x\"\ncommand = \"true\"\ndisk = \"d\"\n",
@@ -194,7 +194,7 @@ fn what_cannot_be_simulated_is_said_with_its_object() {
         ),
         (
             "[disk.d]\n[[startup]]\nname = \"x\"\nreplay = \"none.trace\"\ndisk = \"d\"\n",
-            "startup.x",
+            "startup.x.replay",
             "not given",
         ),
     ] {

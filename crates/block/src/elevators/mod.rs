@@ -36,3 +36,9 @@ pub const ELEVATORS: &[&ElevatorRow] = &[
 pub fn by_word(word: &str) -> Option<&'static ElevatorRow> {
     ELEVATORS.iter().copied().find(|row| row.word == word)
 }
+
+/// The words of those that have a tunable of this name.
+pub fn with_tunable(name: &str) -> Vec<&'static str> {
+    let has = |row: &&&ElevatorRow| row.tunables.iter().any(|tunable| tunable.name == name);
+    ELEVATORS.iter().filter(has).map(|row| row.word).collect()
+}

@@ -1,10 +1,19 @@
 //! `dm_disk`: layout and mechanics of a drive.
 
+use std::ops::RangeInclusive;
+
 use super::Open;
 use super::syntax::{Block, Field, Kind, Value};
-use crate::hdd::geometry::{Geometry, HeadOrder, Sparing, Zone};
+use crate::hdd::geometry::{
+    CYLINDERS_MAX, Geometry, HEADS_MAX, HeadOrder, SECTORS_PER_TRACK_MAX, Sparing, Zone,
+};
 use crate::hdd::seek::SeekCurve;
 use surety_model::source::{Diagnostic, Diagnostics};
+
+/// Milliseconds of a time at most.
+const TIME_MAX: f64 = 10_000.0;
+/// Sectors, or revolutions, of a skew at most.
+const SKEW_MAX: f64 = 65_536.0;
 
 /// What a `dm_disk` gives.
 #[derive(Clone, Debug)]
@@ -35,36 +44,33 @@ impl<'a> Fields<'a> {
         })
     }
 
-    /// A number of at least `least`.
-    pub fn number(&self, key: &str, least: f64) -> Result<f64, Diagnostic> {
+    /// A number in a range.
+    pub fn number(&self, key: &str, range: RangeInclusive<f64>) -> Result<f64, Diagnostic> {
         let field = self.need(key)?;
+        let wrong = |message| Err(Diagnostic::new(field.value.span.clone(), message));
         match field.value.kind {
-            Kind::Number(number) if number >= least => Ok(number),
+            Kind::Number(number) if range.contains(&number) => Ok(number),
             Kind::Number(number) => {
-                let message = format!("`{key}` is {number}, and cannot be below {least}");
-                Err(Diagnostic::new(field.value.span.clone(), message))
+                let (least, most) = (range.start(), range.end());
+                wrong(format!("`{key}` is {number}, and should be between {least} and {most}"))
             }
-            _ => Err(Diagnostic::new(field.value.span.clone(), format!("`{key}` should be a number"))),
+            _ => wrong(format!("`{key}` should be a number")),
         }
     }
 
-    /// A whole number of at least `least`, below 2^53.
-    pub fn count(&self, key: &str, least: u64) -> Result<u64, Diagnostic> {
-        let number = self.number(key, least as f64)?;
-        if number != libm::floor(number) || number > 9e15 {
+    /// A whole number in a range.
+    pub fn count(&self, key: &str, range: RangeInclusive<u32>) -> Result<u32, Diagnostic> {
+        let number = self.number(key, f64::from(*range.start())..=f64::from(*range.end()))?;
+        if number != libm::floor(number) {
             let span = self.need(key)?.value.span.clone();
             return Err(Diagnostic::new(span, format!("`{key}` is {number}, and should be a whole number")));
         }
-        Ok(number as u64)
+        Ok(number as u32)
     }
 
-    /// A whole number that 32 bits hold.
-    pub fn small(&self, key: &str, least: u32) -> Result<u32, Diagnostic> {
-        let count = self.count(key, u64::from(least))?;
-        u32::try_from(count).map_err(|_| {
-            let span = self.get(key).map_or(0..0, |field| field.value.span.clone());
-            Diagnostic::new(span, format!("`{key}` is {count}, more than any drive has"))
-        })
+    /// Milliseconds of a time, up to ten seconds.
+    pub fn time(&self, key: &str) -> Result<f64, Diagnostic> {
+        self.number(key, 0.0..=TIME_MAX)
     }
 
     fn word(&self, key: &str) -> Result<&'a str, Diagnostic> {
@@ -118,9 +124,9 @@ pub fn disk(block: &Block, file: &str, text: &str, open: &mut Open<'_>) -> Resul
                 "rotation is always reckoned exactly: `trackSwitchPlusRotation`",
             ));
         }
-        let switch = mechanical.number("Head switch time", 0.0)?;
-        let settle = mechanical.number("Add. write settling delay", -1000.0)?;
-        let rpm = mechanical.number("Rotation speed (in rpms)", 1.0)?;
+        let switch = mechanical.time("Head switch time")?;
+        let settle = mechanical.number("Add. write settling delay", -1000.0..=1000.0)?;
+        let rpm = mechanical.number("Rotation speed (in rpms)", 60.0..=60_000.0)?;
         Ok((switch, settle, 60_000.0 / rpm))
     };
     let (head_switch, write_settle, revolution) = rest().map_err(fail)?;
@@ -135,7 +141,7 @@ fn layout(fields: &Fields<'_>) -> Result<Geometry, Diagnostic> {
         "Layout Model",
         "Mechanical Model",
     ])?;
-    let heads = fields.small("Number of data surfaces", 1)?;
+    let heads = fields.count("Number of data surfaces", 1..=HEADS_MAX)?;
     let layout = Fields(fields.block("Layout Model")?);
     if layout.0.kind != "dm_layout_g1" {
         let message = format!("the layout {} is not modelled; dm_layout_g1 is", layout.0.kind);
@@ -148,15 +154,15 @@ fn layout(fields: &Fields<'_>) -> Result<Geometry, Diagnostic> {
         "Skew units",
         "Zones",
     ])?;
-    let order = match layout.count("LBN-to-PBN mapping scheme", 0)? {
+    let order = match layout.count("LBN-to-PBN mapping scheme", 0..=u32::MAX)? {
         0 => HeadOrder::Same,
         1 => HeadOrder::Alternating,
         2 => HeadOrder::AlternatingOverall,
         other => return Err(unmodelled(&layout, "LBN-to-PBN mapping scheme", other)),
     };
-    let range = layout.small("Rangesize for sparing", 0)?;
+    let range = layout.count("Rangesize for sparing", 0..=CYLINDERS_MAX)?;
     let sectors = |tracks, moves_skew| Sparing::Sectors { tracks, moves_skew };
-    let sparing = match layout.count("Sparing scheme used", 0)? {
+    let sparing = match layout.count("Sparing scheme used", 0..=u32::MAX)? {
         0 => Sparing::None,
         1 => Sparing::Tracks,
         2 => sectors(heads, true),
@@ -182,7 +188,7 @@ fn layout(fields: &Fields<'_>) -> Result<Geometry, Diagnostic> {
 }
 
 /// The refusal of a scheme.
-fn unmodelled(fields: &Fields<'_>, key: &str, value: u64) -> Diagnostic {
+fn unmodelled(fields: &Fields<'_>, key: &str, value: u32) -> Diagnostic {
     let span = fields.get(key).map_or(0..0, |field| field.value.span.clone());
     Diagnostic::new(span, format!("`{key}` {value} is not modelled"))
 }
@@ -201,13 +207,13 @@ fn zone(fields: &Fields<'_>, units: Option<&Field>) -> Result<Zone, Diagnostic> 
         "slips",
         "defects",
     ])?;
-    let sectors_per_track = fields.small("Blocks per track", 1)?;
+    let sectors_per_track = fields.count("Blocks per track", 1..=SECTORS_PER_TRACK_MAX)?;
     let units = fields.get("Skew units").or(units);
     let in_revolutions =
         units.is_some_and(|field| matches!(&field.value.kind, Kind::Word(word) if word == "revolutions"));
     let scale = if in_revolutions { f64::from(sectors_per_track) } else { 1.0 };
     let skew = |key| match fields.get(key) {
-        Some(_) => fields.number(key, 0.0).map(|skew| skew * scale),
+        Some(_) => fields.number(key, 0.0..=SKEW_MAX).map(|skew| skew * scale),
         None => Ok(0.0),
     };
     let defects = fields.list("defects")?;
@@ -226,14 +232,14 @@ fn zone(fields: &Fields<'_>, units: Option<&Field>) -> Result<Zone, Diagnostic> 
         }
     }
     Ok(Zone {
-        first_cylinder: fields.small("First cylinder number", 0)?,
-        last_cylinder: fields.small("Last cylinder number", 0)?,
+        first_cylinder: fields.count("First cylinder number", 0..=CYLINDERS_MAX - 1)?,
+        last_cylinder: fields.count("Last cylinder number", 0..=CYLINDERS_MAX - 1)?,
         sectors_per_track,
         offset: skew("Offset of first block")?,
         track_skew: skew("Skew for track switch")?,
         cylinder_skew: skew("Skew for cylinder switch")?,
-        reserved: fields.count("Empty space at zone front", 0)?,
-        spares: fields.count("Number of spares", 0)?,
+        reserved: fields.count("Empty space at zone front", 0..=u32::MAX)?.into(),
+        spares: fields.count("Number of spares", 0..=u32::MAX)?.into(),
         slips,
     })
 }
@@ -246,12 +252,12 @@ fn seek_curve(
     open: &mut Open<'_>,
 ) -> Result<SeekCurve, Diagnostics> {
     let fail = |diagnostic| Diagnostics::one(file, text, diagnostic);
-    let single = || fields.number("Single cylinder seek time", 0.0).map_err(fail);
+    let single = || fields.time("Single cylinder seek time").map_err(fail);
     match fields.word("Seek type").map_err(fail)? {
         "constant" => Ok(SeekCurve::Constant(single()?)),
         "curve" => Ok(SeekCurve::Root {
             single: single()?,
-            full: fields.number("Full strobe seek time", 0.0).map_err(fail)?,
+            full: full_strobe(fields).map_err(fail)?,
             cylinders: geometry.cylinders(),
         }),
         "extracted" => {
@@ -259,7 +265,7 @@ fn seek_curve(
             let span = fields.need("Full seek curve").map_err(fail)?.value.span.clone();
             let table = open(path)
                 .map_err(|why| fail(Diagnostic::new(span, format!("{path} cannot be read: {why}"))))?;
-            seek_table(&table).map_err(|wrong| Diagnostics::one(path, &table, wrong))
+            seek_table(&table, geometry.cylinders()).map_err(|wrong| Diagnostics::one(path, &table, wrong))
         }
         other => {
             let span = fields.need("Seek type").map_err(fail)?.value.span.clone();
@@ -271,9 +277,16 @@ fn seek_curve(
     }
 }
 
+/// The longest seek of a curve, which is no shorter than the one to the next cylinder.
+fn full_strobe(fields: &Fields<'_>) -> Result<f64, Diagnostic> {
+    let single = fields.time("Single cylinder seek time")?;
+    fields.number("Full strobe seek time", single..=TIME_MAX)
+}
+
 /// A `.seek` file: a head line, then `distance, milliseconds` on each; what follows those is passed over.
-fn seek_table(text: &str) -> Result<SeekCurve, Diagnostic> {
+fn seek_table(text: &str, cylinders: u32) -> Result<SeekCurve, Diagnostic> {
     let (mut points, mut at): (Vec<(u32, f64)>, usize) = (Vec::new(), 0);
+    let mut last = 0..0;
     for line in text.split_inclusive('\n') {
         let span = at..at + line.trim_end().len();
         at += line.len();
@@ -283,9 +296,10 @@ fn seek_table(text: &str) -> Result<SeekCurve, Diagnostic> {
         let mut parts = line.split(',').map(str::trim);
         let distance = parts.next().and_then(|part| part.parse::<u32>().ok());
         let time = parts.next().and_then(|part| part.parse::<f64>().ok());
-        let (Some(distance), Some(time)) = (distance, time.filter(|time| *time >= 0.0 && time.is_finite()))
+        let (Some(distance), Some(time)) = (distance, time.filter(|time| (0.0..=TIME_MAX).contains(time)))
         else {
-            return Err(Diagnostic::new(span, "`CYLINDERS, MILLISECONDS` should stand here"));
+            return Err(Diagnostic::new(span, "`CYLINDERS, MILLISECONDS` should stand here")
+                .help(format!("cylinders are from 1 on, and a seek takes between 0 and {TIME_MAX} ms")));
         };
         if points.last().is_some_and(|(before, _)| *before >= distance) || distance == 0 {
             return Err(Diagnostic::new(
@@ -294,9 +308,12 @@ fn seek_table(text: &str) -> Result<SeekCurve, Diagnostic> {
             ));
         }
         points.push((distance, time));
+        last = span;
     }
     if points.is_empty() {
         return Err(Diagnostic::new(0..0, "the seek curve has no points"));
     }
-    Ok(SeekCurve::Table(points))
+    let curve = SeekCurve::Table(points);
+    curve.check(cylinders).map_err(|why| Diagnostic::new(last, why))?;
+    Ok(curve)
 }

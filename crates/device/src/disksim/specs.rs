@@ -2,7 +2,8 @@
 
 use super::convert::{Fields, Mechanics};
 use super::syntax::{Block, Kind};
-use crate::hdd::{Overheads, Parameters, ReadAhead, WriteBack};
+use crate::hdd::{Overheads, Parameters, RUNS_MAX, ReadAhead, SEGMENT_MAX, SEGMENTS_MAX, WriteBack};
+use crate::model::DEPTH_MAX;
 use surety_model::source::Diagnostic;
 use surety_units::Nanos;
 
@@ -87,21 +88,21 @@ const READ: &[&str] = &[
 pub fn drive(block: &Block, mechanics: Mechanics) -> Result<Parameters, Diagnostic> {
     let fields = Fields(block);
     refuse(&fields)?;
-    let scale = fields.number("Time scale for overheads", 0.0)?;
+    let scale = fields.number("Time scale for overheads", 0.0..=1000.0)?;
     let pair = |a: &str, b: &str| -> Result<[f64; 2], Diagnostic> {
-        Ok([fields.number(a, 0.0)? * scale, fields.number(b, 0.0)? * scale])
+        Ok([fields.time(a)? * scale, fields.time(b)? * scale])
     };
-    let is_on = |key: &str| fields.count(key, 0).map(|value| value > 0);
-    let segment_sectors = fields.count("Segment size (in blks)", 1)?;
-    let fast = fields.count("Fast write level", 0)?;
+    let is_on = |key: &str| fields.count(key, 0..=u32::MAX).map(|value| value > 0);
+    let segment_sectors = u64::from(fields.count("Segment size (in blks)", 1..=SEGMENT_MAX)?);
+    let fast = fields.count("Fast write level", 0..=u32::MAX)?;
     let write = match fast {
         0 => pair("Write miss over. after read", "Write miss over. after write")?,
         _ => pair("Write hit over. after read", "Write hit over. after write")?,
     };
-    let runs = fields.count("Maximum number of write segments", 1)? as usize;
+    let runs = fields.count("Maximum number of write segments", 1..=RUNS_MAX)? as usize;
     let combines = is_on("Combine seq writes")?;
     let write_back = WriteBack { runs, sectors: segment_sectors * runs as u64, combines };
-    let depth = fields.count("Max queue length", 1)? as usize;
+    let depth = fields.count("Max queue length", 1..=DEPTH_MAX)? as usize;
     Ok(Parameters {
         geometry: mechanics.geometry,
         seek: mechanics.seek,
@@ -112,12 +113,12 @@ pub fn drive(block: &Block, mechanics: Mechanics) -> Result<Parameters, Diagnost
             read_hit: pair("Read hit over. after read", "Read hit over. after write")?,
             read_miss: pair("Read miss over. after read", "Read miss over. after write")?,
             write,
-            read_completion: fields.number("Read completion overhead", 0.0)? * scale,
-            write_completion: fields.number("Write completion overhead", 0.0)? * scale,
+            read_completion: fields.time("Read completion overhead")? * scale,
+            write_completion: fields.time("Write completion overhead")? * scale,
         },
-        sector_transfer: fields.number("Bulk sector transfer time", 0.0)?,
+        sector_transfer: fields.number("Bulk sector transfer time", 0.0..=1000.0)?,
         segments: if is_on("Enable caching in buffer")? {
-            fields.count("Number of buffer segments", 1)? as usize
+            fields.count("Number of buffer segments", 1..=SEGMENTS_MAX)? as usize
         } else {
             0
         },
@@ -162,8 +163,8 @@ fn refuse(fields: &Fields<'_>) -> Result<(), Diagnostic> {
 }
 
 fn read_ahead(fields: &Fields<'_>, segment: u64) -> Result<ReadAhead, Diagnostic> {
-    let most = fields.count("Maximum read-ahead (blks)", 0)?;
-    Ok(match fields.count("Buffer continuous read", 0)? {
+    let most = u64::from(fields.count("Maximum read-ahead (blks)", 0..=SEGMENT_MAX)?);
+    Ok(match fields.count("Buffer continuous read", 0..=u32::MAX)? {
         0 => ReadAhead::None,
         1 => ReadAhead::Track,
         2 => ReadAhead::Cylinder,

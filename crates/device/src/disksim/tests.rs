@@ -122,7 +122,7 @@ fn what_is_wrong_or_not_modelled_is_told_with_its_place() {
         (
             "Segment size (in blks) = 64",
             "Segment size (in blks) = 0",
-            "toy.diskspecs:11:29: `Segment size (in blks)` is 0, and cannot be below 1",
+            "toy.diskspecs:11:29: `Segment size (in blks)` is 0, and should be between 1 and 131072",
         ),
         (
             "source toy.model",
@@ -132,7 +132,7 @@ fn what_is_wrong_or_not_modelled_is_told_with_its_place() {
         (
             "Blocks per track = 10",
             "Blocks per track = -10",
-            "toy.model:12:29: `Blocks per track` is -10, and cannot be below 1",
+            "toy.model:12:29: `Blocks per track` is -10, and should be between 1 and 65536",
         ),
         (
             "Blocks per track = 10",
@@ -187,11 +187,44 @@ fn what_is_wrong_or_not_modelled_is_told_with_its_place() {
         (
             "Rotation speed (in rpms) = 6000",
             "Rotation speed (in rpms) = 0",
-            "toy.model:30:34: `Rotation speed (in rpms)` is 0, and cannot be below 1",
+            "toy.model:30:34: `Rotation speed (in rpms)` is 0, and should be between 60 and 60000",
+        ),
+        (
+            "9,\t3.0",
+            "2,\t9000",
+            "toy.seek:3:1: the last two points go on to 71993.0 ms for all 9 cylinders, which is not between 0 ms and 20000 ms",
+        ),
+        (
+            "Last cylinder number = 9",
+            "Last cylinder number = 4294967295",
+            "toy.model:11:33: `Last cylinder number` is 4294967295, and should be between 0 and 16777215",
+        ),
+        (
+            "Number of spares = 1",
+            "Number of spares = 1e15",
+            "toy.model:17:29: `Number of spares` is 1000000000000000, and should be between 0 and 4294967295",
+        ),
+        (
+            "Number of data surfaces = 2",
+            "Number of data surfaces = 1000",
+            "toy.model:2:30: `Number of data surfaces` is 1000, and should be between 1 and 255",
+        ),
+        (
+            "Max queue length = 1",
+            "Max queue length = 1e30",
+            "toy.diskspecs:7:23: `Max queue length` is 1000000000000000000000000000000, and should be between 1 and 65536",
         ),
         ("9,\t3.0", "1,\t3.0", "toy.seek:3:1: distance 1 is not beyond the one before it"),
-        ("9,\t3.0", "9;\t3.0", "toy.seek:3:1: `CYLINDERS, MILLISECONDS` should stand here"),
-        ("9,\t3.0", "9,\t-3.0", "toy.seek:3:1: `CYLINDERS, MILLISECONDS` should stand here"),
+        (
+            "9,\t3.0",
+            "9;\t3.0",
+            "toy.seek:3:1: `CYLINDERS, MILLISECONDS` should stand here (cylinders are from 1 on, and a seek takes between 0 and 10000 ms)",
+        ),
+        (
+            "9,\t3.0",
+            "9,\t-3.0",
+            "toy.seek:3:1: `CYLINDERS, MILLISECONDS` should stand here (cylinders are from 1 on, and a seek takes between 0 and 10000 ms)",
+        ),
     ];
     for (from, to, told) in cases {
         let changed = |text: &str| text.replacen(from, to, 1);

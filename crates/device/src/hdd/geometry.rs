@@ -10,6 +10,15 @@
 
 use std::ops::Range;
 
+/// Recording surfaces of a disk at most.
+pub const HEADS_MAX: u32 = 255;
+/// Cylinders of a disk at most.
+pub const CYLINDERS_MAX: u32 = 1 << 24;
+/// Sectors of a track at most.
+pub const SECTORS_PER_TRACK_MAX: u32 = 1 << 16;
+/// Sectors of a disk at most: 1 PiB.
+pub const SECTORS_MAX: u64 = 1 << 41;
+
 /// How logical sectors are laid over physical ones in a zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sparing {
@@ -139,12 +148,20 @@ impl Geometry {
                 );
                 return Err((number, words));
             }
-            if zone.sectors_per_track == 0 {
-                return Err((number, "its tracks have no sectors".to_owned()));
+            if !(1..=SECTORS_PER_TRACK_MAX).contains(&zone.sectors_per_track) {
+                let words = format!("its tracks have not between 1 and {SECTORS_PER_TRACK_MAX} sectors");
+                return Err((number, words));
+            }
+            if zone.last_cylinder >= CYLINDERS_MAX {
+                return Err((number, format!("a disk has at most {CYLINDERS_MAX} cylinders")));
             }
             cylinder = zone.last_cylinder + 1;
             let made = lay(zone, first, heads, sparing).map_err(|words| (number, words))?;
             first += made.sectors;
+            if first > SECTORS_MAX {
+                let words = format!("with it the disk has {first} sectors, of at most {SECTORS_MAX} (1 PiB)");
+                return Err((number, words));
+            }
             laid.push(made);
         }
         Ok(Geometry { heads, cylinders: cylinder, sectors: first, sparing, order, zones: laid })
@@ -252,7 +269,7 @@ fn lay(mut zone: Zone, first: u64, heads: u32, sparing: Sparing) -> Result<Laid,
     let physical = tracks * spt;
     let (region, spares) = match sparing {
         Sparing::None => (physical, 0),
-        Sparing::Tracks => (physical, zone.spares * spt),
+        Sparing::Tracks => (physical, zone.spares.saturating_mul(spt)),
         Sparing::Sectors { tracks: 0, .. } => (physical, zone.spares),
         Sparing::Sectors { tracks, .. } => (u64::from(tracks) * spt, zone.spares),
     };

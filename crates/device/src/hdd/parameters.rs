@@ -5,6 +5,13 @@ use surety_units::Nanos;
 use super::geometry::Geometry;
 use super::seek::SeekCurve;
 
+/// Sectors of a read segment, and of reading ahead, at most: 64 MiB.
+pub const SEGMENT_MAX: u32 = 1 << 17;
+/// Read segments of a drive at most.
+pub const SEGMENTS_MAX: u32 = 4096;
+/// Runs of written sectors that a drive holds at most.
+pub const RUNS_MAX: u32 = 1 << 16;
+
 /// Milliseconds the controller takes for a command, by what it is and by what the one before it was: `[after a read, after a write]`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Overheads {

@@ -5,6 +5,9 @@
 //! of the data sheet: over two independent uniform cylinders the mean of `sqrt(d / D)` is 8/15, so `full = minimum +
 //! (average - minimum) * 15/8`.
 
+/// Milliseconds of a seek at most.
+pub const SEEK_MAX: f64 = 20_000.0;
+
 /// Distance in cylinders to milliseconds.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SeekCurve {
@@ -42,6 +45,21 @@ impl SeekCurve {
             }
             SeekCurve::Table(points) => interpolate(points, distance),
         }
+    }
+
+    /// Refuses a curve that goes on to a seek over all cylinders which no disk takes.
+    ///
+    /// # Errors
+    /// How long that would be, and how long it may be.
+    pub fn check(&self, cylinders: u32) -> Result<(), String> {
+        let last = cylinders.saturating_sub(1);
+        let time = self.time(last);
+        if (0.0..=SEEK_MAX).contains(&time) {
+            return Ok(());
+        }
+        Err(format!(
+            "the last two points go on to {time:.1} ms for all {last} cylinders, which is not between 0 ms and {SEEK_MAX} ms"
+        ))
     }
 
     /// The shortest, the mean over two independent uniform cylinders, and the longest, in milliseconds.

@@ -4,10 +4,20 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
 
-use super::quantity::{Count, Sectors, Share, Speed, Time};
+use super::quantity::{BUFFER_MAX, Count, DISK_MAX, Share, Size, Speed, Time};
 use super::{Device, Open, keys};
 use crate::flash::{FastCells, Parameters};
+use crate::model::DEPTH_MAX;
 use surety_model::source::Diagnostic;
+
+/// Dies of a drive at most.
+const DIES_MAX: u32 = 4096;
+/// Sectors of a page at most: 8 MiB.
+const PAGE_MAX: u64 = 1 << 14;
+/// Pages of a block at most.
+const PAGES_MAX: u32 = 1 << 14;
+/// Blocks of a die that cleaning needs: two to clean into, and one to clean.
+const SPARE_BLOCKS: u64 = 3;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -20,8 +30,8 @@ struct Keys {
     _about: IgnoredAny,
     #[serde(rename = "sources")]
     _sources: IgnoredAny,
-    size: Spanned<Sectors>,
-    depth: Spanned<Count>,
+    size: Spanned<Size<DISK_MAX>>,
+    depth: Spanned<Count<DEPTH_MAX>>,
     link: Speed,
     frame: Time,
     command: Time,
@@ -35,21 +45,22 @@ struct Keys {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Cells {
-    channels: Spanned<Count>,
-    dies_per_channel: Count,
-    page: Spanned<Sectors>,
-    pages_per_block: Count,
-    read: Time,
-    program: Time,
+    channels: Spanned<Count<DIES_MAX>>,
+    dies_per_channel: Spanned<Count<DIES_MAX>>,
+    page: Spanned<Size<PAGE_MAX>>,
+    pages_per_block: Spanned<Count<PAGES_MAX>>,
+    read: Time<1>,
+    program: Time<1>,
     erase: Time,
     channel: Speed,
-    suspend: Option<Time>,
+    suspend: Option<Time<1>>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Buffer {
-    size: Option<Sectors>,
+    /// Left out: there is none.
+    size: Option<Spanned<Size<BUFFER_MAX>>>,
     protected: bool,
     flush: Time,
 }
@@ -57,8 +68,8 @@ struct Buffer {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Fast {
-    size: Spanned<Sectors>,
-    program: Time,
+    size: Spanned<Size<DISK_MAX>>,
+    program: Time<1>,
 }
 
 #[derive(Deserialize)]
@@ -77,7 +88,7 @@ pub(super) fn read(text: &str, _: &mut Open<'_>) -> Result<Device, Diagnostic> {
 pub(super) fn read_card(text: &str, _: &mut Open<'_>) -> Result<Device, Diagnostic> {
     let keys: Keys = keys(text)?;
     if keys.depth.as_ref().0 != 1 {
-        let message = format!("a card takes one command at a time, not {}", keys.depth.as_ref().0);
+        let message = format!("`depth`: a card takes one command at a time, not {}", keys.depth.as_ref().0);
         return Err(
             Diagnostic::new(keys.depth.span(), message).help("write `depth = 1`, or `model = \"flash\"`")
         );
@@ -85,34 +96,59 @@ pub(super) fn read_card(text: &str, _: &mut Open<'_>) -> Result<Device, Diagnost
     made(keys)
 }
 
-fn made(keys: Keys) -> Result<Device, Diagnostic> {
-    let dies = u64::from(keys.cells.channels.as_ref().0) * u64::from(keys.cells.dies_per_channel.0);
+/// What of the keys does not go together, each in its own range.
+fn check(keys: &Keys) -> Result<(), Diagnostic> {
+    let (channels, each) = (keys.cells.channels.as_ref().0, keys.cells.dies_per_channel.as_ref().0);
+    let dies = u64::from(channels) * u64::from(each);
     let (sectors, page) = (keys.size.as_ref().0, keys.cells.page.as_ref().0);
-    if dies > 4096 {
-        let message = format!("{dies} dies are more than any drive has");
-        return Err(Diagnostic::new(keys.cells.channels.span(), message));
+    let wrong = |span, message: String, help: String| Err(Diagnostic::new(span, message).help(help));
+    if dies > u64::from(DIES_MAX) {
+        let (key, span) = match channels > each {
+            true => ("channels", keys.cells.channels.span()),
+            false => ("dies_per_channel", keys.cells.dies_per_channel.span()),
+        };
+        let message = format!("`{key}`: {channels} channels of {each} dies are more dies than any drive has");
+        return wrong(span, message, format!("together at most {DIES_MAX}"));
     }
-    if page > 1 << 14 || sectors < page * dies {
-        let message = format!("pages of {page} sectors do not fit {dies} dies of {sectors} sectors");
-        return Err(Diagnostic::new(keys.cells.page.span(), message));
+    if sectors < page * dies {
+        let message = format!("`page`: of {dies} dies with {sectors} sectors not each has a page of {page}");
+        return wrong(keys.cells.page.span(), message, format!("at most {} sectors", sectors / dies));
+    }
+    if let Some(size) = keys.buffer.size.as_ref().filter(|size| size.as_ref().0 < page) {
+        let message = format!("`size`: a buffer of {} sectors never fills a page of {page}", size.as_ref().0);
+        return wrong(size.span(), message, "give it a page or more, or leave `size` out".to_owned());
     }
     let spare = keys.space.spare.as_ref().0;
-    let block = page * u64::from(keys.cells.pages_per_block.0);
-    if (sectors as f64) * spare < (3 * block * dies) as f64 {
-        let message =
-            format!("of {spare} not three blocks of each of {dies} dies are spare, and cleaning needs them");
-        return Err(Diagnostic::new(keys.space.spare.span(), message));
+    let needed = SPARE_BLOCKS * page * u64::from(keys.cells.pages_per_block.as_ref().0) * dies;
+    if (sectors as f64) * spare < needed as f64 {
+        let share = needed as f64 / sectors as f64;
+        if share > 1.0 {
+            let message = format!(
+                "`pages_per_block`: {SPARE_BLOCKS} blocks of each of {dies} dies, which cleaning needs, are more than the drive"
+            );
+            return wrong(keys.cells.pages_per_block.span(), message, "make blocks smaller".to_owned());
+        }
+        let message = format!(
+            "`spare`: of {spare} not three blocks of each of {dies} dies are spare, and cleaning needs them"
+        );
+        let least = libm::ceil(share * 1e6) / 1e6;
+        return wrong(keys.space.spare.span(), message, format!("from {least} to 1, or smaller blocks"));
     }
-    let fast = keys.fast_cells.as_ref().filter(|fast| fast.size.as_ref().0 > sectors);
-    if let Some(fast) = fast {
-        return Err(Diagnostic::new(fast.size.span(), "the fast cells are more than the drive"));
+    if let Some(fast) = keys.fast_cells.as_ref().filter(|fast| fast.size.as_ref().0 > sectors) {
+        let message = "`size`: the fast cells are more than the drive".to_owned();
+        return wrong(fast.size.span(), message, format!("at most its {sectors} sectors"));
     }
+    Ok(())
+}
+
+fn made(keys: Keys) -> Result<Device, Diagnostic> {
+    check(&keys)?;
     Ok(Device::Flash(Box::new(Parameters {
-        sectors,
+        sectors: keys.size.as_ref().0,
         channels: keys.cells.channels.as_ref().0,
-        dies_per_channel: keys.cells.dies_per_channel.0,
-        page_sectors: page as u32,
-        pages_per_block: keys.cells.pages_per_block.0,
+        dies_per_channel: keys.cells.dies_per_channel.as_ref().0,
+        page_sectors: keys.cells.page.as_ref().0 as u32,
+        pages_per_block: keys.cells.pages_per_block.as_ref().0,
         read: keys.cells.read.0,
         program: keys.cells.program.0,
         erase: keys.cells.erase.0,
@@ -121,14 +157,14 @@ fn made(keys: Keys) -> Result<Device, Diagnostic> {
         frame: keys.frame.0,
         command: keys.command.0,
         latency: keys.latency.0,
-        buffer_sectors: keys.buffer.size.map_or(0, |size| size.0),
+        buffer_sectors: keys.buffer.size.map_or(0, |size| size.as_ref().0),
         protected: keys.buffer.protected,
         flush: keys.buffer.flush.0,
         suspend: keys.cells.suspend.map(|suspend| suspend.0),
         fast: keys
             .fast_cells
             .map(|fast| FastCells { sectors: fast.size.into_inner().0, program: fast.program.0 }),
-        spare,
+        spare: keys.space.spare.as_ref().0,
         filled: keys.space.filled.0,
         worn_in: keys.space.worn_in,
         depth: keys.depth.into_inner().0 as usize,

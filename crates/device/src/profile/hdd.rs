@@ -4,12 +4,14 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use toml::Spanned;
 
-use super::quantity::{Count, Sectors, Share, Shift, Skew, Speed, Time};
+use super::quantity::{BUFFER_MAX, Count, Number, Share, Shift, Size, Speed, Time, sectors};
 use super::{Device, Open, keys};
-use crate::hdd::geometry::{Geometry, HeadOrder, Sparing, Zone};
+use crate::hdd::geometry::{
+    CYLINDERS_MAX, Geometry, HEADS_MAX, HeadOrder, SECTORS_PER_TRACK_MAX, Sparing, Zone,
+};
 use crate::hdd::seek::SeekCurve;
-use crate::hdd::{Overheads, Parameters, ReadAhead, Retries, WriteBack};
-use crate::model::SECTOR;
+use crate::hdd::{Overheads, Parameters, RUNS_MAX, ReadAhead, Retries, SEGMENT_MAX, SEGMENTS_MAX, WriteBack};
+use crate::model::{DEPTH_MAX, SECTOR};
 use surety_model::source::Diagnostic;
 
 #[derive(Deserialize)]
@@ -23,11 +25,11 @@ struct Keys {
     _about: IgnoredAny,
     #[serde(rename = "sources")]
     _sources: IgnoredAny,
-    depth: Count,
-    age_limit: Time,
+    depth: Count<DEPTH_MAX>,
+    age_limit: Time<3600>,
     interface: Speed,
     platters: Platters,
-    zone: Vec<Spanned<ZoneKeys>>,
+    zone: Spanned<Vec<ZoneKeys>>,
     seek: Spanned<Seek>,
     overheads: OverheadKeys,
     buffer: Buffer,
@@ -38,8 +40,8 @@ struct Keys {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Platters {
-    heads: Spanned<Count>,
-    rpm: Spanned<f64>,
+    heads: Count<HEADS_MAX>,
+    rpm: Number<60_000, 60>,
     head_switch: Time,
     write_settle: Shift,
 }
@@ -47,21 +49,24 @@ struct Platters {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ZoneKeys {
-    cylinders: Count,
-    sectors_per_track: Count,
+    cylinders: Spanned<Count<CYLINDERS_MAX>>,
+    sectors_per_track: Spanned<Count<SECTORS_PER_TRACK_MAX>>,
     /// Left out: what a switch takes, and a sector.
-    track_skew: Option<Skew>,
-    cylinder_skew: Option<Skew>,
+    track_skew: Option<Number<SECTORS_PER_TRACK_MAX>>,
+    cylinder_skew: Option<Number<SECTORS_PER_TRACK_MAX>>,
 }
+
+/// A distance in cylinders and the time of a seek over it.
+type Point = Spanned<(Count<CYLINDERS_MAX>, Time)>;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Seek {
     constant: Option<Time>,
     single: Option<Time>,
-    average: Option<Time>,
-    full: Option<Time>,
-    table: Option<Vec<Spanned<(u32, Time)>>>,
+    average: Option<Spanned<Time>>,
+    full: Option<Spanned<Time>>,
+    table: Option<Spanned<Vec<Point>>>,
 }
 
 #[derive(Deserialize)]
@@ -77,8 +82,8 @@ struct OverheadKeys {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Buffer {
-    segments: u16,
-    segment: Sectors,
+    segments: Count<SEGMENTS_MAX, 0>,
+    segment: Size<{ SEGMENT_MAX as u64 }>,
     read_ahead: Spanned<String>,
     read_ahead_after_hit: bool,
     joins_stream: bool,
@@ -92,8 +97,8 @@ struct Buffer {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Back {
-    runs: Count,
-    size: Sectors,
+    runs: Count<RUNS_MAX>,
+    size: Size<BUFFER_MAX>,
     combines: bool,
 }
 
@@ -101,35 +106,17 @@ struct Back {
 #[serde(deny_unknown_fields)]
 struct RetryKeys {
     probability: Share,
-    most_revolutions: Count,
+    most_revolutions: Count<1000>,
 }
 
 pub(super) fn read(text: &str, _: &mut Open<'_>) -> Result<Device, Diagnostic> {
     let keys: Keys = keys(text)?;
-    let rpm = *keys.platters.rpm.as_ref();
-    if !(60.0..=60_000.0).contains(&rpm) {
-        let message = format!("{rpm} revolutions a minute are not between 60 and 60000");
-        return Err(Diagnostic::new(keys.platters.rpm.span(), message));
-    }
-    let heads = keys.platters.heads.as_ref().0;
-    if heads > 255 {
-        return Err(Diagnostic::new(
-            keys.platters.heads.span(),
-            format!("{heads} heads are more than any drive has"),
-        ));
-    }
-    let revolution = 60_000.0 / rpm;
-    let cylinders: u64 = keys.zone.iter().map(|zone| u64::from(zone.as_ref().cylinders.0)).sum();
-    if keys.zone.is_empty() || cylinders > 1 << 24 {
-        return Err(Diagnostic::new(
-            0..0,
-            format!("{cylinders} cylinders are not between 1 and {}", 1 << 24),
-        )
-        .help("write [[zone]] with `cylinders` and `sectors_per_track`"));
-    }
-    let seek = seek(&keys.seek, cylinders as u32)?;
+    let heads = keys.platters.heads.0;
+    let revolution = 60_000.0 / keys.platters.rpm.0;
+    let cylinders = cylinders(&keys.zone)?;
+    let seek = seek(&keys.seek, cylinders)?;
     let switch = keys.platters.head_switch.ms();
-    let geometry = geometry(&keys.zone, heads, (switch, seek.time(1).max(switch)), revolution)?;
+    let geometry = geometry(keys.zone.as_ref(), heads, (switch, seek.time(1).max(switch)), revolution)?;
     let each = |time: Time| [time.ms(); 2];
     let late = |time: Option<Time>| time.map_or(0.0, Time::ms);
     Ok(Device::Hdd(Box::new(Parameters {
@@ -146,7 +133,7 @@ pub(super) fn read(text: &str, _: &mut Open<'_>) -> Result<Device, Diagnostic> {
             write_completion: late(keys.overheads.write_completion),
         },
         sector_transfer: SECTOR as f64 * 1e3 / keys.interface.0.0 as f64,
-        segments: usize::from(keys.buffer.segments),
+        segments: keys.buffer.segments.0 as usize,
         segment_sectors: keys.buffer.segment.0,
         read_ahead: read_ahead(&keys.buffer.read_ahead)?,
         read_ahead_after_hit: keys.buffer.read_ahead_after_hit,
@@ -170,29 +157,46 @@ pub(super) fn read(text: &str, _: &mut Open<'_>) -> Result<Device, Diagnostic> {
     })))
 }
 
+/// The cylinders of all zones.
+fn cylinders(zones: &Spanned<Vec<ZoneKeys>>) -> Result<u32, Diagnostic> {
+    let mut all = 0;
+    for zone in zones.as_ref() {
+        all += zone.cylinders.as_ref().0;
+        if all > CYLINDERS_MAX {
+            let message = format!("`cylinders`: with those of the zones before they are {all}");
+            return Err(Diagnostic::new(zone.cylinders.span(), message)
+                .help(format!("a disk has at most {CYLINDERS_MAX}")));
+        }
+    }
+    if all == 0 {
+        return Err(Diagnostic::new(zones.span(), "`zone`: a disk has one or more")
+            .help("write [[zone]] with `cylinders` and `sectors_per_track`"));
+    }
+    Ok(all)
+}
+
 /// The zones one after the other; a skew that is left out just hides the switch.
 fn geometry(
-    zones: &[Spanned<ZoneKeys>],
+    zones: &[ZoneKeys],
     heads: u32,
     (switch, step): (f64, f64),
     revolution: f64,
 ) -> Result<Geometry, Diagnostic> {
     let mut first = 0;
-    let made = zones.iter().map(|zone| {
-        let keys = zone.as_ref();
-        let spt = f64::from(keys.sectors_per_track.0);
+    let made = zones.iter().map(|keys| {
+        let (cylinders, sectors) = (keys.cylinders.as_ref().0, keys.sectors_per_track.as_ref().0);
         // A sector more than the time takes, and of a cylinder what the last head's switch does not hide.
-        let hidden = |time: f64| libm::ceil(time / revolution * spt) + 1.0;
+        let hidden = |time: f64| libm::ceil(time / revolution * f64::from(sectors)) + 1.0;
         let track_skew = keys.track_skew.map_or_else(|| hidden(switch), |skew| skew.0);
         let cylinder_skew = keys.cylinder_skew.map_or_else(|| hidden(step), |skew| skew.0);
-        let made =
-            Zone::plain(first..first + keys.cylinders.0, keys.sectors_per_track.0, track_skew, cylinder_skew);
-        first += keys.cylinders.0;
+        let made = Zone::plain(first..first + cylinders, sectors, track_skew, cylinder_skew);
+        first += cylinders;
         made
     });
     let made: Vec<Zone> = made.collect();
     Geometry::new(heads, HeadOrder::Same, Sparing::None, made).map_err(|(number, words)| {
-        Diagnostic::new(zones[number].span(), format!("zone {number} cannot be: {words}"))
+        let place = zones[number].sectors_per_track.span();
+        Diagnostic::new(place, format!("`sectors_per_track`: zone {number} cannot be: {words}"))
     })
 }
 
@@ -201,30 +205,47 @@ fn seek(keys: &Spanned<Seek>, cylinders: u32) -> Result<SeekCurve, Diagnostic> {
     let given = (&seek.constant, &seek.single, &seek.average, &seek.full, &seek.table);
     match given {
         (Some(time), None, None, None, None) => Ok(SeekCurve::Constant(time.ms())),
-        (None, Some(single), Some(average), None, None) if single.0 <= average.0 => {
-            Ok(SeekCurve::of_average(single.ms(), average.ms(), cylinders))
+        (None, Some(single), Some(average), None, None) => {
+            longer("average", average, *single)?;
+            Ok(SeekCurve::of_average(single.ms(), average.as_ref().ms(), cylinders))
         }
-        (None, Some(single), None, Some(full), None) if single.0 <= full.0 => {
-            Ok(SeekCurve::Root { single: single.ms(), full: full.ms(), cylinders })
+        (None, Some(single), None, Some(full), None) => {
+            longer("full", full, *single)?;
+            Ok(SeekCurve::Root { single: single.ms(), full: full.as_ref().ms(), cylinders })
         }
-        (None, None, None, None, Some(table)) => {
-            let mut points: Vec<(u32, f64)> = Vec::new();
-            for point in table {
-                let (distance, time) = *point.as_ref();
-                if distance == 0 || points.last().is_some_and(|(before, _)| *before >= distance) {
-                    let message = format!("distance {distance} is not beyond the one before it");
-                    return Err(Diagnostic::new(point.span(), message));
-                }
-                points.push((distance, time.ms()));
-            }
-            if points.is_empty() {
-                return Err(Diagnostic::new(keys.span(), "the seek table has no points"));
-            }
-            Ok(SeekCurve::Table(points))
-        }
+        (None, None, None, None, Some(table)) => seek_table(table, cylinders),
         _ => Err(Diagnostic::new(keys.span(), "these keys give no seek curve")
             .help("write `constant`; or `single` and a longer `average`; or `single` and a longer `full`; or `table`")),
     }
+}
+
+/// Refuses a seek over more cylinders that takes less time than one over a single one.
+fn longer(key: &str, time: &Spanned<Time>, single: Time) -> Result<(), Diagnostic> {
+    let (time_words, least) = (time.as_ref().0.to_exact_string(), single.0.to_exact_string());
+    if time.as_ref().0 >= single.0 {
+        return Ok(());
+    }
+    let message =
+        format!("`{key}`: {time_words} is shorter than `single`, {least}, a seek to the next cylinder");
+    Err(Diagnostic::new(time.span(), message).help(format!("from {least} to 10s")))
+}
+
+fn seek_table(table: &Spanned<Vec<Point>>, cylinders: u32) -> Result<SeekCurve, Diagnostic> {
+    let mut points: Vec<(u32, f64)> = Vec::new();
+    for point in table.as_ref() {
+        let (Count(distance), time) = *point.as_ref();
+        if points.last().is_some_and(|(before, _)| *before >= distance) {
+            let message = format!("`table`: distance {distance} is not beyond the one before it");
+            return Err(Diagnostic::new(point.span(), message).help("distances rise"));
+        }
+        points.push((distance, time.ms()));
+    }
+    let Some(last) = table.as_ref().last() else {
+        return Err(Diagnostic::new(table.span(), "`table`: it has no points").help("write `[[1, \"1ms\"]]`"));
+    };
+    let curve = SeekCurve::Table(points);
+    curve.check(cylinders).map_err(|why| Diagnostic::new(last.span(), format!("`table`: {why}")))?;
+    Ok(curve)
 }
 
 fn read_ahead(word: &Spanned<String>) -> Result<ReadAhead, Diagnostic> {
@@ -232,12 +253,9 @@ fn read_ahead(word: &Spanned<String>) -> Result<ReadAhead, Diagnostic> {
         "none" => Ok(ReadAhead::None),
         "track" => Ok(ReadAhead::Track),
         "cylinder" => Ok(ReadAhead::Cylinder),
-        size => {
-            let surety_units::Bytes(bytes) = size.parse().map_err(|_| {
-                Diagnostic::new(word.span(), format!("`{size}` is no way to read ahead"))
-                    .help("use none, track, cylinder or a size such as 512KiB")
-            })?;
-            Ok(ReadAhead::Sectors(bytes / SECTOR))
-        }
+        size => sectors(size, SEGMENT_MAX.into()).map(ReadAhead::Sectors).map_err(|why| {
+            Diagnostic::new(word.span(), format!("`read_ahead`: {why}"))
+                .help("use none, track, cylinder or a size such as \"512KiB\"")
+        }),
     }
 }

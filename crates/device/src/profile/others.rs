@@ -5,8 +5,9 @@ use serde::de::IgnoredAny;
 use surety_units::Rate;
 use toml::Spanned;
 
-use super::quantity::{Count, Sectors, Speed, Time};
+use super::quantity::{Count, DISK_MAX, Size, Speed, Time};
 use super::{Device, Open, keys};
+use crate::model::DEPTH_MAX;
 use crate::{fixed, virtio};
 use surety_model::source::Diagnostic;
 
@@ -21,13 +22,13 @@ struct FixedKeys {
     _about: IgnoredAny,
     #[serde(rename = "sources")]
     _sources: IgnoredAny,
-    size: Sectors,
+    size: Size<DISK_MAX>,
     read: Time,
     write: Time,
     flush: Time,
     rate: Option<Speed>,
-    lanes: Option<Count>,
-    depth: Count,
+    lanes: Option<Count<DEPTH_MAX>>,
+    depth: Count<DEPTH_MAX>,
 }
 
 pub(super) fn fixed(text: &str, _: &mut Open<'_>) -> Result<Device, Diagnostic> {
@@ -58,16 +59,21 @@ struct VirtioKeys {
     wake: Time,
     submit: Time,
     complete: Time,
-    depth: Count,
-    size: Option<Spanned<Sectors>>,
+    depth: Count<DEPTH_MAX>,
+    size: Option<Spanned<Size<DISK_MAX>>>,
 }
 
 pub(super) fn virtio(text: &str, open: &mut Open<'_>) -> Result<Device, Diagnostic> {
     let keys: VirtioKeys = keys(text)?;
-    let behind = open(keys.behind.as_ref()).map_err(|why| Diagnostic::new(keys.behind.span(), why))?;
+    let behind = open(keys.behind.as_ref())
+        .map_err(|why| Diagnostic::new(keys.behind.span(), format!("`behind`: {why}")))?;
     if let Some(size) = keys.size.as_ref().filter(|size| size.as_ref().0 > behind.sectors()) {
-        let message =
-            format!("{} sectors are more than the {} of {}", size.as_ref().0, behind.sectors(), behind.name);
+        let message = format!(
+            "`size`: {} sectors are more than the {} of {}",
+            size.as_ref().0,
+            behind.sectors(),
+            behind.name
+        );
         return Err(Diagnostic::new(size.span(), message).help("leave `size` out to have all of them"));
     }
     let parameters = virtio::Parameters {

@@ -165,9 +165,9 @@ fn zones(page: &mut Page, geometry: &Geometry, hdd: &Parameters) {
     }
 }
 
-/// Decimal bytes of some sectors with four digits.
-fn capacity(sectors: u64) -> String {
-    let bytes = (sectors * SECTOR) as f64;
+/// Decimal bytes of some sectors with four digits: `40.03 GB`.
+pub fn capacity(sectors: u64) -> String {
+    let bytes = sectors as f64 * SECTOR as f64;
     let (scale, unit) = match bytes {
         bytes if bytes >= 1e12 => (1e12, "TB"),
         bytes if bytes >= 1e9 => (1e9, "GB"),

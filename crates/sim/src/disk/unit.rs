@@ -146,6 +146,12 @@ impl Unit {
         self.model.0.borrow().digest()
     }
 
+    /// The sectors it has, and those of them that no file has.
+    pub fn room(&self) -> (u64, u64) {
+        let all = self.model.0.borrow().sectors();
+        (all, all - self.free)
+    }
+
     /// Room for a file of so many sectors.
     pub(super) fn place(&mut self, sectors: u64) -> Option<u64> {
         let first = self.free;

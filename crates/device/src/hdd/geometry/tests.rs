@@ -77,7 +77,7 @@ fn what_cannot_be_is_refused_with_its_zone() {
     let overlapping = vec![plain.clone(), zone(3..5, 10, 0, &[])];
     for (zones, number, word) in [
         (overlapping, 1, "not after"),
-        (vec![zone(0..4, 0, 0, &[])], 0, "no sectors"),
+        (vec![zone(0..4, 0, 0, &[])], 0, "not between 1 and 65536 sectors"),
         (vec![Zone { reserved: 80, ..plain.clone() }], 0, "nothing is left"),
         (vec![plain.clone(), zone(4..5, 10, 0, &[99])], 1, "skips sector 99"),
         (vec![plain, zone(4..5, 10, 0, &[3])], 1, "skips 1 sectors and has 0"),
@@ -85,6 +85,9 @@ fn what_cannot_be_is_refused_with_its_zone() {
         let (found, words) = Geometry::new(2, HeadOrder::Same, Sparing::None, zones).unwrap_err();
         assert!(found == number && words.contains(word), "{found} {words}");
     }
+    let large = vec![zone(0..16_000_000, 65_536, 0, &[])];
+    let too_large = Geometry::new(255, HeadOrder::Same, Sparing::None, large).unwrap_err();
+    assert!(too_large.0 == 0 && too_large.1.contains("of at most 2199023255552 (1 PiB)"), "{too_large:?}");
     let all_spare = Geometry::new(2, HeadOrder::Same, sectors(1), vec![zone(0..4, 10, 10, &[])]);
     assert!(all_spare.unwrap_err().1.contains("spare"));
 }

@@ -87,6 +87,9 @@ fn raised(workload: &Workload) -> BTreeSet<&str> {
         .collect()
 }
 
+/// Bytes of the least that a file has on a disk.
+const PAGE: u64 = 4096;
+
 struct Check<'a> {
     workload: &'a Workload,
     list: &'a mut Vec<Diagnostic>,
@@ -116,6 +119,10 @@ impl Check<'_> {
         if disk.make.is_none() {
             let message = "a virtual disk has the size of its file".to_owned();
             self.wrong(&format!("{path}.on"), message, Some("add `make = \"20GB\"`".to_owned()));
+        }
+        if disk.make.is_some_and(|size| size.0 < PAGE) {
+            let message = "a virtual disk has room for a page of 4KiB at least".to_owned();
+            self.wrong(&format!("{path}.make"), message, Some("write `make = \"20GB\"`".to_owned()));
         }
         if disk.model.is_some() {
             let message = "a virtual disk is as fast as the host's disk lets it be".to_owned();
@@ -167,10 +174,15 @@ impl Check<'_> {
             };
             self.wrong(&format!("{path}.{key}"), message, Some(help));
         }
-        let zero = load.period.is_some_and(|p| !p.is_positive()) || load.rate == Some(Rate(0));
-        if zero || load.block == Some(Bytes(0)) || load.size == Some(Bytes(0)) {
-            let message = "`period`, `rate`, `block` and `size` are more than nothing".to_owned();
-            self.wrong(path, message, None);
+        let nothing = [
+            ("period", load.period.is_some_and(|period| !period.is_positive())),
+            ("rate", load.rate == Some(Rate(0))),
+            ("block", load.block == Some(Bytes(0))),
+            ("size", load.size == Some(Bytes(0))),
+        ];
+        for (key, _) in nothing.into_iter().filter(|(_, is_nothing)| *is_nothing) {
+            let help = format!("leave `{key}` out to have that of its kind");
+            self.wrong(&format!("{path}.{key}"), format!("`{key}` is more than nothing"), Some(help));
         }
     }
 

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 
 use surety_block::{IoClass, Priority, Process};
+use surety_device::SECTOR;
+use surety_device::profile::capacity;
 use surety_model::distribution::TimeDistribution;
 use surety_model::formats::io_trace::IoTrace;
 use surety_model::startup::{Attempt, StartupAccount};
@@ -40,12 +42,13 @@ pub(in crate::world) fn objections(workload: &Workload) -> Vec<WorldError> {
             "it is on no disk of the workload, and only those are simulated; give it `disk = \"d\"` and add [disk.d]",
         )
     };
-    let mut object = |kind: ActivityKind, name: &str, why: &str| {
-        found.push(unsupported(kind.path(name), why));
-    };
+    let mut object = |path: String, why: &str| found.push(unsupported(path, why));
     for stream in &workload.streams {
-        if let Err(why) = known(&stream.disk).and_then(|()| stream_objection(stream)) {
-            object(ActivityKind::Stream, &stream.name, why);
+        let path = ActivityKind::Stream.path(&stream.name);
+        if let Err(why) = known(&stream.disk) {
+            object(path, why);
+        } else if let Err((key, why)) = stream_objection(stream) {
+            object(format!("{path}.{key}"), why);
         }
     }
     for startup in &workload.startups {
@@ -56,12 +59,15 @@ pub(in crate::world) fn objections(workload: &Workload) -> Vec<WorldError> {
             ),
         };
         if let Err(why) = replays {
-            object(ActivityKind::Startup, &startup.name, why);
+            object(ActivityKind::Startup.path(&startup.name), why);
         }
     }
     for load in workload.loads.iter().filter(|load| is_on_disk(load.kind)) {
-        if let Err(why) = known(&load.disk).map_err(str::to_owned).and_then(|()| load.check_sizes()) {
-            object(ActivityKind::Load, &load.name, &why);
+        let path = ActivityKind::Load.path(&load.name);
+        if let Err(why) = known(&load.disk) {
+            object(path, why);
+        } else if let Err(why) = load.check_sizes() {
+            object(format!("{path}.block"), &why);
         }
     }
     found
@@ -72,22 +78,29 @@ pub(in crate::world) fn is_on_disk(kind: LoadKind) -> bool {
     kind.row().file_use.is_some()
 }
 
-fn stream_objection(stream: &Stream) -> Result<(), &'static str> {
+/// What of a stream is not simulated: the key, and why.
+fn stream_objection(stream: &Stream) -> Result<(), (&'static str, &'static str)> {
     stream.check_sizes()?;
     if let Some(batch) = stream.batch {
         if stream.direction == Direction::Write {
-            return Err("only streams that read are fetched in batches; leave out `batch`");
+            return Err(("batch", "only streams that read are fetched in batches; leave out `batch`"));
         }
         if batch.0 == 0 || !batch.0.is_multiple_of(PAGE) {
-            return Err("its `batch` is a multiple of 4KiB");
+            return Err(("batch", "its `batch` is a multiple of 4KiB"));
         }
     } else if stream.jitter.is_some() {
-        return Err("it has `jitter` only with a `batch`; leave it out, or give both");
+        return Err(("jitter", "it has `jitter` only with a `batch`; leave it out, or give both"));
     }
     match &stream.file {
-        StreamFile::Path(_) => Err("files of a machine are not simulated; use `file = { make = \"105MB\" }`"),
-        StreamFile::Make(size) if size.0 < stream.access_bytes() => {
-            Err("its file is smaller than one access")
+        StreamFile::Path(_) => {
+            Err(("file", "files of a machine are not simulated; use `file = { make = \"105MB\" }`"))
+        }
+        StreamFile::Make(size) if size.0 < stream.access_bytes() => Err((
+            "file.make",
+            "its file is smaller than one access; make it larger, or `read` less at a time",
+        )),
+        StreamFile::Make(size) if stream.batch.is_some_and(|batch| batch.0 > size.0) => {
+            Err(("batch", "its `batch` is larger than its file; make it smaller"))
         }
         StreamFile::Make(_) => Ok(()),
     }
@@ -250,10 +263,12 @@ impl<'a> Builder<'a> {
             }
             stage.machine.programs_mut().io.storage = storage;
             if made.is_none() {
-                return refuse(
-                    format!("disk.{}.make", disk.name),
-                    format!("disk `{}` has no room for it", disk.on.as_deref().unwrap_or_default()),
-                );
+                let host = disk.on.as_deref().unwrap_or_default();
+                let storage = &self.stage.machine.programs().io.storage;
+                let room = self.disks.get(host).map_or((0, 0), |disk| storage.unit(*disk).room());
+                let size = disk.make.map_or(0, |size| size.0);
+                let why = beyond(size, host, room, "make it smaller");
+                return refuse(format!("disk.{}.make", disk.name), why);
             }
             self.disks.insert(&disk.name, index);
         }
@@ -268,7 +283,8 @@ impl<'a> Builder<'a> {
         let StreamFile::Make(size) = stream.file else { return Ok(()) };
         let (activity, fair) = (Activity::Stream(index), Scheduling::Policy(FAIR));
         for _ in 0..stream.count {
-            let file = self.file(ActivityKind::Stream.path(&stream.name), stream.disk.as_deref(), size.0)?;
+            let object = format!("{}.file.make", ActivityKind::Stream.path(&stream.name));
+            let file = self.file(object, stream.disk.as_deref(), size.0)?;
             let Some(batch) = stream.batch else {
                 let priority = io_priority(stream.io_priority, fair);
                 self.actor(activity, &stream.name, (fair, priority), |seat| {
@@ -311,7 +327,7 @@ impl<'a> Builder<'a> {
         starts.starter = starter;
         for (index, startup) in workload.startups.iter().enumerate() {
             let trace = recording(startup, options)?;
-            let object = ActivityKind::Startup.path(&startup.name);
+            let object = format!("{}.replay", ActivityKind::Startup.path(&startup.name));
             let file = self.file(object, startup.disk.as_deref(), trace.layout().size)?;
             let processes = trace.processes.len();
             let mut subject = Subject::new(startup, trace.into(), file);
@@ -337,7 +353,8 @@ impl<'a> Builder<'a> {
         observe: Nanos,
     ) -> Result<(), WorldError> {
         let size = load.size().0;
-        let mut file = || self.file(ActivityKind::Load.path(&load.name), load.disk.as_deref(), size);
+        let object = format!("{}.size", ActivityKind::Load.path(&load.name));
+        let mut file = || self.file(object.clone(), load.disk.as_deref(), size);
         let moves = match load.kind.row().file_use {
             Some(FileUse::Copies) => Moves::Copies(file()?, file()?),
             Some(FileUse::Writes) => Moves::Writes(file()?),
@@ -350,20 +367,16 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
+    /// A file behind those that the disk has; `object` is the key that says how large it is.
     fn file(&mut self, object: String, disk: Option<&str>, bytes: u64) -> Result<FileId, WorldError> {
         let name = disk.unwrap_or_default();
         let place = self.disks.get(name).copied();
         let storage = &mut self.stage.machine.programs_mut().io.storage;
-        match place.and_then(|disk| storage.add_file(disk, bytes)) {
-            Some(file) => Ok(file),
-            None => refuse(
-                object,
-                format!(
-                    "its file of {} MB lies beyond the end of disk `{name}`; make files smaller or take a larger model",
-                    bytes / 1_000_000
-                ),
-            ),
+        if let Some(file) = place.and_then(|disk| storage.add_file(disk, bytes)) {
+            return Ok(file);
         }
+        let (all, left) = place.map_or((0, 0), |disk| storage.unit(disk).room());
+        refuse(object, beyond(bytes, name, (all, left), "make files smaller or fewer, or the disk larger"))
     }
 
     /// A thread with an actor, on the CPU and at the disk by these; the event it waits for.
@@ -387,6 +400,20 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// Why a file of so many bytes is on no disk that has `all` sectors, of which `left` are behind the files before it.
+fn beyond(bytes: u64, disk: &str, (all, left): (u64, u64), what_to_do: &str) -> String {
+    let behind = if left == all {
+        String::new()
+    } else {
+        format!(", of which {} are left behind the files before it", capacity(left))
+    };
+    format!(
+        "its file of {} lies beyond the end of disk `{disk}`, which has {}{behind}; {what_to_do}",
+        capacity(bytes.div_ceil(SECTOR)),
+        capacity(all)
+    )
+}
+
 /// In which account the requests of an activity's threads are counted.
 pub(in crate::world) fn account_of(activity: Activity) -> usize {
     match activity {
@@ -399,7 +426,7 @@ pub(in crate::world) fn account_of(activity: Activity) -> usize {
 
 fn recording(startup: &Startup, options: &RunOptions) -> Result<IoTrace, WorldError> {
     let StartupBody::Replay(file) = &startup.body else { return Ok(IoTrace::default()) };
-    let object = ActivityKind::Startup.path(&startup.name);
+    let object = format!("{}.replay", ActivityKind::Startup.path(&startup.name));
     match options.files.get(file).map(|text| IoTrace::parse(text)) {
         Some(Ok(trace)) => Ok(trace),
         Some(Err(wrong)) => refuse(object, format!("{file}: {wrong}")),

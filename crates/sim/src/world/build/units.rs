@@ -5,8 +5,9 @@ use std::rc::Rc;
 
 use surety_block::elevator::Making;
 use surety_block::elevators::{self, ELEVATORS};
-use surety_block::{ElevatorRow, Front, Rules, Settings, kernels, queue};
+use surety_block::{ElevatorRow, Front, Rules, Settings, SettingsError, kernels, queue};
 use surety_device::profile::{PROFILES, Profile};
+use surety_model::source::nearest;
 use surety_model::workload::Disk;
 use surety_model::world::{RunOptions, WorldError};
 
@@ -37,19 +38,31 @@ pub(super) struct Bound {
     read_ahead: ReadAhead,
 }
 
-fn profile_of(disk: &Disk, object: &str, options: &RunOptions) -> Result<Profile, WorldError> {
+fn profile_of(disk: &Disk, options: &RunOptions) -> Result<Profile, WorldError> {
     let model = disk.model.as_deref().unwrap_or(MODEL);
+    let object = || format!("disk.{}.model", disk.name);
     let read = options.files.get(model).map(|text| Profile::read(model, model, text));
-    let read = read.transpose().or_else(|wrong| refuse(object.to_owned(), wrong.to_string()))?;
+    let read = read.transpose().or_else(|wrong| refuse(object(), wrong.to_string()))?;
     if let Some(profile) = read.or_else(|| Profile::named(model)) {
         return Ok(profile);
     }
+    if model.ends_with(".toml") {
+        let why =
+            format!("its profile `{model}` was not given to the simulator; keep it beside the workload");
+        return refuse(object(), why);
+    }
     let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
     let why = format!(
-        "there is no model `{model}`; name a profile's file (FILE.toml), or one of {}",
+        "there is no model `{model}`; {}name a profile's file (FILE.toml), or one of {}",
+        meant(model, &names),
         names.join(", ")
     );
-    refuse(object.to_owned(), why)
+    refuse(object(), why)
+}
+
+/// The word that was meant, where one is near: `did you mean bfq? `.
+fn meant(word: &str, words: &[&str]) -> String {
+    nearest(word, words.iter().copied()).map(|near| format!("did you mean `{near}`? ")).unwrap_or_default()
 }
 
 fn read_ahead_of(disk: &Disk, object: &str) -> Result<ReadAhead, WorldError> {
@@ -60,6 +73,26 @@ fn read_ahead_of(disk: &Disk, object: &str) -> Result<ReadAhead, WorldError> {
     let words = ReadAhead::WORDS.map(|(word, _)| word).join(", ");
     let why = format!("read-ahead of Linux {kernel} is not simulated; use one of {words}");
     refuse(format!("{object}.read-ahead"), why)
+}
+
+/// What is wrong with a tunable that an I/O scheduler has not: who has it, and what this one has.
+fn unknown(row: &ElevatorRow, name: &str, is_default: bool) -> String {
+    let own: Vec<&str> = row.tunables.iter().map(|tunable| tunable.name).collect();
+    let of = elevators::with_tunable(name);
+    let whose = match of.as_slice() {
+        [] => "no I/O scheduler has one of that name".to_owned(),
+        [one] => format!("{one} has one of that name"),
+        several => format!("{} have one of that name", several.join(", ")),
+    };
+    let instead = of.first().map(|of| format!(", or write `scheduler = \"{of}\"`")).unwrap_or_default();
+    let own = match own.as_slice() {
+        [] => format!("`{}` has none at all: leave it out{instead}", row.word),
+        own => {
+            format!("{}`{}` has {}: set one of those{instead}", meant(name, own), row.word, own.join(", "))
+        }
+    };
+    let default = if is_default { ", which a disk without `scheduler` has" } else { "" };
+    format!("`{}`{default}: there is no tunable `{name}`; {whose}; {own}", row.word)
 }
 
 /// What the driver of a disk says of it.
@@ -103,19 +136,26 @@ impl Bound {
         let object = format!("disk.{}", disk.name);
         let profile = match disk.on {
             Some(_) => None,
-            None => Some(profile_of(disk, &object, options)?),
+            None => Some(profile_of(disk, options)?),
         };
         let scheduler = disk.scheduler.as_deref().unwrap_or(SCHEDULER);
         let Some(row) = elevators::by_word(scheduler) else {
             let words: Vec<&str> = ELEVATORS.iter().map(|row| row.word).collect();
-            let why =
-                format!("the I/O scheduler `{scheduler}` is not simulated; use one of {}", words.join(", "));
-            return refuse(object, why);
+            let why = format!(
+                "the I/O scheduler `{scheduler}` is not simulated; {}use one of {}",
+                meant(scheduler, &words),
+                words.join(", ")
+            );
+            return refuse(format!("{object}.scheduler"), why);
         };
         let mut settings = Settings::new(row.tunables);
         for (name, value) in &disk.tunables {
             if let Err(error) = settings.set(name, *value) {
-                return refuse(format!("{object}.tunables.{name}"), format!("{scheduler}: {error}"));
+                let why = match error {
+                    SettingsError::Unknown { name, .. } => unknown(row, &name, disk.scheduler.is_none()),
+                    error => format!("{scheduler}: {error}"),
+                };
+                return refuse(format!("{object}.tunables.{name}"), why);
             }
         }
         let read_ahead = read_ahead_of(disk, &object)?;
