@@ -72,6 +72,11 @@ pub trait Elevator {
     /// The device is done with a request.
     fn completed(&mut self, _context: &mut Context<'_>, _id: RequestId) {}
 
+    /// Whether it has a queue of blk-mq run because a request is complete; asked once after [`Elevator::completed`].
+    fn runs_queue(&mut self) -> bool {
+        true
+    }
+
     /// A process is no more: what comes under its number from here on is of a new one.
     fn exited(&mut self, _context: &mut Context<'_>, _process: ProcessId) {}
 

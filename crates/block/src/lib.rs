@@ -19,6 +19,7 @@ pub mod kernels;
 mod order;
 pub mod queue;
 pub mod request;
+mod tick;
 pub mod tunable;
 
 #[cfg(test)]

@@ -73,7 +73,9 @@ impl Run {
             let Some((id, _)) = self.queue.next(now) else { break };
             self.device.insert((now + Nanos::MILLISECOND, id.0), id);
         }
-        self.idle_with_requests |= self.device.is_empty() && self.pending > 0;
+        // `mq-deadline` holds back what has a lower class while a request of a higher one is in the device; then the queue is run again 3 ms and a tick later.
+        let is_run_again = self.queue.timer().is_some_and(|at| at <= now + Nanos::from_millis(4));
+        self.idle_with_requests |= self.device.is_empty() && self.pending > 0 && !is_run_again;
     }
 }
 

@@ -244,6 +244,11 @@ impl Elevator for MqDeadline {
         self.of(context.requests, id).0.open -= 1;
     }
 
+    /// What waits because a request of a higher class is in the device waits on until the queue is run for another reason.
+    fn runs_queue(&mut self) -> bool {
+        false
+    }
+
     fn queued(&self) -> usize {
         self.queued
     }

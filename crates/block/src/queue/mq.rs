@@ -4,6 +4,12 @@
 //! ends); else it takes a tag, or its process waits for one. A plug holds up to 32 requests and goes to the elevator when the process
 //! unplugs or blocks, or when its last request (by kernel: its first) has 128 KiB. The driver has `depth` tags of its own; one request more is taken from
 //! the elevator and waits for the next of them (`hctx->dispatch`), unless the driver is asked first.
+//!
+//! The elevator is asked when the queue is *run*, until it holds back what it has or the driver takes no more. It is run when requests come and before a process
+//! waits for a tag; at the elevator's timer; when a request is complete, where the driver took no more before or the elevator wants it; and some ticks after the elevator
+//! held back what it had. So what an elevator holds back without a timer may leave the device idle, as in the kernel.
+
+use std::collections::VecDeque;
 
 use surety_units::Nanos;
 
@@ -14,11 +20,18 @@ use super::{Queue, Submitted};
 use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
 use crate::kernels::Measured;
 use crate::request::{Bio, BioId, Op, Process, ProcessId, Request, RequestId, Requests};
+use crate::tick::Tick;
 
 /// Requests of a plug before it is flushed (`BLK_MAX_REQUEST_COUNT`).
 const PLUG_REQUESTS: usize = 32;
 /// Sectors of one request of it, by kernel the last or the first, before it is flushed (`BLK_PLUG_FLUSH_SIZE`).
 const PLUG_SECTORS: u32 = 256;
+
+/// A queue whose elevator holds back what it has is run again after this (`BLK_MQ_BUDGET_DELAY`), on a tick.
+const HELD_BACK: Nanos = Nanos::from_millis(3);
+/// How often the driver took no more, as a moving average: its weight, and what one such run adds (`blk_mq_update_dispatch_busy`).
+const BUSY_WEIGHT: u32 = 8;
+const BUSY: u32 = 16;
 
 /// What a process holds together.
 #[derive(Clone, Debug, Default)]
@@ -37,6 +50,19 @@ pub struct Mq {
     depth: u32,
     in_flight: u32,
     asks_first: bool,
+    /// It is to be run.
+    runs: bool,
+    /// The driver took no more (`BLK_MQ_S_SCHED_RESTART`, or the `restarts` of SCSI): it is run when a request is complete.
+    restarts: bool,
+    /// When it is run because the elevator held back what it had.
+    again: Option<Nanos>,
+    tick: Tick,
+    /// While it is not 0, requests leave the elevator one at a time.
+    busy: u32,
+    /// Left the elevator and waits for a tag.
+    parked: Option<(RequestId, Rule)>,
+    /// Have their tags: the driver takes them now.
+    ready: VecDeque<(RequestId, Rule)>,
     max_sectors: u32,
     /// Tags: requests that may be at a time.
     tags: usize,
@@ -58,6 +84,13 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
         depth: making.tags,
         in_flight: 0,
         asks_first: making.asks_first,
+        runs: false,
+        restarts: false,
+        again: None,
+        tick: Tick::at(making.hz),
+        busy: 0,
+        parked: None,
+        ready: VecDeque::new(),
         max_sectors: making.max_sectors.min(making.rules.max_sectors),
         tags: making.requests as usize,
         measured: making.rules.plug,
@@ -167,28 +200,90 @@ impl Mq {
         }
         self.plugs[process.index()].requests = requests;
         if came {
-            self.run_full(now);
+            self.run(now);
         }
     }
 
-    /// The queue is run because requests came: where the driver has no tag the first of them waits for one, outside of the elevator.
-    fn run_full(&mut self, now: Nanos) {
-        if self.in_flight >= self.depth && !self.asks_first {
-            self.refill(now);
+    /// The queue is run by a worker, whose next run is this one.
+    fn run_by_worker(&mut self, now: Nanos) {
+        self.again = None;
+        self.run(now);
+    }
+
+    /// The queue is run: at once where the driver is full, else when it asks, at the same instant.
+    fn run(&mut self, now: Nanos) {
+        self.runs = true;
+        if self.in_flight >= self.depth {
+            self.go_on(now);
         }
     }
 
-    /// Takes from the elevator what the driver takes next, one request at most.
-    fn refill(&mut self, now: Nanos) {
-        if self.out.is_empty() && self.elevator.queued() > 0 {
-            let mut out = std::mem::take(&mut self.out);
-            self.ask(now, |elevator, context| elevator.dispatch(context, &mut out));
-            self.out = out;
-            if let Some(id) = self.out.first() {
-                let end = self.requests[id].end();
-                self.ends.remove(end, id);
+    /// What a run does (`__blk_mq_sched_dispatch_requests`, `blk_mq_do_dispatch_sched`).
+    fn go_on(&mut self, now: Nanos) {
+        self.runs = false;
+        if let Some(one) = self.parked.take() {
+            self.restarts = true;
+            if !self.gives([one]) {
+                return;
             }
         }
+        loop {
+            let most = if self.busy > 0 { 1 } else { usize::MAX };
+            let (mut given, mut untagged, mut holds_back) = (0, None, false);
+            while given < most && untagged.is_none() && self.elevator.queued() > 0 {
+                if self.asks_first && self.in_flight >= self.depth {
+                    self.restarts = true;
+                    break;
+                }
+                let Some(one) = self.dispatched(now) else {
+                    holds_back = true;
+                    break;
+                };
+                given += 1;
+                if self.in_flight < self.depth {
+                    self.in_flight += 1;
+                    self.ready.push_back(one);
+                } else {
+                    untagged = Some(one);
+                }
+            }
+            if given == 0 {
+                if holds_back && self.again.is_none() {
+                    self.again = Some(self.tick.timer(now, HELD_BACK));
+                }
+                return;
+            }
+            if !self.gives(untagged) {
+                return;
+            }
+        }
+    }
+
+    /// Gives the driver what has left the elevator and has no tag yet; false: it takes no more.
+    fn gives(&mut self, untagged: impl IntoIterator<Item = (RequestId, Rule)>) -> bool {
+        for one in untagged {
+            if self.in_flight >= self.depth {
+                (self.parked, self.restarts) = (Some(one), true);
+                self.busy = (self.busy * (BUSY_WEIGHT - 1) + BUSY) / BUSY_WEIGHT;
+                return false;
+            }
+            self.in_flight += 1;
+            self.ready.push_back(one);
+        }
+        self.busy = self.busy * (BUSY_WEIGHT - 1) / BUSY_WEIGHT;
+        true
+    }
+
+    /// What the elevator gives, one request at most.
+    fn dispatched(&mut self, now: Nanos) -> Option<(RequestId, Rule)> {
+        let mut out = std::mem::take(&mut self.out);
+        self.ask(now, |elevator, context| elevator.dispatch(context, &mut out));
+        let given = out.take();
+        self.out = out;
+        let (id, _) = given?;
+        let end = self.requests[id].end();
+        self.ends.remove(end, id);
+        given
     }
 }
 
@@ -211,6 +306,7 @@ impl Queue for Mq {
         let limit = limit.map_or(self.tags, |limit| self.tags.min(limit as usize));
         if self.requests.len() >= limit {
             self.flush(now, bio.process);
+            self.run(now);
             self.sleepers.sleep(bio.process);
             return Submitted::Wait;
         }
@@ -220,7 +316,7 @@ impl Queue for Mq {
         let plug = &self.plugs[bio.process.index()];
         if !plug.is_open {
             self.insert(now, request);
-            self.run_full(now);
+            self.run(now);
             return Submitted::Accepted;
         }
         let measured = match self.measured {
@@ -247,6 +343,9 @@ impl Queue for Mq {
     fn exits(&mut self, now: Nanos, process: ProcessId) {
         self.unplug(now, process);
         self.ask(now, |elevator, context| elevator.exited(context, process));
+        if self.elevator.runs_queue() {
+            self.run_by_worker(now);
+        }
     }
 
     fn raised(&mut self) -> Option<(ProcessId, Nanos)> {
@@ -258,14 +357,11 @@ impl Queue for Mq {
     }
 
     fn next(&mut self, now: Nanos) -> Option<(RequestId, Rule)> {
-        if self.in_flight >= self.depth {
-            return None;
+        if self.runs {
+            self.go_on(now);
         }
-        self.refill(now);
-        let (id, rule) = self.out.take()?;
+        let (id, rule) = self.ready.pop_front()?;
         self.requests[id].issued = now;
-        self.in_flight += 1;
-        self.run_full(now);
         Some((id, rule))
     }
 
@@ -275,14 +371,20 @@ impl Queue for Mq {
         done.extend_from_slice(self.requests.bios(id));
         self.requests.release(id);
         self.sleepers.wake(woken);
+        if self.elevator.runs_queue() | std::mem::take(&mut self.restarts) {
+            self.run_by_worker(now);
+        }
     }
 
     fn timer(&self) -> Option<Nanos> {
-        self.elevator.timer()
+        [self.elevator.timer(), self.again].into_iter().flatten().min()
     }
 
     fn expired(&mut self, now: Nanos) {
-        self.ask(now, |elevator, context| elevator.expired(context));
+        if self.elevator.timer().is_some_and(|at| at <= now) {
+            self.ask(now, |elevator, context| elevator.expired(context));
+        }
+        self.run_by_worker(now);
     }
 
     fn request(&self, id: RequestId) -> &Request {

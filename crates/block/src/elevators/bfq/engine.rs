@@ -287,8 +287,7 @@ impl Engine {
         let id = self.next?;
         self.in_service = Some(id);
         self.dequeue(id);
-        let entity = &mut self.entities[id];
-        (entity.service, entity.standing) = (0, Standing::InService);
+        self.entities[id].standing = Standing::InService;
         self.chooses(None, false, now);
         Some(id)
     }
@@ -318,6 +317,7 @@ mod tests {
             engine.serve(id, 64);
             got[id] += 64;
             engine.requeue(id, weights[id], now);
+            engine.entities[id].service = 0;
             for (got, weight) in got.iter().zip(weights) {
                 let fluid = total * 64 * weight / 100;
                 assert!(got.abs_diff(fluid) <= 3 * 64, "{got} of {fluid} after {total}");

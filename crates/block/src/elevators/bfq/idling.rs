@@ -101,7 +101,7 @@ impl Bfq {
             let threshold = alone.mul_ratio(3, 2);
             if total >= threshold && old > 0 {
                 injection.limit -= 1;
-                injection.decreased = now;
+                injection.decreased = self.tick.before(now);
             } else if total < threshold && old <= most {
                 injection.limit += 1;
             }
@@ -165,7 +165,7 @@ impl Bfq {
         }
         let is_short = !queue.think.is_longer(Nanos::new(idle.get() / 2));
         let has_changed = std::mem::replace(&mut queue.has_short_think, is_short) != is_short;
-        let is_old = queue.injection.decreased + Nanos::from_millis(100) <= now;
+        let is_old = queue.injection.decreased + self.tick.up(Nanos::from_millis(100)) <= now;
         if has_changed && queue.injection.alone.is_none() && (is_old || !is_short) {
             self.resets_injection(q, now);
         }
@@ -174,7 +174,7 @@ impl Bfq {
     /// Nothing is known of what others' requests cost a queue (`bfq_reset_inject_limit`).
     fn resets_injection(&mut self, q: usize, now: Nanos) {
         let limit = u32::from(!self.queues[q].has_short_think);
-        self.queues[q].injection = Injection { limit, alone: None, decreased: now };
+        self.queues[q].injection = Injection { limit, alone: None, decreased: self.tick.before(now) };
         self.waited = None;
     }
 
@@ -188,7 +188,7 @@ impl Bfq {
         let goes_on = injection.alone.is_some() && self.was_injected && self.in_driver > 0;
         if self.in_service == Some(q)
             && (self.in_driver == 0 || goes_on)
-            && injection.decreased + Nanos::from_millis(10) <= now
+            && injection.decreased + self.tick.up(Nanos::from_millis(10)) <= now
         {
             (self.sampled_since, self.waits_for_dispatch) = (now, true);
             if self.in_driver == 0 {

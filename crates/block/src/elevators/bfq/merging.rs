@@ -257,7 +257,9 @@ impl Bfq {
             self.queues[q].owner = None;
         }
         if self.in_service == Some(q) {
+            // Its turn ends, and what it was served counts for the next one, too.
             self.stops(q, End::Timeout, context.now);
+            self.runs_queue = true;
         }
         self.leaves_chain(q);
         self.releases(q, context.now);

@@ -26,6 +26,7 @@ use surety_units::Nanos;
 use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
 use crate::kernels::Rules;
 use crate::request::{Bio, IoClass, Op, Priority, ProcessId, RequestId, Requests};
+use crate::tick::Tick;
 use crate::tunable::Tunable;
 use engine::{Engine, Entity};
 use queue::{LONG_AGO, Member, Queue, RAISED, RAISED_SOFT, Raising};
@@ -138,7 +139,7 @@ struct Bfq {
     rules: &'static Rules,
     rotational: bool,
     tags: u32,
-    tick: Nanos,
+    tick: Tick,
     engine: Engine,
     queues: Vec<Queue>,
     members: Vec<Member>,
@@ -186,6 +187,8 @@ struct Bfq {
     was_injected: bool,
     /// Interactive raising that has ended: whose, and how long it was.
     ended: VecDeque<(ProcessId, Nanos)>,
+    /// The request complete last left the device idle, and nothing is waited for (`bfq_schedule_dispatch`).
+    runs_queue: bool,
 }
 
 impl Bfq {
@@ -193,10 +196,12 @@ impl Bfq {
         let get = |name| making.settings.get(name);
         let on = |name| making.settings.is_on(name);
         let ms = |name| making.settings.millis(name);
+        let tick = Tick::at(making.hz);
         let set = Set {
             slice_idle: ms("slice_idle"),
             fifo_expire: [ms("fifo_expire_async"), ms("fifo_expire_sync")],
-            timeout: ms("timeout_sync"),
+            // HZ/8 in whole ticks: 124 ms at 250 a second.
+            timeout: tick.before(ms("timeout_sync")).max(tick.of(1)),
             max_budget: get("max_budget"),
             back_max: get("back_seek_max") * 2,
             back_penalty: get("back_seek_penalty"),
@@ -218,7 +223,7 @@ impl Bfq {
             rules: making.rules,
             rotational: making.rotational,
             tags: making.requests,
-            tick: Nanos::new(1_000_000_000 / i64::from(making.hz.max(1))),
+            tick,
             engine: Engine::default(),
             queues: Vec::new(),
             members: Vec::new(),
@@ -252,6 +257,7 @@ impl Bfq {
             waits_for_dispatch: false,
             was_injected: false,
             ended: VecDeque::new(),
+            runs_queue: false,
         }
     }
 
@@ -506,7 +512,7 @@ impl Elevator for Bfq {
         let queue = &mut self.queues[q];
         queue.dispatched -= 1;
         if queue.dispatched == 0 && !queue.is_busy {
-            queue.timeout = now;
+            queue.timeout = self.tick.before(now);
             self.weighs_no_more(q);
         }
         self.rate.completed(now);
@@ -517,11 +523,13 @@ impl Elevator for Bfq {
         if queue.updates_soft && queue.dispatched == 0 && !queue.has_requests() && !is_interactive {
             self.queues[q].soft_next = self.soft_next(q, now);
         }
+        self.runs_queue = self.in_driver == 0;
         if self.in_service == Some(q) {
             if self.must_idle(q) {
                 if self.queues[q].dispatched == 0 {
                     self.awaits(q, now);
                 }
+                self.runs_queue = false;
             } else if self.may_time_out(q, now) {
                 self.expires(context, q, false, End::Timeout);
             } else if !self.queues[q].has_requests() && (self.queues[q].dispatched == 0 || !self.idles_for(q))
@@ -529,6 +537,10 @@ impl Elevator for Bfq {
                 self.expires(context, q, false, End::NoMoreRequests);
             }
         }
+    }
+
+    fn runs_queue(&mut self) -> bool {
+        std::mem::take(&mut self.runs_queue)
     }
 
     fn raised(&mut self) -> Option<(ProcessId, Nanos)> {

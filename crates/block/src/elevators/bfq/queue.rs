@@ -209,9 +209,14 @@ impl Queue {
         }
     }
 
+    /// Its level, which is 7 in the idle class (`bfq_set_next_ioprio_data`).
+    pub(super) fn level(&self) -> u8 {
+        if self.priority.class == IoClass::Idle { 7 } else { self.priority.level.min(7) }
+    }
+
     /// The weight of its priority: 10 for level 7 to 80 for level 0; raised.
     pub(super) fn weight(&self) -> u64 {
-        (8 - u64::from(self.priority.level.min(7))) * 10 * self.raising.coefficient
+        (8 - u64::from(self.level())) * 10 * self.raising.coefficient
     }
 
     pub(super) fn is_raised(&self) -> bool {

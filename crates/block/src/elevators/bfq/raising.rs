@@ -106,7 +106,7 @@ impl Bfq {
         let queue = &mut self.queues[q];
         let long = queue.dispatched == 0 && queue.timeout + RAISED_IDLE < now;
         let in_time = now <= queue.think.last_end + idle + idle + idle;
-        let (is_default, in_burst) = (queue.priority.level == 4, queue.in_large_burst);
+        let (is_default, in_burst) = (queue.level() == 4, queue.in_large_burst);
         let is_own =
             queue.owner.is_some() || self.members.get(process.index()).is_some_and(|member| member.is_stable);
         let interactive = self.set.interactive && !in_burst && long && is_default;

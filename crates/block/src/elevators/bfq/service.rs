@@ -47,7 +47,7 @@ impl Bfq {
             self.engine.requeue(q, self.queues[q].weight(), now);
         } else {
             if self.queues[q].dispatched == 0 {
-                self.queues[q].timeout = now;
+                self.queues[q].timeout = self.tick.before(now);
             }
             self.leaves(q, now);
         }
@@ -100,7 +100,7 @@ impl Bfq {
     pub(super) fn soft_next(&self, q: usize, now: Nanos) -> Nanos {
         let queue = &self.queues[q];
         let fluid = Nanos::SECOND.mul_ratio(queue.backlog_service, SOFT_RATE);
-        let ticks = self.tick + self.tick + self.tick + self.tick;
+        let ticks = self.tick.of(4);
         queue.soft_next.max(queue.backlogged_since + fluid).max(now + self.set.slice_idle + ticks)
     }
 
@@ -180,7 +180,7 @@ impl Bfq {
         let plain = queue.weight() / queue.raising.coefficient;
         let slices =
             if queue.raising.longest == SOFT_TIME { 1 } else { self.engine.entities[q].weight / plain };
-        queue.timeout = now.saturating_add(self.set.timeout.mul_ratio(slices, 1));
+        queue.timeout = self.tick.before(now).saturating_add(self.set.timeout.mul_ratio(slices, 1));
         (self.in_service, self.service_began, self.looked_at_fifo) = (Some(q), now, false);
         self.served_position = 0;
         Some(())
