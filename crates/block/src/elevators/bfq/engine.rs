@@ -15,6 +15,8 @@
 
 use surety_units::Nanos;
 
+use super::tree::{Node, Tree, is_after};
+use super::waiting::Waiting;
 use crate::request::IoClass;
 
 /// Virtual time has this many bits behind the point (`WFQ_SERVICE_SHIFT`).
@@ -43,22 +45,16 @@ pub(super) struct Entity {
     /// Sectors it may be served at a time, and has been this time.
     pub budget: u64,
     pub service: u64,
-    start: u64,
-    finish: u64,
     standing: Standing,
 }
 
 impl Entity {
     pub(super) fn new(class: IoClass, weight: u64) -> Entity {
-        Entity { class, weight, budget: 0, service: 0, start: 0, finish: 0, standing: Standing::Out }
+        Entity { class, weight, budget: 0, service: 0, standing: Standing::Out }
     }
 
     pub(super) fn left(&self) -> u64 {
         self.budget.saturating_sub(self.service)
-    }
-
-    fn sets_finish(&mut self, service: u64) {
-        self.finish = self.start.wrapping_add(share(service, self.weight));
     }
 }
 
@@ -68,35 +64,43 @@ fn share(service: u64, weight: u64) -> u64 {
     u64::try_from(exact).unwrap_or(u64::MAX)
 }
 
-/// Whether one virtual instant lies behind another.
-fn is_after(one: u64, other: u64) -> bool {
-    one.wrapping_sub(other).cast_signed() > 0
-}
-
 /// The entities of one class.
 #[derive(Clone, Debug, Default)]
-struct Tree {
+struct Class {
     virtual_time: u64,
     weights: u64,
-    active: Vec<usize>,
-    idle: Vec<usize>,
+    active: Tree,
+    idle: Tree,
 }
 
 /// All classes.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Engine {
-    trees: [Tree; IoClass::COUNT],
+    classes: [Class; IoClass::COUNT],
     pub entities: Vec<Entity>,
+    /// The place of each entity in a tree.
+    nodes: Vec<Node>,
     in_service: Option<usize>,
     next: Option<usize>,
     idle_class_served: Nanos,
-    /// Those that wait, of all classes, in the order in which they began to.
-    waiting: Vec<usize>,
+    /// Those that wait, of all classes.
+    waiting: Waiting,
 }
 
 impl Engine {
-    fn tree(&mut self, id: usize) -> &mut Tree {
-        &mut self.trees[self.entities[id].class.place()]
+    /// Adds an entity, behind all others.
+    pub(super) fn add(&mut self, entity: Entity) {
+        self.entities.push(entity);
+        self.nodes.push(Node::default());
+    }
+
+    fn class(&mut self, id: usize) -> &mut Class {
+        &mut self.classes[self.entities[id].class.place()]
+    }
+
+    fn sets_finish(&mut self, id: usize, service: u64) {
+        let node = &mut self.nodes[id];
+        node.finish = node.start.wrapping_add(share(service, self.entities[id].weight));
     }
 
     /// An entity becomes busy. `is_back`: it has come back in time from waiting for a request, and goes on where it was; what it is late
@@ -108,75 +112,86 @@ impl Engine {
         (weight, coefficient): (u64, u64),
         now: Nanos,
     ) {
-        let virtual_time = self.tree(id).virtual_time;
-        let entity = &mut self.entities[id];
-        let is_late = is_back && is_after(virtual_time, entity.finish);
-        let floor = if is_late { entity.finish } else { virtual_time };
-        if entity.standing == Standing::Idle {
-            entity.start = if is_after(floor, entity.finish) { floor } else { entity.finish };
-            self.tree(id).idle.retain(|other| *other != id);
+        let virtual_time = self.class(id).virtual_time;
+        let finish = self.nodes[id].finish;
+        let is_late = is_back && is_after(virtual_time, finish);
+        let floor = if is_late { finish } else { virtual_time };
+        if self.entities[id].standing == Standing::Idle {
+            let place = self.entities[id].class.place();
+            self.classes[place].idle.remove(&mut self.nodes, id);
+            self.nodes[id].start = if is_after(floor, finish) { floor } else { finish };
         } else {
-            entity.start = floor;
-            let weight = entity.weight;
-            self.tree(id).weights += weight;
+            self.nodes[id].start = floor;
+            let weight = self.entities[id].weight;
+            self.class(id).weights += weight;
         }
-        self.enqueue(id, weight);
-        let entity = &mut self.entities[id];
-        if is_late && is_after(virtual_time, entity.finish) {
-            let behind = virtual_time.wrapping_sub(entity.finish) / coefficient.max(1);
-            entity.start = entity.start.wrapping_add(behind);
-            entity.finish = entity.finish.wrapping_add(behind);
+        self.reweigh(id, weight);
+        let budget = self.entities[id].budget;
+        self.sets_finish(id, budget);
+        let node = &mut self.nodes[id];
+        if is_late && is_after(virtual_time, node.finish) {
+            let behind = virtual_time.wrapping_sub(node.finish) / coefficient.max(1);
+            node.start = node.start.wrapping_add(behind);
+            node.finish = node.finish.wrapping_add(behind);
         }
+        self.enqueue(id);
         self.chooses(Some(id), false, now);
     }
 
-    /// An entity waits with its budget, at a weight.
-    fn enqueue(&mut self, id: usize, weight: u64) {
-        self.reweigh(id, weight);
+    /// An entity waits between its start and its finish.
+    fn enqueue(&mut self, id: usize) {
         let entity = &mut self.entities[id];
-        entity.sets_finish(entity.budget);
         entity.standing = Standing::Active;
-        self.tree(id).active.push(id);
+        self.classes[entity.class.place()].active.insert(&mut self.nodes, id);
         self.waiting.push(id);
     }
 
+    /// An entity waits anew, with its budget and at a weight.
+    fn enqueue_anew(&mut self, id: usize, weight: u64) {
+        self.reweigh(id, weight);
+        let budget = self.entities[id].budget;
+        self.sets_finish(id, budget);
+        self.enqueue(id);
+    }
+
     fn dequeue(&mut self, id: usize) {
-        self.tree(id).active.retain(|other| *other != id);
-        self.waiting.retain(|other| *other != id);
+        self.classes[self.entities[id].class.place()].active.remove(&mut self.nodes, id);
+        self.waiting.remove(id);
     }
 
     /// The one in service goes on waiting, with what it was served counted.
     pub(super) fn requeue(&mut self, id: usize, weight: u64, now: Nanos) {
-        let entity = &mut self.entities[id];
-        entity.sets_finish(entity.service);
-        entity.start = entity.finish;
-        self.enqueue(id, weight);
+        let service = self.entities[id].service;
+        self.sets_finish(id, service);
+        self.nodes[id].start = self.nodes[id].finish;
+        self.enqueue_anew(id, weight);
         self.chooses(Some(id), true, now);
         self.in_service = None;
     }
 
     /// An entity has nothing to do any more.
     pub(super) fn leave(&mut self, id: usize, now: Nanos) {
-        let virtual_time = self.tree(id).virtual_time;
+        let virtual_time = self.class(id).virtual_time;
         let is_served = self.in_service == Some(id);
-        let entity = &mut self.entities[id];
-        if matches!(entity.standing, Standing::Idle | Standing::Out) {
+        if matches!(self.entities[id].standing, Standing::Idle | Standing::Out) {
             return;
         }
-        entity.sets_finish(entity.service);
-        let is_remembered = is_after(entity.finish, virtual_time);
-        entity.standing = if is_remembered { Standing::Idle } else { Standing::Out };
-        let weight = entity.weight;
+        let service = self.entities[id].service;
+        self.sets_finish(id, service);
         if is_served {
             self.in_service = None;
         } else {
-            entity.service = 0;
+            self.entities[id].service = 0;
             self.dequeue(id);
         }
+        let is_remembered = is_after(self.nodes[id].finish, virtual_time);
+        let entity = &mut self.entities[id];
+        entity.standing = if is_remembered { Standing::Idle } else { Standing::Out };
+        let class = &mut self.classes[entity.class.place()];
         if is_remembered {
-            self.tree(id).idle.push(id);
+            class.idle.insert(&mut self.nodes, id);
         } else {
-            self.tree(id).weights -= weight;
+            class.weights -= entity.weight;
         }
         if self.next == Some(id) {
             self.chooses(None, is_served, now);
@@ -191,49 +206,42 @@ impl Engine {
         self.entities[id].budget = budget;
         if self.entities[id].standing == Standing::Active {
             self.dequeue(id);
-            self.enqueue(id, weight);
+            self.enqueue_anew(id, weight);
             self.chooses(Some(id), false, now);
         }
     }
 
-    /// An entity that is known to its tree has another weight from here on.
+    /// An entity that is known to its class has another weight from here on.
     pub(super) fn reweigh(&mut self, id: usize, weight: u64) {
         let before = std::mem::replace(&mut self.entities[id].weight, weight);
-        let tree = self.tree(id);
-        tree.weights = tree.weights - before + weight;
+        let class = self.class(id);
+        class.weights = class.weights - before + weight;
     }
 
     /// So many sectors are served to an entity.
     pub(super) fn serve(&mut self, id: usize, sectors: u64) {
         self.entities[id].service += sectors;
-        let tree = self.tree(id);
-        tree.virtual_time = tree.virtual_time.wrapping_add(share(sectors, tree.weights));
-        let class = self.entities[id].class.place();
-        self.forgets(class);
+        let class = self.class(id);
+        class.virtual_time = class.virtual_time.wrapping_add(share(sectors, class.weights));
+        let place = self.entities[id].class.place();
+        self.forgets(place);
     }
 
     /// The idle entity that ends first is forgotten once its end has passed; with nobody waiting virtual time goes back to the last end
     /// (`bfq_forget_idle`).
-    fn forgets(&mut self, class: usize) {
-        let (tree, entities) = (&mut self.trees[class], &mut self.entities);
-        let finish = |id: &usize| entities[*id].finish;
-        let first = tree
-            .idle
-            .iter()
-            .copied()
-            .reduce(|one, other| if is_after(finish(&one), finish(&other)) { other } else { one });
-        let Some(first) = first else { return };
-        if tree.active.is_empty() {
-            let ends = tree.idle.iter().map(finish);
-            let last = ends.reduce(|one, other| if is_after(other, one) { other } else { one });
-            if let Some(last) = last.filter(|last| !is_after(*last, tree.virtual_time)) {
-                tree.virtual_time = last;
-            }
+    fn forgets(&mut self, place: usize) {
+        let class = &mut self.classes[place];
+        let Some(first) = class.idle.first(&self.nodes) else { return };
+        if class.active.is_empty()
+            && let Some(last) = class.idle.last(&self.nodes).map(|last| self.nodes[last].finish)
+            && !is_after(last, class.virtual_time)
+        {
+            class.virtual_time = last;
         }
-        if !is_after(entities[first].finish, tree.virtual_time) {
-            tree.idle.retain(|id| *id != first);
-            tree.weights -= entities[first].weight;
-            entities[first].standing = Standing::Out;
+        if !is_after(self.nodes[first].finish, class.virtual_time) {
+            class.idle.remove(&mut self.nodes, first);
+            class.weights -= self.entities[first].weight;
+            self.entities[first].standing = Standing::Out;
         }
     }
 
@@ -241,13 +249,11 @@ impl Engine {
     /// not served any more.
     fn chooses(&mut self, changed: Option<usize>, ends: bool, now: Nanos) {
         if let Some(new) = changed.filter(|new| self.next != Some(*new)) {
-            let virtual_time = self.tree(new).virtual_time;
-            let new_one = &self.entities[new];
+            let virtual_time = self.class(new).virtual_time;
             let is_better = self.next.is_none_or(|next| {
-                let next = &self.entities[next];
-                new_one.class == next.class
-                    && !is_after(new_one.start, virtual_time)
-                    && is_after(next.finish, new_one.finish)
+                self.entities[new].class == self.entities[next].class
+                    && !is_after(self.nodes[new].start, virtual_time)
+                    && is_after(self.nodes[next].finish, self.nodes[new].finish)
             });
             if is_better {
                 self.next = Some(new);
@@ -256,7 +262,7 @@ impl Engine {
         }
         let mut skip = 0;
         if now > self.idle_class_served + IDLE_CLASS {
-            if !self.trees[IoClass::COUNT - 1].active.is_empty() {
+            if !self.classes[IoClass::COUNT - 1].active.is_empty() {
                 skip = IoClass::COUNT - 1;
             }
             self.idle_class_served = now;
@@ -265,21 +271,18 @@ impl Engine {
         self.next = (skip..IoClass::COUNT).find_map(|class| self.first(class, is_free));
     }
 
-    /// The first of a class; `is_free`: nobody is in service, so virtual time jumps.
-    fn first(&mut self, class: usize, is_free: bool) -> Option<usize> {
-        let (tree, entities) = (&self.trees[class], &self.entities);
-        let starts = tree.active.iter().map(|id| entities[*id].start);
-        let least = starts.reduce(|one, other| if is_after(one, other) { other } else { one })?;
-        let now = if is_after(least, tree.virtual_time) { least } else { tree.virtual_time };
-        if is_free && now != tree.virtual_time {
-            self.trees[class].virtual_time = now;
-            self.forgets(class);
+    /// The first of a class; `is_free`: nobody is in service, so virtual time jumps. The least finish of those eligible: the kernel's
+    /// search ends at an eligible entity above one that finishes earlier where that one is reached by turning right below the left
+    /// (`bfq_first_active_entity`), so that it takes another now and then.
+    fn first(&mut self, place: usize, is_free: bool) -> Option<usize> {
+        let class = &mut self.classes[place];
+        let least = class.active.least_start(&self.nodes)?;
+        let now = if is_after(least, class.virtual_time) { least } else { class.virtual_time };
+        if is_free && now != class.virtual_time {
+            class.virtual_time = now;
+            self.forgets(place);
         }
-        let (tree, entities) = (&self.trees[class], &self.entities);
-        let eligible = tree.active.iter().copied().filter(|id| !is_after(entities[*id].start, now));
-        eligible.reduce(
-            |one, other| if is_after(entities[one].finish, entities[other].finish) { other } else { one },
-        )
+        self.classes[place].active.first_eligible(&self.nodes, now)
     }
 
     /// Serves the next.
@@ -295,7 +298,7 @@ impl Engine {
 
     /// Those that wait, the last to come first.
     pub(super) fn waiting(&self) -> impl Iterator<Item = usize> + '_ {
-        self.waiting.iter().rev().copied()
+        self.waiting.iter()
     }
 }
 
@@ -309,7 +312,7 @@ mod tests {
         let (weights, now) = ([10_u64, 20, 70], Nanos::ZERO);
         let mut engine = Engine::default();
         for (id, weight) in weights.into_iter().enumerate() {
-            engine.entities.push(Entity { budget: 64, ..Entity::new(IoClass::BestEffort, weight) });
+            engine.add(Entity { budget: 64, ..Entity::new(IoClass::BestEffort, weight) });
             engine.activate(id, false, (weight, 1), now);
         }
         let mut got = [0_u64; 3];

@@ -1,11 +1,10 @@
 //! Queues whose processes read interleaved, or were made together, become one (`bfq_setup_cooperator`,
 //! `bfq_do_or_sched_stable_merge`), and are split when that does not pay (`bfq_split_bfqq`).
 
+use super::close::CLOSE;
 use super::queue::{Member, Saved};
 use super::*;
 
-/// Sectors within which two queues read close to each other (`BFQQ_CLOSE_THR`).
-const CLOSE: u64 = 8 * 1024;
 /// A queue that has been served for longer is not merged with a close one (`bfq_merge_time_limit`).
 const LATE: Nanos = Nanos::from_millis(100);
 /// Queues made within this of the first are candidates to be merged for good, or begin a new set
@@ -58,7 +57,7 @@ impl Bfq {
         if self.rules.bfq_new_queue_ends_sample {
             queue.injection.decreased = LONG_AGO;
         }
-        self.engine.entities.push(Entity::new(priority.class, queue.weight()));
+        self.engine.add(Entity::new(priority.class, queue.weight()));
         self.queues.push(queue);
         self.queues.len() - 1
     }
@@ -110,7 +109,7 @@ impl Bfq {
     }
 
     /// Whether a queue has been served for too long to be merged with a close one.
-    fn is_late(&self, q: usize, now: Nanos) -> bool {
+    pub(super) fn has_been_served_for_long(&self, q: usize, now: Nanos) -> bool {
         let queue = &self.queues[q];
         queue.backlog_service > 0 && queue.first_service + LATE < now
     }
@@ -138,7 +137,7 @@ impl Bfq {
             }
             return into;
         }
-        if self.is_late(q, now) || self.busy == 1 {
+        if self.has_been_served_for_long(q, now) || self.busy == 1 {
             return None;
         }
         if let Some(served) = self.in_service.filter(|served| *served != q)
@@ -148,24 +147,13 @@ impl Bfq {
         {
             return Some(into);
         }
-        let close = self.closest(context, sector).filter(|close| *close != q)?;
+        let close = self.closest(now, sector).filter(|close| *close != q)?;
         if self.may_cooperate(q, close, now) { self.sets_up(q, close) } else { None }
-    }
-
-    /// The queue whose next request is closest to a sector, where one is close.
-    fn closest(&self, context: &Context<'_>, sector: u64) -> Option<usize> {
-        let candidates = self.engine.waiting().chain(self.in_service).filter_map(|q| {
-            let distance = context.requests[self.queues[q].next?].sector.abs_diff(sector);
-            let is_idle = self.queues[q].priority.class == IoClass::Idle;
-            let may = distance <= CLOSE && !is_idle && !self.is_late(q, context.now);
-            may.then_some((distance, q))
-        });
-        candidates.min().map(|(_, q)| q)
     }
 
     fn may_cooperate(&self, q: usize, other: usize, now: Nanos) -> bool {
         let (one, other_one) = (&self.queues[q], &self.queues[other]);
-        !self.is_late(other, now)
+        !self.has_been_served_for_long(other, now)
             && one.priority.class == other_one.priority.class
             && one.priority.class != IoClass::Idle
             && !one.is_seeky()

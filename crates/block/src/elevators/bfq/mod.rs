@@ -11,6 +11,7 @@
 //! Each part can be switched off for comparison: the tunables from `wr_interactive` on are of this simulator alone. Not modelled:
 //! groups, several actuators.
 
+mod close;
 mod engine;
 mod idling;
 mod merging;
@@ -18,8 +19,10 @@ mod queue;
 mod raising;
 mod rate;
 mod service;
+mod tree;
+mod waiting;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use surety_units::Nanos;
 
@@ -163,6 +166,8 @@ struct Bfq {
     busy_class: [usize; IoClass::COUNT],
     /// Queues that are not raised and have requests, here or in the device, by weight.
     weights: BTreeMap<u64, usize>,
+    /// Where the next request of each queue begins, where queues that read close to each other are merged.
+    begins: BTreeSet<(u64, usize)>,
     in_driver: u32,
     most_in_driver: u32,
     samples: u32,
@@ -235,6 +240,7 @@ impl Bfq {
             raised_busy: 0,
             busy_class: [0; IoClass::COUNT],
             weights: BTreeMap::new(),
+            begins: BTreeSet::new(),
             in_driver: 0,
             most_in_driver: 0,
             samples: 0,
@@ -328,7 +334,8 @@ impl Bfq {
     /// A request is about to leave its queue: another is the next.
     fn passes(&mut self, context: &Context<'_>, q: usize, id: RequestId) {
         if self.queues[q].next == Some(id) {
-            self.queues[q].next = self.next_of(context, q, id);
+            let next = self.next_of(context, q, id);
+            self.has_next(context.requests, q, next);
             self.updates_budget(context, q);
         }
     }
@@ -348,6 +355,7 @@ impl Bfq {
         // The last request of a queue that is not in service was injected, or joined another.
         if !self.queues[q].has_requests() {
             self.queues[q].next = None;
+            self.places(q, None);
             if self.queues[q].is_busy && self.in_service != Some(q) {
                 self.leaves(q, now);
                 let entity = &mut self.engine.entities[q];
@@ -371,7 +379,7 @@ impl Bfq {
 
     /// Whether the device takes several requests at a time: as soon as it was seen to, or was given the chance often and did not
     /// (`bfq_update_hw_tag`).
-    fn looks_at_depth(&mut self) {
+    fn looks_at_depth(&mut self, requests: &Requests) {
         self.most_in_driver = self.most_in_driver.max(self.in_driver);
         if self.device_queues == Some(true) || self.in_driver as usize + self.queued <= QUEUEING as usize {
             return;
@@ -384,7 +392,11 @@ impl Bfq {
         }
         self.samples += 1;
         if self.samples > QUEUEING_SAMPLES {
+            let merged_none = self.is_flash_with_queue();
             self.device_queues = Some(self.most_in_driver > QUEUEING);
+            if merged_none && !self.is_flash_with_queue() {
+                self.places_all(requests);
+            }
             (self.samples, self.most_in_driver) = (0, 0);
         }
     }
@@ -418,7 +430,7 @@ impl Elevator for Bfq {
             self.queues[q].sorted.grown_at_front(context.requests, id);
             let before = self.queues[q].next;
             let next = before.map_or(id, |next| self.nearer(context.requests, next, id, self.position));
-            self.queues[q].next = Some(next);
+            self.has_next(context.requests, q, Some(next));
             if before != Some(next) {
                 self.updates_budget(context, q);
             }
@@ -428,7 +440,7 @@ impl Elevator for Bfq {
     fn joining(&mut self, context: &mut Context<'_>, kept: RequestId, gone: RequestId) {
         let q = self.owner[gone.index()];
         if self.queues[q].next == Some(gone) {
-            self.queues[q].next = Some(kept);
+            self.has_next(context.requests, q, Some(kept));
         }
         self.members[context.requests[gone].process.index()].requests -= 1;
         self.queues[q].fifo.join(kept, gone);
@@ -466,7 +478,7 @@ impl Elevator for Bfq {
         self.queued += 1;
         let before = queue.next;
         let next = before.map_or(id, |next| self.nearer(context.requests, next, id, self.position));
-        self.queues[q].next = Some(next);
+        self.has_next(context.requests, q, Some(next));
         let mut starts = false;
         if !self.queues[q].is_busy {
             starts = self.gets_busy(context, q, id);
@@ -500,7 +512,7 @@ impl Elevator for Bfq {
         if self.waited == Some(id) {
             self.looks_at_injection(q, now);
         }
-        self.looks_at_depth();
+        self.looks_at_depth(context.requests);
         self.members[context.requests[id].process.index()].requests -= 1;
         self.in_driver -= 1;
         let queue = &mut self.queues[q];

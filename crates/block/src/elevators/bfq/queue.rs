@@ -114,6 +114,8 @@ pub(super) struct Queue {
     pub sorted: BySector,
     pub fifo: ByArrival,
     pub next: Option<RequestId>,
+    /// Where that begins, as it is known to those that look for queues close to them.
+    pub begins: Option<u64>,
     /// Requests in the device.
     pub dispatched: u32,
     pub max_budget: u64,
@@ -171,6 +173,7 @@ impl Queue {
             sorted: BySector::default(),
             fifo: ByArrival::default(),
             next: None,
+            begins: None,
             dispatched: 0,
             max_budget,
             // A queue is made as if it had been idle for long.
