@@ -31,7 +31,7 @@ impl Bench {
         let settings = Settings::new(row.tunables);
         let making = Making { rotational: false, ..Making::new(waiting + 8, 1, settings) };
         let mut bench = Bench { queue: queue::make(row, &making), random: 1, next: 0, now: Nanos::ZERO };
-        (0..PROCESSES).for_each(|_| bench.queue.add_process(Process { priority: Default::default() }));
+        (0..PROCESSES).for_each(|_| bench.queue.add_process(Process::default()));
         (0..waiting).for_each(|_| bench.come());
         bench
     }

@@ -11,7 +11,7 @@ use std::rc::Rc;
 use surety_units::Nanos;
 
 use crate::kernels::{self, Rules};
-use crate::request::{Bio, Op, Process, ProcessId, RequestId, Requests};
+use crate::request::{Bio, IoGroup, Op, Process, ProcessId, RequestId, Requests};
 use crate::tunable::{Settings, Tunable};
 
 /// What an elevator sees with each call.
@@ -167,6 +167,8 @@ pub struct Making {
     /// The device, for those that ask it; `None`: there is none to ask.
     pub device: Option<Rc<dyn Positioning>>,
     pub settings: Settings,
+    /// Control groups, for those that know them.
+    pub groups: Vec<IoGroup>,
     /// What differs by kernel.
     pub rules: &'static Rules,
 }
@@ -186,6 +188,7 @@ impl Making {
             rotational,
             device: None,
             settings,
+            groups: Vec::new(),
             rules,
         }
     }

@@ -58,7 +58,7 @@ fn compare(scheduler: &str, text: &str) -> Compared {
                 let next = ProcessId(u32::try_from(processes.len()).expect("few"));
                 let key = u32::try_from(number(2)).expect("few");
                 let (process, known) = *processes.entry(key).or_insert_with(|| {
-                    queue.add_process(Process { priority });
+                    queue.add_process(Process { priority, ..Process::default() });
                     (next, priority)
                 });
                 assert_eq!(known, priority);

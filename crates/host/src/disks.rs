@@ -399,6 +399,7 @@ mod tests {
             model: None,
             on: None,
             io_priority: None,
+            group: None,
             tunables: Default::default(),
         };
         Workload { disks: vec![disk], ..Workload::default() }

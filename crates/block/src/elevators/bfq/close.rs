@@ -7,38 +7,41 @@ pub(super) const CLOSE: u64 = 8 * 1024;
 
 impl Bfq {
     /// A queue has another next request, or none, or the one it has begins elsewhere.
-    pub(super) fn has_next(&mut self, requests: &Requests, q: usize, next: Option<RequestId>) {
-        self.queues[q].next = next;
-        self.places(q, next.map(|next| requests[next].sector));
+    pub(super) fn has_next(&mut self, q: usize, next: Option<RequestId>) {
+        let queue = &mut self.queues[q];
+        queue.next = next;
+        // It is given its place when somebody looks.
+        if self.set.merging && !std::mem::replace(&mut queue.has_moved, true) {
+            self.moved.push(q);
+        }
     }
 
-    /// A queue's next request begins at a sector; `None`: it has none.
-    pub(super) fn places(&mut self, q: usize, sector: Option<u64>) {
-        let sector = sector.filter(|_| self.set.merging && !self.is_flash_with_queue());
-        let before = std::mem::replace(&mut self.queues[q].begins, sector);
-        if before != sector {
-            if let Some(before) = before {
-                self.begins.remove(&(before, q));
-            }
-            if let Some(sector) = sector {
-                self.begins.insert((sector, q));
+    /// Queues whose next requests are others now are given their places.
+    fn places(&mut self, requests: &Requests) {
+        for q in self.moved.drain(..) {
+            let (queue, group) = (&mut self.queues[q], self.engine.of(q).group);
+            queue.has_moved = false;
+            let sector = queue.next.map(|next| requests[next].sector);
+            let before = std::mem::replace(&mut queue.begins, sector);
+            if before != sector {
+                if let Some(before) = before {
+                    self.begins.remove(&(group, before, q));
+                }
+                if let Some(sector) = sector {
+                    self.begins.insert((group, sector, q));
+                }
             }
         }
     }
 
-    /// It has turned out that queues that read close to each other are merged on this device.
-    pub(super) fn places_all(&mut self, requests: &Requests) {
-        for q in 0..self.queues.len() {
-            self.has_next(requests, q, self.queues[q].next);
-        }
-    }
-
-    /// The queue whose next request is closest to a sector, where one is close; of two the older.
-    pub(super) fn closest(&self, now: Nanos, sector: u64) -> Option<usize> {
+    /// The queue of a group whose next request is closest to a sector, where one is close; of two the older.
+    pub(super) fn closest(&mut self, context: &Context<'_>, group: usize, sector: u64) -> Option<usize> {
+        self.places(context.requests);
+        let now = context.now;
         let may = |q: usize| {
             self.queues[q].priority.class != IoClass::Idle && !self.has_been_served_for_long(q, now)
         };
-        let best = |best: Option<(u64, usize)>, (begins, q): &(u64, usize)| {
+        let best = |best: Option<(u64, usize)>, (_, begins, q): &(usize, u64, usize)| {
             let distance = begins.abs_diff(sector);
             match best {
                 Some((closest, _)) if distance > closest => Err(best),
@@ -47,8 +50,8 @@ impl Bfq {
             }
         };
         let (low, high) = (sector.saturating_sub(CLOSE), sector.saturating_add(CLOSE));
-        let mut before = self.begins.range((low, 0)..(sector, 0)).rev();
-        let mut behind = self.begins.range((sector, 0)..=(high, usize::MAX));
+        let mut before = self.begins.range((group, low, 0)..(group, sector, 0)).rev();
+        let mut behind = self.begins.range((group, sector, 0)..=(group, high, usize::MAX));
         let sides = [before.try_fold(None, best), behind.try_fold(None, best)];
         let closest = sides.into_iter().filter_map(|side| side.unwrap_or_else(|found| found)).min();
         closest.map(|(_, q)| q)

@@ -8,17 +8,21 @@
 //! Queues of applications that start, and of those that take little at regular times, have their weight raised for a while
 //! (`low_latency`); not where many queues come at once.
 //!
+//! Processes of a control group share what the group gets by its weight, and queues are merged within a group alone.
+//!
 //! Each part can be switched off for comparison: the tunables from `wr_interactive` on are of this simulator alone. Not modelled:
-//! groups, several actuators.
+//! several actuators, limits on the tags of a group.
 
 mod close;
 mod engine;
+mod groups;
 mod idling;
 mod merging;
 mod queue;
 mod raising;
 mod rate;
 mod service;
+mod set;
 mod tree;
 mod waiting;
 
@@ -33,6 +37,7 @@ use crate::tunable::Tunable;
 use engine::{Engine, Entity};
 use queue::{LONG_AGO, Member, Queue, RAISED, RAISED_SOFT, Raising};
 use rate::PeakRate;
+use set::Set;
 
 pub(super) const ROW: ElevatorRow = ElevatorRow {
     word: "bfq",
@@ -71,6 +76,7 @@ const TUNABLES: &[Tunable] = &[
     Tunable::switch("merging", 1, "queues of processes that belong together are one"),
     Tunable::switch("feedback", 1, "budgets follow what queues use"),
     Tunable::switch("charge_time", 1, "slow queues are charged their time"),
+    Tunable::switch("groups", 1, "control groups share by weight"),
 ];
 
 const RAISED_FIRST: Rule = Rule("queue with a raised weight, least finish time");
@@ -113,28 +119,6 @@ enum End {
     Preempted,
 }
 
-/// What is set.
-#[derive(Clone, Debug)]
-struct Set {
-    slice_idle: Nanos,
-    fifo_expire: [Nanos; 2],
-    timeout: Nanos,
-    max_budget: u64,
-    back_max: u64,
-    back_penalty: u64,
-    low_latency: bool,
-    strict: bool,
-    interactive: bool,
-    soft: bool,
-    bursts: bool,
-    idling: bool,
-    injection: bool,
-    wakers: bool,
-    merging: bool,
-    feedback: bool,
-    charge_time: bool,
-}
-
 #[derive(Debug)]
 struct Bfq {
     set: Set,
@@ -145,8 +129,8 @@ struct Bfq {
     engine: Engine,
     queues: Vec<Queue>,
     members: Vec<Member>,
-    /// The queue of each priority for what nobody waits for.
-    of_priority: BTreeMap<Priority, usize>,
+    /// The queue of each group and priority for what nobody waits for.
+    of_priority: BTreeMap<(usize, Priority), usize>,
     /// The queue of each request, by its number.
     owner: Vec<usize>,
     in_service: Option<usize>,
@@ -166,8 +150,10 @@ struct Bfq {
     busy_class: [usize; IoClass::COUNT],
     /// Queues that are not raised and have requests, here or in the device, by weight.
     weights: BTreeMap<u64, usize>,
-    /// Where the next request of each queue begins, where queues that read close to each other are merged.
-    begins: BTreeSet<(u64, usize)>,
+    /// Where the next request of each queue begins, by group.
+    begins: BTreeSet<(usize, u64, usize)>,
+    /// Queues that are not where they were.
+    moved: Vec<usize>,
     in_driver: u32,
     most_in_driver: u32,
     samples: u32,
@@ -179,9 +165,13 @@ struct Bfq {
     burst: Vec<usize>,
     burst_size: usize,
     burst_last: Nanos,
+    burst_group: usize,
     is_large_burst: bool,
-    /// The first of those that were made together last.
-    made_last: Option<usize>,
+    /// The first of those that were made together last, in each group.
+    made_last: Vec<Option<usize>>,
+    /// Queues of each group that have something to do, here or in the device, and groups with any.
+    pending: Vec<usize>,
+    groups_pending: usize,
     /// The queue whose request ended last, unless it is shared.
     completed_last: Option<usize>,
     /// The request whose service time is taken, since when, and whether others were injected meanwhile.
@@ -195,28 +185,8 @@ struct Bfq {
 
 impl Bfq {
     fn new(making: &Making) -> Bfq {
-        let get = |name| making.settings.get(name);
-        let on = |name| making.settings.is_on(name);
-        let ms = |name| making.settings.millis(name);
-        let set = Set {
-            slice_idle: ms("slice_idle"),
-            fifo_expire: [ms("fifo_expire_async"), ms("fifo_expire_sync")],
-            timeout: ms("timeout_sync"),
-            max_budget: get("max_budget"),
-            back_max: get("back_seek_max") * 2,
-            back_penalty: get("back_seek_penalty"),
-            low_latency: on("low_latency"),
-            strict: on("strict_guarantees"),
-            interactive: on("wr_interactive"),
-            soft: on("wr_soft_rt"),
-            bursts: on("bursts"),
-            idling: on("idling"),
-            injection: on("injection"),
-            wakers: on("wakers"),
-            merging: on("merging"),
-            feedback: on("feedback"),
-            charge_time: on("charge_time"),
-        };
+        let set = Set::of(making);
+        let groups = if set.groups { &making.groups[..] } else { &[] };
         Bfq {
             rate: PeakRate::new(making.rotational, set.timeout),
             set,
@@ -224,7 +194,7 @@ impl Bfq {
             rotational: making.rotational,
             tags: making.requests,
             tick: Nanos::new(1_000_000_000 / i64::from(making.hz.max(1))),
-            engine: Engine::default(),
+            engine: Engine::new(groups),
             queues: Vec::new(),
             members: Vec::new(),
             of_priority: BTreeMap::new(),
@@ -241,6 +211,7 @@ impl Bfq {
             busy_class: [0; IoClass::COUNT],
             weights: BTreeMap::new(),
             begins: BTreeSet::new(),
+            moved: Vec::new(),
             in_driver: 0,
             most_in_driver: 0,
             samples: 0,
@@ -250,8 +221,11 @@ impl Bfq {
             burst: Vec::new(),
             burst_size: 0,
             burst_last: LONG_AGO,
+            burst_group: 0,
             is_large_burst: false,
-            made_last: None,
+            made_last: vec![None; groups.len() + 1],
+            pending: vec![0; groups.len() + 1],
+            groups_pending: 0,
             completed_last: None,
             waited: None,
             sampled_since: Nanos::ZERO,
@@ -335,7 +309,7 @@ impl Bfq {
     fn passes(&mut self, context: &Context<'_>, q: usize, id: RequestId) {
         if self.queues[q].next == Some(id) {
             let next = self.next_of(context, q, id);
-            self.has_next(context.requests, q, next);
+            self.has_next(q, next);
             self.updates_budget(context, q);
         }
     }
@@ -344,7 +318,7 @@ impl Bfq {
     fn updates_budget(&mut self, context: &Context<'_>, q: usize) {
         let Some(next) = self.queues[q].next.filter(|_| self.in_service != Some(q)) else { return };
         let charge = self.charge(context.requests, q, next);
-        let budget = self.queues[q].max_budget.max(charge).max(self.engine.entities[q].service);
+        let budget = self.queues[q].max_budget.max(charge).max(self.engine.of(q).service);
         let weight = self.queues[q].weight();
         self.engine.rebudget(q, budget, weight, context.now);
     }
@@ -354,11 +328,10 @@ impl Bfq {
         self.queued -= 1;
         // The last request of a queue that is not in service was injected, or joined another.
         if !self.queues[q].has_requests() {
-            self.queues[q].next = None;
-            self.places(q, None);
+            self.has_next(q, None);
             if self.queues[q].is_busy && self.in_service != Some(q) {
                 self.leaves(q, now);
-                let entity = &mut self.engine.entities[q];
+                let entity = self.engine.of_mut(q);
                 (entity.budget, entity.service) = (0, 0);
             }
         }
@@ -375,11 +348,14 @@ impl Bfq {
             self.weighs_no_more(q);
         }
         self.engine.leave(q, now);
+        if self.queues[q].dispatched == 0 {
+            self.pends_no_more(q);
+        }
     }
 
     /// Whether the device takes several requests at a time: as soon as it was seen to, or was given the chance often and did not
     /// (`bfq_update_hw_tag`).
-    fn looks_at_depth(&mut self, requests: &Requests) {
+    fn looks_at_depth(&mut self) {
         self.most_in_driver = self.most_in_driver.max(self.in_driver);
         if self.device_queues == Some(true) || self.in_driver as usize + self.queued <= QUEUEING as usize {
             return;
@@ -392,11 +368,7 @@ impl Bfq {
         }
         self.samples += 1;
         if self.samples > QUEUEING_SAMPLES {
-            let merged_none = self.is_flash_with_queue();
             self.device_queues = Some(self.most_in_driver > QUEUEING);
-            if merged_none && !self.is_flash_with_queue() {
-                self.places_all(requests);
-            }
             (self.samples, self.most_in_driver) = (0, 0);
         }
     }
@@ -430,7 +402,7 @@ impl Elevator for Bfq {
             self.queues[q].sorted.grown_at_front(context.requests, id);
             let before = self.queues[q].next;
             let next = before.map_or(id, |next| self.nearer(context.requests, next, id, self.position));
-            self.has_next(context.requests, q, Some(next));
+            self.has_next(q, Some(next));
             if before != Some(next) {
                 self.updates_budget(context, q);
             }
@@ -440,7 +412,7 @@ impl Elevator for Bfq {
     fn joining(&mut self, context: &mut Context<'_>, kept: RequestId, gone: RequestId) {
         let q = self.owner[gone.index()];
         if self.queues[q].next == Some(gone) {
-            self.has_next(context.requests, q, Some(kept));
+            self.has_next(q, Some(kept));
         }
         self.members[context.requests[gone].process.index()].requests -= 1;
         self.queues[q].fifo.join(kept, gone);
@@ -478,7 +450,7 @@ impl Elevator for Bfq {
         self.queued += 1;
         let before = queue.next;
         let next = before.map_or(id, |next| self.nearer(context.requests, next, id, self.position));
-        self.has_next(context.requests, q, Some(next));
+        self.has_next(q, Some(next));
         let mut starts = false;
         if !self.queues[q].is_busy {
             starts = self.gets_busy(context, q, id);
@@ -512,7 +484,7 @@ impl Elevator for Bfq {
         if self.waited == Some(id) {
             self.looks_at_injection(q, now);
         }
-        self.looks_at_depth(context.requests);
+        self.looks_at_depth();
         self.members[context.requests[id].process.index()].requests -= 1;
         self.in_driver -= 1;
         let queue = &mut self.queues[q];
@@ -520,6 +492,7 @@ impl Elevator for Bfq {
         if queue.dispatched == 0 && !queue.is_busy {
             queue.timeout = now;
             self.weighs_no_more(q);
+            self.pends_no_more(q);
         }
         self.rate.completed(now);
         let queue = &mut self.queues[q];
@@ -571,5 +544,7 @@ impl Elevator for Bfq {
     }
 }
 
+#[cfg(test)]
+mod laws;
 #[cfg(test)]
 mod tests;

@@ -17,6 +17,7 @@ pub(super) fn disk(reading: &mut Reading, table: Table<'_>, name: &str) -> Disk 
         scheduler: table.text(reading, "scheduler"),
         on: table.text(reading, "on"),
         io_priority: io_priority(reading, &table),
+        group: table.text(reading, "group"),
         tunables: table.table(reading, "tunables").map(|all| tunables(reading, &all)).unwrap_or_default(),
     };
     table.finish(reading);
@@ -68,6 +69,7 @@ pub(super) fn stream(reading: &mut Reading, table: &Table<'_>, name: String) -> 
         count: table.integer(reading, "count", COUNT_32).unwrap_or(1) as u32,
         disk: table.text(reading, "disk"),
         io_priority: io_priority(reading, table),
+        group: table.text(reading, "group"),
         direction,
         access: access.and_then(|f| f.quantity(reading, "64KiB")),
         jitter: table.quantity(reading, "jitter", "10ms"),
@@ -132,6 +134,7 @@ pub(super) fn startup(reading: &mut Reading, table: &Table<'_>, name: String) ->
         gap: table.quantity(reading, "gap", "1s").unwrap_or(Startup::GAP),
         timeout: table.quantity(reading, "timeout", "120s"),
         disk: table.text(reading, "disk"),
+        group: table.text(reading, "group"),
         promises: promises(reading, table),
         name,
         body: body?,
