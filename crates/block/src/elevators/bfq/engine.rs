@@ -7,8 +7,9 @@
 //! ```
 //!
 //! and of all entities of the most important class that are eligible (`S <= V`; `V` jumps to the least `S` where none is) the one
-//! with the least `F` is served. Every sector served moves `V` on by the inverse of the sum of weights. One that is served again
-//! without a pause has `S = F` by what it was really served, not by its budget.
+//! with the least `F` is served, or one that the kernel finds before it ([`Tree::first_eligible`]). Every sector served moves `V` on
+//! by the inverse of the sum of weights. One that is served again without a pause has `S = F` by what it was really served, not by
+//! its budget.
 //!
 //! The next one is chosen when something changes, not when it is needed: it stays the next when `V` has moved on meanwhile
 //! (`bfq_update_next_in_service`).
@@ -453,9 +454,7 @@ impl Engine {
         (skip..IoClass::COUNT).find_map(|class| self.first(number, class, is_free))
     }
 
-    /// The first of a class; `is_free`: nobody is in service, so virtual time jumps. The least finish of those eligible: the kernel's
-    /// search ends at an eligible entity above one that finishes earlier where that one is reached by turning right below the left
-    /// (`bfq_first_active_entity`), so that it takes another now and then.
+    /// The first of a class; `is_free`: nobody is in service, so virtual time jumps.
     fn first(&mut self, group: usize, place: usize, is_free: bool) -> Option<usize> {
         let class = &mut self.groups[group].classes[place];
         let least = class.active.least_start(&self.nodes)?;
