@@ -33,7 +33,7 @@ impl Bench {
         let making = Making { rotational: false, ..Making::new(waiting + 8, 1, settings) };
         let queue = queue::make(row, &making);
         let mut bench = Bench { processes, queue, random: 1, next: 0, now: Nanos::ZERO };
-        (0..processes).for_each(|_| bench.queue.add_process(Process { priority: Default::default() }));
+        (0..processes).for_each(|_| bench.queue.add_process(Process::default()));
         (0..waiting).for_each(|_| bench.come());
         bench
     }

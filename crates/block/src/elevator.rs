@@ -14,7 +14,7 @@ use surety_units::Nanos;
 pub use outgoing::Outgoing;
 
 use crate::kernels::{self, Rules};
-use crate::request::{Bio, Op, Process, ProcessId, RequestId, Requests};
+use crate::request::{Bio, IoGroup, Op, Process, ProcessId, RequestId, Requests};
 use crate::tunable::{Settings, Tunable};
 
 /// What an elevator sees with each call.
@@ -124,6 +124,8 @@ pub struct Making {
     /// The device, for those that ask it; `None`: there is none to ask.
     pub device: Option<Rc<dyn Positioning>>,
     pub settings: Settings,
+    /// Control groups, for those that know them.
+    pub groups: Vec<IoGroup>,
     /// What differs by kernel.
     pub rules: &'static Rules,
 }
@@ -143,6 +145,7 @@ impl Making {
             rotational,
             device: None,
             settings,
+            groups: Vec::new(),
             rules,
         }
     }

@@ -1,8 +1,8 @@
 //! [`KERNELS`]: what blk-mq and its I/O schedulers do differently from kernel to kernel, as data.
 //!
 //! Compared were the files `block/*.c`, `lib/sbitmap.c` and the headers they take their limits from, of 6.1.192, 6.12.117 and 7.2.13; of
-//! 6.18 what is known is said with each field. Only what this crate has rules for is here: groups, several actuators, several hardware
-//! queues and zones are not. `docs/disk-simulator.md` has the same table, and what turned out to be alike.
+//! 6.18 what is known is said with each field. Only what this crate has rules for is here: several actuators, several hardware queues
+//! and zones are not. `docs/disk-simulator.md` has the same table, and what turned out to be alike.
 
 /// Where a batch of mq-deadline goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +64,10 @@ pub struct Rules {
     /// boot on what is known of injection is thrown away with the first request of each new queue, and with it the sample that is being
     /// taken (`bfq_add_request`, `bfq_reset_inject_limit`). 6.18: not read.
     pub bfq_new_queue_ends_sample: bool,
+    /// `block/bfq-iosched.c`, `bfq_asymmetric_scenario`: in 6.1 one group below the root is enough to make queues unequal
+    /// (`num_groups_with_pending_reqs > 0`, which does not count the root); in 6.12 there have to be two, the root counted. 6.18 and 7.2:
+    /// not read for this.
+    pub bfq_one_group_is_asymmetric: bool,
     /// `block/blk-mq.c`, `blk_add_rq_to_plug`: the request that `rq_list_peek` gives, which is the last in 6.1, whose list grows at its
     /// head, and the first in 6.12.117 and 7.2, whose list grows at its tail. 6.18: not read.
     pub plug: Measured,
@@ -83,6 +87,7 @@ const COMMON: Rules = Rules {
     kyber_limits_writes: false,
     bfq_depths: BfqDepths::Requests,
     bfq_new_queue_ends_sample: false,
+    bfq_one_group_is_asymmetric: false,
     plug: Measured::Last,
     max_sectors: 2560,
 };
@@ -95,6 +100,7 @@ pub static KERNELS: [Rules; 4] = [
         deadline: Onward::Remembered,
         shallow: Shallow::EachWord,
         bfq_new_queue_ends_sample: true,
+        bfq_one_group_is_asymmetric: true,
         ..COMMON
     },
     Rules { kernel: "6.12", seen: "6.12.117", plug: Measured::First, ..COMMON },
@@ -231,6 +237,15 @@ pub const DIFFERENCES: &[Difference] = &[
         rule: "a new queue ends the sample for injection",
         source: "block/bfq-iosched.c, bfq_init_bfqq",
         says: |rules| if rules.bfq_new_queue_ends_sample { "yes" } else { "no" }.to_owned(),
+    },
+    Difference {
+        schedulers: &["bfq"],
+        rule: "groups make queues unequal from",
+        source: "block/bfq-iosched.c, bfq_asymmetric_scenario",
+        says: |rules| match rules.bfq_one_group_is_asymmetric {
+            true => "one below the root on".to_owned(),
+            false => "two on, the root counted".to_owned(),
+        },
     },
     Difference {
         schedulers: &[],

@@ -28,5 +28,7 @@ mod script;
 pub use elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Positioning, Rule, Side};
 pub use kernels::Rules;
 pub use queue::{Queue, Step, StepKind, Submitted};
-pub use request::{Bio, BioId, IoClass, Op, Priority, Process, ProcessId, Request, RequestId, Requests};
+pub use request::{
+    Bio, BioId, IoClass, IoGroup, Op, Priority, Process, ProcessId, Request, RequestId, Requests,
+};
 pub use tunable::{Settings, SettingsError, Tunable};

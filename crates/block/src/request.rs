@@ -65,10 +65,21 @@ impl ProcessId {
     }
 }
 
-/// What schedulers know of a process.
+/// A control group, of which a disk's I/O scheduler may know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct IoGroup {
+    /// `io.bfq.weight`, 1 to 1000.
+    pub weight: u32,
+    /// The group it is in, by its place in the list of all; `None`: the root.
+    pub parent: Option<usize>,
+}
+
+/// What schedulers know of a process.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Process {
     pub priority: Priority,
+    /// Its control group, by its place in the list of all; `None`: the root.
+    pub group: Option<usize>,
 }
 
 /// A bio, by number; numbers are given by whoever submits it.

@@ -2,7 +2,7 @@
 //!
 //! A line is `TIME PROCESS OP SECTOR SECTORS`, `TIME` with its unit; `OP` is `r`, `w` (nobody waits) or `s` (a synchronous
 //! write), `PROCESS` a letter, in capitals of the class real time and with a digit after it of this level (`A0`, `b7`), or
-//! `i` for the class idle (`zi`). `by TIME` at its end is its deadline. `#` begins a comment. Requests are not merged.
+//! `i` for the class idle (`zi`), and with `@` and the place of its control group (`a@0`). `by TIME` at its end is its deadline. `#` begins a comment. Requests are not merged.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use surety_units::Nanos;
 
 use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Positioning, Rule};
 use crate::kernels::{Rules, UNNAMED};
-use crate::request::{Bio, BioId, IoClass, Op, Priority, Process, ProcessId, RequestId, Requests};
+use crate::request::{Bio, BioId, IoClass, IoGroup, Op, Priority, Process, ProcessId, RequestId, Requests};
 use crate::tunable::Settings;
 
 /// A script and the device it is run on.
@@ -21,6 +21,7 @@ pub(crate) struct Script {
     arrivals: Vec<(Nanos, Bio)>,
     processes: Vec<Process>,
     device: Option<Rc<dyn Positioning>>,
+    groups: Vec<IoGroup>,
     rules: &'static Rules,
 }
 
@@ -44,7 +45,8 @@ impl Script {
     /// On a disk that turns and takes 1 ms for each request, one at a time, with 1000 ticks per second.
     pub(crate) fn of(row: &'static ElevatorRow) -> Script {
         let settings = Settings::new(row.tunables);
-        Script { row, settings, arrivals: Vec::new(), processes: Vec::new(), device: None, rules: &UNNAMED }
+        let (arrivals, processes, groups) = (Vec::new(), Vec::new(), Vec::new());
+        Script { row, settings, arrivals, processes, device: None, groups, rules: &UNNAMED }
     }
 
     /// Sets a tunable.
@@ -56,6 +58,13 @@ impl Script {
     /// On a kernel with a name.
     pub(crate) fn kernel(mut self, name: &str) -> Script {
         self.rules = Rules::named(name).expect("it has a row");
+        self
+    }
+
+    /// Has control groups with these weights, each in the one with this place.
+    pub(crate) fn groups(mut self, groups: &[(u32, Option<usize>)]) -> Script {
+        self.groups =
+            groups.iter().map(|(weight, parent)| IoGroup { weight: *weight, parent: *parent }).collect();
         self
     }
 
@@ -79,7 +88,8 @@ impl Script {
                 continue;
             };
             let process = *names.entry(name.to_owned()).or_insert_with(|| {
-                self.processes.push(Process { priority: priority_of(name) });
+                let (who, group) = name.split_once('@').unwrap_or((name, ""));
+                self.processes.push(Process { priority: priority_of(who), group: group.parse().ok() });
                 ProcessId(u32::try_from(self.processes.len()).expect("few") - 1)
             });
             let bio = Bio {
@@ -101,6 +111,7 @@ impl Script {
     pub(crate) fn run(self) -> Order {
         let making = Making {
             device: self.device.clone(),
+            groups: self.groups.clone(),
             rules: self.rules,
             ..Making::new(128, 1, self.settings.clone())
         };

@@ -164,7 +164,9 @@ fn run(row: &'static ElevatorRow, disk: &Disk, steps: &[Step]) {
         device: BTreeMap::new(),
         done: Vec::new(),
     };
-    disk.priorities.iter().for_each(|priority| run.queue.add_process(Process { priority: *priority }));
+    disk.priorities
+        .iter()
+        .for_each(|priority| run.queue.add_process(Process { priority: *priority, ..Process::default() }));
     let mut at = Nanos::ZERO;
     for (process, pause, act) in steps {
         at += Nanos::from_micros(i64::try_from(*pause).unwrap());
@@ -218,7 +220,7 @@ fn nobody_is_waited_for_who_has_exited() {
     };
     let (exits, reads) = (ProcessId(0), Nanos::from_millis(1));
     for _ in 0..2 {
-        queue.add_process(Process { priority: Priority::default() });
+        queue.add_process(Process::default());
     }
     queue.submit(Nanos::ZERO, read(0, 100), BioId(0));
     queue.blocks();

@@ -125,7 +125,7 @@ impl Driven<'_> {
         let priority = Priority { class, level: u8::try_from(number(7)).expect("a level") };
         let next = ProcessId(u32::try_from(self.processes.len()).expect("few"));
         let (process, known) = *self.processes.entry(number(2)).or_insert_with(|| {
-            self.queue.add_process(Process { priority });
+            self.queue.add_process(Process { priority, ..Process::default() });
             (next, priority)
         });
         assert_eq!(known, priority);

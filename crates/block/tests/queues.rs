@@ -96,7 +96,7 @@ fn run(row: &'static ElevatorRow, made: &[Made], requests: u32, tags: u32) -> Ru
     };
     let classes = [IoClass::Realtime, IoClass::BestEffort, IoClass::BestEffort, IoClass::Idle];
     for class in classes {
-        run.queue.add_process(Process { priority: Priority { class, level: 4 } });
+        run.queue.add_process(Process { priority: Priority { class, level: 4 }, ..Process::default() });
     }
     let mut made: Vec<(usize, &Made)> = made.iter().enumerate().collect();
     made.sort_by_key(|(_, made)| made.0);

@@ -404,6 +404,7 @@ mod tests {
             on: None,
             io_priority: None,
             read_ahead: None,
+            group: None,
             tunables: Default::default(),
         };
         Workload { disks: vec![disk], ..Workload::default() }

@@ -194,6 +194,7 @@ mod tests {
             gap: Nanos::SECOND,
             timeout: None,
             disk: None,
+            group: None,
             promises: promises.iter().map(|p| Promise::parse(p).unwrap()).collect(),
         }
     }

@@ -233,6 +233,8 @@ pub struct Disk {
     pub io_priority: Option<IoPriority>,
     /// The kernel by whose rules its files are read ahead, where they are simulated.
     pub read_ahead: Option<String>,
+    /// And its control group, by name.
+    pub group: Option<String>,
     /// Its tunables under the kernel's own names, in the units of the kernel's files.
     pub tunables: BTreeMap<String, u64>,
 }
@@ -266,6 +268,8 @@ pub struct Stream {
     pub disk: Option<String>,
     /// Of its threads; `None`: that of their scheduling class.
     pub io_priority: Option<IoPriority>,
+    /// Control group of its threads, by name.
+    pub group: Option<String>,
     pub file: StreamFile,
     /// Bytes per second.
     pub rate: Rate,
@@ -364,6 +368,8 @@ pub struct Startup {
     pub timeout: Option<Nanos>,
     /// Disk, by name.
     pub disk: Option<String>,
+    /// Control group of its processes, by name.
+    pub group: Option<String>,
     /// What was promised about it.
     pub promises: Vec<Promise>,
 }
@@ -386,8 +392,15 @@ pub struct Group {
     pub name: String,
     /// `cpu.weight`, 1..=10000; 100 is the default.
     pub weight: u32,
+    /// `io.bfq.weight`, 1..=1000; as soon as one group has it, 100 is that of the others.
+    pub io_weight: Option<u32>,
     /// The group it is in.
     pub parent: Option<String>,
+}
+
+impl Group {
+    /// [`Group::io_weight`] where groups have it and this one does not say.
+    pub const IO_WEIGHT: u32 = 100;
 }
 
 /// An event that passes through tasks.

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use divan::Bencher;
 use divan::counter::ItemsCount;
 use surety_block::elevators::{ELEVATORS, by_word};
-use surety_block::{Making, Priority, Process, ProcessId, Settings, queue};
+use surety_block::{Making, Process, ProcessId, Settings, queue};
 use surety_device::profile::Profile;
 use surety_model::distribution::TimeDistribution;
 use surety_model::platform::Platform;
@@ -123,20 +123,26 @@ struct Disk {
 
 impl Disk {
     fn new(model: &str, word: &str, processes: u32, direct: bool) -> Disk {
+        // `bfq` makes one queue of those that come together on a device that does not turn.
+        let (word, is_apart) = word.split_once(", ").map_or((word, false), |(word, _)| (word, true));
         let row = by_word(word).expect("an I/O scheduler");
+        let mut settings = Settings::new(row.tunables);
+        if is_apart {
+            settings.set("merging", 0).expect("a tunable of bfq");
+        }
         let device = Device::new(Profile::named(model).expect("a disk").build(1));
         let making = Making {
             hz: 1000,
             rotational: false,
             device: Some(Rc::new(device.clone())),
-            ..Making::new(2 * processes + 64, 1, Settings::new(row.tunables))
+            ..Making::new(2 * processes + 64, 1, settings)
         };
         let (mut engine, mut storage) = (Engine::default(), Storage::default());
         storage
             .add_disk(&mut engine, |slot, timer| Unit::new(queue::make(row, &making), device, (slot, timer)));
         let files = (0..processes).map(|_| storage.add_file(0, PAGES * PAGE).expect("room")).collect();
         for _ in 0..processes {
-            storage.add_process(Process { priority: Priority::default() });
+            storage.add_process(Process::default());
         }
         let next = vec![0; processes as usize];
         let chance = Pcg::for_job(1, 1, 1);
@@ -208,6 +214,12 @@ fn direct_reads_of_a_disk_of_fixed_time<const N: u32>(bencher: Bencher<'_, '_>, 
 #[divan::bench(args = ["none", "mq-deadline", "bfq"], consts = WAITING)]
 fn direct_reads_of_a_hard_disk<const N: u32>(bencher: Bencher<'_, '_>, word: &str) {
     disk::<N>(bencher, "hdd-2004", word, true);
+}
+
+/// Each with a queue of its own.
+#[divan::bench(args = ["bfq, apart"], consts = WAITING)]
+fn direct_reads_of_as_many_queues<const N: u32>(bencher: Bencher<'_, '_>, word: &str) {
+    disk::<N>(bencher, "null", word, true);
 }
 
 #[divan::bench(args = ["none", "mq-deadline", "bfq"], consts = WAITING)]

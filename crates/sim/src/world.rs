@@ -231,7 +231,7 @@ impl Measured<'_> {
         }
         for (index, startup) in workload.startups.iter().enumerate() {
             let loaded = &io.starts.subjects[index].attempts;
-            let record = disks::startup_record(startup, &idle[index], loaded);
+            let record = io::startup_record(startup, &idle[index], loaded);
             activities.push(self.with_parts(Activity::Startup(index), record));
         }
         for (index, load) in workload.loads.iter().enumerate() {

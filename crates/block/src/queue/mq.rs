@@ -415,7 +415,7 @@ mod tests {
         let row = crate::elevators::by_word("mq-deadline").expect("it is one of them");
         let rules = crate::Rules::named(kernel).expect("it has a row");
         let mut queue = make(row, &Making { rules, ..Making::new(256, 128, Settings::new(row.tunables)) });
-        queue.add_process(Process { priority: Default::default() });
+        queue.add_process(Process::default());
         queue
     }
 
@@ -471,7 +471,7 @@ mod tests {
         let settings = Settings::new(row.tunables);
         let mut queue = make(row, &Making::new(4, 1, settings));
         for _ in 0..3 {
-            queue.add_process(Process { priority: Default::default() });
+            queue.add_process(Process::default());
         }
         assert_eq!(queue.submit(Nanos::ZERO, write(0, 1000), BioId(0)), Submitted::Accepted);
         let (first, _) = queue.next(Nanos::ZERO).expect("the device is free");

@@ -13,6 +13,7 @@ const MS: fn(i64) -> Nanos = Nanos::from_millis;
 fn stream() -> Stream {
     Stream {
         io_priority: None,
+        group: None,
         name: "s".to_owned(),
         count: 1,
         disk: None,

@@ -5,7 +5,7 @@
 //! earlier and bit by bit). Pages that have been dirty for 30 s (`dirty_expire_centisecs`) are written too; that is looked at every
 //! 5 s (`dirty_writeback_centisecs`). A file has 4 MiB written in its turn (`MAX_WRITEBACK_PAGES`).
 
-use surety_block::{Op, Priority, Process, ProcessId};
+use surety_block::{Op, Process, ProcessId};
 use surety_units::Nanos;
 
 use super::{FileId, PAGE, Storage};
@@ -139,7 +139,7 @@ impl Storage {
         if let Some(process) = self.flusher.process {
             return process;
         }
-        let process = self.add_process(Process { priority: Priority::default() });
+        let process = self.add_process(Process::default());
         self.flusher.process = Some(process);
         self.tracer.call(process, "flusher");
         process

@@ -10,7 +10,7 @@
 use std::rc::Rc;
 
 use surety_block::queue;
-use surety_block::{Bio, BioId, ElevatorRow, Making, Priority, Process, ProcessId, Settings};
+use surety_block::{Bio, BioId, ElevatorRow, Making, Process, ProcessId, Settings};
 use surety_device::model::{Model, Request, serve};
 use surety_units::Nanos;
 
@@ -89,7 +89,7 @@ pub fn scheduled(row: &'static ElevatorRow, device: &dyn Model, now: Nanos, requ
     let mut queue = queue::make(row, &making);
     for (number, request) in (0..count).zip(requests) {
         let process = ProcessId(number);
-        queue.add_process(Process { priority: Priority::default() });
+        queue.add_process(Process::default());
         let (op, sector, sectors) = (of_block(request.op), request.sector, request.sectors);
         let bio = Bio { op, sync: true, meta: false, sector, sectors, process, deadline: None };
         queue.submit(now, bio, BioId(number));

@@ -132,7 +132,7 @@ impl Scene {
     fn process(&mut self, operations: &[Operation]) -> ProcessId {
         self.left.push(operations.iter().cloned().collect());
         self.ended.push(Vec::new());
-        self.storage.add_process(Process { priority: Priority::default() })
+        self.storage.add_process(Process::default())
     }
 
     /// The process runs until it waits.

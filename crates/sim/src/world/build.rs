@@ -1,10 +1,12 @@
 //! From a workload to a machine with threads; what cannot be simulated is refused in words.
 
 pub(super) mod disks;
+mod groups;
 mod units;
 
 use std::collections::BTreeMap;
 
+use surety_block::IoGroup;
 use surety_model::activation::{draw_key, first_tick};
 use surety_model::reservation::Reservation;
 use surety_model::workload::{
@@ -18,7 +20,7 @@ use super::interrupts;
 use super::jobs::{self, Jobs, Phase, Thread};
 use super::{NAME, SimWorld, refuse};
 use crate::cpu::at_disk::AtDisk;
-use crate::cpu::hardware::{GroupSpec, Scheduling, ThreadId};
+use crate::cpu::hardware::{Scheduling, ThreadId};
 use crate::cpu::machine::{Machine, MachineSpec, ThreadSpec};
 use crate::cpu::policies;
 use crate::cpu::policy::SchedulerRow;
@@ -75,7 +77,7 @@ pub(super) fn stage(
     if let Some(objection) = objections(workload).into_iter().next() {
         return Err(objection);
     }
-    let (groups, places) = groups(workload)?;
+    let groups::Groups { specs: groups, io: io_groups, places } = groups::groups(workload)?;
     // All of the machine is simulated, so that servers, reclaiming and migration are the machine's own; threads without a
     // reservation stay on the CPUs of the run, as on the host.
     let ids: Vec<CpuId> = CpuSet::first(world.platform.cpus).iter().collect();
@@ -104,6 +106,8 @@ pub(super) fn stage(
             disks: Vec::new(),
         },
         places,
+        io_groups,
+        group: None,
         locks: BTreeMap::new(),
         signals: BTreeMap::new(),
         seed: options.seed,
@@ -148,31 +152,12 @@ pub(super) fn objections(workload: &Workload) -> Vec<WorldError> {
     found
 }
 
-/// Groups with parents before children, and each one's place by name.
-fn groups(workload: &Workload) -> Result<(Vec<GroupSpec>, BTreeMap<&str, usize>), WorldError> {
-    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut specs = Vec::new();
-    while specs.len() < workload.groups.len() {
-        let ready = workload.groups.iter().find(|group| {
-            let parent = group.parent.as_deref();
-            !places.contains_key(group.name.as_str()) && parent.is_none_or(|p| places.contains_key(p))
-        });
-        let Some(group) = ready else {
-            let missing = workload.groups.iter().find(|g| !places.contains_key(g.name.as_str()));
-            let name = missing.map_or("", |g| g.name.as_str());
-            let why = "its parent is not there or is inside it; name a group above it";
-            return refuse(format!("group.{name}"), why);
-        };
-        let parent = group.parent.as_deref().and_then(|p| places.get(p).copied());
-        places.insert(&group.name, specs.len());
-        specs.push(GroupSpec { weight: group.weight, parent });
-    }
-    Ok((specs, places))
-}
-
 pub(super) struct Builder<'a> {
     pub(super) stage: Stage,
     places: BTreeMap<&'a str, usize>,
+    /// Its groups at disks, and the group by name of whom threads are made for.
+    io_groups: Vec<IoGroup>,
+    group: Option<&'a str>,
     locks: BTreeMap<&'a str, usize>,
     signals: BTreeMap<&'a str, usize>,
     pub(super) seed: u64,
@@ -320,12 +305,13 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    fn load(&mut self, index: usize, load: &Load) -> Result<(), WorldError> {
+    fn load(&mut self, index: usize, load: &'a Load) -> Result<(), WorldError> {
         let object = format!("load.{}", load.name);
         let Some(scheduling) = Scheduling::of(load.policy, None) else {
             return refuse(object, "a load takes no deadline policy; make it a task with a reservation");
         };
         let group = self.group(&object, load.group.as_deref())?;
+        self.group = load.group.as_deref();
         let confined = (self.cpus.len() < self.ids.len()).then_some(self.cpus);
         for instance in 0..load.count.on(self.cpus.len() as u32) {
             if disks::is_on_disk(load.kind) {

@@ -17,7 +17,7 @@ use crate::disk::{Operation, Storage};
 pub(super) use mover::{Mover, Moves};
 pub(super) use player::Player;
 pub(super) use playout::{Fetcher, Playout, Viewer};
-pub(super) use replay::{Replayer, Starter, Starts, Subject};
+pub(super) use replay::{Replayer, Starter, Starts, Subject, startup_record};
 
 /// CPU time of a system call that reads or writes, without the copy: some 1 us on a machine of today.
 const CALL: Nanos = Nanos::from_micros(1);

@@ -4,13 +4,13 @@ use super::queue::{Candidate, Injection};
 use super::*;
 
 impl Bfq {
-    /// Whether queues with different rights are busy, and this one's is not the least (`bfq_asymmetric_scenario`). Raised ones count
-    /// elsewhere.
+    /// Whether queues with different rights are busy, and this one's is not the least, or several groups are (`bfq_asymmetric_scenario`).
+    /// Raised ones count elsewhere.
     pub(super) fn is_asymmetric(&self, q: usize) -> bool {
         let least = self.weights.keys().next().copied();
         let is_least = least.is_some() && self.queues[q].counted == least;
         let classes = self.busy_class.iter().filter(|busy| **busy > 0).count();
-        classes > 1 || (!is_least && self.weights.len() > 1)
+        classes > 1 || (!is_least && self.weights.len() > 1) || self.are_groups_asymmetric()
     }
 
     /// Whether idling for a queue's next request raises the device's throughput, and harms nobody
@@ -63,10 +63,10 @@ impl Bfq {
         let fits = |other: usize| {
             let next = self.queues[other].next.filter(|_| self.queues[other].is_busy)?;
             let charge = self.charge(requests, other, next);
-            (charge <= self.engine.entities[other].left()).then_some((other, next))
+            (charge <= self.engine.of(other).left()).then_some((other, next))
         };
         let served = &self.queues[q];
-        let own = self.of_priority.get(&served.priority).and_then(|own| fits(*own));
+        let own = self.of_priority.get(&(self.group_of(q), served.priority)).and_then(|own| fits(*own));
         let own = own.filter(|(_, next)| served.owner == Some(requests[*next].process));
         let waker = || served.waker.and_then(fits);
         let woken = || served.woken.first().and_then(|woken| fits(*woken));

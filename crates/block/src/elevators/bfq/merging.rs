@@ -1,11 +1,10 @@
 //! Queues whose processes read interleaved, or were made together, become one (`bfq_setup_cooperator`,
 //! `bfq_do_or_sched_stable_merge`), and are split when that does not pay (`bfq_split_bfqq`).
 
+use super::close::CLOSE;
 use super::queue::{Member, Saved};
 use super::*;
 
-/// Sectors within which two queues read close to each other (`BFQQ_CLOSE_THR`).
-const CLOSE: u64 = 8 * 1024;
 /// A queue that has been served for longer is not merged with a close one (`bfq_merge_time_limit`).
 const LATE: Nanos = Nanos::from_millis(100);
 /// Queues made within this of the first are candidates to be merged for good, or begin a new set
@@ -19,17 +18,21 @@ impl Bfq {
     pub(super) fn queue_of(&mut self, context: &Context<'_>, process: ProcessId, sync: bool) -> usize {
         let (priority, now) = (context.processes[process.index()].priority, context.now);
         if !sync {
-            return match self.of_priority.get(&priority) {
+            let group = self.group_of_process(context, process);
+            return match self.of_priority.get(&(group, priority)) {
                 Some(known) => *known,
                 None => {
-                    let q = self.makes(priority, false, now);
-                    self.of_priority.insert(priority, q);
+                    let q = self.makes(priority, false, group, now);
+                    self.of_priority.insert((group, priority), q);
                     q
                 }
             };
         }
         let q = match self.members[process.index()].queue {
-            None => self.makes_for(process, priority, false, now),
+            None => {
+                let group = self.group_of_process(context, process);
+                self.makes_for(process, (priority, group), false, now)
+            }
             Some(q) if self.queues[q].splits && !self.members[process.index()].is_stable => {
                 self.splits(process, q, now)
             }
@@ -49,23 +52,32 @@ impl Bfq {
     pub(super) fn known_queue_of(&self, context: &Context<'_>, bio: &Bio) -> Option<usize> {
         match bio.sync {
             true => self.members.get(bio.process.index())?.queue,
-            false => self.of_priority.get(&context.processes[bio.process.index()].priority).copied(),
+            false => {
+                let priority = context.processes[bio.process.index()].priority;
+                self.of_priority.get(&(self.group_of_process(context, bio.process), priority)).copied()
+            }
         }
     }
 
-    fn makes(&mut self, priority: Priority, sync: bool, now: Nanos) -> usize {
+    fn makes(&mut self, priority: Priority, sync: bool, group: usize, now: Nanos) -> usize {
         let mut queue = Queue::new(priority, sync, now, self.max_budget() * 2 / 3);
         if self.rules.bfq_new_queue_ends_sample {
             queue.injection.decreased = LONG_AGO;
         }
-        self.engine.entities.push(Entity::new(priority.class, queue.weight()));
+        self.engine.add(Entity::new(priority.class, queue.weight(), group));
         self.queues.push(queue);
         self.queues.len() - 1
     }
 
     /// A queue for a process; `again`: after a split.
-    fn makes_for(&mut self, process: ProcessId, priority: Priority, again: bool, now: Nanos) -> usize {
-        let mut q = self.makes(priority, true, now);
+    fn makes_for(
+        &mut self,
+        process: ProcessId,
+        (priority, group): (Priority, usize),
+        again: bool,
+        now: Nanos,
+    ) -> usize {
+        let mut q = self.makes(priority, true, group, now);
         self.members[process.index()].queue = Some(q);
         if !again && self.set.merging {
             q = self.joins_those_made_before(process, q, now);
@@ -76,13 +88,13 @@ impl Bfq {
     /// A queue was made shortly after others: it is one with the first of them, at once where the device keeps several requests going
     /// and does not turn, later elsewhere (`bfq_do_or_sched_stable_merge`).
     fn joins_those_made_before(&mut self, process: ProcessId, q: usize, now: Nanos) -> usize {
-        let queue = &self.queues[q];
-        let first = self.made_last.filter(|first| {
+        let (queue, group) = (&self.queues[q], self.group_of(q));
+        let first = self.made_last[group].filter(|first| {
             let first = &self.queues[*first];
             first.created + TOGETHER >= queue.created && first.priority == queue.priority
         });
         let Some(first) = first else {
-            self.made_last = Some(q);
+            self.made_last[group] = Some(q);
             return q;
         };
         if self.queues[first].created + BURST_INTERVAL < queue.created {
@@ -110,7 +122,7 @@ impl Bfq {
     }
 
     /// Whether a queue has been served for too long to be merged with a close one.
-    fn is_late(&self, q: usize, now: Nanos) -> bool {
+    pub(super) fn has_been_served_for_long(&self, q: usize, now: Nanos) -> bool {
         let queue = &self.queues[q];
         queue.backlog_service > 0 && queue.first_service + LATE < now
     }
@@ -138,34 +150,24 @@ impl Bfq {
             }
             return into;
         }
-        if self.is_late(q, now) || self.busy == 1 {
+        if self.has_been_served_for_long(q, now) || self.busy == 1 {
             return None;
         }
         if let Some(served) = self.in_service.filter(|served| *served != q)
             && self.served_position.abs_diff(sector) <= CLOSE
+            && self.group_of(served) == self.group_of(q)
             && self.may_cooperate(q, served, now)
             && let Some(into) = self.sets_up(q, served)
         {
             return Some(into);
         }
-        let close = self.closest(context, sector).filter(|close| *close != q)?;
+        let close = self.closest(context, self.group_of(q), sector).filter(|close| *close != q)?;
         if self.may_cooperate(q, close, now) { self.sets_up(q, close) } else { None }
-    }
-
-    /// The queue whose next request is closest to a sector, where one is close.
-    fn closest(&self, context: &Context<'_>, sector: u64) -> Option<usize> {
-        let candidates = self.engine.waiting().chain(self.in_service).filter_map(|q| {
-            let distance = context.requests[self.queues[q].next?].sector.abs_diff(sector);
-            let is_idle = self.queues[q].priority.class == IoClass::Idle;
-            let may = distance <= CLOSE && !is_idle && !self.is_late(q, context.now);
-            may.then_some((distance, q))
-        });
-        candidates.min().map(|(_, q)| q)
     }
 
     fn may_cooperate(&self, q: usize, other: usize, now: Nanos) -> bool {
         let (one, other_one) = (&self.queues[q], &self.queues[other]);
-        !self.is_late(other, now)
+        !self.has_been_served_for_long(other, now)
             && one.priority.class == other_one.priority.class
             && one.priority.class != IoClass::Idle
             && !one.is_seeky()
@@ -186,7 +188,7 @@ impl Bfq {
             into = next;
         }
         let (processes, others) = (self.queues[q].processes, self.queues[into].processes);
-        if into == q || processes == 0 || others == 0 {
+        if into == q || processes == 0 || others == 0 || self.group_of(into) != self.group_of(q) {
             return None;
         }
         self.queues[q].merges_into = Some(into);
@@ -239,8 +241,9 @@ impl Bfq {
         self.members[process.index()].queue = Some(into);
         self.queues[into].is_shared = true;
         (self.queues[q].owner, self.queues[into].owner) = (None, None);
-        if self.made_last == Some(q) {
-            self.made_last = Some(into);
+        let last = &mut self.made_last[self.engine.of(q).group];
+        if *last == Some(q) {
+            *last = Some(into);
         }
         self.releases(q, now);
         into
@@ -280,8 +283,9 @@ impl Bfq {
         if self.queues[q].is_busy && !self.queues[q].has_requests() && self.in_service != Some(q) {
             self.leaves(q, now);
         }
-        if self.made_last == Some(q) {
-            self.made_last = None;
+        let last = &mut self.made_last[self.engine.of(q).group];
+        if *last == Some(q) {
+            *last = None;
         }
         if self.queues[q].processes == 0 {
             self.forgets_waker(q);
@@ -311,7 +315,7 @@ impl Bfq {
     /// A process leaves a shared queue (`bfq_split_bfqq`).
     fn splits(&mut self, process: ProcessId, q: usize, now: Nanos) -> usize {
         let waker = self.queues[q].waker.filter(|waker| self.queues[*waker].processes > 0);
-        let priority = self.queues[q].priority;
+        let what = (self.queues[q].priority, self.group_of(q));
         if self.queues[q].in_large_burst
             && let Some(saved) = &mut self.members[process.index()].saved
         {
@@ -324,7 +328,7 @@ impl Bfq {
         }
         self.leaves_chain(q);
         self.releases(q, now);
-        let new = self.makes_for(process, priority, true, now);
+        let new = self.makes_for(process, what, true, now);
         self.queues[new].split = now;
         if let Some(saved) = self.members[process.index()].saved {
             let in_large = saved.in_large_burst || (saved.was_in_burst && self.is_large_burst);

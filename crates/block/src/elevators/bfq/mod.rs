@@ -8,18 +8,25 @@
 //! Queues of applications that start, and of those that take little at regular times, have their weight raised for a while
 //! (`low_latency`); not where many queues come at once.
 //!
+//! Processes of a control group share what the group gets by its weight, and queues are merged within a group alone.
+//!
 //! Each part can be switched off for comparison: the tunables from `wr_interactive` on are of this simulator alone. Not modelled:
-//! groups, several actuators.
+//! several actuators, limits on the tags of a group.
 
+mod close;
 mod engine;
+mod groups;
 mod idling;
 mod merging;
 mod queue;
 mod raising;
 mod rate;
 mod service;
+mod set;
+mod tree;
+mod waiting;
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use surety_units::Nanos;
 
@@ -31,6 +38,7 @@ use crate::tunable::Tunable;
 use engine::{Engine, Entity};
 use queue::{LONG_AGO, Member, Queue, RAISED, RAISED_SOFT, Raising};
 use rate::PeakRate;
+use set::Set;
 
 pub(super) const ROW: ElevatorRow = ElevatorRow {
     word: "bfq",
@@ -69,6 +77,7 @@ const TUNABLES: &[Tunable] = &[
     Tunable::switch("merging", 1, "queues of processes that belong together are one"),
     Tunable::switch("feedback", 1, "budgets follow what queues use"),
     Tunable::switch("charge_time", 1, "slow queues are charged their time"),
+    Tunable::switch("groups", 1, "control groups share by weight"),
 ];
 
 const RAISED_FIRST: Rule = Rule("queue with a raised weight, least finish time");
@@ -111,28 +120,6 @@ enum End {
     Preempted,
 }
 
-/// What is set.
-#[derive(Clone, Debug)]
-struct Set {
-    slice_idle: Nanos,
-    fifo_expire: [Nanos; 2],
-    timeout: Nanos,
-    max_budget: u64,
-    back_max: u64,
-    back_penalty: u64,
-    low_latency: bool,
-    strict: bool,
-    interactive: bool,
-    soft: bool,
-    bursts: bool,
-    idling: bool,
-    injection: bool,
-    wakers: bool,
-    merging: bool,
-    feedback: bool,
-    charge_time: bool,
-}
-
 #[derive(Debug)]
 struct Bfq {
     set: Set,
@@ -143,8 +130,8 @@ struct Bfq {
     engine: Engine,
     queues: Vec<Queue>,
     members: Vec<Member>,
-    /// The queue of each priority for what nobody waits for.
-    of_priority: BTreeMap<Priority, usize>,
+    /// The queue of each group and priority for what nobody waits for.
+    of_priority: BTreeMap<(usize, Priority), usize>,
     /// The queue of each request, by its number.
     owner: Vec<usize>,
     in_service: Option<usize>,
@@ -164,6 +151,10 @@ struct Bfq {
     busy_class: [usize; IoClass::COUNT],
     /// Queues that are not raised and have requests, here or in the device, by weight.
     weights: BTreeMap<u64, usize>,
+    /// Where the next request of each queue begins, by group.
+    begins: BTreeSet<(usize, u64, usize)>,
+    /// Queues that are not where they were.
+    moved: Vec<usize>,
     in_driver: u32,
     most_in_driver: u32,
     samples: u32,
@@ -175,9 +166,13 @@ struct Bfq {
     burst: Vec<usize>,
     burst_size: usize,
     burst_last: Nanos,
+    burst_group: usize,
     is_large_burst: bool,
-    /// The first of those that were made together last.
-    made_last: Option<usize>,
+    /// The first of those that were made together last, in each group.
+    made_last: Vec<Option<usize>>,
+    /// Queues of each group that have something to do, here or in the device, and groups with any.
+    pending: Vec<usize>,
+    groups_pending: usize,
     /// The queue whose request ended last, unless it is shared.
     completed_last: Option<usize>,
     /// The request whose service time is taken, since when, and whether others were injected meanwhile.
@@ -193,38 +188,16 @@ struct Bfq {
 
 impl Bfq {
     fn new(making: &Making) -> Bfq {
-        let get = |name| making.settings.get(name);
-        let on = |name| making.settings.is_on(name);
-        let ms = |name| making.settings.millis(name);
-        let tick = Tick::at(making.hz);
-        let set = Set {
-            slice_idle: ms("slice_idle"),
-            fifo_expire: [ms("fifo_expire_async"), ms("fifo_expire_sync")],
-            // HZ/8 in whole ticks: 124 ms at 250 a second.
-            timeout: tick.before(ms("timeout_sync")).max(tick.of(1)),
-            max_budget: get("max_budget"),
-            back_max: get("back_seek_max") * 2,
-            back_penalty: get("back_seek_penalty"),
-            low_latency: on("low_latency"),
-            strict: on("strict_guarantees"),
-            interactive: on("wr_interactive"),
-            soft: on("wr_soft_rt"),
-            bursts: on("bursts"),
-            idling: on("idling"),
-            injection: on("injection"),
-            wakers: on("wakers"),
-            merging: on("merging"),
-            feedback: on("feedback"),
-            charge_time: on("charge_time"),
-        };
+        let set = Set::of(making);
+        let groups = if set.groups { &making.groups[..] } else { &[] };
         Bfq {
             rate: PeakRate::new(making.rotational, set.timeout),
             set,
             rules: making.rules,
             rotational: making.rotational,
             tags: making.requests,
-            tick,
-            engine: Engine::default(),
+            tick: Tick::at(making.hz),
+            engine: Engine::new(groups),
             queues: Vec::new(),
             members: Vec::new(),
             of_priority: BTreeMap::new(),
@@ -240,6 +213,8 @@ impl Bfq {
             raised_busy: 0,
             busy_class: [0; IoClass::COUNT],
             weights: BTreeMap::new(),
+            begins: BTreeSet::new(),
+            moved: Vec::new(),
             in_driver: 0,
             most_in_driver: 0,
             samples: 0,
@@ -249,8 +224,11 @@ impl Bfq {
             burst: Vec::new(),
             burst_size: 0,
             burst_last: LONG_AGO,
+            burst_group: 0,
             is_large_burst: false,
-            made_last: None,
+            made_last: vec![None; groups.len() + 1],
+            pending: vec![0; groups.len() + 1],
+            groups_pending: 0,
             completed_last: None,
             waited: None,
             sampled_since: Nanos::ZERO,
@@ -334,7 +312,8 @@ impl Bfq {
     /// A request is about to leave its queue: another is the next.
     fn passes(&mut self, context: &Context<'_>, q: usize, id: RequestId) {
         if self.queues[q].next == Some(id) {
-            self.queues[q].next = self.next_of(context, q, id);
+            let next = self.next_of(context, q, id);
+            self.has_next(q, next);
             self.updates_budget(context, q);
         }
     }
@@ -343,7 +322,7 @@ impl Bfq {
     fn updates_budget(&mut self, context: &Context<'_>, q: usize) {
         let Some(next) = self.queues[q].next.filter(|_| self.in_service != Some(q)) else { return };
         let charge = self.charge(context.requests, q, next);
-        let budget = self.queues[q].max_budget.max(charge).max(self.engine.entities[q].service);
+        let budget = self.queues[q].max_budget.max(charge).max(self.engine.of(q).service);
         let weight = self.queues[q].weight();
         self.engine.rebudget(q, budget, weight, context.now);
     }
@@ -353,10 +332,10 @@ impl Bfq {
         self.queued -= 1;
         // The last request of a queue that is not in service was injected, or joined another.
         if !self.queues[q].has_requests() {
-            self.queues[q].next = None;
+            self.has_next(q, None);
             if self.queues[q].is_busy && self.in_service != Some(q) {
                 self.leaves(q, now);
-                let entity = &mut self.engine.entities[q];
+                let entity = self.engine.of_mut(q);
                 (entity.budget, entity.service) = (0, 0);
             }
         }
@@ -373,6 +352,9 @@ impl Bfq {
             self.weighs_no_more(q);
         }
         self.engine.leave(q, now);
+        if self.queues[q].dispatched == 0 {
+            self.pends_no_more(q);
+        }
     }
 
     /// Whether the device takes several requests at a time: as soon as it was seen to, or was given the chance often and did not
@@ -424,7 +406,7 @@ impl Elevator for Bfq {
             self.queues[q].sorted.grown_at_front(context.requests, id);
             let before = self.queues[q].next;
             let next = before.map_or(id, |next| self.nearer(context.requests, next, id, self.position));
-            self.queues[q].next = Some(next);
+            self.has_next(q, Some(next));
             if before != Some(next) {
                 self.updates_budget(context, q);
             }
@@ -434,7 +416,7 @@ impl Elevator for Bfq {
     fn joining(&mut self, context: &mut Context<'_>, kept: RequestId, gone: RequestId) {
         let q = self.owner[gone.index()];
         if self.queues[q].next == Some(gone) {
-            self.queues[q].next = Some(kept);
+            self.has_next(q, Some(kept));
         }
         self.members[context.requests[gone].process.index()].requests -= 1;
         self.queues[q].fifo.join(kept, gone);
@@ -472,7 +454,7 @@ impl Elevator for Bfq {
         self.queued += 1;
         let before = queue.next;
         let next = before.map_or(id, |next| self.nearer(context.requests, next, id, self.position));
-        self.queues[q].next = Some(next);
+        self.has_next(q, Some(next));
         let mut starts = false;
         if !self.queues[q].is_busy {
             starts = self.gets_busy(context, q, id);
@@ -514,6 +496,7 @@ impl Elevator for Bfq {
         if queue.dispatched == 0 && !queue.is_busy {
             queue.timeout = self.tick.before(now);
             self.weighs_no_more(q);
+            self.pends_no_more(q);
         }
         self.rate.completed(now);
         let queue = &mut self.queues[q];
@@ -571,5 +554,7 @@ impl Elevator for Bfq {
     }
 }
 
+#[cfg(test)]
+mod laws;
 #[cfg(test)]
 mod tests;

@@ -114,6 +114,10 @@ pub(super) struct Queue {
     pub sorted: BySector,
     pub fifo: ByArrival,
     pub next: Option<RequestId>,
+    /// Where that begins, as it is known to those that look for queues close to them.
+    pub begins: Option<u64>,
+    /// That is not so any more.
+    pub has_moved: bool,
     /// Requests in the device.
     pub dispatched: u32,
     pub max_budget: u64,
@@ -161,6 +165,8 @@ pub(super) struct Queue {
     pub woken: Vec<usize>,
     /// The weight under which it is counted among those that are not raised.
     pub counted: Option<u64>,
+    /// It is counted among those of its group that have something to do, here or in the device.
+    pub pends: bool,
 }
 
 impl Queue {
@@ -171,6 +177,8 @@ impl Queue {
             sorted: BySector::default(),
             fifo: ByArrival::default(),
             next: None,
+            begins: None,
+            has_moved: false,
             dispatched: 0,
             max_budget,
             // A queue is made as if it had been idle for long.
@@ -206,6 +214,7 @@ impl Queue {
             candidate: None,
             woken: Vec::new(),
             counted: None,
+            pends: false,
         }
     }
 

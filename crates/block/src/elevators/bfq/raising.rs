@@ -9,13 +9,15 @@ impl Bfq {
         if !self.set.bursts || is_known || self.queues[q].split + Nanos::from_millis(10) >= now {
             return;
         }
-        if self.burst_last + BURST_INTERVAL < now {
+        let group = self.group_of(q);
+        if self.burst_last + BURST_INTERVAL < now || group != self.burst_group {
             self.is_large_burst = false;
             self.burst.clear();
             self.burst_size = usize::from(self.busy == 0);
             if self.busy == 0 {
                 self.burst.push(q);
             }
+            self.burst_group = group;
         } else if self.is_large_burst {
             self.queues[q].in_large_burst = true;
         } else {
@@ -72,7 +74,7 @@ impl Bfq {
             }
         }
         let plain = self.queues[q].weight() / self.queues[q].raising.coefficient;
-        if (self.engine.entities[q].weight > plain) != self.queues[q].is_raised() {
+        if (self.engine.of(q).weight > plain) != self.queues[q].is_raised() {
             self.weighs(q);
             self.engine.reweigh(q, self.queues[q].weight());
         }
@@ -119,7 +121,7 @@ impl Bfq {
         let deserves =
             self.set.low_latency && (queue.is_raised() || (queue.sync && is_own && (interactive || soft)));
         // Its budget: what was left where it comes back in time, else a new one.
-        let entity = &mut self.engine.entities[q];
+        let entity = self.engine.of_mut(q);
         let goes_on = queue.went_idle && in_time && entity.left() > 0;
         entity.budget = match goes_on {
             true => entity.left().min(queue.max_budget),
@@ -144,7 +146,7 @@ impl Bfq {
     /// The raising of a queue that gets busy begins, goes on or ends (`bfq_update_bfqq_wr_on_rq_arrival`).
     fn raises(&mut self, q: usize, now: Nanos, deserves: bool, (interactive, soft): (bool, bool)) {
         let (duration, least) = (self.rate.raising(), 2 * self.min_budget());
-        let (queue, entity) = (&mut self.queues[q], &mut self.engine.entities[q]);
+        let (queue, entity) = (&mut self.queues[q], self.engine.of_mut(q));
         let raising = &mut queue.raising;
         if raising.coefficient == 1 {
             if !deserves {
@@ -179,6 +181,7 @@ impl Bfq {
         self.raised_busy += usize::from(queue.is_raised());
         let weights = (queue.weight(), queue.raising.coefficient);
         self.weighs(q);
+        self.pends(q);
         self.engine.activate(q, goes_on, weights, now);
     }
 
@@ -208,12 +211,13 @@ impl Bfq {
     fn may_preempt(&mut self, context: &mut Context<'_>, q: usize, wants: bool) {
         let Some(served) = self.in_service.filter(|served| *served != q) else { return };
         let (new, old) = (&self.queues[q], &self.queues[served]);
-        let (weight, served_weight) = (self.engine.entities[q].weight, self.engine.entities[served].weight);
+        let (weight, served_weight) =
+            (self.engine.weight_against(q, served), self.engine.weight_against(served, q));
         let is_above = new.priority.class < old.priority.class || weight > served_weight;
         let may = (wants && new.raising.coefficient >= old.raising.coefficient)
             || is_above
             || !self.idles_for(served);
-        if may {
+        if may && self.engine.may_be_another() {
             self.expires(context, served, false, End::Preempted);
         }
     }

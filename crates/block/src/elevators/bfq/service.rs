@@ -7,7 +7,7 @@ impl Bfq {
     pub(super) fn expires(&mut self, context: &mut Context<'_>, q: usize, compensates: bool, end: End) {
         let now = context.now;
         let (is_slow, took) = self.is_slow(q, now, compensates);
-        let entity = &self.engine.entities[q];
+        let entity = self.engine.of(q);
         let is_third_left = entity.left() >= entity.budget / 3;
         let is_plain = !self.queues[q].is_raised();
         if self.set.charge_time && is_plain && (is_slow || (end == End::Timeout && is_third_left)) {
@@ -27,10 +27,11 @@ impl Bfq {
         self.sets_budget(context.requests, q, end);
         let stays = self.stops(q, end, now);
         if stays || matches!(end, End::Timeout | End::Exhausted) {
-            self.engine.entities[q].service = 0;
+            self.engine.of_mut(q).service = 0;
         } else {
             self.queues[q].went_idle = true;
         }
+        self.engine.clears_service_above(q);
     }
 
     /// The queue in service waits for its turn again, or has nothing to do any more (`__bfq_bfqq_expire`). Returns whether it waits.
@@ -41,7 +42,7 @@ impl Bfq {
         // One that is preempted while others had to wait for its next request goes on waiting its turn, though it has none.
         let stays = self.queues[q].has_requests() || (end == End::Preempted && self.needs_idling(q));
         if stays {
-            if self.engine.entities[q].weight != self.queues[q].weight() {
+            if self.engine.of(q).weight != self.queues[q].weight() {
                 self.weighs(q);
             }
             self.engine.requeue(q, self.queues[q].weight(), now);
@@ -67,7 +68,7 @@ impl Bfq {
             return (queue.is_seeky(), least);
         }
         let is_long = took > Nanos::from_millis(20);
-        let service = self.engine.entities[q].service;
+        let service = self.engine.of(q).service;
         (if is_long { service < self.greatest_budget() / 2 } else { queue.is_seeky() }, took)
     }
 
@@ -76,7 +77,7 @@ impl Bfq {
         let millis = |time: Nanos| time.get_unsigned() / 1_000_000;
         let slice = millis(self.set.timeout).max(1);
         let whole = self.greatest_budget() * millis(took.max(Nanos::ZERO)).min(slice) / slice;
-        let entity = &mut self.engine.entities[q];
+        let entity = self.engine.of_mut(q);
         let whole = whole.max(entity.service);
         entity.budget = entity.budget.max(whole);
         let more = whole - entity.service;
@@ -109,7 +110,7 @@ impl Bfq {
         let (most, least) = (self.greatest_budget(), self.min_budget());
         let queue = &self.queues[q];
         let budget = if queue.is_raised() { 2 * least } else { queue.max_budget };
-        let service = self.engine.entities[q].service;
+        let service = self.engine.of(q).service;
         let next = match (queue.sync, end) {
             (false, _) => most,
             _ if queue.is_raised() || !self.set.feedback => budget,
@@ -125,7 +126,7 @@ impl Bfq {
         self.queues[q].max_budget = if is_limited { next.min(most) } else { next };
         if let Some(id) = self.queues[q].next {
             let charge = self.charge(requests, q, id);
-            self.engine.entities[q].budget = self.queues[q].max_budget.max(charge);
+            self.engine.of_mut(q).budget = self.queues[q].max_budget.max(charge);
         }
     }
 
@@ -141,7 +142,7 @@ impl Bfq {
             if rule == BUDGET && self.may_time_out(q, context.now) && !self.must_idle(q) {
                 self.expires(context, q, false, End::Timeout);
             } else if let Some(id) = self.queues[q].next {
-                if self.charge(context.requests, q, id) <= self.engine.entities[q].left() {
+                if self.charge(context.requests, q, id) <= self.engine.of(q).left() {
                     if std::mem::take(&mut self.queues[q].is_awaited) {
                         self.timer = None;
                     }
@@ -158,7 +159,7 @@ impl Bfq {
 
     /// Whether a queue's time is over, unless it is awaited and has used most of its budget (`bfq_may_expire_for_budg_timeout`).
     pub(super) fn may_time_out(&self, q: usize, now: Nanos) -> bool {
-        let entity = &self.engine.entities[q];
+        let entity = self.engine.of(q);
         let may_end = !self.queues[q].is_awaited || entity.left() >= entity.budget / 3;
         may_end && now >= self.queues[q].timeout
     }
@@ -178,8 +179,7 @@ impl Bfq {
         }
         // Raised queues have their slice in proportion, soft real-time ones do not.
         let plain = queue.weight() / queue.raising.coefficient;
-        let slices =
-            if queue.raising.longest == SOFT_TIME { 1 } else { self.engine.entities[q].weight / plain };
+        let slices = if queue.raising.longest == SOFT_TIME { 1 } else { self.engine.of(q).weight / plain };
         queue.timeout = self.tick.before(now).saturating_add(self.set.timeout.mul_ratio(slices, 1));
         (self.in_service, self.service_began, self.looked_at_fifo) = (Some(q), now, false);
         self.served_position = 0;

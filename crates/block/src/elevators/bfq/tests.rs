@@ -66,7 +66,7 @@ fn a_new_queue_ends_a_sample_in_6_1() {
     for (kernel, goes_on) in [("6.1", false), ("6.12", true), ("7.2", true)] {
         let rules = Rules::named(kernel).unwrap();
         let mut bfq = Bfq::new(&Making { rules, ..Making::new(64, 1, Settings::new(ROW.tunables)) });
-        let (mut requests, processes) = (Requests::default(), [Process { priority: Default::default() }; 2]);
+        let (mut requests, processes) = (Requests::default(), [Process::default(); 2]);
         let now = Nanos::from_secs(400);
         let mut request = |number: u32| {
             let (sector, process) = (u64::from(number) * 1_000_000, ProcessId(number));

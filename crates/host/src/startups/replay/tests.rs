@@ -39,6 +39,7 @@ fn job(recorded: &Arc<Recorded>, directory: &Path) -> Job {
         gap: Nanos::ZERO,
         timeout: None,
         disk: None,
+        group: None,
         promises: Vec::new(),
     };
     Job {

@@ -55,10 +55,14 @@ pub(super) fn references(workload: &Workload, list: &mut Vec<Diagnostic>) {
         check.virtual_disk(disk);
     }
     for stream in &workload.streams {
-        check.disk(&format!("stream.{}", stream.name), stream.disk.as_deref());
+        let path = format!("stream.{}", stream.name);
+        check.disk(&path, stream.disk.as_deref());
+        check.group(&path, stream.group.as_deref());
     }
     for startup in &workload.startups {
-        check.disk(&format!("startup.{}", startup.name), startup.disk.as_deref());
+        let path = format!("startup.{}", startup.name);
+        check.disk(&path, startup.disk.as_deref());
+        check.group(&path, startup.group.as_deref());
     }
     for flow in &workload.flows {
         check.named(&format!("flow.{}.link", flow.name), "link", &flow.link);
@@ -100,16 +104,18 @@ impl Check<'_> {
     fn virtual_disk(&mut self, disk: &crate::workload::Disk) {
         let path = format!("disk.{}", disk.name);
         let Some(on) = disk.on.as_deref() else {
-            if disk.io_priority.is_some() {
-                let message = "only a virtual machine's disk has an I/O priority".to_owned();
-                self.wrong(
-                    &format!("{path}.io-priority"),
-                    message,
-                    Some("name its host's disk with `on`".to_owned()),
-                );
+            let process = [
+                ("io-priority", "an I/O priority", disk.io_priority.is_some()),
+                ("group", "a group", disk.group.is_some()),
+            ];
+            for (key, what, _) in process.into_iter().filter(|(.., is_given)| *is_given) {
+                let message = format!("only a virtual machine's disk has {what}");
+                let help = "name its host's disk with `on`".to_owned();
+                self.wrong(&format!("{path}.{key}"), message, Some(help));
             }
             return;
         };
+        self.group(&path, disk.group.as_deref());
         self.named(&format!("{path}.on"), "disk", on);
         let host = self.workload.disks.iter().find(|host| host.name == on);
         if host.is_some_and(|host| host.on.is_some()) {

@@ -18,6 +18,7 @@ pub(super) fn disk(reading: &mut Reading, table: Table<'_>, name: &str) -> Disk 
         on: table.text(reading, "on"),
         io_priority: io_priority(reading, &table),
         read_ahead: table.text(reading, "read-ahead"),
+        group: table.text(reading, "group"),
         tunables: table.table(reading, "tunables").map(|all| tunables(reading, &all)).unwrap_or_default(),
     };
     table.finish(reading);
@@ -69,6 +70,7 @@ pub(super) fn stream(reading: &mut Reading, table: &Table<'_>, name: String) -> 
         count: table.integer(reading, "count", COUNT_32).unwrap_or(1) as u32,
         disk: table.text(reading, "disk"),
         io_priority: io_priority(reading, table),
+        group: table.text(reading, "group"),
         direction,
         access: access.and_then(|f| f.quantity(reading, "64KiB")),
         jitter: table.quantity(reading, "jitter", "10ms"),
@@ -133,6 +135,7 @@ pub(super) fn startup(reading: &mut Reading, table: &Table<'_>, name: String) ->
         gap: table.quantity(reading, "gap", "1s").unwrap_or(Startup::GAP),
         timeout: table.quantity(reading, "timeout", "120s"),
         disk: table.text(reading, "disk"),
+        group: table.text(reading, "group"),
         promises: promises(reading, table),
         name,
         body: body?,

@@ -345,7 +345,8 @@ fn load(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Load> 
 
 fn group(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Group> {
     let weight = table.integer(reading, "weight", 1..10_001).unwrap_or(100) as u32;
-    Some(Group { name, weight, parent: table.text(reading, "parent") })
+    let io_weight = table.integer(reading, "io-weight", 1..1001).map(|weight| weight as u32);
+    Some(Group { name, weight, io_weight, parent: table.text(reading, "parent") })
 }
 
 fn chain(reading: &mut Reading, table: &Table<'_>, name: String) -> Option<Chain> {

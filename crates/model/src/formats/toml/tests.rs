@@ -143,6 +143,7 @@ read     = "64KiB"
 jitter   = "10ms"
 buffer   = "1MiB"
 batch    = "160KiB"
+group    = "ui"
 promise  = ["late == 0"]
 
 [[stream]]
@@ -161,6 +162,7 @@ repeat   = 10
 gap      = "500ms"
 timeout  = "120s"
 disk     = "d"
+group    = "all"
 promise  = ["startup <= 1.2x idle"]
 
 [[startup]]
@@ -200,6 +202,7 @@ count = "4 per-cpu"
 [[group]]
 name     = "ui"
 weight   = 200
+io-weight = 1000
 parent   = "all"
 
 [[group]]
@@ -401,6 +404,24 @@ fn mistakes_are_reported_at_their_place() {
             line: 4,
             column: 8,
             says: &["inside itself"],
+        },
+        Mistake {
+            text: "format = 1\n[[group]]\nname=\"a\"\nio-weight = 1001",
+            line: 4,
+            column: 13,
+            says: &["1000"],
+        },
+        Mistake {
+            text: "format = 1\n[disk.d]\ngroup=\"a\"\n[[group]]\nname=\"a\"",
+            line: 3,
+            column: 7,
+            says: &["virtual machine", "`on`"],
+        },
+        Mistake {
+            text: "format = 1\n[[startup]]\nname=\"s\"\ncommand=\"x\"\ngroup=\"a\"",
+            line: 5,
+            column: 7,
+            says: &["no group"],
         },
         Mistake {
             text: "format = 1\n[[load]]\nname=\"a\"\nkind=\"spiners\"",

@@ -27,6 +27,9 @@ pub(super) fn workload(workload: &Workload, comments: &Comments) -> String {
     for group in &workload.groups {
         out.header("[[group]]", &group.name);
         out.line("weight", &group.weight.to_string());
+        if let Some(weight) = group.io_weight {
+            out.line("io-weight", &weight.to_string());
+        }
         out.optional_text("parent", group.parent.as_deref());
     }
     for chain in &workload.chains {
@@ -293,6 +296,7 @@ fn disk(out: &mut Out<'_>, disk: &Disk) {
     out.optional_text("on", disk.on.as_deref());
     io_priority(out, disk.io_priority);
     out.optional_text("read-ahead", disk.read_ahead.as_deref());
+    out.optional_text("group", disk.group.as_deref());
     if !disk.tunables.is_empty() {
         let all: Vec<String> =
             disk.tunables.iter().map(|(name, value)| format!("{} = {value}", quote(name))).collect();
@@ -311,6 +315,7 @@ fn stream(out: &mut Out<'_>, stream: &Stream) {
     }
     out.optional_text("disk", stream.disk.as_deref());
     io_priority(out, stream.io_priority);
+    out.optional_text("group", stream.group.as_deref());
     match &stream.file {
         StreamFile::Make(size) => {
             out.line("file", &format!("{{ make = {} }}", quote(&size.to_exact_string())))
@@ -350,6 +355,7 @@ fn startup(out: &mut Out<'_>, startup: &Startup) {
     out.optional_time("gap", Some(startup.gap).filter(|gap| *gap != Startup::GAP));
     out.optional_time("timeout", startup.timeout);
     out.optional_text("disk", startup.disk.as_deref());
+    out.optional_text("group", startup.group.as_deref());
     out.promises(&startup.promises);
 }
 

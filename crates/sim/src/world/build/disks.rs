@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use surety_block::{IoClass, Priority, Process};
+use surety_block::{IoClass, Priority};
 use surety_device::SECTOR;
 use surety_device::profile::capacity;
 use surety_model::distribution::TimeDistribution;
 use surety_model::formats::io_trace::IoTrace;
-use surety_model::startup::{Attempt, StartupAccount};
+use surety_model::startup::Attempt;
 use surety_model::workload::{
     ActivityKind, Direction, Disk, FileUse, IoPriority, Load, LoadKind, PolicySpec, Startup, StartupBody,
     Stream, StreamFile, Workload,
@@ -232,6 +232,7 @@ impl<'a> Builder<'a> {
             self.stage.disks.extend(bound.in_words(disk));
             let cpu = self.cpus.lowest().map_or(0, surety_units::CpuId::index);
             let irq = u32::try_from(workload.irqs.len() + index + 1).expect("fewer than 2^32 disks");
+            let process = self.process(disk.group.as_deref(), priority_of(disk.io_priority));
             let stage = &mut self.stage;
             let spec = DeviceSpec {
                 name: disk.name.clone(),
@@ -246,10 +247,10 @@ impl<'a> Builder<'a> {
             };
             stage.interrupts.push(stage.machine.add_device(spec));
             let mut storage = std::mem::take(&mut stage.machine.programs_mut().io.storage);
-            let (hz, seed) = (self.hz, self.seed);
+            let (hz, seed, groups) = (self.hz, self.seed, self.io_groups.clone());
             let made = match disk.on.as_deref().and_then(|on| self.disks.get(on)) {
                 Some(host) => {
-                    let process = storage.add_process(Process { priority: priority_of(disk.io_priority) });
+                    let process = storage.add_process(process);
                     stage.signals.push(stage.machine.add_signal());
                     let size = disk.make.map_or(0, |size| size.0);
                     let device = storage.make_virtual(*host, size, (process, &format!("vm/{}", disk.name)));
@@ -258,7 +259,7 @@ impl<'a> Builder<'a> {
                 None => bound.profile.as_ref().map(|profile| disk::Device::new(profile.build(seed))),
             };
             if let Some(device) = &made {
-                let unit = |slots| bound.unit(hz, device.clone(), slots);
+                let unit = |slots| bound.unit((hz, groups), device.clone(), slots);
                 storage.add_disk(stage.machine.engine(), |device, timer| unit((device, timer)));
             }
             stage.machine.programs_mut().io.storage = storage;
@@ -279,7 +280,8 @@ impl<'a> Builder<'a> {
     }
 
     /// The threads of a stream.
-    pub(in crate::world) fn stream(&mut self, index: usize, stream: &Stream) -> Result<(), WorldError> {
+    pub(in crate::world) fn stream(&mut self, index: usize, stream: &'a Stream) -> Result<(), WorldError> {
+        self.group = stream.group.as_deref();
         let StreamFile::Make(size) = stream.file else { return Ok(()) };
         let (activity, fair) = (Activity::Stream(index), Scheduling::Policy(FAIR));
         for _ in 0..stream.count {
@@ -330,6 +332,7 @@ impl<'a> Builder<'a> {
             let object = format!("{}.replay", ActivityKind::Startup.path(&startup.name));
             let file = self.file(object, startup.disk.as_deref(), trace.layout().size)?;
             let processes = trace.processes.len();
+            self.group = startup.group.as_deref();
             let mut subject = Subject::new(startup, trace.into(), file);
             for process in 0..processes {
                 let signal = self.actor(Activity::Startup(index), &startup.name, fair, |seat| {
@@ -388,14 +391,17 @@ impl<'a> Builder<'a> {
         make: impl FnOnce(Seat) -> Actor,
     ) -> usize {
         let signal = self.stage.machine.add_signal();
+        let group = self.group;
+        let process = self.process(group, priority);
         let io = &mut self.stage.machine.programs_mut().io;
-        let process = io.storage.add_process(Process { priority });
+        let process = io.storage.add_process(process);
         io.storage.count_in(process, account_of(activity));
         io.actors.push(make(Seat { process, signal }));
         let number = io.actors.len() - 1;
         self.stage.signals.push(signal);
         let confined = (self.cpus.len() < self.ids.len()).then_some(self.cpus);
-        self.member(activity, name, scheduling, None, confined, Thread::of_actor(number));
+        let group = group.and_then(|group| self.places.get(group).copied());
+        self.member(activity, name, scheduling, group, confined, Thread::of_actor(number));
         signal
     }
 }
@@ -467,16 +473,4 @@ fn priority_of(given: Option<IoPriority>) -> Priority {
         Some(IoPriority::BestEffort(level)) => Priority { class: IoClass::BestEffort, level },
         Some(IoPriority::Idle) => Priority { class: IoClass::Idle, level: 7 },
     }
-}
-
-/// What became of starts, beside the loads and on the idle machine.
-pub(in crate::world) fn startup_record(
-    startup: &Startup,
-    idle: &[Attempt],
-    loaded: &[Attempt],
-) -> surety_model::record::ActivityRecord {
-    let mut account = StartupAccount::new(startup);
-    idle.iter().for_each(|attempt| account.add_idle(*attempt));
-    loaded.iter().for_each(|attempt| account.add(*attempt));
-    account.finish(Vec::new())
 }

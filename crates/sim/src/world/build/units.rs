@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use surety_block::elevator::Making;
 use surety_block::elevators::{self, ELEVATORS};
-use surety_block::{ElevatorRow, Front, Rules, Settings, SettingsError, kernels, queue};
+use surety_block::{ElevatorRow, Front, IoGroup, Rules, Settings, SettingsError, kernels, queue};
 use surety_device::profile::{PROFILES, Profile};
 use surety_model::source::nearest;
 use surety_model::workload::Disk;
@@ -164,7 +164,12 @@ impl Bound {
 
     /// The disk, with requests as the kernel gives its queue: as many as its driver has tags, and with an I/O scheduler twice as many
     /// up to 256 (`blk_mq_init_sched`).
-    pub(super) fn unit(self, hz: u32, device: disk::Device, slots: (Slot, Slot)) -> Unit {
+    pub(super) fn unit(
+        self,
+        (hz, groups): (u32, Vec<IoGroup>),
+        device: disk::Device,
+        slots: (Slot, Slot),
+    ) -> Unit {
         let driver =
             self.profile.as_ref().map_or(Driver::VIRTUAL, |profile| Driver::of(profile, device.depth()));
         let making = Making {
@@ -180,6 +185,7 @@ impl Bound {
             rotational: driver.rotational,
             device: Some(Rc::new(device.clone())),
             settings: self.settings,
+            groups,
             rules: self.rules,
         };
         Unit::new(queue::make(self.row, &making), device, slots).with_read_ahead(self.read_ahead)

@@ -9,7 +9,8 @@ use std::sync::Arc;
 
 use surety_block::ProcessId;
 use surety_model::formats::io_trace::{Action, IoTrace, Layout};
-use surety_model::startup::Attempt;
+use surety_model::record::ActivityRecord;
+use surety_model::startup::{Attempt, StartupAccount};
 use surety_model::workload::Startup;
 use surety_units::Nanos;
 
@@ -290,4 +291,16 @@ impl Replayer {
 fn pages(subject: &Subject, index: usize) -> (u64, u64) {
     let first = subject.layout.offsets[index];
     (first / PAGE, (first + subject.layout.lengths[index]).div_ceil(PAGE))
+}
+
+/// What became of starts, beside the loads and on the idle machine.
+pub(in crate::world) fn startup_record(
+    startup: &Startup,
+    idle: &[Attempt],
+    loaded: &[Attempt],
+) -> ActivityRecord {
+    let mut account = StartupAccount::new(startup);
+    idle.iter().for_each(|attempt| account.add_idle(*attempt));
+    loaded.iter().for_each(|attempt| account.add(*attempt));
+    account.finish(Vec::new())
 }
