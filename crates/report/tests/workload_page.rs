@@ -183,10 +183,10 @@ fn every_example_reads() {
                 lines.retain(|l| !l.starts_with("kind"));
                 lines.push(format!("kind = \"{word}\""));
             }
-            if let ("disk", "on" | "io-priority") = (kind, key) {
+            if let ("disk", "on" | "io-priority" | "group") = (kind, key) {
                 lines.push("make = \"1GiB\"".to_owned());
             }
-            if (kind, key) == ("disk", "io-priority") {
+            if let ("disk", "io-priority" | "group") = (kind, key) {
                 lines.push("on = \"d\"".to_owned());
             }
             if (kind, key) == ("task", "spacing") {

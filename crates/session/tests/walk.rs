@@ -133,7 +133,7 @@ fn a_world_that_objects_is_refused_before_anything_runs_and_the_others_run() {
                   rate = \"1MB/s\"\nread = \"64KiB\"\npromise = [\"late == 0\"]\n";
     let mut variants = runs::variants(&workload(&format!("{TASK}{stream}")), &worlds).unwrap();
     let refused: Vec<_> = variants.iter().map(|v| v.refused.as_ref().and_then(WorldError::object)).collect();
-    assert_eq!(refused, [None, Some("stream.s")]);
+    assert_eq!(refused, [None, Some("stream.s.file")]);
     let rounds = Rounds { count: 2, options: short(&context, 100) };
     let finished = runs::make(&mut variants, &rounds, &worlds).unwrap();
     assert_eq!((finished.finished, finished.asked), (4, 4));
