@@ -223,7 +223,7 @@ impl Mq {
         self.runs = false;
         if let Some(one) = self.parked.take() {
             self.restarts = true;
-            if !self.gives([one]) {
+            if !self.gives(Some(one)) {
                 return;
             }
         }
@@ -240,12 +240,7 @@ impl Mq {
                     break;
                 };
                 given += 1;
-                if self.in_flight < self.depth {
-                    self.in_flight += 1;
-                    self.ready.push_back(one);
-                } else {
-                    untagged = Some(one);
-                }
+                untagged = self.tags(one);
             }
             if given == 0 {
                 if holds_back && self.again.is_none() {
@@ -259,19 +254,25 @@ impl Mq {
         }
     }
 
-    /// Gives the driver what has left the elevator and has no tag yet; false: it takes no more.
-    fn gives(&mut self, untagged: impl IntoIterator<Item = (RequestId, Rule)>) -> bool {
-        for one in untagged {
-            if self.in_flight >= self.depth {
-                (self.parked, self.restarts) = (Some(one), true);
-                self.busy = (self.busy * (BUSY_WEIGHT - 1) + BUSY) / BUSY_WEIGHT;
-                return false;
-            }
-            self.in_flight += 1;
-            self.ready.push_back(one);
+    /// Gives a request its tag, for the driver to take; the request where there is none.
+    fn tags(&mut self, one: (RequestId, Rule)) -> Option<(RequestId, Rule)> {
+        if self.in_flight >= self.depth {
+            return Some(one);
         }
-        self.busy = self.busy * (BUSY_WEIGHT - 1) / BUSY_WEIGHT;
-        true
+        self.in_flight += 1;
+        self.ready.push_back(one);
+        None
+    }
+
+    /// Gives the driver what has left the elevator and has no tag yet; false: it takes no more.
+    fn gives(&mut self, untagged: Option<(RequestId, Rule)>) -> bool {
+        let parked = untagged.and_then(|one| self.tags(one));
+        let is_full = parked.is_some();
+        if is_full {
+            (self.parked, self.restarts) = (parked, true);
+        }
+        self.busy = (self.busy * (BUSY_WEIGHT - 1) + if is_full { BUSY } else { 0 }) / BUSY_WEIGHT;
+        !is_full
     }
 
     /// What the elevator gives, one request at most.
