@@ -7,12 +7,12 @@ use surety_units::Nanos;
 pub struct Tick(Nanos);
 
 impl Tick {
-    /// So many a second.
+    /// Of a kernel with this `HZ`.
     pub fn at(hz: u32) -> Tick {
         Tick(Nanos::new(1_000_000_000 / i64::from(hz.max(1))))
     }
 
-    /// So many of them.
+    /// The length of `count` ticks.
     pub fn of(self, count: i64) -> Nanos {
         Nanos::new(self.0.get() * count)
     }

@@ -33,7 +33,7 @@ pub(super) fn setting(name: &str) -> Option<&'static Setting> {
     SETTINGS.iter().find(|row| row.0 == name).map(|row| &row.1)
 }
 
-/// The disk, and so many streams on it; what plays out saves up to `jitter` of its rate.
+/// A workload's disk and `streams` streams on it. With a play-out buffer a batch has `pages` pages, and may be late by `jitter`.
 pub(super) fn workload(setting: &Setting, streams: u32, pages: f64, jitter: &str) -> String {
     let Setting { word, tunables, plays_out } = setting;
     let mut text = format!(

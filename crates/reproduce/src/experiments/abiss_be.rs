@@ -31,7 +31,7 @@ pub const EXPERIMENT: Experiment = Experiment {
     ..COMMON
 };
 
-/// As long as one batch may be late where nothing is said: a play-out buffer whose size does not change what is left to the reader.
+/// How late a batch may be: the default of `jitter`. The size of the play-out buffer does not change what is left to the reader.
 const JITTER: &str = "430ms";
 
 fn workload(name: &str, pages: Option<f64>, streams: u32) -> Option<Workload> {
