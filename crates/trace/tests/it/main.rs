@@ -7,6 +7,7 @@ mod golden;
 mod perfdata;
 mod perfetto;
 mod perfetto_schema;
+mod schema;
 #[path = "../support/mod.rs"]
 mod support;
 mod synthetic;

@@ -1,18 +1,10 @@
-//! Perfetto traces against the published schema: a decoder generated from Perfetto's own `.proto` files reads what we
-//! write, and we read what its encoder writes.
+//! Perfetto traces against the published schema: a decoder driven by Perfetto's own `.proto` files reads what we write, and
+//! we read what its encoder writes.
 
 use std::collections::BTreeMap;
 
-use perfetto_protos::ftrace_event::FtraceEvent;
-use perfetto_protos::ftrace_event::ftrace_event::Event as Body;
-use perfetto_protos::ftrace_event_bundle::FtraceEventBundle;
-use perfetto_protos::ftrace_event_bundle::ftrace_event_bundle::CompactSched;
-use perfetto_protos::sched::{SchedSwitchFtraceEvent, SchedWakingFtraceEvent};
-use perfetto_protos::trace::Trace;
-use perfetto_protos::trace_packet::TracePacket;
-use perfetto_protos::track_event::track_event;
 use proptest::prelude::*;
-use protobuf::{Message, MessageField};
+use serde_json::{Value, json};
 use surety_model::event::{
     BlockEvent, BlockStep, Comm, DiskNumber, Event, EventKind, JobMarker, LeaveState, Rwbs, TimerFunction,
     TraceSink, Woken,
@@ -22,15 +14,46 @@ use surety_trace::write::perfetto::{Overlay, OverlayOf, Perfetto};
 use surety_trace::{JobBuilder, PerfettoTrace, TraceDat, TraceReader};
 use surety_units::{CpuId, Nanos, Tid};
 
+use crate::schema::{decode, encode};
+
+/// The elements of a repeated field; none where it is not there.
+fn list(of: &Value) -> &[Value] {
+    of.as_array().map_or(&[], Vec::as_slice)
+}
+
+/// What packets of one kind hold, in the file's order.
+fn packets<'t>(trace: &'t Value, kind: &'t str) -> impl Iterator<Item = &'t Value> {
+    list(&trace["packet"]).iter().map(move |packet| &packet[kind]).filter(|found| !found.is_null())
+}
+
 /// Every event of the file with its CPU, in the file's order.
-fn events(trace: &Trace) -> Vec<(u32, &FtraceEvent)> {
-    let bundles = trace.packet.iter().filter(|packet| packet.has_ftrace_events());
-    bundles
-        .flat_map(|packet| {
-            let bundle = packet.ftrace_events();
-            bundle.event.iter().map(|event| (bundle.cpu(), event))
-        })
+fn events(trace: &Value) -> Vec<(u32, &Value)> {
+    packets(trace, "ftrace_events")
+        .flat_map(|bundle| list(&bundle["event"]).iter().map(|event| (number(&bundle["cpu"]), event)))
         .collect()
+}
+
+/// A number of any width; zero where the field is not set, as the schema has it.
+fn number<N: TryFrom<i128, Error: std::fmt::Debug>>(of: &Value) -> N {
+    let wide = match of {
+        Value::Null => 0,
+        set => set.as_i64().map(i128::from).or(set.as_u64().map(i128::from)).unwrap(),
+    };
+    wide.try_into().unwrap()
+}
+
+/// Text; empty where the field is not set.
+fn text(of: &Value) -> String {
+    if of.is_null() { String::new() } else { of.as_str().unwrap().to_owned() }
+}
+
+/// The word of an event's kind, and what it holds.
+fn body(event: &Value) -> (&str, &Value) {
+    let common = ["timestamp", "pid", "common_flags"];
+    let mut bodies = event.as_object().unwrap().iter().filter(|(field, _)| !common.contains(&field.as_str()));
+    let (kind, holds) = bodies.next().unwrap();
+    assert!(bodies.next().is_none(), "two kinds in one event: {event}");
+    (kind, holds)
 }
 
 /// A stretch of time a thread had a CPU: CPU, from, to, thread, name.
@@ -65,41 +88,25 @@ fn a_recorded_trace_has_the_same_slices_in_the_published_schema() {
     };
     TraceDat::open(&file).unwrap().read(&mut both).unwrap();
     sink.finish("mono").unwrap();
-    let trace = Trace::parse_from_bytes(&out).unwrap();
-    let found = events(&trace).into_iter().filter_map(|(cpu, event)| match &event.event {
-        Some(Body::SchedSwitch(m)) => Some((cpu, event.timestamp(), m.next_pid(), m.next_comm().to_owned())),
+    let trace = decode(&out);
+    let found = events(&trace).into_iter().filter_map(|(cpu, event)| match body(event) {
+        ("sched_switch", m) => {
+            Some((cpu, number(&event["timestamp"]), number(&m["next_pid"]), text(&m["next_comm"])))
+        }
         _ => None,
     });
     let expected = slices(expected.into_iter());
     assert!(expected.len() > 20, "{} slices", expected.len());
     assert_eq!(slices(found), expected);
-    // Nothing of it is unknown to the schema, and each kind is as often there.
+    // Each kind is as often there.
     let mut found = BTreeMap::new();
     for (_, event) in events(&trace) {
-        let name = match event.event.as_ref().unwrap() {
-            Body::SchedSwitch(_) => "sched_switch",
-            Body::SchedWaking(_) => "sched_waking",
-            Body::SchedWakeup(_) => "sched_wakeup",
-            Body::SchedWakeupNew(_) => "sched_wakeup_new",
-            Body::SchedMigrateTask(_) => "sched_migrate_task",
-            Body::SchedProcessFork(_) => "sched_process_fork",
-            Body::SchedProcessExec(_) => "sched_process_exec",
-            Body::SchedProcessExit(_) => "sched_process_exit",
-            Body::IrqHandlerEntry(_) => "irq_handler_entry",
-            Body::IrqHandlerExit(_) => "irq_handler_exit",
-            Body::SoftirqRaise(_) => "softirq_raise",
-            Body::SoftirqEntry(_) => "softirq_entry",
-            Body::SoftirqExit(_) => "softirq_exit",
-            Body::HrtimerStart(_) => "hrtimer_start",
-            Body::HrtimerCancel(_) => "hrtimer_cancel",
-            Body::HrtimerExpireEntry(_) => "hrtimer_expire_entry",
-            Body::LocalTimerEntry(_) => "local_timer_entry",
-            Body::LocalTimerExit(_) => "local_timer_exit",
-            Body::Generic(generic) => generic.event_name(),
-            Body::Print(_) => "tracing_mark_write",
-            other => panic!("{other:?}"),
+        let name = match body(event) {
+            ("generic", m) => text(&m["event_name"]),
+            ("print", _) => "tracing_mark_write".to_owned(),
+            (kind, _) => kind.to_owned(),
         };
-        *found.entry(name.to_owned()).or_insert(0u32) += 1;
+        *found.entry(name).or_insert(0u32) += 1;
     }
     assert_eq!(found, kinds);
     assert!(found.len() > 12, "{found:?}");
@@ -146,48 +153,48 @@ fn every_field_is_the_schemas() {
         kind: EventKind::Lost { count: Some(5) },
     });
     sink.finish("mono").unwrap();
-    let trace = Trace::parse_from_bytes(&out).unwrap();
+    let trace = decode(&out);
     let found = events(&trace);
-    assert!(found.iter().zip(1..).all(|((cpu, e), time)| *cpu == 1 && e.pid() == 7 && e.timestamp() == time));
-    let mut bodies = found.iter().map(|(_, event)| event.event.clone().unwrap());
-    let mut next = || bodies.next().unwrap();
-    let Body::SchedSwitch(m) = next() else { panic!() };
-    assert_eq!((m.prev_comm(), m.prev_pid(), m.prev_prio(), m.prev_state()), ("a", 7, -1, 0x100));
-    assert_eq!((m.next_comm(), m.next_pid(), m.next_prio()), ("b", 8, 120));
-    let Body::SchedWaking(m) = next() else { panic!() };
-    assert_eq!((m.comm(), m.pid(), m.prio(), m.success(), m.target_cpu()), ("d", 5, -1, 1, 3));
-    let Body::SchedMigrateTask(m) = next() else { panic!() };
-    assert_eq!((m.comm(), m.pid(), m.orig_cpu(), m.dest_cpu()), ("d", 5, 1, 2));
-    let Body::SchedProcessFork(m) = next() else { panic!() };
-    assert_eq!((m.parent_pid(), m.child_comm(), m.child_pid()), (1, "c", 2));
-    let Body::SchedProcessExec(m) = next() else { panic!() };
-    assert_eq!((m.pid(), m.old_pid()), (3, 4));
-    let Body::SchedProcessExit(m) = next() else { panic!() };
-    assert_eq!((m.comm(), m.pid()), ("e", 6));
-    let Body::HrtimerStart(start) = next() else { panic!() };
-    assert_eq!((start.hrtimer(), start.expires()), (9, -3));
-    let Body::HrtimerExpireEntry(expire) = next() else { panic!() };
-    let symbols =
-        &trace.packet.iter().find(|p| p.interned_data.is_some()).unwrap().interned_data.kernel_symbols;
-    let symbol =
-        |iid| String::from_utf8(symbols.iter().find(|s| s.iid() == iid).unwrap().str().to_vec()).unwrap();
-    assert_eq!(
-        (symbol(start.function()), symbol(expire.function())),
-        ("dl_task_timer".to_owned(), "hrtimer_wakeup".to_owned())
-    );
-    let Body::CpuFrequency(m) = next() else { panic!() };
-    assert_eq!((m.cpu_id(), m.state()), (2, 3_200_000));
-    let Body::Print(m) = next() else { panic!() };
-    assert_eq!(m.buf(), "hello");
-    let Body::IrqHandlerEntry(m) = next() else { panic!() };
-    assert_eq!((m.irq(), m.name()), (33, "nvme"));
-    let Body::Generic(m) = next() else { panic!() };
-    assert_eq!(m.event_name(), "reschedule_entry");
-    let lost: Vec<&TracePacket> =
-        trace.packet.iter().filter(|p| p.has_ftrace_events() && p.ftrace_events().lost_events()).collect();
-    assert_eq!(lost.len(), 1);
-    let stats = trace.packet.iter().find(|p| p.has_ftrace_stats()).unwrap().ftrace_stats();
-    assert_eq!((stats.cpu_stats[0].cpu(), stats.cpu_stats[0].overrun()), (1, 5));
+    for ((cpu, event), time) in found.iter().zip(1..) {
+        assert_eq!((*cpu, number::<u32>(&event["pid"]), number::<i32>(&event["timestamp"])), (1, 7, time));
+    }
+    let symbols = &packets(&trace, "interned_data").next().unwrap()["kernel_symbols"];
+    let symbol = |name: &str| {
+        let symbol = list(symbols).iter().find(|symbol| symbol["str"] == *name).unwrap();
+        symbol["iid"].clone()
+    };
+    let expected = [
+        (
+            "sched_switch",
+            json!({
+                "prev_comm": "a", "prev_pid": 7, "prev_prio": -1, "prev_state": 0x100,
+                "next_comm": "b", "next_pid": 8, "next_prio": 120,
+            }),
+        ),
+        ("sched_waking", json!({ "comm": "d", "pid": 5, "prio": -1, "success": 1, "target_cpu": 3 })),
+        ("sched_migrate_task", json!({ "comm": "d", "pid": 5, "orig_cpu": 1, "dest_cpu": 2 })),
+        ("sched_process_fork", json!({ "parent_pid": 1, "child_comm": "c", "child_pid": 2 })),
+        ("sched_process_exec", json!({ "pid": 3, "old_pid": 4 })),
+        ("sched_process_exit", json!({ "comm": "e", "pid": 6 })),
+        ("hrtimer_start", json!({ "hrtimer": 9, "expires": -3, "function": symbol("dl_task_timer") })),
+        ("hrtimer_expire_entry", json!({ "hrtimer": 9, "function": symbol("hrtimer_wakeup") })),
+        ("cpu_frequency", json!({ "cpu_id": 2, "state": 3_200_000 })),
+        ("print", json!({ "buf": "hello" })),
+        ("irq_handler_entry", json!({ "irq": 33, "name": "nvme" })),
+        ("generic", json!({ "event_name": "reschedule_entry" })),
+    ];
+    for ((_, event), (kind, fields)) in found.iter().zip(&expected) {
+        let (found, holds) = body(event);
+        assert_eq!(found, *kind);
+        for (field, value) in fields.as_object().unwrap() {
+            assert_eq!(&holds[field], value, "{kind}.{field}");
+        }
+    }
+    assert_eq!(found.len(), expected.len());
+    assert_eq!(packets(&trace, "ftrace_events").filter(|bundle| bundle["lost_events"] == true).count(), 1);
+    let stats = packets(&trace, "ftrace_stats").next().unwrap();
+    let of_cpu = &stats["cpu_stats"][0];
+    assert_eq!((number::<u32>(&of_cpu["cpu"]), number::<u32>(&of_cpu["overrun"])), (1, 5));
 }
 
 #[test]
@@ -225,19 +232,21 @@ fn readers_are_told_bits_clocks_and_processes() {
         out
     };
     let out = write("mono");
-    let trace = Trace::parse_from_bytes(&out).unwrap();
-    assert!(trace.packet[0].has_system_info(), "before the first event");
-    let utsname = &trace.packet[0].system_info().utsname;
-    assert_eq!((utsname.sysname(), utsname.release()), ("Linux", "4.14"));
-    let snapshot = trace.packet.iter().find(|p| p.has_clock_snapshot()).unwrap().clock_snapshot();
-    let clocks: Vec<(u32, u64)> = snapshot.clocks.iter().map(|c| (c.clock_id(), c.timestamp())).collect();
+    let trace = decode(&out);
+    let utsname = &trace["packet"][0]["system_info"]["utsname"];
+    assert_eq!((text(&utsname["sysname"]), text(&utsname["release"])), ("Linux".into(), "4.14".into()));
+    let snapshot = packets(&trace, "clock_snapshot").next().unwrap();
+    let clocks: Vec<(u32, u64)> =
+        list(&snapshot["clocks"]).iter().map(|c| (number(&c["clock_id"]), number(&c["timestamp"]))).collect();
     assert_eq!(clocks, [(6, 7), (3, 7)], "boot and monotonic at the first event");
-    let tree = trace.packet.iter().find(|p| p.has_process_tree()).unwrap().process_tree();
-    let processes: Vec<(i32, i32, &str)> =
-        tree.processes.iter().map(|p| (p.pid(), p.ppid(), p.cmdline[0].as_str())).collect();
-    assert_eq!(processes, [(10, 0, "sh"), (11, 10, "player")]);
-    let unnamed = Trace::parse_from_bytes(&write("x86-tsc")).unwrap();
-    assert!(!unnamed.packet.iter().any(|p| p.has_clock_snapshot()), "a counter is no clock of the format");
+    let tree = packets(&trace, "process_tree").next().unwrap();
+    let processes: Vec<(i32, i32, String)> = list(&tree["processes"])
+        .iter()
+        .map(|p| (number(&p["pid"]), number(&p["ppid"]), text(&p["cmdline"][0])))
+        .collect();
+    assert_eq!(processes, [(10, 0, "sh".to_owned()), (11, 10, "player".to_owned())]);
+    let unnamed = decode(&write("x86-tsc"));
+    assert_eq!(packets(&unnamed, "clock_snapshot").count(), 0, "a counter is no clock of the format");
     // Read back, the bits mean what was written.
     let mut states = Vec::new();
     let mut sink = |event: &Event<'_>| {
@@ -254,38 +263,26 @@ fn readers_are_told_bits_clocks_and_processes() {
 /// A thread is on its CPU from the beginning of the trace, or again after a loss, and only other events name it until it leaves.
 #[test]
 fn the_first_segment_is_of_the_thread_that_other_events_name() {
-    let waking = |time, pid: i32, tid: i32| {
-        let mut body = SchedWakingFtraceEvent::new();
-        body.set_comm(name(tid));
-        body.set_pid(tid);
-        body.set_prio(98);
-        body.set_target_cpu(0);
-        let mut message = FtraceEvent::new();
-        message.set_timestamp(time);
-        message.set_pid(pid as u32);
-        message.event = Some(Body::SchedWaking(body));
-        message
+    let waking = |time: u64, pid: i32, tid: i32| {
+        let body = json!({ "comm": name(tid), "pid": tid, "prio": 98, "target_cpu": 0 });
+        json!({ "timestamp": time, "pid": pid, "sched_waking": body })
     };
-    let bundle = |events: Vec<FtraceEvent>, switch: (u64, i32), lost| {
-        let mut columns = CompactSched::new();
-        columns.intern_table.push(name(switch.1));
-        columns.switch_timestamp.push(switch.0);
-        columns.switch_prev_state.push(1);
-        columns.switch_next_pid.push(switch.1);
-        columns.switch_next_prio.push(120);
-        columns.switch_next_comm_index.push(0);
-        let mut bundle = FtraceEventBundle::new();
-        bundle.set_cpu(0);
-        bundle.set_lost_events(lost);
-        bundle.event = events;
-        bundle.compact_sched = MessageField::some(columns);
-        let mut packet = TracePacket::new();
-        packet.set_ftrace_events(bundle);
-        packet
+    let bundle = |events: Vec<Value>, switch: (u64, i32), lost: bool| {
+        let columns = json!({
+            "intern_table": [name(switch.1)],
+            "switch_timestamp": [switch.0],
+            "switch_prev_state": [1],
+            "switch_next_pid": [switch.1],
+            "switch_next_prio": [120],
+            "switch_next_comm_index": [0],
+        });
+        let bundle = json!({ "cpu": 0, "lost_events": lost, "event": events, "compact_sched": columns });
+        json!({ "ftrace_events": bundle })
     };
-    let mut trace = Trace::new();
-    trace.packet.push(bundle(vec![waking(1_000, 7, 5), waking(2_000, 7, 6)], (5_000, 5), false));
-    trace.packet.push(bundle(vec![waking(9_000, 6, 8)], (10_000, 0), true));
+    let trace = json!({ "packet": [
+        bundle(vec![waking(1_000, 7, 5), waking(2_000, 7, 6)], (5_000, 5), false),
+        bundle(vec![waking(9_000, 6, 8)], (10_000, 0), true),
+    ] });
     let mut jobs = JobBuilder::new();
     let mut left = Vec::new();
     let mut sink = |event: &Event<'_>| {
@@ -294,7 +291,7 @@ fn the_first_segment_is_of_the_thread_that_other_events_name() {
         }
         jobs.event(event);
     };
-    PerfettoTrace::open(trace.write_to_bytes().unwrap()).unwrap().read(&mut sink).unwrap();
+    PerfettoTrace::open(encode(&trace)).unwrap().read(&mut sink).unwrap();
     // Nobody tells the name of 7; that of 6 is known from its waking before the loss.
     assert_eq!(left, [(7, 7, String::new(), 120), (6, 6, name(6), 98)]);
     let jobs = jobs.finish();
@@ -318,79 +315,94 @@ fn name(tid: i32) -> String {
     if tid == 0 { "swapper".to_owned() } else { format!("t{tid}") }
 }
 
+/// The columns of the compact form, filled event by event.
+#[derive(Default)]
+struct Columns {
+    lists: BTreeMap<&'static str, Vec<Value>>,
+    names: Vec<String>,
+    switched: u64,
+    woken: u64,
+}
+
+impl Columns {
+    fn push(&mut self, time: u64, event: &Drawn) {
+        let name = name(event.tid);
+        let index = self.names.iter().position(|known| *known == name).unwrap_or_else(|| {
+            self.names.push(name);
+            self.names.len() - 1
+        });
+        let of = if event.waking { &mut self.woken } else { &mut self.switched };
+        let step = time - std::mem::replace(of, time);
+        let row: &[(&'static str, Value)] = if event.waking {
+            &[
+                ("waking_timestamp", step.into()),
+                ("waking_pid", event.tid.into()),
+                ("waking_target_cpu", event.target.into()),
+                ("waking_prio", event.prio.into()),
+                ("waking_comm_index", index.into()),
+                ("waking_common_flags", 1.into()),
+            ]
+        } else {
+            &[
+                ("switch_timestamp", step.into()),
+                ("switch_prev_state", event.state.into()),
+                ("switch_next_pid", event.tid.into()),
+                ("switch_next_prio", event.prio.into()),
+                ("switch_next_comm_index", index.into()),
+            ]
+        };
+        row.iter().for_each(|(column, value)| self.lists.entry(column).or_default().push(value.clone()));
+    }
+
+    fn message(self) -> Value {
+        let mut message = json!(self.lists);
+        message["intern_table"] = self.names.into();
+        message
+    }
+}
+
+/// The plain form of an event on a CPU that `last`, thread and priority, has; nobody named the thread before the first switch.
+fn plain_event(time: u64, event: &Drawn, last: Option<(i32, i32)>) -> Value {
+    let (tid, prio) = last.unwrap_or((0, 120));
+    let (kind, body) = if event.waking {
+        let woken = name(event.tid);
+        let target = event.target;
+        ("sched_waking", json!({ "comm": woken, "pid": event.tid, "prio": event.prio, "target_cpu": target }))
+    } else {
+        let body = json!({
+            "prev_comm": last.map_or(String::new(), |(tid, _)| name(tid)),
+            "prev_pid": tid,
+            "prev_prio": prio,
+            "prev_state": event.state,
+            "next_comm": name(event.tid),
+            "next_pid": event.tid,
+            "next_prio": event.prio,
+        });
+        ("sched_switch", body)
+    };
+    json!({ "timestamp": time, "pid": tid, kind: body })
+}
+
 /// The two forms of the same bundles.
 fn both_forms(cpus: &[Vec<Drawn>], per_bundle: usize) -> [Vec<u8>; 2] {
-    let (mut compact, mut plain) = (Trace::new(), Trace::new());
-    for (cpu, drawn) in (0u32..).zip(cpus) {
-        let (mut time, mut last) = (1000, (0, 120));
+    let (mut compact, mut plain) = (Vec::new(), Vec::new());
+    for (cpu, drawn) in cpus.iter().enumerate() {
+        let (mut time, mut last) = (1000, None);
         for chunk in drawn.chunks(per_bundle) {
-            let (mut columns, mut bundle) = (CompactSched::new(), FtraceEventBundle::new());
-            bundle.set_cpu(cpu);
-            let (mut switched, mut woken) = (0, 0);
+            let (mut columns, mut events) = (Columns::default(), Vec::new());
             for event in chunk {
                 time += event.step;
-                let mut position = |name: String| {
-                    let found = columns.intern_table.iter().position(|known| *known == name);
-                    found.unwrap_or_else(|| {
-                        columns.intern_table.push(name);
-                        columns.intern_table.len() - 1
-                    }) as u32
-                };
-                let index = position(name(event.tid));
-                let mut message = FtraceEvent::new();
-                message.set_timestamp(time);
-                message.set_pid(last.0 as u32);
-                if event.waking {
-                    columns.waking_timestamp.push(time - woken);
-                    woken = time;
-                    columns.waking_pid.push(event.tid);
-                    columns.waking_target_cpu.push(event.target);
-                    columns.waking_prio.push(event.prio);
-                    columns.waking_comm_index.push(index);
-                    columns.waking_common_flags.push(1);
-                    let mut body = SchedWakingFtraceEvent::new();
-                    body.set_comm(name(event.tid));
-                    body.set_pid(event.tid);
-                    body.set_prio(event.prio);
-                    body.set_target_cpu(event.target);
-                    message.event = Some(Body::SchedWaking(body));
-                } else {
-                    columns.switch_timestamp.push(time - switched);
-                    switched = time;
-                    columns.switch_prev_state.push(event.state);
-                    columns.switch_next_pid.push(event.tid);
-                    columns.switch_next_prio.push(event.prio);
-                    columns.switch_next_comm_index.push(index);
-                    let mut body = SchedSwitchFtraceEvent::new();
-                    // Before its first switch a CPU counts as idle, and nobody named the idle thread.
-                    let first = time
-                        == 1000
-                            + drawn.iter().take_while(|d| d.waking).map(|d| d.step).sum::<u64>()
-                            + drawn.iter().find(|d| !d.waking).map_or(0, |d| d.step);
-                    body.set_prev_comm(if first { String::new() } else { name(last.0) });
-                    body.set_prev_pid(last.0);
-                    body.set_prev_prio(last.1);
-                    body.set_prev_state(event.state);
-                    body.set_next_comm(name(event.tid));
-                    body.set_next_pid(event.tid);
-                    body.set_next_prio(event.prio);
-                    message.event = Some(Body::SchedSwitch(body));
-                    last = (event.tid, event.prio);
+                columns.push(time, event);
+                events.push(plain_event(time, event, last));
+                if !event.waking {
+                    last = Some((event.tid, event.prio));
                 }
-                bundle.event.push(message);
             }
-            let mut packet = TracePacket::new();
-            packet.set_ftrace_events(bundle);
-            plain.packet.push(packet);
-            let mut bundle = FtraceEventBundle::new();
-            bundle.set_cpu(cpu);
-            bundle.compact_sched = MessageField::some(columns);
-            let mut packet = TracePacket::new();
-            packet.set_ftrace_events(bundle);
-            compact.packet.push(packet);
+            plain.push(json!({ "ftrace_events": { "cpu": cpu, "event": events } }));
+            compact.push(json!({ "ftrace_events": { "cpu": cpu, "compact_sched": columns.message() } }));
         }
     }
-    [compact, plain].map(|trace| trace.write_to_bytes().unwrap())
+    [compact, plain].map(|packets| encode(&json!({ "packet": packets })))
 }
 
 proptest! {
@@ -425,27 +437,33 @@ proptest! {
     }
 }
 
-/// Tracks by name, each with its slices, instants and counter values in the order of the file.
-fn tracks(trace: &Trace) -> BTreeMap<String, Vec<(u64, String, i64)>> {
-    let mut names: BTreeMap<u64, (String, u64)> = BTreeMap::new();
-    for packet in trace.packet.iter().filter(|packet| packet.has_track_descriptor()) {
-        let track = packet.track_descriptor();
-        names.insert(track.uuid(), (track.name().to_owned(), track.parent_uuid()));
+/// Tracks by number: their names, and the numbers of the tracks above them.
+fn descriptors(trace: &Value) -> BTreeMap<u64, (String, u64)> {
+    let mut names = BTreeMap::new();
+    for track in packets(trace, "track_descriptor") {
+        let named = (text(&track["name"]), number(&track["parent_uuid"]));
+        assert!(names.insert(number(&track["uuid"]), named).is_none(), "once each");
     }
+    names
+}
+
+/// Tracks by name, each with its slices, instants and counter values in the order of the file.
+fn tracks(trace: &Value) -> BTreeMap<String, Vec<(u64, String, i64)>> {
+    let names = descriptors(trace);
     let mut found: BTreeMap<String, Vec<(u64, String, i64)>> = BTreeMap::new();
-    for packet in trace.packet.iter().filter(|packet| packet.has_track_event()) {
-        assert_eq!(packet.trusted_packet_sequence_id(), 2);
-        let event = packet.track_event();
-        let (name, parent) = &names[&event.track_uuid()];
-        let value = match event.type_() {
-            track_event::Type::TYPE_SLICE_BEGIN => 1,
-            track_event::Type::TYPE_SLICE_END => -1,
-            track_event::Type::TYPE_INSTANT => 0,
-            _ => event.counter_value(),
+    for packet in list(&trace["packet"]).iter().filter(|packet| !packet["track_event"].is_null()) {
+        assert_eq!(packet["trusted_packet_sequence_id"], 2);
+        let event = &packet["track_event"];
+        let (name, parent) = &names[&number(&event["track_uuid"])];
+        let value = match event["type"].as_str().unwrap() {
+            "TYPE_SLICE_BEGIN" => 1,
+            "TYPE_SLICE_END" => -1,
+            "TYPE_INSTANT" => 0,
+            _ => number(&event["counter_value"]),
         };
         let group = &names[parent].0;
-        let text = event.name().to_owned();
-        found.entry(format!("{group}/{name}")).or_default().push((packet.timestamp(), text, value));
+        let mark = (number(&packet["timestamp"]), text(&event["name"]), value);
+        found.entry(format!("{group}/{name}")).or_default().push(mark);
     }
     found
 }
@@ -496,7 +514,7 @@ fn promises_become_tracks() {
     at(40, 0, switch(idle, runnable, player));
     at(41, 9, switch(player, sleeping, idle)); // 11 ms after its release
     sink.finish("mono").unwrap();
-    let trace = Trace::parse_from_bytes(&out).unwrap();
+    let trace = decode(&out);
     let found = tracks(&trace);
     let of = |name: &str| -> Vec<(u64, &str, i64)> {
         let marks = found.get(&format!("player 9/{name}")).unwrap_or_else(|| panic!("{name} in {found:?}"));
@@ -544,7 +562,7 @@ fn marked_jobs_that_overlap_are_drawn_one_after_the_other() {
         marker(end, JobMarker::End { job });
     }
     sink.finish("mono").unwrap();
-    let found = tracks(&Trace::parse_from_bytes(&out).unwrap());
+    let found = tracks(&decode(&out));
     let edges = |name: &str| -> Vec<(u64, i64)> { found[name].iter().map(|(t, _, v)| (*t, *v)).collect() };
     assert_eq!(edges("p 9/jobs"), [(10, 1), (30, -1), (30, 1), (40, -1)]);
     assert_eq!(edges("p 9/misses"), [(15, 1), (30, -1), (30, 1), (40, -1)]);
@@ -582,30 +600,28 @@ fn requests_of_a_disk_are_slices() {
         sink.event(&event);
     }
     sink.finish("mono").unwrap();
-    let trace = Trace::parse_from_bytes(&out).unwrap();
-    let issued = events(&trace).into_iter().find_map(|(_, event)| match &event.event {
-        Some(Body::BlockRqIssue(m)) => Some((m.dev(), m.sector(), m.nr_sector(), m.rwbs().to_owned())),
+    let trace = decode(&out);
+    let issued = events(&trace).into_iter().find_map(|(_, event)| match body(event) {
+        ("block_rq_issue", m) => Some(m),
         _ => None,
     });
-    assert_eq!(issued, Some((0x810, 100, 8, "R".to_owned())));
-    let mut names = BTreeMap::new();
-    for packet in trace.packet.iter().filter(|packet| packet.has_track_descriptor()) {
-        let track = packet.track_descriptor();
-        assert!(names.insert(track.uuid(), track.name().to_owned()).is_none(), "once each");
-    }
+    let issued = issued.unwrap();
+    assert_eq!((number(&issued["dev"]), number(&issued["sector"])), (0x810, 100));
+    assert_eq!((number(&issued["nr_sector"]), text(&issued["rwbs"])), (8, "R".to_owned()));
+    let names = descriptors(&trace);
     let mut open: BTreeMap<u64, (u64, String, Vec<i64>)> = BTreeMap::new();
     let mut slices = Vec::new();
-    for packet in trace.packet.iter().filter(|packet| packet.has_track_event()) {
-        let event = packet.track_event();
-        let (track, time) = (event.track_uuid(), packet.timestamp());
-        match event.type_() {
-            track_event::Type::TYPE_SLICE_BEGIN => {
-                let numbers = event.debug_annotations.iter().map(|a| a.int_value()).collect();
-                open.insert(track, (time, event.name().to_owned(), numbers));
+    for packet in list(&trace["packet"]).iter().filter(|packet| !packet["track_event"].is_null()) {
+        let event = &packet["track_event"];
+        let (track, time) = (number(&event["track_uuid"]), number(&packet["timestamp"]));
+        match event["type"].as_str().unwrap() {
+            "TYPE_SLICE_BEGIN" => {
+                let numbers = list(&event["debug_annotations"]).iter().map(|a| number(&a["int_value"]));
+                open.insert(track, (time, text(&event["name"]), numbers.collect()));
             }
-            track_event::Type::TYPE_SLICE_END => {
+            "TYPE_SLICE_END" => {
                 let (from, name, numbers) = open.remove(&track).unwrap();
-                slices.push((names[&track].clone(), from, time, name, numbers));
+                slices.push((names[&track].0.clone(), from, time, name, numbers));
             }
             _ => {}
         }
@@ -624,7 +640,7 @@ fn requests_of_a_disk_are_slices() {
         ]
     );
     assert!(
-        names.values().any(|name| name == "disk 8:16")
-            && names.values().any(|name| name == "requests queued")
+        names.values().any(|(name, _)| name == "disk 8:16")
+            && names.values().any(|(name, _)| name == "requests queued")
     );
 }
