@@ -156,10 +156,11 @@ impl Foundation {
         }
         Foundation {
             admission_step: format!(
-                "admission: {} of {} kernel units (2^-20 CPU) booked{}, fair servers deducted",
+                "admission: {} of {} kernel units (2^-20 CPU) booked{}{}",
                 domain.admitted,
                 domain.available(),
-                if others.is_empty() { String::new() } else { format!(", by {} too", others.join(", ")) }
+                if others.is_empty() { String::new() } else { format!(", by {} too", others.join(", ")) },
+                if domain.fair_server > 0 { ", fair servers deducted" } else { "" }
             ),
             is_apart: apart.is_some(),
             counts_servers: demands.len() > all.len(),

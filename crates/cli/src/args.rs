@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use surety_host::probe_setup::ProbePolicy;
 use surety_model::platform::PlatformChanges;
+use surety_model::platform::changes::keys_in_words;
 use surety_model::until::Until;
 use surety_units::{Bandwidth, CpuSet, Nanos, Probability};
 
@@ -271,11 +272,12 @@ impl RunArgs {
 /// Another machine than this one for models.
 #[derive(Clone, Debug, Args)]
 pub struct PlatformArgs {
-    /// Change the machine of sim and analysis: cpus=N, hz=N, tick-phase=TIME, enforcement=tick|exact, base-slice=TIME,
-    /// rr-slice=TIME, fair-server=RUNTIME/PERIOD|off, rt-limit=RUNTIME/PERIOD|off, overheads=off, switch-cost=TIME,
-    /// wakeup-cost=TIME, sleep-cost=TIME, tick-cost=TIME, timer-cost=TIME, separated by commas
-    #[arg(long, value_name = "KEY=VALUE,...")]
+    #[arg(long, value_name = "KEY=VALUE,...", help = platform_help())]
     pub platform: Option<PlatformChanges>,
+}
+
+fn platform_help() -> String {
+    format!("Change the machine of sim and analysis: {}, separated by commas", keys_in_words())
 }
 
 /// What is judged of two sides, and how strictly.

@@ -23,11 +23,7 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
     let tick = scheduler.tick;
     let has_server = scheduler.deadline_servers > 0;
     let limit = scheduler.rt_runtime.zip(scheduler.rt_period).filter(|(runtime, _)| !runtime.is_negative());
-    let server = Bandwidth::of(FairServer::DEFAULT.runtime, FairServer::DEFAULT.period);
-    // A server that is there and not charged (6.12) leaves the whole limit to reservations.
-    let uncharged = server.filter(|_| has_server && scheduler.deadline_servers_charged == Some(0));
     let cap = limit.and_then(|(runtime, period)| Bandwidth::of(runtime, period)).unwrap_or(Bandwidth::ONE);
-    let deadline_cap = uncharged.and_then(|server| cap.checked_add(server)).unwrap_or(cap);
     let platform = Platform {
         name: facts.kernel_release.as_ref().map_or(known.name, |release| format!("linux-{release}")),
         tick,
@@ -38,10 +34,11 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
         },
         base_slice: scheduler.base_slice.unwrap_or(known.base_slice),
         fair_server: has_server.then_some(FairServer::DEFAULT),
+        fair_server_charged: scheduler.deadline_servers_charged != Some(0),
         realtime_limit: limit
             .filter(|_| !has_server)
             .map(|(runtime, period)| RealtimeLimit { runtime, period }),
-        deadline_cap,
+        deadline_cap: cap,
         reclaiming: Reclaiming::of_release(release),
         autogroup: scheduler.autogroup.unwrap_or(false),
         ..known
@@ -139,8 +136,8 @@ mod tests {
             assert_eq!(exact, by_timer);
         }
         let tried = platform_of(&facts);
-        let five = Bandwidth::new(5, 100).unwrap();
-        assert_eq!(Some(tried.deadline_cap), assumed.deadline_cap.checked_add(five));
+        assert_eq!(tried.deadline_cap, assumed.deadline_cap);
+        assert!(assumed.booked_for_server().is_some() && tried.booked_for_server().is_none());
         assert_eq!(tried.fair_server, assumed.fair_server, "it acts all the same");
         let said = environment_of(&facts);
         assert!(said["budgets end"].starts_with("on a timer: tried, a budget of 500us"), "{said:?}");

@@ -197,6 +197,10 @@ pub struct Platform {
     pub base_slice: Nanos,
     /// The fair server, where the kernel has one.
     pub fair_server: Option<FairServer>,
+    /// Whether admission books the fair servers like deadline tasks: on 6.12 what is booked for them is lost when the root domains
+    /// are made, so deadline tasks may have all of the cap, and the servers act all the same.
+    #[serde(default = "charged", skip_serializing_if = "is_charged")]
+    pub fair_server_charged: bool,
     /// Realtime throttling, where the kernel throttles that way.
     pub realtime_limit: Option<RealtimeLimit>,
     /// Time slice of `SCHED_RR`.
@@ -220,6 +224,14 @@ pub struct Platform {
     /// What realtime threads of the workload take that is planned or run; none: there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub realtime: Option<RealtimeDemand>,
+}
+
+fn charged() -> bool {
+    true
+}
+
+fn is_charged(charged: &bool) -> bool {
+    *charged
 }
 
 /// The order of a mainline kernel with this fair class.
@@ -248,6 +260,7 @@ impl Platform {
             enforcement: Enforcement::Tick(tick),
             base_slice: Nanos::from_micros(700) * i64::from(scale_of(cpus)),
             fair_server: Some(FairServer::DEFAULT),
+            fair_server_charged: true,
             realtime_limit: None,
             round_robin_slice: Nanos::from_millis(100),
             deadline_cap: Bandwidth::new(95, 100).expect("constant"),
@@ -272,10 +285,12 @@ impl Platform {
         }
     }
 
-    /// A mainline 6.12 kernel at 250 Hz: as 6.18, except what reservations reclaim and how long a fair thread is protected.
+    /// A mainline 6.12 kernel at 250 Hz: as 6.18, except what reservations reclaim and are admitted, and how long a fair thread is
+    /// protected.
     pub fn linux_6_12(cpus: u32) -> Platform {
         Platform {
             name: "linux-6.12".to_owned(),
+            fair_server_charged: false,
             reclaiming: Reclaiming::ToCapServersTwice,
             schedulers: schedulers("eevdf-6.12"),
             ..Platform::linux_6_18(cpus)
@@ -309,6 +324,12 @@ impl Platform {
             Some(version) if version >= (7, 1) => Platform::linux_7_2(cpus),
             _ => Platform::linux_6_18(cpus),
         }
+    }
+
+    /// What admission books on each CPU for its fair server; none where the kernel has none or does not charge it.
+    pub fn booked_for_server(&self) -> Option<Bandwidth> {
+        let server = self.fair_server.filter(|_| self.fair_server_charged)?;
+        Bandwidth::of(server.runtime, server.period)
     }
 
     /// The same machine with root domains of these many CPUs, numbered one after the other.

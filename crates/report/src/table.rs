@@ -338,15 +338,9 @@ pub fn plan(plan: &Plan, style: &Style) -> String {
                 plan.platform.name,
                 percent(plan.platform.deadline_cap.as_f64()),
                 // The kernel books its fair servers like deadline tasks.
-                plan.platform.fair_server.filter(|server| server.period.is_positive()).map_or_else(
-                    String::new,
-                    |s| {
-                        format!(
-                            ", the fair server's {} included",
-                            percent(s.runtime.get() as f64 / s.period.get() as f64)
-                        )
-                    }
-                ),
+                plan.platform.booked_for_server().map_or_else(String::new, |server| {
+                    format!(", the fair server's {} included", percent(server.as_f64()))
+                }),
             );
             out += &paragraph(style, "", Tone::Plain, &text);
         }

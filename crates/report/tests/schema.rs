@@ -186,6 +186,7 @@ fn plans_read_back_and_are_as_documented() {
     let cost = Nanos::from_micros(2);
     other.platform.overheads = Overheads { switch: cost, wakeup: cost, sleep: cost, tick: cost, timer: cost };
     other.platform.fair_server = None;
+    other.platform.fair_server_charged = false;
     other.platform.root_domains = vec![CpuSet::first(other.platform.cpus)];
     other.reservations[0].root_domains = other.platform.root_domains.clone();
     let (exit_latency, residency) = (Nanos::from_micros(2), Nanos::from_micros(20));

@@ -291,6 +291,10 @@ impl<'a> Guarantee<'a> {
             (record, seen) = self.run_here(&label, &self.workload.unreserved())?;
         }
         refusals.extend(division::too_much(&self.workload, &record, &self.platform));
+        // Plan, theory and simulator count what the kernel's own work took in this very run.
+        if let Some(machine) = &record.in_force.machine {
+            self.platform.overheads = machine.overheads;
+        }
         self.keep(State::HostUnreserved, record);
         Ok(Measured { seen, refusals })
     }

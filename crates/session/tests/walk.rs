@@ -119,6 +119,12 @@ fn every_stage_of_the_loop_is_a_value() {
         ];
         assert_eq!(states, all);
         assert!(walk.result(State::HostReserved).unwrap().reserved);
+        // Plan and simulator count what the kernel's own work took when the task was measured.
+        let measured =
+            &walk.result(State::HostUnreserved).unwrap().in_force.machine.as_ref().unwrap().overheads;
+        assert_eq!(plan.platform.overheads, *measured);
+        let simulated = walk.result(State::SimReserved).unwrap().in_force.machine.as_ref().unwrap();
+        assert_eq!(simulated.overheads, *measured);
     }
     let stages = context.stages.borrow();
     assert!(stages.is_sorted() && stages.contains(&Stage::Planning), "{stages:?}");

@@ -11,6 +11,8 @@ use super::{Enforcement, FairServer, Overheads, Platform, RealtimeLimit, scale_o
 #[derive(Debug)]
 pub struct KeyRow {
     pub word: &'static str,
+    /// What stands for its value in help.
+    pub value: &'static str,
     /// A value, for messages and documents.
     pub example: &'static str,
     /// What it sets, with its unit.
@@ -22,31 +24,36 @@ pub struct KeyRow {
 pub const KEYS: &[KeyRow] = &[
     KeyRow {
         word: "cpus",
+        value: "N",
         example: "4",
         about: "number of CPUs, all alike, in one root domain",
         set: set_cpus,
     },
-    KeyRow { word: "hz", example: "1000", about: "ticks in a second (CONFIG_HZ)", set: set_hz },
+    KeyRow { word: "hz", value: "N", example: "1000", about: "ticks in a second (CONFIG_HZ)", set: set_hz },
     KeyRow {
         word: "tick-phase",
+        value: "TIME",
         example: "1500us",
         about: "first tick of the run, less than a tick; drawn from the seed otherwise",
         set: set_tick_phase,
     },
     KeyRow {
         word: "enforcement",
+        value: "tick|exact",
         example: "exact",
         about: "end of a budget: `tick`, or `exact` as with HRTICK_DL",
         set: set_enforcement,
     },
     KeyRow {
         word: "base-slice",
+        value: "TIME",
         example: "3ms",
         about: "slice of a fair thread (base_slice_ns)",
         set: |platform, value| within(value, SLICE_MIN, SLICE_MAX).map(|slice| platform.base_slice = slice),
     },
     KeyRow {
         word: "rr-slice",
+        value: "TIME",
         example: "100ms",
         about: "slice of a SCHED_RR thread (sched_rr_timeslice_ms)",
         set: |platform, value| {
@@ -55,6 +62,7 @@ pub const KEYS: &[KeyRow] = &[
     },
     KeyRow {
         word: "fair-server",
+        value: "RUNTIME/PERIOD|off",
         example: "50ms/1s",
         about: "runtime and period of each CPU's fair server, or `off`",
         set: |platform, value| {
@@ -65,6 +73,7 @@ pub const KEYS: &[KeyRow] = &[
     },
     KeyRow {
         word: "rt-limit",
+        value: "RUNTIME/PERIOD|off",
         example: "950ms/1s",
         about: "realtime throttling (sched_rt_runtime_us and sched_rt_period_us), or `off`",
         set: |platform, value| {
@@ -75,6 +84,7 @@ pub const KEYS: &[KeyRow] = &[
     },
     KeyRow {
         word: "overheads",
+        value: "off",
         example: "off",
         about: "`off`: none of the costs below, as theory has it",
         set: |platform, value| {
@@ -84,35 +94,46 @@ pub const KEYS: &[KeyRow] = &[
     },
     KeyRow {
         word: "switch-cost",
+        value: "TIME",
         example: "2us",
         about: "CPU time of a context switch, on the account of the thread switched to",
         set: |platform, value| cost(value).map(|cost| platform.overheads.switch = cost),
     },
     KeyRow {
         word: "wakeup-cost",
+        value: "TIME",
         example: "5us",
         about: "CPU time of waking a thread and its timer interrupt, on the account of what runs",
         set: |platform, value| cost(value).map(|cost| platform.overheads.wakeup = cost),
     },
     KeyRow {
         word: "sleep-cost",
+        value: "TIME",
         example: "3us",
         about: "CPU time of going to sleep and returning, on the account of the thread that sleeps",
         set: |platform, value| cost(value).map(|cost| platform.overheads.sleep = cost),
     },
     KeyRow {
         word: "tick-cost",
+        value: "TIME",
         example: "4us",
         about: "CPU time of a tick, on the account of what runs",
         set: |platform, value| cost(value).map(|cost| platform.overheads.tick = cost),
     },
     KeyRow {
         word: "timer-cost",
+        value: "TIME",
         example: "3us",
         about: "CPU time of a timer interrupt that wakes no thread, on the account of what runs",
         set: |platform, value| cost(value).map(|cost| platform.overheads.timer = cost),
     },
 ];
+
+/// Every key with what stands for its value: `cpus=N, hz=N, ...`.
+pub fn keys_in_words() -> String {
+    let keys: Vec<String> = KEYS.iter().map(|row| format!("{}={}", row.word, row.value)).collect();
+    keys.join(", ")
+}
 
 fn cost(value: &str) -> Result<Nanos, String> {
     within(value, Nanos::ZERO, SLICE_MAX)

@@ -11,7 +11,7 @@ use surety_model::reservation::Reservation;
 use surety_model::workload::{Arrivals, Irq, Workload};
 use surety_model::world::{LAB_PREFIX, RunOptions, Unobserved, World, WorldError};
 use surety_sim::SimWorld;
-use surety_units::{Bandwidth, Nanos};
+use surety_units::Nanos;
 
 use super::interrupts::{Line, SOURCE_NAME, held, key, part_kept, rate_of};
 use crate::{Bench, Builds, Cell, Column, Mark, Origin, Planned, Request, Sheet, SheetRow, cell_of};
@@ -75,7 +75,7 @@ impl Free {
 /// The platform of a kernel of the lab on one CPU, by its release.
 ///
 /// 6.12 has the fair server and does not charge it: with it active, 6.12-rt on one CPU took a reservation of 95.0 % and
-/// answered EBUSY to 95.1 %. So what it admits beside the server is the whole cap; the server acts all the same.
+/// answered EBUSY to 95.1 %.
 fn platform_of(release: &str) -> Platform {
     let of = |version: &str| {
         release.strip_prefix(version).is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
@@ -83,13 +83,7 @@ fn platform_of(release: &str) -> Platform {
     if of("6.1") {
         return Platform::linux_6_1(1);
     }
-    if !of("6.12") {
-        return Platform::linux_6_18(1);
-    }
-    let known = Platform::linux_6_12(1);
-    let server = known.fair_server.and_then(|server| Bandwidth::of(server.runtime, server.period));
-    let beside = server.and_then(|server| known.deadline_cap.checked_add(server));
-    Platform { deadline_cap: beside.unwrap_or(known.deadline_cap), ..known }
+    if of("6.12") { Platform::linux_6_12(1) } else { Platform::linux_6_18(1) }
 }
 
 /// The options of a simulated run whose rate is to be exact.

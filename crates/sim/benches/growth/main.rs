@@ -44,10 +44,17 @@ enum Kind {
     Mixed,
 }
 
-/// Threads that work for `work` on each point of their grids, or all the time.
+/// The jobs of a thread: work on each point of a grid, and how far it is.
+struct Jobs {
+    period: Nanos,
+    work: Nanos,
+    job: u32,
+    works: bool,
+}
+
+/// Threads that have such jobs, or work all the time.
 struct Loaded {
-    threads: Vec<(Nanos, Nanos)>,
-    jobs: Vec<(u32, bool)>,
+    threads: Vec<Jobs>,
     always: bool,
 }
 
@@ -56,15 +63,13 @@ impl Programs for Loaded {
         if self.always {
             return Step::RunForever;
         }
-        let place = at.thread.index();
-        let (period, work) = self.threads[place];
-        let (job, works) = &mut self.jobs[place];
-        *works = !*works;
-        if *works {
-            return Step::Run(work);
+        let jobs = &mut self.threads[at.thread.index()];
+        jobs.works = !jobs.works;
+        if jobs.works {
+            return Step::Run(jobs.work);
         }
-        *job += 1;
-        Step::SleepUntil(period * i64::from(*job))
+        jobs.job += 1;
+        Step::SleepUntil(jobs.period * i64::from(jobs.job))
     }
 }
 
@@ -114,11 +119,9 @@ fn machine(case: Case) -> Machine<Loaded> {
         groups: Vec::new(),
         events: false,
     };
-    let loaded = Loaded {
-        threads: specs.iter().map(|(_, times)| *times).collect(),
-        jobs: vec![(0, false); specs.len()],
-        always,
-    };
+    let jobs =
+        specs.iter().map(|(_, (period, work))| Jobs { period: *period, work: *work, job: 0, works: false });
+    let loaded = Loaded { threads: jobs.collect(), always };
     let mut machine = Machine::new(spec, loaded);
     for (scheduling, (period, _)) in specs {
         let start = Nanos::new(i64::try_from(chance.below(period.get_unsigned())).expect("below a period"));

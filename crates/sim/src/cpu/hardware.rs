@@ -63,6 +63,11 @@ impl Scheduling {
         }
     }
 
+    /// The priority of a realtime policy, else 0.
+    pub(crate) fn priority(&self) -> u8 {
+        self.realtime_priority().map_or(0, |priority| u8::try_from(priority).expect("priorities end at 99"))
+    }
+
     /// The kernel's internal priority: below 0 deadline, 0..=98 realtime, 100..=139 all others.
     pub fn prio(&self) -> i32 {
         match self {
@@ -122,6 +127,8 @@ pub struct Thread {
     pub state: ThreadState,
     /// It sleeps until a disk is done; no signal wakes it.
     pub(crate) is_blocked: bool,
+    /// That of its scheduling, 1..=99; of others than realtime 0.
+    pub(crate) priority: u8,
     /// Its sleep's end.
     pub(crate) alarm: Slot,
     /// CPU time left of its present step; [`Nanos::MAX`] never ends.
@@ -414,7 +421,7 @@ impl Hardware {
         let runs = self.current(cpu) == Some(thread);
         let t = &mut self.threads[thread.index()];
         let old = std::mem::replace(&mut t.rank, rank);
-        t.scheduling = scheduling;
+        (t.scheduling, t.priority) = (scheduling, scheduling.priority());
         if runs {
             self.sets.running[old.0].set(cpu, false);
             self.sets.running[rank.0].set(cpu, true);

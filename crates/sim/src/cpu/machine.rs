@@ -168,6 +168,7 @@ impl<P: Programs> Machine<P> {
             comm: Comm::new(&spec.name),
             asked: spec.scheduling,
             scheduling: spec.scheduling,
+            priority: spec.scheduling.priority(),
             rank: self.hardware.rank_of(spec.scheduling.word()),
             group: spec.group,
             cpu: self.first_cpu(spec),

@@ -45,9 +45,13 @@ impl Places {
         either: &'a Places,
         sets: impl Iterator<Item = &'a Places> + Clone + 'a,
     ) -> impl Iterator<Item = usize> + 'a {
-        let more = move |place: usize| sets.clone().fold(0, |word, set| word | set.words[place]);
+        // Mostly nobody is in the word of `either`, and the sets need not be looked at.
+        let more = move |place: usize, other: u64| match other {
+            0 => 0,
+            _ => other & sets.clone().fold(0, |word, set| word | set.words[place]),
+        };
         let words = self.words.iter().zip(&either.words).enumerate();
-        words.flat_map(move |(place, (word, other))| members(place, word | other & more(place)))
+        words.flat_map(move |(place, (word, other))| members(place, word | more(place, *other)))
     }
 
     /// Takes the lowest out.

@@ -11,7 +11,7 @@ mod wheel;
 use surety_units::Nanos;
 
 use super::{ComponentId, Event};
-use wheel::Wheel;
+use wheel::{FIRST_LIST, Node, Wheel};
 
 /// Something that can happen, armed for at most one instant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,11 +24,8 @@ impl Slot {
     }
 }
 
-/// Where a slot that is not armed stands in the heap.
+/// The place of a slot that is not armed.
 const ABSENT: u32 = u32::MAX;
-
-/// The place of a slot that is armed in the wheel.
-const LATER: u32 = u32::MAX - 1;
 
 /// Entries that stand in the heap before any waits in the wheel.
 const FEW: usize = 48;
@@ -59,19 +56,12 @@ impl Entry {
     }
 }
 
-/// A slot: where it stands, and what it stands for.
-#[derive(Clone, Copy, Debug)]
-struct Known {
-    place: u32,
-    event: Event,
-}
-
 /// A binary heap of armed slots, ordered by time and then by the order of arming.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agenda {
     heap: Vec<Entry>,
     wheel: Wheel,
-    slots: Vec<Known>,
+    slots: Vec<Node>,
     sequence: u64,
     /// The instant of what was taken last.
     now: Nanos,
@@ -84,11 +74,11 @@ impl Agenda {
     /// Adds a slot, not armed.
     ///
     /// # Panics
-    /// Beyond 2^32 - 1 slots.
+    /// Beyond some thousand less than 2^32 slots.
     pub(super) fn add_slot(&mut self, event: Event) -> Slot {
-        let slot = u32::try_from(self.slots.len()).expect("fewer than 2^32 slots");
-        self.slots.push(Known { place: ABSENT, event });
-        self.wheel.add_slot();
+        let slot = u32::try_from(self.slots.len()).ok().filter(|slot| *slot < FIRST_LIST);
+        let slot = slot.expect("a place for every slot");
+        self.slots.push(Node::new(u64::from(event.component.0), event.number));
         // Arming never allocates: the heap has room for every slot.
         self.heap.reserve(self.slots.len() - self.heap.len());
         Slot(slot)
@@ -97,13 +87,13 @@ impl Agenda {
     /// Lets a slot happen at `time`, and at no other time.
     pub(super) fn arm(&mut self, slot: Slot, time: Nanos) {
         self.sequence += 1;
-        let Known { place, event } = self.slots[slot.index()];
-        let sequence = self.sequence << 8 | u64::from(event.component.0);
-        let entry = Entry { time, sequence, slot: slot.0, number: event.number };
+        let Node { place, sequence: known, number, .. } = self.slots[slot.index()];
+        let sequence = self.sequence << 8 | known & 0xff;
+        let entry = Entry { time, sequence, slot: slot.0, number };
         match place {
             ABSENT => self.insert(entry),
-            LATER => {
-                self.wheel.remove(slot.0);
+            FIRST_LIST.. => {
+                self.wheel.remove(&mut self.slots, (slot.0, place));
                 self.insert(entry);
             }
             _ => {
@@ -116,8 +106,7 @@ impl Agenda {
     fn insert(&mut self, entry: Entry) {
         let few = if entry.time - self.now > LATE { FEW_LATE } else { FEW };
         if self.heap.len() >= few && self.wheel.is_later(entry.time) {
-            self.slots[entry.slot as usize].place = LATER;
-            self.wheel.insert(entry);
+            self.wheel.insert(&mut self.slots, entry);
         } else if self.vacant {
             self.vacant = false;
             self.sink(0, entry);
@@ -131,8 +120,8 @@ impl Agenda {
     fn turn(&mut self) {
         while !self.wheel.is_empty() && self.heap.first().is_none_or(|first| self.wheel.is_later(first.time))
         {
-            self.wheel.turn();
-            while let Some(entry) = self.wheel.take_due() {
+            self.wheel.turn(&mut self.slots);
+            while let Some(entry) = self.wheel.take_due(&self.slots) {
                 self.heap.push(entry);
                 self.rise(self.heap.len() - 1, entry);
             }
@@ -146,8 +135,8 @@ impl Agenda {
         }
         self.close_gap();
         let place = std::mem::replace(&mut self.slots[slot.index()].place, ABSENT);
-        if place == LATER {
-            return self.wheel.remove(slot.0);
+        if place >= FIRST_LIST {
+            return self.wheel.remove(&mut self.slots, (slot.0, place));
         }
         let last = self.heap.pop().expect("an armed slot is in the heap");
         if last.slot != slot.0 {

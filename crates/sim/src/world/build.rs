@@ -8,13 +8,12 @@ use std::collections::BTreeMap;
 
 use surety_block::IoGroup;
 use surety_model::activation::{draw_key, first_tick};
-use surety_model::reservation::Reservation;
 use surety_model::workload::{
     ActivityKind, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task,
     TaskBody, Treatment, Work, Workload,
 };
 use surety_model::world::{RunOptions, WorldError, refused_kinds, refused_loads};
-use surety_units::{CpuId, CpuSet, Nanos};
+use surety_units::{Bandwidth, CpuId, CpuSet, Nanos};
 
 use super::interrupts;
 use super::jobs::{self, Jobs, Phase, Thread};
@@ -348,8 +347,8 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// The kernel's admission: all bandwidth reserved, the fair servers' included, fits under the cap on every CPU
-/// (`__dl_overflow` in `kernel/sched/deadline.c`).
+/// The kernel's admission: all bandwidth reserved, the fair servers' included where they are charged, fits under the cap on every
+/// CPU (`__dl_overflow` in `kernel/sched/deadline.c`).
 fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> Result<(), WorldError> {
     let reservations = || {
         stage.members.iter().filter_map(|member| match (member.scheduling, member.activity) {
@@ -363,19 +362,20 @@ fn admit(world: &SimWorld, workload: &Workload, stage: &Stage, cpus: usize) -> R
         })
     };
     let cap = world.platform.deadline_cap.to_kernel() * cpus as u64;
-    let server = world
-        .platform
-        .fair_server
-        .map_or(0, |s| Reservation::implicit(s.runtime, s.period).bandwidth().to_kernel());
+    let server = world.platform.booked_for_server().map_or(0, Bandwidth::to_kernel);
     let mut booked = server * cpus as u64;
     for (reservation, kind, name) in reservations() {
         booked += reservation.bandwidth().to_kernel();
         if booked > cap {
             let percent = |bandwidth: u64| bandwidth as f64 / (1u64 << 20) as f64 * 100.0;
+            let servers = if server > 0 {
+                format!(", the fair servers' {:.1} % included,", percent(server * cpus as u64))
+            } else {
+                String::new()
+            };
             let why = format!(
-                "with it {:.1} % of a CPU are reserved, the fair servers' {:.1} % included, and the kernel admits {:.1} % on {cpus} CPUs; reserve less",
+                "with it {:.1} % of a CPU are reserved{servers} and the kernel admits {:.1} % on {cpus} CPUs; reserve less",
                 percent(booked),
-                percent(server * cpus as u64),
                 percent(cap),
             );
             return refuse(kind.path(name), why);

@@ -310,7 +310,9 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         }
         let was_delayed = self.queues.entities[entity].delayed;
         self.join(entity, arrival);
-        self.balance.joins(hardware, thread, self.load_of(thread), self.load(cpu));
+        if self.cpus > 1 {
+            self.balance.joins(hardware, thread, self.load_of(thread), self.load(cpu));
+        }
         if !was_delayed {
             self.time_slice_unless_timed(hardware, cpu);
         }

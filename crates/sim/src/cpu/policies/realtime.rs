@@ -20,7 +20,7 @@ use surety_model::platform::RealtimeLimit;
 use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
 
-use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
+use crate::cpu::hardware::{Hardware, Rank, Scheduling, Thread, ThreadId};
 use crate::cpu::places::{Places, Ranking};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 use crate::engine::Slot;
@@ -227,7 +227,7 @@ impl Realtime {
             None => 0,
             // Who is served stays: a thread pushed there would wait, and two such CPUs would push it to each other for ever.
             Some(_) if hardware.cpus[cpu].serves => PRIORITIES + 1,
-            Some(t) if t.rank == self.rank => priority_of(&t.scheduling) + 1,
+            Some(t) if t.rank == self.rank => priority_of(t) + 1,
             Some(t) if t.rank < self.rank => PRIORITIES + 1,
             Some(_) => 1,
         };
@@ -235,8 +235,8 @@ impl Realtime {
     }
 }
 
-fn priority_of(scheduling: &Scheduling) -> usize {
-    scheduling.realtime_priority().unwrap_or(0) as usize
+fn priority_of(thread: &Thread) -> usize {
+    usize::from(thread.priority)
 }
 
 impl CpuPolicy for Realtime {
@@ -249,15 +249,19 @@ impl CpuPolicy for Realtime {
 
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
-        let (cpu, priority) = (t.cpu, priority_of(&t.scheduling) + 1);
-        if self.queues.len() == 1 || t.is_pinned() || self.importance(hardware, cpu) < priority {
+        let cpu = t.cpu;
+        if self.queues.len() == 1 || t.is_pinned() {
+            return cpu;
+        }
+        let priority = priority_of(t) + 1;
+        if self.importance(hardware, cpu) < priority {
             return cpu;
         }
         self.less_important(hardware, thread, priority).unwrap_or(cpu)
     }
 
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, _arrival: Arrival) {
-        let priority = priority_of(&hardware.thread(thread).scheduling);
+        let priority = priority_of(hardware.thread(thread));
         self.queues[cpu].push_back(priority, thread);
         self.entities[thread.index()].queued = true;
         self.queued += 1;
@@ -266,8 +270,7 @@ impl CpuPolicy for Realtime {
     }
 
     fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, _departure: Departure) {
-        let priority = priority_of(&hardware.thread(thread).scheduling);
-        self.queues[cpu].remove(priority, thread);
+        self.queues[cpu].remove(priority_of(hardware.thread(thread)), thread);
         self.entities[thread.index()].queued = false;
         self.queued -= 1;
         self.look_at(hardware, cpu);
@@ -320,7 +323,7 @@ impl CpuPolicy for Realtime {
     }
 
     fn wakeup_preempt(&mut self, hardware: &mut Hardware, cpu: usize, current: ThreadId, woken: ThreadId) {
-        if hardware.thread(woken).scheduling.prio() < hardware.thread(current).scheduling.prio() {
+        if priority_of(hardware.thread(woken)) > priority_of(hardware.thread(current)) {
             hardware.reschedule(cpu);
         }
     }
@@ -330,7 +333,7 @@ impl CpuPolicy for Realtime {
     }
 
     fn yield_now(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
-        let priority = priority_of(&hardware.thread(thread).scheduling);
+        let priority = priority_of(hardware.thread(thread));
         self.queues[cpu].remove(priority, thread);
         self.queues[cpu].push_back(priority, thread);
     }

@@ -6,7 +6,7 @@
 
 use surety_units::Nanos;
 
-use super::Entry;
+use super::{ABSENT, Entry};
 
 /// ns in a grain, as a shift.
 const GRAIN_SHIFT: u32 = 16;
@@ -21,19 +21,29 @@ const LEVELS: usize = (63 - GRAIN_SHIFT).div_ceil(LEVEL_SHIFT) as usize;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// A slot in a list.
-#[derive(Clone, Copy, Debug, Default)]
+/// The place of a slot in the first of the lists; what is less is one in a heap.
+pub(super) const FIRST_LIST: u32 = ABSENT - (LEVELS * LISTS) as u32;
+
+/// All that is known of a slot, in one line of a cache: where it stands and what it stands for, and its neighbours in a list.
+#[derive(Clone, Copy, Debug)]
 #[repr(align(32))]
-struct Node {
+pub(super) struct Node {
     time: Nanos,
-    sequence: u64,
-    list: u32,
+    /// When it was armed last, among all; and the component, in the lowest 8 bits.
+    pub(super) sequence: u64,
+    /// [`ABSENT`], a place in the heap, or from [`FIRST_LIST`] on a list.
+    pub(super) place: u32,
     before: u32,
     behind: u32,
-    number: u32,
+    pub(super) number: u32,
 }
 
 impl Node {
+    /// A slot that is not armed.
+    pub(super) fn new(sequence: u64, number: u32) -> Node {
+        Node { time: Nanos::ZERO, sequence, place: ABSENT, before: NONE, behind: NONE, number }
+    }
+
     fn entry(&self, slot: u32) -> Entry {
         Entry { time: self.time, sequence: self.sequence, slot, number: self.number }
     }
@@ -48,8 +58,6 @@ pub(super) struct Wheel {
     lists: [u32; LEVELS * LISTS],
     /// The lists of each level that are not empty.
     occupied: [[u64; LISTS / 64]; LEVELS],
-    /// By slot.
-    nodes: Vec<Node>,
     /// The first of the slots that are due.
     due: u32,
     count: usize,
@@ -61,7 +69,6 @@ impl Default for Wheel {
             now: 0,
             lists: [NONE; LEVELS * LISTS],
             occupied: [[0; LISTS / 64]; LEVELS],
-            nodes: Vec::new(),
             due: NONE,
             count: 0,
         }
@@ -73,10 +80,6 @@ fn grain(time: Nanos) -> u64 {
 }
 
 impl Wheel {
-    pub(super) fn add_slot(&mut self) {
-        self.nodes.push(Node::default());
-    }
-
     #[inline]
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
@@ -89,37 +92,38 @@ impl Wheel {
     }
 
     /// A slot that comes later joins.
-    pub(super) fn insert(&mut self, entry: Entry) {
+    #[inline]
+    pub(super) fn insert(&mut self, nodes: &mut [Node], entry: Entry) {
         self.count += 1;
-        self.put(entry);
+        self.put(nodes, entry);
     }
 
     /// Puts a slot into the list that its grain and the present one ask for.
-    fn put(&mut self, entry: Entry) {
+    fn put(&mut self, nodes: &mut [Node], entry: Entry) {
         let grain = grain(entry.time);
         let level = (63 - (grain ^ self.now).leading_zeros()) / LEVEL_SHIFT;
         let place = (grain >> (level * LEVEL_SHIFT)) as usize % LISTS;
         let list = level as usize * LISTS + place;
         let first = std::mem::replace(&mut self.lists[list], entry.slot);
         if first != NONE {
-            self.nodes[first as usize].before = entry.slot;
+            nodes[first as usize].before = entry.slot;
         }
         self.occupied[level as usize][place / 64] |= 1 << (place % 64);
-        let list = u32::try_from(list).expect("a few hundred lists");
+        let place = FIRST_LIST + u32::try_from(list).expect("a few thousand lists");
         let Entry { time, sequence, slot, number } = entry;
-        self.nodes[slot as usize] = Node { time, sequence, list, before: NONE, behind: first, number };
+        nodes[slot as usize] = Node { time, sequence, place, before: NONE, behind: first, number };
     }
 
-    /// A slot leaves.
-    pub(super) fn remove(&mut self, slot: u32) {
+    /// A slot leaves its place.
+    pub(super) fn remove(&mut self, nodes: &mut [Node], (slot, place): (u32, u32)) {
         self.count -= 1;
-        let Node { list, before, behind, .. } = self.nodes[slot as usize];
-        let list = list as usize;
+        let Node { before, behind, .. } = nodes[slot as usize];
+        let list = (place - FIRST_LIST) as usize;
         if behind != NONE {
-            self.nodes[behind as usize].before = before;
+            nodes[behind as usize].before = before;
         }
         if before != NONE {
-            self.nodes[before as usize].behind = behind;
+            nodes[before as usize].behind = behind;
         } else {
             self.lists[list] = behind;
             if behind == NONE {
@@ -129,7 +133,7 @@ impl Wheel {
     }
 
     /// Goes on to the next grain with slots, which are due then.
-    pub(super) fn turn(&mut self) {
+    pub(super) fn turn(&mut self, nodes: &mut [Node]) {
         while self.due == NONE
             && let Some(word) = self.occupied.as_flattened().iter().position(|lists| *lists != 0)
         {
@@ -141,11 +145,11 @@ impl Wheel {
             let shift = u32::try_from(level).expect("a few levels") * LEVEL_SHIFT;
             self.now = (self.now >> shift >> LEVEL_SHIFT << LEVEL_SHIFT | place) << shift;
             while next != NONE {
-                let node = self.nodes[next as usize];
+                let node = nodes[next as usize];
                 if grain(node.time) == self.now {
-                    self.nodes[next as usize].behind = std::mem::replace(&mut self.due, next);
+                    nodes[next as usize].behind = std::mem::replace(&mut self.due, next);
                 } else {
-                    self.put(node.entry(next));
+                    self.put(nodes, node.entry(next));
                 }
                 next = node.behind;
             }
@@ -153,9 +157,9 @@ impl Wheel {
     }
 
     /// Takes a slot out that is due.
-    pub(super) fn take_due(&mut self) -> Option<Entry> {
+    pub(super) fn take_due(&mut self, nodes: &[Node]) -> Option<Entry> {
         let slot = self.due;
-        let node = *self.nodes.get(slot as usize)?;
+        let node = nodes.get(slot as usize)?;
         self.due = node.behind;
         self.count -= 1;
         Some(node.entry(slot))

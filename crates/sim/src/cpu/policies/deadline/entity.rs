@@ -103,13 +103,18 @@ impl Entity {
         !self.begun || self.deadline < now || self.overflows(now)
     }
 
+    /// Whether one that wakes afresh keeps its deadline and has its budget cut.
+    fn is_cut(&self, now: Nanos) -> bool {
+        self.begun && self.is_constrained() && self.deadline >= now
+    }
+
     /// The wake-up rule: keeps the deadline if the budget fits it, else begins a period, or, when the deadline of
     /// a constrained reservation lies ahead, cuts the budget to `Q/D * (d - t)`.
     pub(super) fn wake(&mut self, now: Nanos) {
         if !self.wakes_afresh(now) {
             return;
         }
-        if self.begun && self.is_constrained() && self.deadline >= now {
+        if self.is_cut(now) {
             let Reservation { runtime, deadline, .. } = self.reservation;
             self.budget = (self.deadline - now).mul_ratio(runtime.get_unsigned(), deadline.get_unsigned());
         } else {
@@ -119,9 +124,8 @@ impl Entity {
 
     /// The deadline [`Entity::wake`] would leave.
     pub(super) fn deadline_after_wake(&self, now: Nanos) -> Nanos {
-        let mut woken = self.clone();
-        woken.wake(now);
-        woken.deadline
+        let begins = self.wakes_afresh(now) && !self.is_cut(now);
+        if begins { now + self.reservation.deadline } else { self.deadline }
     }
 
     /// Postpones the deadline by a period for each budget added, until there is some; begins afresh when even that
