@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/reboot.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -79,8 +80,12 @@ static int device(void) {
   return file;
 }
 
+// Sets the I/O priority of the current thread and has the trace tell it: events of 6.1 do not.
 static void priority(int class, int level) {
+  char text[32];
   if (syscall(SYS_ioprio_set, 1, 0, class << 13 | level)) failed("ioprio_set");
+  snprintf(text, sizeof text, "priority %s %d", (const char *[]){"none", "rt", "be", "idle"}[class], level);
+  put(TRACING "trace_marker", text);
 }
 
 // Submits requests without waiting for them.
@@ -199,6 +204,23 @@ static void weights(void) {
     }
 }
 
+// In each round so many processes come, each with one access, while the device is at the first one's: nobody comes where a tag is set free.
+static void arrivals(void) {
+  struct timespec base;
+  clock_gettime(CLOCK_MONOTONIC, &base);
+  for (int c = 0; c < 240; c++)
+    if (begins_child(100 + c)) {
+      int file = device();
+      uint64_t sector = anywhere(), after = 300000000ull + c / 24 * 50000000ull + c % 24 * 36000ull + base.tv_nsec;
+      struct timespec due = {base.tv_sec + after / 1000000000, after % 1000000000};
+      prctl(PR_SET_TIMERSLACK, 1);
+      clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &due, 0);
+      ssize_t done = c % 4 ? pread(file, buffer, 4096, sector * SECTOR) : pwrite(file, buffer, 4096, sector * SECTOR);
+      if (done != 4096) failed("access");
+      _exit(0);
+    }
+}
+
 // One of the idle class waits for one that leaves the device idle for 2.5 ms each time.
 static void handover(void) {
   for (int c = 0; c < 2; c++)
@@ -219,8 +241,10 @@ static void record(const char *scheduler, const char *name, void (*script)(void)
   put(QUEUE "scheduler", "none");
   put(QUEUE "scheduler", scheduler);
   // Twice: limits follow from the number before.
-  put(QUEUE "nr_requests", "1000");
-  put(QUEUE "nr_requests", "1024");
+  int is_none = !strcmp(scheduler, "none");
+  if (!is_none) put(QUEUE "nr_requests", "1000");
+  if (!is_none) put(QUEUE "nr_requests", "1024");
+  event("block/block_bio_queue", is_none ? "1" : "0");
   if (fair) put(QUEUE "iosched/low_latency", "0");
   put(TRACING "trace_clock", "mono"); // forgets what was recorded
   usleep(1000000);
@@ -238,10 +262,10 @@ static void record(const char *scheduler, const char *name, void (*script)(void)
 static const struct {
   const char *name;
   void (*script)(void);
-  const char *of_bfq_alone;
+  int from; // the first of the schedulers below
 } SCRIPTS[] = {
-    {"mixed", mixed, 0},       {"classes", classes, 0},    {"streams", streams, 0}, {"closed", closed, 0},
-    {"handover", handover, 0}, {"starting", starting, "x"}, {"weights", weights, "x"},
+    {"mixed", mixed, 0},       {"classes", classes, 1},   {"streams", streams, 1}, {"closed", closed, 1},
+    {"handover", handover, 1}, {"starting", starting, 3}, {"weights", weights, 3}, {"arrivals", arrivals, 0},
 };
 
 int main(void) {
@@ -264,8 +288,8 @@ int main(void) {
   printf("VERSION ");
   show("/proc/sys/kernel/osrelease");
   for (unsigned i = 0; i < sizeof SCRIPTS / sizeof *SCRIPTS; i++) {
-    const char *schedulers[] = {"mq-deadline", "kyber", "bfq"};
-    for (int s = SCRIPTS[i].of_bfq_alone ? 2 : 0; s < 3; s++) record(schedulers[s], SCRIPTS[i].name, SCRIPTS[i].script, 0);
+    const char *schedulers[] = {"none", "mq-deadline", "kyber", "bfq"};
+    for (int s = SCRIPTS[i].from; s < 4; s++) record(schedulers[s], SCRIPTS[i].name, SCRIPTS[i].script, 0);
     record("bfq", SCRIPTS[i].name, SCRIPTS[i].script, 1);
   }
   printf("DONE\n");

@@ -29,6 +29,15 @@ pub enum Measured {
     First,
 }
 
+/// Who runs the queue for a request that comes alone, outside of a plug.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alone {
+    /// Its process, which leaves a run that was put off as it is.
+    Process,
+    /// The worker of the queue, for which a run that was put off is made now (`mod_delayed_work`).
+    Worker,
+}
+
 /// Of how many tags BFQ takes its limits for what is not a synchronous read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BfqDepths {
@@ -71,6 +80,9 @@ pub struct Rules {
     /// `block/blk-mq.c`, `blk_add_rq_to_plug`: the request that `rq_list_peek` gives, which is the last in 6.1, whose list grows at its
     /// head, and the first in 6.12.117 and 7.2, whose list grows at its tail. 6.18: not read.
     pub plug: Measured,
+    /// `block/blk-mq.c`, `blk_mq_submit_bio`: a request without a plug has the queue run by its worker. In 6.12 no bio of a disk is without:
+    /// `__submit_bio` in `block/blk-core.c` plugs around it, and the end of that plug runs the queue in the process. 6.18: not read.
+    pub alone: Alone,
     /// Sectors of a request, where the device takes more: `BLK_DEF_MAX_SECTORS` (6.1) and `BLK_DEF_MAX_SECTORS_CAP` of
     /// `include/linux/blkdev.h` (6.12) and `block/blk.h` (7.2). 6.18.44: `max_sectors_kb` of a disk without a limit is 4096.
     pub max_sectors: u32,
@@ -89,6 +101,7 @@ const COMMON: Rules = Rules {
     bfq_new_queue_ends_sample: false,
     bfq_one_group_is_asymmetric: false,
     plug: Measured::Last,
+    alone: Alone::Process,
     max_sectors: 2560,
 };
 
@@ -101,6 +114,7 @@ pub static KERNELS: [Rules; 4] = [
         shallow: Shallow::EachWord,
         bfq_new_queue_ends_sample: true,
         bfq_one_group_is_asymmetric: true,
+        alone: Alone::Worker,
         ..COMMON
     },
     Rules { kernel: "6.12", seen: "6.12.117", plug: Measured::First, ..COMMON },
@@ -117,6 +131,7 @@ pub static KERNELS: [Rules; 4] = [
         kyber_limits_writes: true,
         bfq_depths: BfqDepths::Inherited,
         plug: Measured::First,
+        alone: Alone::Worker,
         max_sectors: 8192,
         ..COMMON
     },
@@ -254,6 +269,18 @@ pub const DIFFERENCES: &[Difference] = &[
         says: |rules| match rules.plug {
             Measured::Last => "its last".to_owned(),
             Measured::First => "its first".to_owned(),
+        },
+    },
+    Difference {
+        schedulers: &[],
+        rule: "for a request that comes alone the queue is run by",
+        source: "block/blk-mq.c, blk_mq_submit_bio; block/blk-core.c, __submit_bio",
+        says: |rules| {
+            match rules.alone {
+                Alone::Process => "its process",
+                Alone::Worker => "the worker",
+            }
+            .to_owned()
         },
     },
     Difference {

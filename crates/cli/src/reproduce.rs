@@ -9,7 +9,7 @@ use surety_host::Bindings;
 use surety_host::latency::{LatencyOptions, LatencyProbe as HostProbe};
 use surety_host::probe_setup::ProbePolicy;
 use surety_lab::devices::Device;
-use surety_model::formats::io_trace::IoTrace;
+use surety_model::formats::io_trace::{IoTrace, IoTraceError};
 use surety_model::latency::Sleep;
 use surety_model::platform::{Platform, PlatformChanges};
 use surety_model::record::{Distribution, Record};
@@ -106,7 +106,9 @@ fn recordings(files: &[PathBuf]) -> Result<BTreeMap<String, String>, Failure> {
         let name = path.file_stem().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
         let failed = |why: String| Failure::new(Code::BadInput, format!("{}: {why}", path.display()));
         let text = files::read_text(path, RECORDING_MAX).map_err(failed)?;
-        IoTrace::parse(&text).map_err(|why| failed(why.to_string()))?;
+        let wrong =
+            |why: IoTraceError| Failure::new(Code::BadInput, why.in_file(&path.display().to_string()));
+        IoTrace::parse(&text).map_err(wrong)?;
         Ok((name, text))
     };
     files.iter().map(read).collect()

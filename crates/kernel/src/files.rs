@@ -112,6 +112,11 @@ pub fn evict(file: &File) -> io::Result<()> {
     Ok(rustix::fs::fadvise(file, 0, None, Advice::DontNeed)?)
 }
 
+/// Waits until all that was written to the file system of an open file or directory is on its disk.
+pub fn sync_file_system(of: &File) -> io::Result<()> {
+    Ok(rustix::fs::syncfs(of)?)
+}
+
 /// Asks for a part of a file in the page cache and does not wait for it: the reads are issued in the caller's name, marked as
 /// read ahead of need.
 pub fn read_ahead(file: &File, offset: u64, length: u64) -> io::Result<()> {

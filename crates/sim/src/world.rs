@@ -279,6 +279,7 @@ impl Measured<'_> {
         let activity = Activity::Load(index);
         let movers = self.actors(activity).filter_map(|(actor, _)| match actor {
             Actor::Mover(mover) => Some(mover.done()),
+            Actor::Syncer(syncer) => Some(syncer.done()),
             _ => None,
         });
         let done: Vec<Counts> = movers.collect();

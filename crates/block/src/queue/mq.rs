@@ -18,7 +18,7 @@ use super::sleepers::Sleepers;
 use super::steps::{Step, StepKind, Steps};
 use super::{Queue, Submitted};
 use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
-use crate::kernels::Measured;
+use crate::kernels::{Alone, Measured};
 use crate::request::{Bio, BioId, Op, Process, ProcessId, Request, RequestId, Requests};
 use crate::tick::Tick;
 
@@ -67,6 +67,7 @@ pub struct Mq {
     /// Tags: requests that may be at a time.
     tags: usize,
     measured: Measured,
+    alone: Alone,
     /// Queued requests by the sector behind them.
     ends: Ends,
     out: Outgoing,
@@ -94,10 +95,11 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
         max_sectors: making.max_sectors.min(making.rules.max_sectors),
         tags: making.requests as usize,
         measured: making.rules.plug,
+        alone: making.rules.alone,
         ends: Ends::default(),
         out: Outgoing::default(),
         steps: Steps::default(),
-        sleepers: Sleepers::default(),
+        sleepers: Sleepers::of_tags(),
     })
 }
 
@@ -317,7 +319,10 @@ impl Queue for Mq {
         let plug = &self.plugs[bio.process.index()];
         if !plug.is_open {
             self.insert(now, request);
-            self.run(now);
+            match self.alone {
+                Alone::Process => self.run(now),
+                Alone::Worker => self.run_by_worker(now),
+            }
             return Submitted::Accepted;
         }
         let measured = match self.measured {

@@ -11,6 +11,7 @@ mod memory_thrash;
 mod ping_flood;
 mod readers_writers;
 mod spinners;
+mod syncs;
 mod timers;
 mod udp;
 
@@ -150,6 +151,7 @@ static DRIVERS: &[LoadDriver] = &[
     readers_writers::READERS,
     readers_writers::WRITERS,
     file_copy::DRIVER,
+    syncs::DRIVER,
     ping_flood::DRIVER,
     udp::SENDER,
     udp::FLOOD,

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use surety_kernel::Kernel;
 use surety_kernel::command::{ChildSetup, Rights, spawn};
 use surety_kernel::files::evict;
-use surety_model::formats::io_trace::IoTrace;
+use surety_model::formats::io_trace::{IoTrace, IoTraceError};
 use surety_model::workload::{Ready, Startup, StartupBody, Workload};
 use surety_model::world::WorldError;
 
@@ -54,7 +54,8 @@ pub(super) fn read(
         return Err(failed("there is no such file, beside the workload or here".to_owned()));
     }
     let text = kernel.read_text(&path).map_err(|error| failed(error.to_string()))?;
-    let trace = IoTrace::parse(&text).map_err(|error| failed(error.to_string()))?;
+    let wrong = |error: IoTraceError| self::failed(startup, error.in_file(&path.display().to_string()));
+    let trace = IoTrace::parse(&text).map_err(wrong)?;
     Ok(Recorded { layout: trace.layout(), trace })
 }
 

@@ -78,12 +78,22 @@ pub struct Layout {
 
 /// A text that holds no recorded start.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("{}{why}", if *line == 0 { String::new() } else { format!("line {line}: ") })]
+#[error("{}{why}", if *line == 0 { String::new() } else { format!("line {line}, column {column}: ") })]
 pub struct IoTraceError {
     /// The line, from 1; 0 for the file as a whole.
     pub line: usize,
+    /// The column of the field that is wrong, in characters from 1.
+    pub column: usize,
     /// What is wrong with it.
     pub why: String,
+}
+
+impl IoTraceError {
+    /// The same behind the name of the file: `FILE:LINE:COLUMN: why`.
+    pub fn in_file(&self, file: &str) -> String {
+        let IoTraceError { line, column, why } = self;
+        if *line == 0 { format!("{file}: {why}") } else { format!("{file}:{line}:{column}: {why}") }
+    }
 }
 
 impl IoTrace {
@@ -94,12 +104,16 @@ impl IoTrace {
     pub fn parse(text: &str) -> Result<IoTrace, IoTraceError> {
         let mut trace = IoTrace::default();
         let mut known: BTreeMap<&str, usize> = BTreeMap::new();
-        for (index, line) in text.lines().enumerate() {
-            let line = line.trim();
+        for (index, whole) in text.lines().enumerate() {
+            let line = whole.trim();
             if line.is_empty() || line.starts_with('#') {
                 continue;
             }
-            let wrong = |why: String| IoTraceError { line: index + 1, why };
+            let wrong = |(field, why): (usize, String)| {
+                let column =
+                    whole.chars().count() - whole.trim_start().chars().count() + column_of(line, field);
+                IoTraceError { line: index + 1, column, why }
+            };
             let (process, request) = parse_line(line).map_err(wrong)?;
             let next = trace.processes.len();
             let process = *known.entry(process).or_insert_with(|| {
@@ -110,12 +124,12 @@ impl IoTrace {
                 let why = format!(
                     "more than {PROCESSES_MAX} processes or {REQUESTS_MAX} requests are no start of a program"
                 );
-                return Err(wrong(why));
+                return Err(wrong((0, why)));
             }
             trace.requests.push(Request { process, ..request });
         }
         if trace.requests.is_empty() {
-            return Err(IoTraceError { line: 0, why: "there is no request in it".to_owned() });
+            return Err(IoTraceError { line: 0, column: 0, why: "there is no request in it".to_owned() });
         }
         Ok(trace)
     }
@@ -165,28 +179,38 @@ impl IoTrace {
     }
 }
 
-fn parse_line(line: &str) -> Result<(&str, Request), String> {
+/// The column of a field of a line that begins with one, in characters from 1; behind the line where it has fewer.
+fn column_of(line: &str, field: usize) -> usize {
+    let is_begin = |before: Option<char>, it: char| {
+        !it.is_ascii_whitespace() && before.is_none_or(|before| before.is_ascii_whitespace())
+    };
+    let mut before = None;
+    let mut begins = line.chars().enumerate().filter(|(_, it)| is_begin(before.replace(*it), *it));
+    begins.nth(field).map_or_else(|| line.chars().count() + 1, |(at, _)| at + 1)
+}
+
+/// A line, or which of its fields is wrong, and why.
+fn parse_line(line: &str) -> Result<(&str, Request), (usize, String)> {
     let fields: Vec<&str> = line.split_ascii_whitespace().take(11).collect();
     let [process, think, sectors, position, _, _, _, action, ..] = fields.as_slice() else {
-        return Err("a request has ten fields: process, seconds, sectors, position, kind, distance, run, \
-                    action, time, event"
-            .to_owned());
+        let why = "a request has ten fields: process, seconds, sectors, position, kind, distance, run, action, time, event";
+        return Err((fields.len(), why.to_owned()));
     };
-    let sectors: u64 = sectors.parse().map_err(|_| format!("`{sectors}` is no number of sectors"))?;
+    let sectors: u64 = sectors.parse().map_err(|_| (2, format!("`{sectors}` is no number of sectors")))?;
     if sectors == 0 || sectors > SECTORS_MAX {
-        return Err(format!("a request has 1 to {SECTORS_MAX} sectors, not {sectors}"));
+        return Err((2, format!("a request has 1 to {SECTORS_MAX} sectors, not {sectors}")));
     }
-    let position: u64 = position.parse().map_err(|_| format!("`{position}` is no sector's number"))?;
+    let position: u64 = position.parse().map_err(|_| (3, format!("`{position}` is no sector's number")))?;
     // Far below what 64 bits hold, so that no sum of it and a length wraps.
     let position = position.checked_mul(SECTOR).filter(|p| *p < 1 << 62);
-    let position = position.ok_or("it lies beyond the end of any device")?;
+    let position = position.ok_or_else(|| (3, "it lies beyond the end of any device".to_owned()))?;
     let think = seconds(think).filter(|t| *t <= THINK_MAX);
-    let think = think.ok_or_else(|| format!("`{}` are no seconds from 0 to 3600", fields[1]))?;
+    let think = think.ok_or_else(|| (1, format!("`{}` are no seconds from 0 to 3600", fields[1])))?;
     let action = match action.as_bytes() {
         [b'W', ..] => Action::Write,
         [b'R', rest @ ..] if rest.contains(&b'A') => Action::ReadAhead,
         [b'R', ..] => Action::Read,
-        _ => return Err(format!("`{action}` is neither a read (R) nor a write (W)")),
+        _ => return Err((7, format!("`{action}` is neither a read (R) nor a write (W)"))),
     };
     Ok((process, Request { process: 0, think, position, length: sectors * SECTOR, action }))
 }
@@ -235,23 +259,23 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_said_with_its_line() {
-        for (text, line, word) in [
-            ("", 0, "no request"),
-            ("# nothing", 0, "no request"),
-            ("a 0 8 0 S 0 0", 1, "ten fields"),
-            ("\na 0 x 0 S 0 0 R 0 C", 2, "sectors"),
-            ("a 0 0 0 S 0 0 R 0 C", 1, "sectors"),
-            ("a 0 8 -4 S 0 0 R 0 C", 1, "number"),
-            ("a 0 8 18446744073709551615 S 0 0 R 0 C", 1, "end of any device"),
-            ("a -1 8 0 S 0 0 R 0 C", 1, "seconds"),
-            ("a . 8 0 S 0 0 R 0 C", 1, "seconds"),
-            ("a 1e9 8 0 S 0 0 R 0 C", 1, "seconds"),
-            ("a 3601 8 0 S 0 0 R 0 C", 1, "seconds"),
-            ("a 0 8 0 S 0 0 D 0 C", 1, "neither"),
+    fn what_is_wrong_is_said_with_its_place() {
+        for (text, (line, column), word) in [
+            ("", (0, 0), "no request"),
+            ("# nothing", (0, 0), "no request"),
+            ("a 0 8 0 S 0 0", (1, 14), "ten fields"),
+            ("\n  a 0 x 0 S 0 0 R 0 C", (2, 7), "sectors"),
+            ("a  0 0 0 S 0 0 R 0 C", (1, 6), "sectors"),
+            ("ä 0 8 -4 S 0 0 R 0 C", (1, 7), "number"),
+            ("a 0 8 18446744073709551615 S 0 0 R 0 C", (1, 7), "end of any device"),
+            ("a -1 8 0 S 0 0 R 0 C", (1, 3), "seconds"),
+            ("a . 8 0 S 0 0 R 0 C", (1, 3), "seconds"),
+            ("a 1e9 8 0 S 0 0 R 0 C", (1, 3), "seconds"),
+            ("a 3601 8 0 S 0 0 R 0 C", (1, 3), "seconds"),
+            ("a 0 8 0 S 0 0 D 0 C", (1, 15), "neither"),
         ] {
             let error = IoTrace::parse(text).unwrap_err();
-            assert_eq!(error.line, line, "{text}: {error}");
+            assert_eq!((error.line, error.column), (line, column), "{text}: {error}");
             assert!(error.why.contains(word), "{text}: {error}");
         }
     }

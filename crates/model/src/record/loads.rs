@@ -59,14 +59,14 @@ pub fn number(name: &str, number: u64) -> Figure {
     Figure { name: name.to_owned(), value: number as f64, unit: "".into() }
 }
 
-/// The figures of a kind that reads, writes or copies files.
+/// The figures of a kind that uses files; of one that has none of its own without a rate.
 pub fn file_figures(kind: LoadKind, done: &Counts, observed: Nanos) -> Vec<Figure> {
-    let rate = per_second("rate", done.bytes, "B/s", observed);
     let row = kind.row();
+    let rate = (row.files > 0).then(|| per_second("rate", done.bytes, "B/s", observed));
     let rounds = row.file_use.map_or("rounds", FileUse::rounds);
     match row.is_completed {
-        true => [rate, number(rounds, done.rounds)].into_iter().chain(completion(done)).collect(),
-        false => vec![rate, per_second(rounds, done.rounds, "/s", observed)],
+        true => rate.into_iter().chain([number(rounds, done.rounds)]).chain(completion(done)).collect(),
+        false => rate.into_iter().chain([per_second(rounds, done.rounds, "/s", observed)]).collect(),
     }
 }
 

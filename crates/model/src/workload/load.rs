@@ -21,6 +21,8 @@ pub enum LoadKind {
     Writers,
     /// One file copied to another.
     FileCopy,
+    /// Everything written on a disk, every so often.
+    Syncs,
     /// Echo requests both ways.
     PingFlood,
     /// UDP packets at a rate.
@@ -54,7 +56,7 @@ pub enum LoadKey {
     Random,
     /// The I/O priority of its threads.
     IoPriority,
-    /// Between two firings of a timer.
+    /// Between two firings of a timer, or the begins of two of what it does.
     Period(Nanos),
     /// Done when it is done once.
     Once,
@@ -67,6 +69,8 @@ pub enum FileUse {
     Writes,
     /// From one to the other.
     Copies,
+    /// Has those of others written.
+    Syncs,
 }
 
 impl FileUse {
@@ -76,6 +80,7 @@ impl FileUse {
             FileUse::Reads => "reads",
             FileUse::Writes => "writes",
             FileUse::Copies => "copies",
+            FileUse::Syncs => "syncs",
         }
     }
 }
@@ -223,6 +228,15 @@ pub const LOAD_KINDS: &[LoadRow] = &[
         is_completed: true,
         simulator: Treatment::Whole,
         file_use: Some(FileUse::Copies),
+        ..COMMON
+    },
+    LoadRow {
+        kind: LoadKind::Syncs,
+        word: "syncs",
+        keys: &[LoadKey::Disk, LoadKey::Period(Nanos::from_secs(2))],
+        is_completed: true,
+        simulator: Treatment::Whole,
+        file_use: Some(FileUse::Syncs),
         ..COMMON
     },
     LoadRow {
@@ -411,6 +425,9 @@ impl Load {
     /// For one that uses files, whether accesses of its size go into them; else why not.
     pub fn check_sizes(&self) -> Result<(), String> {
         let (block, size) = (self.block().0, self.size().0);
+        if self.kind.row().files == 0 {
+            return Ok(());
+        }
         if block == 0 || size < block || block > 1 << 30 || (self.direct && !block.is_multiple_of(4096)) {
             return Err(format!(
                 "`block` is at most `size` and 1GiB, and with `direct` a multiple of 4KiB, not {block} bytes of {size}"
@@ -426,7 +443,7 @@ impl Load {
         self.rate.or_else(default)
     }
 
-    /// Time between two firings of a timer; 0 for a kind that has none.
+    /// Time between two firings of a timer or begins of what it does; 0 for a kind that has none.
     pub fn period(&self) -> Nanos {
         let default = || {
             self.kind.row().default_of(|key| if let LoadKey::Period(time) = key { Some(*time) } else { None })

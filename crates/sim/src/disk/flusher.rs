@@ -31,6 +31,8 @@ pub(super) struct Flusher {
     most: u64,
     /// The file whose turn it is.
     turn: usize,
+    /// What a sync has written: files, and the page from which on that is still to do. The last is next.
+    synced: Vec<(FileId, u64)>,
 }
 
 impl Default for Flusher {
@@ -45,6 +47,7 @@ impl Default for Flusher {
             background,
             most: (background + limit) / 2,
             turn: 0,
+            synced: Vec::new(),
         }
     }
 }
@@ -81,14 +84,38 @@ impl Storage {
         }
     }
 
-    /// Writes pages back, a turn for each file, until there is less than the background limit or no request.
+    /// Everything that is dirty on a disk is written (`sync`): its files one behind the other, each once from its begin to its end, by
+    /// the flusher, with requests that are waited for (`sync_inodes_sb` in `fs/fs-writeback.c`).
+    pub(super) fn write_disk(&mut self, now: Nanos, disk: usize) {
+        let files = self.files.iter().enumerate().rev();
+        let dirty = files.filter(|(_, file)| file.disk == disk && file.dirty() > 0);
+        self.flusher.synced.splice(0..0, dirty.map(|(number, _)| (FileId(number), 0)));
+        self.flush_on(now);
+    }
+
+    /// Whether nothing on a disk is being written, or is to be for a sync.
+    pub(super) fn is_disk_written(&self, disk: usize) -> bool {
+        let is_to_be = self.flusher.synced.iter().any(|(file, _)| self.files[file.0].disk == disk);
+        !is_to_be && self.files.iter().all(|file| file.disk != disk || file.is_written())
+    }
+
+    /// Writes pages back: first those of a sync, then a turn for each file, until there is less than the background limit or no
+    /// request.
     pub(super) fn flush_on(&mut self, now: Nanos) {
+        while self.sends_all(now)
+            && let Some((file, from)) = self.flusher.synced.last().copied()
+        {
+            match self.flush_file(now, file, (from, true)) {
+                Some(end) => self.flusher.synced.last_mut().expect("it was just looked at").1 = end,
+                None => drop(self.flusher.synced.pop()),
+            }
+        }
         while self.sends_all(now) && self.flusher.dirty > self.flusher.background {
             let files = self.files.len();
             let turns = (0..files).map(|ahead| (self.flusher.turn + ahead) % files);
             let Some(next) = turns.into_iter().find(|file| self.files[*file].dirty() > 0) else { return };
             self.flusher.turn = (next + 1) % files;
-            if !self.flush_file(now, FileId(next)) {
+            if self.flush_file(now, FileId(next), (0, false)).is_none() {
                 return;
             }
         }
@@ -100,7 +127,7 @@ impl Storage {
             while self.sends_all(now)
                 && self.files[file].dirty_since().is_some_and(|since| now - since >= OLD)
             {
-                if !self.flush_file(now, FileId(file)) {
+                if self.flush_file(now, FileId(file), (0, false)).is_none() {
                     break;
                 }
             }
@@ -117,16 +144,16 @@ impl Storage {
         }
     }
 
-    /// Submits some pages of a file; false: none could be.
-    fn flush_file(&mut self, now: Nanos, file: FileId) -> bool {
+    /// Submits some dirty pages of a file from a page on, waited for or not: the page behind them; `None`: it has none.
+    fn flush_file(&mut self, now: Nanos, file: FileId, (from, sync): (u64, bool)) -> Option<u64> {
         let process = self.flusher();
-        let Some((first, end)) = self.files[file.0].begin_writing(0, TURN) else { return false };
+        let (first, end) = self.files[file.0].begin_writing(from, TURN)?;
         self.wrote(end - first);
         let disk = self.files[file.0].disk;
         self.units[disk].queue.plug(now, process);
-        self.submit_pages(now, process, (Op::Write, false), file, (first, end));
+        self.submit_pages(now, process, (Op::Write, sync), file, (first, end));
         self.units[disk].queue.unplug(now, process);
-        true
+        Some(end)
     }
 
     /// So many pages are being written from here on.

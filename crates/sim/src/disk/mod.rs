@@ -77,6 +77,8 @@ enum Wait {
     Bios,
     /// The pages of a file that are being written.
     Written(FileId),
+    /// Those of all files of a disk.
+    DiskWritten(usize),
     /// A request of the queue.
     Request,
     /// Less that is dirty.
@@ -98,6 +100,10 @@ struct Doing {
     direct: u32,
     /// Which account its requests are counted in.
     account: Option<usize>,
+    /// The direct access that follows the one it is at, and when it is late with that.
+    chained: Option<(Operation, Option<Nanos>)>,
+    /// Accesses that were complete when the next one followed them, and it was not yet told of.
+    passed: u64,
 }
 
 /// All disks of a machine, with files and the processes that use them.
@@ -121,6 +127,8 @@ pub struct Storage {
     woken: Vec<Woken>,
     /// Processes that wait until less is dirty; one that goes on for another reason may stand here still.
     soilers: Vec<ProcessId>,
+    /// Processes that wait for all of a disk; as above.
+    syncers: Vec<ProcessId>,
     candidates: Vec<ProcessId>,
     arms: Vec<(Slot, Option<Nanos>)>,
     done: Vec<BioId>,
@@ -235,6 +243,35 @@ impl Storage {
         (doing.operation, doing.deadline) = (Some(operation), deadline);
     }
 
+    /// Has a direct access follow the one that a process is at: it is submitted where that is complete, before the driver takes its next
+    /// request, as by somebody who works in the completion's interrupt. There is one at most.
+    pub fn chain(&mut self, process: ProcessId, operation: Operation, deadline: Option<Nanos>) {
+        self.doing[process.index()].chained = Some((operation, deadline));
+    }
+
+    /// Whether an access follows the one that a process is at.
+    pub fn is_chained(&self, process: ProcessId) -> bool {
+        self.doing[process.index()].chained.is_some()
+    }
+
+    /// How many accesses of a process were followed by a chained one since this was last asked.
+    pub fn take_passed(&mut self, process: ProcessId) -> u64 {
+        std::mem::take(&mut self.doing[process.index()].passed)
+    }
+
+    /// A process's direct access is complete: what was chained to it is submitted.
+    fn follow(&mut self, now: Nanos, process: ProcessId) {
+        let doing = &mut self.doing[process.index()];
+        if let Some((mut operation, deadline)) = doing.chained.take() {
+            (doing.passed, doing.deadline) = (doing.passed + 1, deadline);
+            if let Operation::Direct { file, write, first, end, is_sent } = &mut operation {
+                *is_sent = true;
+                self.direct(now, process, *file, *write, (*first, *end));
+            }
+            self.doing[process.index()].operation = Some(operation);
+        }
+    }
+
     /// Goes on with a process's operation; false: it has to wait, and is among the woken later.
     pub fn poll(&mut self, now: Nanos, process: ProcessId) -> bool {
         let index = process.index();
@@ -248,6 +285,7 @@ impl Storage {
         match wait {
             Wait::Page(file, _) | Wait::Written(file) => self.files[file.0].waiting.push(process),
             Wait::Dirty => self.soilers.push(process),
+            Wait::DiskWritten(_) => self.syncers.push(process),
             _ => {}
         }
         let doing = &mut self.doing[index];
@@ -341,6 +379,7 @@ impl Storage {
                 let doing = &mut self.doing[process.index()];
                 doing.direct -= 1;
                 if doing.direct == 0 {
+                    self.follow(now, process);
                     self.wake(disk, process, Wait::Bios);
                 }
             }
@@ -365,6 +404,7 @@ impl Storage {
         if is_room {
             candidates.extend_from_slice(&self.soilers);
         }
+        candidates.extend_from_slice(&self.syncers);
         candidates.sort_unstable();
         for process in candidates.drain(..) {
             let wait = self.doing[process.index()].wait;
@@ -372,6 +412,7 @@ impl Storage {
                 Wait::Page(of, page) => of == file && pages.contains(&page),
                 Wait::Written(of) => of == file && self.files[file.0].is_written(),
                 Wait::Dirty => is_room,
+                Wait::DiskWritten(of) => of == disk && self.is_disk_written(of),
                 _ => false,
             };
             if goes_on {
@@ -382,6 +423,7 @@ impl Storage {
         let doing = &self.doing;
         let waits = |process: &ProcessId| doing[process.index()].wait;
         self.soilers.retain(|process| waits(process) == Wait::Dirty);
+        self.syncers.retain(|process| matches!(waits(process), Wait::DiskWritten(_)));
         self.files[file.0]
             .waiting
             .retain(|process| matches!(waits(process), Wait::Page(of, _) | Wait::Written(of) if of == file));

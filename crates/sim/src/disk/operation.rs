@@ -3,7 +3,7 @@
 use surety_block::{Op, ProcessId};
 use surety_units::Nanos;
 
-use super::cache::Met;
+use super::cache::{File, Met};
 use super::{BIO_PAGES, FileId, For, Storage, Wait};
 
 /// What a process does with pages of a file, from `first` up to, not including, `end`.
@@ -19,6 +19,8 @@ pub enum Operation {
     Ahead { file: FileId, first: u64, end: u64 },
     /// Waits until all that was written is on the medium (`fdatasync`).
     Sync { file: FileId, from: u64, is_flushed: bool },
+    /// Waits until all that was written on a disk is on its medium (`sync`).
+    SyncDisk { disk: usize, is_begun: bool, is_flushed: bool },
 }
 
 impl Operation {
@@ -32,13 +34,20 @@ impl Operation {
         Operation::Sync { file, from: 0, is_flushed: false }
     }
 
-    fn file(&self) -> FileId {
+    /// `sync`, of one disk.
+    pub fn sync_disk(disk: usize) -> Operation {
+        Operation::SyncDisk { disk, is_begun: false, is_flushed: false }
+    }
+
+    /// The disk it is at.
+    fn disk(&self, files: &[File]) -> usize {
         match self {
+            Operation::SyncDisk { disk, .. } => *disk,
             Operation::Read { file, .. }
             | Operation::Write { file, .. }
             | Operation::Direct { file, .. }
             | Operation::Ahead { file, .. }
-            | Operation::Sync { file, .. } => *file,
+            | Operation::Sync { file, .. } => files[file.0].disk,
         }
     }
 }
@@ -46,7 +55,7 @@ impl Operation {
 impl Storage {
     /// Goes on until there is something to wait for.
     pub(super) fn go_on(&mut self, now: Nanos, process: ProcessId, operation: &mut Operation) -> Wait {
-        let disk = self.files[operation.file().0].disk;
+        let disk = operation.disk(&self.files);
         self.units[disk].queue.plug(now, process);
         let wait = if self.send_to(now, process, disk) {
             match operation {
@@ -67,6 +76,9 @@ impl Storage {
                 }
                 Operation::Sync { file, from, is_flushed } => {
                     self.sync(now, process, *file, (from, is_flushed))
+                }
+                Operation::SyncDisk { disk, is_begun, is_flushed } => {
+                    self.sync_disk(now, process, *disk, (is_begun, is_flushed))
                 }
             }
         } else {
@@ -121,7 +133,7 @@ impl Storage {
         *from = u64::MAX;
     }
 
-    fn direct(
+    pub(super) fn direct(
         &mut self,
         now: Nanos,
         process: ProcessId,
@@ -150,6 +162,26 @@ impl Storage {
         }
         if !std::mem::replace(is_flushed, true) {
             self.flush(self.files[file.0].disk, process);
+            return Wait::Flush;
+        }
+        Wait::Nothing
+    }
+
+    fn sync_disk(
+        &mut self,
+        now: Nanos,
+        process: ProcessId,
+        disk: usize,
+        (is_begun, is_flushed): (&mut bool, &mut bool),
+    ) -> Wait {
+        if !std::mem::replace(is_begun, true) {
+            self.write_disk(now, disk);
+        }
+        if !self.is_disk_written(disk) {
+            return Wait::DiskWritten(disk);
+        }
+        if !std::mem::replace(is_flushed, true) {
+            self.flush(disk, process);
             return Wait::Flush;
         }
         Wait::Nothing

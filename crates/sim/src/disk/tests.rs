@@ -237,3 +237,28 @@ fn writers_wait_above_the_limit_and_the_flusher_writes_for_them() {
     assert!(before < pages * PAGE);
     assert_eq!(scene.storage.unit(0).served().1, pages * PAGE);
 }
+
+#[test]
+fn a_sync_has_all_files_of_its_disk_written_and_waits_for_them() {
+    let mut scene = Scene::new(2);
+    let files = [600, 300].map(|pages| scene.storage.add_file(0, pages * PAGE).unwrap());
+    let write = |file: usize, end| Operation::Write { file: files[file], first: 0, end };
+    scene.process(&[write(0, 600), write(1, 300)]);
+    let syncer = scene.process(&[Operation::sync_disk(0), Operation::sync_disk(0)]);
+    scene.run(MS(100));
+    // Three bios of the first file and two of the second, of which two at a time have a request, then the device's cache; then that alone.
+    assert_eq!(scene.ended(syncer), [MS(6), MS(7)]);
+    assert_eq!(scene.storage.unit(0).served().1, 900 * PAGE);
+}
+
+#[test]
+fn a_chained_read_follows_where_the_one_before_is_complete() {
+    let mut scene = Scene::new(128);
+    let file = scene.storage.add_file(0, 100 * PAGE).unwrap();
+    let reader = scene.process(&[Operation::direct(file, false, 0, 1)]);
+    scene.storage.chain(reader, Operation::direct(file, false, 1, 2), None);
+    scene.run(MS(100));
+    assert_eq!(scene.ended(reader), [MS(2)]);
+    assert_eq!(scene.storage.take_passed(reader), 1);
+    assert_eq!(scene.storage.unit(0).served(), (2, 2 * PAGE));
+}

@@ -7,6 +7,7 @@ mod mover;
 mod player;
 mod playout;
 mod replay;
+mod syncer;
 
 use surety_block::ProcessId;
 use surety_units::Nanos;
@@ -18,6 +19,7 @@ pub(super) use mover::{Mover, Moves};
 pub(super) use player::Player;
 pub(super) use playout::{Fetcher, Playout, Viewer};
 pub(super) use replay::{Replayer, Starter, Starts, Subject, startup_record};
+pub(super) use syncer::Syncer;
 
 /// CPU time of a system call that reads or writes, without the copy: some 1 us on a machine of today.
 const CALL: Nanos = Nanos::from_micros(1);
@@ -52,6 +54,7 @@ impl Seat {
 /// What one thread does.
 pub(super) enum Actor {
     Mover(Mover),
+    Syncer(Syncer),
     Player(Player),
     Fetcher(Fetcher),
     Viewer(Viewer),
@@ -73,6 +76,7 @@ impl Io {
     pub fn next(&mut self, actor: usize, at: Moment) -> Step {
         match &mut self.actors[actor] {
             Actor::Mover(mover) => mover.next(at.now, &mut self.storage),
+            Actor::Syncer(syncer) => syncer.next(at.now, &mut self.storage),
             Actor::Player(player) => player.next(at.now, &mut self.storage),
             Actor::Fetcher(fetcher) => fetcher.next(at.now, &mut self.storage, &mut self.playouts),
             Actor::Viewer(viewer) => viewer.next(at.now, &mut self.playouts),

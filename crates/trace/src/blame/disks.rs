@@ -7,7 +7,8 @@
 //! - or none was, and it was woken where a completion was told: pages that another thread has read for it, or writes it
 //!   waited for. Then it is that completion's request.
 //!
-//! *Where a completion was told*: on its CPU and inside the interrupt that told it, or, outside of an interrupt, at the same instant.
+//! *Where a completion was told*: on its CPU and inside the interrupt that told it, or, outside of an interrupt, at the same instant
+//! and before another thread has the CPU. Whom a thread wakes that ran again because of a completion, that thread has waited for.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -138,6 +139,8 @@ enum Kind {
 struct Told {
     awaited: Awaited,
     depth: u32,
+    /// Whether a thread got the CPU since, at the same instant.
+    is_left: bool,
 }
 
 /// What is known of one CPU.
@@ -176,7 +179,11 @@ impl Disks {
         if let EventKind::Switch { next_comm, .. } = event.kind {
             let cpu = self.cpu(event.cpu);
             let told = cpu.told.filter(|told| told.awaited.completed == event.time);
-            *cpu = OnCpu { name: next_comm, depth: 0, told: told.map(|told| Told { depth: 0, ..told }) };
+            *cpu = OnCpu {
+                name: next_comm,
+                depth: 0,
+                told: told.map(|told| Told { depth: 0, is_left: true, ..told }),
+            };
         }
         if self.disks.is_empty() {
             return;
@@ -277,10 +284,15 @@ impl Disks {
             }
         }
         let inside = |awaited: &Awaited| awaited.completed >= slept;
-        let told = self.cpu(event.cpu).told.map(|told| (told.depth, told.awaited));
-        let told = told.filter(|(depth, told)| inside(told) && (*depth > 0 || told.completed == event.time));
-        let own = self.own.get(&tid).copied().filter(|own| inside(own) && (is_deep || told.is_some()));
-        if let Some(awaited) = own.or(told.map(|(_, told)| told)) {
+        let cpu = self.cpu(event.cpu);
+        let is_here = |told: &Told| {
+            let is_now = told.awaited.completed == event.time && (cpu.depth > 0 || !told.is_left);
+            told.depth > 0 || is_now
+        };
+        let told = cpu.told.filter(is_here).map(|told| told.awaited).filter(inside);
+        let is_told = |own: &Awaited| told.is_some_and(|told| told.serial == own.serial);
+        let own = self.own.get(&tid).copied().filter(|own| inside(own) && (is_deep || is_told(own)));
+        if let Some(awaited) = own.or(told) {
             let wakes = self.wakes.entry(tid).or_default();
             if wakes.len() >= THREAD_CHANGES_MAX {
                 wakes.pop_front();
@@ -363,7 +375,7 @@ impl Disks {
         }
         if let Some(awaited) = first {
             let cpu = self.cpu(event.cpu);
-            cpu.told = Some(Told { awaited, depth: cpu.depth });
+            cpu.told = Some(Told { awaited, depth: cpu.depth, is_left: false });
         }
     }
 }

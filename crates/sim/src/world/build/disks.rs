@@ -16,7 +16,7 @@ use surety_model::world::{Observer, RunOptions, Unobserved, WorldError};
 use surety_units::{CpuSet, Nanos};
 
 use super::super::io::{
-    Actor, Fetcher, Mover, Moves, Player, Playout, Replayer, Seat, Starter, Subject, Viewer,
+    Actor, Fetcher, Mover, Moves, Player, Playout, Replayer, Seat, Starter, Subject, Syncer, Viewer,
 };
 use super::super::jobs::Thread;
 use super::super::{SimWorld, refuse, unsupported};
@@ -68,6 +68,8 @@ pub(in crate::world) fn objections(workload: &Workload) -> Vec<WorldError> {
             object(path, why);
         } else if let Err(why) = load.check_sizes() {
             object(format!("{path}.block"), &why);
+        } else if load.kind.row().file_use == Some(FileUse::Syncs) && load.period() <= Nanos::ZERO {
+            object(format!("{path}.period"), "it is not above zero");
         }
     }
     found
@@ -358,12 +360,20 @@ impl<'a> Builder<'a> {
         let size = load.size().0;
         let object = format!("{}.size", ActivityKind::Load.path(&load.name));
         let mut file = || self.file(object.clone(), load.disk.as_deref(), size);
+        let priority = io_priority(load.io_priority, scheduling);
         let moves = match load.kind.row().file_use {
+            Some(FileUse::Syncs) => {
+                let name = load.disk.as_deref().unwrap_or_default();
+                let (disk, period) = (self.disks.get(name).copied().unwrap_or_default(), load.period());
+                self.actor(Activity::Load(index), &load.name, (scheduling, priority), |seat| {
+                    Actor::Syncer(Syncer::new(seat, disk, period, observe))
+                });
+                return Ok(());
+            }
             Some(FileUse::Copies) => Moves::Copies(file()?, file()?),
             Some(FileUse::Writes) => Moves::Writes(file()?),
             _ => Moves::Reads(file()?),
         };
-        let priority = io_priority(load.io_priority, scheduling);
         self.actor(Activity::Load(index), &load.name, (scheduling, priority), |seat| {
             Actor::Mover(Mover::new(seat, moves, load, instance, observe))
         });
@@ -435,7 +445,7 @@ fn recording(startup: &Startup, options: &RunOptions) -> Result<IoTrace, WorldEr
     let object = format!("{}.replay", ActivityKind::Startup.path(&startup.name));
     match options.files.get(file).map(|text| IoTrace::parse(text)) {
         Some(Ok(trace)) => Ok(trace),
-        Some(Err(wrong)) => refuse(object, format!("{file}: {wrong}")),
+        Some(Err(wrong)) => refuse(object, wrong.in_file(file)),
         None => refuse(
             object,
             format!("its recording `{file}` was not given to the simulator; keep it beside the workload"),

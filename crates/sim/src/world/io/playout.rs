@@ -1,7 +1,8 @@
 //! A stream with a play-out buffer: one thread fetches batches of the file ahead, at real-time I/O priority, the other plays.
 //!
 //! The fetcher has credit that accrues at the stream's rate, up to one batch and what the jitter allows; it fetches a batch when it
-//! has credit for it and the buffer has room. So a stream never takes more from the disk than its rate, however fast it is
+//! has credit for it and the buffer has room. It is a part of the kernel: where one batch is complete and there is credit and room for
+//! another, that is asked for in the completion's interrupt, before the driver takes its next request. So a stream never takes more from the disk than its rate, however fast it is
 //! played. This is the prefetcher of ABISS (de Nijs et al., Linux Symposium 2005), outside of the page cache.
 
 use surety_model::record::{StreamAccess, StreamThread};
@@ -99,37 +100,59 @@ impl Fetcher {
         playouts: &mut [Playout],
     ) -> Step {
         let playout = &mut playouts[self.playout];
+        let mut wait = None;
         if self.is_fetching {
-            if let Some(wait) = self.seat.waits(now, storage) {
-                return wait;
-            }
-            self.is_fetching = false;
-            playout.fetched += playout.batch;
-            if std::mem::take(&mut playout.player_waits) {
+            wait = self.seat.waits(now, storage);
+            self.is_fetching = wait.is_some();
+            let complete = storage.take_passed(self.seat.process) + u64::from(wait.is_none());
+            playout.fetched += playout.batch * complete;
+            if complete > 0 && std::mem::take(&mut playout.player_waits) {
                 return Step::Signal(playout.signals.0);
             }
         }
-        let elapsed = (now - self.credited).max(Nanos::ZERO).get_unsigned();
-        self.credit = (self.credit + u128::from(elapsed) * u128::from(playout.rate.0)).min(self.most);
-        self.credited = now.max(self.credited);
+        self.accrue(now, playout.rate);
+        let price = u128::from(playout.batch) * SCALE;
+        if let Some(wait) = wait {
+            let has_room = playout.fetched + playout.batch * 2 <= playout.played + playout.size;
+            if has_room && self.credit >= price && !storage.is_chained(self.seat.process) {
+                self.credit -= price;
+                let (read, late) = self.batch(playout.fetched + playout.batch, playout.batch);
+                storage.chain(self.seat.process, read, late);
+            }
+            return wait;
+        }
         if playout.fetched + playout.batch > playout.played + playout.size {
             playout.fetcher_waits = true;
             return Step::Wait(self.seat.signal);
         }
-        let price = u128::from(playout.batch) * SCALE;
         if let Some(missing) = price.checked_sub(self.credit).filter(|missing| *missing > 0) {
+            if !playout.player_waits {
+                playout.fetcher_waits = true;
+                return Step::Wait(self.seat.signal);
+            }
             let wait = missing.div_ceil(u128::from(playout.rate.0.max(1)));
             return Step::SleepUntil(now + Nanos::new(i64::try_from(wait).unwrap_or(i64::MAX / 4)));
         }
         self.credit -= price;
-        let first = playout.fetched / playout.batch % self.batches * playout.batch;
-        let (first, end) = (first / PAGE, (first + playout.batch).div_ceil(PAGE));
-        // Late when the access is that plays its first byte.
-        self.plan.number = playout.fetched / self.plan.access;
-        let late = self.plan.release() + self.plan.deadline;
-        storage.begin(self.seat.process, Operation::direct(self.file, false, first, end), Some(late));
+        let (read, late) = self.batch(playout.fetched, playout.batch);
+        storage.begin(self.seat.process, read, late);
         self.is_fetching = true;
         Step::Run(cost(playout.batch, true))
+    }
+
+    fn accrue(&mut self, now: Nanos, rate: Rate) {
+        let elapsed = (now - self.credited).max(Nanos::ZERO).get_unsigned();
+        self.credit = (self.credit + u128::from(elapsed) * u128::from(rate.0)).min(self.most);
+        self.credited = now.max(self.credited);
+    }
+
+    /// The read of the batch from a byte of the stream on, and when it is late: when the access is that plays its first byte.
+    fn batch(&mut self, from: u64, bytes: u64) -> (Operation, Option<Nanos>) {
+        let first = from / bytes % self.batches * bytes;
+        let (first, end) = (first / PAGE, (first + bytes).div_ceil(PAGE));
+        self.plan.number = from / self.plan.access;
+        let late = self.plan.release() + self.plan.deadline;
+        (Operation::direct(self.file, false, first, end), Some(late))
     }
 }
 

@@ -242,6 +242,45 @@ fn every_part_of_a_wait_is_told() {
              40 0@7 sw 7:S 0",
             "",
         ),
+        (
+            "who has read ahead and sleeps until another thread hands over to it, which a completion woke at the same instant",
+            "1 0@0 sw 0 7
+             2 0@7 Q RA 0 8
+             3 0@7 D RA 0 8
+             4 0@7 sw 7:S 8
+             5 0@8 Q R 100 8
+             6 0@8 D R 100 8
+             7 0@8 sw 8:D 0
+             10 0@0 C RA 0 8
+             20 0@0 C R 100 8
+             20 0@0 irq
+             20 0@0 waking 8
+             20 0@0 irqx
+             20 0@0 sw 0 8
+             20 0@8 waking 7
+             20 0@8 sw 8:S 7
+             40 0@7 sw 7:S 0",
+            "",
+        ),
+        (
+            "two threads woken in interrupts of one completion, the first of which runs at once",
+            "1 0@0 sw 0 8
+             2 0@8 Q R 0 8
+             3 0@8 D R 0 8
+             4 0@8 sw 8:D 7
+             5 0@7 sw 7:D 0
+             20 0@0 C R 0 8
+             20 0@0 irq
+             20 0@0 waking 8
+             20 0@0 irqx
+             20 0@0 sw 0 8
+             20 0@8 irq
+             20 0@8 waking 7
+             20 0@8 irqx
+             22 0@8 sw 8:S 7
+             40 0@7 sw 7:S 0",
+            "5 service; 20 t8; 22",
+        ),
     ] {
         assert_eq!(account(script), expected, "{what}");
     }
