@@ -12,8 +12,6 @@
 //! - A timer of the emulator on the guest's clock ends turns after [`TURN_US`]: the one by which a `filter-buffer` of a network that is
 //!   connected with nothing releases packets. The guest sees nothing of it.
 
-use crate::vm::{LabOptions, Mode};
-
 /// Length of a turn in microseconds of the guest's clock: how far a CPU can be behind another. A host executes some thousand
 /// instructions in the time that one end of a turn takes it; shorter turns cost as much again for each halving.
 pub const TURN_US: u32 = 10;
@@ -29,10 +27,9 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Those of a guest with several CPUs that are run in turns.
-    pub fn of(options: &LabOptions) -> Option<Turns> {
-        let in_turns = matches!(options.mode, Mode::Deterministic { .. });
-        (in_turns && options.cpus > 1).then_some(Turns { cpus: options.cpus })
+    /// Those of a guest with several CPUs, where one thread of the host runs them.
+    pub fn of(cpus: u32, on_one_thread: bool) -> Option<Turns> {
+        (on_one_thread && cpus > 1).then_some(Turns { cpus })
     }
 
     /// Arguments of the emulator for the processors, whose model is `processor`, and for the timer. The emulator runs processors
@@ -65,21 +62,17 @@ impl Turns {
 mod tests {
     use super::*;
 
-    fn turns(cpus: u32) -> Option<Turns> {
-        Turns::of(&LabOptions { cpus, ..LabOptions::default() })
-    }
-
     /// Boots of guests with one CPU are what most stored records were made with.
     #[test]
     fn one_cpu_has_no_turns_and_threads_of_the_host_have_none() {
-        assert_eq!(turns(1), None);
-        assert_eq!(Turns::of(&LabOptions { cpus: 2, mode: Mode::Fast, ..LabOptions::default() }), None);
+        assert_eq!(Turns::of(1, true), None);
+        assert_eq!(Turns::of(2, false), None);
     }
 
     #[test]
     fn each_cpu_is_followed_by_a_processor_that_is_never_started() {
         for cpus in 2..=crate::vm::CPUS_MAX {
-            let words = turns(cpus).unwrap().arguments("any");
+            let words = Turns::of(cpus, true).unwrap().arguments("any");
             let number = |word: &String| {
                 let (_, rest) = word.split_once("core-id=")?;
                 rest.split(',').next()?.parse::<u32>().ok()

@@ -218,7 +218,7 @@ pub fn command(
     }
     arg(&["-cpu", &format!("{PROCESSOR},{WITHOUT}")]);
     arg(&["-seed", &options.seed.to_string()]);
-    let turns = Turns::of(options);
+    let turns = Turns::of(options.cpus, options.mode != Mode::Fast);
     let processors = turns.map_or_else(
         || vec!["-smp".to_owned(), options.cpus.to_string()],
         |turns| turns.arguments(PROCESSOR),
