@@ -42,8 +42,7 @@ pub enum EnforceError {
     },
     /// The kernel took the policy and left the slice out, which it does not know.
     #[error(
-        "thread {tid} cannot have a slice of {slice} of its own: Linux {release} has one length for all fair threads, which \
-         6.12 was the first not to; leave `slice` out"
+        "thread {tid} cannot have a slice of {slice} of its own: Linux {release} knows none, 6.12 and later do; leave `slice` out"
     )]
     NoSlices {
         /// The thread.
