@@ -17,7 +17,7 @@ test: setup
 bench: setup
 	$(CARGO) bench --locked --workspace
 
-# Some 90 minutes on two CPUs.
+# Some two and a half hours on two CPUs.
 lab: build
 	for kernel in 6.1 6.1-rt 6.12 6.12-rt; do ./target/release/surety lab fetch $$kernel || exit 1; done
 	./target/release/surety reproduce rt-vs-vanilla --on lab:6.1 --on lab:6.1-rt --on lab:6.12 --on lab:6.12-rt --seeds 10

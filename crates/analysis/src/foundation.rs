@@ -284,15 +284,7 @@ impl Foundation {
 /// Where the reserved threads of a workload go on a platform of several root domains: each into the first in which everything
 /// holds, in the order of the workload. Empty with one domain, or where they do not fit.
 pub fn homes(workload: &Workload, platform: &Platform) -> Homes {
-    let named = |name: &String, reservation: Option<Reservation>, count: u32| {
-        let of = |reservation| ReservedThread { reservation, bounded: false, sleeps: true };
-        let thread = reservation.map(|reservation| (name.clone(), of(reservation)));
-        vec![thread; count as usize].into_iter().flatten()
-    };
-    let tasks = workload.tasks.iter();
-    let tasks = tasks.flat_map(|task| named(&task.name, task.reservation, task.instances.on(platform.cpus)));
-    let irqs = workload.irqs.iter().flat_map(|irq| named(&irq.name, irq.reservation, 1));
-    let threads: Vec<(String, ReservedThread)> = tasks.chain(irqs).collect();
+    let threads = reserved_threads(workload, platform.cpus);
     let only: Vec<ReservedThread> = threads.iter().map(|(_, thread)| *thread).collect();
     let foundation = Foundation::of(&only, platform);
     let mut homes = Homes::new();
@@ -302,6 +294,30 @@ pub fn homes(workload: &Workload, platform: &Platform) -> Homes {
         }
     }
     homes
+}
+
+/// The same for a run on these CPUs: all of them there, where the CPUs are a root domain of a platform that has several.
+pub fn homes_on(workload: &Workload, platform: &Platform, cpus: Option<CpuSet>) -> Homes {
+    let is_domain = |cpus: &CpuSet| platform.root_domains.len() > 1 && platform.root_domains.contains(cpus);
+    let Some(cpus) = cpus.filter(is_domain) else { return homes(workload, platform) };
+    let mut homes = Homes::new();
+    for (name, _) in reserved_threads(workload, platform.cpus) {
+        homes.entry(name).or_default().push(cpus);
+    }
+    homes
+}
+
+/// The reserved threads of a workload on so many CPUs, by their activities.
+fn reserved_threads(workload: &Workload, cpus: u32) -> Vec<(String, ReservedThread)> {
+    let named = |name: &String, reservation: Option<Reservation>, count: u32| {
+        let of = |reservation| ReservedThread { reservation, bounded: false, sleeps: true };
+        let thread = reservation.map(|reservation| (name.clone(), of(reservation)));
+        vec![thread; count as usize].into_iter().flatten()
+    };
+    let tasks = workload.tasks.iter();
+    let tasks = tasks.flat_map(|task| named(&task.name, task.reservation, task.instances.on(cpus)));
+    let irqs = workload.irqs.iter().flat_map(|irq| named(&irq.name, irq.reservation, 1));
+    tasks.chain(irqs).collect()
 }
 
 /// Threads kept apart by root domains, before anything is said about them.

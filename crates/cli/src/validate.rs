@@ -1,20 +1,22 @@
 //! `surety validate`: the simulator beside kernels, scenario by scenario.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use serde_json::json;
 use surety_host::Bindings;
-use surety_model::platform::PlatformChanges;
+use surety_model::platform::{Overheads, Platform, PlatformChanges};
 use surety_model::record::Record;
 use surety_model::source::nearest;
 use surety_model::workload::Workload;
 use surety_model::world::{LAB_PREFIX, RunOptions, WorldError};
 use surety_report::table::{cells, led};
 use surety_reproduce::validation::{
-    HOST, Kept, Kernel, NotCompared, Row, SCHEMA, Scenario, figures_of, judged, scenarios,
+    HOST, Kept, Kernel, NotCompared, Row, SCHEMA, Scenario, figures_of, judged, note_counters, scenarios,
+    shown_beside,
 };
 use surety_session::{Means, worlds};
-use surety_units::{CpuId, CpuSet};
+use surety_units::{CpuId, CpuSet, Nanos};
 
 use crate::args::ValidateArgs;
 use crate::args::lab::GuestArgs;
@@ -22,14 +24,13 @@ use crate::exit::{Code, Failure};
 use crate::files;
 use crate::session::Session;
 
+mod host;
 mod page;
 
 /// The kernels, where none is named.
 const KERNELS: [&str; 4] = ["lab:6.1-cloud", "lab:6.12-cloud", "lab:7-cloud", HOST];
 /// Runs of one boot, and between two writes of the file.
 const BATCH: usize = 6;
-/// Between two runs on the host.
-const PAUSE: std::time::Duration = std::time::Duration::from_millis(500);
 /// A file of what a kernel did.
 const LARGEST: u64 = 64 << 20;
 
@@ -44,11 +45,18 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
     }
     let mut rows = Vec::new();
     let mut unfit = Vec::new();
+    let mut said = None;
     let simulator = world(args, session, "sim", 1)?;
     for kernel in &kernels {
         let mut file = read(args, kernel)?;
         if !args.stored {
-            run_missing(args, session, kernel, &chosen, &mut file)?;
+            match kernel == HOST {
+                true => host::run_missing(args, session, &chosen, &mut file)?,
+                false => run_missing(args, session, kernel, &chosen, &mut file)?,
+            }
+        }
+        if kernel == HOST {
+            said = host::in_words(chosen.iter().filter_map(|scenario| file.scenarios.get(&scenario.title)));
         }
         for scenario in &chosen {
             let Some(kept) = file.scenarios.get(&scenario.title) else { continue };
@@ -58,13 +66,10 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
                         seed: kept.seed,
                         duration: kept.duration,
                         warm_up: kept.warm_up,
-                        cpus: Some(kept.cpus),
-                        cancel: session.cancel.clone(),
-                        ..RunOptions::default()
+                        ..options(args, session, kept.cpus)
                     };
-                    let simulated =
-                        simulator.run_on(machine, 0, &scenario.workload, &options, &scenario.title)?;
-                    rows.extend(judged(scenario, kernel, kept, &simulated));
+                    let simulated = |w: &Workload| simulator.run_on(machine, 0, w, &options, &scenario.title);
+                    rows.extend(compared((scenario, kernel, kept), simulated)?);
                 }
                 (_, why) => unfit.push(NotCompared {
                     scenario: scenario.title.clone(),
@@ -76,7 +81,7 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
     }
     if let Some(file) = &args.write {
         let text = files::read_text(file, LARGEST).map_err(|why| Failure::new(Code::BadInput, why))?;
-        files::write_again(file, &page::within(&text, &page::tables(&rows, &unfit))?)?;
+        files::write_again(file, &page::within(&text, &page::tables(&rows, &unfit, said.as_deref()))?)?;
     }
     if session.json {
         session.print_json(&document(&rows, &unfit))?;
@@ -88,6 +93,19 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
         false if rows.is_empty() => Code::Undecided,
         false => Code::Kept,
     })
+}
+
+/// The figures of a scenario on a kernel beside those of its simulation, and of those that show causes.
+fn compared(
+    (scenario, kernel, kept): (&Scenario, &str, &Kept),
+    simulated: impl Fn(&Workload) -> Result<Record, WorldError>,
+) -> Result<Vec<Row>, WorldError> {
+    let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload)?);
+    for beside in shown_beside(&rows) {
+        let Some(with) = beside.with(scenario.text) else { continue };
+        note_counters(&mut rows, beside, &simulated(&with)?);
+    }
+    Ok(rows)
 }
 
 fn chosen(args: &ValidateArgs) -> Result<Vec<Scenario>, Failure> {
@@ -132,19 +150,27 @@ fn write(args: &ValidateArgs, file: &Kernel) -> Result<(), Failure> {
     files::write_again(&path(args, &file.kernel), &(text + "\n"))
 }
 
-/// What of the scenarios is not in the file, or not as it is now.
-fn missing<'s>(args: &ValidateArgs, chosen: &'s [Scenario], file: &Kernel, cpus: u32) -> Vec<&'s Scenario> {
+/// What of the scenarios is not in the file, or not as it is now and as it is wanted.
+fn missing<'s>(
+    args: &ValidateArgs,
+    chosen: &'s [Scenario],
+    file: &Kernel,
+    cpus: u32,
+    is_whole: impl Fn(&Kept) -> bool,
+) -> Vec<&'s Scenario> {
     let is_kept = |scenario: &Scenario| {
         let kept = file.scenarios.get(&scenario.title);
         kept.is_some_and(|kept| {
             kept.workload == scenario.text
                 && (kept.duration, kept.warm_up, kept.seed) == (args.duration, args.warm_up, args.seed)
                 && kept.unfit.is_none()
+                && is_whole(kept)
         })
     };
     chosen.iter().filter(|s| s.cpus == cpus && (args.fresh || !is_kept(s))).collect()
 }
 
+/// Runs in a guest what is not in the file.
 fn run_missing(
     args: &ValidateArgs,
     session: &Session,
@@ -152,37 +178,30 @@ fn run_missing(
     chosen: &[Scenario],
     file: &mut Kernel,
 ) -> Result<(), Failure> {
-    let here = u32::try_from(std::thread::available_parallelism().map_or(1, usize::from)).unwrap_or(1);
     for cpus in [1, 2, 4] {
-        let missing = missing(args, chosen, file, cpus);
-        if missing.is_empty() || (kernel == HOST && cpus > here) {
+        let missing = missing(args, chosen, file, cpus, |_| true);
+        if missing.is_empty() {
             continue;
         }
         let world = world(args, session, kernel, cpus)?;
-        // On a machine of its own the last CPUs are the quietest.
-        let first = if kernel == HOST { here - cpus } else { 0 };
-        let set: CpuSet = (first..first + cpus).map(CpuId).collect();
-        let batch = if kernel == HOST { 1 } else { BATCH };
-        for scenarios in missing.chunks(batch) {
-            let plain = RunOptions {
-                seed: args.seed,
-                duration: args.duration,
-                warm_up: args.warm_up,
-                cpus: Some(set),
-                cancel: session.cancel.clone(),
-                ..RunOptions::default()
-            };
+        let set: CpuSet = (0..cpus).map(CpuId).collect();
+        for scenarios in missing.chunks(BATCH) {
+            let plain = options(args, session, set);
             let runs = scenarios.iter().map(|s| (s.workload.clone(), plain.clone(), s.title.clone()));
             let runs: Vec<_> = runs.collect();
             let made = world.run_first(runs.len(), 0, &runs);
-            // The runs of a host differ: a second one tells by how much.
-            let again = if kernel == HOST { again(&world, &runs) } else { Vec::new() };
-            let mut again = again.into_iter();
-            for (scenario, first) in scenarios.iter().zip(made) {
-                let runs = std::iter::once(first).chain(again.next()).collect::<Result<Vec<_>, _>>();
-                let mut kept = kept(args, set, scenario, runs)?;
+            for (scenario, run) in scenarios.iter().zip(made) {
+                let mut kept = empty(args, set, scenario);
                 // What a guest's own threads take is part of what its kernel does, the same every time.
-                kept.unfit = kept.unfit.filter(|_| kernel == HOST || kept.runs.is_empty());
+                match run {
+                    Ok(record) => {
+                        kept.machine.clone_from(&record.in_force.machine);
+                        kept.environment = own_environment(&record);
+                        kept.runs = vec![figures_of(&record)];
+                    }
+                    Err(WorldError::Interrupted) => return Err(WorldError::Interrupted.into()),
+                    Err(why) => kept.unfit = Some(why.to_string()),
+                }
                 file.scenarios.insert(scenario.title.clone(), kept);
             }
             write(args, file)?;
@@ -191,45 +210,58 @@ fn run_missing(
     Ok(())
 }
 
-/// The same runs once more, when reservations of the first have given their bandwidth back: the kernel keeps it to their zero-lag time.
-fn again(
-    world: &worlds::Worlds<'_>,
-    runs: &[(Workload, RunOptions, String)],
-) -> Vec<Result<Record, WorldError>> {
-    std::thread::sleep(PAUSE);
-    world.run_first(runs.len(), 0, runs)
+fn options(args: &ValidateArgs, session: &Session, cpus: CpuSet) -> RunOptions {
+    RunOptions {
+        seed: args.seed,
+        duration: args.duration,
+        warm_up: args.warm_up,
+        cpus: Some(cpus),
+        cancel: session.cancel.clone(),
+        ..RunOptions::default()
+    }
 }
 
-/// What is kept of the runs of a scenario.
-fn kept(
-    args: &ValidateArgs,
-    cpus: CpuSet,
-    scenario: &Scenario,
-    runs: Result<Vec<Record>, WorldError>,
-) -> Result<Kept, Failure> {
-    let mut kept = Kept {
+/// What is kept of a scenario before it is run.
+fn empty(args: &ValidateArgs, cpus: CpuSet, scenario: &Scenario) -> Kept {
+    Kept {
         workload: scenario.text.to_owned(),
         seed: args.seed,
         cpus,
         duration: args.duration,
         warm_up: args.warm_up,
         ..Kept::default()
-    };
-    match runs {
-        Ok(runs) => {
-            let first = &runs[0].in_force;
-            kept.machine.clone_from(&first.machine);
-            let wanted = ["lab kernel", "lab emulator", "lab clock", "processor"];
-            kept.environment = first.environment.clone();
-            kept.environment.retain(|name, _| wanted.contains(&name.as_str()));
-            kept.environment.insert("kernel".to_owned(), first.kernel.clone());
-            kept.unfit = runs.iter().find_map(|run| run.degraded.first().cloned());
-            kept.runs = runs.iter().map(figures_of).collect();
-        }
-        Err(WorldError::Interrupted) => return Err(WorldError::Interrupted.into()),
-        Err(why) => kept.unfit = Some(why.to_string()),
     }
-    Ok(kept)
+}
+
+/// The kernel, and what else figures depend on.
+fn own_environment(record: &Record) -> BTreeMap<String, String> {
+    let wanted = ["lab kernel", "lab emulator", "lab clock", "processor"];
+    let mut environment = record.in_force.environment.clone();
+    environment.retain(|name, _| wanted.contains(&name.as_str()));
+    environment.insert("kernel".to_owned(), record.in_force.kernel.clone());
+    environment
+}
+
+/// The machine of several runs on these CPUs: its kernel's own work as the middle of what was measured before each. A run in a root
+/// domain of its own is simulated as one on those CPUs of an undivided machine, where the simulator leaves reserved threads.
+fn middle_machine(machines: Vec<Platform>, cpus: CpuSet) -> Option<Platform> {
+    let middle = |of: fn(&Overheads) -> Nanos| {
+        let mut costs: Vec<Nanos> = machines.iter().map(|machine| of(&machine.overheads)).collect();
+        costs.sort_unstable();
+        costs.get(costs.len() / 2).copied().unwrap_or(Nanos::ZERO)
+    };
+    let overheads = Overheads {
+        switch: middle(|o| o.switch),
+        wakeup: middle(|o| o.wakeup),
+        sleep: middle(|o| o.sleep),
+        tick: middle(|o| o.tick),
+        timer: middle(|o| o.timer),
+    };
+    let mut machine = machines.into_iter().next()?;
+    if machine.root_domains.contains(&cpus) {
+        machine.root_domains.clear();
+    }
+    Some(Platform { overheads, ..machine })
 }
 
 fn world<'a>(

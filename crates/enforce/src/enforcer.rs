@@ -1,9 +1,12 @@
 //! [`Enforcer`]: changes threads, reads back what came of it, and takes it all back.
 
+use std::path::Path;
+
 use surety_kernel::journal::{EntryId, Journal, JournalError, Undone};
+use surety_kernel::sched::{RELEASE, keeps_slices};
 use surety_kernel::transition::{Owed, set_scheduler};
-use surety_kernel::{Kernel, KernelError, SchedAttr};
-use surety_units::{CpuSet, Tid};
+use surety_kernel::{Kernel, KernelError, SchedAttr, SchedPolicy};
+use surety_units::{CpuSet, Nanos, Tid};
 use thiserror::Error;
 
 use crate::attributes::describe;
@@ -36,6 +39,18 @@ pub enum EnforceError {
         wanted: String,
         /// What was read back.
         found: String,
+    },
+    /// The kernel took the policy and left the slice out, which it does not know.
+    #[error(
+        "thread {tid} cannot have a slice of {slice} of its own: Linux {release} knows none, 6.12 and later do; leave `slice` out"
+    )]
+    NoSlices {
+        /// The thread.
+        tid: Tid,
+        /// What was asked for.
+        slice: Nanos,
+        /// The kernel.
+        release: String,
     },
     /// Others' threads are only changed with a journal.
     #[error("thread {tid} is not ours, and there is no journal to write the change down in")]
@@ -70,9 +85,20 @@ impl<'a> Enforcer<'a> {
         }
         let found = self.kernel.scheduler(tid)?;
         if !found.is_result_of(&wanted) {
+            if let Some(slice) = left_out(&wanted, &found)
+                && let Some(release) = self.release_without_slices()
+            {
+                return Err(EnforceError::NoSlices { tid, slice, release });
+            }
             return Err(EnforceError::NotAsSet { tid, wanted: describe(&wanted), found: describe(&found) });
         }
         Ok(())
+    }
+
+    /// The release of the running kernel, where it is one that knows no slices of threads.
+    fn release_without_slices(&self) -> Option<String> {
+        let release = self.kernel.read_text(Path::new(RELEASE)).ok()?;
+        (keeps_slices(&release) == Some(false)).then(|| release.trim().to_owned())
     }
 
     /// Gives a thread its CPUs and verifies that it has them.
@@ -105,6 +131,13 @@ impl<'a> Enforcer<'a> {
         let undo = |id| journal.undo(self.kernel, id).map(|_: Undone| ());
         self.entries.drain(..).rev().filter_map(|id| undo(id).err()).collect()
     }
+}
+
+/// The slice that was asked for, where all else is as asked and there is none.
+fn left_out(wanted: &SchedAttr, found: &SchedAttr) -> Option<Nanos> {
+    let SchedPolicy::Other { nice, slice: Some(slice) } = wanted.policy else { return None };
+    let without = SchedAttr { policy: SchedPolicy::Other { nice, slice: None }, ..*wanted };
+    found.is_result_of(&without).then_some(slice)
 }
 
 impl Drop for Enforcer<'_> {

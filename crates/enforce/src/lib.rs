@@ -9,10 +9,12 @@ mod attributes;
 mod enforcer;
 mod inspector;
 mod order;
+mod own_domain;
 mod plan;
 
 pub use attributes::{attr_of_policy, attr_of_reservation, describe};
 pub use enforcer::{EnforceError, Enforcer, Owner};
 pub use inspector::{INSPECTED_EVERY, Inspector, Place, Post, ThreadState};
 pub use order::{Wanted, enforce_all};
+pub use own_domain::{DomainError, OwnDomain};
 pub use plan::{Applied, Binding, put_in_force};

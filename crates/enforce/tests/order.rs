@@ -136,3 +136,26 @@ fn dying_at_any_call_is_mended_by_the_next_start() {
     }
     assert!(reached_the_end, "the deaths never ran past the last call");
 }
+
+/// A kernel before 6.12 takes the policy and leaves the slice out: nobody else is to blame.
+#[test]
+fn a_kernel_without_slices_of_threads_is_named_as_the_reason() {
+    let slice = Nanos::from_millis(1);
+    let wanted = SchedAttr::from(SchedPolicy::Other { nice: 3, slice: Some(slice) });
+    let refused = |release: &str| {
+        let (kernel, _) = machine();
+        kernel.add_file("/proc/sys/kernel/osrelease", release);
+        Enforcer::new(&kernel, None).set_scheduler(OURS, wanted, Owner::Ours).err().map(|e| e.to_string())
+    };
+    assert_eq!(refused("6.12.57+deb13-cloud-amd64\n"), None);
+    let said = refused("6.1.0-40-cloud-amd64\n").unwrap();
+    assert!(
+        said.contains("Linux 6.1.0-40-cloud-amd64 knows none") && said.contains("leave `slice` out"),
+        "{said}"
+    );
+    // One that asks for no slice is given what it asked for.
+    let (kernel, _) = machine();
+    kernel.add_file("/proc/sys/kernel/osrelease", "6.1.0");
+    let fair = SchedAttr::from(SchedPolicy::Other { nice: 3, slice: None });
+    assert!(Enforcer::new(&kernel, None).set_scheduler(OURS, fair, Owner::Ours).is_ok());
+}

@@ -10,7 +10,7 @@ use surety_units::{CpuSet, Nanos};
 /// CPU time of the CPUs of a run, as `/proc/stat` counts it, and of our own processes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct CpuUse {
-    busy: Nanos,
+    idle: Nanos,
     stolen: Nanos,
     ours: Nanos,
 }
@@ -21,7 +21,7 @@ impl CpuUse {
         let mut sum = CpuUse::default();
         for (cpu, times) in CpuTimes::read(kernel).ok()? {
             if cpus.contains(cpu) {
-                sum.busy += times.busy;
+                sum.idle += times.idle;
                 sum.stolen += times.stolen;
             }
         }
@@ -39,8 +39,9 @@ impl CpuUse {
         self.stolen
     }
 
-    /// Shares of the CPUs' time that others and the hypervisor took between two readings; `programs` is CPU time
-    /// of programs of ours, which the kernel does not count as this process's.
+    /// Shares of the CPUs' time that others and the hypervisor took between two readings `span` apart; `programs` is CPU time of programs
+    /// of ours, which the kernel does not count as this process's. Others had what was not idle and not ours: the time that the kernel
+    /// counts as busy it samples on ticks, and threads that run in step with those have too much of it or too little.
     pub fn disturbance(
         before: &CpuUse,
         after: &CpuUse,
@@ -52,8 +53,9 @@ impl CpuUse {
         if capacity <= 0.0 {
             return Disturbance::default();
         }
-        let others = (after.busy - before.busy) - (after.ours - before.ours) - programs;
         let stolen = after.stolen - before.stolen;
+        let unused = (after.idle - before.idle) + stolen;
+        let others = Nanos::new(capacity as i64) - unused - (after.ours - before.ours) - programs;
         let part = |time: Nanos| time.get().max(0) as f64 / capacity;
         Disturbance { others: part(others), stolen: part(stolen) }
     }

@@ -17,6 +17,9 @@ pub struct CpuTimes {
     pub busy: Nanos,
     /// Taken by the hypervisor.
     pub stolen: Nanos,
+    /// In nothing, and in nothing while somebody waits for a disk. Where ticks stop on idle CPUs (NO_HZ) it is measured to the microsecond,
+    /// when the other times are sampled on ticks.
+    pub idle: Nanos,
 }
 
 impl CpuTimes {
@@ -36,7 +39,8 @@ fn line(line: &str) -> Option<(CpuId, CpuTimes)> {
     let number = fields.next()?.strip_prefix("cpu")?.parse().ok()?;
     let ticks: Vec<i64> = fields.map_while(|field| field.parse().ok()).collect();
     let of = |index: usize| USER_TICK * ticks.get(index).copied().unwrap_or(0);
-    Some((CpuId(number), CpuTimes { busy: of(0) + of(1) + of(2) + of(5) + of(6), stolen: of(7) }))
+    let busy = of(0) + of(1) + of(2) + of(5) + of(6);
+    Some((CpuId(number), CpuTimes { busy, stolen: of(7), idle: of(3) + of(4) }))
 }
 
 #[cfg(test)]
@@ -45,10 +49,11 @@ mod tests {
 
     #[test]
     fn lines_of_cpus_are_read_and_no_others() {
-        let times = CpuTimes { busy: Nanos::from_millis(10 * (1 + 2 + 3 + 6 + 7)), stolen: USER_TICK * 8 };
+        let busy = Nanos::from_millis(10 * (1 + 2 + 3 + 6 + 7));
+        let times = CpuTimes { busy, stolen: USER_TICK * 8, idle: USER_TICK * 9 };
         assert_eq!(line("cpu3 1 2 3 4 5 6 7 8 9 10"), Some((CpuId(3), times)));
         assert_eq!(line("cpu  1 2 3 4 5 6 7 8 9 10"), None);
         assert_eq!(line("intr 1 2 3"), None);
-        assert_eq!(line("cpu0 1"), Some((CpuId(0), CpuTimes { busy: USER_TICK, stolen: Nanos::ZERO })));
+        assert_eq!(line("cpu0 1"), Some((CpuId(0), CpuTimes { busy: USER_TICK, ..CpuTimes::default() })));
     }
 }

@@ -95,6 +95,15 @@ impl RootDomains {
     }
 }
 
+/// The topmost directory of version 1 of the cpuset controller, where it is in sight.
+pub fn topmost_cpuset(kernel: &dyn Kernel) -> Option<PathBuf> {
+    let reader = Reader { kernel };
+    match reader.hierarchy(&reader.line(Path::new("/proc/self/mounts"))?)? {
+        Hierarchy::V1(root) if kernel.exists(&root.join("release_agent")) => Some(root),
+        _ => None,
+    }
+}
+
 struct Reader<'k> {
     kernel: &'k dyn Kernel,
 }

@@ -124,6 +124,15 @@ impl SchedPolicy {
     }
 }
 
+/// The file that says which kernel runs.
+pub const RELEASE: &str = "/proc/sys/kernel/osrelease";
+
+/// Whether a kernel of this release keeps a fair thread's own slice (from 6.12 on); `None` where the release has no numbers.
+pub fn keeps_slices(release: &str) -> Option<bool> {
+    let mut numbers = release.split(|c: char| !c.is_ascii_digit()).map_while(|n| n.parse::<u32>().ok());
+    Some((numbers.next()?, numbers.next()?) >= (6, 12))
+}
+
 /// A thread's policy and the attributes beside it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SchedAttr {

@@ -60,7 +60,7 @@ mod tests {
     fn the_least_busy_cpu_that_may_be_used_is_taken() {
         let times = |busy: [i64; 3]| -> Vec<(CpuId, CpuTimes)> {
             let of = |(cpu, busy): (u32, i64)| {
-                (CpuId(cpu), CpuTimes { busy: Nanos::from_millis(busy), stolen: Nanos::ZERO })
+                (CpuId(cpu), CpuTimes { busy: Nanos::from_millis(busy), ..CpuTimes::default() })
             };
             (0..).zip(busy).map(of).collect()
         };

@@ -71,11 +71,6 @@ fn parts(name: &str) -> Option<((u32, u32), &str)> {
     Some(((major, minor), build))
 }
 
-/// The first two numbers of a version, `6.1.176-1`.
-pub(crate) fn version_of(version: &str) -> Option<(u32, u32)> {
-    parts(version).map(|(numbers, _)| numbers)
-}
-
 /// The kernel of the same build whose version is nearest by its numbers: 6.13 is 6.12, and not 6.1. Of two that are as near it
 /// is the older. `None` for names without a version, and for builds that are in no catalogue.
 fn nearest_version(name: &str) -> Option<&'static str> {

@@ -24,6 +24,7 @@ use crate::modules;
 use crate::protocol::Decoder;
 use crate::store::StoredKernel;
 use crate::transcript::{Step, Transcript};
+use crate::turns;
 use crate::vm::{self, Console, LabOptions, Mode};
 
 /// Between two looks at Ctrl-C and the clock.
@@ -408,7 +409,10 @@ impl Said {
             let end = &bytes[bytes.len().saturating_sub(CONSOLE_MAX)..];
             String::from_utf8_lossy(end).into_owned()
         };
-        Said { console: text(console), errors: text(errors) }
+        // That our network is connected with nothing is as it should be.
+        let is_ours = |line: &&str| line.contains(turns::NETWORK);
+        let errors = text(errors).lines().filter(|line| !is_ours(line)).collect::<Vec<_>>().join("\n");
+        Said { console: text(console), errors }
     }
 
     fn lines(&self) -> impl DoubleEndedIterator<Item = &str> {

@@ -32,6 +32,7 @@ pub mod protocol;
 pub mod samples;
 pub mod store;
 mod transcript;
+mod turns;
 pub mod vm;
 pub mod world;
 

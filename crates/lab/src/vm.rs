@@ -18,8 +18,8 @@ use surety_units::{CpuId, CpuSet, Nanos};
 
 use crate::devices::Device;
 use crate::error::LabError;
-use crate::kernels::version_of;
 use crate::store::{KERNEL, StoredKernel};
+use crate::turns::Turns;
 
 /// The emulator.
 pub const EMULATOR: &str = "qemu-system-x86_64";
@@ -30,7 +30,8 @@ pub const PORT: u16 = 0xe9;
 /// The processor: the emulator's own, without `cmpxchg16b`. QEMU 7.2 leaves flags behind it that were never set; when an
 /// interrupt comes at just the next instruction, the kernel cannot return from it and dies of a double fault. Which boots meet
 /// that depends on every instruction before; the kernel has another way where the processor has none.
-const PROCESSOR: &str = "qemu64,-cx16";
+const PROCESSOR: &str = "qemu64";
+const WITHOUT: &str = "-cx16";
 /// The most virtual CPUs.
 pub const CPUS_MAX: u32 = 8;
 /// With less memory than this no kernel of the catalogue says anything at all.
@@ -39,9 +40,6 @@ pub const MEMORY_MIN_MIB: u64 = 48;
 pub const MEMORY_MAX_MIB: u64 = 3072;
 /// With instructions of more than `2^6` ns a guest is busy with its own ticks alone.
 pub const SHIFT_MAX: u32 = 6;
-
-/// The first kernel whose processors start beside each other.
-const STARTS_ALL_AT_ONCE: (u32, u32) = (6, 5);
 
 /// Which clock the guest has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -218,11 +216,15 @@ pub fn command(
         }
         Mode::Fast => arg(&["-accel", "tcg,thread=multi", "-rtc", "base=2020-01-01"]),
     }
-    arg(&["-cpu", PROCESSOR]);
+    arg(&["-cpu", &format!("{PROCESSOR},{WITHOUT}")]);
     arg(&["-seed", &options.seed.to_string()]);
-    let idler = needs_idler(kernel.version(), options);
-    let processors = options.cpus + u32::from(idler);
-    arg(&["-m", &options.memory_mib.to_string(), "-smp", &processors.to_string()]);
+    let turns = Turns::of(options.cpus, options.mode != Mode::Fast);
+    let processors = turns.map_or_else(
+        || vec!["-smp".to_owned(), options.cpus.to_string()],
+        |turns| turns.arguments(PROCESSOR),
+    );
+    arg(&["-m", &options.memory_mib.to_string()]);
+    arg(&processors.iter().map(String::as_str).collect::<Vec<_>>());
     arg(&["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
     let said = match console {
         Console::File(path) => {
@@ -256,26 +258,15 @@ pub fn command(
     let only_four = if devices.iter().any(|d| d.every.is_some()) { " ipv6.disable=1" } else { "" };
     // A root domain without the CPU that packets are sent from.
     let alone = outside(devices, options).map_or_else(String::new, |cpu| format!(" isolcpus=domain,{cpu}"));
-    let left_out = if idler { " disable_cpu_apicid=1" } else { "" };
+    let counted = turns.map(Turns::words_of_kernel).unwrap_or_default();
     // Its ciphers would be tested in a thread beside what is measured, for many seconds of a slow clock.
     let words = format!(
         "console=ttyS0 {said} panic=-1 oops=panic random.trust_cpu=off nokaslr rdinit=/init \
-         sysctl.vm.panic_on_oom=1 cryptomgr.notests{threads}{only_four}{alone}{left_out}"
+         sysctl.vm.panic_on_oom=1 cryptomgr.notests{threads}{only_four}{alone}{counted}"
     );
     arg(&["-append", &words]);
     command.arg("-kernel").arg(kernel.path(KERNEL)).arg("-initrd").arg(initramfs);
     command
-}
-
-/// Whether a guest needs a processor, the second, that its kernel never starts.
-///
-/// A turn lasts until the next timer (`rr_cpu_thread_fn` in `accel/tcg/tcg-accel-ops-rr.c` of QEMU 7.2). The processor after the one that used
-/// it up has a turn of no instruction, in which that timer fires, and the one after that a whole turn again. Kernels before 6.5 start
-/// processors one after the other: the first waits in `schedule`, each turn to its tick, for the second, which never executes
-/// an instruction. With a halted one between them that has the empty turn.
-fn needs_idler(version: &str, options: &LabOptions) -> bool {
-    let in_turns = matches!(options.mode, Mode::Deterministic { .. });
-    in_turns && options.cpus > 1 && version_of(version).is_some_and(|version| version < STARTS_ALL_AT_ONCE)
 }
 
 /// The version of the emulator, as it names itself.
@@ -323,23 +314,6 @@ mod tests {
         let cpus = |text: &str| good.check_cpus(text.parse().unwrap());
         assert!(cpus("0").is_ok());
         assert!(cpus("0-1").unwrap_err().to_string().contains("the guest has CPU 0"));
-    }
-
-    /// Boots of all other guests are what stored records were made with.
-    #[test]
-    fn only_old_kernels_with_several_cpus_have_a_processor_more() {
-        let guest = |cpus| LabOptions { cpus, ..LabOptions::default() };
-        for (version, cpus, needed) in [
-            ("6.1.176-1", 2, true),
-            ("6.1.176-1", 8, true),
-            ("6.1.176-1", 1, false),
-            ("6.12.107-1", 2, false),
-            ("7.2.13-1", 4, false),
-            ("unheard-of", 2, false),
-        ] {
-            assert_eq!(needs_idler(version, &guest(cpus)), needed, "{version} on {cpus}");
-        }
-        assert!(!needs_idler("6.1.176-1", &LabOptions { mode: Mode::Fast, ..guest(2) }));
     }
 
     #[test]

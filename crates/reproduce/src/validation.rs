@@ -6,7 +6,8 @@
 //!
 //! Tolerances: shares and misses within a point; quantiles of response and latency within 5 % or 0.3 ms, or within a tick where the
 //! kernel decides on the tick ([`decides_on_tick`]), and so the longest wait of a thread without jobs. In the lab, virtual CPUs run in
-//! turns: with several of them only shares are compared. On the host an error counts beyond what two runs of the host differ by.
+//! turns: with several of them times are not compared. Runs of the host differ: what is compared is the middle one of several that
+//! nobody disturbed ([`UNDISTURBED`]), and an error counts beyond the largest difference of another from it.
 
 mod causes;
 mod scenarios;
@@ -16,10 +17,11 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 use surety_model::distribution::TimeDistribution;
 use surety_model::platform::{Enforcement, Platform};
-use surety_model::record::{ActivityRecord, Record};
+use surety_model::record::{ActivityRecord, Disturbance, Record};
 use surety_model::workload::{PolicySpec, Task, TaskBody, Work, Workload};
 use surety_units::{CpuSet, Nanos};
 
+pub use causes::Beside;
 pub use scenarios::{Scenario, scenarios};
 
 /// The word of this machine's kernel.
@@ -34,6 +36,9 @@ const POINTS: f64 = 1.0;
 const PART: f64 = 0.05;
 /// Time within which another agrees.
 const SPAN: Nanos = Nanos::from_micros(300);
+
+/// The part of a run's CPUs that others, or the hypervisor, may have before its figures are theirs too: what shares may differ by.
+pub const UNDISTURBED: f64 = POINTS / 100.0;
 
 /// What a kernel did, scenario by scenario.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -64,8 +69,18 @@ pub struct Kept {
     /// Why it could not be run, or decides nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unfit: Option<String>,
-    /// One run, or two of a kernel whose runs differ.
+    /// One run, or several of a kernel whose runs differ.
     pub runs: Vec<Vec<Figures>>,
+    /// What others took in each run of a machine that has others.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub disturbances: Vec<Disturbance>,
+    /// Runs that were made again because they were disturbed.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub repeated: u32,
+}
+
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// The figures of an activity.
@@ -122,6 +137,11 @@ pub struct Row {
     pub tolerance: f64,
     /// Why it may be outside, where that is known.
     pub cause: Option<&'static str>,
+    /// What is simulated once more to show the cause.
+    #[serde(skip)]
+    pub beside: Option<Beside>,
+    /// What that gives.
+    pub counter: Option<f64>,
 }
 
 impl Row {
@@ -155,26 +175,26 @@ pub fn judged(scenario: &Scenario, kernel: &str, kept: &Kept, simulated: &Record
     let takes_turns = scenario.cpus > 1 && kernel != HOST;
     let simulated = figures_of(simulated);
     let mut rows = Vec::new();
-    let first = kept.runs.first().into_iter().flatten();
-    for measured in first {
+    for measured in kept.runs.first().into_iter().flatten() {
         let name = &measured.activity;
-        let others: Vec<&Figures> =
-            kept.runs.iter().skip(1).flatten().filter(|f| f.activity == *name).collect();
         let Some(found) = simulated.iter().find(|f| f.activity == *name) else { continue };
         let tick =
             if decides_on_tick(&scenario.workload, name, machine) { machine.tick } else { Nanos::ZERO };
         for (word, is_time, _) in FIGURES {
-            if takes_turns && word != "share" {
+            if takes_turns && is_time {
                 continue;
             }
-            let value = |of: &Figures| of.figures.get(word).copied();
-            let (Some(here), Some(there)) = (value(measured), value(found)) else { continue };
-            let floor =
-                others.iter().filter_map(|other| Some((value(other)? - here).abs())).fold(0.0, f64::max);
+            let of_runs = kept.runs.iter().flatten().filter(|f| f.activity == *name);
+            let of_runs = of_runs.filter_map(|f| f.figures.get(word).copied()).collect();
+            let (Some((here, floor)), Some(there)) = (middle(of_runs), found.figures.get(word).copied())
+            else {
+                continue;
+            };
             let tolerance = match is_time {
                 true => (here * PART).max(SPAN.max(tick).get() as f64),
                 false => POINTS,
             };
+            let cause = causes::cause(&scenario.title, kernel, name, word);
             rows.push(Row {
                 scenario: scenario.title.clone(),
                 kernel: kernel.to_owned(),
@@ -184,11 +204,38 @@ pub fn judged(scenario: &Scenario, kernel: &str, kept: &Kept, simulated: &Record
                 measured: here,
                 simulated: there,
                 tolerance: tolerance + floor,
-                cause: causes::cause(&scenario.title, kernel, name, word),
+                cause: cause.map(|cause| cause.why),
+                beside: cause.and_then(|cause| cause.beside),
+                counter: None,
             });
         }
     }
     rows
+}
+
+/// What shows the causes of rows of a scenario that disagree: each thread of the kernel's own beside it, once.
+pub fn shown_beside(rows: &[Row]) -> Vec<Beside> {
+    let mut all: Vec<Beside> = rows.iter().filter(|row| !row.agrees()).filter_map(|row| row.beside).collect();
+    all.dedup();
+    all
+}
+
+/// Notes what the scenario with such a thread gave, in the rows that it is the cause of.
+pub fn note_counters(rows: &mut [Row], beside: Beside, simulated: &Record) {
+    let simulated = figures_of(simulated);
+    for row in rows.iter_mut().filter(|row| !row.agrees() && row.beside == Some(beside)) {
+        let found = simulated.iter().find(|figures| figures.activity == row.activity);
+        row.counter = found.and_then(|figures| figures.figures.get(row.figure).copied());
+    }
+}
+
+/// The middle of a figure's values, the lower one of two, and how far another is from it at most; one that never came is no
+/// distance.
+fn middle(mut values: Vec<f64>) -> Option<(f64, f64)> {
+    values.sort_by(f64::total_cmp);
+    let middle = *values.get(values.len().checked_sub(1)? / 2)?;
+    let came = values.iter().filter(|value| **value < Nanos::MAX.get() as f64);
+    Some((middle, came.map(|value| (value - middle).abs()).fold(0.0, f64::max)))
 }
 
 /// Whether the tick decides when an activity of a workload runs: what bounds a thread of its class or one above is looked at then.
@@ -231,5 +278,21 @@ fn may_overrun(task: &Task) -> bool {
     match &task.body {
         TaskBody::Synthetic(Work::Drawn(TimeDistribution::Constant(work))) => *work >= reservation.runtime,
         _ => true,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_differ_give_their_middle_and_a_floor() {
+        let never = Nanos::MAX.get() as f64;
+        assert_eq!(middle(vec![]), None);
+        assert_eq!(middle(vec![3.0]), Some((3.0, 0.0)));
+        assert_eq!(middle(vec![5.0, 3.0]), Some((3.0, 2.0)));
+        assert_eq!(middle(vec![9.0, 3.0, 4.0]), Some((4.0, 5.0)));
+        // That it came in most runs and not in one makes not every value right.
+        assert_eq!(middle(vec![never, 3.0, 4.0]), Some((4.0, 1.0)));
     }
 }

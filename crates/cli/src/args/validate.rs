@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::TypedValueParser as _;
 use surety_units::Nanos;
 
 use super::{positive, time};
@@ -31,6 +32,9 @@ pub struct ValidateArgs {
     /// Warm-up before the measurement starts
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = time)]
     pub warm_up: Nanos,
+    /// Undisturbed runs of each scenario on the host, of which the middle one is compared
+    #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=99).map(usize::from))]
+    pub runs: usize,
     /// Seed of the random generator
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,

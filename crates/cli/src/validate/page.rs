@@ -12,8 +12,8 @@ const BEGIN: &str = "<!-- begin of the validation -->\n";
 const END: &str = "<!-- end of the validation -->\n";
 
 /// The columns of what is outside.
-pub(super) const OUTSIDE: [&str; 7] =
-    ["scenario", "kernel", "activity", "figure", "kernel's", "simulated", "cause"];
+pub(super) const OUTSIDE: [&str; 8] =
+    ["scenario", "kernel", "activity", "figure", "kernel's", "simulated", "with the cause", "cause"];
 
 /// What stands for a cause that nobody knows.
 const OPEN: &str = "not known";
@@ -64,7 +64,8 @@ pub(super) fn line(row: &Row) -> Vec<String> {
     let cause = row.cause.unwrap_or(OPEN);
     let words = [&row.scenario, &row.kernel, &row.activity, row.figure];
     let mut line: Vec<String> = words.iter().map(|word| (*word).to_owned()).collect();
-    line.extend([value(row, row.measured), value(row, row.simulated), cause.to_owned()]);
+    let counter = row.counter.map(|counter| value(row, counter)).unwrap_or_default();
+    line.extend([value(row, row.measured), value(row, row.simulated), counter, cause.to_owned()]);
     line
 }
 
@@ -92,8 +93,8 @@ fn numbered(lines: &mut [Vec<String>]) -> Vec<String> {
     causes
 }
 
-/// The tables of a page.
-pub(super) fn tables(rows: &[Row], unfit: &[NotCompared]) -> String {
+/// The tables of a page, and what is said of the runs.
+pub(super) fn tables(rows: &[Row], unfit: &[NotCompared], said: Option<&str>) -> String {
     let columns = titles(rows, unfit);
     let mut out = markdown(columns.iter().map(String::as_str), &summary(rows, unfit));
     let mut outside: Vec<Vec<String>> = rows.iter().filter(|row| !row.agrees()).map(line).collect();
@@ -106,6 +107,9 @@ pub(super) fn tables(rows: &[Row], unfit: &[NotCompared]) -> String {
     }
     for (place, cause) in causes.iter().enumerate() {
         let _ = writeln!(out, "{}. {cause}", place + 1);
+    }
+    if let Some(said) = said {
+        let _ = writeln!(out, "\n{said}");
     }
     if !unfit.is_empty() {
         out += "\nNot compared:\n\n";

@@ -188,7 +188,8 @@ fn deterministic_runs_are_the_same_to_the_nanosecond() {
     );
 }
 
-/// Every class, a network and processes that talk, on two CPUs: the record and the trace come out again.
+/// Every class, a network and processes that talk, on two CPUs: the record and the trace come out again, and a thread has the CPU time
+/// of its work, not that of turns in which its CPU stood still.
 #[test]
 fn a_run_on_two_cpus_brings_its_trace_and_repeats() {
     let _guest = beside_guests();
@@ -216,7 +217,17 @@ fn a_run_on_two_cpus_brings_its_trace_and_repeats() {
         assert!(trace.len() > 10_000, "{} bytes of trace", trace.len());
         (text(&output), trace)
     };
-    assert!(run() == run(), "two runs differ");
+    let first = run();
+    assert!(first == run(), "two runs differ");
+    let record: serde_json::Value = serde_json::from_str(&first.0).unwrap();
+    let activities = record["results"][0]["activities"].as_array().unwrap();
+    // The fair task has what is left beside busy threads and the network.
+    for (name, work) in [("reserved", 2.0 / 20.0), ("fifo", 0.3 / 5.0)] {
+        let found = activities.iter().find(|activity| activity["name"] == name).unwrap();
+        let share = found["share"]["fraction"].as_f64().unwrap();
+        // A job more or less in the window, and what going to sleep takes.
+        assert!((share - work).abs() < 0.015, "{name}: {share}");
+    }
 }
 
 #[test]

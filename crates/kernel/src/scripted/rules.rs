@@ -5,7 +5,9 @@ use std::path::Path;
 use surety_units::{Nanos, Tid};
 
 use super::{Script, ScriptedThread};
-use crate::sched::{DEADLINE_PERIOD_MAX, DEADLINE_RUNTIME_MIN, SchedAttr, SchedPolicy, UTIL_SCALE};
+use crate::sched::{
+    DEADLINE_PERIOD_MAX, DEADLINE_RUNTIME_MIN, RELEASE, SchedAttr, SchedPolicy, UTIL_SCALE, keeps_slices,
+};
 
 impl Script {
     pub(super) fn add_thread(&mut self, tid: Tid, process: Tid, name: &str) {
@@ -85,7 +87,14 @@ impl Script {
         let clamp = |given: Option<u32>, had: Option<u32>, default| {
             given.map_or(had, |value| (value != default).then_some(value))
         };
+        let release = self.machine.files.get(Path::new(RELEASE));
+        let leaves_slices_out = release.and_then(|text| keeps_slices(text)) == Some(false);
+        let policy = match attr.policy {
+            SchedPolicy::Other { nice, .. } if leaves_slices_out => SchedPolicy::Other { nice, slice: None },
+            policy => policy,
+        };
         thread.attr = SchedAttr {
+            policy,
             util_min: clamp(attr.util_min, thread.attr.util_min, 0),
             util_max: clamp(attr.util_max, thread.attr.util_max, UTIL_SCALE),
             ..*attr

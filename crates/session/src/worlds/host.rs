@@ -1,6 +1,6 @@
 //! This kernel.
 
-use surety_analysis::foundation::homes;
+use surety_analysis::foundation::homes_on;
 use surety_host::HostWorld;
 use surety_host::interpacket::InterpacketProbe;
 use surety_model::record::Record;
@@ -54,7 +54,7 @@ impl Entry for Host {
     }
 }
 
-/// The host, with reserved threads of each workload in root domains where they fit.
+/// The host, with reserved threads of each workload in root domains where they fit, or in that of the run's CPUs.
 struct AtHome<'r, 'a>(&'r Worlds<'a>);
 
 impl AtHome<'_, '_> {
@@ -84,6 +84,6 @@ impl World for AtHome<'_, '_> {
         if !means.force {
             permission::check_workload(context.kernel(), workload, permission::is_set_by_run)?;
         }
-        self.host().at_home(homes(workload, host)).run(workload, options, observer)
+        self.host().at_home(homes_on(workload, host, options.cpus)).run(workload, options, observer)
     }
 }
