@@ -90,6 +90,12 @@ impl Summary {
         self.reads + self.writes + self.flushes + self.discards
     }
 
+    /// Whether a time that each request took beside the model is more than 4 % of what it takes by the model.
+    pub(crate) fn is_exceeded_by(&self, time: Nanos) -> bool {
+        u128::from(time.get_unsigned()) * 1000
+            > u128::from(self.response.get_unsigned()) * DISTURBED_PER_MILLE
+    }
+
     /// Why what was measured on it decides nothing, where that is so.
     pub fn objection(&self) -> Option<String> {
         let words = || {

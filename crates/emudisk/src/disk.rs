@@ -2,6 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use surety_device::profile::Profile;
 use surety_kernel::block::{BlockDevice, has_loop_devices};
@@ -9,6 +10,7 @@ use surety_kernel::fuse::control::Control;
 use surety_kernel::fuse::{Connection, connection_of, is_offered};
 use surety_kernel::journal::{Journal, Journalled};
 use surety_kernel::{Kernel, KernelError, Operation};
+use surety_units::Nanos;
 
 use crate::account::Summary;
 use crate::core::Core;
@@ -45,6 +47,16 @@ pub struct EmulatedDisk<'a> {
     device: BlockDevice,
     server: Server,
     profile: Profile,
+    kernel: &'a dyn Kernel,
+    /// What the kernel had counted when counting began here.
+    before: Mutex<Kernels>,
+}
+
+/// What the kernel counts of a disk (`/sys/block/NAME/stat`): requests, and their time from before the I/O scheduler on, in ms.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kernels {
+    requests: u64,
+    ms: u64,
 }
 
 impl Plan {
@@ -102,12 +114,49 @@ impl<'a> EmulatedDisk<'a> {
         // The loop device has the file, and that the mount.
         drop((file, mount));
         let settings = set_queue(&plan.profile, &device, kernel, journal)?;
-        Ok(EmulatedDisk { _settings: settings, device, server, profile: plan.profile.clone() })
+        let (profile, before) = (plan.profile.clone(), Mutex::default());
+        Ok(EmulatedDisk { _settings: settings, device, server, profile, kernel, before })
     }
 
     /// The model says when from now on, and requests are counted.
     pub fn begin(&self) {
         self.server.shared().begin();
+        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = self.counted().unwrap_or_default();
+    }
+
+    /// How much more requests took in the mean by the kernel's account than by the model: their way to the disk, which is in no lateness, and
+    /// back. `None` without requests, and where an I/O scheduler may have held them back.
+    pub fn way(&self) -> Option<Nanos> {
+        let scheduler = self.device.queue("scheduler")?;
+        let before = *self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let (after, summary) = (self.counted()?, self.summary()?);
+        let requests = after.requests.saturating_sub(before.requests);
+        if requests == 0 || !scheduler.contains("[none]") && scheduler != "none" {
+            return None;
+        }
+        let mean = u128::from(after.ms.saturating_sub(before.ms)) * 1_000_000 / u128::from(requests);
+        Some((Nanos::new(i64::try_from(mean).ok()?) - summary.response).max(Nanos::ZERO))
+    }
+
+    /// Why what was measured on it decides nothing, where that is so.
+    pub fn objection(&self) -> Option<String> {
+        let summary = self.summary()?;
+        let way = self.way().filter(|way| summary.is_exceeded_by(*way));
+        summary.objection().or_else(|| {
+            Some(format!(
+                "disturbed: by the kernel's account requests took {} longer in the mean than by the model, more than 4 % of the {} of the model: \
+                 the kernel's thread that hands them on had no CPU",
+                way?, summary.response
+            ))
+        })
+    }
+
+    fn counted(&self) -> Option<Kernels> {
+        let text = self.kernel.read_text(&self.device.queue_file("../stat")).ok()?;
+        let numbers: Vec<u64> = text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
+        // Reads, writes, discards, flushes: how many, and the ms they took.
+        let of = |places: &[usize]| places.iter().filter_map(|place| numbers.get(*place)).sum();
+        Some(Kernels { requests: of(&[0, 4, 11, 15]), ms: of(&[3, 7, 14, 16]) })
     }
 
     /// The block device.

@@ -73,11 +73,12 @@ impl Emulated for Disk<'_> {
             ("model", format!("{}, its first {} in memory", profile.name, self.size)),
             ("depth", depth),
             ("lateness", lateness),
+            ("way", self.disk.way().map_or_else(unknown, |way| format!("{way} in the mean"))),
         ]
     }
 
     fn objection(&self) -> Option<String> {
-        self.disk.trouble().or_else(|| self.disk.summary()?.objection())
+        self.disk.trouble().or_else(|| self.disk.objection())
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use surety_emudisk::{EmulatedDisk, EmulationError, Plan, Summary};
+use surety_emudisk::{EmulatedDisk, EmulationError, Plan};
 use surety_kernel::clock;
 use surety_report::table::cells;
 use surety_units::Nanos;
@@ -35,9 +35,9 @@ pub fn serve(args: &ServeArgs, session: &Session) -> Result<Code, Failure> {
     while !session.cancel.is_cancelled() && !disk.is_over() {
         clock::sleep_for(LOOK)?;
     }
-    let (summary, trouble) = (disk.summary(), disk.trouble());
+    let (told, trouble) = (told(&disk, session), disk.trouble());
     drop(disk);
-    session.print(&summary.map_or_else(|| "no requests\n".to_owned(), |summary| told(&summary, session)))?;
+    session.print(&told)?;
     match trouble {
         Some(why) => Err(Failure::new(Code::Machine, format!("the disk did not serve as it should: {why}"))),
         None => Ok(Code::Kept),
@@ -60,7 +60,8 @@ fn announcement(disk: &EmulatedDisk<'_>, args: &ServeArgs) -> String {
     )
 }
 
-fn told(summary: &Summary, session: &Session) -> String {
+fn told(disk: &EmulatedDisk<'_>, session: &Session) -> String {
+    let Some(summary) = disk.summary() else { return "no requests\n".to_owned() };
     let time = |time: Nanos| time.to_string();
     let row = vec![
         summary.reads.to_string(),
@@ -70,13 +71,25 @@ fn told(summary: &Summary, session: &Session) -> String {
         format!("{:.1}", summary.bytes as f64 / 1e6),
         time(summary.response),
         time(summary.service),
+        disk.way().map_or_else(|| "-".to_owned(), time),
         time(summary.lateness_mean),
         time(summary.lateness_p99),
         time(summary.lateness_max),
     ];
-    let head =
-        ["reads", "writes", "flushes", "discards", "MB", "response", "service", "late: mean", "p99", "max"];
-    let verdict = summary.objection().unwrap_or_else(|| "not disturbed".to_owned());
+    let head = [
+        "reads",
+        "writes",
+        "flushes",
+        "discards",
+        "MB",
+        "response",
+        "service",
+        "way",
+        "late: mean",
+        "p99",
+        "max",
+    ];
+    let verdict = disk.objection().unwrap_or_else(|| "not disturbed".to_owned());
     format!("{}{verdict}\n", cells(&head, &[row], &session.style()))
 }
 
