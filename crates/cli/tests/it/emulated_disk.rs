@@ -80,7 +80,11 @@ impl Served {
 
 impl Drop for Served {
     fn drop(&mut self) {
-        let _ = self.process.kill();
+        // Not killed: what is set of the queue is in a journal that goes with the test.
+        let _ = Command::new("kill")
+            .args(["-INT", &self.process.id().to_string()])
+            .stderr(Stdio::null())
+            .status();
         let _ = self.process.wait();
     }
 }
@@ -157,6 +161,14 @@ fn a_killed_server_leaves_nothing() {
         }
         assert!(served.is_gone(), "after {pause} ms");
     }
+    // The next start gives the settings of the queue back, and its own end those it made.
+    let Some(mut served) = Served::start(directory.path(), &["hdd-7200", "--size", "16MiB"]) else { return };
+    served.signal("-INT");
+    assert_eq!(served.ended().0, Some(0));
+    let journals =
+        fs::read_dir(directory.path().join("run")).unwrap().flatten().map(|entry| entry.file_name());
+    let journals: Vec<_> = journals.filter(|name| name.to_string_lossy().starts_with("journal-")).collect();
+    assert!(journals.is_empty(), "{journals:?}");
 }
 
 #[test]
