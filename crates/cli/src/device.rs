@@ -1,6 +1,7 @@
 //! `surety device`: the disks and I/O schedulers of the simulator.
 
 mod characterise;
+mod serve;
 
 use std::path::Path;
 
@@ -25,6 +26,7 @@ pub fn device(args: &DeviceArgs, session: &Session) -> Result<Code, Failure> {
         DeviceVerb::List => list(session),
         DeviceVerb::Show { name } => show_one(name, session),
         DeviceVerb::Characterise(args) => characterise::characterise(args, session),
+        DeviceVerb::Serve(args) => serve::serve(args, session),
     }
 }
 
@@ -93,18 +95,18 @@ fn show_one(name: &str, session: &Session) -> Result<Code, Failure> {
         session.print(&by_kernel(row, session))?;
         return Ok(Code::Kept);
     }
-    let profile = match Profile::named(name) {
-        Some(profile) => profile,
-        None if name.ends_with(".toml") => read(name)?,
-        None => {
-            let what = format!("there is no disk and no I/O scheduler `{name}`");
-            return Err(
-                Failure::new(Code::BadInput, what).help("see `surety device list`, or name a file FILE.toml")
-            );
-        }
-    };
-    session.print(&show(&profile))?;
+    session.print(&show(&profile(name, "disk and no I/O scheduler")?))?;
     Ok(Code::Kept)
+}
+
+/// The profile of a name or a file; `what` there is not of another name.
+fn profile(name: &str, what: &str) -> Result<Profile, Failure> {
+    match Profile::named(name) {
+        Some(profile) => Ok(profile),
+        None if name.ends_with(".toml") => read(name),
+        None => Err(Failure::new(Code::BadInput, format!("there is no {what} `{name}`"))
+            .help("see `surety device list`, or name a file FILE.toml")),
+    }
 }
 
 /// What differs from kernel to kernel under a scheduler of blk-mq.

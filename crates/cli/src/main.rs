@@ -46,6 +46,9 @@ fn main() -> ExitCode {
     if let Some(code) = surety_kernel::journal::watchdog_main() {
         return ExitCode::from(code);
     }
+    if let Some(code) = surety_emudisk::watchdog_main() {
+        return ExitCode::from(code);
+    }
     // Loads that make processes start this program anew for that.
     if let Some(code) = surety_host::helper_main() {
         return ExitCode::from(code);

@@ -16,7 +16,7 @@ const FLOORS: &[&[&str]] = &[
     &["model", "kernel", "block"],
     &["trace", "import", "enforce", "device"],
     &["analysis", "sim", "host", "lab", "fit", "compare"],
-    &["plan", "reproduce", "report"],
+    &["plan", "reproduce", "report", "emudisk"],
     &["session"],
     &["cli"],
 ];

@@ -220,6 +220,13 @@ impl Profile {
         }
     }
 
+    /// Sectors of the longest request that it can be told of; `None`: longer than a kernel makes them. An IDE disk without 48-bit
+    /// addresses takes a byte's worth (`ATA_MAX_SECTORS`).
+    pub fn request_sectors_max(&self) -> Option<u32> {
+        let is_ide = self.model == "hdd" && self.depth() == 1 && self.sectors() < 1 << 28;
+        is_ide.then_some(256)
+    }
+
     /// Requests it takes at a time.
     pub fn depth(&self) -> usize {
         match &self.device {

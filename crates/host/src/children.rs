@@ -3,10 +3,8 @@
 
 use surety_kernel::Kernel;
 use surety_kernel::command::end_adopted;
-use surety_kernel::journal::Journal;
+use surety_kernel::journal::{Journal, Journalled};
 use surety_model::workload::{Load, TaskBody, Workload};
-
-use crate::journalled::Journalled;
 
 /// The mark, and its entry in the journal.
 pub struct ChildrenEntry<'a> {

@@ -13,14 +13,13 @@ use std::path::{Path, PathBuf};
 use surety_kernel::block::{BlockDevice, Content, room_in};
 use surety_kernel::command::{ChildSetup, Command, Stream, spawn};
 use surety_kernel::files::{evict, nameless_in};
-use surety_kernel::journal::Journal;
+use surety_kernel::journal::{Journal, Journalled};
 use surety_kernel::mount::DetachedMount;
 use surety_kernel::{Kernel, KernelError, clock};
 use surety_model::workload::{Disk, Workload};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::{Bytes, Nanos};
 
-use crate::journalled::Journalled;
 use crate::said::{last_words, said};
 
 /// A device by the name of the disk it stands for.
@@ -51,8 +50,58 @@ pub struct RunDisk<'a> {
     mount: Option<DetachedMount>,
     _scheduler: Option<Journalled<'a>>,
     device: BlockDevice,
-    backing: Option<(File, Bytes)>,
+    backing: Option<Backing<'a>>,
     directories: Vec<String>,
+}
+
+/// What a disk that was made stands on.
+#[derive(Debug)]
+enum Backing<'a> {
+    File(File, Bytes),
+    Model(Box<dyn Emulated + 'a>),
+}
+
+/// What makes disks that are as fast as a model. It is no part of this world: who enters the world brings it.
+pub trait Emulator {
+    /// Makes a disk, which answers at once until [`Emulated::begin`].
+    ///
+    /// # Errors
+    /// In words, before anything is made: no such model, no FUSE, no loop devices, not root, more data than memory.
+    fn make<'a>(
+        &self,
+        wanted: &Modelled<'_>,
+        kernel: &'a dyn Kernel,
+        journal: Option<&'a Journal>,
+    ) -> Result<Box<dyn Emulated + 'a>, WorldError>;
+}
+
+/// What modelled disk is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Modelled<'w> {
+    /// The disk's name in the workload.
+    pub name: &'w str,
+    /// The name of a profile, or of a file.
+    pub model: &'w str,
+    /// `None`: as its maker has it.
+    pub size: Option<Bytes>,
+    pub seed: u64,
+    /// Texts of profiles by the names of their files.
+    pub files: &'w BTreeMap<String, String>,
+}
+
+/// A modelled disk. Dropping takes it away.
+pub trait Emulated: std::fmt::Debug {
+    /// The block device.
+    fn device(&self) -> &BlockDevice;
+
+    /// The model says when from now on; what was counted is counted anew.
+    fn begin(&self);
+
+    /// What a reader needs to judge numbers measured on it: what, and its value.
+    fn said(&self) -> Vec<(&'static str, String)>;
+
+    /// Why what was measured on it decides nothing.
+    fn objection(&self) -> Option<String>;
 }
 
 /// What disks are made with.
@@ -65,6 +114,12 @@ pub struct Workshop<'a> {
     pub mark: Option<String>,
     /// Ends a long preparation.
     pub cancel: &'a Cancel,
+    /// Makes modelled disks; `None`: there are none here.
+    pub emulator: Option<&'a dyn Emulator>,
+    /// What is left to chance in them.
+    pub seed: u64,
+    /// Texts of profiles by the names of their files.
+    pub files: &'a BTreeMap<String, String>,
 }
 
 impl<'a> Disks<'a> {
@@ -101,6 +156,18 @@ impl<'a> Disks<'a> {
         self.list.iter_mut().find(|d| d.name == name)
     }
 
+    /// What modelled disks count is counted from now on.
+    pub fn observe(&self) {
+        self.list.iter().filter_map(RunDisk::emulated).for_each(|disk| disk.begin());
+    }
+
+    /// Why what was measured on them decides nothing.
+    pub fn objections(&self) -> Vec<String> {
+        let of =
+            |disk: &RunDisk<'_>| Some(format!("disk.{} was {}", disk.name, disk.emulated()?.objection()?));
+        self.list.iter().filter_map(of).collect()
+    }
+
     /// What a reader needs to judge numbers measured on them, by name, read back from the kernel.
     pub fn environment(&self, kernel: &dyn Kernel) -> BTreeMap<String, String> {
         self.list.iter().flat_map(|disk| disk.environment(kernel)).collect()
@@ -125,16 +192,27 @@ impl<'a> RunDisk<'a> {
             let why = "read-ahead by the rules of a kernel is for simulation; leave out `read-ahead` here";
             return Err(unsupported(name, why));
         }
-        if disk.model.is_some() {
-            return Err(unsupported(name, "a device model is for simulation; leave out `model` here"));
-        }
-        let (device, backing) = match (bound, disk.make) {
-            (Some(path), _) => (bind(name, path)?, None),
-            (None, Some(size)) => {
-                let (device, file) = make(name, size)?;
-                (device, Some((file, size)))
+        let (device, backing) = match (bound, &disk.model, disk.make) {
+            (Some(_), Some(model), _) => {
+                let why = format!(
+                    "it cannot be bound and be as fast as `{model}`: leave out one of --disk and `model`"
+                );
+                return Err(unsupported(name, why));
             }
-            (None, None) => {
+            (None, Some(model), size) => {
+                let made = emulate(disk, model, size, workshop)?;
+                let device = made.device().again();
+                (
+                    device.map_err(|e| failed(name, "cannot be used", &e.to_string()))?,
+                    Some(Backing::Model(made)),
+                )
+            }
+            (Some(path), None, _) => (bind(name, path)?, None),
+            (None, None, Some(size)) => {
+                let (device, file) = make(name, size)?;
+                (device, Some(Backing::File(file, size)))
+            }
+            (None, None, None) => {
                 let why = format!(
                     "it is neither made nor bound; give it `make = \"1GiB\"`, or --disk {name}=/dev/loop3"
                 );
@@ -161,6 +239,8 @@ impl<'a> RunDisk<'a> {
         let directories = Vec::new();
         let mut disk =
             RunDisk { name: name.clone(), mount: None, _scheduler: scheduler, device, backing, directories };
+        // The file system was made in no time.
+        disk.emulated().into_iter().for_each(Emulated::begin);
         disk.mount()?;
         Ok(disk)
     }
@@ -187,8 +267,17 @@ impl<'a> RunDisk<'a> {
 
     /// The file below, where the device goes through the page cache to it.
     pub fn below(&self) -> Option<File> {
-        let (file, _) = self.backing.as_ref().filter(|_| self.device.is_direct() == Some(false))?;
-        file.try_clone().ok()
+        match &self.backing {
+            Some(Backing::File(file, _)) if self.device.is_direct() == Some(false) => file.try_clone().ok(),
+            _ => None,
+        }
+    }
+
+    fn emulated(&self) -> Option<&dyn Emulated> {
+        match &self.backing {
+            Some(Backing::Model(disk)) => Some(&**disk),
+            _ => None,
+        }
     }
 
     /// Forgets everything the machine remembers of this disk's content, and of nothing else: unmounts it, drops what is
@@ -212,7 +301,7 @@ impl<'a> RunDisk<'a> {
         }
         let flushed = self.device.flush();
         flushed.map_err(|error| failed(&self.name, "cannot be made cold", &error.to_string()))?;
-        if let Some((file, _)) = &self.backing {
+        if let Some(Backing::File(file, _)) = &self.backing {
             let dropped = file.sync_data().and_then(|()| evict(file));
             dropped.map_err(|error| failed(&self.name, "cannot be made cold", &error.to_string()))?;
         }
@@ -229,21 +318,30 @@ impl<'a> RunDisk<'a> {
     fn environment(&self, kernel: &dyn Kernel) -> Vec<(String, String)> {
         let path = self.device.path().display();
         let device = match (&self.backing, self.device.is_direct()) {
-            (Some((_, size)), Some(true)) => format!("{path} on a file of {size}, past the page cache"),
-            (Some((_, size)), _) => format!("{path} on a file of {size}, through the page cache"),
+            (Some(Backing::File(_, size)), Some(true)) => {
+                format!("{path} on a file of {size}, past the page cache")
+            }
+            (Some(Backing::File(_, size)), _) => {
+                format!("{path} on a file of {size}, through the page cache")
+            }
+            (Some(Backing::Model(_)), _) => format!("{path} as fast as a model"),
             (None, _) => format!("{path}"),
         };
         let scheduler = kernel.read_text(&self.device.scheduler_file()).ok();
         let rotational = self.device.queue("rotational").map(|text| if text == "1" { "yes" } else { "no" });
         let unknown = || "not known".to_owned();
         let say = |what: &str, value: String| (format!("disk {}{what}", self.name), value);
-        vec![
+        let modelled = self.emulated().map(Emulated::said).unwrap_or_default();
+        let modelled = modelled.into_iter().map(|(what, value)| say(&format!(" {what}"), value));
+        let mut said = vec![
             say("", device),
             say(" file system", "ext4".to_owned()),
             say(" scheduler", scheduler.map_or_else(unknown, |text| in_force(&text))),
             say(" queue depth", self.device.queue("nr_requests").unwrap_or_else(unknown)),
             say(" rotational", rotational.map_or_else(unknown, str::to_owned)),
-        ]
+        ];
+        said.extend(modelled);
+        said
     }
 }
 
@@ -273,6 +371,27 @@ fn failed(name: &str, what: &str, remedy: &str) -> WorldError {
 /// A device that somebody names.
 fn bind(name: &str, path: &Path) -> Result<BlockDevice, WorldError> {
     BlockDevice::unused(path).map_err(|error| failed(name, "cannot be bound", &error.to_string()))
+}
+
+/// A disk as fast as a model.
+fn emulate<'a>(
+    disk: &Disk,
+    model: &str,
+    size: Option<Bytes>,
+    workshop: &Workshop<'a>,
+) -> Result<Box<dyn Emulated + 'a>, WorldError> {
+    let name = &disk.name;
+    let Some(emulator) = workshop.emulator else {
+        return Err(unsupported(name, "there are no modelled disks here; leave out `model`"));
+    };
+    if let Some(size) = size.filter(|size| *size < MAKE_MIN) {
+        return Err(unsupported(
+            name,
+            format!("`make` is {size}, and a file system takes at least {MAKE_MIN}"),
+        ));
+    }
+    let wanted = Modelled { name, model, size, seed: workshop.seed, files: workshop.files };
+    emulator.make(&wanted, workshop.kernel, workshop.journal)
 }
 
 /// A loop device on a file of this size, and the file.
@@ -394,6 +513,15 @@ mod tests {
         assert_eq!(in_force(""), "");
     }
 
+    fn workshop<'a>(
+        kernel: &'a dyn Kernel,
+        journal: Option<&'a Journal>,
+        cancel: &'a Cancel,
+    ) -> Workshop<'a> {
+        static NONE: BTreeMap<String, String> = BTreeMap::new();
+        Workshop { kernel, journal, mark: None, cancel, emulator: None, seed: 1, files: &NONE }
+    }
+
     fn disk(scheduler: Option<&str>) -> Workload {
         let scheduler = scheduler.map(str::to_owned);
         let disk = Disk {
@@ -414,7 +542,7 @@ mod tests {
     fn what_cannot_be_a_disk_is_refused_in_words() {
         let kernel = ScriptedKernel::new(1);
         let cancel = Cancel::default();
-        let workshop = Workshop { kernel: &kernel, journal: None, mark: None, cancel: &cancel };
+        let workshop = workshop(&kernel, None, &cancel);
         let words = |workload: &Workload, bound: &[(&str, &str)]| {
             let bindings = bound.iter().map(|(n, p)| ((*n).to_owned(), PathBuf::from(p))).collect();
             Disks::prepare(workload, &bindings, &workshop).unwrap_err().to_string()
@@ -438,7 +566,7 @@ mod tests {
         let base = tempfile::tempdir().unwrap();
         let journal = Journal::open(&kernel, &RuntimeDir::at(&base.path().join("run")).unwrap()).unwrap();
         let cancel = Cancel::default();
-        let workshop = Workshop { kernel: &kernel, journal: Some(&journal), mark: None, cancel: &cancel };
+        let workshop = workshop(&kernel, Some(&journal), &cancel);
         let none = Bindings::new();
         let refused = Disks::prepare(&disk(Some("cfq")), &none, &workshop).unwrap_err();
         if matches!(refused, WorldError::Machine { .. }) {

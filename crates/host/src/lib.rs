@@ -16,7 +16,6 @@ pub mod disks;
 pub mod environment;
 pub mod interpacket;
 mod interrupts;
-mod journalled;
 pub mod latency;
 mod loads;
 mod locked_memory;

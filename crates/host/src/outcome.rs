@@ -82,6 +82,7 @@ impl Outcome<'_> {
     ) -> Record {
         let disturbance = self.disturbance(prepared.starts.elsewhere());
         degraded.extend(disturbance.map(|d| d.objections(&self.cpus)).unwrap_or_default());
+        degraded.extend(prepared.disks.objections());
         let mut environment = self.environment(&prepared);
         let overheads = prepared.overheads.clone().unwrap_or_default();
         let (records, rules) = self.records();

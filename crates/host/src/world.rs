@@ -23,7 +23,7 @@ use surety_units::{CpuId, CpuSet, Nanos, Tid};
 
 use crate::children::ChildrenEntry;
 use crate::decode::{Decoded, decode};
-use crate::disks::{Bindings, Disks, Workshop};
+use crate::disks::{Bindings, Disks, Emulator, Workshop};
 use crate::interrupts::{self, Devices, Equipment, Sides};
 use crate::loads::Ground;
 use crate::locked_memory::LockedMemory;
@@ -55,6 +55,7 @@ pub struct HostWorld<'a> {
     journal: Option<&'a Journal>,
     scratch: Option<&'a Path>,
     bindings: Bindings,
+    emulator: Option<&'a dyn Emulator>,
     equipment: Equipment,
     outside: Option<CpuId>,
     homes: Homes,
@@ -71,6 +72,7 @@ impl<'a> HostWorld<'a> {
             journal,
             scratch: None,
             bindings: Bindings::new(),
+            emulator: None,
             equipment: Equipment::new(),
             outside: None,
             homes: Homes::new(),
@@ -87,6 +89,11 @@ impl<'a> HostWorld<'a> {
     /// The same with disks of the workload bound to devices, instead of made.
     pub fn bound(self, bindings: &Bindings) -> HostWorld<'a> {
         HostWorld { bindings: bindings.clone(), ..self }
+    }
+
+    /// The same with what makes disks that name a `model`; without it there are none.
+    pub fn emulating(self, emulator: &'a dyn Emulator) -> HostWorld<'a> {
+        HostWorld { emulator: Some(emulator), ..self }
     }
 
     /// The same with devices of this machine for interrupt sources, by their roles.
@@ -227,7 +234,8 @@ impl HostWorld<'_> {
         };
         let children = ChildrenEntry::open(workload, journal, kernel);
         let mark = children.as_ref().map(|children| children.mark().to_owned());
-        let workshop = Workshop { kernel, journal, mark: mark.clone(), cancel };
+        let (emulator, seed, files) = (self.emulator, options.seed, &*options.files);
+        let workshop = Workshop { kernel, journal, mark: mark.clone(), cancel, emulator, seed, files };
         let mut disks = Disks::prepare(workload, &self.bindings, &workshop)?;
         let mut starts = Starts::prepare(workload, &mut disks, Setting { kernel, cpus, mark, cancel })?;
         starts.idle(&mut disks)?;
@@ -311,6 +319,7 @@ impl HostWorld<'_> {
         let Prepared { starts, disks, devices, gate, .. } = prepared;
         let window = watching.window;
         self.limit(window.end);
+        disks.observe();
         gate.open(*window);
         observer.observes((window.observe, window.end));
         let mut look = || {

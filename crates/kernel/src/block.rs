@@ -154,6 +154,27 @@ impl BlockDevice {
         self.sysfs.join("queue/scheduler")
     }
 
+    /// The same device by another descriptor.
+    ///
+    /// # Errors
+    /// EMFILE at the limit of open files.
+    pub fn again(&self) -> Result<BlockDevice, KernelError> {
+        let failed =
+            |e: io::Error| KernelError::from_io(Operation::Open, self.path.display().to_string(), &e);
+        let file = self.file.try_clone().map_err(failed)?;
+        Ok(BlockDevice { file, path: self.path.clone(), sysfs: self.sysfs.clone() })
+    }
+
+    /// The file of a setting of its queue.
+    pub fn queue_file(&self, name: &str) -> PathBuf {
+        self.sysfs.join("queue").join(name)
+    }
+
+    /// Requests that its driver takes at a time; `None` where it has no tags.
+    pub fn tags(&self) -> Option<u32> {
+        std::fs::read_to_string(self.sysfs.join("mq/0/nr_tags")).ok()?.trim().parse().ok()
+    }
+
     /// A setting of its queue as text, `nr_requests` for instance; `None` where it has none of that name.
     pub fn queue(&self, name: &str) -> Option<String> {
         let text = std::fs::read_to_string(self.sysfs.join("queue").join(name)).ok()?;
@@ -208,6 +229,16 @@ impl BlockDevice {
         let claim = OpenOptions::new().read(true).custom_flags(libc::O_EXCL).open(&self.path);
         claim.is_err_and(|e| e.raw_os_error() == Some(libc::EBUSY))
     }
+}
+
+/// Whether there are loop devices.
+///
+/// # Errors
+/// As [`BlockDevice::on_file`].
+pub fn has_loop_devices() -> Result<(), KernelError> {
+    let control = "/dev/loop-control";
+    let open = OpenOptions::new().read(true).write(true).open(control);
+    open.map(|_| ()).map_err(|error| KernelError::from_io(Operation::AttachLoop, control, &error))
 }
 
 /// The directory of the whole disk of a device number.

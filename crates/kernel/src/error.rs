@@ -64,6 +64,8 @@ pub enum Operation {
     ThreadQueue,
     /// Attach a file to a loop device.
     AttachLoop,
+    /// Open the device that file systems in user space are served through.
+    OpenFuse,
     /// Mount a file system.
     Mount,
     /// Load a module of the kernel.
@@ -110,6 +112,7 @@ impl Operation {
             Operation::MakeLink => "making a pair of virtual network devices (veth) for",
             Operation::ThreadQueue => "giving a thread to the receive queue of",
             Operation::AttachLoop => "attaching a file to",
+            Operation::OpenFuse => "opening",
             Operation::Mount => "mounting the file system of",
             Operation::LoadModule => "loading the module",
             Operation::Network => "bringing up",
@@ -199,7 +202,10 @@ impl Operation {
             (Op::AttachLoop, libc::ENOENT | libc::ENXIO | libc::ENODEV) => {
                 "this kernel has no loop devices (CONFIG_BLK_DEV_LOOP, modprobe loop), or /dev is not populated"
             }
-            (Op::AttachLoop | Op::Mount, libc::EPERM | libc::EACCES) => "run as root",
+            (Op::OpenFuse, libc::ENOENT | libc::ENXIO | libc::ENODEV) => {
+                "this kernel has no file systems in user space (CONFIG_FUSE_FS, modprobe fuse), or /dev is not populated"
+            }
+            (Op::AttachLoop | Op::OpenFuse | Op::Mount, libc::EPERM | libc::EACCES) => "run as root",
             (Op::Mount, libc::ENODEV) => "this kernel has no such file system (CONFIG_EXT4_FS)",
             (Op::Mount, libc::EINVAL | libc::EUCLEAN) => "there is no sound file system of that kind on it",
             (Op::Open, libc::EBUSY) => "it is in use: unmount what is on it (and on its partitions) first",

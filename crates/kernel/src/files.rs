@@ -8,7 +8,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::fs::{Advice, AtFlags, CWD, MemfdFlags};
+use rustix::fs::{Advice, AtFlags, CWD, FallocateFlags, MemfdFlags};
 use rustix::io::Errno;
 use surety_units::Nanos;
 
@@ -122,6 +122,14 @@ pub fn sync_file_system(of: &File) -> io::Result<()> {
 pub fn read_ahead(file: &File, offset: u64, length: u64) -> io::Result<()> {
     // A length of 0 means to the end.
     Ok(rustix::fs::fadvise(file, offset, NonZeroU64::new(length), Advice::WillNeed)?)
+}
+
+/// Makes a part of a file read as zeros and gives its room back; the file keeps its length.
+///
+/// # Errors
+/// EOPNOTSUPP where the file system cannot.
+pub fn punch_hole(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    Ok(rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length)?)
 }
 
 /// A file in `directory` that has no name (`O_TMPFILE`): it is gone with its last descriptor unless

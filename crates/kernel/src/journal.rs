@@ -25,12 +25,14 @@ use crate::transition::Owed;
 
 mod change;
 mod directory;
+mod journalled;
 mod recover;
 mod scratch;
 mod watchdog;
 
 pub use change::Undone;
 pub use directory::RuntimeDir;
+pub use journalled::Journalled;
 pub use recover::{Recovered, recover_dead};
 pub use scratch::ScratchDir;
 use watchdog::Watchdog;

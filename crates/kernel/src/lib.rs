@@ -25,6 +25,7 @@ pub mod direct;
 pub mod error;
 pub mod facts;
 pub mod files;
+pub mod fuse;
 pub mod futex;
 pub mod idle;
 pub mod io_priority;

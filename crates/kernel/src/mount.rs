@@ -23,7 +23,14 @@ impl DetachedMount {
     /// Mounts a file system type that needs no source, such as `tracefs`. The error is an errno: EPERM without
     /// CAP_SYS_ADMIN, ENODEV when the kernel has no such file system, ENOSYS before 5.2.
     pub(crate) fn of(file_system: &CStr) -> Result<DetachedMount, i32> {
-        mount(file_system, None).map_err(Errno::raw_os_error)
+        mount(file_system, &[]).map_err(Errno::raw_os_error)
+    }
+
+    /// The same with options. The error is an errno, EINVAL for an option or a value that it has not.
+    pub(crate) fn with(file_system: &CStr, options: &[(&str, String)]) -> Result<DetachedMount, i32> {
+        let options: Vec<(&str, &Path)> =
+            options.iter().map(|(key, value)| (*key, Path::new(value))).collect();
+        mount(file_system, &options).map_err(Errno::raw_os_error)
     }
 
     /// Mounts the file system of a block device.
@@ -31,7 +38,7 @@ impl DetachedMount {
     /// # Errors
     /// EPERM without CAP_SYS_ADMIN, ENODEV where the kernel has no such file system, EINVAL where the device has none.
     pub fn of_device(file_system: &CStr, device: &Path) -> Result<DetachedMount, KernelError> {
-        mount(file_system, Some(device)).map_err(|error| {
+        mount(file_system, &[("source", device)]).map_err(|error| {
             KernelError::new(Operation::Mount, device.display().to_string(), error.raw_os_error())
         })
     }
@@ -48,10 +55,10 @@ impl AsFd for DetachedMount {
     }
 }
 
-fn mount(file_system: &CStr, source: Option<&Path>) -> Result<DetachedMount, Errno> {
+fn mount(file_system: &CStr, options: &[(&str, &Path)]) -> Result<DetachedMount, Errno> {
     let context = fsopen(file_system, FsOpenFlags::FSOPEN_CLOEXEC)?;
-    if let Some(source) = source {
-        fsconfig_set_string(&context, "source", source)?;
+    for (key, value) in options {
+        fsconfig_set_string(&context, *key, *value)?;
     }
     fsconfig_create(&context)?;
     let mount = fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, MountAttrFlags::empty())?;

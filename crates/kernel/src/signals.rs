@@ -47,6 +47,14 @@ impl Interrupt {
     }
 }
 
+/// What ends others of its terminal does not end this process: Ctrl-C, SIGQUIT, SIGTERM and the loss of the terminal are ignored from now on.
+pub fn ignore_endings() {
+    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
+        // SAFETY: no handler is installed; the signal is ignored from now on.
+        unsafe { libc::signal(signal, libc::SIG_IGN) };
+    }
+}
+
 fn is_ignored(signal: i32) -> bool {
     // SAFETY: `sigaction` is plain data, for which zero bytes are a value; the place is valid over the call, which changes
     // nothing.

@@ -40,6 +40,16 @@ pub fn timer_slack() -> Result<Nanos, KernelError> {
     Ok(Nanos::new(i64::try_from(slack).unwrap_or(i64::MAX)))
 }
 
+/// Says that the calling thread is a part of a disk: memory it asks for is not had by writing to disks, which could wait for this very
+/// thread, and its own writes are not slowed down for theirs (PR_SET_IO_FLUSHER).
+///
+/// # Errors
+/// EPERM without CAP_SYS_RESOURCE, EINVAL before Linux 5.6.
+pub fn serve_disks() -> Result<(), KernelError> {
+    rustix::process::configure_io_flusher_behavior(true)
+        .map_err(|e| KernelError::new(Operation::Prctl, "the thread's memory", e.raw_os_error()))
+}
+
 /// Keeps all memory of the process, now and later, out of swap and faulted in. Undone by [`unlock_memory`].
 ///
 /// Only where locking has no limit: under one, a process that fits today dies of the first stack or buffer that does

@@ -28,6 +28,7 @@ use crate::division::{self, Division};
 use crate::failure::Failure;
 use crate::histories::{Histories, Measuring, Seen};
 use crate::machine::this_machine;
+use crate::modelled::ModelledDisks;
 use crate::permission;
 use crate::search::within;
 use crate::workers::{Learnt, Workers, contradicted};
@@ -305,7 +306,8 @@ impl<'a> Guarantee<'a> {
         let world = HostWorld::new(self.context.kernel(), self.context.journal())
             .prepared(self.scratch.as_ref())
             .at_home(self.homes(workload))
-            .bound(&self.request.bindings);
+            .bound(&self.request.bindings)
+            .emulating(&ModelledDisks);
         let record = {
             let mut watch = self.context.watch(label, None);
             let mut measuring = Measuring { watch: &mut *watch, seen: &mut seen };

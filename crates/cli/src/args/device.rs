@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use surety_units::Nanos;
+use surety_units::{Bytes, Nanos};
 
 use crate::args::positive;
 
@@ -24,7 +24,34 @@ pub enum DeviceVerb {
     },
     /// Measure a disk, by reading only, into a profile that the simulator loads; says how near the model is
     Characterise(CharacteriseArgs),
+    /// Serve a block device that is as fast as a disk's model, until Ctrl-C
+    Serve(ServeArgs),
 }
+
+#[derive(Debug, Args)]
+#[command(after_long_help = SERVE_HELP)]
+pub struct ServeArgs {
+    /// Disk of `surety device list`, or a profile's file (FILE.toml)
+    #[arg(value_name = "PROFILE")]
+    pub profile: String,
+    /// Size of the device: the first part of the disk, a multiple of 4 KiB
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    pub size: Bytes,
+    /// Sparse file to keep the data in; it stays [default: memory]
+    #[arg(long, value_name = "FILE")]
+    pub backing: Option<PathBuf>,
+    /// Seed of what the model leaves to chance
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+/// What `--help` of it says at its end.
+const SERVE_HELP: &str = "\
+The device is a loop device on a file of a FUSE file system that this process serves (root only). Answers come at the instants of the \
+model; how much later they came is printed at the end. Where 1 % were later than 4 % of what a request takes, the disk was disturbed: \
+what was measured on it decides nothing.
+
+Unmount what is on it before Ctrl-C: who still uses it then gets errors. Nothing is left after that, nor after `kill -9`.";
 
 #[derive(Debug, Args)]
 #[command(after_long_help = CHARACTERISE_HELP)]

@@ -10,6 +10,7 @@ mod common;
 mod comparing;
 mod disk_waits;
 mod disks;
+mod emulated_disk;
 mod fitting;
 mod guarantee;
 mod in_force;

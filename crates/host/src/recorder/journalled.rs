@@ -2,13 +2,12 @@
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use surety_kernel::journal::{Entry, Journal};
+use surety_kernel::journal::{Entry, Journal, Journalled};
 use surety_kernel::tracefs::{Marker, Tracefs};
 use surety_kernel::{Kernel, KernelError};
 use surety_units::CpuSet;
 
 use super::{RawTrace, Recording, RecordingError, RecordingOptions};
-use crate::journalled::Journalled;
 
 /// A recording with its entry in the journal. The entry is closed once the instance is gone.
 #[derive(Debug)]

@@ -118,7 +118,7 @@ pub fn watchdog_main() -> Option<u8> {
     let (Some(directory), Some(journal)) = (words.next(), words.next()) else { return Some(2) };
     let kernel = RealKernel::new();
     let _ = crate::thread::set_name("surety-watchdog");
-    ignore_signals();
+    crate::signals::ignore_endings();
     let Ok(directory) = RuntimeDir::at(Path::new(&directory)) else { return Some(3) };
     Some(match watch(&kernel, &directory, &journal.to_string_lossy()) {
         Ok(()) => 0,
@@ -202,14 +202,6 @@ pub fn take_back_threads(
         }
     }
     Ok(failed.len())
-}
-
-/// What ends its owner must not end it.
-fn ignore_signals() {
-    for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT, libc::SIGTERM] {
-        // SAFETY: no handler is installed; the signal is ignored from now on.
-        unsafe { libc::signal(signal, libc::SIG_IGN) };
-    }
 }
 
 #[cfg(test)]

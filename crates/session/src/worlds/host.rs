@@ -9,6 +9,7 @@ use surety_model::world::{Observer, RunOptions, World, WorldError};
 use surety_units::Nanos;
 
 use super::{Entry, Opened, Opening, WorldKind, Worlds};
+use crate::modelled::ModelledDisks;
 use crate::permission;
 
 /// Its word.
@@ -61,6 +62,7 @@ impl AtHome<'_, '_> {
     fn host(&self) -> HostWorld<'_> {
         let Worlds { context, means, .. } = self.0;
         let world = HostWorld::new(context.kernel(), context.journal()).bound(&means.bindings);
+        let world = world.emulating(&ModelledDisks);
         if means.traced { world } else { world.untraced() }
     }
 }

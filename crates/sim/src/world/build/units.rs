@@ -117,14 +117,12 @@ impl Driver {
 
     /// Of a device that takes so many requests at a time. Drivers have 32 tags (ATA) or 64 (MMC) where those are fewer.
     fn of(profile: &Profile, depth: u32) -> Driver {
-        // An IDE disk without 48-bit addresses takes a byte's worth of sectors (`ATA_MAX_SECTORS`).
-        let is_ide = profile.model == "hdd" && depth == 1 && profile.sectors() < 1 << 28;
         Driver {
             depth,
             tags: depth.max(if profile.model == "emmc" { 64 } else { 32 }),
             // Hard disks are SCSI's or ATA's, and so is flash that takes no more than ATA can name.
             asks_first: profile.model == "hdd" || (profile.model == "flash" && depth <= 32),
-            max_sectors: if is_ide { 256 } else { u32::MAX },
+            max_sectors: profile.request_sectors_max().unwrap_or(u32::MAX),
             rotational: profile.is_rotational(),
         }
     }

@@ -1,10 +1,10 @@
 //! [`Journalled`]: an entry of the journal that is undone when its owner is done with it.
 
-use surety_kernel::Kernel;
-use surety_kernel::journal::{Entry, EntryId, Journal, JournalError};
+use super::{Entry, EntryId, Journal, JournalError};
+use crate::kernel::Kernel;
 
 /// An entry of the journal that is undone when this is dropped, or at the next start.
-pub(crate) struct Journalled<'a> {
+pub struct Journalled<'a> {
     journal: &'a Journal,
     kernel: &'a dyn Kernel,
     id: EntryId,
@@ -12,7 +12,10 @@ pub(crate) struct Journalled<'a> {
 
 impl<'a> Journalled<'a> {
     /// Puts an entry in the journal.
-    pub(crate) fn record(
+    ///
+    /// # Errors
+    /// Where it cannot be written down.
+    pub fn record(
         journal: &'a Journal,
         kernel: &'a dyn Kernel,
         entry: Entry,
@@ -21,7 +24,7 @@ impl<'a> Journalled<'a> {
     }
 
     /// Takes charge of an entry that is in the journal already.
-    pub(crate) fn of(journal: &'a Journal, kernel: &'a dyn Kernel, id: EntryId) -> Journalled<'a> {
+    pub fn of(journal: &'a Journal, kernel: &'a dyn Kernel, id: EntryId) -> Journalled<'a> {
         Journalled { journal, kernel, id }
     }
 }

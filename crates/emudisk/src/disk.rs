@@ -1,0 +1,231 @@
+//! [`EmulatedDisk`]: a block device of this machine that is as fast as a model.
+
+use std::fs::OpenOptions;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use surety_device::profile::Profile;
+use surety_kernel::block::{BlockDevice, has_loop_devices};
+use surety_kernel::fuse::control::Control;
+use surety_kernel::fuse::{Connection, connection_of, is_offered};
+use surety_kernel::journal::{Journal, Journalled};
+use surety_kernel::{Kernel, KernelError, Operation};
+use surety_units::Nanos;
+
+use crate::account::Summary;
+use crate::core::Core;
+use crate::error::EmulationError;
+use crate::server::{BYTES_MAX, Server};
+use crate::store::Store;
+use crate::tree::NAME;
+use crate::watchdog::Watchdog;
+
+/// A size is a multiple of this.
+const BLOCK: u64 = 4096;
+/// A smaller disk is of no use.
+const BYTES_MIN: u64 = 1 << 20;
+/// What a disk reads ahead of need by default (`VM_READAHEAD_PAGES`), in KiB; a loop device has another number.
+const READ_AHEAD_KIB: u32 = 128;
+
+/// What disk is to be made.
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub profile: Profile,
+    /// Bytes of it, from its beginning on: a multiple of 4096.
+    pub bytes: u64,
+    /// The file for its data; `None`: memory.
+    pub backing: Option<PathBuf>,
+    pub seed: u64,
+    /// The program that is started as its watchdog: one whose `main` begins with [`crate::watchdog_main`].
+    pub watchdog: PathBuf,
+}
+
+/// A modelled disk under this kernel. Dropping takes it away; who still uses it gets errors.
+pub struct EmulatedDisk<'a> {
+    // In this order: what was set of its queue, itself, and who serves it.
+    _settings: Settings<'a>,
+    device: BlockDevice,
+    server: Server,
+    profile: Profile,
+    kernel: &'a dyn Kernel,
+    /// What the kernel had counted when counting began here.
+    before: Mutex<Kernels>,
+}
+
+/// What the kernel counts of a disk (`/sys/block/NAME/stat`): requests, and their time from before the I/O scheduler on, in ms.
+#[derive(Clone, Copy, Debug, Default)]
+struct Kernels {
+    requests: u64,
+    ms: u64,
+}
+
+impl Plan {
+    /// Why it cannot be made, found without making anything.
+    ///
+    /// # Errors
+    /// No root, no FUSE, no loop devices, a size that the device has not.
+    pub fn check(&self, kernel: &dyn Kernel) -> Result<(), EmulationError> {
+        let capacity = self.profile.sectors() * surety_device::SECTOR;
+        let is_size = self.bytes.is_multiple_of(BLOCK) && (BYTES_MIN..=capacity).contains(&self.bytes);
+        if !is_size {
+            return Err(EmulationError::Size { capacity });
+        }
+        if kernel.effective_user() != 0 {
+            return Err(EmulationError::NotRoot);
+        }
+        is_offered()?;
+        has_loop_devices()?;
+        Ok(())
+    }
+}
+
+impl<'a> EmulatedDisk<'a> {
+    /// Makes the disk. Until [`EmulatedDisk::begin`] it answers at once.
+    ///
+    /// # Errors
+    /// As [`Plan::check`]; more data than memory; what the kernel refuses.
+    pub fn make(
+        plan: &Plan,
+        kernel: &'a dyn Kernel,
+        journal: &'a Journal,
+    ) -> Result<EmulatedDisk<'a>, EmulationError> {
+        plan.check(kernel)?;
+        let store = match &plan.backing {
+            Some(path) => Store::in_file(path, plan.bytes)?,
+            None => Store::in_memory(plan.bytes)?,
+        };
+        let core = Core::new(plan.profile.build(plan.seed));
+        // Hard disks have no TRIM.
+        let discards = !plan.profile.is_rotational();
+        let mut server = Server::new(Connection::open()?, store, (plan.bytes, discards), core);
+        // From here on what is made is dropped in the reverse order: the mount goes before its server waits for that.
+        let mount = server.shared().connection.mount(BYTES_MAX)?;
+        server.serve()?;
+        let connection = connection_of(&mount)?;
+        server.control = Some(Control::of(connection)?);
+        server.tell(Watchdog::start(&plan.watchdog, connection)?)?;
+        let path = mount.root().join(NAME);
+        let open = OpenOptions::new().read(true).write(true).open(&path);
+        let file = open.map_err(|error| match server.shared().trouble_met() {
+            Some(_) => EmulationError::Protocol,
+            None => KernelError::from_io(Operation::Open, "the disk's file", &error).into(),
+        })?;
+        let device = BlockDevice::on_file(&file)?;
+        // The loop device has the file, and that the mount.
+        drop((file, mount));
+        let settings = set_queue(&plan.profile, &device, kernel, journal)?;
+        let (profile, before) = (plan.profile.clone(), Mutex::default());
+        Ok(EmulatedDisk { _settings: settings, device, server, profile, kernel, before })
+    }
+
+    /// The model says when from now on, and requests are counted.
+    pub fn begin(&self) {
+        self.server.shared().begin();
+        *self.before.lock().unwrap_or_else(PoisonError::into_inner) = self.counted().unwrap_or_default();
+    }
+
+    /// How much more requests took in the mean by the kernel's account than by the model: their way to the disk, which is in no lateness, and
+    /// back. `None` without requests, and where an I/O scheduler may have held them back.
+    pub fn way(&self) -> Option<Nanos> {
+        let scheduler = self.device.queue("scheduler")?;
+        let before = *self.before.lock().unwrap_or_else(PoisonError::into_inner);
+        let (after, summary) = (self.counted()?, self.summary()?);
+        let requests = after.requests.saturating_sub(before.requests);
+        if requests == 0 || !scheduler.contains("[none]") && scheduler != "none" {
+            return None;
+        }
+        let mean = u128::from(after.ms.saturating_sub(before.ms)) * 1_000_000 / u128::from(requests);
+        Some((Nanos::new(i64::try_from(mean).ok()?) - summary.response).max(Nanos::ZERO))
+    }
+
+    /// Why what was measured on it decides nothing, where that is so.
+    pub fn objection(&self) -> Option<String> {
+        let summary = self.summary()?;
+        let way = self.way().filter(|way| summary.is_exceeded_by(*way));
+        summary.objection().or_else(|| {
+            Some(format!(
+                "disturbed: by the kernel's account requests took {} longer in the mean than by the model, more than 4 % of the {} of the model: \
+                 the kernel's thread that hands them on had no CPU",
+                way?, summary.response
+            ))
+        })
+    }
+
+    fn counted(&self) -> Option<Kernels> {
+        let text = self.kernel.read_text(&self.device.queue_file("../stat")).ok()?;
+        let numbers: Vec<u64> = text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect();
+        // Reads, writes, discards, flushes: how many, and the ms they took.
+        let of = |places: &[usize]| places.iter().filter_map(|place| numbers.get(*place)).sum();
+        Some(Kernels { requests: of(&[0, 4, 11, 15]), ms: of(&[3, 7, 14, 16]) })
+    }
+
+    /// The block device.
+    pub fn device(&self) -> &BlockDevice {
+        &self.device
+    }
+
+    /// What it is as fast as.
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    /// The file of its data; `None`: they are in memory.
+    pub fn backing(&self) -> Option<&Path> {
+        self.server.shared().store().path()
+    }
+
+    /// What was counted since [`EmulatedDisk::begin`]; `None` without a request.
+    pub fn summary(&self) -> Option<Summary> {
+        self.server.shared().account().summary()
+    }
+
+    /// Why it serves no longer, or not as it should.
+    pub fn trouble(&self) -> Option<String> {
+        let met = self.server.shared().trouble_met();
+        let over =
+            || "its connection was ended: its server stood still for 5 s, or somebody ended it".to_owned();
+        if self.is_over() { Some(met.unwrap_or_else(over)) } else { met }
+    }
+
+    /// Whether it serves no longer.
+    pub fn is_over(&self) -> bool {
+        self.server.shared().is_over()
+    }
+}
+
+impl std::fmt::Debug for EmulatedDisk<'_> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} as {}", self.device.path().display(), self.profile.name)
+    }
+}
+
+/// What was set of a queue; dropping takes it back, the last first.
+struct Settings<'a>(Vec<Journalled<'a>>);
+
+impl Drop for Settings<'_> {
+    fn drop(&mut self) {
+        while self.0.pop().is_some() {}
+    }
+}
+
+/// Gives the device's queue what the modelled disk would have given it.
+fn set_queue<'a>(
+    profile: &Profile,
+    device: &BlockDevice,
+    kernel: &'a dyn Kernel,
+    journal: &'a Journal,
+) -> Result<Settings<'a>, EmulationError> {
+    let sectors = profile.request_sectors_max().unwrap_or(u32::MAX).min(BYTES_MAX / 512);
+    // Read-ahead last: the kernel computes it anew with every limit that changes.
+    let wanted = [
+        ("rotational", u32::from(profile.is_rotational())),
+        ("max_sectors_kb", sectors / 2),
+        ("read_ahead_kb", READ_AHEAD_KIB),
+    ];
+    let mut settings = Settings(Vec::new());
+    for (name, value) in wanted {
+        let id = journal.write_text(kernel, &device.queue_file(name), &value.to_string())?;
+        settings.0.push(Journalled::of(journal, kernel, id));
+    }
+    Ok(settings)
+}

@@ -1,0 +1,477 @@
+//! [`Server`]: the threads of an emulated disk.
+//!
+//! Two readers take requests and move their data, so that one can be stamped while another is moved; one thread answers at the instants of the model; one
+//! tells the watchdog that all is well. What they share is under one lock, which nobody holds while data move or an answer is sent.
+
+use std::collections::VecDeque;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use std::time::Duration;
+
+use surety_device::{Op, Request, SECTOR};
+use surety_kernel::fuse::control::Control;
+use surety_kernel::fuse::wire::{self, Ask, Incoming};
+use surety_kernel::fuse::{Connection, Received};
+use surety_kernel::{Kernel, KernelError, Operation, RealKernel, SchedPolicy, clock, thread};
+use surety_units::Nanos;
+
+use crate::account::Account;
+use crate::core::{Core, Done, Event};
+use crate::store::Store;
+use crate::tree;
+use crate::watchdog::Watchdog;
+
+/// Bytes of one request at most: what FUSE carries in one of its own (256 pages).
+pub(crate) const BYTES_MAX: u32 = 1 << 20;
+/// Requests at a time, more than a loop device has tags: the model says how many the disk takes.
+const REQUESTS_MAX: u16 = 1024;
+const READERS: u32 = 2;
+/// The reply thread spins for the last of its waits.
+const SPIN: Nanos = Nanos::from_micros(100);
+/// The priority of all threads that serve.
+const PRIORITY: u32 = 1;
+/// Between two signs of life.
+const BEAT: Duration = Duration::from_millis(500);
+/// A request that is not answered so long after its time is no sign of life.
+const STUCK: Nanos = Nanos::SECOND;
+/// So long those who use the disk may take to let go of it.
+const LET_GO: Nanos = Nanos::from_secs(2);
+const STACK: usize = 256 << 10;
+/// No instant.
+const NEVER: i64 = i64::MAX;
+
+/// An emulated disk's serving end. Dropping ends it: whoever still waits for an answer gets an error.
+pub(crate) struct Server {
+    shared: Arc<Shared>,
+    threads: Vec<JoinHandle<()>>,
+    /// Ends the signs of life when dropped.
+    beats: Option<Sender<()>>,
+    pub(crate) control: Option<Control>,
+}
+
+/// What the threads share.
+pub(crate) struct Shared {
+    pub(crate) connection: Connection,
+    store: Store,
+    bytes: u64,
+    /// Whether the disk can be told what it need not keep.
+    discards: bool,
+    /// The instant of CLOCK_MONOTONIC that is 0 for the model.
+    epoch: Nanos,
+    state: Mutex<State>,
+    /// The reply thread waits here.
+    earlier: Condvar,
+    /// When the next request is complete, for the reply thread while it spins.
+    next: AtomicI64,
+    /// Whether the model is asked; else everything is answered at once.
+    is_timed: AtomicBool,
+    is_over: AtomicBool,
+}
+
+struct State {
+    core: Core,
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    /// Complete, with what is to be answered, in the order of their instants.
+    ready: VecDeque<u32>,
+    done: Vec<Done>,
+    buffers: Vec<Vec<u8>>,
+    account: Account,
+    /// Until when the reply thread sleeps.
+    sleeps_until: i64,
+    trouble: Option<String>,
+}
+
+/// A request that is not answered.
+struct Slot {
+    unique: u64,
+    request: Request,
+    arrived: Nanos,
+    answer: Option<Answer>,
+    done: Option<Done>,
+}
+
+enum Answer {
+    /// So many bytes of a buffer.
+    Data(Vec<u8>, usize),
+    Written(u32),
+    Nothing,
+    Refused(i32),
+}
+
+impl Server {
+    /// A server whose threads have not begun, with everything answered at once; of so many bytes, and whether it takes discards.
+    pub fn new(connection: Connection, store: Store, (bytes, discards): (u64, bool), core: Core) -> Server {
+        let state = State {
+            core,
+            slots: Vec::new(),
+            free: Vec::new(),
+            ready: VecDeque::new(),
+            done: Vec::new(),
+            buffers: Vec::new(),
+            account: Account::default(),
+            sleeps_until: NEVER,
+            trouble: None,
+        };
+        let shared = Shared {
+            connection,
+            store,
+            bytes,
+            discards,
+            epoch: clock::monotonic(),
+            state: Mutex::new(state),
+            earlier: Condvar::new(),
+            next: AtomicI64::new(NEVER),
+            is_timed: AtomicBool::new(false),
+            is_over: AtomicBool::new(false),
+        };
+        Server { shared: Arc::new(shared), threads: Vec::new(), beats: None, control: None }
+    }
+
+    /// What the threads share.
+    pub fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    /// Starts the threads that serve; the connection has been mounted.
+    ///
+    /// # Errors
+    /// EAGAIN at the limit of threads.
+    pub fn serve(&mut self) -> Result<(), KernelError> {
+        for number in 0..READERS {
+            self.start(&format!("disk-read-{number}"), |shared| shared.read_requests())?;
+        }
+        self.start("disk-reply", |shared| shared.reply())
+    }
+
+    /// Tells a watchdog from now on that all is well, as long as it is.
+    ///
+    /// # Errors
+    /// As [`Server::serve`].
+    pub fn tell(&mut self, watchdog: Watchdog) -> Result<(), KernelError> {
+        let (beats, over) = channel();
+        self.beats = Some(beats);
+        self.start("disk-beat", move |shared| {
+            let mut watchdog = watchdog;
+            loop {
+                let told = !shared.is_well() || watchdog.tell();
+                if !told {
+                    shared.trouble("its watchdog ended".to_owned());
+                }
+                if !told || over.recv_timeout(BEAT) != Err(RecvTimeoutError::Timeout) {
+                    return;
+                }
+            }
+        })
+    }
+
+    fn start(&mut self, name: &str, body: impl FnOnce(&Shared) + Send + 'static) -> Result<(), KernelError> {
+        let shared = Arc::clone(&self.shared);
+        let builder = Builder::new().name(name.to_owned()).stack_size(STACK);
+        let started = builder.spawn(move || body(&shared));
+        let failed = |error: io::Error| KernelError::from_io(Operation::Spawn, name.to_owned(), &error);
+        self.threads.push(started.map_err(failed)?);
+        Ok(())
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let until = clock::monotonic() + LET_GO;
+        while !self.shared.is_over.load(Ordering::Acquire) && !self.threads.is_empty() {
+            if clock::monotonic() >= until {
+                self.control.iter().for_each(Control::abort);
+                break;
+            }
+            let _ = clock::sleep_for(Nanos::MILLISECOND);
+        }
+        self.beats = None;
+        for thread in self.threads.drain(..) {
+            // One that panicked has said so.
+            let _ = thread.join();
+        }
+    }
+}
+
+impl Shared {
+    /// From now on the model says when, and requests are counted.
+    pub fn begin(&self) {
+        let mut state = self.lock();
+        self.is_timed.store(true, Ordering::Relaxed);
+        state.account = Account::default();
+    }
+
+    /// What was counted.
+    pub fn account(&self) -> Account {
+        self.lock().account.clone()
+    }
+
+    /// Why it no longer serves, or not as it should.
+    pub fn trouble_met(&self) -> Option<String> {
+        self.lock().trouble.clone()
+    }
+
+    /// Whether the connection has ended.
+    pub fn is_over(&self) -> bool {
+        self.is_over.load(Ordering::Acquire)
+    }
+
+    /// Where the data are.
+    pub fn store(&self) -> &Store {
+        &self.store
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn trouble(&self, why: String) {
+        self.lock().trouble.get_or_insert(why);
+    }
+
+    /// Now, as the model counts.
+    fn now(&self) -> Nanos {
+        clock::monotonic() - self.epoch
+    }
+
+    /// Whether every request that is due is being answered.
+    fn is_well(&self) -> bool {
+        let state = self.lock();
+        let late = self.now() - STUCK;
+        let is_stuck = |slot: &Slot| slot.done.is_some_and(|done| done.due < late);
+        state.core.next().is_none_or(|at| at >= late) && !state.slots.iter().flatten().any(is_stuck)
+    }
+
+    /// A reader's life.
+    fn read_requests(&self) {
+        self.become_device();
+        let mut buffer = vec![0; wire::buffer_bytes(BYTES_MAX)];
+        loop {
+            match self.connection.receive(&mut buffer) {
+                Ok(Received::Request(incoming)) => {
+                    if let Err(error) = self.serve(&incoming) {
+                        self.trouble(error.to_string());
+                    }
+                }
+                Ok(Received::Over) => break,
+                Err(error) => {
+                    self.trouble(error.to_string());
+                    break;
+                }
+            }
+        }
+        self.is_over.store(true, Ordering::Release);
+        self.earlier.notify_all();
+    }
+
+    /// The calling thread is a device from now on: it runs before programs, and memory it needs is not had by writing to disks.
+    fn become_device(&self) {
+        let kernel = RealKernel::new();
+        let fifo = SchedPolicy::Fifo { priority: PRIORITY };
+        if let Err(error) = kernel.set_scheduler_directly(kernel.own_tid(), &fifo.into()) {
+            self.trouble(format!("its threads have no real-time priority: {error}"));
+        }
+        let _ = thread::serve_disks();
+    }
+
+    fn serve(&self, incoming: &Incoming<'_>) -> Result<(), KernelError> {
+        let (unique, node) = (incoming.unique, incoming.node);
+        let answer = |bytes: Option<Vec<u8>>| match bytes {
+            Some(bytes) => self.connection.answer(unique, &bytes),
+            None => self.connection.refuse(unique, NO_ENTRY),
+        };
+        match incoming.ask {
+            Ask::Init { major, minor } if !wire::is_spoken(major, minor) => {
+                self.trouble(format!("the kernel speaks the protocol {major}.{minor}"));
+                self.connection.refuse(unique, UNKNOWN_PROTOCOL)
+            }
+            Ask::Init { .. } => answer(Some(wire::init(BYTES_MAX, REQUESTS_MAX))),
+            Ask::Lookup { name } => answer(tree::lookup(node, name, self.bytes)),
+            Ask::Attributes => answer(tree::node(node, self.bytes).map(wire::attributes)),
+            Ask::Open => answer(tree::node(node, self.bytes).map(|_| wire::opened())),
+            Ask::Statistics => answer(Some(wire::statistics(self.bytes))),
+            Ask::Release | Ask::Destroy => self.connection.answer(unique, &[]),
+            Ask::Unanswered => Ok(()),
+            Ask::PunchHole { .. } if !self.discards => self.connection.refuse(unique, NOT_SUPPORTED),
+            Ask::Other(_) => self.connection.refuse(unique, NOT_OFFERED),
+            Ask::Read { offset, bytes } => self.access(unique, Op::Read, (offset, bytes.into()), &[]),
+            Ask::Write { offset, data } => self.access(unique, Op::Write, (offset, data.len() as u64), data),
+            Ask::PunchHole { offset, bytes } => self.access(unique, Op::Discard, (offset, bytes), &[]),
+            Ask::Sync => self.access(unique, Op::Flush, (0, 0), &[]),
+        }
+    }
+
+    /// Stamps a request, has it timed, and moves its data meanwhile.
+    fn access(
+        &self,
+        unique: u64,
+        op: Op,
+        (offset, bytes): (u64, u64),
+        data: &[u8],
+    ) -> Result<(), KernelError> {
+        let is_inside = offset.checked_add(bytes).is_some_and(|end| end <= self.bytes);
+        let is_whole = offset.is_multiple_of(SECTOR) && bytes.is_multiple_of(SECTOR);
+        let is_request = op == Op::Flush || bytes > 0;
+        let sectors = u32::try_from(bytes / SECTOR).ok().filter(|_| is_inside && is_whole && is_request);
+        let Some(sectors) = sectors else { return self.connection.refuse(unique, INVALID) };
+        let request = Request::new(op, offset / SECTOR, sectors);
+        let (tag, buffer) = self.arrive(unique, request);
+        let moved = match op {
+            Op::Read => {
+                let (mut buffer, length) = (buffer, bytes as usize);
+                buffer.resize(buffer.len().max(length), 0);
+                let read = self.store.read(offset, &mut buffer[..length]);
+                read.map(|()| Answer::Data(buffer, length))
+            }
+            Op::Write => self.store.write(offset, data).map(|()| Answer::Written(data.len() as u32)),
+            Op::Discard => self.store.discard(offset, bytes).map(|()| Answer::Nothing),
+            Op::Flush => Ok(Answer::Nothing),
+        };
+        let answer = moved.unwrap_or_else(|error| Answer::Refused(error.raw_os_error().unwrap_or(BROKEN)));
+        self.finish(tag, answer)
+    }
+
+    /// Gives a request to the disk, with a buffer for what is read.
+    fn arrive(&self, unique: u64, request: Request) -> (u32, Vec<u8>) {
+        let mut state = self.lock();
+        let now = self.now();
+        let slot = Slot { unique, request, arrived: now, answer: None, done: None };
+        let tag = match state.free.pop() {
+            Some(tag) => tag,
+            None => {
+                state.slots.push(None);
+                (state.slots.len() - 1) as u32
+            }
+        };
+        state.slots[tag as usize] = Some(slot);
+        if self.is_timed.load(Ordering::Relaxed) {
+            state.take(now, Event::Arrived { tag, request });
+        } else {
+            let done = Done { tag, due: now, service: Nanos::ZERO };
+            state.settle(done);
+        }
+        let next = state.next();
+        self.next.store(next, Ordering::Relaxed);
+        if next < state.sleeps_until || !state.ready.is_empty() {
+            self.earlier.notify_one();
+        }
+        let buffer = if request.op == Op::Read { state.buffers.pop() } else { None };
+        (tag, buffer.unwrap_or_default())
+    }
+
+    /// What a request is answered with is there: it is answered now if its time has come, else by the reply thread.
+    fn finish(&self, tag: u32, answer: Answer) -> Result<(), KernelError> {
+        let mut state = self.lock();
+        let slot = state.slots[tag as usize].as_mut().expect("it is answered once, with what comes here");
+        slot.answer = Some(answer);
+        if slot.done.is_none() {
+            return Ok(());
+        }
+        let slot = state.leave(tag);
+        drop(state);
+        self.send(slot)
+    }
+
+    /// The reply thread's life.
+    fn reply(&self) {
+        self.become_device();
+        let mut state = self.lock();
+        loop {
+            let now = self.now();
+            state.take(now, Event::Time);
+            if let Some(tag) = state.ready.pop_front() {
+                let slot = state.leave(tag);
+                drop(state);
+                if let Err(error) = self.send(slot) {
+                    self.trouble(error.to_string());
+                }
+                state = self.lock();
+                continue;
+            }
+            if self.is_over() {
+                return;
+            }
+            let next = state.next();
+            let left = Nanos::new(next.saturating_sub(now.get()));
+            self.next.store(next, Ordering::Relaxed);
+            if left > SPIN {
+                let sleep = (left - SPIN).min(Nanos::SECOND);
+                state.sleeps_until = next;
+                let slept = self.earlier.wait_timeout(state, Duration::from_nanos(sleep.get_unsigned()));
+                state = slept.unwrap_or_else(PoisonError::into_inner).0;
+                state.sleeps_until = i64::MIN;
+                continue;
+            }
+            drop(state);
+            while self.now().get() < self.next.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+            state = self.lock();
+        }
+    }
+
+    /// Answers, and counts how late that is.
+    fn send(&self, slot: Slot) -> Result<(), KernelError> {
+        let unique = slot.unique;
+        let mut buffer = None;
+        let sent = match slot.answer {
+            Some(Answer::Data(bytes, length)) => {
+                let sent = self.connection.answer(unique, &bytes[..length]);
+                buffer = Some(bytes);
+                sent
+            }
+            Some(Answer::Written(bytes)) => self.connection.answer(unique, &wire::written(bytes)),
+            Some(Answer::Nothing) | None => self.connection.answer(unique, &[]),
+            Some(Answer::Refused(errno)) => self.connection.refuse(unique, errno),
+        };
+        let now = self.now();
+        let mut state = self.lock();
+        state.buffers.extend(buffer);
+        let Request { op, sectors, .. } = slot.request;
+        if let Some(done) = slot.done.filter(|_| self.is_timed.load(Ordering::Relaxed)) {
+            let times = (done.service, done.due - slot.arrived);
+            state.account.count(op, sectors, times, now - done.due);
+        }
+        sent
+    }
+}
+
+impl State {
+    fn take(&mut self, now: Nanos, event: Event) {
+        let mut done = std::mem::take(&mut self.done);
+        self.core.take(now, event, &mut done);
+        done.drain(..).for_each(|done| self.settle(done));
+        self.done = done;
+    }
+
+    /// A request is complete: it is answered by the reply thread, or by its reader where the data are still on their way.
+    fn settle(&mut self, done: Done) {
+        let slot =
+            self.slots[done.tag as usize].as_mut().expect("a tag is free only when its request is answered");
+        slot.done = Some(done);
+        if slot.answer.is_some() {
+            self.ready.push_back(done.tag);
+        }
+    }
+
+    /// A request leaves.
+    fn leave(&mut self, tag: u32) -> Slot {
+        self.free.push(tag);
+        self.slots[tag as usize].take().expect("a tag is free only when its request is answered")
+    }
+
+    fn next(&self) -> i64 {
+        self.core.next().map_or(NEVER, Nanos::get)
+    }
+}
+
+/// Error numbers of answers: ENOENT, EPROTO, ENOSYS, EOPNOTSUPP, EINVAL, EIO.
+const NO_ENTRY: i32 = 2;
+const UNKNOWN_PROTOCOL: i32 = 71;
+const NOT_OFFERED: i32 = 38;
+const NOT_SUPPORTED: i32 = 95;
+const INVALID: i32 = 22;
+const BROKEN: i32 = 5;

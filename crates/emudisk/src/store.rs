@@ -1,0 +1,125 @@
+//! [`Store`]: where the data of an emulated disk are: in memory, or in a sparse file.
+//!
+//! In memory is a file too, without a name: what was never written reads as zeros and takes no memory.
+
+use std::fs::{File, OpenOptions, TryLockError};
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+
+use surety_kernel::files::{memory_file, punch_hole};
+use surety_kernel::{Kernel, RealKernel};
+
+use crate::error::EmulationError;
+
+/// The data of a disk.
+#[derive(Debug)]
+pub struct Store {
+    file: File,
+    path: Option<PathBuf>,
+}
+
+impl Store {
+    /// In memory.
+    ///
+    /// # Errors
+    /// Where that much memory is not available now.
+    pub fn in_memory(bytes: u64) -> Result<Store, EmulationError> {
+        let available = available_memory();
+        if available.is_some_and(|available| available < bytes) {
+            return Err(EmulationError::Memory { bytes, available: available.unwrap_or_default() });
+        }
+        let file = memory_file().and_then(|file| file.set_len(bytes).map(|()| file));
+        Ok(Store { file: file.map_err(EmulationError::Data)?, path: None })
+    }
+
+    /// In a file, which is made sparse where there is none; one that is there keeps what is in it, and has this size already.
+    ///
+    /// # Errors
+    /// A file of another size, one that another disk uses, and those of the file system.
+    pub fn in_file(path: &Path, bytes: u64) -> Result<Store, EmulationError> {
+        let refused = |why: String| EmulationError::Backing { path: path.to_owned(), why };
+        let failed = |error: io::Error| refused(error.to_string());
+        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
+        let file = open.map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(refused("another emulated disk uses it".to_owned()));
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        let metadata = file.metadata().map_err(failed)?;
+        if !metadata.is_file() {
+            return Err(refused("it is no ordinary file".to_owned()));
+        }
+        match metadata.len() {
+            0 => file.set_len(bytes).map_err(failed)?,
+            length if length == bytes => {}
+            length => {
+                return Err(refused(format!("it has {length} bytes, and the disk has {bytes}")));
+            }
+        }
+        Ok(Store { file, path: Some(path.to_owned()) })
+    }
+
+    /// Where it is, where it has a name.
+    pub fn path(&self) -> Option<&Path> {
+        self.path.as_deref()
+    }
+
+    /// Reads from a place on.
+    pub(crate) fn read(&self, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(bytes, offset)
+    }
+
+    /// Writes from a place on.
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, offset)
+    }
+
+    /// Makes a part read as zeros, and gives its room back.
+    pub(crate) fn discard(&self, offset: u64, bytes: u64) -> io::Result<()> {
+        punch_hole(&self.file, offset, bytes)
+    }
+}
+
+/// Bytes of memory that can be had without taking it from others (`MemAvailable`); `None` where that is not told.
+fn available_memory() -> Option<u64> {
+    let text = RealKernel::new().read_text(Path::new("/proc/meminfo")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(kibibytes << 10)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_never_written_or_was_discarded_reads_as_zeros() {
+        let store = Store::in_memory(1 << 20).unwrap();
+        store.write(4096, &[7; 8192]).unwrap();
+        store.discard(4096, 4096).unwrap();
+        let mut bytes = [1; 16384];
+        store.read(0, &mut bytes).unwrap();
+        assert!(bytes[..8192].iter().chain(&bytes[12288..]).all(|byte| *byte == 0));
+        assert!(bytes[8192..12288].iter().all(|byte| *byte == 7));
+        assert!(store.read((1 << 20) - 1, &mut bytes).is_err(), "beyond its end");
+    }
+
+    #[test]
+    fn a_file_is_made_kept_and_not_shared() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("data");
+        let store = Store::in_file(&path, 1 << 20).unwrap();
+        store.write(0, b"kept").unwrap();
+        assert!(Store::in_file(&path, 1 << 20).unwrap_err().to_string().contains("another emulated disk"));
+        drop(store);
+        let mut bytes = [0; 4];
+        Store::in_file(&path, 1 << 20).unwrap().read(0, &mut bytes).unwrap();
+        assert_eq!(&bytes, b"kept");
+        assert!(Store::in_file(&path, 1 << 21).unwrap_err().to_string().contains("1048576 bytes"));
+        assert!(Store::in_memory(u64::MAX >> 1).unwrap_err().to_string().contains("memory"));
+    }
+}

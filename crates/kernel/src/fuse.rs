@@ -1,0 +1,151 @@
+//! [`Connection`]: a file system of ours, by the protocol of `/dev/fuse` (`include/uapi/linux/fuse.h`, 7.31 and later).
+//!
+//! The mount has no place in the file system ([`DetachedMount`]) and the connection ends with the descriptor of `/dev/fuse`: whatever
+//! waits for an answer then fails, so nothing is left however the process ends. What is asked and how it is answered stands in
+//! [`wire`]; who serves decides what there is. [`control::Control`] ends a connection from another process.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, IoSlice, Read, Write};
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::Path;
+
+use rustix::fs::{AtFlags, StatxFlags, statx};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::process::{Resource, getrlimit};
+
+use crate::error::{KernelError, Operation};
+use crate::mount::DetachedMount;
+
+pub mod control;
+pub mod wire;
+
+use wire::{Incoming, OUT_HEADER};
+
+/// The device that file systems in user space are served through.
+pub const DEVICE: &str = "/dev/fuse";
+/// The descriptor of `/dev/fuse` is one of the last this many that a process may have by default.
+const HIGH: u64 = 64;
+const DESCRIPTORS: u64 = 1024;
+
+/// The serving end of a file system in user space. Threads may share it.
+#[derive(Debug)]
+pub struct Connection {
+    device: File,
+}
+
+/// What became of waiting for a request.
+#[derive(Debug)]
+pub enum Received<'b> {
+    /// The kernel asks something.
+    Request(Incoming<'b>),
+    /// The file system is unmounted and unused, or the connection was aborted.
+    Over,
+}
+
+impl Connection {
+    /// Opens `/dev/fuse`; nothing is mounted yet.
+    ///
+    /// The descriptor gets a high number. A process that ends closes its files in the order of their numbers, and the kernel
+    /// releases them in the reverse order (`close_files` in fs/file.c, `task_work_add`): so the connection ends before a device on top
+    /// of it is released, which would wait for answers that nobody gives any more.
+    ///
+    /// # Errors
+    /// ENOENT without FUSE, EACCES for ordinary users.
+    pub fn open() -> Result<Connection, KernelError> {
+        let failed = |error: &io::Error| KernelError::from_io(Operation::OpenFuse, DEVICE, error);
+        let device = OpenOptions::new().read(true).write(true).open(DEVICE).map_err(|e| failed(&e))?;
+        let limit = getrlimit(Resource::Nofile).current.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
+        let number = i32::try_from(limit.saturating_sub(HIGH)).unwrap_or(0);
+        let high = fcntl_dupfd_cloexec(&device, number).map_err(|e| failed(&e.into()))?;
+        Ok(Connection { device: high.into() })
+    }
+
+    /// Mounts the file system; its root is a directory, and one request carries at most so many bytes. The kernel asks first for
+    /// [`wire::Ask::Init`], and a thread that looks into the mount waits until that is answered.
+    ///
+    /// # Errors
+    /// EPERM without CAP_SYS_ADMIN, ENODEV without FUSE.
+    pub fn mount(&self, bytes_max: u32) -> Result<DetachedMount, KernelError> {
+        let options = [
+            ("fd", self.device.as_raw_fd().to_string()),
+            ("rootmode", "40000".to_owned()),
+            ("user_id", rustix::process::geteuid().as_raw().to_string()),
+            ("group_id", rustix::process::getegid().as_raw().to_string()),
+            ("max_read", bytes_max.to_string()),
+        ];
+        DetachedMount::with(c"fuse", &options)
+            .map_err(|errno| KernelError::new(Operation::Mount, DEVICE, errno))
+    }
+
+    /// Waits for what the kernel asks next. The buffer holds [`wire::buffer_bytes`] at least.
+    ///
+    /// # Errors
+    /// EIO for what is no request; else as `read`.
+    pub fn receive<'b>(&self, buffer: &'b mut [u8]) -> Result<Received<'b>, KernelError> {
+        let failed = |errno| KernelError::new(Operation::Read, DEVICE, errno);
+        let length = loop {
+            match (&self.device).read(buffer) {
+                Ok(length) => break length,
+                Err(error) => match error.raw_os_error() {
+                    // ENOENT: who asked has been interrupted before we saw it.
+                    Some(libc::EINTR | libc::EAGAIN | libc::ENOENT) => {}
+                    Some(libc::ENODEV | libc::ECONNABORTED) => return Ok(Received::Over),
+                    errno => return Err(failed(errno.unwrap_or(libc::EIO))),
+                },
+            }
+        };
+        wire::read(&buffer[..length]).map(Received::Request).ok_or_else(|| failed(libc::EIO))
+    }
+
+    /// Answers a request with these bytes. One that nobody waits for any more is let go.
+    ///
+    /// # Errors
+    /// As `write`: EINVAL for an answer of the wrong length.
+    pub fn answer(&self, unique: u64, bytes: &[u8]) -> Result<(), KernelError> {
+        self.send(&wire::out_header(unique, 0, bytes.len()), bytes)
+    }
+
+    /// Answers a request with an error number.
+    ///
+    /// # Errors
+    /// As [`Connection::answer`].
+    pub fn refuse(&self, unique: u64, errno: i32) -> Result<(), KernelError> {
+        self.send(&wire::out_header(unique, -errno, 0), &[])
+    }
+
+    fn send(&self, header: &[u8; OUT_HEADER], bytes: &[u8]) -> Result<(), KernelError> {
+        loop {
+            let sent = (&self.device).write_vectored(&[IoSlice::new(header), IoSlice::new(bytes)]);
+            let errno = match sent {
+                Ok(length) if length == header.len() + bytes.len() => return Ok(()),
+                // The kernel takes an answer as a whole or not at all.
+                Ok(_) => libc::EIO,
+                Err(error) => error.raw_os_error().unwrap_or(libc::EIO),
+            };
+            match errno {
+                libc::EINTR => {}
+                libc::ENOENT | libc::ENODEV | libc::ECONNABORTED | libc::EPERM => return Ok(()),
+                errno => return Err(KernelError::new(Operation::Write, DEVICE, errno)),
+            }
+        }
+    }
+}
+
+/// The number of a mount's connection, as [`control::Control`] names it: the minor of its device.
+///
+/// # Errors
+/// As `statx`.
+pub fn connection_of(mount: &DetachedMount) -> Result<u32, KernelError> {
+    let told = statx(mount.as_fd(), c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::empty());
+    let told = told.map_err(|e| KernelError::new(Operation::Read, "the FUSE mount", e.raw_os_error()))?;
+    Ok(told.stx_dev_minor)
+}
+
+/// Whether `/dev/fuse` is there and may be opened.
+///
+/// # Errors
+/// As [`Connection::open`].
+pub fn is_offered() -> Result<(), KernelError> {
+    let open = OpenOptions::new().read(true).write(true).open(Path::new(DEVICE));
+    open.map(|_| ()).map_err(|error| KernelError::from_io(Operation::OpenFuse, DEVICE, &error))
+}
