@@ -7,8 +7,9 @@
 //! - or none was, and it was woken where a completion was told: pages that another thread has read for it, or writes it
 //!   waited for. Then it is that completion's request.
 //!
-//! *Where a completion was told*: on its CPU and inside the interrupt that told it, or, outside of an interrupt, at the same instant
-//! and before another thread has the CPU. Whom a thread wakes that ran again because of a completion, that thread has waited for.
+//! *Where a completion was told*: on its CPU and inside the interrupt that told it, or, outside of an interrupt, at the same instant.
+//! There an interruptible sleep ends by it only before another thread has the CPU: whom a thread wakes that ran again because of a completion
+//! has waited for that thread, not for a disk. An uninterruptible one is ended by nobody else.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -286,7 +287,8 @@ impl Disks {
         let inside = |awaited: &Awaited| awaited.completed >= slept;
         let cpu = self.cpu(event.cpu);
         let is_here = |told: &Told| {
-            let is_now = told.awaited.completed == event.time && (cpu.depth > 0 || !told.is_left);
+            let is_there = cpu.depth > 0 || !told.is_left || is_deep;
+            let is_now = told.awaited.completed == event.time && is_there;
             told.depth > 0 || is_now
         };
         let told = cpu.told.filter(is_here).map(|told| told.awaited).filter(inside);
