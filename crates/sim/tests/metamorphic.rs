@@ -287,9 +287,9 @@ proptest! {
     fn no_fair_class_is_unserved_for_longer_than_a_period_and_a_tick(
         threads in proptest::collection::vec(above_fair(), 0..4),
         wakes in 0i64..3000,
+        cpus in 1u32..4,
         profile in proptest::sample::select(&PROFILES[..3]),
     ) {
-        let cpus = 1;
         let platform = profile.1(cpus);
         let bound = platform.fair_server.expect("it has one").period + platform.tick;
         let mut bench = Bench::new(platform);
@@ -303,5 +303,23 @@ proptest! {
             let (_, longest) = bench.machine.waits(fair);
             prop_assert!(longest <= bound, "CPU {cpu}: {longest} of {bound}: {threads:?}");
         }
+    }
+}
+
+/// What a CPU idled before a fair thread came does not use its server's budget up, though a FIFO loop comes at the same instant and the
+/// fair thread never had the CPU.
+#[test]
+fn a_fair_thread_that_comes_to_an_idle_cpu_with_a_fifo_hog_is_served() {
+    for (profile, fair_first) in PROFILES[..3].iter().flat_map(|profile| [(profile, true), (profile, false)])
+    {
+        let mut bench = Bench::new(profile.1(1));
+        let mut comes = |scheduling| bench.spawn(scheduling, ms(500), &[Step::RunForever]);
+        let fair = if fair_first { comes(FAIR) } else { (comes(fifo(50)), comes(FAIR)).1 };
+        if fair_first {
+            comes(fifo(50));
+        }
+        bench.run(ms(10_000));
+        let (_, longest) = bench.machine.waits(fair);
+        assert!(longest <= ms(954), "{}, fair first {fair_first}: {longest}", profile.0);
     }
 }

@@ -381,9 +381,7 @@ impl<P: Programs> Machine<P> {
         let mut told = 0;
         while let Some((cpu, rank)) = self.hardware.joined.get(told).copied() {
             told += 1;
-            for watcher in &self.watchers {
-                self.policies[*watcher].enqueued(&mut self.hardware, cpu, rank);
-            }
+            self.tell_joined(cpu, rank);
         }
         self.hardware.joined.clear();
     }
@@ -424,7 +422,15 @@ impl<P: Programs> Machine<P> {
     }
 
     fn tell_enqueued(&mut self, cpu: usize, thread: ThreadId) {
-        let rank = self.hardware.thread(thread).rank;
+        self.tell_joined(cpu, self.hardware.thread(thread).rank);
+    }
+
+    /// A thread of the scheduler of a rank has joined a CPU's queue. What the CPU idled until then is not time in which the thread could
+    /// have run: it is booked before (`dl_server_start` updates the current task first).
+    fn tell_joined(&mut self, cpu: usize, rank: Rank) {
+        if !self.watchers.is_empty() && self.hardware.cpus[cpu].current.is_none() {
+            self.account(cpu);
+        }
         for watcher in &self.watchers {
             self.policies[*watcher].enqueued(&mut self.hardware, cpu, rank);
         }
