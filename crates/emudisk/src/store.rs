@@ -7,8 +7,9 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
+use surety_kernel::RealKernel;
+use surety_kernel::facts::available_memory;
 use surety_kernel::files::{memory_file, punch_hole};
-use surety_kernel::{Kernel, RealKernel};
 
 use crate::error::EmulationError;
 
@@ -25,9 +26,9 @@ impl Store {
     /// # Errors
     /// Where that much memory is not available now.
     pub fn in_memory(bytes: u64) -> Result<Store, EmulationError> {
-        let available = available_memory();
-        if available.is_some_and(|available| available < bytes) {
-            return Err(EmulationError::Memory { bytes, available: available.unwrap_or_default() });
+        if let Some(available) = available_memory(&RealKernel::new()).filter(|available| available.0 < bytes)
+        {
+            return Err(EmulationError::Memory { bytes, available: available.0 });
         }
         let file = memory_file().and_then(|file| file.set_len(bytes).map(|()| file));
         Ok(Store { file: file.map_err(EmulationError::Data)?, path: None })
@@ -82,14 +83,6 @@ impl Store {
     pub(crate) fn discard(&self, offset: u64, bytes: u64) -> io::Result<()> {
         punch_hole(&self.file, offset, bytes)
     }
-}
-
-/// Bytes of memory that can be had without taking it from others (`MemAvailable`); `None` where that is not told.
-fn available_memory() -> Option<u64> {
-    let text = RealKernel::new().read_text(Path::new("/proc/meminfo")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kibibytes << 10)
 }
 
 #[cfg(test)]

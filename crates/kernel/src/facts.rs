@@ -8,7 +8,7 @@ use std::path::Path;
 
 use rustix::process::{Resource, getrlimit};
 use serde::Serialize;
-use surety_units::{CpuId, CpuSet, Nanos, Tid};
+use surety_units::{Bytes, CpuId, CpuSet, Nanos, Tid};
 
 use crate::clock;
 use crate::command::of_status;
@@ -24,6 +24,13 @@ mod timing;
 
 pub use budget::BudgetEnd;
 pub use timing::{IdleState, TimingFacts};
+
+/// Memory that the kernel can give without swapping (`MemAvailable` of `/proc/meminfo`); `None` where it does not say.
+pub fn available_memory(kernel: &dyn Kernel) -> Option<Bytes> {
+    let text = kernel.read_text(Path::new("/proc/meminfo")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    Some(Bytes(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10))
+}
 
 /// What the machine is and what this process may do on it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -167,7 +174,7 @@ impl MachineFacts {
     /// leak calls [`crate::deadline::account`] first.
     pub fn read(kernel: &dyn Kernel) -> MachineFacts {
         let ask = Ask { kernel };
-        let kernel_release = ask.line("/proc/sys/kernel/osrelease");
+        let kernel_release = ask.line(sched::RELEASE);
         MachineFacts {
             architecture: std::env::consts::ARCH,
             cpus: ask.cpus(),

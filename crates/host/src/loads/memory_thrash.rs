@@ -1,13 +1,12 @@
 //! `memory-thrash`: random reads and writes over a block larger than the caches (`size`, 64 MiB each by default).
 
-use std::path::Path;
-
-use surety_kernel::{Kernel, RealKernel, clock};
+use surety_kernel::facts::available_memory;
+use surety_kernel::{RealKernel, clock};
 use surety_model::record::Figure;
 use surety_model::workload::{Load, LoadKind};
 use surety_model::world::WorldError;
 use surety_stats::Pcg;
-use surety_units::{Bytes, Nanos};
+use surety_units::Nanos;
 
 use super::{Counts, Ground, LoadDriver, LoadRun, LoadWorker, Workers, per_second};
 use crate::meter::ShareMeter;
@@ -25,17 +24,10 @@ struct Thrasher {
     chance: Pcg,
 }
 
-/// Memory that the kernel can give without swapping; `None` where it does not say.
-fn available() -> Option<Bytes> {
-    let text = RealKernel::new().read_text(Path::new("/proc/meminfo")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(Bytes(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? << 10))
-}
-
 fn prepare(load: &Load, count: u32, _ground: &Ground<'_>) -> Result<Workers, WorldError> {
     let words = usize::try_from(load.size().0 / 8).unwrap_or(usize::MAX).max(1);
     let wanted = u128::from(count) * words as u128 * 8;
-    if let Some(free) = available().filter(|free| wanted > u128::from(free.0)) {
+    if let Some(free) = available_memory(&RealKernel::new()).filter(|free| wanted > u128::from(free.0)) {
         return Err(WorldError::MachineFor {
             object: format!("load.{}", load.name),
             what: format!(
