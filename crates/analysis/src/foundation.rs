@@ -307,7 +307,7 @@ pub fn homes_on(workload: &Workload, platform: &Platform, cpus: Option<CpuSet>) 
     homes
 }
 
-/// The reserved threads of a workload on so many CPUs, by their activities.
+/// The reserved threads of a workload on a machine of `cpus` CPUs, by their activities.
 fn reserved_threads(workload: &Workload, cpus: u32) -> Vec<(String, ReservedThread)> {
     let named = |name: &String, reservation: Option<Reservation>, count: u32| {
         let of = |reservation| ReservedThread { reservation, bounded: false, sleeps: true };

@@ -28,7 +28,7 @@ pub struct Done {
     pub service: Nanos,
 }
 
-/// A disk.
+/// A device model and the requests that it has no room for yet.
 pub struct Core {
     model: Box<dyn Model + Send>,
     waiting: VecDeque<(u32, Request)>,

@@ -40,7 +40,7 @@ const STUCK: Nanos = Nanos::SECOND;
 /// So long those who use the disk may take to let go of it.
 const LET_GO: Nanos = Nanos::from_secs(2);
 const STACK: usize = 256 << 10;
-/// No instant.
+/// Nothing happens any more.
 const NEVER: i64 = i64::MAX;
 
 /// An emulated disk's serving end. Dropping ends it: whoever still waits for an answer gets an error.
@@ -95,7 +95,7 @@ struct Slot {
 }
 
 enum Answer {
-    /// So many bytes of a buffer.
+    /// The first bytes of a buffer, and how many.
     Data(Vec<u8>, usize),
     Written(u32),
     Nothing,
@@ -103,7 +103,7 @@ enum Answer {
 }
 
 impl Server {
-    /// A server whose threads have not begun, with everything answered at once; of so many bytes, and whether it takes discards.
+    /// A server whose threads have not begun, with everything answered at once; the size of the disk in bytes, and whether it takes discards.
     pub fn new(connection: Connection, store: Store, (bytes, discards): (u64, bool), core: Core) -> Server {
         let state = State {
             core,

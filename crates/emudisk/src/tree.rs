@@ -7,7 +7,7 @@ pub const NAME: &str = "disk";
 /// Its number.
 const FILE: u64 = 2;
 
-/// A node by its number; the file has so many bytes.
+/// A node by its number; the file has `bytes` bytes.
 pub fn node(number: u64, bytes: u64) -> Option<Node> {
     match number {
         ROOT => Some(Node { number, bytes: 0, is_directory: true }),

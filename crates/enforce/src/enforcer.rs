@@ -45,11 +45,9 @@ pub enum EnforceError {
         "thread {tid} cannot have a slice of {slice} of its own: Linux {release} knows none, 6.12 and later do; leave `slice` out"
     )]
     NoSlices {
-        /// The thread.
         tid: Tid,
-        /// What was asked for.
         slice: Nanos,
-        /// The kernel.
+        /// Of the running kernel.
         release: String,
     },
     /// Others' threads are only changed with a journal.

@@ -60,7 +60,7 @@ impl Connection {
         Ok(Connection { device: high.into() })
     }
 
-    /// Mounts the file system; its root is a directory, and one request carries at most so many bytes. The kernel asks first for
+    /// Mounts the file system; its root is a directory, and one request carries at most `bytes_max` bytes. The kernel asks first for
     /// [`wire::Ask::Init`], and a thread that looks into the mount waits until that is answered.
     ///
     /// # Errors

@@ -15,7 +15,7 @@ use crate::session::Session;
 /// Between two looks at Ctrl-C.
 const LOOK: Nanos = Nanos::from_millis(50);
 
-/// The verb.
+/// Serves the disk until Ctrl-C, then prints its account.
 pub fn serve(args: &ServeArgs, session: &Session) -> Result<Code, Failure> {
     if session.json {
         return Err(Failure::new(Code::BadInput, "this serves a device and prints no JSON document")

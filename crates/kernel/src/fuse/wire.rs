@@ -128,7 +128,7 @@ pub fn read(message: &[u8]) -> Option<Incoming<'_>> {
     Some(Incoming { unique, node, ask })
 }
 
-/// What stands before an answer of so many bytes, or an error (negative).
+/// The header of an answer with `bytes` bytes of data, or with an error (negative errno).
 pub fn out_header(unique: u64, error: i32, bytes: usize) -> [u8; OUT_HEADER] {
     let mut header = [0; OUT_HEADER];
     let length = u32::try_from(OUT_HEADER + bytes).expect("answers are shorter than 4 GiB");
@@ -143,7 +143,7 @@ pub fn is_spoken(major: u32, minor: u32) -> bool {
     major == MAJOR && minor >= MINOR
 }
 
-/// The answer to [`Ask::Init`]: requests of at most so many bytes, so many of them at a time.
+/// The answer to [`Ask::Init`]: at most `requests_max` requests at a time, of at most `bytes_max` bytes each.
 pub fn init(bytes_max: u32, requests_max: u16) -> Vec<u8> {
     let pages = u16::try_from(bytes_max.div_ceil(PAGE)).unwrap_or(u16::MAX);
     let mut out = Vec::new();

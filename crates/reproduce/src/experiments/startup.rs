@@ -32,7 +32,7 @@ const TIMEOUT: Nanos = Nanos::from_secs(120);
 /// in `block/bfq-iosched.c`) and 4 s; then the pause of 4 s before a start.
 const SETTLED: Nanos = Nanos::from_secs(25 + 4 + 4);
 const PAUSE: &str = "4s";
-/// All writers of a disk that turns write so many bytes a second together (`MAXRATE`).
+/// Bytes a second that all writers of a rotational disk write together (`MAXRATE`).
 const WRITTEN: u32 = 4_000_000;
 /// Rules of BFQ with what leaves them out.
 static RULES: [Rule; 10] = [

@@ -23,9 +23,7 @@ pub(super) struct Cause {
 /// A fair thread of the kernel's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Beside {
-    /// Every so many microseconds
     period_us: u32,
-    /// it runs for so many.
     work_us: u32,
 }
 
@@ -40,7 +38,7 @@ impl Beside {
     }
 }
 
-/// So many microseconds each so many.
+/// A thread that runs for `work_us` every `period_us` microseconds.
 const fn every(period_us: u32, work_us: u32) -> Option<Beside> {
     Some(Beside { period_us, work_us })
 }
