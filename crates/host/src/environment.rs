@@ -9,7 +9,7 @@ use surety_model::environment::Check;
 use surety_model::record::{Disturbance, InForce, ThreadInForce};
 use surety_units::{Bytes, CpuSet, Nanos};
 
-use crate::platform::{in_words, platform_of, servers_in_words};
+use crate::platform::{in_words, platform_of, servers_in_words, throttling_in_words};
 
 /// Wake-ups from idle states that take longer than this to leave are visibly late.
 const EXIT_LATENCY_MAX: Nanos = Nanos::from_micros(10);
@@ -139,7 +139,13 @@ fn bandwidth_limit(facts: &MachineFacts) -> Check {
         ),
         Some((runtime, period)) => {
             let (runtime, period) = (runtime.to_exact_string(), period.to_exact_string());
-            Check::good(NAME, format!("{runtime} in {period} of each CPU; fair server: {servers}"))
+            let throttling = throttling_in_words(scheduler);
+            Check::good(
+                NAME,
+                format!(
+                    "{runtime} in {period} of each CPU; fair server: {servers}; realtime threads throttled: {throttling}"
+                ),
+            )
         }
         None => Check::unknown(NAME),
     }

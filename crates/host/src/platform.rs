@@ -11,7 +11,7 @@ use surety_units::{Bandwidth, CpuSet, Nanos};
 /// kernel. Its CPUs are those of the root domains that take reservations: CPUs that are isolated are kept for what is
 /// bound to them.
 ///
-/// Budgets are taken to be enforced on the tick unless it was tried that a timer ends them, and servers to be charged to reservations
+/// Where it is not known that a kernel with fair servers throttles no realtime threads, it is taken to. Budgets are taken to be enforced on the tick unless it was tried that a timer ends them, and servers to be charged to reservations
 /// unless it was tried that they are not. That errs on the safe side, and so does what reclaims: a kernel without the server is
 /// taken for one that hands out less.
 pub fn platform_of(facts: &MachineFacts) -> Platform {
@@ -36,7 +36,7 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
         fair_server: has_server.then_some(FairServer::DEFAULT),
         fair_server_charged: scheduler.deadline_servers_charged != Some(0),
         realtime_limit: limit
-            .filter(|_| !has_server)
+            .filter(|_| !has_server || scheduler.rt_throttles != Some(false))
             .map(|(runtime, period)| RealtimeLimit { runtime, period }),
         deadline_cap: cap,
         reclaiming: Reclaiming::of_release(release),
@@ -72,6 +72,7 @@ pub fn environment_of(facts: &MachineFacts) -> BTreeMap<String, String> {
     say("autogroup", scheduler.autogroup.map(yes));
     say("session", scheduler.own_session.map(|s| s.to_string()));
     say("fair server", Some(servers_in_words(scheduler)));
+    say("realtime throttling", Some(throttling_in_words(scheduler)));
     say("budgets end", Some(scheduler.budget_end.in_words(scheduler.tick)));
     say("sched_ext enabled", Some(format!("{} (read)", yes(scheduler.sched_ext))));
     say("control groups", facts.cgroups.version.map(str::to_owned));
@@ -96,6 +97,20 @@ pub(crate) fn servers_in_words(scheduler: &SchedulerFacts) -> String {
     };
     let number = if count == 1 { String::new() } else { format!("{count}, ") };
     format!("yes ({number}{found}), {charged}")
+}
+
+/// Whether realtime threads are stopped, after how long, and how that was found.
+pub(crate) fn throttling_in_words(scheduler: &SchedulerFacts) -> String {
+    let limit = scheduler.rt_runtime.zip(scheduler.rt_period);
+    match (limit, scheduler.rt_throttles) {
+        (_, Some(false)) => "no (read)".to_owned(),
+        (None, _) => "not known".to_owned(),
+        (Some((runtime, _)), _) if runtime.is_negative() => "no: sched_rt_runtime_us is -1".to_owned(),
+        (Some((runtime, period)), found) => {
+            let found = if found.is_some() { "read" } else { "assumed, debugfs is out of reach" };
+            format!("after {} in {} ({found})", runtime.to_exact_string(), period.to_exact_string())
+        }
+    }
 }
 
 /// `CPUs 0-3; CPUs 4-7; isolated: CPU 8`.
@@ -142,6 +157,27 @@ mod tests {
         let said = environment_of(&facts);
         assert!(said["budgets end"].starts_with("on a timer: tried, a budget of 500us"), "{said:?}");
         assert_eq!(said["fair server"], "yes (counted), not charged to reservations (tried)");
+    }
+
+    #[test]
+    fn a_kernel_with_fair_servers_may_throttle_too() {
+        let mut facts = MachineFacts::read(&ScriptedKernel::new(1));
+        let limit = Some((Nanos::from_millis(950), Nanos::from_secs(1)));
+        (facts.scheduler.rt_runtime, facts.scheduler.rt_period) = limit.unzip();
+        facts.scheduler.deadline_servers = 1;
+        for (throttles, limited, words) in [
+            (Some(true), true, "after 950ms in 1s (read)"),
+            (Some(false), false, "no (read)"),
+            (None, true, "after 950ms in 1s (assumed, debugfs is out of reach)"),
+        ] {
+            facts.scheduler.rt_throttles = throttles;
+            let platform = platform_of(&facts);
+            assert_eq!(platform.realtime_limit.is_some(), limited, "{throttles:?}");
+            assert!(platform.fair_server.is_some());
+            assert_eq!(environment_of(&facts)["realtime throttling"], words);
+        }
+        facts.scheduler.rt_runtime = Some(Nanos::new(-1000));
+        assert_eq!(platform_of(&facts).realtime_limit, None);
     }
 
     #[test]

@@ -13,13 +13,14 @@ use surety_units::{Bytes, CpuId, CpuSet, Nanos, Tid};
 use crate::clock;
 use crate::command::of_status;
 use crate::kernel::Kernel;
-use crate::mount::DetachedMount;
 use crate::root_domains::RootDomains;
 use crate::sched::{self, SchedPolicy};
 use crate::thread::CAP_IPC_LOCK;
 use crate::tracefs::TracefsAccess;
+use debug::SchedulerDebug;
 
 mod budget;
+mod debug;
 mod timing;
 
 pub use budget::BudgetEnd;
@@ -96,6 +97,8 @@ pub struct SchedulerFacts {
     pub rt_runtime: Option<Nanos>,
     /// Period of that limit.
     pub rt_period: Option<Nanos>,
+    /// Whether it stops realtime threads, and is not for admission alone; `None`: not known.
+    pub rt_throttles: Option<bool>,
     /// Shortest period a SCHED_DEADLINE reservation may have.
     pub deadline_period_min: Option<Nanos>,
     /// Longest period a SCHED_DEADLINE reservation may have.
@@ -272,7 +275,7 @@ impl Ask<'_> {
             stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(field - 3)?.parse().ok()
         };
         let sched_ext = self.line("/sys/kernel/sched_ext/state").as_deref() == Some("enabled");
-        let servers = count_servers();
+        let SchedulerDebug { servers, throttles } = SchedulerDebug::read();
         let base_slice = match sched::read_attr(Tid(0)).map(|attr| attr.policy) {
             Ok(SchedPolicy::Other { slice, .. }) => slice,
             _ => None,
@@ -281,6 +284,7 @@ impl Ask<'_> {
             tick: clock::tick_length(),
             rt_runtime: self.micros(&sysctl("sched_rt_runtime_us")),
             rt_period: self.micros(&sysctl("sched_rt_period_us")),
+            rt_throttles: throttles.or_else(|| self.has_limits_of_groups()),
             deadline_period_min: self.micros(&sysctl("sched_deadline_period_min_us")),
             deadline_period_max: self.micros(&sysctl("sched_deadline_period_max_us")),
             deadline_servers: servers.unwrap_or(SERVERS_ASSUMED),
@@ -296,6 +300,18 @@ impl Ask<'_> {
             }),
             sched_ext,
         }
+    }
+
+    /// Control groups of version 1 have a limit of their own (`cpu.rt_runtime_us`) where the kernel throttles.
+    fn has_limits_of_groups(&self) -> Option<bool> {
+        let mounts = self.text("/proc/self/mounts")?;
+        let is_cpu = |options: &str| options.split(',').any(|option| option == "cpu");
+        let root = mounts.lines().find_map(|line| {
+            let fields: Vec<&str> = line.split(' ').collect();
+            (fields.get(2) == Some(&"cgroup") && is_cpu(fields.get(3)?))
+                .then(|| fields[1].replace("\\040", " "))
+        })?;
+        Some(self.kernel.exists(&Path::new(&root).join("cpu.rt_runtime_us")))
     }
 
     fn privileges(&self) -> Privileges {
@@ -365,20 +381,6 @@ fn cpuset_of_cgroups(text: &str) -> Option<&str> {
 /// Servers taken to be charged to each CPU where they cannot be counted: the safe side, because it leaves less to
 /// reservations.
 pub const SERVERS_ASSUMED: u64 = 1;
-
-/// The deadline servers of a kernel: directories `fair_server`, `ext_server` below `sched` in debugfs, which lists
-/// them even where their files cannot be read. `None` where debugfs is out of reach.
-fn count_servers() -> Option<u64> {
-    let mounted = std::fs::read_dir("/sys/kernel/debug/sched").ok();
-    let own = mounted.is_none().then(|| DetachedMount::of(c"debugfs").ok()).flatten();
-    let entries = match (&own, mounted) {
-        (_, Some(entries)) => entries,
-        (Some(mount), None) => std::fs::read_dir(mount.root().join("sched")).ok()?,
-        (None, None) => return None,
-    };
-    let is_server = |entry: &std::fs::DirEntry| entry.file_name().to_string_lossy().ends_with("_server");
-    Some(entries.flatten().filter(is_server).count() as u64)
-}
 
 #[cfg(test)]
 mod tests {
