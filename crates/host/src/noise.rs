@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use surety_kernel::Kernel;
 use surety_kernel::cpu_times::{CpuTimes, USER_TICK};
+use surety_kernel::{Kernel, clock};
 use surety_model::record::Disturbance;
 use surety_units::{CpuSet, Nanos};
 
@@ -13,12 +13,29 @@ pub(crate) struct CpuUse {
     idle: Nanos,
     stolen: Nanos,
     ours: Nanos,
+    at: Nanos,
 }
+
+/// Counts that were read within this are of one instant.
+const AT_ONCE: Nanos = Nanos::MILLISECOND;
+/// How often they are read until they are: realtime threads of the run may stop the reader in between for most of a second.
+const TRIES: usize = 5;
 
 impl CpuUse {
     /// Reads the counts now; `None` where `/proc` does not show them.
     pub fn read(kernel: &dyn Kernel, cpus: &CpuSet) -> Option<CpuUse> {
-        let mut sum = CpuUse::default();
+        let mut read = CpuUse::read_once(kernel, cpus)?;
+        for _ in 1..TRIES {
+            if clock::monotonic() - read.at <= AT_ONCE {
+                break;
+            }
+            read = CpuUse::read_once(kernel, cpus)?;
+        }
+        Some(read)
+    }
+
+    fn read_once(kernel: &dyn Kernel, cpus: &CpuSet) -> Option<CpuUse> {
+        let mut sum = CpuUse { at: clock::monotonic(), ..CpuUse::default() };
         for (cpu, times) in CpuTimes::read(kernel).ok()? {
             if cpus.contains(cpu) {
                 sum.idle += times.idle;
@@ -39,17 +56,11 @@ impl CpuUse {
         self.stolen
     }
 
-    /// Shares of the CPUs' time that others and the hypervisor took between two readings `span` apart; `programs` is CPU time of programs
+    /// Shares of the CPUs' time that others and the hypervisor took between two readings; `programs` is CPU time of programs
     /// of ours, which the kernel does not count as this process's. Others had what was not idle and not ours: the time that the kernel
     /// counts as busy it samples on ticks, and threads that run in step with those have too much of it or too little.
-    pub fn disturbance(
-        before: &CpuUse,
-        after: &CpuUse,
-        programs: Nanos,
-        span: Nanos,
-        cpus: usize,
-    ) -> Disturbance {
-        let capacity = span.get() as f64 * cpus as f64;
+    pub fn disturbance(before: &CpuUse, after: &CpuUse, programs: Nanos, cpus: usize) -> Disturbance {
+        let capacity = (after.at - before.at).get() as f64 * cpus as f64;
         if capacity <= 0.0 {
             return Disturbance::default();
         }

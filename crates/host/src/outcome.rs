@@ -31,7 +31,6 @@ pub(crate) struct Snapshot {
     pub members: Vec<Option<(Nanos, Nanos)>>,
     /// What the devices of interrupt sources had counted.
     pub devices: Vec<Option<Reading>>,
-    pub at: Nanos,
 }
 
 /// The counts where observation begins and where it ends.
@@ -123,8 +122,7 @@ impl Outcome<'_> {
             outside.map_or(Nanos::ZERO, |(run, _)| run) + of_load
         };
         let known = elsewhere + self.results.iter().enumerate().map(of_member).sum::<Nanos>();
-        let span = (after.at - before.at).max(self.window.observed());
-        Some(CpuUse::disturbance(first, last, known, span, self.cpus.len()))
+        Some(CpuUse::disturbance(first, last, known, self.cpus.len()))
     }
 
     fn environment(&self, prepared: &Prepared<'_>) -> BTreeMap<String, String> {

@@ -245,10 +245,11 @@ impl<'a> Surroundings<'a> {
         };
         environment.insert("idle states".to_owned(), idle);
         let after = CpuUse::read(self.kernel, &self.cpus);
-        let disturbance =
-            self.before.as_ref().zip(after.as_ref()).map(|(before, after)| {
-                CpuUse::disturbance(before, after, self.elsewhere, span, self.cpus.len())
-            });
+        let disturbance = self
+            .before
+            .as_ref()
+            .zip(after.as_ref())
+            .map(|(before, after)| CpuUse::disturbance(before, after, self.elsewhere, self.cpus.len()));
         degraded.extend(disturbance.map(|d| d.objections(&self.cpus)).unwrap_or_default());
         let record = Record {
             world: "host".to_owned(),

@@ -480,7 +480,6 @@ impl HostWorld<'_> {
             use_of_cpus: CpuUse::read(self.kernel, &cpus),
             members: participants.members.iter().map(of_member).collect(),
             devices: devices.read(),
-            at: clock::monotonic(),
         }
     }
 
