@@ -183,6 +183,21 @@ fn throttled_realtime_leaves_a_twentieth() {
     assert_eq!(bench.run_of(hog) + bench.run_of(fair), Nanos::from_secs(20));
 }
 
+/// Two CPUs that are throttled at once leave what waits where it is: a run in which they pushed it to each other never ended.
+#[test]
+fn throttled_cpus_push_nothing_to_each_other() {
+    let limit = RealtimeLimit { runtime: ms(950), period: ms(1000) };
+    for hogs in 1..=3 {
+        let mut bench = Bench::new(Platform { realtime_limit: Some(limit), ..plain(2) });
+        let hogs: Vec<_> = (0..hogs).map(|_| bench.spawn(fifo(10), ms(0), &[Step::RunForever])).collect();
+        bench.spawn(fifo(99), ms(0), &periodic(ms(50), Nanos::from_micros(500), 100));
+        let fair = bench.spawn(FAIR, ms(0), &[Step::RunForever]);
+        bench.run(Nanos::from_secs(5));
+        let all: f64 = hogs.iter().map(|hog| bench.run_of(*hog).as_secs_f64()).sum();
+        assert!(all <= 9.6 && bench.run_of(fair) >= ms(200), "{all}");
+    }
+}
+
 #[test]
 fn the_fair_server_steps_in_only_when_fair_threads_starve() {
     // One FIFO thread that leaves a tenth of the time: the fair thread gets its 5 % and more without the server.

@@ -392,7 +392,9 @@ impl CpuPolicy for Realtime {
 
     fn push(&mut self, hardware: &mut Hardware, cpu: usize) {
         for _ in 0..self.queues.len() {
-            if !self.crowded.contains(cpu) {
+            // The kernel pushes where it has picked a realtime thread (`set_next_task_rt`), which a throttled CPU does not: two of
+            // them would push a thread to each other for ever.
+            if !self.crowded.contains(cpu) || self.queues[cpu].throttled {
                 return;
             }
             let Some((priority, thread)) = self.pushable(hardware, cpu) else { return };
