@@ -1,5 +1,6 @@
 //! `surety validate`: the simulator beside kernels, scenario by scenario.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -62,14 +63,16 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
             let Some(kept) = file.scenarios.get(&scenario.title) else { continue };
             match (&kept.machine, &kept.unfit) {
                 (Some(machine), None) => {
+                    let (machine, cpus) = alone(machine, kept.cpus);
                     let options = RunOptions {
                         seed: kept.seed,
                         duration: kept.duration,
                         warm_up: kept.warm_up,
-                        ..options(args, session, kept.cpus)
+                        ..options(args, session, cpus)
                     };
-                    let simulated = |w: &Workload| simulator.run_on(machine, 0, w, &options, &scenario.title);
-                    rows.extend(compared((scenario, kernel, kept), simulated)?);
+                    let simulated =
+                        |w: &Workload, on: &Platform| simulator.run_on(on, 0, w, &options, &scenario.title);
+                    rows.extend(compared((scenario, kernel, kept), &machine, simulated)?);
                 }
                 (_, why) => unfit.push(NotCompared {
                     scenario: scenario.title.clone(),
@@ -98,12 +101,13 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
 /// The figures of a scenario on a kernel beside those of its simulation, and of those that show causes.
 fn compared(
     (scenario, kernel, kept): (&Scenario, &str, &Kept),
-    simulated: impl Fn(&Workload) -> Result<Record, WorldError>,
+    machine: &Platform,
+    simulated: impl Fn(&Workload, &Platform) -> Result<Record, WorldError>,
 ) -> Result<Vec<Row>, WorldError> {
-    let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload)?);
+    let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload, machine)?);
     for beside in shown_beside(&rows) {
         let Some(with) = beside.with(scenario.text) else { continue };
-        note_counters(&mut rows, beside, &simulated(&with)?);
+        note_counters(&mut rows, beside, &simulated(&with, &beside.on(machine))?);
     }
     Ok(rows)
 }
@@ -242,9 +246,8 @@ fn own_environment(record: &Record) -> BTreeMap<String, String> {
     environment
 }
 
-/// The machine of several runs on these CPUs: its kernel's own work as the middle of what was measured before each. A run in a root
-/// domain of its own is simulated as one on those CPUs of an undivided machine, where the simulator leaves reserved threads.
-fn middle_machine(machines: Vec<Platform>, cpus: CpuSet) -> Option<Platform> {
+/// The machine of several runs: its kernel's own work as the middle of what was measured before each.
+fn middle_machine(machines: Vec<Platform>) -> Option<Platform> {
     let middle = |of: fn(&Overheads) -> Nanos| {
         let mut costs: Vec<Nanos> = machines.iter().map(|machine| of(&machine.overheads)).collect();
         costs.sort_unstable();
@@ -257,11 +260,18 @@ fn middle_machine(machines: Vec<Platform>, cpus: CpuSet) -> Option<Platform> {
         tick: middle(|o| o.tick),
         timer: middle(|o| o.timer),
     };
-    let mut machine = machines.into_iter().next()?;
-    if machine.root_domains.contains(&cpus) {
-        machine.root_domains.clear();
+    machines.into_iter().next().map(|machine| Platform { overheads, ..machine })
+}
+
+/// What a run on these CPUs of a machine is simulated on: where they are a root domain, it alone, which reserved threads do not leave.
+fn alone(machine: &Platform, cpus: CpuSet) -> (Cow<'_, Platform>, CpuSet) {
+    let domains = if machine.root_domains.contains(&cpus) { machine.domains() } else { Vec::new() };
+    match domains.into_iter().find(|(domain, _)| *domain == cpus) {
+        Some((_, domain)) => {
+            (Cow::Owned(domain), CpuSet::first(u32::try_from(cpus.len()).unwrap_or(CpuSet::LIMIT)))
+        }
+        None => (Cow::Borrowed(machine), cpus),
     }
-    Some(Platform { overheads, ..machine })
 }
 
 fn world<'a>(

@@ -160,7 +160,7 @@ fn run(
         kept.runs.push(figures_of(&record));
         kept.disturbances.push(disturbance);
     }
-    kept.machine = super::middle_machine(machines, kept.cpus);
+    kept.machine = super::middle_machine(machines);
     Ok(())
 }
 
