@@ -195,7 +195,8 @@ impl Hdd {
 
 /// The first whole nanosecond at which something of the moving parts is over.
 fn instant_of(at: f64) -> Nanos {
-    Nanos::from_f64_rounded(libm::ceil(at))
+    let whole = at as i64;
+    Nanos::new(whole + i64::from((whole as f64) < at))
 }
 
 impl Model for Hdd {

@@ -77,8 +77,10 @@ impl Buffer {
 
     /// Takes the segment used longest ago that is not dirty, and empties it at a sector; an empty one is taken first.
     pub fn take(&mut self, sector: u64) -> Option<SegmentId> {
+        // One number to compare, for this is asked for each request: those that are not empty come behind all that are.
+        let age = |segment: &Segment| segment.used | u64::from(segment.start < segment.end) << 63;
         let free = self.segments.iter().enumerate().filter(|(_, segment)| segment.dirty == 0);
-        let (id, _) = free.min_by_key(|(_, segment)| (segment.start < segment.end, segment.used))?;
+        let (id, _) = free.map(|(id, segment)| (id, age(segment))).min_by_key(|(_, age)| *age)?;
         self.segments[id] = Segment { start: sector, end: sector, used: 0, dirty: 0 };
         self.touch(id);
         Some(id)

@@ -131,6 +131,15 @@ pub struct Geometry {
     zones: Vec<Laid>,
 }
 
+/// The greatest whole number that is not greater, as `libm::floor` has it, in a few instructions: added to 1.5 times 2^52 a number is rounded
+/// to a whole one. Of numbers below 2^51.
+pub(super) fn floor(number: f64) -> f64 {
+    const SHIFT: f64 = 6_755_399_441_055_744.0;
+    debug_assert!(number.abs() < SHIFT / 3.0);
+    let rounded = number + SHIFT - SHIFT;
+    if rounded > number { rounded - 1.0 } else { rounded }
+}
+
 impl Geometry {
     /// Lays out a disk; or says which zone cannot be, and why.
     pub fn new(
@@ -221,7 +230,7 @@ impl Geometry {
         Place {
             cylinder: cylinder + zone.first_cylinder,
             head,
-            angle: angle - spt as f64 * libm::floor(angle / spt as f64),
+            angle: angle - spt as f64 * floor(angle / spt as f64),
             sectors_per_track: zone.sectors_per_track,
             run,
             span,

@@ -7,7 +7,7 @@
 //!
 //! Times are fractions of nanoseconds: a sector of a fast drive takes 5000 of them, and a revolution is seldom a whole number.
 
-use super::geometry::{Geometry, Place};
+use super::geometry::{Geometry, Place, floor};
 use super::seek::SeekCurve;
 
 /// Where the arm is.
@@ -107,7 +107,7 @@ impl Mechanism {
     /// Sectors that pass between an instant and the sector at a place.
     fn ahead(&self, place: &Place, at: f64) -> f64 {
         let (turns, spt) = (at / self.revolution, f64::from(place.sectors_per_track));
-        let now = (turns - libm::floor(turns)) * spt;
+        let now = (turns - floor(turns)) * spt;
         let ahead = if place.angle >= now { place.angle - now } else { place.angle - now + spt };
         if spt - ahead < GRAZE { 0.0 } else { ahead }
     }

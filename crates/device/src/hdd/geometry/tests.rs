@@ -120,6 +120,13 @@ fn any_layout() -> impl Strategy<Value = Geometry> {
 }
 
 proptest! {
+    #[test]
+    fn a_floor_is_that_of_libm(whole in -(1_i64 << 50)..1 << 50, part in -2.0..2.0, shift in 0u32..50) {
+        for number in [whole as f64, (whole >> shift) as f64 + part, part, -part / 1e9, 0.5, -0.5, 1.0 - f64::EPSILON] {
+            prop_assert_eq!(floor(number), libm::floor(number), "{}", number);
+        }
+    }
+
     /// No two sectors are at one place, and what `run` says goes on is on the same track, one sector later each.
     #[test]
     fn every_sector_has_its_own_place_and_runs_are_of_one_track(geometry in any_layout()) {
