@@ -194,6 +194,7 @@ mod tests {
             gap: Nanos::SECOND,
             timeout: None,
             disk: None,
+            io_priority: None,
             group: None,
             promises: promises.iter().map(|p| Promise::parse(p).unwrap()).collect(),
         }

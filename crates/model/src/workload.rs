@@ -368,6 +368,8 @@ pub struct Startup {
     pub timeout: Option<Nanos>,
     /// Disk, by name.
     pub disk: Option<String>,
+    /// Of its processes; `None`: that of their scheduling class.
+    pub io_priority: Option<IoPriority>,
     /// Control group of its processes, by name.
     pub group: Option<String>,
     /// What was promised about it.

@@ -28,10 +28,15 @@ fn run(text: &str, seconds: i64) -> Record {
 }
 
 fn startup(model: &str, scheduler: &str, more: &str) -> (Nanos, Option<Nanos>) {
+    startup_with(model, scheduler, more, "")
+}
+
+/// With more keys of the start.
+fn startup_with(model: &str, scheduler: &str, more: &str, of_start: &str) -> (Nanos, Option<Nanos>) {
     let record = run(
         &format!(
             "[disk.d]\nmodel = \"{model}\"\nscheduler = \"{scheduler}\"\n{more}\n[[startup]]\nname = \"app\"\nreplay = \"app.trace\"\ndisk = \"d\"\n\
-             cold = true\nrepeat = 3\ntimeout = \"30s\"\n[[load]]\nname = \"readers\"\nkind = \"readers\"\ncount = 10\ndisk = \"d\"\n"
+             cold = true\nrepeat = 3\ntimeout = \"30s\"\n{of_start}\n[[load]]\nname = \"readers\"\nkind = \"readers\"\ncount = 10\ndisk = \"d\"\n"
         ),
         100,
     );
@@ -55,6 +60,19 @@ fn a_start_beside_readers_waits_for_the_disk_except_under_bfq() {
         let (idle, loaded) = startup(model, "bfq", "tunables = { low_latency = 0 }");
         assert!(loaded.is_none_or(|loaded| loaded > idle * 2), "{model}: {idle} {loaded:?}");
     }
+}
+
+/// With realtime I/O priority a start is served before readers that have none, and in the idle class behind them.
+#[test]
+fn a_start_has_its_io_priority() {
+    let loaded = |of_start| {
+        let (idle, loaded) = startup_with("hdd-2004", "mq-deadline", "", of_start);
+        (idle, loaded.unwrap_or(Nanos::MAX))
+    };
+    let (first, plain, last) =
+        (loaded("io-priority = \"rt:0\""), loaded(""), loaded("io-priority = \"idle\""));
+    assert_eq!((first.0, last.0), (plain.0, plain.0), "alone it makes no difference");
+    assert!(first.1 < plain.1 / 2 && last.1 >= plain.1, "{first:?} {plain:?} {last:?}");
 }
 
 const STREAM: &str = "[disk.d]\nmodel = \"hdd-2004\"\n[[stream]]\nname = \"film\"\ndisk = \"d\"\nfile = { make = \"20MB\" }\nrate = \"1MB/s\"\nread = \"64KiB\"\n";

@@ -20,6 +20,7 @@ use super::site::{failed, forget};
 use super::{LOOK, Subject};
 use crate::said::{it_said, last_words, said};
 use crate::scratch::command_of;
+use crate::threads::give_io_priority;
 
 /// Between two tries whether a socket takes connections.
 const TRY: Nanos = Nanos::MILLISECOND;
@@ -27,6 +28,9 @@ const TRY: Nanos = Nanos::MILLISECOND;
 impl Job {
     /// Makes the start.
     pub fn run(self) -> Result<Outcome, WorldError> {
+        // Its threads and programs inherit it.
+        give_io_priority(self.startup.io_priority)
+            .map_err(|(what, remedy)| failed(&self.startup, format!("{what}; {remedy}")))?;
         if self.forget {
             let forgotten = self.directory.as_deref().map_or(Ok(()), forget);
             let below = self.below.as_ref().map_or(Ok(()), evict);

@@ -5,13 +5,15 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use surety_model::workload::{Ready, Startup, StartupBody};
+use surety_model::startup::Attempt;
+use surety_model::workload::{IoPriority, Ready, Startup, StartupBody};
 use surety_stats::Pcg;
 use surety_units::{CpuId, CpuSet, Tid};
 
 use super::super::Subject;
 use super::super::pace::Pace;
 use super::*;
+use crate::rights::rights_of;
 
 /// A recording in which chance decides who does what where, and how long it thinks.
 fn recording(seed: u64, processes: u64, requests: u64) -> Recorded {
@@ -39,6 +41,7 @@ fn job(recorded: &Arc<Recorded>, directory: &Path) -> Job {
         gap: Nanos::ZERO,
         timeout: None,
         disk: None,
+        io_priority: None,
         group: None,
         promises: Vec::new(),
     };
@@ -100,6 +103,17 @@ fn requests_are_made_in_their_order_each_by_its_process_and_none_before_what_it_
             before = made.ended;
         }
     }
+}
+
+#[test]
+fn a_start_has_its_io_priority() {
+    let directory = tempfile::tempdir().unwrap();
+    let mut job = job(&Arc::new(recording(1, 1, 1)), directory.path());
+    job.startup.io_priority = Some(IoPriority::Idle);
+    let rights = rights_of("startup.s", &job.startup.rights).unwrap();
+    job.subject = Subject::Program("sh -c 'ionice | grep -qx idle'".to_owned(), rights);
+    let outcome = std::thread::spawn(move || job.run()).join().unwrap().unwrap();
+    assert!(matches!(outcome.attempt, Attempt::Ready(_)), "{:?}", outcome.attempt);
 }
 
 #[test]

@@ -135,6 +135,7 @@ pub(super) fn startup(reading: &mut Reading, table: &Table<'_>, name: String) ->
         gap: table.quantity(reading, "gap", "1s").unwrap_or(Startup::GAP),
         timeout: table.quantity(reading, "timeout", "120s"),
         disk: table.text(reading, "disk"),
+        io_priority: io_priority(reading, table),
         group: table.text(reading, "group"),
         promises: promises(reading, table),
         name,

@@ -355,6 +355,7 @@ fn startup(out: &mut Out<'_>, startup: &Startup) {
     out.optional_time("gap", Some(startup.gap).filter(|gap| *gap != Startup::GAP));
     out.optional_time("timeout", startup.timeout);
     out.optional_text("disk", startup.disk.as_deref());
+    io_priority(out, startup.io_priority);
     out.optional_text("group", startup.group.as_deref());
     out.promises(&startup.promises);
 }

@@ -336,6 +336,7 @@ impl<'a> Builder<'a> {
             let processes = trace.processes.len();
             self.group = startup.group.as_deref();
             let mut subject = Subject::new(startup, trace.into(), file);
+            let fair = (Scheduling::Policy(FAIR), priority_of(startup.io_priority));
             for process in 0..processes {
                 let signal = self.actor(Activity::Startup(index), &startup.name, fair, |seat| {
                     subject.processes.push(seat.process);
