@@ -11,9 +11,8 @@ use surety_units::{Bandwidth, CpuSet, Nanos};
 /// kernel. Its CPUs are those of the root domains that take reservations: CPUs that are isolated are kept for what is
 /// bound to them.
 ///
-/// Where it is not known that a kernel with fair servers throttles no realtime threads, it is taken to. Budgets are taken to be enforced on the tick unless it was tried that a timer ends them, and servers to be charged to reservations
-/// unless it was tried that they are not. That errs on the safe side, and so does what reclaims: a kernel without the server is
-/// taken for one that hands out less.
+/// What is not known is taken from the safe side: that a kernel with fair servers throttles realtime threads, too; that budgets are enforced
+/// on the tick; that servers are charged to reservations. A kernel without the server is taken for one that hands out less to what reclaims.
 pub fn platform_of(facts: &MachineFacts) -> Platform {
     let scheduler = &facts.scheduler;
     let domains = facts.cpus.root_domains.for_reservations();

@@ -1,9 +1,9 @@
 //! Why the simulator is outside the tolerance where it is: what the kernel's code or the emulator does that is not simulated.
 //!
 //! Most often that is threads of the kernel's own (rcu_preempt, kworker), which run for microseconds every few ticks; on the host it is the
-//! hypervisor, too. With one such thread in the workload, or another machine ([`Beside`]), the scenario is simulated again, and the page shows what that gives. When and how long the kernel's
-//! run is not known: of periods of 3 to 33 ms and runs of 3 to 50 us those are named that leave the fewest figures outside. That shows what such
-//! threads can do to a figure, and foretells none.
+//! hypervisor, too. With one such thread in the workload, or on another machine ([`Beside`]), the scenario is simulated again, and the page
+//! shows what that gives. When and how long the kernel's run is not known: of periods of 3 to 33 ms and runs of 3 to 50 us those are named
+//! that leave the fewest figures outside. That shows what such threads can do to a figure, and foretells none.
 
 use surety_model::formats::toml;
 use surety_model::platform::{Platform, PlatformChanges};
