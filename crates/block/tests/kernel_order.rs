@@ -294,16 +294,6 @@ fn compare(device: &Device, (scheduler, _, set): Recorded, text: &str, waits: u3
         }
     }
     compared.issued = theirs.len();
-    if std::env::var_os("SHOW").is_some() {
-        let a = theirs.iter().zip(&driven.ours).take_while(|(one, other)| one == other).count();
-        if a < theirs.len() {
-            println!(
-                "SHOW theirs {:?} ours {:?}",
-                &theirs[a.saturating_sub(3)..(a + 8).min(theirs.len())],
-                &driven.ours[a.saturating_sub(3)..(a + 8).min(driven.ours.len())]
-            );
-        }
-    }
     compared.alike = theirs.iter().zip(&driven.ours).take_while(|(one, other)| one == other).count();
     let place_of: HashMap<u64, usize> = driven.inserted.iter().copied().zip(0..).collect();
     let places: Vec<usize> = theirs.iter().map(|sector| place_of[sector]).collect();

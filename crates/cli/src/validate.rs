@@ -1,6 +1,5 @@
 //! `surety validate`: the simulator beside kernels, scenario by scenario.
 
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -106,8 +105,8 @@ fn compared(
 ) -> Result<Vec<Row>, WorldError> {
     let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload, machine)?);
     for beside in shown_beside(&rows) {
-        let Some(with) = beside.with(scenario.text) else { continue };
-        note_counters(&mut rows, beside, &simulated(&with, &beside.on(machine))?);
+        let Some((workload, machine)) = beside.with(scenario.text, machine) else { continue };
+        note_counters(&mut rows, beside, &simulated(&workload, &machine)?);
     }
     Ok(rows)
 }
@@ -264,13 +263,13 @@ fn middle_machine(machines: Vec<Platform>) -> Option<Platform> {
 }
 
 /// What a run on these CPUs of a machine is simulated on: where they are a root domain, it alone, which reserved threads do not leave.
-fn alone(machine: &Platform, cpus: CpuSet) -> (Cow<'_, Platform>, CpuSet) {
-    let domains = if machine.root_domains.contains(&cpus) { machine.domains() } else { Vec::new() };
-    match domains.into_iter().find(|(domain, _)| *domain == cpus) {
+fn alone(machine: &Platform, cpus: CpuSet) -> (Platform, CpuSet) {
+    match machine.domains().into_iter().find(|(domain, _)| *domain == cpus) {
         Some((_, domain)) => {
-            (Cow::Owned(domain), CpuSet::first(u32::try_from(cpus.len()).unwrap_or(CpuSet::LIMIT)))
+            let cpus = CpuSet::first(domain.cpus);
+            (domain, cpus)
         }
-        None => (Cow::Borrowed(machine), cpus),
+        None => (machine.clone(), cpus),
     }
 }
 

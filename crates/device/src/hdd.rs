@@ -196,7 +196,7 @@ impl Hdd {
 /// The first whole nanosecond at which something of the moving parts is over.
 fn instant_of(at: f64) -> Nanos {
     let whole = at as i64;
-    Nanos::new(whole + i64::from((whole as f64) < at))
+    Nanos::new(whole.saturating_add(i64::from((whole as f64) < at)))
 }
 
 impl Model for Hdd {

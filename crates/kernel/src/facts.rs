@@ -13,7 +13,7 @@ use surety_units::{Bytes, CpuId, CpuSet, Nanos, Tid};
 use crate::clock;
 use crate::command::of_status;
 use crate::kernel::Kernel;
-use crate::root_domains::RootDomains;
+use crate::root_domains::{RootDomains, hierarchy_of};
 use crate::sched::{self, SchedPolicy};
 use crate::thread::CAP_IPC_LOCK;
 use crate::tracefs::TracefsAccess;
@@ -304,14 +304,8 @@ impl Ask<'_> {
 
     /// Control groups of version 1 have a limit of their own (`cpu.rt_runtime_us`) where the kernel throttles.
     fn has_limits_of_groups(&self) -> Option<bool> {
-        let mounts = self.text("/proc/self/mounts")?;
-        let is_cpu = |options: &str| options.split(',').any(|option| option == "cpu");
-        let root = mounts.lines().find_map(|line| {
-            let fields: Vec<&str> = line.split(' ').collect();
-            (fields.get(2) == Some(&"cgroup") && is_cpu(fields.get(3)?))
-                .then(|| fields[1].replace("\\040", " "))
-        })?;
-        Some(self.kernel.exists(&Path::new(&root).join("cpu.rt_runtime_us")))
+        let root = hierarchy_of(&self.text("/proc/self/mounts")?, "cpu")?;
+        Some(self.kernel.exists(&root.join("cpu.rt_runtime_us")))
     }
 
     fn privileges(&self) -> Privileges {

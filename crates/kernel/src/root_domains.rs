@@ -104,6 +104,22 @@ pub fn topmost_cpuset(kernel: &dyn Kernel) -> Option<PathBuf> {
     }
 }
 
+/// Where a controller of version 1 of control groups is mounted, from the lines of `/proc/self/mounts`.
+pub(crate) fn hierarchy_of(mounts: &str, controller: &str) -> Option<PathBuf> {
+    mounted(mounts, "cgroup")
+        .find(|(_, options)| options.split(',').any(|o| o == controller))
+        .map(|(root, _)| root)
+}
+
+/// Mounts of a kind of file system, each with its options.
+fn mounted<'m>(mounts: &'m str, wanted: &'m str) -> impl Iterator<Item = (PathBuf, &'m str)> {
+    mounts.lines().filter_map(move |line| {
+        let mut fields = line.split(' ').skip(1);
+        let (target, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
+        (kind == wanted).then(|| (PathBuf::from(target.replace("\\040", " ")), options))
+    })
+}
+
 struct Reader<'k> {
     kernel: &'k dyn Kernel,
 }
@@ -154,22 +170,14 @@ impl Reader<'_> {
 
     /// The hierarchy that has the cpuset controller, from the lines of `/proc/self/mounts`.
     fn hierarchy(&self, mounts: &str) -> Option<Hierarchy> {
-        let of_kind = |wanted: &'static str| {
-            mounts.lines().filter_map(move |line| {
-                let mut fields = line.split(' ').skip(1);
-                let (target, kind, options) = (fields.next()?, fields.next()?, fields.next()?);
-                (kind == wanted).then(|| (PathBuf::from(target.replace("\\040", " ")), options))
-            })
-        };
-        let first = of_kind("cgroup").find(|(_, options)| options.split(',').any(|o| o == "cpuset"));
-        if let Some((root, _)) = first {
+        if let Some(root) = hierarchy_of(mounts, "cpuset") {
             return Some(Hierarchy::V1(root));
         }
         let has_cpusets = |root: &Path| {
             let controllers = self.line(&root.join("cgroup.controllers")).unwrap_or_default();
             controllers.split(' ').any(|controller| controller == "cpuset")
         };
-        let (root, _) = of_kind("cgroup2").find(|(root, _)| has_cpusets(root))?;
+        let (root, _) = mounted(mounts, "cgroup2").find(|(root, _)| has_cpusets(root))?;
         Some(Hierarchy::V2(root))
     }
 

@@ -35,17 +35,21 @@ pub enum Beside {
 }
 
 impl Beside {
-    /// A scenario with it.
-    pub fn with(self, text: &str) -> Option<Workload> {
+    /// A scenario with it, and the machine it is simulated on; `None` where it is nothing for them.
+    pub fn with(self, text: &str, machine: &Platform) -> Option<(Workload, Platform)> {
         let thread = |period: u32, work: u32, policy: &str| {
             format!(
                 "{text}\n[[task]]\nname = \"zz-kernel\"\nperiod = \"{period}us\"\nwork = \"{work}us\"\npolicy = \"{policy}\"\n"
             )
         };
+        let mut machine = machine.clone();
         let text = match self {
             Beside::Kernel { period_us, work_us } => thread(period_us, work_us, "fair"),
             Beside::Stolen { period_us, work_us } => thread(period_us, work_us, "fifo:99"),
-            Beside::Machine(_) => text.to_owned(),
+            Beside::Machine(change) => {
+                machine = change.parse::<PlatformChanges>().ok()?.on(&machine).ok()?;
+                text.to_owned()
+            }
             Beside::Begins { task, at_us } => {
                 let endless = format!("name = \"{task}\"\nwork = \"forever\"");
                 let begins =
@@ -53,18 +57,7 @@ impl Beside {
                 text.contains(&endless).then(|| text.replace(&endless, &begins))?
             }
         };
-        toml::read("scenario", &text).ok()
-    }
-
-    /// The machine that is simulated.
-    pub fn on(self, machine: &Platform) -> Platform {
-        match self {
-            Beside::Machine(change) => {
-                let changed = change.parse().and_then(|change: PlatformChanges| change.on(machine));
-                changed.unwrap_or_else(|_| machine.clone())
-            }
-            _ => machine.clone(),
-        }
+        Some((toml::read("scenario", &text).ok()?, machine))
     }
 }
 
@@ -110,15 +103,7 @@ const CAUSES: &[Cause] = &[
     Cause {
         why: TAKEN,
         beside: stolen(110_000, 2_500),
-        scenarios: &["priority inheritance"],
-        kernel: "host",
-        activity: "",
-        figures: &["response p99", "latency p99"],
-    },
-    Cause {
-        why: TAKEN,
-        beside: stolen(110_000, 2_500),
-        scenarios: &["priority inversion"],
+        scenarios: &["priority inheritance", "priority inversion"],
         kernel: "host",
         activity: "",
         figures: &["response p99", "latency p99"],
@@ -134,15 +119,7 @@ const CAUSES: &[Cause] = &[
     Cause {
         why: TAKEN,
         beside: stolen(100_000, 1_500),
-        scenarios: &["3 reservations on 2 CPUs"],
-        kernel: "host",
-        activity: "normal",
-        figures: &["share"],
-    },
-    Cause {
-        why: TAKEN,
-        beside: stolen(100_000, 1_500),
-        scenarios: &["3 FIFO tasks on 2 CPUs"],
+        scenarios: &["3 reservations on 2 CPUs", "3 FIFO tasks on 2 CPUs"],
         kernel: "host",
         activity: "normal",
         figures: &["share"],
@@ -182,15 +159,7 @@ const CAUSES: &[Cause] = &[
     Cause {
         why: COLD,
         beside: Some(Beside::Machine("wakeup-cost=45us")),
-        scenarios: &["overruns that skip"],
-        kernel: "host",
-        activity: "",
-        figures: &["missed"],
-    },
-    Cause {
-        why: COLD,
-        beside: Some(Beside::Machine("wakeup-cost=45us")),
-        scenarios: &["overruns"],
+        scenarios: &["overruns that skip", "overruns"],
         kernel: "host",
         activity: "",
         figures: &["missed"],
@@ -479,9 +448,21 @@ mod tests {
 
     #[test]
     fn every_scenario_can_be_simulated_beside_a_thread_of_the_kernel() {
+        let machine = Platform::linux_6_18(2);
         for scenario in scenarios() {
-            let with = every(9_000, 5).unwrap().with(scenario.text).unwrap();
+            let (with, _) = every(9_000, 5).unwrap().with(scenario.text, &machine).unwrap();
             assert_eq!(with.tasks.len(), scenario.workload.tasks.len() + 1, "{}", scenario.title);
+        }
+    }
+
+    #[test]
+    fn what_shows_a_cause_fits_its_scenarios() {
+        let (all, machine) = (scenarios(), Platform::linux_6_18(2));
+        for (cause, beside) in CAUSES.iter().filter_map(|cause| Some((cause, cause.beside?))) {
+            for scenario in all.iter().filter(|s| cause.scenarios.contains(&s.title.as_str())) {
+                let (workload, on) = beside.with(scenario.text, &machine).expect(&scenario.title);
+                assert!(workload != scenario.workload || on != machine, "{}", scenario.title);
+            }
         }
     }
 }
