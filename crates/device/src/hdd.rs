@@ -81,12 +81,24 @@ enum Then {
     Written,
 }
 
-/// Reading ahead: the sectors it takes, and when.
+/// Reading ahead: the sectors it takes, and when. It mostly ends early, so its runs are computed as far as somebody asks.
 #[derive(Clone, Debug, Default)]
 struct Stream {
     segment: Option<SegmentId>,
     from: u64,
+    /// The first sector that is not read; 0: nothing is.
+    limit: u64,
+    /// When it was told to read that far.
+    begin: f64,
+    /// Its first runs.
     runs: Vec<Run>,
+}
+
+impl Stream {
+    fn clear(&mut self) {
+        (self.segment, self.limit) = (None, 0);
+        self.runs.clear();
+    }
 }
 
 /// A hard disk.

@@ -8,7 +8,11 @@
 //! The rules of layout, sparing and skew are those of DiskSim's `dm_layout_g1` (disk model library 1.0), with which the drives
 //! of its validation were described.
 
+mod divisor;
+
 use std::ops::Range;
+
+use divisor::Divisor;
 
 /// Recording surfaces of a disk at most.
 pub const HEADS_MAX: u32 = 255;
@@ -114,16 +118,37 @@ struct Laid {
     first: u64,
     /// Logical sectors of it.
     sectors: u64,
+    /// Physical sectors of a track.
+    track: Divisor,
     /// Physical sectors of a region.
     region: u64,
     /// Logical sectors of a region.
-    usable: u64,
+    usable: Divisor,
+    /// What a sector is of a turn.
+    turn: f64,
+}
+
+impl Laid {
+    /// An angle without its whole turns.
+    fn on_track(&self, angle: f64) -> f64 {
+        let sectors = f64::from(self.zone.sectors_per_track);
+        let without = |turns: f64| angle - sectors * turns;
+        // Beside a whole turn the product may be rounded to the wrong side.
+        let turns = floor(angle * self.turn);
+        match without(turns) {
+            under if under < 0.0 => without(turns - 1.0),
+            over if over >= sectors => without(turns + 1.0),
+            within => within,
+        }
+    }
 }
 
 /// The layout of a disk.
 #[derive(Clone, Debug)]
 pub struct Geometry {
     heads: u32,
+    /// Tracks of a cylinder: as many.
+    tracks: Divisor,
     cylinders: u32,
     sectors: u64,
     sparing: Sparing,
@@ -173,7 +198,8 @@ impl Geometry {
             }
             laid.push(made);
         }
-        Ok(Geometry { heads, cylinders: cylinder, sectors: first, sparing, order, zones: laid })
+        let tracks = Divisor::new(u64::from(heads));
+        Ok(Geometry { heads, tracks, cylinders: cylinder, sectors: first, sparing, order, zones: laid })
     }
 
     /// Logical sectors of the disk.
@@ -203,21 +229,21 @@ impl Geometry {
         let laid = &self.zones[at];
         let zone = &laid.zone;
         let inside = sector - laid.first + zone.reserved;
-        let spt = u64::from(zone.sectors_per_track);
         let (physical, run, span, before) = match self.sparing {
             Sparing::Tracks => {
-                let mut track = inside / spt;
+                let (mut track, within) = laid.track.divide(inside);
                 track +=
                     zone.slips.iter().fold(0, |slipped, slip| slipped + u64::from(*slip <= track + slipped));
-                let (within, left) = (inside % spt, laid.first + laid.sectors - sector);
+                let left = laid.first + laid.sectors - sector;
+                let spt = laid.track.get();
                 let run = (spt - within).min(left);
                 (track * spt + within, run, run, within)
             }
             _ => self.spared(laid, inside, sector),
         };
-        let track = physical / spt;
-        let (cylinder, ordinal) =
-            ((track / u64::from(self.heads)) as u32, (track % u64::from(self.heads)) as u32);
+        let (track, on_track) = laid.track.divide(physical);
+        let (cylinder, ordinal) = self.tracks.divide(track);
+        let (cylinder, ordinal) = (cylinder as u32, ordinal as u32);
         let turned = match self.order {
             HeadOrder::Same => false,
             HeadOrder::Alternating => cylinder % 2 == 1,
@@ -226,11 +252,11 @@ impl Geometry {
         let head = if turned { self.heads - 1 - ordinal } else { ordinal };
         let switches = f64::from(ordinal) + f64::from(self.heads - 1) * f64::from(cylinder);
         let mut angle = zone.offset + switches * zone.track_skew + f64::from(cylinder) * zone.cylinder_skew;
-        angle += (physical % spt) as f64 + self.pushed(zone, track);
+        angle += on_track as f64 + self.pushed(zone, track);
         Place {
             cylinder: cylinder + zone.first_cylinder,
             head,
-            angle: angle - spt as f64 * floor(angle / spt as f64),
+            angle: laid.on_track(angle),
             sectors_per_track: zone.sectors_per_track,
             run,
             span,
@@ -240,9 +266,9 @@ impl Geometry {
 
     /// The physical sector, the run and the span of one that spares sectors by region.
     fn spared(&self, laid: &Laid, inside: u64, sector: u64) -> (u64, u64, u64, u64) {
-        let spt = u64::from(laid.zone.sectors_per_track);
-        let (base, mut within) = (inside / laid.usable * laid.region, inside % laid.usable);
-        let region_left = laid.usable - within;
+        let spt = laid.track.get();
+        let (region, mut within) = laid.usable.divide(inside);
+        let (base, region_left) = (region * laid.region, laid.usable.get() - within);
         let slips = &laid.zone.slips;
         let mut next = slips.partition_point(|slip| *slip < base);
         while next < slips.len() && slips[next] <= base + within {
@@ -250,7 +276,7 @@ impl Geometry {
             next += 1;
         }
         let physical = base + within;
-        let end = (physical / spt + 1) * spt;
+        let end = (laid.track.divide(physical).0 + 1) * spt;
         let ahead = slips[next..].iter().take_while(|slip| **slip < end).count() as u64;
         let left = laid.first + laid.sectors - sector;
         let run = (end - physical - ahead).min(region_left).min(left);
@@ -293,7 +319,9 @@ fn lay(mut zone: Zone, first: u64, heads: u32, sparing: Sparing) -> Result<Laid,
         return Err(format!("it skips sector {}, and has {physical}", zone.slips[zone.slips.len() - 1]));
     }
     check_slips(&zone, sparing, region, physical / region)?;
-    Ok(Laid { zone, first, sectors, region, usable })
+    let (track, usable) = (Divisor::new(spt), Divisor::new(usable));
+    let turn = f64::from(zone.sectors_per_track).recip();
+    Ok(Laid { zone, first, sectors, track, region, usable, turn })
 }
 
 /// Refuses more skipped sectors in a region than it has spare ones; the rest of a zone behind its whole regions has none.

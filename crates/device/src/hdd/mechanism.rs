@@ -118,7 +118,7 @@ impl Mechanism {
         let (mut sector, mut left) = (wanted.sector, wanted.sectors);
         while left > 0 {
             let place = self.geometry.place(sector);
-            let run = self.on_track(&access, &place, sector, left, wanted);
+            let run = self.on_track((access.arm, access.end), &place, sector, left, wanted);
             access.seek += run.arrived - access.end;
             let moving = run.sectors as f64 * run.pace;
             access.rotation += (run.end - run.arrived - moving).max(0.0);
@@ -130,10 +130,23 @@ impl Mechanism {
         access
     }
 
+    /// Reads on in order from a place of the arm and an instant: what is read of so many sectors on the first track.
+    pub fn read_on(&self, from: Arm, at: f64, sector: u64, sectors: u64) -> Run {
+        let wanted = Wanted { sector, sectors, write: false, zero_latency: false, ready: at };
+        self.on_track((from, at), &self.geometry.place(sector), sector, sectors, &wanted)
+    }
+
     /// The part of an access on the track of a place.
-    fn on_track(&self, so_far: &Access, place: &Place, sector: u64, left: u64, wanted: &Wanted) -> Run {
+    fn on_track(
+        &self,
+        (from, at): (Arm, f64),
+        place: &Place,
+        sector: u64,
+        left: u64,
+        wanted: &Wanted,
+    ) -> Run {
         let arm = Arm { cylinder: place.cylinder, head: place.head };
-        let arrived = so_far.end + self.movement(so_far.arm, arm, wanted.write);
+        let arrived = at + self.movement(from, arm, wanted.write);
         let from = if sector == wanted.sector { arrived.max(wanted.ready) } else { arrived };
         let pace = self.revolution / f64::from(place.sectors_per_track);
         let sectors = left.min(place.run);

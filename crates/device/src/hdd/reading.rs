@@ -1,28 +1,49 @@
 //! Reads: from the buffer, from what streams past, from the medium; and reading ahead.
 
 use super::buffer::SegmentId;
-use super::mechanism::{Arm, Wanted};
-use super::{Hdd, Pending, ReadAhead, Then, Work};
+use super::mechanism::{Arm, Run, Wanted};
+use super::{Hdd, Pending, ReadAhead, Stream, Then, Work};
 use crate::model::{Hit, Op, Parts, Request};
 
 impl Hdd {
     /// Where the arm is at an instant at which the moving parts are free: on its way ahead, perhaps.
     pub(super) fn arm_at(&self, at: f64) -> Arm {
-        let under_way = self.stream.runs.iter().rev().find(|run| run.arrived <= at);
-        under_way.map_or(self.arm, |run| run.arm)
+        let known = self.stream.runs.last().copied();
+        if known.is_some_and(|run| run.arrived > at) {
+            let under_way = self.stream.runs.iter().rev().find(|run| run.arrived <= at);
+            return under_way.map_or(self.arm, |run| run.arm);
+        }
+        let under_way = std::iter::successors(known, |run| self.next_of_stream(Some(run)))
+            .take_while(|run| run.arrived <= at)
+            .last();
+        let first = || self.next_of_stream(None).filter(|run| run.arrived <= at);
+        under_way.or_else(first).map_or(self.arm, |run| run.arm)
     }
 
-    /// The first sector that reading ahead has not read by an instant.
-    fn streamed(&self, at: f64) -> u64 {
-        self.stream.from + self.stream.runs.iter().map(|run| run.read_by(at)).sum::<u64>()
+    /// What is read ahead on the track behind a run, or at first.
+    fn next_of_stream(&self, last: Option<&Run>) -> Option<Run> {
+        let Stream { from, limit, begin, .. } = self.stream;
+        let (sector, arm, free) =
+            last.map_or((from, self.arm, begin), |run| (run.sector + run.sectors, run.arm, run.end));
+        (sector < limit).then(|| self.mechanism.read_on(arm, free.max(begin), sector, limit - sector))
+    }
+
+    /// Follows reading ahead up to an instant.
+    fn stream_until(&mut self, at: f64) {
+        while self.stream.runs.last().is_none_or(|run| run.end <= at)
+            && let Some(next) = self.next_of_stream(self.stream.runs.last())
+        {
+            self.stream.runs.push(next);
+        }
     }
 
     /// Notes in the buffer what reading ahead has read by an instant.
     fn sync(&mut self, at: f64) {
         if let Some(segment) = self.stream.segment {
-            let end = self.streamed(at);
+            self.stream_until(at);
             let start = self.buffer.segment(segment).start;
-            self.buffer.set(segment, start, end);
+            let read = self.stream.runs.iter().map(|run| run.read_by(at)).sum::<u64>();
+            self.buffer.set(segment, start, self.stream.from + read);
         }
     }
 
@@ -30,50 +51,40 @@ impl Hdd {
     pub(super) fn stop_reading_ahead(&mut self, at: f64) {
         self.sync(at);
         self.arm = self.arm_at(at);
-        self.stream.segment = None;
-        self.stream.runs.clear();
+        self.stream.clear();
     }
 
     /// Begins to read ahead from the end of a segment to a limit.
     pub(super) fn read_ahead(&mut self, segment: SegmentId, limit: u64, at: f64) {
         let from = self.buffer.segment(segment).end;
-        self.stream.runs.clear();
-        self.stream.segment = None;
+        self.stream.clear();
         if limit > from && self.pending.is_empty() && self.dirty.is_empty() {
             (self.stream.segment, self.stream.from) = (Some(segment), from);
-            self.extend(limit, at);
+            (self.stream.limit, self.stream.begin) = (limit, at);
         }
     }
 
     /// Lets reading ahead go on to a limit.
     fn extend(&mut self, limit: u64, at: f64) {
-        let reached = self.stream.runs.last().map_or(self.stream.from, |run| run.sector + run.sectors);
-        if limit > reached {
-            let (arm, from) =
-                self.stream.runs.last().map_or((self.arm, at), |run| (run.arm, run.end.max(at)));
-            let wanted = Wanted {
-                sector: reached,
-                sectors: limit - reached,
-                write: false,
-                zero_latency: false,
-                ready: from,
-            };
-            self.mechanism.access(arm, from, &wanted, &mut self.stream.runs);
+        if limit > self.stream.limit {
+            self.stream_until(f64::INFINITY);
+            (self.stream.limit, self.stream.begin) = (limit, at);
         }
     }
 
     /// How far to read on after a request that ends before a sector, in a segment from `start` on.
     fn limit(&self, start: u64, end: u64) -> u64 {
-        let sectors = self.mechanism.geometry.sectors();
-        let last = self.mechanism.geometry.place(end.min(sectors) - 1);
-        let track_end = end - 1 + last.run;
+        let geometry = &self.mechanism.geometry;
+        let sectors = geometry.sectors();
+        let last = || geometry.place(end.min(sectors) - 1);
         let limit = match self.parameters.read_ahead {
             ReadAhead::None => end,
-            ReadAhead::Track => track_end,
+            ReadAhead::Track => end - 1 + last().run,
             ReadAhead::Cylinder => {
-                let mut to = track_end;
+                let last = last();
+                let mut to = end - 1 + last.run;
                 while to < sectors {
-                    let place = self.mechanism.geometry.place(to);
+                    let place = geometry.place(to);
                     if place.cylinder != last.cylinder {
                         break;
                     }
@@ -83,7 +94,7 @@ impl Hdd {
             }
             ReadAhead::Sectors(count) => end + count,
             ReadAhead::TrackThenNext => {
-                let next = self.mechanism.geometry.place(end.min(sectors - 1));
+                let next = geometry.place(end.min(sectors - 1));
                 let (first, after) = (end - next.before.min(end), end + next.run);
                 if start < first { after + u64::from(next.sectors_per_track) } else { after }
             }
@@ -105,8 +116,7 @@ impl Hdd {
     /// Whether a sector is the one that is being read ahead, and the drive goes on with it.
     fn joins(&self, sector: u64) -> bool {
         let reached = self.stream.segment.map(|segment| self.buffer.segment(segment).end);
-        let is_ahead = self.stream.runs.last().is_some_and(|run| sector < run.sector + run.sectors);
-        self.parameters.joins_stream && is_ahead && reached == Some(sector)
+        self.parameters.joins_stream && sector < self.stream.limit && reached == Some(sector)
     }
 
     /// Serves a read.
@@ -168,6 +178,7 @@ impl Hdd {
         let buffered = self.stream.from.clamp(request.sector, request.end()) - request.sector;
         out += buffered as f64 * each;
         let mut media_end = from;
+        self.stream_until(f64::INFINITY);
         for run in self.stream.runs.iter().filter(|run| run.sector < request.end()) {
             let wanted = run.sectors.min(request.end() - run.sector);
             let skipped = request.sector.saturating_sub(run.sector).min(wanted);
@@ -182,8 +193,7 @@ impl Hdd {
         let start = self.buffer.segment(segment).start;
         self.arm = self.arm_at(media_end);
         self.buffer.set(segment, start, request.end());
-        self.stream.segment = None;
-        self.stream.runs.clear();
+        self.stream.clear();
         self.work = Work::Busy { until: media_end, then: Then::ReadAhead(segment, limit) };
     }
 
