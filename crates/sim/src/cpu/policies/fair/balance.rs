@@ -53,6 +53,8 @@ pub(super) struct Balance {
     /// CPUs that exactly one of them wants, and those that several do.
     by_one: Places,
     by_several: Places,
+    /// CPUs that last ran a thread of a more important scheduler.
+    outranked: Places,
     /// CPUs that a woken thread looks at.
     scanned: u64,
     /// How many times a thread has joined a queue or left a CPU.
@@ -136,6 +138,7 @@ impl Balance {
             threads: Vec::new(),
             by_one: Places::none(cpus),
             by_several: Places::none(cpus),
+            outranked: Places::none(cpus),
             scanned: cpus as u64,
             stamps: 0,
         }
@@ -156,7 +159,10 @@ impl Balance {
     /// A thread of the scheduler `of`, or nothing, has run on a CPU for `ran`.
     pub(super) fn ran(&mut self, cpu: usize, of: Option<Rank>, ran: Nanos, now: Nanos) {
         let is_outranked = of.is_some_and(|of| of < self.rank);
-        self.cpus[cpu].outranked.step(now - ran, u64::from(is_outranked));
+        if self.outranked.contains(cpu) != is_outranked {
+            self.outranked.set(cpu, is_outranked);
+            self.cpus[cpu].outranked.step(now - ran, u64::from(is_outranked));
+        }
     }
 
     /// A thread that adds `own` to the load of its CPU, all in all `load`, wants it.
@@ -402,27 +408,34 @@ impl Balance {
     pub(super) fn first_newly_idle(
         &self,
         hardware: &Hardware,
-        mut idle: impl Iterator<Item = usize>,
+        idle: impl Iterator<Item = usize>,
         load_of: impl Fn(ThreadId) -> i64,
     ) -> Option<usize> {
-        let spares =
-            |cpu: usize| self.crowded(hardware).any(|other| other != cpu && self.spare(hardware, other) > 0);
         let crowded: Vec<usize> = self.crowded(hardware).collect();
-        if !crowded.iter().any(|other| self.spare(hardware, *other) > 0) {
+        let spares = |other: usize| self.spare(hardware, other) > 0;
+        let mut idle = idle.peekable();
+        if idle.peek().is_none() || !crowded.iter().any(|other| spares(*other)) {
             return None;
         }
-        let seen = crowded.iter().map(|other| (self.seen(hardware, *other), *other));
-        let seen: Vec<(Seen, usize)> = seen.collect();
+        let seen: Vec<(Seen, usize)> =
+            crowded.iter().map(|other| (self.seen(hardware, *other), *other)).collect();
         // Of those with the highest rank each takes the next in turn.
-        let most = seen.iter().map(|(seen, _)| seen.rank(Looks::NewlyIdle)).max();
+        let rank = |(seen, _): &(Seen, usize)| seen.rank(Looks::NewlyIdle);
+        let most = seen.iter().map(rank).max();
         let busiest: Vec<(Seen, usize)> =
-            seen.iter().filter(|(seen, _)| Some(seen.rank(Looks::NewlyIdle)) == most).copied().collect();
+            seen.iter().filter(|seen| Some(rank(seen)) == most).copied().collect();
+        // Who has no thread sees nobody it would not take from for a reason of its own.
+        let gives = |seen: &Seen| amount(Looks::NewlyIdle, &Seen::idle(), seen, 0).is_some();
+        let any_gives = busiest.iter().any(|(seen, _)| gives(seen));
         idle.find(|cpu| {
-            let is_among = crowded.contains(cpu);
-            if is_among && !spares(*cpu) {
-                return false;
-            }
-            let others = if is_among { &seen } else { &busiest };
+            let is_among = crowded.binary_search(cpu).is_ok();
+            let next = busiest[busiest.partition_point(|(_, other)| other < cpu) % busiest.len()];
+            let others = match is_among {
+                true if !crowded.iter().any(|other| other != cpu && spares(*other)) => return false,
+                true => &seen[..],
+                false if !any_gives || !gives(&next.0) => return false,
+                false => std::slice::from_ref(&next),
+            };
             let found = self.look_among(hardware, (*cpu, Looks::NewlyIdle), others.iter().copied(), &load_of);
             matches!(found, Found::Uneven(taken) if !taken.threads.is_empty())
         })

@@ -56,6 +56,11 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// A CPU that nobody wants. Whatever was there before it has room ([`Kind::Spare`]), so nothing else of it decides what it takes.
+    pub(super) fn idle() -> Seen {
+        Seen { load: 0, runnable: 0, used: 0, fair: 0, all: 0, capacity: CAPACITY }
+    }
+
     /// Its kind; `by` is whoever asks about another CPU, nobody about its own.
     pub(super) fn kind(&self, by: Option<Looks>) -> Kind {
         let is_short = |capacity: u64, used: u64| capacity * 100 < used * MARGIN;
