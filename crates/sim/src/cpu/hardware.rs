@@ -177,32 +177,33 @@ impl Thread {
     }
 }
 
-/// A CPU.
+/// A CPU. What every event of it needs stands first, in one line of a cache.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Cpu {
-    /// Its number.
-    pub id: CpuId,
     /// The thread it runs.
     pub current: Option<ThreadId>,
-    /// The scheduler that was told that this thread runs: its own, unless that changed when it had just gone to sleep.
-    pub(crate) entered: Option<Rank>,
-    /// Whether a more important scheduler chose that thread of another one, as the fair server does.
-    pub serves: bool,
     /// Its time up to here is in its threads' accounts; beyond the present where what the kernel does of its own is booked.
     pub accounted: Nanos,
     /// The end of the interrupts that it has taken, which is not before a choice of what runs next.
     pub(crate) busy_until: Nanos,
-    /// Whether it must choose again; [`Hardware::reschedule`] says so.
-    pub(crate) reschedule: bool,
-    /// First instant of its grid of ticks.
-    pub tick_phase: Nanos,
-    /// The device whose hard handler it runs; it changes hands only when that is over.
-    pub handling: Option<usize>,
-    /// Devices whose handlers come next, each once: an interrupt that is pending is not counted twice.
-    pub(crate) handlers: VecDeque<usize>,
     pub(crate) tick: Slot,
     pub(crate) completion: Slot,
+    /// The scheduler that was told that this thread runs: its own, unless that changed when it had just gone to sleep.
+    pub(crate) entered: Option<Rank>,
+    /// Whether a more important scheduler chose that thread of another one, as the fair server does.
+    pub serves: bool,
+    /// Whether it must choose again; [`Hardware::reschedule`] says so.
+    pub(crate) reschedule: bool,
+    /// The device whose hard handler it runs; it changes hands only when that is over.
+    pub handling: Option<u32>,
+    /// Devices whose handlers come next, each once: an interrupt that is pending is not counted twice.
+    pub(crate) handlers: VecDeque<usize>,
     pub(crate) handler_end: Slot,
+    /// First instant of its grid of ticks.
+    pub tick_phase: Nanos,
+    /// Its number.
+    pub id: CpuId,
 }
 
 /// What happens to CPUs: what a number of their slots stands for.
@@ -388,7 +389,7 @@ impl Hardware {
         if let [cpu] = &self.cpus[..] {
             return (cpu.reschedule && cpu.handling.is_none()).then_some(0);
         }
-        self.sets.due.iter().find(|cpu| self.cpus[*cpu].handling.is_none())
+        self.sets.due.find(|cpu| self.cpus[cpu].handling.is_none())
     }
 
     /// CPUs without a thread that are not about to choose, the lowest first.

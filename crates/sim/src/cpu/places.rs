@@ -32,6 +32,22 @@ impl Places {
         self.words.iter().all(|word| *word == 0)
     }
 
+    /// The lowest that fits.
+    #[inline]
+    pub fn find(&self, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        for (place, word) in self.words.iter().enumerate() {
+            let mut left = *word;
+            while left != 0 {
+                let cpu = place * 64 + left.trailing_zeros() as usize;
+                if fits(cpu) {
+                    return Some(cpu);
+                }
+                left &= left - 1;
+            }
+        }
+        None
+    }
+
     /// All, the lowest place first.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = usize> + Clone + '_ {
@@ -56,7 +72,7 @@ impl Places {
 
     /// Takes the lowest out.
     pub fn pop(&mut self) -> Option<usize> {
-        let lowest = self.iter().next()?;
+        let lowest = self.find(|_| true)?;
         self.set(lowest, false);
         Some(lowest)
     }
@@ -134,8 +150,9 @@ impl Ranking {
     }
 
     /// Whether one of the CPUs whose figure is above a bound fits; which are asked, and in what order, is not said.
+    #[inline]
     pub fn any_above(&self, bound: i64, mut fits: impl FnMut(usize) -> bool) -> bool {
-        self.any_below(1, bound, &mut fits)
+        self.nodes[1] > bound && self.any_below(1, bound, &mut fits)
     }
 
     fn any_below(&self, node: usize, bound: i64, fits: &mut impl FnMut(usize) -> bool) -> bool {
@@ -212,6 +229,8 @@ mod tests {
             members.iter().for_each(|cpu| places.set(*cpu, true));
             prop_assert_eq!(places.iter().collect::<Vec<_>>(), members.iter().copied().collect::<Vec<_>>());
             prop_assert!((0..200).all(|cpu| places.contains(cpu) == members.contains(&cpu)));
+            let odd = |cpu: &usize| cpu % 2 == 1;
+            prop_assert_eq!(places.find(|cpu| odd(&cpu)), members.iter().copied().find(odd));
             let popped: Vec<usize> = std::iter::from_fn(|| places.pop()).collect();
             prop_assert!(popped.len() == members.len() && places.is_empty());
         }

@@ -95,7 +95,7 @@ impl<P: Programs> Machine<P> {
         let here = self.hardware.here(cpu);
         self.hardware.recorder.keep(here, Kept::Handler { irq, name: number, entry: true });
         let state = &mut self.hardware.cpus[cpu];
-        state.handling = Some(number);
+        state.handling = Some(u32::try_from(number).expect("fewer than 2^32 devices"));
         if !hard.is_positive() {
             return self.handler_ends(cpu);
         }
@@ -115,6 +115,7 @@ impl<P: Programs> Machine<P> {
     /// The hard handler on a CPU is over: who waits for it is woken, and the next handler begins.
     pub(super) fn handler_ends(&mut self, cpu: usize) {
         let Some(number) = self.hardware.cpus[cpu].handling.take() else { return };
+        let number = number as usize;
         let here = self.hardware.here(cpu);
         let irq = self.devices[number].spec().irq;
         self.hardware.recorder.keep(here, Kept::Handler { irq, name: number, entry: false });

@@ -265,9 +265,8 @@ impl Deadline {
         }
     }
 
-    /// Whether a CPU runs something more important, so that not even its first entity gets through.
     fn is_outranked(&self, hardware: &Hardware, cpu: usize) -> bool {
-        hardware.current(cpu).is_some_and(|t| hardware.thread(t).rank < self.rank)
+        is_outranked(hardware, self.rank, cpu)
     }
 
     /// The earliest waiting thread of a CPU that may go to one of `targets`.
@@ -298,8 +297,9 @@ impl Deadline {
 
     /// Where a thread with this deadline would run at once: a CPU without deadline threads, its own first, else
     /// the CPU whose earliest deadline is the latest and later than its own.
-    fn later_cpu(&self, hardware: &Hardware, own: usize, deadline: Nanos) -> Option<usize> {
-        let is_open = |cpu: usize| !self.is_outranked(hardware, cpu);
+    fn later_cpu(&mut self, hardware: &Hardware, own: usize, deadline: Nanos) -> Option<usize> {
+        let rank = self.rank;
+        let is_open = |cpu: usize| !is_outranked(hardware, rank, cpu);
         if self.queues.is_empty(own) && is_open(own) {
             return Some(own);
         }
@@ -361,6 +361,12 @@ impl Deadline {
             self.arm_enforcement(hardware, cpu);
         }
     }
+}
+
+/// Whether a CPU runs something more important, so that not even its first entity gets through.
+#[inline]
+fn is_outranked(hardware: &Hardware, rank: Rank, cpu: usize) -> bool {
+    rank > Rank(0) && hardware.current(cpu).is_some_and(|t| hardware.thread(t).rank < rank)
 }
 
 fn number(index: usize, kind: u32) -> u32 {
@@ -534,6 +540,9 @@ impl CpuPolicy for Deadline {
     }
 
     fn push(&mut self, hardware: &mut Hardware, cpu: usize) {
+        if !self.queues.has_second(cpu) && !self.is_outranked(hardware, cpu) {
+            return;
+        }
         for _ in 1..self.queues.len() {
             let Some((deadline, index)) = self.movable(hardware, cpu, None) else { return };
             let Some(target) = self.later_cpu(hardware, cpu, deadline).filter(|target| *target != cpu) else {

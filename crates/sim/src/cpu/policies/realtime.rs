@@ -1,8 +1,8 @@
 //! `SCHED_FIFO` and `SCHED_RR`, after `kernel/sched/rt.c`.
 //!
-//! Each CPU has a list for each priority. The first thread of the most important list that is not empty runs; a
-//! thread that is preempted stays first, one that wakes joins at the end. A round-robin thread whose slice is used
-//! up, which only the tick sees, goes to the end of its list and gets a new slice.
+//! The threads of a CPU stand in the order of their priorities and then of their coming. The first one runs; a thread that is
+//! preempted keeps its place, one that wakes joins behind all of its priority. A round-robin thread whose slice is used up, which only
+//! the tick sees, goes behind them as well and gets a new slice.
 //!
 //! *Throttling*, only where the platform has a limit: realtime threads of a CPU that have run longer than the
 //! limit's runtime stop until the period's timer, one for all CPUs, takes a runtime off their account. Time of more important
@@ -14,8 +14,6 @@
 //! number among equals. A CPU that has chosen pushes a waiting unpinned thread on in the same way, and one that is
 //! about to choose takes the most important waiting thread that beats its own.
 
-use std::collections::VecDeque;
-
 use surety_model::platform::RealtimeLimit;
 use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
@@ -23,50 +21,23 @@ use surety_units::Nanos;
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, Thread, ThreadId};
 use crate::cpu::places::{Places, Ranking};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
+use crate::cpu::sorted::Sorted;
 use crate::engine::Slot;
 
 /// Priorities are 1..=99.
 const PRIORITIES: usize = 100;
 
 /// The queue of one CPU.
+#[derive(Default)]
 struct Queue {
-    lists: Vec<VecDeque<ThreadId>>,
-    /// Bit `p` is set when list `p` holds a thread.
-    occupied: u128,
+    /// Its threads by their priorities, negated.
+    threads: Sorted<0>,
     /// CPU time on the account of throttling.
     time: Nanos,
     throttled: bool,
-    /// Threads in its lists.
-    count: usize,
 }
 
 impl Queue {
-    fn highest(&self) -> Option<usize> {
-        (self.occupied != 0).then(|| 127 - self.occupied.leading_zeros() as usize)
-    }
-
-    fn first(&self) -> Option<(usize, ThreadId)> {
-        let priority = self.highest()?;
-        let thread = *self.lists[priority].front().expect("an occupied list is not empty");
-        Some((priority, thread))
-    }
-
-    fn push_back(&mut self, priority: usize, thread: ThreadId) {
-        self.lists[priority].push_back(thread);
-        self.occupied |= 1 << priority;
-        self.count += 1;
-    }
-
-    fn remove(&mut self, priority: usize, thread: ThreadId) {
-        let list = &mut self.lists[priority];
-        let place = list.iter().position(|t| *t == thread).expect("a queued thread is in its list");
-        list.remove(place);
-        self.count -= 1;
-        if list.is_empty() {
-            self.occupied &= !(1 << priority);
-        }
-    }
-
     /// The most important thread that is not `current` and may go to `target`.
     fn movable(
         &self,
@@ -83,24 +54,31 @@ impl Queue {
         current: Option<ThreadId>,
         fits: impl Fn(ThreadId) -> bool,
     ) -> Option<(usize, ThreadId)> {
-        let mut left = self.occupied;
-        while left != 0 {
-            let priority = 127 - left.leading_zeros() as usize;
-            let mut list = self.lists[priority].iter();
-            let found = list.find(|t| Some(**t) != current && fits(**t));
-            if let Some(thread) = found {
-                return Some((priority, *thread));
-            }
-            left &= !(1 << priority);
-        }
-        None
+        let all = self.threads.iter().map(|member| (priority_at(member.key), ThreadId(member.item)));
+        all.into_iter().find(|(_, thread)| Some(*thread) != current && fits(*thread))
     }
+
+    /// Whether another thread has the priority of one.
+    fn has_peers(&self, priority: usize) -> bool {
+        let (key, threads) = (key_of(priority), self.threads.iter());
+        threads.skip_while(|member| member.key < key).take_while(|member| member.key == key).nth(1).is_some()
+    }
+}
+
+/// What queues are ordered by.
+fn key_of(priority: usize) -> i64 {
+    -i64::try_from(priority).expect("priorities end at 99")
+}
+
+fn priority_at(key: i64) -> usize {
+    usize::try_from(-key).expect("a priority, negated")
 }
 
 /// What the class keeps of a thread.
 #[derive(Clone, Copy, Default)]
 struct Entity {
-    queued: bool,
+    /// Its priority and its order in its queue, while it stands there.
+    place: Option<(u8, u64)>,
     slice: Nanos,
 }
 
@@ -108,13 +86,13 @@ struct Entity {
 pub struct Realtime {
     rank: Rank,
     queues: Vec<Queue>,
+    /// The first of each CPU and its priority: what every choice asks for, side by side.
+    firsts: Vec<Option<(u8, ThreadId)>>,
     entities: Vec<Entity>,
     limit: Option<RealtimeLimit>,
     /// End of the throttling period.
     period_end: Slot,
     slice: Nanos,
-    /// Threads in queues, running or not.
-    queued: usize,
     /// CPUs with a thread in their queue that does not run there.
     crowded: Places,
     /// CPUs by their importance, negated.
@@ -127,23 +105,14 @@ impl Realtime {
     /// For a machine without threads.
     pub fn new(hardware: &mut Hardware, rank: Rank) -> Realtime {
         let cpus = hardware.cpus.len();
-        let queues = (0..cpus)
-            .map(|_| Queue {
-                lists: vec![VecDeque::new(); PRIORITIES],
-                occupied: 0,
-                time: Nanos::ZERO,
-                throttled: false,
-                count: 0,
-            })
-            .collect();
         Realtime {
             rank,
-            queues,
+            queues: (0..cpus).map(|_| Queue::default()).collect(),
+            firsts: vec![None; cpus],
             entities: Vec::new(),
             limit: hardware.platform.realtime_limit,
             period_end: hardware.add_timer(rank, 0),
             slice: hardware.platform.round_robin_slice,
-            queued: 0,
             crowded: Places::none(cpus),
             ranking: Ranking::new(cpus, 0),
             changed: Places::none(cpus),
@@ -158,11 +127,43 @@ impl Realtime {
         }
     }
 
+    /// A thread joins the queue of a CPU, behind all of its priority.
+    fn insert(&mut self, cpu: usize, priority: u8, thread: ThreadId) {
+        let order = self.queues[cpu].threads.insert(key_of(priority.into()), thread.0, []);
+        self.entities[thread.index()].place = Some((priority, order));
+        self.firsts[cpu] = match self.firsts[cpu] {
+            Some(first) if first.0 >= priority => Some(first),
+            _ => Some((priority, thread)),
+        };
+    }
+
+    /// A thread leaves the queue of a CPU.
+    fn remove(&mut self, cpu: usize, thread: ThreadId) {
+        let place = self.entities[thread.index()].place.take();
+        let (priority, order) = place.expect("a queued thread is in its queue");
+        let threads = &mut self.queues[cpu].threads;
+        threads.remove(key_of(priority.into()), order);
+        if self.firsts[cpu].is_some_and(|(_, first)| first == thread) {
+            let priority = |key| u8::try_from(priority_at(key)).expect("priorities end at 99");
+            self.firsts[cpu] = threads.first().map(|first| (priority(first.key), ThreadId(first.item)));
+        }
+    }
+
+    /// The highest priority of a CPU's threads.
+    fn highest(&self, cpu: usize) -> Option<usize> {
+        self.firsts[cpu].map(|(priority, _)| usize::from(priority))
+    }
+
     /// The queue of a CPU, or what of it runs, has changed.
     fn look_at(&mut self, hardware: &Hardware, cpu: usize) {
         if self.queues.len() > 1 {
-            let running = hardware.current_of(cpu, self.rank).filter(|t| self.entities[t.index()].queued);
-            self.crowded.set(cpu, self.queues[cpu].count > usize::from(running.is_some()));
+            let is_queued = |thread: ThreadId| self.entities[thread.index()].place.is_some();
+            let runs = hardware.current_of(cpu, self.rank).is_some_and(is_queued);
+            let waits = match self.firsts[cpu] {
+                None => false,
+                Some(_) => self.queues[cpu].threads.len() > usize::from(runs),
+            };
+            self.crowded.set(cpu, waits);
             self.changed.set(cpu, true);
         }
     }
@@ -174,9 +175,10 @@ impl Realtime {
         thread: ThreadId,
         priority: usize,
     ) -> Option<usize> {
-        let is_free = |cpu: &usize| self.queues[*cpu].count == 0 && hardware.thread(thread).may_run_on(*cpu);
-        if let Some(idle) = hardware.sets.idle.iter().find(is_free) {
-            return Some(idle);
+        let t = hardware.thread(thread);
+        let idle = hardware.sets.idle.find(|cpu| self.firsts[cpu].is_none() && t.may_run_on(cpu));
+        if idle.is_some() {
+            return idle;
         }
         while let Some(cpu) = self.changed.pop().or_else(|| hardware.sets.changed.pop()) {
             let importance = self.importance(hardware, cpu);
@@ -201,16 +203,15 @@ impl Realtime {
 
     /// The most important thread that waits elsewhere, may run on a CPU and comes before its own there, and where it waits.
     fn pullable(&self, hardware: &Hardware, cpu: usize) -> Option<((usize, ThreadId), usize)> {
-        if self.queues[cpu].throttled {
+        if self.crowded.is_empty() || self.queues[cpu].throttled {
             return None;
         }
-        let own = self.queues[cpu].highest().unwrap_or(0);
+        let own = self.highest(cpu).unwrap_or(0);
         let (mut least, mut best) = (own, None);
         for other in self.crowded.iter().filter(|other| *other != cpu) {
-            let queue = &self.queues[other];
             // A CPU whose highest priority is no higher has nothing; among equals the first one stays.
-            if queue.highest().is_some_and(|highest| highest > least)
-                && let Some(movable) = queue.movable(hardware, hardware.current(other), cpu)
+            if self.highest(other).is_some_and(|highest| highest > least)
+                && let Some(movable) = self.queues[other].movable(hardware, hardware.current(other), cpu)
                 && movable.0 > least
             {
                 (least, best) = (movable.0, Some((movable, other)));
@@ -222,7 +223,7 @@ impl Realtime {
     /// How important what a CPU runs or is about to run is: 0 for idle, 1 for a less important scheduler's thread, the
     /// priority plus one of a realtime one, above all of them for a more important scheduler's.
     fn importance(&self, hardware: &Hardware, cpu: usize) -> usize {
-        let waiting = self.queues[cpu].highest().map_or(0, |p| p + 1);
+        let waiting = self.highest(cpu).map_or(0, |p| p + 1);
         let running = match hardware.current(cpu).map(|t| hardware.thread(t)) {
             None => 0,
             // Who is served stays: a thread pushed there would wait, and two such CPUs would push it to each other for ever.
@@ -241,7 +242,7 @@ fn priority_of(thread: &Thread) -> usize {
 
 impl CpuPolicy for Realtime {
     fn admit(&mut self, hardware: &mut Hardware, thread: ThreadId) {
-        self.entities.push(Entity { queued: false, slice: self.slice });
+        self.entities.push(Entity { place: None, slice: self.slice });
         if hardware.thread(thread).rank == self.rank {
             self.begin_period(hardware, hardware.times.made_before);
         }
@@ -261,18 +262,13 @@ impl CpuPolicy for Realtime {
     }
 
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, _arrival: Arrival) {
-        let priority = priority_of(hardware.thread(thread));
-        self.queues[cpu].push_back(priority, thread);
-        self.entities[thread.index()].queued = true;
-        self.queued += 1;
+        self.insert(cpu, hardware.thread(thread).priority, thread);
         self.look_at(hardware, cpu);
         self.begin_period(hardware, Nanos::ZERO);
     }
 
     fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, _departure: Departure) {
-        self.queues[cpu].remove(priority_of(hardware.thread(thread)), thread);
-        self.entities[thread.index()].queued = false;
-        self.queued -= 1;
+        self.remove(cpu, thread);
         self.look_at(hardware, cpu);
     }
 
@@ -287,9 +283,8 @@ impl CpuPolicy for Realtime {
     }
 
     fn pick(&mut self, _hardware: &mut Hardware, cpu: usize) -> Pick {
-        let queue = &self.queues[cpu];
-        match queue.first() {
-            Some((_, thread)) if !queue.throttled => Pick::Thread(thread),
+        match self.firsts[cpu] {
+            Some((_, thread)) if !self.queues[cpu].throttled => Pick::Thread(thread),
             _ => Pick::Nothing,
         }
     }
@@ -316,7 +311,7 @@ impl CpuPolicy for Realtime {
             return;
         }
         entity.slice = self.slice;
-        if entity.queued && self.queues[cpu].lists[priority as usize].len() > 1 {
+        if entity.place.is_some() && self.queues[cpu].has_peers(priority as usize) {
             self.yield_now(hardware, cpu, thread);
             hardware.reschedule(cpu);
         }
@@ -329,13 +324,12 @@ impl CpuPolicy for Realtime {
     }
 
     fn is_queued(&self, thread: ThreadId) -> bool {
-        self.entities[thread.index()].queued
+        self.entities[thread.index()].place.is_some()
     }
 
     fn yield_now(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId) {
-        let priority = priority_of(hardware.thread(thread));
-        self.queues[cpu].remove(priority, thread);
-        self.queues[cpu].push_back(priority, thread);
+        self.remove(cpu, thread);
+        self.insert(cpu, hardware.thread(thread).priority, thread);
     }
 
     fn timer_cpu(&self, _number: u32) -> Option<usize> {
@@ -352,7 +346,7 @@ impl CpuPolicy for Realtime {
                 queue.throttled = false;
                 hardware.reschedule(cpu);
             }
-            is_idle &= queue.occupied == 0 && !queue.time.is_positive();
+            is_idle &= queue.threads.is_empty() && !queue.time.is_positive();
         }
         if !is_idle {
             hardware.engine.arm(self.period_end, hardware.now() + limit.period);
@@ -381,10 +375,10 @@ impl CpuPolicy for Realtime {
 
     fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
         let best = self.pullable(hardware, cpu);
-        if let Some(((priority, thread), from)) = best {
-            self.queues[from].remove(priority, thread);
+        if let Some(((_, thread), from)) = best {
+            self.remove(from, thread);
             hardware.move_waiting(thread, cpu);
-            self.queues[cpu].push_back(priority, thread);
+            self.insert(cpu, hardware.thread(thread).priority, thread);
             self.look_at(hardware, from);
             self.look_at(hardware, cpu);
         }
@@ -402,9 +396,9 @@ impl CpuPolicy for Realtime {
             else {
                 return;
             };
-            self.queues[cpu].remove(priority, thread);
+            self.remove(cpu, thread);
             hardware.move_waiting(thread, target);
-            self.queues[target].push_back(priority, thread);
+            self.insert(target, hardware.thread(thread).priority, thread);
             self.look_at(hardware, cpu);
             self.look_at(hardware, target);
             hardware.reschedule(target);

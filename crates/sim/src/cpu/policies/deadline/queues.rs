@@ -4,18 +4,34 @@
 use surety_units::Nanos;
 
 use super::entity::Entity;
-use crate::cpu::places::Ranking;
-use crate::cpu::sorted::Sorted;
+use crate::cpu::places::{Places, Ranking};
+use crate::cpu::sorted::{Member, Sorted};
 
 /// The figure of a CPU from which nothing is to be had.
 const NOTHING: i64 = i64::MIN + 1;
+
+/// The two that come first on a CPU: what every choice asks for, side by side for all CPUs.
+#[derive(Clone, Copy, Debug)]
+struct Front {
+    /// The first deadline; without one [`Nanos::MAX`].
+    deadline: Nanos,
+    /// The deadline of the second.
+    second: Nanos,
+    entity: u32,
+}
+
+const EMPTY: Front = Front { deadline: Nanos::MAX, second: Nanos::MAX, entity: u32::MAX };
 
 /// The queues of all CPUs.
 #[derive(Clone, Debug)]
 pub(super) struct Queues {
     queues: Vec<Sorted<0>>,
-    /// By the first deadline, without one [`Nanos::MAX`].
+    fronts: Vec<Front>,
+    /// CPUs without any entity.
+    empty: Places,
+    /// By the first deadline, without one [`Nanos::MAX`]; but for those whose first has changed since they were ranked.
     latest: Ranking,
+    changed: Places,
     /// By the first deadline of those that may have to wait, negated.
     earliest: Ranking,
     /// Whether the first of a CPU may have to wait as well, for a more important scheduler.
@@ -24,9 +40,14 @@ pub(super) struct Queues {
 
 impl Queues {
     pub(super) fn new(cpus: usize, may_be_outranked: bool) -> Queues {
+        let mut empty = Places::none(cpus);
+        (0..cpus).for_each(|cpu| empty.set(cpu, true));
         Queues {
             queues: vec![Sorted::default(); cpus],
+            fronts: vec![EMPTY; cpus],
+            empty,
             latest: Ranking::new(cpus, Nanos::MAX.get()),
+            changed: Places::none(cpus),
             earliest: Ranking::new(cpus, NOTHING),
             may_be_outranked,
         }
@@ -40,17 +61,25 @@ impl Queues {
     /// The first entity of a CPU.
     #[inline]
     pub(super) fn first(&self, cpu: usize) -> Option<usize> {
-        self.queues[cpu].first().map(|first| first.item as usize)
+        let Front { deadline, entity, .. } = self.fronts[cpu];
+        (deadline != Nanos::MAX).then_some(entity as usize)
     }
 
     /// The first deadline of a CPU; without one [`Nanos::MAX`].
     #[inline]
     pub(super) fn first_deadline(&self, cpu: usize) -> Nanos {
-        self.queues[cpu].first().map_or(Nanos::MAX, |first| Nanos::new(first.key))
+        self.fronts[cpu].deadline
     }
 
+    /// Whether one stands behind the first of a CPU.
+    #[inline]
+    pub(super) fn has_second(&self, cpu: usize) -> bool {
+        self.fronts[cpu].second != Nanos::MAX
+    }
+
+    #[inline]
     pub(super) fn is_empty(&self, cpu: usize) -> bool {
-        self.queues[cpu].is_empty()
+        self.first(cpu).is_none()
     }
 
     /// Deadlines and entities of a CPU in order.
@@ -75,17 +104,30 @@ impl Queues {
     }
 
     fn rank(&mut self, cpu: usize) {
+        let queue = &self.queues[cpu];
+        let key = |member: &Member<0>| Nanos::new(member.key);
+        let second = queue.second().map_or(Nanos::MAX, key);
+        let first = queue.first();
+        self.fronts[cpu] =
+            first.map_or(EMPTY, |first| Front { deadline: key(first), second, entity: first.item });
         if self.queues.len() == 1 {
             return;
         }
-        self.latest.set(cpu, self.first_deadline(cpu).get());
-        let queue = &self.queues[cpu];
-        let waits = if self.may_be_outranked { queue.first() } else { queue.second() };
-        self.earliest.set(cpu, waits.map_or(NOTHING, |member| -member.key));
+        self.empty.set(cpu, first.is_none());
+        self.changed.set(cpu, true);
+        let waits = if self.may_be_outranked { self.fronts[cpu].deadline } else { second };
+        self.earliest.set(cpu, if waits == Nanos::MAX { NOTHING } else { -waits.get() });
     }
 
     /// The CPU whose first deadline is the latest and later than this one, of those that fit; one without any comes first.
-    pub(super) fn latest(&self, deadline: Nanos, fits: impl Fn(usize) -> bool) -> Option<usize> {
+    pub(super) fn latest(&mut self, deadline: Nanos, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let empty = self.empty.find(&fits);
+        if empty.is_some() {
+            return empty;
+        }
+        while let Some(cpu) = self.changed.pop() {
+            self.latest.set(cpu, self.fronts[cpu].deadline.get());
+        }
         self.latest.best(deadline.get(), fits)
     }
 
