@@ -6,6 +6,7 @@
 use surety_block::ProcessId;
 use surety_units::Nanos;
 
+use super::marks::Marks;
 use super::two_windows::TwoWindows;
 use super::{PAGE, SECTORS};
 
@@ -41,6 +42,10 @@ pub(super) struct File {
     pub disk: usize,
     first: u64,
     pages: Vec<u8>,
+    /// Those that are dirty and not being written.
+    to_write: Marks,
+    /// Where the flusher goes on (`writeback_index`).
+    written_to: u64,
     window: Window,
     /// In place of `window` where the disk's rules are those of 2.6.10.
     windows: Option<TwoWindows>,
@@ -109,6 +114,8 @@ impl File {
         File {
             disk,
             first,
+            to_write: Marks::none(pages.len()),
+            written_to: 0,
             pages,
             window: Window::default(),
             windows: (rules == ReadAhead::TwoWindows).then(|| TwoWindows::new(AHEAD_MOST)),
@@ -130,7 +137,7 @@ impl File {
     }
 
     fn page(&mut self, page: u64) -> &mut u8 {
-        &mut self.pages[usize::try_from(page).expect("a page of the file")]
+        &mut self.pages[place(page)]
     }
 
     /// A reader comes to a page.
@@ -226,6 +233,9 @@ impl File {
         let state = self.page(page);
         let was_clean = *state & DIRTY == 0;
         *state |= DIRTY | PRESENT;
+        if *state & WRITING == 0 {
+            self.to_write.set(place(page), true);
+        }
         if was_clean && self.dirty == 0 {
             self.dirty_since = now;
         }
@@ -245,18 +255,24 @@ impl File {
 
     /// The next run of at most `most` dirty pages from `from` on, now being written. What is being written already waits.
     pub(super) fn begin_writing(&mut self, from: u64, most: u64) -> Option<(u64, u64)> {
-        if self.dirty == 0 {
-            return None;
-        }
-        let first = (from..self.len()).find(|page| *self.page(*page) & (DIRTY | WRITING) == DIRTY)?;
+        let first = self.to_write.next(usize::try_from(from).ok()?)? as u64;
         let mut end = first;
         while end < self.len().min(first + most) && *self.page(end) & (DIRTY | WRITING) == DIRTY {
             *self.page(end) = *self.page(end) & !DIRTY | WRITING;
+            self.to_write.set(place(end), false);
             end += 1;
         }
         self.writing += end - first;
         self.dirty -= end - first;
         Some((first, end))
+    }
+
+    /// The same from where the last turn of the flusher ended on, in ascending order; at the end of the file the turn is over, and
+    /// the next one begins at its begin (`write_cache_pages` with `range_cyclic`).
+    pub(super) fn go_on_writing(&mut self, most: u64) -> Option<(u64, u64)> {
+        let range = self.begin_writing(self.written_to, most);
+        self.written_to = range.map_or(0, |(_, end)| end);
+        range
     }
 
     /// A bio over these pages is complete; how many of them were being written.
@@ -267,6 +283,8 @@ impl File {
             if *state & WRITING != 0 {
                 written += 1;
                 *state &= !WRITING;
+                let is_dirty = *state & DIRTY != 0;
+                self.to_write.set(place(page), is_dirty);
             } else {
                 *state = *state & !READING | PRESENT;
             }
@@ -290,6 +308,11 @@ impl File {
         (self.window, self.previous) = (Window::default(), u64::MAX);
         self.windows = self.windows.map(|_| TwoWindows::new(AHEAD_MOST));
     }
+}
+
+/// Where a page of a file stands.
+fn place(page: u64) -> usize {
+    usize::try_from(page).expect("a page of the file")
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! Above a tenth of memory (`vm.dirty_background_ratio`) the flusher writes until it is less; above the middle between that
 //! and a fifth (`vm.dirty_ratio`) whoever dirties pages waits (`balance_dirty_pages` in `mm/page-writeback.c`, which holds writers up a little
 //! earlier and bit by bit). Pages that have been dirty for 30 s (`dirty_expire_centisecs`) are written too; that is looked at every
-//! 5 s (`dirty_writeback_centisecs`). A file has 4 MiB written in its turn (`MAX_WRITEBACK_PAGES`).
+//! 5 s (`dirty_writeback_centisecs`). A file has 4 MiB written in its turn (`MIN_WRITEBACK_PAGES` in `fs/fs-writeback.c`), in ascending order from
+//! where its last turn ended on.
 
 use surety_block::{Op, Process, ProcessId};
 use surety_units::Nanos;
@@ -29,8 +30,11 @@ pub(super) struct Flusher {
     pub writing: u64,
     background: u64,
     most: u64,
-    /// The file whose turn it is.
+    /// The file whose turn it is, and how many pages are left of the turn.
     turn: usize,
+    left: u64,
+    /// Whether files that have been dirty for long are written, whatever the limit.
+    ages: bool,
     /// What a sync has written: files, and the page from which on that is still to do. The last is next.
     synced: Vec<(FileId, u64)>,
 }
@@ -46,7 +50,10 @@ impl Default for Flusher {
             writing: 0,
             background,
             most: (background + limit) / 2,
-            turn: 0,
+            // The first is next.
+            turn: usize::MAX,
+            left: 0,
+            ages: false,
             synced: Vec::new(),
         }
     }
@@ -80,6 +87,14 @@ impl Storage {
         self.flusher.dirty += 1;
         self.flusher.look.get_or_insert(now + PERIOD);
         if self.flusher.dirty > self.flusher.background {
+            self.start_flushing(now);
+        }
+    }
+
+    /// Has the flusher look for what is to be written. While it waits for a request it does nothing else.
+    fn start_flushing(&mut self, now: Nanos) {
+        let process = self.flusher();
+        if self.doing[process.index()].unsent.is_empty() {
             self.flush_on(now);
         }
     }
@@ -90,7 +105,7 @@ impl Storage {
         let files = self.files.iter().enumerate().rev();
         let dirty = files.filter(|(_, file)| file.disk == disk && file.dirty() > 0);
         self.flusher.synced.splice(0..0, dirty.map(|(number, _)| (FileId(number), 0)));
-        self.flush_on(now);
+        self.start_flushing(now);
     }
 
     /// Whether nothing on a disk is being written, or is to be for a sync.
@@ -99,39 +114,71 @@ impl Storage {
         !is_to_be && self.files.iter().all(|file| file.disk != disk || file.is_written())
     }
 
-    /// Writes pages back: first those of a sync, then a turn for each file, until there is less than the background limit or no
-    /// request.
+    /// Writes pages back: first those of a sync, then a turn for each file, until there is less than the background limit, and none is
+    /// old, or no request.
     pub(super) fn flush_on(&mut self, now: Nanos) {
-        while self.sends_all(now)
-            && let Some((file, from)) = self.flusher.synced.last().copied()
-        {
-            match self.flush_file(now, file, (from, true)) {
-                Some(end) => self.flusher.synced.last_mut().expect("it was just looked at").1 = end,
-                None => drop(self.flusher.synced.pop()),
+        // Of a file all of whose dirty pages are being written still nothing is written: twice in vain for each, and it is over.
+        let mut in_vain = 0;
+        while in_vain < 2 * self.files.len() && self.sends_all(now) {
+            if let Some((file, from)) = self.flusher.synced.last().copied() {
+                match self.flush_file(now, file, from) {
+                    Some(end) => self.flusher.synced.last_mut().expect("it was just looked at").1 = end,
+                    None => drop(self.flusher.synced.pop()),
+                }
+                continue;
             }
-        }
-        while self.sends_all(now) && self.flusher.dirty > self.flusher.background {
-            let files = self.files.len();
-            let turns = (0..files).map(|ahead| (self.flusher.turn + ahead) % files);
-            let Some(next) = turns.into_iter().find(|file| self.files[*file].dirty() > 0) else { return };
-            self.flusher.turn = (next + 1) % files;
-            if self.flush_file(now, FileId(next), (0, false)).is_none() {
+            let Some(file) = self.in_turn(now) else {
+                self.flusher.ages = false;
                 return;
-            }
+            };
+            in_vain = if self.flush_turn(now, file) { 0 } else { in_vain + 1 };
         }
+    }
+
+    /// The file whose turn it is to be written; `None`: there is none.
+    fn in_turn(&mut self, now: Nanos) -> Option<FileId> {
+        let is_beyond = self.flusher.dirty > self.flusher.background;
+        if !is_beyond && !self.flusher.ages {
+            return None;
+        }
+        let is_old = |since: Option<Nanos>| since.is_some_and(|since| now - since >= OLD);
+        let is_due = |number: usize| {
+            let file = &self.files[number];
+            file.dirty() > 0 && (is_beyond || is_old(file.dirty_since()))
+        };
+        let (files, turn) = (self.files.len(), self.flusher.turn);
+        if self.flusher.left == 0 || !is_due(turn) {
+            let mut behind = (1..=files).map(|ahead| turn.wrapping_add(ahead) % files);
+            self.flusher.turn = behind.find(|file| is_due(*file))?;
+            self.flusher.left = TURN;
+        }
+        Some(FileId(self.flusher.turn))
+    }
+
+    /// Submits dirty pages of the file whose turn it is, as far as there are requests; whether there were any.
+    fn flush_turn(&mut self, now: Nanos, file: FileId) -> bool {
+        let process = self.flusher();
+        let disk = self.files[file.0].disk;
+        let mut is_some = false;
+        self.units[disk].queue.plug(now, process);
+        while self.flusher.left > 0 && self.doing[process.index()].unsent.is_empty() {
+            let Some((first, end)) = self.files[file.0].go_on_writing(self.flusher.left) else {
+                self.flusher.left = 0;
+                break;
+            };
+            is_some = true;
+            self.flusher.left -= end - first;
+            self.wrote(end - first);
+            self.submit_pages(now, process, (Op::Write, false), file, (first, end));
+        }
+        self.units[disk].queue.unplug(now, process);
+        is_some
     }
 
     /// Files that have been dirty for long are written; looks again later.
     pub(super) fn write_old_pages(&mut self, now: Nanos) {
-        for file in 0..self.files.len() {
-            while self.sends_all(now)
-                && self.files[file].dirty_since().is_some_and(|since| now - since >= OLD)
-            {
-                if self.flush_file(now, FileId(file), (0, false)).is_none() {
-                    break;
-                }
-            }
-        }
+        self.flusher.ages = true;
+        self.start_flushing(now);
         self.flusher.look = (self.flusher.dirty > 0).then_some(now + PERIOD);
     }
 
@@ -144,14 +191,14 @@ impl Storage {
         }
     }
 
-    /// Submits some dirty pages of a file from a page on, waited for or not: the page behind them; `None`: it has none.
-    fn flush_file(&mut self, now: Nanos, file: FileId, (from, sync): (u64, bool)) -> Option<u64> {
+    /// Submits some dirty pages of a file from a page on, which somebody waits for: the page behind them; `None`: it has none.
+    fn flush_file(&mut self, now: Nanos, file: FileId, from: u64) -> Option<u64> {
         let process = self.flusher();
         let (first, end) = self.files[file.0].begin_writing(from, TURN)?;
         self.wrote(end - first);
         let disk = self.files[file.0].disk;
         self.units[disk].queue.plug(now, process);
-        self.submit_pages(now, process, (Op::Write, sync), file, (first, end));
+        self.submit_pages(now, process, (Op::Write, true), file, (first, end));
         self.units[disk].queue.unplug(now, process);
         Some(end)
     }

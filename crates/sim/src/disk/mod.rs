@@ -16,6 +16,7 @@
 mod cache;
 mod flusher;
 mod guest;
+mod marks;
 mod operation;
 pub mod optimum;
 mod parts;
