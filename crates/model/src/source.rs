@@ -36,6 +36,14 @@ impl Source {
         Source { inner: Some(Arc::new(SourceText { name: name.to_owned(), text: text.to_owned(), places })) }
     }
 
+    /// The same text with objects in other places of it.
+    pub fn with_places(&self, others: impl IntoIterator<Item = (String, Range<usize>)>) -> Source {
+        let Some(inner) = &self.inner else { return Source::default() };
+        let mut places = inner.places.clone();
+        places.extend(others);
+        Source::new(&inner.name, &inner.text, places)
+    }
+
     /// The text's name, a file path as a rule.
     pub fn name(&self) -> Option<&str> {
         self.inner.as_ref().map(|s| s.name.as_str())
@@ -44,6 +52,11 @@ impl Source {
     /// The text.
     pub fn text(&self) -> &str {
         self.inner.as_ref().map(|s| s.text.as_str()).unwrap_or_default()
+    }
+
+    /// The byte range of an object itself.
+    pub fn span_of(&self, path: &str) -> Option<Range<usize>> {
+        self.inner.as_ref()?.places.get(path).cloned()
     }
 
     /// The byte range of an object, or of the nearest thing around it; of an object that is not in the file there is none.

@@ -206,6 +206,11 @@ fn what_cannot_be_simulated_is_said_with_its_object() {
             "of 900.0 GB lies beyond the end of disk `d`, which has 62.54 GB",
         ),
         (
+            "[disk.d]\nmodel = \"emmc\"\nmake = \"20MiB\"\n[[load]]\nname = \"r\"\nkind = \"readers\"\nsize = \"2GiB\"\ndisk = \"d\"\n",
+            "load.r.size",
+            "of 2.15 GB lies beyond the end of disk `d`, which has 20.97 MB",
+        ),
+        (
             "[disk.d]\n[[startup]]\nname = \"x\"\ncommand = \"true\"\ndisk = \"d\"\n",
             "startup.x",
             "cannot be simulated",

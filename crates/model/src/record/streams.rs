@@ -42,14 +42,12 @@ pub fn stream_record(
     let activity = Activity { kind: ActivityKind::Stream, name: &stream.name, promises: &stream.promises };
     let mut account = Account::new(activity, Some(deadline), Basis::Sample);
     let mut took = Observed::default();
-    let mut completed = 0_u64;
     for access in in_order(threads).filter(|a| a.release >= observe) {
         let release = access.release;
         match access.done {
             None => account.add(JobOutcome::Skipped { release }),
             Some((_, until)) if until > end => account.add(JobOutcome::Unfinished { release, until: end }),
             Some((start, completion)) => {
-                completed += 1;
                 took.record(completion - start);
                 let execution = Nanos::ZERO;
                 account.add(JobOutcome::Completed { release, start, completion, execution });
@@ -58,6 +56,9 @@ pub fn stream_record(
     }
     let got = threads.iter().map(|thread| (thread.run, thread.waited)).collect();
     let observed = end - observe;
+    // Of what is released later is told how it fared; a rate is of all that came meanwhile, as any load's is.
+    let ended = |access: &&StreamAccess| access.done.is_some_and(|(_, at)| observe < at && at <= end);
+    let completed = in_order(threads).filter(ended).count() as u64;
     let rate = (completed * stream.access_bytes()) as f64 / observed.as_secs_f64();
     account.add_total(Total::Bytes(rate));
     let mut record = account.finish(Some(Share { threads: got, span: observed }));
@@ -100,4 +101,24 @@ fn frame_distances(threads: &[StreamThread], deadline: Nanos, (observe, end): (N
     let mut observed = Observed::default();
     distances.iter().for_each(|(_, distance)| observed.record(*distance));
     observed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::formats::toml::read;
+
+    /// Every access takes two seconds: what ends in the window was released before it, and is of the rate all the same.
+    #[test]
+    fn a_rate_is_of_what_came_in_the_window() {
+        let text = "format = 1\n[[stream]]\nname = \"s\"\nfile = { make = \"1MB\" }\nrate = \"4kB/s\"\nread = \"4000B\"\n";
+        let workload = read("s.toml", text).unwrap();
+        let second = Nanos::from_secs;
+        let at = |n| StreamAccess { release: second(n), done: Some((second(n), second(n + 4))) };
+        let thread = StreamThread { accesses: (0..8).map(at).collect(), run: Nanos::ZERO, waited: None };
+        let record = stream_record(&workload.streams[0], &[thread], (second(5), second(8)));
+        let figure = |name: &str| record.figures.iter().find(|f| f.name == name).unwrap().value;
+        // At 6, 7 and 8 s: those released at 2, 3 and 4 s, before the window.
+        assert_eq!((figure("rate"), record.completed), (4000.0, 0));
+    }
 }

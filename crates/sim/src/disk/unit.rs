@@ -114,8 +114,9 @@ pub struct Unit {
     timer: Slot,
     /// By what rules its files are read ahead.
     pub(super) read_ahead: ReadAhead,
-    /// The first sector that no file has.
+    /// The first sector that no file has, and the first that no file may have.
     free: u64,
+    end: u64,
     /// Processes that want the device's cache on the medium, the first of them being served.
     flushes: VecDeque<ProcessId>,
     is_flushing: bool,
@@ -128,7 +129,14 @@ impl Unit {
     pub fn new(queue: Box<dyn Queue>, model: Device, (device, timer): (Slot, Slot)) -> Unit {
         let (flushes, is_flushing) = (VecDeque::new(), false);
         let read_ahead = ReadAhead::default();
-        Unit { queue, model, device, timer, read_ahead, free: 0, flushes, is_flushing, served: 0, bytes: 0 }
+        let end = model.0.borrow().sectors();
+        let (free, served, bytes) = (0, 0, 0);
+        Unit { queue, model, device, timer, read_ahead, free, end, flushes, is_flushing, served, bytes }
+    }
+
+    /// Its files have the first sectors of the device alone.
+    pub fn of_size(self, sectors: u64) -> Unit {
+        Unit { end: self.end.min(sectors), ..self }
     }
 
     /// Its files are read ahead by these rules.
@@ -146,17 +154,16 @@ impl Unit {
         self.model.0.borrow().digest()
     }
 
-    /// The sectors it has, and those of them that no file has.
+    /// The sectors its files may have, and those of them that none has.
     pub fn room(&self) -> (u64, u64) {
-        let all = self.model.0.borrow().sectors();
-        (all, all - self.free)
+        (self.end, self.end - self.free)
     }
 
     /// Room for a file of so many sectors.
     pub(super) fn place(&mut self, sectors: u64) -> Option<u64> {
         let first = self.free;
         let end = first.checked_add(sectors)?;
-        (end <= self.model.0.borrow().sectors()).then(|| {
+        (end <= self.end).then(|| {
             self.free = end;
             first
         })

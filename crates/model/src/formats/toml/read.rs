@@ -1,5 +1,7 @@
 //! From a parsed TOML document to a [`Workload`].
 
+use std::ops::Range;
+
 use surety_units::Nanos;
 use toml::de::{DeTable, DeValue};
 
@@ -10,6 +12,7 @@ use super::links::{flow, link};
 use super::rights::{KEEP, rights, rights_of_command};
 use super::table::{Field, Reading, Table};
 use super::times::{ANY_COUNT, arrivals_of, distribution, distribution_table};
+use super::vary::place_of_value;
 use crate::distribution::TimeDistribution;
 use crate::workload::*;
 
@@ -373,15 +376,19 @@ fn vary(reading: &mut Reading, table: Table<'_>) -> Vary {
         if key == "rows" {
             for row in field.items() {
                 let Some(row) = row.table(reading) else { continue };
-                let pairs: Vec<(String, Field<'_>)> =
-                    row.entries().map(|(k, _, f)| (k.to_owned(), f)).collect();
-                let values = pairs.into_iter().filter_map(|(k, f)| Some((k, vary_value(reading, &f)?)));
+                let pairs: Vec<(String, Range<usize>, Field<'_>)> =
+                    row.entries().map(|(k, span, f)| (k.to_owned(), span, f)).collect();
+                let values = pairs.into_iter().filter_map(|(k, span, f)| {
+                    reading.places.entry(format!("vary.{k}")).or_insert(span);
+                    Some((k.clone(), vary_value(reading, &k, &f)?))
+                });
                 let row = values.collect();
                 vary.rows.push(row);
             }
             continue;
         }
-        let values: Vec<VaryValue> = field.items().iter().filter_map(|f| vary_value(reading, f)).collect();
+        let values: Vec<VaryValue> =
+            field.items().iter().filter_map(|f| vary_value(reading, key, f)).collect();
         if values.is_empty() {
             reading.wrong(field.span, format!("`{key}` has no values to try"), "empty", None);
         }
@@ -390,8 +397,9 @@ fn vary(reading: &mut Reading, table: Table<'_>) -> Vary {
     vary
 }
 
-fn vary_value(reading: &mut Reading, field: &Field<'_>) -> Option<VaryValue> {
-    match field.value {
+/// A value that a path is set to; where it stands is noted.
+fn vary_value(reading: &mut Reading, path: &str, field: &Field<'_>) -> Option<VaryValue> {
+    let value = match field.value {
         DeValue::String(text) => Some(VaryValue::Text(text.to_string())),
         DeValue::Boolean(yes) => Some(VaryValue::Boolean(*yes)),
         DeValue::Integer(_) => field.integer(reading, i64::MIN..i64::MAX).map(VaryValue::Integer),
@@ -399,5 +407,7 @@ fn vary_value(reading: &mut Reading, field: &Field<'_>) -> Option<VaryValue> {
             field.wrong_type(reading, "text, a whole number, true or false");
             None
         }
-    }
+    }?;
+    reading.places.entry(place_of_value(path, &value)).or_insert(field.span.clone());
+    Some(value)
 }

@@ -5,6 +5,7 @@
 //! checks, and what the path does not name stays as it was.
 
 use std::fmt;
+use std::ops::Range;
 
 use toml::{Table, Value};
 
@@ -95,7 +96,13 @@ pub fn with(workload: &Workload, settings: &Settings) -> Result<Workload, Diagno
         set(&mut root, path, value).map_err(|(message, help)| wrong(workload, path, message, help))?;
     }
     match super::read(&settings.to_string(), &root.to_string()) {
-        Ok(read) => Ok(Workload { source: workload.source.clone(), ..read }),
+        Ok(read) => {
+            // What only a world finds wrong is told where it is set, too.
+            let set = settings.0.iter();
+            let places =
+                set.filter_map(|(path, value)| Some((path.clone(), span_of(workload, path, Some(value))?)));
+            Ok(Workload { source: workload.source.with_places(places), ..read })
+        }
         Err(found) => {
             let list = found.list.into_iter().map(|d| {
                 let path = settings.0.iter().map(|(path, _)| path).find(|path| {
@@ -103,7 +110,12 @@ pub fn with(workload: &Workload, settings: &Settings) -> Result<Workload, Diagno
                     d.message.contains(key)
                 });
                 let message = format!("with {settings}: {}", d.message);
-                place(workload, path.map_or(first, String::as_str), message, d.help)
+                let path = path.map_or(first, String::as_str);
+                let value = settings.0.iter().find(|(other, _)| other == path).map(|(_, value)| value);
+                Diagnostic {
+                    span: span_of(workload, path, value).unwrap_or(0..path.len()),
+                    ..place(workload, path, message, d.help)
+                }
             });
             Err(Diagnostics { list: list.collect(), ..wrong(workload, first, String::new(), String::new()) })
         }
@@ -182,7 +194,7 @@ fn object<'t>(root: &'t mut Table, kind: &str, name: &str) -> Result<&'t mut Tab
 
 fn wrong(workload: &Workload, path: &str, message: String, help: String) -> Diagnostics {
     let diagnostic = place(workload, path, message, Some(help).filter(|h| !h.is_empty()));
-    let in_file = workload.source.span(&format!("vary.{path}")).is_some();
+    let in_file = span_of(workload, path, None).is_some();
     let (name, text) = if in_file {
         (workload.source.name().unwrap_or_default().to_owned(), workload.source.text().to_owned())
     } else {
@@ -191,8 +203,19 @@ fn wrong(workload: &Workload, path: &str, message: String, help: String) -> Diag
     Diagnostics { name, text, list: vec![diagnostic] }
 }
 
+/// By what a value stands among the places of a file.
+pub(super) fn place_of_value(path: &str, value: &VaryValue) -> String {
+    format!("vary.{path} = {}", shown(value))
+}
+
+/// Where a value of a path stands in `[vary]`, else where the path does.
+fn span_of(workload: &Workload, path: &str, value: Option<&VaryValue>) -> Option<Range<usize>> {
+    let of_value = value.and_then(|value| workload.source.span_of(&place_of_value(path, value)));
+    of_value.or_else(|| workload.source.span_of(&format!("vary.{path}")))
+}
+
 fn place(workload: &Workload, path: &str, message: String, help: Option<String>) -> Diagnostic {
-    let span = workload.source.span(&format!("vary.{path}")).unwrap_or(0..path.len());
+    let span = span_of(workload, path, None).unwrap_or(0..path.len());
     Diagnostic { message, span, label: "set here".to_owned(), help }
 }
 
@@ -270,6 +293,15 @@ rows = [{ "task.player.late" = "skip" }, { "task.player.late" = "queue", "task.p
             let error = with(&workload, &Settings(vec![(path.to_owned(), value)])).unwrap_err().to_string();
             assert!(error.contains(says), "{path}: {error}");
         }
+        // A value of the file is told itself, and so is one that only a world finds wrong.
+        let bad = TEXT.replace("\"fifo:80\"]", "\"fifo:800\"]");
+        let bad = read("v.toml", &bad).unwrap();
+        let settings = combinations(&bad).unwrap();
+        let error = with(&bad, &settings[1]).unwrap_err().to_string();
+        assert!(error.contains("v.toml:12:33"), "{error}");
+        let set = with(&workload, &combinations(&workload).unwrap()[7]).unwrap();
+        assert_eq!(set.source.locate("load.busy.count").as_deref(), Some("v.toml:13:25"));
+        assert_eq!(set.source.locate("task.player.work").as_deref(), Some("v.toml:14:95"));
         let twice = TEXT.replace("\"task.player.late\" = \"skip\"", "\"load.busy.count\" = 1");
         let error = combinations(&read("v.toml", &twice).unwrap()).unwrap_err().to_string();
         assert!(error.contains("set by a row"), "{error}");

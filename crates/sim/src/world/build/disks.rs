@@ -113,6 +113,14 @@ pub(in crate::world) fn notices(workload: &Workload, observer: &mut dyn Observer
     for disk in workload.disks.iter().filter(|disk| disk.model.is_none() && disk.on.is_none()) {
         observer.notice(&format!("disk.{}: it names no model; simulated as `{MODEL}`", disk.name));
     }
+    if workload.groups.iter().any(|group| group.io_weight.is_some()) {
+        for disk in workload.disks.iter().filter(|disk| disk.scheduler.as_deref() != Some("bfq")) {
+            observer.notice(&format!(
+                "disk.{}: `io-weight` of groups has no effect; its scheduler is not `bfq`",
+                disk.name
+            ));
+        }
+    }
 }
 
 /// Every start on the idle machine, before the loads begin.
@@ -261,7 +269,9 @@ impl<'a> Builder<'a> {
                 None => bound.profile.as_ref().map(|profile| disk::Device::new(profile.build(seed))),
             };
             if let Some(device) = &made {
-                let unit = |slots| bound.unit((hz, groups), device.clone(), slots);
+                let made = disk.make.filter(|_| disk.on.is_none());
+                let size = made.map_or(u64::MAX, |bytes| bytes.0 / SECTOR);
+                let unit = |slots| bound.unit((hz, groups), device.clone(), slots).of_size(size);
                 storage.add_disk(stage.machine.engine(), |device, timer| unit((device, timer)));
             }
             stage.machine.programs_mut().io.storage = storage;

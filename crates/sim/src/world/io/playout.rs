@@ -5,6 +5,8 @@
 //! another, that is asked for in the completion's interrupt, before the driver takes its next request. So a stream never takes more from the disk than its rate, however fast it is
 //! played. This is the prefetcher of ABISS (de Nijs et al., Linux Symposium 2005), outside of the page cache.
 
+use std::collections::VecDeque;
+
 use surety_model::record::{StreamAccess, StreamThread};
 use surety_model::workload::Stream;
 use surety_units::{Nanos, Rate};
@@ -48,6 +50,13 @@ impl Playout {
             signals,
         }
     }
+
+    /// A batch is there. Where all of it was dropped meanwhile it brings nothing.
+    fn arrives(&mut self, from: u64) {
+        if from <= self.fetched {
+            self.fetched = self.fetched.max(from + self.batch);
+        }
+    }
 }
 
 /// The thread that fetches.
@@ -64,6 +73,8 @@ pub(in crate::world) struct Fetcher {
     credited: Nanos,
     most: u128,
     is_fetching: bool,
+    /// Where the batches under way begin: that which is read, and one that follows.
+    under_way: VecDeque<u64>,
 }
 
 const SCALE: u128 = 1_000_000_000;
@@ -90,6 +101,7 @@ impl Fetcher {
             credited: Nanos::ZERO,
             most,
             is_fetching: false,
+            under_way: VecDeque::with_capacity(2),
         }
     }
 
@@ -105,7 +117,9 @@ impl Fetcher {
             wait = self.seat.waits(now, storage);
             self.is_fetching = wait.is_some();
             let complete = storage.take_passed(self.seat.process) + u64::from(wait.is_none());
-            playout.fetched += playout.batch * complete;
+            for from in self.under_way.drain(..usize::try_from(complete).expect("two at most")) {
+                playout.arrives(from);
+            }
             if complete > 0 && std::mem::take(&mut playout.player_waits) {
                 return Step::Signal(playout.signals.0);
             }
@@ -113,10 +127,12 @@ impl Fetcher {
         self.accrue(now, playout.rate);
         let price = u128::from(playout.batch) * SCALE;
         if let Some(wait) = wait {
-            let has_room = playout.fetched + playout.batch * 2 <= playout.played + playout.size;
+            let behind = self.under_way.back().map_or(0, |from| from + playout.batch).max(playout.fetched);
+            let has_room = behind + playout.batch <= playout.played + playout.size;
             if has_room && self.credit >= price && !storage.is_chained(self.seat.process) {
                 self.credit -= price;
-                let (read, late) = self.batch(playout.fetched + playout.batch, playout.batch);
+                let (read, late) = self.batch(behind, playout.batch);
+                self.under_way.push_back(behind);
                 storage.chain(self.seat.process, read, late);
             }
             return wait;
@@ -135,6 +151,7 @@ impl Fetcher {
         }
         self.credit -= price;
         let (read, late) = self.batch(playout.fetched, playout.batch);
+        self.under_way.push_back(playout.fetched);
         storage.begin(self.seat.process, read, late);
         self.is_fetching = true;
         Step::Run(cost(playout.batch, true))
@@ -214,5 +231,35 @@ impl Viewer {
     /// What it did until the run's end, with its CPU time and the time it waited for one.
     pub(in crate::world) fn close(&self, end: Nanos, got: (Nanos, Nanos)) -> StreamThread {
         self.log.close(&self.plan, self.begun, end, got)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A batch that was dropped while it came is none of those behind it.
+    #[test]
+    fn what_was_dropped_brings_nothing() {
+        let (batch, rate) = (100, Rate(1_000_000));
+        let (played, fetched, waits) = (0, 100, false);
+        let (player_waits, fetcher_waits) = (waits, waits);
+        let mut playout = Playout {
+            size: 1_000,
+            batch,
+            rate,
+            fetched,
+            played,
+            player_waits,
+            fetcher_waits,
+            signals: (0, 0),
+        };
+        playout.arrives(100);
+        assert_eq!(playout.fetched, 200);
+        playout.fetched = 500;
+        playout.arrives(200);
+        assert_eq!(playout.fetched, 500);
+        playout.arrives(600);
+        assert_eq!(playout.fetched, 500);
     }
 }
