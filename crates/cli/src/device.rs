@@ -103,9 +103,9 @@ fn show_one(name: &str, session: &Session) -> Result<Code, Failure> {
 fn profile(name: &str, what: &str) -> Result<Profile, Failure> {
     match Profile::named(name) {
         Some(profile) => Ok(profile),
-        None if name.ends_with(".toml") => read(name),
+        None if Profile::is_file(name) => read(name),
         None => Err(Failure::new(Code::BadInput, format!("there is no {what} `{name}`"))
-            .help("see `surety device list`, or name a file FILE.toml")),
+            .help("see `surety device list`, or name a file FILE.toml or FILE.diskspecs")),
     }
 }
 
@@ -138,5 +138,7 @@ fn read(file: &str) -> Result<Profile, Failure> {
     let name = Path::new(file)
         .file_stem()
         .map_or_else(|| file.to_owned(), |stem| stem.to_string_lossy().into_owned());
-    Profile::read(&name, file, &text).map_err(|wrong| Failure::new(Code::BadInput, wrong.to_string()))
+    let mut open = |path: &str| files::read_text(Path::new(path), LENGTH_MAX);
+    Profile::of_file(&name, file, &text, &mut open)
+        .map_err(|wrong| Failure::new(Code::BadInput, wrong.to_string()))
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use surety_device::profile::Profile;
 use surety_kernel::Kernel;
 use surety_model::formats::toml;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
@@ -48,24 +49,45 @@ pub fn files_of(workload: &Workload) -> Result<BTreeMap<String, String>, Failure
         StartupBody::Command(_) => None,
     });
     let profiles = workload.disks.iter().filter_map(|disk| {
-        let file = disk.model.as_ref().filter(|model| model.ends_with(".toml"))?;
+        let file = disk.model.as_ref().filter(|model| Profile::is_file(model))?;
         Some((format!("disk.{}", disk.name), file))
     });
     let mut found = BTreeMap::new();
     for (object, file) in replays.chain(profiles) {
-        let beside = workload.source.name().and_then(|name| Path::new(name).parent()).map(|d| d.join(file));
-        let path = beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(file));
-        // The world that needs it says that it is not there.
-        if !path.exists() {
-            continue;
+        let Some(text) = text_of(workload, &object, file)? else { continue };
+        if Profile::is_file(file) {
+            // One of DiskSim names others. What is wrong with it is told by the world that needs it.
+            let mut failed = None;
+            let _ =
+                Profile::of_file(file, file, &text, &mut |inner| match text_of(workload, &object, inner) {
+                    Ok(Some(text)) => Ok(found.entry(inner.to_owned()).or_insert(text).clone()),
+                    Ok(None) => Err("it is not there".to_owned()),
+                    Err(failure) => {
+                        failed = Some(failure);
+                        Err(String::new())
+                    }
+                });
+            if let Some(failure) = failed {
+                return Err(failure);
+            }
         }
-        let failed = |why: String| {
-            Failure::new(Code::BadInput, format!("{object}: {}: {why}", path.display()))
-                .help("files are looked for beside the workload, then here")
-        };
-        found.insert(file.clone(), files::read_text(&path, LENGTH_MAX).map_err(failed)?);
+        found.insert(file.clone(), text);
     }
     Ok(found)
+}
+
+/// The text of a file that an object of a workload names, beside it, else here. The world that needs it says when it is not there.
+fn text_of(workload: &Workload, object: &str, file: &str) -> Result<Option<String>, Failure> {
+    let beside = workload.source.name().and_then(|name| Path::new(name).parent()).map(|d| d.join(file));
+    let path = beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(file));
+    if !path.exists() {
+        return Ok(None);
+    }
+    let failed = |why: String| {
+        Failure::new(Code::BadInput, format!("{object}: {}: {why}", path.display()))
+            .help("files are looked for beside the workload, then here")
+    };
+    files::read_text(&path, LENGTH_MAX).map(Some).map_err(failed)
 }
 
 /// The workload that `guarantee` means: a file, a command with a share, or a running thread or process with a response time.

@@ -23,6 +23,8 @@ mod others;
 mod quantity;
 mod show;
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use toml::Spanned;
 
@@ -125,6 +127,9 @@ pub const PROFILES: &[(&str, &str)] = &[
     ("virtio-hdd", include_str!("profiles/virtio-hdd.toml")),
 ];
 
+/// How the files end in which DiskSim describes a drive.
+const DISKSIM: &str = ".diskspecs";
+
 /// What every profile begins with.
 #[derive(Deserialize)]
 struct Head {
@@ -176,6 +181,33 @@ impl Profile {
             Ok(Profile { name, model, about: head.about, sources: head.sources, device })
         };
         read().map_err(|wrong| Diagnostics::one(file, text, wrong))
+    }
+
+    /// Whether a word names a file that describes a device: a profile, or a drive in DiskSim's words.
+    pub fn is_file(word: &str) -> bool {
+        word.ends_with(".toml") || word.ends_with(DISKSIM)
+    }
+
+    /// Reads a file of either kind, whose profile is called `name`. `open` gives the files that DiskSim's one names, by their paths: it
+    /// names them as they stand beside it.
+    pub fn of_file(
+        name: &str,
+        file: &str,
+        text: &str,
+        open: &mut crate::disksim::Open<'_>,
+    ) -> Result<Profile, Diagnostics> {
+        if !file.ends_with(DISKSIM) {
+            return Profile::read(name, file, text);
+        }
+        let directory = file.rfind('/').map_or("", |slash| &file[..=slash]);
+        let mut beside = |inner: &str| open(&format!("{directory}{inner}"));
+        crate::disksim::read(file, text, &mut beside).map(Profile::of_drive)
+    }
+
+    /// The profile of a file among texts by their paths; `None`: it is not there.
+    pub fn among(file: &str, files: &BTreeMap<String, String>) -> Option<Result<Profile, Diagnostics>> {
+        let mut open = |path: &str| files.get(path).cloned().ok_or_else(|| "it is not there".to_owned());
+        files.get(file).map(|text| Profile::of_file(file, file, text, &mut open))
     }
 
     /// A profile of a drive that DiskSim describes.

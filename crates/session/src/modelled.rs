@@ -89,14 +89,14 @@ fn profile_of(wanted: &Modelled<'_>) -> Result<Profile, WorldError> {
         object: format!("disk.{name}.model"),
         why,
     };
-    if let Some(text) = wanted.files.get(model) {
-        return Profile::read(model, model, text).map_err(|wrong| refuse(wrong.to_string()));
+    if let Some(read) = Profile::among(model, wanted.files) {
+        return read.map_err(|wrong| refuse(wrong.to_string()));
     }
     Profile::named(model).ok_or_else(|| {
         let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
         let meant = nearest(model, names.iter().copied()).map(|near| format!("did you mean `{near}`? "));
         refuse(format!(
-            "there is no model `{model}`; {}name a profile's file (FILE.toml), or one of {}",
+            "there is no model `{model}`; {}name a profile's file (FILE.toml), one of DiskSim (FILE.diskspecs), or one of {}",
             meant.unwrap_or_default(),
             names.join(", ")
         ))

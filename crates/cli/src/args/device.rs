@@ -19,7 +19,7 @@ pub enum DeviceVerb {
     List,
     /// Show a disk's numbers with their sources, or an I/O scheduler's tunables
     Show {
-        /// Disk or I/O scheduler of `surety device list`, or a profile's file (FILE.toml)
+        /// Disk or I/O scheduler of `surety device list`, or a file: a profile (FILE.toml), or DiskSim's (FILE.diskspecs)
         name: String,
     },
     /// Measure a disk, by reading only, into a profile that the simulator loads; says how near the model is
@@ -31,7 +31,7 @@ pub enum DeviceVerb {
 #[derive(Debug, Args)]
 #[command(after_long_help = SERVE_HELP)]
 pub struct ServeArgs {
-    /// Disk of `surety device list`, or a profile's file (FILE.toml)
+    /// Disk of `surety device list`, or a file: a profile (FILE.toml), or DiskSim's (FILE.diskspecs)
     #[arg(value_name = "PROFILE")]
     pub profile: String,
     /// Size of the device: the first part of the disk, a multiple of 4 KiB

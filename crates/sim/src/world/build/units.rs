@@ -41,19 +41,19 @@ pub(super) struct Bound {
 fn profile_of(disk: &Disk, options: &RunOptions) -> Result<Profile, WorldError> {
     let model = disk.model.as_deref().unwrap_or(MODEL);
     let object = || format!("disk.{}.model", disk.name);
-    let read = options.files.get(model).map(|text| Profile::read(model, model, text));
+    let read = Profile::among(model, &options.files);
     let read = read.transpose().or_else(|wrong| refuse(object(), wrong.to_string()))?;
     if let Some(profile) = read.or_else(|| Profile::named(model)) {
         return Ok(profile);
     }
-    if model.ends_with(".toml") {
+    if Profile::is_file(model) {
         let why =
             format!("its profile `{model}` was not given to the simulator; keep it beside the workload");
         return refuse(object(), why);
     }
     let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
     let why = format!(
-        "there is no model `{model}`; {}name a profile's file (FILE.toml), or one of {}",
+        "there is no model `{model}`; {}name a profile's file (FILE.toml), one of DiskSim (FILE.diskspecs), or one of {}",
         meant(model, &names),
         names.join(", ")
     );
