@@ -7,7 +7,7 @@
 //! `(v - 1) / ln v = u`, where u is the share of the cells in use, if writes are spread evenly (LRU cleaning in P. Desnoyers,
 //! "Analytic modeling of SSD write performance", SYSTOR 2012, without the W function). Each page written costs `v / (1 - v)` copies.
 //!
-//! Sequential writes ([`Runs`]) leave whole blocks behind, of which nothing is copied. The two are in blocks of their own, as each
+//! Sequential writes (`flash::runs`) leave whole blocks behind, of which nothing is copied. The two are in blocks of their own, as each
 //! run has open blocks of its own. So of pages of which the share r is random each costs `r * v / (1 - v)` copies: what its random
 //! ones alone would, whatever is written beside them.
 //!
