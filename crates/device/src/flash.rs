@@ -13,6 +13,7 @@
 //! valid. The structure is that of MQSim (A. Tavakkol et al., FAST 2018), without its address mapping cache and with a law in the place of its page map.
 
 mod die;
+mod runs;
 mod schedule;
 pub mod space;
 
@@ -74,6 +75,8 @@ pub struct Parameters {
     pub filled: f64,
     /// All cells have been written: cleaning begins at once.
     pub worn_in: bool,
+    /// Sequential runs of writes that are followed beside each other.
+    pub streams: u32,
     pub depth: usize,
 }
 
@@ -137,8 +140,10 @@ impl Flash {
     /// A disk at rest.
     pub fn new(parameters: Parameters, seed: u64) -> Flash {
         let count = (parameters.channels * parameters.dies_per_channel) as usize;
-        let space = Space::new(parameters.sectors, parameters.spare, parameters.filled);
         let reserve = RESERVE_BLOCKS * parameters.pages_per_block;
+        let memory = u64::from(reserve) * u64::from(parameters.page_sectors) * count as u64;
+        let share = (parameters.spare, parameters.filled);
+        let space = Space::new(parameters.sectors, share, parameters.streams, memory);
         let pages = space.unused() / f64::from(parameters.page_sectors) / count as f64;
         let free = if parameters.worn_in { reserve } else { (pages as u32).max(reserve) };
         Flash {

@@ -96,8 +96,8 @@ pub const MODELS: &[ModelRow] = &[
     ModelRow {
         word: "flash",
         about: "a solid state disk",
-        has: "channels, dies, reads first with program suspend, write buffer, cleaning, fast cells, flush, discard",
-        lacks: "a page map, page types of their own speed, wear, reads from the write buffer, several submission queues",
+        has: "channels, dies, reads first with program suspend, write buffer, cleaning, several sequential writers, fast cells, flush, discard",
+        lacks: "a page map, what an earlier load left in the cells, page types of their own speed, wear, reads from the write buffer, several submission queues",
         read: flash::read,
     },
     ModelRow {

@@ -24,7 +24,7 @@ const FLASH: &str = "format = 1\nmodel = \"flash\"\nabout = \"a small one\"\nsou
     link = \"100MB/s\"\nframe = \"1us\"\ncommand = \"1us\"\nlatency = \"1us\"\n[cells]\nchannels = 2\ndies_per_channel = 2\n\
     page = \"4KiB\"\npages_per_block = 16\nread = \"50us\"\nprogram = \"500us\"\nerase = \"5ms\"\nchannel = \"100MB/s\"\n\
     suspend = \"10us\"\n[buffer]\nsize = \"64KiB\"\nprotected = false\nflush = \"1ms\"\n[fast_cells]\nsize = \"1MiB\"\n\
-    program = \"100us\"\n[space]\nspare = 0.1\nfilled = 0.8\nworn_in = true\n";
+    program = \"100us\"\n[space]\nspare = 0.1\nfilled = 0.8\nworn_in = true\nstreams = 4\n";
 
 /// Texts of the profiles whose numbers are changed.
 fn texts() -> Vec<&'static str> {

@@ -174,12 +174,12 @@ fn digests_of_every_profile_stay() {
         .map(|row| format!("{} {:016x}", row.0, play(&Profile::named(row.0).unwrap(), &asks, 1).2))
         .collect();
     let expected = [
-        "emmc 7d8cfa723d6c8ad8",
+        "emmc 4abc3b731d0bc572",
         "hdd-2004 6971911aab293bec",
         "hdd-7200 fddc760c0a62e502",
         "null 6b746aebfbbed5d3",
-        "nvme b0342aafdfc03c11",
-        "ssd-sata c3477f99b9aac416",
+        "nvme b99034e054e642a1",
+        "ssd-sata 94a96dd6d4f8e9d2",
         "virtio-hdd f93338a09a066a16",
     ];
     assert_eq!(digests, expected);

@@ -16,6 +16,8 @@ const DIES_MAX: u32 = 4096;
 const PAGE_MAX: u64 = 1 << 14;
 /// Pages of a block at most.
 const PAGES_MAX: u32 = 1 << 14;
+/// Sequential runs at most that a drive follows beside each other: each write looks through all of them.
+const STREAMS_MAX: u32 = 256;
 /// Blocks of a die that cleaning needs: two to clean into, and one to clean.
 const SPARE_BLOCKS: u64 = 3;
 
@@ -78,6 +80,7 @@ struct Space {
     spare: Spanned<Share>,
     filled: Share,
     worn_in: bool,
+    streams: Count<STREAMS_MAX>,
 }
 
 pub(super) fn read(text: &str, _: &mut Open<'_>) -> Result<Device, Diagnostic> {
@@ -167,6 +170,7 @@ fn made(keys: Keys) -> Result<Device, Diagnostic> {
         spare: keys.space.spare.as_ref().0,
         filled: keys.space.filled.0,
         worn_in: keys.space.worn_in,
+        streams: keys.space.streams.0,
         depth: keys.depth.into_inner().0 as usize,
     })))
 }

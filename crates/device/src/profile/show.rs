@@ -103,6 +103,7 @@ fn device(page: &mut Page, profile: &Profile) {
                 "space",
                 &format!("{:.1} % spare, {:.0} % in use, {worn}", flash.spare * 100.0, flash.filled * 100.0),
             );
+            page.row("streams", &format!("{} runs of writes beside each other", flash.streams));
         }
         Device::Virtio(virtio, behind) => {
             page.row(

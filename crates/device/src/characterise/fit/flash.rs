@@ -146,7 +146,7 @@ fn text(measured: &Measured, origin: &Origin, (base, found): (&str, &Parameters)
     }
     let _ = write!(
         text,
-        "protected = {} # {}\nflush = \"{}\" # {}\n\n[space]\nspare = {:?} # {assumed}\nfilled = {:?} # {assumed}\nworn_in = {} # assumed\n",
+        "protected = {} # {}\nflush = \"{}\" # {}\n\n[space]\nspare = {:?} # {assumed}\nfilled = {:?} # {assumed}\nworn_in = {} # assumed\nstreams = {} # {assumed}\n",
         found.protected,
         of_writes(Part::Flush),
         get(found.flush),
@@ -154,6 +154,7 @@ fn text(measured: &Measured, origin: &Origin, (base, found): (&str, &Parameters)
         found.spare,
         found.filled,
         found.worn_in,
+        found.streams,
     );
     text
 }
