@@ -89,6 +89,9 @@ fn account(script: &'static str) -> String {
     let word = |cause| match cause {
         Cause::Disk(DiskCause::Scheduler(by, of)) => format!("scheduler:{}{}", by.comm, rule(of)),
         Cause::Disk(DiskCause::Held(of)) => format!("held{}", rule(of)),
+        Cause::Disk(DiskCause::Unscheduled(by)) => {
+            format!("unscheduled{}", by.map(|by| format!(":{}", by.comm)).unwrap_or_default())
+        }
         Cause::Disk(DiskCause::Device(by)) => format!("device:{}", by.comm),
         Cause::Disk(other) => format!("{other:?}").to_lowercase(),
         Cause::Thread(culprit) => culprit.comm.to_string(),
@@ -280,6 +283,77 @@ fn every_part_of_a_wait_is_told() {
              22 0@8 sw 8:S 7
              40 0@7 sw 7:S 0",
             "5 service; 20 t8; 22",
+        ),
+        (
+            "no request free for a bio that it has queued: what completes meanwhile, its own too, is not what it waits for",
+            "1 0@8 sw 0 8
+             2 0@8 Q R 200 8
+             2 0@8 G R 200 8
+             2 0@8 I R 200 8
+             3 0@8 sw 8:S 7
+             4 0@7 Q RA 0 8
+             4 0@7 G RA 0 8
+             4 0@7 I RA 0 8
+             4 0@7 D RA 0 8
+             5 0@7 Q RA 100 8
+             6 0@7 sw 7:D 0
+             10 0@0 C RA 0 8
+             11 0@0 D R 200 8
+             30 0@0 C R 200 8
+             30 0@0 irq
+             30 0@0 waking 7
+             30 0@0 irqx
+             31 0@0 sw 0 7
+             31 0@7 G RA 100 8
+             40 0@7 sw 7:S 0",
+            "6 unscheduled:t7; 10 unscheduled; 11 unscheduled:t8; 30 idle; 31",
+        ),
+        (
+            "no request free for the bio whose completion it waited for, then a plug",
+            "1 0@8 sw 0 8
+             2 0@8 Q R 200 8
+             2 0@8 G R 200 8
+             2 0@8 D R 200 8
+             3 0@8 Q RA 0 8
+             4 0@8 sw 8:D 7
+             5 0@7 sw 7:D 0
+             10 0@0 C R 200 8
+             10 0@0 irq
+             10 0@0 waking 8
+             10 0@0 irqx
+             11 0@0 sw 0 8
+             12 0@8 G RA 0 8
+             14 0@8 I RA 0 8
+             14 0@8 D RA 0 8
+             15 0@8 sw 8:S 0
+             20 0@0 C RA 0 8
+             20 0@0 irq
+             20 0@0 waking 7
+             20 0@0 irqx
+             22 0@0 sw 0 7
+             40 0@7 sw 7:S 0",
+            "5 unscheduled:t8; 10 unscheduled; 14 service; 20 idle; 22",
+        ),
+        (
+            "its own write is complete, and it sleeps until another's of the same file is",
+            "1 0@8 sw 0 8
+             2 0@8 Q W 100 8
+             2 0@8 G W 100 8
+             2 0@8 I W 100 8
+             3 0@8 sw 8:S 7
+             4 0@7 Q WS 0 8
+             4 0@7 G WS 0 8
+             4 0@7 D WS 0 8
+             5 0@7 sw 7:D 0
+             10 0@0 C WS 0 8
+             10 0@0 D W 100 8
+             30 0@0 irq
+             30 0@0 C W 100 8
+             32 0@0 waking 7
+             33 0@0 irqx
+             34 0@0 sw 0 7
+             40 0@7 sw 7:S 0",
+            "5 scheduler:t7; 10 service; 30 completed; 32 irq9; 33 idle; 34",
         ),
     ] {
         assert_eq!(account(script), expected, "{what}");
