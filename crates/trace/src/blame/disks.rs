@@ -15,13 +15,16 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use surety_model::event::{
-    BlockEvent, BlockStep, Comm, DiskNumber, Event, EventKind, LeaveState, RequestServed,
+    BlockEvent, BlockStep, Comm, DiskNumber, Event, EventKind, GuestDisk, LeaveState, RequestServed,
 };
 use surety_units::{CpuId, Nanos, Tid};
 
 use super::{CPU_CHANGES_MAX, THREAD_CHANGES_MAX};
 
 mod account;
+mod guests;
+
+use guests::Guests;
 
 /// Bios of a disk that are under way and remembered, and disks and words that are.
 const BIOS_MAX: usize = 1 << 16;
@@ -86,6 +89,8 @@ struct Flying {
     issued: Nanos,
     end: u64,
     bios: Vec<(u64, Bio)>,
+    /// Of a guest's disk: the last of the host's requests for it that is complete.
+    host: Option<Way>,
 }
 
 /// A request that the device is done with.
@@ -99,10 +104,12 @@ struct Done {
 }
 
 /// What a thread waited for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(super) enum Awaited {
     /// A bio, whose request is complete.
     Bio(Way),
+    /// One of a guest's disk, and the last of the host's that were made for its request.
+    OfGuest(Box<[Way; 2]>),
     /// A request of this disk to be free for its bio, queued then.
     Free { disk: usize, queued: Nanos },
 }
@@ -158,6 +165,7 @@ enum Kind {
 #[derive(Clone, Copy, Debug)]
 struct Told {
     way: Way,
+    host: Option<Way>,
     depth: u32,
     /// Whether a thread got the CPU since, at the same instant.
     is_left: bool,
@@ -184,9 +192,10 @@ pub(super) struct Disks {
     /// Since when a thread sleeps, and whether no signal wakes it.
     asleep: BTreeMap<Tid, (Nanos, bool)>,
     /// The last bio of a thread that is complete.
-    own: BTreeMap<Tid, Way>,
+    own: BTreeMap<Tid, (Way, Option<Way>)>,
     /// The last one that a thread queued, by its disk.
     last: BTreeMap<Tid, (usize, BioKey)>,
+    guests: Guests,
     /// What ended sleeps of a thread, and when.
     wakes: BTreeMap<Tid, VecDeque<(Nanos, Awaited)>>,
 }
@@ -197,6 +206,9 @@ impl Disks {
     pub(super) fn event(&mut self, event: &Event<'_>) {
         if let EventKind::Block(block) = &event.kind {
             return self.block(event, block);
+        }
+        if let EventKind::Marker { text } = event.kind {
+            return self.marker(text);
         }
         if let EventKind::Switch { next_comm, .. } = event.kind {
             let cpu = self.cpu(event.cpu);
@@ -230,15 +242,21 @@ impl Disks {
                 self.asleep.remove(&tid);
             }
             EventKind::Lost { .. } => *self.cpu(event.cpu) = OnCpu::default(),
-            EventKind::Marker { text } => {
-                if let Some(served) = RequestServed::parse(text) {
-                    let rule = self.rule(served.rule);
-                    if let Some(at) = self.disk(served.disk) {
-                        self.disks[at].served = Some((served.sector, served.parts, rule));
-                    }
-                }
-            }
             _ => {}
+        }
+    }
+
+    /// What a simulated disk says.
+    fn marker(&mut self, text: &str) {
+        if let Some(served) = RequestServed::parse(text) {
+            let rule = self.rule(served.rule);
+            if let Some(at) = self.disk(served.disk) {
+                self.disks[at].served = Some((served.sector, served.parts, rule));
+            }
+        } else if let Some(guest) = GuestDisk::parse(text)
+            && let (Some(disk), Some(host)) = (self.disk(guest.disk), self.disk(guest.host))
+        {
+            self.guests.add(disk, host, &guest);
         }
     }
 
@@ -326,14 +344,17 @@ impl Disks {
             let told = cpu.told.filter(|told| inside(&told.way))?;
             let is_there = cpu.depth > 0 || !told.is_left || is_deep;
             let is_now = told.way.completed == event.time && is_there;
-            (told.depth > 0 || is_now).then_some(told.way)
+            (told.depth > 0 || is_now).then_some((told.way, told.host))
         });
-        let own = self.own.get(&tid).copied().filter(|own| match told {
-            Some(told) if is_deep => own.completed >= told.completed,
-            Some(told) => own.serial == told.serial,
+        let own = self.own.get(&tid).copied().filter(|(own, _)| match told {
+            Some((told, _)) if is_deep => own.completed >= told.completed,
+            Some((told, _)) => own.serial == told.serial,
             None => is_deep && inside(own),
         });
-        own.or(told).map(Awaited::Bio)
+        own.or(told).map(|(way, host)| match host {
+            Some(host) => Awaited::OfGuest(Box::new([way, host])),
+            None => Awaited::Bio(way),
+        })
     }
 
     /// The bio that a thread queued last, where there is no request for it yet.
@@ -388,7 +409,7 @@ impl Disks {
                 let bios = bios.filter_map(|at| Some((at.0.0, disk.bios.remove(&at)?))).collect();
                 self.serials += 1;
                 let (serial, end) = (self.serials, block.end());
-                let flying = Flying { serial, issued: now, end, bios };
+                let flying = Flying { serial, issued: now, end, bios, host: None };
                 disk.flying.insert(place, flying);
             }
             BlockStep::Returned => {
@@ -412,7 +433,7 @@ impl Disks {
             disk.flying.insert((block.end(), place.1), flying);
             return;
         }
-        let Flying { serial, issued, bios, .. } = flying;
+        let Flying { serial, issued, bios, host, .. } = flying;
         let served = disk.served.take().filter(|(sector, ..)| *sector == block.sector);
         let (parts, rule) = served.map_or((None, RuleId(0)), |(_, parts, rule)| (Some(parts), rule));
         let by = bios.first().map_or(Submitter::default(), |(_, bio)| bio.by);
@@ -421,17 +442,18 @@ impl Disks {
         }
         disk.done.push_back(Done { serial, by, rule, issued, completed: event.time });
         let (mut first, completed) = (None, event.time);
-        for (_, bio) in &bios {
+        for (sector, bio) in &bios {
             let Bio { by, queued, made, scheduled, .. } = *bio;
             let way = Way { disk: at, serial, rule, queued, made, scheduled, issued, completed, parts };
             first.get_or_insert(way);
             if by.tid != Tid::IDLE {
-                self.own.insert(by.tid, way);
+                self.own.insert(by.tid, (way, host));
             }
+            self.guests.carried(&mut self.disks, (*sector, place.1), &by, way);
         }
         if let Some(way) = first {
             let cpu = self.cpu(event.cpu);
-            cpu.told = Some(Told { way, depth: cpu.depth, is_left: false });
+            cpu.told = Some(Told { way, host, depth: cpu.depth, is_left: false });
         }
     }
 }

@@ -10,7 +10,7 @@ use super::{Awaited, Disk, DiskCause, Disks, RuleId, Submitter, Way};
 use crate::blame::Cause;
 
 /// Requests in the device that are looked at for one instant.
-const LOOKED_AT: usize = 1024;
+pub(super) const LOOKED_AT: usize = 1024;
 /// No request has this number.
 const NONE: u64 = 0;
 
@@ -55,19 +55,22 @@ impl Disks {
         step: impl FnMut(Nanos, Nanos, Cause),
     ) {
         let mut teller = Teller { cursor: from, until, step };
-        match *awaited {
+        let (way, host) = match awaited {
             Awaited::Free { disk, queued } => {
-                teller.tell_of(queued, Cause::Blocked);
-                teller.tell_occupied((&self.disks[disk], NONE), until, without_request);
+                teller.tell_of(*queued, Cause::Blocked);
+                return teller.tell_occupied((&self.disks[*disk], NONE), until, without_request);
             }
-            Awaited::Bio(way) => {
-                teller.tell_of(way.queued, Cause::Blocked);
-                self.walk_queue(&way, &mut teller);
-                self.walk_device(&way, &mut teller);
-                teller.tell(way.completed, DiskCause::Service);
-                teller.tell(until, DiskCause::Completed);
-            }
+            Awaited::Bio(way) => (way, None),
+            Awaited::OfGuest(ways) => (&ways[0], Some(&ways[1])),
+        };
+        teller.tell_of(way.queued, Cause::Blocked);
+        self.walk_queue(way, &mut teller);
+        if let Some(host) = host {
+            self.walk_queue(host, &mut teller);
         }
+        self.walk_device(host.unwrap_or(way), &mut teller);
+        teller.tell(way.completed, DiskCause::Service);
+        teller.tell(until, DiskCause::Completed);
     }
 
     /// From queueing the bio until the device has its request.
