@@ -10,7 +10,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use surety_units::{CpuId, Nanos, Tid};
 
-pub use block::{BlockEvent, BlockStep, DiskNumber, RequestServed, Rwbs};
+pub use block::{BlockEvent, BlockStep, DiskNumber, GuestDisk, RequestServed, Rwbs};
 
 /// A thread's name as the kernel keeps it: up to 15 bytes, zero padded.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

@@ -1,5 +1,5 @@
 //! [`BlockEvent`]: what happens to bios and requests of a disk, as the kernel's tracepoints tell it
-//! (`include/trace/events/block.h`), and [`RequestServed`], which a simulated disk adds.
+//! (`include/trace/events/block.h`), and [`RequestServed`] and [`GuestDisk`], which a simulated disk adds.
 
 use std::fmt;
 
@@ -211,6 +211,37 @@ impl<'a> RequestServed<'a> {
     }
 }
 
+/// A marker that a simulated disk of a guest writes before all else: it is a piece of another disk, the host's, where a process of the host
+/// makes its requests again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuestDisk {
+    pub disk: DiskNumber,
+    pub host: DiskNumber,
+    /// The piece on the host's disk.
+    pub first: u64,
+    pub sectors: u64,
+    /// The name of the host's process.
+    pub process: Comm,
+}
+
+impl GuestDisk {
+    /// Writes the marker's text behind what `text` holds.
+    pub fn write(&self, text: &mut String) {
+        use fmt::Write as _;
+        let GuestDisk { disk, host, first, sectors, process } = self;
+        let _ = write!(text, "surety:g:{disk}:{host}:{first}:{sectors}:{process}");
+    }
+
+    /// Reads a marker's text; `None` when it is another's.
+    pub fn parse(text: &str) -> Option<GuestDisk> {
+        let mut words = text.trim_end().strip_prefix("surety:g:")?.splitn(7, ':');
+        let disk = DiskNumber { major: words.next()?.parse().ok()?, minor: words.next()?.parse().ok()? };
+        let host = DiskNumber { major: words.next()?.parse().ok()?, minor: words.next()?.parse().ok()? };
+        let (first, sectors) = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
+        Some(GuestDisk { disk, host, first, sectors, process: Comm::new(words.next()?) })
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -256,6 +287,19 @@ mod tests {
         let mut text = String::new();
         served.write(&mut text);
         assert_eq!(RequestServed::parse(&text), Some(served));
+        let guest = GuestDisk {
+            disk: DiskNumber { major: 8, minor: 16 },
+            host: DiskNumber { major: 8, minor: 0 },
+            first: 1 << 40,
+            sectors: u64::MAX,
+            process: Comm::new("vm/a:b"),
+        };
+        text.clear();
+        guest.write(&mut text);
+        assert_eq!(GuestDisk::parse(&text), Some(guest));
+        for other in ["", "surety:g:8:16:8:0:1:2", "surety:g:8:16:8:0:1:-2:vm/a", "surety:d:1:2"] {
+            assert_eq!(GuestDisk::parse(other), None, "{other}");
+        }
         for other in ["", "surety:d:8:0:1:2:3:4:5:6", "surety:d:8:0:1:2:3:4:-5:6:r", "surety:b:1:2"] {
             assert_eq!(RequestServed::parse(other), None, "{other}");
         }

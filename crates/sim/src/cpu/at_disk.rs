@@ -1,6 +1,6 @@
 //! [`AtDisk`]: what a thread, or a disk by itself, has to say in the trace.
 
-use surety_model::event::{BlockEvent, RequestServed};
+use surety_model::event::{BlockEvent, GuestDisk, RequestServed};
 
 /// What happened at a disk, for the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,4 +9,6 @@ pub enum AtDisk {
     Step(BlockEvent),
     /// Where the time of a request went that is complete now.
     Served(RequestServed<'static>),
+    /// A disk is a guest's, a piece of its host's.
+    Guest(GuestDisk),
 }

@@ -150,6 +150,11 @@ impl Recorder {
                     served.write(&mut words);
                     EventKind::Marker { text: &words }
                 }
+                Kept::AtDisk(AtDisk::Guest(guest)) => {
+                    words.clear();
+                    guest.write(&mut words);
+                    EventKind::Marker { text: &words }
+                }
                 Kept::Marker(marker) => {
                     let length = marker.write(&mut text);
                     let text = std::str::from_utf8(&text[..length]).expect("markers are ASCII");

@@ -11,6 +11,7 @@ use surety_block::{Op, ProcessId};
 use surety_device::model::{Completion, Hit, Model, Request, Service};
 use surety_units::Nanos;
 
+use super::tracer::Tracer;
 use super::unit::{FLUSH, of_block};
 use super::{For, SECTORS, Storage};
 
@@ -101,13 +102,22 @@ pub(super) struct Guest {
 }
 
 impl Guest {
-    /// A request of the guest, or a flush, is done.
-    pub(super) fn completes(&mut self, now: Nanos, tag: u32) {
+    /// A request of the guest, or a flush, is done: what the host's device did for the last of the requests made for it is its own, and what
+    /// lies before that it was queued.
+    pub(super) fn completes(&mut self, now: Nanos, tag: u32, last: &Service) {
         let mut state = lock(&self.state);
         let Some(place) = state.accepted.iter().position(|(known, _)| *known == tag) else { return };
         let (_, accepted) = state.accepted.swap_remove(place);
-        let service = Service { queue: now - accepted, ..Service::default() };
+        let Service { overhead, seek, rotation, transfer, .. } = *last;
+        let queue = now - accepted - (overhead + seek + rotation + transfer);
+        let service = Service { queue, overhead, seek, rotation, transfer };
         state.done.push_back(Completion { tag, accepted, completed: now, hit: Hit::Miss, service });
+    }
+
+    /// Tells where its disk lies.
+    pub(super) fn tell(&self, tracer: &mut Tracer) {
+        let sectors = lock(&self.state).sectors;
+        tracer.guest((self.disk, self.host), (self.first, sectors), self.process);
     }
 
     /// One more of a request's bios is done; whether all are.
@@ -174,7 +184,7 @@ impl Storage {
     /// The device's cache was flushed for a process: for its guest, where it has one.
     pub(super) fn flushed(&mut self, now: Nanos, process: ProcessId) -> bool {
         let Some(guest) = self.guests.iter_mut().find(|guest| guest.process == process) else { return false };
-        guest.completes(now, FLUSH);
+        guest.completes(now, FLUSH, &Service::default());
         true
     }
 }

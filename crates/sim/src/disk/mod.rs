@@ -27,6 +27,7 @@ mod unit;
 use std::ops::Range;
 
 use surety_block::{Bio, BioId, Op, Process, ProcessId};
+use surety_device::model::Service;
 use surety_model::record::Distribution;
 use surety_units::Nanos;
 
@@ -179,6 +180,7 @@ impl Storage {
     /// From here on what happens is kept for [`Storage::take_told`].
     pub fn trace(&mut self) {
         self.tracer.start();
+        self.guests.iter().for_each(|guest| guest.tell(&mut self.tracer));
         self.units.iter_mut().for_each(|unit| unit.queue.keep_steps());
     }
 
@@ -335,10 +337,12 @@ impl Storage {
             let Some(done) = self.units[disk].advance(now, (done, released), disk, &mut self.tracer) else {
                 break;
             };
+            let mut served = Service::default();
             match done {
                 Done::Flush(process) if self.flushed(now, process) => {}
                 Done::Flush(process) => self.wake(disk, process, Wait::Flush),
                 Done::Request { process, queued, service } => {
+                    served = service;
                     if let Some(account) = self.doing[process.index()].account.filter(|_| self.is_observed) {
                         self.accounts[account].add(queued, &service);
                     }
@@ -346,7 +350,7 @@ impl Storage {
             }
             let finished = std::mem::take(&mut self.done);
             for bio in &finished {
-                self.finish(now, disk, *bio);
+                self.finish(now, disk, *bio, &served);
             }
             self.done = finished;
             self.done.clear();
@@ -372,8 +376,8 @@ impl Storage {
         }
     }
 
-    /// A bio is complete.
-    fn finish(&mut self, now: Nanos, disk: usize, bio: BioId) {
+    /// A bio is complete, whose request the device has served so.
+    fn finish(&mut self, now: Nanos, disk: usize, bio: BioId, served: &Service) {
         self.free.push(bio);
         match self.bios[bio.0 as usize] {
             For::Direct(process) => {
@@ -387,7 +391,7 @@ impl Storage {
             For::Guest { guest, tag } => {
                 let guest = &mut self.guests[guest];
                 if guest.one_less(tag) {
-                    guest.completes(now, tag);
+                    guest.completes(now, tag, served);
                 }
             }
             For::Pages { file, first, count } => {

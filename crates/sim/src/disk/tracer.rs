@@ -5,7 +5,7 @@
 
 use surety_block::{Bio, IoClass, Op, Priority, ProcessId, Request, RequestId, Rule, Step, StepKind};
 use surety_device::model::Service;
-use surety_model::event::{BlockEvent, BlockStep, Comm, DiskNumber, RequestServed, Rwbs};
+use surety_model::event::{BlockEvent, BlockStep, Comm, DiskNumber, GuestDisk, RequestServed, Rwbs};
 
 use crate::cpu::at_disk::AtDisk;
 
@@ -97,6 +97,17 @@ impl Tracer {
     pub(super) fn flush(&mut self, disk: usize, is_done: bool) {
         let step = if is_done { BlockStep::Completed } else { BlockStep::Issued };
         self.put(event(step, disk, letters(Op::Flush, true, false), (0, 0)));
+    }
+
+    /// A disk is a guest's: a piece of its host's from a sector on, where a process of the host makes its requests again.
+    pub(super) fn guest(
+        &mut self,
+        (disk, host): (usize, usize),
+        (first, sectors): (u64, u64),
+        process: ProcessId,
+    ) {
+        let (disk, host, process) = (number(disk), number(host), self.name(process));
+        self.told.push(AtDisk::Guest(GuestDisk { disk, host, first, sectors, process }));
     }
 
     fn put(&mut self, event: BlockEvent) {

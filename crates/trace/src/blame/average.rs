@@ -48,7 +48,9 @@ impl Average {
             Cause::Thread(_)
                 | Cause::Lock(_)
                 | Cause::Awaited(_)
-                | Cause::Disk(DiskCause::Scheduler(..) | DiskCause::Device(_))
+                | Cause::Disk(
+                    DiskCause::Scheduler(..) | DiskCause::Device(_) | DiskCause::Unscheduled(Some(_))
+                )
         );
         if is_full && names_thread && !self.causes.contains_key(&cause) {
             cause = Cause::Others;

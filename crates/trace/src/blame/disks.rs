@@ -1,11 +1,12 @@
 //! [`Disks`]: what bios and requests went through, and which of them a sleeping thread waited for.
 //!
-//! Bios belong to the thread that was current when they were queued; a request takes with it the bios whose sectors it has. A
-//! sleep is a wait for a disk where a request completed in it and
-//! - a bio of the thread was in that request, and the thread slept uninterruptibly (`D`), or was woken where a completion
-//!   was told: then it is the last of its own;
-//! - or none was, and it was woken where a completion was told: pages that another thread has read for it, or writes it
-//!   waited for. Then it is that completion's request.
+//! Bios belong to the thread that was current when they were queued; a request takes with it the bios whose sectors it has. What a sleep was
+//! a wait for, the first of these that holds:
+//! - a request to be free: it slept uninterruptibly (`D`), and when it was woken there was none yet for the bio that it had queued last. A
+//!   thread queues nothing while it waits so, and waits for nothing else;
+//! - the request whose completion woke it: it was woken where that was told. It may be another's: pages that another
+//!   thread has read for it, or writes it waited for. Of completions at one instant its own;
+//! - the last of its own that completed in the sleep, where it slept uninterruptibly.
 //!
 //! *Where a completion was told*: on its CPU and inside the interrupt that told it, or, outside of an interrupt, at the same instant.
 //! There an interruptible sleep ends by it only before another thread has the CPU: whom a thread wakes that ran again because of a completion
@@ -14,13 +15,16 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use surety_model::event::{
-    BlockEvent, BlockStep, Comm, DiskNumber, Event, EventKind, LeaveState, RequestServed,
+    BlockEvent, BlockStep, Comm, DiskNumber, Event, EventKind, GuestDisk, LeaveState, RequestServed,
 };
 use surety_units::{CpuId, Nanos, Tid};
 
 use super::{CPU_CHANGES_MAX, THREAD_CHANGES_MAX};
 
 mod account;
+mod guests;
+
+use guests::Guests;
 
 /// Bios of a disk that are under way and remembered, and disks and words that are.
 const BIOS_MAX: usize = 1 << 16;
@@ -43,8 +47,9 @@ pub struct RuleId(pub u16);
 /// What a request waited for, or was.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum DiskCause {
-    /// A bio before it goes to the I/O scheduler: in a plug, or there is no request for it.
-    Unscheduled,
+    /// A bio before it goes to the I/O scheduler. In a plug: nobody. There is no request for it: while the disk was at this one's, which
+    /// may be had by others once that is complete.
+    Unscheduled(Option<Submitter>),
     /// In the I/O scheduler, while the disk was at this one's request, which had been dispatched by this rule.
     Scheduler(Submitter, RuleId),
     /// In the I/O scheduler, while the disk had nothing: held back. The rule is the one it was dispatched by in the end.
@@ -71,6 +76,8 @@ struct Bio {
     by: Submitter,
     end: u64,
     queued: Nanos,
+    /// When there was a request for it.
+    made: Option<Nanos>,
     /// When its request went to the I/O scheduler, or it joined one there.
     scheduled: Option<Nanos>,
 }
@@ -82,6 +89,8 @@ struct Flying {
     issued: Nanos,
     end: u64,
     bios: Vec<(u64, Bio)>,
+    /// Of a guest's disk: the last of the host's requests for it that is complete.
+    host: Option<Way>,
 }
 
 /// A request that the device is done with.
@@ -94,13 +103,25 @@ struct Done {
     completed: Nanos,
 }
 
-/// A bio and its request, whose completion ended a wait.
+/// What a thread waited for.
+#[derive(Clone, Debug)]
+pub(super) enum Awaited {
+    /// A bio, whose request is complete.
+    Bio(Way),
+    /// One of a guest's disk, and the last of the host's that were made for its request.
+    OfGuest(Box<[Way; 2]>),
+    /// A request of this disk to be free for its bio, queued then.
+    Free { disk: usize, queued: Nanos },
+}
+
+/// How a bio and its request came to be complete.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Awaited {
+pub(super) struct Way {
     disk: usize,
     serial: u64,
     rule: RuleId,
     queued: Nanos,
+    made: Option<Nanos>,
     scheduled: Option<Nanos>,
     issued: Nanos,
     completed: Nanos,
@@ -112,8 +133,10 @@ pub(super) struct Awaited {
 #[derive(Clone, Debug)]
 struct Disk {
     number: DiskNumber,
+    /// Whether the trace tells when there is a request for a bio.
+    tells_made: bool,
     /// Under way, by place, the first of one place first.
-    bios: BTreeMap<(Place, u64), Bio>,
+    bios: BTreeMap<BioKey, Bio>,
     /// Bios that were queued.
     queued: u64,
     flying: BTreeMap<Place, Flying>,
@@ -122,6 +145,9 @@ struct Disk {
     /// What the simulator said of the request that is complete next.
     served: Option<(u64, [Nanos; 5], RuleId)>,
 }
+
+/// Names a bio that is under way.
+type BioKey = (Place, u64);
 
 /// Where a request or a bio begins; of one place there may be a read and a write at a time.
 type Place = (u64, Kind);
@@ -138,7 +164,8 @@ enum Kind {
 /// The last completion that was told on a CPU, and how deep in interrupts.
 #[derive(Clone, Copy, Debug)]
 struct Told {
-    awaited: Awaited,
+    way: Way,
+    host: Option<Way>,
     depth: u32,
     /// Whether a thread got the CPU since, at the same instant.
     is_left: bool,
@@ -165,7 +192,10 @@ pub(super) struct Disks {
     /// Since when a thread sleeps, and whether no signal wakes it.
     asleep: BTreeMap<Tid, (Nanos, bool)>,
     /// The last bio of a thread that is complete.
-    own: BTreeMap<Tid, Awaited>,
+    own: BTreeMap<Tid, (Way, Option<Way>)>,
+    /// The last one that a thread queued, by its disk.
+    last: BTreeMap<Tid, (usize, BioKey)>,
+    guests: Guests,
     /// What ended sleeps of a thread, and when.
     wakes: BTreeMap<Tid, VecDeque<(Nanos, Awaited)>>,
 }
@@ -177,9 +207,12 @@ impl Disks {
         if let EventKind::Block(block) = &event.kind {
             return self.block(event, block);
         }
+        if let EventKind::Marker { text } = event.kind {
+            return self.marker(text);
+        }
         if let EventKind::Switch { next_comm, .. } = event.kind {
             let cpu = self.cpu(event.cpu);
-            let told = cpu.told.filter(|told| told.awaited.completed == event.time);
+            let told = cpu.told.filter(|told| told.way.completed == event.time);
             *cpu = OnCpu {
                 name: next_comm,
                 depth: 0,
@@ -205,18 +238,25 @@ impl Disks {
             }
             EventKind::Exit { tid, .. } => {
                 self.own.remove(&tid);
+                self.last.remove(&tid);
                 self.asleep.remove(&tid);
             }
             EventKind::Lost { .. } => *self.cpu(event.cpu) = OnCpu::default(),
-            EventKind::Marker { text } => {
-                if let Some(served) = RequestServed::parse(text) {
-                    let rule = self.rule(served.rule);
-                    if let Some(at) = self.disk(served.disk) {
-                        self.disks[at].served = Some((served.sector, served.parts, rule));
-                    }
-                }
-            }
             _ => {}
+        }
+    }
+
+    /// What a simulated disk says.
+    fn marker(&mut self, text: &str) {
+        if let Some(served) = RequestServed::parse(text) {
+            let rule = self.rule(served.rule);
+            if let Some(at) = self.disk(served.disk) {
+                self.disks[at].served = Some((served.sector, served.parts, rule));
+            }
+        } else if let Some(guest) = GuestDisk::parse(text)
+            && let (Some(disk), Some(host)) = (self.disk(guest.disk), self.disk(guest.host))
+        {
+            self.guests.add(disk, host, &guest);
         }
     }
 
@@ -251,6 +291,7 @@ impl Disks {
         (self.disks.len() < DISKS_MAX).then(|| {
             self.disks.push(Disk {
                 number,
+                tells_made: false,
                 bios: BTreeMap::new(),
                 queued: 0,
                 flying: BTreeMap::new(),
@@ -284,23 +325,44 @@ impl Disks {
                 disk.bios.retain(|(place, _), bio| place.1 != Kind::Flush || bio.by.tid != tid);
             }
         }
-        let inside = |awaited: &Awaited| awaited.completed >= slept;
-        let cpu = self.cpu(event.cpu);
-        let is_here = |told: &Told| {
-            let is_there = cpu.depth > 0 || !told.is_left || is_deep;
-            let is_now = told.awaited.completed == event.time && is_there;
-            told.depth > 0 || is_now
-        };
-        let told = cpu.told.filter(is_here).map(|told| told.awaited).filter(inside);
-        let is_told = |own: &Awaited| told.is_some_and(|told| told.serial == own.serial);
-        let own = self.own.get(&tid).copied().filter(|own| inside(own) && (is_deep || is_told(own)));
-        if let Some(awaited) = own.or(told) {
+        if let Some(awaited) = self.ended_by(tid, (slept, is_deep), event) {
             let wakes = self.wakes.entry(tid).or_default();
             if wakes.len() >= THREAD_CHANGES_MAX {
                 wakes.pop_front();
             }
             wakes.push_back((event.time, awaited));
         }
+    }
+
+    /// What a thread waited for that is woken now.
+    fn ended_by(&self, tid: Tid, (slept, is_deep): (Nanos, bool), event: &Event<'_>) -> Option<Awaited> {
+        if let Some(free) = self.without_request(tid).filter(|_| is_deep) {
+            return Some(free);
+        }
+        let inside = |way: &Way| way.completed >= slept;
+        let told = self.cpus.get(event.cpu.index()).and_then(|cpu| {
+            let told = cpu.told.filter(|told| inside(&told.way))?;
+            let is_there = cpu.depth > 0 || !told.is_left || is_deep;
+            let is_now = told.way.completed == event.time && is_there;
+            (told.depth > 0 || is_now).then_some((told.way, told.host))
+        });
+        let own = self.own.get(&tid).copied().filter(|(own, _)| match told {
+            Some((told, _)) if is_deep => own.completed >= told.completed,
+            Some((told, _)) => own.serial == told.serial,
+            None => is_deep && inside(own),
+        });
+        own.or(told).map(|(way, host)| match host {
+            Some(host) => Awaited::OfGuest(Box::new([way, host])),
+            None => Awaited::Bio(way),
+        })
+    }
+
+    /// The bio that a thread queued last, where there is no request for it yet.
+    fn without_request(&self, tid: Tid) -> Option<Awaited> {
+        let (disk, key) = *self.last.get(&tid)?;
+        let bio = self.disks[disk].bios.get(&key).filter(|_| self.disks[disk].tells_made)?;
+        let is_without = bio.made.is_none() && bio.scheduled.is_none();
+        is_without.then_some(Awaited::Free { disk, queued: bio.queued })
     }
 
     fn block(&mut self, event: &Event<'_>, block: &BlockEvent) {
@@ -310,15 +372,28 @@ impl Disks {
         let place = place(block);
         let now = event.time;
         match block.step {
-            BlockStep::BioQueued => disk.begin(place, block.end(), by, now),
+            BlockStep::BioQueued => {
+                let key = disk.begin(place, block.end(), by, now);
+                // A device is told to flush without a request.
+                let is_counted = by.tid != Tid::IDLE && place.1 != Kind::Flush;
+                if let Some(key) = key.filter(|_| is_counted) {
+                    self.last.insert(by.tid, (at, key));
+                }
+            }
             BlockStep::BioAppended | BlockStep::BioPrepended => {
                 if let Some((_, bio)) = disk.bios.range_mut((place, 0)..=(place, u64::MAX)).next_back() {
+                    bio.made.get_or_insert(now);
                     bio.scheduled.get_or_insert(now);
                 }
             }
             BlockStep::RequestMade => {
+                disk.tells_made = true;
                 if disk.bios.range((place, 0)..=(place, u64::MAX)).next().is_none() {
                     disk.begin(place, block.end(), by, now);
+                }
+                let mut bios = disk.bios.range_mut((place, 0)..=(place, u64::MAX));
+                if let Some((_, bio)) = bios.find(|(_, bio)| bio.made.is_none()) {
+                    bio.made = Some(now);
                 }
             }
             BlockStep::Inserted => {
@@ -333,7 +408,8 @@ impl Disks {
                 let bios = disk.bios_of(place, block.end(), by, now).into_iter();
                 let bios = bios.filter_map(|at| Some((at.0.0, disk.bios.remove(&at)?))).collect();
                 self.serials += 1;
-                let flying = Flying { serial: self.serials, issued: now, end: block.end(), bios };
+                let (serial, end) = (self.serials, block.end());
+                let flying = Flying { serial, issued: now, end, bios, host: None };
                 disk.flying.insert(place, flying);
             }
             BlockStep::Returned => {
@@ -357,7 +433,7 @@ impl Disks {
             disk.flying.insert((block.end(), place.1), flying);
             return;
         }
-        let Flying { serial, issued, bios, .. } = flying;
+        let Flying { serial, issued, bios, host, .. } = flying;
         let served = disk.served.take().filter(|(sector, ..)| *sector == block.sector);
         let (parts, rule) = served.map_or((None, RuleId(0)), |(_, parts, rule)| (Some(parts), rule));
         let by = bios.first().map_or(Submitter::default(), |(_, bio)| bio.by);
@@ -365,33 +441,35 @@ impl Disks {
             disk.done.pop_front();
         }
         disk.done.push_back(Done { serial, by, rule, issued, completed: event.time });
-        let mut first = None;
-        for (_, bio) in &bios {
-            let Bio { by, queued, scheduled, .. } = *bio;
-            let awaited =
-                Awaited { disk: at, serial, rule, queued, scheduled, issued, completed: event.time, parts };
-            first.get_or_insert(awaited);
+        let (mut first, completed) = (None, event.time);
+        for (sector, bio) in &bios {
+            let Bio { by, queued, made, scheduled, .. } = *bio;
+            let way = Way { disk: at, serial, rule, queued, made, scheduled, issued, completed, parts };
+            first.get_or_insert(way);
             if by.tid != Tid::IDLE {
-                self.own.insert(by.tid, awaited);
+                self.own.insert(by.tid, (way, host));
             }
+            self.guests.carried(&mut self.disks, (*sector, place.1), &by, way);
         }
-        if let Some(awaited) = first {
+        if let Some(way) = first {
             let cpu = self.cpu(event.cpu);
-            cpu.told = Some(Told { awaited, depth: cpu.depth, is_left: false });
+            cpu.told = Some(Told { way, host, depth: cpu.depth, is_left: false });
         }
     }
 }
 
 impl Disk {
-    fn begin(&mut self, place: Place, end: u64, by: Submitter, now: Nanos) {
-        if self.bios.len() < BIOS_MAX {
+    fn begin(&mut self, place: Place, end: u64, by: Submitter, now: Nanos) -> Option<BioKey> {
+        (self.bios.len() < BIOS_MAX).then(|| {
             self.queued += 1;
-            self.bios.insert((place, self.queued), Bio { by, end, queued: now, scheduled: None });
-        }
+            let key = (place, self.queued);
+            self.bios.insert(key, Bio { by, end, queued: now, made: None, scheduled: None });
+            key
+        })
     }
 
     /// Keys of the bios of a request; where none was seen it counts as one.
-    fn bios_of(&mut self, place: Place, end: u64, by: Submitter, now: Nanos) -> Vec<(Place, u64)> {
+    fn bios_of(&mut self, place: Place, end: u64, by: Submitter, now: Nanos) -> Vec<BioKey> {
         if self.inside(place, end).next().is_none() {
             self.begin(place, end, by, now);
         }
@@ -399,7 +477,7 @@ impl Disk {
     }
 
     /// Keys of the bios of a kind that lie from this place up to that sector; of flushes the first.
-    fn inside(&self, (sector, kind): Place, end: u64) -> impl Iterator<Item = (Place, u64)> + '_ {
+    fn inside(&self, (sector, kind): Place, end: u64) -> impl Iterator<Item = BioKey> + '_ {
         let end = end.max(sector);
         let bios = self.bios.range(((sector, Kind::Read), 0)..=((end, Kind::Flush), u64::MAX));
         let most = if kind == Kind::Flush { 1 } else { usize::MAX };

@@ -36,7 +36,8 @@ impl Names<'_> {
     /// What a request waits for, or is at.
     pub(super) fn disk(self, cause: DiskCause) -> String {
         match cause {
-            DiskCause::Unscheduled => "disk: before the I/O scheduler".to_owned(),
+            DiskCause::Unscheduled(None) => "disk: before the I/O scheduler".to_owned(),
+            DiskCause::Unscheduled(Some(by)) => format!("no request free: behind {}", submitter_words(&by)),
             DiskCause::Scheduler(by, rule) => {
                 format!("I/O scheduler: behind {}{}", submitter_words(&by), self.by_rule(rule))
             }
@@ -98,7 +99,9 @@ impl Names<'_> {
             Cause::Irq(irq) => (Some(i64::from(irq)), Some(self.handlers(irq))),
             Cause::Vector(name) => (None, Some(name.to_owned())),
             Cause::Softirq(vector) => (Some(i64::from(vector)), Some(softirq_name(vector))),
-            Cause::Disk(DiskCause::Scheduler(by, _) | DiskCause::Device(by)) => {
+            Cause::Disk(
+                DiskCause::Scheduler(by, _) | DiskCause::Device(by) | DiskCause::Unscheduled(Some(by)),
+            ) => {
                 let number = (by.tid != Tid::IDLE).then_some(i64::from(by.tid.0));
                 (number, (by.comm != Comm::default()).then(|| by.comm.text().into_owned()))
             }
@@ -123,7 +126,7 @@ impl Names<'_> {
 /// The word of a cause at a disk in documents.
 fn disk_word(cause: DiskCause) -> &'static str {
     match cause {
-        DiskCause::Unscheduled => "disk-unscheduled",
+        DiskCause::Unscheduled(_) => "disk-unscheduled",
         DiskCause::Scheduler(..) => "disk-scheduler",
         DiskCause::Held(_) => "disk-held",
         DiskCause::Device(_) => "disk-queue",

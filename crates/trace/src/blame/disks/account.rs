@@ -6,57 +6,113 @@
 
 use surety_units::Nanos;
 
-use super::{Awaited, Disk, DiskCause, Disks, RuleId, Submitter};
+use super::{Awaited, Disk, DiskCause, Disks, RuleId, Submitter, Way};
 use crate::blame::Cause;
 
 /// Requests in the device that are looked at for one instant.
-const LOOKED_AT: usize = 1024;
+pub(super) const LOOKED_AT: usize = 1024;
+/// No request has this number.
+const NONE: u64 = 0;
+
+/// Tells a sleep piece by piece: every instant of it once, in order.
+struct Teller<F> {
+    cursor: Nanos,
+    until: Nanos,
+    step: F,
+}
+
+impl<F: FnMut(Nanos, Nanos, Cause)> Teller<F> {
+    /// It was this up to an instant, as far as that is not told yet.
+    fn tell(&mut self, to: Nanos, cause: DiskCause) {
+        self.tell_of(to, Cause::Disk(cause));
+    }
+
+    fn tell_of(&mut self, to: Nanos, cause: Cause) {
+        let to = to.clamp(self.cursor, self.until);
+        if self.cursor < to {
+            (self.step)(self.cursor, to, cause);
+        }
+        self.cursor = to;
+    }
+
+    /// The same up to an instant, piece by piece by whose request the disk is at, beside the one of `serial`.
+    fn tell_occupied(
+        &mut self,
+        (disk, serial): (&Disk, u64),
+        to: Nanos,
+        cause: impl Fn(Option<(Submitter, RuleId)>) -> DiskCause,
+    ) {
+        disk.occupied((self.cursor, to.min(self.until)), serial, |to, at| self.tell(to, cause(at)));
+    }
+}
 
 impl Disks {
-    /// Walks a sleep that this request ended: every instant of it once, in order.
+    /// Walks a sleep that ended so: every instant of it once, in order.
     pub(in crate::blame) fn walk(
         &self,
         awaited: &Awaited,
         (from, until): (Nanos, Nanos),
-        mut step: impl FnMut(Nanos, Nanos, Cause),
+        step: impl FnMut(Nanos, Nanos, Cause),
     ) {
-        let Awaited { queued, scheduled, issued, completed, parts, rule, serial, .. } = *awaited;
-        let disk = &self.disks[awaited.disk];
-        let mut cursor = from;
-        let mut tell = |to: Nanos, cause: Cause| {
-            let to = to.clamp(cursor, until);
-            if cursor < to {
-                step(cursor, to, cause);
+        let mut teller = Teller { cursor: from, until, step };
+        let (way, host) = match awaited {
+            Awaited::Free { disk, queued } => {
+                teller.tell_of(*queued, Cause::Blocked);
+                return teller.tell_occupied((&self.disks[*disk], NONE), until, without_request);
             }
-            cursor = to;
-            to
+            Awaited::Bio(way) => (way, None),
+            Awaited::OfGuest(ways) => (&ways[0], Some(&ways[1])),
         };
-        tell(queued, Cause::Blocked);
-        let began = tell(scheduled.unwrap_or(issued), Cause::Disk(DiskCause::Unscheduled));
-        disk.occupied((began, issued.min(until)), serial, |to, at| {
-            let cause = match at {
-                Some((by, rule)) => DiskCause::Scheduler(by, rule),
-                None => DiskCause::Held(rule),
-            };
-            tell(to, Cause::Disk(cause));
+        teller.tell_of(way.queued, Cause::Blocked);
+        self.walk_queue(way, &mut teller);
+        if let Some(host) = host {
+            self.walk_queue(host, &mut teller);
+        }
+        self.walk_device(host.unwrap_or(way), &mut teller);
+        teller.tell(way.completed, DiskCause::Service);
+        teller.tell(until, DiskCause::Completed);
+    }
+
+    /// From queueing the bio until the device has its request.
+    fn walk_queue(&self, way: &Way, teller: &mut Teller<impl FnMut(Nanos, Nanos, Cause)>) {
+        let Way { made, scheduled, issued, rule, serial, .. } = *way;
+        let disk = &self.disks[way.disk];
+        let scheduled = scheduled.unwrap_or(issued);
+        if let Some(made) = made {
+            teller.tell_occupied((disk, serial), made.min(scheduled), without_request);
+        }
+        teller.tell(scheduled, DiskCause::Unscheduled(None));
+        teller.tell_occupied((disk, serial), issued, |at| match at {
+            Some((by, rule)) => DiskCause::Scheduler(by, rule),
+            None => DiskCause::Held(rule),
         });
-        let began = tell(issued, Cause::Disk(DiskCause::Held(rule)));
+        teller.tell(issued, DiskCause::Held(rule));
+    }
+
+    /// From there until the device is done with it.
+    fn walk_device(&self, way: &Way, teller: &mut Teller<impl FnMut(Nanos, Nanos, Cause)>) {
+        let Way { issued, completed, parts, serial, .. } = *way;
+        let disk = &self.disks[way.disk];
         let behind = match parts {
             Some([queue, ..]) => issued.saturating_add(queue),
             None => disk.last_before(issued, completed, serial),
         };
-        disk.occupied((began, behind.min(completed).min(until)), serial, |to, at| {
-            tell(to, Cause::Disk(DiskCause::Device(at.map_or(Submitter::default(), |(by, _)| by))));
+        teller.tell_occupied((disk, serial), behind.min(completed), |at| {
+            DiskCause::Device(at.map_or(Submitter::default(), |(by, _)| by))
         });
         let mut end = behind;
         let own = [DiskCause::Overhead, DiskCause::Seek, DiskCause::Rotation, DiskCause::Transfer];
         for (part, cause) in parts.iter().flat_map(|parts| parts.iter().skip(1)).zip(own) {
             end = end.saturating_add(*part);
-            tell(end.min(completed), Cause::Disk(cause));
+            teller.tell(end.min(completed), cause);
         }
-        tell(completed, Cause::Disk(DiskCause::Service));
-        tell(until, Cause::Disk(DiskCause::Completed));
+        teller.tell(completed, DiskCause::Service);
     }
+}
+
+/// There is no request for a bio, and the disk is at that one's.
+fn without_request(at: Option<(Submitter, RuleId)>) -> DiskCause {
+    DiskCause::Unscheduled(at.map(|(by, _)| by))
 }
 
 impl Disk {

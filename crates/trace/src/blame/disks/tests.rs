@@ -2,7 +2,7 @@
 //!
 //! A line is `TIME CPU@THREAD WHAT`, times in microseconds. What: `sw PREV:STATE NEXT`, `waking TID`, `irq`, `irqx`, a step of the block layer by
 //! a letter as in blktrace (`Q` queued, `M` appended, `G` made, `I` inserted, `J` joined, `D` issued, `R` requeued, `C` complete)
-//! with letters, sector and sectors, or a marker.
+//! with letters, sector and sectors, or a marker. A step behind `g` is of disk 8:16, else of 8:0; a fourth word is the name of who does it.
 
 use super::*;
 use crate::blame::{BlameBuilder, Cause};
@@ -13,16 +13,17 @@ fn comm(tid: i32) -> Comm {
     Comm::new(&if tid == 0 { "swapper/0".to_owned() } else { format!("t{tid}") })
 }
 
-fn block(step: BlockStep, words: &[&str], current: i32) -> EventKind<'static> {
+fn block(step: BlockStep, minor: u32, words: &[&str], current: i32) -> EventKind<'static> {
+    let name = words.get(3).map_or_else(|| comm(current), |name| Comm::new(name));
     EventKind::Block(BlockEvent {
         step,
-        disk: DiskNumber { major: 8, minor: 0 },
+        disk: DiskNumber { major: 8, minor },
         sector: words[1].parse().unwrap(),
         sectors: words[2].parse().unwrap(),
         bytes: 0,
         priority: 0,
         rwbs: Rwbs::new(words[0].as_bytes()),
-        comm: if step.has_name() { comm(current) } else { Comm::default() },
+        comm: if step.has_name() { name } else { Comm::default() },
         error: 0,
     })
 }
@@ -69,7 +70,10 @@ fn feed(script: &'static str, sink: &mut dyn TraceSink) {
             "irq" => EventKind::IrqEntry { irq: 9, name: "disk" },
             "irqx" => EventKind::IrqExit { irq: 9 },
             "says" => EventKind::Marker { text: line.split_once("says ").unwrap().1 },
-            letter => block(step(letter).unwrap(), &words[3..], current),
+            letter => {
+                let (letter, minor) = letter.strip_prefix('g').map_or((letter, 0), |letter| (letter, 16));
+                block(step(letter).unwrap(), minor, &words[3..], current)
+            }
         };
         let time = Nanos::from_micros(words[0].parse().unwrap());
         sink.event(&Event { time, cpu, current: Tid(current), kind });
@@ -89,6 +93,9 @@ fn account(script: &'static str) -> String {
     let word = |cause| match cause {
         Cause::Disk(DiskCause::Scheduler(by, of)) => format!("scheduler:{}{}", by.comm, rule(of)),
         Cause::Disk(DiskCause::Held(of)) => format!("held{}", rule(of)),
+        Cause::Disk(DiskCause::Unscheduled(by)) => {
+            format!("unscheduled{}", by.map(|by| format!(":{}", by.comm)).unwrap_or_default())
+        }
         Cause::Disk(DiskCause::Device(by)) => format!("device:{}", by.comm),
         Cause::Disk(other) => format!("{other:?}").to_lowercase(),
         Cause::Thread(culprit) => culprit.comm.to_string(),
@@ -281,6 +288,155 @@ fn every_part_of_a_wait_is_told() {
              40 0@7 sw 7:S 0",
             "5 service; 20 t8; 22",
         ),
+        (
+            "no request free for a bio that it has queued: what completes meanwhile, its own too, is not what it waits for",
+            "1 0@8 sw 0 8
+             2 0@8 Q R 200 8
+             2 0@8 G R 200 8
+             2 0@8 I R 200 8
+             3 0@8 sw 8:S 7
+             4 0@7 Q RA 0 8
+             4 0@7 G RA 0 8
+             4 0@7 I RA 0 8
+             4 0@7 D RA 0 8
+             5 0@7 Q RA 100 8
+             6 0@7 sw 7:D 0
+             10 0@0 C RA 0 8
+             11 0@0 D R 200 8
+             30 0@0 C R 200 8
+             30 0@0 irq
+             30 0@0 waking 7
+             30 0@0 irqx
+             31 0@0 sw 0 7
+             31 0@7 G RA 100 8
+             40 0@7 sw 7:S 0",
+            "6 unscheduled:t7; 10 unscheduled; 11 unscheduled:t8; 30 idle; 31",
+        ),
+        (
+            "no request free for the bio whose completion it waited for, then a plug",
+            "1 0@8 sw 0 8
+             2 0@8 Q R 200 8
+             2 0@8 G R 200 8
+             2 0@8 D R 200 8
+             3 0@8 Q RA 0 8
+             4 0@8 sw 8:D 7
+             5 0@7 sw 7:D 0
+             10 0@0 C R 200 8
+             10 0@0 irq
+             10 0@0 waking 8
+             10 0@0 irqx
+             11 0@0 sw 0 8
+             12 0@8 G RA 0 8
+             14 0@8 I RA 0 8
+             14 0@8 D RA 0 8
+             15 0@8 sw 8:S 0
+             20 0@0 C RA 0 8
+             20 0@0 irq
+             20 0@0 waking 7
+             20 0@0 irqx
+             22 0@0 sw 0 7
+             40 0@7 sw 7:S 0",
+            "5 unscheduled:t8; 10 unscheduled; 14 service; 20 idle; 22",
+        ),
+        (
+            "its own write is complete, and it sleeps until another's of the same file is",
+            "1 0@8 sw 0 8
+             2 0@8 Q W 100 8
+             2 0@8 G W 100 8
+             2 0@8 I W 100 8
+             3 0@8 sw 8:S 7
+             4 0@7 Q WS 0 8
+             4 0@7 G WS 0 8
+             4 0@7 D WS 0 8
+             5 0@7 sw 7:D 0
+             10 0@0 C WS 0 8
+             10 0@0 D W 100 8
+             30 0@0 irq
+             30 0@0 C W 100 8
+             32 0@0 waking 7
+             33 0@0 irqx
+             34 0@0 sw 0 7
+             40 0@7 sw 7:S 0",
+            "5 scheduler:t7; 10 service; 30 completed; 32 irq9; 33 idle; 34",
+        ),
+    ] {
+        assert_eq!(account(script), expected, "{what}");
+    }
+}
+
+/// A guest's request is at what the host's disk does with the last of those made for it there.
+#[test]
+fn a_guests_wait_is_told_down_to_the_hosts_disk() {
+    for (what, script, expected) in [
+        (
+            "in two pieces on the host's disk, behind another guest's request",
+            "1 0@0 sw 0 7
+             1 0@7 says surety:g:8:16:8:0:1000:500:vm/a
+             2 0@7 Q R 2000 8 vm/b
+             2 0@7 I R 2000 8 vm/b
+             2 0@7 D R 2000 8 vm/b
+             3 0@7 gQ R 100 16
+             3 0@7 gI R 100 16
+             3 0@7 gD R 100 16
+             3 0@7 Q R 1100 8 vm/a
+             3 0@7 Q R 1108 8 vm/a
+             3 0@7 I R 1100 8 vm/a
+             3 0@7 I R 1108 8 vm/a
+             4 0@7 sw 7:D 0
+             10 0@0 C R 2000 8
+             10 0@0 D R 1100 8
+             20 0@0 C R 1100 8
+             20 0@0 D R 1108 8
+             30 0@0 says surety:d:8:0:1108:0:1000:2000:3000:4000:nearest
+             30 0@0 C R 1108 8
+             30 0@0 says surety:d:8:16:100:17000:1000:2000:3000:4000:order of arrival
+             30 0@0 gC R 100 16
+             30 0@0 irq
+             30 0@0 waking 7
+             30 0@0 irqx
+             31 0@0 sw 0 7
+             40 0@7 sw 7:S 0",
+            "4 scheduler:vm/b; 10 scheduler:vm/a; 20 overhead; 21 seek; 23 rotation; 26 transfer; 30 idle; 31",
+        ),
+        (
+            "a flush",
+            "1 0@0 sw 0 7
+             1 0@7 says surety:g:8:16:8:0:1000:500:vm/a
+             2 0@7 Q W 2000 8 vm/b
+             2 0@7 D W 2000 8 vm/b
+             3 0@7 gQ FF 0 0
+             3 0@7 gD FF 0 0
+             3 0@7 Q FF 0 0 vm/a
+             4 0@7 sw 7:D 0
+             10 0@0 C W 2000 8
+             10 0@0 D FF 0 0
+             30 0@0 C FF 0 0
+             30 0@0 gC FF 0 0
+             30 0@0 irq
+             30 0@0 waking 7
+             30 0@0 irqx
+             31 0@0 sw 0 7
+             40 0@7 sw 7:S 0",
+            "4 unscheduled; 10 service; 30 idle; 31",
+        ),
+        (
+            "what lies elsewhere on the host's disk, or was there before, is not for it",
+            "1 0@0 sw 0 7
+             1 0@7 says surety:g:8:16:8:0:1000:500:vm/a
+             1 0@7 Q R 1100 8 vm/a
+             1 0@7 D R 1100 8 vm/a
+             3 0@7 gQ R 100 8
+             3 0@7 gD R 100 8
+             3 0@7 sw 7:D 0
+             10 0@0 C R 1100 8
+             30 0@0 gC R 100 8
+             30 0@0 irq
+             30 0@0 waking 7
+             30 0@0 irqx
+             31 0@0 sw 0 7
+             40 0@7 sw 7:S 0",
+            "3 service; 30 idle; 31",
+        ),
     ] {
         assert_eq!(account(script), expected, "{what}");
     }
@@ -316,7 +472,9 @@ fn a_marked_job_has_its_reads_in_its_account() {
 fn what_never_ends_is_bounded() {
     let mut disks = Disks::default();
     for k in 0..(BIOS_MAX as u64 + 100) {
-        let EventKind::Block(mut event) = block(BlockStep::BioQueued, &["R", "0", "8"], 7) else { panic!() };
+        let EventKind::Block(mut event) = block(BlockStep::BioQueued, 0, &["R", "0", "8"], 7) else {
+            panic!()
+        };
         event.sector = k * 8;
         event.disk.minor = if k % 2 == 0 { 0 } else { (k % 1000) as u32 };
         let kind = EventKind::Block(event);
