@@ -463,6 +463,23 @@ pub enum VaryValue {
     Boolean(bool),
 }
 
+impl VaryValue {
+    /// What it is called among the places of a file, as the value of a path.
+    pub fn place(&self, path: &str) -> String {
+        format!("vary.{path} = {self}")
+    }
+}
+
+impl std::fmt::Display for VaryValue {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            VaryValue::Text(text) => f.write_str(text),
+            VaryValue::Integer(number) => number.fmt(f),
+            VaryValue::Boolean(yes) => yes.fmt(f),
+        }
+    }
+}
+
 impl Workload {
     /// The task of this name.
     pub fn task(&self, name: &str) -> Option<&Task> {

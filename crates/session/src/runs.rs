@@ -2,7 +2,7 @@
 
 use surety_compare::order::interleaved;
 use surety_compare::pool::pool;
-use surety_model::formats::toml::vary::{Settings, combinations, shown, with};
+use surety_model::formats::toml::vary::{Settings, combinations, with};
 use surety_model::record::Record;
 use surety_model::workload::{Startup, Workload};
 use surety_model::world::{RunOptions, WorldError};
@@ -185,7 +185,7 @@ fn label_of(settings: &Settings) -> String {
         let word = clear(path);
         word.strip_suffix(".count").map_or(word.clone(), str::to_owned)
     };
-    let parts = settings.0.iter().map(|(path, value)| format!("{}={}", named(path), shown(value)));
+    let parts = settings.0.iter().map(|(path, value)| format!("{}={value}", named(path)));
     parts.collect::<Vec<_>>().join(" ")
 }
 

@@ -12,7 +12,6 @@ use super::links::{flow, link};
 use super::rights::{KEEP, rights, rights_of_command};
 use super::table::{Field, Reading, Table};
 use super::times::{ANY_COUNT, arrivals_of, distribution, distribution_table};
-use super::vary::place_of_value;
 use crate::distribution::TimeDistribution;
 use crate::workload::*;
 
@@ -408,6 +407,6 @@ fn vary_value(reading: &mut Reading, path: &str, field: &Field<'_>) -> Option<Va
             None
         }
     }?;
-    reading.places.entry(place_of_value(path, &value)).or_insert(field.span.clone());
+    reading.places.entry(value.place(path)).or_insert(field.span.clone());
     Some(value)
 }

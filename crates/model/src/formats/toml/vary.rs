@@ -24,18 +24,9 @@ impl fmt::Display for Settings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, (path, value)) in self.0.iter().enumerate() {
             let comma = if index > 0 { ", " } else { "" };
-            write!(f, "{comma}{path} = {}", shown(value))?;
+            write!(f, "{comma}{path} = {value}")?;
         }
         Ok(())
-    }
-}
-
-/// A value for people.
-pub fn shown(value: &VaryValue) -> String {
-    match value {
-        VaryValue::Text(text) => text.clone(),
-        VaryValue::Integer(number) => number.to_string(),
-        VaryValue::Boolean(yes) => yes.to_string(),
     }
 }
 
@@ -203,14 +194,9 @@ fn wrong(workload: &Workload, path: &str, message: String, help: String) -> Diag
     Diagnostics { name, text, list: vec![diagnostic] }
 }
 
-/// By what a value stands among the places of a file.
-pub(super) fn place_of_value(path: &str, value: &VaryValue) -> String {
-    format!("vary.{path} = {}", shown(value))
-}
-
 /// Where a value of a path stands in `[vary]`, else where the path does.
 fn span_of(workload: &Workload, path: &str, value: Option<&VaryValue>) -> Option<Range<usize>> {
-    let of_value = value.and_then(|value| workload.source.span_of(&place_of_value(path, value)));
+    let of_value = value.and_then(|value| workload.source.span_of(&value.place(path)));
     of_value.or_else(|| workload.source.span_of(&format!("vary.{path}")))
 }
 
