@@ -43,7 +43,7 @@ impl Site {
         Site { device, waiting: VecDeque::new(), chance: Pcg::new(7, 7), now: Nanos::ZERO }
     }
 
-    /// Has writers at work for so many seconds; returns the bytes that each wrote.
+    /// Runs writers side by side for a number of seconds; returns the bytes that each wrote.
     fn run(&mut self, writers: &[Writer], seconds: f64) -> Vec<u64> {
         let begin = self.now;
         let until = begin + Nanos::from_f64_rounded(seconds * 1e9);

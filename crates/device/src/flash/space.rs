@@ -30,7 +30,7 @@ pub struct Space {
     /// Cells beyond the logical sectors, as a share of them.
     spare: f64,
     runs: Runs,
-    /// Of so many sectors written the share of random ones is the average, roughly.
+    /// Sectors written over which the share of random ones is averaged: what came before them counts 37 % after as many.
     memory: f64,
     /// Sectors written of which it is known whether they were random, up to the memory.
     judged: f64,
@@ -39,7 +39,8 @@ pub struct Space {
 }
 
 impl Space {
-    /// Of a drive of which a share is in use, that follows so many runs and remembers so many sectors.
+    /// A drive with `filled` of its sectors in use, that follows `streams` sequential runs; `memory`: sectors over which the share of
+    /// random writes is averaged.
     pub fn new(sectors: u64, (spare, filled): (f64, f64), streams: u32, memory: u64) -> Space {
         let sectors = sectors as f64;
         Space {

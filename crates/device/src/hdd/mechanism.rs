@@ -130,7 +130,7 @@ impl Mechanism {
         access
     }
 
-    /// Reads on in order from a place of the arm and an instant: what is read of so many sectors on the first track.
+    /// Reads on in order from a place of the arm and an instant: the part on the first track of `sectors` sectors.
     pub fn read_on(&self, from: Arm, at: f64, sector: u64, sectors: u64) -> Run {
         let wanted = Wanted { sector, sectors, write: false, zero_latency: false, ready: at };
         self.on_track((from, at), &self.geometry.place(sector), sector, sectors, &wanted)

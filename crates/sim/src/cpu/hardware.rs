@@ -202,7 +202,7 @@ pub struct Cpu {
     pub(crate) handler_end: Slot,
     /// First instant of its grid of ticks.
     pub tick_phase: Nanos,
-    /// Its number.
+    /// Its number in events and affinities, which is not its place among the machine's.
     pub id: CpuId,
 }
 

@@ -11,7 +11,7 @@ pub(super) struct Marks {
 }
 
 impl Marks {
-    /// None of so many pages.
+    /// The empty set, of a file of `pages` pages.
     pub(super) fn none(pages: usize) -> Marks {
         let words = pages.div_ceil(WORD);
         Marks { words: vec![0; words], used: vec![0; words.div_ceil(WORD)] }

@@ -103,10 +103,7 @@ pub fn with(workload: &Workload, settings: &Settings) -> Result<Workload, Diagno
                 let message = format!("with {settings}: {}", d.message);
                 let path = path.map_or(first, String::as_str);
                 let value = settings.0.iter().find(|(other, _)| other == path).map(|(_, value)| value);
-                Diagnostic {
-                    span: span_of(workload, path, value).unwrap_or(0..path.len()),
-                    ..place(workload, path, message, d.help)
-                }
+                place(workload, (path, value), message, d.help)
             });
             Err(Diagnostics { list: list.collect(), ..wrong(workload, first, String::new(), String::new()) })
         }
@@ -184,7 +181,7 @@ fn object<'t>(root: &'t mut Table, kind: &str, name: &str) -> Result<&'t mut Tab
 }
 
 fn wrong(workload: &Workload, path: &str, message: String, help: String) -> Diagnostics {
-    let diagnostic = place(workload, path, message, Some(help).filter(|h| !h.is_empty()));
+    let diagnostic = place(workload, (path, None), message, Some(help).filter(|h| !h.is_empty()));
     let in_file = span_of(workload, path, None).is_some();
     let (name, text) = if in_file {
         (workload.source.name().unwrap_or_default().to_owned(), workload.source.text().to_owned())
@@ -200,8 +197,13 @@ fn span_of(workload: &Workload, path: &str, value: Option<&VaryValue>) -> Option
     of_value.or_else(|| workload.source.span_of(&format!("vary.{path}")))
 }
 
-fn place(workload: &Workload, path: &str, message: String, help: Option<String>) -> Diagnostic {
-    let span = span_of(workload, path, None).unwrap_or(0..path.len());
+fn place(
+    workload: &Workload,
+    (path, value): (&str, Option<&VaryValue>),
+    message: String,
+    help: Option<String>,
+) -> Diagnostic {
+    let span = span_of(workload, path, value).unwrap_or(0..path.len());
     Diagnostic { message, span, label: "set here".to_owned(), help }
 }
 

@@ -53,7 +53,7 @@ pub(super) struct Balance {
     /// CPUs that exactly one of them wants, and those that several do.
     by_one: Places,
     by_several: Places,
-    /// CPUs that last ran a thread of a more important scheduler.
+    /// CPUs that last ran a thread of a more important scheduler: at what their averages of it stand, to be looked at without them.
     outranked: Places,
     /// CPUs that a woken thread looks at.
     scanned: u64,
