@@ -37,7 +37,7 @@ pub struct Rule(pub &'static str);
 
 /// An I/O scheduler of one queue.
 pub trait Elevator {
-    /// Tags that requests like this bio's may have at a time, below those of the queue (blk-mq `limit_depth`).
+    /// The limit on the numbers of tags that a request like this bio's may have (`shallow_depth`, which blk-mq `limit_depth` sets).
     fn depth_limit(&mut self, _context: &mut Context<'_>, _bio: &Bio) -> Option<u32> {
         None
     }

@@ -13,13 +13,29 @@ pub enum Onward {
     FromPosition,
 }
 
-/// What a limit on tags counts.
+/// Of what a limit on tags is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shallow {
     /// Bits of each word of the bitmap, rounded for each of them.
     EachWord,
-    /// Bits of the whole bitmap.
+    /// Bits of the whole bitmap, spread over its words.
     Whole,
+}
+
+impl Shallow {
+    /// Tags that a limit leaves of a word, of a map of so many with words of `width` (`__map_depth`, `__map_depth_with_shallow`).
+    pub(crate) fn depth(self, tags: u32, width: u32, index: u32, limit: u32) -> u32 {
+        let word = width.min(tags - index * width);
+        match self {
+            Shallow::EachWord => word.min(limit),
+            Shallow::Whole if limit >= tags => word,
+            Shallow::Whole => {
+                let (share, tags) = (u64::from(word) * u64::from(limit), u64::from(tags));
+                let is_more = share % tags >= u64::from(index + 1) * u64::from(word);
+                (share / tags) as u32 + u32::from(is_more)
+            }
+        }
+    }
 }
 
 /// Which request of a plug says by its length that the plug is full.
@@ -144,7 +160,7 @@ impl Rules {
     }
 
     /// Bits of a word of a bitmap with so many (`sbitmap_calculate_shift`): at least four words, of 64 bits at most.
-    fn word(requests: u32) -> u32 {
+    pub(crate) fn word(requests: u32) -> u32 {
         let mut word = 64;
         while requests >= 4 && 4 * word > requests {
             word /= 2;
@@ -152,24 +168,22 @@ impl Rules {
         word
     }
 
-    /// Tags that may be taken where each word gives so many.
-    fn of_words(requests: u32, word: u32, each: u32) -> u32 {
-        requests / word * each.min(word) + (requests % word).min(each)
+    /// Tags of so many requests that may be taken under a limit, as [`Rules::share`] and [`Rules::limit`] give it.
+    fn allowed(&self, requests: u32, limit: u32) -> u32 {
+        let width = Rules::word(requests);
+        (0..requests.div_ceil(width)).map(|index| self.shallow.depth(requests, width, index, limit)).sum()
     }
 
-    /// Tags of so many requests that a share of them is, `parts` of `of`; at least one.
+    /// The limit that a share is, `parts` of `of`: of a word's tags or of all; at least one.
     pub(crate) fn share(&self, requests: u32, parts: u32, of: u32) -> u32 {
-        let part = |all: u32| (all * parts / of).max(1);
-        match self.shallow {
-            Shallow::Whole => part(requests),
-            Shallow::EachWord => {
-                let word = Rules::word(requests);
-                Rules::of_words(requests, word, part(word))
-            }
-        }
+        let all = match self.shallow {
+            Shallow::Whole => requests,
+            Shallow::EachWord => Rules::word(requests),
+        };
+        (all * parts / of).max(1)
     }
 
-    /// Tags that BFQ lets be taken for what is not a synchronous read: for synchronous writes (`sync`) and others, while a queue is raised and
+    /// The limit of BFQ for what is not a synchronous read: for synchronous writes (`sync`) and others, while a queue is raised and
     /// while none is.
     pub(crate) fn bfq_depth(&self, requests: u32, raised: bool, sync: bool) -> u32 {
         let (parts, of) = match (self.bfq_depths, raised, sync) {
@@ -185,14 +199,13 @@ impl Rules {
         self.share(requests, parts, of)
     }
 
-    /// Tags of so many requests where `limit` of them are allowed.
+    /// The limit where `limit` of so many requests are allowed: of a word's tags or of all.
     pub(crate) fn limit(&self, requests: u32, limit: u32) -> u32 {
         match self.shallow {
             Shallow::Whole => limit,
             Shallow::EachWord => {
-                let word = Rules::word(requests);
-                let each = (u64::from(limit) * u64::from(word)).div_ceil(u64::from(requests.max(1)));
-                Rules::of_words(requests, word, u32::try_from(each).unwrap_or(u32::MAX))
+                let word = u64::from(limit) * u64::from(Rules::word(requests));
+                u32::try_from(word.div_ceil(u64::from(requests.max(1)))).unwrap_or(u32::MAX)
             }
         }
     }
@@ -222,11 +235,11 @@ pub const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         schedulers: &["mq-deadline", "kyber", "bfq"],
-        rule: "a limit on tags counts",
-        source: "lib/sbitmap.c, __sbitmap_get_shallow",
+        rule: "a limit on tags is of",
+        source: "lib/sbitmap.c, __sbitmap_get_shallow, __map_depth_with_shallow",
         says: |rules| match rules.shallow {
-            Shallow::EachWord => "tags of each word".to_owned(),
-            Shallow::Whole => "all tags".to_owned(),
+            Shallow::EachWord => "each word".to_owned(),
+            Shallow::Whole => "all words, spread over them".to_owned(),
         },
     },
     Difference {
@@ -243,7 +256,7 @@ pub const DIFFERENCES: &[Difference] = &[
         rule: "of 64 tags for synchronous writes, others; while raised",
         source: "block/bfq-iosched.c, bfq_update_depths, bfq_depth_updated",
         says: |rules| {
-            let of = |raised, sync| rules.bfq_depth(64, raised, sync);
+            let of = |raised, sync| rules.allowed(64, rules.bfq_depth(64, raised, sync));
             format!("{}, {}; {}, {}", of(false, true), of(false, false), of(true, true), of(true, false))
         },
     },
@@ -307,11 +320,12 @@ mod tests {
         for (requests, parts, of, by_word, whole) in
             [(64, 75, 100, 48, 48), (62, 75, 100, 48, 46), (62, 1, 2, 32, 31), (256, 3, 16, 48, 48)]
         {
-            let found = (old.share(requests, parts, of), new.share(requests, parts, of));
-            assert_eq!(found, (by_word, whole), "{parts}/{of} of {requests}");
+            let found = [old, new].map(|rules| rules.allowed(requests, rules.share(requests, parts, of)));
+            assert_eq!(found, [by_word, whole], "{parts}/{of} of {requests}");
         }
         for (requests, limit, by_word, whole) in [(64, 10, 12, 10), (64, 1, 4, 1), (256, 256, 256, 256)] {
-            assert_eq!((old.limit(requests, limit), new.limit(requests, limit)), (by_word, whole), "{limit}");
+            let found = [old, new].map(|rules| rules.allowed(requests, rules.limit(requests, limit)));
+            assert_eq!(found, [by_word, whole], "{limit}");
         }
     }
 
@@ -343,7 +357,7 @@ mod tests {
                 let bio = Bio { op, sync, meta: false, sector: 0, sectors: 8, process, deadline: None };
                 let now = surety_units::Nanos::ZERO;
                 let mut context = crate::Context { now, requests: &mut requests, processes: &[] };
-                elevator.depth_limit(&mut context, &bio)
+                elevator.depth_limit(&mut context, &bio).map(|limit| making.rules.allowed(64, limit))
             };
             assert_eq!(
                 (limit(Op::Write, true), limit(Op::Write, false)),
@@ -357,7 +371,8 @@ mod tests {
     /// While a queue is raised (`async_depths[1]`).
     #[test]
     fn bfq_keeps_fewer_tags_free_while_it_raises_in_7_2() {
-        let of = |kernel, sync| Rules::named(kernel).unwrap().bfq_depth(64, true, sync);
+        let rules = |kernel| Rules::named(kernel).unwrap();
+        let of = |kernel, sync| rules(kernel).allowed(64, rules(kernel).bfq_depth(64, true, sync));
         assert_eq!((of("6.12", true), of("6.12", false)), (24, 12));
         assert_eq!((of("7.2", true), of("7.2", false)), (32, 16));
     }

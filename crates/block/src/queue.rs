@@ -6,6 +6,7 @@ mod legacy;
 mod mq;
 mod sleepers;
 mod steps;
+mod tags;
 
 use surety_units::Nanos;
 

@@ -16,6 +16,7 @@ use surety_units::Nanos;
 use super::ends::Ends;
 use super::sleepers::Sleepers;
 use super::steps::{Step, StepKind, Steps};
+use super::tags::Tags;
 use super::{Queue, Submitted};
 use crate::elevator::{Context, Elevator, ElevatorRow, Making, Outgoing, Rule, Side};
 use crate::kernels::{Alone, Measured};
@@ -64,8 +65,8 @@ pub struct Mq {
     /// Have their tags: the driver takes them now.
     ready: VecDeque<(RequestId, Rule)>,
     max_sectors: u32,
-    /// Tags: requests that may be at a time.
-    tags: usize,
+    /// A request has one of them.
+    tags: Tags,
     measured: Measured,
     alone: Alone,
     /// Queued requests by the sector behind them.
@@ -93,7 +94,7 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
         parked: None,
         ready: VecDeque::new(),
         max_sectors: making.max_sectors.min(making.rules.max_sectors),
-        tags: making.requests as usize,
+        tags: Tags::new(making.requests, making.rules),
         measured: making.rules.plug,
         alone: making.rules.alone,
         ends: Ends::default(),
@@ -180,6 +181,7 @@ impl Mq {
         self.ends.remove(middle, kept);
         self.steps.request(StepKind::Joined, &self.requests[gone]);
         self.requests.join(kept, gone);
+        self.tags.free(gone);
         self.ends.insert(end, kept);
         self.sleepers.add_spare();
     }
@@ -242,7 +244,7 @@ impl Mq {
                     break;
                 };
                 given += 1;
-                untagged = self.tags(one);
+                untagged = self.admits(one);
             }
             if given == 0 {
                 if holds_back && self.again.is_none() {
@@ -256,8 +258,8 @@ impl Mq {
         }
     }
 
-    /// Gives a request its tag, for the driver to take; the request where there is none.
-    fn tags(&mut self, one: (RequestId, Rule)) -> Option<(RequestId, Rule)> {
+    /// Gives a request a tag of the driver, which takes it; the request where there is none.
+    fn admits(&mut self, one: (RequestId, Rule)) -> Option<(RequestId, Rule)> {
         if self.in_flight >= self.depth {
             return Some(one);
         }
@@ -268,7 +270,7 @@ impl Mq {
 
     /// Gives the driver what has left the elevator and has no tag yet; false: it takes no more.
     fn gives(&mut self, untagged: Option<(RequestId, Rule)>) -> bool {
-        let parked = untagged.and_then(|one| self.tags(one));
+        let parked = untagged.and_then(|one| self.admits(one));
         let is_full = parked.is_some();
         if is_full {
             (self.parked, self.restarts) = (parked, true);
@@ -306,15 +308,15 @@ impl Queue for Mq {
             return Submitted::Accepted;
         }
         let limit = self.ask(now, |elevator, context| elevator.depth_limit(context, &bio));
-        let limit = limit.map_or(self.tags, |limit| self.tags.min(limit as usize));
-        if self.requests.len() >= limit {
+        let Some(tag) = self.tags.take(limit) else {
             self.flush(now, bio.process);
             self.run(now);
             self.sleepers.sleep(bio.process);
             return Submitted::Wait;
-        }
+        };
         let priority = self.processes[bio.process.index()].priority;
         let request = self.requests.make(&bio, id, priority, now);
+        self.tags.give(tag, request);
         self.steps.bio(StepKind::Made, &bio, priority);
         let plug = &self.plugs[bio.process.index()];
         if !plug.is_open {
@@ -376,6 +378,7 @@ impl Queue for Mq {
         self.ask(now, |elevator, context| elevator.completed(context, id));
         done.extend_from_slice(self.requests.bios(id));
         self.requests.release(id);
+        self.tags.free(id);
         self.sleepers.wake(woken);
         if self.elevator.runs_queue() | std::mem::take(&mut self.restarts) {
             self.run_by_worker(now);
