@@ -7,8 +7,9 @@ use surety_model::platform::{Platform, RealtimeLimit};
 use surety_model::reservation::Reservation;
 use surety_model::workload::PolicySpec;
 use surety_sim::cpu::hardware::Scheduling;
+use surety_sim::cpu::machine::ThreadSpec;
 use surety_sim::cpu::program::Step;
-use surety_units::Nanos;
+use surety_units::{CpuId, Nanos};
 
 fn plain(cpus: u32) -> Platform {
     Platform { fair_server: None, ..Platform::linux_6_18(cpus) }
@@ -87,7 +88,7 @@ fn global_edf_runs_the_earliest_deadlines_on_all_cpus() {
     let mut bench = Bench::new(exact(2));
     let light: Vec<_> =
         (0..2).map(|_| bench.spawn(reserved(ms(1), ms(10)), ms(0), &[Step::Run(ms(1))])).collect();
-    let heavy = bench.spawn(reserved(ms(11), ms(11)), ms(0), &[Step::Run(ms(11))]);
+    let heavy = bench.spawn(reserved(ms(11), ms(11)), ms(0), &[Step::Run(ms(511))]);
     bench.run(ms(40));
     assert_eq!(light.iter().map(|id| completions(&bench, *id)[0]).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(completions(&bench, heavy), [12]);
@@ -328,4 +329,21 @@ fn a_fair_thread_that_wakes_behind_a_hog_after_idle_time_is_served() {
     bench.run(Nanos::from_secs(10));
     // 50 ms in each second from 1.44 s on.
     assert!(bench.run_of(fair) >= ms(9 * 50), "{}", bench.run_of(fair));
+}
+
+/// A thread that waits behind a realtime one on CPU 0 may run on CPU 2, which has been idle: CPU 1, which goes idle meanwhile, has it not
+/// look; the next tick of CPU 0 has.
+#[test]
+fn a_cpu_idle_for_a_while_takes_threads_on_ticks_only() {
+    let mut bench = Bench::new(plain(3));
+    let script = bench.machine.programs_mut();
+    script.steps.push(vec![Step::Run(ms(600))]);
+    script.asked.push(Vec::new());
+    let allowed = Some([CpuId(0), CpuId(2)].into_iter().collect());
+    let spec = ThreadSpec { name: "t".to_owned(), scheduling: FAIR, group: None, allowed };
+    let displaced = bench.machine.spawn(&spec, ms(0));
+    bench.spawn_as(FAIR, None, Some(1), ms(0), &[Step::Run(ms(511))]);
+    bench.spawn_as(fifo(50), None, Some(0), ms(510), &[Step::Run(ms(30))]);
+    bench.run(ms(1000));
+    assert_eq!(completions(&bench, displaced), [602]);
 }

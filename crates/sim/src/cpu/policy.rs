@@ -122,11 +122,6 @@ pub trait CpuPolicy {
         None
     }
 
-    /// The first idle CPU that it would take a thread for.
-    fn first_to_pull(&self, hardware: &Hardware) -> Option<usize> {
-        hardware.idle_cpus().find(|cpu| self.pulls_from(hardware, *cpu).is_some())
-    }
-
     /// Takes threads from other CPUs.
     fn pull(&mut self, _hardware: &mut Hardware, _cpu: usize) {}
 

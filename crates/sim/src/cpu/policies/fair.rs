@@ -461,11 +461,6 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         taken.flatten().map(|taken| taken.from)
     }
 
-    fn first_to_pull(&self, hardware: &Hardware) -> Option<usize> {
-        let idle = hardware.idle_cpus().filter(|cpu| self.queues.queues[*cpu].count == 0);
-        self.balance.first_newly_idle(hardware, idle, |t| self.load_of(t))
-    }
-
     fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
         let taken = self.balance.for_newly_idle(hardware, cpu, |t| self.load_of(t));
         for thread in taken.map(|taken| taken.threads).unwrap_or_default() {

@@ -14,6 +14,10 @@ const UNIT_SHIFT: u32 = 10;
 /// What a sum comes to in the end: 1024 units in each period, for ever (`LOAD_AVG_MAX`).
 const SUM_MAX: u64 = 47_742;
 
+/// One through the least that a sum is divided by, rounded up.
+const INVERSE: u64 = (1 << INVERSE_SHIFT) / (SUM_MAX - PERIOD) + 1;
+const INVERSE_SHIFT: u32 = 32;
+
 /// Periods after which nothing is left of a sum.
 const FORGOTTEN: u64 = 2016;
 
@@ -85,6 +89,16 @@ impl Average {
         u64::try_from(scaled).expect("no more than the highest level, scaled")
     }
 
+    /// No less than the mean, times a scale, and close to it soon after it was last known; it takes no division.
+    #[inline]
+    pub(super) fn at_most(&self, now: Nanos, scale: u64) -> u64 {
+        let units = (now.get_unsigned() >> UNIT_SHIFT).saturating_sub(self.at);
+        // As if nothing were forgotten meanwhile, and no more than what it could come to.
+        let sum = (self.sum + self.level * units.min(SUM_MAX)).min(self.sum.max(self.level * SUM_MAX));
+        let scaled = (sum * scale).checked_mul(INVERSE);
+        scaled.map_or(u64::MAX, |scaled| (scaled >> INVERSE_SHIFT) + 1)
+    }
+
     /// As if the level had always been `level`.
     pub(super) fn always(&mut self, now: Nanos, level: u64) {
         self.advance(now);
@@ -154,6 +168,22 @@ mod tests {
         let mut alone = Average::default();
         alone.step(Nanos::ZERO, 5);
         assert!(here.get(now, 1024).abs_diff(alone.get(now, 1024)) <= 8);
+    }
+
+    /// At the instant of a step the bound is a few percent above; never is it below.
+    #[test]
+    fn no_mean_is_above_its_bound() {
+        let (mut average, mut now, mut state) = (Average::default(), Nanos::ZERO, 3_u64);
+        for _ in 0..20_000 {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            let drawn = state >> 33;
+            now += Nanos::new((drawn % 1_000_000) as i64 * if drawn % 16 == 0 { 300 } else { 1 });
+            let (mean, bound) = (average.get(now, 1024), average.at_most(now, 1024));
+            assert!(mean <= bound, "{mean} {bound}");
+            average.step(now, (average.level + 1 + (drawn >> 20) % 3) % 4);
+            let (mean, bound) = (average.get(now, 1024), average.at_most(now, 1024));
+            assert!(mean <= bound && bound <= mean + mean / 40 + 2, "{mean} {bound}");
+        }
     }
 
     /// In use for every other 10 us: half, wherever it is cut.

@@ -18,6 +18,8 @@
 
 mod imbalance;
 
+use std::cmp::Reverse;
+
 use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
 
@@ -26,7 +28,7 @@ use crate::cpu::hardware::{Hardware, Rank, Scheduling, Thread, ThreadId};
 use crate::cpu::places::Places;
 use crate::cpu::policy::Arrival;
 
-use imbalance::{Amount, CAPACITY, Looks, MARGIN, Seen, amount, is_reduced};
+use imbalance::{Amount, CAPACITY, Kind, Looks, MARGIN, Seen, amount, is_reduced};
 
 /// How long a cache stays warm (`sysctl_sched_migration_cost`).
 const WARM: Nanos = Nanos::from_micros(500);
@@ -295,23 +297,61 @@ impl Balance {
 
     /// How many threads of a CPU wait and will not run when it chooses.
     fn spare(&self, hardware: &Hardware, cpu: usize) -> usize {
-        let elsewhere = hardware.current(cpu).is_some_and(|t| hardware.thread(t).rank != self.rank);
+        let elsewhere = self.runs_other(hardware, cpu);
         let wanting = self.cpus[cpu].wanting.len();
         wanting - usize::from(!elsewhere && wanting > 0)
     }
 
+    /// Whether a thread of another scheduler runs there.
+    #[inline]
+    fn runs_other(&self, hardware: &Hardware, cpu: usize) -> bool {
+        !hardware.sets.idle.contains(cpu) && !hardware.sets.running[self.rank.0].contains(cpu)
+    }
+
     fn seen(&self, hardware: &Hardware, cpu: usize) -> Seen {
+        self.seen_by(hardware, cpu, Average::get)
+    }
+
+    /// A CPU with its averages as `of` tells them at this instant.
+    #[inline]
+    fn seen_by(&self, hardware: &Hardware, cpu: usize, of: impl Fn(&Average, Nanos, u64) -> u64) -> Seen {
         let (state, now) = (&self.cpus[cpu], hardware.now());
         let fair = state.wanting.len();
-        let other = hardware.current(cpu).is_some_and(|t| hardware.thread(t).rank != self.rank);
+        let other = self.runs_other(hardware, cpu);
         Seen {
-            load: state.load.get(now, 1),
-            runnable: state.runnable.get(now, CAPACITY),
-            used: state.used.get(now, CAPACITY),
+            load: of(&state.load, now, 1),
+            runnable: of(&state.runnable, now, CAPACITY),
+            used: of(&state.used, now, CAPACITY),
             fair,
             all: fair + usize::from(other),
             capacity: state.capacity,
         }
+    }
+
+    /// The busiest CPU but one; of equal ones the next in turn. Of all that are not crowded there is nothing to take.
+    fn busiest(&self, hardware: &Hardware, cpu: usize, looks: Looks) -> Option<(Seen, usize)> {
+        let in_turn =
+            |other: usize| Reverse(if other > cpu { other - cpu } else { other + self.cpus.len() - cpu });
+        let (now, mut most) = (hardware.now(), None);
+        for other in self.crowded(hardware).filter(|other| *other != cpu) {
+            // With greater averages nobody is less busy, and beside an overloaded one the load decides alone.
+            let state = &self.cpus[other];
+            if let Some((((Kind::Overloaded, density), _), _, _)) = most
+                && state.load.at_most(now, 1) * CAPACITY < density * state.capacity
+            {
+                continue;
+            }
+            let bound = self.seen_by(hardware, other, Average::at_most);
+            if most.is_some_and(|(most, _, _)| (bound.rank(looks), in_turn(other)) < most) {
+                continue;
+            }
+            let seen = self.seen(hardware, other);
+            let key = (seen.rank(looks), in_turn(other));
+            if most.is_none_or(|(most, _, _)| key > most) {
+                most = Some((key, seen, other));
+            }
+        }
+        most.map(|(_, seen, other)| (seen, other))
     }
 
     /// What a CPU finds when it looks at the others.
@@ -322,24 +362,7 @@ impl Balance {
         looks: Looks,
         load_of: impl Fn(ThreadId) -> i64,
     ) -> Found {
-        // Of all others there is nothing to take.
-        let others = self.crowded(hardware).map(|other| (self.seen(hardware, other), other));
-        self.look_among(hardware, (cpu, looks), others, load_of)
-    }
-
-    /// The same where the others are known.
-    fn look_among(
-        &self,
-        hardware: &Hardware,
-        (cpu, looks): (usize, Looks),
-        others: impl Iterator<Item = (Seen, usize)>,
-        load_of: impl Fn(ThreadId) -> i64,
-    ) -> Found {
-        let others = others.filter(|(_, other)| *other != cpu);
-        let in_turn = |other: usize| (other + self.cpus.len() - cpu) % self.cpus.len();
-        let busiest =
-            others.max_by_key(|(seen, other)| (seen.rank(looks), std::cmp::Reverse(in_turn(*other))));
-        let Some((busiest, from)) = busiest else { return Found::Even };
+        let Some((busiest, from)) = self.busiest(hardware, cpu, looks) else { return Found::Even };
         let local = self.seen(hardware, cpu);
         let mean = if looks == Looks::NewlyIdle { 0 } else { self.mean(hardware) };
         let Some(amount) = amount(looks, &local, &busiest, mean) else { return Found::Even };
@@ -401,44 +424,6 @@ impl Balance {
             }
         }
         taken
-    }
-
-    /// The first of several idle CPUs that would take something if it were about to idle now. What they look at is the same for all,
-    /// so it is seen once.
-    pub(super) fn first_newly_idle(
-        &self,
-        hardware: &Hardware,
-        idle: impl Iterator<Item = usize>,
-        load_of: impl Fn(ThreadId) -> i64,
-    ) -> Option<usize> {
-        let crowded: Vec<usize> = self.crowded(hardware).collect();
-        let spares = |other: usize| self.spare(hardware, other) > 0;
-        let mut idle = idle.peekable();
-        if idle.peek().is_none() || !crowded.iter().any(|other| spares(*other)) {
-            return None;
-        }
-        let seen: Vec<(Seen, usize)> =
-            crowded.iter().map(|other| (self.seen(hardware, *other), *other)).collect();
-        // Of those with the highest rank each takes the next in turn.
-        let rank = |(seen, _): &(Seen, usize)| seen.rank(Looks::NewlyIdle);
-        let most = seen.iter().map(rank).max();
-        let busiest: Vec<(Seen, usize)> =
-            seen.iter().filter(|seen| Some(rank(seen)) == most).copied().collect();
-        // Who has no thread sees nobody it would not take from for a reason of its own.
-        let gives = |seen: &Seen| amount(Looks::NewlyIdle, &Seen::idle(), seen, 0).is_some();
-        let any_gives = busiest.iter().any(|(seen, _)| gives(seen));
-        idle.find(|cpu| {
-            let is_among = crowded.binary_search(cpu).is_ok();
-            let next = busiest[busiest.partition_point(|(_, other)| other < cpu) % busiest.len()];
-            let others = match is_among {
-                true if !crowded.iter().any(|other| other != cpu && spares(*other)) => return false,
-                true => &seen[..],
-                false if !any_gives || !gives(&next.0) => return false,
-                false => std::slice::from_ref(&next),
-            };
-            let found = self.look_among(hardware, (*cpu, Looks::NewlyIdle), others.iter().copied(), &load_of);
-            matches!(found, Found::Uneven(taken) if !taken.threads.is_empty())
-        })
     }
 
     /// What a CPU about to idle takes.

@@ -56,11 +56,6 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// A CPU that nobody wants. Whatever was there before it has room ([`Kind::Spare`]), so nothing else of it decides what it takes.
-    pub(super) fn idle() -> Seen {
-        Seen { load: 0, runnable: 0, used: 0, fair: 0, all: 0, capacity: CAPACITY }
-    }
-
     /// Its kind; `by` is whoever asks about another CPU, nobody about its own.
     pub(super) fn kind(&self, by: Option<Looks>) -> Kind {
         let is_short = |capacity: u64, used: u64| capacity * 100 < used * MARGIN;
@@ -78,7 +73,8 @@ impl Seen {
 
     /// Load to capacity, times 1024.
     pub(super) fn density(&self) -> u64 {
-        self.load * CAPACITY / self.capacity
+        // Divided only where more important threads run at times.
+        if self.capacity == CAPACITY { self.load } else { self.load * CAPACITY / self.capacity }
     }
 
     /// What tells whether it is busier than another one: its kind, then what decides among those of one kind.
@@ -162,6 +158,27 @@ mod tests {
             (short_of_time, Some(Looks::Busy), Kind::FullyBusy),
         ] {
             assert_eq!(seen.kind(by), kind, "{seen:?} {by:?}");
+        }
+    }
+
+    /// A bound of the averages is one of the rank.
+    #[test]
+    fn with_greater_averages_nobody_is_less_busy() {
+        let mut state = 5_u64;
+        let mut next = |below: u64| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) % below
+        };
+        for _ in 0..50_000 {
+            let fair = next(4) as usize;
+            let (load, runnable, used) = (next(3) * next(3000), next(4000), next(1025));
+            let (all, capacity) = (fair + next(2) as usize, 1 + next(1024));
+            let seen = Seen { load, runnable, used, fair, all, capacity };
+            let more =
+                Seen { load: load + next(50), runnable: runnable + next(50), used: used + next(50), ..seen };
+            for looks in [Looks::Busy, Looks::NewlyIdle, Looks::Idle] {
+                assert!(seen.rank(looks) <= more.rank(looks), "{seen:?} {more:?}");
+            }
         }
     }
 
