@@ -2,13 +2,13 @@
 //!
 //! A set has 10, 100 or 1000 periodic tasks on 1 or 4 CPUs: global EDF, each task in a constant-bandwidth server whose budget is
 //! its work and an eighth more; four fifths of the CPUs are used. Both files are written from the same numbers, in whole
-//! microseconds. `PARTSIM` names the other simulator's program. Its time is that of the whole program, start and reading
-//! included; ours is that of reading the workload and of a run with its record. Neither makes a trace.
+//! microseconds. `PARTSIM` and `SURETY` name the two programs, which are timed as a whole, start and reading included (`partsim`,
+//! `surety`); `ours` is reading the workload and a run with its record, without a program. None makes a trace.
 
 use std::env;
 use std::fmt::{Display, Formatter, Write as _};
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{self, Command, Stdio};
 
 use divan::Bencher;
@@ -98,18 +98,40 @@ impl Set {
     }
 }
 
-/// Says how to have the other simulator timed, where it is not.
+/// Says how to have the programs timed, where they are not.
 pub fn announce() {
-    if program().is_none() {
+    if program("PARTSIM").is_none() {
         println!(
             "PARTSim is not timed: clone https://github.com/gabrieleara/PARTSim, build it as its README says, and name \
              build/rtsim/rtsim in PARTSIM."
         );
     }
+    if program("SURETY").is_none() {
+        println!(
+            "surety is not timed as a program: build it (make build) and name target/release/surety in SURETY."
+        );
+    }
 }
 
-fn program() -> Option<PathBuf> {
-    env::var_os("PARTSIM").map(PathBuf::from).filter(|program| program.is_file())
+fn program(variable: &str) -> Option<PathBuf> {
+    env::var_os(variable).map(PathBuf::from).filter(|program| program.is_file())
+}
+
+/// Times a program on files written for it.
+fn time(bencher: Bencher<'_, '_>, program: &Path, files: &[(&str, String)], arguments: &[&str]) {
+    let directory = env::temp_dir().join(format!("growth-{}", process::id()));
+    fs::create_dir_all(&directory).expect("a directory for its files");
+    for (name, text) in files {
+        fs::write(directory.join(name), text).expect("its files");
+    }
+    bencher.bench(|| {
+        let mut command = Command::new(program);
+        let command =
+            command.args(arguments).current_dir(&directory).stdout(Stdio::null()).stderr(Stdio::null());
+        let ended = command.status().expect("it starts");
+        assert!(ended.success(), "{} ended with {ended}", program.display());
+    });
+    fs::remove_dir_all(directory).expect("its directory goes");
 }
 
 #[divan::bench(args = SETS, sample_count = 5, sample_size = 1)]
@@ -127,19 +149,30 @@ fn ours(bencher: Bencher<'_, '_>, set: Set) {
 }
 
 #[divan::bench(args = SETS, sample_count = 5, sample_size = 1)]
+fn surety(bencher: Bencher<'_, '_>, set: Set) {
+    let Some(program) = program("SURETY") else { return };
+    let platform = format!("cpus={},enforcement=exact,fair-server=off", set.cpus);
+    let window = [format!("{SECONDS}s"), "0s".to_owned()];
+    let arguments = [
+        "run",
+        "set.toml",
+        "--on",
+        "sim",
+        "--platform",
+        &platform,
+        "--for",
+        &window[0],
+        "--warm-up",
+        &window[1],
+    ];
+    time(bencher, &program, &[("set.toml", set.workload())], &arguments);
+}
+
+#[divan::bench(args = SETS, sample_count = 5, sample_size = 1)]
 fn partsim(bencher: Bencher<'_, '_>, set: Set) {
-    let Some(program) = program() else { return };
-    let directory = env::temp_dir().join(format!("partsim-{}", process::id()));
-    fs::create_dir_all(&directory).expect("a directory for its files");
-    let [system, tasks] = ["system.yml", "taskset.yml"].map(|name| directory.join(name));
-    let files = set.files();
-    fs::write(&system, files.0).and_then(|()| fs::write(&tasks, files.1)).expect("its files");
-    bencher.bench(|| {
-        let end = (SECONDS * 1_000_000).to_string();
-        let mut command = Command::new(&program);
-        let ended = command.arg(&system).arg(&tasks).arg(end).current_dir(&directory);
-        let ended = ended.stdout(Stdio::null()).stderr(Stdio::null()).status().expect("it starts");
-        assert!(ended.success(), "PARTSim ended with {ended}");
-    });
-    fs::remove_dir_all(directory).expect("its directory goes");
+    let Some(program) = program("PARTSIM") else { return };
+    let (system, tasks) = set.files();
+    let end = (SECONDS * 1_000_000).to_string();
+    let arguments = ["system.yml", "taskset.yml", &end];
+    time(bencher, &program, &[("system.yml", system), ("taskset.yml", tasks)], &arguments);
 }
