@@ -3,6 +3,8 @@
 //! Activations are added up, so a line of a table shows the distribution over all of them. What runs differ by is not
 //! in it any more: that is what [`crate::compare`] is for.
 
+use std::sync::Arc;
+
 use surety_model::record::{
     ActivityRecord, Distribution, Evidence, Figure, Promised, Record, Share, TraceQuality,
 };
@@ -77,7 +79,9 @@ fn add(sum: &mut ActivityRecord, other: &ActivityRecord) {
 
 fn merge(sum: &mut Option<Distribution>, other: Option<&Distribution>) {
     match (sum.as_mut(), other) {
-        (Some(Distribution::Observed(sum)), Some(Distribution::Observed(other))) => sum.merge(other),
+        (Some(Distribution::Observed(sum)), Some(Distribution::Observed(other))) => {
+            Arc::make_mut(sum).merge(other)
+        }
         (None, Some(other)) => *sum = Some(other.clone()),
         _ => {}
     }

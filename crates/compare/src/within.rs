@@ -88,7 +88,7 @@ mod tests {
         let mut seen = Observed::default();
         (0..n).for_each(|_| seen.record(Nanos::from_f64_rounded(scale * libm::exp(2.0 * pcg.normal()))));
         let mut activity = ActivityRecord::new("t", ActivityKind::Task, Basis::Sample);
-        activity.response = Some(Distribution::Observed(Box::new(seen)));
+        activity.response = Some(Distribution::from(seen));
         Record { world: "sim".to_owned(), activities: vec![activity], ..Record::default() }
     }
 

@@ -32,8 +32,8 @@ fn record(level: f64, rate: f64, pcg: &mut Pcg) -> Record {
     task.activations = 150;
     task.completed = 150;
     task.deadline = Some(Nanos::from_f64_rounded(1.4e6));
-    task.response = Some(Distribution::Observed(Box::new(response)));
-    task.latency = Some(Distribution::Observed(Box::new(latency)));
+    task.response = Some(Distribution::from(response));
+    task.latency = Some(Distribution::from(latency));
     let mut load = ActivityRecord::new("busy", ActivityKind::Load, Basis::Sample);
     load.figures.push(Figure { name: "rate".to_owned(), value: rate, unit: "/s".into() });
     Record {
@@ -169,7 +169,7 @@ fn autoregressive(correlation: f64, run: u64) -> Record {
         response.record(Nanos::from_f64_rounded(2e6 + 1e5 * level));
     }
     let mut whole = record(1e6, 1e6, &mut pcg);
-    whole.activities[0].response = Some(Distribution::Observed(Box::new(response)));
+    whole.activities[0].response = Some(Distribution::from(response));
     whole
 }
 
@@ -204,7 +204,7 @@ fn without_the_order_there_is_no_interval() {
     let (a, mut b) = (record(1e6, 1e6, &mut pcg), record(2e6, 1e6, &mut pcg));
     let forget = |d: &mut Option<Distribution>| {
         let histogram = d.as_ref().unwrap().observed().unwrap().histogram.clone();
-        *d = Some(Distribution::Observed(Box::new(Observed::of_histogram(histogram))));
+        *d = Some(Distribution::from(Observed::of_histogram(histogram)));
     };
     forget(&mut b.activities[0].response);
     let comparison = compare(&side("A", &[a]), &side("B", &[b]), &Options::default());

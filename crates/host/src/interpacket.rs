@@ -259,7 +259,7 @@ fn activity(
     (record.activations, record.completed) = (out, come.min(out));
     let mut add = |name: &str, observed: Observed| {
         if observed.moments.count() > 0 {
-            record.series.insert(name.to_owned(), Distribution::Observed(Box::new(observed)));
+            record.series.insert(name.to_owned(), Distribution::from(observed));
         }
     };
     add(SENT, between(&sent.stamps, observe));

@@ -428,7 +428,7 @@ fn activity(cpu: CpuId, run: &ThreadRun, observed: Nanos) -> ActivityRecord {
     record.activations = totals.planned;
     record.completed = totals.planned - totals.missed;
     (record.skipped, record.missed) = (totals.missed, totals.missed);
-    let distribution = |o: &Observed| Distribution::Observed(Box::new(o.clone()));
+    let distribution = |o: &Observed| Distribution::from(o.clone());
     if totals.planned > 0 {
         record.latency = Some(distribution(&totals.intended));
         record.series.insert(RAW.to_owned(), distribution(&totals.raw));

@@ -312,7 +312,7 @@ fn activity(cpu: CpuId, account: &NoiseAccount, used: Nanos, causes: &[Cause]) -
     let mut record = ActivityRecord::new(&format!("cpu{cpu}"), ActivityKind::Probe, Basis::Sample);
     let lengths = account.lengths.clone();
     if lengths.histogram.count() > 0 {
-        record.series.insert(GAPS.to_owned(), Distribution::Observed(Box::new(lengths)));
+        record.series.insert(GAPS.to_owned(), Distribution::from(lengths));
     }
     record.longest_gap =
         account.lengths.histogram.max().and_then(|max| i64::try_from(max).ok()).map(Nanos::new);

@@ -83,7 +83,7 @@ impl Counts {
                 self.beyond
             ));
         }
-        Ok(Some(Distribution::Observed(Box::new(Observed::of_histogram(histogram)))))
+        Ok(Some(Distribution::from(Observed::of_histogram(histogram))))
     }
 
     /// Adds what another thread counted.

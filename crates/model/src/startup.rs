@@ -117,7 +117,7 @@ impl StartupAccount {
             (IDLE_GIVEN_UP, self.idle.given_up),
         ] {
             if observed.histogram.count() > 0 {
-                record.series.insert(name.to_owned(), Distribution::Observed(Box::new(observed)));
+                record.series.insert(name.to_owned(), Distribution::from(observed));
             }
         }
         record

@@ -86,7 +86,7 @@ mod tests {
         let observed = |values: &[i64]| {
             let mut observed = Observed::default();
             values.iter().for_each(|ms| observed.record(Nanos::from_millis(*ms)));
-            Distribution::Observed(Box::new(observed))
+            Distribution::from(observed)
         };
         let drawn = |distances: &[i64]| {
             let mut activity = ActivityRecord::new("player", ActivityKind::Stream, Basis::Sample);

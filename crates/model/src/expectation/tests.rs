@@ -7,7 +7,7 @@ use crate::workload::ActivityKind;
 fn times(values: impl Iterator<Item = u64>) -> Distribution {
     let mut observed = Observed::default();
     values.for_each(|v| observed.record(Nanos::new(v as i64)));
-    Distribution::Observed(Box::new(observed))
+    Distribution::from(observed)
 }
 
 /// A task whose response is 1 to `n` microseconds, with one miss, and a probe with two series.
@@ -117,7 +117,7 @@ fn skipped_activations_stand_above_every_value() {
             false => seen.record(Nanos::from_millis(120)),
         }
     }
-    record.activities[0].response = Some(Distribution::Observed(Box::new(seen)));
+    record.activities[0].response = Some(Distribution::from(seen));
     for (text, expected) in [
         ("p40 < 130ms", Standing::Held),
         ("p99 < 130ms", Standing::Failed),

@@ -156,7 +156,7 @@ impl Account {
             .into_iter()
             .map(|(promise, outside)| Promised { promise, evidence: self.evidence(&promise, outside) })
             .collect();
-        let distribution = |o: Observed| (o.count() > 0).then(|| Distribution::Observed(Box::new(o)));
+        let distribution = |o: Observed| (o.count() > 0).then(|| Distribution::from(o));
         self.record.response = distribution(self.response);
         self.record.latency = distribution(self.latency);
         self.record.execution = distribution(self.execution);

@@ -4,6 +4,8 @@
 //! time that was seen: a quantile of the others alone would say that an overloaded task which skips half of its work
 //! is in time. What is open may also turn out short, so it widens a quantile downwards.
 
+use std::sync::Arc;
+
 use surety_stats::bounds::Ranked;
 use surety_stats::{Blocks, Histogram, Moments, Sequence, quantile_rank};
 use surety_units::Nanos;
@@ -11,10 +13,16 @@ use surety_units::Nanos;
 /// A distribution of times.
 #[derive(Clone, Debug)]
 pub enum Distribution {
-    /// Values that occurred.
-    Observed(Box<Observed>),
+    /// Values that occurred, in one place for all copies: they have some ten thousand bytes.
+    Observed(Arc<Observed>),
     /// Proven limits: with at least this probability the value is at most this time, ascending.
     Limits(Vec<(f64, Nanos)>),
+}
+
+impl From<Observed> for Distribution {
+    fn from(observed: Observed) -> Distribution {
+        Distribution::Observed(Arc::new(observed))
+    }
 }
 
 /// Values that occurred, and how many never did.

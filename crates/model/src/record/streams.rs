@@ -66,7 +66,7 @@ pub fn stream_record(
     record.execution = None;
     let mut add = |name: &str, observed: Observed| {
         if observed.moments.count() > 0 {
-            record.series.insert(name.to_owned(), Distribution::Observed(Box::new(observed)));
+            record.series.insert(name.to_owned(), Distribution::from(observed));
         }
     };
     add(ACCESS_LATENCY[usize::from(stream.direction == Direction::Write)], took);

@@ -153,7 +153,7 @@ mod tests {
     fn observed(values_ms: &[i64]) -> Distribution {
         let mut observed = Observed::default();
         values_ms.iter().for_each(|v| observed.record(Nanos::from_millis(*v)));
-        Distribution::Observed(Box::new(observed))
+        Distribution::from(observed)
     }
 
     /// A histogram bucket at the deadline reaches 0.4 % to either side; the bins must not blur it further.

@@ -135,8 +135,8 @@ mod tests {
         let mut record = ActivityRecord::new("cpu1", ActivityKind::Probe, Basis::Sample);
         record.activations = observed.histogram.count();
         record.missed = missed;
-        record.series.insert(RAW.to_owned(), Distribution::Observed(Box::new(observed.clone())));
-        record.latency = Some(Distribution::Observed(Box::new(observed)));
+        record.series.insert(RAW.to_owned(), Distribution::from(observed.clone()));
+        record.latency = Some(Distribution::from(observed));
         record
     }
 

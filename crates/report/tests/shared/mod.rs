@@ -106,7 +106,7 @@ fn record(world: &str, reserved: bool, delay: &TimeDistribution, hogs: f64) -> R
     let mut copy = ActivityRecord::new("copy", ActivityKind::Load, Basis::Sample);
     let mut write = Observed::default();
     (1..=100).for_each(|us| write.record(Nanos::from_micros(us)));
-    copy.series.insert("write".to_owned(), Distribution::Observed(Box::new(write)));
+    copy.series.insert("write".to_owned(), Distribution::from(write));
     let rate = 61_000_000.0 * hogs;
     copy.figures = vec![
         Figure { name: "rate".to_owned(), value: rate, unit: "B/s".into() },

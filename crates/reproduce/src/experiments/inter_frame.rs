@@ -276,7 +276,7 @@ fn drawn(worlds: &[String], found: &[Vec<Found>]) -> Vec<(String, Distribution)>
                 Policy::Deadline { .. } => "DEADLINE",
             };
             if let (true, Ok([_, light])) = (SHOWN.contains(policy), found) {
-                drawn.push((format!("{word} {world}"), Distribution::Observed(Box::new(light.clone()))));
+                drawn.push((format!("{word} {world}"), Distribution::from(light.clone())));
             }
         }
     }

@@ -294,7 +294,7 @@ mod tests {
                 observed.record(Nanos::from_micros(1190 + if k % 2 == 0 { spread } else { -spread }));
             }
             let mut packets = ActivityRecord::new("packets", ActivityKind::Probe, Basis::Sample);
-            packets.series.insert(SENT.to_owned(), Distribution::Observed(Box::new(observed)));
+            packets.series.insert(SENT.to_owned(), Distribution::from(observed));
             let record = Record { activities: vec![packets], ..empty() };
             other_deviations("lab:a", &[Measured::Record(Box::new(record))])
         };

@@ -111,7 +111,7 @@ fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldErr
     let published = Table::read(PUBLISHED).expect("the embedded table is read by a test");
     let drawn = found.iter().take(1).flat_map(|(_, of_load)| of_load);
     let drawn = drawn.filter_map(|(world, runs)| Some((world.clone(), together(runs.as_ref().ok()?))));
-    let drawn = drawn.map(|(name, o)| (name, Distribution::Observed(Box::new(o)))).collect();
+    let drawn = drawn.map(|(name, o)| (name, Distribution::from(o))).collect();
     let rows = found.iter().enumerate().flat_map(|(n, (beside, of_load))| {
         rows(&published, beside, if n == 0 { published.len() } else { 0 }, of_load)
     });

@@ -40,6 +40,6 @@ impl Parts {
         let raised = std::iter::once((&RAISED, &self.1));
         let seen =
             PARTS.iter().zip(&self.0).chain(raised).filter(|(_, observed)| observed.histogram.count() > 0);
-        seen.map(|(name, observed)| ((*name).to_owned(), Distribution::Observed(Box::new(observed.clone()))))
+        seen.map(|(name, observed)| ((*name).to_owned(), Distribution::from(observed.clone())))
     }
 }

@@ -145,6 +145,6 @@ impl DistributionForm {
             observed.blocks = kept
                 .ok_or_else(|| format!("its blocks are no part of {count} activations, {every} in each"))?;
         }
-        Ok(Distribution::Observed(Box::new(observed)))
+        Ok(Distribution::from(observed))
     }
 }
