@@ -88,7 +88,7 @@ fn global_edf_runs_the_earliest_deadlines_on_all_cpus() {
     let mut bench = Bench::new(exact(2));
     let light: Vec<_> =
         (0..2).map(|_| bench.spawn(reserved(ms(1), ms(10)), ms(0), &[Step::Run(ms(1))])).collect();
-    let heavy = bench.spawn(reserved(ms(11), ms(11)), ms(0), &[Step::Run(ms(511))]);
+    let heavy = bench.spawn(reserved(ms(11), ms(11)), ms(0), &[Step::Run(ms(11))]);
     bench.run(ms(40));
     assert_eq!(light.iter().map(|id| completions(&bench, *id)[0]).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(completions(&bench, heavy), [12]);
