@@ -93,7 +93,7 @@ impl Simulation for Computer {
     fn occur(&mut self, event: Event, observer: &mut dyn Observer) {
         if event.component == self.disk.component {
             let reader = self.disk.complete(self.machine.engine());
-            self.machine.raise(0, reader, observer);
+            self.machine.raise(0, [reader], observer);
         } else {
             self.machine.occur(event, observer);
         }

@@ -177,7 +177,9 @@ impl File {
         }
         *self.page(page) &= !MARKED;
         let window = self.window;
-        let follows = window.size > 0 && (page == window.mark() || page == window.start + window.size);
+        let is_expected = page == window.mark() || page == window.start + window.size;
+        // The begin of a file begins anew.
+        let follows = window.size > 0 && page > 0 && is_expected;
         if follows {
             self.window = Window { start: window.start + window.size, size: window.next_size(), ahead: 0 };
             self.window.ahead = self.window.size;
@@ -275,22 +277,23 @@ impl File {
         range
     }
 
-    /// A bio over these pages is complete; how many of them were being written.
-    pub(super) fn arrived(&mut self, first: u64, count: u64) -> u64 {
-        let mut written = 0;
+    /// A bio that read these pages is complete.
+    pub(super) fn arrived(&mut self, first: u64, count: u64) {
         for page in first..first + count {
             let state = self.page(page);
-            if *state & WRITING != 0 {
-                written += 1;
-                *state &= !WRITING;
-                let is_dirty = *state & DIRTY != 0;
-                self.to_write.set(place(page), is_dirty);
-            } else {
-                *state = *state & !READING | PRESENT;
-            }
+            *state = *state & !READING | PRESENT;
         }
-        self.writing -= written;
-        written
+    }
+
+    /// A bio that wrote these pages is complete.
+    pub(super) fn written(&mut self, first: u64, count: u64) {
+        for page in first..first + count {
+            let state = self.page(page);
+            *state &= !WRITING;
+            let is_dirty = *state & DIRTY != 0;
+            self.to_write.set(place(page), is_dirty);
+        }
+        self.writing -= count;
     }
 
     /// Whether none of its pages is being written.
@@ -361,7 +364,7 @@ mod tests {
         // Written to again meanwhile: it is dirty once more, and is not written twice at a time.
         assert!(file.soil(4, Nanos::ZERO));
         assert_eq!(file.begin_writing(0, 100), None);
-        assert_eq!(file.arrived(3, 2), 2);
+        file.written(3, 2);
         assert!(file.is_written());
         assert_eq!(file.begin_writing(0, 100), Some((4, 5)));
     }

@@ -1,10 +1,13 @@
 //! [`Flusher`]: what is dirty, and who writes it back.
 //!
-//! Above a tenth of memory (`vm.dirty_background_ratio`) the flusher writes until it is less; above the middle between that
-//! and a fifth (`vm.dirty_ratio`) whoever dirties pages waits (`balance_dirty_pages` in `mm/page-writeback.c`, which holds writers up a little
-//! earlier and bit by bit). Pages that have been dirty for 30 s (`dirty_expire_centisecs`) are written too; that is looked at every
-//! 5 s (`dirty_writeback_centisecs`). A file has 4 MiB written in its turn (`MIN_WRITEBACK_PAGES` in `fs/fs-writeback.c`), in ascending order from
-//! where its last turn ended on.
+//! Each disk has a flusher of its own (`struct bdi_writeback`). Above a tenth of memory (`vm.dirty_background_ratio`) that of the disk written to
+//! writes until it is less; above the middle between that and a fifth (`vm.dirty_ratio`) whoever dirties pages waits
+//! (`balance_dirty_pages` in `mm/page-writeback.c`, which holds writers up a little earlier and bit by bit), where his disk has its share of
+//! them: as large as its share of what was written lately (`wb_calc_thresh`). Pages that have been dirty for 30 s (`dirty_expire_centisecs`) are
+//! written too; that is looked at every 5 s (`dirty_writeback_centisecs`). A file has 4 MiB written in its turn (`MIN_WRITEBACK_PAGES` in
+//! `fs/fs-writeback.c`), in ascending order from where its last turn ended on.
+
+use std::collections::VecDeque;
 
 use surety_block::{Op, Process, ProcessId};
 use surety_units::Nanos;
@@ -17,19 +20,34 @@ const MEMORY: u64 = 1 << 30;
 const TURN: u64 = (4 << 20) / PAGE;
 const PERIOD: Nanos = Nanos::from_secs(5);
 const OLD: Nanos = Nanos::from_secs(30);
+/// What was written counts half as much after this (`VM_COMPLETIONS_PERIOD_LEN`).
+const LATELY: Nanos = Nanos::from_secs(3);
+/// Pages that whoever was held up dirties before he looks again, at least (`ratelimit_pages`).
+const PAUSE: u64 = 32;
 
-/// Counts of dirty pages, and the process that writes them back.
+/// Counts of dirty pages, and the flushers of disks.
 #[derive(Debug)]
 pub(super) struct Flusher {
-    process: Option<ProcessId>,
     slot: Option<Slot>,
-    /// When it looks for old pages next; `None`: nothing is dirty.
+    /// When it is looked for old pages next; `None`: nothing is dirty.
     look: Option<Nanos>,
-    /// Pages that are dirty and not being written.
-    pub dirty: u64,
-    pub writing: u64,
+    /// Pages that are dirty and not being written, and that are being written.
+    dirty: u64,
+    writing: u64,
     background: u64,
     most: u64,
+    disks: Vec<WriteBack>,
+    /// Since when what was written has not been halved.
+    since: Nanos,
+}
+
+/// The flusher of a disk.
+#[derive(Debug)]
+struct WriteBack {
+    process: Option<ProcessId>,
+    /// Pages of its files that are dirty or being written, and those written lately.
+    soiled: u64,
+    written: u64,
     /// The file whose turn it is, and how many pages are left of the turn.
     turn: usize,
     left: u64,
@@ -37,24 +55,84 @@ pub(super) struct Flusher {
     ages: bool,
     /// What a sync has written: files, and the page from which on that is still to do. The last is next.
     synced: Vec<(FileId, u64)>,
+    bios: UnderWay,
+}
+
+impl Default for WriteBack {
+    fn default() -> WriteBack {
+        WriteBack {
+            process: None,
+            soiled: 0,
+            written: 0,
+            // The first is next.
+            turn: usize::MAX,
+            left: 0,
+            ages: false,
+            synced: Vec::new(),
+            bios: UnderWay::default(),
+        }
+    }
+}
+
+/// Bios under way that write pages back, in groups: a sync waits for those that were there before it, and for no later ones.
+#[derive(Debug)]
+struct UnderWay {
+    /// The number of the first group.
+    first: u32,
+    /// How many bios each has; the last group takes new ones.
+    groups: VecDeque<u32>,
+}
+
+impl Default for UnderWay {
+    fn default() -> UnderWay {
+        UnderWay { first: 0, groups: VecDeque::from([0]) }
+    }
+}
+
+impl UnderWay {
+    /// The group that takes new bios.
+    fn last(&self) -> u32 {
+        self.first + self.groups.len() as u32 - 1
+    }
+
+    /// All before now are of groups up to this one.
+    fn cut(&mut self) -> u32 {
+        let last = self.last();
+        self.groups.push_back(0);
+        self.forget();
+        last
+    }
+
+    fn complete(&mut self, group: u32) {
+        self.groups[(group - self.first) as usize] -= 1;
+        self.forget();
+    }
+
+    fn forget(&mut self) {
+        while self.groups.len() > 1 && self.groups[0] == 0 {
+            self.groups.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// Whether all bios of groups up to this one are complete.
+    fn are_complete(&self, group: u32) -> bool {
+        self.first > group
+    }
 }
 
 impl Default for Flusher {
     fn default() -> Flusher {
         let (background, limit) = (MEMORY / 10 / PAGE, MEMORY / 5 / PAGE);
         Flusher {
-            process: None,
             slot: None,
             look: None,
             dirty: 0,
             writing: 0,
             background,
             most: (background + limit) / 2,
-            // The first is next.
-            turn: usize::MAX,
-            left: 0,
-            ages: false,
-            synced: Vec::new(),
+            disks: Vec::new(),
+            since: Nanos::ZERO,
         }
     }
 }
@@ -64,13 +142,81 @@ impl Flusher {
         self.slot = Some(slot);
     }
 
-    pub(super) fn is(&self, process: ProcessId) -> bool {
-        self.process == Some(process)
+    pub(super) fn add_disk(&mut self) {
+        self.disks.push(WriteBack::default());
     }
 
-    /// Whether who dirties pages has to wait.
-    pub(super) fn is_full(&self) -> bool {
-        self.dirty + self.writing >= self.most
+    /// The disk whose flusher a process is.
+    pub(super) fn disk_of(&self, process: ProcessId) -> Option<usize> {
+        self.disks.iter().position(|disk| disk.process == Some(process))
+    }
+
+    /// Whether who dirties pages of a disk has to wait.
+    pub(super) fn is_full(&self, disk: usize) -> bool {
+        self.dirty + self.writing >= self.most && self.disks[disk].soiled >= self.share(disk)
+    }
+
+    /// Pages of a disk that may be dirty where all may not be more.
+    fn share(&self, disk: usize) -> u64 {
+        let used = self.disks.iter().filter(|disk| disk.soiled + disk.written > 0);
+        let all: u64 = used.map(|disk| disk.written + 1).sum();
+        let own = self.disks[disk].written + 1;
+        (u128::from(self.most) * u128::from(own) / u128::from(all.max(own))) as u64
+    }
+
+    /// How many of those that wait to dirty pages may go on, after pages of a disk were written.
+    pub(super) fn admits(&self, disk: usize) -> usize {
+        let all = self.dirty + self.writing;
+        if all <= self.background {
+            return usize::MAX;
+        }
+        let room = match self.most.checked_sub(all) {
+            Some(room) if room > 0 => room,
+            _ => self.share(disk).saturating_sub(self.disks[disk].soiled),
+        };
+        room.div_ceil(PAUSE) as usize
+    }
+
+    /// Pages of a disk begin to be written.
+    pub(super) fn begins(&mut self, pages: u64) {
+        self.dirty -= pages;
+        self.writing += pages;
+    }
+
+    /// The group of the bios that write pages of a disk from now on.
+    pub(super) fn group(&self, disk: usize) -> u32 {
+        self.disks[disk].bios.last()
+    }
+
+    /// So many bios of that group are under way.
+    pub(super) fn submitted(&mut self, disk: usize, bios: u32) {
+        *self.disks[disk].bios.groups.back_mut().expect("there is always one") += bios;
+    }
+
+    /// A bio of a group is complete, which wrote so many pages.
+    pub(super) fn wrote(&mut self, now: Nanos, disk: usize, group: u32, pages: u64) {
+        self.writing -= pages;
+        while now - self.since >= LATELY {
+            self.since =
+                if self.disks.iter().all(|disk| disk.written == 0) { now } else { self.since + LATELY };
+            self.disks.iter_mut().for_each(|disk| disk.written /= 2);
+        }
+        let disk = &mut self.disks[disk];
+        disk.soiled -= pages;
+        disk.written += pages;
+        disk.bios.complete(group);
+    }
+
+    /// A sync of a disk waits for what is under way now; `None`: not all of it is.
+    pub(super) fn cut(&mut self, disk: usize) -> Option<u32> {
+        let disk = &mut self.disks[disk];
+        disk.synced.is_empty().then(|| disk.bios.cut())
+    }
+
+    /// Whether a sync that waits for this goes on, or has to say what it waits for.
+    pub(super) fn is_synced(&self, disk: usize, group: Option<u32>) -> bool {
+        let disk = &self.disks[disk];
+        group.map_or(disk.synced.is_empty(), |group| disk.bios.are_complete(group))
     }
 
     pub(super) fn wants(&self) -> Option<(Slot, Option<Nanos>)> {
@@ -81,21 +227,23 @@ impl Flusher {
 impl Storage {
     /// A page of a file is dirtied.
     pub(super) fn soil(&mut self, now: Nanos, file: FileId, page: u64) {
+        let disk = self.files[file.0].disk;
         if !self.files[file.0].soil(page, now) {
             return;
         }
         self.flusher.dirty += 1;
+        self.flusher.disks[disk].soiled += 1;
         self.flusher.look.get_or_insert(now + PERIOD);
         if self.flusher.dirty > self.flusher.background {
-            self.start_flushing(now);
+            self.start_flushing(now, disk);
         }
     }
 
-    /// Has the flusher look for what is to be written. While it waits for a request it does nothing else.
-    fn start_flushing(&mut self, now: Nanos) {
-        let process = self.flusher();
+    /// Has the flusher of a disk look for what is to be written. While it waits for a request it does nothing else.
+    fn start_flushing(&mut self, now: Nanos, disk: usize) {
+        let process = self.flusher(disk);
         if self.doing[process.index()].unsent.is_empty() {
-            self.flush_on(now);
+            self.flush_on(now, disk);
         }
     }
 
@@ -104,71 +252,69 @@ impl Storage {
     pub(super) fn write_disk(&mut self, now: Nanos, disk: usize) {
         let files = self.files.iter().enumerate().rev();
         let dirty = files.filter(|(_, file)| file.disk == disk && file.dirty() > 0);
-        self.flusher.synced.splice(0..0, dirty.map(|(number, _)| (FileId(number), 0)));
-        self.start_flushing(now);
+        self.flusher.disks[disk].synced.splice(0..0, dirty.map(|(number, _)| (FileId(number), 0)));
+        self.start_flushing(now, disk);
     }
 
-    /// Whether nothing on a disk is being written, or is to be for a sync.
-    pub(super) fn is_disk_written(&self, disk: usize) -> bool {
-        let is_to_be = self.flusher.synced.iter().any(|(file, _)| self.files[file.0].disk == disk);
-        !is_to_be && self.files.iter().all(|file| file.disk != disk || file.is_written())
-    }
-
-    /// Writes pages back: first those of a sync, then a turn for each file, until there is less than the background limit, and none is
-    /// old, or no request.
-    pub(super) fn flush_on(&mut self, now: Nanos) {
+    /// Writes pages of a disk back: first those of a sync, then a turn for each file, until there is less than the background limit,
+    /// and none is old, or no request.
+    pub(super) fn flush_on(&mut self, now: Nanos, disk: usize) {
         // Of a file all of whose dirty pages are being written still nothing is written: twice in vain for each, and it is over.
         let mut in_vain = 0;
-        while in_vain < 2 * self.files.len() && self.sends_all(now) {
-            if let Some((file, from)) = self.flusher.synced.last().copied() {
-                match self.flush_file(now, file, from) {
-                    Some(end) => self.flusher.synced.last_mut().expect("it was just looked at").1 = end,
-                    None => drop(self.flusher.synced.pop()),
+        while in_vain < 2 * self.files.len() && self.sends_all(now, disk) {
+            if let Some((file, from)) = self.flusher.disks[disk].synced.last().copied() {
+                let end = self.flush_file(now, file, from);
+                let synced = &mut self.flusher.disks[disk].synced;
+                match end {
+                    Some(end) => synced.last_mut().expect("it was just looked at").1 = end,
+                    None => drop(synced.pop()),
                 }
                 continue;
             }
-            let Some(file) = self.in_turn(now) else {
-                self.flusher.ages = false;
+            let Some(file) = self.in_turn(now, disk) else {
+                self.flusher.disks[disk].ages = false;
                 return;
             };
             in_vain = if self.flush_turn(now, file) { 0 } else { in_vain + 1 };
         }
     }
 
-    /// The file whose turn it is to be written; `None`: there is none.
-    fn in_turn(&mut self, now: Nanos) -> Option<FileId> {
+    /// The file of a disk whose turn it is to be written; `None`: there is none.
+    fn in_turn(&mut self, now: Nanos, disk: usize) -> Option<FileId> {
         let is_beyond = self.flusher.dirty > self.flusher.background;
-        if !is_beyond && !self.flusher.ages {
+        let WriteBack { turn, left, ages, .. } = self.flusher.disks[disk];
+        if !is_beyond && !ages {
             return None;
         }
         let is_old = |since: Option<Nanos>| since.is_some_and(|since| now - since >= OLD);
         let is_due = |number: usize| {
             let file = &self.files[number];
-            file.dirty() > 0 && (is_beyond || is_old(file.dirty_since()))
+            file.disk == disk && file.dirty() > 0 && (is_beyond || is_old(file.dirty_since()))
         };
-        let (files, turn) = (self.files.len(), self.flusher.turn);
-        if self.flusher.left == 0 || !is_due(turn) {
-            let mut behind = (1..=files).map(|ahead| turn.wrapping_add(ahead) % files);
-            self.flusher.turn = behind.find(|file| is_due(*file))?;
-            self.flusher.left = TURN;
+        if left > 0 && is_due(turn) {
+            return Some(FileId(turn));
         }
-        Some(FileId(self.flusher.turn))
+        let files = self.files.len();
+        let mut behind = (1..=files).map(|ahead| turn.wrapping_add(ahead) % files);
+        let next = behind.find(|file| is_due(*file))?;
+        (self.flusher.disks[disk].turn, self.flusher.disks[disk].left) = (next, TURN);
+        Some(FileId(next))
     }
 
     /// Submits dirty pages of the file whose turn it is, as far as there are requests; whether there were any.
     fn flush_turn(&mut self, now: Nanos, file: FileId) -> bool {
-        let process = self.flusher();
         let disk = self.files[file.0].disk;
+        let process = self.flusher(disk);
         let mut is_some = false;
         self.units[disk].queue.plug(now, process);
-        while self.flusher.left > 0 && self.doing[process.index()].unsent.is_empty() {
-            let Some((first, end)) = self.files[file.0].go_on_writing(self.flusher.left) else {
-                self.flusher.left = 0;
+        while self.flusher.disks[disk].left > 0 && self.doing[process.index()].unsent.is_empty() {
+            let Some((first, end)) = self.files[file.0].go_on_writing(self.flusher.disks[disk].left) else {
+                self.flusher.disks[disk].left = 0;
                 break;
             };
             is_some = true;
-            self.flusher.left -= end - first;
-            self.wrote(end - first);
+            self.flusher.disks[disk].left -= end - first;
+            self.flusher.begins(end - first);
             self.submit_pages(now, process, (Op::Write, false), file, (first, end));
         }
         self.units[disk].queue.unplug(now, process);
@@ -177,45 +323,65 @@ impl Storage {
 
     /// Files that have been dirty for long are written; looks again later.
     pub(super) fn write_old_pages(&mut self, now: Nanos) {
-        self.flusher.ages = true;
-        self.start_flushing(now);
+        for disk in 0..self.units.len() {
+            if self.flusher.disks[disk].soiled > 0 {
+                self.flusher.disks[disk].ages = true;
+                self.start_flushing(now, disk);
+            }
+        }
         self.flusher.look = (self.flusher.dirty > 0).then_some(now + PERIOD);
     }
 
-    /// Whether nothing of the flusher's waits for a request.
-    fn sends_all(&mut self, now: Nanos) -> bool {
-        let process = self.flusher();
-        match self.doing[process.index()].unsent.front() {
-            None => true,
-            Some(_) => (0..self.units.len()).all(|disk| self.send_to(now, process, disk)),
-        }
+    /// Whether nothing of the disk's flusher waits for a request.
+    fn sends_all(&mut self, now: Nanos, disk: usize) -> bool {
+        let process = self.flusher(disk);
+        self.send_to(now, process, disk)
     }
 
     /// Submits some dirty pages of a file from a page on, which somebody waits for: the page behind them; `None`: it has none.
     fn flush_file(&mut self, now: Nanos, file: FileId, from: u64) -> Option<u64> {
-        let process = self.flusher();
-        let (first, end) = self.files[file.0].begin_writing(from, TURN)?;
-        self.wrote(end - first);
         let disk = self.files[file.0].disk;
+        let process = self.flusher(disk);
+        let (first, end) = self.files[file.0].begin_writing(from, TURN)?;
+        self.flusher.begins(end - first);
         self.units[disk].queue.plug(now, process);
         self.submit_pages(now, process, (Op::Write, true), file, (first, end));
         self.units[disk].queue.unplug(now, process);
         Some(end)
     }
 
-    /// So many pages are being written from here on.
-    pub(super) fn wrote(&mut self, pages: u64) {
-        self.flusher.dirty -= pages;
-        self.flusher.writing += pages;
-    }
-
-    fn flusher(&mut self) -> ProcessId {
-        if let Some(process) = self.flusher.process {
+    fn flusher(&mut self, disk: usize) -> ProcessId {
+        if let Some(process) = self.flusher.disks[disk].process {
             return process;
         }
         let process = self.add_process(Process::default());
-        self.flusher.process = Some(process);
+        self.flusher.disks[disk].process = Some(process);
         self.tracer.call(process, "flusher");
         process
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What comes after a sync is not waited for, whatever is complete first.
+    #[test]
+    fn a_sync_waits_for_what_was_there() {
+        let mut bios = UnderWay::default();
+        let add = |bios: &mut UnderWay| *bios.groups.back_mut().unwrap() += 1;
+        add(&mut bios);
+        add(&mut bios);
+        let (old, first) = (bios.last(), bios.cut());
+        assert_eq!(old, first);
+        add(&mut bios);
+        let new = bios.last();
+        bios.complete(new);
+        assert!(!bios.are_complete(first));
+        bios.complete(old);
+        bios.complete(old);
+        assert!(bios.are_complete(first));
+        let second = bios.cut();
+        assert!(bios.are_complete(second), "nothing was under way");
     }
 }

@@ -10,7 +10,7 @@
 //! something to wait for it sleeps, and is woken when there is something new. So everything a process does for its I/O is done
 //! when its scheduler lets it run, and completions wait for the interrupt of the disk.
 //!
-//! What a disk does has no CPU of its own, but the completion's interrupt; the flusher that writes dirty pages back takes no
+//! What a disk does has no CPU of its own, but the completion's interrupt; the flushers that write dirty pages back take no
 //! CPU time.
 
 mod cache;
@@ -60,8 +60,8 @@ pub struct FileId(pub usize);
 /// Whom a bio is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum For {
-    /// Pages of a file come from the disk, or go to it.
-    Pages { file: FileId, first: u64, count: u64 },
+    /// Pages of a file come from the disk, or go to it: then with the group of such bios that this one is of.
+    Pages { file: FileId, first: u64, count: u64, group: Option<u32> },
     /// A direct access of a process.
     Direct(ProcessId),
     /// A request of a guest's disk.
@@ -79,12 +79,12 @@ enum Wait {
     Bios,
     /// The pages of a file that are being written.
     Written(FileId),
-    /// Those of all files of a disk.
-    DiskWritten(usize),
+    /// Those of all files of a disk, in a sync.
+    DiskWritten,
     /// A request of the queue.
     Request,
-    /// Less that is dirty.
-    Dirty,
+    /// Less that is dirty on a disk.
+    Dirty(usize),
     /// The device's cache.
     Flush,
 }
@@ -159,6 +159,7 @@ impl Storage {
         let mut unit = make(device, timer);
         self.processes.iter().for_each(|process| unit.queue.add_process(*process));
         self.units.push(unit);
+        self.flusher.add_disk();
         self.units.len() - 1
     }
 
@@ -287,8 +288,8 @@ impl Storage {
         }
         match wait {
             Wait::Page(file, _) | Wait::Written(file) => self.files[file.0].waiting.push(process),
-            Wait::Dirty => self.soilers.push(process),
-            Wait::DiskWritten(_) => self.syncers.push(process),
+            Wait::Dirty(_) => self.soilers.push(process),
+            Wait::DiskWritten => self.syncers.push(process),
             _ => {}
         }
         let doing = &mut self.doing[index];
@@ -356,10 +357,9 @@ impl Storage {
             self.done.clear();
             let mut released = std::mem::take(&mut self.released);
             for process in released.drain(..) {
-                if self.flusher.is(process) {
-                    self.flush_on(now);
-                } else {
-                    self.wake(disk, process, Wait::Request);
+                match self.flusher.disk_of(process) {
+                    Some(disk) => self.flush_on(now, disk),
+                    None => self.wake(disk, process, Wait::Request),
                 }
             }
             self.released = released;
@@ -394,8 +394,14 @@ impl Storage {
                     guest.completes(now, tag, served);
                 }
             }
-            For::Pages { file, first, count } => {
-                self.flusher.writing -= self.files[file.0].arrived(first, count);
+            For::Pages { file, first, count, group } => {
+                match group {
+                    Some(group) => {
+                        self.files[file.0].written(first, count);
+                        self.flusher.wrote(now, disk, group, count);
+                    }
+                    None => self.files[file.0].arrived(first, count),
+                }
                 self.wake_readers(disk, file, first..first + count);
             }
         }
@@ -403,21 +409,22 @@ impl Storage {
 
     /// Pages of a file came from the disk, or went to it: whoever waited for that goes on, in the order in which processes were added.
     fn wake_readers(&mut self, disk: usize, file: FileId, pages: Range<u64>) {
-        let is_room = !self.flusher.is_full();
         let mut candidates = std::mem::take(&mut self.candidates);
         candidates.extend_from_slice(&self.files[file.0].waiting);
-        if is_room {
-            candidates.extend_from_slice(&self.soilers);
-        }
         candidates.extend_from_slice(&self.syncers);
+        let waits_for = |process: &&ProcessId| match self.doing[process.index()].wait {
+            Wait::Dirty(disk) => !self.flusher.is_full(disk),
+            _ => false,
+        };
+        candidates.extend(self.soilers.iter().filter(waits_for).take(self.flusher.admits(disk)));
         candidates.sort_unstable();
         for process in candidates.drain(..) {
             let wait = self.doing[process.index()].wait;
             let goes_on = match wait {
                 Wait::Page(of, page) => of == file && pages.contains(&page),
                 Wait::Written(of) => of == file && self.files[file.0].is_written(),
-                Wait::Dirty => is_room,
-                Wait::DiskWritten(of) => of == disk && self.is_disk_written(of),
+                Wait::Dirty(_) => true,
+                Wait::DiskWritten => self.is_synced(process),
                 _ => false,
             };
             if goes_on {
@@ -427,8 +434,8 @@ impl Storage {
         self.candidates = candidates;
         let doing = &self.doing;
         let waits = |process: &ProcessId| doing[process.index()].wait;
-        self.soilers.retain(|process| waits(process) == Wait::Dirty);
-        self.syncers.retain(|process| matches!(waits(process), Wait::DiskWritten(_)));
+        self.soilers.retain(|process| matches!(waits(process), Wait::Dirty(_)));
+        self.syncers.retain(|process| waits(process) == Wait::DiskWritten);
         self.files[file.0]
             .waiting
             .retain(|process| matches!(waits(process), Wait::Page(of, _) | Wait::Written(of) if of == file));
@@ -471,8 +478,12 @@ impl Storage {
         (first, end): (u64, u64),
     ) {
         let (place, pages) = (self.place(file, first), end - first);
-        let of = |from, count| For::Pages { file, first: first + from, count };
-        self.submit_bios(now, process, how, place, pages, of);
+        let group = (how.0 == Op::Write).then(|| self.flusher.group(place.0));
+        let of = |from, count| For::Pages { file, first: first + from, count, group };
+        let bios = self.submit_bios(now, process, how, place, pages, of);
+        if group.is_some() {
+            self.flusher.submitted(place.0, bios);
+        }
     }
 
     /// Makes bios of pages from a sector of a disk on and submits them, as far as there are requests; how many. `of`: whom a bio

@@ -18,9 +18,9 @@ pub enum Operation {
     /// Has pages read and does not wait.
     Ahead { file: FileId, first: u64, end: u64 },
     /// Waits until all that was written is on the medium (`fdatasync`).
-    Sync { file: FileId, from: u64, is_flushed: bool },
+    Sync { file: FileId, from: u64, is_again: bool, is_flushed: bool },
     /// Waits until all that was written on a disk is on its medium (`sync`).
-    SyncDisk { disk: usize, is_begun: bool, is_flushed: bool },
+    SyncDisk { disk: usize, is_begun: bool, group: Option<u32>, is_flushed: bool },
 }
 
 impl Operation {
@@ -31,12 +31,12 @@ impl Operation {
 
     /// `fdatasync`.
     pub fn sync(file: FileId) -> Operation {
-        Operation::Sync { file, from: 0, is_flushed: false }
+        Operation::Sync { file, from: 0, is_again: false, is_flushed: false }
     }
 
     /// `sync`, of one disk.
     pub fn sync_disk(disk: usize) -> Operation {
-        Operation::SyncDisk { disk, is_begun: false, is_flushed: false }
+        Operation::SyncDisk { disk, is_begun: false, group: None, is_flushed: false }
     }
 
     /// The disk it is at.
@@ -74,11 +74,11 @@ impl Storage {
                     }
                     Wait::Nothing
                 }
-                Operation::Sync { file, from, is_flushed } => {
-                    self.sync(now, process, *file, (from, is_flushed))
+                Operation::Sync { file, from, is_again, is_flushed } => {
+                    self.sync(now, process, *file, (from, is_again, is_flushed))
                 }
-                Operation::SyncDisk { disk, is_begun, is_flushed } => {
-                    self.sync_disk(now, process, *disk, (is_begun, is_flushed))
+                Operation::SyncDisk { disk, is_begun, group, is_flushed } => {
+                    self.sync_disk(now, process, *disk, (is_begun, group, is_flushed))
                 }
             }
         } else {
@@ -100,6 +100,11 @@ impl Storage {
                     break;
                 }
             }
+            if self.files[file.0].meet(*page) == Met::Absent {
+                // What was read ahead did not bring it: it is read by itself (`filemap_create_folio` in `mm/filemap.c`).
+                self.files[file.0].begin_reading(*page, *page + 1, None);
+                self.submit_pages(now, process, (Op::Read, true), file, (*page, *page + 1));
+            }
             if self.files[file.0].meet(*page) != Met::Present {
                 return Wait::Page(file, *page);
             }
@@ -110,9 +115,10 @@ impl Storage {
     }
 
     fn write(&mut self, now: Nanos, file: FileId, (page, end): (&mut u64, u64)) -> Wait {
+        let disk = self.files[file.0].disk;
         while *page < end {
-            if self.flusher.is_full() {
-                return Wait::Dirty;
+            if self.flusher.is_full(disk) {
+                return Wait::Dirty(disk);
             }
             self.soil(now, file, *page);
             *page += 1;
@@ -123,7 +129,7 @@ impl Storage {
     /// Submits the dirty pages of a file from a page on.
     fn write_back(&mut self, now: Nanos, process: ProcessId, file: FileId, from: &mut u64) {
         while let Some((first, end)) = self.files[file.0].begin_writing(*from, BIO_PAGES) {
-            self.wrote(end - first);
+            self.flusher.begins(end - first);
             self.submit_pages(now, process, (Op::Write, true), file, (first, end));
             *from = end;
             if !self.doing[process.index()].unsent.is_empty() {
@@ -152,13 +158,20 @@ impl Storage {
         now: Nanos,
         process: ProcessId,
         file: FileId,
-        (from, is_flushed): (&mut u64, &mut bool),
+        (from, is_again, is_flushed): (&mut u64, &mut bool, &mut bool),
     ) -> Wait {
-        if *from != u64::MAX {
-            self.write_back(now, process, file, from);
-        }
-        if !self.files[file.0].is_written() {
-            return Wait::Written(file);
+        loop {
+            if *from != u64::MAX {
+                self.write_back(now, process, file, from);
+            }
+            if !self.files[file.0].is_written() {
+                return Wait::Written(file);
+            }
+            // Pages that were being written had been dirtied again: they are written behind that.
+            if std::mem::replace(is_again, true) || self.files[file.0].dirty() == 0 {
+                break;
+            }
+            *from = 0;
         }
         if !std::mem::replace(is_flushed, true) {
             self.flush(self.files[file.0].disk, process);
@@ -172,18 +185,28 @@ impl Storage {
         now: Nanos,
         process: ProcessId,
         disk: usize,
-        (is_begun, is_flushed): (&mut bool, &mut bool),
+        (is_begun, group, is_flushed): (&mut bool, &mut Option<u32>, &mut bool),
     ) -> Wait {
         if !std::mem::replace(is_begun, true) {
             self.write_disk(now, disk);
         }
-        if !self.is_disk_written(disk) {
-            return Wait::DiskWritten(disk);
+        // Waits once for what is being written, not until nothing is (`wait_sb_inodes`).
+        *group = group.or_else(|| self.flusher.cut(disk));
+        if group.is_none() || !self.flusher.is_synced(disk, *group) {
+            return Wait::DiskWritten;
         }
         if !std::mem::replace(is_flushed, true) {
             self.flush(disk, process);
             return Wait::Flush;
         }
         Wait::Nothing
+    }
+
+    /// Whether a process that waits for a sync of a disk goes on with it.
+    pub(super) fn is_synced(&self, process: ProcessId) -> bool {
+        match &self.doing[process.index()].operation {
+            Some(Operation::SyncDisk { disk, group, .. }) => self.flusher.is_synced(*disk, *group),
+            _ => false,
+        }
     }
 }

@@ -61,14 +61,14 @@ impl Queue for Fifo {
     }
 }
 
-/// 1 ms for each request, one at a time.
-#[derive(Default)]
-struct Millisecond {
+/// The same time for each request, one at a time.
+struct Steady {
+    each: Nanos,
     inside: Option<(u32, Nanos)>,
     log: Vec<(u64, u32)>,
 }
 
-impl Model for Millisecond {
+impl Model for Steady {
     fn depth(&self) -> usize {
         1
     }
@@ -87,12 +87,12 @@ impl Model for Millisecond {
     }
 
     fn next(&self) -> Option<Nanos> {
-        self.inside.map(|(_, at)| at + MS(1))
+        self.inside.map(|(_, at)| at + self.each)
     }
 
     fn advance(&mut self, now: Nanos) -> Option<Completion> {
-        let (tag, accepted) = self.inside.take_if(|(_, at)| *at + MS(1) <= now)?;
-        let service = Service { transfer: MS(1), ..Service::default() };
+        let (tag, accepted) = self.inside.take_if(|(_, at)| *at + self.each <= now)?;
+        let service = Service { transfer: self.each, ..Service::default() };
         Some(Completion { tag, accepted, completed: now, hit: Hit::Miss, service })
     }
 
@@ -101,7 +101,7 @@ impl Model for Millisecond {
     }
 
     fn fork(&self) -> Box<dyn Model + Send> {
-        Box::new(Millisecond { inside: self.inside, log: self.log.clone() })
+        Box::new(Steady { log: self.log.clone(), ..*self })
     }
 
     fn digest(&self) -> u64 {
@@ -120,13 +120,18 @@ struct Scene {
 
 impl Scene {
     fn new(room: usize) -> Scene {
-        let mut engine = Engine::default();
-        let mut storage = Storage::default();
+        let (engine, storage) = (Engine::default(), Storage::default());
+        let mut scene = Scene { engine, storage, left: Vec::new(), ended: Vec::new() };
+        scene.add_disk(room, MS(1));
+        scene
+    }
+
+    fn add_disk(&mut self, room: usize, each: Nanos) -> usize {
         let fifo = Fifo { requests: Requests::default(), waiting: VecDeque::new(), room, asleep: Vec::new() };
-        storage.add_disk(&mut engine, |device, timer| {
-            Unit::new(Box::new(fifo), Device::new(Box::new(Millisecond::default())), (device, timer))
-        });
-        Scene { engine, storage, left: Vec::new(), ended: Vec::new() }
+        let model = Steady { each, inside: None, log: Vec::new() };
+        self.storage.add_disk(&mut self.engine, |device, timer| {
+            Unit::new(Box::new(fifo), Device::new(Box::new(model)), (device, timer))
+        })
     }
 
     fn process(&mut self, operations: &[Operation]) -> ProcessId {
@@ -266,6 +271,74 @@ fn a_sync_has_all_files_of_its_disk_written_and_waits_for_them() {
     // Three bios of the first file and two of the second, of which two at a time have a request, then the device's cache; then that alone.
     assert_eq!(scene.ended(syncer), [MS(6), MS(7)]);
     assert_eq!(scene.storage.unit(0).served().1, 900 * PAGE);
+}
+
+/// Two that write without end: the sync ends when what was under way at its time is written.
+#[test]
+fn a_sync_ends_beside_writers() {
+    let mut scene = Scene::new(2);
+    for _ in 0..2 {
+        let file = scene.storage.add_file(0, 1024 * PAGE).unwrap();
+        let laps = (0..200).map(|_| Operation::Write { file, first: 0, end: 1024 });
+        scene.process(&laps.collect::<Vec<_>>());
+    }
+    let syncer = scene.process(&[Operation::sync_disk(0), Operation::sync_disk(0), Operation::sync_disk(0)]);
+    scene.run(MS(400));
+    assert_eq!(scene.ended(syncer).len(), 3, "{:?}", scene.ended(syncer));
+}
+
+/// Pages dirtied again while they are written are written for `fdatasync` behind that.
+#[test]
+fn a_file_sync_writes_what_was_dirtied_meanwhile() {
+    let mut scene = Scene::new(128);
+    let file = scene.storage.add_file(0, 10 * PAGE).unwrap();
+    let write = Operation::Write { file, first: 0, end: 10 };
+    scene.process(&[write.clone(), Operation::sync(file)]);
+    let other = scene.process(&[write, Operation::sync(file)]);
+    scene.run(MS(100));
+    assert_eq!(scene.ended(other).len(), 2);
+    assert_eq!(scene.storage.files[file.0].dirty(), 0);
+}
+
+/// What one disk has to write back goes to that disk, and a slow one holds up those of a fast one no longer than its share is full.
+#[test]
+fn each_disk_writes_its_own_files_back() {
+    let mut scene = Scene::new(2);
+    let slow = scene.add_disk(2, MS(20));
+    let files = [0, slow].map(|disk| scene.storage.add_file(disk, 40_000 * PAGE).unwrap());
+    let writers = files.map(|file| {
+        let laps = (0..400).map(|_| Operation::Write { file, first: 0, end: 40_000 });
+        scene.process(&laps.collect::<Vec<_>>())
+    });
+    scene.run(Nanos::from_secs(5));
+    let served = |disk: usize| scene.storage.unit(disk).served();
+    // A bio of 256 pages takes 1 or 20 ms; each disk has had all the time something to write but at the start.
+    assert!((4_500..=5_001).contains(&served(0).0), "{:?}", served(0));
+    assert!((200..=251).contains(&served(slow).0), "{:?}", served(slow));
+    for (writer, disk) in writers.into_iter().zip([0, slow]) {
+        let written = scene.ended(writer).len() as u64 * 40_000;
+        let room = 3 * (1 << 30) / 20 / PAGE;
+        assert!(served(disk).1 / PAGE + room + 40_000 > written, "{disk}: {written} {:?}", served(disk));
+    }
+}
+
+/// A window that lies behind the end of the file, or over pages that are there, does not bring the page that is wanted: it is read alone.
+#[test]
+fn reads_at_random_always_go_on() {
+    let mut chance = surety_stats::random::Pcg::new(3, 1);
+    for pages in [4, 16, 33, 64, 200] {
+        let mut scene = Scene::new(128);
+        let file = scene.storage.add_file(0, pages * PAGE).unwrap();
+        let reads: Vec<_> = (0..1000)
+            .map(|_| {
+                let first = chance.below(pages);
+                Operation::Read { file, first, end: (first + 1 + chance.below(3)).min(pages) }
+            })
+            .collect();
+        let reader = scene.process(&reads);
+        scene.run(Nanos::from_secs(5));
+        assert_eq!(scene.ended(reader).len(), 1000, "{pages} pages");
+    }
 }
 
 #[test]

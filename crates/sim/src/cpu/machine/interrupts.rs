@@ -42,12 +42,19 @@ impl<P: Programs> Machine<P> {
         &mut self.devices[number]
     }
 
-    /// Another component of the simulation interrupts through a device: when the hard handler is over, the event of this number
-    /// ([`Machine::add_signal`]) is raised, and a thread that waits for it goes on.
-    pub fn raise(&mut self, number: usize, signal: usize, observer: &mut dyn Observer) {
-        self.hardware.recorder.mix(self.hardware.now().get_unsigned());
-        self.hardware.recorder.mix((number as u64) << 48 ^ signal as u64);
-        self.devices[number].raises.push_back(signal);
+    /// Another component of the simulation interrupts through a device, once: when the hard handler is over, the events of these numbers
+    /// ([`Machine::add_signal`]) are raised, and threads that wait for them go on.
+    pub fn raise(
+        &mut self,
+        number: usize,
+        signals: impl IntoIterator<Item = usize>,
+        observer: &mut dyn Observer,
+    ) {
+        for signal in signals {
+            self.hardware.recorder.mix(self.hardware.now().get_unsigned());
+            self.hardware.recorder.mix((number as u64) << 48 ^ signal as u64);
+            self.devices[number].raises.push_back(signal);
+        }
         self.pend(number);
         self.come_to_rest(observer);
     }

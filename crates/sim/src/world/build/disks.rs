@@ -210,13 +210,12 @@ impl Simulation for Stage {
             // The driver asks for its next requests where one completes; only then do those who waited for it go on.
             self.settle();
             self.tell(observer);
-            for woken in woken.drain(..) {
-                self.machine.raise(
-                    self.interrupts[woken.disk],
-                    self.signals[woken.process.index()],
-                    observer,
-                );
+            // Whoever a completion wakes goes on behind its one interrupt.
+            for of_disk in woken.chunk_by(|a, b| a.disk == b.disk) {
+                let signals = of_disk.iter().map(|woken| self.signals[woken.process.index()]);
+                self.machine.raise(self.interrupts[of_disk[0].disk], signals, observer);
             }
+            woken.clear();
             self.woken = woken;
         }
         if component.is_some() {
