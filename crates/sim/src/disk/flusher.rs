@@ -53,9 +53,19 @@ struct WriteBack {
     left: u64,
     /// Whether files that have been dirty for long are written, whatever the limit.
     ages: bool,
-    /// What a sync has written: files, and the page from which on that is still to do. The last is next.
-    synced: Vec<(FileId, u64)>,
+    /// Files that a sync has written. The last is next.
+    synced: Vec<Sweep>,
     bios: UnderWay,
+}
+
+/// A file that a sync has written, in ascending order.
+#[derive(Clone, Copy, Debug)]
+struct Sweep {
+    file: FileId,
+    from: u64,
+    /// How many of its pages were dirty when its turn came, less those written since: what is dirtied meanwhile does not make it longer
+    /// (`tag_pages_for_writeback` in `mm/page-writeback.c`). `None`: its turn has not come.
+    left: Option<u64>,
 }
 
 impl Default for WriteBack {
@@ -252,7 +262,8 @@ impl Storage {
     pub(super) fn write_disk(&mut self, now: Nanos, disk: usize) {
         let files = self.files.iter().enumerate().rev();
         let dirty = files.filter(|(_, file)| file.disk == disk && file.dirty() > 0);
-        self.flusher.disks[disk].synced.splice(0..0, dirty.map(|(number, _)| (FileId(number), 0)));
+        let sweeps = dirty.map(|(number, _)| Sweep { file: FileId(number), from: 0, left: None });
+        self.flusher.disks[disk].synced.splice(0..0, sweeps);
         self.start_flushing(now, disk);
     }
 
@@ -262,12 +273,9 @@ impl Storage {
         // Of a file all of whose dirty pages are being written still nothing is written: twice in vain for each, and it is over.
         let mut in_vain = 0;
         while in_vain < 2 * self.files.len() && self.sends_all(now, disk) {
-            if let Some((file, from)) = self.flusher.disks[disk].synced.last().copied() {
-                let end = self.flush_file(now, file, from);
-                let synced = &mut self.flusher.disks[disk].synced;
-                match end {
-                    Some(end) => synced.last_mut().expect("it was just looked at").1 = end,
-                    None => drop(synced.pop()),
+            if let Some(sweep) = self.flusher.disks[disk].synced.pop() {
+                if let Some(rest) = self.sweep(now, sweep) {
+                    self.flusher.disks[disk].synced.push(rest);
                 }
                 continue;
             }
@@ -338,16 +346,20 @@ impl Storage {
         self.send_to(now, process, disk)
     }
 
-    /// Submits some dirty pages of a file from a page on, which somebody waits for: the page behind them; `None`: it has none.
-    fn flush_file(&mut self, now: Nanos, file: FileId, from: u64) -> Option<u64> {
+    /// Submits some dirty pages of a file, which a sync waits for: what is left of it.
+    fn sweep(&mut self, now: Nanos, Sweep { file, from, left }: Sweep) -> Option<Sweep> {
+        let left = left.unwrap_or(self.files[file.0].dirty());
+        if left == 0 {
+            return None;
+        }
+        let (first, end) = self.files[file.0].begin_writing(from, TURN.min(left))?;
         let disk = self.files[file.0].disk;
         let process = self.flusher(disk);
-        let (first, end) = self.files[file.0].begin_writing(from, TURN)?;
         self.flusher.begins(end - first);
         self.units[disk].queue.plug(now, process);
         self.submit_pages(now, process, (Op::Write, true), file, (first, end));
         self.units[disk].queue.unplug(now, process);
-        Some(end)
+        Some(Sweep { file, from: end, left: Some(left - (end - first)) })
     }
 
     fn flusher(&mut self, disk: usize) -> ProcessId {

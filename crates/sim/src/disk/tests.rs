@@ -287,6 +287,19 @@ fn a_sync_ends_beside_writers() {
     assert_eq!(scene.ended(syncer).len(), 3, "{:?}", scene.ended(syncer));
 }
 
+/// Pages dirtied ahead of the sweep of a sync do not make it longer: it writes as many as were dirty when the turn of their file came.
+#[test]
+fn a_sync_writes_as_much_as_was_dirty() {
+    let mut scene = Scene::new(1);
+    let file = scene.storage.add_file(0, 20_000 * PAGE).unwrap();
+    let write = |page| Operation::Write { file, first: page, end: page + 1 };
+    scene.process(&[write(0), write(10)]);
+    let syncer = scene.process(&[Operation::sync_disk(0)]);
+    scene.process(&(10..5_000).map(|place| write(2 * place)).collect::<Vec<_>>());
+    scene.run(MS(1_000));
+    assert_eq!(scene.ended(syncer), [MS(3)], "two pages, then the device's cache");
+}
+
 /// Pages dirtied again while they are written are written for `fdatasync` behind that.
 #[test]
 fn a_file_sync_writes_what_was_dirtied_meanwhile() {
