@@ -23,6 +23,8 @@ pub(crate) struct Script {
     device: Option<Rc<dyn Positioning>>,
     groups: Vec<IoGroup>,
     rules: &'static Rules,
+    /// Of each request in the device.
+    takes: Nanos,
 }
 
 /// What the driver took.
@@ -46,12 +48,27 @@ impl Script {
     pub(crate) fn of(row: &'static ElevatorRow) -> Script {
         let settings = Settings::new(row.tunables);
         let (arrivals, processes, groups) = (Vec::new(), Vec::new(), Vec::new());
-        Script { row, settings, arrivals, processes, device: None, groups, rules: &UNNAMED }
+        Script {
+            row,
+            settings,
+            arrivals,
+            processes,
+            device: None,
+            groups,
+            rules: &UNNAMED,
+            takes: Nanos::MILLISECOND,
+        }
     }
 
     /// Sets a tunable.
     pub(crate) fn set(mut self, name: &str, value: u64) -> Script {
         self.settings.set(name, value).expect("a tunable of this elevator");
+        self
+    }
+
+    /// On a disk that takes this time for each request.
+    pub(crate) fn takes(mut self, time: Nanos) -> Script {
+        self.takes = time;
         self
     }
 
@@ -192,7 +209,7 @@ impl Bench<'_> {
         self.out = out;
         let Some((id, rule)) = taken else { return };
         self.out.set_boundary(self.requests[id].end());
-        let completed = self.now + Nanos::MILLISECOND;
+        let completed = self.now + self.script.takes;
         self.in_device = Some((completed, id));
         self.requests[id].issued = self.now;
         self.order.push(Taken { sector: self.requests[id].sector, completed, rule });

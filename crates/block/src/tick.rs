@@ -17,9 +17,14 @@ impl Tick {
         Nanos::new(self.0.get() * count)
     }
 
-    /// The tick at an instant, or before it (`jiffies`); a time in whole ticks, rounded down.
+    /// Ticks until an instant (`jiffies`).
+    pub fn number(self, now: Nanos) -> i64 {
+        now.get() / self.0.get()
+    }
+
+    /// The tick at an instant, or before it; a time in whole ticks, rounded down.
     pub fn before(self, now: Nanos) -> Nanos {
-        self.of(now.get() / self.0.get())
+        self.of(self.number(now))
     }
 
     /// A time in whole ticks, rounded up (`msecs_to_jiffies`).

@@ -29,6 +29,16 @@ impl Tunable {
         Tunable { name, default, min: 0, max: i32::MAX.unsigned_abs() as u64, unit, meaning }
     }
 
+    /// A number of 1 or more, where the kernel takes 1 for anything less.
+    pub(crate) const fn positive(
+        name: &'static str,
+        default: u64,
+        unit: &'static str,
+        meaning: &'static str,
+    ) -> Tunable {
+        Tunable { min: 1, ..Tunable::number(name, default, unit, meaning) }
+    }
+
     /// 0 or 1.
     pub(crate) const fn switch(name: &'static str, default: u64, meaning: &'static str) -> Tunable {
         Tunable { name, default, min: 0, max: 1, unit: "", meaning }
@@ -103,5 +113,55 @@ impl Settings {
     /// All of them with their values.
     pub fn iter(&self) -> impl Iterator<Item = (&'static Tunable, u64)> + '_ {
         self.tunables.iter().zip(self.values.iter().copied())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::elevators::ELEVATORS;
+
+    use super::*;
+
+    /// 0 is refused where the kernel takes 1 for it, and as a target of `kyber`; all others may be 0.
+    #[test]
+    fn the_least_is_that_of_the_kernel() {
+        let positive = [
+            ("kyber", &["read_lat_nsec", "write_lat_nsec"][..]),
+            ("cfq-v2", &["quantum", "fifo_expire_r", "fifo_expire_w"]),
+            (
+                "cfq",
+                &[
+                    "quantum",
+                    "fifo_expire_sync",
+                    "fifo_expire_async",
+                    "slice_sync",
+                    "slice_async",
+                    "slice_async_rq",
+                ],
+            ),
+            ("bfq", &["fifo_expire_sync", "fifo_expire_async", "timeout_sync", "back_seek_penalty"]),
+        ];
+        for row in ELEVATORS {
+            let of = positive.iter().find(|of| of.0 == row.word).map_or(&[][..], |of| of.1);
+            for tunable in row.tunables {
+                let mut settings = Settings::new(row.tunables);
+                let name = tunable.name;
+                let expected = if of.contains(&name) {
+                    let (min, max) = (1, tunable.max);
+                    Err(SettingsError::Range { name, value: 0, min, max })
+                } else {
+                    Ok(())
+                };
+                assert_eq!(settings.set(name, 0), expected, "{} {name}", row.word);
+                assert!(settings.set(name, 1).is_ok() && settings.set(name, tunable.default).is_ok());
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_below_the_least_is_told_with_it() {
+        let row = ELEVATORS.iter().find(|row| row.word == "cfq").expect("it has a row");
+        let wrong = Settings::new(row.tunables).set("quantum", 0).expect_err("it is refused");
+        assert_eq!(wrong.to_string(), "`quantum` is 0, outside 1 to 2147483647");
     }
 }

@@ -39,7 +39,11 @@ struct Site {
 
 impl Site {
     fn new(name: &str) -> Site {
-        let device = Profile::named(name).unwrap().build(1);
+        Site::of(&Profile::named(name).unwrap())
+    }
+
+    fn of(profile: &Profile) -> Site {
+        let device = profile.build(1);
         Site { device, waiting: VecDeque::new(), chance: Pcg::new(7, 7), now: Nanos::ZERO }
     }
 
@@ -126,6 +130,36 @@ fn writers_beside_each_other_have_the_rate_of_one() {
             assert!(all > 0.95 * one, "{name}: {all} {one}");
         }
     }
+}
+
+/// Sequential writers beside each other on `emmc` with another `streams`: as many have the rate of one together, with one more they are
+/// slower, each beyond as much as if it wrote at random.
+#[test]
+fn a_disk_holds_as_many_sequential_writers_as_it_follows() {
+    let text = include_str!("../src/profiles/emmc.toml");
+    // MB/s of all together.
+    let all = |streams: u32, sequential_ones: u32, random_ones: u32| {
+        let text = text.replace("streams = 5", &format!("streams = {streams}"));
+        let profile = Profile::read("emmc", "emmc", &text).unwrap();
+        let writers: Vec<Writer> = (0..sequential_ones + random_ones)
+            .map(|i| Writer { is_random: i >= sequential_ones, ..sequential(f64::from(i) / 130.0, 64 * KIB) })
+            .collect();
+        let written: u64 = Site::of(&profile).run(&writers, 10.0).iter().sum();
+        written as f64 / 10.0 / 1e6
+    };
+    for streams in [1, 5, 64] {
+        let (one, as_many) = (all(streams, 1, 0), all(streams, streams, 0));
+        println!("streams = {streams}: one {one:.1}, {streams} together {as_many:.1} MB/s");
+        assert!(as_many > 0.99 * one, "{streams}: {as_many} {one}");
+        for (beyond, at_most) in [(1, 0.99), (30, 0.8)] {
+            let (more, random) = (all(streams, streams + beyond, 0), all(streams, streams, beyond));
+            println!("{beyond} more: {more:.1}; at random: {random:.1} MB/s");
+            assert!(more < at_most * as_many, "{streams} and {beyond}: {more} {as_many}");
+            assert!((more / random - 1.0).abs() < 0.03, "{streams} and {beyond}: {more} {random}");
+        }
+    }
+    let (of_36, of_one) = (all(64, 36, 0), all(64, 1, 0));
+    assert!(of_36 > 0.99 * of_one, "{of_36} {of_one}");
 }
 
 /// 100 random writes of 4 KiB a second are 0.4 MB/s: they cost a sequential writer that, and the copies that they alone make.

@@ -1,12 +1,18 @@
 //! `cfq` of 2.6.9 to 2.6.11, the second of its three versions (`drivers/block/cfq-iosched.c`): a queue for each process, no time slices
 //! and no idling.
 //!
-//! Queues stand in the order of the service they have had, which is the time their requests took in the device, in milliseconds, or
-//! the number of requests where the device takes four at a time or more; it is divided by eight every second. When the driver
-//! wants something up to `quantum` requests are chosen, one of each queue, in the first round only of queues with nothing in the
-//! device; a queue gives its oldest request where that has expired, once in `fifo_expire_r` / 4, else the one nearest to its last. The
-//! chosen ones go in the order of sectors.
+//! When the driver wants something requests are chosen in rounds. A round has one request of each queue, however many queues there
+//! are, the first only of queues with nothing in the device; another follows while fewer than `quantum` are chosen
+//! (`cfq_dispatch_requests`). A queue gives its oldest request where that has expired, once in `fifo_expire_r` / 4, else the one nearest
+//! to its last. The chosen ones go in the order of sectors.
+//!
+//! In a round queues stand in the order of the service they have had. That is the time their requests took in the device, as a
+//! difference of two numbers of ticks: a request that is shorter than a tick counts one where a tick came while it was there, which is
+//! right on average. Where the device takes four requests at a time or more it is their number. It is divided by eight every
+//! second. Of equal queues the one that was put in its place last is the first: `cfq_sort_rr_list` looks for the place from the end, and
+//! goes on to the first of the equal ones.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use surety_units::Nanos;
@@ -14,6 +20,7 @@ use surety_units::Nanos;
 use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule, Side};
 use crate::order::Lane;
 use crate::request::{Bio, Op, ProcessId, RequestId, Requests};
+use crate::tick::Tick;
 use crate::tunable::Tunable;
 
 pub(super) const ROW: ElevatorRow = ElevatorRow {
@@ -21,9 +28,9 @@ pub(super) const ROW: ElevatorRow = ElevatorRow {
     source: "drivers/block/cfq-iosched.c of Linux 2.6.10",
     front: Front::Legacy,
     tunables: &[
-        Tunable::number("quantum", 4, "requests", "requests chosen at a time"),
-        Tunable::number("fifo_expire_r", 500, "ms", "a read has expired after this"),
-        Tunable::number("fifo_expire_w", 5000, "ms", "a write has expired after this"),
+        Tunable::positive("quantum", 4, "requests", "rounds follow until so many are chosen"),
+        Tunable::positive("fifo_expire_r", 500, "ms", "a read has expired after this"),
+        Tunable::positive("fifo_expire_w", 5000, "ms", "a write has expired after this"),
         Tunable::number("fifo_batch_expire", 125, "ms", "between two expired requests of one queue"),
         Tunable::number("back_seek_max", 16 * 1024, "KiB", "how far below its last request one may lie"),
     ],
@@ -45,7 +52,12 @@ struct Queue {
     in_flight: u32,
     fifo_checked: Nanos,
     last_end: u64,
+    /// Where it stands among those with requests.
+    place: Option<Place>,
 }
+
+/// A place in the list of a round: by service, then the last put there first.
+type Place = (u64, Reverse<u64>);
 
 impl Queue {
     fn is_busy(&self) -> bool {
@@ -68,8 +80,11 @@ struct CfqV2 {
     services: Vec<Service>,
     /// When the first of them is divided again, or earlier.
     divides: Nanos,
-    /// Queues with requests: by service, then by requests in the device.
-    busy: BTreeSet<(u64, u32, usize)>,
+    /// Queues with requests, in the order of a round.
+    busy: BTreeSet<(Place, usize)>,
+    /// How often a queue was put in a place.
+    puts: u64,
+    tick: Tick,
     is_tagged: bool,
     queued: usize,
     quantum: u64,
@@ -92,9 +107,11 @@ impl CfqV2 {
             services: Vec::new(),
             divides: Nanos::ZERO,
             busy: BTreeSet::new(),
+            puts: 0,
+            tick: Tick::at(making.hz),
             is_tagged: making.tags >= TAGGED,
             queued: 0,
-            quantum: settings.get("quantum").max(1),
+            quantum: settings.get("quantum"),
             expire: [settings.millis("fifo_expire_r"), settings.millis("fifo_expire_w")],
             fifo_pause: settings.millis("fifo_batch_expire"),
             back: settings.get("back_seek_max") * 2,
@@ -113,16 +130,19 @@ impl CfqV2 {
 
     /// Changes a queue, or its service, which may have it stand elsewhere.
     fn change<T>(&mut self, index: usize, what: impl FnOnce(&mut Queue, &mut Service) -> T) -> T {
-        let place = |queue: &Queue, service: &Service| {
-            queue.is_busy().then_some((service.had, queue.in_flight, index))
-        };
         let (queue, service) = (&mut self.queues[index], &mut self.services[index]);
-        let before = place(queue, service);
         let answer = what(queue, service);
-        let behind = place(queue, service);
-        if before != behind {
-            before.map(|before| self.busy.remove(&before));
-            behind.map(|behind| self.busy.insert(behind));
+        let had = queue.is_busy().then_some(service.had);
+        if had != queue.place.map(|(had, _)| had) {
+            if let Some(before) = queue.place.take() {
+                self.busy.remove(&(before, index));
+            }
+            if let Some(had) = had {
+                self.puts += 1;
+                let place = (had, Reverse(self.puts));
+                queue.place = Some(place);
+                self.busy.insert((place, index));
+            }
         }
         answer
     }
@@ -181,12 +201,12 @@ impl CfqV2 {
         self.divides = first.min(now) + SERVICE_PERIOD;
     }
 
+    /// Chooses one request of each queue; returns how many.
     fn round(&mut self, context: &mut Context<'_>, out: &mut Outgoing, is_first: bool) -> u64 {
         self.divide(context.now);
         let mut chosen = std::mem::take(&mut self.chosen);
-        let room = self.quantum.saturating_sub(out.len() as u64);
-        let may = self.busy.iter().filter(|(_, in_flight, _)| !(is_first && *in_flight > 0));
-        chosen.extend(may.map(|(_, _, index)| *index).take(usize::try_from(room).unwrap_or(usize::MAX)));
+        let all = self.busy.iter().map(|(_, index)| *index);
+        chosen.extend(all.filter(|index| !is_first || self.queues[*index].in_flight == 0));
         for index in &chosen {
             self.take(context.now, context.requests, *index, out);
         }
@@ -248,8 +268,8 @@ impl Elevator for CfqV2 {
 
     fn completed(&mut self, context: &mut Context<'_>, id: RequestId) {
         let request = &context.requests[id];
-        let took = context.now - request.issued;
-        let more = if self.is_tagged { 1 } else { took.get_unsigned() / 1_000_000 };
+        let took = self.tick.number(context.now) - self.tick.number(request.issued);
+        let more = if self.is_tagged { 1 } else { took.unsigned_abs() };
         self.change(request.process.index(), |queue, service| {
             service.had += more;
             queue.in_flight -= 1;
@@ -272,7 +292,13 @@ impl Elevator for CfqV2 {
 
 #[cfg(test)]
 mod tests {
+    use surety_units::Nanos;
+
+    use crate::elevator::Making;
+    use crate::queue::{self, Queue, Submitted};
+    use crate::request::{Bio, BioId, Op, Process, ProcessId};
     use crate::script::Script;
+    use crate::tunable::Settings;
 
     /// One request of each queue in a choice, and they go in the order of sectors, upwards from the last one and round the end.
     #[test]
@@ -282,12 +308,89 @@ mod tests {
         assert_eq!(order.sectors(), [9000, 300, 500, 501, 301]);
     }
 
-    /// Who has had more waits: 4 of `a` were served when `b` comes with one.
+    /// Which of two sectors is served first. Requests of one choice show the order of their queues where their directions differ, for then
+    /// neither passes the other.
+    fn first_of(text: &str, sectors: [u64; 2]) -> u64 {
+        let order = Script::of(&super::ROW).set("quantum", 1).takes(Nanos::from_micros(300)).text(text).run();
+        let found = order.sectors().into_iter().find(|sector| sectors.contains(sector));
+        found.expect("every request is served")
+    }
+
+    /// A round has a request of each queue, also where `quantum` is less.
+    #[test]
+    fn a_round_leaves_no_queue_out() {
+        let text = "0ms z r 9000 1\n100us a r 700 1\n100us a r 701 1\n100us b r 500 1\n100us c r 300 1";
+        let order = Script::of(&super::ROW).set("quantum", 1).text(text).run();
+        assert_eq!(order.sectors(), [9000, 300, 500, 700, 701]);
+    }
+
+    /// 4 of `a` were served when `b` comes with one: that goes before the fifth of `a`.
     #[test]
     fn the_queue_with_the_least_service_is_first() {
         let text =
-            "0ms a r 1 1\n0ms a r 2 1\n0ms a r 3 1\n0ms a r 4 1\n0ms a r 5 1\n0ms a r 6 1\n3500us b r 9 1";
+            "0ms a r 1 1\n0ms a r 2 1\n0ms a r 3 1\n0ms a r 4 1\n0ms a r 5 1\n0ms a r 6 1\n3500us b w 9 1";
         let order = Script::of(&super::ROW).set("quantum", 1).text(text).run();
         assert_eq!(order.sectors(), [1, 2, 3, 4, 9, 5, 6]);
+    }
+
+    /// In 1.5 ms `a` has five requests of 0.3 ms: one tick. `a` comes again after `b`, and would be the first of two equal ones.
+    #[test]
+    fn requests_that_are_shorter_than_a_tick_count() {
+        let five = "0ms a r 1 1\n0ms a r 2 1\n0ms a r 3 1\n0ms a r 4 1\n0ms a r 5 1\n";
+        let text = format!("{five}1400us z r 9000 1\n1600us b w 50 1\n1700us a r 60 1");
+        assert_eq!(first_of(&text, [50, 60]), 50);
+    }
+
+    #[test]
+    fn of_equal_queues_the_one_that_came_last_is_first() {
+        let text = "0ms z r 9000 1\n100us a r 300 1\n200us b w 500 1";
+        assert_eq!(first_of(text, [300, 500]), 500);
+        let text = "0ms z r 9000 1\n100us b w 500 1\n200us a r 300 1";
+        assert_eq!(first_of(text, [300, 500]), 300);
+    }
+
+    /// 20 processes read one request after the other on a device that takes one at a time, 0.2 ms for each: all have as much.
+    #[test]
+    fn no_process_is_starved() {
+        const PROCESSES: u32 = 20;
+        for quantum in [1, 4, 8, 20] {
+            let mut settings = Settings::new(super::ROW.tunables);
+            settings.set("quantum", quantum).expect("a tunable");
+            let making = Making::new(128, 1, settings);
+            let mut queue = queue::make(&super::ROW, &making);
+            let mut served = [0_u32; PROCESSES as usize];
+            for _ in 0..PROCESSES {
+                queue.add_process(Process::default());
+            }
+            let submit = |queue: &mut dyn Queue, now: Nanos, process: u32, round: u32| {
+                let sector = u64::from(process) * 1_000_000 + u64::from(round) * 64;
+                let process = ProcessId(process);
+                let bio = Bio {
+                    op: Op::Read,
+                    sync: true,
+                    meta: false,
+                    sector,
+                    sectors: 32,
+                    process,
+                    deadline: None,
+                };
+                let answer = queue.submit(now, bio, BioId(process.0));
+                assert!(answer == Submitted::Accepted, "128 requests are enough");
+            };
+            let mut now = Nanos::ZERO;
+            (0..PROCESSES).for_each(|process| submit(queue.as_mut(), now, process, 0));
+            queue.blocks();
+            for _ in 0..2000 {
+                let (id, _) = queue.next(now).expect("19 wait at least");
+                now += Nanos::from_micros(200);
+                let mut done = Vec::new();
+                queue.complete(now, id, &mut done, &mut Vec::new());
+                for bio in done {
+                    served[bio.0 as usize] += 1;
+                    submit(queue.as_mut(), now, bio.0, served[bio.0 as usize]);
+                }
+            }
+            assert!(served.iter().all(|of| (98..=102).contains(of)), "quantum {quantum}: {served:?}");
+        }
     }
 }

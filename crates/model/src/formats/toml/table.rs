@@ -186,7 +186,8 @@ impl<'t> Field<'t> {
     pub fn wrong_type(&self, reading: &mut Reading, expected: &str) {
         let found = match self.value {
             DeValue::String(_) => "text",
-            DeValue::Integer(_) | DeValue::Float(_) => "a bare number",
+            DeValue::Integer(_) => "a bare number",
+            DeValue::Float(_) => "a fraction",
             DeValue::Boolean(_) => "true or false",
             DeValue::Datetime(_) => "a date",
             DeValue::Array(_) => "a list",

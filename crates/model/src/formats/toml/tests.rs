@@ -462,6 +462,13 @@ fn a_number_is_told_the_limit_that_it_is_beyond() {
 }
 
 #[test]
+fn a_fraction_is_no_whole_number() {
+    let text = "format = 1\n[disk.d]\nmodel = \"emmc\"\ntunables = { slice_idle = 1.5 }\n";
+    let said = read("w.toml", text).unwrap_err().to_string();
+    assert!(said.contains("w.toml:4:27: `slice_idle` is a whole number, not a fraction"), "{said}");
+}
+
+#[test]
 fn every_mistake_is_reported_at_once() {
     let text = "format = 1\n[[task]]\nname = \"a\"\nwork = 5\nperiod = \"x\"\nfoo = 1\n";
     let errors = read("f.toml", text).unwrap_err();
