@@ -276,9 +276,10 @@ impl Stage<'_> {
             let unpinned = self.seat(self.cpus.iter().last(), reserved);
             let (tid, body) = match &task.body {
                 TaskBody::Synthetic(_) | TaskBody::Phases(_) => {
-                    // It is judged by the CPU it waits on, so it begins where it belongs.
-                    let _confined = (is_deadline && self.homes.contains_key(&task.name))
-                        .then(|| Confined::to(self.kernel, unpinned));
+                    // It is judged by the CPU it waits on, and stays there as long as no other deadline thread runs there: it
+                    // begins where it belongs.
+                    let begins = if self.homes.contains_key(&task.name) { unpinned } else { self.cpus };
+                    let _confined = is_deadline.then(|| Confined::to(self.kernel, begins));
                     self.make_thread(task, instance)?
                 }
                 TaskBody::Command(program) => self.start_program(task, program, unpinned)?,

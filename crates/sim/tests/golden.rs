@@ -159,7 +159,7 @@ kind  = "spinners"
 count = 2
 "#,
         1,
-        0x11de5923ad7d802b,
+        0x16e648d4369422c7,
     ),
 ];
 

@@ -3,7 +3,7 @@
 mod common;
 
 use common::drawn::{Told, drawn};
-use common::{Bench, FAIR, fifo, ms, reserved, round_robin, us};
+use common::{Bench, FAIR, fifo, ms, nice, reserved, round_robin, us};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree as _;
 use proptest::test_runner::TestRunner;
@@ -321,5 +321,36 @@ fn a_fair_thread_that_comes_to_an_idle_cpu_with_a_fifo_hog_is_served() {
         bench.run(ms(10_000));
         let (_, longest) = bench.machine.waits(fair);
         assert!(longest <= ms(954), "{}, fair first {fair_first}: {longest}", profile.0);
+    }
+}
+
+/// Switches where a thread does its work in pieces, one after another without a call of the kernel, as one does whose jobs are late.
+fn in_pieces(platform: &Platform, scheduling: Scheduling, piece: Nanos) -> Vec<(i64, i32, i32)> {
+    let mut bench = Bench::with_times(platform.clone(), Times::KERNEL, Vec::new(), true);
+    let count = ms(60).get() / piece.get();
+    let pieces: Vec<Step> = (0..count).map(|_| Step::Run(piece)).collect();
+    bench.spawn(scheduling, Nanos::ZERO, &pieces);
+    bench.spawn(FAIR, Nanos::ZERO, &[Step::RunForever]);
+    bench.spawn(
+        FAIR,
+        us(300),
+        &(1..40).flat_map(|k| [Step::Run(us(700)), Step::SleepUntil(us(5_100 * k))]).collect::<Vec<_>>(),
+    );
+    let mut switches = Switches::default();
+    bench.machine.run_until(ms(200), &mut switches);
+    switches.0
+}
+
+/// The end of a job is nothing that the kernel sees where the next one is due already.
+#[test]
+fn late_jobs_share_as_one_long_one() {
+    for (name, make) in PROFILES {
+        for scheduling in [FAIR, nice(5), nice(-5), fifo(3), round_robin(3), reserved(ms(3), ms(10))] {
+            let platform = Platform { tick_phase: Some(us(130)), ..make(1) };
+            let whole = in_pieces(&platform, scheduling, ms(60));
+            for piece in [us(240), us(750), ms(5)] {
+                assert_eq!(in_pieces(&platform, scheduling, piece), whole, "{name}, {scheduling}, {piece}");
+            }
+        }
     }
 }

@@ -185,6 +185,8 @@ pub struct Cpu {
     pub current: Option<ThreadId>,
     /// Its time up to here is in its threads' accounts; beyond the present where what the kernel does of its own is booked.
     pub accounted: Nanos,
+    /// What of that no scheduler has been told of.
+    pub(crate) untold: Nanos,
     /// The end of the interrupts that it has taken, which is not before a choice of what runs next.
     pub(crate) busy_until: Nanos,
     pub(crate) tick: Slot,

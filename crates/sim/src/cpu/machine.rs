@@ -146,6 +146,7 @@ impl<P: Programs> Machine<P> {
                 entered: None,
                 serves: false,
                 accounted: Nanos::ZERO,
+                untold: Nanos::ZERO,
                 busy_until: Nanos::ZERO,
                 reschedule: false,
                 tick_phase: spec.tick_phases.get(index).copied().unwrap_or_default(),
@@ -289,23 +290,39 @@ impl<P: Programs> Machine<P> {
 
     /// Books the time a CPU has run since it was last looked at.
     fn account(&mut self, cpu: usize) {
-        let hardware = &mut self.hardware;
-        let ran = hardware.now() - hardware.cpus[cpu].accounted;
-        if !ran.is_positive() {
-            return;
+        self.account_thread(cpu);
+        let untold = std::mem::take(&mut self.hardware.cpus[cpu].untold);
+        if untold.is_positive() {
+            self.tell(cpu, untold, |_| true);
         }
-        hardware.cpus[cpu].accounted = hardware.now();
-        self.book(cpu, ran, |_| true);
     }
 
-    /// Books time on the current thread of a CPU, with its scheduler if it `counts`, and with those that watch.
-    fn book(&mut self, cpu: usize, ran: Nanos, counts: impl Fn(&Thread) -> bool) {
-        let current = self.hardware.cpus[cpu].current.map(|id| {
+    /// The same on the account of the current thread alone: its step may have ended, which the kernel does not see.
+    fn account_thread(&mut self, cpu: usize) {
+        let now = self.hardware.now();
+        let state = &mut self.hardware.cpus[cpu];
+        let ran = now - state.accounted;
+        if ran.is_positive() {
+            (state.accounted, state.untold) = (now, state.untold + ran);
+            self.book(cpu, ran);
+        }
+    }
+
+    /// Books time on the current thread of a CPU.
+    fn book(&mut self, cpu: usize, ran: Nanos) {
+        if let Some(id) = self.hardware.cpus[cpu].current {
             let thread = &mut self.hardware.threads[id.index()];
             thread.run += ran;
             if thread.remaining != Nanos::MAX {
                 thread.remaining -= ran;
             }
+        }
+    }
+
+    /// Tells the scheduler of the current thread of a CPU of time it has run, if it `counts`, and those that watch.
+    fn tell(&mut self, cpu: usize, ran: Nanos, counts: impl Fn(&Thread) -> bool) {
+        let current = self.hardware.cpus[cpu].current.map(|id| {
+            let thread = self.hardware.thread(id);
             (id, thread.rank, counts(thread))
         });
         if let Some((thread, Rank(rank), true)) = current {
@@ -512,6 +529,7 @@ impl<P: Programs> Machine<P> {
 
     /// The current thread of a CPU stops wanting it.
     fn leave(&mut self, cpu: usize, thread: ThreadId, departure: Departure) {
+        self.account(cpu);
         let rank = self.rank_of(thread);
         if departure == Departure::Sleeps {
             self.goes_on_for(cpu, self.hardware.platform.overheads.sleep);
@@ -524,9 +542,10 @@ impl<P: Programs> Machine<P> {
         self.hardware.reschedule(cpu);
     }
 
-    /// Has the current thread of a CPU, when it has nothing left to do, take steps until one takes time.
+    /// Has the current thread of a CPU, when it has nothing left to do, take steps until one takes time. Its scheduler hears of it
+    /// when the thread calls the kernel: one that goes on with a late job does not.
     fn advance(&mut self, cpu: usize) {
-        self.account(cpu);
+        self.account_thread(cpu);
         self.advance_behind(cpu, Nanos::ZERO);
     }
 
@@ -589,6 +608,7 @@ impl<P: Programs> Machine<P> {
                     }
                 }
                 Step::Yield => {
+                    self.account(cpu);
                     let rank = self.rank_of(thread);
                     self.policies[rank].yield_now(&mut self.hardware, cpu, thread);
                     self.hardware.reschedule(cpu);

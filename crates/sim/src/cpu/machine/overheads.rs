@@ -56,6 +56,7 @@ impl<P: Programs> Machine<P> {
         let hardware = &mut self.hardware;
         hardware.cpus[cpu].accounted = hardware.free_from(cpu).saturating_add(time);
         // One that has left its queue is on nobody's account but its own.
-        self.book(cpu, time, |thread| thread.state == ThreadState::Running);
+        self.book(cpu, time);
+        self.tell(cpu, time, |thread| thread.state == ThreadState::Running);
     }
 }
