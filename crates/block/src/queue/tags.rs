@@ -9,12 +9,12 @@
 use crate::kernels::{Rules, Shallow};
 use crate::request::RequestId;
 
-/// Bits of the map that stand together.
+/// A word of the map.
 #[derive(Clone, Copy, Debug, Default)]
 struct Word {
     /// Taken, or freed and not found again yet.
     taken: u64,
-    /// Of them, those that were freed.
+    /// The freed ones of them.
     freed: u64,
 }
 
@@ -102,7 +102,7 @@ impl Tags {
         None
     }
 
-    /// A request has a tag that was taken for it.
+    /// Notes the tag that was taken for a request.
     #[inline]
     pub(super) fn give(&mut self, tag: u32, id: RequestId) {
         if self.of.len() <= id.index() {
@@ -111,7 +111,7 @@ impl Tags {
         self.of[id.index()] = tag;
     }
 
-    /// A request is no more.
+    /// Frees the tag of a request.
     #[inline]
     pub(super) fn free(&mut self, id: RequestId) {
         let tag = self.of[id.index()];
@@ -153,7 +153,7 @@ mod tests {
         assert_eq!(taken(&mut new, None, 100).len(), 32);
     }
 
-    /// One of 1024 is tag 0, which who is not limited comes to only in its turn.
+    /// A limit of one of 1024 tags is tag 0; requests without a limit come to it only in its turn.
     #[test]
     fn a_limit_of_one_is_the_first_tag() {
         let mut tags = tags("6.12", 1024, 512);

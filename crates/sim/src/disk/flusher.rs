@@ -1,11 +1,11 @@
 //! [`Flusher`]: what is dirty, and who writes it back.
 //!
-//! Each disk has a flusher of its own (`struct bdi_writeback`). Above a tenth of memory (`vm.dirty_background_ratio`) that of the disk written to
-//! writes until it is less; above the middle between that and a fifth (`vm.dirty_ratio`) whoever dirties pages waits
-//! (`balance_dirty_pages` in `mm/page-writeback.c`, which holds writers up a little earlier and bit by bit), where his disk has its share of
-//! them: as large as its share of what was written lately (`wb_calc_thresh`). Pages that have been dirty for 30 s (`dirty_expire_centisecs`) are
-//! written too; that is looked at every 5 s (`dirty_writeback_centisecs`). A file has 4 MiB written in its turn (`MIN_WRITEBACK_PAGES` in
-//! `fs/fs-writeback.c`), in ascending order from where its last turn ended on.
+//! Each disk has a flusher of its own (`struct bdi_writeback`). Above a tenth of memory (`vm.dirty_background_ratio`) the flusher of the disk
+//! that is written to works until less is dirty. Above the middle between that and a fifth (`vm.dirty_ratio`) processes that dirty
+//! pages wait if their disk has its share of the dirty pages, which is as large as its share of what was written back lately
+//! (`balance_dirty_pages` and `wb_calc_thresh` in `mm/page-writeback.c`; the kernel holds writers up a little earlier and bit by bit). Pages that
+//! have been dirty for 30 s (`dirty_expire_centisecs`) are written too; that is looked at every 5 s (`dirty_writeback_centisecs`). A file has
+//! 4 MiB written in its turn (`MIN_WRITEBACK_PAGES` in `fs/fs-writeback.c`), in ascending order from where its last turn ended on.
 
 use std::collections::VecDeque;
 
@@ -20,9 +20,9 @@ const MEMORY: u64 = 1 << 30;
 const TURN: u64 = (4 << 20) / PAGE;
 const PERIOD: Nanos = Nanos::from_secs(5);
 const OLD: Nanos = Nanos::from_secs(30);
-/// What was written counts half as much after this (`VM_COMPLETIONS_PERIOD_LEN`).
+/// After this, what was written back counts half as much for a disk's share (`VM_COMPLETIONS_PERIOD_LEN`).
 const LATELY: Nanos = Nanos::from_secs(3);
-/// Pages that whoever was held up dirties before he looks again, at least (`ratelimit_pages`).
+/// Pages that a writer is let go on for, at least (`ratelimit_pages`).
 const PAUSE: u64 = 32;
 
 /// Counts of dirty pages, and the flushers of disks.
@@ -63,7 +63,7 @@ struct WriteBack {
 struct Sweep {
     file: FileId,
     from: u64,
-    /// How many of its pages were dirty when its turn came, less those written since: what is dirtied meanwhile does not make it longer
+    /// Pages that were dirty when its turn came, less those written since: pages dirtied meanwhile are not waited for
     /// (`tag_pages_for_writeback` in `mm/page-writeback.c`). `None`: its turn has not come.
     left: Option<u64>,
 }
@@ -105,7 +105,7 @@ impl UnderWay {
         self.first + self.groups.len() as u32 - 1
     }
 
-    /// All before now are of groups up to this one.
+    /// Begins a new group; the bios before are of groups up to the one returned.
     fn cut(&mut self) -> u32 {
         let last = self.last();
         self.groups.push_back(0);
@@ -161,12 +161,12 @@ impl Flusher {
         self.disks.iter().position(|disk| disk.process == Some(process))
     }
 
-    /// Whether who dirties pages of a disk has to wait.
+    /// Whether a process that dirties pages of a disk has to wait.
     pub(super) fn is_full(&self, disk: usize) -> bool {
         self.dirty + self.writing >= self.most && self.disks[disk].soiled >= self.share(disk)
     }
 
-    /// Pages of a disk that may be dirty where all may not be more.
+    /// Dirty pages that a disk may have while there are as many as may be in all.
     fn share(&self, disk: usize) -> u64 {
         let used = self.disks.iter().filter(|disk| disk.soiled + disk.written > 0);
         let all: u64 = used.map(|disk| disk.written + 1).sum();
@@ -217,13 +217,13 @@ impl Flusher {
         disk.bios.complete(group);
     }
 
-    /// A sync of a disk waits for what is under way now; `None`: not all of it is.
+    /// The group up to which a sync of a disk waits: what is under way now. `None`: not all that it is to write has been sent.
     pub(super) fn cut(&mut self, disk: usize) -> Option<u32> {
         let disk = &mut self.disks[disk];
         disk.synced.is_empty().then(|| disk.bios.cut())
     }
 
-    /// Whether a sync that waits for this goes on, or has to say what it waits for.
+    /// Whether a sync goes on: all up to its group is complete, or, where it has none yet, all that it is to write has been sent.
     pub(super) fn is_synced(&self, disk: usize, group: Option<u32>) -> bool {
         let disk = &self.disks[disk];
         group.map_or(disk.synced.is_empty(), |group| disk.bios.are_complete(group))
@@ -340,13 +340,13 @@ impl Storage {
         self.flusher.look = (self.flusher.dirty > 0).then_some(now + PERIOD);
     }
 
-    /// Whether nothing of the disk's flusher waits for a request.
+    /// Sends what the disk's flusher has waiting for a request; whether nothing is left.
     fn sends_all(&mut self, now: Nanos, disk: usize) -> bool {
         let process = self.flusher(disk);
         self.send_to(now, process, disk)
     }
 
-    /// Submits some dirty pages of a file, which a sync waits for: what is left of it.
+    /// Submits some dirty pages of a file that a sync has written; returns what is left to do of the file.
     fn sweep(&mut self, now: Nanos, Sweep { file, from, left }: Sweep) -> Option<Sweep> {
         let left = left.unwrap_or(self.files[file.0].dirty());
         if left == 0 {
