@@ -433,9 +433,6 @@ impl Balance {
         cpu: usize,
         load_of: impl Fn(ThreadId) -> i64,
     ) -> Option<Taken> {
-        if !self.crowded(hardware).any(|other| other != cpu && self.spare(hardware, other) > 0) {
-            return None;
-        }
         match self.look(hardware, cpu, Looks::NewlyIdle, load_of) {
             Found::Uneven(taken) if !taken.threads.is_empty() => Some(taken),
             _ => None,
