@@ -13,7 +13,7 @@ pub enum Onward {
     FromPosition,
 }
 
-/// Of what a limit on tags is.
+/// How a limit on tags is told and cut off.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shallow {
     /// Bits of each word of the bitmap, rounded for each of them.
@@ -23,7 +23,8 @@ pub enum Shallow {
 }
 
 impl Shallow {
-    /// Tags that a limit leaves of a word, of a map of so many with words of `width` (`__map_depth`, `__map_depth_with_shallow`).
+    /// How many bits of word `index` a limit leaves, in a map of `tags` bits with words of `width` (`__map_depth`,
+    /// `__map_depth_with_shallow`).
     pub(crate) fn depth(self, tags: u32, width: u32, index: u32, limit: u32) -> u32 {
         let word = width.min(tags - index * width);
         match self {
@@ -168,7 +169,7 @@ impl Rules {
         word
     }
 
-    /// Tags of so many requests that may be taken under a limit, as [`Rules::share`] and [`Rules::limit`] give it.
+    /// How many of `requests` tags may be taken under a limit, as [`Rules::share`] and [`Rules::limit`] give it.
     fn allowed(&self, requests: u32, limit: u32) -> u32 {
         let width = Rules::word(requests);
         (0..requests.div_ceil(width)).map(|index| self.shallow.depth(requests, width, index, limit)).sum()
@@ -199,7 +200,7 @@ impl Rules {
         self.share(requests, parts, of)
     }
 
-    /// The limit where `limit` of so many requests are allowed: of a word's tags or of all.
+    /// The limit that allows `limit` of `requests` tags: of a word's tags or of all.
     pub(crate) fn limit(&self, requests: u32, limit: u32) -> u32 {
         match self.shallow {
             Shallow::Whole => limit,

@@ -28,7 +28,7 @@ pub(super) const ROW: ElevatorRow = ElevatorRow {
     source: "drivers/block/cfq-iosched.c of Linux 2.6.10",
     front: Front::Legacy,
     tunables: &[
-        Tunable::positive("quantum", 4, "requests", "rounds follow until so many are chosen"),
+        Tunable::positive("quantum", 4, "requests", "another round follows while fewer are chosen"),
         Tunable::positive("fifo_expire_r", 500, "ms", "a read has expired after this"),
         Tunable::positive("fifo_expire_w", 5000, "ms", "a write has expired after this"),
         Tunable::number("fifo_batch_expire", 125, "ms", "between two expired requests of one queue"),

@@ -56,7 +56,7 @@ pub(super) struct Tags {
 }
 
 impl Tags {
-    /// So many tags, none of them taken.
+    /// `count` tags, all free.
     pub(super) fn new(count: u32, rules: &Rules) -> Tags {
         let width = Rules::word(count);
         Tags {

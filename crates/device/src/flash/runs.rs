@@ -48,13 +48,13 @@ struct Run {
 impl Run {
     const NONE: Run = Run { end: NOWHERE, sectors: 0, at: 0, gap: 0 };
 
-    /// It goes on with a write, when all have written so many sectors.
+    /// It goes on with a write; all runs have written `written` sectors by then.
     fn go_on(&mut self, end: u64, sectors: u32, written: u64) {
         self.gap = (written - self.at).max(self.gap - self.gap / 16);
         (self.end, self.sectors, self.at) = (end, sectors, written);
     }
 
-    /// Whether another is written more than so many times as fast; any is, where this is none.
+    /// Whether another run is written more than `times` as fast; any is, where this is none.
     fn is_slower(&self, other: &Run, times: u128, written: u64) -> bool {
         let span = |run: &Run| u128::from(run.gap.max(written - run.at));
         u128::from(other.sectors) * span(self) > times * u128::from(self.sectors) * span(other)

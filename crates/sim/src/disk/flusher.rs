@@ -198,12 +198,12 @@ impl Flusher {
         self.disks[disk].bios.last()
     }
 
-    /// So many bios of that group are under way.
+    /// Adds bios to the last group of a disk.
     pub(super) fn submitted(&mut self, disk: usize, bios: u32) {
         *self.disks[disk].bios.groups.back_mut().expect("there is always one") += bios;
     }
 
-    /// A bio of a group is complete, which wrote so many pages.
+    /// A bio of a group is complete, which wrote `pages` pages.
     pub(super) fn wrote(&mut self, now: Nanos, disk: usize, group: u32, pages: u64) {
         self.writing -= pages;
         while now - self.since >= LATELY {
