@@ -68,6 +68,7 @@ fn minute(scheduling: &[Scheduling]) -> Counts {
         cpus: vec![CpuId(0)],
         tick_phases: vec![Nanos::new(1)],
         groups: Vec::new(),
+        seed: 1,
         events: false,
     };
     let mut machine = Machine::new(spec, Periodic { threads, state });

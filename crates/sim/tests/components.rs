@@ -107,7 +107,7 @@ fn computer(readers: usize, work: Nanos, hard: Nanos, events: bool) -> Computer 
     let platform = Platform::linux_6_18(1);
     let schedulers = policies::in_order(&platform.schedulers).expect("a platform names what there is");
     let (cpus, tick_phases, groups) = (vec![CpuId(0)], vec![us(1)], Vec::new());
-    let spec = MachineSpec { platform, schedulers, cpus, tick_phases, groups, events };
+    let spec = MachineSpec { platform, schedulers, cpus, tick_phases, groups, seed: 1, events };
     let mut machine = Machine::new(spec, Readers { work, ..Readers::default() });
     let disk = Disk::new(machine.engine(), ms(3));
     machine.add_device(DeviceSpec {

@@ -92,7 +92,7 @@ name   = "back"
 weight = 50
 "#,
         2,
-        0x6880eedb393eb86b,
+        0x7878fbdde31cd52a,
     ),
     (
         "phases with a lock that passes priority on",
@@ -159,7 +159,7 @@ kind  = "spinners"
 count = 2
 "#,
         1,
-        0x16e648d4369422c7,
+        0xdc090534cb0f808f,
     ),
 ];
 

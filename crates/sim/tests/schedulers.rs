@@ -71,7 +71,7 @@ fn machine(rows: &[&'static SchedulerRow]) -> Bench {
         schedulers.push(known[2]);
     }
     let (cpus, tick_phases, groups) = (vec![CpuId(0)], Vec::new(), Vec::new());
-    let spec = MachineSpec { platform, schedulers, cpus, tick_phases, groups, events: false };
+    let spec = MachineSpec { platform, schedulers, cpus, tick_phases, groups, seed: 1, events: false };
     Bench { machine: Machine::new(spec, Script::default()) }
 }
 

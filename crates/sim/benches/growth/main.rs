@@ -117,6 +117,7 @@ fn machine(case: Case) -> Machine<Loaded> {
         cpus: (0..cpus).map(CpuId).collect(),
         tick_phases: Vec::new(),
         groups: Vec::new(),
+        seed: 1,
         events: false,
     };
     let jobs =

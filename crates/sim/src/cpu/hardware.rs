@@ -202,6 +202,8 @@ pub struct Cpu {
     /// Devices whose handlers come next, each once: an interrupt that is pending is not counted twice.
     pub(crate) handlers: VecDeque<usize>,
     pub(crate) handler_end: Slot,
+    /// The CPU that its running thread is to leave it for.
+    pub(crate) pushes_to: Option<u32>,
     /// First instant of its grid of ticks.
     pub tick_phase: Nanos,
     /// Its number in events and affinities, which is not its place among the machine's.
@@ -279,6 +281,8 @@ pub struct Hardware {
     pub platform: Platform,
     /// What no platform sets.
     pub times: Times,
+    /// What is left to chance is drawn from it.
+    pub seed: u64,
     pub cpus: Vec<Cpu>,
     pub threads: Vec<Thread>,
     pub groups: Vec<GroupSpec>,
@@ -374,6 +378,13 @@ impl Hardware {
         if self.cpus.len() > 1 {
             self.sets.due.set(cpu, true);
         }
+    }
+
+    /// Stops the running thread of a CPU, so that a thread can go from there to another one (`stop_one_cpu_nowait`).
+    pub fn stop_for(&mut self, cpu: usize, to: usize) {
+        let to = u32::try_from(to).expect("fewer than 2^32 CPUs");
+        self.cpus[cpu].pushes_to.get_or_insert(to);
+        self.reschedule(cpu);
     }
 
     /// A CPU chooses now.

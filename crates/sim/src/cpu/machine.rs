@@ -53,6 +53,8 @@ pub struct MachineSpec {
     pub tick_phases: Vec<Nanos>,
     /// Groups, parents before children.
     pub groups: Vec<GroupSpec>,
+    /// What schedulers leave to chance is drawn from it.
+    pub seed: u64,
     /// Whether events are kept for an observer.
     pub events: bool,
 }
@@ -134,6 +136,7 @@ impl<P: Programs> Machine<P> {
             joined: Vec::new(),
             sets: Sets::new(spec.cpus.len(), spec.schedulers.len()),
             platform: spec.platform,
+            seed: spec.seed,
             times,
         };
         for (index, id) in spec.cpus.iter().enumerate() {
@@ -150,6 +153,7 @@ impl<P: Programs> Machine<P> {
                 untold: Nanos::ZERO,
                 busy_until: Nanos::ZERO,
                 reschedule: false,
+                pushes_to: None,
                 tick_phase: spec.tick_phases.get(index).copied().unwrap_or_default(),
                 handling: None,
                 handlers: VecDeque::new(),

@@ -116,6 +116,11 @@ pub trait CpuPolicy {
         false
     }
 
+    /// Whether a CPU about to choose looks at others at all.
+    fn looks(&mut self, _hardware: &Hardware, _cpu: usize) -> bool {
+        true
+    }
+
     /// The CPU it would take a thread from for one that is about to choose; that one is accounted before
     /// [`CpuPolicy::pull`] then.
     fn pulls_from(&self, _hardware: &Hardware, _cpu: usize) -> Option<usize> {
@@ -124,6 +129,9 @@ pub trait CpuPolicy {
 
     /// Takes threads from other CPUs.
     fn pull(&mut self, _hardware: &mut Hardware, _cpu: usize) {}
+
+    /// A CPU was stopped for this ([`Hardware::stop_for`]): a thread goes from there to another one.
+    fn push_stopped(&mut self, _hardware: &mut Hardware, _cpu: usize, _to: usize) {}
 
     /// A CPU has just chosen: threads it left waiting may go elsewhere.
     fn push(&mut self, _hardware: &mut Hardware, _cpu: usize) {}

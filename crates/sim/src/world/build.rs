@@ -88,6 +88,7 @@ pub(super) fn stage(
         tick_phases: vec![phase; ids.len()],
         cpus: ids.clone(),
         groups,
+        seed: options.seed,
         events,
     };
     let mut machine = Machine::new(spec, Jobs::default());

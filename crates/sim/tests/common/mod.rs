@@ -80,7 +80,7 @@ impl Bench {
         let cpus = (0..platform.cpus).map(CpuId).collect();
         let schedulers = policies::in_order(&platform.schedulers).expect("a platform names what there is");
         let tick_phases = platform.tick_phase.into_iter().collect();
-        let spec = MachineSpec { platform, schedulers, cpus, tick_phases, groups, events };
+        let spec = MachineSpec { platform, schedulers, cpus, tick_phases, groups, seed: 1, events };
         Bench { machine: Machine::with_times(spec, times, Script::default()) }
     }
 

@@ -22,6 +22,9 @@ impl<P: Programs> Machine<P> {
         // Whose work ends in an interrupt sees it when it next runs.
         self.finish_interrupts(cpu);
         self.make_changes();
+        if let Some(to) = self.hardware.cpus[cpu].pushes_to.take() {
+            self.stop(cpu, to as usize);
+        }
         self.hardware.chooses(cpu);
         let prev = self.hardware.current(cpu);
         let next = self.choose(cpu);
@@ -49,6 +52,19 @@ impl<P: Programs> Machine<P> {
         }
     }
 
+    /// The running thread of a CPU stops, and a scheduler takes one that waits there then to another CPU.
+    fn stop(&mut self, cpu: usize, to: usize) {
+        if let Some(current) =
+            self.hardware.current(cpu).filter(|t| self.hardware.thread(*t).state.wants_cpu())
+        {
+            self.switch(cpu, Some(current), None);
+        }
+        for policy in &mut self.policies {
+            policy.push_stopped(&mut self.hardware, cpu, to);
+        }
+        self.tell_moved();
+    }
+
     /// A thread that has been switched to has so much more to do; when it will be done is known then.
     fn charge(&mut self, cpu: usize, thread: ThreadId, cost: Nanos) {
         let t = &mut self.hardware.threads[thread.index()];
@@ -62,6 +78,7 @@ impl<P: Programs> Machine<P> {
         let mut rank = 0;
         while rank < self.policies.len() {
             if self.hardware.cpus.len() > 1
+                && self.policies[rank].looks(&self.hardware, cpu)
                 && let Some(from) = self.policies[rank].pulls_from(&self.hardware, cpu)
             {
                 self.account(from);

@@ -26,7 +26,7 @@ use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 use crate::engine::Slot;
 
-use balance::Balance;
+use balance::{Balance, Taken};
 use cfs::Cfs;
 use eevdf::{Eevdf, V6_12, V6_18, V7_2};
 use queue::{Entity, NEXT, Queue, Queues, Rule};
@@ -83,7 +83,7 @@ impl<R: Rule> Fair<R> {
                 queues.queues.push(Queue::below(entity, depth));
             }
         }
-        let balance = Balance::new(hardware, rank);
+        let balance = Balance::new(hardware, rank, R::NEWLY_IDLE_BY_RATE);
         let timed = if R::TIMED { cpus } else { 0 };
         let number = |cpu: usize| u32::try_from(cpu).expect("fewer than 2^32 CPUs");
         let slice_ends = (0..timed).map(|cpu| hardware.add_timer(rank, number(cpu))).collect();
@@ -242,6 +242,16 @@ impl<R: Rule> Fair<R> {
             Some(current) => self.wakeup_preempt(hardware, to, current, thread),
             None if hardware.current(to).is_none() => hardware.reschedule(to),
             None => {}
+        }
+    }
+
+    /// What a CPU found elsewhere comes.
+    fn take(&mut self, hardware: &mut Hardware, taken: Taken, to: usize) {
+        for thread in taken.threads {
+            self.move_to(hardware, thread, to);
+        }
+        if taken.stops {
+            hardware.stop_for(taken.from, to);
         }
     }
 
@@ -452,7 +462,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     }
 
     fn may_be_pulled(&self, hardware: &Hardware) -> bool {
-        self.balance.crowded(hardware).next().is_some()
+        self.balance.is_crowded(hardware)
     }
 
     fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
@@ -461,11 +471,28 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         taken.flatten().map(|taken| taken.from)
     }
 
+    fn looks(&mut self, hardware: &Hardware, cpu: usize) -> bool {
+        self.queues.queues[cpu].count == 0 && self.balance.looks(hardware, cpu)
+    }
+
     fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
-        let taken = self.balance.for_newly_idle(hardware, cpu, |t| self.load_of(t));
-        for thread in taken.map(|taken| taken.threads).unwrap_or_default() {
-            self.move_to(hardware, thread, cpu);
-            self.balance.took(cpu);
+        let Some(taken) = self.balance.for_newly_idle(hardware, cpu, |t| self.load_of(t)) else { return };
+        if !taken.stops {
+            self.balance.took_newly_idle(cpu);
+        }
+        self.take(hardware, taken, cpu);
+    }
+
+    fn push_stopped(&mut self, hardware: &mut Hardware, cpu: usize, to: usize) {
+        if let Some(thread) = self.balance.stopped(hardware, cpu, to) {
+            self.move_to(hardware, thread, to);
+            self.balance.took_stopped(to);
+        }
+    }
+
+    fn enqueued(&mut self, hardware: &mut Hardware, cpu: usize, of: Rank) {
+        if of != self.rank {
+            self.balance.joined_by_other(hardware, cpu);
         }
     }
 
@@ -485,8 +512,8 @@ impl<R: Rule> CpuPolicy for Fair<R> {
         for (cpu, looks) in self.balance.balancing(hardware, cpu) {
             let (queues, of_thread): (&Queues, _) = (&self.queues, &self.of_thread);
             let taken = self.balance.balance(hardware, (cpu, looks), |t| load_of((queues, of_thread), t));
-            for thread in taken {
-                self.move_to(hardware, thread, cpu);
+            if let Some(taken) = taken {
+                self.take(hardware, taken, cpu);
             }
         }
     }

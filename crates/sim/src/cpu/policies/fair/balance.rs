@@ -5,7 +5,7 @@
 //! - A woken thread stays on its CPU if that is idle, or runs threads of `SCHED_IDLE` only; else it goes to such a one, that before its
 //!   last first, then the next ones in turn (`select_idle_sibling`). The more of the domain's time was used when somebody last
 //!   balanced, the fewer are looked at, and none beyond 85 % (`update_idle_cpu_scan`): then it stays.
-//! - A CPU about to idle takes a thread that waits elsewhere (`sched_balance_newidle`).
+//! - A CPU about to idle takes a thread that waits elsewhere (`sched_balance_newidle`), if it looks ([`NewlyIdle`]).
 //! - A busy CPU balances when its interval is over: `n` to `2 n` ms of `n` CPUs, doubled each time all was even, times 16, less a tick
 //!   (`get_sd_balance_interval`). Its tick has idle CPUs do the same each interval, not times 16, if it has a thread too many
 //!   (`nohz_balancer_kick`).
@@ -13,10 +13,14 @@
 //!   or ran longest ago; one that ran in the last 0.5 ms, and so has a warm cache, only when that failed twice; and one with load to
 //!   spare when its load, halved each time that nothing fitted, is at most that wanted: so three equal threads on two CPUs take turns.
 //!
-//! *Not modelled*: looks of a CPU about to idle that the kernel skips at random (`NI_RANDOM`); wakers on other CPUs
-//! (`wake_affine`); a running thread is taken from a CPU with little time left for it only when it waits (`active_load_balance`).
+//! - Where nothing that waits may be taken, the running thread is stopped and taken: if it is the only one of a CPU to which more important
+//!   ones leave little, for an idle CPU with 17 % more; or after three failures (`need_active_balance`, `active_load_balance_cpu_stop`).
+//!
+//! *Not modelled*: wakers on other CPUs (`wake_affine`).
 
 mod imbalance;
+mod newly_idle;
+mod taking;
 
 use std::cmp::Reverse;
 
@@ -29,18 +33,11 @@ use crate::cpu::places::Places;
 use crate::cpu::policy::Arrival;
 
 use imbalance::{Amount, CAPACITY, Kind, Looks, MARGIN, Seen, amount, is_reduced};
-
-/// How long a cache stays warm (`sysctl_sched_migration_cost`).
-const WARM: Nanos = Nanos::from_micros(500);
-
-/// Failures from which on a warm cache does not count (`cache_nice_tries`).
-const FAILURES_TO_COOL: u32 = 2;
+use newly_idle::NewlyIdle;
+pub(super) use taking::Taken;
 
 /// The interval of a busy CPU in those of an idle one (`busy_factor`).
 const BUSY_FACTOR: u64 = 16;
-
-/// Threads looked at in one go (`sched_nr_migrate`).
-const LOOKED_AT: usize = 32;
 
 /// Times its number of CPUs, in ms: how long intervals are at least and at most.
 const INTERVALS: (u64, u64) = (1, 2);
@@ -57,8 +54,12 @@ pub(super) struct Balance {
     by_several: Places,
     /// CPUs that last ran a thread of a more important scheduler: at what their averages of it stand, to be looked at without them.
     outranked: Places,
+    /// CPUs to which those left too little when they last looked.
+    reduced: Places,
     /// CPUs that a woken thread looks at.
     scanned: u64,
+    /// Whether some CPU had several threads when somebody last saw all of them, or has got another since (`rd->overloaded`).
+    is_overloaded: bool,
     /// How many times a thread has joined a queue or left a CPU.
     stamps: u64,
 }
@@ -78,8 +79,11 @@ struct CpuState {
     used: Average,
     /// Whether a thread of a more important scheduler runs.
     outranked: Average,
-    /// What those leave of it, 1..=1024, when it last balanced.
+    /// What those leave of it, 1..=1024, when it last looked.
     capacity: u64,
+    /// The tick from which on that is known anew when it is about to idle.
+    capacity_until: u64,
+    newly_idle: NewlyIdle,
     /// The tick at which it last balanced.
     balanced: u64,
     /// How long until it does so again while idle, ms.
@@ -104,13 +108,6 @@ struct ThreadState {
     before: usize,
 }
 
-/// What a CPU takes, and from whom.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Taken {
-    pub(super) from: usize,
-    pub(super) threads: Vec<ThreadId>,
-}
-
 /// What a CPU finds when it looks at the others.
 enum Found {
     /// Nothing to even out.
@@ -120,9 +117,9 @@ enum Found {
 }
 
 impl Balance {
-    pub(super) fn new(hardware: &Hardware, rank: Rank) -> Balance {
+    pub(super) fn new(hardware: &Hardware, rank: Rank, by_rate: bool) -> Balance {
         let cpus = hardware.cpus.len();
-        let state = CpuState {
+        let state = |cpu: usize| CpuState {
             wanting: Vec::new(),
             idlers: 0,
             load: Average::default(),
@@ -130,18 +127,22 @@ impl Balance {
             used: Average::default(),
             outranked: Average::default(),
             capacity: CAPACITY,
+            capacity_until: 0,
+            newly_idle: NewlyIdle::new(hardware.seed, cpu, by_rate),
             balanced: 0,
             interval: INTERVALS.0 * cpus as u64,
             failures: 0,
         };
         Balance {
             rank,
-            cpus: if cpus > 1 { vec![state; cpus] } else { Vec::new() },
+            cpus: if cpus > 1 { (0..cpus).map(state).collect() } else { Vec::new() },
             threads: Vec::new(),
             by_one: Places::none(cpus),
             by_several: Places::none(cpus),
             outranked: Places::none(cpus),
+            reduced: Places::none(cpus),
             scanned: cpus as u64,
+            is_overloaded: false,
             stamps: 0,
         }
     }
@@ -185,6 +186,7 @@ impl Balance {
         state.stamp = self.stamps;
         state.queued.step(now, 1);
         let of = &mut self.cpus[cpu];
+        self.is_overloaded |= !of.wanting.is_empty() || hardware.current(cpu).is_some();
         state.place = of.wanting.len();
         of.wanting.push(thread);
         of.idlers += usize::from(is_idler(hardware, thread));
@@ -206,6 +208,11 @@ impl Balance {
             self.threads[moved.index()].place = place;
         }
         self.count(cpu, load, now);
+    }
+
+    /// A thread of another scheduler wants a CPU.
+    pub(super) fn joined_by_other(&mut self, hardware: &Hardware, cpu: usize) {
+        self.is_overloaded |= !self.cpus[cpu].wanting.is_empty() || hardware.current(cpu).is_some();
     }
 
     fn count(&mut self, cpu: usize, load: i64, now: Nanos) {
@@ -243,9 +250,25 @@ impl Balance {
     }
 
     /// CPUs where a thread may wait and not run when they choose; of all others that is known.
-    pub(super) fn crowded<'a>(&'a self, hardware: &'a Hardware) -> impl Iterator<Item = usize> + 'a {
-        let others = (0..hardware.sets.running.len()).filter(|rank| *rank != self.rank.0);
-        self.by_several.joined(&self.by_one, others.map(|rank| &hardware.sets.running[rank]))
+    fn crowded<'a>(&'a self, hardware: &'a Hardware) -> impl Iterator<Item = usize> + 'a {
+        self.by_several.joined(&self.by_one, self.run_others(hardware))
+    }
+
+    /// By other schedulers, the CPUs that run their threads.
+    fn run_others<'a>(&self, hardware: &'a Hardware) -> impl Iterator<Item = &'a Places> + Clone + use<'a> {
+        let own = self.rank.0;
+        hardware.sets.running.iter().enumerate().filter(move |(rank, _)| *rank != own).map(|(_, cpus)| cpus)
+    }
+
+    /// CPUs from which one that looks may take a thread.
+    fn givers<'a>(&'a self, hardware: &'a Hardware, looks: Looks) -> impl Iterator<Item = usize> + 'a {
+        let reduced = looks.is_idle().then_some(&self.reduced);
+        self.by_several.joined(&self.by_one, self.run_others(hardware).chain(reduced))
+    }
+
+    /// Whether there is such a CPU.
+    pub(super) fn is_crowded(&self, hardware: &Hardware) -> bool {
+        self.crowded(hardware).next().is_some()
     }
 
     /// The CPU for a new or woken thread.
@@ -328,12 +351,12 @@ impl Balance {
         }
     }
 
-    /// The busiest CPU but one; of equal ones the next in turn. Of all that are not crowded there is nothing to take.
+    /// The busiest CPU but one; of equal ones the next in turn. Of all others there is nothing to take.
     fn busiest(&self, hardware: &Hardware, cpu: usize, looks: Looks) -> Option<(Seen, usize)> {
         let in_turn =
             |other: usize| Reverse(if other > cpu { other - cpu } else { other + self.cpus.len() - cpu });
         let (now, mut most) = (hardware.now(), None);
-        for other in self.crowded(hardware).filter(|other| *other != cpu) {
+        for other in self.givers(hardware, looks).filter(|other| *other != cpu) {
             // With greater averages nobody is less busy, and beside an overloaded one the load decides alone.
             let state = &self.cpus[other];
             if let Some((((Kind::Overloaded, density), _), _, _)) = most
@@ -374,7 +397,8 @@ impl Balance {
             return Found::Even;
         }
         let threads = self.fitting(hardware, (from, cpu), looks, (&busiest, amount), load_of);
-        Found::Uneven(Taken { from, threads })
+        let stops = threads.is_empty() && self.stops(hardware, (from, cpu), looks, (&busiest, amount));
+        Found::Uneven(Taken { from, threads, stops })
     }
 
     /// Load to capacity of all CPUs, times 1024.
@@ -385,45 +409,31 @@ impl Balance {
         load * CAPACITY / capacity
     }
 
-    /// The threads that a CPU takes from another (`detach_tasks`).
-    fn fitting(
-        &self,
-        hardware: &Hardware,
-        (from, to): (usize, usize),
-        looks: Looks,
-        (busiest, amount): (&Seen, Amount),
-        load_of: impl Fn(ThreadId) -> i64,
-    ) -> Vec<ThreadId> {
-        if busiest.all < 2 {
-            return Vec::new();
+    /// A thread came from a CPU that was stopped for it.
+    pub(super) fn took_stopped(&mut self, to: usize) {
+        self.cpus[to].failures = 0;
+    }
+
+    /// Whether a CPU about to idle looks at the others.
+    pub(super) fn looks(&mut self, hardware: &Hardware, cpu: usize) -> bool {
+        if !self.is_overloaded || !self.cpus[cpu].newly_idle.looks(hardware.now()) {
+            return false;
         }
-        let (now, failures) = (hardware.now(), self.cpus[to].failures);
-        let mut there = self.cpus[from].wanting.clone();
-        there.sort_unstable_by_key(|thread| self.threads[thread.index()].stamp);
-        let (mut taken, mut left) = (Vec::new(), amount);
-        for thread in there.into_iter().take(LOOKED_AT) {
-            let state = &self.threads[thread.index()];
-            let is_warm = state.left_at.is_some_and(|at| now - at < WARM) && failures < FAILURES_TO_COOL;
-            if hardware.current(from) == Some(thread) || !hardware.thread(thread).may_run_on(to) || is_warm {
-                continue;
-            }
-            left = match left {
-                Amount::Threads(threads) => Amount::Threads(threads - 1),
-                Amount::Load(load) => {
-                    let own = state.queued.get(now, load_of(thread).unsigned_abs()).max(1);
-                    if own >> failures.min(63) > load {
-                        continue;
-                    }
-                    Amount::Load(load.saturating_sub(own))
-                }
-            };
-            taken.push(thread);
-            let is_last = looks.is_idle() && busiest.all - taken.len() <= 1;
-            if is_last || looks == Looks::NewlyIdle || matches!(left, Amount::Threads(0) | Amount::Load(0)) {
-                break;
-            }
+        if ticks_of(hardware) >= self.cpus[cpu].capacity_until {
+            self.weigh(hardware, cpu);
         }
-        taken
+        self.is_overloaded = self.is_crowded(hardware);
+        true
+    }
+
+    /// What more important threads leave of a CPU, as its averages have it now (`update_group_capacity`).
+    fn weigh(&mut self, hardware: &Hardware, cpu: usize) {
+        let (now, ticks) = (hardware.now(), ticks_of(hardware));
+        let interval = in_ticks(hardware, self.cpus[cpu].interval).clamp(1, self.longest(hardware));
+        let state = &mut self.cpus[cpu];
+        state.capacity = CAPACITY.saturating_sub(state.outranked.get(now, CAPACITY)).max(1);
+        state.capacity_until = ticks + interval;
+        self.reduced.set(cpu, is_reduced(state.capacity));
     }
 
     /// What a CPU about to idle takes.
@@ -434,35 +444,41 @@ impl Balance {
         load_of: impl Fn(ThreadId) -> i64,
     ) -> Option<Taken> {
         match self.look(hardware, cpu, Looks::NewlyIdle, load_of) {
-            Found::Uneven(taken) if !taken.threads.is_empty() => Some(taken),
+            Found::Uneven(taken) if taken.stops || !taken.threads.is_empty() => Some(taken),
             _ => None,
         }
     }
 
     /// A CPU took what it had found.
-    pub(super) fn took(&mut self, cpu: usize) {
+    fn took(&mut self, cpu: usize) {
         let interval = INTERVALS.0 * self.cpus.len() as u64;
         (self.cpus[cpu].failures, self.cpus[cpu].interval) = (0, interval);
+    }
+
+    /// A CPU about to idle took what it had found.
+    pub(super) fn took_newly_idle(&mut self, cpu: usize) {
+        self.took(cpu);
+        self.cpus[cpu].newly_idle.found();
     }
 
     /// Whether the interval of a CPU is over.
     fn is_due(&self, hardware: &Hardware, cpu: usize, looks: Looks) -> bool {
         let state = &self.cpus[cpu];
-        let in_ticks = |ms: u64| {
-            let tick = hardware.platform.tick.get_unsigned().max(1);
-            Nanos::from_millis(1).get_unsigned().saturating_mul(ms).div_ceil(tick)
-        };
         let ticks = match looks {
-            Looks::Busy => in_ticks(state.interval * BUSY_FACTOR).saturating_sub(1),
-            _ => in_ticks(state.interval),
+            Looks::Busy => in_ticks(hardware, state.interval * BUSY_FACTOR).saturating_sub(1),
+            _ => in_ticks(hardware, state.interval),
         };
-        let longest = in_ticks(100 * self.cpus.len() as u64);
-        ticks_of(hardware) >= state.balanced + ticks.clamp(1, longest.max(1))
+        ticks_of(hardware) >= state.balanced + ticks.clamp(1, self.longest(hardware))
+    }
+
+    /// Ticks after which any CPU looks (`max_load_balance_interval`).
+    fn longest(&self, hardware: &Hardware) -> u64 {
+        in_ticks(hardware, 100 * self.cpus.len() as u64).max(1)
     }
 
     /// Whether the tick of a busy CPU has something to balance, there or on an idle one.
     pub(super) fn wants_balance(&mut self, hardware: &Hardware, cpu: usize) -> bool {
-        let is_uneven = self.crowded(hardware).next().is_some();
+        let is_uneven = self.is_crowded(hardware);
         if self.is_due(hardware, cpu, Looks::Busy) {
             if is_uneven {
                 return true;
@@ -499,12 +515,12 @@ impl Balance {
         hardware: &Hardware,
         (cpu, looks): (usize, Looks),
         load_of: impl Fn(ThreadId) -> i64,
-    ) -> Vec<ThreadId> {
+    ) -> Option<Taken> {
         self.begin(hardware, cpu);
         match self.look(hardware, cpu, looks, load_of) {
             Found::Even => {
                 self.even(cpu);
-                Vec::new()
+                None
             }
             Found::Uneven(taken) => {
                 let failures = self.cpus[cpu].failures;
@@ -512,17 +528,17 @@ impl Balance {
                 if taken.threads.is_empty() {
                     self.cpus[cpu].failures = failures + 1;
                 }
-                taken.threads
+                Some(taken)
             }
         }
     }
 
     /// A CPU balances: what it could give, and how many are looked at from now on.
     fn begin(&mut self, hardware: &Hardware, cpu: usize) {
+        self.weigh(hardware, cpu);
+        self.is_overloaded = self.is_crowded(hardware);
         let now = hardware.now();
-        let state = &mut self.cpus[cpu];
-        state.balanced = ticks_of(hardware);
-        state.capacity = CAPACITY.saturating_sub(state.outranked.get(now, CAPACITY)).max(1);
+        self.cpus[cpu].balanced = ticks_of(hardware);
         let cpus = self.cpus.len() as u64;
         let used = self.cpus.iter().map(|cpu| cpu.used.get(now, CAPACITY)).sum::<u64>() / cpus;
         let crowd = used * used * MARGIN * MARGIN / (10_000 * CAPACITY);
@@ -543,6 +559,12 @@ impl Balance {
 fn ticks_of(hardware: &Hardware) -> u64 {
     let since = hardware.now() - hardware.cpus[0].tick_phase;
     since.max(Nanos::ZERO).get_unsigned() / hardware.platform.tick.get_unsigned().max(1)
+}
+
+/// So many ms in ticks, rounded up (`msecs_to_jiffies`).
+fn in_ticks(hardware: &Hardware, ms: u64) -> u64 {
+    let tick = hardware.platform.tick.get_unsigned().max(1);
+    Nanos::from_millis(1).get_unsigned().saturating_mul(ms).div_ceil(tick)
 }
 
 fn is_idler(hardware: &Hardware, thread: ThreadId) -> bool {

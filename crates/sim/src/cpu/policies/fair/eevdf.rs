@@ -31,6 +31,8 @@ pub(super) trait Version {
     const LAG_BY_LONGEST_SLICE: bool = false;
     /// Whether a timer ends slices (`HRTICK`).
     const TIMED: bool = false;
+    /// Whether a CPU that seldom idles looks at others each time (`NI_RATE`).
+    const NEWLY_IDLE_BY_RATE: bool = false;
 }
 
 /// 6.12.
@@ -54,6 +56,7 @@ pub(super) struct V7_2;
 impl Version for V7_2 {
     const LAG_BY_LONGEST_SLICE: bool = true;
     const TIMED: bool = true;
+    const NEWLY_IDLE_BY_RATE: bool = true;
 }
 
 /// Queues that choose by it.
@@ -215,6 +218,7 @@ impl<V: Version> Eevdf<V> {
 impl<V: Version> Rule for Eevdf<V> {
     const OWN_SLICES: bool = true;
     const TIMED: bool = V::TIMED;
+    const NEWLY_IDLE_BY_RATE: bool = V::NEWLY_IDLE_BY_RATE;
     // What 7.2 owes a sleeper it looks up with the time up to now.
     const BOOKS_BEFORE_REQUEUE: bool = V::LAG_BY_LONGEST_SLICE;
 

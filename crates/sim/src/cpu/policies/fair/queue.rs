@@ -245,6 +245,8 @@ pub(super) trait Rule: DerefMut<Target = Queues> {
 
     /// Whether a timer ends slices (`HRTICK`).
     const TIMED: bool = false;
+    /// Whether a CPU that seldom idles looks at others each time (`NI_RATE`).
+    const NEWLY_IDLE_BY_RATE: bool = false;
 
     /// Whether time is booked before one that stayed although it sleeps wakes.
     const BOOKS_BEFORE_REQUEUE: bool = false;

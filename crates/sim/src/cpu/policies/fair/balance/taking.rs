@@ -1,0 +1,102 @@
+//! [`Taken`]: which threads go from the busiest CPU to one that looks (`detach_tasks`, `need_active_balance` in `kernel/sched/fair.c`).
+
+use surety_units::Nanos;
+
+use super::Balance;
+use super::imbalance::{Amount, Looks, MARGIN, Seen, is_reduced};
+use crate::cpu::hardware::{Hardware, ThreadId};
+
+/// How long a cache stays warm (`sysctl_sched_migration_cost`).
+const WARM: Nanos = Nanos::from_micros(500);
+
+/// Failures from which on a warm cache does not count (`cache_nice_tries`).
+const FAILURES_TO_COOL: u32 = 2;
+
+/// Failures after which a running thread is taken (`cache_nice_tries + 2`).
+const FAILURES_TO_STOP: u32 = 3;
+
+/// Threads looked at in one go (`sched_nr_migrate`).
+const LOOKED_AT: usize = 32;
+
+/// What a CPU takes, and from whom.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::cpu::policies::fair) struct Taken {
+    pub(in crate::cpu::policies::fair) from: usize,
+    pub(in crate::cpu::policies::fair) threads: Vec<ThreadId>,
+    /// Whether the running thread is stopped, so that one can be taken.
+    pub(in crate::cpu::policies::fair) stops: bool,
+}
+
+impl Balance {
+    /// The threads that a CPU takes from another (`detach_tasks`).
+    pub(super) fn fitting(
+        &self,
+        hardware: &Hardware,
+        (from, to): (usize, usize),
+        looks: Looks,
+        (busiest, amount): (&Seen, Amount),
+        load_of: impl Fn(ThreadId) -> i64,
+    ) -> Vec<ThreadId> {
+        if busiest.all < 2 {
+            return Vec::new();
+        }
+        let (now, failures) = (hardware.now(), self.cpus[to].failures);
+        let mut there = self.cpus[from].wanting.clone();
+        there.sort_unstable_by_key(|thread| self.threads[thread.index()].stamp);
+        let (mut taken, mut left) = (Vec::new(), amount);
+        for thread in there.into_iter().take(LOOKED_AT) {
+            let state = &self.threads[thread.index()];
+            let is_warm = state.left_at.is_some_and(|at| now - at < WARM) && failures < FAILURES_TO_COOL;
+            if hardware.current(from) == Some(thread) || !hardware.thread(thread).may_run_on(to) || is_warm {
+                continue;
+            }
+            left = match left {
+                Amount::Threads(threads) => Amount::Threads(threads - 1),
+                Amount::Load(load) => {
+                    let own = state.queued.get(now, load_of(thread).unsigned_abs()).max(1);
+                    if own >> failures.min(63) > load {
+                        continue;
+                    }
+                    Amount::Load(load.saturating_sub(own))
+                }
+            };
+            taken.push(thread);
+            let is_last = looks.is_idle() && busiest.all - taken.len() <= 1;
+            if is_last || looks == Looks::NewlyIdle || matches!(left, Amount::Threads(0) | Amount::Load(0)) {
+                break;
+            }
+        }
+        taken
+    }
+
+    /// Whether the running thread of a CPU is stopped to be taken, as nothing that waits there may be (`need_active_balance`).
+    pub(super) fn stops(
+        &self,
+        hardware: &Hardware,
+        (from, to): (usize, usize),
+        looks: Looks,
+        (busiest, amount): (&Seen, Amount),
+    ) -> bool {
+        let is_stuck = matches!(amount, Amount::Threads(_))
+            && self.cpus[to].failures + u32::from(looks != Looks::NewlyIdle) > FAILURES_TO_STOP;
+        let is_short = looks.is_idle()
+            && busiest.fair == 1
+            && is_reduced(busiest.capacity)
+            && busiest.capacity * MARGIN < self.cpus[to].capacity * 100;
+        let is_allowed = hardware.current(from).is_none_or(|thread| hardware.thread(thread).may_run_on(to));
+        (is_stuck || is_short) && is_allowed
+    }
+
+    /// The thread that goes from a CPU whose running one was stopped to another.
+    pub(in crate::cpu::policies::fair) fn stopped(
+        &self,
+        hardware: &Hardware,
+        from: usize,
+        to: usize,
+    ) -> Option<ThreadId> {
+        let there = self.cpus[from].wanting.iter().copied();
+        there
+            .filter(|thread| hardware.thread(*thread).may_run_on(to))
+            .min_by_key(|thread| self.threads[thread.index()].stamp)
+    }
+}
