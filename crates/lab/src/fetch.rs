@@ -1,8 +1,8 @@
 //! [`fetch`]: the newest kernel of a name, from the mirror into the store.
 //!
-//! A package `linux-image-amd64` depends on the image of one version; since 7.x that image is in parts (`linux-binary-`,
-//! `linux-modules-`), so these are fetched too. Of an unpacked kernel the image is kept, and the modules that devices of
-//! an emulator, block schedulers, file systems and traffic control are in, and the list of those that are built into the image.
+//! A package `linux-image-amd64` depends on the image of one version; since 7.x that image is in parts ([`PARTS`]), so these are
+//! fetched too. Of an unpacked kernel the image is kept, the modules that devices of an emulator, block schedulers, file systems and
+//! traffic control are in, and the list of those that are built into the image.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -48,6 +48,9 @@ const KEPT: &[&str] = &[
     "net/sched/",
 ];
 
+/// How the packages begin that an image is in parts in: the image itself, its modules, and the list of what is built in.
+const PARTS: &[&str] = &["linux-binary-", "linux-modules-", "linux-base-"];
+
 /// How a directory begins that a kernel is unpacked in, before the number of the process that does it.
 const UNPACKED: &str = "unpacked-";
 
@@ -85,7 +88,7 @@ pub fn fetch(
         said(&format!("{name}: {image} {version} is here already"));
         return Ok(stored);
     }
-    let is_part = |d: &&String| d.starts_with("linux-binary-") || d.starts_with("linux-modules-");
+    let is_part = |d: &&String| PARTS.iter().any(|begin| d.starts_with(begin));
     let packages: Vec<&String> = std::iter::once(image).chain(parts.iter().filter(is_part)).collect();
     let unpacked = tempfile::Builder::new()
         .prefix(&format!("{UNPACKED}{}-", std::process::id()))

@@ -124,8 +124,9 @@ fn load(
             load(kernel, other, "", order, depth + 1)?;
         }
         for other in wished_by(&content) {
-            // A wish may be for what several modules offer, such as `crc32c`; the portable one has the name of all.
-            let offered = [other.clone(), format!("{other}_generic")];
+            // A wish may be for what several modules offer, such as `crypto-crc32c`; the portable one is `crc32c_generic`.
+            let algorithm = other.strip_prefix("crypto_").unwrap_or(&other);
+            let offered = [other.clone(), format!("{algorithm}_generic")];
             if let Some(other) = offered.iter().find(|name| known.contains_key(*name)) {
                 load(kernel, other, "", order, depth + 1)?;
             }

@@ -84,8 +84,11 @@ impl Emulated for Disk<'_> {
     fn said(&self) -> Vec<(&'static str, String)> {
         let profile = self.disk.profile();
         let unknown = || "not known".to_owned();
-        let tags = self.disk.device().tags().map_or_else(unknown, |tags| tags.to_string());
-        let depth = format!("the kernel sends {tags} requests at a time, the disk takes {}", profile.depth());
+        let tags = self.disk.device().tags().map_or_else(
+            || "an unknown number of requests".to_owned(),
+            |tags| if tags == 1 { "1 request".to_owned() } else { format!("{tags} requests") },
+        );
+        let depth = format!("the kernel sends {tags} at a time, the disk takes {}", profile.depth());
         let lateness =
             self.disk.summary().map_or_else(|| "no requests".to_owned(), |summary| summary.to_string());
         vec![
