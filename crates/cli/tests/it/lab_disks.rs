@@ -67,7 +67,7 @@ fn a_modelled_disk_in_a_guest_has_its_own_depth_is_never_late_and_repeats_under_
         let scheduler = said["disk d scheduler"].as_str();
         let requests = if scheduler == "none" { "1" } else { "64" };
         assert_eq!(said["disk d queue depth"], requests, "{scheduler}");
-        assert!(!record.in_force.degraded.iter().any(|why| why.contains("disturbed")), "{label}");
+        assert!(!record.degraded.iter().any(|why| why.contains("disturbed")), "{label}");
         let start = record.activities.iter().find(|activity| activity.name == "start").unwrap();
         assert_eq!(start.activations, 1, "{label}");
     }
