@@ -84,7 +84,6 @@ fn workload(
         cpus: cpus.map_err(|e: surety_units::QuantityError| Refusal::machine(e.to_string()))?,
         cancel: Cancel::default(),
         files: Arc::new(files.clone()),
-        ..RunOptions::default()
     };
     let storing = Storing { file_version: None, compression: Some(Packing::None) };
     let output = trace.then(|| TraceOutput::create(Path::new(TRACE), &storing, Vec::new())).transpose()?;
