@@ -1,10 +1,12 @@
 //! `surety lab`: stock kernels under an emulator with a virtual clock.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde_json::json;
 use surety_lab::LabError;
 use surety_lab::kernels::CATALOGUE;
+use surety_lab::modules::module_name;
+use surety_lab::programs::program_in_path;
 use surety_report::table::cells;
 use surety_session::guests::{lab_of, store};
 
@@ -74,7 +76,7 @@ fn list(session: &Session) -> Result<Code, Failure> {
                 "version": s.manifest().version,
                 "content": s.content(),
                 "bytes": size,
-                "modules": s.files().count().saturating_sub(1),
+                "modules": s.files().filter_map(module_name).count(),
             })),
             "damaged": stored.as_ref().err().filter(|e| matches!(e, LabError::Corrupt { .. })).map(ToString::to_string),
         }));
@@ -130,9 +132,4 @@ fn shell(args: &LabShellArgs, session: &Session) -> Result<Code, Failure> {
     ));
     lab.shell(&session.cancel)?;
     Ok(Code::Kept)
-}
-
-/// A program of this machine, by its name.
-fn program_in_path(name: &str) -> Option<PathBuf> {
-    ["/usr/bin", "/bin", "/usr/sbin", "/sbin"].iter().map(|d| Path::new(d).join(name)).find(|p| p.is_file())
 }

@@ -33,7 +33,7 @@ use crate::flash::Flash;
 use crate::hdd::Hdd;
 use crate::model::Model;
 use crate::virtio::Virtio;
-use surety_model::source::{Diagnostic, Diagnostics};
+use surety_model::source::{Diagnostic, Diagnostics, nearest};
 
 use keys::keys;
 pub use show::{Line, capacity, list, show};
@@ -144,6 +144,25 @@ impl Profile {
     pub fn named(name: &str) -> Option<Profile> {
         let (name, text) = PROFILES.iter().find(|row| row.0 == name)?;
         Some(Profile::read(name, name, text).unwrap_or_else(|wrong| panic!("a profile of our own: {wrong}")))
+    }
+
+    /// The profile of a disk's `model`: of a file among texts by their paths, or one of ours.
+    ///
+    /// # Errors
+    /// What is wrong with the file; no such model, with the nearest and what there is.
+    pub fn of_model(model: &str, files: &BTreeMap<String, String>) -> Result<Profile, String> {
+        if let Some(read) = Profile::among(model, files) {
+            return read.map_err(|wrong| wrong.to_string());
+        }
+        Profile::named(model).ok_or_else(|| {
+            let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
+            let meant = nearest(model, names.iter().copied()).map(|near| format!("did you mean `{near}`? "));
+            format!(
+                "there is no model `{model}`; {}name a profile's file (FILE.toml), one of DiskSim (FILE.diskspecs), or one of {}",
+                meant.unwrap_or_default(),
+                names.join(", ")
+            )
+        })
     }
 
     /// Reads a profile. `name` is what it will be called, `file` what messages call the text.
@@ -267,6 +286,18 @@ impl Profile {
             Device::Flash(parameters) => parameters.depth,
             Device::Virtio(parameters, _) => parameters.depth,
         }
+    }
+
+    /// Requests that the queue of Linux's driver of such a disk takes with an I/O scheduler: twice its tags, of which no more than 128
+    /// count (`blk_mq_init_sched`). Drivers have 32 tags (ATA) or 64 (MMC) where the disk takes fewer requests at a time.
+    pub fn requests_scheduled(&self) -> u32 {
+        2 * self.driver_tags().min(128)
+    }
+
+    /// Tags of Linux's driver of such a disk.
+    pub fn driver_tags(&self) -> u32 {
+        let depth = u32::try_from(self.depth()).unwrap_or(u32::MAX);
+        depth.max(if self.model == "emmc" { 64 } else { 32 })
     }
 }
 

@@ -33,9 +33,14 @@ pub struct Plan {
     pub profile: Profile,
     /// Bytes of it, from its beginning on: a multiple of 4096.
     pub bytes: u64,
+    /// Bytes of memory that have to be available for data in memory. What is never written takes none.
+    pub needs: u64,
     /// The file for its data; `None`: memory.
     pub backing: Option<PathBuf>,
     pub seed: u64,
+    /// For the last of each wait the reply thread spins instead of sleeping ([`crate::SPIN`]); nothing where a sleep ends at its instant, as
+    /// on a virtual clock.
+    pub spin: Nanos,
     /// The program that is started as its watchdog: one whose `main` begins with [`crate::watchdog_main`].
     pub watchdog: PathBuf,
 }
@@ -92,12 +97,12 @@ impl<'a> EmulatedDisk<'a> {
         plan.check(kernel)?;
         let store = match &plan.backing {
             Some(path) => Store::in_file(path, plan.bytes)?,
-            None => Store::in_memory(plan.bytes)?,
+            None => Store::in_memory(plan.bytes, plan.needs)?,
         };
         let core = Core::new(plan.profile.build(plan.seed));
         // Hard disks have no TRIM.
         let discards = !plan.profile.is_rotational();
-        let mut server = Server::new(Connection::open()?, store, (plan.bytes, discards), core);
+        let mut server = Server::new(Connection::open()?, store, (plan.bytes, discards), (core, plan.spin));
         // From here on what is made is dropped in the reverse order: the mount goes before its server waits for that.
         let mount = server.shared().connection.mount(BYTES_MAX)?;
         server.serve()?;

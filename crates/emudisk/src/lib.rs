@@ -10,7 +10,7 @@
 //! One request walked through it: the block layer gives it to the loop device, which gives it to the one file of a FUSE file system that this
 //! process serves. A reader thread stamps it and hands it to the [`core::Core`], which passes it to the [`surety_device::Model`] as soon as that has room,
 //! as a simulator does; then it moves the data from or to the [`store::Store`]. The reply thread sleeps until 100 us before the instant at which the
-//! model completes the next request, spins for the rest, and answers, in the order of those instants and not of arrival. How much later than that each
+//! model completes the next request, spins for the rest ([`disk::Plan::spin`]), and answers, in the order of those instants and not of arrival. How much later than that each
 //! answer came is counted ([`account::Account`]); beyond 4 % of what requests take the disk is *disturbed*, and what was measured on it decides nothing.
 //!
 //! Nothing is left of it, however the process ends. The mount has no place in the file system, the loop device detaches itself with its last
@@ -33,4 +33,5 @@ pub mod watchdog;
 pub use account::{Account, Summary};
 pub use disk::{EmulatedDisk, Plan};
 pub use error::EmulationError;
+pub use server::SPIN;
 pub use watchdog::watchdog_main;

@@ -29,8 +29,8 @@ pub(crate) const BYTES_MAX: u32 = 1 << 20;
 /// Requests at a time, more than a loop device has tags: the model says how many the disk takes.
 const REQUESTS_MAX: u16 = 1024;
 const READERS: u32 = 2;
-/// The reply thread spins for the last of its waits.
-const SPIN: Nanos = Nanos::from_micros(100);
+/// For so long at the end of a wait the reply thread spins, where a sleep may end late.
+pub const SPIN: Nanos = Nanos::from_micros(100);
 /// The priority of all threads that serve.
 const PRIORITY: u32 = 1;
 /// Between two signs of life.
@@ -59,6 +59,7 @@ pub(crate) struct Shared {
     bytes: u64,
     /// Whether the disk can be told what it need not keep.
     discards: bool,
+    spin: Nanos,
     /// The instant of CLOCK_MONOTONIC that is 0 for the model.
     epoch: Nanos,
     state: Mutex<State>,
@@ -103,8 +104,14 @@ enum Answer {
 }
 
 impl Server {
-    /// A server whose threads have not begun, with everything answered at once; the size of the disk in bytes, and whether it takes discards.
-    pub fn new(connection: Connection, store: Store, (bytes, discards): (u64, bool), core: Core) -> Server {
+    /// A server whose threads have not begun, with everything answered at once; the size of the disk in bytes, and whether it takes discards;
+    /// how long the reply thread spins at most.
+    pub fn new(
+        connection: Connection,
+        store: Store,
+        (bytes, discards): (u64, bool),
+        (core, spin): (Core, Nanos),
+    ) -> Server {
         let state = State {
             core,
             slots: Vec::new(),
@@ -121,6 +128,7 @@ impl Server {
             store,
             bytes,
             discards,
+            spin,
             epoch: clock::monotonic(),
             state: Mutex::new(state),
             earlier: Condvar::new(),
@@ -397,8 +405,8 @@ impl Shared {
             let next = state.next();
             let left = Nanos::new(next.saturating_sub(now.get()));
             self.next.store(next, Ordering::Relaxed);
-            if left > SPIN {
-                let sleep = (left - SPIN).min(Nanos::SECOND);
+            if left > self.spin {
+                let sleep = (left - self.spin).min(Nanos::SECOND);
                 state.sleeps_until = next;
                 let slept = self.earlier.wait_timeout(state, Duration::from_nanos(sleep.get_unsigned()));
                 state = slept.unwrap_or_else(PoisonError::into_inner).0;

@@ -21,12 +21,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// In memory.
+    /// In memory, of which `needs` bytes have to be available.
     ///
     /// # Errors
     /// Where that much memory is not available now.
-    pub fn in_memory(bytes: u64) -> Result<Store, EmulationError> {
-        if let Some(available) = available_memory(&RealKernel::new()).filter(|available| available.0 < bytes)
+    pub fn in_memory(bytes: u64, needs: u64) -> Result<Store, EmulationError> {
+        if let Some(available) = available_memory(&RealKernel::new()).filter(|available| available.0 < needs)
         {
             return Err(EmulationError::Memory { bytes, available: available.0 });
         }
@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn what_was_never_written_or_was_discarded_reads_as_zeros() {
-        let store = Store::in_memory(1 << 20).unwrap();
+        let store = Store::in_memory(1 << 20, 1 << 20).unwrap();
         store.write(4096, &[7; 8192]).unwrap();
         store.discard(4096, 4096).unwrap();
         let mut bytes = [1; 16384];
@@ -113,6 +113,6 @@ mod tests {
         Store::in_file(&path, 1 << 20).unwrap().read(0, &mut bytes).unwrap();
         assert_eq!(&bytes, b"kept");
         assert!(Store::in_file(&path, 1 << 21).unwrap_err().to_string().contains("1048576 bytes"));
-        assert!(Store::in_memory(u64::MAX >> 1).unwrap_err().to_string().contains("memory"));
+        assert!(Store::in_memory(1 << 20, u64::MAX >> 1).unwrap_err().to_string().contains("memory"));
     }
 }

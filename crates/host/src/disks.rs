@@ -22,6 +22,11 @@ use surety_units::{Bytes, Nanos};
 
 use crate::said::{last_words, said};
 
+mod modelled;
+
+pub use modelled::{Emulated, Emulator, Modelled};
+use modelled::{emulate, give_requests};
+
 /// A device by the name of the disk it stands for.
 pub type Bindings = BTreeMap<String, PathBuf>;
 
@@ -46,8 +51,9 @@ pub struct Disks<'a> {
 #[derive(Debug)]
 pub struct RunDisk<'a> {
     name: String,
-    // In this order: what is on it, how it schedules, itself, and what it stands on.
+    // In this order: what is on it, its requests, how it schedules, itself, and what it stands on.
     mount: Option<DetachedMount>,
+    _requests: Option<Journalled<'a>>,
     _scheduler: Option<Journalled<'a>>,
     device: BlockDevice,
     backing: Option<Backing<'a>>,
@@ -59,49 +65,6 @@ pub struct RunDisk<'a> {
 enum Backing<'a> {
     File(File, Bytes),
     Model(Box<dyn Emulated + 'a>),
-}
-
-/// What makes disks that are as fast as a model. It is no part of this world: who enters the world brings it.
-pub trait Emulator {
-    /// Makes a disk, which answers at once until [`Emulated::begin`].
-    ///
-    /// # Errors
-    /// In words, before anything is made: no such model, no FUSE, no loop devices, not root, more data than memory.
-    fn make<'a>(
-        &self,
-        wanted: &Modelled<'_>,
-        kernel: &'a dyn Kernel,
-        journal: Option<&'a Journal>,
-    ) -> Result<Box<dyn Emulated + 'a>, WorldError>;
-}
-
-/// What modelled disk is wanted.
-#[derive(Clone, Copy, Debug)]
-pub struct Modelled<'w> {
-    /// The disk's name in the workload.
-    pub name: &'w str,
-    /// The name of a profile, or of a file.
-    pub model: &'w str,
-    /// `None`: as its maker has it.
-    pub size: Option<Bytes>,
-    pub seed: u64,
-    /// Texts of profiles by the names of their files.
-    pub files: &'w BTreeMap<String, String>,
-}
-
-/// A modelled disk. Dropping takes it away.
-pub trait Emulated: std::fmt::Debug {
-    /// The block device.
-    fn device(&self) -> &BlockDevice;
-
-    /// The model says when from now on; what was counted is counted anew.
-    fn begin(&self);
-
-    /// What a reader needs to judge numbers measured on it: what, and its value.
-    fn said(&self) -> Vec<(&'static str, String)>;
-
-    /// Why what was measured on it decides nothing.
-    fn objection(&self) -> Option<String>;
 }
 
 /// What disks are made with.
@@ -181,17 +144,6 @@ impl<'a> RunDisk<'a> {
         workshop: &Workshop<'a>,
     ) -> Result<RunDisk<'a>, WorldError> {
         let name = &disk.name;
-        if let Some(tunable) = disk.tunables.keys().next() {
-            let why = format!("`tunables` are the simulator's; leave `{tunable}` out here");
-            return Err(unsupported(name, why));
-        }
-        if disk.on.is_some() {
-            return Err(unsupported(name, "a virtual machine's disk is for simulation; leave out `on` here"));
-        }
-        if disk.read_ahead.is_some() {
-            let why = "read-ahead by the rules of a kernel is for simulation; leave out `read-ahead` here";
-            return Err(unsupported(name, why));
-        }
         let (device, backing) = match (bound, &disk.model, disk.make) {
             (Some(_), Some(model), _) => {
                 let why = format!(
@@ -223,6 +175,10 @@ impl<'a> RunDisk<'a> {
             Some(wanted) => Some(set_scheduler(name, &device, wanted, workshop)?),
             None => None,
         };
+        let requests = match &backing {
+            Some(Backing::Model(made)) => give_requests(name, &**made, workshop)?,
+            _ => None,
+        };
         let content = match &backing {
             Some(_) => Content::Nothing,
             None => device.content().map_err(|e| failed(name, "cannot be read", &e.to_string()))?,
@@ -236,9 +192,15 @@ impl<'a> RunDisk<'a> {
                 return Err(failed(name, &format!("is not written over ({})", device.path().display()), why));
             }
         }
-        let directories = Vec::new();
-        let mut disk =
-            RunDisk { name: name.clone(), mount: None, _scheduler: scheduler, device, backing, directories };
+        let mut disk = RunDisk {
+            name: name.clone(),
+            mount: None,
+            _requests: requests,
+            _scheduler: scheduler,
+            device,
+            backing,
+            directories: Vec::new(),
+        };
         // The file system was made in no time.
         disk.emulated().into_iter().for_each(Emulated::begin);
         disk.mount()?;
@@ -371,27 +333,6 @@ fn failed(name: &str, what: &str, remedy: &str) -> WorldError {
 /// A device that somebody names.
 fn bind(name: &str, path: &Path) -> Result<BlockDevice, WorldError> {
     BlockDevice::unused(path).map_err(|error| failed(name, "cannot be bound", &error.to_string()))
-}
-
-/// A disk as fast as a model.
-fn emulate<'a>(
-    disk: &Disk,
-    model: &str,
-    size: Option<Bytes>,
-    workshop: &Workshop<'a>,
-) -> Result<Box<dyn Emulated + 'a>, WorldError> {
-    let name = &disk.name;
-    let Some(emulator) = workshop.emulator else {
-        return Err(unsupported(name, "there are no modelled disks here; leave out `model`"));
-    };
-    if let Some(size) = size.filter(|size| *size < MAKE_MIN) {
-        return Err(unsupported(
-            name,
-            format!("`make` is {size}, and a file system takes at least {MAKE_MIN}"),
-        ));
-    }
-    let wanted = Modelled { name, model, size, seed: workshop.seed, files: workshop.files };
-    emulator.make(&wanted, workshop.kernel, workshop.journal)
 }
 
 /// A loop device on a file of this size, and the file.

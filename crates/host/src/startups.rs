@@ -9,6 +9,7 @@ mod pace;
 mod replay;
 mod site;
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -43,6 +44,8 @@ pub(crate) struct Setting<'a> {
     pub mark: Option<String>,
     /// Ends everything early.
     pub cancel: &'a Cancel,
+    /// Texts of recordings by the names of their files.
+    pub files: &'a BTreeMap<String, String>,
 }
 
 /// What is started.
@@ -115,7 +118,7 @@ impl<'a> Starts<'a> {
                     Subject::Program(line.clone(), rights)
                 }
                 StartupBody::Replay(file) => {
-                    Subject::Replay(Arc::new(site::read(startup, file, workload, setting.kernel)?))
+                    Subject::Replay(Arc::new(site::read(startup, file, workload, &setting)?))
                 }
             };
             let directory = site::make(index, startup, &subject, disks, &setting)?;

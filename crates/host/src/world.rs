@@ -237,7 +237,8 @@ impl HostWorld<'_> {
         let (emulator, seed, files) = (self.emulator, options.seed, &*options.files);
         let workshop = Workshop { kernel, journal, mark: mark.clone(), cancel, emulator, seed, files };
         let mut disks = Disks::prepare(workload, &self.bindings, &workshop)?;
-        let mut starts = Starts::prepare(workload, &mut disks, Setting { kernel, cpus, mark, cancel })?;
+        let setting = Setting { kernel, cpus, mark, cancel, files };
+        let mut starts = Starts::prepare(workload, &mut disks, setting)?;
         starts.idle(&mut disks)?;
         let handlers = cpus.lowest().filter(|_| self.partitioned);
         let sides = Sides { inside: cpus, outside: self.outside, handlers };

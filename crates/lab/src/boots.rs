@@ -49,7 +49,7 @@ pub fn boots(
                 continue;
             }
         };
-        let modules = modules_for(&workload.loads);
+        let modules = modules_for(workload, &options.files);
         let run = Run { untraced: recorded.untraced, ..Run::of(workload, options, recorded.trace) };
         let shared = boots.iter_mut().find(|boot| boot.is_for(&needed, &modules, &options.cancel));
         if let Some(Boot { numbers, job: Job::Workload { runs, .. }, .. }) = shared {

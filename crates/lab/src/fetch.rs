@@ -1,8 +1,8 @@
 //! [`fetch`]: the newest kernel of a name, from the mirror into the store.
 //!
-//! A package `linux-image-amd64` depends on the image of one version; since 7.x that image is in parts (`linux-binary-`,
-//! `linux-modules-`), so these are fetched too. Of an unpacked kernel the image is kept, and the modules that devices of
-//! an emulator, block schedulers, file systems and traffic control are in.
+//! A package `linux-image-amd64` depends on the image of one version; since 7.x that image is in parts ([`PARTS`]), so these are
+//! fetched too. Of an unpacked kernel the image is kept, the modules that devices of an emulator, block schedulers, file systems and
+//! traffic control are in, and the list of those that are built into the image.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use surety_units::Nanos;
 use crate::apt::{Apt, run_within};
 use crate::error::LabError;
 use crate::kernels;
-use crate::modules::{depends, module_name};
+use crate::modules::{BUILT_IN, depends, module_name};
 use crate::store::{KERNEL, Store, StoredKernel};
 
 /// Directories of modules that are kept, below `kernel/`.
@@ -40,6 +40,7 @@ const KEPT: &[&str] = &[
     "drivers/scsi/virtio_scsi",
     "drivers/virtio/",
     "fs/ext4/",
+    "fs/fuse/fuse",
     "fs/jbd2/",
     "fs/mbcache",
     "lib/",
@@ -47,11 +48,14 @@ const KEPT: &[&str] = &[
     "net/sched/",
 ];
 
+/// How the packages begin that an image is in parts in: the image itself, its modules, and the list of what is built in.
+const PARTS: &[&str] = &["linux-binary-", "linux-modules-", "linux-base-"];
+
 /// How a directory begins that a kernel is unpacked in, before the number of the process that does it.
 const UNPACKED: &str = "unpacked-";
 
 /// Which list of modules this is. A kernel stored with another is fetched anew, even where its version is the newest.
-const SELECTION: u32 = 3;
+const SELECTION: u32 = 4;
 
 /// Fetches the newest kernel of a name within a time; `said` hears what is done.
 ///
@@ -84,7 +88,7 @@ pub fn fetch(
         said(&format!("{name}: {image} {version} is here already"));
         return Ok(stored);
     }
-    let is_part = |d: &&String| d.starts_with("linux-binary-") || d.starts_with("linux-modules-");
+    let is_part = |d: &&String| PARTS.iter().any(|begin| d.starts_with(begin));
     let packages: Vec<&String> = std::iter::once(image).chain(parts.iter().filter(is_part)).collect();
     let unpacked = tempfile::Builder::new()
         .prefix(&format!("{UNPACKED}{}-", std::process::id()))
@@ -124,6 +128,8 @@ fn kept(root: &Path) -> Result<BTreeMap<String, PathBuf>, LabError> {
         let name = path.rsplit('/').next().unwrap_or_default();
         if name == KERNEL || name.starts_with("vmlinuz-") {
             kept.insert(KERNEL.to_owned(), file);
+        } else if name == BUILT_IN {
+            kept.insert(BUILT_IN.to_owned(), file);
         } else if let Some((_, inside)) = path.split_once("/kernel/")
             && let Some(module) = module_name(inside)
         {
@@ -182,6 +188,9 @@ mod tests {
         for file in [
             "boot/vmlinuz-7.2",
             "boot/config-7.2",
+            "usr/lib/modules/7.2/modules.builtin",
+            &format!("{modules}/fs/fuse/fuse.ko"),
+            &format!("{modules}/fs/fuse/virtiofs.ko"),
             &format!("{modules}/drivers/block/null_blk/null_blk.ko"),
             &format!("{modules}/drivers/gpu/drm/big.ko"),
             &format!("{modules}/net/sched/sch_netem.ko"),
@@ -194,7 +203,13 @@ mod tests {
         let kept: Vec<String> = kept(directory.path()).unwrap().into_keys().collect();
         assert_eq!(
             kept,
-            ["modules/drivers/block/null_blk/null_blk.ko", "modules/net/sched/sch_netem.ko", "vmlinuz"]
+            [
+                "modules.builtin",
+                "modules/drivers/block/null_blk/null_blk.ko",
+                "modules/fs/fuse/fuse.ko",
+                "modules/net/sched/sch_netem.ko",
+                "vmlinuz"
+            ]
         );
         assert!(super::kept(&directory.path().join("usr")).is_err());
     }

@@ -1,6 +1,7 @@
 //! [`Job`]: what a guest is booted for, as it stands in its memory, and what comes back of it.
 
 use std::collections::BTreeSet;
+use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 use surety_model::formats::toml;
@@ -9,6 +10,9 @@ use surety_model::world::{RunOptions, WorldError};
 use surety_units::{CpuSet, Nanos};
 
 use crate::devices::Device;
+use crate::disks::{self, Files};
+use crate::error::LabError;
+use crate::programs::program_in_path;
 use crate::samples::Series;
 
 /// Where the job stands in the guest. A first process that finds it is a guest of the lab.
@@ -70,6 +74,9 @@ pub struct Run {
     pub trace: bool,
     /// Whether nothing of what the scheduler does is recorded.
     pub untraced: bool,
+    /// Texts of recordings and profiles by the names of their files.
+    #[serde(default, skip_serializing_if = "Files::is_empty")]
+    pub files: Files,
 }
 
 impl Run {
@@ -83,7 +90,13 @@ impl Run {
             cpus: options.cpus.map(|cpus| cpus.to_string()),
             trace,
             untraced: false,
+            files: disks::files_of(workload, &options.files),
         }
+    }
+
+    /// The workload; `None` for what cannot be read, which is refused by the guest.
+    fn workload(&self) -> Option<Workload> {
+        toml::read("workload", &self.toml).ok()
     }
 
     /// How long it takes on the guest's clock.
@@ -126,10 +139,11 @@ impl Probe {
     }
 }
 
-/// Modules that loads need: their network is a pair of `veth` devices.
-pub(crate) fn modules_for(loads: &[Load]) -> Vec<String> {
-    let modules: BTreeSet<&str> = loads.iter().flat_map(|load| load.kind.row().modules).copied().collect();
-    modules.into_iter().map(str::to_owned).collect()
+/// Modules that a workload needs: for the network of its loads, a pair of `veth` devices, and for its disks.
+pub(crate) fn modules_for(workload: &Workload, files: &Files) -> Vec<String> {
+    let loads: BTreeSet<&str> =
+        workload.loads.iter().flat_map(|load| load.kind.row().modules).copied().collect();
+    loads.into_iter().map(str::to_owned).chain(disks::modules(workload, files)).collect()
 }
 
 impl Job {
@@ -154,33 +168,53 @@ impl Job {
     /// Bytes that the loads of its largest run keep in the guest's memory, files included, on so many CPUs.
     pub fn bytes(&self, cpus: u32) -> u128 {
         match self {
-            // What cannot be read is refused by the guest.
             Job::Workload { runs, .. } => {
-                let workloads = runs.iter().filter_map(|run| toml::read("workload", &run.toml).ok());
-                let of = |workload: Workload| workload.loads.iter().map(|load| load.bytes(cpus)).sum();
-                workloads.map(of).max().unwrap_or(0)
+                let of = |run: &Run| {
+                    let workload = run.workload()?;
+                    let loads: u128 = workload.loads.iter().map(|load| load.bytes(cpus)).sum();
+                    Some(loads + disks::bytes(&workload, &run.files, cpus))
+                };
+                runs.iter().filter_map(of).max().unwrap_or(0)
             }
             Job::Latency { probe } => probe.loads().iter().map(|load| load.bytes(cpus)).sum(),
             Job::Packets { .. } | Job::Shell => 0,
         }
     }
 
+    /// Programs of this machine that it needs, each by its name and where it is.
+    ///
+    /// # Errors
+    /// [`LabError::NoProgram`] for the first that is not installed.
+    pub fn programs(&self) -> Result<Vec<(&'static str, PathBuf)>, LabError> {
+        let Job::Workload { runs, .. } = self else { return Ok(Vec::new()) };
+        if !runs.iter().filter_map(Run::workload).any(|workload| !workload.disks.is_empty()) {
+            return Ok(Vec::new());
+        }
+        let find = |(program, package): &(&'static str, &'static str)| {
+            let missing =
+                || LabError::NoProgram { program: (*program).to_owned(), package: (*package).to_owned() };
+            Ok((*program, program_in_path(program).ok_or_else(missing)?))
+        };
+        disks::PROGRAMS.iter().map(find).collect()
+    }
+
     /// Modules to load before it is done, with parameters.
     pub fn modules(&self) -> Vec<String> {
         match self {
-            // What cannot be read is refused by the guest.
             Job::Workload { runs, devices, .. } => {
-                let workloads = runs.iter().filter_map(|run| toml::read("workload", &run.toml).ok());
+                let needed = runs.iter().filter_map(|run| Some(modules_for(&run.workload()?, &run.files)));
                 let drivers = devices.iter().flat_map(|device| device.model.modules());
                 let mut modules: Vec<String> = drivers.map(|word| (*word).to_owned()).collect();
-                for module in workloads.flat_map(|workload| modules_for(&workload.loads)) {
+                for module in needed.flatten() {
                     if !modules.contains(&module) {
                         modules.push(module);
                     }
                 }
                 modules
             }
-            Job::Latency { probe } => modules_for(&probe.loads()),
+            Job::Latency { probe } => {
+                modules_for(&Workload { loads: probe.loads(), ..Workload::default() }, &Files::new())
+            }
             Job::Packets { devices, .. } => {
                 devices.iter().flat_map(|d| d.model.modules()).map(|word| (*word).to_owned()).collect()
             }
@@ -297,6 +331,7 @@ mod tests {
             cpus: Some("0-1".to_owned()),
             trace: true,
             untraced: false,
+            files: Files::new(),
         };
         let runs = vec![run("format = 1\n", 10), run(flood, 20), run(flood, 30)];
         let job = Job::Workload {

@@ -15,12 +15,12 @@ use surety_units::Nanos;
 
 use crate::devices;
 use crate::digest::sha256_hex;
-use crate::elf;
 use crate::emulator_threads;
 use crate::error::LabError;
 use crate::initramfs::Archive;
 use crate::job::{Errand, JOB_PATH, Job, Product, Refusal};
 use crate::modules;
+use crate::programs::add_program;
 use crate::protocol::Decoder;
 use crate::store::StoredKernel;
 use crate::transcript::{Step, Transcript};
@@ -82,7 +82,8 @@ impl<'a> Lab<'a> {
         let mut base = Archive::default();
         add_program(&mut base, "/init", program)?;
         for tool in tools {
-            add_program(&mut base, &format!("/bin/{}", file_name(tool)), tool)?;
+            let name = tool.file_name().unwrap_or_default().to_string_lossy();
+            add_program(&mut base, &format!("/bin/{name}"), tool)?;
         }
         for directory in ["/proc", "/sys", "/dev", "/tmp", "/run", "/root", "/surety"] {
             base.directory(directory);
@@ -117,26 +118,16 @@ impl<'a> Lab<'a> {
         if needed.is_empty() {
             return Ok(self.modules.clone());
         }
-        if let Some(missing) = needed
-            .iter()
-            .find(|word| !modules::is_stored(&self.stored, word.split(':').next().unwrap_or(word)))
-        {
-            let name = self.stored.name();
-            return Err(LabError::Options {
-                what: format!(
-                    "the workload needs the module `{missing}`, which was not kept of the kernel `{name}`"
-                ),
-                help: format!("fetch it anew with `surety lab fetch {name}`"),
-            });
-        }
-        // One that was asked for with parameters keeps them: it comes first.
-        modules::in_order(&self.stored, &[self.options.modules.clone(), needed].concat())
+        modules::with_needed(&self.stored, &self.options.modules, needed)
     }
 
     /// The file system of a guest with a job: the same bytes for the same job.
     pub fn initramfs(&self, job: &Job) -> Result<Vec<u8>, LabError> {
         let mut archive = self.base.clone();
         let mut errand = Errand { job: job.clone(), modules: Vec::new() };
+        for (program, path) in job.programs()? {
+            add_program(&mut archive, &format!("/bin/{program}"), &path)?;
+        }
         for module in &self.modules_of(job)? {
             let path = format!("/surety/modules/{}.ko", module.name);
             archive.file(&path, 0o644, module.content.clone());
@@ -145,6 +136,20 @@ impl<'a> Lab<'a> {
         let text = serde_json::to_vec(&errand).map_err(|e| LabError::file("writing the job", &e))?;
         archive.file(JOB_PATH, 0o644, text);
         Ok(archive.bytes())
+    }
+
+    /// Programs of this machine that a job takes along, each with a part of the SHA-256 of it and its libraries; `None` without any.
+    ///
+    /// # Errors
+    /// One is not installed, or cannot be read.
+    pub fn programs_in_words(&self, job: &Job) -> Result<Option<String>, LabError> {
+        let mut said = Vec::new();
+        for (program, path) in job.programs()? {
+            let mut archive = Archive::default();
+            add_program(&mut archive, program, &path)?;
+            said.push(format!("{program} {}", &sha256_hex(&archive.bytes())[..16]));
+        }
+        Ok((!said.is_empty()).then(|| said.join(", ")))
     }
 
     /// Whether its guests can hold a job at all.
@@ -466,23 +471,6 @@ fn room<'a>(kernel: &'a dyn Kernel, journal: Option<&'a Journal>) -> Result<Scra
     ScratchDir::make(kernel, journal).map_err(|e| LabError::file("making a temporary directory", &e))
 }
 
-fn file_name(path: &Path) -> String {
-    path.file_name().unwrap_or_default().to_string_lossy().into_owned()
-}
-
-/// Puts a program with its libraries into an archive, all of them without what only debuggers read.
-fn add_program(archive: &mut Archive, place: &str, program: &Path) -> Result<(), LabError> {
-    let read =
-        |path: &Path| fs::read(path).map_err(|e| LabError::file(format!("reading {}", path.display()), &e));
-    archive.file(place, 0o755, elf::without_sections(read(program)?));
-    for (path, from) in elf::closure(program)? {
-        if !archive.contains(&path) {
-            archive.file(&path, 0o755, elf::without_sections(read(&from)?));
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -498,6 +486,7 @@ mod tests {
             cpus: None,
             trace: false,
             untraced: true,
+            files: Default::default(),
         };
         let of = |seconds: &[i64], mode| {
             let runs = seconds.iter().map(|seconds| run(*seconds)).collect();

@@ -11,6 +11,9 @@ use crate::elf::module_info;
 use crate::error::LabError;
 use crate::store::StoredKernel;
 
+/// The list of what is built into a kernel, by the names of modules.
+pub const BUILT_IN: &str = "modules.builtin";
+
 /// A module ready to be loaded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Module {
@@ -28,9 +31,16 @@ pub fn module_name(path: &str) -> Option<String> {
     Some(stem.replace('-', "_"))
 }
 
-/// Whether a module is among the stored ones.
-pub fn is_stored(kernel: &StoredKernel, name: &str) -> bool {
-    kernel.files().filter_map(module_name).any(|stored| stored == name)
+/// Whether a module is among the stored ones, or the kernel has it built in.
+pub fn is_there(kernel: &StoredKernel, name: &str) -> bool {
+    kernel.files().filter_map(module_name).any(|stored| stored == name) || is_built_in(kernel, name)
+}
+
+/// Whether a kernel has a module built in, as far as it was kept what it has so.
+fn is_built_in(kernel: &StoredKernel, name: &str) -> bool {
+    let list = kernel.files().any(|file| file == BUILT_IN).then(|| kernel.read(BUILT_IN));
+    let text = list.and_then(Result::ok).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+    text.is_some_and(|text| text.lines().filter_map(module_name).any(|built_in| built_in == name))
 }
 
 /// Modules as they were asked for (`null_blk` or `null_blk:queue_mode=2,irqmode=2`), each after those it depends on.
@@ -46,6 +56,29 @@ pub fn in_order(kernel: &StoredKernel, wanted: &[String]) -> Result<Vec<Module>,
     Ok(order)
 }
 
+/// Modules that were asked for, and those that a job needs.
+///
+/// # Errors
+/// As [`in_order`]; one that is needed was not kept.
+pub fn with_needed(
+    kernel: &StoredKernel,
+    asked: &[String],
+    needed: Vec<String>,
+) -> Result<Vec<Module>, LabError> {
+    let mut names = needed.iter().map(|word| word.split(':').next().unwrap_or(word));
+    if let Some(missing) = names.find(|name| !is_there(kernel, name)) {
+        let name = kernel.name();
+        return Err(LabError::Options {
+            what: format!(
+                "the workload needs the module `{missing}`, which was not kept of the kernel `{name}`"
+            ),
+            help: format!("fetch it anew with `surety lab fetch {name}`"),
+        });
+    }
+    // One that was asked for with parameters keeps them: it comes first.
+    in_order(kernel, &[asked.to_vec(), needed].concat())
+}
+
 fn load(
     kernel: &StoredKernel,
     name: &str,
@@ -59,6 +92,9 @@ fn load(
     }
     let known: BTreeMap<String, &str> =
         kernel.files().filter_map(|path| Some((module_name(path)?, path))).collect();
+    if !known.contains_key(&name) && is_built_in(kernel, &name) {
+        return Ok(());
+    }
     let path = known.get(&name).ok_or_else(|| {
         let near = surety_model::source::nearest(&name, known.keys().map(String::as_str));
         LabError::Options {
@@ -87,6 +123,14 @@ fn load(
         for other in &depends {
             load(kernel, other, "", order, depth + 1)?;
         }
+        for other in wished_by(&content) {
+            // A wish may be for what several modules offer, such as `crypto-crc32c`; the portable one is `crc32c_generic`.
+            let algorithm = other.strip_prefix("crypto_").unwrap_or(&other);
+            let offered = [other.clone(), format!("{algorithm}_generic")];
+            if let Some(other) = offered.iter().find(|name| known.contains_key(*name)) {
+                load(kernel, other, "", order, depth + 1)?;
+            }
+        }
     }
     order.push(Module { name, parameters: parameters.to_owned(), content });
     Ok(())
@@ -97,6 +141,13 @@ fn depends_of(content: &[u8]) -> Option<Vec<String>> {
     let lines = module_info(content, "depends")?;
     let names = lines.iter().flat_map(|line| line.split(',')).filter(|name| !name.is_empty());
     Some(names.map(|name| name.replace('-', "_")).collect())
+}
+
+/// Modules that a module wants to be loaded before it (`softdep`): it asks for them while it works, and in a guest nothing loads them then.
+fn wished_by(content: &[u8]) -> Vec<String> {
+    let lines = module_info(content, "softdep").unwrap_or_default();
+    let before = lines.iter().filter_map(|line| line.split("pre:").nth(1)?.split("post:").next());
+    before.flat_map(str::split_whitespace).map(|name| name.replace('-', "_")).collect()
 }
 
 /// Modules that a module in a file depends on. A file that is no module depends on none.
@@ -127,11 +178,32 @@ fn uncompressed(file: &Path) -> Result<Vec<u8>, LabError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{KERNEL, Store};
 
     #[test]
     fn names_are_the_kernels() {
         assert_eq!(module_name("modules/drivers/block/null_blk/null_blk.ko.xz").as_deref(), Some("null_blk"));
         assert_eq!(module_name("modules/net/sched/sch-netem.ko").as_deref(), Some("sch_netem"));
         assert_eq!(module_name("vmlinuz"), None);
+    }
+
+    #[test]
+    fn what_is_built_in_is_there_and_what_was_not_kept_is_to_be_fetched_anew() {
+        let directory = tempfile::tempdir().unwrap();
+        let place = |name: &str, text: &str| {
+            let path = directory.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            (name.to_owned(), path)
+        };
+        let list = "kernel/fs/fuse/fuse.ko\nkernel/block/mq-deadline.ko\n";
+        let files = [place(KERNEL, "a kernel"), place(BUILT_IN, list)].into();
+        let store = Store::at(&directory.path().join("lab"));
+        let kernel = store.put("6.12", "linux-image-6.12", "6.12.1-1", 0, &files).unwrap();
+        let needed =
+            |names: &[&str]| with_needed(&kernel, &[], names.iter().map(|name| (*name).to_owned()).collect());
+        assert_eq!(needed(&["fuse", "mq_deadline"]).unwrap(), []);
+        let refused = needed(&["fuse", "loop:hw_queue_depth=1"]).unwrap_err();
+        assert!(refused.to_string().contains("module `loop`, which was not kept"), "{refused}");
+        assert_eq!(refused.remedy().unwrap(), "fetch it anew with `surety lab fetch 6.12`");
     }
 }

@@ -11,6 +11,7 @@ use surety_units::Nanos;
 
 use crate::boots::{Recorded, boots};
 use crate::digest::hash64;
+use crate::disks;
 use crate::error::LabError;
 use crate::job::{Job, Product};
 use crate::lab::Lab;
@@ -61,8 +62,13 @@ impl<'a> LabWorld<'a> {
         }
     }
 
-    /// The record of a product; its events go to the observer.
-    fn recorded(&self, product: &Product, observer: &mut dyn Observer) -> Result<Record, WorldError> {
+    /// The record of a product of a job; its events go to the observer.
+    fn recorded(
+        &self,
+        product: &Product,
+        job: &Job,
+        observer: &mut dyn Observer,
+    ) -> Result<Record, WorldError> {
         if !product.trace.is_empty() {
             let unreadable = |why: &dyn std::fmt::Display| WorldError::Machine {
                 what: format!("the trace that the guest sent cannot be read: {why}"),
@@ -72,7 +78,10 @@ impl<'a> LabWorld<'a> {
             let mut trace = trace.map_err(|e| unreadable(&e))?;
             trace.read(&mut ToObserver(observer)).map_err(|e| unreadable(&e))?;
         }
-        record_of(product, &self.lab)
+        let mut record = record_of(product, &self.lab)?;
+        let programs = self.lab.programs_in_words(job)?.map(|words| ("lab programs".to_owned(), words));
+        record.in_force.environment.extend(programs);
+        Ok(record)
     }
 }
 
@@ -106,7 +115,10 @@ impl World for LabWorld<'_> {
         let mut possible = Vec::new();
         for (number, (workload, options)) in runs.iter().enumerate() {
             let on_cpus = || options.cpus.map_or(Ok(()), |cpus| self.lab.options().check_cpus(cpus));
-            match check_supported(workload, &self.name()).and_then(|()| on_cpus().map_err(WorldError::from)) {
+            let is_possible = check_supported(workload, &self.name())
+                .and_then(|()| disks::check(workload, &options.files, &self.name()))
+                .and_then(|()| on_cpus().map_err(WorldError::from));
+            match is_possible {
                 Ok(()) => possible.push((number, workload, options)),
                 Err(error) => made[number] = Err(error),
             }
@@ -126,7 +138,8 @@ impl World for LabWorld<'_> {
         }
         for boot in boots {
             let mut observer = OfBoot { observer, numbers: &boot.numbers };
-            let take = |product: Product, observer: &mut dyn Observer| self.recorded(&product, observer);
+            let take =
+                |product: Product, observer: &mut dyn Observer| self.recorded(&product, &boot.job, observer);
             let of_boot = self.lab.run_each(&boot.job, &boot.cancel, &mut observer, take);
             for (number, record) in boot.numbers.iter().zip(of_boot) {
                 made[*number] = record;
@@ -213,8 +226,8 @@ fn check_supported(workload: &Workload, world: &str) -> Result<(), WorldError> {
         };
         return refused(format!("task.{}", task.name), why);
     }
-    if let Some(disk) = workload.disks.first() {
-        return refused(format!("disk.{}", disk.name), "the guest has no disks; leave it out");
+    if let Some((object, why)) = disks::unsupported(workload) {
+        return refused(object, why);
     }
     let say = |_: &LoadRow, why: &str| why.to_owned();
     if let Some(refused) = refused_loads(world, workload, |row| row.guest, say).into_iter().next() {

@@ -77,7 +77,6 @@ const KINDS: [KindRow; 8] = [
         kind: ActivityKind::Startup,
         word: "startup",
         noun: "a start-up",
-        guest: Some("the guest has no programs and no disks"),
         analysis: Some(INTERRUPTS),
         ..COMMON
     },

@@ -307,7 +307,7 @@ impl<'a> Guarantee<'a> {
             .prepared(self.scratch.as_ref())
             .at_home(self.homes(workload))
             .bound(&self.request.bindings)
-            .emulating(&ModelledDisks);
+            .emulating(&ModelledDisks::HOST);
         let record = {
             let mut watch = self.context.watch(label, None);
             let mut measuring = Measuring { watch: &mut *watch, seen: &mut seen };

@@ -14,7 +14,7 @@ pub mod guarantee;
 pub mod guests;
 pub mod histories;
 pub mod machine;
-mod modelled;
+pub mod modelled;
 pub mod pairs;
 pub mod permission;
 pub mod probe;

@@ -5,22 +5,35 @@
 use std::path::PathBuf;
 
 use surety_device::SECTOR;
-use surety_device::profile::{PROFILES, Profile};
-use surety_emudisk::{EmulatedDisk, EmulationError, Plan};
+use surety_device::profile::Profile;
+use surety_emudisk::{EmulatedDisk, EmulationError, Plan, SPIN};
 use surety_host::disks::{Emulated, Emulator, Modelled};
 use surety_kernel::Kernel;
 use surety_kernel::block::BlockDevice;
 use surety_kernel::journal::Journal;
-use surety_model::source::nearest;
 use surety_model::world::WorldError;
-use surety_units::Bytes;
+use surety_units::{Bytes, Nanos};
 
 /// The size of a disk whose `make` says none, where its model has more.
 const SIZE: Bytes = Bytes(1 << 30);
 
 /// Makes disks with a model. The program that runs is their watchdog: its `main` begins with [`surety_emudisk::watchdog_main`].
 #[derive(Debug)]
-pub struct ModelledDisks;
+pub struct ModelledDisks {
+    /// How long the threads that answer spin before an instant.
+    spin: Nanos,
+    /// Whether memory for whatever is written was seen to before.
+    is_provided: bool,
+}
+
+impl ModelledDisks {
+    /// On a machine with a clock of its own.
+    pub const HOST: ModelledDisks = ModelledDisks { spin: SPIN, is_provided: false };
+
+    /// In a guest of the lab: a sleep ends at its instant of the virtual clock, and who spins takes the only CPU from those who use the
+    /// disk. Its memory was held against what is written before it booted.
+    pub const GUEST: ModelledDisks = ModelledDisks { spin: Nanos::ZERO, is_provided: true };
+}
 
 impl Emulator for ModelledDisks {
     fn make<'a>(
@@ -32,7 +45,9 @@ impl Emulator for ModelledDisks {
         let profile = profile_of(wanted)?;
         let size = wanted.size.map_or((profile.sectors() * SECTOR).min(SIZE.0), |size| size.0);
         let watchdog = PathBuf::from("/proc/self/exe");
-        let plan = Plan { profile, bytes: size, backing: None, seed: wanted.seed, watchdog };
+        let needs = if self.is_provided { 0 } else { size };
+        let plan =
+            Plan { profile, bytes: size, needs, backing: None, seed: wanted.seed, spin: self.spin, watchdog };
         let made = plan.check(kernel).and_then(|()| match journal {
             Some(journal) => EmulatedDisk::make(&plan, kernel, journal),
             None => Err(EmulationError::NoJournal),
@@ -58,6 +73,10 @@ impl Emulated for Disk<'_> {
         self.disk.device()
     }
 
+    fn requests_scheduled(&self) -> u32 {
+        self.disk.profile().requests_scheduled()
+    }
+
     fn begin(&self) {
         self.disk.begin();
     }
@@ -65,8 +84,11 @@ impl Emulated for Disk<'_> {
     fn said(&self) -> Vec<(&'static str, String)> {
         let profile = self.disk.profile();
         let unknown = || "not known".to_owned();
-        let tags = self.disk.device().tags().map_or_else(unknown, |tags| tags.to_string());
-        let depth = format!("the kernel sends {tags} requests at a time, the disk takes {}", profile.depth());
+        let tags = self.disk.device().tags().map_or_else(
+            || "an unknown number of requests".to_owned(),
+            |tags| if tags == 1 { "1 request".to_owned() } else { format!("{tags} requests") },
+        );
+        let depth = format!("the kernel sends {tags} at a time, the disk takes {}", profile.depth());
         let lateness =
             self.disk.summary().map_or_else(|| "no requests".to_owned(), |summary| summary.to_string());
         vec![
@@ -83,23 +105,10 @@ impl Emulated for Disk<'_> {
 }
 
 fn profile_of(wanted: &Modelled<'_>) -> Result<Profile, WorldError> {
-    let (name, model) = (wanted.name, wanted.model);
-    let refuse = |why: String| WorldError::Unsupported {
+    Profile::of_model(wanted.model, wanted.files).map_err(|why| WorldError::Unsupported {
         world: "host".to_owned(),
-        object: format!("disk.{name}.model"),
+        object: format!("disk.{}.model", wanted.name),
         why,
-    };
-    if let Some(read) = Profile::among(model, wanted.files) {
-        return read.map_err(|wrong| refuse(wrong.to_string()));
-    }
-    Profile::named(model).ok_or_else(|| {
-        let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
-        let meant = nearest(model, names.iter().copied()).map(|near| format!("did you mean `{near}`? "));
-        refuse(format!(
-            "there is no model `{model}`; {}name a profile's file (FILE.toml), one of DiskSim (FILE.diskspecs), or one of {}",
-            meant.unwrap_or_default(),
-            names.join(", ")
-        ))
     })
 }
 
@@ -114,7 +123,7 @@ mod tests {
         let (kernel, files) = (ScriptedKernel::new(1), BTreeMap::new());
         let words = |model: &str, size: u64| {
             let wanted = Modelled { name: "d", model, size: Some(Bytes(size)), seed: 1, files: &files };
-            ModelledDisks.make(&wanted, &kernel, None).unwrap_err().to_string()
+            ModelledDisks::HOST.make(&wanted, &kernel, None).unwrap_err().to_string()
         };
         assert!(words("hdd-2040", 1 << 30).contains("did you mean `hdd-2004`"));
         assert!(words("hdd-2004", (1 << 30) + 1).contains("multiple of 4096"));

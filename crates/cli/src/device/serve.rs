@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use surety_emudisk::{EmulatedDisk, EmulationError, Plan};
+use surety_emudisk::{EmulatedDisk, EmulationError, Plan, SPIN};
 use surety_kernel::clock;
 use surety_report::table::cells;
 use surety_units::Nanos;
@@ -24,8 +24,10 @@ pub fn serve(args: &ServeArgs, session: &Session) -> Result<Code, Failure> {
     let plan = Plan {
         profile: profile(&args.profile, "disk")?,
         bytes: args.size.0,
+        needs: args.size.0,
         backing: args.backing.clone(),
         seed: args.seed,
+        spin: SPIN,
         watchdog: PathBuf::from("/proc/self/exe"),
     };
     plan.check(&session.kernel).map_err(refused)?;

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use surety_host::interpacket::InterpacketProbe;
 use surety_host::latency::LatencyProbe;
@@ -17,6 +18,7 @@ use surety_model::formats::toml;
 use surety_model::record::Record;
 use surety_model::world::{Cancel, Observer, RunOptions, Unobserved, World};
 use surety_report::{Report, Row};
+use surety_session::modelled::ModelledDisks;
 use surety_session::probe::options_of;
 use surety_units::{CpuId, Nanos};
 
@@ -72,7 +74,7 @@ fn workload(
     (outside, partitioned): (Option<u32>, bool),
     channel: &mut Channel,
 ) -> Result<(), Refusal> {
-    let Run { toml: text, seed, duration, warm_up, cpus, trace, untraced } = run;
+    let Run { toml: text, seed, duration, warm_up, cpus, trace, untraced, files } = run;
     let workload = toml::read("workload", text).map_err(|e| Refusal::machine(e.to_string()))?;
     let cpus = cpus.as_deref().map(str::parse).transpose();
     let options = RunOptions {
@@ -81,15 +83,15 @@ fn workload(
         warm_up: *warm_up,
         cpus: cpus.map_err(|e: surety_units::QuantityError| Refusal::machine(e.to_string()))?,
         cancel: Cancel::default(),
-        ..RunOptions::default()
+        files: Arc::new(files.clone()),
     };
     let storing = Storing { file_version: None, compression: Some(Packing::None) };
     let output = trace.then(|| TraceOutput::create(Path::new(TRACE), &storing, Vec::new())).transpose()?;
     let wake_ups = WakeUps::of(workload.tasks.iter().map(|t| t.name.as_str()));
     let mut seen = Seen { channel, wake_ups, output };
     let kernel = RealKernel::new();
-    // Threads of the kernel are changed under it, as on any machine.
-    let journal = if devices.is_empty() {
+    // Threads of the kernel, and settings of disks, are changed under it, as on any machine.
+    let journal = if devices.is_empty() && workload.disks.is_empty() {
         None
     } else {
         let refused = |e: surety_kernel::journal::JournalError| Refusal::machine(e.to_string());
@@ -98,6 +100,7 @@ fn workload(
     };
     let world = HostWorld::new(&kernel, journal.as_ref())
         .equipped(&equipment_of(devices)?)
+        .emulating(&ModelledDisks::GUEST)
         .with_outside(outside.map(CpuId));
     let world = if partitioned { world.partitioned() } else { world };
     let world = if *untraced { world.untraced() } else { world };

@@ -18,6 +18,7 @@ mod in_modes;
 mod interrupts;
 mod job_by_job;
 mod lab;
+mod lab_disks;
 mod lab_interrupts;
 mod latency;
 mod leaves_nothing;

@@ -4,7 +4,6 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-use surety_kernel::Kernel;
 use surety_kernel::command::{ChildSetup, Rights, spawn};
 use surety_kernel::files::evict;
 use surety_model::formats::io_trace::{IoTrace, IoTraceError};
@@ -40,23 +39,29 @@ pub(super) fn check(startup: &Startup) -> Result<(), WorldError> {
     }
 }
 
-/// Reads a recording: beside the workload's file, or from here.
+/// Reads a recording: the text that came with the run, else the file beside the workload's, or from here.
 pub(super) fn read(
     startup: &Startup,
     file: &str,
     workload: &Workload,
-    kernel: &dyn Kernel,
+    setting: &Setting<'_>,
 ) -> Result<Recorded, WorldError> {
+    let parsed = |text: &str, path: &str| {
+        let wrong = |error: IoTraceError| failed(startup, error.in_file(path));
+        let trace = IoTrace::parse(text).map_err(wrong)?;
+        Ok(Recorded { layout: trace.layout(), trace })
+    };
+    if let Some(text) = setting.files.get(file) {
+        return parsed(text, file);
+    }
     let beside = workload.source.name().and_then(|name| Path::new(name).parent()).map(|d| d.join(file));
     let path = beside.filter(|path| path.exists()).unwrap_or_else(|| PathBuf::from(file));
     let failed = |why: String| failed(startup, format!("{}: {why}", path.display()));
     if !path.exists() {
         return Err(failed("there is no such file, beside the workload or here".to_owned()));
     }
-    let text = kernel.read_text(&path).map_err(|error| failed(error.to_string()))?;
-    let wrong = |error: IoTraceError| self::failed(startup, error.in_file(&path.display().to_string()));
-    let trace = IoTrace::parse(&text).map_err(wrong)?;
-    Ok(Recorded { layout: trace.layout(), trace })
+    let text = setting.kernel.read_text(&path).map_err(|error| failed(error.to_string()))?;
+    parsed(&text, &path.display().to_string())
 }
 
 pub(super) fn failed(startup: &Startup, why: impl Into<String>) -> WorldError {

@@ -1,6 +1,6 @@
 //! [`Workload::beyond_kernels`]: what no running kernel can be asked for, this machine's or the lab's.
 
-use super::{ActivityKind, Irq, PolicySpec, Workload};
+use super::{ActivityKind, Disk, Irq, PolicySpec, Workload};
 
 impl Workload {
     /// The first object that no kernel can run in this version, by its path, and why; found without asking any.
@@ -25,6 +25,9 @@ impl Workload {
             let why = "no kernel runs a reserved task on as a fair one when its budget is used up; leave out `demote`";
             return Some((format!("task.{}", task.name), why));
         }
+        if let Some(refused) = self.disks.iter().find_map(beyond) {
+            return Some(refused);
+        }
         let tasks = self.tasks.iter().map(|task| (ActivityKind::Task, &task.name, task.policy));
         let loads = self.loads.iter().map(|load| (ActivityKind::Load, &load.name, load.policy));
         let is_simulated = |policy| matches!(policy, PolicySpec::Simulated { .. });
@@ -35,4 +38,18 @@ impl Workload {
             .is_empty()
             .then(|| ("workload".to_owned(), "there is nothing in it to run; add a [[task]]"))
     }
+}
+
+/// What of a disk is for simulation alone.
+fn beyond(disk: &Disk) -> Option<(String, &'static str)> {
+    let why = if !disk.tunables.is_empty() {
+        "`tunables` are the simulator's; leave them out here"
+    } else if disk.on.is_some() {
+        "a virtual machine's disk is for simulation; leave out `on` here"
+    } else if disk.read_ahead.is_some() {
+        "read-ahead by the rules of a kernel is for simulation; leave out `read-ahead` here"
+    } else {
+        return None;
+    };
+    Some((format!("disk.{}", disk.name), why))
 }

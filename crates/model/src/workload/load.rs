@@ -454,9 +454,15 @@ impl Load {
     /// Bytes of memory and of files that all of it works on, with so many CPUs in the run. Files on a disk of the workload do
     /// not count.
     pub fn bytes(&self, cpus: u32) -> u128 {
-        if self.disk.is_some() {
-            return 0;
-        }
+        if self.disk.is_some() { 0 } else { self.kept(cpus) }
+    }
+
+    /// Bytes of its files on a disk of the workload, with so many CPUs in the run.
+    pub fn bytes_on_disk(&self, cpus: u32) -> u128 {
+        if self.disk.is_some() { self.kept(cpus) } else { 0 }
+    }
+
+    fn kept(&self, cpus: u32) -> u128 {
         u128::from(self.kind.row().files) * u128::from(self.count.on(cpus)) * u128::from(self.size().0)
     }
 }
@@ -473,7 +479,7 @@ mod tests {
         load.count = Instances::PerCpu(1);
         assert_eq!(load.bytes(4), mib(256));
         load.disk = Some("d".to_owned());
-        assert_eq!(load.bytes(4), 0);
+        assert_eq!((load.bytes(4), load.bytes_on_disk(4)), (0, mib(256)));
         let copy = Load { size: Some(Bytes(1 << 20)), ..Load::new("c", LoadKind::FileCopy, 1) };
         assert_eq!((copy.bytes(1), Load::new("s", LoadKind::Spinners, 9).bytes(1)), (mib(2), 0));
     }

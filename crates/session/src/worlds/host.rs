@@ -62,7 +62,7 @@ impl AtHome<'_, '_> {
     fn host(&self) -> HostWorld<'_> {
         let Worlds { context, means, .. } = self.0;
         let world = HostWorld::new(context.kernel(), context.journal()).bound(&means.bindings);
-        let world = world.emulating(&ModelledDisks);
+        let world = world.emulating(&ModelledDisks::HOST);
         if means.traced { world } else { world.untraced() }
     }
 }

@@ -115,11 +115,11 @@ impl Driver {
         rotational: true,
     };
 
-    /// Of a device that takes so many requests at a time. Drivers have 32 tags (ATA) or 64 (MMC) where those are fewer.
+    /// Of a device that takes so many requests at a time.
     fn of(profile: &Profile, depth: u32) -> Driver {
         Driver {
             depth,
-            tags: depth.max(if profile.model == "emmc" { 64 } else { 32 }),
+            tags: profile.driver_tags(),
             // Hard disks are SCSI's or ATA's, and so is flash that takes no more than ATA can name.
             asks_first: profile.model == "hdd" || (profile.model == "flash" && depth <= 32),
             max_sectors: profile.request_sectors_max().unwrap_or(u32::MAX),

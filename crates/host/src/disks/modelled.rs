@@ -1,0 +1,101 @@
+//! Modelled disks of a run: what is wanted of who makes them, and what their queues are given.
+
+use std::collections::BTreeMap;
+
+use surety_kernel::Kernel;
+use surety_kernel::block::BlockDevice;
+use surety_kernel::journal::{Journal, Journalled};
+use surety_model::workload::Disk;
+use surety_model::world::WorldError;
+use surety_units::Bytes;
+
+use super::{MAKE_MIN, Workshop, failed, in_force, unsupported};
+
+/// What makes disks that are as fast as a model. It is no part of this world: who enters the world brings it.
+pub trait Emulator {
+    /// Makes a disk, which answers at once until [`Emulated::begin`].
+    ///
+    /// # Errors
+    /// In words, before anything is made: no such model, no FUSE, no loop devices, not root, more data than memory.
+    fn make<'a>(
+        &self,
+        wanted: &Modelled<'_>,
+        kernel: &'a dyn Kernel,
+        journal: Option<&'a Journal>,
+    ) -> Result<Box<dyn Emulated + 'a>, WorldError>;
+}
+
+/// What modelled disk is wanted.
+#[derive(Clone, Copy, Debug)]
+pub struct Modelled<'w> {
+    /// The disk's name in the workload.
+    pub name: &'w str,
+    /// The name of a profile, or of a file.
+    pub model: &'w str,
+    /// `None`: as its maker has it.
+    pub size: Option<Bytes>,
+    pub seed: u64,
+    /// Texts of profiles by the names of their files.
+    pub files: &'w BTreeMap<String, String>,
+}
+
+/// A modelled disk. Dropping takes it away.
+pub trait Emulated: std::fmt::Debug {
+    /// The block device.
+    fn device(&self) -> &BlockDevice;
+
+    /// Requests that the queue of the driver of such a disk takes with an I/O scheduler.
+    fn requests_scheduled(&self) -> u32;
+
+    /// The model says when from now on; what was counted is counted anew.
+    fn begin(&self);
+
+    /// What a reader needs to judge numbers measured on it: what, and its value.
+    fn said(&self) -> Vec<(&'static str, String)>;
+
+    /// Why what was measured on it decides nothing.
+    fn objection(&self) -> Option<String>;
+}
+
+/// A disk as fast as a model.
+pub(super) fn emulate<'a>(
+    disk: &Disk,
+    model: &str,
+    size: Option<Bytes>,
+    workshop: &Workshop<'a>,
+) -> Result<Box<dyn Emulated + 'a>, WorldError> {
+    let name = &disk.name;
+    let Some(emulator) = workshop.emulator else {
+        return Err(unsupported(name, "there are no modelled disks here; leave out `model`"));
+    };
+    if let Some(size) = size.filter(|size| *size < MAKE_MIN) {
+        return Err(unsupported(
+            name,
+            format!("`make` is {size}, and a file system takes at least {MAKE_MIN}"),
+        ));
+    }
+    let wanted = Modelled { name, model, size, seed: workshop.seed, files: workshop.files };
+    emulator.make(&wanted, workshop.kernel, workshop.journal)
+}
+
+/// Gives the queue of a modelled disk as many requests as that of its driver has with an I/O scheduler, where it has fewer: the kernel gives
+/// it twice the requests that the device takes at a time (`blk_mq_init_sched`), and a driver takes more of them than the disk.
+pub(super) fn give_requests<'a>(
+    name: &str,
+    made: &dyn Emulated,
+    workshop: &Workshop<'a>,
+) -> Result<Option<Journalled<'a>>, WorldError> {
+    let (device, wanted) = (made.device(), made.requests_scheduled());
+    let in_words = |error: &str| failed(name, &format!("cannot be given {wanted} requests"), error);
+    let kernel = workshop.kernel;
+    let scheduler = kernel.read_text(&device.scheduler_file()).map_err(|e| in_words(&e.to_string()))?;
+    let given: Option<u32> = device.queue("nr_requests").and_then(|text| text.parse().ok());
+    if in_force(&scheduler) == "none" || given.is_none_or(|given| given >= wanted) {
+        return Ok(None);
+    }
+    let Some(journal) = workshop.journal else {
+        return Err(in_words("there is no journal to write the change down in"));
+    };
+    let id = journal.write_text(kernel, &device.queue_file("nr_requests"), &wanted.to_string());
+    Ok(Some(Journalled::of(journal, kernel, id.map_err(|e| in_words(&e.to_string()))?)))
+}
