@@ -80,12 +80,11 @@ pub(super) fn stage(
     // All of the machine is simulated, so that servers, reclaiming and migration are the machine's own; threads without a
     // reservation stay on the CPUs of the run, as on the host.
     let ids: Vec<CpuId> = CpuSet::first(world.platform.cpus).iter().collect();
-    let phase = first_tick(&world.platform, options.seed);
     let schedulers = policies::in_order(&world.platform.schedulers)?;
     let spec = MachineSpec {
         platform: world.platform.clone(),
         schedulers: schedulers.clone(),
-        tick_phases: vec![phase; ids.len()],
+        tick_phases: vec![first_tick(&world.platform, options.seed); ids.len()],
         cpus: ids.clone(),
         groups,
         seed: options.seed,
