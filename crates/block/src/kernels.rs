@@ -160,6 +160,12 @@ impl Rules {
         KERNELS.iter().find(|rules| rules.kernel == kernel)
     }
 
+    /// The rules of a kernel by its release, such as `6.12.117-amd64`; `None`: its two numbers are not in the table.
+    pub fn of_release(release: &str) -> Option<&'static Rules> {
+        let mut numbers = release.split(|c: char| !c.is_ascii_digit());
+        Rules::named(&format!("{}.{}", numbers.next()?, numbers.next()?))
+    }
+
     /// Bits of a word of a bitmap with so many (`sbitmap_calculate_shift`): at least four words, of 64 bits at most.
     pub(crate) fn word(requests: u32) -> u32 {
         let mut word = 64;
@@ -376,6 +382,13 @@ mod tests {
         let of = |kernel, sync| rules(kernel).allowed(64, rules(kernel).bfq_depth(64, true, sync));
         assert_eq!((of("6.12", true), of("6.12", false)), (24, 12));
         assert_eq!((of("7.2", true), of("7.2", false)), (32, 16));
+    }
+
+    #[test]
+    fn a_release_has_the_rules_of_its_two_numbers() {
+        let kernel = |release| Rules::of_release(release).map(|rules| rules.kernel);
+        assert_eq!(kernel("6.12.117+deb13-cloud-amd64"), Some("6.12"));
+        assert_eq!((kernel("6.1"), kernel("6.11.4"), kernel("none")), (Some("6.1"), None, None));
     }
 
     /// Every difference is one: two kernels have it otherwise.

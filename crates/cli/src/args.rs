@@ -140,6 +140,9 @@ pub struct ReproduceArgs {
     /// Recorded start-up of a program, for `startup`; may be given several times [default: one that is made]
     #[arg(long, value_name = "FILE", requires = "names")]
     pub replay: Vec<PathBuf>,
+    /// Run only configurations with this word, such as a disk or a scheduler; may be given several times [default: all]
+    #[arg(long, value_name = "WORD", requires = "names")]
+    pub only: Vec<String>,
     /// Write the records of all runs into this file
     #[arg(long, value_name = "FILE", requires = "names")]
     pub records: Option<PathBuf>,

@@ -71,6 +71,7 @@ fn one(args: &ReproduceArgs, experiment: &Experiment, session: &Session) -> Resu
         if in_lab { experiment.lab_duration.unwrap_or(experiment.duration) } else { experiment.duration };
     let request = Request {
         seeds: args.seeds,
+        only: selected(args, experiment)?,
         options: RunOptions {
             seed: args.seed,
             duration: args.duration.unwrap_or(default),
@@ -100,6 +101,21 @@ fn one(args: &ReproduceArgs, experiment: &Experiment, session: &Session) -> Resu
     Ok(if refused { Code::Undecided } else { Code::Kept })
 }
 
+/// The words of configurations that are asked for.
+fn selected(args: &ReproduceArgs, experiment: &Experiment) -> Result<Vec<String>, Failure> {
+    let known = experiment.selects;
+    let Some(word) = args.only.iter().find(|word| !known.contains(&word.as_str())) else {
+        return Ok(args.only.clone());
+    };
+    let said = format!("`{}` has no configuration `{word}`", experiment.name);
+    let help = match (nearest(word, known.iter().copied()), known) {
+        (_, []) => "leave --only out: it runs as a whole".to_owned(),
+        (Some(near), _) => format!("did you mean {near}?"),
+        (None, known) => format!("use {}", known.join(", ")),
+    };
+    Err(Failure::new(Code::BadInput, said).help(help))
+}
+
 /// Recordings by the names of their files.
 fn recordings(files: &[PathBuf]) -> Result<BTreeMap<String, String>, Failure> {
     let read = |path: &PathBuf| {
@@ -125,6 +141,7 @@ fn bench<'a>(
     let lab_shift = args.guest.lab_shift.or(Some(experiment.lab_shift).filter(|_| !args.guest.lab_fast));
     let mut guest = GuestArgs { lab_shift, ..args.guest.clone() };
     guest.lab_cpus = guest.lab_cpus.max(experiment.lab_cpus);
+    guest.lab_memory = guest.lab_memory.max(experiment.lab_memory_mib);
     if guest.lab_device.is_empty() {
         let devices = experiment.lab_devices.iter().map(|words| Device::of_words(words));
         guest.lab_device = devices.collect::<Result<_, _>>()?;

@@ -60,6 +60,13 @@ impl Core {
         self.model.next()
     }
 
+    /// Puts another disk in its place, which remembers nothing, if no request is inside.
+    pub fn renew(&mut self, model: Box<dyn Model + Send>) {
+        if self.inside() == 0 {
+            self.model = model;
+        }
+    }
+
     /// Requests that came and are not complete.
     pub fn inside(&self) -> usize {
         self.waiting.len() + self.model.queued()
@@ -142,6 +149,26 @@ mod tests {
         assert_eq!(done.iter().map(|d| d.due).collect::<Vec<_>>(), [ms(1)]);
         core.take(ms(9), Event::Time, &mut done);
         assert_eq!(done[1].due, ms(6), "it began when it came");
+    }
+
+    #[test]
+    fn another_disk_takes_its_place_only_while_nothing_is_inside() {
+        let profile = Profile::named("hdd-7200").unwrap();
+        let (mut core, mut done) = (Core::new(profile.build(3)), Vec::new());
+        let mut took = |core: &mut Core, at: Nanos| {
+            core.take(at, Event::Arrived { tag: 0, request: Request::new(Op::Read, 80_000, 8) }, &mut done);
+            core.renew(profile.build(3));
+            while let Some(next) = core.next() {
+                core.take(next, Event::Time, &mut done);
+            }
+            done.pop().unwrap().due - at
+        };
+        let (first, again) = (took(&mut core, ms(10)), took(&mut core, ms(50)));
+        assert!(first > again * 3, "{first} from the medium, {again} from its buffer");
+        core.renew(profile.build(3));
+        // Twelve turns after the first.
+        let forgotten = took(&mut core, ms(110));
+        assert!(forgotten.get().abs_diff(first.get()) < 50_000, "{forgotten} again, {first} at first");
     }
 
     proptest! {

@@ -52,6 +52,7 @@ pub struct EmulatedDisk<'a> {
     device: BlockDevice,
     server: Server,
     profile: Profile,
+    seed: u64,
     kernel: &'a dyn Kernel,
     /// What the kernel had counted when counting began here.
     before: Mutex<Kernels>,
@@ -119,14 +120,19 @@ impl<'a> EmulatedDisk<'a> {
         // The loop device has the file, and that the mount.
         drop((file, mount));
         let settings = set_queue(&plan.profile, &device, kernel, journal)?;
-        let (profile, before) = (plan.profile.clone(), Mutex::default());
-        Ok(EmulatedDisk { _settings: settings, device, server, profile, kernel, before })
+        let (profile, seed, before) = (plan.profile.clone(), plan.seed, Mutex::default());
+        Ok(EmulatedDisk { _settings: settings, device, server, profile, seed, kernel, before })
     }
 
     /// The model says when from now on, and requests are counted.
     pub fn begin(&self) {
         self.server.shared().begin();
         *self.before.lock().unwrap_or_else(PoisonError::into_inner) = self.counted().unwrap_or_default();
+    }
+
+    /// Forgets what the disk's own cache has, as if it had just been switched on. Nothing while requests are under way.
+    pub fn forget_cache(&self) {
+        self.server.shared().renew(self.profile.build(self.seed));
     }
 
     /// How much more requests took in the mean by the kernel's account than by the model: their way to the disk, which is in no lateness, and

@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
-use surety_device::{Op, Request, SECTOR};
+use surety_device::{Model, Op, Request, SECTOR};
 use surety_kernel::fuse::control::Control;
 use surety_kernel::fuse::wire::{self, Ask, Incoming};
 use surety_kernel::fuse::{Connection, Received};
@@ -210,6 +210,11 @@ impl Shared {
         let mut state = self.lock();
         self.is_timed.store(true, Ordering::Relaxed);
         state.account = Account::default();
+    }
+
+    /// The model begins anew: what the disk's own cache had is forgotten.
+    pub fn renew(&self, model: Box<dyn Model + Send>) {
+        self.lock().core.renew(model);
     }
 
     /// What was counted.

@@ -263,11 +263,17 @@ impl<'a> RunDisk<'a> {
         }
         let flushed = self.device.flush();
         flushed.map_err(|error| failed(&self.name, "cannot be made cold", &error.to_string()))?;
+        self.forget_cache();
         if let Some(Backing::File(file, _)) = &self.backing {
             let dropped = file.sync_data().and_then(|()| evict(file));
             dropped.map_err(|error| failed(&self.name, "cannot be made cold", &error.to_string()))?;
         }
         self.mount()
+    }
+
+    /// Has a modelled disk forget what its own cache has, unless requests are under way.
+    pub fn forget_cache(&self) {
+        self.emulated().into_iter().for_each(Emulated::forget_cache);
     }
 
     fn mount(&mut self) -> Result<(), WorldError> {

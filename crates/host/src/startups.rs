@@ -219,8 +219,10 @@ impl<'a> Starts<'a> {
         let mut directory: Option<PathBuf> = None;
         let mut below = None;
         if let Some(disk) = startup.disk.as_ref().and_then(|name| disks.get_mut(name)) {
-            if startup.cold && !start.by_pages {
-                disk.make_cold()?;
+            match (startup.cold, start.by_pages) {
+                (true, false) => disk.make_cold()?,
+                (true, true) => disk.forget_cache(),
+                _ => {}
             }
             directory = start.directory.as_ref().map(|name| disk.directory().join(name));
             below = disk.below();

@@ -93,6 +93,23 @@ fn version_of(release: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?, numbers.next()?))
 }
 
+/// What drives the disks of a machine that have a model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DiskDriver {
+    /// The driver of such a disk: SCSI's, ATA's, MMC's.
+    #[default]
+    OfDisk,
+    /// A loop device in front of the model: it takes as many requests as it has tags, or as the disk takes at a time where that is not said.
+    Loop { tags: Option<u32> },
+}
+
+impl DiskDriver {
+    fn is_of_disk(&self) -> bool {
+        *self == DiskDriver::OfDisk
+    }
+}
+
 /// A reservation that a plan counts and does not make: one the workload declares, or one that another process of the machine
 /// holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -210,6 +227,9 @@ pub struct Platform {
     /// What reservations that reclaim get.
     #[serde(default)]
     pub reclaiming: Reclaiming,
+    /// What drives modelled disks.
+    #[serde(default, skip_serializing_if = "DiskDriver::is_of_disk")]
+    pub disk_driver: DiskDriver,
     /// Whether sessions are scheduled as groups (autogroup).
     pub autogroup: bool,
     /// Its schedulers by their words, the most important first.
@@ -265,6 +285,7 @@ impl Platform {
             round_robin_slice: Nanos::from_millis(100),
             deadline_cap: Bandwidth::new(95, 100).expect("constant"),
             reclaiming: Reclaiming::ToCap,
+            disk_driver: DiskDriver::OfDisk,
             autogroup: true,
             schedulers: schedulers("fair"),
             overheads: Overheads::NONE,

@@ -124,6 +124,8 @@ pub struct Request {
     /// How many runs are made of each configuration, with one seed after the other. Experiments whose result hangs on no
     /// chance make one.
     pub seeds: u32,
+    /// Words of configurations: of those that an experiment names, only these are run.
+    pub only: Vec<String>,
 }
 
 /// A published experiment.
@@ -146,6 +148,10 @@ pub struct Experiment {
     pub lab_devices: &'static [&'static str],
     /// How many CPUs they have at least.
     pub lab_cpus: u32,
+    /// How much memory they have at least, MiB.
+    pub lab_memory_mib: u64,
+    /// Words of its configurations that can be asked for alone.
+    pub selects: &'static [&'static str],
     /// Whether it looks at what only a trace shows, such as how long threads waited.
     pub is_traced: bool,
     /// Runs it. [`WorldError::Interrupted`] ends it; a world that cannot run a configuration gives a refused cell instead.
@@ -163,6 +169,8 @@ pub(crate) const COMMON: Experiment = Experiment {
     lab_shift: 0,
     lab_devices: &[],
     lab_cpus: 1,
+    lab_memory_mib: 0,
+    selects: &[],
     is_traced: false,
     reproduce: |_, _| Err(WorldError::Interrupted),
 };

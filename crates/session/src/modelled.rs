@@ -81,6 +81,10 @@ impl Emulated for Disk<'_> {
         self.disk.begin();
     }
 
+    fn forget_cache(&self) {
+        self.disk.forget_cache();
+    }
+
     fn said(&self) -> Vec<(&'static str, String)> {
         let profile = self.disk.profile();
         let unknown = || "not known".to_owned();

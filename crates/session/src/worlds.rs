@@ -9,7 +9,7 @@ use surety_host::Bindings;
 use surety_lab::store::StoredKernel;
 use surety_lab::vm::LabOptions;
 use surety_model::event::TraceSink;
-use surety_model::platform::{Overheads, Platform, PlatformChanges};
+use surety_model::platform::{DiskDriver, Overheads, Platform, PlatformChanges};
 use surety_model::record::Record;
 use surety_model::source::nearest;
 use surety_model::workload::Workload;
@@ -28,6 +28,9 @@ mod lab;
 mod machines;
 mod model;
 mod sim;
+
+/// Tags of a loop device where nothing else was said when its driver was loaded.
+const LOOP_TAGS: u32 = 128;
 
 /// Every kind of world.
 pub const WORLDS: &[WorldKind] = &[host::HOST, sim::SIM, analysis::ANALYSIS, lab::LAB];
@@ -293,10 +296,16 @@ impl<'a> Worlds<'a> {
     fn platform_of(&self, machine: &Machine, options: &RunOptions) -> Result<Platform, WorldError> {
         let platform = match machine {
             Machine::Known(platform) if **platform == self.host => {
-                Platform { overheads: self.overheads.get(), ..self.host.clone() }
+                let is_run = self.entered.iter().any(|(_, (_, entry))| entry.is_this_machine());
+                let disk_driver =
+                    if is_run { DiskDriver::Loop { tags: Some(LOOP_TAGS) } } else { DiskDriver::OfDisk };
+                Platform { overheads: self.overheads.get(), disk_driver, ..self.host.clone() }
             }
             Machine::Known(platform) => (**platform).clone(),
-            Machine::Guest(kernel) => self.guest(kernel, options)?,
+            Machine::Guest(kernel) => {
+                let disk_driver = DiskDriver::Loop { tags: loop_tags(&self.means.guest.modules) };
+                Platform { disk_driver, ..self.guest(kernel, options)? }
+            }
             Machine::Like { name, guest } => {
                 let guest = self.guest(guest, options)?;
                 Platform::named(name, guest.cpus).unwrap_or(guest)
@@ -325,6 +334,12 @@ impl<'a> Worlds<'a> {
         let record = self.run(world, &Workload::default(), &short, &label, None)?;
         record.in_force.machine.ok_or_else(unknown)
     }
+}
+
+/// Tags of a loop device (`hw_queue_depth`) where modules of a guest say them; else it is loaded with as many as the disk takes requests.
+fn loop_tags(modules: &[String]) -> Option<u32> {
+    let parameters = modules.iter().find_map(|module| module.strip_prefix("loop:"))?;
+    parameters.split(',').find_map(|parameter| parameter.strip_prefix("hw_queue_depth="))?.parse().ok()
 }
 
 /// Shows which of several runs is on, and ends behind the last that is wanted.
@@ -357,4 +372,16 @@ fn unknown(word: &str) -> Failure {
     let near = nearest(word, words.iter().map(String::as_str));
     let help = near.map_or_else(all, |near| format!("did you mean {near}?"));
     Failure::request(format!("there is no world `{word}`"), help)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_guest_says_the_tags_of_its_loop_devices_or_leaves_them_to_the_disk() {
+        let tags = |modules: &[&str]| loop_tags(&modules.iter().map(|m| (*m).to_owned()).collect::<Vec<_>>());
+        assert_eq!(tags(&["null_blk:queue_mode=2", "loop:max_loop=4,hw_queue_depth=32"]), Some(32));
+        assert_eq!((tags(&["loop"]), tags(&["loop:max_loop=4"]), tags(&[])), (None, None, None));
+    }
 }

@@ -5,6 +5,7 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use surety_model::platform::DiskDriver;
 use surety_model::record::Record;
 use surety_model::startup::survival;
 use surety_model::world::{RunOptions, Unobserved, World};
@@ -73,6 +74,33 @@ fn a_start_has_its_io_priority() {
         (loaded("io-priority = \"rt:0\""), loaded(""), loaded("io-priority = \"idle\""));
     assert_eq!((first.0, last.0), (plain.0, plain.0), "alone it makes no difference");
     assert!(first.1 < plain.1 / 2 && last.1 >= plain.1, "{first:?} {plain:?} {last:?}");
+}
+
+/// Behind a loop device with as many tags as the disk has, the scheduler gives the next request before the reader of the last one asks for
+/// more: readers take turns, and a start does not wait for expired requests. Linux 6.12 in the lab: 5.90 s for a start of 20 reads.
+#[test]
+fn a_loop_device_in_front_of_a_disk_has_readers_take_turns() {
+    let text = "[disk.d]\nmodel = \"hdd-2004\"\nmake = \"512MiB\"\nscheduler = \"mq-deadline\"\n[[startup]]\nname = \"app\"\nreplay = \"app.trace\"\n\
+                disk = \"d\"\ncold = true\nrepeat = 1\n[[load]]\nname = \"readers\"\nkind = \"readers\"\ncount = 10\ndisk = \"d\"\nsize = \"8MiB\"\n";
+    let start = |driver| {
+        let mut world = world();
+        world.platform.disk_driver = driver;
+        let options = RunOptions {
+            duration: Nanos::from_secs(100),
+            files: Arc::new(BTreeMap::from([("app.trace".to_owned(), recording(20))])),
+            ..RunOptions::default()
+        };
+        let record = world.run(&workload(text), &options, &mut Unobserved).unwrap();
+        let record = record.activity("app").unwrap();
+        survival(record, false).unwrap().median(0.95).estimate.map(|ns| Nanos::new(ns as i64)).unwrap()
+    };
+    let looped = start(DiskDriver::Loop { tags: None });
+    assert!(looped > Nanos::from_secs(4) && looped < Nanos::from_secs(8), "{looped}");
+    let own = start(DiskDriver::OfDisk);
+    assert!(own > looped * 3, "{own} {looped}");
+    // With more tags than the disk takes they wait behind the scheduler, in the order in which they came.
+    let deep = start(DiskDriver::Loop { tags: Some(128) });
+    assert!(deep > Nanos::from_secs(4) && deep < Nanos::from_secs(8), "{deep}");
 }
 
 const STREAM: &str = "[disk.d]\nmodel = \"hdd-2004\"\n[[stream]]\nname = \"film\"\ndisk = \"d\"\nfile = { make = \"20MB\" }\nrate = \"1MB/s\"\nread = \"64KiB\"\n";

@@ -101,3 +101,17 @@ kind = "spinners"
     let inside = irq["count"].as_f64().unwrap() * 2000.0;
     assert!(jobs <= run * 1.001 && jobs >= run - inside - 5e6, "{jobs} of {run}");
 }
+
+/// What no experiment calls a configuration is refused, with the nearest word or all of them.
+#[test]
+fn configurations_are_asked_for_by_their_words() {
+    for (name, word, said) in [
+        ("startup", "bqf", "did you mean bfq?"),
+        ("startup", "zzzzzz", "use hdd-2004, hdd-7200"),
+        ("irq-copy", "bfq", "leave --only out"),
+    ] {
+        let output = surety(&["reproduce", name, "--only", word]);
+        assert_eq!(output.status.code(), Some(2), "{name} {word}");
+        assert!(errors(&output).contains(said), "{}", errors(&output));
+    }
+}

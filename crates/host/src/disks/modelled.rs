@@ -50,6 +50,9 @@ pub trait Emulated: std::fmt::Debug {
     /// The model says when from now on; what was counted is counted anew.
     fn begin(&self);
 
+    /// Forgets what the disk's own cache has.
+    fn forget_cache(&self);
+
     /// What a reader needs to judge numbers measured on it: what, and its value.
     fn said(&self) -> Vec<(&'static str, String)>;
 

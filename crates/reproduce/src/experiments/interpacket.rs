@@ -356,7 +356,7 @@ mod tests {
 
     #[test]
     fn a_world_without_a_network_is_refused_row_by_row() {
-        let request = Request { options: RunOptions::default(), seeds: 1 };
+        let request = Request { options: RunOptions::default(), seeds: 1, only: Vec::new() };
         let sheet = reproduce(&mut Nothing, &request).unwrap();
         assert_eq!(sheet.rows.len(), 20);
         for (row, (_, printed)) in sheet.rows.iter().zip(PLACES.iter().cycle()) {

@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn an_ideal_thread_lies_on_the_line() {
         let options = RunOptions { duration: Nanos::SECOND, ..RunOptions::default() };
-        let sheet = reproduce(&mut Ideal, &Request { options, seeds: 2 }).unwrap();
+        let sheet = reproduce(&mut Ideal, &Request { options, seeds: 2, only: Vec::new() }).unwrap();
         assert_eq!(sheet.rows.len(), 7);
         for row in &sheet.rows {
             assert!(row.cells[2].error().unwrap().abs() < 1e-6, "{row:?}");

@@ -18,7 +18,9 @@ use surety_model::workload::Workload;
 use surety_model::world::{RunOptions, WorldError};
 use surety_units::Nanos;
 
-use crate::{Bench, COMMON, Cell, Column, Experiment, Origin, Request, Sheet, SheetRow, cell_of};
+use crate::{
+    Bench, Builds, COMMON, Cell, Column, Experiment, Origin, Planned, Request, Sheet, SheetRow, cell_of,
+};
 
 /// Disks, and whether they turn.
 const DISKS: [(&str, bool); 3] = [("hdd-2004", true), ("hdd-7200", true), ("emmc", false)];
@@ -26,6 +28,12 @@ const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
 /// Readers and writers with the source's name of them.
 type Load<'a> = (&'a str, u32, u32);
 const LOADS: [Load<'_>; 2] = [("10r", 10, 0), ("5r5w", 5, 5)];
+/// The part of each disk that is used.
+const SIZE: &str = "2GiB";
+/// Starts of each configuration, and where one of the worlds takes the time that they take.
+const STARTS: (u32, u32) = (3, 1);
+/// How long one start is observed at most: it is given up before.
+const OBSERVED: Nanos = Nanos::from_secs(130);
 /// Starts are given up after this.
 const TIMEOUT: Nanos = Nanos::from_secs(120);
 /// Until readers and writers are raised no longer, `transitory_duration` of the suite: the longest raising of BFQ (25 s, `bfq_wr_duration`
@@ -58,6 +66,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     source: "P. Valente, BFQ's results and the S suite: orderings alone",
     worlds: &["sim"],
     duration: Nanos::from_secs(400),
+    lab_memory_mib: 2560,
+    selects: &["hdd-2004", "hdd-7200", "emmc", "10r", "5r5w", "none", "mq-deadline", "kyber", "bfq"],
     reproduce,
     ..COMMON
 };
@@ -86,11 +96,12 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    fn workload(&self) -> Workload {
+    /// With so many starts.
+    fn workload(&self, starts: u32) -> Workload {
         let Case { disk: (disk, rotates), start, load: (_, readers, writers), scheduler, tunables } = self;
         let mut text = format!(
-            "format = 1\n[disk.d]\nmodel = '{disk}'\nscheduler = '{scheduler}'\ntunables = {{ {tunables} }}\n\
-             [[startup]]\nname = 'start'\nreplay = '{start}'\ndisk = 'd'\ncold = true\nrepeat = 3\ngap = '{PAUSE}'\n\
+            "format = 1\n[disk.d]\nmodel = '{disk}'\nmake = '{SIZE}'\nscheduler = '{scheduler}'\ntunables = {{ {tunables} }}\n\
+             [[startup]]\nname = 'start'\nreplay = '{start}'\ndisk = 'd'\ncold = true\nrepeat = {starts}\ngap = '{PAUSE}'\n\
              timeout = '{}ms'\n",
             TIMEOUT.get() / 1_000_000
         );
@@ -205,12 +216,31 @@ struct Runs<'a> {
     worlds: Vec<String>,
     rows: Vec<SheetRow>,
     tally: Tally,
+    /// Starts of each configuration.
+    starts: u32,
+    builds: Builds,
     /// Rows of BFQ that take longer than was published, and what it is due to.
     due: Vec<String>,
 }
 
 /// What each world showed of a case, or why it did not.
 type Shown = Vec<Result<Seen, Cell>>;
+
+/// Whether a world computes what a kernel would do.
+fn is_simulated(world: &str) -> bool {
+    world.starts_with("sim")
+}
+
+/// What was asked for of several configurations.
+struct Only<'a>(&'a [String]);
+
+impl Only<'_> {
+    /// Those of a list that were, by their words; all where none of it was.
+    fn of<'l, T>(&self, list: &'l [T], word: impl Fn(&T) -> &str) -> Vec<&'l T> {
+        let asked: Vec<&T> = list.iter().filter(|one| self.0.iter().any(|only| only == word(one))).collect();
+        if asked.is_empty() { list.iter().collect() } else { asked }
+    }
+}
 
 /// The largest multiple of the idle start-up in any world.
 fn most(shown: &Shown, think: f64) -> f64 {
@@ -219,21 +249,36 @@ fn most(shown: &Shown, think: f64) -> f64 {
 }
 
 impl Runs<'_> {
-    /// Runs a case in every world.
-    fn show(&mut self, case: &Case<'_>, title: &str) -> Result<Shown, WorldError> {
-        let Case { disk: (disk, _), start, load: (load, ..), .. } = case;
-        let mut shown = Vec::new();
+    /// Runs cases in every world, those of a kernel of the lab in one boot: what came of each case there.
+    fn show(&mut self, cases: &[(Case<'_>, String)]) -> Result<Vec<Shown>, WorldError> {
+        let mut shown: Vec<Shown> = cases.iter().map(|_| Vec::new()).collect();
         for (index, world) in self.worlds.iter().enumerate() {
-            let label = format!("{world}: {start} on {disk} beside {load} under {title}");
-            let mut seen = None;
-            let refused =
-                cell_of(self.bench.run(index, &case.workload(), &self.options, &label), |record| {
+            if cases.iter().any(|(case, _)| !case.tunables.is_empty()) && !is_simulated(world) {
+                shown.iter_mut().for_each(|of_case| of_case.push(Err(Cell::Empty)));
+                continue;
+            }
+            let planned = |(case, title): &(Case<'_>, String)| {
+                let Case { disk: (disk, _), start, load: (load, ..), .. } = case;
+                let label = format!("{world}: {start} on {disk} beside {load} under {title}");
+                Planned { workload: case.workload(self.starts), options: self.options.clone(), label }
+            };
+            let runs: Vec<Planned> = cases.iter().map(planned).collect();
+            for (of_case, result) in shown.iter_mut().zip(self.bench.run_each(index, &runs)) {
+                self.builds.add(world, &result);
+                let mut seen = None;
+                let refused = cell_of(result, |record| {
                     seen = Seen::of(record);
                     Cell::Empty
                 })?;
-            shown.push(seen.ok_or(refused));
+                of_case.push(seen.ok_or(refused));
+            }
         }
         Ok(shown)
+    }
+
+    /// The same of one case.
+    fn show_one(&mut self, case: Case<'_>, title: &str) -> Result<Shown, WorldError> {
+        Ok(self.show(&[(case, title.to_owned())])?.remove(0))
     }
 
     /// Adds the row of a case.
@@ -248,20 +293,28 @@ impl Runs<'_> {
         self.rows.push(SheetRow::new(keys, cells));
     }
 
-    /// One recording on one disk beside one load: a row for each scheduler, and one that says what BFQ's is due to where that takes long.
-    fn rows_of(&mut self, start: (&str, f64), disk: (&str, bool), load: Load<'_>) -> Result<(), WorldError> {
-        for scheduler in SCHEDULERS {
-            let case = Case { disk, start: start.0, load, scheduler, tunables: "" };
-            let shown = self.show(&case, scheduler)?;
-            self.row(&case, scheduler, &shown, start.1);
+    /// One recording on one disk: a row for each load and scheduler, and one that says what BFQ's is due to where that takes long in a
+    /// simulation.
+    fn rows_of(&mut self, start: (&str, f64), disk: (&str, bool), only: &Only<'_>) -> Result<(), WorldError> {
+        let mut cases = Vec::new();
+        for load in only.of(&LOADS, |load| load.0) {
+            for scheduler in only.of(&SCHEDULERS, |scheduler| scheduler) {
+                let case = Case { disk, start: start.0, load: *load, scheduler, tunables: "" };
+                cases.push((case, (*scheduler).to_owned()));
+            }
+        }
+        let shown = self.show(&cases)?;
+        for ((case, title), shown) in cases.iter().zip(shown) {
+            self.row(case, title, &shown, start.1);
             for (world, seen) in self.worlds.iter().zip(&shown) {
                 if let Ok(seen) = seen {
-                    self.tally.add(&case, world, seen, start.1);
+                    self.tally.add(case, world, seen, start.1);
                 }
             }
-            let whole = most(&shown, start.1);
-            if scheduler == "bfq" && whole > CLOSE {
-                self.explain(&case, start.1, whole)?;
+            let simulated = self.worlds.iter().zip(shown).filter(|(world, _)| is_simulated(world));
+            let whole = most(&simulated.map(|(_, shown)| shown).collect(), start.1);
+            if case.scheduler == "bfq" && whole > CLOSE {
+                self.explain(case, start.1, whole)?;
             }
         }
         Ok(())
@@ -289,7 +342,7 @@ impl Runs<'_> {
         self.row(case, &title_of(&best.rules), &best.shown, think);
         let start = unthinking(case.start);
         let replayed = Case { start: &start, ..*case };
-        let shown = self.show(&replayed, "bfq")?;
+        let shown = self.show_one(replayed, "bfq")?;
         self.row(&replayed, "bfq", &shown, 0.0);
         let Case { disk: (disk, _), start, load: (load, ..), .. } = case;
         let found = if best.ratio <= CLOSE { "due to" } else { "no two rules explain it; nearest" };
@@ -304,7 +357,7 @@ impl Runs<'_> {
 
     fn without(&mut self, case: &Case<'_>, rules: &[&'static Rule], think: f64) -> Result<Tried, WorldError> {
         let keys: Vec<&str> = rules.iter().map(|rule| rule.1).collect();
-        let shown = self.show(&Case { tunables: &keys.join(", "), ..*case }, &title_of(rules))?;
+        let shown = self.show_one(Case { tunables: &keys.join(", "), ..*case }, &title_of(rules))?;
         Ok(Tried { ratio: most(&shown, think), rules: rules.to_vec(), shown })
     }
 }
@@ -350,21 +403,24 @@ fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldErr
     let silent = files.iter().map(|(start, text)| (unthinking(start), without_thinking(text)));
     options.files =
         Arc::new(files.iter().map(|(start, text)| (start.clone(), text.clone())).chain(silent).collect());
-    let (rows, tally, due) = (Vec::new(), Tally::default(), Vec::new());
-    let mut runs = Runs { bench, options, worlds, rows, tally, due };
+    let starts = if worlds.iter().all(|world| is_simulated(world)) { STARTS.0 } else { STARTS.1 };
+    if starts == STARTS.1 {
+        options.duration = options.duration.min(OBSERVED);
+    }
+    let (rows, tally, builds, due) = (Vec::new(), Tally::default(), Builds::default(), Vec::new());
+    let mut runs = Runs { bench, options, worlds, rows, tally, starts, builds, due };
+    let only = Only(&request.only);
     for (start, text) in files.iter() {
         // A world says what is wrong with it.
         let think = IoTrace::parse(text).map_or(0.0, |trace| trace.think().get() as f64);
-        for disk in DISKS {
-            for load in LOADS {
-                runs.rows_of((start, think), disk, load)?;
-            }
+        for disk in only.of(&DISKS, |disk| disk.0) {
+            runs.rows_of((start, think), *disk, &only)?;
         }
     }
     let mut notes = runs.tally.notes();
     notes.extend(runs.due);
     notes.push(format!(
-        "medians of three cold starts of a recording, each of new processes, 4 s after one another; given up after {TIMEOUT}. `disk wait`: \
+        "medians of {starts} cold starts of a recording, each of new processes, 4 s after one another; given up after {TIMEOUT}. `disk wait`: \
          less what the program thinks. `raised`: how long BFQ raised the weight of a process that starts, at most, where that ended before \
          the start did"
     ));
@@ -378,6 +434,7 @@ fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldErr
         "readers and writers through the page cache, sequentially, files behind one another, for {SETTLED} before the first start; writers of \
          a disk that turns 4 MB/s together; beside writers everything is synced every 2 s (comm_startup_lat.sh of the S suite)"
     ));
+    notes.extend(runs.builds.0);
     let keys = vec!["start", "disk", "beside", "scheduler"];
     Ok(Sheet { keys, columns: columns(&runs.worlds), rows: runs.rows, notes, drawn: Vec::new() })
 }
@@ -387,16 +444,27 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_was_asked_for_is_run_alone() {
+        let asked = ["bfq", "emmc"].map(str::to_owned);
+        let only = Only(&asked);
+        assert_eq!(only.of(&SCHEDULERS, |word| word), [&"bfq"]);
+        assert_eq!(only.of(&DISKS, |disk| disk.0), [&("emmc", false)]);
+        assert_eq!(only.of(&LOADS, |load| load.0).len(), 2);
+        let words = DISKS.iter().map(|disk| disk.0).chain(LOADS.iter().map(|load| load.0)).chain(SCHEDULERS);
+        assert!(words.eq(EXPERIMENT.selects.iter().copied()), "each can be asked for");
+    }
+
+    #[test]
     fn what_is_made_and_every_workload_read() {
         let trace = IoTrace::parse(&made()).unwrap();
         assert_eq!((trace.requests.len(), trace.think()), (600, Nanos::from_millis(405)));
         for (disk, load) in DISKS.into_iter().zip(LOADS.into_iter().cycle()) {
             for (_, tunables) in RULES {
                 let case = Case { disk, start: MADE, load, scheduler: "bfq", tunables };
-                assert_eq!(case.workload().startups[0].repeat, 3);
+                assert_eq!(case.workload(3).startups[0].repeat, 3);
             }
         }
         let written = Case { disk: DISKS[0], start: MADE, load: LOADS[1], scheduler: "bfq", tunables: "" };
-        assert_eq!(written.workload().loads[1].rate().map(|rate| rate.0), Some(800_000));
+        assert_eq!(written.workload(1).loads[1].rate().map(|rate| rate.0), Some(800_000));
     }
 }

@@ -110,6 +110,9 @@ pub(super) fn of_block(op: surety_device::model::Op) -> Op {
 pub struct Unit {
     pub(super) queue: Box<dyn Queue>,
     model: Device,
+    /// Requests that the driver takes beyond those of the device, and those that wait there for it.
+    spare: usize,
+    waiting: VecDeque<RequestId>,
     device: Slot,
     timer: Slot,
     /// By what rules its files are read ahead.
@@ -131,12 +134,33 @@ impl Unit {
         let read_ahead = ReadAhead::default();
         let end = model.0.borrow().sectors();
         let (free, served, bytes) = (0, 0, 0);
-        Unit { queue, model, device, timer, read_ahead, free, end, flushes, is_flushing, served, bytes }
+        let (spare, waiting) = (0, VecDeque::new());
+        Unit {
+            queue,
+            model,
+            spare,
+            waiting,
+            device,
+            timer,
+            read_ahead,
+            free,
+            end,
+            flushes,
+            is_flushing,
+            served,
+            bytes,
+        }
     }
 
     /// Its files have the first sectors of the device alone.
     pub fn of_size(self, sectors: u64) -> Unit {
         Unit { end: self.end.min(sectors), ..self }
+    }
+
+    /// Its driver takes so many requests at a time, which wait for the device in the order in which they came.
+    pub fn behind_a_driver_of(self, requests: u32) -> Unit {
+        let spare = requests.saturating_sub(self.model.depth()) as usize;
+        Unit { spare, ..self }
     }
 
     /// Its files are read ahead by these rules.
@@ -185,15 +209,25 @@ impl Unit {
                 self.model.flush(now);
                 continue;
             }
-            let Some((id, rule)) = self.queue.next(now) else { break };
-            let request = self.queue.request(id);
-            if tracer.is_on() {
-                tracer.issued(number, id, request, rule);
-            }
-            self.served += 1;
-            self.bytes += u64::from(request.sectors) * surety_device::SECTOR;
-            self.model.accept(now, id.0, request);
+            let Some(id) = self.waiting.pop_front().or_else(|| self.take(now, number, tracer)) else { break };
+            self.model.accept(now, id.0, self.queue.request(id));
         }
+        while self.waiting.len() < self.spare {
+            let Some(id) = self.take(now, number, tracer) else { break };
+            self.waiting.push_back(id);
+        }
+    }
+
+    /// The driver takes a request.
+    fn take(&mut self, now: Nanos, number: usize, tracer: &mut Tracer) -> Option<RequestId> {
+        let (id, rule) = self.queue.next(now)?;
+        let request = self.queue.request(id);
+        if tracer.is_on() {
+            tracer.issued(number, id, request, rule);
+        }
+        self.served += 1;
+        self.bytes += u64::from(request.sectors) * surety_device::SECTOR;
+        Some(id)
     }
 
     /// When its slots are to be armed.

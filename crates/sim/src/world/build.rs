@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use surety_block::IoGroup;
 use surety_model::activation::{draw_key, first_tick};
+use surety_model::platform::Platform;
 use surety_model::workload::{
     ActivityKind, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task,
     TaskBody, Treatment, Work, Workload,
@@ -115,7 +116,7 @@ pub(super) fn stage(
         hz: u32::try_from(Nanos::SECOND.get() / world.platform.tick.get().max(1)).unwrap_or(u32::MAX),
         cpus: *cpus,
         ids,
-        platform: world.platform.name.clone(),
+        platform: world.platform.clone(),
         disks: disks::Places::new(),
     };
     for (index, task) in workload.tasks.iter().enumerate() {
@@ -165,7 +166,7 @@ pub(super) struct Builder<'a> {
     /// Ticks per second.
     pub(super) hz: u32,
     /// The name of the machine.
-    pub(super) platform: String,
+    pub(super) platform: Platform,
     pub(super) cpus: CpuSet,
     pub(super) ids: Vec<CpuId>,
     pub(super) disks: disks::Places<'a>,

@@ -7,6 +7,7 @@ use surety_block::elevator::Making;
 use surety_block::elevators::{self, ELEVATORS};
 use surety_block::{ElevatorRow, Front, IoGroup, Rules, Settings, SettingsError, kernels, queue};
 use surety_device::profile::{PROFILES, Profile};
+use surety_model::platform::{DiskDriver, Platform};
 use surety_model::source::nearest;
 use surety_model::workload::Disk;
 use surety_model::world::{RunOptions, WorldError};
@@ -21,11 +22,18 @@ pub(super) const MODEL: &str = "hdd-7200";
 const SCHEDULER: &str = "mq-deadline";
 /// Requests of each direction in a queue of 2.6 (`BLKDEV_MAX_RQ`).
 const LEGACY_REQUESTS: u32 = 128;
+/// Sectors of a request of a loop device on a file of FUSE at most.
+const LOOP_SECTORS: u32 = 2048;
+
 /// The rules of blk-mq of a platform: of the kernel that was named, `linux-6.12`. A machine whose own release is its name has those of no
-/// kernel in particular.
-fn rules_of(platform: &str) -> &'static Rules {
-    let named = platform.split(' ').next().and_then(|name| name.strip_prefix("linux-"));
-    named.and_then(Rules::named).unwrap_or(&kernels::UNNAMED)
+/// kernel in particular, unless its own kernel ran the same disks.
+fn rules_of(platform: &Platform) -> &'static Rules {
+    let named = platform.name.split(' ').next().and_then(|name| name.strip_prefix("linux-"));
+    let of = match platform.disk_driver {
+        DiskDriver::OfDisk => Rules::named,
+        DiskDriver::Loop { .. } => Rules::of_release,
+    };
+    named.and_then(of).unwrap_or(&kernels::UNNAMED)
 }
 
 /// A disk of a workload as it is simulated.
@@ -36,6 +44,7 @@ pub(super) struct Bound {
     settings: Settings,
     rules: &'static Rules,
     read_ahead: ReadAhead,
+    driver: DiskDriver,
 }
 
 fn profile_of(disk: &Disk, options: &RunOptions) -> Result<Profile, WorldError> {
@@ -97,9 +106,11 @@ fn unknown(row: &ElevatorRow, name: &str, is_default: bool) -> String {
 
 /// What the driver of a disk says of it.
 struct Driver {
-    /// Requests that the device takes at a time, and that the driver has tags for.
+    /// Requests that it takes at a time, and that it has tags for.
     depth: u32,
     tags: u32,
+    /// Requests of its queue with an I/O scheduler.
+    scheduled: u32,
     asks_first: bool,
     max_sectors: u32,
     rotational: bool,
@@ -110,6 +121,7 @@ impl Driver {
     const VIRTUAL: Driver = Driver {
         depth: VIRTUAL_DEPTH,
         tags: VIRTUAL_DEPTH,
+        scheduled: 2 * 128,
         asks_first: false,
         max_sectors: u32::MAX,
         rotational: true,
@@ -120,9 +132,22 @@ impl Driver {
         Driver {
             depth,
             tags: profile.driver_tags(),
+            scheduled: profile.requests_scheduled(),
             // Hard disks are SCSI's or ATA's, and so is flash that takes no more than ATA can name.
             asks_first: profile.model == "hdd" || (profile.model == "flash" && depth <= 32),
             max_sectors: profile.request_sectors_max().unwrap_or(u32::MAX),
+            rotational: profile.is_rotational(),
+        }
+    }
+
+    /// A loop device with so many tags in front of such a disk; its queue is given the requests of the disk's own driver where they are more.
+    fn looped(profile: &Profile, tags: u32) -> Driver {
+        Driver {
+            depth: tags,
+            tags,
+            scheduled: profile.requests_scheduled().max(2 * tags.min(128)),
+            asks_first: false,
+            max_sectors: profile.request_sectors_max().unwrap_or(u32::MAX).min(LOOP_SECTORS),
             rotational: profile.is_rotational(),
         }
     }
@@ -130,7 +155,7 @@ impl Driver {
 
 impl Bound {
     /// Of a disk on a machine of this platform.
-    pub(super) fn of(disk: &Disk, platform: &str, options: &RunOptions) -> Result<Bound, WorldError> {
+    pub(super) fn of(disk: &Disk, platform: &Platform, options: &RunOptions) -> Result<Bound, WorldError> {
         let object = format!("disk.{}", disk.name);
         let profile = match disk.on {
             Some(_) => None,
@@ -157,25 +182,32 @@ impl Bound {
             }
         }
         let read_ahead = read_ahead_of(disk, &object)?;
-        Ok(Bound { profile, row, settings, rules: rules_of(platform), read_ahead })
+        let (rules, driver) = (rules_of(platform), platform.disk_driver);
+        Ok(Bound { profile, row, settings, rules, read_ahead, driver })
     }
 
     /// The disk, with requests as the kernel gives its queue: as many as its driver has tags, and with an I/O scheduler twice as many
-    /// up to 256 (`blk_mq_init_sched`).
+    /// up to 256 (`blk_mq_init_sched`), unless they were set.
     pub(super) fn unit(
         self,
         (hz, groups): (u32, Vec<IoGroup>),
         device: disk::Device,
         slots: (Slot, Slot),
     ) -> Unit {
-        let driver =
-            self.profile.as_ref().map_or(Driver::VIRTUAL, |profile| Driver::of(profile, device.depth()));
+        let driver = match (&self.profile, self.driver) {
+            (None, _) => Driver::VIRTUAL,
+            (Some(profile), DiskDriver::OfDisk) => Driver::of(profile, device.depth()),
+            (Some(profile), DiskDriver::Loop { tags }) => {
+                Driver::looped(profile, tags.unwrap_or(device.depth()))
+            }
+        };
+        let takes = driver.depth;
         let making = Making {
             hz,
             requests: match self.row.front {
                 Front::Legacy => LEGACY_REQUESTS,
                 Front::BlkMq if self.row.word == "none" => driver.tags,
-                Front::BlkMq => 2 * driver.tags.min(128),
+                Front::BlkMq => driver.scheduled,
             },
             tags: driver.depth,
             asks_first: driver.asks_first,
@@ -186,7 +218,9 @@ impl Bound {
             groups,
             rules: self.rules,
         };
-        Unit::new(queue::make(self.row, &making), device, slots).with_read_ahead(self.read_ahead)
+        Unit::new(queue::make(self.row, &making), device, slots)
+            .with_read_ahead(self.read_ahead)
+            .behind_a_driver_of(takes)
     }
 
     /// What a record says of it.
