@@ -51,6 +51,9 @@ pub struct Mq {
     depth: u32,
     in_flight: u32,
     asks_first: bool,
+    /// The latest instant that it was told. A process may ask at one that is yet to come, when the kernel's own work before it is done:
+    /// what it asks for is not younger than the run that follows.
+    latest: Nanos,
     /// It is to be run.
     runs: bool,
     /// The driver took no more (`BLK_MQ_S_SCHED_RESTART`, or the `restarts` of SCSI): it is run when a request is complete.
@@ -86,6 +89,7 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
         depth: making.tags,
         in_flight: 0,
         asks_first: making.asks_first,
+        latest: Nanos::ZERO,
         runs: false,
         restarts: false,
         again: None,
@@ -107,6 +111,8 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
 impl Mq {
     /// Asks the elevator something.
     fn ask<T>(&mut self, now: Nanos, question: impl FnOnce(&mut dyn Elevator, &mut Context<'_>) -> T) -> T {
+        self.latest = self.latest.max(now);
+        let now = self.latest;
         let mut context = Context { now, requests: &mut self.requests, processes: &self.processes };
         question(self.elevator.as_mut(), &mut context)
     }
