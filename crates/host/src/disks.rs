@@ -16,6 +16,7 @@ use surety_kernel::files::{evict, nameless_in};
 use surety_kernel::journal::{Journal, Journalled};
 use surety_kernel::mount::DetachedMount;
 use surety_kernel::{Kernel, KernelError, clock};
+use surety_model::platform::DiskDriver;
 use surety_model::workload::{Disk, Workload};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::{Bytes, Nanos};
@@ -122,6 +123,12 @@ impl<'a> Disks<'a> {
     /// What modelled disks count is counted from now on.
     pub fn observe(&self) {
         self.list.iter().filter_map(RunDisk::emulated).for_each(|disk| disk.begin());
+    }
+
+    /// What drives those that have a model.
+    pub fn driver(&self) -> DiskDriver {
+        let modelled = self.list.iter().find_map(RunDisk::emulated);
+        modelled.map_or(DiskDriver::OfDisk, |disk| DiskDriver::Loop { tags: disk.device().tags() })
     }
 
     /// Why what was measured on them decides nothing.

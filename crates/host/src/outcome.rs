@@ -89,6 +89,7 @@ impl Outcome<'_> {
         let mut in_force = in_force(&self.facts, self.cpus, threads, environment, disturbance);
         if let Some(machine) = &mut in_force.machine {
             machine.overheads = overheads;
+            machine.disk_driver = prepared.disks.driver();
         }
         let activities = prepared.starts.into_records(self.workload.tasks.len(), records);
         Record {

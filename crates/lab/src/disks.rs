@@ -22,7 +22,7 @@ const LOOP: &str = "loop";
 /// Programs of this machine for a workload with disks, and the packages that bring them.
 pub(crate) const PROGRAMS: &[(&str, &str)] = &[("mkfs.ext4", "e2fsprogs")];
 
-/// One byte in so many of a disk is its file system's own: a journal of 32 MiB and 16 MiB of inodes in 1 GiB, all of it written when it is
+/// One byte in this number of a disk is its file system's own: a journal of 32 MiB and 16 MiB of inodes in 1 GiB, all of it written when it is
 /// made.
 const FILE_SYSTEM: u128 = 16;
 /// The size of a modelled disk whose `make` says none.

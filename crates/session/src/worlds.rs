@@ -29,9 +29,6 @@ mod machines;
 mod model;
 mod sim;
 
-/// Tags of a loop device where nothing else was said when its driver was loaded.
-const LOOP_TAGS: u32 = 128;
-
 /// Every kind of world.
 pub const WORLDS: &[WorldKind] = &[host::HOST, sim::SIM, analysis::ANALYSIS, lab::LAB];
 
@@ -134,8 +131,8 @@ pub struct Worlds<'a> {
     means: Means,
     /// This machine.
     host: Platform,
-    /// What its kernel's own work takes, once something ran on it.
-    overheads: Cell<Overheads>,
+    /// What its kernel's own work takes, and what drives its modelled disks, once something ran on it.
+    seen: Cell<(Overheads, DiskDriver)>,
     /// The machines of guests that were booted, by their kernels.
     guests: RefCell<BTreeMap<String, Platform>>,
 }
@@ -160,8 +157,8 @@ impl<'a> Worlds<'a> {
             }
             entered.extend(opened?.into_iter().map(|entry| (kind, entry)));
         }
-        let (overheads, guests) = (Cell::default(), RefCell::default());
-        Ok(Worlds { context, entered, means, host, overheads, guests })
+        let (seen, guests) = (Cell::default(), RefCell::default());
+        Ok(Worlds { context, entered, means, host, seen, guests })
     }
 
     /// What they are called, in the order asked for.
@@ -285,7 +282,7 @@ impl<'a> Worlds<'a> {
     fn learn(&self, world: usize, record: &Record) {
         let (entry, Some(machine)) = (self.entry(world), &record.in_force.machine) else { return };
         if entry.is_this_machine() {
-            self.overheads.set(machine.overheads);
+            self.seen.set((machine.overheads, machine.disk_driver));
         }
         if let Some(stored) = entry.kernel() {
             self.guests.borrow_mut().insert(stored.name().to_owned(), machine.clone());
@@ -296,16 +293,11 @@ impl<'a> Worlds<'a> {
     fn platform_of(&self, machine: &Machine, options: &RunOptions) -> Result<Platform, WorldError> {
         let platform = match machine {
             Machine::Known(platform) if **platform == self.host => {
-                let is_run = self.entered.iter().any(|(_, (_, entry))| entry.is_this_machine());
-                let disk_driver =
-                    if is_run { DiskDriver::Loop { tags: Some(LOOP_TAGS) } } else { DiskDriver::OfDisk };
-                Platform { overheads: self.overheads.get(), disk_driver, ..self.host.clone() }
+                let (overheads, disk_driver) = self.seen.get();
+                Platform { overheads, disk_driver, ..self.host.clone() }
             }
             Machine::Known(platform) => (**platform).clone(),
-            Machine::Guest(kernel) => {
-                let disk_driver = DiskDriver::Loop { tags: loop_tags(&self.means.guest.modules) };
-                Platform { disk_driver, ..self.guest(kernel, options)? }
-            }
+            Machine::Guest(kernel) => self.guest(kernel, options)?,
             Machine::Like { name, guest } => {
                 let guest = self.guest(guest, options)?;
                 Platform::named(name, guest.cpus).unwrap_or(guest)
@@ -334,12 +326,6 @@ impl<'a> Worlds<'a> {
         let record = self.run(world, &Workload::default(), &short, &label, None)?;
         record.in_force.machine.ok_or_else(unknown)
     }
-}
-
-/// Tags of a loop device (`hw_queue_depth`) where modules of a guest say them; else it is loaded with as many as the disk takes requests.
-fn loop_tags(modules: &[String]) -> Option<u32> {
-    let parameters = modules.iter().find_map(|module| module.strip_prefix("loop:"))?;
-    parameters.split(',').find_map(|parameter| parameter.strip_prefix("hw_queue_depth="))?.parse().ok()
 }
 
 /// Shows which of several runs is on, and ends behind the last that is wanted.
@@ -372,16 +358,4 @@ fn unknown(word: &str) -> Failure {
     let near = nearest(word, words.iter().map(String::as_str));
     let help = near.map_or_else(all, |near| format!("did you mean {near}?"));
     Failure::request(format!("there is no world `{word}`"), help)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_guest_says_the_tags_of_its_loop_devices_or_leaves_them_to_the_disk() {
-        let tags = |modules: &[&str]| loop_tags(&modules.iter().map(|m| (*m).to_owned()).collect::<Vec<_>>());
-        assert_eq!(tags(&["null_blk:queue_mode=2", "loop:max_loop=4,hw_queue_depth=32"]), Some(32));
-        assert_eq!((tags(&["loop"]), tags(&["loop:max_loop=4"]), tags(&[])), (None, None, None));
-    }
 }

@@ -106,7 +106,7 @@ kind = "spinners"
 #[test]
 fn configurations_are_asked_for_by_their_words() {
     for (name, word, said) in [
-        ("startup", "bqf", "did you mean bfq?"),
+        ("startup", "mq-deadlin", "did you mean mq-deadline?"),
         ("startup", "zzzzzz", "use hdd-2004, hdd-7200"),
         ("irq-copy", "bfq", "leave --only out"),
     ] {

@@ -457,7 +457,7 @@ impl Load {
         if self.disk.is_some() { 0 } else { self.kept(cpus) }
     }
 
-    /// Bytes of its files on a disk of the workload, with so many CPUs in the run.
+    /// Bytes of its files on a disk of the workload, with `cpus` CPUs in the run.
     pub fn bytes_on_disk(&self, cpus: u32) -> u128 {
         if self.disk.is_some() { self.kept(cpus) } else { 0 }
     }

@@ -96,7 +96,7 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// With so many starts.
+    /// The workload, with `starts` starts.
     fn workload(&self, starts: u32) -> Workload {
         let Case { disk: (disk, rotates), start, load: (_, readers, writers), scheduler, tunables } = self;
         let mut text = format!(

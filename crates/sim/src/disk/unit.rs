@@ -157,7 +157,7 @@ impl Unit {
         Unit { end: self.end.min(sectors), ..self }
     }
 
-    /// Its driver takes so many requests at a time, which wait for the device in the order in which they came.
+    /// Its driver takes `requests` at a time; those beyond the device's depth wait for it in the order in which they came.
     pub fn behind_a_driver_of(self, requests: u32) -> Unit {
         let spare = requests.saturating_sub(self.model.depth()) as usize;
         Unit { spare, ..self }

@@ -140,7 +140,7 @@ impl Driver {
         }
     }
 
-    /// A loop device with so many tags in front of such a disk; its queue is given the requests of the disk's own driver where they are more.
+    /// A loop device with `tags` tags in front of such a disk; its queue is given the requests of the disk's own driver where they are more.
     fn looped(profile: &Profile, tags: u32) -> Driver {
         Driver {
             depth: tags,

@@ -561,7 +561,7 @@ fn ticks_of(hardware: &Hardware) -> u64 {
     since.max(Nanos::ZERO).get_unsigned() / hardware.platform.tick.get_unsigned().max(1)
 }
 
-/// So many ms in ticks, rounded up (`msecs_to_jiffies`).
+/// Milliseconds in ticks, rounded up (`msecs_to_jiffies`).
 fn in_ticks(hardware: &Hardware, ms: u64) -> u64 {
     let tick = hardware.platform.tick.get_unsigned().max(1);
     Nanos::from_millis(1).get_unsigned().saturating_mul(ms).div_ceil(tick)

@@ -75,7 +75,7 @@ impl NewlyIdle {
 mod tests {
     use super::*;
 
-    /// How many of so many times a CPU looks in the end, of whose looks one in `one_in` finds something.
+    /// The part of the times in which a CPU looks in the end, where one look in `one_in` finds something.
     fn share(by_rate: bool, gap: Nanos, one_in: u64) -> f64 {
         let mut cpu = NewlyIdle::new(7, 0, by_rate);
         let mut chance = Pcg::for_job(1, 2, 3);
