@@ -1,6 +1,6 @@
 //! [`fetch`]: the newest kernel of a name, from the mirror into the store.
 //!
-//! A package `linux-image-amd64` depends on the image of one version; since 7.x that image is in parts ([`PARTS`]), so these are
+//! A package `linux-image-amd64` depends on the image of one version; since 7.x that image is in parts (`PARTS`), so these are
 //! fetched too. Of an unpacked kernel the image is kept, the modules that devices of an emulator, block schedulers, file systems and
 //! traffic control are in, and the list of those that are built into the image.
 
