@@ -33,7 +33,8 @@ pub(crate) fn modules(workload: &Workload, files: &Files) -> Vec<String> {
     if workload.disks.is_empty() {
         return Vec::new();
     }
-    let parameters = |module: &&str| match depth(workload, files) {
+    let depth = depth(workload, files);
+    let parameters = |module: &&str| match depth {
         Some(depth) if *module == LOOP => format!("{LOOP}:hw_queue_depth={depth}"),
         _ => (*module).to_owned(),
     };

@@ -492,7 +492,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
 
     fn enqueued(&mut self, hardware: &mut Hardware, cpu: usize, of: Rank) {
         if of != self.rank {
-            self.balance.joined_by_other(hardware, cpu);
+            self.balance.comes(hardware, cpu);
         }
     }
 

@@ -6,7 +6,7 @@ use std::rc::Rc;
 use surety_block::elevator::Making;
 use surety_block::elevators::{self, ELEVATORS};
 use surety_block::{ElevatorRow, Front, IoGroup, Rules, Settings, SettingsError, kernels, queue};
-use surety_device::profile::{PROFILES, Profile};
+use surety_device::profile::Profile;
 use surety_model::platform::{DiskDriver, Platform};
 use surety_model::source::nearest;
 use surety_model::workload::Disk;
@@ -49,24 +49,13 @@ pub(super) struct Bound {
 
 fn profile_of(disk: &Disk, options: &RunOptions) -> Result<Profile, WorldError> {
     let model = disk.model.as_deref().unwrap_or(MODEL);
-    let object = || format!("disk.{}.model", disk.name);
-    let read = Profile::among(model, &options.files);
-    let read = read.transpose().or_else(|wrong| refuse(object(), wrong.to_string()))?;
-    if let Some(profile) = read.or_else(|| Profile::named(model)) {
-        return Ok(profile);
-    }
-    if Profile::is_file(model) {
+    let object = format!("disk.{}.model", disk.name);
+    if Profile::is_file(model) && Profile::among(model, &options.files).is_none() {
         let why =
             format!("its profile `{model}` was not given to the simulator; keep it beside the workload");
-        return refuse(object(), why);
+        return refuse(object, why);
     }
-    let names: Vec<&str> = PROFILES.iter().map(|row| row.0).collect();
-    let why = format!(
-        "there is no model `{model}`; {}name a profile's file (FILE.toml), one of DiskSim (FILE.diskspecs), or one of {}",
-        meant(model, &names),
-        names.join(", ")
-    );
-    refuse(object(), why)
+    Profile::of_model(model, &options.files).or_else(|why| refuse(object, why))
 }
 
 /// The word that was meant, where one is near: `did you mean bfq? `.
@@ -127,7 +116,7 @@ impl Driver {
         rotational: true,
     };
 
-    /// Of a device that takes so many requests at a time.
+    /// Of a device that takes `depth` requests at a time.
     fn of(profile: &Profile, depth: u32) -> Driver {
         Driver {
             depth,

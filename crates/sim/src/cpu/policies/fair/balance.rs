@@ -185,8 +185,8 @@ impl Balance {
         self.stamps += 1;
         state.stamp = self.stamps;
         state.queued.step(now, 1);
-        let of = &mut self.cpus[cpu];
-        self.is_overloaded |= !of.wanting.is_empty() || hardware.current(cpu).is_some();
+        self.comes(hardware, cpu);
+        let (state, of) = (&mut self.threads[thread.index()], &mut self.cpus[cpu]);
         state.place = of.wanting.len();
         of.wanting.push(thread);
         of.idlers += usize::from(is_idler(hardware, thread));
@@ -210,8 +210,8 @@ impl Balance {
         self.count(cpu, load, now);
     }
 
-    /// A thread of another scheduler wants a CPU.
-    pub(super) fn joined_by_other(&mut self, hardware: &Hardware, cpu: usize) {
+    /// A thread of any scheduler comes to a CPU, and is not counted there yet.
+    pub(super) fn comes(&mut self, hardware: &Hardware, cpu: usize) {
         self.is_overloaded |= !self.cpus[cpu].wanting.is_empty() || hardware.current(cpu).is_some();
     }
 
