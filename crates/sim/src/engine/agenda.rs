@@ -1,16 +1,18 @@
 //! [`Agenda`]: the armed slots of an [`Engine`](super::Engine), in the order in which they come.
 //!
-//! A few slots stand in a heap. What comes later, where there are many, waits in a [`Wheel`] and goes into the heap in time:
-//! so the heap stays small, and what a slot costs does not grow with their number.
+//! A few slots stand in a [`Line`]. What comes later, where there are many, waits in a [`Wheel`] and goes into the line in time:
+//! so the line stays short, and what a slot costs does not grow with their number.
 //!
-//! The heap never holds a stale entry, and arming allocates nothing. Instants that
+//! The line never holds a stale entry, and arming allocates nothing. Instants that
 //! are equal come in the order in which they were armed: a sequence number breaks the tie, on every machine alike.
 
+mod line;
 mod wheel;
 
 use surety_units::Nanos;
 
 use super::{ComponentId, Event};
+use line::Line;
 use wheel::{FIRST_LIST, Node, Wheel};
 
 /// Something that can happen, armed for at most one instant.
@@ -27,7 +29,7 @@ impl Slot {
 /// The place of a slot that is not armed.
 const ABSENT: u32 = u32::MAX;
 
-/// Entries that stand in the heap before any waits in the wheel.
+/// Entries that stand in the line before any waits in the wheel.
 const FEW: usize = 48;
 
 /// The same for those that come late, in more than 17 ms: they would stand in the way of all others for long.
@@ -36,7 +38,7 @@ const LATE: Nanos = Nanos::new(1 << 24);
 
 /// An armed slot. It has with it what it stands for: whoever takes it has nothing to look up, which with many slots
 /// would be to wait for memory.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     time: Nanos,
     /// When it was armed, among all; and the component, in the lowest 8 bits.
@@ -56,28 +58,17 @@ impl Entry {
     fn key(&self) -> u128 {
         u128::from(self.time.get().cast_unsigned()) << 64 | u128::from(self.sequence)
     }
-
-    #[inline]
-    fn precedes(&self, other: &Entry) -> bool {
-        self.key() < other.key()
-    }
 }
 
-/// Entries below each of the heap's: it is half as deep as with two, and they are side by side in memory.
-const BELOW: usize = 4;
-
-/// A heap of armed slots, ordered by time and then by the order of arming.
+/// Armed slots, ordered by time and then by the order of arming.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Agenda {
-    heap: Vec<Entry>,
+    line: Line,
     wheel: Wheel,
     slots: Vec<Node>,
     sequence: u64,
     /// The instant of what was taken last.
     now: Nanos,
-    /// The first entry has been taken and nothing has come into its place yet. What happens next mostly arms
-    /// something, and one descent from there costs less than closing the gap and rising from below.
-    vacant: bool,
 }
 
 impl Agenda {
@@ -89,69 +80,57 @@ impl Agenda {
         let slot = u32::try_from(self.slots.len()).ok().filter(|slot| *slot < FIRST_LIST);
         let slot = slot.expect("a place for every slot");
         self.slots.push(Node::new(u64::from(event.component.0), event.number));
-        // Arming never allocates: the heap has room for every slot.
-        self.heap.reserve(self.slots.len() - self.heap.len());
+        // Arming never allocates: the line has room for every slot.
+        self.line.reserve(self.slots.len());
         Slot(slot)
     }
 
     /// Lets a slot happen at `time`, and at no other time.
     pub(super) fn arm(&mut self, slot: Slot, time: Nanos) {
+        self.leave(slot);
         self.sequence += 1;
-        let Node { place, sequence: known, number, .. } = self.slots[slot.index()];
-        let sequence = self.sequence << 8 | known & 0xff;
-        let entry = Entry { time, sequence, slot: slot.0, number };
-        match place {
-            ABSENT => self.insert(entry),
-            FIRST_LIST.. => {
-                self.wheel.remove(&mut self.slots, (slot.0, place));
-                self.insert(entry);
-            }
-            _ => {
-                self.close_gap();
-                self.replace(self.slots[slot.index()].place as usize, entry);
-            }
-        }
-    }
-
-    fn insert(&mut self, entry: Entry) {
-        let few = if entry.time - self.now > LATE { FEW_LATE } else { FEW };
-        if self.heap.len() >= few && self.wheel.is_later(entry.time) {
+        let node = &mut self.slots[slot.index()];
+        let sequence = self.sequence << 8 | node.sequence & 0xff;
+        let entry = Entry { time, sequence, slot: slot.0, number: node.number };
+        let few = if time - self.now > LATE { FEW_LATE } else { FEW };
+        if self.line.len() >= few && self.wheel.is_later(time) {
             self.wheel.insert(&mut self.slots, entry);
-        } else if self.vacant {
-            self.vacant = false;
-            self.sink(0, entry);
         } else {
-            self.heap.push(entry);
-            self.rise(self.heap.len() - 1, entry);
+            node.stand_in_line(&entry);
+            self.line.insert(entry);
         }
     }
 
-    /// Has what comes next in the heap: what the wheel still has comes later.
+    /// An armed slot leaves its place.
+    #[inline]
+    fn leave(&mut self, slot: Slot) {
+        let node = &self.slots[slot.index()];
+        match node.place {
+            ABSENT => {}
+            FIRST_LIST.. => {
+                let place = node.place;
+                self.wheel.remove(&mut self.slots, (slot.0, place));
+            }
+            _ => self.line.remove(&node.entry(slot.0)),
+        }
+    }
+
+    /// Has what comes next in the line: what the wheel still has comes later.
     fn turn(&mut self) {
-        while !self.wheel.is_empty() && self.heap.first().is_none_or(|first| self.wheel.is_later(first.time))
+        while !self.wheel.is_empty() && self.line.first().is_none_or(|first| self.wheel.is_later(first.time))
         {
             self.wheel.turn(&mut self.slots);
             while let Some(entry) = self.wheel.take_due(&self.slots) {
-                self.heap.push(entry);
-                self.rise(self.heap.len() - 1, entry);
+                self.slots[entry.slot as usize].stand_in_line(&entry);
+                self.line.insert(entry);
             }
         }
     }
 
     /// Keeps a slot from happening.
     pub(super) fn cancel(&mut self, slot: Slot) {
-        if !self.is_armed(slot) {
-            return;
-        }
-        self.close_gap();
-        let place = std::mem::replace(&mut self.slots[slot.index()].place, ABSENT);
-        if place >= FIRST_LIST {
-            return self.wheel.remove(&mut self.slots, (slot.0, place));
-        }
-        let last = self.heap.pop().expect("an armed slot is in the heap");
-        if last.slot != slot.0 {
-            self.replace(place as usize, last);
-        }
+        self.leave(slot);
+        self.slots[slot.index()].place = ABSENT;
     }
 
     /// Whether a slot is armed.
@@ -161,13 +140,12 @@ impl Agenda {
 
     /// Takes the next slot up to and including `end` out: its instant, and what it stands for.
     pub(super) fn pop(&mut self, end: Nanos) -> Option<(Nanos, Event)> {
-        self.close_gap();
         if !self.wheel.is_empty() {
             self.turn();
         }
-        let first = *self.heap.first().filter(|first| first.time <= end)?;
+        let first = *self.line.first().filter(|first| first.time <= end)?;
+        self.line.drop_first();
         self.slots[first.slot as usize].place = ABSENT;
-        self.vacant = true;
         self.now = first.time;
         Some((first.time, first.event()))
     }
@@ -175,70 +153,8 @@ impl Agenda {
     /// What comes next, when it comes at this instant.
     pub(super) fn next_at(&self, time: Nanos) -> Option<Event> {
         // What the wheel holds comes later than what is due.
-        let places = if self.vacant { 1..self.heap.len().min(1 + BELOW) } else { 0..self.heap.len().min(1) };
-        let due = self.heap[places].iter().filter(|entry| entry.time == time);
-        due.min_by_key(|entry| entry.sequence).map(Entry::event)
+        self.line.first().filter(|entry| entry.time == time).map(Entry::event)
     }
-
-    fn close_gap(&mut self) {
-        if !self.vacant {
-            return;
-        }
-        self.vacant = false;
-        let last = self.heap.pop().expect("the gap is a place in the heap");
-        if !self.heap.is_empty() {
-            self.sink(0, last);
-        }
-    }
-
-    fn replace(&mut self, place: usize, entry: Entry) {
-        let rises = place > 0 && entry.precedes(&self.heap[(place - 1) / BELOW]);
-        if rises { self.rise(place, entry) } else { self.sink(place, entry) }
-    }
-
-    fn put(&mut self, place: usize, entry: Entry) {
-        self.heap[place] = entry;
-        self.slots[entry.slot as usize].place = u32::try_from(place).expect("as many places as slots");
-    }
-
-    fn rise(&mut self, mut place: usize, entry: Entry) {
-        while place > 0 {
-            let parent = (place - 1) / BELOW;
-            if !entry.precedes(&self.heap[parent]) {
-                break;
-            }
-            self.put(place, self.heap[parent]);
-            place = parent;
-        }
-        self.put(place, entry);
-    }
-
-    fn sink(&mut self, mut place: usize, entry: Entry) {
-        let key = entry.key();
-        loop {
-            let first = BELOW * place + 1;
-            let below = &self.heap[first.min(self.heap.len())..self.heap.len().min(first + BELOW)];
-            let least = match below {
-                [] => break,
-                [a, b, c, d] => least(least((0, a.key()), (1, b.key())), least((2, c.key()), (3, d.key()))),
-                few => {
-                    few.iter().enumerate().map(|(at, entry)| (at, entry.key())).reduce(least).expect("some")
-                }
-            };
-            if least.1 >= key {
-                break;
-            }
-            self.put(place, self.heap[first + least.0]);
-            place = first + least.0;
-        }
-        self.put(place, entry);
-    }
-}
-
-/// The one with the lesser key.
-#[inline]
-fn least(a: (usize, u128), b: (usize, u128)) -> (usize, u128) {
-    if b.1 < a.1 { b } else { a }
 }
 
 #[cfg(test)]
@@ -269,7 +185,7 @@ mod tests {
             compare(steps, 12)?;
         }
 
-        /// Too many for the heap alone, at distances of any size.
+        /// Too many for the line alone, at distances of any size.
         #[test]
         fn agrees_with_a_searched_list_of_many(
             size in 0u32..40,

@@ -21,7 +21,10 @@ const LEVELS: usize = (63 - GRAIN_SHIFT).div_ceil(LEVEL_SHIFT) as usize;
 /// No slot.
 const NONE: u32 = u32::MAX;
 
-/// The place of a slot in the first of the lists; what is less is one in a heap.
+/// The place of a slot in a line.
+const IN_LINE: u32 = 0;
+
+/// The place of a slot in the first of the lists.
 pub(super) const FIRST_LIST: u32 = ABSENT - (LEVELS * LISTS) as u32;
 
 /// All that is known of a slot, in one line of a cache: where it stands and what it stands for, and its neighbours in a list.
@@ -31,7 +34,7 @@ pub(super) struct Node {
     time: Nanos,
     /// When it was armed last, among all; and the component, in the lowest 8 bits.
     pub(super) sequence: u64,
-    /// [`ABSENT`], a place in the heap, or from [`FIRST_LIST`] on a list.
+    /// [`ABSENT`], [`IN_LINE`], or from [`FIRST_LIST`] on a list.
     pub(super) place: u32,
     before: u32,
     behind: u32,
@@ -44,8 +47,15 @@ impl Node {
         Node { time: Nanos::ZERO, sequence, place: ABSENT, before: NONE, behind: NONE, number }
     }
 
-    fn entry(&self, slot: u32) -> Entry {
+    /// What stands for it in a line.
+    pub(super) fn entry(&self, slot: u32) -> Entry {
         Entry { time: self.time, sequence: self.sequence, slot, number: self.number }
+    }
+
+    /// It stands in a line, by this entry.
+    #[inline]
+    pub(super) fn stand_in_line(&mut self, entry: &Entry) {
+        (self.time, self.sequence, self.place) = (entry.time, entry.sequence, IN_LINE);
     }
 }
 
