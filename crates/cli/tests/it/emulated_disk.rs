@@ -208,6 +208,67 @@ fn what_cannot_be_served_is_refused_in_words_before_anything_is_made() {
     assert!(errors(&output).contains("run as root"), "{}", errors(&output));
 }
 
+/// A program in a mount namespace whose /dev lacks one device.
+const WITHOUT: &str = r#"
+dev=$1 gone=$2; shift 2
+mount -t tmpfs none "$dev" || exit 99
+for name in null zero urandom loop-control fuse; do
+    [ $name = $gone ] || cp -a /dev/$name "$dev" || exit 99
+done
+mount --bind "$dev" /dev || exit 99
+exec "$@"
+"#;
+
+/// Loop devices with a file.
+fn attached() -> Vec<PathBuf> {
+    let devices = fs::read_dir("/sys/block").unwrap().flatten().map(|entry| entry.path());
+    devices.filter(|device| device.join("loop/backing_file").exists()).collect()
+}
+
+#[test]
+fn without_fuse_or_loop_devices_it_is_refused_in_words_and_nothing_is_made() {
+    let _alone = alone();
+    if !is_root() {
+        return eprintln!("SKIPPED: a mount namespace needs root");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("w.toml");
+    let workload = "format = 1\n[disk.d]\nmake = \"16MiB\"\nmodel = \"hdd-7200\"\n\
+                    [[load]]\nname = \"r\"\nkind = \"readers\"\ncount = 1\ndisk = \"d\"\nsize = \"1MiB\"\n";
+    fs::write(&path, workload).unwrap();
+    let dev = directory.path().join("dev");
+    fs::create_dir(&dev).unwrap();
+    let before = attached();
+    for (gone, words) in [("fuse", "CONFIG_FUSE_FS, modprobe fuse"), ("loop-control", "CONFIG_BLK_DEV_LOOP")]
+    {
+        let run = ["run", path.to_str().unwrap(), "--on", "host", "--for", "1s", "--no-trace"];
+        for arguments in [["device", "serve", "hdd-7200"].as_slice(), &run] {
+            let output = Command::new("unshare")
+                .args([
+                    "--mount",
+                    "sh",
+                    "-c",
+                    WITHOUT,
+                    "sh",
+                    dev.to_str().unwrap(),
+                    gone,
+                    program().to_str().unwrap(),
+                ])
+                .args(arguments)
+                .env("SURETY_RUNTIME_DIR", directory.path().join("run"))
+                .output();
+            let output = match output {
+                Ok(output) if output.status.code() != Some(99) => output,
+                other => return eprintln!("SKIPPED: no mount namespace: {other:?}"),
+            };
+            let said = errors(&output);
+            assert_eq!(output.status.code(), Some(3), "{gone}: {said}");
+            assert!(said.contains(words), "{gone}: {said}");
+        }
+    }
+    assert_eq!(attached(), before);
+}
+
 #[test]
 fn a_run_on_a_modelled_disk_says_what_it_was_and_how_late() {
     let _alone = alone();
