@@ -19,6 +19,8 @@ mod rt_vs_vanilla;
 mod schedulers;
 mod spinner;
 mod startup;
+mod under_io;
+mod video_under_io;
 
 use crate::Experiment;
 
@@ -38,5 +40,6 @@ pub const EXPERIMENTS: &[&Experiment] = &[
     &abiss_be::EXPERIMENT,
     &abiss_latency::EXPERIMENT,
     &startup::EXPERIMENT,
+    &video_under_io::EXPERIMENT,
     &regret::EXPERIMENT,
 ];
