@@ -59,6 +59,9 @@ pub struct ChildSetup {
     pub inherits_group: bool,
     /// It is not killed when the thread that starts it ends.
     pub outlives_us: bool,
+    /// Where its directory gets a path, on a mount without a place in the file system, in a mount namespace of its own, where the kernel
+    /// can do that (6.15). Without, a program that asks where it is (`getcwd`) is told that it is nowhere.
+    pub place: Option<CString>,
     /// What it may do; `None`: what we may.
     pub rights: Option<Rights>,
 }
@@ -128,6 +131,7 @@ pub fn spawn(command: &mut Command, setup: &ChildSetup) -> Result<Spawned, Kerne
         rights: setup.rights.as_ref().map(|rights| (rights, held())),
         streams: [stdin.0, stdout.0, stderr.0],
         texts: &texts,
+        place: setup.place.as_deref(),
     };
     let pid = child::start(&plan).map_err(|(step, errno)| failed_step(&name, setup, step, errno))?;
     // The program has its own copies; whoever reads our ends must see them closed when it ends.

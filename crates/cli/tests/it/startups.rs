@@ -86,6 +86,36 @@ fn a_program_is_ready_when_it_exits_or_prints_or_takes_connections() {
     assert!(!socket.exists(), "the socket of a program that was ended is left");
 }
 
+/// What is made for the run has no place in the file system; programs that ask where they are get one all the same, and nobody else sees it.
+#[test]
+fn a_program_on_a_disk_that_was_made_knows_where_it_is() {
+    let _alone = alone();
+    if !has_disks() {
+        return;
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let here = directory.path().join("here");
+    let body = format!(
+        "[disk.d]\nmake = \"32MiB\"\n[[startup]]\nname = \"asks\"\ndisk = \"d\"\ncold = true\nrepeat = 2\ngap = \"1ms\"\n\
+         prepare = \"sh -c 'cp -L /bin/pwd where; echo kept > kept'\"\n\
+         command = \"sh -c './where -P >> {} && cat kept'\"\nready = \"stdout:kept\"\n",
+        here.display()
+    );
+    let before = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let path = write(directory.path(), &body);
+    let arguments = ["run", path.to_str().unwrap(), "--json", "--no-trace", "--for", "4s"];
+    let output = surety(&arguments);
+    let told = std::fs::read_to_string(&here).unwrap_or_default();
+    if output.status.code() == Some(2) && told.is_empty() {
+        return eprintln!("SKIPPED: this kernel clones no detached mount: {}", errors(&output));
+    }
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    let lines: Vec<&str> = told.lines().collect();
+    assert_eq!(lines.len(), 4, "idle, and beside nothing: {told}");
+    assert!(lines.iter().all(|line| line.starts_with('/') && !line.contains("unreachable")), "{told}");
+    assert_eq!(std::fs::read_to_string("/proc/self/mountinfo").unwrap(), before);
+}
+
 #[test]
 fn what_is_given_up_is_an_x_and_breaks_what_it_outlived() {
     let _alone = alone();

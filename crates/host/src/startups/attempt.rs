@@ -16,7 +16,7 @@ use surety_model::world::WorldError;
 use surety_units::Nanos;
 
 use super::job::{Job, Outcome};
-use super::site::{failed, forget};
+use super::site::{failed, forget, place_for};
 use super::{LOOK, Subject};
 use crate::said::{it_said, last_words, said};
 use crate::scratch::command_of;
@@ -69,6 +69,7 @@ impl Job {
             affinity: Some(self.cpus),
             mark: self.mark.clone(),
             inherits_group: true,
+            place: self.directory.as_deref().and_then(place_for),
             rights: Some(rights.clone()),
             ..ChildSetup::default()
         };

@@ -1,11 +1,14 @@
 //! Where a program is started: its directory on its disk, and what is in it.
 
+use std::ffi::CString;
 use std::fs::{self, File};
 use std::io::{self, Write};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use surety_kernel::command::{ChildSetup, Rights, spawn};
-use surety_kernel::files::evict;
+use surety_kernel::files::{evict, sync_file_system};
+use surety_kernel::journal::RuntimeDir;
 use surety_model::formats::io_trace::{IoTrace, IoTraceError};
 use surety_model::workload::{Ready, Startup, StartupBody, Workload};
 use surety_model::world::WorldError;
@@ -104,7 +107,7 @@ pub(super) fn make(
     if setting.cancel.is_cancelled() {
         return Err(WorldError::Interrupted);
     }
-    each_file(&path, &|file| file.sync_all()).map_err(in_words)?;
+    File::open(&path).and_then(|directory| sync_file_system(&directory)).map_err(in_words)?;
     Ok(Some(directory))
 }
 
@@ -134,10 +137,19 @@ fn run(
     let failed = |why: String| failed(startup, format!("`prepare` failed: {why}"));
     let mut errors = tempfile::tempfile().map_err(|e| failed(format!("no file for its messages: {e}")))?;
     let mut command = command_of(line, Some(directory), &errors).map_err(failed)?;
-    let setup =
-        ChildSetup { mark: setting.mark.clone(), rights: Some(rights.clone()), ..ChildSetup::default() };
+    let (mark, rights) = (setting.mark.clone(), Some(rights.clone()));
+    let setup = ChildSetup { mark, rights, place: place_for(directory), ..ChildSetup::default() };
     let mut child = spawn(&mut command, &setup).map_err(|error| failed(error.to_string()))?;
     await_preparation(&mut child, &mut errors, setting.cancel, "", &failed)
+}
+
+/// Where a directory gets a path for its programs, where it is on a disk of ours, which has no place in the file system: over our own run-time
+/// directory, for which no program looks.
+pub(super) fn place_for(directory: &Path) -> Option<CString> {
+    if !directory.starts_with("/proc/self/fd") {
+        return None;
+    }
+    CString::new(RuntimeDir::find().ok()?.path().as_os_str().as_bytes()).ok()
 }
 
 /// Drops what the page cache holds of every file below a directory.

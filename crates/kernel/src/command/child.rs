@@ -9,6 +9,10 @@ use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU8, Ordering};
 
+use rustix::fs::CWD;
+use rustix::mount::{
+    MountPropagationFlags, MoveMountFlags, OpenTreeFlags, mount_change, move_mount, open_tree,
+};
 use surety_units::{CpuSet, Tid};
 
 use super::program::Texts;
@@ -50,6 +54,8 @@ pub(super) struct Plan<'a> {
     /// With what this process has.
     pub rights: Option<(&'a Rights, Held)>,
     pub texts: &'a Texts,
+    /// See [`super::ChildSetup::place`].
+    pub place: Option<&'a CStr>,
 }
 
 /// The child's stack: its few calls need a fraction of this.
@@ -155,6 +161,9 @@ impl Shared<'_> {
         if let Some(directory) = &plan.texts.directory {
             // SAFETY: a C string that lives over the call.
             step(Step::Program, called(unsafe { libc::chdir(directory.as_ptr()) }))?;
+            if let Some(place) = plan.place {
+                gives_path(place);
+            }
         }
         forget_handlers();
         if let Some((rights, held)) = plan.rights {
@@ -185,6 +194,24 @@ impl Shared<'_> {
             }
         }
         worst
+    }
+}
+
+/// In the child: its directory gets a path, in a mount namespace of its own, so that programs can ask for it (`getcwd`). A kernel that
+/// clones no detached mount (before 6.15) leaves it without one.
+fn gives_path(place: &CStr) {
+    let flags = OpenTreeFlags::OPEN_TREE_CLONE | OpenTreeFlags::OPEN_TREE_CLOEXEC;
+    let Ok(tree) = open_tree(CWD, c".", flags) else { return };
+    // SAFETY: takes flags; the child shares its namespaces and its working directory with no thread of ours.
+    if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
+        return;
+    }
+    let downstream = MountPropagationFlags::DOWNSTREAM | MountPropagationFlags::REC;
+    let moved = mount_change(c"/", downstream)
+        .and_then(|()| move_mount(&tree, c"", CWD, place, MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH));
+    if moved.is_ok() {
+        // SAFETY: a C string that lives over the call. Where it failed the directory would be what it was.
+        unsafe { libc::chdir(place.as_ptr()) };
     }
 }
 
