@@ -16,7 +16,8 @@ use surety_model::record::{Distribution, Record};
 use surety_model::source::nearest;
 use surety_model::workload::{Load, LoadKind, PolicySpec, Workload};
 use surety_model::world::{LAB_PREFIX, RunOptions, WorldError};
-use surety_report::table::{amount, cells, distributions, led};
+use surety_report::Style;
+use surety_report::table::{amount, cells, distributions, keyed_cells, led};
 use surety_reproduce::{
     Bench, Cell, EXPERIMENTS, Experiment, LatencyProbe, Mark, Origin, Planned, Probe, Request, Sheet,
 };
@@ -221,6 +222,10 @@ impl Bench for Worlds<'_> {
         match probe {
             Probe::Interpacket { interval } => self.runner.packets(world, *interval, options, label),
             Probe::Latency(latency) => self.latency(world, latency, options),
+            Probe::RequestCost { schedulers } => {
+                self.session.step(&format!("{label}: measuring"));
+                self.runner.requests(world, schedulers, options)
+            }
         }
     }
 
@@ -325,7 +330,7 @@ fn text(experiment: &Experiment, sheet: &Sheet, session: &Session) -> String {
     let mut out =
         led("", &format!("{}: {} ({})", experiment.name, experiment.title, experiment.source), &style);
     out.push('\n');
-    out += &cells(&titles, &shown, &style);
+    out += &keyed_cells(sheet.keys.len(), &titles, &shown, &style);
     out.push('\n');
     if !errors.is_empty() {
         out += &led("", &format!("largest error: {}", errors.join("; ")), &style);
@@ -335,17 +340,7 @@ fn text(experiment: &Experiment, sheet: &Sheet, session: &Session) -> String {
             out += &led("not explained: ", &format!("{}: {why}", row.keys.join(" ")), &style);
         }
     }
-    let refusals = sheet.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
-        Cell::Refused(why) => Some(why),
-        _ => None,
-    });
-    let mut said: Vec<&String> = Vec::new();
-    for why in refusals {
-        if !said.contains(&why) {
-            said.push(why);
-            out += &led("not run: ", why, &style);
-        }
-    }
+    out += &unseen(sheet, &style);
     for note in &sheet.notes {
         out += &led("- ", note, &style);
     }
@@ -355,6 +350,22 @@ fn text(experiment: &Experiment, sheet: &Sheet, session: &Session) -> String {
         out += &distributions("samples of all seeds", &drawn, None, &style);
     }
     out
+}
+
+/// Why cells have no value, each reason once.
+fn unseen(sheet: &Sheet, style: &Style) -> String {
+    let reasons = sheet.rows.iter().flat_map(|row| &row.cells).filter_map(|cell| match cell {
+        Cell::Refused(why) => Some(("not run: ", why)),
+        Cell::NotObservable(why) => Some(("not observable: ", why)),
+        _ => None,
+    });
+    let mut said: Vec<(&str, &String)> = Vec::new();
+    for reason in reasons {
+        if !said.contains(&reason) {
+            said.push(reason);
+        }
+    }
+    said.into_iter().map(|(lead, why)| led(lead, why, style)).collect()
 }
 
 /// What each row is named by; what stands above already is not said again.
@@ -381,6 +392,7 @@ fn cell_text(cell: &Cell, unit: &str) -> String {
         Cell::Below(limit) => format!("< {}", amount(*limit, unit)),
         Cell::Above(limit) => format!("> {}", amount(*limit, unit)),
         Cell::Refused(_) => "-".to_owned(),
+        Cell::NotObservable(_) => "not observable".to_owned(),
     }
 }
 
@@ -432,6 +444,7 @@ fn document(experiment: &Experiment, request: &Request, sheet: &Sheet) -> Value 
             Cell::Below(limit) => json!({ "below": limit }),
             Cell::Above(limit) => json!({ "above": limit }),
             Cell::Refused(why) => json!({ "refused": why }),
+            Cell::NotObservable(why) => json!({ "not_observable": why }),
         });
         let why = match &row.mark {
             Some(Mark::NotExplained(why)) => Some(why),

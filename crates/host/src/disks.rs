@@ -23,8 +23,10 @@ use surety_units::{Bytes, Nanos};
 
 use crate::said::{last_words, said};
 
+mod counter;
 mod modelled;
 
+pub(crate) use counter::Counter;
 pub use modelled::{Emulated, Emulator, Modelled};
 use modelled::{emulate, give_requests};
 
@@ -242,6 +244,11 @@ impl<'a> RunDisk<'a> {
         }
     }
 
+    /// What the kernel counts of it.
+    pub(crate) fn counter(&self) -> Counter {
+        Counter::new(self.device.queue_file("../stat"))
+    }
+
     fn emulated(&self) -> Option<&dyn Emulated> {
         match &self.backing {
             Some(Backing::Model(disk)) => Some(&**disk),
@@ -375,7 +382,7 @@ fn make(name: &str, size: Bytes) -> Result<(BlockDevice, File), WorldError> {
 }
 
 /// Sets the I/O scheduler under the journal and reads it back.
-fn set_scheduler<'a>(
+pub(crate) fn set_scheduler<'a>(
     name: &str,
     device: &BlockDevice,
     wanted: &str,
@@ -406,7 +413,7 @@ fn set_scheduler<'a>(
 }
 
 /// The schedulers in the text of a queue's `scheduler` file.
-fn offered(text: &str) -> impl Iterator<Item = &str> {
+pub(crate) fn offered(text: &str) -> impl Iterator<Item = &str> {
     text.split_ascii_whitespace().map(|word| word.trim_matches(['[', ']']))
 }
 

@@ -33,6 +33,7 @@ mod program_threads;
 mod programs;
 pub mod recorder;
 mod records;
+pub mod request_cost;
 mod returned;
 mod rights;
 mod said;

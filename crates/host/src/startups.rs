@@ -18,12 +18,12 @@ use std::thread::JoinHandle;
 use surety_kernel::command::Rights;
 use surety_kernel::{Kernel, RealKernel, clock, command};
 use surety_model::record::{ActivityRecord, Figure};
-use surety_model::startup::{Attempt, StartupAccount};
+use surety_model::startup::{Attempt, During, StartupAccount, Throughput};
 use surety_model::workload::{Startup, StartupBody, Workload};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::{CpuSet, Nanos};
 
-use crate::disks::Disks;
+use crate::disks::{Counter, Disks};
 use crate::rights::rights_of;
 use crate::threads::spawn_thread;
 use crate::window::Window;
@@ -66,6 +66,9 @@ struct Start {
     /// Made cold page by page, because loads or streams hold files open on the disk.
     by_pages: bool,
     account: StartupAccount,
+    /// What its disk moves for all while it starts, and while nothing does.
+    counter: Option<Counter>,
+    throughput: Throughput,
     gaps: Vec<Gap>,
     /// How the threads of a replay ran.
     paced: Option<String>,
@@ -134,6 +137,8 @@ impl<'a> Starts<'a> {
                 startup: startup.clone(),
                 subject,
                 directory,
+                counter: startup.disk.as_ref().and_then(|name| Some(disks.get(name)?.counter())),
+                throughput: Throughput::default(),
                 gaps: Vec::new(),
                 paced: None,
             });
@@ -195,19 +200,36 @@ impl<'a> Starts<'a> {
         let next = self.list.iter().enumerate().collect::<Vec<_>>();
         let next = next.iter().filter(left).min_by_key(|(_, start)| start.account.count());
         match next.map(|(index, _)| *index) {
-            Some(index) => self.begin(index, window.end, disks),
+            Some(index) => {
+                self.read_others(Some(index), During::Load);
+                self.begin(index, window.end, disks)
+            }
             None => Ok(()),
+        }
+    }
+
+    /// Reads the counts of the disks of all programs but one, whose own thread does.
+    fn read_others(&mut self, but: Option<usize>, during: During) {
+        for (index, start) in self.list.iter_mut().enumerate() {
+            let read = start.counter.as_ref().filter(|_| Some(index) != but);
+            if let Some((at, bytes)) = read.and_then(|counter| counter.read(self.setting.kernel)) {
+                start.throughput.read(at, bytes, during);
+            }
         }
     }
 
     fn take(&mut self, window: &Window) -> Result<(), WorldError> {
         let Some(running) = self.running.take() else { return Ok(()) };
+        self.read_others(Some(running.start), During::Another);
         let start = &mut self.list[running.start];
         let mut outcome = running.join()?;
         self.not_before = outcome.ended + start.startup.gap;
         self.elsewhere += outcome.cpu_time;
         self.cut_short |= matches!(outcome.attempt, Attempt::GivenUp(_)) && outcome.ended >= window.end;
         start.account.add(outcome.attempt);
+        for ((at, bytes), during) in outcome.moved.into_iter().flatten().zip([During::Load, During::Start]) {
+            start.throughput.read(at, bytes, during);
+        }
         start.gaps.append(&mut outcome.gaps);
         Ok(())
     }
@@ -234,6 +256,7 @@ impl<'a> Starts<'a> {
             directory,
             forget: startup.cold && start.by_pages,
             below,
+            counter: start.counter.clone(),
             pace: Pace::default(),
             mark: self.setting.mark.clone(),
             cpus: self.setting.cpus,
@@ -263,6 +286,7 @@ impl<'a> Starts<'a> {
     /// Ends at the window's end; says in words what did not fit.
     pub fn close(&mut self, window: &Window) -> Result<Vec<String>, WorldError> {
         self.take(window)?;
+        self.read_others(None, During::Load);
         let short = |start: &Start| {
             let (count, repeat) = (start.account.count(), start.startup.repeat as usize);
             let of = format!("startup.{}: {count} of {repeat} start-ups were begun", start.startup.name);
@@ -297,7 +321,8 @@ impl<'a> Starts<'a> {
     /// The records, put behind those of the tasks.
     pub fn into_records(mut self, tasks: usize, mut records: Vec<ActivityRecord>) -> Vec<ActivityRecord> {
         for (place, start) in std::mem::take(&mut self.list).into_iter().enumerate() {
-            let figures: Vec<Figure> = gap_figures(&start.gaps);
+            let mut figures: Vec<Figure> = gap_figures(&start.gaps);
+            figures.extend(start.throughput.figures());
             records.insert((tasks + place).min(records.len()), start.account.finish(figures));
         }
         records

@@ -18,6 +18,9 @@ pub type Files = BTreeMap<String, String>;
 /// that runs under different ones share a boot.
 const MODULES: &[&str] = &["fuse", LOOP, "ext4", "mq_deadline", "kyber_iosched", "bfq"];
 const LOOP: &str = "loop";
+/// Modules for measuring requests: a device that ends each request where it is begun (`irqmode=0`), and every I/O scheduler.
+pub(crate) const FOR_REQUESTS: &[&str] =
+    &["null_blk:queue_mode=2,irqmode=0,nr_devices=1,gb=1,bs=4096", "mq_deadline", "kyber_iosched", "bfq"];
 
 /// Programs of this machine for a workload with disks, and the packages that bring them.
 pub(crate) const PROGRAMS: &[(&str, &str)] = &[("mkfs.ext4", "e2fsprogs")];

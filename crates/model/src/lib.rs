@@ -27,6 +27,7 @@ pub mod plan;
 pub mod platform;
 pub mod promise;
 pub mod record;
+pub mod request_cost;
 pub mod reservation;
 pub mod source;
 pub mod startup;

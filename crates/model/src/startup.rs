@@ -12,6 +12,10 @@ use crate::record::{
 };
 use crate::workload::{Activity, ActivityKind, Startup};
 
+mod throughput;
+
+pub use throughput::{During, OTHERWISE, STARTING, Throughput};
+
 /// The series of a record that holds the start-ups that got ready.
 pub const READY: &str = "startup";
 /// Those that were given up, with the time they were watched.

@@ -2,7 +2,7 @@
 //!
 //! Too wide a sheet is made to fit in this order: columns that may be omitted go, the least important first, and a
 //! closing line names them; then texts wrap inside their cells; then the sheet is cut into panels that each repeat
-//! the first column; at last texts break inside words. No line is ever wider than asked.
+//! the first column, or the first few that name a line together; at last texts break inside words. No line is ever wider than asked.
 
 use crate::text::{Style, Tone, clean, columns, pad, paragraph, wrap};
 
@@ -93,6 +93,11 @@ impl Sheet {
 
     /// The sheet as text, each line ended.
     pub(crate) fn text(&self, style: &Style) -> String {
+        self.text_led(1, style)
+    }
+
+    /// The same where the first `leading` columns name a line together: every panel repeats them.
+    pub(crate) fn text_led(&self, leading: usize, style: &Style) -> String {
         let indent = if self.has_sections() { 2 } else { 0 };
         let room = style.columns() - indent;
         let natural: Vec<usize> = (0..self.columns.len()).map(|c| self.natural_width(c)).collect();
@@ -112,25 +117,20 @@ impl Sheet {
         {
             omitted.push(used.remove(at));
         }
+        let named = used.iter().take_while(|c| **c < leading).count().max(1).min(used.len());
+        let (names, mut rest) = used.split_at(named);
         let mut panels: Vec<Vec<usize>> = Vec::new();
-        let mut rest = used.as_slice();
-        if let [first, others @ ..] = rest {
-            rest = others;
-            loop {
-                let mut panel = vec![*first];
-                while let [next, others @ ..] = rest {
-                    panel.push(*next);
-                    if total(&panel, &least) > room && panel.len() > 2 {
-                        panel.pop();
-                        break;
-                    }
-                    rest = others;
-                }
-                panels.push(panel);
-                if rest.is_empty() {
+        while !names.is_empty() && (panels.is_empty() || !rest.is_empty()) {
+            let mut panel = names.to_vec();
+            while let [next, others @ ..] = rest {
+                panel.push(*next);
+                if total(&panel, &least) > room && panel.len() > names.len() + 1 {
+                    panel.pop();
                     break;
                 }
+                rest = others;
             }
+            panels.push(panel);
         }
         let panels: Vec<String> =
             panels.iter().map(|panel| self.panel(panel, &natural, indent, style)).collect();
@@ -254,5 +254,16 @@ mod tests {
         assert!(text.lines().all(|l| columns(l) <= 40), "{text}");
         assert_eq!(text.matches("name").count(), 2, "{text}");
         assert_eq!(text.matches(&wide).count(), 4, "{text}");
+    }
+
+    #[test]
+    fn columns_that_name_a_line_together_stand_in_every_panel() {
+        let wide = "x".repeat(12);
+        let lines: [&[&str]; 2] = [&["a", "1", &wide, &wide, &wide], &["", "2", &wide, &wide, &wide]];
+        let text = sheet(&lines, &[0; 5]).text_led(2, &Style::plain(40));
+        assert!(text.lines().all(|l| columns(l) <= 40), "{text}");
+        let second = text.split("\n\n").nth(1).unwrap_or_default();
+        let words: Vec<Vec<&str>> = second.lines().map(|line| line.split_whitespace().collect()).collect();
+        assert_eq!(words, [vec!["name", "c1", "c4"], vec!["a", "1", &wide], vec!["2", &wide]], "{text}");
     }
 }

@@ -409,12 +409,21 @@ pub fn amount(value: f64, unit: &str) -> String {
 /// Any table: titles and rows of cells. Columns in which every cell looks like a number stand on the right. Missing
 /// cells are empty, cells beyond the titles are left out.
 pub fn cells(header: &[&str], rows: &[Vec<String>], style: &Style) -> String {
+    keyed_cells(1, header, rows, style)
+}
+
+/// The same where the first `keys` columns name a line together: a table that is cut into panels for want of room repeats them.
+pub fn keyed_cells(keys: usize, header: &[&str], rows: &[Vec<String>], style: &Style) -> String {
     let header: Vec<(&str, u8)> = header.iter().map(|title| (*title, 0)).collect();
-    ranked_cells(&header, rows, style)
+    sheet_of(&header, rows).text_led(keys, style)
 }
 
 /// The same with columns that may be left out for want of room: those of the highest number first, 0 never.
 pub fn ranked_cells(header: &[(&str, u8)], rows: &[Vec<String>], style: &Style) -> String {
+    sheet_of(header, rows).text(style)
+}
+
+fn sheet_of(header: &[(&str, u8)], rows: &[Vec<String>]) -> Sheet {
     let is_number = |text: &str| {
         let start = text.trim_start_matches(['<', '>', '=', ' ', '+', '-']);
         start.is_empty() || start.starts_with(|c: char| c.is_ascii_digit())
@@ -429,5 +438,5 @@ pub fn ranked_cells(header: &[(&str, u8)], rows: &[Vec<String>], style: &Style) 
         let cell = |i: usize| Cell::plain(row.get(i).map_or("", String::as_str));
         Line::Cells((0..header.len()).map(cell).collect())
     });
-    Sheet { columns: columns.collect(), lines: lines.collect() }.text(style)
+    Sheet { columns: columns.collect(), lines: lines.collect() }
 }

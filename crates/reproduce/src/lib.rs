@@ -34,6 +34,11 @@ pub enum Probe {
     },
     /// How late threads wake. The record has an activity of the kind `probe` for each CPU.
     Latency(LatencyProbe),
+    /// The CPU time that a kernel takes for a request of a disk: [`surety_model::request_cost`].
+    RequestCost {
+        /// Under each of these I/O schedulers.
+        schedulers: Vec<String>,
+    },
 }
 
 /// A probe for wake-up latency: a thread on each CPU that sleeps until planned instants.

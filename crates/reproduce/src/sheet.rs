@@ -41,6 +41,8 @@ pub enum Cell {
     Above(f64),
     /// The world could not do it.
     Refused(String),
+    /// The world does not show it, for this reason.
+    NotObservable(String),
 }
 
 impl Cell {

@@ -90,3 +90,20 @@ pub fn packets(
     let lab = lab_of(stored, guest, &[], context)?;
     record_of(&product_of(&lab, &job, context)?, &lab)
 }
+
+/// Measures the CPU time of requests under I/O schedulers in a guest.
+///
+/// # Errors
+/// As [`product_of`]; what came back is no record.
+pub fn requests(
+    schedulers: &[String],
+    options: &RunOptions,
+    guest: &LabOptions,
+    stored: StoredKernel,
+    context: &dyn Context,
+) -> Result<Record, WorldError> {
+    let guest = LabOptions { seed: options.seed, devices: Vec::new(), ..guest.clone() };
+    let job = Job::Requests { schedulers: schedulers.to_vec(), seed: options.seed };
+    let lab = lab_of(stored, guest, &[], context)?;
+    record_of(&product_of(&lab, &job, context)?, &lab)
+}

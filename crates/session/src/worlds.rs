@@ -107,6 +107,23 @@ pub trait Entry {
             why: "it has no network; use `--on host`".to_owned(),
         })
     }
+
+    /// Measures the CPU time of requests under I/O schedulers ([`surety_model::request_cost`]).
+    ///
+    /// # Errors
+    /// A model takes no CPU time for its schedulers; else as the probe and the lab say.
+    fn requests(
+        &self,
+        _worlds: &Worlds<'_>,
+        _schedulers: &[String],
+        _options: &RunOptions,
+    ) -> Result<Record, WorldError> {
+        Err(WorldError::Unsupported {
+            world: String::new(),
+            object: "requests".to_owned(),
+            why: "the CPU time of a kernel's I/O scheduler is not in a model; use `--on host`".to_owned(),
+        })
+    }
 }
 
 /// What the worlds are given.
@@ -265,12 +282,32 @@ impl<'a> Worlds<'a> {
         options: &RunOptions,
         label: &str,
     ) -> Result<Record, WorldError> {
-        self.entry(world).packets(self, interval, options, label).map_err(|error| match error {
+        let made = self.entry(world).packets(self, interval, options, label);
+        made.map_err(|error| self.named(world, error))
+    }
+
+    /// Measures the CPU time of requests under I/O schedulers in one of them.
+    ///
+    /// # Errors
+    /// As [`Entry::requests`].
+    pub fn requests(
+        &self,
+        world: usize,
+        schedulers: &[String],
+        options: &RunOptions,
+    ) -> Result<Record, WorldError> {
+        let made = self.entry(world).requests(self, schedulers, options);
+        made.map_err(|error| self.named(world, error))
+    }
+
+    /// What a world does not do, with its name.
+    fn named(&self, world: usize, error: WorldError) -> WorldError {
+        match error {
             WorldError::Unsupported { object, why, .. } => {
                 WorldError::Unsupported { world: self.names()[world].to_owned(), object, why }
             }
             error => error,
-        })
+        }
     }
 
     /// One of them. A guest of the lab draws from the options' seed.

@@ -117,7 +117,7 @@ impl World for SimWorld {
             .map(|(member, before)| (stage.machine.run_of(member.thread) - *before).max(Nanos::ZERO))
             .collect();
         let requests = requests.close(&mut stage.machine);
-        stage.machine.programs_mut().io.starts.close();
+        stage.machine.programs_mut().io.close(options.warm_up + options.duration);
         let measured = Measured { stage: &stage, runs: &runs, options };
         let mut activities = measured.activities(workload, requests, &idle);
         activities.extend(packets.close(stage.machine.recorder_mut()));
@@ -230,8 +230,7 @@ impl Measured<'_> {
             activities.push(self.with_parts(Activity::Stream(index), self.stream(index, stream)));
         }
         for (index, startup) in workload.startups.iter().enumerate() {
-            let loaded = &io.starts.subjects[index].attempts;
-            let record = io::startup_record(startup, &idle[index], loaded);
+            let record = io::startup_record(startup, &idle[index], &io.starts.subjects[index]);
             activities.push(self.with_parts(Activity::Startup(index), record));
         }
         for (index, load) in workload.loads.iter().enumerate() {

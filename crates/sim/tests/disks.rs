@@ -5,9 +5,10 @@ mod common;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use surety_model::formats::io_trace::IoTrace;
 use surety_model::platform::DiskDriver;
 use surety_model::record::Record;
-use surety_model::startup::survival;
+use surety_model::startup::{OTHERWISE, STARTING, survival};
 use surety_model::world::{RunOptions, Unobserved, World};
 use surety_units::{CpuSet, Nanos};
 
@@ -97,6 +98,39 @@ fn an_idle_disk_is_as_fast_under_every_scheduler_where_waking_up_takes_time() {
     let none = idle("none");
     assert!(none.is_some());
     assert_eq!([idle("mq-deadline"), idle("kyber"), idle("bfq")], [none; 3]);
+}
+
+/// What a disk moves while a program starts is told apart from what it moves otherwise. Without loads both are known: the recording's
+/// bytes in the time of the starts, and nothing. Under BFQ a start costs readers of flash, whose requests go one at a time meanwhile, more than
+/// under mq-deadline.
+#[test]
+fn what_a_disk_moves_while_a_program_starts_is_told_apart() {
+    let moved = |scheduler: &str, loads: &str| {
+        let record = run(
+            &format!(
+                "[disk.d]\nmodel = \"emmc\"\nscheduler = \"{scheduler}\"\n[[startup]]\nname = \"app\"\nreplay = \"app.trace\"\ndisk = \"d\"\n\
+                 cold = true\nrepeat = 3\n{loads}"
+            ),
+            60,
+        );
+        let app = record.activity("app").unwrap().clone();
+        let rate = |name| app.figures.iter().find(|figure| figure.name == name).unwrap().value;
+        let times = app.series["startup"].observed().unwrap().in_order().unwrap().values().to_vec();
+        (rate(STARTING), rate(OTHERWISE), times)
+    };
+    let trace = IoTrace::parse(&recording(300)).unwrap();
+    let bytes: u64 = trace.layout().lengths.iter().sum();
+    let (starting, otherwise, times) = moved("none", "");
+    let expected = (bytes * times.len() as u64) as f64 / (times.iter().sum::<u64>() as f64 / 1e9);
+    assert!((starting / expected - 1.0).abs() < 1e-9, "{starting} {expected}");
+    assert_eq!(otherwise, 0.0);
+    let readers = "[[load]]\nname = \"readers\"\nkind = \"readers\"\ncount = 10\ndisk = \"d\"\n";
+    let part = |scheduler| {
+        let (starting, otherwise, _) = moved(scheduler, readers);
+        starting / otherwise
+    };
+    let (bfq, deadline) = (part("bfq"), part("mq-deadline"));
+    assert!(bfq < deadline && deadline > 0.8, "bfq {bfq}, mq-deadline {deadline}");
 }
 
 /// Behind a loop device with as many tags as the disk has, the scheduler gives the next request before the reader of the last one asks for

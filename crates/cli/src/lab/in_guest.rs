@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use surety_host::interpacket::InterpacketProbe;
 use surety_host::latency::LatencyProbe;
+use surety_host::request_cost::RequestCostProbe;
 use surety_host::{Equipment, Hardware, HostWorld, at_place};
 use surety_kernel::journal::{Journal, RuntimeDir};
 use surety_kernel::{Kernel, RealKernel, partition};
@@ -58,6 +59,7 @@ fn work(job: &Job, number: usize, channel: &mut Channel) -> Result<(), Refusal> 
             };
             packets(*interval, &options, devices, channel)
         }
+        Job::Requests { schedulers, seed } => requests(schedulers, *seed, channel),
         Job::Shell => Ok(()),
     }
 }
@@ -91,13 +93,8 @@ fn workload(
     let mut seen = Seen { channel, wake_ups, output };
     let kernel = RealKernel::new();
     // Threads of the kernel, and settings of disks, are changed under it, as on any machine.
-    let journal = if devices.is_empty() && workload.disks.is_empty() {
-        None
-    } else {
-        let refused = |e: surety_kernel::journal::JournalError| Refusal::machine(e.to_string());
-        let directory = RuntimeDir::find().map_err(refused)?;
-        Some(Journal::open(&kernel, &directory).map_err(refused)?)
-    };
+    let journal =
+        if devices.is_empty() && workload.disks.is_empty() { None } else { Some(journal(&kernel)?) };
     let world = HostWorld::new(&kernel, journal.as_ref())
         .equipped(&equipment_of(devices)?)
         .emulating(&ModelledDisks::GUEST)
@@ -114,6 +111,13 @@ fn workload(
         let _ = std::fs::remove_file(TRACE);
     }
     Ok(())
+}
+
+/// A journal of the guest's, in its memory.
+fn journal(kernel: &RealKernel) -> Result<Journal, Refusal> {
+    let refused = |e: surety_kernel::journal::JournalError| Refusal::machine(e.to_string());
+    let directory = RuntimeDir::find().map_err(refused)?;
+    Journal::open(kernel, &directory).map_err(refused)
 }
 
 /// What stands at the places of the devices.
@@ -152,6 +156,14 @@ fn packets(
     let probe = InterpacketProbe::new(&kernel, None).on_cards(near, far);
     let record = probe.run(interval, options, &mut Unobserved)?;
     channel.result(&document(&record), &[])
+}
+
+fn requests(schedulers: &[String], seed: u64, channel: &mut Channel) -> Result<(), Refusal> {
+    let kernel = RealKernel::new();
+    let journal = journal(&kernel)?;
+    let options = RunOptions { seed, ..RunOptions::default() };
+    let probe = RequestCostProbe::new(&kernel, Some(&journal)).on_null();
+    channel.result(&document(&probe.run(schedulers, &options)?), &[])
 }
 
 fn latency(probe: &Probe, channel: &mut Channel) -> Result<(), Refusal> {

@@ -115,3 +115,24 @@ fn configurations_are_asked_for_by_their_words() {
         assert!(errors(&output).contains(said), "{}", errors(&output));
     }
 }
+
+/// What BFQ costs stands beside what it gains: the disk moves less while a process starts, and in a simulation the CPU time of an I/O
+/// scheduler is not observable.
+#[test]
+fn the_price_of_a_start_up_stands_beside_it() {
+    let asked =
+        ["reproduce", "startup", "--only", "emmc", "--only", "10r", "--only", "bfq", "--only", "kyber"];
+    let output = surety(&[&asked[..], &["--json"]].concat());
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    let document: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let columns = document["columns"].as_array().unwrap();
+    let place = |title: &str| columns.iter().position(|column| column["title"] == title).unwrap();
+    let cells = |row: usize| document["rows"][row]["cells"].as_array().unwrap();
+    let value = |row, title| cells(row)[place(title)]["value"].as_f64().unwrap();
+    assert_eq!(columns[place("sim disk while starting")]["unit"], "B/s");
+    let [kyber, bfq] = [0, 1].map(|row| value(row, "sim of disk otherwise"));
+    assert!(bfq < 0.5 && kyber > 0.9, "{bfq} {kyber}");
+    assert!(value(1, "sim disk while starting") < value(0, "sim disk while starting") / 2.0);
+    let why = cells(1)[place("sim CPU of scheduler")]["not_observable"].as_str().unwrap();
+    assert!(why.contains("--on lab:KERNEL"), "{why}");
+}

@@ -201,6 +201,14 @@ fn a_recorded_start_takes_its_think_times() {
     let took = record["series"]["startup"]["sequence"]["values"][0].as_u64().unwrap();
     assert!(took >= 10 * 10_000_000 + 20 * 40_000, "all think times fit into {took} ns");
     gaps_are_kept(&record, 10, "a small recording");
+    // The disk moved what it reads and writes past the page cache, 22 times 4 KiB, while it started; what went on then is told apart.
+    let rate = |name: &str| {
+        let figures = record["figures"].as_array().unwrap();
+        figures.iter().find(|f| f["name"] == name).unwrap()["value"].as_f64().unwrap()
+    };
+    let moved = rate("disk while starting") * took as f64 / 1e9;
+    assert!(moved > 22.0 * 4096.0 / 2.0, "{moved} bytes: {record}");
+    assert!(rate("disk otherwise") < rate("disk while starting"), "{record}");
 }
 
 #[test]

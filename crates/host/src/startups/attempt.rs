@@ -8,9 +8,9 @@ use std::sync::atomic::Ordering;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use surety_kernel::clock;
 use surety_kernel::command::{ChildSetup, Rights, Spawned, Stream, spawn};
 use surety_kernel::files::evict;
+use surety_kernel::{RealKernel, clock};
 use surety_model::workload::Ready;
 use surety_model::world::WorldError;
 use surety_units::Nanos;
@@ -37,10 +37,13 @@ impl Job {
             let in_words = |e| failed(&self.startup, format!("it cannot be made cold: {}", said(&e)));
             forgotten.and(below).map_err(in_words)?;
         }
-        match &self.subject {
+        let read = || self.counter.as_ref().and_then(|counter| counter.read(&RealKernel::new()));
+        let before = read();
+        let outcome = match &self.subject {
             Subject::Program(line, rights) => self.program(line, rights),
             Subject::Replay(recorded) => recorded.replay(&self),
-        }
+        }?;
+        Ok(Outcome { moved: before.zip(read()).map(|(before, after)| [before, after]), ..outcome })
     }
 
     /// When it is given up if it begins now.

@@ -11,6 +11,7 @@ use surety_units::{CpuSet, Nanos};
 
 use super::Subject;
 use super::pace::{Gap, Pace};
+use crate::disks::Counter;
 
 /// One start to be made, in a thread of its own.
 pub(super) struct Job {
@@ -22,6 +23,8 @@ pub(super) struct Job {
     pub forget: bool,
     /// The file below the disk, where the disk goes through the page cache to it.
     pub below: Option<File>,
+    /// Counts what its disk moves for all.
+    pub counter: Option<Counter>,
     /// How a replay runs.
     pub pace: Pace,
     pub mark: Option<String>,
@@ -42,6 +45,8 @@ pub(super) struct Outcome {
     pub cpu_time: Nanos,
     /// Of a replay.
     pub gaps: Vec<Gap>,
+    /// Bytes that its disk had moved when it began, and when it had ended.
+    pub moved: Option<[(Nanos, u64); 2]>,
 }
 
 impl Outcome {
@@ -51,6 +56,6 @@ impl Outcome {
             Some(at) => (Attempt::Ready(at - begin), at),
             None => (Attempt::GivenUp(until - begin), until),
         };
-        Outcome { attempt, ended, cpu_time: Nanos::ZERO, gaps: Vec::new() }
+        Outcome { attempt, ended, cpu_time: Nanos::ZERO, gaps: Vec::new(), moved: None }
     }
 }

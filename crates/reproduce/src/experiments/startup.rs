@@ -7,13 +7,18 @@
 //! The experiment is that of `comm_startup_lat.sh` of the S suite: readers and writers begin, and a start comes only when no I/O scheduler
 //! raises them any more; all writers of a disk that turns write 4 MB/s together; everything is synced every 2 s beside writers; 4 s pass
 //! between two starts. Where BFQ misses what was published, sets of its rules are left out, the smallest first, until it is met.
+//!
+//! Beside the gain stands its price: what the disk moves for all processes together while a process starts, against the same load under the same
+//! scheduler while none does, and the CPU time that the scheduler takes for a request ([`price`]).
+
+mod price;
 
 use std::sync::Arc;
 
 use surety_model::formats::io_trace::IoTrace;
 use surety_model::formats::toml;
 use surety_model::record::Record;
-use surety_model::startup::survival;
+use surety_model::startup::{OTHERWISE, STARTING, survival};
 use surety_model::workload::Workload;
 use surety_model::world::{RunOptions, WorldError};
 use surety_units::Nanos;
@@ -21,6 +26,8 @@ use surety_units::Nanos;
 use crate::{
     Bench, Builds, COMMON, Cell, Column, Experiment, Origin, Planned, Request, Sheet, SheetRow, cell_of,
 };
+
+use price::Costs;
 
 /// Disks, and whether they turn.
 const DISKS: [(&str, bool); 3] = [("hdd-2004", true), ("hdd-7200", true), ("emmc", false)];
@@ -124,6 +131,8 @@ struct Seen {
     loaded: Option<f64>,
     /// How long raising lasted where it ended before the start did, at most.
     raised: Option<f64>,
+    /// Bytes a second of the disk while a process started, and while none did.
+    moved: (Option<f64>, Option<f64>),
 }
 
 impl Seen {
@@ -132,7 +141,9 @@ impl Seen {
         let median = |idle| survival(starts, idle)?.median(0.95).estimate.map(|ns| ns as f64);
         let raised = starts.series.get("I/O weight raised").and_then(|series| series.observed());
         let raised = raised.and_then(|observed| observed.histogram.max()).map(|ns| ns as f64);
-        Some(Seen { idle: median(true), loaded: median(false), raised })
+        let rate = |name| starts.figures.iter().find(|figure| figure.name == name).map(|figure| figure.value);
+        let moved = (rate(STARTING), rate(OTHERWISE));
+        Some(Seen { idle: median(true), loaded: median(false), raised, moved })
     }
 
     /// How many times the idle start-up, and the idle wait for the disk, a start takes beside the loads; a floor where it was given up.
@@ -141,26 +152,42 @@ impl Seen {
         Some((loaded / idle, (loaded - think).max(0.0) / (idle - think).max(1.0)))
     }
 
-    fn cells(&self, think: f64) -> [Cell; 5] {
+    /// Cells of [`TITLES`]; that of the scheduler's CPU time is given.
+    fn cells(&self, think: f64, cost: Cell) -> [Cell; TITLES.len()] {
         let held = |value: f64| if self.loaded.is_some() { Cell::plain(value) } else { Cell::Above(value) };
         let plain = |value: Option<f64>| value.map_or(Cell::Empty, Cell::plain);
         let ratios = self.ratios(think);
+        let (starting, otherwise) = self.moved;
+        let part = starting.zip(otherwise.filter(|rate| *rate > 0.0)).map(|(starting, rate)| starting / rate);
         [
             plain(self.idle),
             held(self.loaded.unwrap_or(TIMEOUT.get() as f64)),
             ratios.map_or(Cell::Empty, |(whole, _)| held(whole)),
             ratios.map_or(Cell::Empty, |(_, wait)| held(wait)),
+            plain(starting),
+            plain(part),
+            cost,
             plain(self.raised),
         ]
     }
 }
 
+/// Columns of each world, with their units.
+const TITLES: [(&str, &str); 8] = [
+    ("idle", "ns"),
+    ("start-up", "ns"),
+    ("of idle", "x"),
+    ("disk wait of idle", "x"),
+    ("disk while starting", "B/s"),
+    ("of disk otherwise", "x"),
+    ("CPU of scheduler", "ns"),
+    ("raised", "ns"),
+];
+
 fn columns(worlds: &[String]) -> Vec<Column> {
-    let titles =
-        [("idle", "ns"), ("start-up", "ns"), ("of idle", "x"), ("disk wait of idle", "x"), ("raised", "ns")];
     let of = |world: &String| {
         let world = world.clone();
-        titles.map(|(title, unit)| Column { title: format!("{world} {title}"), unit, origin: Origin::World })
+        TITLES.map(|(title, unit)| Column { title: format!("{world} {title}"), unit, origin: Origin::World })
     };
     worlds.iter().flat_map(of).collect()
 }
@@ -221,6 +248,7 @@ struct Runs<'a> {
     builds: Builds,
     /// Rows of BFQ that take longer than was published, and what it is due to.
     due: Vec<String>,
+    costs: Costs,
 }
 
 /// What each world showed of a case, or why it did not.
@@ -283,12 +311,16 @@ impl Runs<'_> {
 
     /// Adds the row of a case.
     fn row(&mut self, case: &Case<'_>, title: &str, shown: &Shown, think: f64) {
-        let of = |seen: &Result<Seen, Cell>| match seen {
-            Ok(seen) => seen.cells(think),
-            Err(refused) => [refused.clone(), Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty],
+        let Case { disk: (disk, _), start, load: (load, ..), scheduler, .. } = case;
+        let of = |(world, seen): (usize, &Result<Seen, Cell>)| match seen {
+            Ok(seen) => seen.cells(think, self.costs.cell(world, scheduler)),
+            Err(refused) => {
+                let mut cells = [const { Cell::Empty }; TITLES.len()];
+                cells[0] = refused.clone();
+                cells
+            }
         };
-        let cells = shown.iter().flat_map(of).collect();
-        let Case { disk: (disk, _), start, load: (load, ..), .. } = case;
+        let cells = shown.iter().enumerate().flat_map(of).collect();
         let keys = [start, disk, load, title].map(str::to_owned).to_vec();
         self.rows.push(SheetRow::new(keys, cells));
     }
@@ -407,8 +439,9 @@ fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldErr
     if starts == STARTS.1 {
         options.duration = options.duration.min(OBSERVED);
     }
+    let costs = Costs::measure(bench, &options)?;
     let (rows, tally, builds, due) = (Vec::new(), Tally::default(), Builds::default(), Vec::new());
-    let mut runs = Runs { bench, options, worlds, rows, tally, starts, builds, due };
+    let mut runs = Runs { bench, options, worlds, rows, tally, starts, builds, due, costs };
     let only = Only(&request.only);
     for (start, text) in files.iter() {
         // A world says what is wrong with it.
@@ -424,6 +457,13 @@ fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldErr
          less what the program thinks. `raised`: how long BFQ raised the weight of a process that starts, at most, where that ended before \
          the start did"
     ));
+    notes.push(
+        "`disk while starting`: bytes a second of the disk for all processes together while a start was under way; `of disk otherwise`: of those \
+         while none was, after the first start, beside the same load under the same scheduler. `CPU of scheduler`: CPU time that it takes for a \
+         request"
+            .to_owned(),
+    );
+    notes.extend(runs.costs.notes());
     if files.contains_key(MADE) {
         notes.push(
             "`made`: 600 reads made for this, no program; give recordings of programs with --replay FILE"

@@ -3,6 +3,7 @@
 use surety_analysis::foundation::homes_on;
 use surety_host::HostWorld;
 use surety_host::interpacket::InterpacketProbe;
+use surety_host::request_cost::RequestCostProbe;
 use surety_model::record::Record;
 use surety_model::workload::Workload;
 use surety_model::world::{Observer, RunOptions, World, WorldError};
@@ -52,6 +53,16 @@ impl Entry for Host {
         let context = worlds.context;
         let mut watch = context.watch(label, None);
         InterpacketProbe::new(context.kernel(), context.journal()).run(interval, options, &mut *watch)
+    }
+
+    fn requests(
+        &self,
+        worlds: &Worlds<'_>,
+        schedulers: &[String],
+        options: &RunOptions,
+    ) -> Result<Record, WorldError> {
+        let context = worlds.context;
+        RequestCostProbe::new(context.kernel(), context.journal()).run(schedulers, options)
     }
 }
 

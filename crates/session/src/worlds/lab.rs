@@ -60,4 +60,13 @@ impl Entry for Guest {
     ) -> Result<Record, WorldError> {
         guests::packets(interval, options, &worlds.means.guest, self.0.clone(), worlds.context)
     }
+
+    fn requests(
+        &self,
+        worlds: &Worlds<'_>,
+        schedulers: &[String],
+        options: &RunOptions,
+    ) -> Result<Record, WorldError> {
+        guests::requests(schedulers, options, &worlds.means.guest, self.0.clone(), worlds.context)
+    }
 }

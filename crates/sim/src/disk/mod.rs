@@ -235,6 +235,11 @@ impl Storage {
         Some(FileId(self.files.len() - 1))
     }
 
+    /// Bytes that the disk of a file has moved for all processes, those of completed requests.
+    pub fn moved(&self, file: FileId) -> u64 {
+        self.units[self.files[file.0].disk].served().1
+    }
+
     /// What of a file is not dirty and not under way leaves the page cache (`POSIX_FADV_DONTNEED`).
     pub fn evict(&mut self, file: FileId) {
         self.files[file.0].evict();

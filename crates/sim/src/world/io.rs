@@ -72,6 +72,11 @@ pub(super) struct Io {
 }
 
 impl Io {
+    /// The run is over.
+    pub fn close(&mut self, now: Nanos) {
+        self.starts.close(now, &self.storage);
+    }
+
     /// The next step of an actor.
     pub fn next(&mut self, actor: usize, at: Moment) -> Step {
         match &mut self.actors[actor] {

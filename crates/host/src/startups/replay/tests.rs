@@ -51,6 +51,7 @@ fn job(recorded: &Arc<Recorded>, directory: &Path) -> Job {
         directory: Some(directory.to_owned()),
         forget: false,
         below: None,
+        counter: None,
         pace: Pace::default(),
         mark: None,
         cpus: CpuSet::single(CpuId(0)),

@@ -150,8 +150,9 @@ pub(in crate::world) fn idle_starts(
         now = now.saturating_add(Nanos::SECOND).min(duration);
         stage.run_until(now, &mut Unobserved);
     }
-    let starts = &mut stage.machine.programs_mut().io.starts;
-    starts.close();
+    let io = &mut stage.machine.programs_mut().io;
+    io.close(now);
+    let starts = &mut io.starts;
     Ok(starts.subjects.iter_mut().map(|subject| std::mem::take(&mut subject.attempts)).collect())
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use surety_block::ProcessId;
 use surety_model::formats::io_trace::{Action, IoTrace, Layout};
 use surety_model::record::ActivityRecord;
-use surety_model::startup::{Attempt, StartupAccount};
+use surety_model::startup::{Attempt, During, StartupAccount, Throughput};
 use surety_model::workload::Startup;
 use surety_units::Nanos;
 
@@ -30,6 +30,8 @@ pub(in crate::world) struct Subject {
     pub timeout: Nanos,
     pub cold: bool,
     pub attempts: Vec<Attempt>,
+    /// What its disk moved for all while it started and while nothing did.
+    pub throughput: Throughput,
 }
 
 impl Subject {
@@ -46,6 +48,7 @@ impl Subject {
             timeout: startup.limit(),
             cold: startup.cold,
             attempts: Vec::new(),
+            throughput: Throughput::default(),
         }
     }
 }
@@ -80,7 +83,8 @@ impl Starts {
         self.subjects.iter().all(|subject| subject.attempts.len() >= subject.repeat as usize)
     }
 
-    fn finish(&mut self, ready: Option<Nanos>) -> Step {
+    fn finish(&mut self, ready: Option<Nanos>, now: Nanos, storage: &Storage) -> Step {
+        self.read(now, storage);
         if let Some(Running { subject, begin, until, .. }) = self.running.take() {
             let ready = ready.filter(|at| *at <= until);
             let attempt = ready.map_or(Attempt::GivenUp(until - begin), |at| Attempt::Ready(at - begin));
@@ -89,10 +93,21 @@ impl Starts {
         Step::Signal(self.starter)
     }
 
-    /// What is known of a start that the run's end cut short.
-    pub(in crate::world) fn close(&mut self) {
-        if self.running.is_some() {
-            self.finish(None);
+    /// What is known of a start that the run's end cut short, and what disks moved until then.
+    pub(in crate::world) fn close(&mut self, now: Nanos, storage: &Storage) {
+        self.finish(None, now, storage);
+    }
+
+    /// Reads the counts of the disks where a start begins or ends, or the run does.
+    fn read(&mut self, now: Nanos, storage: &Storage) {
+        let running = self.running.map(|running| running.subject);
+        for (index, subject) in self.subjects.iter_mut().enumerate() {
+            let during = match running {
+                None => During::Load,
+                Some(started) if started == index => During::Start,
+                Some(_) => During::Another,
+            };
+            subject.throughput.read(now, storage.moved(subject.file), during);
         }
     }
 }
@@ -148,6 +163,7 @@ impl Starter {
         self.gap = subject.gap;
         let first = subject.trace.requests[0].process;
         let signal = subject.signals[first];
+        starts.read(now, storage);
         starts.running = Some(Running { subject: index, begin: now, until, turn: 0, since: now });
         self.stage = Begins::Begun;
         Step::Signal(signal)
@@ -283,7 +299,7 @@ impl Replayer {
         for process in &starts.subjects[self.subject].processes {
             storage.exit(now, *process);
         }
-        starts.finish(ready)
+        starts.finish(ready, now, storage)
     }
 }
 
@@ -297,10 +313,10 @@ fn pages(subject: &Subject, index: usize) -> (u64, u64) {
 pub(in crate::world) fn startup_record(
     startup: &Startup,
     idle: &[Attempt],
-    loaded: &[Attempt],
+    loaded: &Subject,
 ) -> ActivityRecord {
     let mut account = StartupAccount::new(startup);
     idle.iter().for_each(|attempt| account.add_idle(*attempt));
-    loaded.iter().for_each(|attempt| account.add(*attempt));
-    account.finish(Vec::new())
+    loaded.attempts.iter().for_each(|attempt| account.add(*attempt));
+    account.finish(loaded.throughput.figures())
 }
