@@ -88,7 +88,12 @@ impl Costs {
             ))
         };
         let mut notes: Vec<String> = self.0.iter().filter_map(of).collect();
-        if !notes.is_empty() {
+        for (world, found) in &self.0 {
+            if let Found::Refused(why) = found {
+                notes.push(format!("`CPU of scheduler`, {world}: not measured: {why}"));
+            }
+        }
+        if self.0.iter().any(|(_, found)| matches!(found, Found::Measured(_))) {
             notes.push(
                 "published: 1.9 us a request for BFQ and 0.7 us for mq-deadline, on an i7-2760QM (Documentation/block/bfq-iosched.rst)"
                     .to_owned(),
@@ -133,7 +138,8 @@ mod tests {
     #[test]
     fn notes_say_what_was_measured_and_nothing_where_nothing_was() {
         let notes = costs().notes();
-        assert_eq!(notes.len(), 2, "{notes:?}");
+        assert_eq!(notes.len(), 3, "{notes:?}");
+        assert!(notes[1].contains("host: not measured: no right"), "{notes:?}");
         for words in ["lab:6.12", "24 turns", "2.000 us under none", "bfq 1.900 us (1.897 us to 1.903 us)"] {
             assert!(notes[0].contains(words), "{words}: {}", notes[0]);
         }
