@@ -26,7 +26,7 @@ use crate::said::{last_words, said};
 mod modelled;
 
 pub use modelled::{Emulated, Emulator, Modelled};
-use modelled::{emulate, give_requests};
+use modelled::{THROTTLING, emulate, give_requests, throttle_no_writes};
 
 /// A device by the name of the disk it stands for.
 pub type Bindings = BTreeMap<String, PathBuf>;
@@ -52,8 +52,9 @@ pub struct Disks<'a> {
 #[derive(Debug)]
 pub struct RunDisk<'a> {
     name: String,
-    // In this order: what is on it, its requests, how it schedules, itself, and what it stands on.
+    // In this order: what is on it, its throttling, its requests, how it schedules, itself, and what it stands on.
     mount: Option<DetachedMount>,
+    _throttling: Option<Journalled<'a>>,
     _requests: Option<Journalled<'a>>,
     _scheduler: Option<Journalled<'a>>,
     device: BlockDevice,
@@ -182,9 +183,11 @@ impl<'a> RunDisk<'a> {
             Some(wanted) => Some(set_scheduler(name, &device, wanted, workshop)?),
             None => None,
         };
-        let requests = match &backing {
-            Some(Backing::Model(made)) => give_requests(name, &**made, workshop)?,
-            _ => None,
+        let (requests, throttling) = match &backing {
+            Some(Backing::Model(made)) => {
+                (give_requests(name, &**made, workshop)?, throttle_no_writes(name, &**made, workshop)?)
+            }
+            _ => (None, None),
         };
         let content = match &backing {
             Some(_) => Content::Nothing,
@@ -202,6 +205,7 @@ impl<'a> RunDisk<'a> {
         let mut disk = RunDisk {
             name: name.clone(),
             mount: None,
+            _throttling: throttling,
             _requests: requests,
             _scheduler: scheduler,
             device,
@@ -315,6 +319,8 @@ impl<'a> RunDisk<'a> {
             say(" queue depth", self.device.queue("nr_requests").unwrap_or_else(unknown)),
             say(" rotational", rotational.map_or_else(unknown, str::to_owned)),
         ];
+        let throttled = self.device.queue(THROTTLING).filter(|target| target != "0");
+        said.push(say(" writes throttled", throttled.map_or("no".to_owned(), |us| format!("above {us} us"))));
         said.extend(modelled);
         said
     }
