@@ -26,7 +26,7 @@ use crate::said::{last_words, said};
 mod modelled;
 
 pub use modelled::{Emulated, Emulator, Modelled};
-use modelled::{THROTTLING, emulate, give_requests, throttle_no_writes};
+use modelled::{THROTTLING, emulate, set_queue};
 
 /// A device by the name of the disk it stands for.
 pub type Bindings = BTreeMap<String, PathBuf>;
@@ -52,10 +52,9 @@ pub struct Disks<'a> {
 #[derive(Debug)]
 pub struct RunDisk<'a> {
     name: String,
-    // In this order: what is on it, its throttling, its requests, how it schedules, itself, and what it stands on.
+    // In this order: what is on it, what its queue was given, how it schedules, itself, and what it stands on.
     mount: Option<DetachedMount>,
-    _throttling: Option<Journalled<'a>>,
-    _requests: Option<Journalled<'a>>,
+    _settings: [Option<Journalled<'a>>; 2],
     _scheduler: Option<Journalled<'a>>,
     device: BlockDevice,
     backing: Option<Backing<'a>>,
@@ -183,11 +182,9 @@ impl<'a> RunDisk<'a> {
             Some(wanted) => Some(set_scheduler(name, &device, wanted, workshop)?),
             None => None,
         };
-        let (requests, throttling) = match &backing {
-            Some(Backing::Model(made)) => {
-                (give_requests(name, &**made, workshop)?, throttle_no_writes(name, &**made, workshop)?)
-            }
-            _ => (None, None),
+        let settings = match &backing {
+            Some(Backing::Model(made)) => set_queue(name, &**made, workshop)?,
+            _ => Default::default(),
         };
         let content = match &backing {
             Some(_) => Content::Nothing,
@@ -205,8 +202,7 @@ impl<'a> RunDisk<'a> {
         let mut disk = RunDisk {
             name: name.clone(),
             mount: None,
-            _throttling: throttling,
-            _requests: requests,
+            _settings: settings,
             _scheduler: scheduler,
             device,
             backing,

@@ -85,9 +85,18 @@ pub(super) fn emulate<'a>(
     emulator.make(&wanted, workshop.kernel, workshop.journal)
 }
 
+/// Gives the queue of a modelled disk what the driver of such a disk would have given it.
+pub(super) fn set_queue<'a>(
+    name: &str,
+    made: &dyn Emulated,
+    workshop: &Workshop<'a>,
+) -> Result<[Option<Journalled<'a>>; 2], WorldError> {
+    Ok([throttle_no_writes(name, made, workshop)?, give_requests(name, made, workshop)?])
+}
+
 /// Gives the queue of a modelled disk as many requests as that of its driver has with an I/O scheduler, where it has fewer: the kernel gives
 /// it twice the requests that the device takes at a time (`blk_mq_init_sched`), and a driver takes more of them than the disk.
-pub(super) fn give_requests<'a>(
+fn give_requests<'a>(
     name: &str,
     made: &dyn Emulated,
     workshop: &Workshop<'a>,
@@ -113,7 +122,7 @@ pub(super) fn give_requests<'a>(
 /// Has the queue of a modelled disk throttle no writes that the page cache makes (`blk-wbt`): it takes the tags of the loop device for those of the
 /// disk. With one it sends two writes, and the next when both are done, while a driver of such a disk sends up to 16 (`RWB_DEF_DEPTH`). BFQ
 /// throttles none by itself.
-pub(super) fn throttle_no_writes<'a>(
+fn throttle_no_writes<'a>(
     name: &str,
     made: &dyn Emulated,
     workshop: &Workshop<'a>,
