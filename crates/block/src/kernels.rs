@@ -206,6 +206,14 @@ impl Rules {
         self.share(requests, parts, of)
     }
 
+    /// What a limit, as [`Rules::share`] gives it, is of all tags (`bfq_limit_depth`: of a word's tags it is multiplied by their number).
+    pub(crate) fn of_all(&self, requests: u32, limit: u32) -> u64 {
+        match self.shallow {
+            Shallow::Whole => u64::from(limit),
+            Shallow::EachWord => u64::from(requests) * u64::from(limit) / u64::from(Rules::word(requests)),
+        }
+    }
+
     /// The limit that allows `limit` of `requests` tags: of a word's tags or of all.
     pub(crate) fn limit(&self, requests: u32, limit: u32) -> u32 {
         match self.shallow {
@@ -363,7 +371,8 @@ mod tests {
                 let process = ProcessId(0);
                 let bio = Bio { op, sync, meta: false, sector: 0, sectors: 8, process, deadline: None };
                 let now = surety_units::Nanos::ZERO;
-                let mut context = crate::Context { now, requests: &mut requests, processes: &[] };
+                let processes = [crate::Process::default()];
+                let mut context = crate::Context { now, requests: &mut requests, processes: &processes };
                 elevator.depth_limit(&mut context, &bio).map(|limit| making.rules.allowed(64, limit))
             };
             assert_eq!(

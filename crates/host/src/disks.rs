@@ -28,7 +28,7 @@ mod modelled;
 
 pub(crate) use counter::Counter;
 pub use modelled::{Emulated, Emulator, Modelled};
-use modelled::{emulate, give_requests};
+use modelled::{THROTTLING, emulate, set_queue};
 
 /// A device by the name of the disk it stands for.
 pub type Bindings = BTreeMap<String, PathBuf>;
@@ -54,9 +54,9 @@ pub struct Disks<'a> {
 #[derive(Debug)]
 pub struct RunDisk<'a> {
     name: String,
-    // In this order: what is on it, its requests, how it schedules, itself, and what it stands on.
+    // In this order: what is on it, what its queue was given, how it schedules, itself, and what it stands on.
     mount: Option<DetachedMount>,
-    _requests: Option<Journalled<'a>>,
+    _settings: [Option<Journalled<'a>>; 2],
     _scheduler: Option<Journalled<'a>>,
     device: BlockDevice,
     backing: Option<Backing<'a>>,
@@ -184,9 +184,9 @@ impl<'a> RunDisk<'a> {
             Some(wanted) => Some(set_scheduler(name, &device, wanted, workshop)?),
             None => None,
         };
-        let requests = match &backing {
-            Some(Backing::Model(made)) => give_requests(name, &**made, workshop)?,
-            _ => None,
+        let settings = match &backing {
+            Some(Backing::Model(made)) => set_queue(name, &**made, workshop)?,
+            _ => Default::default(),
         };
         let content = match &backing {
             Some(_) => Content::Nothing,
@@ -204,7 +204,7 @@ impl<'a> RunDisk<'a> {
         let mut disk = RunDisk {
             name: name.clone(),
             mount: None,
-            _requests: requests,
+            _settings: settings,
             _scheduler: scheduler,
             device,
             backing,
@@ -322,6 +322,8 @@ impl<'a> RunDisk<'a> {
             say(" queue depth", self.device.queue("nr_requests").unwrap_or_else(unknown)),
             say(" rotational", rotational.map_or_else(unknown, str::to_owned)),
         ];
+        let throttled = self.device.queue(THROTTLING).filter(|target| target != "0");
+        said.push(say(" writes throttled", throttled.map_or("no".to_owned(), |us| format!("above {us} us"))));
         said.extend(modelled);
         said
     }

@@ -70,6 +70,8 @@ pub struct Mq {
     max_sectors: u32,
     /// A request has one of them.
     tags: Tags,
+    /// Of each process that waits for a tag the limit under which it began to: it holds until it has one (`blk_mq_get_tag`).
+    limits: Vec<Option<Option<u32>>>,
     measured: Measured,
     alone: Alone,
     /// Queued requests by the sector behind them.
@@ -99,6 +101,7 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
         ready: VecDeque::new(),
         max_sectors: making.max_sectors.min(making.rules.max_sectors),
         tags: Tags::new(making.requests, making.rules),
+        limits: Vec::new(),
         measured: making.rules.plug,
         alone: making.rules.alone,
         ends: Ends::default(),
@@ -302,6 +305,7 @@ impl Queue for Mq {
     fn add_process(&mut self, process: Process) {
         self.processes.push(process);
         self.plugs.push(Plug::default());
+        self.limits.push(None);
         self.sleepers.add_process();
     }
 
@@ -311,10 +315,14 @@ impl Queue for Mq {
             if resumes {
                 self.sleepers.add_spare();
             }
+            self.limits[bio.process.index()] = None;
             return Submitted::Accepted;
         }
-        let limit = self.ask(now, |elevator, context| elevator.depth_limit(context, &bio));
+        let waited = self.limits[bio.process.index()].take();
+        let limit =
+            waited.unwrap_or_else(|| self.ask(now, |elevator, context| elevator.depth_limit(context, &bio)));
         let Some(tag) = self.tags.take(limit) else {
+            self.limits[bio.process.index()] = Some(limit);
             self.flush(now, bio.process);
             self.run(now);
             self.sleepers.sleep(bio.process);
@@ -475,6 +483,38 @@ mod tests {
             queue.unplug(Nanos::ZERO, ProcessId(0));
             let (first, _) = queue.next(Nanos::ZERO).expect("the device is free");
             assert_eq!(queue.request(first).sectors, expected, "{kernel}");
+        }
+    }
+
+    /// Eight tags, of which each of two processes has four by weight. One has four, the first tag for the request that goes last, and waits
+    /// with a fifth for the first tag, though others are free and it soon has fewer than its part.
+    #[test]
+    fn a_limit_holds_until_there_is_a_tag() {
+        let row = crate::elevators::by_word("bfq").expect("it is one of them");
+        let mut settings = Settings::new(row.tunables);
+        settings.set("low_latency", 0).expect("it is one of its tunables");
+        let mut queue = make(row, &Making::new(8, 1, settings));
+        let read = |process, sector| Bio { op: Op::Read, sync: true, ..write(process, sector) };
+        (0..2).for_each(|_| queue.add_process(Process::default()));
+        for (number, sector) in [(0, 4000), (1, 1000), (2, 2000), (3, 3000)] {
+            assert_eq!(queue.submit(Nanos::ZERO, read(0, sector), BioId(number)), Submitted::Accepted);
+        }
+        assert_eq!(queue.submit(Nanos::ZERO, read(1, 90_000), BioId(4)), Submitted::Accepted);
+        let fifth = read(0, 5000);
+        assert_eq!(queue.submit(Nanos::ZERO, fifth, BioId(5)), Submitted::Wait);
+        assert_eq!(queue.submit(Nanos::ZERO, read(1, 91_000), BioId(6)), Submitted::Accepted);
+        for (sector, expected) in [
+            (1000, Submitted::Wait),
+            (2000, Submitted::Wait),
+            (3000, Submitted::Wait),
+            (4000, Submitted::Accepted),
+        ] {
+            let (id, _) = queue.next(Nanos::ZERO).expect("the device is free");
+            assert_eq!(queue.request(id).sector, sector);
+            let (mut done, mut woken) = (Vec::new(), Vec::new());
+            queue.complete(Nanos::ZERO, id, &mut done, &mut woken);
+            assert_eq!(woken, [ProcessId(0)], "{sector}");
+            assert_eq!(queue.submit(Nanos::ZERO, fifth, BioId(5)), expected, "{sector}");
         }
     }
 

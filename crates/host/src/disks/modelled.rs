@@ -1,15 +1,19 @@
 //! Modelled disks of a run: what is wanted of who makes them, and what their queues are given.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
-use surety_kernel::Kernel;
 use surety_kernel::block::BlockDevice;
-use surety_kernel::journal::{Journal, Journalled};
+use surety_kernel::journal::{Journal, JournalError, Journalled};
+use surety_kernel::{Kernel, KernelError};
 use surety_model::workload::Disk;
 use surety_model::world::WorldError;
 use surety_units::Bytes;
 
 use super::{MAKE_MIN, Workshop, failed, in_force, unsupported};
+
+/// The setting of a queue that is the latency up to which writes of the page cache are not throttled; 0: they are not at all.
+pub(super) const THROTTLING: &str = "wbt_lat_usec";
 
 /// What makes disks that are as fast as a model. It is no part of this world: who enters the world brings it.
 pub trait Emulator {
@@ -81,9 +85,18 @@ pub(super) fn emulate<'a>(
     emulator.make(&wanted, workshop.kernel, workshop.journal)
 }
 
+/// Gives the queue of a modelled disk what the driver of such a disk would have given it.
+pub(super) fn set_queue<'a>(
+    name: &str,
+    made: &dyn Emulated,
+    workshop: &Workshop<'a>,
+) -> Result<[Option<Journalled<'a>>; 2], WorldError> {
+    Ok([throttle_no_writes(name, made, workshop)?, give_requests(name, made, workshop)?])
+}
+
 /// Gives the queue of a modelled disk as many requests as that of its driver has with an I/O scheduler, where it has fewer: the kernel gives
 /// it twice the requests that the device takes at a time (`blk_mq_init_sched`), and a driver takes more of them than the disk.
-pub(super) fn give_requests<'a>(
+fn give_requests<'a>(
     name: &str,
     made: &dyn Emulated,
     workshop: &Workshop<'a>,
@@ -99,6 +112,53 @@ pub(super) fn give_requests<'a>(
     let Some(journal) = workshop.journal else {
         return Err(in_words("there is no journal to write the change down in"));
     };
-    let id = journal.write_text(kernel, &device.queue_file("nr_requests"), &wanted.to_string());
-    Ok(Some(Journalled::of(journal, kernel, id.map_err(|e| in_words(&e.to_string()))?)))
+    let file = device.queue_file("nr_requests");
+    let id = journal.write_text(kernel, &file, &wanted.to_string()).map_err(|e| in_words(&e.to_string()))?;
+    let given = Journalled::of(journal, kernel, id);
+    has_limits_follow(kernel, &file, wanted).map_err(|e| in_words(&e.to_string()))?;
+    Ok(Some(given))
+}
+
+/// Has the queue of a modelled disk throttle no writes that the page cache makes (`blk-wbt`): it takes the tags of the loop device for those of the
+/// disk. With one it sends two writes, and the next when both are done, while a driver of such a disk sends up to 16 (`RWB_DEF_DEPTH`). BFQ
+/// throttles none by itself.
+fn throttle_no_writes<'a>(
+    name: &str,
+    made: &dyn Emulated,
+    workshop: &Workshop<'a>,
+) -> Result<Option<Journalled<'a>>, WorldError> {
+    let (device, kernel) = (made.device(), workshop.kernel);
+    let (Some(journal), Some(target)) = (workshop.journal, device.queue(THROTTLING)) else { return Ok(None) };
+    if target == "0" {
+        return Ok(None);
+    }
+    let id = journal.write_text(kernel, &device.queue_file(THROTTLING), "0");
+    let in_words = |error: JournalError| failed(name, "throttles writes", &error.to_string());
+    Ok(Some(Journalled::of(journal, kernel, id.map_err(in_words)?)))
+}
+
+/// Has the I/O scheduler compute its limits on tags for the requests of its queue. 6.12.117 computes them for the number that the queue had
+/// before (`blk_mq_update_nr_requests` calls `depth_updated` first): of a loop device with one tag those of two requests, of which mq-deadline
+/// gives asynchronous writes two and BFQ and Kyber one. So the number is written three times; for one more than `wanted`, which is a multiple of 16,
+/// the limits are the same.
+fn has_limits_follow(kernel: &dyn Kernel, file: &Path, wanted: u32) -> Result<(), KernelError> {
+    [wanted + 1, wanted].iter().try_for_each(|number| kernel.write_text(file, &number.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use surety_kernel::{Operation, ScriptedKernel};
+
+    use super::*;
+
+    /// The kernel looks at no number that is in force already, so another comes between; the one wanted is the last.
+    #[test]
+    fn limits_are_computed_once_the_requests_are_there() {
+        let (kernel, file) = (ScriptedKernel::new(1), Path::new("/sys/block/loop0/queue/nr_requests"));
+        kernel.add_file(file, "64");
+        has_limits_follow(&kernel, file, 64).unwrap();
+        assert_eq!(kernel.read_text(file).unwrap(), "64");
+        let writes = kernel.calls().into_iter().filter(|call| call.operation == Operation::Write).count();
+        assert_eq!(writes, 2);
+    }
 }

@@ -22,6 +22,8 @@ use crate::request::{IoClass, IoGroup};
 
 /// Virtual time has this many bits behind the point (`WFQ_SERVICE_SHIFT`).
 const SHIFT: u32 = 22;
+/// How much more a class counts than the one below it where tags are shared (`IOPRIO_BE_NR`).
+const LEVELS: u64 = 8;
 /// The idle class is served once in this, whoever else wants to be (`BFQ_CL_IDLE_TIMEOUT`).
 const IDLE_CLASS: Nanos = Nanos::from_millis(200);
 
@@ -47,6 +49,8 @@ pub(super) struct Entity {
     /// Sectors it may be served at a time, and has been this time. The budget of a group is that of the next inside it.
     pub budget: u64,
     pub service: u64,
+    /// Requests that it has, in the queue or in the device; those of a group are those of all inside it.
+    requests: u64,
     /// The group it is in; 0: the root.
     pub group: usize,
     standing: Standing,
@@ -54,7 +58,7 @@ pub(super) struct Entity {
 
 impl Entity {
     pub(super) fn new(class: IoClass, weight: u64, group: usize) -> Entity {
-        Entity { class, weight, budget: 0, service: 0, group, standing: Standing::Out }
+        Entity { class, weight, budget: 0, service: 0, requests: 0, group, standing: Standing::Out }
     }
 
     pub(super) fn left(&self) -> u64 {
@@ -494,6 +498,40 @@ impl Engine {
     pub(super) fn waiting(&self) -> impl Iterator<Item = usize> + '_ {
         let first = self.first_queue();
         self.waiting.iter().map(move |id| id - first)
+    }
+
+    /// A queue has a request more, or one less (`bfqq_request_allocated`, `bfqq_request_freed`).
+    pub(super) fn counts(&mut self, queue: usize, is_more: bool) {
+        let mut at = Some(self.first_queue() + queue);
+        while let Some(id) = at {
+            let requests = &mut self.entities[id].requests;
+            *requests = if is_more { *requests + 1 } else { *requests - 1 };
+            at = self.above(id);
+        }
+    }
+
+    /// Whether a queue, or a group that it is in, has the part of `limit` requests that its weight gives it (`bfqq_request_over_limit`).
+    /// Those that are not known to their group have no part, and may have any number.
+    pub(super) fn has_its_part(&self, queue: usize, limit: u64) -> bool {
+        let way: Vec<usize> =
+            std::iter::successors(Some(self.first_queue() + queue), |id| self.above(*id)).collect();
+        if way.iter().any(|id| self.entities[*id].standing == Standing::Out) {
+            return false;
+        }
+        let mut limit = limit;
+        way.iter().rev().any(|id| {
+            let entity = &self.entities[*id];
+            let classes = &self.groups[entity.group].classes[..=entity.class.place()];
+            let weights = match *id < self.first_queue() {
+                true => classes.last().map_or(0, |class| class.weights),
+                false => classes.iter().fold(0, |above, class| above * LEVELS + class.weights),
+            };
+            if weights == 0 {
+                return false;
+            }
+            limit = (limit * entity.weight + weights / 2) / weights;
+            entity.requests >= limit
+        })
     }
 
     /// A queue has nothing to do any more, and nothing in the device: so have the groups that have nothing to do either

@@ -5,7 +5,7 @@ use surety_units::Nanos;
 use super::{Bfq, ROW};
 use crate::elevator::{Context, Elevator, Making};
 use crate::kernels::Rules;
-use crate::request::{Bio, BioId, Op, Process, ProcessId, Requests};
+use crate::request::{Bio, BioId, Op, Priority, Process, ProcessId, Requests};
 use crate::script::Script;
 use crate::tunable::Settings;
 
@@ -80,5 +80,40 @@ fn a_new_queue_ends_a_sample_in_6_1() {
         bfq.waited = Some(first);
         bfq.insert(&mut context, second);
         assert_eq!(bfq.waited == Some(first), goes_on, "{kernel}");
+    }
+}
+
+/// 64 tags, of which weights of 80 and 10 give 57 and 7: who has so many has the first tag alone for more, and who has one less any.
+#[test]
+fn a_queue_with_its_part_of_the_tags_waits_for_the_first() {
+    for (level, part) in [(0, 57), (7, 7)] {
+        let mut settings = Settings::new(ROW.tunables);
+        settings.set("low_latency", 0).unwrap();
+        let mut bfq = Bfq::new(&Making::new(64, 1, settings));
+        let of =
+            |level| Process { priority: Priority { level, ..Priority::default() }, ..Process::default() };
+        let (mut requests, processes) = (Requests::default(), [of(level), of(7 - level)]);
+        let read = |number: u32, process| Bio {
+            op: Op::Read,
+            sync: true,
+            meta: false,
+            sector: u64::from(number) * 1000,
+            sectors: 8,
+            process: ProcessId(process),
+            deadline: None,
+        };
+        let mut adds = |bfq: &mut Bfq, number: u32, process| {
+            let bio = read(number, process);
+            let priority = processes[process as usize].priority;
+            let id = requests.make(&bio, BioId(number), priority, Nanos::ZERO);
+            let mut context = Context { now: Nanos::ZERO, requests: &mut requests, processes: &processes };
+            bfq.insert(&mut context, id);
+            bfq.depth_limit(&mut context, &read(number + 1, 0))
+        };
+        adds(&mut bfq, 1000, 1);
+        let limits: Vec<Option<u32>> = (0..part).map(|number| adds(&mut bfq, number, 0)).collect();
+        let (last, before) = limits.split_last().unwrap();
+        assert_eq!(*last, Some(1), "{level}");
+        assert!(before.iter().all(Option::is_none), "{level} {before:?}");
     }
 }
