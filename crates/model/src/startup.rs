@@ -16,6 +16,17 @@ mod throughput;
 
 pub use throughput::{During, OTHERWISE, STARTING, Throughput};
 
+/// The priority of the threads of a replay, in the class FIFO where that is permitted: above every fair thread and below every other
+/// real-time one.
+pub const REPLAY_PRIORITY: u32 = 1;
+
+/// The last of a think time, which a thread of a replay spends looking at the clock, as the program spent it working: more than nearly
+/// every wake-up of a real-time thread is late by, also on a virtual machine; less of a fair thread, which loses the CPU to others
+/// the sooner the longer it has run.
+pub const SPIN_REALTIME: Nanos = Nanos::from_millis(2);
+/// The same of a fair thread.
+pub const SPIN_FAIR: Nanos = Nanos::from_micros(150);
+
 /// The series of a record that holds the start-ups that got ready.
 pub const READY: &str = "startup";
 /// Those that were given up, with the time they were watched.

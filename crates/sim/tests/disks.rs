@@ -64,6 +64,25 @@ fn a_start_beside_readers_waits_for_the_disk_except_under_bfq() {
     }
 }
 
+/// The last 2 ms of a think time are spent working, at a priority above fair threads': of the only CPU a busy loop has that much less.
+#[test]
+fn a_start_thinks_on_the_cpu() {
+    let text = "[disk.d]\nmodel = \"emmc\"\n[[startup]]\nname = \"app\"\nreplay = \"app.trace\"\ndisk = \"d\"\nrepeat = 20\ngap = \"1ms\"\n\
+                [[load]]\nname = \"busy\"\nkind = \"spinners\"\n";
+    let options = RunOptions {
+        duration: Nanos::from_secs(4),
+        cpus: Some(CpuSet::first(1)),
+        files: Arc::new(BTreeMap::from([("app.trace".to_owned(), recording(300))])),
+        ..RunOptions::default()
+    };
+    let record = world().run(&workload(text), &options, &mut Unobserved).unwrap();
+    let busy = record.activity("busy").unwrap().share.as_ref().unwrap();
+    let worked = 300.0 * 0.002;
+    let starts = record.activity("app").unwrap().completed as f64;
+    let left = busy.span.as_secs_f64() - busy.threads[0].0.as_secs_f64();
+    assert!(starts > 1.0 && left > worked * starts, "{left} s of {starts} starts of {worked} s");
+}
+
 /// With realtime I/O priority a start is served before readers that have none, and in the idle class behind them.
 #[test]
 fn a_start_has_its_io_priority() {

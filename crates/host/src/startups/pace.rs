@@ -10,15 +10,10 @@ use surety_kernel::io_priority::{IoPriority, own_io_priority, set_own_io_priorit
 use surety_kernel::transition::set_once;
 use surety_kernel::{Kernel, KernelError, SchedAttr, SchedPolicy, clock, thread};
 use surety_model::record::Figure;
+use surety_model::startup::{REPLAY_PRIORITY, SPIN_FAIR, SPIN_REALTIME};
 use surety_model::workload;
 use surety_units::{Nanos, Tid};
 
-/// Of a real-time thread: more than nearly every wake-up of one is late by, also on a virtual machine.
-const SPIN_REALTIME: Nanos = Nanos::from_millis(2);
-/// Of a fair thread, which loses the CPU to others the sooner the longer it has run.
-const SPIN_FAIR: Nanos = Nanos::from_micros(150);
-/// Above every fair thread and below every other real-time one.
-const PRIORITY: u32 = 1;
 /// Between two looks at the end.
 const LOOK: Nanos = Nanos::from_millis(20);
 /// Think times below this are shorter than what a timer and a switch of threads cost.
@@ -51,8 +46,8 @@ impl Pace {
         if let Ok(policy @ (SchedPolicy::Fifo { .. } | SchedPolicy::RoundRobin { .. })) = before {
             return (hurried, format!("{} as this program, requests best-effort {level}", policy.name()));
         }
-        match set_once(kernel, tid, &SchedAttr::from(SchedPolicy::Fifo { priority: PRIORITY })) {
-            Ok(()) => (hurried, format!("fifo:{PRIORITY}, requests best-effort {level}")),
+        match set_once(kernel, tid, &SchedAttr::from(SchedPolicy::Fifo { priority: REPLAY_PRIORITY })) {
+            Ok(()) => (hurried, format!("fifo:{REPLAY_PRIORITY}, requests best-effort {level}")),
             Err(error) => (
                 Pace { spin: SPIN_FAIR, level },
                 format!("as this program, think times take longer: {error}"),

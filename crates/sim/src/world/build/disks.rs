@@ -7,7 +7,7 @@ use surety_device::SECTOR;
 use surety_device::profile::capacity;
 use surety_model::distribution::TimeDistribution;
 use surety_model::formats::io_trace::IoTrace;
-use surety_model::startup::Attempt;
+use surety_model::startup::{Attempt, REPLAY_PRIORITY, SPIN_FAIR, SPIN_REALTIME};
 use surety_model::workload::{
     ActivityKind, Direction, Disk, FileUse, IoPriority, Load, LoadKind, PolicySpec, Startup, StartupBody,
     Stream, StreamFile, Workload,
@@ -345,10 +345,11 @@ impl<'a> Builder<'a> {
             let file = self.file(object, startup.disk.as_deref(), trace.layout().size)?;
             let processes = trace.processes.len();
             self.group = startup.group.as_deref();
-            let mut subject = Subject::new(startup, trace.into(), file);
-            let fair = (Scheduling::Policy(FAIR), priority_of(startup.io_priority));
+            let (policy, spin) = self.pace();
+            let mut subject = Subject::new(startup, trace.into(), file, spin);
+            let scheduling = (Scheduling::Policy(policy), priority_of(startup.io_priority));
             for process in 0..processes {
-                let signal = self.actor(Activity::Startup(index), &startup.name, fair, |seat| {
+                let signal = self.actor(Activity::Startup(index), &startup.name, scheduling, |seat| {
                     subject.processes.push(seat.process);
                     Actor::Replayer(Replayer::new(seat, index, process))
                 });
@@ -357,6 +358,13 @@ impl<'a> Builder<'a> {
             self.stage.machine.programs_mut().io.starts.subjects.push(subject);
         }
         Ok(())
+    }
+
+    /// How the threads of replays run, and how much of a think time they look at the clock: as on the host, where a scheduler takes that.
+    fn pace(&self) -> (PolicySpec, Nanos) {
+        let fifo = PolicySpec::Fifo { priority: REPLAY_PRIORITY };
+        let is_taken = self.stage.schedulers.iter().any(|row| row.takes.contains(&fifo.word()));
+        if is_taken { (fifo, SPIN_REALTIME) } else { (FAIR, SPIN_FAIR) }
     }
 
     /// One worker of a load on a disk.

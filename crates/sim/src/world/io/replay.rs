@@ -1,6 +1,7 @@
 //! Start-ups: recorded I/O made again, one thread for each recorded process, the requests one at a time in their order.
 //!
-//! A request is issued its think time after the one before has ended, or after that was issued where nobody waited for it. Reads
+//! A request is issued its think time after the one before has ended, or after that was issued where nobody waited for it; the last of
+//! it is spent looking at the clock, as on the host: on one CPU nobody else submits anything meanwhile. Reads
 //! and writes go past the page cache; what was read ahead is asked for from it. A start is ready when the last request has ended
 //! and everything read ahead is there; it is given up after its timeout. Starts follow one another, each program's in turn with
 //! the others', and before each one that is cold the page cache forgets its file.
@@ -17,6 +18,10 @@ use surety_units::Nanos;
 use super::{Operation, Seat, Step, Storage};
 use crate::disk::{FileId, PAGE};
 
+/// How long a thread works until it looks at the clock again: more than a kernel's, and no thread that has lost the CPU meanwhile thinks
+/// longer by more than this.
+const LOOK: Nanos = Nanos::from_micros(100);
+
 /// A start-up that is replayed.
 pub(in crate::world) struct Subject {
     pub trace: Arc<IoTrace>,
@@ -28,6 +33,8 @@ pub(in crate::world) struct Subject {
     pub repeat: u32,
     pub gap: Nanos,
     pub timeout: Nanos,
+    /// The last of a think time, which is spent looking at the clock.
+    pub spin: Nanos,
     pub cold: bool,
     pub attempts: Vec<Attempt>,
     /// What its disk moved for all while it started and while nothing did.
@@ -36,7 +43,12 @@ pub(in crate::world) struct Subject {
 
 impl Subject {
     /// A start-up whose file is there, without threads yet.
-    pub(in crate::world) fn new(startup: &Startup, trace: Arc<IoTrace>, file: FileId) -> Subject {
+    pub(in crate::world) fn new(
+        startup: &Startup,
+        trace: Arc<IoTrace>,
+        file: FileId,
+        spin: Nanos,
+    ) -> Subject {
         Subject {
             layout: trace.layout(),
             trace,
@@ -46,6 +58,7 @@ impl Subject {
             repeat: startup.repeat,
             gap: startup.gap,
             timeout: startup.limit(),
+            spin,
             cold: startup.cold,
             attempts: Vec::new(),
             throughput: Throughput::default(),
@@ -212,9 +225,16 @@ impl Replayer {
                 }
                 Stage::Called => {
                     let running = starts.running.as_ref().expect("it was just looked at");
-                    let think = starts.subjects[self.subject].trace.requests[running.turn].think;
+                    let subject = &starts.subjects[self.subject];
+                    let think = subject.trace.requests[running.turn].think;
+                    let left = (running.since + think).min(running.until) - now;
+                    if left > subject.spin {
+                        return Step::SleepUntil(now + left - subject.spin);
+                    }
+                    if left.is_positive() {
+                        return Step::Run(left.min(LOOK));
+                    }
                     self.stage = Stage::Thought;
-                    return Step::SleepUntil((running.since + think).min(running.until));
                 }
                 Stage::Thought => {
                     let running = starts.running.expect("it was just looked at");
