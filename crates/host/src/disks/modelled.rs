@@ -120,8 +120,7 @@ fn give_requests<'a>(
 }
 
 /// Has the queue of a modelled disk throttle no writes that the page cache makes (`blk-wbt`): it takes the tags of the loop device for those of the
-/// disk. With one it sends two writes, and the next when both are done, while a driver of such a disk sends up to 16 (`RWB_DEF_DEPTH`). BFQ
-/// throttles none by itself.
+/// disk, and with one was seen to let two writes go, and the next two when both were done. The simulator throttles none.
 fn throttle_no_writes<'a>(
     name: &str,
     made: &dyn Emulated,
@@ -137,10 +136,9 @@ fn throttle_no_writes<'a>(
     Ok(Some(Journalled::of(journal, kernel, id.map_err(in_words)?)))
 }
 
-/// Has the I/O scheduler compute its limits on tags for the requests of its queue. 6.12.117 computes them for the number that the queue had
-/// before (`blk_mq_update_nr_requests` calls `depth_updated` first): of a loop device with one tag those of two requests, of which mq-deadline
-/// gives asynchronous writes two and BFQ and Kyber one. So the number is written three times; for one more than `wanted`, which is a multiple of 16,
-/// the limits are the same.
+/// Has the I/O scheduler compute its limits on tags for the requests of its queue: some kernels compute them for the number that the queue had
+/// before (`blk_mq_update_nr_requests` calls `depth_updated` first), and compute nothing for a number that is in force already. So it is
+/// written three times; for one more than `wanted`, which is a multiple of 16, the limits are the same.
 fn has_limits_follow(kernel: &dyn Kernel, file: &Path, wanted: u32) -> Result<(), KernelError> {
     [wanted + 1, wanted].iter().try_for_each(|number| kernel.write_text(file, &number.to_string()))
 }

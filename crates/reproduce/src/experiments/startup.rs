@@ -27,28 +27,15 @@ use crate::{
     Bench, Builds, COMMON, Cell, Column, Experiment, Origin, Planned, Request, Sheet, SheetRow, cell_of,
 };
 
+use super::under_io::{self, DISKS, LOADS, Load, Only, PAUSE, SCHEDULERS, SETTLED, TIMEOUT, is_simulated};
 use price::Costs;
 
-/// Disks, and whether they turn.
-const DISKS: [(&str, bool); 3] = [("hdd-2004", true), ("hdd-7200", true), ("emmc", false)];
-const SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "kyber", "bfq"];
-/// Readers and writers with the source's name of them.
-type Load<'a> = (&'a str, u32, u32);
-const LOADS: [Load<'_>; 2] = [("10r", 10, 0), ("5r5w", 5, 5)];
-/// The part of each disk that is used.
-const SIZE: &str = "2GiB";
+/// The loads of the reference; those of [`LOADS`] behind them where they are asked for.
+const PUBLISHED: usize = 2;
 /// Starts of each configuration, and where one of the worlds takes the time that they take.
 const STARTS: (u32, u32) = (3, 1);
 /// How long one start is observed at most: it is given up before.
 const OBSERVED: Nanos = Nanos::from_secs(130);
-/// Starts are given up after this.
-const TIMEOUT: Nanos = Nanos::from_secs(120);
-/// Until readers and writers are raised no longer, `transitory_duration` of the suite: the longest raising of BFQ (25 s, `bfq_wr_duration`
-/// in `block/bfq-iosched.c`) and 4 s; then the pause of 4 s before a start.
-const SETTLED: Nanos = Nanos::from_secs(25 + 4 + 4);
-const PAUSE: &str = "4s";
-/// Bytes a second that all writers of a rotational disk write together (`MAXRATE`).
-const WRITTEN: u32 = 4_000_000;
 /// Rules of BFQ with what leaves them out.
 static RULES: [Rule; 10] = [
     ("wakers", "wakers = 0"),
@@ -74,7 +61,19 @@ pub const EXPERIMENT: Experiment = Experiment {
     worlds: &["sim"],
     duration: Nanos::from_secs(400),
     lab_memory_mib: 2560,
-    selects: &["hdd-2004", "hdd-7200", "emmc", "10r", "5r5w", "none", "mq-deadline", "kyber", "bfq"],
+    selects: &[
+        "hdd-2004",
+        "hdd-7200",
+        "emmc",
+        "10r",
+        "5r5w",
+        "10r-rand",
+        "10w",
+        "none",
+        "mq-deadline",
+        "kyber",
+        "bfq",
+    ],
     reproduce,
     ..COMMON
 };
@@ -97,7 +96,7 @@ fn made() -> String {
 struct Case<'a> {
     disk: (&'a str, bool),
     start: &'a str,
-    load: Load<'a>,
+    load: Load,
     scheduler: &'a str,
     tunables: &'a str,
 }
@@ -105,22 +104,14 @@ struct Case<'a> {
 impl Case<'_> {
     /// The workload, with `starts` starts.
     fn workload(&self, starts: u32) -> Workload {
-        let Case { disk: (disk, rotates), start, load: (_, readers, writers), scheduler, tunables } = self;
-        let mut text = format!(
-            "format = 1\n[disk.d]\nmodel = '{disk}'\nmake = '{SIZE}'\nscheduler = '{scheduler}'\ntunables = {{ {tunables} }}\n\
-             [[startup]]\nname = 'start'\nreplay = '{start}'\ndisk = 'd'\ncold = true\nrepeat = {starts}\ngap = '{PAUSE}'\n\
-             timeout = '{}ms'\n",
-            TIMEOUT.get() / 1_000_000
-        );
-        let mut load = |kind: &str, keys: &str| {
-            text += &format!("[[load]]\nname = '{kind}'\nkind = '{kind}'\ndisk = 'd'\n{keys}\n");
-        };
-        load("readers", &format!("count = {readers}"));
-        if *writers > 0 {
-            let limit = if *rotates { format!("rate = '{}B/s'", WRITTEN / writers) } else { String::new() };
-            load("writers", &format!("count = {writers}\n{limit}"));
-            load("syncs", "count = 1\nperiod = '2s'");
-        }
+        let Case { disk: (disk, rotates), start, load, scheduler, tunables } = self;
+        let timeout = TIMEOUT.get() / 1_000_000;
+        let text = under_io::disk(disk, scheduler, tunables)
+            + &format!(
+                "[[startup]]\nname = 'start'\nreplay = '{start}'\ndisk = 'd'\ncold = true\nrepeat = {starts}\ngap = '{PAUSE}'\n\
+                 timeout = '{timeout}ms'\n"
+            )
+            + &load.text(*rotates);
         toml::read("startup", &text).expect("an embedded workload is read by a test")
     }
 }
@@ -209,7 +200,7 @@ impl Tally {
         self.all[usize::from(is_bfq)] += 1;
         self.followed[usize::from(is_bfq)] += usize::from(follows);
         if !follows {
-            let Case { disk: (disk, _), start, load: (load, ..), scheduler, .. } = case;
+            let Case { disk: (disk, _), start, load: Load { word: load, .. }, scheduler, .. } = case;
             let ratio = if is_bfq { whole } else { wait };
             self.against.push(format!("{world}, {disk}, {start}, {load}, {scheduler} {ratio:.2}"));
         }
@@ -254,22 +245,6 @@ struct Runs<'a> {
 /// What each world showed of a case, or why it did not.
 type Shown = Vec<Result<Seen, Cell>>;
 
-/// Whether a world computes what a kernel would do.
-fn is_simulated(world: &str) -> bool {
-    world.starts_with("sim")
-}
-
-/// What was asked for of several configurations.
-struct Only<'a>(&'a [String]);
-
-impl Only<'_> {
-    /// Those of a list that were, by their words; all where none of it was.
-    fn of<'l, T>(&self, list: &'l [T], word: impl Fn(&T) -> &str) -> Vec<&'l T> {
-        let asked: Vec<&T> = list.iter().filter(|one| self.0.iter().any(|only| only == word(one))).collect();
-        if asked.is_empty() { list.iter().collect() } else { asked }
-    }
-}
-
 /// The largest multiple of the idle start-up in any world.
 fn most(shown: &Shown, think: f64) -> f64 {
     let ratios = shown.iter().filter_map(|seen| seen.as_ref().ok()?.ratios(think));
@@ -286,7 +261,7 @@ impl Runs<'_> {
                 continue;
             }
             let planned = |(case, title): &(Case<'_>, String)| {
-                let Case { disk: (disk, _), start, load: (load, ..), .. } = case;
+                let Case { disk: (disk, _), start, load: Load { word: load, .. }, .. } = case;
                 let label = format!("{world}: {start} on {disk} beside {load} under {title}");
                 Planned { workload: case.workload(self.starts), options: self.options.clone(), label }
             };
@@ -311,7 +286,7 @@ impl Runs<'_> {
 
     /// Adds the row of a case.
     fn row(&mut self, case: &Case<'_>, title: &str, shown: &Shown, think: f64) {
-        let Case { disk: (disk, _), start, load: (load, ..), scheduler, .. } = case;
+        let Case { disk: (disk, _), start, load: Load { word: load, .. }, scheduler, .. } = case;
         let of = |(world, seen): (usize, &Result<Seen, Cell>)| match seen {
             Ok(seen) => seen.cells(think, self.costs.cell(world, scheduler)),
             Err(refused) => {
@@ -329,9 +304,9 @@ impl Runs<'_> {
     /// simulation.
     fn rows_of(&mut self, start: (&str, f64), disk: (&str, bool), only: &Only<'_>) -> Result<(), WorldError> {
         let mut cases = Vec::new();
-        for load in only.of(&LOADS, |load| load.0) {
+        for load in only.or(&LOADS, &LOADS[..PUBLISHED], |load| load.word) {
             for scheduler in only.of(&SCHEDULERS, |scheduler| scheduler) {
-                let case = Case { disk, start: start.0, load: *load, scheduler, tunables: "" };
+                let case = Case { disk, start: start.0, load, scheduler, tunables: "" };
                 cases.push((case, (*scheduler).to_owned()));
             }
         }
@@ -376,7 +351,7 @@ impl Runs<'_> {
         let replayed = Case { start: &start, ..*case };
         let shown = self.show_one(replayed, "bfq")?;
         self.row(&replayed, "bfq", &shown, 0.0);
-        let Case { disk: (disk, _), start, load: (load, ..), .. } = case;
+        let Case { disk: (disk, _), start, load: Load { word: load, .. }, .. } = case;
         let found = if best.ratio <= CLOSE { "due to" } else { "no two rules explain it; nearest" };
         self.due.push(format!(
             "{disk}, {start}, {load}: {whole:.2}, {found} {} ({:.2} without); {:.2} without think times, as the suite replays",
@@ -447,7 +422,7 @@ fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldErr
         // A world says what is wrong with it.
         let think = IoTrace::parse(text).map_or(0.0, |trace| trace.think().get() as f64);
         for disk in only.of(&DISKS, |disk| disk.0) {
-            runs.rows_of((start, think), *disk, &only)?;
+            runs.rows_of((start, think), disk, &only)?;
         }
     }
     let mut notes = runs.tally.notes();
@@ -470,10 +445,7 @@ fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldErr
                 .to_owned(),
         );
     }
-    notes.push(format!(
-        "readers and writers through the page cache, sequentially, files behind one another, for {SETTLED} before the first start; writers of \
-         a disk that turns 4 MB/s together; beside writers everything is synced every 2 s (comm_startup_lat.sh of the S suite)"
-    ));
+    notes.push(under_io::note("the first start"));
     notes.extend(runs.builds.0);
     let keys = vec!["start", "disk", "beside", "scheduler"];
     Ok(Sheet { keys, columns: columns(&runs.worlds), rows: runs.rows, notes, drawn: Vec::new() })
@@ -484,14 +456,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_asked_for_is_run_alone() {
-        let asked = ["bfq", "emmc"].map(str::to_owned);
-        let only = Only(&asked);
-        assert_eq!(only.of(&SCHEDULERS, |word| word), [&"bfq"]);
-        assert_eq!(only.of(&DISKS, |disk| disk.0), [&("emmc", false)]);
-        assert_eq!(only.of(&LOADS, |load| load.0).len(), 2);
-        let words = DISKS.iter().map(|disk| disk.0).chain(LOADS.iter().map(|load| load.0)).chain(SCHEDULERS);
-        assert!(words.eq(EXPERIMENT.selects.iter().copied()), "each can be asked for");
+    fn each_configuration_can_be_asked_for() {
+        let words =
+            DISKS.iter().map(|disk| disk.0).chain(LOADS.iter().map(|load| load.word)).chain(SCHEDULERS);
+        assert!(words.eq(EXPERIMENT.selects.iter().copied()));
     }
 
     #[test]

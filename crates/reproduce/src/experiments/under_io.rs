@@ -74,6 +74,11 @@ pub(super) fn disk(model: &str, scheduler: &str, tunables: &str) -> String {
     )
 }
 
+/// Whether a world computes what a kernel would do.
+pub(super) fn is_simulated(world: &str) -> bool {
+    world.starts_with("sim")
+}
+
 /// What was asked for of several configurations.
 pub(super) struct Only<'a>(pub &'a [String]);
 

@@ -7,7 +7,7 @@ use surety_model::record::Record;
 use surety_model::request_cost::{CostAbove, DEVICE, count, median};
 use surety_model::world::{RunOptions, WorldError};
 
-use super::{SCHEDULERS, is_simulated};
+use super::super::under_io::{SCHEDULERS, is_simulated};
 use crate::{Bench, Cell, Probe};
 
 /// In records of the lab: what its time is of.
