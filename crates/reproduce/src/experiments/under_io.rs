@@ -58,8 +58,9 @@ impl Load {
             let order = if random { "random = true\nblock = '4KiB'" } else { "" };
             add("readers", &format!("count = {readers}\n{order}"));
         }
-        if writers > 0 {
-            let limit = if rotates { format!("rate = '{}B/s'", WRITTEN / writers) } else { String::new() };
+        // Without writers there is no part of their rate.
+        if let Some(part) = WRITTEN.checked_div(writers) {
+            let limit = if rotates { format!("rate = '{part}B/s'") } else { String::new() };
             add("writers", &format!("count = {writers}\n{limit}"));
             add("syncs", "count = 1\nperiod = '2s'");
         }
