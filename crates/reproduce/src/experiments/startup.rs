@@ -23,9 +23,7 @@ use surety_model::workload::Workload;
 use surety_model::world::{RunOptions, WorldError};
 use surety_units::Nanos;
 
-use crate::{
-    Bench, Builds, COMMON, Cell, Column, Experiment, Origin, Planned, Request, Sheet, SheetRow, cell_of,
-};
+use crate::{Bench, Builds, COMMON, Cell, Column, Experiment, Origin, Planned, Request, Sheet, SheetRow};
 
 use super::under_io::{self, DISKS, LOADS, Load, Only, PAUSE, SCHEDULERS, SETTLED, TIMEOUT, is_simulated};
 use price::Costs;
@@ -266,15 +264,8 @@ impl Runs<'_> {
                 Planned { workload: case.workload(self.starts), options: self.options.clone(), label }
             };
             let runs: Vec<Planned> = cases.iter().map(planned).collect();
-            for (of_case, result) in shown.iter_mut().zip(self.bench.run_each(index, &runs)) {
-                self.builds.add(world, &result);
-                let mut seen = None;
-                let refused = cell_of(result, |record| {
-                    seen = Seen::of(record);
-                    Cell::Empty
-                })?;
-                of_case.push(seen.ok_or(refused));
-            }
+            let of_world = under_io::show(self.bench, (index, world), &runs, &mut self.builds, Seen::of)?;
+            shown.iter_mut().zip(of_world).for_each(|(of_case, seen)| of_case.push(seen));
         }
         Ok(shown)
     }

@@ -4,7 +4,11 @@
 //! scheduler raises them any more; all writers of a disk that turns write 4 MB/s together, and beside writers everything is synced
 //! every 2 s.
 
+use surety_model::record::Record;
+use surety_model::world::WorldError;
 use surety_units::Nanos;
+
+use crate::{Bench, Builds, Cell, Planned, cell_of};
 
 /// Disks, and whether they turn.
 pub(super) const DISKS: [(&str, bool); 3] = [("hdd-2004", true), ("hdd-7200", true), ("emmc", false)];
@@ -95,6 +99,27 @@ impl Only<'_> {
         let asked: Vec<T> = asked.collect();
         if asked.is_empty() { some.to_vec() } else { asked }
     }
+}
+
+/// Makes runs in a world, those of a kernel of the lab in one boot: what each record shows, or why it does not.
+pub(super) fn show<T>(
+    bench: &mut dyn Bench,
+    (index, world): (usize, &str),
+    runs: &[Planned],
+    builds: &mut Builds,
+    seen: impl Fn(&Record) -> Option<T>,
+) -> Result<Vec<Result<T, Cell>>, WorldError> {
+    let mut shown = Vec::new();
+    for result in bench.run_each(index, runs) {
+        builds.add(world, &result);
+        let mut found = None;
+        let refused = cell_of(result, |record| {
+            found = seen(record);
+            Cell::Empty
+        })?;
+        shown.push(found.ok_or(refused));
+    }
+    Ok(shown)
 }
 
 /// How the loads run, for a note.

@@ -16,9 +16,7 @@ use surety_model::world::{RunOptions, WorldError};
 use surety_units::Nanos;
 
 use super::under_io::{self, DISKS, IDLE, LOADS, Load, Only, PAUSE, SCHEDULERS, SETTLED};
-use crate::{
-    Bench, Builds, COMMON, Cell, Column, Experiment, Origin, Planned, Request, Sheet, SheetRow, cell_of,
-};
+use crate::{Bench, Builds, COMMON, Cell, Column, Experiment, Origin, Planned, Request, Sheet, SheetRow};
 
 /// Frames a second, and bytes of one.
 const FRAMES: u64 = 24;
@@ -212,17 +210,7 @@ fn show(
         Planned { workload: case.workload(), options: options.clone(), label }
     };
     let runs: Vec<Planned> = cases.iter().map(planned).collect();
-    let mut shown = Vec::new();
-    for result in bench.run_each(index, &runs) {
-        builds.add(world, &result);
-        let mut seen = None;
-        let refused = cell_of(result, |record| {
-            seen = Seen::of(record);
-            Cell::Empty
-        })?;
-        shown.push(seen.ok_or(refused));
-    }
-    Ok(shown)
+    under_io::show(bench, (index, world), &runs, builds, Seen::of)
 }
 
 fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
