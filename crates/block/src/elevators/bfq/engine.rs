@@ -513,25 +513,25 @@ impl Engine {
     /// Whether a queue, or a group that it is in, has the part of `limit` requests that its weight gives it (`bfqq_request_over_limit`).
     /// Those that are not known to their group have no part, and may have any number.
     pub(super) fn has_its_part(&self, queue: usize, limit: u64) -> bool {
-        let way: Vec<usize> =
-            std::iter::successors(Some(self.first_queue() + queue), |id| self.above(*id)).collect();
-        if way.iter().any(|id| self.entities[*id].standing == Standing::Out) {
-            return false;
+        let id = self.first_queue() + queue;
+        let is_out = |id: &usize| self.entities[*id].standing == Standing::Out;
+        !std::iter::successors(Some(id), |id| self.above(*id)).any(|id| is_out(&id)) && self.part(id, limit).0
+    }
+
+    /// Whether an entity, or a group that it is in, has its part of `limit` requests, and what that of the entity is.
+    fn part(&self, id: usize, limit: u64) -> (bool, u64) {
+        let (has_all, limit) = self.above(id).map_or((false, limit), |above| self.part(above, limit));
+        let entity = &self.entities[id];
+        let classes = &self.groups[entity.group].classes[..=entity.class.place()];
+        let weights = match id < self.first_queue() {
+            true => classes.last().map_or(0, |class| class.weights),
+            false => classes.iter().fold(0, |above, class| above * LEVELS + class.weights),
+        };
+        if weights == 0 {
+            return (has_all, limit);
         }
-        let mut limit = limit;
-        way.iter().rev().any(|id| {
-            let entity = &self.entities[*id];
-            let classes = &self.groups[entity.group].classes[..=entity.class.place()];
-            let weights = match *id < self.first_queue() {
-                true => classes.last().map_or(0, |class| class.weights),
-                false => classes.iter().fold(0, |above, class| above * LEVELS + class.weights),
-            };
-            if weights == 0 {
-                return false;
-            }
-            limit = (limit * entity.weight + weights / 2) / weights;
-            entity.requests >= limit
-        })
+        let part = (limit * entity.weight + weights / 2) / weights;
+        (has_all || entity.requests >= part, part)
     }
 
     /// A queue has nothing to do any more, and nothing in the device: so have the groups that have nothing to do either

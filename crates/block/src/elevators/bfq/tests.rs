@@ -83,7 +83,8 @@ fn a_new_queue_ends_a_sample_in_6_1() {
     }
 }
 
-/// 64 tags, of which weights of 80 and 10 give 57 and 7: who has so many has the first tag alone for more, and who has one less any.
+/// 64 tags, of which weights of 80 and 10 give 57 and 7: a queue with its part has the first tag alone for more, one with a request less
+/// has any tag.
 #[test]
 fn a_queue_with_its_part_of_the_tags_waits_for_the_first() {
     for (level, part) in [(0, 57), (7, 7)] {
