@@ -39,7 +39,7 @@ const TURNS: usize = 24;
 /// A read that takes longer has failed.
 const READ_MAX: Nanos = Nanos::from_secs(5);
 
-/// The probe.
+/// Measures on a loop device that it makes, or on null_blk.
 pub struct RequestCostProbe<'a> {
     kernel: &'a dyn Kernel,
     journal: Option<&'a Journal>,

@@ -152,20 +152,15 @@ pub(super) fn place_for(directory: &Path) -> Option<CString> {
     CString::new(RuntimeDir::find().ok()?.path().as_os_str().as_bytes()).ok()
 }
 
-/// Drops what the page cache holds of every file below a directory.
+/// Drops what the page cache holds of every ordinary file below a directory; links are not followed.
 pub(super) fn forget(directory: &Path) -> io::Result<()> {
-    each_file(directory, &|file| evict(file))
-}
-
-/// Every ordinary file below a directory; links are not followed.
-fn each_file(directory: &Path, visit: &dyn Fn(&File) -> io::Result<()>) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let kind = entry.file_type()?;
         if kind.is_dir() {
-            each_file(&entry.path(), visit)?;
+            forget(&entry.path())?;
         } else if kind.is_file() {
-            visit(&File::open(entry.path())?)?;
+            evict(&File::open(entry.path())?)?;
         }
     }
     Ok(())

@@ -47,7 +47,7 @@ pub(super) const LOADS: [Load; 4] = [
     load("10r-rand", 10, 0, true),
     load("10w", 0, 10, false),
 ];
-/// Nobody else.
+/// No reader and no writer.
 pub(super) const IDLE: Load = load("idle", 0, 0, false);
 
 impl Load {
