@@ -191,13 +191,23 @@ impl Job {
         }
     }
 
+    /// Whether modelled disks are made for it.
+    fn has_disks(&self) -> bool {
+        let Job::Workload { runs, .. } = self else { return false };
+        runs.iter().filter_map(Run::workload).any(|workload| !workload.disks.is_empty())
+    }
+
+    /// What its kernel is booted with besides.
+    pub fn words_of_kernel(&self) -> Option<&'static str> {
+        self.has_disks().then_some(disks::PREEMPTION)
+    }
+
     /// Programs of this machine that it needs, each by its name and where it is.
     ///
     /// # Errors
     /// [`LabError::NoProgram`] for the first that is not installed.
     pub fn programs(&self) -> Result<Vec<(&'static str, PathBuf)>, LabError> {
-        let Job::Workload { runs, .. } = self else { return Ok(Vec::new()) };
-        if !runs.iter().filter_map(Run::workload).any(|workload| !workload.disks.is_empty()) {
+        if !self.has_disks() {
             return Ok(Vec::new());
         }
         let find = |(program, package): &(&'static str, &'static str)| {

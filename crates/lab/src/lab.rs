@@ -219,8 +219,9 @@ impl<'a> Lab<'a> {
         let console = room.path().join("console");
         let errors = room.path().join("errors");
         let file = fs::File::create(&errors).map_err(|e| LabError::file("making a temporary file", &e))?;
+        let asked = (job.devices(), job.words_of_kernel());
         let mut command =
-            vm::command(&self.stored, &initramfs, &self.options, job.devices(), Console::File(&console));
+            vm::command(&self.stored, &initramfs, &self.options, asked, Console::File(&console));
         command.stdin(Stream::Null).stdout(Stream::Pipe).stderr(file);
         let mut emulator = self.start(command)?;
         let transcript = self.listen(&mut emulator, job, cancel, observer, take);
@@ -265,7 +266,8 @@ impl<'a> Lab<'a> {
     pub fn shell(&self, cancel: &Cancel) -> Result<(), LabError> {
         let room = room(self.kernel, self.journal)?;
         let initramfs = self.write_initramfs(&room, &Job::Shell)?;
-        let mut command = vm::command(&self.stored, &initramfs, &self.options, &[], Console::Terminal);
+        let mut command =
+            vm::command(&self.stored, &initramfs, &self.options, (&[], None), Console::Terminal);
         let failed = |why: String| LabError::Emulator { why };
         let setup = ChildSetup { stays_in_group: true, ..ChildSetup::default() };
         let mut emulator = spawn(&mut command, &setup).map_err(|e| failed(e.to_string()))?;

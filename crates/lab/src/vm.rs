@@ -197,12 +197,12 @@ pub enum Console<'a> {
     Terminal,
 }
 
-/// The command that boots a kernel with an initramfs, beside which the files of its disks are. The protocol comes on its standard output.
+/// The command that boots a kernel with an initramfs, beside which the files of its disks are, and what its job asks for: devices, and words for the kernel. The protocol comes on its standard output.
 pub fn command(
     kernel: &StoredKernel,
     initramfs: &Path,
     options: &LabOptions,
-    devices: &[Device],
+    (devices, asked): (&[Device], Option<&str>),
     console: Console<'_>,
 ) -> Command {
     let mut command = Command::new(EMULATOR);
@@ -258,11 +258,12 @@ pub fn command(
     let only_four = if devices.iter().any(|d| d.every.is_some()) { " ipv6.disable=1" } else { "" };
     // A root domain without the CPU that packets are sent from.
     let alone = outside(devices, options).map_or_else(String::new, |cpu| format!(" isolcpus=domain,{cpu}"));
+    let asked = asked.map_or_else(String::new, |words| format!(" {words}"));
     let counted = turns.map(Turns::words_of_kernel).unwrap_or_default();
     // Its ciphers would be tested in a thread beside what is measured, for many seconds of a slow clock.
     let words = format!(
         "console=ttyS0 {said} panic=-1 oops=panic random.trust_cpu=off nokaslr rdinit=/init \
-         sysctl.vm.panic_on_oom=1 cryptomgr.notests{threads}{only_four}{alone}{counted}"
+         sysctl.vm.panic_on_oom=1 cryptomgr.notests{asked}{threads}{only_four}{alone}{counted}"
     );
     arg(&["-append", &words]);
     command.arg("-kernel").arg(kernel.path(KERNEL)).arg("-initrd").arg(initramfs);

@@ -80,7 +80,8 @@ impl<'a> LabWorld<'a> {
         }
         let mut record = record_of(product, &self.lab)?;
         let programs = self.lab.programs_in_words(job)?.map(|words| ("lab programs".to_owned(), words));
-        record.in_force.environment.extend(programs);
+        let words = job.words_of_kernel().map(|words| ("lab command line".to_owned(), words.to_owned()));
+        record.in_force.environment.extend(programs.into_iter().chain(words));
         Ok(record)
     }
 }
