@@ -103,6 +103,10 @@ impl Model for Fixed {
         self.ledger.take(now)
     }
 
+    fn foreseen(&self, after: usize) -> Option<(u32, Nanos)> {
+        self.ledger.foreseen(after)
+    }
+
     fn estimate(&self, now: Nanos, request: &Request) -> Option<Nanos> {
         let begin = self.lanes.iter().copied().min().unwrap_or(now).max(now);
         Some(begin - now + self.cost(request.op) + transfer(Fixed::moved(request), self.parameters.rate))

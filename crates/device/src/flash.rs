@@ -412,6 +412,10 @@ impl Model for Flash {
         self.ledger.take(now)
     }
 
+    fn foreseen(&self, after: usize) -> Option<(u32, Nanos)> {
+        self.ledger.foreseen(after)
+    }
+
     fn estimate(&self, now: Nanos, request: &Request) -> Option<Nanos> {
         let command = self.controller_free.max(now) - now + self.parameters.command + self.parameters.latency;
         let data = self.parameters.frame + transfer(request.bytes(), self.parameters.link);

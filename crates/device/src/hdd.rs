@@ -247,6 +247,10 @@ impl Model for Hdd {
         self.ledger.take(now)
     }
 
+    fn foreseen(&self, after: usize) -> Option<(u32, Nanos)> {
+        self.ledger.foreseen(after)
+    }
+
     fn estimate(&self, now: Nanos, request: &Request) -> Option<Nanos> {
         Some(self.estimated(now, request))
     }

@@ -126,6 +126,13 @@ pub trait Model {
     /// Does what is due until an instant; returns the first completion of that time, until there is none.
     fn advance(&mut self, now: Nanos) -> Option<Completion>;
 
+    /// The tag and instant of a completion that is certain already, though its time may not have come: the first one, or the one after that many others.
+    /// A request that comes later may be complete before it. `None` where it is not decided yet, or the model cannot say.
+    fn foreseen(&self, after: usize) -> Option<(u32, Nanos)> {
+        let _ = after;
+        None
+    }
+
     /// How long the access would take if it came now, before all others that wait, for elevators that go by positioning time; `None`: it
     /// cannot say. Asking changes nothing.
     fn estimate(&self, now: Nanos, request: &Request) -> Option<Nanos>;
@@ -191,6 +198,11 @@ impl Ledger {
     /// The instant of the first completion.
     pub fn next(&self) -> Option<Nanos> {
         self.done.last().map(|done| done.completed)
+    }
+
+    /// The completion after that many others.
+    pub fn foreseen(&self, after: usize) -> Option<(u32, Nanos)> {
+        self.done.iter().rev().nth(after).map(|done| (done.tag, done.completed))
     }
 
     /// The first completion, if it is due.

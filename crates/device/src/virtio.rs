@@ -161,6 +161,10 @@ impl Model for Virtio {
         self.ledger.take(now)
     }
 
+    fn foreseen(&self, after: usize) -> Option<(u32, Nanos)> {
+        self.ledger.foreseen(after)
+    }
+
     fn estimate(&self, now: Nanos, request: &Request) -> Option<Nanos> {
         let own = self.parameters.submit + self.parameters.complete;
         Some(self.behind.estimate(now, request)? + own)

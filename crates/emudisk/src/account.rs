@@ -36,7 +36,7 @@ pub struct Summary {
     pub service: Nanos,
     /// By the model, from a request's arrival to its answer, in the mean.
     pub response: Nanos,
-    /// How much later than by the model a request was answered.
+    /// How much later than by the model a request was answered, or earlier.
     pub lateness_mean: Nanos,
     pub lateness_p99: Nanos,
     pub lateness_max: Nanos,
@@ -45,7 +45,8 @@ pub struct Summary {
 }
 
 impl Account {
-    /// Counts an answered request: what it was, what it took by the model without and with its waiting, and how late the answer was.
+    /// Counts an answered request: what it was, what it took by the model without and with its waiting, and how late the answer was. One that came early
+    /// counts as one that came late by as much.
     pub fn count(&mut self, op: Op, sectors: u32, (service, response): (Nanos, Nanos), lateness: Nanos) {
         match op {
             Op::Read => self.reads += 1,
@@ -56,7 +57,7 @@ impl Account {
         if matches!(op, Op::Read | Op::Write) {
             self.bytes += u64::from(sectors) * SECTOR;
         }
-        let lateness = lateness.max(Nanos::ZERO).get_unsigned();
+        let lateness = lateness.get().unsigned_abs();
         self.service_ns += u128::from(service.get_unsigned());
         self.response_ns += u128::from(response.get_unsigned());
         self.lateness_ns += u128::from(lateness);
@@ -146,6 +147,7 @@ mod tests {
         assert!(of(11, 420).is_disturbed);
         assert!(of(11, 420).objection().unwrap().contains("disturbed"));
         assert!(!of(1000, 390).is_disturbed);
+        assert!(of(11, -420).is_disturbed, "early answers are as wrong");
         let summary = of(0, 0);
         assert_eq!((summary.requests(), summary.bytes), (1000, 4096 * 1000));
         assert_eq!((summary.service, summary.response), (Nanos::from_millis(10), Nanos::from_millis(30)));

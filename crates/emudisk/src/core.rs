@@ -60,6 +60,11 @@ impl Core {
         self.model.next()
     }
 
+    /// The tag of a request that is certain to be complete at an instant, though its time may not have come: the first, or the one after that many others.
+    pub fn foreseen(&self, after: usize) -> Option<(u32, Nanos)> {
+        self.model.foreseen(after)
+    }
+
     /// Puts another disk in its place, which remembers nothing, if no request is inside.
     pub fn renew(&mut self, model: Box<dyn Model + Send>) {
         if self.inside() == 0 {

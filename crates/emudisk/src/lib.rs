@@ -25,6 +25,7 @@ pub mod account;
 pub mod core;
 pub mod disk;
 pub mod error;
+mod leads;
 mod server;
 pub mod store;
 mod tree;

@@ -1,7 +1,7 @@
 //! [`Server`]: the threads of an emulated disk.
 //!
-//! Two readers take requests and move their data, so that one can be stamped while another is moved; one thread answers at the instants of the model; one
-//! tells the watchdog that all is well. What they share is under one lock, which nobody holds while data move or an answer is sent.
+//! Two readers take requests and move their data, so that one can be stamped while another is moved; one thread answers at the instants of the model, and
+//! begins as much earlier as an answer takes ([`Leads`]), where the model knows by then that it will be complete; one tells the watchdog that all is well. What they share is under one lock, which nobody holds while data move or an answer is sent.
 
 use std::collections::VecDeque;
 use std::io;
@@ -20,6 +20,7 @@ use surety_units::Nanos;
 
 use crate::account::Account;
 use crate::core::{Core, Done, Event};
+use crate::leads::Leads;
 use crate::store::Store;
 use crate::tree;
 use crate::watchdog::Watchdog;
@@ -31,8 +32,11 @@ const REQUESTS_MAX: u16 = 1024;
 const READERS: u32 = 2;
 /// For so long at the end of a wait the reply thread spins, where a sleep may end late.
 pub const SPIN: Nanos = Nanos::from_micros(100);
-/// The priority of all threads that serve.
-const PRIORITY: u32 = 1;
+/// The priority of threads that take requests: above a replayed start-up, which looks at the clock at priority 1 where a program worked, and would hold up the
+/// disk on its CPU.
+const PRIORITY: u32 = 2;
+/// The priority of the thread that answers: data that are moved wait for it.
+const PRIORITY_REPLY: u32 = 3;
 /// Between two signs of life.
 const BEAT: Duration = Duration::from_millis(500);
 /// A request that is not answered so long after its time is no sign of life.
@@ -79,6 +83,9 @@ struct State {
     /// Complete, with what is to be answered, in the order of their instants.
     ready: VecDeque<u32>,
     done: Vec<Done>,
+    /// Requests with an answer begun or sent, which the model is not done with.
+    early: usize,
+    leads: Leads,
     buffers: Vec<Vec<u8>>,
     account: Account,
     /// Until when the reply thread sleeps.
@@ -93,6 +100,16 @@ struct Slot {
     arrived: Nanos,
     answer: Option<Answer>,
     done: Option<Done>,
+    early: Early,
+}
+
+/// What became of answering a request before the model was done with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Early {
+    Not,
+    Begun,
+    /// It was answered at this instant.
+    Ended(Nanos),
 }
 
 enum Answer {
@@ -118,6 +135,8 @@ impl Server {
             free: Vec::new(),
             ready: VecDeque::new(),
             done: Vec::new(),
+            early: 0,
+            leads: Leads::new(BYTES_MAX),
             buffers: Vec::new(),
             account: Account::default(),
             sleeps_until: NEVER,
@@ -210,6 +229,8 @@ impl Shared {
         let mut state = self.lock();
         self.is_timed.store(true, Ordering::Relaxed);
         state.account = Account::default();
+        // What an answer brings about is another thing while nothing is measured.
+        state.leads = Leads::new(BYTES_MAX);
     }
 
     /// The model begins anew: what the disk's own cache had is forgotten.
@@ -260,7 +281,7 @@ impl Shared {
 
     /// A reader's life.
     fn read_requests(&self) {
-        self.become_device();
+        self.become_device(PRIORITY);
         let mut buffer = vec![0; wire::buffer_bytes(BYTES_MAX)];
         loop {
             match self.connection.receive(&mut buffer) {
@@ -281,9 +302,9 @@ impl Shared {
     }
 
     /// The calling thread is a device from now on: it runs before programs, and memory it needs is not had by writing to disks.
-    fn become_device(&self) {
+    fn become_device(&self, priority: u32) {
         let kernel = RealKernel::new();
-        let fifo = SchedPolicy::Fifo { priority: PRIORITY };
+        let fifo = SchedPolicy::Fifo { priority };
         if let Err(error) = kernel.set_scheduler_directly(kernel.own_tid(), &fifo.into()) {
             self.trouble(format!("its threads have no real-time priority: {error}"));
         }
@@ -351,7 +372,7 @@ impl Shared {
     fn arrive(&self, unique: u64, request: Request) -> (u32, Vec<u8>) {
         let mut state = self.lock();
         let now = self.now();
-        let slot = Slot { unique, request, arrived: now, answer: None, done: None };
+        let slot = Slot { unique, request, arrived: now, answer: None, done: None, early: Early::Not };
         let tag = match state.free.pop() {
             Some(tag) => tag,
             None => {
@@ -366,13 +387,18 @@ impl Shared {
             let done = Done { tag, due: now, service: Nanos::ZERO };
             state.settle(done);
         }
+        self.call(&state);
+        let buffer = if request.op == Op::Read { state.buffers.pop() } else { None };
+        (tag, buffer.unwrap_or_default())
+    }
+
+    /// The reply thread wakes up for what comes before it would by itself.
+    fn call(&self, state: &State) {
         let next = state.next();
         self.next.store(next, Ordering::Relaxed);
         if next < state.sleeps_until || !state.ready.is_empty() {
             self.earlier.notify_one();
         }
-        let buffer = if request.op == Op::Read { state.buffers.pop() } else { None };
-        (tag, buffer.unwrap_or_default())
     }
 
     /// What a request is answered with is there: it is answered now if its time has come, else by the reply thread.
@@ -381,16 +407,18 @@ impl Shared {
         let slot = state.slots[tag as usize].as_mut().expect("it is answered once, with what comes here");
         slot.answer = Some(answer);
         if slot.done.is_none() {
+            // It may have to begin soon.
+            self.call(&state);
             return Ok(());
         }
         let slot = state.leave(tag);
         drop(state);
-        self.send(slot)
+        self.answer(slot)
     }
 
     /// The reply thread's life.
     fn reply(&self) {
-        self.become_device();
+        self.become_device(PRIORITY_REPLY);
         let mut state = self.lock();
         loop {
             let now = self.now();
@@ -398,10 +426,21 @@ impl Shared {
             if let Some(tag) = state.ready.pop_front() {
                 let slot = state.leave(tag);
                 drop(state);
-                if let Err(error) = self.send(slot) {
+                if let Err(error) = self.answer(slot) {
                     self.trouble(error.to_string());
                 }
                 state = self.lock();
+                continue;
+            }
+            if let Some((tag, _)) = state.foreseen().filter(|(_, begin)| *begin <= now) {
+                let (unique, request, answer) = state.begin_early(tag);
+                drop(state);
+                let (sent, at) = self.send(unique, &request, answer);
+                if let Err(error) = sent {
+                    self.trouble(error.to_string());
+                }
+                state = self.lock();
+                state.end_early(tag, at);
                 continue;
             }
             if self.is_over() {
@@ -410,12 +449,18 @@ impl Shared {
             let next = state.next();
             let left = Nanos::new(next.saturating_sub(now.get()));
             self.next.store(next, Ordering::Relaxed);
-            if left > self.spin {
-                let sleep = (left - self.spin).min(Nanos::SECOND);
+            let spin = self.spin.max(state.leads.wake());
+            if left > spin {
+                let sleep = (left - spin).min(Nanos::SECOND);
                 state.sleeps_until = next;
                 let slept = self.earlier.wait_timeout(state, Duration::from_nanos(sleep.get_unsigned()));
-                state = slept.unwrap_or_else(PoisonError::into_inner).0;
+                let (again, result) = slept.unwrap_or_else(PoisonError::into_inner);
+                state = again;
                 state.sleeps_until = i64::MIN;
+                // One that was over before the thread slept says nothing.
+                if result.timed_out() && sleep > SPIN {
+                    state.leads.learn_wake(self.now() - now - sleep);
+                }
                 continue;
             }
             drop(state);
@@ -427,28 +472,34 @@ impl Shared {
     }
 
     /// Answers, and counts how late that is.
-    fn send(&self, slot: Slot) -> Result<(), KernelError> {
-        let unique = slot.unique;
+    fn answer(&self, mut slot: Slot) -> Result<(), KernelError> {
+        let answer = slot.answer.take().unwrap_or(Answer::Nothing);
+        let (sent, now) = self.send(slot.unique, &slot.request, answer);
+        if self.is_timed.load(Ordering::Relaxed) {
+            self.lock().count(&slot, now);
+        }
+        sent
+    }
+
+    /// Sends an answer; says when it was sent, and learns what that takes.
+    fn send(&self, unique: u64, request: &Request, answer: Answer) -> (Result<(), KernelError>, Nanos) {
+        let before = self.now();
         let mut buffer = None;
-        let sent = match slot.answer {
-            Some(Answer::Data(bytes, length)) => {
+        let sent = match answer {
+            Answer::Data(bytes, length) => {
                 let sent = self.connection.answer(unique, &bytes[..length]);
                 buffer = Some(bytes);
                 sent
             }
-            Some(Answer::Written(bytes)) => self.connection.answer(unique, &wire::written(bytes)),
-            Some(Answer::Nothing) | None => self.connection.answer(unique, &[]),
-            Some(Answer::Refused(errno)) => self.connection.refuse(unique, errno),
+            Answer::Written(bytes) => self.connection.answer(unique, &wire::written(bytes)),
+            Answer::Nothing => self.connection.answer(unique, &[]),
+            Answer::Refused(errno) => self.connection.refuse(unique, errno),
         };
         let now = self.now();
         let mut state = self.lock();
         state.buffers.extend(buffer);
-        let Request { op, sectors, .. } = slot.request;
-        if let Some(done) = slot.done.filter(|_| self.is_timed.load(Ordering::Relaxed)) {
-            let times = (done.service, done.due - slot.arrived);
-            state.account.count(op, sectors, times, now - done.due);
-        }
-        sent
+        state.leads.learn(request.op, request.bytes(), now - before);
+        (sent, now)
     }
 }
 
@@ -460,14 +511,54 @@ impl State {
         self.done = done;
     }
 
-    /// A request is complete: it is answered by the reply thread, or by its reader where the data are still on their way.
+    /// A request is complete: it is answered by the reply thread, or by its reader where the data are still on their way; or it was already.
     fn settle(&mut self, done: Done) {
         let slot =
             self.slots[done.tag as usize].as_mut().expect("a tag is free only when its request is answered");
         slot.done = Some(done);
-        if slot.answer.is_some() {
-            self.ready.push_back(done.tag);
+        match slot.early {
+            Early::Not if slot.answer.is_some() => self.ready.push_back(done.tag),
+            Early::Not => {}
+            Early::Begun => self.early -= 1,
+            Early::Ended(at) => {
+                self.early -= 1;
+                let slot = self.leave(done.tag);
+                self.count(&slot, at);
+            }
         }
+    }
+
+    /// The next request that the model knows to be complete at an instant, and when its answer is to begin.
+    fn foreseen(&self) -> Option<(u32, Nanos)> {
+        let (tag, due) = self.core.foreseen(self.early)?;
+        let slot = self.slots[tag as usize].as_ref()?;
+        let is_left = slot.early == Early::Not && slot.answer.is_some();
+        is_left.then(|| (tag, due - self.leads.of(slot.request.op, slot.request.bytes())))
+    }
+
+    /// What the reply thread needs to answer a foreseen request.
+    fn begin_early(&mut self, tag: u32) -> (u64, Request, Answer) {
+        self.early += 1;
+        let slot = self.slots[tag as usize].as_mut().expect("it is foreseen");
+        slot.early = Early::Begun;
+        (slot.unique, slot.request, slot.answer.take().expect("it is foreseen when that is there"))
+    }
+
+    /// It has been answered.
+    fn end_early(&mut self, tag: u32, at: Nanos) {
+        let slot = self.slots[tag as usize].as_mut().expect("nobody else lets it leave");
+        slot.early = Early::Ended(at);
+        if slot.done.is_some() {
+            let slot = self.leave(tag);
+            self.count(&slot, at);
+        }
+    }
+
+    /// Counts a request that was answered at an instant and that the model is done with.
+    fn count(&mut self, slot: &Slot, at: Nanos) {
+        let Some(done) = slot.done else { return };
+        let Request { op, sectors, .. } = slot.request;
+        self.account.count(op, sectors, (done.service, done.due - slot.arrived), at - done.due);
     }
 
     /// A request leaves.
@@ -476,8 +567,10 @@ impl State {
         self.slots[tag as usize].take().expect("a tag is free only when its request is answered")
     }
 
+    /// When there is something to do next.
     fn next(&self) -> i64 {
-        self.core.next().map_or(NEVER, Nanos::get)
+        let begin = self.foreseen().map(|(_, begin)| begin);
+        [self.core.next(), begin].into_iter().flatten().min().map_or(NEVER, Nanos::get)
     }
 }
 
