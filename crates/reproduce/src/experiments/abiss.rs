@@ -1,47 +1,110 @@
-//! What the experiments of ABISS have in common: the disk, the I/O schedulers of 2004 and the guaranteed streams.
+//! What the experiments of ABISS have in common: the disk, the I/O schedulers of 2004 and of today, and the guaranteed streams.
+//!
+//! The schedulers of 2004 are in no kernel any more and are simulated; those of today run on kernels too, on the same modelled disk, where streams are
+//! programs that read at their rate, some with a real-time I/O priority.
 
 use std::fmt::Write;
+
+use surety_model::record::Record;
+use surety_model::world::WorldError;
+
+use super::under_io::{self, is_simulated};
+use crate::{Bench, Builds, Cell, Planned};
 
 /// Pages of a batch in the play-out buffer that is described.
 pub(super) const BATCH: f64 = 20.0;
 
 /// A setting of I/O schedulers as the tables call it.
+#[derive(Debug)]
 pub(super) struct Setting {
+    pub(super) name: &'static str,
     /// The word of the I/O scheduler, and what of it is set.
-    pub(super) word: &'static str,
-    pub(super) tunables: &'static str,
+    word: &'static str,
+    tunables: &'static str,
     /// Whether streams have a play-out buffer that is filled in batches. Elsewhere they are programs that read at their rate.
-    pub(super) plays_out: bool,
+    plays_out: bool,
+    /// The I/O priority of the streams, where they have one.
+    priority: &'static str,
+    is_of_2004: bool,
+}
+
+/// One of 2004.
+const fn of_2004(name: &'static str, word: &'static str, tunables: &'static str) -> Setting {
+    Setting { name, word, tunables, plays_out: false, priority: "", is_of_2004: true }
+}
+
+/// One that the kernel has.
+const fn of_today(name: &'static str, word: &'static str, priority: &'static str) -> Setting {
+    Setting { name, word, tunables: "", plays_out: false, priority, is_of_2004: false }
 }
 
 /// Those of 2004, by their names in the tables.
-const SETTINGS: [(&str, Setting); 7] = [
-    ("abiss-rt", Setting { word: "abiss", tunables: "", plays_out: true }),
-    ("abiss-be", Setting { word: "abiss", tunables: "realtime = 0", plays_out: false }),
-    ("anticipatory", Setting { word: "anticipatory", tunables: "", plays_out: false }),
-    (UNANTICIPATED, Setting { word: "anticipatory", tunables: "antic_expire = 0", plays_out: false }),
-    ("deadline", Setting { word: "deadline", tunables: "", plays_out: false }),
-    ("cfq", Setting { word: "cfq-v2", tunables: "", plays_out: false }),
-    ("noop", Setting { word: "noop", tunables: "", plays_out: false }),
+const OF_2004: [Setting; 7] = [
+    Setting { plays_out: true, ..of_2004("abiss-rt", "abiss", "") },
+    of_2004("abiss-be", "abiss", "realtime = 0"),
+    of_2004("anticipatory", "anticipatory", ""),
+    of_2004(UNANTICIPATED, "anticipatory", "antic_expire = 0"),
+    of_2004("deadline", "deadline", ""),
+    of_2004("cfq", "cfq-v2", ""),
+    of_2004("noop", "noop", ""),
+];
+
+/// Those of blk-mq; the streams of a real-time I/O priority where a scheduler knows it.
+pub(super) const OF_TODAY: [Setting; 6] = [
+    of_today("none", "none", ""),
+    of_today("mq-deadline", "mq-deadline", ""),
+    of_today("mq-deadline rt:0", "mq-deadline", "rt:0"),
+    of_today("kyber", "kyber", ""),
+    of_today("bfq", "bfq", ""),
+    of_today("bfq rt:0", "bfq", "rt:0"),
 ];
 
 /// `anticipatory` that never keeps the disk idle: no row of the tables.
 pub(super) const UNANTICIPATED: &str = "antic_expire 0";
 
-/// The setting of this name.
+/// What a note says of the rows that are no row of the tables.
+pub(super) const TODAY: &str = "none to bfq: I/O schedulers of blk-mq and today's read-ahead, of which nothing was published; streams are programs that read past the page cache, with the \
+     I/O priority that is said. Kernels run these alone: no kernel has those of 2004 any more";
+
+/// The setting of 2004 of this name.
 pub(super) fn setting(name: &str) -> Option<&'static Setting> {
-    SETTINGS.iter().find(|row| row.0 == name).map(|row| &row.1)
+    OF_2004.iter().find(|row| row.name == name)
 }
 
-/// A workload's disk and `streams` streams on it. With a play-out buffer a batch has `pages` pages, and may be late by `jitter`.
-pub(super) fn workload(setting: &Setting, streams: u32, pages: f64, jitter: &str) -> String {
-    let Setting { word, tunables, plays_out } = setting;
-    let mut text = format!(
-        "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nread-ahead = '2.6.10'\nscheduler = '{word}'\ntunables = {{ {tunables} }}\n\
-         [[stream]]\nname = 'guaranteed'\ndisk = 'd'\ncount = {streams}\nfile = {{ make = '105MB' }}\nrate = '1MB/s'\nread = '64KiB'\n"
-    );
-    if *plays_out {
-        let _ = writeln!(text, "batch = '{}KiB'\njitter = '{jitter}'", pages * 4.0);
+impl Setting {
+    /// A workload's disk and `streams` streams on it. With a play-out buffer a batch has `pages` pages, and may be late by `jitter`.
+    pub(super) fn workload(&self, streams: u32, pages: f64, jitter: &str) -> String {
+        let Setting { word, tunables, .. } = self;
+        let mut text = format!(
+            "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nscheduler = '{word}'\ntunables = {{ {tunables} }}\n"
+        );
+        text += if self.is_of_2004 { "read-ahead = '2.6.10'\n" } else { "make = '2GiB'\n" };
+        let _ = writeln!(
+            text,
+            "[[stream]]\nname = 'guaranteed'\ndisk = 'd'\ncount = {streams}\nfile = {{ make = '105MB' }}\nrate = '1MB/s'\nread = '64KiB'"
+        );
+        if self.plays_out {
+            let _ = writeln!(text, "batch = '{}KiB'\njitter = '{jitter}'", pages * 4.0);
+        }
+        if !self.priority.is_empty() {
+            let _ = writeln!(text, "io-priority = '{}'", self.priority);
+        }
+        text
     }
-    text
+}
+
+/// Makes the runs of settings that a world has, those of a kernel of the lab in one boot: what each record shows, or the cell that says why not; `None` for a scheduler of 2004
+/// where the world is a kernel.
+pub(super) fn show<T>(
+    bench: &mut dyn Bench,
+    (index, world): (usize, &str),
+    runs: &[(&Setting, Planned)],
+    builds: &mut Builds,
+    seen: impl Fn(&Record) -> Option<T>,
+) -> Result<Vec<Option<Result<T, Cell>>>, WorldError> {
+    let is_run = |setting: &Setting| is_simulated(world) || !setting.is_of_2004;
+    let planned: Vec<Planned> =
+        runs.iter().filter(|(setting, _)| is_run(setting)).map(|(_, planned)| planned.clone()).collect();
+    let mut shown = under_io::show(bench, (index, world), &planned, builds, seen)?.into_iter();
+    Ok(runs.iter().map(|(setting, _)| is_run(setting).then(|| shown.next()).flatten()).collect())
 }

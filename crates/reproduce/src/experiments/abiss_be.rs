@@ -1,4 +1,4 @@
-//! What ABISS leaves to best-effort reading beside one and four guaranteed streams, under the I/O schedulers of its time.
+//! What ABISS leaves to best-effort reading beside one and four guaranteed streams, under the I/O schedulers of its time, and what those of today leave.
 //!
 //! Published is the throughput of the best-effort reader for 10 rows, of which six are I/O schedulers and five of the first are batches. The
 //! disk and its driver are not; `hdd-2004` is fitted to the table by three numbers, and no row is fitted by more.
@@ -9,10 +9,11 @@ use surety_model::workload::Workload;
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::abiss::{self, BATCH, UNANTICIPATED};
+use super::abiss::{self, BATCH, OF_TODAY, Setting, TODAY, UNANTICIPATED};
+use super::under_io::is_simulated;
 use crate::published::Table;
 use crate::{
-    Bench, COMMON, Cell, Column, Experiment, Mark, Origin, Request, Sheet, SheetRow, cell_of, one_cpu,
+    Bench, Builds, COMMON, Cell, Column, Experiment, Mark, Origin, Planned, Request, Sheet, SheetRow, one_cpu,
 };
 
 /// The throughputs as printed.
@@ -23,10 +24,11 @@ const STREAMS: [(u32, &str); 2] = [(1, "one_rt_reader_MBps"), (4, "four_rt_reade
 /// Its row.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "abiss-be",
-    title: "best-effort reading beside one and four guaranteed streams, under the I/O schedulers of 2004",
+    title: "best-effort reading beside one and four guaranteed streams, under the I/O schedulers of 2004 and of today",
     source: "B. van den Brink, W. Almesberger, The Active Block I/O Scheduling System (ABISS), 2004",
     worlds: &["sim"],
     duration: Nanos::from_secs(60),
+    lab_memory_mib: 2560,
     reproduce,
     ..COMMON
 };
@@ -34,10 +36,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 /// How late a batch may be: the default of `jitter`. The size of the play-out buffer does not change what is left to the reader.
 const JITTER: &str = "430ms";
 
-fn workload(name: &str, pages: Option<f64>, streams: u32) -> Option<Workload> {
-    let mut text = abiss::workload(abiss::setting(name)?, streams, pages.unwrap_or(BATCH), JITTER);
+fn workload(setting: &Setting, pages: Option<f64>, streams: u32) -> Workload {
+    let mut text = setting.workload(streams, pages.unwrap_or(BATCH), JITTER);
     text.push_str("[[load]]\nname = 'best-effort'\nkind = 'readers'\ncount = 1\ndisk = 'd'\nblock = '128KiB'\nsize = '175MB'\n");
-    toml::read("abiss-be", &text).ok()
+    toml::read("abiss-be", &text).expect("each is read by a test")
 }
 
 /// What sets a row apart.
@@ -53,51 +55,81 @@ fn mark(name: &str) -> Option<Mark> {
     }
 }
 
-fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
+/// A row: a setting, and the pages of a batch.
+struct Case {
+    setting: &'static Setting,
+    pages: Option<f64>,
+    /// Beside each number of [`STREAMS`].
+    published: [Option<f64>; STREAMS.len()],
+}
+
+/// Those that were published, behind `anticipatory` what it gives without anticipation, and those of today.
+fn cases() -> Vec<Case> {
     let table = Table::read(PUBLISHED).expect("the embedded table is read by a test");
-    let options = one_cpu(&request.options);
-    let worlds = bench.worlds();
-    let mut columns = Vec::new();
-    for (streams, _) in STREAMS {
-        let of = if streams == 1 { "1 stream".to_owned() } else { format!("{streams} streams") };
-        columns.push(Column { title: format!("published, {of}"), unit: "B/s", origin: Origin::Published });
-        for world in &worlds {
-            columns.push(Column { title: format!("{world}, {of}"), unit: "B/s", origin: Origin::World });
-            columns.push(Column { title: format!("{world} late, {of}"), unit: "%", origin: Origin::World });
-        }
-    }
-    let mut rows = Vec::new();
+    let mut cases = Vec::new();
     for row in 0..table.len() {
         let name = table.text(row, "elevator").unwrap_or_default();
-        let pages = table.number(row, "batch_pages");
+        let published = STREAMS.map(|(_, title)| table.number(row, title).map(|rate| rate * 1e6));
         let also = (name == "anticipatory").then_some(UNANTICIPATED);
-        for setting in [Some(name), also].into_iter().flatten() {
-            let mut cells = Vec::new();
-            for (streams, title) in STREAMS {
-                let published = table.number(row, title).map(|rate| rate * 1e6);
-                cells.push(published.map_or(Cell::Empty, Cell::plain));
-                let workload = workload(setting, pages, streams).expect("each is read by a test");
-                for (index, world) in worlds.iter().enumerate() {
-                    let label = format!("{world}: {setting}, {streams}");
-                    let result = bench.run(index, &workload, &options, &label);
-                    cells.extend(of_a_run(result, published)?);
-                }
-            }
-            let pages = pages.map_or_else(|| "-".to_owned(), |pages| pages.to_string());
-            let mark = mark(setting);
-            rows.push(SheetRow { mark, ..SheetRow::new(vec![setting.to_owned(), pages], cells) });
+        for setting in [Some(name), also].into_iter().flatten().filter_map(abiss::setting) {
+            cases.push(Case { setting, pages: table.number(row, "batch_pages"), published });
         }
     }
-    let notes = notes(&columns, &rows);
+    cases.extend(OF_TODAY.iter().map(|setting| Case {
+        setting,
+        pages: None,
+        published: [None; STREAMS.len()],
+    }));
+    cases
+}
+
+fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
+    let (cases, worlds, options) = (cases(), bench.worlds(), one_cpu(&request.options));
+    let mut builds = Builds::default();
+    let mut columns = Vec::new();
+    let mut cells: Vec<Vec<Cell>> = vec![Vec::new(); cases.len()];
+    for (place, (streams, _)) in STREAMS.into_iter().enumerate() {
+        let of = if streams == 1 { "1 stream".to_owned() } else { format!("{streams} streams") };
+        columns.push(Column { title: format!("published, {of}"), unit: "B/s", origin: Origin::Published });
+        for (case, cells) in cases.iter().zip(&mut cells) {
+            cells.push(case.published[place].map_or(Cell::Empty, Cell::plain));
+        }
+        for (index, world) in worlds.iter().enumerate() {
+            columns.push(Column { title: format!("{world}, {of}"), unit: "B/s", origin: Origin::World });
+            columns.push(Column { title: format!("{world} late, {of}"), unit: "%", origin: Origin::World });
+            let planned = |case: &Case| {
+                let label = format!("{world}: {}, {streams}", case.setting.name);
+                let workload = workload(case.setting, case.pages, streams);
+                (case.setting, Planned { workload, options: options.clone(), label })
+            };
+            let runs: Vec<(&Setting, Planned)> = cases.iter().map(planned).collect();
+            let seen = |record: &Record| Some((rate(record)?, late(record)));
+            let shown = abiss::show(bench, (index, world), &runs, &mut builds, seen)?;
+            for ((case, cells), shown) in cases.iter().zip(&mut cells).zip(shown) {
+                cells.extend(of_a_run(shown, case.published[place]));
+            }
+        }
+    }
+    let row = |(case, cells): (&Case, Vec<Cell>)| {
+        let pages = case.pages.map_or_else(|| "-".to_owned(), |pages| pages.to_string());
+        SheetRow {
+            mark: mark(case.setting.name),
+            ..SheetRow::new(vec![case.setting.name.to_owned(), pages], cells)
+        }
+    };
+    let rows: Vec<SheetRow> = cases.iter().zip(cells).map(row).collect();
+    let mut notes = notes(&columns, &rows);
+    notes.extend(builds.0);
     Ok(Sheet { keys: vec!["scheduler", "pages"], columns, rows, notes, drawn: Vec::new() })
 }
 
 /// What is left to the reader, and how many accesses of the streams were late.
-fn of_a_run(result: Result<Record, WorldError>, published: Option<f64>) -> Result<[Cell; 2], WorldError> {
-    let late = result.as_ref().ok().and_then(late).map_or(Cell::Empty, Cell::plain);
-    let rate =
-        cell_of(result, |record| rate(record).map_or(Cell::Empty, |rate| Cell::against(rate, published)))?;
-    Ok([rate, late])
+fn of_a_run(shown: Option<Result<(f64, Option<f64>), Cell>>, published: Option<f64>) -> [Cell; 2] {
+    match shown {
+        Some(Ok((rate, late))) => [Cell::against(rate, published), late.map_or(Cell::Empty, Cell::plain)],
+        Some(Err(why)) => [why, Cell::Empty],
+        None => [Cell::Empty, Cell::Empty],
+    }
 }
 
 /// Bytes a second of the best-effort reader.
@@ -115,6 +147,10 @@ fn notes(columns: &[Column], rows: &[SheetRow]) -> Vec<String> {
     let mut notes = Vec::new();
     for world in columns.iter().filter_map(|column| column.title.strip_suffix(", 1 stream")) {
         if world.ends_with("late") || world == "published" {
+            continue;
+        }
+        // A kernel has none of the published schedulers.
+        if !is_simulated(world) {
             continue;
         }
         let of = |column: &Column| {
@@ -143,7 +179,7 @@ fn notes(columns: &[Column], rows: &[SheetRow]) -> Vec<String> {
             predicted / 1e6,
         ));
     }
-    notes.extend(ASSUMED.map(str::to_owned));
+    notes.extend(ASSUMED.into_iter().chain([TODAY]).map(str::to_owned));
     notes
 }
 
@@ -165,13 +201,12 @@ mod tests {
 
     #[test]
     fn the_table_and_every_workload_read() {
-        let table = Table::read(PUBLISHED).unwrap();
-        assert_eq!(table.len(), 10);
-        for row in 0..table.len() {
-            let name = table.text(row, "elevator").unwrap();
-            let workload = workload(name, table.number(row, "batch_pages"), 4).unwrap();
+        let cases = cases();
+        assert_eq!(Table::read(PUBLISHED).unwrap().len() + 1 + OF_TODAY.len(), cases.len());
+        for case in cases {
+            let workload = workload(case.setting, case.pages, 4);
             assert_eq!(workload.streams[0].count, 4);
+            assert_eq!(workload.streams[0].io_priority.is_some(), case.setting.name.ends_with("rt:0"));
         }
-        assert!(workload(UNANTICIPATED, None, 1).is_some());
     }
 }

@@ -1,4 +1,4 @@
-//! How long guaranteed streams wait for their data beside best-effort file operations, under the I/O schedulers of 2004.
+//! How long guaranteed streams wait for their data beside best-effort file operations, under the I/O schedulers of 2004 and of today.
 //!
 //! Graphs were published and no numbers, beside a file copy; and one bound in words, beside eight greedy readers and writers.
 
@@ -8,8 +8,10 @@ use surety_model::workload::Workload;
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::abiss::{self, BATCH};
-use crate::{Bench, COMMON, Cell, Column, Experiment, Origin, Request, Sheet, SheetRow, cell_of, one_cpu};
+use super::abiss::{self, BATCH, OF_TODAY, Setting, TODAY};
+use crate::{
+    Bench, Builds, COMMON, Cell, Column, Experiment, Origin, Planned, Request, Sheet, SheetRow, one_cpu,
+};
 
 /// In the order of the graphs.
 const SCHEDULERS: [&str; 6] = ["abiss-rt", "deadline", "abiss-be", "cfq", "anticipatory", "noop"];
@@ -26,71 +28,90 @@ const BESIDE: [(&str, &[(&str, u32)]); 2] =
 /// Its row.
 pub const EXPERIMENT: Experiment = Experiment {
     name: "abiss-latency",
-    title: "how long four guaranteed streams wait for their data beside a copy or 8 readers and writers, under the I/O schedulers of 2004",
+    title: "how long four guaranteed streams wait for their data beside a copy or 8 readers and writers, under the I/O schedulers of 2004 and of today",
     source: "B. van den Brink, W. Almesberger, The Active Block I/O Scheduling System (ABISS), 2004; G. de Nijs et al., OLS 2005 (abstract)",
     worlds: &["sim"],
     duration: Nanos::from_secs(60),
+    lab_memory_mib: 3072,
     reproduce,
     ..COMMON
 };
 
-fn workload(scheduler: &str, loads: &[(&str, u32)]) -> Option<Workload> {
-    let mut text = abiss::workload(abiss::setting(scheduler)?, STREAMS, BATCH, JITTER);
+fn workload(setting: &Setting, loads: &[(&str, u32)]) -> Workload {
+    let mut text = setting.workload(STREAMS, BATCH, JITTER);
     for (kind, count) in loads {
         text += &format!(
             "[[load]]\nname = '{kind}'\nkind = '{kind}'\ncount = {count}\ndisk = 'd'\nblock = '128KiB'\nsize = '175MB'\n"
         );
     }
-    toml::read("abiss-latency", &text).ok()
+    toml::read("abiss-latency", &text).expect("each is read by a test")
+}
+
+/// A row: what runs beside the streams, and the setting.
+struct Case {
+    beside: &'static str,
+    loads: &'static [(&'static str, u32)],
+    setting: &'static Setting,
+}
+
+fn cases() -> Vec<Case> {
+    let of_2004 = SCHEDULERS.iter().filter_map(|name| abiss::setting(name));
+    let settings: Vec<&Setting> = of_2004.chain(&OF_TODAY).collect();
+    let of = |(beside, loads): (&'static str, _)| {
+        settings.iter().map(move |setting| Case { beside, loads, setting })
+    };
+    BESIDE.into_iter().flat_map(of).collect()
 }
 
 fn reproduce(bench: &mut dyn Bench, request: &Request) -> Result<Sheet, WorldError> {
-    let options = one_cpu(&request.options);
-    let worlds = bench.worlds();
+    let (cases, worlds, options) = (cases(), bench.worlds(), one_cpu(&request.options));
+    let mut builds = Builds::default();
     let mut columns =
         vec![Column { title: "published, longest".to_owned(), unit: "ns", origin: Origin::Published }];
-    for world in &worlds {
-        for (what, unit) in [
-            ("median", "ns"),
-            ("p99", "ns"),
-            ("longest", "ns"),
-            ("late", "%"),
-            ("left out", "%"),
-            ("beside", "B/s"),
-        ] {
-            columns.push(Column { title: format!("{world} {what}"), unit, origin: Origin::World });
-        }
-    }
-    let mut rows = Vec::new();
-    for (beside, loads) in BESIDE {
-        for scheduler in SCHEDULERS {
-            let published = (PUBLISHED.0 == scheduler && PUBLISHED.1 == beside).then_some(PUBLISHED.2);
-            let mut cells = vec![published.map_or(Cell::Empty, Cell::Below)];
-            let workload = workload(scheduler, loads).expect("each is read by a test");
-            for (index, world) in worlds.iter().enumerate() {
-                let label = format!("{world}: {scheduler}, {beside}");
-                cells.extend(of_a_run(bench.run(index, &workload, &options, &label))?);
+    let published = |case: &Case| {
+        let is_published = PUBLISHED.0 == case.setting.name && PUBLISHED.1 == case.beside;
+        vec![if is_published { Cell::Below(PUBLISHED.2) } else { Cell::Empty }]
+    };
+    let mut cells: Vec<Vec<Cell>> = cases.iter().map(published).collect();
+    for (index, world) in worlds.iter().enumerate() {
+        let title = |what: &str| format!("{world} {what}");
+        columns.extend(FIGURES.map(|(what, unit)| Column {
+            title: title(what),
+            unit,
+            origin: Origin::World,
+        }));
+        let planned = |case: &Case| {
+            let label = format!("{world}: {}, {}", case.setting.name, case.beside);
+            let workload = workload(case.setting, case.loads);
+            (case.setting, Planned { workload, options: options.clone(), label })
+        };
+        let runs: Vec<(&Setting, Planned)> = cases.iter().map(planned).collect();
+        let shown = abiss::show(bench, (index, world), &runs, &mut builds, seen)?;
+        for (cells, shown) in cells.iter_mut().zip(shown) {
+            let mut of_world = [const { Cell::Empty }; FIGURES.len()];
+            match shown {
+                Some(Ok(figures)) => of_world = figures.map(Cell::plain),
+                Some(Err(why)) => of_world[0] = why,
+                None => {}
             }
-            rows.push(SheetRow::new(vec![beside.to_owned(), scheduler.to_owned()], cells));
+            cells.extend(of_world);
         }
     }
-    let notes = NOTES.map(str::to_owned).to_vec();
+    let row = |(case, cells): (&Case, Vec<Cell>)| {
+        SheetRow::new(vec![case.beside.to_owned(), case.setting.name.to_owned()], cells)
+    };
+    let rows = cases.iter().zip(cells).map(row).collect();
+    let mut notes: Vec<String> = NOTES.into_iter().chain([TODAY]).map(str::to_owned).collect();
+    notes.extend(builds.0);
     Ok(Sheet { keys: vec!["beside", "scheduler"], columns, rows, notes, drawn: Vec::new() })
 }
 
-/// What the streams saw of a run, and what was done beside them.
-fn of_a_run(result: Result<Record, WorldError>) -> Result<[Cell; 6], WorldError> {
-    let figures = result.as_ref().ok().and_then(seen);
-    match figures {
-        Some(figures) => Ok(figures.map(Cell::plain)),
-        None => {
-            let first = cell_of(result, |_| Cell::Empty)?;
-            Ok([first, Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty, Cell::Empty])
-        }
-    }
-}
+/// What is told of each run, and its unit.
+const FIGURES: [(&str, &str); 6] =
+    [("median", "ns"), ("p99", "ns"), ("longest", "ns"), ("late", "%"), ("left out", "%"), ("beside", "B/s")];
 
-fn seen(record: &Record) -> Option<[f64; 6]> {
+/// What the streams saw of a run, and what was done beside them.
+fn seen(record: &Record) -> Option<[f64; FIGURES.len()]> {
     let streams = record.activity("guaranteed")?;
     let latency = streams.series.get("read latency")?.observed()?;
     let of = |q: f64| latency.quantile(q).map(|time| time.get() as f64);
@@ -124,8 +145,10 @@ mod tests {
 
     #[test]
     fn every_workload_reads() {
-        for (_, loads) in BESIDE {
-            assert!(SCHEDULERS.iter().all(|name| workload(name, loads).is_some()));
+        let cases = cases();
+        assert_eq!(cases.len(), BESIDE.len() * (SCHEDULERS.len() + OF_TODAY.len()));
+        for case in cases {
+            assert_eq!(workload(case.setting, case.loads).loads.len(), case.loads.len());
         }
     }
 }
