@@ -10,7 +10,7 @@
 //!
 //! *Where a completion was told*: on its CPU and inside the interrupt that told it, or, outside of an interrupt, at the same instant.
 //! There an interruptible sleep ends by it only before another thread has the CPU: whom a thread wakes that ran again because of a completion
-//! has waited for that thread, not for a disk. An uninterruptible one is ended by nobody else.
+//! has waited for that thread, not for a disk; nor one by the timer's interrupt on top of it. An uninterruptible one is ended by nobody else.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -20,6 +20,7 @@ use surety_model::event::{
 use surety_units::{CpuId, Nanos, Tid};
 
 use super::{CPU_CHANGES_MAX, THREAD_CHANGES_MAX};
+use crate::jobs::interrupts::Context;
 
 mod account;
 mod guests;
@@ -178,7 +179,26 @@ struct OnCpu {
     name: Comm,
     /// Interrupts that are open, since the last switch.
     depth: u32,
+    /// How deep the timer's interrupt is that is the innermost.
+    clock: Option<u32>,
     told: Option<Told>,
+}
+
+impl OnCpu {
+    /// An interrupt begins.
+    fn enter(&mut self, context: Context) {
+        self.depth += 1;
+        if context.is_clock() {
+            self.clock = Some(self.depth);
+        }
+    }
+
+    /// An interrupt ends.
+    fn leave(&mut self) {
+        self.told = self.told.filter(|told| told.depth < self.depth || told.depth == 0);
+        self.depth = self.depth.saturating_sub(1);
+        self.clock = self.clock.filter(|clock| *clock <= self.depth);
+    }
 }
 
 /// All disks of a trace, and who waited for them.
@@ -216,6 +236,7 @@ impl Disks {
             *cpu = OnCpu {
                 name: next_comm,
                 depth: 0,
+                clock: None,
                 told: told.map(|told| Told { depth: 0, is_left: true, ..told }),
             };
         }
@@ -228,13 +249,11 @@ impl Disks {
                 self.asleep.insert(prev, (event.time, is_deep));
             }
             EventKind::Waking(woken) | EventKind::Wakeup(woken) => self.woken(woken.tid, event),
-            EventKind::IrqEntry { .. } | EventKind::SoftirqEntry { .. } | EventKind::VectorEntry { .. } => {
-                self.cpu(event.cpu).depth += 1;
-            }
+            EventKind::IrqEntry { irq, .. } => self.cpu(event.cpu).enter(Context::Irq(irq)),
+            EventKind::SoftirqEntry { vector } => self.cpu(event.cpu).enter(Context::Softirq(vector)),
+            EventKind::VectorEntry { name } => self.cpu(event.cpu).enter(Context::Vector(name)),
             EventKind::IrqExit { .. } | EventKind::SoftirqExit { .. } | EventKind::VectorExit { .. } => {
-                let cpu = self.cpu(event.cpu);
-                cpu.told = cpu.told.filter(|told| told.depth < cpu.depth || told.depth == 0);
-                cpu.depth = cpu.depth.saturating_sub(1);
+                self.cpu(event.cpu).leave();
             }
             EventKind::Exit { tid, .. } => {
                 self.own.remove(&tid);
@@ -341,6 +360,9 @@ impl Disks {
         }
         let inside = |way: &Way| way.completed >= slept;
         let told = self.cpus.get(event.cpu.index()).and_then(|cpu| {
+            if !is_deep && cpu.clock == Some(cpu.depth) {
+                return None;
+            }
             let told = cpu.told.filter(|told| inside(&told.way))?;
             let is_there = cpu.depth > 0 || !told.is_left || is_deep;
             let is_now = told.way.completed == event.time && is_there;
