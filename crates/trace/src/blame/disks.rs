@@ -19,8 +19,10 @@ use surety_model::event::{
 };
 use surety_units::{CpuId, Nanos, Tid};
 
-use super::{CPU_CHANGES_MAX, THREAD_CHANGES_MAX};
 use crate::jobs::interrupts::Context;
+
+use super::timeline::{keep, room};
+use super::{CPU_CHANGES_MAX, THREAD_CHANGES_MAX};
 
 mod account;
 mod guests;
@@ -218,6 +220,8 @@ pub(super) struct Disks {
     guests: Guests,
     /// What ended sleeps of a thread, and when.
     wakes: BTreeMap<Tid, VecDeque<(Nanos, Awaited)>>,
+    /// A start-up is under way: more of what happens is remembered.
+    pub(super) is_starting: bool,
 }
 
 impl Disks {
@@ -345,11 +349,8 @@ impl Disks {
             }
         }
         if let Some(awaited) = self.ended_by(tid, (slept, is_deep), event) {
-            let wakes = self.wakes.entry(tid).or_default();
-            if wakes.len() >= THREAD_CHANGES_MAX {
-                wakes.pop_front();
-            }
-            wakes.push_back((event.time, awaited));
+            let most = room(THREAD_CHANGES_MAX, self.is_starting);
+            keep(self.wakes.entry(tid).or_default(), (event.time, awaited), most);
         }
     }
 
@@ -459,10 +460,8 @@ impl Disks {
         let served = disk.served.take().filter(|(sector, ..)| *sector == block.sector);
         let (parts, rule) = served.map_or((None, RuleId(0)), |(_, parts, rule)| (Some(parts), rule));
         let by = bios.first().map_or(Submitter::default(), |(_, bio)| bio.by);
-        if disk.done.len() >= CPU_CHANGES_MAX {
-            disk.done.pop_front();
-        }
-        disk.done.push_back(Done { serial, by, rule, issued, completed: event.time });
+        let most = room(CPU_CHANGES_MAX, self.is_starting);
+        keep(&mut disk.done, Done { serial, by, rule, issued, completed: event.time }, most);
         let (mut first, completed) = (None, event.time);
         for (sector, bio) in &bios {
             let Bio { by, queued, made, scheduled, .. } = *bio;
@@ -525,4 +524,4 @@ fn kind(block: &BlockEvent) -> Kind {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

@@ -28,7 +28,7 @@ fn block(step: BlockStep, minor: u32, words: &[&str], current: i32) -> EventKind
     })
 }
 
-fn feed(script: &'static str, sink: &mut dyn TraceSink) {
+pub(in crate::blame) fn feed(script: &str, sink: &mut dyn TraceSink) {
     for line in script.lines().map(str::trim) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (cpu, current) = words[1].split_once('@').unwrap();
