@@ -32,16 +32,20 @@ mod average;
 mod chain;
 mod disks;
 mod kind;
+mod past;
 mod spans;
+mod tells;
 mod timeline;
 
 pub use average::{Average, CAUSES_MAX, SLOWEST_MAX, Slowest, average};
 pub use chain::{Stretch, stretches};
 pub use disks::{DiskCause, RuleId, Submitter};
 pub use kind::Kind;
-pub use spans::{SPANS_MAX, SpanBlame, Spans, SpansWanted};
+pub use spans::{SPANS_MAX, SpanBlame, Spans};
+pub use tells::SpansWanted;
 
-use timeline::{Tells, Timelines};
+use tells::Tells;
+use timeline::Timelines;
 
 /// Changes of a CPU's occupant or interrupt that are remembered: seconds of a busy CPU.
 pub const CPU_CHANGES_MAX: usize = 1 << 16;

@@ -21,7 +21,7 @@ use surety_units::{CpuId, Nanos, Tid};
 
 use crate::jobs::interrupts::Context;
 
-use super::timeline::{keep, room};
+use super::past::{keep, room};
 use super::{CPU_CHANGES_MAX, THREAD_CHANGES_MAX};
 
 mod account;

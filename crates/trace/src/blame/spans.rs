@@ -17,7 +17,9 @@ use std::collections::BTreeSet;
 use surety_model::event::{Span, SpanFate, SpanMarker};
 use surety_units::Nanos;
 
-use super::timeline::{Did, Tells, Timelines, Watched, Woke, keep, room};
+use super::past::{keep, room};
+use super::tells::Tells;
+use super::timeline::{Did, Timelines, Watched, Woke};
 use super::{Average, Cause, Culprit, THREAD_CHANGES_MAX};
 use crate::jobs::watch::Waker;
 
@@ -27,15 +29,6 @@ pub const SPANS_MAX: usize = 1 << 12;
 const NAMES_MAX: usize = 256;
 /// Threads that wait for one another at one instant: more than in any trace whose clocks agree.
 const DEPTH_MAX: usize = 64;
-
-/// Which activity's: all start-ups or all accesses of it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SpansWanted {
-    /// Start-ups; otherwise accesses of a stream.
-    pub are_startups: bool,
-    /// The activity's name.
-    pub name: String,
-}
 
 /// A start-up or an access, and where its time went.
 #[derive(Clone, Debug, PartialEq)]

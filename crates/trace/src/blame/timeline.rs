@@ -8,90 +8,17 @@ use surety_units::{CpuId, Nanos, Tid};
 
 use super::chain::parts;
 use super::disks::Disks;
-use super::spans::SpansWanted;
+use super::past::{Track, keep, room};
+use super::tells::Tells;
 use super::{
-    Average, Blames, CPU_CHANGES_MAX, Cause, Chain, Culprit, DEAD_MAX, JobBlame, Piece, START_FACTOR,
-    THREAD_CHANGES_MAX, THREADS_MAX, ThreadBlame, Worst,
+    Average, Blames, CPU_CHANGES_MAX, Cause, Chain, Culprit, DEAD_MAX, JobBlame, Piece, THREAD_CHANGES_MAX,
+    THREADS_MAX, ThreadBlame, Worst,
 };
 use crate::jobs::interrupts::Context;
 use crate::jobs::sink::{JobSink, ThreadKey, ThreadTotals};
 use crate::jobs::watch::{Occupant, Seen, Waker, Watch, Whereabouts};
 use crate::statistics::recorder::NAMES_MAX;
 use crate::wanted::{Wanted, Window};
-
-/// So many are kept of what `most` of are otherwise.
-pub(super) fn room(most: usize, is_starting: bool) -> usize {
-    if is_starting { most * START_FACTOR } else { most }
-}
-
-/// Keeps the last ones.
-pub(super) fn keep<T>(kept: &mut VecDeque<T>, last: T, most: usize) {
-    while kept.len() >= most {
-        kept.pop_front();
-    }
-    kept.push_back(last);
-}
-
-/// What is told: the jobs of threads, their waits for disks, or start-ups and accesses of streams.
-#[derive(Clone, Debug)]
-pub(super) enum Tells {
-    Jobs,
-    Waits,
-    Spans(SpansWanted),
-}
-
-/// What was the case, from which instant on.
-#[derive(Clone, Debug)]
-pub(super) struct Track<T> {
-    changes: VecDeque<(Nanos, T)>,
-}
-
-impl<T: Copy + PartialEq> Track<T> {
-    fn new() -> Track<T> {
-        Track { changes: VecDeque::new() }
-    }
-
-    /// From `at` on it is `now`. A change that is learned late cannot reach back behind the last one.
-    fn change(&mut self, at: Nanos, now: T, max: usize) {
-        match self.changes.back_mut() {
-            Some((_, last)) if *last == now => {}
-            Some((since, last)) if *since >= at => *last = now,
-            _ => {
-                keep(&mut self.changes, (at, now), max);
-            }
-        }
-    }
-
-    /// Forgets what ended before `at`.
-    fn forget_before(&mut self, at: Nanos) {
-        while self.changes.get(1).is_some_and(|(next, _)| *next <= at) {
-            self.changes.pop_front();
-        }
-    }
-
-    /// Until when it is so what was just before `at`, as far as is known.
-    pub(super) fn lasts(&self, at: Nanos) -> Nanos {
-        let next = self.changes.partition_point(|(change, _)| *change < at);
-        self.changes.get(next).map_or(at, |(change, _)| *change)
-    }
-
-    /// Walks `from..until`: every instant of it once, in order; `None` where nothing is known.
-    pub(super) fn walk(&self, from: Nanos, until: Nanos, mut step: impl FnMut(Nanos, Nanos, Option<T>)) {
-        let first = self.changes.partition_point(|(at, _)| *at <= from);
-        let mut now = first.checked_sub(1).map(|k| self.changes[k].1);
-        let mut cursor = from;
-        for (at, next) in self.changes.range(first..) {
-            if *at >= until {
-                break;
-            }
-            step(cursor, *at, now);
-            (cursor, now) = (*at, Some(*next));
-        }
-        if cursor < until {
-            step(cursor, until, now);
-        }
-    }
-}
 
 /// Who woke a thread.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -6,7 +6,7 @@ use surety_units::{CpuId, Tid};
 
 use super::super::disks::tests::feed;
 use super::*;
-use crate::blame::{BlameBuilder, Blames, DiskCause};
+use crate::blame::{BlameBuilder, Blames, DiskCause, SpansWanted};
 use crate::jobs::tests::{any_script, feed as feed_any};
 use crate::wanted::Wanted;
 
