@@ -39,6 +39,7 @@ mod rights;
 mod said;
 pub mod scratch;
 mod shared;
+mod spans;
 mod startups;
 mod streams;
 mod switches;

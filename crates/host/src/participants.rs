@@ -26,6 +26,7 @@ use crate::returned::{Activity, MemberResult, Returned};
 use crate::rights::rights_of;
 use crate::scratch::{command_of, not_started};
 use crate::shared::SharedObjects;
+use crate::spans::Speaker;
 use crate::streams::{self, StreamRun};
 use crate::tasks::{TaskBodySpec, TaskRun};
 use crate::threads::{spawn_thread, thread_in_force};
@@ -172,7 +173,8 @@ impl Stage<'_> {
             self.make_load(participants, index, load)?;
         }
         for (index, stream) in self.workload.streams.iter().enumerate() {
-            let threads = streams::threads(stream, &self.ground, &self.gate)?;
+            let speaker = Speaker::new(self.marker.clone());
+            let threads = streams::threads(stream, &self.ground, &self.gate, &speaker)?;
             let member = |(tid, handle)| Member {
                 activity: Activity::Stream(index),
                 tid,

@@ -25,6 +25,7 @@ use surety_units::{CpuSet, Nanos};
 
 use crate::disks::{Counter, Disks};
 use crate::rights::rights_of;
+use crate::spans::Speaker;
 use crate::threads::spawn_thread;
 use crate::window::Window;
 
@@ -100,6 +101,8 @@ pub(crate) struct Starts<'a> {
     not_before: Nanos,
     elsewhere: Nanos,
     cut_short: bool,
+    /// Says in the trace what happens.
+    speaker: Speaker,
 }
 
 impl<'a> Starts<'a> {
@@ -144,7 +147,23 @@ impl<'a> Starts<'a> {
             });
         }
         let (elsewhere, not_before) = (Nanos::ZERO, Nanos::ZERO);
-        Ok(Starts { setting, list, running: None, not_before, elsewhere, cut_short: false })
+        let speaker = Speaker::default();
+        Ok(Starts { setting, list, running: None, not_before, elsewhere, cut_short: false, speaker })
+    }
+
+    /// What happens from here on is said in a trace.
+    pub fn speak(&mut self, speaker: Speaker) {
+        self.speaker = speaker;
+    }
+
+    /// Ends the start that is under way, of which nothing is known then, and says no more: a trace that somebody may write to cannot be
+    /// ended.
+    pub fn abandon(&mut self) {
+        if let Some(running) = self.running.take() {
+            running.stop.store(true, Ordering::SeqCst);
+            let _ = running.join();
+        }
+        self.speaker = Speaker::default();
     }
 
     /// Takes every start on the machine as it is, before any load begins: what the loaded ones are compared with.
@@ -263,6 +282,8 @@ impl<'a> Starts<'a> {
             limit: startup.limit(),
             latest,
             stop: Arc::clone(&stop),
+            number: start.account.count() as u64,
+            speaker: self.speaker.clone(),
         };
         let (allowed, hold) = std::sync::mpsc::channel();
         let (tid, handle) = spawn_thread(&startup.name, &Arc::default(), move || {
@@ -285,7 +306,9 @@ impl<'a> Starts<'a> {
 
     /// Ends at the window's end; says in words what did not fit.
     pub fn close(&mut self, window: &Window) -> Result<Vec<String>, WorldError> {
-        self.take(window)?;
+        let taken = self.take(window);
+        self.abandon();
+        taken?;
         self.read_others(None, During::Load);
         let short = |start: &Start| {
             let (count, repeat) = (start.account.count(), start.startup.repeat as usize);
@@ -331,9 +354,6 @@ impl<'a> Starts<'a> {
 
 impl Drop for Starts<'_> {
     fn drop(&mut self) {
-        if let Some(running) = self.running.take() {
-            running.stop.store(true, Ordering::SeqCst);
-            let _ = running.join();
-        }
+        self.abandon();
     }
 }

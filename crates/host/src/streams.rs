@@ -11,6 +11,7 @@ use std::thread::JoinHandle;
 
 use surety_kernel::clock;
 use surety_kernel::files::{evict, reopen_direct};
+use surety_model::event::{Span, SpanFate, SpanMarker};
 use surety_model::record::{ActivityRecord, StreamAccess, StreamThread, stream_record};
 use surety_model::workload::{Direction, Stream, StreamFile, Workload, release_of};
 use surety_model::world::WorldError;
@@ -20,6 +21,7 @@ use crate::loads::files::{ALIGNMENT, BlockFile, FileOf, Shape};
 use crate::loads::{Ground, Trouble};
 use crate::meter::{Metered, ShareMeter};
 use crate::said::said;
+use crate::spans::Speaker;
 use crate::threads::{give_io_priority, spawn_thread};
 use crate::window::{Gate, Window};
 
@@ -37,6 +39,9 @@ struct Player {
     rate: Rate,
     direction: Direction,
     deadline: Nanos,
+    name: String,
+    /// Says in the trace which accesses were not in time.
+    speaker: Speaker,
 }
 
 /// What one thread did.
@@ -71,11 +76,13 @@ pub(crate) fn threads(
     stream: &Stream,
     ground: &Ground<'_>,
     gate: &Arc<Gate>,
+    speaker: &Speaker,
 ) -> Result<Vec<Waiting>, WorldError> {
     check(stream)?;
     let mut players = Vec::new();
     for number in 0..stream.count {
-        players.push(Player::prepare(stream, u64::from(number), ground)?);
+        let player = Player::prepare(stream, u64::from(number), ground)?;
+        players.push(Player { speaker: speaker.clone(), ..player });
     }
     let mut threads: Vec<Waiting> = Vec::new();
     for mut player in players {
@@ -146,6 +153,8 @@ impl Player {
             rate: stream.rate,
             direction: stream.direction,
             deadline,
+            name: stream.name.clone(),
+            speaker: Speaker::default(),
         })
     }
 
@@ -178,6 +187,7 @@ impl Player {
             }
             meter.look(start);
             if start > begin + self.deadline {
+                self.missed(number, SpanFate::Dropped, begin, start);
                 run.accesses.push(StreamAccess { release, done: None });
                 continue;
             }
@@ -189,11 +199,20 @@ impl Player {
                 });
                 break;
             }
-            let done = (window.since_begin(start), window.since_begin(clock::monotonic()));
+            let end = clock::monotonic();
+            if end > begin + self.deadline {
+                self.missed(number, SpanFate::Late, begin, end);
+            }
+            let done = (window.since_begin(start), window.since_begin(end));
             run.accesses.push(StreamAccess { release, done: Some(done) });
         }
         run.metered = meter.finish();
         run
+    }
+
+    fn missed(&mut self, number: u64, fate: SpanFate, begin: Nanos, end: Nanos) {
+        let span = Span { fate, number, begin, end, thread: None, name: self.name.as_str() };
+        self.speaker.say(&SpanMarker::Over(span));
     }
 
     /// Accesses released before the end that nobody came to.

@@ -14,6 +14,7 @@ use surety_kernel::tracefs::{Marker, Tracefs};
 use surety_kernel::{Kernel, clock};
 use surety_model::activation::tick_phase;
 use surety_model::budget;
+use surety_model::event::BlockStep;
 use surety_model::plan::Homes;
 use surety_model::platform::Overheads;
 use surety_model::record::{Record, ThreadInForce};
@@ -41,6 +42,7 @@ use crate::rights;
 use crate::said::{it_said, last_words};
 use crate::scratch::Scratch;
 use crate::shared::SharedObjects;
+use crate::spans::Speaker;
 use crate::startups::{Setting, Starts};
 use crate::switches::OwnSwitches;
 use crate::window::{Gate, Window, run_up};
@@ -152,15 +154,17 @@ impl World for HostWorld<'_> {
         let mut prepared = self.prepare(workload, options, (cpus, all_cpus))?;
         let mut degraded = Vec::new();
         let memory = LockedMemory::lock();
-        let recorder = self.start_recording(all_cpus, &mut degraded);
+        let recorder = self.start_recording(&recorded_of(workload), all_cpus, &mut degraded);
         let mut enforcer = Enforcer::new(self.kernel, self.journal);
         let marker = recorder.as_ref().map(JournalledRecording::marker);
+        let speaker = Speaker::new(marker.clone());
         let stage = self.stage(workload, options, (cpus, all_cpus), &prepared, marker);
         self.limit(
             clock::monotonic() + programs::START_MAX + run_up(workload) + options.warm_up + options.duration,
         );
         let has_switches = recorder.is_none() && self.trace;
         let mut run = self.assemble(stage, &mut enforcer, &options.cancel, has_switches, &mut degraded)?;
+        prepared.starts.speak(speaker);
         let (roots, followed) = (run.participants.programs(), run.participants.followed(self.kernel));
         let tick = facts.scheduler.tick;
         let gone = clock::monotonic() + run_up(workload);
@@ -171,6 +175,7 @@ impl World for HostWorld<'_> {
             Ok(borders) => borders,
             Err(error) => {
                 run.participants.send_home(&prepared.gate, &prepared.shared);
+                prepared.starts.abandon();
                 return Err(error);
             }
         };
@@ -201,6 +206,15 @@ impl World for HostWorld<'_> {
         record.add_caveats(written, None);
         Ok(record)
     }
+}
+
+/// What is recorded of a run: what disks did too where a start-up or a stream may have waited for them.
+fn recorded_of(workload: &Workload) -> RecordingOptions {
+    let mut recorded = RecordingOptions::of(surety_trace::EVENTS);
+    if !workload.startups.is_empty() || !workload.streams.is_empty() {
+        recorded.events.extend(BlockStep::all().map(|step| format!("block:{}", step.name())));
+    }
+    recorded
 }
 
 /// Everybody made and in force, and who looks whether it stays so.
@@ -365,7 +379,8 @@ impl HostWorld<'_> {
     /// Starts recording where the user may; says why not otherwise.
     /// What the kernel's own work takes on the first CPU of the run, recorded as the run will be and with a recording of its own.
     fn overheads(&self, cpus: CpuSet, all_cpus: CpuSet) -> Result<Overheads, String> {
-        let recording = self.start_recording(all_cpus, &mut Vec::new());
+        let recording =
+            self.start_recording(&RecordingOptions::of(surety_trace::EVENTS), all_cpus, &mut Vec::new());
         let marker = recording.as_ref().map(JournalledRecording::marker);
         let cpu = cpus.lowest().ok_or("there is no CPU")?;
         let found = overheads::measure(self.kernel, cpu, marker.as_ref());
@@ -376,15 +391,19 @@ impl HostWorld<'_> {
         found
     }
 
-    fn start_recording(&self, cpus: CpuSet, degraded: &mut Vec<String>) -> Option<JournalledRecording<'_>> {
+    fn start_recording(
+        &self,
+        recorded: &RecordingOptions,
+        cpus: CpuSet,
+        degraded: &mut Vec<String>,
+    ) -> Option<JournalledRecording<'_>> {
         if !self.trace {
             return None;
         }
-        let recorded = RecordingOptions::of(surety_trace::EVENTS);
         Tracefs::open()
             .map_err(RecordingError::from)
             .and_then(|tracefs| {
-                JournalledRecording::start(&tracefs, self.journal, self.kernel, &recorded, cpus)
+                JournalledRecording::start(&tracefs, self.journal, self.kernel, recorded, cpus)
             })
             .map_err(|why| degraded.push(format!("the kernel's scheduling events were not recorded: {why}")))
             .ok()

@@ -21,7 +21,7 @@ use crate::table::{Check, CheckVerdict, cells};
 use crate::text::Style;
 
 pub use distribution::{Subject, TraceDistribution, UnfitGrid};
-pub use explain::TraceExplanation;
+pub use explain::{TraceAttribution, TraceExplanation};
 pub use fit::TraceFit;
 pub use irqs::{TraceIrqs, interrupt_title};
 pub use stats::TraceStats;

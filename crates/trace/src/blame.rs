@@ -14,9 +14,12 @@
 //! So the parts of a job sum to its response exactly, whatever the events say. The decomposition follows that of `rtla
 //! timerlat --auto-analysis` (tools/tracing/rtla), made for every job of any thread, with throttling and migration.
 //!
+//! A start-up is told over all of its threads, and an access of a stream as well: [`spans`].
+//!
 //! Memory does not follow the trace's length: of each CPU the last [`CPU_CHANGES_MAX`] changes are kept, of each thread alive
 //! the last [`THREAD_CHANGES_MAX`] and the chains of its worst jobs, of all jobs the sums by cause and the causes of the
-//! [`SLOWEST_MAX`] slowest. Of the [`DEAD_MAX`] threads that died last it is known who they were.
+//! [`SLOWEST_MAX`] slowest; 16 times as many while a start-up that was asked for is under way. Of the [`DEAD_MAX`] threads that died last
+//! it is known who they were.
 
 use surety_model::event::{Comm, Event, EventKind, TraceSink};
 use surety_model::job::{Job, Separation};
@@ -28,12 +31,20 @@ use crate::wanted::Wanted;
 mod average;
 mod chain;
 mod disks;
+mod kind;
+mod past;
+mod spans;
+mod tells;
 mod timeline;
 
 pub use average::{Average, CAUSES_MAX, SLOWEST_MAX, Slowest, average};
 pub use chain::{Stretch, stretches};
 pub use disks::{DiskCause, RuleId, Submitter};
+pub use kind::Kind;
+pub use spans::{SPANS_MAX, SpanBlame, Spans};
+pub use tells::SpansWanted;
 
+use tells::Tells;
 use timeline::Timelines;
 
 /// Changes of a CPU's occupant or interrupt that are remembered: seconds of a busy CPU.
@@ -42,6 +53,8 @@ pub const CPU_CHANGES_MAX: usize = 1 << 16;
 pub const THREAD_CHANGES_MAX: usize = 1 << 12;
 /// Dead threads whose names are remembered; what was in the way of a job and is forgotten is not known.
 pub const DEAD_MAX: usize = 1 << 12;
+/// Times as many changes are remembered while a start-up is under way that was asked for.
+const START_FACTOR: usize = 16;
 /// Threads that are listed with their jobs: those with most of them.
 pub const THREADS_MAX: usize = 1024;
 /// Names of interrupts' handlers that are remembered.
@@ -102,6 +115,10 @@ pub enum Cause {
     Own,
     /// Its thread ran, but still for what came before this job.
     Earlier,
+    /// This thread ran, of a start-up or a stream or waited for by one.
+    Ran(Culprit),
+    /// A replay did nothing for as long as the program that was recorded thought.
+    Think,
     /// Another thread had the CPU.
     Thread(Culprit),
     /// A device's handler ran.
@@ -122,6 +139,8 @@ pub enum Cause {
     Awaited(Culprit),
     /// It slept inside its job until an interrupt woke it, or nobody knows who: a device, a timer.
     Blocked,
+    /// A thread of a start-up or a stream, or waited for by one, slept until an instant had come.
+    Clock,
     /// It slept until a disk was done, and this is what its request was at.
     Disk(DiskCause),
     /// Threads too many to be told apart had the CPU, or the disk.
@@ -248,6 +267,8 @@ pub struct Blames {
     pub rules: Vec<String>,
     /// They are of waits for disks, not of jobs.
     pub are_waits: bool,
+    /// Start-ups or accesses of a stream, where these were asked for; then there are no jobs.
+    pub spans: Spans,
     /// Names of threads, some thousands at most.
     pub names: Vec<Comm>,
     /// What did not go by the book.
@@ -266,18 +287,23 @@ pub struct BlameBuilder {
 impl BlameBuilder {
     /// Nothing seen yet; the `worst` longest jobs keep their chains.
     pub fn new(wanted: Wanted, worst: usize) -> BlameBuilder {
-        BlameBuilder {
-            machine: Machine::new(Timelines::new(wanted, worst)),
-            irq_names: Vec::new(),
-            begun: false,
-        }
+        BlameBuilder::telling(Tells::Jobs, wanted, worst)
     }
 
     /// The same of waits for disks in place of jobs: from falling asleep until the thread is on a CPU again, for every sleep that a
     /// disk's completion ended.
     pub fn of_waits(wanted: Wanted, worst: usize) -> BlameBuilder {
+        BlameBuilder::telling(Tells::Waits, wanted, worst)
+    }
+
+    /// The same of the start-ups of a program, or the late and dropped accesses of a stream, over all threads that one waits for.
+    pub fn of_spans(wanted: Wanted, spans: SpansWanted) -> BlameBuilder {
+        BlameBuilder::telling(Tells::Spans(spans), wanted, 0)
+    }
+
+    fn telling(tells: Tells, wanted: Wanted, worst: usize) -> BlameBuilder {
         BlameBuilder {
-            machine: Machine::new(Timelines::of_waits(wanted, worst)),
+            machine: Machine::new(Timelines::new(tells, wanted, worst)),
             irq_names: Vec::new(),
             begun: false,
         }

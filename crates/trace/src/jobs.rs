@@ -37,7 +37,9 @@
 //! Events must come in one order of time ([`crate::merge`]). The builder itself holds open jobs and totals, of the threads
 //! alive at one time; complete jobs go to a [`JobSink`]. Nothing is allocated per event or job.
 
-use surety_model::event::{Comm, Event, EventKind, JobMarker, LeaveState, TraceSink, Woken, waits_for_lock};
+use surety_model::event::{
+    Comm, Event, EventKind, JobMarker, LeaveState, SpanMarker, TraceSink, Woken, waits_for_lock,
+};
 use surety_model::job::ThreadHistory;
 use surety_units::{CpuId, Nanos, Tid};
 
@@ -218,17 +220,22 @@ impl<W: Watch> Machine<W> {
         }
     }
 
-    /// Tells the watcher which thread wakes that of `slot`: the current one, unless an interrupt on top of it does.
+    /// Tells the watcher who wakes the thread of `slot`: the current one, unless an interrupt on top of it does; the clock, where that is the timer's.
     #[inline]
     fn tell_waker(&mut self, slot: usize, event: &Event<'_>) {
-        if W::WATCHES
-            && let Cpu { occupant: Occupant::Thread(waker), interrupts, .. } = &self.cpus[event.cpu.index()]
-            && interrupts.is_empty()
-        {
-            let (waker, woken) = (&self.threads.slots[*waker], &self.threads.slots[slot]);
-            let waker =
-                Waker { tid: waker.key.tid, comm: waker.key.comm, prio: waker.prio, lock: woken.wants_lock };
-            self.watch.woken(slot, event.time, waker);
+        if !W::WATCHES {
+            return;
+        }
+        let cpu = &self.cpus[event.cpu.index()];
+        match (cpu.interrupts.innermost(), cpu.occupant) {
+            (Some(context), _) if context.is_clock() => self.watch.woken_by_clock(slot, event.time),
+            (None, Occupant::Thread(by)) => {
+                let (waker, woken) = (&self.threads.slots[by], &self.threads.slots[slot]);
+                let (tid, comm) = (waker.key.tid, waker.key.comm);
+                let waker = Waker { slot: by, tid, comm, prio: waker.prio, lock: woken.wants_lock };
+                self.watch.woken(slot, event.time, waker);
+            }
+            _ => {}
         }
     }
 
@@ -452,6 +459,15 @@ impl<W: Watch> Machine<W> {
         self.tell_thread(slot, event.time);
     }
 
+    fn span(&mut self, event: &Event<'_>, marker: &SpanMarker<&str>) {
+        let slot = self.slot(event.current, event.time);
+        let worker = match marker {
+            SpanMarker::Over(span) => span.thread.and_then(|tid| self.threads.last(tid)),
+            _ => None,
+        };
+        self.watch.span(slot, worker, marker);
+    }
+
     /// Events of this CPU are missing: who was last seen here is nowhere, and the open jobs of all of them are given up.
     fn lost(&mut self, event: &Event<'_>) {
         self.anomalies.gaps += 1;
@@ -588,6 +604,11 @@ impl<W: Watch> Machine<W> {
             EventKind::Marker { text } => {
                 if let Some(marker) = JobMarker::parse(text) {
                     self.marker(event, marker);
+                } else if W::WATCHES
+                    && event.current != Tid::IDLE
+                    && let Some(marker) = SpanMarker::parse(text)
+                {
+                    self.span(event, &marker);
                 }
             }
             _ => {}

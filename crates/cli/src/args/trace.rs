@@ -165,7 +165,16 @@ pub struct ExplainArgs {
     /// Explain waits for disks instead of jobs: from falling asleep to being on a CPU again
     #[arg(long)]
     pub disk: bool,
+    /// Explain the start-ups of this name instead of jobs, over all threads that they waited for: the median one and the slowest
+    #[arg(long, value_name = "NAME", conflicts_with_all = SPANS_EXCLUDE)]
+    pub startup: Option<String>,
+    /// Explain the late and dropped accesses (frames) of the stream of this name instead of jobs
+    #[arg(long, value_name = "NAME", conflicts_with_all = SPANS_EXCLUDE, conflicts_with = "startup")]
+    pub stream: Option<String>,
 }
+
+/// What chooses among threads and jobs, and nothing of a start-up or a stream.
+const SPANS_EXCLUDE: [&str; 5] = ["disk", "tid", "comm", "cpus", "worst"];
 
 #[derive(Debug, Args)]
 pub struct IrqsArgs {

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on says where by panicking")]
 
+mod attribution;
 mod bad_disks;
 mod bad_input;
 mod characterising;

@@ -63,7 +63,7 @@ fn faults(schema: &Value, value: &Value, at: &str, found: &mut Vec<String>) {
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sim/tests/golden-lab/validation");
 
 /// Holds a document against the schema that it names, and returns that name.
-fn keeps_to_its_schema(command: &[&str], document: &str) -> String {
+pub fn keeps_to_its_schema(command: &[&str], document: &str) -> String {
     let document: Value = serde_json::from_str(document).unwrap_or_else(|e| panic!("{command:?}: {e}"));
     let name = document["schema"].as_str().unwrap().to_owned();
     let schema = schema_of(&name);

@@ -10,10 +10,11 @@ use std::time::Duration;
 
 use surety_kernel::command::{ChildSetup, Rights, Spawned, Stream, spawn};
 use surety_kernel::files::evict;
-use surety_kernel::{RealKernel, clock};
+use surety_kernel::{RealKernel, clock, thread};
+use surety_model::event::SpanMarker;
 use surety_model::workload::Ready;
 use surety_model::world::WorldError;
-use surety_units::Nanos;
+use surety_units::{Nanos, Tid};
 
 use super::job::{Job, Outcome};
 use super::site::{failed, forget, place_for};
@@ -27,7 +28,7 @@ const TRY: Nanos = Nanos::MILLISECOND;
 
 impl Job {
     /// Makes the start.
-    pub fn run(self) -> Result<Outcome, WorldError> {
+    pub fn run(mut self) -> Result<Outcome, WorldError> {
         // Its threads and programs inherit it.
         give_io_priority(self.startup.io_priority)
             .map_err(|(what, remedy)| failed(&self.startup, format!("{what}; {remedy}")))?;
@@ -39,10 +40,13 @@ impl Job {
         }
         let read = || self.counter.as_ref().and_then(|counter| counter.read(&RealKernel::new()));
         let before = read();
+        self.speaker.say(&SpanMarker::Begun(&self.startup.name));
         let outcome = match &self.subject {
             Subject::Program(line, rights) => self.program(line, rights),
             Subject::Replay(recorded) => recorded.replay(&self),
         }?;
+        let (number, name) = (self.number, self.startup.name.as_str());
+        self.speaker.say(&SpanMarker::Over(outcome.span(number, name)));
         Ok(Outcome { moved: before.zip(read()).map(|(before, after)| [before, after]), ..outcome })
     }
 
@@ -80,21 +84,24 @@ impl Job {
         let until = self.until(begin);
         let mut child = spawn(&mut command, &setup)
             .map_err(|error| failed(format!("{error}; check the command's name and path")))?;
+        let first = child.pid();
+        let worked = |ready: Option<Nanos>| (ready, first);
         let ready = match (&self.startup.ready, &socket) {
             (Ready::Stdout(text), _) => self.until_printed(&mut child, text, until),
-            (_, Some(socket)) => self.until_connected(&mut child, socket, until),
-            _ => self.until_exit(&mut child, until),
+            (_, Some(socket)) => self.until_connected(&mut child, socket, until).map(worked),
+            _ => self.until_exit(&mut child, until).map(worked),
         };
         let ended = child.end().map_err(|error| failed(error.to_string()))?;
         drop(socket);
-        let ready = ready.map_err(|trouble| match trouble {
+        let (ready, worker) = ready.map_err(|trouble| match trouble {
             Trouble::Stopped => WorldError::Interrupted,
             Trouble::Failed(why) => {
                 let words = it_said(last_words(&mut errors));
                 failed(format!("{why}{words}; run it by itself to see what it needs"))
             }
         })?;
-        Ok(Outcome { cpu_time: ended.cpu_time, ..Outcome::of(begin, ready, until) })
+        let worker = Some(worker);
+        Ok(Outcome { worker, cpu_time: ended.cpu_time, ..Outcome::of(begin, ready, until) })
     }
 
     /// The instant until which to wait before the next look; `None` when it is given up.
@@ -118,7 +125,13 @@ impl Job {
         Ok(None)
     }
 
-    fn until_printed(&self, child: &mut Spawned, text: &str, until: Nanos) -> Result<Option<Nanos>, Trouble> {
+    /// When it had printed the text, and which thread read that.
+    fn until_printed(
+        &self,
+        child: &mut Spawned,
+        text: &str,
+        until: Nanos,
+    ) -> Result<(Option<Nanos>, Tid), Trouble> {
         let Some(stdout) = child.take_stdout() else {
             return Err(Trouble::Failed("it has no standard output".to_owned()));
         };
@@ -129,7 +142,7 @@ impl Job {
         while let Some(next) = self.next_look(until, LOOK)? {
             let wait = (next - clock::monotonic()).max(Nanos::ZERO).get_unsigned();
             match printed.recv_timeout(Duration::from_nanos(wait)) {
-                Ok(at) => return Ok(Some(at)),
+                Ok((at, reader)) => return Ok((Some(at), reader)),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => {
                     let why = format!("it closed its standard output and had not printed `{text}`");
@@ -137,7 +150,7 @@ impl Job {
                 }
             }
         }
-        Ok(None)
+        Ok((None, child.pid()))
     }
 
     fn until_connected(
@@ -175,7 +188,7 @@ impl Trouble {
 }
 
 /// Reads to the end and tells when a text has come; so that the program is never held up by a full pipe.
-fn watch(mut stdout: ChildStdout, wanted: &[u8], found: &mpsc::Sender<Nanos>) {
+fn watch(mut stdout: ChildStdout, wanted: &[u8], found: &mpsc::Sender<(Nanos, Tid)>) {
     let mut seen: Vec<u8> = Vec::new();
     let mut chunk = [0; 4096];
     let mut is_found = false;
@@ -187,7 +200,7 @@ fn watch(mut stdout: ChildStdout, wanted: &[u8], found: &mpsc::Sender<Nanos>) {
         seen.extend_from_slice(&chunk[..count]);
         if seen.windows(wanted.len().max(1)).any(|window| window == wanted) {
             is_found = true;
-            let _ = found.send(at);
+            let _ = found.send((at, thread::own_tid()));
         }
         // What may be the beginning of the text is kept.
         let kept = seen.len().saturating_sub(wanted.len());

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use surety_model::event::{Span, SpanFate};
 use surety_model::startup::Attempt;
 use surety_model::workload::Startup;
-use surety_units::{CpuSet, Nanos};
+use surety_units::{CpuSet, Nanos, Tid};
 
 use super::Subject;
 use super::pace::{Gap, Pace};
 use crate::disks::Counter;
+use crate::spans::Speaker;
 
 /// One start to be made, in a thread of its own.
 pub(super) struct Job {
@@ -34,6 +36,10 @@ pub(super) struct Job {
     /// Given up at this instant.
     pub latest: Nanos,
     pub stop: Arc<AtomicBool>,
+    /// Which it is of those beside the loads.
+    pub number: u64,
+    /// Says in the trace what happens.
+    pub speaker: Speaker,
 }
 
 /// What became of one start.
@@ -41,6 +47,8 @@ pub(super) struct Outcome {
     pub attempt: Attempt,
     /// When it was ready or given up.
     pub ended: Nanos,
+    /// The thread that did the work, where this one only waited for it: of a program its first, or the one that read what it printed.
+    pub worker: Option<Tid>,
     /// CPU time of the program.
     pub cpu_time: Nanos,
     /// Of a replay.
@@ -56,6 +64,14 @@ impl Outcome {
             Some(at) => (Attempt::Ready(at - begin), at),
             None => (Attempt::GivenUp(until - begin), until),
         };
-        Outcome { attempt, ended, cpu_time: Nanos::ZERO, gaps: Vec::new(), moved: None }
+        Outcome { attempt, ended, worker: None, cpu_time: Nanos::ZERO, gaps: Vec::new(), moved: None }
+    }
+    /// The same for the trace.
+    pub fn span<'a>(&self, number: u64, name: &'a str) -> Span<&'a str> {
+        let (fate, took) = match self.attempt {
+            Attempt::Ready(took) => (SpanFate::Ready, took),
+            Attempt::GivenUp(took) => (SpanFate::GivenUp, took),
+        };
+        Span { fate, number, begin: self.ended - took, end: self.ended, thread: self.worker, name }
     }
 }

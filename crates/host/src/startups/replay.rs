@@ -13,6 +13,7 @@ use std::sync::{Condvar, Mutex};
 
 use surety_kernel::clock;
 use surety_kernel::files::{evict, read_ahead, reopen_direct};
+use surety_model::event::SpanMarker;
 use surety_model::formats::io_trace::{Action, IoTrace, Layout};
 use surety_model::world::WorldError;
 use surety_units::Nanos;
@@ -175,6 +176,7 @@ impl Recorded {
         let largest = own().map(|i| self.layout.lengths[i]).max().unwrap_or(0) as usize;
         let mut buffer = vec![1; largest + ALIGNMENT];
         let start = buffer.as_ptr().align_offset(ALIGNMENT);
+        let mut speaker = job.speaker.clone();
         for index in own() {
             let Some(since) = turns.wait(index, process) else { return Ok(()) };
             let think = requests[index].think;
@@ -192,6 +194,7 @@ impl Recorded {
                 Action::ReadAhead => read_ahead(&files.cached, at, length).map_err(Some)?,
             }
             let ended = clock::monotonic();
+            speaker.say(&SpanMarker::Thought { from: since, until: issued });
             let made = Made {
                 index,
                 #[cfg(test)]

@@ -2,6 +2,7 @@
 //! the slowest. JSON: `docs/formats/trace-explain.md`.
 
 mod causes;
+mod spans;
 
 use serde_json::{Value, json};
 use surety_model::job::Separation;
@@ -15,6 +16,8 @@ use crate::quantity::number_of;
 use crate::table::{Check, cells, checks, led};
 use crate::text::Style;
 use causes::{Names, thread_words};
+
+pub use spans::TraceAttribution;
 
 /// Steps of a chain that are shown; of longer ones the longest and the ends.
 const STEPS_MAX: usize = 16;
@@ -209,6 +212,7 @@ fn step(stretch: &Stretch, chain: &Chain, names: Names<'_>) -> Vec<String> {
         Cause::Own if stretch.from == chain.job.start => "starts to run".to_owned(),
         Cause::Own => "runs".to_owned(),
         Cause::Earlier => "still runs what came before this job".to_owned(),
+        Cause::Ran(_) | Cause::Think | Cause::Clock => names.of(stretch.cause),
         Cause::Thread(culprit) if on_cpu_before => {
             format!("wants to go on; {} has the CPU", thread_words(&culprit))
         }

@@ -1,6 +1,6 @@
 //! [`AtDisk`]: what a thread, or a disk by itself, has to say in the trace.
 
-use surety_model::event::{BlockEvent, GuestDisk, RequestServed};
+use surety_model::event::{BlockEvent, GuestDisk, RequestServed, SpanMarker};
 
 /// What happened at a disk, for the trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,4 +11,6 @@ pub enum AtDisk {
     Served(RequestServed<'static>),
     /// A disk is a guest's, a piece of its host's.
     Guest(GuestDisk),
+    /// The current thread says something of a start-up or a stream, which is named by its number in [`super::recorder::Recorder::add_activity`].
+    Span(SpanMarker<usize>),
 }

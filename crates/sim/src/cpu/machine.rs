@@ -609,7 +609,10 @@ impl<P: Programs> Simulation for Machine<P> {
             Occasion::Alarm(thread) => {
                 let waker = self.hardware.thread(thread).cpu;
                 self.interrupted_for(waker, self.hardware.platform.overheads.wakeup);
+                // The timer's interrupt wakes it, not the thread below.
+                self.hardware.recorder.keep(self.hardware.here(waker), Kept::Tick { entry: true });
                 self.wake(thread, waker);
+                self.hardware.recorder.keep(self.hardware.here(waker), Kept::Tick { entry: false });
             }
             Occasion::Interrupt(device) => self.interrupt(device as usize),
             Occasion::HandlerEnd(cpu) => self.handler_ends(cpu as usize),

@@ -57,6 +57,7 @@ pub struct Recorder {
     hash: u64,
     lines: Vec<Line>,
     names: Vec<String>,
+    activities: Vec<String>,
 }
 
 /// The multiplier of the 64-bit FNV hash.
@@ -67,7 +68,7 @@ const FNV_OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 impl Recorder {
     /// An empty one.
     pub fn new(wanted: bool) -> Recorder {
-        Recorder { wanted, hash: FNV_OFFSET, lines: Vec::new(), names: Vec::new() }
+        Recorder { wanted, hash: FNV_OFFSET, lines: Vec::new(), names: Vec::new(), activities: Vec::new() }
     }
 
     /// Whether events are kept.
@@ -99,6 +100,12 @@ impl Recorder {
     pub fn add_name(&mut self, name: &str) -> usize {
         self.names.push(name.to_owned());
         self.names.len() - 1
+    }
+
+    /// Keeps the name of a start-up or a stream and says by which number it is recorded.
+    pub fn add_activity(&mut self, name: &str) -> usize {
+        self.activities.push(name.to_owned());
+        self.activities.len() - 1
     }
 
     /// A program writes a marker: it goes into the hash as well.
@@ -153,6 +160,11 @@ impl Recorder {
                 Kept::AtDisk(AtDisk::Guest(guest)) => {
                     words.clear();
                     guest.write(&mut words);
+                    EventKind::Marker { text: &words }
+                }
+                Kept::AtDisk(AtDisk::Span(marker)) => {
+                    words.clear();
+                    marker.named(|activity| &self.activities[activity]).write(&mut words);
                     EventKind::Marker { text: &words }
                 }
                 Kept::Marker(marker) => {

@@ -28,6 +28,7 @@ use std::ops::Range;
 
 use surety_block::{Bio, BioId, Op, Process, ProcessId};
 use surety_device::model::Service;
+use surety_model::event::SpanMarker;
 use surety_model::record::Distribution;
 use surety_units::Nanos;
 
@@ -189,6 +190,11 @@ impl Storage {
     pub fn take_told(&mut self) -> impl Iterator<Item = AtDisk> + '_ {
         self.gather();
         self.tracer.told().drain(..)
+    }
+
+    /// The thread whose turn it is says something of a start-up or a stream, where somebody wants events.
+    pub fn say(&mut self, marker: SpanMarker<usize>) {
+        self.tracer.say(marker);
     }
 
     /// Has the queues tell what they did.

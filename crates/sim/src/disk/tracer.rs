@@ -5,7 +5,9 @@
 
 use surety_block::{Bio, IoClass, Op, Priority, ProcessId, Request, RequestId, Rule, Step, StepKind};
 use surety_device::model::Service;
-use surety_model::event::{BlockEvent, BlockStep, Comm, DiskNumber, GuestDisk, RequestServed, Rwbs};
+use surety_model::event::{
+    BlockEvent, BlockStep, Comm, DiskNumber, GuestDisk, RequestServed, Rwbs, SpanMarker,
+};
 
 use crate::cpu::at_disk::AtDisk;
 
@@ -68,6 +70,13 @@ impl Tracer {
             self.put(BlockEvent { comm: self.name(process), ..with_priority(told, priority) });
         }
         self.steps.clear();
+    }
+
+    /// The current thread says something of a start-up or a stream.
+    pub(super) fn say(&mut self, marker: SpanMarker<usize>) {
+        if self.is_on {
+            self.told.push(AtDisk::Span(marker));
+        }
     }
 
     /// The driver takes a request.

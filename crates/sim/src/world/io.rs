@@ -84,7 +84,7 @@ impl Io {
             Actor::Syncer(syncer) => syncer.next(at.now, &mut self.storage),
             Actor::Player(player) => player.next(at.now, &mut self.storage),
             Actor::Fetcher(fetcher) => fetcher.next(at.now, &mut self.storage, &mut self.playouts),
-            Actor::Viewer(viewer) => viewer.next(at.now, &mut self.playouts),
+            Actor::Viewer(viewer) => viewer.next(at.now, &mut self.storage, &mut self.playouts),
             Actor::Replayer(replayer) => replayer.next(at.now, &mut self.storage, &mut self.starts),
             Actor::Starter(starter) => starter.next(at.now, &mut self.storage, &mut self.starts),
         }

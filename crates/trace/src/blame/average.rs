@@ -41,11 +41,12 @@ impl Average {
         }
     }
 
-    fn add_time(&mut self, mut cause: Cause, time: Nanos) {
+    pub(super) fn add_time(&mut self, mut cause: Cause, time: Nanos) {
         let is_full = self.causes.len() >= CAUSES_MAX;
         let names_thread = matches!(
             cause,
             Cause::Thread(_)
+                | Cause::Ran(_)
                 | Cause::Lock(_)
                 | Cause::Awaited(_)
                 | Cause::Disk(

@@ -10,7 +10,7 @@
 //!
 //! *Where a completion was told*: on its CPU and inside the interrupt that told it, or, outside of an interrupt, at the same instant.
 //! There an interruptible sleep ends by it only before another thread has the CPU: whom a thread wakes that ran again because of a completion
-//! has waited for that thread, not for a disk. An uninterruptible one is ended by nobody else.
+//! has waited for that thread, not for a disk; nor one by the timer's interrupt on top of it. An uninterruptible one is ended by nobody else.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -19,6 +19,9 @@ use surety_model::event::{
 };
 use surety_units::{CpuId, Nanos, Tid};
 
+use crate::jobs::interrupts::Context;
+
+use super::past::{keep, room};
 use super::{CPU_CHANGES_MAX, THREAD_CHANGES_MAX};
 
 mod account;
@@ -178,7 +181,26 @@ struct OnCpu {
     name: Comm,
     /// Interrupts that are open, since the last switch.
     depth: u32,
+    /// How deep the timer's interrupt is that is the innermost.
+    clock: Option<u32>,
     told: Option<Told>,
+}
+
+impl OnCpu {
+    /// An interrupt begins.
+    fn enter(&mut self, context: Context) {
+        self.depth += 1;
+        if context.is_clock() {
+            self.clock = Some(self.depth);
+        }
+    }
+
+    /// An interrupt ends.
+    fn leave(&mut self) {
+        self.told = self.told.filter(|told| told.depth < self.depth || told.depth == 0);
+        self.depth = self.depth.saturating_sub(1);
+        self.clock = self.clock.filter(|clock| *clock <= self.depth);
+    }
 }
 
 /// All disks of a trace, and who waited for them.
@@ -198,6 +220,8 @@ pub(super) struct Disks {
     guests: Guests,
     /// What ended sleeps of a thread, and when.
     wakes: BTreeMap<Tid, VecDeque<(Nanos, Awaited)>>,
+    /// A start-up is under way: more of what happens is remembered.
+    pub(super) is_starting: bool,
 }
 
 impl Disks {
@@ -216,6 +240,7 @@ impl Disks {
             *cpu = OnCpu {
                 name: next_comm,
                 depth: 0,
+                clock: None,
                 told: told.map(|told| Told { depth: 0, is_left: true, ..told }),
             };
         }
@@ -228,13 +253,11 @@ impl Disks {
                 self.asleep.insert(prev, (event.time, is_deep));
             }
             EventKind::Waking(woken) | EventKind::Wakeup(woken) => self.woken(woken.tid, event),
-            EventKind::IrqEntry { .. } | EventKind::SoftirqEntry { .. } | EventKind::VectorEntry { .. } => {
-                self.cpu(event.cpu).depth += 1;
-            }
+            EventKind::IrqEntry { irq, .. } => self.cpu(event.cpu).enter(Context::Irq(irq)),
+            EventKind::SoftirqEntry { vector } => self.cpu(event.cpu).enter(Context::Softirq(vector)),
+            EventKind::VectorEntry { name } => self.cpu(event.cpu).enter(Context::Vector(name)),
             EventKind::IrqExit { .. } | EventKind::SoftirqExit { .. } | EventKind::VectorExit { .. } => {
-                let cpu = self.cpu(event.cpu);
-                cpu.told = cpu.told.filter(|told| told.depth < cpu.depth || told.depth == 0);
-                cpu.depth = cpu.depth.saturating_sub(1);
+                self.cpu(event.cpu).leave();
             }
             EventKind::Exit { tid, .. } => {
                 self.own.remove(&tid);
@@ -326,11 +349,8 @@ impl Disks {
             }
         }
         if let Some(awaited) = self.ended_by(tid, (slept, is_deep), event) {
-            let wakes = self.wakes.entry(tid).or_default();
-            if wakes.len() >= THREAD_CHANGES_MAX {
-                wakes.pop_front();
-            }
-            wakes.push_back((event.time, awaited));
+            let most = room(THREAD_CHANGES_MAX, self.is_starting);
+            keep(self.wakes.entry(tid).or_default(), (event.time, awaited), most);
         }
     }
 
@@ -341,6 +361,9 @@ impl Disks {
         }
         let inside = |way: &Way| way.completed >= slept;
         let told = self.cpus.get(event.cpu.index()).and_then(|cpu| {
+            if !is_deep && cpu.clock == Some(cpu.depth) {
+                return None;
+            }
             let told = cpu.told.filter(|told| inside(&told.way))?;
             let is_there = cpu.depth > 0 || !told.is_left || is_deep;
             let is_now = told.way.completed == event.time && is_there;
@@ -437,10 +460,8 @@ impl Disks {
         let served = disk.served.take().filter(|(sector, ..)| *sector == block.sector);
         let (parts, rule) = served.map_or((None, RuleId(0)), |(_, parts, rule)| (Some(parts), rule));
         let by = bios.first().map_or(Submitter::default(), |(_, bio)| bio.by);
-        if disk.done.len() >= CPU_CHANGES_MAX {
-            disk.done.pop_front();
-        }
-        disk.done.push_back(Done { serial, by, rule, issued, completed: event.time });
+        let most = room(CPU_CHANGES_MAX, self.is_starting);
+        keep(&mut disk.done, Done { serial, by, rule, issued, completed: event.time }, most);
         let (mut first, completed) = (None, event.time);
         for (sector, bio) in &bios {
             let Bio { by, queued, made, scheduled, .. } = *bio;
@@ -503,4 +524,4 @@ fn kind(block: &BlockEvent) -> Kind {
 }
 
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;

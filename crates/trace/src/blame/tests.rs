@@ -215,6 +215,20 @@ fn every_cause_is_named() {
             "1 own@0; 5 awaited:t8; 30 fair:t8@0; 32 own@0; 40",
         ),
         (
+            "it runs and sleeps at one instant, before the wake-up for that is read from another CPU: it is not woken twice",
+            "1 0 sw 7:S 0
+             1 1 sw 6:S 8
+             10 0 sw 0 7
+             10 0 sw 7:S 0
+             10 1 waking 7
+             10 1 wakeup 7 0
+             30 1 waking 7
+             30 1 wakeup 7 0
+             31 0 sw 0 7
+             40 0 sw 7:S 0",
+            "30 idle@0; 31 own@0; 40",
+        ),
+        (
             "within narrow ones it is taken to be the earliest",
             "1 0 sw 6:S 0
              10 1 waking 7

@@ -2,12 +2,14 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use surety_model::event::Comm;
+use surety_model::event::{Comm, SpanMarker};
 use surety_model::job::{Job, Separation};
 use surety_units::{CpuId, Nanos, Tid};
 
 use super::chain::parts;
 use super::disks::Disks;
+use super::past::{Track, keep, room};
+use super::tells::Tells;
 use super::{
     Average, Blames, CPU_CHANGES_MAX, Cause, Chain, Culprit, DEAD_MAX, JobBlame, Piece, THREAD_CHANGES_MAX,
     THREADS_MAX, ThreadBlame, Worst,
@@ -18,54 +20,21 @@ use crate::jobs::watch::{Occupant, Seen, Waker, Watch, Whereabouts};
 use crate::statistics::recorder::NAMES_MAX;
 use crate::wanted::{Wanted, Window};
 
-/// What was the case, from which instant on.
-#[derive(Clone, Debug)]
-struct Track<T> {
-    changes: VecDeque<(Nanos, T)>,
+/// Who woke a thread.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Woke {
+    Thread(Waker),
+    Clock,
 }
 
-impl<T: Copy + PartialEq> Track<T> {
-    fn new() -> Track<T> {
-        Track { changes: VecDeque::new() }
-    }
-
-    /// From `at` on it is `now`. A change that is learned late cannot reach back behind the last one.
-    fn change(&mut self, at: Nanos, now: T, max: usize) {
-        match self.changes.back_mut() {
-            Some((_, last)) if *last == now => {}
-            Some((since, last)) if *since >= at => *last = now,
-            _ => {
-                if self.changes.len() >= max {
-                    self.changes.pop_front();
-                }
-                self.changes.push_back((at, now));
-            }
-        }
-    }
-
-    /// Forgets what ended before `at`.
-    fn forget_before(&mut self, at: Nanos) {
-        while self.changes.get(1).is_some_and(|(next, _)| *next <= at) {
-            self.changes.pop_front();
-        }
-    }
-
-    /// Walks `from..until`: every instant of it once, in order; `None` where nothing is known.
-    fn walk(&self, from: Nanos, until: Nanos, mut step: impl FnMut(Nanos, Nanos, Option<T>)) {
-        let first = self.changes.partition_point(|(at, _)| *at <= from);
-        let mut now = first.checked_sub(1).map(|k| self.changes[k].1);
-        let mut cursor = from;
-        for (at, next) in self.changes.range(first..) {
-            if *at >= until {
-                break;
-            }
-            step(cursor, *at, now);
-            (cursor, now) = (*at, Some(*next));
-        }
-        if cursor < until {
-            step(cursor, until, now);
-        }
-    }
+/// What a thread did in a stretch of time.
+pub(super) enum Did {
+    /// Nothing, for this reason.
+    Waited(Cause),
+    /// It slept; or, where it was not seen before, was not there yet or slept.
+    Slept { is_seen: bool },
+    /// It ran, with this priority.
+    Ran { prio: i32 },
 }
 
 /// What a CPU does.
@@ -78,14 +47,17 @@ struct OnCpu {
 
 /// A thread that is watched.
 #[derive(Clone, Debug)]
-struct Watched {
+pub(super) struct Watched {
     /// When it was first told of: what its slot did before, another thread did.
-    since: Nanos,
-    tid: Tid,
-    comm: Comm,
-    places: Track<Whereabouts>,
+    pub(super) since: Nanos,
+    pub(super) tid: Tid,
+    pub(super) comm: Comm,
+    pub(super) places: Track<Whereabouts>,
+    is_dead: bool,
     /// Who woke it when.
-    wakers: VecDeque<(Nanos, Waker)>,
+    wakers: VecDeque<(Nanos, Woke)>,
+    /// From when to when a replay did nothing as the program that was recorded thought.
+    pub(super) thoughts: VecDeque<(Nanos, Nanos)>,
     /// The end of the last sleep that was told as a wait for a disk.
     told: Option<Nanos>,
     all: Average,
@@ -103,7 +75,9 @@ impl Watched {
             tid,
             comm,
             places: Track::new(),
+            is_dead: false,
             wakers: VecDeque::new(),
+            thoughts: VecDeque::new(),
             told: None,
             all: Average::default(),
             worst: Vec::new(),
@@ -129,54 +103,59 @@ impl Watched {
         None
     }
 
+    /// Who ended a sleep at `until`; `None`: nobody knows.
+    pub(super) fn woken_by(&self, until: Nanos) -> Option<Woke> {
+        let found = self.wakers.partition_point(|(at, _)| *at < until);
+        self.wakers.get(found).filter(|(at, _)| *at == until).map(|(_, woke)| *woke)
+    }
+
     /// What it waited for in a sleep that ended at `until`.
     fn awaited(&self, until: Nanos) -> Cause {
-        let found = self.wakers.partition_point(|(at, _)| *at < until);
-        match self.wakers.get(found) {
-            Some((at, Waker { tid, comm, prio, lock })) if *at == until => {
-                let culprit = Culprit { tid: *tid, comm: *comm, prio: *prio };
-                if *lock { Cause::Lock(culprit) } else { Cause::Awaited(culprit) }
-            }
-            _ => Cause::Blocked,
+        match self.woken_by(until) {
+            Some(Woke::Thread(waker)) => waker.cause(),
+            Some(Woke::Clock) | None => Cause::Blocked,
         }
+    }
+}
+
+impl Waker {
+    /// That it was waited for.
+    pub(super) fn cause(&self) -> Cause {
+        let Waker { tid, comm, prio, lock, .. } = *self;
+        let culprit = Culprit { tid, comm, prio };
+        if lock { Cause::Lock(culprit) } else { Cause::Awaited(culprit) }
     }
 }
 
 /// The histories of all CPUs and threads, and the blame of the jobs completed so far.
 #[derive(Clone, Debug)]
 pub(super) struct Timelines {
-    wanted: Wanted,
-    window: Window,
+    pub(super) wanted: Wanted,
+    pub(super) window: Window,
     most: usize,
-    /// Waits for disks are told, and no jobs.
-    tells_waits: bool,
+    pub(super) tells: Tells,
     pub(super) disks: Disks,
     cpus: Vec<Track<OnCpu>>,
     /// By slot; `None` where a slot has not been told of.
-    threads: Vec<Option<Watched>>,
+    pub(super) threads: Vec<Option<Watched>>,
     /// Of the threads that are gone.
-    blames: Blames,
+    pub(super) blames: Blames,
     names: BTreeSet<Comm>,
 }
 
 impl Timelines {
-    pub(super) fn new(wanted: Wanted, most: usize) -> Timelines {
+    pub(super) fn new(tells: Tells, wanted: Wanted, most: usize) -> Timelines {
         Timelines {
             wanted,
             window: Window::ALL,
             most,
-            tells_waits: false,
+            blames: Blames { are_waits: matches!(tells, Tells::Waits), ..Blames::default() },
+            tells,
             disks: Disks::default(),
             cpus: Vec::new(),
             threads: Vec::new(),
-            blames: Blames::default(),
             names: BTreeSet::new(),
         }
-    }
-
-    pub(super) fn of_waits(wanted: Wanted, most: usize) -> Timelines {
-        let blames = Blames { are_waits: true, ..Blames::default() };
-        Timelines { tells_waits: true, blames, ..Timelines::new(wanted, most) }
     }
 
     /// The trace's first event came then.
@@ -189,6 +168,7 @@ impl Timelines {
         self.blames.threads.sort_by_key(|thread| thread.tid);
         self.blames.names = self.names.into_iter().collect();
         self.blames.rules = self.disks.rules;
+        self.blames.spans.unended += u64::from(self.disks.is_starting);
         self.blames
     }
 
@@ -200,10 +180,10 @@ impl Timelines {
             _ if from < until => pieces.push(Piece { from, until, cpu, cause }),
             _ => {}
         };
-        thread.places.walk(job.release, job.completion, |from, until, place| match place {
-            None | Some(Whereabouts::Unknown) => add(from, until, None, Cause::Unknown),
-            Some(Whereabouts::Throttled) => add(from, until, None, Cause::Throttled),
-            Some(Whereabouts::Asleep) => {
+        self.walk_thread(slot, thread, (job.release, job.completion), |from, until, cpu, did| match did {
+            Did::Waited(cause) => add(from, until, cpu, cause),
+            Did::Slept { is_seen: false } => add(from, until, None, Cause::Unknown),
+            Did::Slept { is_seen: true } => {
                 let border = job.start.clamp(from, until);
                 add(from, border, None, Cause::Unwoken);
                 match self.disks.awaited(thread.tid, (from, until)).filter(|_| border < until) {
@@ -215,19 +195,39 @@ impl Timelines {
                     None => add(border, until, None, thread.awaited(until)),
                 }
             }
-            Some(Whereabouts::On(cpu)) => self.walk_cpu(cpu, from, until, |from, until, on| {
-                if let Some(context) = on.and_then(|on| on.context) {
-                    return add(from, until, Some(cpu), interrupt(context));
-                }
+            Did::Ran { .. } => {
                 let border = job.start.clamp(from, until);
-                add(from, border, Some(cpu), Cause::Earlier);
-                add(border, until, Some(cpu), Cause::Own);
-            }),
-            Some(Whereabouts::Queued(cpu)) => self.walk_cpu(cpu, from, until, |from, until, on| {
-                add(from, until, Some(cpu), self.occupation(slot, from, on));
-            }),
+                add(from, border, cpu, Cause::Earlier);
+                add(border, until, cpu, Cause::Own);
+            }
         });
         pieces
+    }
+
+    /// Walks a stretch of time of a thread: every instant of it once, in order, with the CPU where it was on one or in its queue.
+    pub(super) fn walk_thread(
+        &self,
+        slot: usize,
+        thread: &Watched,
+        (from, until): (Nanos, Nanos),
+        mut step: impl FnMut(Nanos, Nanos, Option<CpuId>, Did),
+    ) {
+        thread.places.walk(from, until, |from, until, place| match place {
+            None => step(from, until, None, Did::Slept { is_seen: false }),
+            Some(Whereabouts::Unknown) => step(from, until, None, Did::Waited(Cause::Unknown)),
+            Some(Whereabouts::Throttled) => step(from, until, None, Did::Waited(Cause::Throttled)),
+            Some(Whereabouts::Asleep) => step(from, until, None, Did::Slept { is_seen: true }),
+            Some(Whereabouts::On(cpu)) => self.walk_cpu(cpu, from, until, |from, until, on| {
+                let did = match on.and_then(|on| on.context) {
+                    Some(context) => Did::Waited(interrupt(context)),
+                    None => Did::Ran { prio: on.map_or(0, |on| on.prio) },
+                };
+                step(from, until, Some(cpu), did);
+            }),
+            Some(Whereabouts::Queued(cpu)) => self.walk_cpu(cpu, from, until, |from, until, on| {
+                step(from, until, Some(cpu), Did::Waited(self.occupation(slot, from, on)));
+            }),
+        });
     }
 
     fn walk_cpu(
@@ -356,19 +356,19 @@ impl Timelines {
 
 impl JobSink for Timelines {
     fn job(&mut self, thread: &ThreadKey, job: &Job) {
-        if !self.tells_waits {
+        if matches!(self.tells, Tells::Jobs) {
             self.take(thread, job, false);
         }
     }
 
     fn doubtful(&mut self, thread: &ThreadKey, job: &Job) {
-        if !self.tells_waits {
+        if matches!(self.tells, Tells::Jobs) {
             self.take(thread, job, true);
         }
     }
 
     fn forget(&mut self, thread: &ThreadKey) {
-        if self.tells_waits {
+        if !matches!(self.tells, Tells::Jobs) {
             return;
         }
         self.blames.slowest.forget(thread.life);
@@ -403,16 +403,16 @@ impl Watch for Timelines {
         if self.cpus.len() <= cpu.index() {
             self.cpus.resize_with(cpu.index() + 1, Track::new);
         }
-        self.cpus[cpu.index()].change(at, OnCpu { occupant, prio, context }, CPU_CHANGES_MAX);
+        let most = room(CPU_CHANGES_MAX, self.disks.is_starting);
+        self.cpus[cpu.index()].change(at, OnCpu { occupant, prio, context }, most);
     }
 
     fn woken(&mut self, slot: usize, at: Nanos, waker: Waker) {
-        if let Some(Some(thread)) = self.threads.get_mut(slot) {
-            if thread.wakers.len() >= THREAD_CHANGES_MAX {
-                thread.wakers.pop_front();
-            }
-            thread.wakers.push_back((at, waker));
-        }
+        self.woke(slot, at, Woke::Thread(waker));
+    }
+
+    fn woken_by_clock(&mut self, slot: usize, at: Nanos) {
+        self.woke(slot, at, Woke::Clock);
     }
 
     fn thread(&mut self, slot: usize, at: Nanos, seen: Seen) {
@@ -420,18 +420,44 @@ impl Watch for Timelines {
             self.threads.resize_with(slot + 1, || None);
         }
         let thread = self.threads[slot].get_or_insert_with(|| Watched::new(at, seen.tid, seen.comm));
-        (thread.tid, thread.comm) = (seen.tid, seen.comm);
-        if seen.ended {
+        (thread.tid, thread.comm, thread.is_dead) = (seen.tid, seen.comm, seen.ended);
+        let is_starting = self.disks.is_starting;
+        if seen.ended && !is_starting {
             // Its jobs are told; only its name is still wanted.
             thread.places = Track::new();
         } else {
-            thread.places.change(at, seen.place, THREAD_CHANGES_MAX);
+            let place = if seen.ended { Whereabouts::Asleep } else { seen.place };
+            thread.places.change(at, place, room(THREAD_CHANGES_MAX, is_starting));
         }
-        if self.tells_waits
+        if matches!(self.tells, Tells::Waits)
             && let Whereabouts::On(cpu) = seen.place
             && !seen.ended
         {
             self.wait_ends(slot, at, cpu);
+        }
+    }
+
+    fn span(&mut self, slot: usize, worker: Option<usize>, marker: &SpanMarker<&str>) {
+        self.take_span(slot, worker, marker);
+    }
+}
+
+impl Timelines {
+    /// Of threads that were not told of before it is the first that is known.
+    fn woke(&mut self, slot: usize, at: Nanos, woke: Woke) {
+        let most = room(THREAD_CHANGES_MAX, self.disks.is_starting);
+        if self.threads.len() <= slot {
+            self.threads.resize_with(slot + 1, || None);
+        }
+        let thread = self.threads[slot].get_or_insert_with(|| Watched::new(at, Tid::IDLE, Comm::default()));
+        keep(&mut thread.wakers, (at, woke), most);
+    }
+
+    /// More, or no more than otherwise, is remembered from here on.
+    pub(super) fn remember(&mut self, is_starting: bool) {
+        self.disks.is_starting = is_starting;
+        for thread in self.threads.iter_mut().flatten().filter(|thread| thread.is_dead && !is_starting) {
+            thread.places = Track::new();
         }
     }
 }

@@ -23,6 +23,22 @@ pub enum Context {
     Softirq(u32),
 }
 
+impl Context {
+    /// Whether threads are woken in it because an instant has come: in the interrupt of the CPU's timer, and in the softirqs in which
+    /// timers expire.
+    pub fn is_clock(self) -> bool {
+        match self {
+            Context::Vector(name) => name == "local_timer",
+            Context::Softirq(vector) => matches!(vector, SOFTIRQ_TIMER | SOFTIRQ_HRTIMER),
+            Context::Irq(_) => false,
+        }
+    }
+}
+
+/// `TIMER_SOFTIRQ` and `HRTIMER_SOFTIRQ` (`include/linux/interrupt.h`).
+const SOFTIRQ_TIMER: u32 = 1;
+const SOFTIRQ_HRTIMER: u32 = 8;
+
 /// The kernel's names of softirqs by their number (`include/linux/interrupt.h`, the order of its enumeration).
 pub(crate) const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];

@@ -133,6 +133,8 @@ pub(super) struct Thread {
     throttled_since: Option<Nanos>,
     /// Why it waits, while it does.
     why: Wait,
+    /// It ran and slept at this instant, and why was not seen: its wake-up is recorded on another CPU, whose events of it come later.
+    unexplained: Option<Nanos>,
     /// A wake-up that came while it was still on its CPU.
     pending: Option<Nanos>,
     /// Gaps of the trace when its busy period was released.
@@ -163,6 +165,7 @@ impl Thread {
             longest_wait: Nanos::ZERO,
             throttled_since: None,
             why: Wait::Woken,
+            unexplained: None,
             pending: None,
             gaps: 0,
             busy: None,
@@ -312,6 +315,8 @@ impl Thread {
         } else if state.is_blocked() {
             let busy = self.busy.take().unwrap_or(Busy::unreleased(false));
             self.place = Place::Asleep { since: at };
+            let is_unexplained = busy.release.is_none() && busy.reorderable;
+            self.unexplained = busy.start.filter(|start| is_unexplained && start.at == at).map(|_| at);
             if self.key.separation == Separation::BusyPeriod {
                 outcome.unreleased = busy.release.is_none() && busy.reorderable;
                 self.complete(busy, at, sink);
@@ -339,6 +344,7 @@ impl Thread {
     pub(super) fn waking<S: JobSink>(&mut self, at: Nanos, gaps: u64, sink: &mut S) -> bool {
         self.touch(at);
         match self.place {
+            Place::Asleep { .. } if self.unexplained == Some(at) => return true,
             Place::Asleep { .. } | Place::Unknown => {
                 self.wants_lock = false;
                 self.release(at, at, gaps);
@@ -366,6 +372,7 @@ impl Thread {
     pub(super) fn wakeup(&mut self, at: Nanos, target: CpuId, gaps: u64) -> bool {
         self.touch(at);
         match self.place {
+            Place::Asleep { .. } if self.unexplained == Some(at) => return false,
             Place::Asleep { since } => {
                 let release = self.pending.take().unwrap_or(at);
                 self.release(release, release.max(since), gaps);

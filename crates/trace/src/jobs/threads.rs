@@ -50,6 +50,11 @@ impl ThreadTable {
         Some(found)
     }
 
+    /// The thread that bears this id, or bore it last and is remembered.
+    pub(super) fn last(&self, tid: Tid) -> Option<usize> {
+        self.by_tid.get(&tid.0).copied()
+    }
+
     /// The thread of this id that was forked and has not been woken yet.
     pub(super) fn unborn(&self, tid: Tid) -> Option<usize> {
         self.by_tid.get(&tid.0).copied().filter(|slot| self.slots[*slot].unborn && !self.slots[*slot].ended)

@@ -3,7 +3,7 @@
 //!
 //! [`Unwatched`] only has a sink: the calls are compiled away. That is how [`super::JobBuilder`] runs.
 
-use surety_model::event::Comm;
+use surety_model::event::{Comm, SpanMarker};
 use surety_units::{CpuId, Nanos, Tid};
 
 use super::interrupts::Context;
@@ -47,6 +47,7 @@ pub(crate) struct Seen {
 /// The thread that woke another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Waker {
+    pub(crate) slot: usize,
     pub(crate) tid: Tid,
     pub(crate) comm: Comm,
     pub(crate) prio: i32,
@@ -74,8 +75,18 @@ pub(crate) trait Watch {
         let _ = (slot, at, waker);
     }
 
+    /// The thread of that slot is woken by the clock: a timer of the CPU's expired.
+    fn woken_by_clock(&mut self, slot: usize, at: Nanos) {
+        let _ = (slot, at);
+    }
+
     /// From `at` on the thread is so.
     fn thread(&mut self, slot: usize, at: Nanos, seen: Seen);
+
+    /// The thread of that slot says something of a start-up or a stream; `worker`: the slot of the thread that it names.
+    fn span(&mut self, slot: usize, worker: Option<usize>, marker: &SpanMarker<&str>) {
+        let _ = (slot, worker, marker);
+    }
 }
 
 /// Watches nothing.

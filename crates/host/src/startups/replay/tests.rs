@@ -58,6 +58,8 @@ fn job(recorded: &Arc<Recorded>, directory: &Path) -> Job {
         limit: Nanos::from_secs(600),
         latest: Nanos::MAX,
         stop: Arc::new(AtomicBool::new(false)),
+        number: 0,
+        speaker: crate::spans::Speaker::default(),
     }
 }
 

@@ -19,6 +19,9 @@ impl Names<'_> {
         match cause {
             Cause::Own => "itself".to_owned(),
             Cause::Earlier => "itself, with what came before".to_owned(),
+            Cause::Ran(culprit) => format!("{} runs", thread_words(&culprit)),
+            Cause::Think => "think time".to_owned(),
+            Cause::Clock => "waiting for the clock".to_owned(),
             Cause::Thread(culprit) => format!("behind {}", thread_words(&culprit)),
             Cause::Irq(_) | Cause::Vector(_) | Cause::Softirq(_) => self.interrupt(cause),
             Cause::Throttled => "out of budget".to_owned(),
@@ -57,6 +60,14 @@ impl Names<'_> {
         self.rules.get(usize::from(rule.0)).map(String::as_str).filter(|words| !words.is_empty())
     }
 
+    /// Words of the I/O scheduler's rule that a cause names.
+    pub(super) fn rule_of(&self, cause: Cause) -> Option<&str> {
+        match cause {
+            Cause::Disk(DiskCause::Scheduler(_, rule) | DiskCause::Held(rule)) => self.rule(rule),
+            _ => None,
+        }
+    }
+
     fn by_rule(&self, rule: RuleId) -> String {
         self.rule(rule).map_or_else(String::new, |words| format!(", {words:?}"))
     }
@@ -78,22 +89,11 @@ impl Names<'_> {
 
     /// A time with its cause, under this key.
     pub(super) fn caused(self, cause: Cause, key: &str, time: Nanos) -> Value {
-        let (word, culprit) = match cause {
-            Cause::Own => ("own", None),
-            Cause::Earlier => ("earlier", None),
-            Cause::Thread(culprit) => ("thread", Some(culprit)),
-            Cause::Lock(culprit) => ("lock", Some(culprit)),
-            Cause::Awaited(culprit) => ("awaited", Some(culprit)),
-            Cause::Irq(_) => ("irq", None),
-            Cause::Vector(_) => ("vector", None),
-            Cause::Softirq(_) => ("softirq", None),
-            Cause::Throttled => ("throttled", None),
-            Cause::Idle => ("idle", None),
-            Cause::Unwoken => ("unwoken", None),
-            Cause::Blocked => ("blocked", None),
-            Cause::Disk(cause) => (disk_word(cause), None),
-            Cause::Others => ("others", None),
-            Cause::Unknown => ("unknown", None),
+        let culprit = match cause {
+            Cause::Ran(culprit) | Cause::Thread(culprit) | Cause::Lock(culprit) | Cause::Awaited(culprit) => {
+                Some(culprit)
+            }
+            _ => None,
         };
         let (number, name) = match cause {
             Cause::Irq(irq) => (Some(i64::from(irq)), Some(self.handlers(irq))),
@@ -107,19 +107,39 @@ impl Names<'_> {
             }
             _ => culprit.map(|c| (i64::from(c.tid.0), c.comm.text().into_owned())).unzip(),
         };
-        let rule = match cause {
-            Cause::Disk(DiskCause::Scheduler(_, rule) | DiskCause::Held(rule)) => self.rule(rule),
-            _ => None,
-        };
         json!({
-            "cause": word,
+            "cause": word(cause),
             "number": number,
             "name": name,
             "class": culprit.map(|c| c.class().name()),
             "prio": culprit.map(|c| c.prio),
-            "rule": rule,
+            "rule": self.rule_of(cause),
             key: time,
         })
+    }
+}
+
+/// The word of a cause in documents.
+pub(super) fn word(cause: Cause) -> &'static str {
+    match cause {
+        Cause::Own => "own",
+        Cause::Earlier => "earlier",
+        Cause::Ran(_) => "ran",
+        Cause::Think => "think",
+        Cause::Thread(_) => "thread",
+        Cause::Lock(_) => "lock",
+        Cause::Awaited(_) => "awaited",
+        Cause::Irq(_) => "irq",
+        Cause::Vector(_) => "vector",
+        Cause::Softirq(_) => "softirq",
+        Cause::Throttled => "throttled",
+        Cause::Idle => "idle",
+        Cause::Unwoken => "unwoken",
+        Cause::Blocked => "blocked",
+        Cause::Clock => "clock",
+        Cause::Disk(cause) => disk_word(cause),
+        Cause::Others => "others",
+        Cause::Unknown => "unknown",
     }
 }
 

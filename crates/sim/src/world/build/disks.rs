@@ -296,13 +296,14 @@ impl<'a> Builder<'a> {
         self.group = stream.group.as_deref();
         let StreamFile::Make(size) = stream.file else { return Ok(()) };
         let (activity, fair) = (Activity::Stream(index), Scheduling::Policy(FAIR));
+        let named = self.stage.machine.recorder_mut().add_activity(&stream.name);
         for _ in 0..stream.count {
             let object = format!("{}.file.make", ActivityKind::Stream.path(&stream.name));
             let file = self.file(object, stream.disk.as_deref(), size.0)?;
             let Some(batch) = stream.batch else {
                 let priority = io_priority(stream.io_priority, fair);
                 self.actor(activity, &stream.name, (fair, priority), |seat| {
-                    Actor::Player(Player::new(seat, stream, file, size.0))
+                    Actor::Player(Player::new(seat, (stream, named), file, size.0))
                 });
                 continue;
             };
@@ -312,7 +313,7 @@ impl<'a> Builder<'a> {
                 given => priority_of(given),
             };
             let viewer = self.actor(activity, &stream.name, (fair, Priority::default()), |seat| {
-                Actor::Viewer(Viewer::new(seat, playout, stream))
+                Actor::Viewer(Viewer::new(seat, playout, (stream, named)))
             });
             let name = format!("{}/fetch", stream.name);
             let fetcher = self.actor(Activity::Fetcher(index), &name, (fair, realtime), |seat| {
@@ -346,7 +347,8 @@ impl<'a> Builder<'a> {
             let processes = trace.processes.len();
             self.group = startup.group.as_deref();
             let (policy, spin) = self.pace();
-            let mut subject = Subject::new(startup, trace.into(), file, spin);
+            let activity = self.stage.machine.recorder_mut().add_activity(&startup.name);
+            let mut subject = Subject::new((startup, activity), trace.into(), file, spin);
             let scheduling = (Scheduling::Policy(policy), priority_of(startup.io_priority));
             for process in 0..processes {
                 let signal = self.actor(Activity::Startup(index), &startup.name, scheduling, |seat| {

@@ -2,6 +2,7 @@
 //!
 //! What it does and what counts as dropped is the host world's rule ([`surety_model::record::stream_record`]).
 
+use surety_model::event::{Span, SpanFate, SpanMarker};
 use surety_model::record::{StreamAccess, StreamThread};
 use surety_model::workload::{Direction, Stream, release_of};
 use surety_units::{Nanos, Rate};
@@ -44,12 +45,41 @@ impl Plan {
 }
 
 /// What became of the accesses that are over.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Log(Vec<StreamAccess>);
+#[derive(Clone, Debug)]
+pub(super) struct Log {
+    /// The stream's number where the trace names it.
+    activity: usize,
+    accesses: Vec<StreamAccess>,
+}
 
 impl Log {
-    pub(in crate::world) fn add(&mut self, access: StreamAccess) {
-        self.0.push(access);
+    pub(in crate::world) fn new(activity: usize) -> Log {
+        Log { activity, accesses: Vec::new() }
+    }
+
+    /// Takes the access of a plan that is over now, begun then; `None`: it is dropped. The trace says so where it was not in time.
+    pub(in crate::world) fn add(
+        &mut self,
+        plan: &Plan,
+        start: Option<Nanos>,
+        now: Nanos,
+        storage: &mut Storage,
+    ) {
+        let release = plan.release();
+        let is_late = now > release + plan.deadline;
+        if is_late {
+            let fate = if start.is_some() { SpanFate::Late } else { SpanFate::Dropped };
+            let (number, name) = (plan.number, self.activity);
+            storage.say(SpanMarker::Over(Span {
+                fate,
+                number,
+                begin: release,
+                end: now,
+                thread: None,
+                name,
+            }));
+        }
+        self.accesses.push(StreamAccess { release, done: start.map(|start| (start, now)) });
     }
 
     /// All that were released before the run's end; the next of the plan, at which the thread may have been since an instant, and those
@@ -61,7 +91,7 @@ impl Log {
         end: Nanos,
         (run, waited): (Nanos, Nanos),
     ) -> StreamThread {
-        let released = self.0.iter().filter(|access| access.release < end);
+        let released = self.accesses.iter().filter(|access| access.release < end);
         let mut accesses: Vec<StreamAccess> = released.copied().collect();
         let mut start = begun.unwrap_or(end);
         let mut open = plan.clone();
@@ -87,7 +117,12 @@ pub(in crate::world) struct Player {
 
 impl Player {
     /// A thread of a stream on its file.
-    pub(in crate::world) fn new(seat: Seat, stream: &Stream, file: FileId, bytes: u64) -> Player {
+    pub(in crate::world) fn new(
+        seat: Seat,
+        (stream, activity): (&Stream, usize),
+        file: FileId,
+        bytes: u64,
+    ) -> Player {
         let plan = Plan::new(stream);
         Player {
             seat,
@@ -97,7 +132,7 @@ impl Player {
             direct: plan.access.is_multiple_of(PAGE),
             plan,
             stage: Stage::Planned,
-            log: Log::default(),
+            log: Log::new(activity),
         }
     }
 
@@ -111,7 +146,7 @@ impl Player {
                 }
                 Stage::Due => {
                     if now > release + self.plan.deadline {
-                        self.log.add(StreamAccess { release, done: None });
+                        self.log.add(&self.plan, None, now, storage);
                         self.go_on();
                         continue;
                     }
@@ -133,7 +168,7 @@ impl Player {
                     return Step::Run(cost(access, self.direct));
                 }
                 Stage::Done(start) => {
-                    self.log.add(StreamAccess { release, done: Some((start, now)) });
+                    self.log.add(&self.plan, Some(start), now, storage);
                     if !self.direct && (number + 1).is_multiple_of(self.accesses_in_file) {
                         storage.evict(self.file);
                     }

@@ -7,7 +7,7 @@
 
 use std::collections::VecDeque;
 
-use surety_model::record::{StreamAccess, StreamThread};
+use surety_model::record::StreamThread;
 use surety_model::workload::Stream;
 use surety_units::{Nanos, Rate};
 
@@ -186,11 +186,17 @@ pub(in crate::world) struct Viewer {
 
 impl Viewer {
     /// The thread of a stream that takes its accesses from a buffer.
-    pub(in crate::world) fn new(seat: Seat, playout: usize, stream: &Stream) -> Viewer {
-        Viewer { seat, playout, plan: Plan::new(stream), begun: None, is_copied: false, log: Log::default() }
+    pub(in crate::world) fn new(seat: Seat, playout: usize, (stream, activity): (&Stream, usize)) -> Viewer {
+        let log = Log::new(activity);
+        Viewer { seat, playout, plan: Plan::new(stream), begun: None, is_copied: false, log }
     }
 
-    pub(in crate::world) fn next(&mut self, now: Nanos, playouts: &mut [Playout]) -> Step {
+    pub(in crate::world) fn next(
+        &mut self,
+        now: Nanos,
+        storage: &mut Storage,
+        playouts: &mut [Playout],
+    ) -> Step {
         let playout = &mut playouts[self.playout];
         let release = self.plan.release();
         let Some(start) = self.begun else {
@@ -198,11 +204,11 @@ impl Viewer {
                 return Step::SleepUntil(release);
             }
             if now > release + self.plan.deadline {
-                self.log.add(StreamAccess { release, done: None });
+                self.log.add(&self.plan, None, now, storage);
                 return self.go_on(playout);
             }
             self.begun = Some(now);
-            return self.next(now, playouts);
+            return self.next(now, storage, playouts);
         };
         if playout.fetched < (self.plan.number + 1) * self.plan.access {
             playout.player_waits = true;
@@ -212,7 +218,7 @@ impl Viewer {
             return Step::Run(cost(self.plan.access, false));
         }
         (self.begun, self.is_copied) = (None, false);
-        self.log.add(StreamAccess { release, done: Some((start, now)) });
+        self.log.add(&self.plan, Some(start), now, storage);
         self.go_on(playout)
     }
 

@@ -9,6 +9,7 @@
 use std::sync::Arc;
 
 use surety_block::ProcessId;
+use surety_model::event::{Span, SpanFate, SpanMarker};
 use surety_model::formats::io_trace::{Action, IoTrace, Layout};
 use surety_model::record::ActivityRecord;
 use surety_model::startup::{Attempt, During, StartupAccount, Throughput};
@@ -24,6 +25,8 @@ const LOOK: Nanos = Nanos::from_micros(100);
 
 /// A start-up that is replayed.
 pub(in crate::world) struct Subject {
+    /// Its number where the trace names it.
+    activity: usize,
     pub trace: Arc<IoTrace>,
     pub layout: Layout,
     pub file: FileId,
@@ -44,12 +47,13 @@ pub(in crate::world) struct Subject {
 impl Subject {
     /// A start-up whose file is there, without threads yet.
     pub(in crate::world) fn new(
-        startup: &Startup,
+        (startup, activity): (&Startup, usize),
         trace: Arc<IoTrace>,
         file: FileId,
         spin: Nanos,
     ) -> Subject {
         Subject {
+            activity,
             layout: trace.layout(),
             trace,
             file,
@@ -96,14 +100,18 @@ impl Starts {
         self.subjects.iter().all(|subject| subject.attempts.len() >= subject.repeat as usize)
     }
 
-    fn finish(&mut self, ready: Option<Nanos>, now: Nanos, storage: &Storage) -> Step {
+    /// The start that is under way is over; what the trace is to say of it.
+    fn finish(&mut self, ready: Option<Nanos>, now: Nanos, storage: &Storage) -> Option<SpanMarker<usize>> {
         self.read(now, storage);
-        if let Some(Running { subject, begin, until, .. }) = self.running.take() {
-            let ready = ready.filter(|at| *at <= until);
-            let attempt = ready.map_or(Attempt::GivenUp(until - begin), |at| Attempt::Ready(at - begin));
-            self.subjects[subject].attempts.push(attempt);
-        }
-        Step::Signal(self.starter)
+        let Running { subject, begin, until, .. } = self.running.take()?;
+        let subject = &mut self.subjects[subject];
+        let (fate, end, attempt) = match ready.filter(|at| *at <= until) {
+            Some(at) => (SpanFate::Ready, at, Attempt::Ready(at - begin)),
+            None => (SpanFate::GivenUp, until, Attempt::GivenUp(until - begin)),
+        };
+        let (number, name) = (subject.attempts.len() as u64, subject.activity);
+        subject.attempts.push(attempt);
+        Some(SpanMarker::Over(Span { fate, number, begin, end, thread: None, name }))
     }
 
     /// What is known of a start that the run's end cut short, and what disks moved until then.
@@ -176,6 +184,7 @@ impl Starter {
         self.gap = subject.gap;
         let first = subject.trace.requests[0].process;
         let signal = subject.signals[first];
+        storage.say(SpanMarker::Begun(subject.activity));
         starts.read(now, storage);
         starts.running = Some(Running { subject: index, begin: now, until, turn: 0, since: now });
         self.stage = Begins::Begun;
@@ -241,6 +250,7 @@ impl Replayer {
                     if now >= running.until {
                         return self.is_over(None, now, storage, starts);
                     }
+                    storage.say(SpanMarker::Thought { from: running.since, until: now });
                     let operation = self.operation(running.turn, &starts.subjects[self.subject]);
                     self.seat.begin(storage, operation);
                     self.stage = Stage::At;
@@ -319,7 +329,10 @@ impl Replayer {
         for process in &starts.subjects[self.subject].processes {
             storage.exit(now, *process);
         }
-        starts.finish(ready, now, storage)
+        if let Some(over) = starts.finish(ready, now, storage) {
+            storage.say(over);
+        }
+        Step::Signal(starts.starter)
     }
 }
 

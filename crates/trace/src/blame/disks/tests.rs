@@ -2,7 +2,7 @@
 //!
 //! A line is `TIME CPU@THREAD WHAT`, times in microseconds. What: `sw PREV:STATE NEXT`, `waking TID`, `irq`, `irqx`, a step of the block layer by
 //! a letter as in blktrace (`Q` queued, `M` appended, `G` made, `I` inserted, `J` joined, `D` issued, `R` requeued, `C` complete)
-//! with letters, sector and sectors, or a marker. A step behind `g` is of disk 8:16, else of 8:0; a fourth word is the name of who does it.
+//! with letters, sector and sectors, or a marker. `vec`, `vecx`: the timer's interrupt; `new TID`: a thread is made. A step behind `g` is of disk 8:16, else of 8:0; a fourth word is the name of who does it.
 
 use super::*;
 use crate::blame::{BlameBuilder, Cause};
@@ -28,7 +28,7 @@ fn block(step: BlockStep, minor: u32, words: &[&str], current: i32) -> EventKind
     })
 }
 
-fn feed(script: &'static str, sink: &mut dyn TraceSink) {
+pub(in crate::blame) fn feed(script: &str, sink: &mut dyn TraceSink) {
     for line in script.lines().map(str::trim) {
         let words: Vec<&str> = line.split_whitespace().collect();
         let (cpu, current) = words[1].split_once('@').unwrap();
@@ -56,6 +56,7 @@ fn feed(script: &'static str, sink: &mut dyn TraceSink) {
                     prev_state: match state {
                         "D" => LeaveState::Uninterruptible,
                         "S" => LeaveState::Sleeping,
+                        "X" => LeaveState::Dead,
                         _ => LeaveState::Runnable { preempted: state == "R+" },
                     },
                     next: Tid(next),
@@ -67,6 +68,12 @@ fn feed(script: &'static str, sink: &mut dyn TraceSink) {
                 let tid: i32 = words[3].parse().unwrap();
                 EventKind::Waking(Woken { tid: Tid(tid), comm: comm(tid), prio: 120, target: cpu })
             }
+            "new" => {
+                let tid: i32 = words[3].parse().unwrap();
+                EventKind::WakeupNew(Woken { tid: Tid(tid), comm: comm(tid), prio: 120, target: cpu })
+            }
+            "vec" => EventKind::VectorEntry { name: "local_timer" },
+            "vecx" => EventKind::VectorExit { name: "local_timer" },
             "irq" => EventKind::IrqEntry { irq: 9, name: "disk" },
             "irqx" => EventKind::IrqExit { irq: 9 },
             "says" => EventKind::Marker { text: line.split_once("says ").unwrap().1 },
@@ -266,6 +273,24 @@ fn every_part_of_a_wait_is_told() {
              20 0@0 sw 0 8
              20 0@8 waking 7
              20 0@8 sw 8:S 7
+             40 0@7 sw 7:S 0",
+            "",
+        ),
+        (
+            "who sleeps until an instant, and the timer's interrupt comes on top of one in which another's completion was told",
+            "1 0@0 sw 0 8
+             2 0@8 Q R 0 8
+             3 0@8 D R 0 8
+             4 0@8 sw 8:D 7
+             5 0@7 sw 7:S 0
+             20 0@0 irq
+             20 0@0 C R 0 8
+             21 0@0 vec
+             22 0@0 waking 7
+             23 0@0 vecx
+             24 0@0 waking 8
+             25 0@0 irqx
+             26 0@0 sw 0 7
              40 0@7 sw 7:S 0",
             "",
         ),
