@@ -73,6 +73,9 @@ pub trait Queue {
     /// That instant has come; [`Queue::next`] is asked afterwards.
     fn expired(&mut self, now: Nanos);
 
+    /// Whether the queue's worker has to wait for a CPU: what it is to do it does when it has one.
+    fn holds_worker(&mut self, _now: Nanos, _holds: bool) {}
+
     /// A request that is issued and not complete.
     fn request(&self, id: RequestId) -> &Request;
 

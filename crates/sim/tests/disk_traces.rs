@@ -265,6 +265,27 @@ fn a_reader_alone_waits_for_the_disk_only() {
     }
 }
 
+/// Beside a thread that computes on the only CPU requests leave the I/O scheduler when one is complete: the kernel's worker has nice -20 and
+/// takes the CPU. It has to wait for one of realtime priority, and the disk with it.
+#[test]
+fn the_worker_of_a_queue_waits_for_realtime_threads() {
+    for (policy, preempts) in [("fair", true), ("fifo:10", false)] {
+        let text = format!(
+            "[disk.d]\nmodel = \"hdd-2004\"\nscheduler = \"mq-deadline\"\n\
+             [[load]]\nname = \"readers\"\nkind = \"readers\"\ncount = 4\nsize = \"8MiB\"\ndisk = \"d\"\n\
+             [[task]]\nname = \"spins\"\nperiod = \"100ms\"\nwork = \"50ms\"\npolicy = \"{policy}\"\n"
+        );
+        let mut follower = Follower::new(Wanted::default());
+        let options = RunOptions { cpus: Some(CpuSet::first(1)), ..options() };
+        world().run(&workload(&text), &options, &mut follower).unwrap();
+        let issued = || follower.blocks.iter().filter(|(_, block)| block.step == BlockStep::Issued);
+        let beside_it = issued().filter(|(_, block)| block.comm == Comm::new("spins")).count();
+        assert!(issued().count() > 50, "{policy}");
+        assert_eq!(beside_it > 10, preempts, "{policy}: {beside_it}");
+        assert!(preempts || beside_it == 0, "{policy}: {beside_it}");
+    }
+}
+
 /// What the host's process makes again for a virtual disk is told in the order of its steps on the host's disk, flushes too, and is of that process,
 /// whatever thread is on the CPU.
 #[test]

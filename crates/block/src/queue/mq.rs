@@ -7,7 +7,8 @@
 //!
 //! The elevator is asked when the queue is *run*, until it holds back what it has or the driver takes no more. It is run when requests come and before a process
 //! waits for a tag; at the elevator's timer; when a request is complete, where the driver took no more before or the elevator wants it; and some ticks after the elevator
-//! held back what it had. So what an elevator holds back without a timer may leave the device idle, as in the kernel.
+//! held back what it had. So what an elevator holds back without a timer may leave the device idle, as in the kernel. Timers and
+//! completions have it run by the kernel's worker, which waits for its CPU where [`Queue::holds_worker`] says so.
 
 use std::collections::VecDeque;
 
@@ -60,6 +61,9 @@ pub struct Mq {
     restarts: bool,
     /// When it is run because the elevator held back what it had.
     again: Option<Nanos>,
+    /// The worker has no CPU, and is to run it once it has one.
+    is_held: bool,
+    is_due: bool,
     tick: Tick,
     /// While it is not 0, requests leave the elevator one at a time.
     busy: u32,
@@ -95,6 +99,8 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
         runs: false,
         restarts: false,
         again: None,
+        is_held: false,
+        is_due: false,
         tick: Tick::at(making.hz),
         busy: 0,
         parked: None,
@@ -217,10 +223,13 @@ impl Mq {
         }
     }
 
-    /// The queue is run by a worker, whose next run is this one.
+    /// The queue is run by a worker, whose next run is this one, as soon as it has a CPU.
     fn run_by_worker(&mut self, now: Nanos) {
         self.again = None;
-        self.run(now);
+        self.is_due = self.is_held;
+        if !self.is_held {
+            self.run(now);
+        }
     }
 
     /// The queue is run: at once where the driver is full, else when it asks, at the same instant.
@@ -256,7 +265,7 @@ impl Mq {
                 untagged = self.admits(one);
             }
             if given == 0 {
-                if holds_back && self.again.is_none() {
+                if holds_back && self.again.is_none() && !self.is_due {
                     self.again = Some(self.tick.timer(now, HELD_BACK));
                 }
                 return;
@@ -410,6 +419,13 @@ impl Queue for Mq {
         self.run_by_worker(now);
     }
 
+    fn holds_worker(&mut self, now: Nanos, holds: bool) {
+        self.is_held = holds;
+        if !holds && self.is_due {
+            self.run_by_worker(now);
+        }
+    }
+
     fn request(&self, id: RequestId) -> &Request {
         &self.requests[id]
     }
@@ -516,6 +532,33 @@ mod tests {
             assert_eq!(woken, [ProcessId(0)], "{sector}");
             assert_eq!(queue.submit(Nanos::ZERO, fifth, BioId(5)), expected, "{sector}");
         }
+    }
+
+    /// A worker without a CPU leaves the device idle, and runs the queue once when it has one; a process runs it without the worker.
+    #[test]
+    fn a_worker_without_a_cpu_runs_the_queue_later() {
+        let row = crate::elevators::by_word("mq-deadline").expect("it is one of them");
+        let mut queue = make(row, &Making::new(4, 1, Settings::new(row.tunables)));
+        queue.add_process(Process::default());
+        let sent = |queue: &mut Box<dyn Queue>| {
+            queue.next(Nanos::ZERO).map(|(id, _)| (queue.request(id).sector, id))
+        };
+        for (number, sector) in [(0, 1000), (1, 2000), (2, 3000)] {
+            assert_eq!(queue.submit(Nanos::ZERO, write(0, sector), BioId(number)), Submitted::Accepted);
+        }
+        let first = sent(&mut queue).expect("the device is free");
+        assert_eq!((first.0, sent(&mut queue)), (1000, None));
+        queue.holds_worker(Nanos::ZERO, true);
+        let (mut done, mut woken) = (Vec::new(), Vec::new());
+        queue.complete(Nanos::ZERO, first.1, &mut done, &mut woken);
+        assert_eq!(sent(&mut queue), None);
+        queue.holds_worker(Nanos::ZERO, false);
+        let second = sent(&mut queue).expect("the worker has run");
+        queue.holds_worker(Nanos::ZERO, true);
+        queue.complete(Nanos::ZERO, second.1, &mut done, &mut woken);
+        assert_eq!((second.0, sent(&mut queue)), (2000, None));
+        assert_eq!(queue.submit(Nanos::ZERO, write(0, 4000), BioId(3)), Submitted::Accepted);
+        assert_eq!(sent(&mut queue).map(|(sector, _)| sector), Some(3000));
     }
 
     /// Four tags: one request is in the device, one taken ahead, two lie 8 sectors apart; two processes wait. A bio between the two joins

@@ -99,6 +99,11 @@ impl Resources {
         next
     }
 
+    /// Those that wait for an event.
+    pub(crate) fn waiters(&self, signal: usize) -> &[ThreadId] {
+        &self.signals[signal].waiters
+    }
+
     /// The step a woken waiter takes again before it goes on.
     pub(crate) fn again(&mut self, thread: ThreadId) -> Option<Step> {
         let place = self.woken.iter().position(|(woken, _)| *woken == thread)?;

@@ -121,6 +121,8 @@ pub struct Storage {
     free: Vec<BioId>,
     /// Whether anything was submitted since the last time the drivers looked.
     is_stirred: bool,
+    /// The kernel's workers, which run the queues, have no CPU.
+    are_workers_held: bool,
     flusher: Flusher,
     guests: Vec<Guest>,
     /// Where the time of requests went, once that is observed.
@@ -322,6 +324,14 @@ impl Storage {
             self.arms.extend(self.flusher.wants());
         }
         std::mem::take(&mut self.arms)
+    }
+
+    /// Whether the kernel's workers have to wait for a CPU: queues that they are to run are run when they have one.
+    pub fn hold_workers(&mut self, now: Nanos, holds: bool) {
+        if std::mem::replace(&mut self.are_workers_held, holds) != holds {
+            self.is_stirred |= !holds;
+            self.units.iter_mut().for_each(|unit| unit.queue.holds_worker(now, holds));
+        }
     }
 
     /// Takes the list of [`Storage::settle`] back.

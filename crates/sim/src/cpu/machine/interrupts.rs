@@ -59,6 +59,16 @@ impl<P: Programs> Machine<P> {
         self.come_to_rest(observer);
     }
 
+    /// Whether a thread above all normal ones has a device's CPU, or had it last and waits for one of these events, which are about to
+    /// be raised: the kernel's workers there, of nice -20, then wait for it.
+    pub fn holds_workers(&self, device: usize, mut signals: impl Iterator<Item = usize>) -> bool {
+        let cpu = self.devices[device].spec().cpu;
+        let is_above = |thread: ThreadId| self.hardware.thread(thread).scheduling.prio() < 100;
+        let comes = |thread: &ThreadId| self.hardware.thread(*thread).cpu == cpu && is_above(*thread);
+        self.hardware.current(cpu).is_some_and(is_above)
+            || signals.any(|signal| self.resources.waiters(signal).iter().any(comes))
+    }
+
     /// Records what happened at a disk, and hands it on: on the last of the CPUs whose threads used disks since this was last called, as
     /// events of one instant are told in the order of CPUs and theirs have to stand before; else on that of a device.
     pub fn at_disk(

@@ -24,7 +24,7 @@ use super::units::{Bound, MODEL};
 use super::{Activity, Builder, Stage};
 use crate::cpu::device::{DeviceSpec, Source};
 use crate::cpu::hardware::Scheduling;
-use crate::disk::{self, FileId, PAGE};
+use crate::disk::{self, FileId, PAGE, Woken};
 use crate::engine::{Engine, Event, Simulation};
 
 /// The policy of threads that a workload says nothing of.
@@ -180,6 +180,15 @@ impl Stage {
         }
     }
 
+    /// Whether the kernel's workers, which run the queues of disks, have to wait for the CPU that the disks interrupt. Who waits in
+    /// `woken` is about to be woken there.
+    fn hold_workers(&mut self, woken: &[Woken]) {
+        let signals = woken.iter().map(|woken| self.signals[woken.process.index()]);
+        let holds = self.interrupts.first().is_some_and(|first| self.machine.holds_workers(*first, signals));
+        let now = self.machine.engine().now();
+        self.machine.programs_mut().io.storage.hold_workers(now, holds);
+    }
+
     /// Disks, and what uses them, work on by themselves: the drivers take what they can.
     fn settle(&mut self) {
         let now = self.machine.engine().now();
@@ -207,8 +216,12 @@ impl Simulation for Stage {
         } else {
             let now = self.machine.engine().now();
             let mut woken = std::mem::take(&mut self.woken);
-            woken.extend_from_slice(self.machine.programs_mut().io.storage.occur(now, event));
-            // The driver asks for its next requests where one completes; only then do those who waited for it go on.
+            let storage = &mut self.machine.programs_mut().io.storage;
+            storage.hold_workers(now, true);
+            woken.extend_from_slice(storage.occur(now, event));
+            // The driver asks for its next requests where one completes; only then do those who waited for it go on, unless they are
+            // above the worker that has it asked.
+            self.hold_workers(&woken);
             self.settle();
             self.tell(observer);
             // Whoever a completion wakes goes on behind its one interrupt.
@@ -220,6 +233,7 @@ impl Simulation for Stage {
             self.woken = woken;
         }
         if component.is_some() {
+            self.hold_workers(&[]);
             self.settle();
             self.tell(observer);
         }
