@@ -14,7 +14,7 @@
 //! So the parts of a job sum to its response exactly, whatever the events say. The decomposition follows that of `rtla
 //! timerlat --auto-analysis` (tools/tracing/rtla), made for every job of any thread, with throttling and migration.
 //!
-//! A start-up is told over all of its threads, and an access of a stream as well: [`spans`].
+//! A start-up is told over all of its threads, and an access of a stream as well: [`SpanBlame`].
 //!
 //! Memory does not follow the trace's length: of each CPU the last [`CPU_CHANGES_MAX`] changes are kept, of each thread alive
 //! the last [`THREAD_CHANGES_MAX`] and the chains of its worst jobs, of all jobs the sums by cause and the causes of the
