@@ -218,7 +218,7 @@ pub fn command(
     }
     arg(&["-cpu", &format!("{PROCESSOR},{WITHOUT}")]);
     arg(&["-seed", &options.seed.to_string()]);
-    let turns = Turns::of(options.cpus, options.mode != Mode::Fast);
+    let turns = turns(options);
     let processors = turns.map_or_else(
         || vec!["-smp".to_owned(), options.cpus.to_string()],
         |turns| turns.arguments(PROCESSOR),
@@ -252,6 +252,19 @@ pub fn command(
         let words = device.arguments(number, room);
         arg(&words.iter().map(String::as_str).collect::<Vec<_>>());
     }
+    let words = words_of_kernel(options, devices, said, asked);
+    arg(&["-append", &words]);
+    command.arg("-kernel").arg(kernel.path(KERNEL)).arg("-initrd").arg(initramfs);
+    command
+}
+
+/// How several virtual CPUs take turns.
+fn turns(options: &LabOptions) -> Option<Turns> {
+    Turns::of(options.cpus, options.mode != Mode::Fast)
+}
+
+/// The kernel's command line: what it says on its console, and what its job asks for.
+fn words_of_kernel(options: &LabOptions, devices: &[Device], said: &str, asked: Option<&str>) -> String {
     // Without PREEMPT_RT there are threads for interrupts only when they are asked for.
     let threads = if devices.is_empty() { "" } else { " threadirqs" };
     // What a card says by itself would be repeated for ever.
@@ -259,15 +272,12 @@ pub fn command(
     // A root domain without the CPU that packets are sent from.
     let alone = outside(devices, options).map_or_else(String::new, |cpu| format!(" isolcpus=domain,{cpu}"));
     let asked = asked.map_or_else(String::new, |words| format!(" {words}"));
-    let counted = turns.map(Turns::words_of_kernel).unwrap_or_default();
+    let counted = turns(options).map(Turns::words_of_kernel).unwrap_or_default();
     // Its ciphers would be tested in a thread beside what is measured, for many seconds of a slow clock.
-    let words = format!(
+    format!(
         "console=ttyS0 {said} panic=-1 oops=panic random.trust_cpu=off nokaslr rdinit=/init \
          sysctl.vm.panic_on_oom=1 cryptomgr.notests{asked}{threads}{only_four}{alone}{counted}"
-    );
-    arg(&["-append", &words]);
-    command.arg("-kernel").arg(kernel.path(KERNEL)).arg("-initrd").arg(initramfs);
-    command
+    )
 }
 
 /// The version of the emulator, as it names itself.
