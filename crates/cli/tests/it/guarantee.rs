@@ -181,7 +181,11 @@ fn a_command_gets_its_share() {
         result["activities"][0]["share"]["fraction"].as_f64().unwrap()
     };
     let disturbed = &result(&document, "host", true)["degraded"];
-    if share(true) < least && disturbed.as_array().is_some_and(|reasons| !reasons.is_empty()) {
+    let outcome = &document["verdict"]["outcome"];
+    // A share below the promise in such a run stands against the proof.
+    if (share(true) < least || outcome == "undecided")
+        && disturbed.as_array().is_some_and(|reasons| !reasons.is_empty())
+    {
         eprintln!("SKIPPED: the share was not judged, the run was disturbed: {disturbed}");
         return;
     }
@@ -190,10 +194,7 @@ fn a_command_gets_its_share() {
     assert!(share(true) >= least, "{} of a CPU where {ratio} are reserved and {least} are due", share(true));
     // One run has no interval: what it shows is observed, and the proof of the reservation keeps the promise.
     assert_eq!(result(&document, "host", true)["activities"][0]["promises"][0]["verdict"], "undecided");
-    assert_eq!(
-        (&document["verdict"]["outcome"], &document["verdict"]["by_proof"]),
-        (&"kept".into(), &1.into())
-    );
+    assert_eq!((outcome, &document["verdict"]["by_proof"]), (&"kept".into(), &1.into()));
     assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
 }
 
