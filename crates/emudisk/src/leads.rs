@@ -26,7 +26,7 @@ struct Recent {
     next: usize,
 }
 
-/// None yet.
+/// The mark of a place whose time is not measured yet.
 const UNKNOWN: u32 = u32::MAX;
 
 impl Recent {
@@ -56,7 +56,7 @@ impl Leads {
         Leads { reads: vec![Recent::NONE; sizes], others: Recent::NONE, wakes: Recent::NONE }
     }
 
-    /// An answer of so many bytes took this.
+    /// Remembers what the answer to a request of `bytes` took.
     pub fn learn(&mut self, op: Op, bytes: u64, took: Nanos) {
         match op {
             Op::Read => self.reads[bytes.div_ceil(STEP) as usize].learn(took),

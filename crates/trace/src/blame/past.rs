@@ -59,7 +59,7 @@ impl<T: Copy + PartialEq> Track<T> {
     }
 }
 
-/// So many are kept of what `most` of are otherwise.
+/// How many changes are kept where it is `most` while no start-up is under way.
 pub(super) fn room(most: usize, is_starting: bool) -> usize {
     if is_starting { most * START_FACTOR } else { most }
 }

@@ -416,10 +416,7 @@ impl Watch for Timelines {
     }
 
     fn thread(&mut self, slot: usize, at: Nanos, seen: Seen) {
-        if self.threads.len() <= slot {
-            self.threads.resize_with(slot + 1, || None);
-        }
-        let thread = self.threads[slot].get_or_insert_with(|| Watched::new(at, seen.tid, seen.comm));
+        let thread = watched(&mut self.threads, slot, || Watched::new(at, seen.tid, seen.comm));
         (thread.tid, thread.comm, thread.is_dead) = (seen.tid, seen.comm, seen.ended);
         let is_starting = self.disks.is_starting;
         if seen.ended && !is_starting {
@@ -446,10 +443,7 @@ impl Timelines {
     /// Of threads that were not told of before it is the first that is known.
     fn woke(&mut self, slot: usize, at: Nanos, woke: Woke) {
         let most = room(THREAD_CHANGES_MAX, self.disks.is_starting);
-        if self.threads.len() <= slot {
-            self.threads.resize_with(slot + 1, || None);
-        }
-        let thread = self.threads[slot].get_or_insert_with(|| Watched::new(at, Tid::IDLE, Comm::default()));
+        let thread = watched(&mut self.threads, slot, || Watched::new(at, Tid::IDLE, Comm::default()));
         keep(&mut thread.wakers, (at, woke), most);
     }
 
@@ -460,6 +454,14 @@ impl Timelines {
             thread.places = Track::new();
         }
     }
+}
+
+/// What is known of the thread of a slot; `new`, where nothing was.
+fn watched(threads: &mut Vec<Option<Watched>>, slot: usize, new: impl FnOnce() -> Watched) -> &mut Watched {
+    if threads.len() <= slot {
+        threads.resize_with(slot + 1, || None);
+    }
+    threads[slot].get_or_insert_with(new)
 }
 
 fn interrupt(context: Context) -> Cause {

@@ -1,5 +1,5 @@
 //! Where the time of a program's start-ups went, or of the late and dropped accesses of a stream: of the median one and the slowest, by
-//! cause, by whose it is and by the I/O scheduler's rule. JSON: `docs/formats/trace-explain.md`.
+//! cause, by whose it is and by the I/O scheduler's rule. JSON: `docs/formats/trace-attribution.md`.
 
 use std::collections::BTreeMap;
 
@@ -78,11 +78,11 @@ impl TraceReport for TraceAttribution {
 }
 
 impl TraceAttribution {
-    /// The one with so many slower ones; of equally slow ones the earlier is the slower.
-    fn ranked(&self, slower: usize) -> &SpanBlame {
+    /// The one at a place counted from the slowest on, which is 0; of equally slow ones the earlier comes first.
+    fn ranked(&self, place: usize) -> &SpanBlame {
         let mut ranked: Vec<&SpanBlame> = self.blames.spans.told.iter().collect();
         ranked.sort_by_key(|blame| std::cmp::Reverse(blame.time()));
-        ranked[slower]
+        ranked[place]
     }
 
     /// One of them in a line, and where its time went by kind of cause.
