@@ -32,26 +32,29 @@ pub struct Done {
 pub struct Core {
     model: Box<dyn Model + Send>,
     waiting: VecDeque<(u32, Request)>,
+    /// When something happened in it last.
+    latest: Nanos,
 }
 
 impl Core {
     /// A disk at rest.
     pub fn new(model: Box<dyn Model + Send>) -> Core {
-        Core { model, waiting: VecDeque::new() }
+        Core { model, waiting: VecDeque::new(), latest: Nanos::ZERO }
     }
 
-    /// Takes an event at an instant, and adds what is complete by then, in that order. An instant before one of an earlier event counts
-    /// as that one does.
+    /// Takes an event at an instant, and adds what is complete by then, in that order. A request that comes before something that happened
+    /// already comes at that instant.
     ///
     /// # Panics
     /// With a request beyond the disk's sectors.
     pub fn take(&mut self, now: Nanos, event: Event, done: &mut Vec<Done>) {
         self.advance(now, done);
         if let Event::Arrived { tag, request } = event {
+            self.latest = self.latest.max(now);
             self.waiting.push_back((tag, request));
-            self.fill(now);
+            self.fill(self.latest);
             // A request that takes no time is complete already.
-            self.advance(now, done);
+            self.advance(self.latest, done);
         }
     }
 
@@ -65,11 +68,13 @@ impl Core {
         self.model.foreseen(after)
     }
 
-    /// Puts another disk in its place, which remembers nothing, if no request is inside.
-    pub fn renew(&mut self, model: Box<dyn Model + Send>) {
-        if self.inside() == 0 {
+    /// Puts another disk in its place, which remembers nothing, if no request is inside; says whether it did.
+    pub fn renew(&mut self, model: Box<dyn Model + Send>) -> bool {
+        let is_idle = self.inside() == 0;
+        if is_idle {
             self.model = model;
         }
+        is_idle
     }
 
     /// Requests that came and are not complete.
@@ -80,6 +85,7 @@ impl Core {
     fn advance(&mut self, now: Nanos, done: &mut Vec<Done>) {
         while let Some(at) = self.model.next().filter(|at| *at <= now) {
             // At its own instant and not at the one at which it was looked at.
+            self.latest = self.latest.max(at);
             while let Some(completion) = self.model.advance(at) {
                 done.push(of(&completion));
             }
@@ -154,6 +160,22 @@ mod tests {
         assert_eq!(done.iter().map(|d| d.due).collect::<Vec<_>>(), [ms(1)]);
         core.take(ms(9), Event::Time, &mut done);
         assert_eq!(done[1].due, ms(6), "it began when it came");
+    }
+
+    #[test]
+    fn a_request_comes_no_earlier_than_what_happened_before_it() {
+        let (mut core, mut done) = (fixed(2, 1), Vec::new());
+        core.take(ms(1), read(0), &mut done);
+        core.take(ms(5), Event::Time, &mut done);
+        assert_eq!(done[0].due, ms(2));
+        // Looking at it at 5 ms was nothing that happened.
+        core.take(ms(3), read(1), &mut done);
+        core.take(ms(2), read(2), &mut done);
+        core.take(ms(9), Event::Time, &mut done);
+        assert_eq!(done[1..].iter().map(|d| d.due).collect::<Vec<_>>(), [ms(4), ms(5)]);
+        core.take(ms(1), read(3), &mut done);
+        core.take(ms(9), Event::Time, &mut done);
+        assert_eq!(done[3].due, ms(6), "it began when the one before it ended");
     }
 
     #[test]

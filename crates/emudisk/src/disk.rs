@@ -9,7 +9,7 @@ use surety_kernel::block::{BlockDevice, has_loop_devices};
 use surety_kernel::fuse::control::Control;
 use surety_kernel::fuse::{Connection, connection_of, is_offered};
 use surety_kernel::journal::{Journal, Journalled};
-use surety_kernel::{Kernel, KernelError, Operation};
+use surety_kernel::{Kernel, KernelError, Operation, clock};
 use surety_units::Nanos;
 
 use crate::account::Summary;
@@ -19,6 +19,7 @@ use crate::server::{BYTES_MAX, Server};
 use crate::store::Store;
 use crate::tree::NAME;
 use crate::watchdog::Watchdog;
+use crate::way;
 
 /// A size is a multiple of this.
 const BLOCK: u64 = 4096;
@@ -53,6 +54,7 @@ pub struct EmulatedDisk<'a> {
     server: Server,
     profile: Profile,
     seed: u64,
+    way: Nanos,
     kernel: &'a dyn Kernel,
     /// What the kernel had counted when counting began here.
     before: Mutex<Kernels>,
@@ -86,7 +88,7 @@ impl Plan {
 }
 
 impl<'a> EmulatedDisk<'a> {
-    /// Makes the disk. Until [`EmulatedDisk::begin`] it answers at once.
+    /// Makes the disk, and measures the way of a request to it and back, which takes 0.2 s. Until [`EmulatedDisk::begin`] it answers at once.
     ///
     /// # Errors
     /// As [`Plan::check`]; more data than memory; what the kernel refuses.
@@ -100,7 +102,7 @@ impl<'a> EmulatedDisk<'a> {
             Some(path) => Store::in_file(path, plan.bytes)?,
             None => Store::in_memory(plan.bytes, plan.needs)?,
         };
-        let core = Core::new(plan.profile.build(plan.seed));
+        let core = Core::new(way::pace(plan.bytes));
         // Hard disks have no TRIM.
         let discards = !plan.profile.is_rotational();
         let mut server = Server::new(Connection::open()?, store, (plan.bytes, discards), (core, plan.spin));
@@ -120,24 +122,43 @@ impl<'a> EmulatedDisk<'a> {
         // The loop device has the file, and that the mount.
         drop((file, mount));
         let settings = set_queue(&plan.profile, &device, kernel, journal)?;
+        let shared = server.shared();
+        shared.begin();
+        let way = way::measure(&device)?;
+        shared.pause(way);
+        // Somebody else may have looked at the new device; those requests end at the pace of the measurement.
+        while !shared.renew(plan.profile.build(plan.seed)) && !shared.is_over() {
+            clock::sleep_for(Nanos::MILLISECOND)?;
+        }
         let (profile, seed, before) = (plan.profile.clone(), plan.seed, Mutex::default());
-        Ok(EmulatedDisk { _settings: settings, device, server, profile, seed, kernel, before })
+        Ok(EmulatedDisk { _settings: settings, device, server, profile, seed, way, kernel, before })
     }
 
-    /// The model says when from now on, and requests are counted.
+    /// The model says when from now on, of a disk that remembers nothing, and requests are counted.
     pub fn begin(&self) {
+        self.forget_cache();
         self.server.shared().begin();
         *self.before.lock().unwrap_or_else(PoisonError::into_inner) = self.counted().unwrap_or_default();
     }
 
-    /// Forgets what the disk's own cache has, as if it had just been switched on. Nothing while requests are under way.
-    pub fn forget_cache(&self) {
-        self.server.shared().renew(self.profile.build(self.seed));
+    /// It answers at once again until the next [`EmulatedDisk::begin`].
+    pub fn pause(&self) {
+        self.server.shared().pause(self.way);
     }
 
-    /// How much more requests took in the mean by the kernel's account than by the model: their way to the disk, which is in no lateness, and
-    /// back. `None` without requests, and where an I/O scheduler may have held them back.
-    pub fn way(&self) -> Option<Nanos> {
+    /// Forgets what the disk's own cache has, as if it had just been switched on. Nothing while requests are under way.
+    pub fn forget_cache(&self) {
+        let _ = self.server.shared().renew(self.profile.build(self.seed));
+    }
+
+    /// What a request's way to the disk and back took when the disk was made. The model is told of requests as if they had come this much earlier.
+    pub fn way(&self) -> Nanos {
+        self.way
+    }
+
+    /// How much more requests took in the mean by the kernel's account than by the model: what their way took beyond [`EmulatedDisk::way`], which
+    /// is in no lateness. `None` without requests, and where an I/O scheduler may have held them back.
+    pub fn beyond_way(&self) -> Option<Nanos> {
         let scheduler = self.device.queue("scheduler")?;
         let before = *self.before.lock().unwrap_or_else(PoisonError::into_inner);
         let (after, summary) = (self.counted()?, self.summary()?);
@@ -152,7 +173,7 @@ impl<'a> EmulatedDisk<'a> {
     /// Why what was measured on it decides nothing, where that is so.
     pub fn objection(&self) -> Option<String> {
         let summary = self.summary()?;
-        let way = self.way().filter(|way| summary.is_exceeded_by(*way));
+        let way = self.beyond_way().filter(|way| summary.is_exceeded_by(*way));
         summary.objection().or_else(|| {
             Some(format!(
                 "disturbed: by the kernel's account requests took {} longer in the mean than by the model, more than 4 % of the {} of the model: \

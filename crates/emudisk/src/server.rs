@@ -73,6 +73,8 @@ pub(crate) struct Shared {
     next: AtomicI64,
     /// Whether the model is asked; else everything is answered at once.
     is_timed: AtomicBool,
+    /// The model is told of a request as if it had come this much earlier, in ns.
+    way: AtomicI64,
     is_over: AtomicBool,
 }
 
@@ -97,6 +99,7 @@ struct State {
 struct Slot {
     unique: u64,
     request: Request,
+    /// When it would have come without its way.
     arrived: Nanos,
     answer: Option<Answer>,
     done: Option<Done>,
@@ -153,6 +156,7 @@ impl Server {
             earlier: Condvar::new(),
             next: AtomicI64::new(NEVER),
             is_timed: AtomicBool::new(false),
+            way: AtomicI64::new(0),
             is_over: AtomicBool::new(false),
         };
         Server { shared: Arc::new(shared), threads: Vec::new(), beats: None, control: None }
@@ -233,9 +237,15 @@ impl Shared {
         state.leads = Leads::new(BYTES_MAX);
     }
 
-    /// The model begins anew: what the disk's own cache had is forgotten.
-    pub fn renew(&self, model: Box<dyn Model + Send>) {
-        self.lock().core.renew(model);
+    /// Everything is answered at once again, and from the next [`Shared::begin`] on the model is told of requests as if they had come earlier by their way.
+    pub fn pause(&self, way: Nanos) {
+        self.is_timed.store(false, Ordering::Relaxed);
+        self.way.store(way.get(), Ordering::Relaxed);
+    }
+
+    /// The model begins anew: what the disk's own cache had is forgotten. `false`, and nothing is done, while requests are inside.
+    pub fn renew(&self, model: Box<dyn Model + Send>) -> bool {
+        self.lock().core.renew(model)
     }
 
     /// What was counted.
@@ -372,7 +382,8 @@ impl Shared {
     fn arrive(&self, unique: u64, request: Request) -> (u32, Vec<u8>) {
         let mut state = self.lock();
         let now = self.now();
-        let slot = Slot { unique, request, arrived: now, answer: None, done: None, early: Early::Not };
+        let arrived = now - Nanos::new(self.way.load(Ordering::Relaxed));
+        let slot = Slot { unique, request, arrived, answer: None, done: None, early: Early::Not };
         let tag = match state.free.pop() {
             Some(tag) => tag,
             None => {
@@ -382,7 +393,7 @@ impl Shared {
         };
         state.slots[tag as usize] = Some(slot);
         if self.is_timed.load(Ordering::Relaxed) {
-            state.take(now, Event::Arrived { tag, request });
+            state.take(arrived, Event::Arrived { tag, request });
         } else {
             let done = Done { tag, due: now, service: Nanos::ZERO };
             state.settle(done);

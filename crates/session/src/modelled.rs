@@ -81,13 +81,21 @@ impl Emulated for Disk<'_> {
         self.disk.begin();
     }
 
+    fn pause(&self) {
+        self.disk.pause();
+    }
+
     fn forget_cache(&self) {
         self.disk.forget_cache();
     }
 
     fn said(&self) -> Vec<(&'static str, String)> {
         let profile = self.disk.profile();
-        let unknown = || "not known".to_owned();
+        let way = self.disk.way();
+        let way = match self.disk.beyond_way() {
+            Some(beyond) => format!("{way} taken off, {beyond} in the mean beyond it"),
+            None => format!("{way} taken off"),
+        };
         let tags = self.disk.device().tags().map_or_else(
             || "an unknown number of requests".to_owned(),
             |tags| if tags == 1 { "1 request".to_owned() } else { format!("{tags} requests") },
@@ -99,7 +107,7 @@ impl Emulated for Disk<'_> {
             ("model", format!("{}, its first {} in memory", profile.name, self.size)),
             ("depth", depth),
             ("lateness", lateness),
-            ("way", self.disk.way().map_or_else(unknown, |way| format!("{way} in the mean"))),
+            ("way", way),
         ]
     }
 

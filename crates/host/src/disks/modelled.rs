@@ -51,8 +51,11 @@ pub trait Emulated: std::fmt::Debug {
     /// Requests that the queue of the driver of such a disk takes with an I/O scheduler.
     fn requests_scheduled(&self) -> u32;
 
-    /// The model says when from now on; what was counted is counted anew.
+    /// The model says when from now on, of a disk that remembers nothing; what was counted is counted anew.
     fn begin(&self);
+
+    /// It answers at once again until the next [`Emulated::begin`].
+    fn pause(&self);
 
     /// Forgets what the disk's own cache has.
     fn forget_cache(&self);
