@@ -11,7 +11,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use surety_kernel::block::{BlockDevice, Content, room_in};
-use surety_kernel::command::{ChildSetup, Command, Stream, spawn};
 use surety_kernel::files::{evict, nameless_in};
 use surety_kernel::journal::{Journal, Journalled};
 use surety_kernel::mount::DetachedMount;
@@ -21,22 +20,22 @@ use surety_model::workload::{Disk, Workload};
 use surety_model::world::{Cancel, WorldError};
 use surety_units::{Bytes, Nanos};
 
-use crate::said::{last_words, said};
+use crate::said::said;
 
 mod counter;
+mod file_system;
 mod modelled;
 
 pub(crate) use counter::Counter;
+use file_system::make_file_system;
 pub use modelled::{Emulated, Emulator, Modelled};
 use modelled::{THROTTLING, emulate, set_queue};
 
 /// A device by the name of the disk it stands for.
 pub type Bindings = BTreeMap<String, PathBuf>;
 
-/// The program that makes the file system.
-const MAKE: &str = "mkfs.ext4";
-/// Making one that takes longer is given up.
-const MAKE_MAX: Nanos = Nanos::from_secs(120);
+/// Without an I/O scheduler, which blk-mq always offers.
+const NO_SCHEDULER: &str = "none";
 /// Between two looks at Ctrl-C, and at whether a device is free.
 const LOOK: Nanos = Nanos::from_millis(20);
 /// So long a device may stay in use after its file system was unmounted.
@@ -56,8 +55,8 @@ pub struct RunDisk<'a> {
     name: String,
     // In this order: what is on it, what its queue was given, how it schedules, itself, and what it stands on.
     mount: Option<DetachedMount>,
-    _settings: [Option<Journalled<'a>>; 2],
-    _scheduler: Option<Journalled<'a>>,
+    settings: [Option<Journalled<'a>>; 2],
+    scheduler: Option<Journalled<'a>>,
     device: BlockDevice,
     backing: Option<Backing<'a>>,
     directories: Vec<String>,
@@ -122,9 +121,18 @@ impl<'a> Disks<'a> {
         self.list.iter_mut().find(|d| d.name == name)
     }
 
-    /// What modelled disks count is counted from now on.
-    pub fn observe(&self) {
-        self.list.iter().filter_map(RunDisk::emulated).for_each(|disk| disk.begin());
+    /// From now on they are measured: I/O schedulers that a workload names, and modelled disks, begin anew. What was written before, files and file
+    /// systems, told a scheduler how fast the disk is, and was written by modelled ones in no time.
+    ///
+    /// # Errors
+    /// As [`Disks::prepare`].
+    pub fn begin(&mut self, workshop: &Workshop<'a>) -> Result<(), WorldError> {
+        self.list.iter_mut().try_for_each(|disk| disk.begin(workshop))
+    }
+
+    /// Modelled disks answer at once until the next [`Disks::begin`].
+    pub fn pause(&self) {
+        self.list.iter().filter_map(RunDisk::emulated).for_each(Emulated::pause);
     }
 
     /// What drives those that have a model.
@@ -204,16 +212,30 @@ impl<'a> RunDisk<'a> {
         let mut disk = RunDisk {
             name: name.clone(),
             mount: None,
-            _settings: settings,
-            _scheduler: scheduler,
+            settings,
+            scheduler,
             device,
             backing,
             directories: Vec::new(),
         };
-        // The file system was made in no time.
-        disk.emulated().into_iter().for_each(Emulated::begin);
         disk.mount()?;
         Ok(disk)
+    }
+
+    /// The I/O scheduler begins anew where it is one of ours to set, and the model.
+    fn begin(&mut self, workshop: &Workshop<'a>) -> Result<(), WorldError> {
+        let is_ours = self.scheduler.is_some() || self.emulated().is_some();
+        let scheduler = workshop.kernel.read_text(&self.device.scheduler_file());
+        if is_ours && scheduler.is_ok_and(|text| in_force(&text) != NO_SCHEDULER) {
+            self.settings = Default::default();
+            // Another for a moment, which is taken back.
+            drop(set_scheduler(&self.name, &self.device, NO_SCHEDULER, workshop)?);
+            if let Some(Backing::Model(made)) = &self.backing {
+                self.settings = set_queue(&self.name, &**made, workshop)?;
+            }
+        }
+        self.emulated().into_iter().for_each(Emulated::begin);
+        Ok(())
     }
 
     /// The root of its file system; valid in this process, and in what it starts until the program begins.
@@ -424,40 +446,6 @@ fn in_force(text: &str) -> String {
     let mut words = text.split_ascii_whitespace();
     let bracketed = words.clone().find(|word| word.starts_with('['));
     bracketed.or(words.next()).unwrap_or_default().trim_matches(['[', ']']).to_owned()
-}
-
-/// Runs `mkfs.ext4`, with everything written now that the kernel would else write in the background later.
-fn make_file_system(name: &str, device: &Path, workshop: &Workshop<'_>) -> Result<(), WorldError> {
-    let in_words = |why: &str| failed(name, "has no file system and gets none", why);
-    let mut errors = tempfile::tempfile().map_err(|e| in_words(&e.to_string()))?;
-    let mut command = Command::new(MAKE);
-    command
-        .args(["-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"])
-        .arg(device);
-    command.stdin(Stream::Null).stdout(Stream::Null);
-    command.stderr(errors.try_clone().map_err(|e| in_words(&e.to_string()))?);
-    let setup = ChildSetup { mark: workshop.mark.clone(), ..ChildSetup::default() };
-    let mut child = spawn(&mut command, &setup).map_err(|error| match error.is_gone() {
-        true => in_words(&format!("`{MAKE}` is not installed; it comes with the package `e2fsprogs`")),
-        false => in_words(&error.to_string()),
-    })?;
-    let until = clock::monotonic() + MAKE_MAX;
-    loop {
-        let now = clock::monotonic();
-        if workshop.cancel.is_cancelled() {
-            return Err(WorldError::Interrupted);
-        }
-        if now >= until {
-            return Err(in_words(&format!("`{MAKE}` was not done after {MAKE_MAX}")));
-        }
-        let ended = child.wait_until(now + LOOK).map_err(|e| in_words(&e.to_string()))?;
-        let Some(ended) = ended else { continue };
-        if ended.status.success() {
-            return Ok(());
-        }
-        let words = last_words(&mut errors).unwrap_or_default();
-        return Err(in_words(&format!("`{MAKE}` ended with {}; it said: {words}", ended.status)));
-    }
 }
 
 #[cfg(test)]

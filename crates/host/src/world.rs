@@ -165,13 +165,16 @@ impl World for HostWorld<'_> {
         let has_switches = recorder.is_none() && self.trace;
         let mut run = self.assemble(stage, &mut enforcer, &options.cancel, has_switches, &mut degraded)?;
         prepared.starts.speak(speaker);
+        let begun = prepared.disks.begin(&self.workshop(options, None));
         let (roots, followed) = (run.participants.programs(), run.participants.followed(self.kernel));
         let tick = facts.scheduler.tick;
         let gone = clock::monotonic() + run_up(workload);
         let begin = Window::aligned_begin(gone, tick, tick_phase(options.seed, tick));
         let window = Window::new(begin, options.warm_up, options.duration);
         let watching = Watching { workload, window: &window, options, has_programs: !roots.is_empty() };
-        let borders = match self.measure(&mut run, &mut prepared, &watching, &mut enforcer, observer) {
+        let measured =
+            begun.and_then(|()| self.measure(&mut run, &mut prepared, &watching, &mut enforcer, observer));
+        let borders = match measured {
             Ok(borders) => borders,
             Err(error) => {
                 run.participants.send_home(&prepared.gate, &prepared.shared);
@@ -242,18 +245,21 @@ impl HostWorld<'_> {
     ) -> Result<Prepared<'s>, WorldError> {
         let overheads = self.overheads(cpus, all_cpus);
         let (kernel, journal, cancel) = (self.kernel, self.journal, &options.cancel);
+        let files = &*options.files;
         let scratch = match self.scratch {
             Some(_) => None,
             None => Scratch::prepare(workload, kernel, journal, cancel)?,
         };
         let children = ChildrenEntry::open(workload, journal, kernel);
         let mark = children.as_ref().map(|children| children.mark().to_owned());
-        let (emulator, seed, files) = (self.emulator, options.seed, &*options.files);
-        let workshop = Workshop { kernel, journal, mark: mark.clone(), cancel, emulator, seed, files };
+        let workshop = self.workshop(options, mark.clone());
         let mut disks = Disks::prepare(workload, &self.bindings, &workshop)?;
         let setting = Setting { kernel, cpus, mark, cancel, files };
         let mut starts = Starts::prepare(workload, &mut disks, setting)?;
+        disks.begin(&workshop)?;
         starts.idle(&mut disks)?;
+        // Others' files are made next.
+        disks.pause();
         let handlers = cpus.lowest().filter(|_| self.partitioned);
         let sides = Sides { inside: cpus, outside: self.outside, handlers };
         let devices = Devices::prepare(workload, &self.equipment, kernel, sides, cancel)?;
@@ -263,6 +269,19 @@ impl HostWorld<'_> {
         })?;
         let (shared, gate) = (Arc::new(shared), Arc::new(Gate::default()));
         Ok(Prepared { overheads, shared, gate, devices, starts, disks, children, scratch })
+    }
+
+    /// What disks are made with.
+    fn workshop<'s>(&'s self, options: &'s RunOptions, mark: Option<String>) -> Workshop<'s> {
+        Workshop {
+            kernel: self.kernel,
+            journal: self.journal,
+            mark,
+            cancel: &options.cancel,
+            emulator: self.emulator,
+            seed: options.seed,
+            files: &options.files,
+        }
     }
 
     /// Where everybody is made.
@@ -334,7 +353,6 @@ impl HostWorld<'_> {
         let Prepared { starts, disks, devices, gate, .. } = prepared;
         let window = watching.window;
         self.limit(window.end);
-        disks.observe();
         gate.open(*window);
         observer.observes((window.observe, window.end));
         let mut look = || {
