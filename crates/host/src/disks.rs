@@ -9,12 +9,14 @@ use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use surety_kernel::block::{BlockDevice, Content, room_in};
-use surety_kernel::files::{evict, nameless_in};
+use surety_kernel::files::{evict, nameless_in, pieces_of};
 use surety_kernel::journal::{Journal, Journalled};
 use surety_kernel::mount::DetachedMount;
 use surety_kernel::{Kernel, KernelError, clock};
+use surety_model::places::{FilePiece, FilePlace, FilePlaces};
 use surety_model::platform::DiskDriver;
 use surety_model::workload::{Disk, Workload};
 use surety_model::world::{Cancel, WorldError};
@@ -60,6 +62,8 @@ pub struct RunDisk<'a> {
     device: BlockDevice,
     backing: Option<Backing<'a>>,
     directories: Vec<String>,
+    /// Files that were made on it, where it has a model.
+    files: Mutex<Vec<FilePlace>>,
 }
 
 /// What a disk that was made stands on.
@@ -141,6 +145,14 @@ impl<'a> Disks<'a> {
         modelled.map_or(DiskDriver::OfDisk, |disk| DiskDriver::Loop { tags: disk.device().tags() })
     }
 
+    /// Where the files of a workload lie on those that have a model.
+    pub fn places(&self, workload: &Workload) -> Vec<FilePlaces> {
+        let of = |disk: &RunDisk<'_>| disk.files.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let files: Vec<FilePlace> = self.list.iter().flat_map(of).collect();
+        let places = || FilePlaces { of: workload.files_in_words(), files };
+        if self.list.iter().any(|disk| disk.emulated().is_some()) { vec![places()] } else { Vec::new() }
+    }
+
     /// Why what was measured on them decides nothing.
     pub fn objections(&self) -> Vec<String> {
         let of =
@@ -217,6 +229,7 @@ impl<'a> RunDisk<'a> {
             device,
             backing,
             directories: Vec::new(),
+            files: Mutex::default(),
         };
         disk.mount()?;
         Ok(disk)
@@ -241,6 +254,14 @@ impl<'a> RunDisk<'a> {
     /// The root of its file system; valid in this process, and in what it starts until the program begins.
     pub fn directory(&self) -> PathBuf {
         self.mount.as_ref().map_or_else(PathBuf::new, DetachedMount::root)
+    }
+
+    /// Keeps where a file lies that was made on it for an activity.
+    pub fn note(&self, activity: &str, file: &File, bytes: u64) {
+        let Some(pieces) = self.emulated().and_then(|_| pieces_of(file)) else { return };
+        let pieces = pieces.into_iter().map(|(at, sector)| FilePiece { at, sector }).collect();
+        let place = FilePlace { disk: self.name.clone(), activity: activity.to_owned(), bytes, pieces };
+        self.files.lock().unwrap_or_else(PoisonError::into_inner).push(place);
     }
 
     /// Makes an empty directory at its root, in place of one that a killed run left; removed with everything in it before a

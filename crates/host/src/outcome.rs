@@ -90,6 +90,7 @@ impl Outcome<'_> {
         if let Some(machine) = &mut in_force.machine {
             machine.overheads = overheads;
             machine.disk_driver = prepared.disks.driver();
+            machine.files = prepared.disks.places(self.workload);
         }
         let activities = prepared.starts.into_records(self.workload.tasks.len(), records);
         Record {

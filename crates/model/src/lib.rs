@@ -23,6 +23,7 @@ pub mod metric;
 pub mod modes;
 pub mod noise;
 pub mod percent;
+pub mod places;
 pub mod plan;
 pub mod platform;
 pub mod promise;

@@ -6,6 +6,7 @@ mod overheads;
 use serde::{Deserialize, Serialize};
 use surety_units::{Bandwidth, CpuId, CpuSet, Nanos};
 
+use crate::places::FilePlaces;
 use crate::reservation::Reservation;
 
 pub use changes::PlatformChanges;
@@ -230,6 +231,9 @@ pub struct Platform {
     /// What drives modelled disks.
     #[serde(default, skip_serializing_if = "DiskDriver::is_of_disk")]
     pub disk_driver: DiskDriver,
+    /// Where files of runs lie on modelled disks, each list of another workload.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<FilePlaces>,
     /// Whether sessions are scheduled as groups (autogroup).
     pub autogroup: bool,
     /// Its schedulers by their words, the most important first.
@@ -286,6 +290,7 @@ impl Platform {
             deadline_cap: Bandwidth::new(95, 100).expect("constant"),
             reclaiming: Reclaiming::ToCap,
             disk_driver: DiskDriver::OfDisk,
+            files: Vec::new(),
             autogroup: true,
             schedulers: schedulers("fair"),
             overheads: Overheads::NONE,

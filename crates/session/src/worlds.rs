@@ -2,13 +2,14 @@
 //!
 //! Each kind of world has a file below this one and a row in [`WORLDS`]; nothing else knows which there are.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use surety_host::Bindings;
 use surety_lab::store::StoredKernel;
 use surety_lab::vm::LabOptions;
 use surety_model::event::TraceSink;
+use surety_model::places::FilePlaces;
 use surety_model::platform::{DiskDriver, Overheads, Platform, PlatformChanges};
 use surety_model::record::Record;
 use surety_model::source::nearest;
@@ -148,8 +149,8 @@ pub struct Worlds<'a> {
     means: Means,
     /// This machine.
     host: Platform,
-    /// What its kernel's own work takes, and what drives its modelled disks, once something ran on it.
-    seen: Cell<(Overheads, DiskDriver)>,
+    /// What its kernel's own work takes, what drives its modelled disks, and where files lie on them, once something ran on it.
+    seen: RefCell<(Overheads, DiskDriver, Vec<FilePlaces>)>,
     /// The machines of guests that were booted, by their kernels.
     guests: RefCell<BTreeMap<String, Platform>>,
 }
@@ -174,7 +175,7 @@ impl<'a> Worlds<'a> {
             }
             entered.extend(opened?.into_iter().map(|entry| (kind, entry)));
         }
-        let (seen, guests) = (Cell::default(), RefCell::default());
+        let (seen, guests) = (RefCell::default(), RefCell::default());
         Ok(Worlds { context, entered, means, host, seen, guests })
     }
 
@@ -317,12 +318,17 @@ impl<'a> Worlds<'a> {
 
     /// Keeps what a guest said of its machine, and what was measured of this one.
     fn learn(&self, world: usize, record: &Record) {
-        let (entry, Some(machine)) = (self.entry(world), &record.in_force.machine) else { return };
+        let (entry, Some(mut machine)) = (self.entry(world), record.in_force.machine.clone()) else { return };
         if entry.is_this_machine() {
-            self.seen.set((machine.overheads, machine.disk_driver));
+            let mut seen = self.seen.borrow_mut();
+            FilePlaces::add_others(&mut machine.files, &seen.2);
+            *seen = (machine.overheads, machine.disk_driver, machine.files.clone());
         }
         if let Some(stored) = entry.kernel() {
-            self.guests.borrow_mut().insert(stored.name().to_owned(), machine.clone());
+            let mut guests = self.guests.borrow_mut();
+            let before = guests.get(stored.name()).map(|guest| guest.files.as_slice());
+            FilePlaces::add_others(&mut machine.files, before.unwrap_or_default());
+            guests.insert(stored.name().to_owned(), machine);
         }
     }
 
@@ -330,8 +336,8 @@ impl<'a> Worlds<'a> {
     fn platform_of(&self, machine: &Machine, options: &RunOptions) -> Result<Platform, WorldError> {
         let platform = match machine {
             Machine::Known(platform) if **platform == self.host => {
-                let (overheads, disk_driver) = self.seen.get();
-                Platform { overheads, disk_driver, ..self.host.clone() }
+                let (overheads, disk_driver, files) = self.seen.borrow().clone();
+                Platform { overheads, disk_driver, files, ..self.host.clone() }
             }
             Machine::Known(platform) => (**platform).clone(),
             Machine::Guest(kernel) => self.guest(kernel, options)?,

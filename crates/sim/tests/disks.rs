@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use surety_model::formats::io_trace::IoTrace;
+use surety_model::places::{FilePiece, FilePlace, FilePlaces};
 use surety_model::platform::DiskDriver;
 use surety_model::record::Record;
 use surety_model::startup::{OTHERWISE, STARTING, survival};
@@ -177,6 +178,38 @@ fn a_loop_device_in_front_of_a_disk_has_readers_take_turns() {
     // With more tags than the disk takes they wait behind the scheduler, in the order in which they came.
     let deep = start(DiskDriver::Loop { tags: Some(128) });
     assert!(deep > Nanos::from_secs(4) && deep < Nanos::from_secs(8), "{deep}");
+}
+
+/// Two readers whose files lie where a kernel placed them: at the two ends of the disk each turn costs a long seek. Places of another workload
+/// say nothing.
+#[test]
+fn files_lie_where_a_kernel_was_seen_to_place_them() {
+    let text = "[disk.d]\nmodel = \"hdd-2004\"\nscheduler = \"none\"\n[[load]]\nname = \"readers\"\nkind = \"readers\"\ncount = 2\n\
+                disk = \"d\"\nsize = \"8MiB\"\nblock = \"4KiB\"\ndirect = true\n";
+    let workload = workload(text);
+    let rate = |of: &str, sectors: &[u64]| {
+        let mut world = world();
+        let place = |sector: &u64| FilePlace {
+            disk: "d".to_owned(),
+            activity: "load.readers".to_owned(),
+            bytes: 8 << 20,
+            pieces: vec![
+                FilePiece { at: 0, sector: *sector },
+                FilePiece { at: 4 << 20, sector: sector + 8192 },
+            ],
+        };
+        let files = sectors.iter().map(place).collect();
+        world.platform.files = vec![FilePlaces { of: of.to_owned(), files }];
+        let options = RunOptions { duration: Nanos::from_secs(10), ..RunOptions::default() };
+        let record = world.run(&workload, &options, &mut Unobserved).unwrap();
+        let figures = &record.activity("readers").unwrap().figures;
+        figures.iter().find(|figure| figure.name == "rate").unwrap().value
+    };
+    let of = workload.files_in_words();
+    let (behind, apart) = (rate(&of, &[]), rate(&of, &[0, 70_000_000]));
+    assert!(apart < behind * 0.8, "{apart} {behind}");
+    assert_eq!(rate(&of, &[0, 16_384]), behind, "one behind the other is where they lie of themselves");
+    assert_eq!(rate("another", &[0, 70_000_000]), behind);
 }
 
 const STREAM: &str = "[disk.d]\nmodel = \"hdd-2004\"\n[[stream]]\nname = \"film\"\ndisk = \"d\"\nfile = { make = \"20MB\" }\nrate = \"1MB/s\"\nread = \"64KiB\"\n";

@@ -277,7 +277,7 @@ fn a_run_on_a_modelled_disk_says_what_it_was_and_how_late() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("w.toml");
     let workload = "format = 1\n[disk.d]\nmake = \"64MiB\"\nmodel = \"hdd-7200\"\nscheduler = \"bfq\"\n\
-                    [[stream]]\nname = \"movie\"\ndisk = \"d\"\nfile = { make = \"8MB\" }\nrate = \"1MB/s\"\n\
+                    [[stream]]\nname = \"movie\"\ncount = 2\ndisk = \"d\"\nfile = { make = \"8MB\" }\nrate = \"1MB/s\"\n\
                     read = \"64KiB\"\npromise = [\"late == 0\"]\n";
     fs::write(&path, workload).unwrap();
     let output =
@@ -292,4 +292,12 @@ fn a_run_on_a_modelled_disk_says_what_it_was_and_how_late() {
     {
         assert!(said.contains(words), "{words}: {said}");
     }
+    let said: serde_json::Value = serde_json::from_str(&said).unwrap();
+    let machine = &said["results"][0]["in_force"]["machine"];
+    let files = machine["files"][0]["files"].as_array().unwrap();
+    let sectors: Vec<u64> = files.iter().map(|file| file["pieces"][0]["sector"].as_u64().unwrap()).collect();
+    // Where the file system put its two files, beyond its own blocks and not over one another.
+    assert_eq!(sectors.len(), 2, "{machine}");
+    assert!(sectors[0].abs_diff(sectors[1]) >= 8_000_000 / 512, "{sectors:?}");
+    assert!(sectors.iter().all(|sector| (8..(64 << 20) / 512).contains(sector)), "{sectors:?}");
 }

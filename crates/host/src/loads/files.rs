@@ -103,6 +103,7 @@ impl Shape {
             file.write_all(&bytes).map_err(failed)?;
         }
         file.sync_data().map_err(failed)?;
+        ground.note(of, &file, self.blocks * self.block as u64);
         let direct = self.direct.then(|| reopen_direct(&file, true)).transpose().map_err(failed)?;
         Ok(BlockFile::of(direct.unwrap_or(file), self.block, seed))
     }

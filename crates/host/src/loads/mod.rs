@@ -15,6 +15,7 @@ mod syncs;
 mod timers;
 mod udp;
 
+use std::fs::File;
 use std::path::PathBuf;
 
 use surety_kernel::KernelError;
@@ -68,6 +69,12 @@ pub(crate) struct Ground<'a> {
 }
 
 impl Ground<'_> {
+    /// Keeps where a file lies that was made for somebody.
+    pub fn note(&self, of: FileOf<'_>, file: &File, bytes: u64) {
+        let disk = of.disk.and_then(|name| self.disks?.get(name));
+        disk.into_iter().for_each(|disk| disk.note(of.object, file, bytes));
+    }
+
     /// Where files are made: on the disk of what they are for, or in the directory for temporary files.
     pub fn directory(&self, of: FileOf<'_>) -> Result<PathBuf, WorldError> {
         let Some(name) = of.disk else { return Ok(std::env::temp_dir()) };

@@ -93,7 +93,8 @@ pub(super) fn make(
     match subject {
         Subject::Replay(recorded) => {
             let filled = fill(&path.join(RECORDED), recorded.layout.size, setting);
-            filled.map_err(in_words)?;
+            let file = filled.map_err(in_words)?;
+            disk.note(&format!("startup.{}", startup.name), &file, recorded.layout.size);
         }
         Subject::Program(_, rights) => {
             if let Some(user) = &rights.user {
@@ -112,7 +113,7 @@ pub(super) fn make(
 }
 
 /// A file of this size with something in every block.
-fn fill(path: &Path, size: u64, setting: &Setting<'_>) -> io::Result<()> {
+fn fill(path: &Path, size: u64, setting: &Setting<'_>) -> io::Result<File> {
     const BLOCK: u64 = 64 << 10;
     let mut file = File::create(path)?;
     let mut bytes: Vec<u8> = (0..BLOCK).map(|i| (i.wrapping_mul(2_654_435_761) >> 16) as u8 | 1).collect();
@@ -123,7 +124,7 @@ fn fill(path: &Path, size: u64, setting: &Setting<'_>) -> io::Result<()> {
         file.write_all(&bytes[..length as usize])?;
         at += length;
     }
-    Ok(())
+    Ok(file)
 }
 
 /// Runs `prepare`.

@@ -40,7 +40,8 @@ impl ReadAhead {
 #[derive(Clone, Debug)]
 pub(super) struct File {
     pub disk: usize,
-    first: u64,
+    /// Its pieces in order: the first page of each, and where that is.
+    pieces: Vec<(u64, u64)>,
     pages: Vec<u8>,
     /// Those that are dirty and not being written.
     to_write: Marks,
@@ -109,11 +110,12 @@ pub(super) enum Met {
 }
 
 impl File {
-    pub(super) fn new(disk: usize, rules: ReadAhead, first: u64, pages: u64) -> File {
+    /// In pieces, the first of which begins with page 0.
+    pub(super) fn new(disk: usize, rules: ReadAhead, pieces: Vec<(u64, u64)>, pages: u64) -> File {
         let pages = vec![0; usize::try_from(pages).expect("a file that fits a simulated disk")];
         File {
             disk,
-            first,
+            pieces,
             to_write: Marks::none(pages.len()),
             written_to: 0,
             pages,
@@ -129,7 +131,18 @@ impl File {
 
     /// The first sector of a page.
     pub(super) fn sector(&self, page: u64) -> u64 {
-        self.first + page * SECTORS
+        let (first, sector) = self.pieces[self.piece(page)];
+        sector + (page - first) * SECTORS
+    }
+
+    /// How many pages from this one on lie in one piece.
+    pub(super) fn together(&self, page: u64) -> u64 {
+        self.pieces.get(self.piece(page) + 1).map_or(self.len(), |(next, _)| *next) - page
+    }
+
+    /// The piece that a page is in.
+    fn piece(&self, page: u64) -> usize {
+        self.pieces.partition_point(|(first, _)| *first <= page) - 1
     }
 
     pub(super) fn len(&self) -> u64 {
@@ -324,7 +337,7 @@ mod tests {
 
     /// Reads a file in accesses of `wanted` pages, everything arriving at once: the windows asked for.
     fn windows(pages: u64, wanted: u64) -> Vec<(u64, u64)> {
-        let mut file = File::new(0, ReadAhead::Marked, 0, pages);
+        let mut file = File::new(0, ReadAhead::Marked, vec![(0, 0)], pages);
         let mut found = Vec::new();
         for first in (0..pages).step_by(usize::try_from(wanted).unwrap()) {
             for page in first..(first + wanted).min(pages) {
@@ -340,6 +353,14 @@ mod tests {
 
     /// `mm/readahead.c` with 128 KiB: a first read of one page begins with 4, of 16 with 32; then it doubles to 32.
     #[test]
+    fn a_file_in_pieces_is_where_each_of_them_is() {
+        let file = File::new(0, ReadAhead::Marked, vec![(0, 800), (4, 80), (5, 8000)], 10);
+        let at: Vec<(u64, u64)> =
+            [0, 3, 4, 5, 9].map(|page| (file.sector(page), file.together(page))).to_vec();
+        assert_eq!(at, [(800, 4), (824, 1), (80, 1), (8000, 5), (8032, 1)]);
+    }
+
+    #[test]
     fn windows_grow_to_the_limit() {
         assert_eq!(windows(200, 1)[..5], [(0, 4), (4, 8), (12, 16), (28, 32), (60, 32)]);
         assert_eq!(windows(100, 16)[..3], [(0, 32), (32, 32), (64, 32)]);
@@ -347,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_page_at_random_brings_itself() {
-        let mut file = File::new(0, ReadAhead::Marked, 0, 1000);
+        let mut file = File::new(0, ReadAhead::Marked, vec![(0, 0)], 1000);
         assert_eq!(file.read_ahead(500, 1), Some((500, 501)));
         file.took(500);
         assert_eq!(file.read_ahead(20, 4), Some((20, 24)));
@@ -355,7 +376,7 @@ mod tests {
 
     #[test]
     fn what_is_dirty_stays_and_what_is_clean_goes() {
-        let mut file = File::new(0, ReadAhead::Marked, 0, 10);
+        let mut file = File::new(0, ReadAhead::Marked, vec![(0, 0)], 10);
         let mut soil = |page| file.soil(page, Nanos::ZERO);
         assert!(soil(3) && soil(4) && !soil(3));
         file.evict();

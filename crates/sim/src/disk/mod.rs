@@ -237,10 +237,29 @@ impl Storage {
 
     /// Adds a file of so many bytes, in one piece behind those before it; `None`: the disk is full.
     pub fn add_file(&mut self, disk: usize, bytes: u64) -> Option<FileId> {
+        let first = self.units[disk].place(bytes.div_ceil(PAGE) * SECTORS)?;
+        self.add_file_at(disk, vec![(0, first)], bytes)
+    }
+
+    /// Files that have no place get none before the end of this one.
+    pub fn reserve(&mut self, disk: usize, pieces: &[(u64, u64)], bytes: u64) {
+        self.occupy(disk, pieces, bytes.div_ceil(PAGE));
+    }
+
+    /// Adds a file of so many bytes, in pieces: the first page of each, from 0 on, and its sector; `None`: it does not end on the disk.
+    pub fn add_file_at(&mut self, disk: usize, pieces: Vec<(u64, u64)>, bytes: u64) -> Option<FileId> {
         let pages = bytes.div_ceil(PAGE);
-        let first = self.units[disk].place(pages * SECTORS)?;
-        self.files.push(File::new(disk, self.units[disk].read_ahead, first, pages));
+        self.occupy(disk, &pieces, pages)?;
+        self.files.push(File::new(disk, self.units[disk].read_ahead, pieces, pages));
         Some(FileId(self.files.len() - 1))
+    }
+
+    fn occupy(&mut self, disk: usize, pieces: &[(u64, u64)], pages: u64) -> Option<()> {
+        let ends = pieces.iter().skip(1).map(|(first, _)| *first).chain([pages]);
+        let mut each = pieces.iter().zip(ends);
+        each.try_for_each(|((first, sector), end)| {
+            self.units[disk].occupy(*sector, end.saturating_sub(*first) * SECTORS)
+        })
     }
 
     /// Bytes that the disk of a file has moved for all processes, those of completed requests.
@@ -498,13 +517,32 @@ impl Storage {
         file: FileId,
         (first, end): (u64, u64),
     ) {
-        let (place, pages) = (self.place(file, first), end - first);
-        let group = (how.0 == Op::Write).then(|| self.flusher.group(place.0));
-        let of = |from, count| For::Pages { file, first: first + from, count, group };
-        let bios = self.submit_bios(now, process, how, place, pages, of);
+        let disk = self.files[file.0].disk;
+        let group = (how.0 == Op::Write).then(|| self.flusher.group(disk));
+        let of = |first, count| For::Pages { file, first, count, group };
+        let bios = self.submit_of_file(now, process, how, file, (first, end), of);
         if group.is_some() {
-            self.flusher.submitted(place.0, bios);
+            self.flusher.submitted(disk, bios);
         }
+    }
+
+    /// Makes bios of pages of a file and submits them; how many. `of`: whom a bio is for, by its first page and their number.
+    fn submit_of_file(
+        &mut self,
+        now: Nanos,
+        process: ProcessId,
+        how: (Op, bool),
+        file: FileId,
+        (first, end): (u64, u64),
+        of: impl Fn(u64, u64) -> For,
+    ) -> u32 {
+        let (mut page, mut bios) = (first, 0);
+        while page < end {
+            let (place, pages) = (self.place(file, page), self.files[file.0].together(page).min(end - page));
+            bios += self.submit_bios(now, process, how, place, pages, |from, count| of(page + from, count));
+            page += pages;
+        }
+        bios
     }
 
     /// Makes bios of pages from a sector of a disk on and submits them, as far as there are requests; how many. `of`: whom a bio

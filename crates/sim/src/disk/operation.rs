@@ -148,8 +148,8 @@ impl Storage {
         (first, end): (u64, u64),
     ) {
         let op = if write { Op::Write } else { Op::Read };
-        let (place, pages) = (self.place(file, first), end - first);
-        let bios = self.submit_bios(now, process, (op, true), place, pages, |_, _| For::Direct(process));
+        let of = |_, _| For::Direct(process);
+        let bios = self.submit_of_file(now, process, (op, true), file, (first, end), of);
         self.doing[process.index()].direct += bios;
     }
 

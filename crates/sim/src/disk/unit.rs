@@ -183,6 +183,13 @@ impl Unit {
         (self.end, self.end - self.free)
     }
 
+    /// A file takes this room, wherever it lies.
+    pub(super) fn occupy(&mut self, first: u64, sectors: u64) -> Option<()> {
+        let end = first.checked_add(sectors)?;
+        self.free = self.free.max(end);
+        (end <= self.end).then_some(())
+    }
+
     /// Room for a file of so many sectors.
     pub(super) fn place(&mut self, sectors: u64) -> Option<u64> {
         let first = self.free;

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use surety_block::IoGroup;
 use surety_model::activation::{draw_key, first_tick};
+use surety_model::places::{FilePlace, FilePlaces};
 use surety_model::platform::Platform;
 use surety_model::workload::{
     ActivityKind, Instances, Irq, LOAD_KINDS, Load, LoadRow, LockProtocol, Phase as TaskPhase, Task,
@@ -117,6 +118,7 @@ pub(super) fn stage(
         cpus: *cpus,
         ids,
         platform: world.platform.clone(),
+        files: FilePlaces::of(&world.platform.files, workload),
         disks: disks::Places::new(),
     };
     for (index, task) in workload.tasks.iter().enumerate() {
@@ -167,6 +169,8 @@ pub(super) struct Builder<'a> {
     pub(super) hz: u32,
     /// The name of the machine.
     pub(super) platform: Platform,
+    /// Where the files are that a kernel's file system was seen to place, those that are not made yet.
+    files: Vec<FilePlace>,
     pub(super) cpus: CpuSet,
     pub(super) ids: Vec<CpuId>,
     pub(super) disks: disks::Places<'a>,

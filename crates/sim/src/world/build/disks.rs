@@ -7,6 +7,7 @@ use surety_device::SECTOR;
 use surety_device::profile::capacity;
 use surety_model::distribution::TimeDistribution;
 use surety_model::formats::io_trace::IoTrace;
+use surety_model::places::{FilePiece, FilePlace};
 use surety_model::startup::{Attempt, REPLAY_PRIORITY, SPIN_FAIR, SPIN_REALTIME};
 use surety_model::workload::{
     ActivityKind, Direction, Disk, FileUse, IoPriority, Load, LoadKind, PolicySpec, Startup, StartupBody,
@@ -299,8 +300,14 @@ impl<'a> Builder<'a> {
             }
             self.disks.insert(&disk.name, index);
         }
+        let storage = &mut self.stage.machine.programs_mut().io.storage;
+        for file in &self.files {
+            if let Some(disk) = self.disks.get(file.disk.as_str()) {
+                storage.reserve(*disk, &pieces_of(file), file.bytes);
+            }
+        }
         if is_traced {
-            self.stage.machine.programs_mut().io.storage.trace();
+            storage.trace();
         }
         Ok(())
     }
@@ -312,8 +319,8 @@ impl<'a> Builder<'a> {
         let (activity, fair) = (Activity::Stream(index), Scheduling::Policy(FAIR));
         let named = self.stage.machine.recorder_mut().add_activity(&stream.name);
         for _ in 0..stream.count {
-            let object = format!("{}.file.make", ActivityKind::Stream.path(&stream.name));
-            let file = self.file(object, stream.disk.as_deref(), size.0)?;
+            let path = ActivityKind::Stream.path(&stream.name);
+            let file = self.file((&path, "file.make"), stream.disk.as_deref(), size.0)?;
             let Some(batch) = stream.batch else {
                 let priority = io_priority(stream.io_priority, fair);
                 self.actor(activity, &stream.name, (fair, priority), |seat| {
@@ -356,8 +363,8 @@ impl<'a> Builder<'a> {
         starts.starter = starter;
         for (index, startup) in workload.startups.iter().enumerate() {
             let trace = recording(startup, options)?;
-            let object = format!("{}.replay", ActivityKind::Startup.path(&startup.name));
-            let file = self.file(object, startup.disk.as_deref(), trace.layout().size)?;
+            let path = ActivityKind::Startup.path(&startup.name);
+            let file = self.file((&path, "replay"), startup.disk.as_deref(), trace.layout().size)?;
             let processes = trace.processes.len();
             self.group = startup.group.as_deref();
             let (policy, spin) = self.pace();
@@ -393,8 +400,8 @@ impl<'a> Builder<'a> {
         observe: Nanos,
     ) -> Result<(), WorldError> {
         let size = load.size().0;
-        let object = format!("{}.size", ActivityKind::Load.path(&load.name));
-        let mut file = || self.file(object.clone(), load.disk.as_deref(), size);
+        let path = ActivityKind::Load.path(&load.name);
+        let mut file = || self.file((&path, "size"), load.disk.as_deref(), size);
         let priority = io_priority(load.io_priority, scheduling);
         let moves = match load.kind.row().file_use {
             Some(FileUse::Syncs) => {
@@ -415,14 +422,26 @@ impl<'a> Builder<'a> {
         Ok(())
     }
 
-    /// A file behind those that the disk has; `object` is the key that says how large it is.
-    fn file(&mut self, object: String, disk: Option<&str>, bytes: u64) -> Result<FileId, WorldError> {
+    /// A file of an activity, where a kernel placed it, else behind those that the disk has; `key` says how large it is.
+    fn file(
+        &mut self,
+        (activity, key): (&str, &str),
+        disk: Option<&str>,
+        bytes: u64,
+    ) -> Result<FileId, WorldError> {
         let name = disk.unwrap_or_default();
         let place = self.disks.get(name).copied();
+        let seen = self.files.iter().position(|file| file.disk == name && file.activity == activity);
+        let pieces = seen.map(|index| pieces_of(&self.files.remove(index)));
         let storage = &mut self.stage.machine.programs_mut().io.storage;
-        if let Some(file) = place.and_then(|disk| storage.add_file(disk, bytes)) {
+        let added = place.and_then(|disk| match pieces {
+            Some(pieces) => storage.add_file_at(disk, pieces, bytes),
+            None => storage.add_file(disk, bytes),
+        });
+        if let Some(file) = added {
             return Ok(file);
         }
+        let object = format!("{activity}.{key}");
         let (all, left) = place.map_or((0, 0), |disk| storage.unit(disk).room());
         refuse(object, beyond(bytes, name, (all, left), "make files smaller or fewer, or the disk larger"))
     }
@@ -449,6 +468,15 @@ impl<'a> Builder<'a> {
         self.member(activity, name, scheduling, group, confined, Thread::of_actor(number));
         signal
     }
+}
+
+/// The pieces of a file, each by its first page; a piece that begins within a page begins with the next one.
+fn pieces_of(file: &FilePlace) -> Vec<(u64, u64)> {
+    let piece = |piece: &FilePiece| {
+        let page = piece.at.div_ceil(PAGE);
+        (page, piece.sector + (page * PAGE - piece.at) / SECTOR)
+    };
+    file.pieces.iter().map(piece).collect()
 }
 
 /// Why a file of so many bytes is on no disk that has `all` sectors, of which `left` are behind the files before it.
