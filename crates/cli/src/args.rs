@@ -146,8 +146,8 @@ pub struct ReproduceArgs {
     /// Write the records of all runs into this file
     #[arg(long, value_name = "FILE", requires = "names")]
     pub records: Option<PathBuf>,
-    /// Run nothing: read the records of all runs from such a file
-    #[arg(long, value_name = "FILE", requires = "names", conflicts_with_all = ["on", "records"])]
+    /// Run nothing on a kernel: read the records of all runs from such a file; with --on sim, simulate the machine of each record beside it
+    #[arg(long, value_name = "FILE", requires = "names", conflicts_with = "records")]
     pub from: Option<PathBuf>,
     #[command(flatten)]
     pub guest: GuestArgs,

@@ -26,7 +26,7 @@ use surety_session::probe::on_kernel;
 use surety_session::{Means, worlds};
 use surety_units::Bytes;
 
-use stored::{FromRecords, Keeping};
+use stored::{Beside, FromRecords, Keeping};
 
 use crate::args::ReproduceArgs;
 use crate::args::lab::GuestArgs;
@@ -84,7 +84,16 @@ fn one(args: &ReproduceArgs, experiment: &Experiment, session: &Session) -> Resu
     };
     files::check_outputs([args.records.as_ref()])?;
     let sheet = match (&args.from, &args.records) {
-        (Some(file), _) => (experiment.reproduce)(&mut FromRecords::read(file, experiment.name)?, &request)?,
+        (Some(file), _) => {
+            let records = FromRecords::read(file, experiment.name)?;
+            match args.on.is_empty() {
+                true => (experiment.reproduce)(&mut { records }, &request)?,
+                false => {
+                    let models = models(args, experiment, session)?;
+                    (experiment.reproduce)(&mut Beside::new(records, models), &request)?
+                }
+            }
+        }
         (None, None) => (experiment.reproduce)(&mut bench(args, experiment, session)?, &request)?,
         (None, Some(file)) => {
             let mut bench = Keeping::new(bench(args, experiment, session)?);
@@ -156,6 +165,23 @@ fn bench<'a>(
         guest: guest_options,
     };
     Ok(Worlds { session, guest, runner: worlds::Worlds::new(&words, means, session)? })
+}
+
+/// The same, all of which compute what a kernel would do.
+fn models<'a>(
+    args: &ReproduceArgs,
+    experiment: &Experiment,
+    session: &'a Session,
+) -> Result<Worlds<'a>, Failure> {
+    let worlds = bench(args, experiment, session)?;
+    let names = worlds.worlds();
+    match (0..names.len()).find(|world| !worlds.runner.kind(*world).is_model) {
+        None => Ok(worlds),
+        Some(kernel) => {
+            let what = format!("records are read with --from, and {} is a running kernel", names[kernel]);
+            Err(Failure::new(Code::BadInput, what).help("use --on sim beside records, or leave --from out"))
+        }
+    }
 }
 
 fn experiment_of(name: &str) -> Result<&'static Experiment, Failure> {

@@ -186,3 +186,90 @@ impl Bench for FromRecords {
         self.of(label)
     }
 }
+
+/// Records of a file, and models beside them: each run is computed on the machine that the record of the same run says.
+pub struct Beside<B> {
+    records: FromRecords,
+    /// The worlds of the file that are not computed anew.
+    stored: Vec<String>,
+    models: B,
+}
+
+impl<B: Bench> Beside<B> {
+    /// Of a file and models.
+    pub fn new(records: FromRecords, models: B) -> Beside<B> {
+        let anew = models.worlds();
+        let stored = records.worlds().into_iter().filter(|world| !anew.contains(world)).collect();
+        Beside { records, stored, models }
+    }
+
+    /// The place of a world among the models; `None`: its records are in the file.
+    fn model(&self, world: usize) -> Option<usize> {
+        world.checked_sub(self.stored.len())
+    }
+
+    /// The machine of the record of a run, whose label is a world's name and what is run there.
+    fn machine(&self, model: usize, label: &str) -> Result<Platform, WorldError> {
+        let names = self.models.worlds();
+        let of = label.strip_prefix(names[model].as_str()).unwrap_or(label);
+        let machine = |world: &String| self.records.of(&format!("{world}{of}")).ok()?.in_force.machine;
+        self.stored.iter().find_map(machine).ok_or_else(|| WorldError::Unsupported {
+            world: names[model].clone(),
+            object: label.to_owned(),
+            why: "no record beside it says of what machine it is".to_owned(),
+        })
+    }
+}
+
+impl<B: Bench> Bench for Beside<B> {
+    fn worlds(&self) -> Vec<String> {
+        self.stored.iter().cloned().chain(self.models.worlds()).collect()
+    }
+
+    fn run(
+        &mut self,
+        world: usize,
+        workload: &Workload,
+        options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        let Some(model) = self.model(world) else { return self.records.of(label) };
+        let platform = self.machine(model, label)?;
+        self.models.run_on(&platform, model, workload, options, label)
+    }
+
+    fn run_first(&mut self, count: usize, world: usize, runs: &[Planned]) -> Vec<Result<Record, WorldError>> {
+        if self.model(world).is_none() {
+            return self.records.run_first(count, world, runs);
+        }
+        let first = runs.iter().take(count);
+        first.map(|run| self.run(world, &run.workload, &run.options, &run.label)).collect()
+    }
+
+    fn probe(
+        &mut self,
+        world: usize,
+        probe: &Probe,
+        options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        match self.model(world) {
+            Some(model) => self.models.probe(model, probe, options, label),
+            None => self.records.of(label),
+        }
+    }
+
+    fn run_on(
+        &mut self,
+        platform: &Platform,
+        world: usize,
+        workload: &Workload,
+        options: &RunOptions,
+        label: &str,
+    ) -> Result<Record, WorldError> {
+        match self.model(world) {
+            Some(model) => self.models.run_on(platform, model, workload, options, label),
+            None => self.records.of(label),
+        }
+    }
+}

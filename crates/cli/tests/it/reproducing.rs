@@ -136,3 +136,30 @@ fn the_price_of_a_start_up_stands_beside_it() {
     let why = cells(1)[place("sim CPU of scheduler")]["not_observable"].as_str().unwrap();
     assert!(why.contains("--on lab:KERNEL"), "{why}");
 }
+
+/// A simulation beside stored records is of the machine of each record, not of this one: of a simulated kernel it computes the same again.
+#[test]
+fn a_simulation_beside_records_is_of_their_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let file = directory.path().join("records.json");
+    let file = file.to_str().unwrap();
+    let asked = ["reproduce", "video-under-io", "--only", "hdd-2004", "--only", "10r", "--only", "none"];
+    let made = surety(&[&asked[..], &["--on", "sim", "--records", file, "--quiet"]].concat());
+    assert_eq!(made.status.code(), Some(0), "{}", errors(&made));
+    let beside = json(&[&asked[..], &["--from", file, "--on", "sim:linux-6.1", "--json"]].concat());
+    let columns = beside["columns"].as_array().unwrap();
+    let cells = beside["rows"][0]["cells"].as_array().unwrap();
+    let value = |title: String| {
+        let place = columns.iter().position(|column| column["title"] == title.as_str()).unwrap();
+        cells[place]["value"].as_f64()
+    };
+    let titles = columns.iter().filter_map(|column| column["title"].as_str()?.strip_prefix("sim "));
+    let titles: Vec<&str> = titles.collect();
+    assert!(titles.contains(&"late"), "{columns:?}");
+    for title in titles {
+        assert_eq!(value(format!("sim {title}")), value(format!("sim:linux-6.1 {title}")), "{title}");
+    }
+    let refused = surety(&[&asked[..], &["--from", file, "--on", "host"]].concat());
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(errors(&refused).contains("host is a running kernel"), "{}", errors(&refused));
+}
