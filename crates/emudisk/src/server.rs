@@ -492,7 +492,7 @@ impl Shared {
         sent
     }
 
-    /// Sends an answer; says when it was sent, and learns what that takes.
+    /// Sends an answer; says when the kernel had it, and learns what that takes. Of a write what the kernel does with it before it returns is left out.
     fn send(&self, unique: u64, request: &Request, answer: Answer) -> (Result<(), KernelError>, Nanos) {
         let before = self.now();
         let mut buffer = None;
@@ -510,7 +510,11 @@ impl Shared {
         let mut state = self.lock();
         state.buffers.extend(buffer);
         state.leads.learn(request.op, request.bytes(), now - before);
-        (sent, now)
+        let had = match request.op {
+            Op::Read => now,
+            _ => before + state.leads.of(request.op, request.bytes()),
+        };
+        (sent, had)
     }
 }
 
