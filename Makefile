@@ -30,6 +30,7 @@ lab: build
 	for experiment in irq-disk irq-copy network-thread player-network irq-loss; do \
 	  ./target/release/surety reproduce $$experiment --on lab:6.12-rt --records crates/sim/tests/golden-lab/$$experiment.json || exit 1; \
 	done
+	./target/release/surety reproduce abiss-be --on lab:6.12-cloud --records crates/sim/tests/golden-lab/abiss-be.json
 	SURETY_VALIDATION=write $(CARGO) test --locked --package surety --test it validation
 
 setup:

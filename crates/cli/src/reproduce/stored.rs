@@ -208,15 +208,17 @@ impl<B: Bench> Beside<B> {
         world.checked_sub(self.stored.len())
     }
 
-    /// The machine of the record of a run, whose label is a world's name and what is run there.
+    /// The machine of the record of a run, whose label is a world's name and what is run there; of a run that no kernel made, that of the first record.
     fn machine(&self, model: usize, label: &str) -> Result<Platform, WorldError> {
         let names = self.models.worlds();
         let of = label.strip_prefix(names[model].as_str()).unwrap_or(label);
         let machine = |world: &String| self.records.of(&format!("{world}{of}")).ok()?.in_force.machine;
-        self.stored.iter().find_map(machine).ok_or_else(|| WorldError::Unsupported {
+        let first =
+            || self.records.file.results.iter().find_map(|result| result.record.in_force.machine.clone());
+        self.stored.iter().find_map(machine).or_else(first).ok_or_else(|| WorldError::Unsupported {
             world: names[model].clone(),
             object: label.to_owned(),
-            why: "no record beside it says of what machine it is".to_owned(),
+            why: "no record of the file says of what machine it is".to_owned(),
         })
     }
 }

@@ -15,6 +15,7 @@ use crate::common::{errors, root, surety, text};
 const ROUNDING: f64 = 0.005;
 /// The comments around the table of the page that is made here.
 const INTERRUPTS: (&str, &str) = ("<!-- begin of the interrupts -->\n", "<!-- end of the interrupts -->\n");
+const DISKS: (&str, &str) = ("<!-- begin of the disks -->\n", "<!-- end of the disks -->\n");
 /// Experiments with interrupt threads whose records are stored.
 const EXPERIMENTS: [&str; 4] = ["irq-disk", "irq-copy", "network-thread", "player-network"];
 
@@ -202,6 +203,75 @@ fn the_rules_of_interrupt_threads_are_no_further_from_the_lab_than_the_page_says
         }
     }
     assert_eq!(written.lines().count(), rows.len() + 2, "the page has other lines");
+}
+
+/// Rows of `abiss-be` that a kernel ran: name; what is left to the reader, in MB/s, and which part of the streams' accesses was late, in percent, of a kernel and
+/// simulated beside its record.
+fn disks() -> Vec<(String, [f64; 2], [f64; 2])> {
+    let file = root().join("crates/sim/tests/golden-lab/abiss-be.json");
+    let words = ["reproduce", "abiss-be", "--from", file.to_str().unwrap(), "--on", "sim", "--json"];
+    let output = surety(&words);
+    assert_eq!(output.status.code(), Some(0), "{}", errors(&output));
+    let sheet: Value = serde_json::from_str(&text(&output)).unwrap();
+    let columns = sheet["columns"].as_array().unwrap();
+    let mut found = Vec::new();
+    for streams in ["1 stream", "4 streams"] {
+        let place = |world: &str, late: &str| {
+            let is_it =
+                |title: &str| title.starts_with(world) && title.ends_with(&format!("{late}, {streams}"));
+            let is = |column: &Value| column["title"].as_str().is_some_and(is_it);
+            columns.iter().position(is).unwrap_or_else(|| panic!("{world}{late}, {streams}"))
+        };
+        // The column of the rate has no word between the world's name and the streams.
+        let [lab, sim] = ["lab:6.12-cloud", "sim"];
+        let rate = |world: &str| {
+            let title = format!("{world}, {streams}");
+            columns.iter().position(|column| column["title"] == title.as_str()).unwrap()
+        };
+        let (rates, lates) = ([rate(lab), rate(sim)], [place(lab, " late"), place(sim, " late")]);
+        for row in sheet["rows"].as_array().unwrap() {
+            let value = |at: usize| row["cells"][at]["value"].as_f64();
+            if value(rates[0]).is_none() {
+                continue;
+            }
+            let key = format!("{} | {streams}", row["keys"][0].as_str().unwrap());
+            found.push((
+                key,
+                rates.map(|at| value(at).unwrap() / 1e6),
+                lates.map(|at| value(at).unwrap() * 100.0),
+            ));
+        }
+    }
+    found
+}
+
+/// The kernel's own I/O schedulers on a modelled disk, and the simulator with that kernel's driver and files: within a tenth, and as the page says.
+#[test]
+fn streams_on_a_modelled_disk_are_no_further_from_the_lab_than_the_page_says() {
+    let rows = disks();
+    assert_eq!(rows.len(), 12);
+    let mut table =
+        "| scheduler | beside | reader, lab | simulator | error | late, lab | simulator | error |\n\
+                     |---|---|---|---|---|---|---|---|\n"
+            .to_owned();
+    for (key, [lab, sim], [late, sim_late]) in &rows {
+        let _ = writeln!(
+            table,
+            "| {key} | {lab:.3} MB/s | {sim:.3} MB/s | {:+.1} % | {late:.1} % | {sim_late:.1} % | {:+.1} |",
+            (sim / lab - 1.0) * 100.0,
+            sim_late - late
+        );
+    }
+    if is_written(DISKS, &table) {
+        return;
+    }
+    for (key, [lab, sim], [late, sim_late]) in &rows {
+        assert!((sim / lab - 1.0).abs() < 0.1, "{key}: {lab} {sim}");
+        assert!((sim_late - late).abs() < 10.0, "{key}: {late} {sim_late}");
+    }
+    let text = std::fs::read_to_string(page()).unwrap();
+    let (_, written, _) = parts(&text, DISKS);
+    assert_eq!(written, table, "SURETY_VALIDATION=write writes the page");
 }
 
 /// Nothing was lost where the safe rule holds, and something far beyond the paper's.
