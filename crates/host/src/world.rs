@@ -167,10 +167,7 @@ impl World for HostWorld<'_> {
         prepared.starts.speak(speaker);
         let begun = prepared.disks.begin(&self.workshop(options, None));
         let (roots, followed) = (run.participants.programs(), run.participants.followed(self.kernel));
-        let tick = facts.scheduler.tick;
-        let gone = clock::monotonic() + run_up(workload);
-        let begin = Window::aligned_begin(gone, tick, tick_phase(options.seed, tick));
-        let window = Window::new(begin, options.warm_up, options.duration);
+        let window = window_of(workload, options, facts.scheduler.tick);
         let watching = Watching { workload, window: &window, options, has_programs: !roots.is_empty() };
         let measured =
             begun.and_then(|()| self.measure(&mut run, &mut prepared, &watching, &mut enforcer, observer));
@@ -209,6 +206,13 @@ impl World for HostWorld<'_> {
         record.add_caveats(written, None);
         Ok(record)
     }
+}
+
+/// The window of a run, which begins when everybody can have gone, at its phase of a tick.
+fn window_of(workload: &Workload, options: &RunOptions, tick: Nanos) -> Window {
+    let gone = clock::monotonic() + run_up(workload);
+    let begin = Window::aligned_begin(gone, tick, tick_phase(options.seed, tick));
+    Window::new(begin, options.warm_up, options.duration)
 }
 
 /// What is recorded of a run: what disks did too where a start-up or a stream may have waited for them.

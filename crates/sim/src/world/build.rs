@@ -67,6 +67,23 @@ pub(super) struct Stage {
     pub(super) disks: Vec<(String, String)>,
 }
 
+impl Stage {
+    /// With nobody on it yet.
+    fn new(machine: Machine<Jobs>, schedulers: Vec<&'static SchedulerRow>, events: bool) -> Stage {
+        Stage {
+            machine,
+            schedulers,
+            members: Vec::new(),
+            interrupts: Vec::new(),
+            signals: Vec::new(),
+            woken: Vec::new(),
+            traces: events,
+            told: Vec::new(),
+            disks: Vec::new(),
+        }
+    }
+}
+
 /// The threads of a workload on a machine with these CPUs.
 pub(super) fn stage(
     world: &SimWorld,
@@ -95,17 +112,7 @@ pub(super) fn stage(
     let mut machine = Machine::new(spec, Jobs::default());
     machine.set_home(cpus.lowest().map_or(0, CpuId::index));
     let mut builder = Builder {
-        stage: Stage {
-            machine,
-            schedulers,
-            members: Vec::new(),
-            interrupts: Vec::new(),
-            signals: Vec::new(),
-            woken: Vec::new(),
-            traces: events,
-            told: Vec::new(),
-            disks: Vec::new(),
-        },
+        stage: Stage::new(machine, schedulers, events),
         places,
         io_groups,
         group: None,
