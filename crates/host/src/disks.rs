@@ -58,7 +58,7 @@ pub struct RunDisk<'a> {
     // In this order: what is on it, what its queue was given, how it schedules, itself, and what it stands on.
     mount: Option<DetachedMount>,
     settings: [Option<Journalled<'a>>; 2],
-    scheduler: Option<Journalled<'a>>,
+    _scheduler: Option<Journalled<'a>>,
     device: BlockDevice,
     backing: Option<Backing<'a>>,
     directories: Vec<String>,
@@ -125,7 +125,7 @@ impl<'a> Disks<'a> {
         self.list.iter_mut().find(|d| d.name == name)
     }
 
-    /// From now on they are measured: I/O schedulers that a workload names, and modelled disks, begin anew. What was written before, files and file
+    /// From now on they are measured: I/O schedulers of disks that were made, and modelled disks, begin anew. What was written before, files and file
     /// systems, told a scheduler how fast the disk is, and was written by modelled ones in no time.
     ///
     /// # Errors
@@ -225,7 +225,7 @@ impl<'a> RunDisk<'a> {
             name: name.clone(),
             mount: None,
             settings,
-            scheduler,
+            _scheduler: scheduler,
             device,
             backing,
             directories: Vec::new(),
@@ -235,11 +235,10 @@ impl<'a> RunDisk<'a> {
         Ok(disk)
     }
 
-    /// The I/O scheduler begins anew where it is one of ours to set, and the model.
+    /// The I/O scheduler begins anew, and the model, on a disk that was made: on one that was bound the scheduler's tunables may be its owner's.
     fn begin(&mut self, workshop: &Workshop<'a>) -> Result<(), WorldError> {
-        let is_ours = self.scheduler.is_some() || self.emulated().is_some();
         let scheduler = workshop.kernel.read_text(&self.device.scheduler_file());
-        if is_ours && scheduler.is_ok_and(|text| in_force(&text) != NO_SCHEDULER) {
+        if self.backing.is_some() && scheduler.is_ok_and(|text| in_force(&text) != NO_SCHEDULER) {
             self.settings = Default::default();
             // Another for a moment, which is taken back.
             drop(set_scheduler(&self.name, &self.device, NO_SCHEDULER, workshop)?);
