@@ -272,10 +272,13 @@ impl Profile {
     }
 
     /// Sectors of the longest request that it can be told of; `None`: longer than a kernel makes them. An IDE disk without 48-bit
-    /// addresses takes a byte's worth (`ATA_MAX_SECTORS`).
+    /// addresses takes a byte's worth (`ATA_MAX_SECTORS`), the controller of an eMMC 512 KiB (`max_req_size` in `drivers/mmc/host/sdhci.c`).
     pub fn request_sectors_max(&self) -> Option<u32> {
-        let is_ide = self.model == "hdd" && self.depth() == 1 && self.sectors() < 1 << 28;
-        is_ide.then_some(256)
+        match self.model {
+            "hdd" if self.depth() == 1 && self.sectors() < 1 << 28 => Some(256),
+            "emmc" => Some(1024),
+            _ => None,
+        }
     }
 
     /// Requests it takes at a time.
