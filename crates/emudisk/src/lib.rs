@@ -8,7 +8,7 @@
 //! ```
 //!
 //! One request walked through it: the block layer gives it to the loop device, which gives it to the one file of a FUSE file system that this
-//! process serves. A reader thread stamps it, with the instant at which it would have come without that way ([`way`]), and hands it to the [`core::Core`], which passes it to the [`surety_device::Model`] as soon as that has room,
+//! process serves. A reader thread stamps it, with the instant at which it would have come without that way (`way`), and hands it to the [`core::Core`], which passes it to the [`surety_device::Model`] as soon as that has room,
 //! as a simulator does; then it moves the data from or to the [`store::Store`]. The reply thread sleeps until 100 us before the instant at which the
 //! model completes the next request, spins for the rest ([`disk::Plan::spin`]), and answers, in the order of those instants and not of arrival. How much later than that each
 //! answer came is counted ([`account::Account`]); beyond 4 % of what requests take the disk is *disturbed*, and what was measured on it decides nothing.
