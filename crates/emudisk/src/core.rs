@@ -58,6 +58,11 @@ impl Core {
         }
     }
 
+    /// When a request comes for the model that would come at an instant: not before something that happened already.
+    pub fn arrival(&self, at: Nanos) -> Nanos {
+        at.max(self.latest)
+    }
+
     /// When something happens in it next; `None`: never, unless a request comes.
     pub fn next(&self) -> Option<Nanos> {
         self.model.next()
@@ -176,6 +181,7 @@ mod tests {
         core.take(ms(1), read(3), &mut done);
         core.take(ms(9), Event::Time, &mut done);
         assert_eq!(done[3].due, ms(6), "it began when the one before it ended");
+        assert_eq!([1, 8].map(|at| core.arrival(ms(at))), [ms(6), ms(8)]);
     }
 
     #[test]

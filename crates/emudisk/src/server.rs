@@ -382,7 +382,7 @@ impl Shared {
     fn arrive(&self, unique: u64, request: Request) -> (u32, Vec<u8>) {
         let mut state = self.lock();
         let now = self.now();
-        let arrived = now - Nanos::new(self.way.load(Ordering::Relaxed));
+        let arrived = state.core.arrival(now - Nanos::new(self.way.load(Ordering::Relaxed)));
         let slot = Slot { unique, request, arrived, answer: None, done: None, early: Early::Not };
         let tag = match state.free.pop() {
             Some(tag) => tag,
