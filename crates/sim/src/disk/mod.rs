@@ -246,7 +246,7 @@ impl Storage {
         self.occupy(disk, pieces, bytes.div_ceil(PAGE));
     }
 
-    /// Adds a file of so many bytes, in pieces: the first page of each, from 0 on, and its sector; `None`: it does not end on the disk.
+    /// Adds a file of so many bytes, in pieces: the first page of each, from 0 on, and its sector; `None`: the disk ends before it.
     pub fn add_file_at(&mut self, disk: usize, pieces: Vec<(u64, u64)>, bytes: u64) -> Option<FileId> {
         let pages = bytes.div_ceil(PAGE);
         self.occupy(disk, &pieces, pages)?;

@@ -183,21 +183,17 @@ impl Unit {
         (self.end, self.end - self.free)
     }
 
-    /// A file takes this room, wherever it lies.
+    /// A file takes this room, wherever it lies; `None`: the disk ends before it.
     pub(super) fn occupy(&mut self, first: u64, sectors: u64) -> Option<()> {
-        let end = first.checked_add(sectors)?;
+        let end = first.checked_add(sectors).filter(|end| *end <= self.end)?;
         self.free = self.free.max(end);
-        (end <= self.end).then_some(())
+        Some(())
     }
 
     /// Room for a file of so many sectors.
     pub(super) fn place(&mut self, sectors: u64) -> Option<u64> {
         let first = self.free;
-        let end = first.checked_add(sectors)?;
-        (end <= self.end).then(|| {
-            self.free = end;
-            first
-        })
+        self.occupy(first, sectors).map(|()| first)
     }
 
     /// A process wants what the device has in its volatile cache on the medium.
