@@ -260,10 +260,12 @@ impl HostWorld<'_> {
         let mut disks = Disks::prepare(workload, &self.bindings, &workshop)?;
         let setting = Setting { kernel, cpus, mark, cancel, files };
         let mut starts = Starts::prepare(workload, &mut disks, setting)?;
-        disks.begin(&workshop)?;
-        starts.idle(&mut disks)?;
-        // Others' files are made next.
-        disks.pause();
+        if !workload.startups.is_empty() {
+            disks.begin(&workshop)?;
+            starts.idle(&mut disks)?;
+            // Others' files are made next.
+            disks.pause();
+        }
         let handlers = cpus.lowest().filter(|_| self.partitioned);
         let sides = Sides { inside: cpus, outside: self.outside, handlers };
         let devices = Devices::prepare(workload, &self.equipment, kernel, sides, cancel)?;
