@@ -84,15 +84,13 @@ fn one(args: &ReproduceArgs, experiment: &Experiment, session: &Session) -> Resu
     };
     files::check_outputs([args.records.as_ref()])?;
     let sheet = match (&args.from, &args.records) {
+        (Some(file), _) if args.on.is_empty() => {
+            (experiment.reproduce)(&mut FromRecords::read(file, experiment.name)?, &request)?
+        }
         (Some(file), _) => {
             let records = FromRecords::read(file, experiment.name)?;
-            match args.on.is_empty() {
-                true => (experiment.reproduce)(&mut { records }, &request)?,
-                false => {
-                    let models = models(args, experiment, session)?;
-                    (experiment.reproduce)(&mut Beside::new(records, models), &request)?
-                }
-            }
+            let models = models(args, experiment, session)?;
+            (experiment.reproduce)(&mut Beside::new(records, models), &request)?
         }
         (None, None) => (experiment.reproduce)(&mut bench(args, experiment, session)?, &request)?,
         (None, Some(file)) => {

@@ -216,19 +216,13 @@ fn disks() -> Vec<(String, [f64; 2], [f64; 2])> {
     let columns = sheet["columns"].as_array().unwrap();
     let mut found = Vec::new();
     for streams in ["1 stream", "4 streams"] {
-        let place = |world: &str, late: &str| {
-            let is_it =
-                |title: &str| title.starts_with(world) && title.ends_with(&format!("{late}, {streams}"));
-            let is = |column: &Value| column["title"].as_str().is_some_and(is_it);
-            columns.iter().position(is).unwrap_or_else(|| panic!("{world}{late}, {streams}"))
+        let place = |title: String| {
+            let is = |column: &Value| column["title"] == title.as_str();
+            columns.iter().position(is).unwrap_or_else(|| panic!("{title}"))
         };
-        // The column of the rate has no word between the world's name and the streams.
-        let [lab, sim] = ["lab:6.12-cloud", "sim"];
-        let rate = |world: &str| {
-            let title = format!("{world}, {streams}");
-            columns.iter().position(|column| column["title"] == title.as_str()).unwrap()
-        };
-        let (rates, lates) = ([rate(lab), rate(sim)], [place(lab, " late"), place(sim, " late")]);
+        let worlds = ["lab:6.12-cloud", "sim"];
+        let rates = worlds.map(|world| place(format!("{world}, {streams}")));
+        let lates = worlds.map(|world| place(format!("{world} late, {streams}")));
         for row in sheet["rows"].as_array().unwrap() {
             let value = |at: usize| row["cells"][at]["value"].as_f64();
             if value(rates[0]).is_none() {
