@@ -42,6 +42,11 @@ pub trait Elevator {
         None
     }
 
+    /// The least limit that it says it has (`min_shallow_depth`), told in the same way.
+    fn least_limit(&self) -> u32 {
+        u32::MAX
+    }
+
     /// Whether a bio may become a part of a request it is adjacent to.
     fn may_merge(&mut self, _context: &mut Context<'_>, _into: RequestId, _bio: &Bio) -> bool {
         true
@@ -91,8 +96,10 @@ pub trait Elevator {
         None
     }
 
-    /// That instant has come; the queue asks for dispatch afterwards.
-    fn expired(&mut self, _context: &mut Context<'_>) {}
+    /// That instant has come. Whether a queue of blk-mq is run because of it.
+    fn expired(&mut self, _context: &mut Context<'_>) -> bool {
+        true
+    }
 
     /// Requests it has: inserted, and not dispatched.
     fn queued(&self) -> usize;

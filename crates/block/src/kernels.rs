@@ -4,6 +4,10 @@
 //! 6.18 what is known is said with each field. Only what this crate has rules for is here: several actuators, several hardware queues
 //! and zones are not. `docs/disk-simulator.md` has the same table, and what turned out to be alike.
 
+/// Queues of those who wait for tags, and how many are woken at once at most (`SBQ_WAIT_QUEUES`, `SBQ_WAKE_BATCH`).
+pub(crate) const WAIT_QUEUES: u32 = 8;
+const WAKE_BATCH: u32 = 8;
+
 /// Where a batch of mq-deadline goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Onward {
@@ -100,6 +104,12 @@ pub struct Rules {
     /// `block/blk-mq.c`, `blk_mq_submit_bio`: a request without a plug has the queue run by its worker. In 6.12 no bio of a disk is without:
     /// `__submit_bio` in `block/blk-core.c` plugs around it, and the end of that plug runs the queue in the process. 6.18: not read.
     pub alone: Alone,
+    /// `block/mq-deadline.c`, `dd_depth_updated`: whether it says that its least limit on tags is one, whatever it is (6.1 and 6.12), so that who waits
+    /// for a tag is woken alone; 7.2 says its limit. 6.18: not read.
+    pub deadline_says_one: bool,
+    /// `lib/sbitmap.c`, `__sbitmap_queue_wake_up`: whether a batch of those who wait for tags is woken from the first of the eight queues in
+    /// which somebody stands, however few (6.1), or from all of them in turn (6.12.117). 6.18 and 7.2: not read.
+    pub wakes_of_one_queue: bool,
     /// Sectors of a request, where the device takes more: `BLK_DEF_MAX_SECTORS` (6.1) and `BLK_DEF_MAX_SECTORS_CAP` of
     /// `include/linux/blkdev.h` (6.12) and `block/blk.h` (7.2). 6.18.44: `max_sectors_kb` of a disk without a limit is 4096.
     pub max_sectors: u32,
@@ -112,6 +122,7 @@ const COMMON: Rules = Rules {
     kernel: "",
     seen: "6.12.117, plugs of 6.1.192",
     deadline: Onward::FromPosition,
+    deadline_says_one: true,
     shallow: Shallow::Whole,
     kyber_limits_writes: false,
     bfq_depths: BfqDepths::Requests,
@@ -119,6 +130,7 @@ const COMMON: Rules = Rules {
     bfq_one_group_is_asymmetric: false,
     plug: Measured::Last,
     alone: Alone::Process,
+    wakes_of_one_queue: false,
     max_sectors: 2560,
 };
 
@@ -131,6 +143,7 @@ pub static KERNELS: [Rules; 4] = [
         shallow: Shallow::EachWord,
         bfq_new_queue_ends_sample: true,
         bfq_one_group_is_asymmetric: true,
+        wakes_of_one_queue: true,
         alone: Alone::Worker,
         ..COMMON
     },
@@ -145,6 +158,7 @@ pub static KERNELS: [Rules; 4] = [
     Rules {
         kernel: "7.2",
         seen: "7.2.13",
+        deadline_says_one: false,
         kyber_limits_writes: true,
         bfq_depths: BfqDepths::Inherited,
         plug: Measured::First,
@@ -179,6 +193,11 @@ impl Rules {
     fn allowed(&self, requests: u32, limit: u32) -> u32 {
         let width = Rules::word(requests);
         (0..requests.div_ceil(width)).map(|index| self.shallow.depth(requests, width, index, limit)).sum()
+    }
+
+    /// How many of those who wait for tags are woken at once, where the I/O scheduler has this least limit (`sbq_calc_wake_batch`).
+    pub(crate) fn wake_batch(&self, requests: u32, least: u32) -> u32 {
+        (self.allowed(requests, least) / WAIT_QUEUES).clamp(1, WAKE_BATCH)
     }
 
     /// The limit that a share is, `parts` of `of`: of a word's tags or of all; at least one.

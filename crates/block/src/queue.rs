@@ -6,7 +6,7 @@ mod legacy;
 mod mq;
 mod sleepers;
 mod steps;
-mod tags;
+pub(crate) mod tags;
 
 use surety_units::Nanos;
 

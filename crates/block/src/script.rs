@@ -149,7 +149,9 @@ impl Script {
             }
             bench.complete();
             if bench.elevator.timer().is_some_and(|at| at <= now) {
-                bench.with(|elevator, context| elevator.expired(context));
+                bench.with(|elevator, context| {
+                    elevator.expired(context);
+                });
             }
             bench.issue();
             let ends = bench.in_device.map(|(end, _)| end);

@@ -403,13 +403,14 @@ impl Elevator for Anticipatory {
         }
     }
 
-    fn expired(&mut self, _context: &mut Context<'_>) {
+    fn expired(&mut self, _context: &mut Context<'_>) -> bool {
         self.antic = Antic::Finished;
         if let Some(process) = self.process.filter(|_| !self.is_gone)
             && self.habit(process).thought.weight() == 0
         {
             self.no_next = (7 * self.no_next + ONE) / 8;
         }
+        true
     }
 
     fn queued(&self) -> usize {

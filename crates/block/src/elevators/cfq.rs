@@ -525,7 +525,7 @@ impl Elevator for Cfq {
         [self.waits, self.grace].into_iter().flatten().min()
     }
 
-    fn expired(&mut self, context: &mut Context<'_>) {
+    fn expired(&mut self, context: &mut Context<'_>) -> bool {
         if self.grace.is_some_and(|at| at <= context.now) {
             self.grace = None;
         }
@@ -536,6 +536,7 @@ impl Elevator for Cfq {
                 self.expire(context.now, false);
             }
         }
+        true
     }
 
     fn queued(&self) -> usize {

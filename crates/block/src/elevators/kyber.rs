@@ -1,7 +1,12 @@
 //! `kyber` (`block/kyber-iosched.c` of 6.1 to 7.2; the percentiles of 2018).
 //!
 //! Requests stand in domains: reads, writes, discards, others. A domain is dispatched from in the order of arrival, up to its batch, while it has
-//! tokens; then the next domain has its turn. Each request in the device holds a token of its domain.
+//! tokens; then the next domain has its turn. Each request in the device holds a token of its domain. They arrive in the software queue of
+//! their CPU, and all of them move to the domain's own queue when that is empty and the domain has a turn and a token: a bio joins one of the last
+//! eight that have not moved yet. Here all CPUs have one software queue.
+//!
+//! A completion does not have the queue run by itself: it does where the domain waits for tokens and an eighth of them, eight at most, became free
+//! while it did.
 //!
 //! Latencies are counted in eighths of twice the target, of the device alone and with the time queued. Every 100 ms after a completion: where
 //! the device's 90th percentile of any domain is above its target, or a domain's 99th in all, the depth of the domain becomes
@@ -12,6 +17,8 @@ use std::collections::VecDeque;
 use surety_units::Nanos;
 
 use crate::elevator::{Context, Elevator, ElevatorRow, Front, Making, Outgoing, Rule};
+use crate::kernels::Rules;
+use crate::queue::tags::Tags;
 use crate::request::{Bio, Op, RequestId};
 use crate::tunable::Tunable;
 
@@ -48,6 +55,8 @@ const DOMAINS: usize = 4;
 const OTHER: usize = 3;
 const DEPTHS: [u32; DOMAINS] = [256, 128, 64, 16];
 const BATCHES: [u32; DOMAINS] = [16, 8, 1, 1];
+/// Of what has not moved to the domain's queue, the last so many are looked at for merging (`blk_bio_list_merge`).
+const LOOKED_AT: usize = 8;
 const DISCARD_TARGET: u64 = 5_000_000_000;
 const BUCKETS: usize = 8;
 /// Buckets up to the target.
@@ -72,9 +81,15 @@ impl Latencies {
 
 #[derive(Debug)]
 struct Domain {
+    /// As they came, and those that wait for a token or a turn.
+    arrived: VecDeque<RequestId>,
     queue: VecDeque<RequestId>,
-    depth: u32,
-    held: u32,
+    tokens: Tags,
+    rules: &'static Rules,
+    /// It had no token when it was asked, and none since.
+    waits: bool,
+    /// Tokens that became free while it waited, since it was last told.
+    freed: u32,
     target: u64,
     /// In all, and of the device.
     total: Latencies,
@@ -85,6 +100,45 @@ struct Domain {
     p99: Option<usize>,
 }
 
+impl Domain {
+    /// The next request, if it has a token.
+    fn take(&mut self) -> Option<RequestId> {
+        if self.queue.is_empty() && self.arrived.is_empty() {
+            return None;
+        }
+        let token = self.tokens.take(None);
+        self.waits = token.is_none();
+        let token = token?;
+        if self.queue.is_empty() {
+            self.queue.append(&mut self.arrived);
+        }
+        let id = self.queue.pop_front().expect("it has one");
+        self.tokens.give(token, id);
+        Some(id)
+    }
+
+    /// A request gives its token back; whether the domain is told of it (`sbitmap_queue_wake_up`).
+    fn give_back(&mut self, id: RequestId) -> bool {
+        self.tokens.free(id);
+        if !self.waits {
+            return false;
+        }
+        let batch = self.rules.wake_batch(self.tokens.count(), u32::MAX);
+        self.freed += 1;
+        let is_told = self.freed >= batch;
+        if is_told {
+            self.freed -= batch;
+            self.waits = false;
+        }
+        is_told
+    }
+
+    /// Those that a bio may join, the youngest first.
+    fn joinable(&self) -> impl Iterator<Item = RequestId> + '_ {
+        self.arrived.iter().rev().take(LOOKED_AT).copied()
+    }
+}
+
 #[derive(Debug)]
 struct Kyber {
     domains: [Domain; DOMAINS],
@@ -93,6 +147,8 @@ struct Kyber {
     asynchronous: u32,
     limits_writes: bool,
     timer: Option<Nanos>,
+    /// A domain was told of free tokens.
+    runs: bool,
 }
 
 fn domain(op: Op) -> usize {
@@ -109,9 +165,12 @@ impl Kyber {
         let targets =
             [making.settings.get("read_lat_nsec"), making.settings.get("write_lat_nsec"), DISCARD_TARGET, 0];
         let domain = |number: usize| Domain {
+            arrived: VecDeque::new(),
             queue: VecDeque::new(),
-            depth: DEPTHS[number],
-            held: 0,
+            tokens: Tags::new(DEPTHS[number], making.rules),
+            rules: making.rules,
+            waits: false,
+            freed: 0,
             target: targets[number],
             total: Latencies::default(),
             device: Latencies::default(),
@@ -125,14 +184,13 @@ impl Kyber {
             asynchronous: making.rules.share(making.requests, ASYNC, 100),
             limits_writes: making.rules.kyber_limits_writes,
             timer: None,
+            runs: false,
         }
     }
 
     /// The next request of the current domain, if it has a token.
     fn take(&mut self) -> Option<RequestId> {
-        let domain = &mut self.domains[self.current];
-        let id = (domain.held < domain.depth).then(|| domain.queue.pop_front()).flatten()?;
-        domain.held += 1;
+        let id = self.domains[self.current].take()?;
         self.batching += 1;
         Some(id)
     }
@@ -166,8 +224,20 @@ impl Elevator for Kyber {
         (!bio.sync || (self.limits_writes && bio.op != Op::Read)).then_some(self.asynchronous)
     }
 
+    fn least_limit(&self) -> u32 {
+        self.asynchronous
+    }
+
+    fn may_merge(&mut self, context: &mut Context<'_>, into: RequestId, _bio: &Bio) -> bool {
+        self.domains[domain(context.requests[into].op)].joinable().any(|id| id == into)
+    }
+
+    fn front_merge(&mut self, context: &mut Context<'_>, bio: &Bio) -> Option<RequestId> {
+        self.domains[domain(bio.op)].joinable().find(|id| context.requests[*id].sector == bio.end())
+    }
+
     fn insert(&mut self, context: &mut Context<'_>, id: RequestId) {
-        self.domains[domain(context.requests[id].op)].queue.push_back(id);
+        self.domains[domain(context.requests[id].op)].arrived.push_back(id);
     }
 
     fn dispatch(&mut self, _context: &mut Context<'_>, out: &mut Outgoing) {
@@ -185,14 +255,10 @@ impl Elevator for Kyber {
         }
     }
 
-    fn joining(&mut self, context: &mut Context<'_>, _kept: RequestId, gone: RequestId) {
-        self.domains[domain(context.requests[gone].op)].queue.retain(|id| *id != gone);
-    }
-
     fn completed(&mut self, context: &mut Context<'_>, id: RequestId) {
         let request = &context.requests[id];
         let domain = &mut self.domains[domain(request.op)];
-        domain.held -= 1;
+        self.runs |= domain.give_back(id);
         if domain.target > 0 {
             domain.total.add(context.now - request.inserted, domain.target);
             domain.device.add(context.now - request.issued, domain.target);
@@ -201,11 +267,15 @@ impl Elevator for Kyber {
         }
     }
 
+    fn runs_queue(&mut self) -> bool {
+        std::mem::take(&mut self.runs)
+    }
+
     fn timer(&self) -> Option<Nanos> {
         self.timer
     }
 
-    fn expired(&mut self, context: &mut Context<'_>) {
+    fn expired(&mut self, context: &mut Context<'_>) -> bool {
         self.timer = None;
         let now = context.now;
         let mut is_bad = false;
@@ -223,13 +293,14 @@ impl Elevator for Kyber {
             }
             if let Some(bucket) = p99.filter(|bucket| is_bad || *bucket >= GOOD) {
                 let bucket = u32::try_from(bucket).expect("of eight");
-                domain.depth = (domain.depth * (bucket + 1) / 4).clamp(1, *most);
+                domain.tokens.resize((domain.tokens.count() * (bucket + 1) / 4).clamp(1, *most));
             }
         }
+        false
     }
 
     fn queued(&self) -> usize {
-        self.domains.iter().map(|domain| domain.queue.len()).sum()
+        self.domains.iter().map(|domain| domain.arrived.len() + domain.queue.len()).sum()
     }
 }
 
@@ -273,6 +344,90 @@ mod tests {
         let mut context = Context { now: Nanos::SECOND, requests: &mut requests, processes: &[] };
         kyber.expired(&mut context);
         // Bucket 0 of its 99th: a quarter. Reads: bucket 7, at most as many as before.
-        assert_eq!((kyber.domains[0].depth, kyber.domains[1].depth), (256, 32));
+        assert_eq!((kyber.domains[0].tokens.count(), kyber.domains[1].tokens.count()), (256, 32));
+    }
+
+    /// 16 tokens for writes, and 20 writes: a completion has the queue run where two tokens came free while the domain waited, as an eighth of
+    /// all is.
+    #[test]
+    fn a_domain_without_tokens_is_told_of_them_in_batches() {
+        let mut kyber = Kyber::new(&Making::new(128, 64, crate::tunable::Settings::new(ROW.tunables)));
+        kyber.domains[1].tokens.resize(16);
+        let mut requests = crate::request::Requests::default();
+        let ids: Vec<RequestId> = (0..20)
+            .map(|number| {
+                let (process, sector) = (crate::request::ProcessId(0), 1000 * number);
+                let bio = Bio {
+                    op: Op::Write,
+                    sync: true,
+                    meta: false,
+                    sector,
+                    sectors: 8,
+                    process,
+                    deadline: None,
+                };
+                requests.make(
+                    &bio,
+                    crate::request::BioId(0),
+                    crate::request::Priority::default(),
+                    Nanos::ZERO,
+                )
+            })
+            .collect();
+        let mut context = Context { now: Nanos::ZERO, requests: &mut requests, processes: &[] };
+        ids.iter().for_each(|id| kyber.insert(&mut context, *id));
+        let mut dispatched = |kyber: &mut Kyber, context: &mut Context<'_>| {
+            let mut out = Outgoing::default();
+            let ask = || {
+                kyber.dispatch(context, &mut out);
+                out.take()
+            };
+            std::iter::from_fn(ask).count()
+        };
+        assert_eq!(dispatched(&mut kyber, &mut context), 16);
+        let runs: Vec<bool> = ids[..6]
+            .iter()
+            .map(|id| {
+                kyber.completed(&mut context, *id);
+                kyber.runs_queue()
+            })
+            .collect();
+        // It does not wait again before it was asked.
+        assert_eq!(runs, [false, true, false, false, false, false]);
+        assert_eq!((dispatched(&mut kyber, &mut context), kyber.queued()), (4, 0));
+    }
+
+    /// A bio joins one of the last eight requests that came, of those that have not moved to the domain's queue.
+    #[test]
+    fn a_bio_joins_a_request_that_came_lately() {
+        let mut kyber = Kyber::new(&Making::new(128, 64, crate::tunable::Settings::new(ROW.tunables)));
+        let mut requests = crate::request::Requests::default();
+        let read = |sector| Bio {
+            op: Op::Read,
+            sync: true,
+            meta: false,
+            sector,
+            sectors: 8,
+            process: crate::request::ProcessId(0),
+            deadline: None,
+        };
+        let ids: Vec<RequestId> = (0..10)
+            .map(|number| {
+                let (bio, id) = (read(1000 * number), crate::request::BioId(0));
+                requests.make(&bio, id, crate::request::Priority::default(), Nanos::ZERO)
+            })
+            .collect();
+        let mut context = Context { now: Nanos::ZERO, requests: &mut requests, processes: &[] };
+        ids.iter().for_each(|id| kyber.insert(&mut context, *id));
+        let joins = |kyber: &mut Kyber, context: &mut Context<'_>, number: usize| {
+            kyber.may_merge(context, ids[number], &read(0))
+        };
+        let front = |kyber: &mut Kyber, context: &mut Context<'_>, number: u64| {
+            kyber.front_merge(context, &read(1000 * number - 8)).is_some()
+        };
+        assert_eq!([1, 2, 9].map(|number| joins(&mut kyber, &mut context, number)), [false, true, true]);
+        assert_eq!([1, 2, 9].map(|number| front(&mut kyber, &mut context, number)), [false, true, true]);
+        kyber.dispatch(&mut context, &mut Outgoing::default());
+        assert!(!joins(&mut kyber, &mut context, 9), "all have moved");
     }
 }

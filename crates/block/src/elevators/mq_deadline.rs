@@ -80,6 +80,8 @@ struct MqDeadline {
     fifo_batch: u64,
     front_merges: bool,
     async_depth: Option<u32>,
+    /// Whether it says that its least limit is one.
+    says_one: bool,
     onward: Onward,
     aging: Nanos,
 }
@@ -105,6 +107,7 @@ impl MqDeadline {
                 .ok()
                 .filter(|depth| *depth > 0)
                 .map(|depth| making.rules.limit(making.requests, depth)),
+            says_one: making.rules.deadline_says_one,
             onward: making.rules.deadline,
             aging: settings.millis("prio_aging_expire"),
         }
@@ -191,6 +194,10 @@ impl MqDeadline {
 impl Elevator for MqDeadline {
     fn depth_limit(&mut self, _context: &mut Context<'_>, bio: &Bio) -> Option<u32> {
         self.async_depth.filter(|_| !bio.sync || bio.op != Op::Read)
+    }
+
+    fn least_limit(&self) -> u32 {
+        if self.says_one { 1 } else { self.async_depth.unwrap_or(u32::MAX) }
     }
 
     fn front_merge(&mut self, context: &mut Context<'_>, bio: &Bio) -> Option<RequestId> {

@@ -87,8 +87,10 @@ pub struct Mq {
 
 /// A queue with an elevator.
 pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue> {
+    let elevator = (row.make)(making);
+    let sleepers = Sleepers::of_tags(making.requests, elevator.least_limit(), making.rules);
     Box::new(Mq {
-        elevator: (row.make)(making),
+        elevator,
         requests: Requests::default(),
         processes: Vec::new(),
         plugs: Vec::new(),
@@ -113,7 +115,7 @@ pub(super) fn make(row: &'static ElevatorRow, making: &Making) -> Box<dyn Queue>
         ends: Ends::default(),
         out: Outgoing::default(),
         steps: Steps::default(),
-        sleepers: Sleepers::of_tags(),
+        sleepers,
     })
 }
 
@@ -413,10 +415,13 @@ impl Queue for Mq {
     }
 
     fn expired(&mut self, now: Nanos) {
+        let mut runs = self.again.is_some_and(|at| at <= now);
         if self.elevator.timer().is_some_and(|at| at <= now) {
-            self.ask(now, |elevator, context| elevator.expired(context));
+            runs |= self.ask(now, |elevator, context| elevator.expired(context));
         }
-        self.run_by_worker(now);
+        if runs {
+            self.run_by_worker(now);
+        }
     }
 
     fn holds_worker(&mut self, now: Nanos, holds: bool) {

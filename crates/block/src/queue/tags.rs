@@ -1,4 +1,4 @@
-//! [`Tags`]: which tags of a queue are taken, by number (`lib/sbitmap.c`).
+//! [`Tags`]: which tags of a queue are taken, by number (`lib/sbitmap.c`); kyber's tokens likewise.
 //!
 //! A limit is one on numbers: of each word of the map, only the first bits may be taken. The search begins in the word of the tag that was
 //! freed last and takes the lowest bit there; under a limit it begins at that bit. A freed bit can be taken again only after the search has found nothing
@@ -42,8 +42,10 @@ impl Word {
 
 /// The tags of a queue.
 #[derive(Clone, Debug)]
-pub(super) struct Tags {
+pub(crate) struct Tags {
     words: Vec<Word>,
+    made: u32,
+    /// Those that may be taken, the first of those that were made ([`Tags::resize`]).
     count: u32,
     /// Bits of a word; the last may have fewer.
     width: u32,
@@ -57,10 +59,11 @@ pub(super) struct Tags {
 
 impl Tags {
     /// `count` tags, all free.
-    pub(super) fn new(count: u32, rules: &Rules) -> Tags {
+    pub(crate) fn new(count: u32, rules: &Rules) -> Tags {
         let width = Rules::word(count);
         Tags {
             words: vec![Word::default(); count.div_ceil(width) as usize],
+            made: count,
             count,
             width,
             shallow: rules.shallow,
@@ -70,10 +73,25 @@ impl Tags {
         }
     }
 
+    /// From here on only the first `count` may be taken, of those that were made; others that are taken stay so (`sbitmap_resize`).
+    pub(crate) fn resize(&mut self, count: u32) {
+        self.count = count.min(self.made);
+        for word in &mut self.words {
+            word.taken &= !std::mem::take(&mut word.freed);
+        }
+    }
+
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+
     /// Takes a tag that is within a limit, if there is one.
     #[inline]
-    pub(super) fn take(&mut self, limit: Option<u32>) -> Option<u32> {
-        let found = if self.in_use < self.count { self.search(limit) } else { None };
+    pub(crate) fn take(&mut self, limit: Option<u32>) -> Option<u32> {
+        if self.hint >= self.count {
+            self.hint = 0;
+        }
+        let found = if self.in_use < self.made { self.search(limit) } else { None };
         match found {
             None => self.hint = 0,
             Some(tag) => {
@@ -89,7 +107,7 @@ impl Tags {
     fn search(&mut self, limit: Option<u32>) -> Option<u32> {
         let (first, bit) = ((self.hint / self.width) as usize, self.hint % self.width);
         let mut from = if limit.is_some() { bit } else { 0 };
-        for place in (first..self.words.len()).chain(0..first) {
+        for place in (first..self.count.div_ceil(self.width) as usize).chain(0..first) {
             let index = place as u32;
             let depth = match limit {
                 Some(limit) => self.shallow.depth(self.count, self.width, index, limit),
@@ -104,7 +122,7 @@ impl Tags {
 
     /// Notes the tag that was taken for a request.
     #[inline]
-    pub(super) fn give(&mut self, tag: u32, id: RequestId) {
+    pub(crate) fn give(&mut self, tag: u32, id: RequestId) {
         if self.of.len() <= id.index() {
             self.of.resize(id.index() + 1, 0);
         }
@@ -113,11 +131,13 @@ impl Tags {
 
     /// Frees the tag of a request.
     #[inline]
-    pub(super) fn free(&mut self, id: RequestId) {
+    pub(crate) fn free(&mut self, id: RequestId) {
         let tag = self.of[id.index()];
         self.words[(tag / self.width) as usize].freed |= 1 << (tag % self.width);
         self.in_use -= 1;
-        self.hint = tag;
+        if tag < self.count {
+            self.hint = tag;
+        }
     }
 }
 
@@ -174,6 +194,24 @@ mod tests {
             assert_eq!(tags.in_use, 0, "{request}");
         }
         assert_eq!(used, (0..16).chain([0]).collect::<Vec<u32>>());
+    }
+
+    /// 8 of 64, of which 20 are taken: none; a freed one of the first eight is found, one behind them is not.
+    #[test]
+    fn of_fewer_tags_those_taken_before_stay_taken() {
+        let mut tags = tags("6.12", 64, 0);
+        for number in 0..20 {
+            let tag = tags.take(None).unwrap();
+            tags.give(tag, RequestId(number));
+        }
+        tags.resize(8);
+        assert_eq!((tags.count(), tags.take(None)), (8, None));
+        tags.free(RequestId(17));
+        assert_eq!(tags.take(None), None);
+        tags.free(RequestId(3));
+        assert_eq!((tags.take(None), tags.take(None)), (Some(3), None));
+        tags.resize(100);
+        assert_eq!((tags.count(), taken(&mut tags, None, 100).len()), (64, 45));
     }
 
     /// Nobody has a tag twice, no limit is exceeded, and every tag is found.

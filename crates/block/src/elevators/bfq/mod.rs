@@ -390,6 +390,10 @@ impl Elevator for Bfq {
         if queue.is_some_and(|q| self.engine.has_its_part(q, tags)) { Some(1) } else { limit }
     }
 
+    fn least_limit(&self) -> u32 {
+        1
+    }
+
     fn may_merge(&mut self, context: &mut Context<'_>, into: RequestId, bio: &Bio) -> bool {
         let Some(mut q) = self.known_queue_of(context, bio) else { return false };
         if bio.sync {
@@ -547,15 +551,16 @@ impl Elevator for Bfq {
         self.timer
     }
 
-    fn expired(&mut self, context: &mut Context<'_>) {
+    fn expired(&mut self, context: &mut Context<'_>) -> bool {
         self.timer = None;
-        let Some(q) = self.in_service.filter(|q| self.queues[*q].is_awaited) else { return };
+        let Some(q) = self.in_service.filter(|q| self.queues[*q].is_awaited) else { return true };
         self.queues[q].is_awaited = false;
         if context.now >= self.queues[q].timeout {
             self.expires(context, q, true, End::Timeout);
         } else if !self.queues[q].has_requests() {
             self.expires(context, q, true, End::TooIdle);
         }
+        true
     }
 
     fn queued(&self) -> usize {
