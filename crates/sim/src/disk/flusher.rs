@@ -56,6 +56,10 @@ struct WriteBack {
     /// Files that a sync has written. The last is next.
     synced: Vec<Sweep>,
     bios: UnderWay,
+    /// Processes that were woken for a request by the completion at hand.
+    batch: Vec<ProcessId>,
+    /// Of those that were woken before the flusher, who have not come for their requests: it goes on behind them. Empty: it is not held.
+    ahead: Vec<ProcessId>,
 }
 
 /// A file that a sync has written, in ascending order.
@@ -80,6 +84,8 @@ impl Default for WriteBack {
             ages: false,
             synced: Vec::new(),
             bios: UnderWay::default(),
+            batch: Vec::new(),
+            ahead: Vec::new(),
         }
     }
 }
@@ -229,6 +235,16 @@ impl Flusher {
         group.map_or(disk.synced.is_empty(), |group| disk.bios.are_complete(group))
     }
 
+    /// A process was woken for a request of a disk.
+    pub(super) fn woken(&mut self, disk: usize, process: ProcessId) {
+        self.disks[disk].batch.push(process);
+    }
+
+    /// All whom a completion wakes are woken.
+    pub(super) fn end_of_batch(&mut self, disk: usize) {
+        self.disks[disk].batch.clear();
+    }
+
     pub(super) fn wants(&self) -> Option<(Slot, Option<Nanos>)> {
         self.slot.map(|slot| (slot, self.look))
     }
@@ -284,6 +300,38 @@ impl Storage {
                 return;
             };
             in_vain = if self.flush_turn(now, file) { 0 } else { in_vain + 1 };
+        }
+    }
+
+    /// The flusher of a disk is woken for a request: it goes on when those have come that were woken before it. It is a thread like others
+    /// in the kernel, and takes what they leave.
+    pub(super) fn flush_in_turn(&mut self, now: Nanos, disk: usize) {
+        let of_disk = &mut self.flusher.disks[disk];
+        std::mem::swap(&mut of_disk.ahead, &mut of_disk.batch);
+        if of_disk.ahead.is_empty() {
+            self.flush_on(now, disk);
+        }
+    }
+
+    /// A process has come for its request, or exits: flushers that go on behind it.
+    pub(super) fn flush_behind(&mut self, now: Nanos, process: ProcessId) {
+        for disk in 0..self.units.len() {
+            let ahead = &mut self.flusher.disks[disk].ahead;
+            if let Some(place) = ahead.iter().position(|one| *one == process) {
+                ahead.swap_remove(place);
+                if ahead.is_empty() {
+                    self.flush_on(now, disk);
+                }
+            }
+        }
+    }
+
+    /// The next completion of a disk: its flusher has had a CPU by now.
+    pub(super) fn flush_held(&mut self, now: Nanos, disk: usize) {
+        let ahead = &mut self.flusher.disks[disk].ahead;
+        if !ahead.is_empty() {
+            ahead.clear();
+            self.flush_on(now, disk);
         }
     }
 

@@ -233,6 +233,7 @@ impl Storage {
     pub fn exit(&mut self, now: Nanos, process: ProcessId) {
         self.is_stirred = true;
         self.units.iter_mut().for_each(|unit| unit.queue.exits(now, process));
+        self.flush_behind(now, process);
     }
 
     /// Adds a file of so many bytes, in one piece behind those before it; `None`: the disk is full.
@@ -315,6 +316,7 @@ impl Storage {
         let Some(mut operation) = self.doing[index].operation.take() else { return true };
         self.is_stirred = true;
         let wait = self.go_on(now, process, &mut operation);
+        self.flush_behind(now, process);
         if wait == Wait::Nothing {
             return true;
         }
@@ -378,10 +380,13 @@ impl Storage {
             let Some(done) = self.units[disk].advance(now, (done, released), disk, &mut self.tracer) else {
                 break;
             };
+            self.flush_held(now, disk);
             let mut served = Service::default();
             match done {
                 Done::Flush(process) if self.flushed(now, process) => {}
-                Done::Flush(process) => self.wake(disk, process, Wait::Flush),
+                Done::Flush(process) => {
+                    self.wake(disk, process, Wait::Flush);
+                }
                 Done::Request { process, queued, service } => {
                     served = service;
                     if let Some(account) = self.doing[process.index()].account.filter(|_| self.is_observed) {
@@ -398,10 +403,12 @@ impl Storage {
             let mut released = std::mem::take(&mut self.released);
             for process in released.drain(..) {
                 match self.flusher.disk_of(process) {
-                    Some(disk) => self.flush_on(now, disk),
-                    None => self.wake(disk, process, Wait::Request),
+                    Some(disk) => self.flush_in_turn(now, disk),
+                    None if self.wake(disk, process, Wait::Request) => self.flusher.woken(disk, process),
+                    None => {}
                 }
             }
+            self.flusher.end_of_batch(disk);
             self.released = released;
         }
         &self.woken
@@ -481,12 +488,15 @@ impl Storage {
             .retain(|process| matches!(waits(process), Wait::Page(of, _) | Wait::Written(of) if of == file));
     }
 
-    fn wake(&mut self, disk: usize, process: ProcessId, from: Wait) {
+    /// Wakes a process that waits for this; whether it does.
+    fn wake(&mut self, disk: usize, process: ProcessId, from: Wait) -> bool {
         let doing = &mut self.doing[process.index()];
-        if doing.wait == from && from != Wait::Nothing {
+        let waits = doing.wait == from && from != Wait::Nothing;
+        if waits {
             doing.wait = Wait::Nothing;
             self.woken.push(Woken { disk, process });
         }
+        waits
     }
 
     fn bio(&mut self, of: For) -> BioId {

@@ -25,7 +25,9 @@ impl Queue for Fifo {
 
     fn submit(&mut self, now: Nanos, bio: Bio, id: BioId) -> Submitted {
         if self.requests.len() >= self.room {
-            self.asleep.push(bio.process);
+            if !self.asleep.contains(&bio.process) {
+                self.asleep.push(bio.process);
+            }
             return Submitted::Wait;
         }
         self.waiting.push_back(self.requests.make(&bio, id, Priority::default(), now));
@@ -116,12 +118,14 @@ struct Scene {
     /// What each process has left to do, and when each operation ended.
     left: Vec<VecDeque<Operation>>,
     ended: Vec<Vec<Nanos>>,
+    /// Who exits when it is woken.
+    exits: Option<ProcessId>,
 }
 
 impl Scene {
     fn new(room: usize) -> Scene {
         let (engine, storage) = (Engine::default(), Storage::default());
-        let mut scene = Scene { engine, storage, left: Vec::new(), ended: Vec::new() };
+        let mut scene = Scene { engine, storage, left: Vec::new(), ended: Vec::new(), exits: None };
         scene.add_disk(room, MS(1));
         scene
     }
@@ -166,6 +170,10 @@ impl Scene {
             let Some(event) = self.engine.next(end) else { return };
             let now = self.engine.now();
             for woken in self.storage.occur(now, event).to_vec() {
+                if self.exits == Some(woken.process) {
+                    self.storage.exit(now, woken.process);
+                    continue;
+                }
                 self.go(woken.process);
             }
         }
@@ -364,4 +372,31 @@ fn a_chained_read_follows_where_the_one_before_is_complete() {
     assert_eq!(scene.ended(reader), [MS(2)]);
     assert_eq!(scene.storage.take_passed(reader), 1);
     assert_eq!(scene.storage.unit(0).served(), (2, 2 * PAGE));
+}
+
+/// One request at a time. A reader has it, another waits for it, and behind that the flusher, for a sync: the second reader comes before it.
+#[test]
+fn the_flusher_takes_its_request_behind_who_was_woken_before_it() {
+    let mut scene = Scene::new(1);
+    let file = scene.storage.add_file(0, 1000 * PAGE).unwrap();
+    let write = Operation::Write { file, first: 500, end: 600 };
+    let readers = [0, 1].map(|page| scene.process(&[Operation::direct(file, false, page, page + 1)]));
+    let writer = scene.process(&[write, Operation::sync_disk(0)]);
+    scene.run(MS(100));
+    assert_eq!(readers.map(|reader| scene.ended(reader)[0]), [MS(1), MS(2)]);
+    // Its write, and the flush of the device's cache.
+    assert_eq!(scene.ended(writer), [Nanos::ZERO, MS(4)]);
+}
+
+/// The same, but the one that was woken before it exits instead of coming.
+#[test]
+fn the_flusher_does_not_wait_for_who_exits() {
+    let mut scene = Scene::new(1);
+    let file = scene.storage.add_file(0, 1000 * PAGE).unwrap();
+    let write = Operation::Write { file, first: 500, end: 600 };
+    let readers = [0, 1].map(|page| scene.process(&[Operation::direct(file, false, page, page + 1)]));
+    let writer = scene.process(&[write, Operation::sync_disk(0)]);
+    scene.exits = Some(readers[1]);
+    scene.run(MS(100));
+    assert_eq!(scene.ended(writer), [Nanos::ZERO, MS(3)]);
 }
