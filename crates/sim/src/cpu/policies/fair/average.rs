@@ -89,6 +89,15 @@ impl Average {
         u64::try_from(scaled).expect("no more than the highest level, scaled")
     }
 
+    /// Whether the mean, times `scale`, is less than this; it takes no division.
+    #[inline]
+    pub(super) fn is_less(&self, now: Nanos, scale: u64, than: u64) -> bool {
+        let mut average = *self;
+        average.advance(now);
+        let whole = SUM_MAX - PERIOD + average.at % PERIOD;
+        average.sum.saturating_mul(scale) < than.saturating_mul(whole)
+    }
+
     /// No less than the mean, times a scale, and close to it soon after it was last known; it takes no division.
     #[inline]
     pub(super) fn at_most(&self, now: Nanos, scale: u64) -> u64 {
@@ -180,6 +189,7 @@ mod tests {
             now += Nanos::new((drawn % 1_000_000) as i64 * if drawn % 16 == 0 { 300 } else { 1 });
             let (mean, bound) = (average.get(now, 1024), average.at_most(now, 1024));
             assert!(mean <= bound, "{mean} {bound}");
+            assert!(!average.is_less(now, 1024, mean) && average.is_less(now, 1024, mean + 1), "{mean}");
             average.step(now, (average.level + 1 + (drawn >> 20) % 3) % 4);
             let (mean, bound) = (average.get(now, 1024), average.at_most(now, 1024));
             assert!(mean <= bound && bound <= mean + mean / 40 + 2, "{mean} {bound}");

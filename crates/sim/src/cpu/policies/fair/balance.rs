@@ -360,7 +360,7 @@ impl Balance {
             // With greater averages nobody is less busy, and beside an overloaded one the load decides alone.
             let state = &self.cpus[other];
             if let Some((((Kind::Overloaded, density), _), _, _)) = most
-                && state.load.at_most(now, 1) * CAPACITY < density * state.capacity
+                && state.load.is_less(now, CAPACITY, density * state.capacity)
             {
                 continue;
             }
