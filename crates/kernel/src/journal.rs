@@ -77,6 +77,10 @@ pub enum Entry {
         old: String,
         /// As we set it.
         set: String,
+        /// Of a file of a block device's queue: which device had the name (`diskseq`), where the kernel says so (5.15 on). Loop devices come and
+        /// go under the same name.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        disk: Option<String>,
     },
     /// A directory we made: a control group.
     Directory {
@@ -179,6 +183,14 @@ struct Log {
 }
 
 impl Journal {
+    /// Undoes what dead owners left, as [`recover_dead`] does at the start: before something is made under a name that they had.
+    ///
+    /// # Errors
+    /// As [`recover_dead`].
+    pub fn recover_dead(&self, kernel: &dyn Kernel) -> Result<Vec<Recovered>, JournalError> {
+        recover_dead(kernel, &self.directory)
+    }
+
     /// Begins a journal for this process in the run-time directory. A process may have several.
     pub fn open(kernel: &dyn Kernel, directory: &RuntimeDir) -> Result<Journal, JournalError> {
         let owner = kernel.identity(kernel.own_pid())?;

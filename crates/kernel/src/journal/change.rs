@@ -50,7 +50,8 @@ impl Journal {
     /// Writes a file of /proc or /sys under the journal.
     pub fn write_text(&self, kernel: &dyn Kernel, path: &Path, set: &str) -> Result<EntryId, JournalError> {
         let old = chosen(&kernel.read_text(path)?).to_owned();
-        let entry = Entry::File { path: path.to_owned(), old, set: set.to_owned() };
+        let disk = disk_of(kernel, path);
+        let entry = Entry::File { path: path.to_owned(), old, set: set.to_owned(), disk };
         self.change(entry, || kernel.write_text(path, set))
     }
 
@@ -144,7 +145,13 @@ pub(super) fn undo(kernel: &dyn Kernel, owed: &Owed, entry: &Entry) -> Result<Un
     let result = match entry {
         Entry::Scheduler { thread, old, set } => undo_scheduler(kernel, owed, *thread, (old, set)),
         Entry::Affinity { thread, old, set } => undo_affinity(kernel, *thread, old, set),
-        Entry::File { path, old, set } => undo_file(kernel, path, old, set),
+        Entry::File { path, old, set, disk } => match now_at(kernel, path, disk.as_deref()) {
+            Name::Ours | Name::Nobodys => undo_file(kernel, path, old, set),
+            Name::Anothers if outlives_device(path) => {
+                Err(KernelError::new(Operation::Write, path.display().to_string(), libc::EBUSY))
+            }
+            Name::Anothers => Ok(Undone::Gone),
+        },
         Entry::Directory { path } => kernel.remove_dir(path).map(|()| Undone::Restored),
         Entry::Group { path } => group::end(kernel, path).map(|was_there| match was_there {
             true => Undone::Restored,
@@ -260,6 +267,37 @@ fn undo_affinity(
     Ok(Undone::Restored)
 }
 
+/// Whose a name of /sys is now.
+enum Name {
+    Ours,
+    /// The device that we set something of is gone, and no other one is in its place.
+    Nobodys,
+    Anothers,
+}
+
+/// Whose the name is of the block device whose queue we set something of; what is no such file is ours. A loop device without a file is nobody's.
+fn now_at(kernel: &dyn Kernel, path: &Path, disk: Option<&str>) -> Name {
+    if disk.is_none() || disk_of(kernel, path).as_deref() == disk {
+        return Name::Ours;
+    }
+    let size = path.ancestors().nth(2).and_then(|device| kernel.read_text(&device.join("size")).ok());
+    if size.is_none_or(|size| size.trim() == "0") { Name::Nobodys } else { Name::Anothers }
+}
+
+/// Whether what was set of a queue outlives its device: a loop device has its limits from the one before it. It is not taken back while another one
+/// is in use.
+fn outlives_device(path: &Path) -> bool {
+    let device = path.ancestors().nth(2).and_then(Path::file_name);
+    device.is_some_and(|name| name.to_string_lossy().starts_with("loop"))
+}
+
+/// The number of the block device that a file of a queue is of: no other one has it until the machine restarts.
+fn disk_of(kernel: &dyn Kernel, path: &Path) -> Option<String> {
+    let queue = path.parent().filter(|directory| directory.ends_with("queue"))?;
+    let number = kernel.read_text(&queue.parent()?.join("diskseq")).ok()?;
+    Some(number.trim().to_owned())
+}
+
 fn undo_file(kernel: &dyn Kernel, path: &Path, old: &str, set: &str) -> Result<Undone, KernelError> {
     let now = kernel.read_text(path)?;
     let now = chosen(&now);
@@ -337,6 +375,32 @@ mod tests {
         let file = journal.path();
         drop(journal);
         assert!(!file.exists(), "a journal with nothing open removes itself");
+    }
+
+    /// Another device under the name, with the value that we had set: of a loop device that is taken back when it is gone, of others never.
+    #[test]
+    fn a_queue_is_that_of_one_device() {
+        let kernel = ScriptedKernel::new(1);
+        let path = Path::new("/sys/block/loop0/queue/max_sectors_kb");
+        let other = Path::new("/sys/block/sdx/queue/max_sectors_kb");
+        for (device, file) in [("loop0", path), ("sdx", other)] {
+            kernel.add_file(file, "1280\n");
+            kernel.add_file(format!("/sys/block/{device}/diskseq"), "12\n");
+            kernel.add_file(format!("/sys/block/{device}/size"), "2048\n");
+        }
+        let base = tempfile::tempdir().unwrap();
+        let journal = Journal::open(&kernel, &RuntimeDir::at(&base.path().join("run")).unwrap()).unwrap();
+        let [loops, others] = [path, other].map(|file| journal.write_text(&kernel, file, "128").unwrap());
+        for device in ["loop0", "sdx"] {
+            kernel.add_file(format!("/sys/block/{device}/diskseq"), "14\n");
+        }
+        assert_eq!(journal.undo(&kernel, others).unwrap(), Undone::Gone);
+        assert!(journal.undo(&kernel, loops).is_err(), "another device is in use");
+        assert_eq!(kernel.read_text(path).unwrap(), "128");
+        kernel.add_file("/sys/block/loop0/size", "0\n");
+        assert_eq!(journal.undo(&kernel, loops).unwrap(), Undone::Restored);
+        assert_eq!(kernel.read_text(path).unwrap(), "1280");
+        assert_eq!(kernel.read_text(other).unwrap(), "128");
     }
 
     #[test]
