@@ -3,7 +3,8 @@
 //! A server that is stopped (SIGSTOP, a debugger, a fault of its own) answers nothing, and whoever waits for its disk waits for ever and cannot be killed:
 //! `sync` too. So this program is started anew as a process that reads the server's signs of life from a pipe and looks at the kernel's count of requests
 //! that wait ([`Control`]). It touches no disk. 5 s without a sign while requests wait end the connection, and so does the end of the pipe, which is the
-//! server's.
+//! server's. A server that was killed while it waits for a request of its own holds the pipe, and is not gone before that is answered: without a sign it is
+//! looked at, too.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -12,8 +13,8 @@ use std::path::Path;
 
 use surety_kernel::command::{ChildSetup, Command, Spawned, Stream, spawn};
 use surety_kernel::fuse::control::Control;
-use surety_kernel::{clock, files, signals, thread};
-use surety_units::Nanos;
+use surety_kernel::{Kernel as _, RealKernel, clock, files, signals, thread};
+use surety_units::{Nanos, Tid};
 
 use crate::error::EmulationError;
 
@@ -84,22 +85,22 @@ pub fn watchdog_main() -> Option<u8> {
     let Some(connection) = words.next().and_then(|word| word.parse().ok()) else { return Some(2) };
     let _ = thread::set_name("surety-watchdog");
     signals::ignore_endings();
+    let server = Tid(std::os::unix::process::parent_id().cast_signed());
     let Ok(control) = Control::of(connection) else { return Some(3) };
     let said = writeln!(std::io::stdout(), "{READY}");
     let input = std::io::stdin().as_fd().try_clone_to_owned().map(File::from);
     let (Ok(()), Ok(input)) = (said, input) else { return Some(3) };
-    watch(input, &control);
+    watch(input, &control, server);
     Some(0)
 }
 
 /// Until the server's last word, its end, or the end of its connection.
-fn watch(mut input: File, control: &Control) {
-    let mut heard = clock::monotonic();
+fn watch(mut input: File, control: &Control, server: Tid) {
+    let (kernel, mut heard) = (RealKernel::new(), clock::monotonic());
     loop {
-        let left = (heard + SILENCE_MAX - clock::monotonic()).max(LOOK);
-        if !files::has_input(&input, left).unwrap_or(true) {
+        if !files::has_input(&input, LOOK).unwrap_or(true) {
             let is_silent = clock::monotonic() - heard >= SILENCE_MAX;
-            if is_silent && control.waiting() > 0 {
+            if is_silent && control.waiting() > 0 || kernel.is_exiting(server) {
                 return control.abort();
             }
             continue;

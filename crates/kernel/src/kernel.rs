@@ -116,6 +116,13 @@ pub trait Kernel: Send + Sync {
         stat.as_deref().and_then(state_of_stat) == Some('R')
     }
 
+    /// Whether a process is gone, or on its way out and waits for something there (`PF_EXITING` of the flags, field 9).
+    fn is_exiting(&self, pid: Tid) -> bool {
+        let stat = self.read_text(Path::new(&format!("/proc/{pid}/stat"))).ok();
+        let flags = stat.as_deref().and_then(|stat| fields_of_stat(stat)?.nth(9 - 3)?.parse::<u32>().ok());
+        flags.is_none_or(|flags| flags & EXITING != 0)
+    }
+
     /// What is left of a thread's budget, where the kernel says so (`dl.runtime` in `/proc/TID/sched`).
     fn budget_left(&self, tid: Tid) -> Option<Nanos> {
         let text = self.read_text(Path::new(&format!("/proc/{tid}/sched"))).ok()?;
@@ -201,6 +208,9 @@ fn fields_of_stat(stat: &str) -> Option<impl Iterator<Item = &str>> {
     Some(stat.rsplit_once(')')?.1.split_ascii_whitespace())
 }
 
+/// `PF_EXITING` of `include/linux/sched.h`.
+const EXITING: u32 = 4;
+
 /// Field 22, the start time; the name is field 2 and the state field 3.
 fn start_time_of_stat(stat: &str) -> Option<u64> {
     fields_of_stat(stat)?.nth(22 - 3)?.parse().ok()
@@ -237,5 +247,15 @@ mod tests {
         }
         assert_eq!(start_time_of_stat("12 (a) S 1 2"), None);
         assert_eq!(start_time_of_stat(""), None);
+    }
+
+    /// 0x40010c of a thread that exits, 0x400108 of one that does not.
+    #[test]
+    fn who_exits_says_so_in_its_flags() {
+        let kernel = crate::scripted::ScriptedKernel::new(1);
+        for (pid, flags) in [(12, 0x40_010c), (13, 0x40_0108)] {
+            kernel.add_file(format!("/proc/{pid}/stat"), &format!("{pid} (x) D 1 2 3 4 5 {flags} 7 8"));
+        }
+        assert_eq!([12, 13, 14].map(|pid| kernel.is_exiting(Tid(pid))), [true, false, true]);
     }
 }
