@@ -15,7 +15,7 @@ use surety_units::Nanos;
 use crate::account::Summary;
 use crate::core::Core;
 use crate::error::EmulationError;
-use crate::server::{BYTES_MAX, Server};
+use crate::server::{BYTES_MAX, Server, WATCHDOG_ENDED};
 use crate::store::Store;
 use crate::tree::NAME;
 use crate::watchdog::Watchdog;
@@ -98,6 +98,8 @@ impl<'a> EmulatedDisk<'a> {
         journal: &'a Journal,
     ) -> Result<EmulatedDisk<'a>, EmulationError> {
         plan.check(kernel)?;
+        // A loop device has the limits of the one before it: they would be found as its own. What cannot be taken back now is at the next start.
+        let _ = journal.recover_dead(kernel);
         let store = match &plan.backing {
             Some(path) => Store::in_file(path, plan.bytes)?,
             None => Store::in_memory(plan.bytes, plan.needs)?,
@@ -131,6 +133,7 @@ impl<'a> EmulatedDisk<'a> {
             clock::sleep_for(Nanos::MILLISECOND)?;
         }
         let (profile, seed, before) = (plan.profile.clone(), plan.seed, Mutex::default());
+        server.shared().store().keep();
         Ok(EmulatedDisk { _settings: settings, device, server, profile, seed, way, kernel, before })
     }
 
@@ -174,13 +177,15 @@ impl<'a> EmulatedDisk<'a> {
     pub fn objection(&self) -> Option<String> {
         let summary = self.summary()?;
         let way = self.beyond_way().filter(|way| summary.is_exceeded_by(*way));
-        summary.objection().or_else(|| {
-            Some(format!(
-                "disturbed: by the kernel's account requests took {} longer in the mean than by the model, more than 4 % of the {} of the model: \
+        let long = way.map(|way| {
+            format!(
+                "disturbed: by the kernel's account requests took {way} longer in the mean than by the model, more than 4 % of the {} of the model: \
                  the kernel's thread that hands them on had no CPU",
-                way?, summary.response
-            ))
-        })
+                summary.response
+            )
+        });
+        let both: Vec<String> = [summary.objection(), long].into_iter().flatten().collect();
+        (!both.is_empty()).then(|| both.join("; "))
     }
 
     fn counted(&self) -> Option<Kernels> {
@@ -214,6 +219,8 @@ impl<'a> EmulatedDisk<'a> {
     /// Why it serves no longer, or not as it should.
     pub fn trouble(&self) -> Option<String> {
         let met = self.server.shared().trouble_met();
+        // It ends once it has ended a connection.
+        let met = met.filter(|met| !(self.is_over() && met == WATCHDOG_ENDED));
         let over =
             || "its connection was ended: its server stood still for 5 s, or somebody ended it".to_owned();
         if self.is_over() { Some(met.unwrap_or_else(over)) } else { met }

@@ -190,7 +190,7 @@ impl Server {
             loop {
                 let told = !shared.is_well() || watchdog.tell();
                 if !told {
-                    shared.trouble("its watchdog ended".to_owned());
+                    shared.trouble(WATCHDOG_ENDED.to_owned());
                 }
                 if !told || over.recv_timeout(BEAT) != Err(RecvTimeoutError::Timeout) {
                     return;
@@ -405,9 +405,10 @@ impl Shared {
 
     /// The reply thread wakes up for what comes before it would by itself.
     fn call(&self, state: &State) {
-        let next = state.next();
+        let is_due = !state.ready.is_empty();
+        let next = if is_due { i64::MIN } else { state.next() };
         self.next.store(next, Ordering::Relaxed);
-        if next < state.sleeps_until || !state.ready.is_empty() {
+        if is_due || next < state.sleeps_until {
             self.earlier.notify_one();
         }
     }
@@ -588,6 +589,9 @@ impl State {
         [self.core.next(), begin].into_iter().flatten().min().map_or(NEVER, Nanos::get)
     }
 }
+
+/// What is wrong where nobody watches any more.
+pub(crate) const WATCHDOG_ENDED: &str = "its watchdog ended";
 
 /// Error numbers of answers: ENOENT, EPROTO, ENOSYS, EOPNOTSUPP, EINVAL, EIO.
 const NO_ENTRY: i32 = 2;

@@ -6,6 +6,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use surety_kernel::RealKernel;
 use surety_kernel::facts::available_memory;
@@ -18,6 +19,16 @@ use crate::error::EmulationError;
 pub struct Store {
     file: File,
     path: Option<PathBuf>,
+    /// Whether its file was made for it and is of no use to anybody yet.
+    is_spare: AtomicBool,
+}
+
+impl Drop for Store {
+    fn drop(&mut self) {
+        if let Some(path) = self.path.as_ref().filter(|_| *self.is_spare.get_mut()) {
+            let _ = std::fs::remove_file(path);
+        }
+    }
 }
 
 impl Store {
@@ -31,18 +42,25 @@ impl Store {
             return Err(EmulationError::Memory { bytes, available: available.0 });
         }
         let file = memory_file().and_then(|file| file.set_len(bytes).map(|()| file));
-        Ok(Store { file: file.map_err(EmulationError::Data)?, path: None })
+        let file = file.map_err(EmulationError::Data)?;
+        Ok(Store { file, path: None, is_spare: AtomicBool::new(false) })
     }
 
-    /// In a file, which is made sparse where there is none; one that is there keeps what is in it, and has this size already.
+    /// In a file, which is made sparse where there is none, and goes again until [`Store::keep`]; one that is there keeps what is in it, and has this
+    /// size already.
     ///
     /// # Errors
     /// A file of another size, one that another disk uses, and those of the file system.
     pub fn in_file(path: &Path, bytes: u64) -> Result<Store, EmulationError> {
         let refused = |why: String| EmulationError::Backing { path: path.to_owned(), why };
         let failed = |error: io::Error| refused(error.to_string());
-        let open = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path);
-        let file = open.map_err(failed)?;
+        let mut options = OpenOptions::new();
+        options.read(true).write(true);
+        let (file, is_new) = match options.clone().create_new(true).open(path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => (options.open(path), false),
+            opened => (opened, true),
+        };
+        let file = file.map_err(failed)?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -61,7 +79,12 @@ impl Store {
                 return Err(refused(format!("it has {length} bytes, and the disk has {bytes}")));
             }
         }
-        Ok(Store { file, path: Some(path.to_owned()) })
+        Ok(Store { file, path: Some(path.to_owned()), is_spare: AtomicBool::new(is_new) })
+    }
+
+    /// Its file stays.
+    pub(crate) fn keep(&self) {
+        self.is_spare.store(false, Ordering::Relaxed);
     }
 
     /// Where it is, where it has a name.
@@ -105,7 +128,10 @@ mod tests {
     fn a_file_is_made_kept_and_not_shared() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("data");
+        drop(Store::in_file(&path, 1 << 20).unwrap());
+        assert!(!path.exists(), "of no use to anybody");
         let store = Store::in_file(&path, 1 << 20).unwrap();
+        store.keep();
         store.write(0, b"kept").unwrap();
         assert!(Store::in_file(&path, 1 << 20).unwrap_err().to_string().contains("another emulated disk"));
         drop(store);

@@ -37,7 +37,8 @@ pub fn serve(args: &ServeArgs, session: &Session) -> Result<Code, Failure> {
     while !session.cancel.is_cancelled() && !disk.is_over() {
         clock::sleep_for(LOOK)?;
     }
-    let (told, trouble) = (told(&disk, session), disk.trouble());
+    let trouble = disk.trouble();
+    let told = told(&disk, session, trouble.is_some());
     drop(disk);
     session.print(&told)?;
     match trouble {
@@ -62,7 +63,8 @@ fn announcement(disk: &EmulatedDisk<'_>, args: &ServeArgs) -> String {
     )
 }
 
-fn told(disk: &EmulatedDisk<'_>, session: &Session) -> String {
+/// What was counted, and whether the disk was disturbed: of one that is in trouble that is not said.
+fn told(disk: &EmulatedDisk<'_>, session: &Session, is_in_trouble: bool) -> String {
     let Some(summary) = disk.summary() else { return "no requests\n".to_owned() };
     let time = |time: Nanos| time.to_string();
     let row = vec![
@@ -93,7 +95,8 @@ fn told(disk: &EmulatedDisk<'_>, session: &Session) -> String {
         "p99",
         "max",
     ];
-    let verdict = disk.objection().unwrap_or_else(|| "not disturbed".to_owned());
+    let fine = if is_in_trouble { "decides nothing" } else { "not disturbed" };
+    let verdict = disk.objection().unwrap_or_else(|| fine.to_owned());
     format!("{}{verdict}\n", cells(&head, &[row], &session.style()))
 }
 

@@ -184,8 +184,9 @@ fn a_server_that_stands_still_stops_nobody_else() {
     assert!(file.sync_all().is_err(), "nothing was written");
     drop(file);
     served.signal("-CONT");
-    let (code, _) = served.ended();
+    let (code, said) = served.ended();
     assert_eq!(code, Some(3));
+    assert!(!said.contains("not disturbed"), "{said}");
     assert!(served.is_gone());
 }
 
@@ -269,6 +270,28 @@ fn without_fuse_or_loop_devices_it_is_refused_in_words_and_nothing_is_made() {
         }
     }
     assert_eq!(attached(), before);
+}
+
+/// What is no FUSE at all is found out when it is mounted: the file of the data was made by then.
+#[test]
+fn a_disk_that_cannot_be_made_leaves_no_file() {
+    let _alone = alone();
+    if !is_root() || !Path::new("/dev/fuse").exists() {
+        return eprintln!("SKIPPED: a mount namespace needs root, and /dev/fuse something to put over it");
+    }
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("data");
+    let script = "mount --bind /dev/null /dev/fuse || exit 99; exec \"$0\" device serve emmc --size 16MiB --backing \"$1\"";
+    let output = Command::new("unshare")
+        .args(["--mount", "sh", "-c", script, program().to_str().unwrap(), data.to_str().unwrap()])
+        .env("SURETY_RUNTIME_DIR", directory.path().join("run"))
+        .output();
+    let output = match output {
+        Ok(output) if output.status.code() != Some(99) => output,
+        other => return eprintln!("SKIPPED: no mount namespace: {other:?}"),
+    };
+    assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
+    assert!(!data.exists());
 }
 
 #[test]
