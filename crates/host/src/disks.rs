@@ -213,7 +213,9 @@ impl<'a> RunDisk<'a> {
             None => device.content().map_err(|e| failed(name, "cannot be read", &e.to_string()))?,
         };
         match content {
-            Content::Nothing => make_file_system(name, device.path(), workshop)?,
+            Content::Nothing => {
+                device.keeping_read_ahead(|| make_file_system(name, device.path(), workshop))?;
+            }
             Content::Ext => {}
             Content::Other => {
                 let why =
@@ -333,7 +335,8 @@ impl<'a> RunDisk<'a> {
     }
 
     fn mount(&mut self) -> Result<(), WorldError> {
-        let mounted = DetachedMount::of_device(c"ext4", self.device.path());
+        let mount = || DetachedMount::of_device(c"ext4", self.device.path());
+        let mounted = self.device.keeping_read_ahead(mount);
         self.mount =
             Some(mounted.map_err(|error| failed(&self.name, "cannot be mounted", &error.to_string()))?);
         Ok(())
@@ -362,6 +365,10 @@ impl<'a> RunDisk<'a> {
             say(" file system", "ext4".to_owned()),
             say(" scheduler", scheduler.map_or_else(unknown, |text| in_force(&text))),
             say(" queue depth", self.device.queue("nr_requests").unwrap_or_else(unknown)),
+            say(
+                " read-ahead",
+                self.device.queue("read_ahead_kb").map_or_else(unknown, |kib| format!("{kib} KiB")),
+            ),
             say(" rotational", rotational.map_or_else(unknown, str::to_owned)),
         ];
         let throttled = self.device.queue(THROTTLING).filter(|target| target != "0");

@@ -181,6 +181,18 @@ impl BlockDevice {
         Some(text.trim().to_owned())
     }
 
+    /// Does something that may have the kernel compute anew how far it reads ahead, as a mount does on 6.18 (seen: twice `max_sectors_kb`); it is as before
+    /// afterwards, where it may be written.
+    pub fn keeping_read_ahead<T>(&self, change: impl FnOnce() -> T) -> T {
+        const NAME: &str = "read_ahead_kb";
+        let before = self.queue(NAME);
+        let changed = change();
+        if let Some(before) = before.filter(|before| self.queue(NAME).as_ref() != Some(before)) {
+            let _ = std::fs::write(self.queue_file(NAME), before);
+        }
+        changed
+    }
+
     /// Of a loop device: whether it goes past the page cache to its file. `None` for other devices.
     pub fn is_direct(&self) -> Option<bool> {
         let mut info = NO_INFO;
