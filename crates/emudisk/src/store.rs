@@ -46,7 +46,7 @@ impl Store {
         Ok(Store { file, path: None, is_spare: AtomicBool::new(false) })
     }
 
-    /// In a file, which is made sparse where there is none, and goes again until [`Store::keep`]; one that is there keeps what is in it, and has this
+    /// In a file, which is made sparse where there is none, and goes again where it is not kept; one that is there keeps what is in it, and has this
     /// size already.
     ///
     /// # Errors

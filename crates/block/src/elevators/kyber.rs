@@ -81,8 +81,9 @@ impl Latencies {
 
 #[derive(Debug)]
 struct Domain {
-    /// As they came, and those that wait for a token or a turn.
+    /// In the software queue, as they came.
     arrived: VecDeque<RequestId>,
+    /// In the domain's own, where they wait for a token or a turn.
     queue: VecDeque<RequestId>,
     tokens: Tags,
     rules: &'static Rules,
@@ -376,7 +377,7 @@ mod tests {
             .collect();
         let mut context = Context { now: Nanos::ZERO, requests: &mut requests, processes: &[] };
         ids.iter().for_each(|id| kyber.insert(&mut context, *id));
-        let mut dispatched = |kyber: &mut Kyber, context: &mut Context<'_>| {
+        let dispatched = |kyber: &mut Kyber, context: &mut Context<'_>| {
             let mut out = Outgoing::default();
             let ask = || {
                 kyber.dispatch(context, &mut out);
