@@ -55,7 +55,7 @@ const DOMAINS: usize = 4;
 const OTHER: usize = 3;
 const DEPTHS: [u32; DOMAINS] = [256, 128, 64, 16];
 const BATCHES: [u32; DOMAINS] = [16, 8, 1, 1];
-/// Of what has not moved to the domain's queue, the last so many are looked at for merging (`blk_bio_list_merge`).
+/// A bio may be merged with one of the last eight requests of the software queue (`blk_bio_list_merge`).
 const LOOKED_AT: usize = 8;
 const DISCARD_TARGET: u64 = 5_000_000_000;
 const BUCKETS: usize = 8;

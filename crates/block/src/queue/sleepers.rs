@@ -10,7 +10,7 @@ use crate::request::ProcessId;
 /// On 2.6 they stand in one queue. Those that wait for a tag are dealt out over eight, one after the other, and the first of each is woken in
 /// turn (`sbq_wait_ptr`, `__sbitmap_queue_wake_up` in `lib/sbitmap.c`). A process takes its place when it begins to wait, and one more, for the case
 /// that there is none after all, when it was woken (`blk_mq_get_tag`): the two turns go apart, so that the first to come need not be
-/// the first to go. So many as there are in a batch are woken at once, when that many tags came free while somebody waited
+/// the first to go. A batch of them is woken at once, when as many tags came free while somebody waited
 /// (`sbitmap_queue_wake_up`).
 #[derive(Clone, Debug)]
 pub(super) struct Sleepers {

@@ -76,6 +76,9 @@ impl Tags {
     /// From here on only the first `count` may be taken, of those that were made; others that are taken stay so (`sbitmap_resize`).
     pub(crate) fn resize(&mut self, count: u32) {
         self.count = count.min(self.made);
+        if self.hint >= self.count {
+            self.hint = 0;
+        }
         for word in &mut self.words {
             word.taken &= !std::mem::take(&mut word.freed);
         }
@@ -88,9 +91,6 @@ impl Tags {
     /// Takes a tag that is within a limit, if there is one.
     #[inline]
     pub(crate) fn take(&mut self, limit: Option<u32>) -> Option<u32> {
-        if self.hint >= self.count {
-            self.hint = 0;
-        }
         let found = if self.in_use < self.made { self.search(limit) } else { None };
         match found {
             None => self.hint = 0,

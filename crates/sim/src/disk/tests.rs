@@ -374,28 +374,28 @@ fn a_chained_read_follows_where_the_one_before_is_complete() {
     assert_eq!(scene.storage.unit(0).served(), (2, 2 * PAGE));
 }
 
-/// One request at a time. A reader has it, another waits for it, and behind that the flusher, for a sync: the second reader comes before it.
-#[test]
-fn the_flusher_takes_its_request_behind_who_was_woken_before_it() {
+/// One request at a time: a reader has it, another waits for it, and behind that the flusher, for a writer's sync. The readers and the writer.
+fn two_readers_and_a_sync() -> (Scene, [ProcessId; 2], ProcessId) {
     let mut scene = Scene::new(1);
     let file = scene.storage.add_file(0, 1000 * PAGE).unwrap();
     let write = Operation::Write { file, first: 500, end: 600 };
     let readers = [0, 1].map(|page| scene.process(&[Operation::direct(file, false, page, page + 1)]));
     let writer = scene.process(&[write, Operation::sync_disk(0)]);
+    (scene, readers, writer)
+}
+
+#[test]
+fn the_flusher_takes_its_request_behind_who_was_woken_before_it() {
+    let (mut scene, readers, writer) = two_readers_and_a_sync();
     scene.run(MS(100));
     assert_eq!(readers.map(|reader| scene.ended(reader)[0]), [MS(1), MS(2)]);
     // Its write, and the flush of the device's cache.
     assert_eq!(scene.ended(writer), [Nanos::ZERO, MS(4)]);
 }
 
-/// The same, but the one that was woken before it exits instead of coming.
 #[test]
 fn the_flusher_does_not_wait_for_who_exits() {
-    let mut scene = Scene::new(1);
-    let file = scene.storage.add_file(0, 1000 * PAGE).unwrap();
-    let write = Operation::Write { file, first: 500, end: 600 };
-    let readers = [0, 1].map(|page| scene.process(&[Operation::direct(file, false, page, page + 1)]));
-    let writer = scene.process(&[write, Operation::sync_disk(0)]);
+    let (mut scene, readers, writer) = two_readers_and_a_sync();
     scene.exits = Some(readers[1]);
     scene.run(MS(100));
     assert_eq!(scene.ended(writer), [Nanos::ZERO, MS(3)]);
