@@ -21,6 +21,22 @@ pub struct Account {
     response_ns: u128,
     lateness_ns: u128,
     lateness: Histogram,
+    /// Requests that the disk had room for when they came.
+    prompt: u64,
+}
+
+/// An answered request, by the model and by the clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Answered {
+    pub op: Op,
+    pub sectors: u32,
+    /// What it took by the model, without waiting in the device and with it.
+    pub service: Nanos,
+    pub response: Nanos,
+    /// How much later than by the model it was answered.
+    pub lateness: Nanos,
+    /// Whether the disk had room for it when it came: else it waited in front of the disk, as it would have had it come earlier.
+    pub is_prompt: bool,
 }
 
 /// What a reader of measurements needs of it.
@@ -40,14 +56,16 @@ pub struct Summary {
     pub lateness_mean: Nanos,
     pub lateness_p99: Nanos,
     pub lateness_max: Nanos,
+    /// Requests that the disk had room for when they came; the others waited in front of it.
+    pub prompt: u64,
     /// Whether the 99th percentile of lateness exceeds 4 % of `service`.
     pub is_disturbed: bool,
 }
 
 impl Account {
-    /// Counts an answered request: what it was, what it took by the model without and with its waiting, and how late the answer was. One that came early
-    /// counts as one that came late by as much.
-    pub fn count(&mut self, op: Op, sectors: u32, (service, response): (Nanos, Nanos), lateness: Nanos) {
+    /// Counts an answered request. One that came early counts as one that came late by as much.
+    pub fn count(&mut self, answered: &Answered) {
+        let Answered { op, sectors, service, response, lateness, is_prompt } = *answered;
         match op {
             Op::Read => self.reads += 1,
             Op::Write => self.writes += 1,
@@ -62,6 +80,7 @@ impl Account {
         self.response_ns += u128::from(response.get_unsigned());
         self.lateness_ns += u128::from(lateness);
         self.lateness.record(lateness);
+        self.prompt += u64::from(is_prompt);
     }
 
     /// What it comes to; `None` without a request.
@@ -80,6 +99,7 @@ impl Account {
             lateness_mean: mean(self.lateness_ns),
             lateness_p99: nanos(p99.into()),
             lateness_max: nanos(max.into()),
+            prompt: self.prompt,
             is_disturbed: u128::from(p99) * requests * 1000 > self.service_ns * DISTURBED_PER_MILLE,
         })
     }
@@ -139,7 +159,8 @@ mod tests {
             for n in 0..1000 {
                 let lateness = Nanos::from_micros(if n < late { by } else { 1 });
                 let (service, response) = (Nanos::from_millis(10), Nanos::from_millis(30));
-                account.count(Op::Read, 8, (service, response), lateness);
+                let (op, sectors, is_prompt) = (Op::Read, 8, n % 4 == 0);
+                account.count(&Answered { op, sectors, service, response, lateness, is_prompt });
             }
             account.summary().unwrap()
         };
@@ -149,7 +170,7 @@ mod tests {
         assert!(!of(1000, 390).is_disturbed);
         assert!(of(11, -420).is_disturbed, "early answers are as wrong");
         let summary = of(0, 0);
-        assert_eq!((summary.requests(), summary.bytes), (1000, 4096 * 1000));
+        assert_eq!((summary.requests(), summary.prompt, summary.bytes), (1000, 250, 4096 * 1000));
         assert_eq!((summary.service, summary.response), (Nanos::from_millis(10), Nanos::from_millis(30)));
         assert_eq!(summary.lateness_mean, Nanos::from_micros(1));
         assert_eq!(Account::default().summary(), None);

@@ -87,6 +87,11 @@ impl Core {
         self.waiting.len() + self.model.queued()
     }
 
+    /// Whether requests wait in front of the device, which has room for no more.
+    pub fn is_full(&self) -> bool {
+        !self.waiting.is_empty()
+    }
+
     fn advance(&mut self, now: Nanos, done: &mut Vec<Done>) {
         while let Some(at) = self.model.next().filter(|at| *at <= now) {
             // At its own instant and not at the one at which it was looked at.
@@ -149,12 +154,13 @@ mod tests {
             core.take(Nanos::ZERO, read(tag), &mut done);
         }
         assert_eq!((done.len(), core.inside(), core.next()), (0, 4, Some(ms(1))));
+        assert!(core.is_full());
         // Looked at once, long after: the instants are those of a device that never waited.
         core.take(ms(100), Event::Time, &mut done);
         let due: Vec<(u32, Nanos)> = done.iter().map(|done| (done.tag, done.due)).collect();
         assert_eq!(due, [(0, ms(1)), (1, ms(2)), (2, ms(3)), (3, ms(4))]);
         assert!(done.iter().all(|done| done.service == ms(1)), "what a request waited for is not its own");
-        assert_eq!((core.inside(), core.next()), (0, None));
+        assert_eq!((core.inside(), core.next(), core.is_full()), (0, None, false));
     }
 
     #[test]

@@ -160,7 +160,7 @@ impl<'a> EmulatedDisk<'a> {
     }
 
     /// How much more requests took in the mean by the kernel's account than by the model: what their way took beyond [`EmulatedDisk::way`], which
-    /// is in no lateness. `None` without requests, and where an I/O scheduler may have held them back.
+    /// is in no lateness, by the part of them that the disk had room for when they came. `None` without requests, and where an I/O scheduler may have held them back.
     pub fn beyond_way(&self) -> Option<Nanos> {
         let scheduler = self.device.queue("scheduler")?;
         let before = *self.before.lock().unwrap_or_else(PoisonError::into_inner);
@@ -170,7 +170,10 @@ impl<'a> EmulatedDisk<'a> {
             return None;
         }
         let mean = u128::from(after.ms.saturating_sub(before.ms)) * 1_000_000 / u128::from(requests);
-        Some((Nanos::new(i64::try_from(mean).ok()?) - summary.response).max(Nanos::ZERO))
+        let beyond = (Nanos::new(i64::try_from(mean).ok()?) - summary.response).max(Nanos::ZERO);
+        // A request that came to a full disk would have waited in front of it for as much longer.
+        let share = u128::from(beyond.get_unsigned()) * u128::from(summary.prompt);
+        Some(Nanos::new(i64::try_from(share / u128::from(summary.requests())).ok()?))
     }
 
     /// Why what was measured on it decides nothing, where that is so.

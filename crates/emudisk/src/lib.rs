@@ -25,6 +25,7 @@ pub mod account;
 pub mod core;
 pub mod disk;
 pub mod error;
+mod inside;
 mod leads;
 mod server;
 pub mod store;

@@ -3,7 +3,6 @@
 //! Two readers take requests and move their data, so that one can be stamped while another is moved; one thread answers at the instants of the model, and
 //! begins as much earlier as an answer takes ([`Leads`]), where the model knows by then that it will be complete; one tells the watchdog that all is well. What they share is under one lock, which nobody holds while data move or an answer is sent.
 
-use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -20,6 +19,7 @@ use surety_units::Nanos;
 
 use crate::account::Account;
 use crate::core::{Core, Done, Event};
+use crate::inside::{Answer, NEVER, Slot, State};
 use crate::leads::Leads;
 use crate::store::Store;
 use crate::tree;
@@ -44,8 +44,6 @@ const STUCK: Nanos = Nanos::SECOND;
 /// So long those who use the disk may take to let go of it.
 const LET_GO: Nanos = Nanos::from_secs(2);
 const STACK: usize = 256 << 10;
-/// Nothing happens any more.
-const NEVER: i64 = i64::MAX;
 
 /// An emulated disk's serving end. Dropping ends it: whoever still waits for an answer gets an error.
 pub(crate) struct Server {
@@ -78,51 +76,6 @@ pub(crate) struct Shared {
     is_over: AtomicBool,
 }
 
-struct State {
-    core: Core,
-    slots: Vec<Option<Slot>>,
-    free: Vec<u32>,
-    /// Complete, with what is to be answered, in the order of their instants.
-    ready: VecDeque<u32>,
-    done: Vec<Done>,
-    /// Requests with an answer begun or sent, which the model is not done with.
-    early: usize,
-    leads: Leads,
-    buffers: Vec<Vec<u8>>,
-    account: Account,
-    /// Until when the reply thread sleeps.
-    sleeps_until: i64,
-    trouble: Option<String>,
-}
-
-/// A request that is not answered.
-struct Slot {
-    unique: u64,
-    request: Request,
-    /// When it would have come without its way.
-    arrived: Nanos,
-    answer: Option<Answer>,
-    done: Option<Done>,
-    early: Early,
-}
-
-/// What became of answering a request before the model was done with it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Early {
-    Not,
-    Begun,
-    /// It was answered at this instant.
-    Ended(Nanos),
-}
-
-enum Answer {
-    /// The first bytes of a buffer, and how many.
-    Data(Vec<u8>, usize),
-    Written(u32),
-    Nothing,
-    Refused(i32),
-}
-
 impl Server {
     /// A server whose threads have not begun, with everything answered at once; the size of the disk in bytes, and whether it takes discards;
     /// how long the reply thread spins at most.
@@ -132,19 +85,7 @@ impl Server {
         (bytes, discards): (u64, bool),
         (core, spin): (Core, Nanos),
     ) -> Server {
-        let state = State {
-            core,
-            slots: Vec::new(),
-            free: Vec::new(),
-            ready: VecDeque::new(),
-            done: Vec::new(),
-            early: 0,
-            leads: Leads::new(BYTES_MAX),
-            buffers: Vec::new(),
-            account: Account::default(),
-            sleeps_until: NEVER,
-            trouble: None,
-        };
+        let state = State::new(core, BYTES_MAX);
         let shared = Shared {
             connection,
             store,
@@ -383,20 +324,11 @@ impl Shared {
         let mut state = self.lock();
         let now = self.now();
         let arrived = state.core.arrival(now - Nanos::new(self.way.load(Ordering::Relaxed)));
-        let slot = Slot { unique, request, arrived, answer: None, done: None, early: Early::Not };
-        let tag = match state.free.pop() {
-            Some(tag) => tag,
-            None => {
-                state.slots.push(None);
-                (state.slots.len() - 1) as u32
-            }
-        };
-        state.slots[tag as usize] = Some(slot);
+        let tag = state.enter(unique, request, arrived);
         if self.is_timed.load(Ordering::Relaxed) {
-            state.take(arrived, Event::Arrived { tag, request });
+            state.give(tag, arrived);
         } else {
-            let done = Done { tag, due: now, service: Nanos::ZERO };
-            state.settle(done);
+            state.settle(Done { tag, due: now, service: Nanos::ZERO });
         }
         self.call(&state);
         let buffer = if request.op == Op::Read { state.buffers.pop() } else { None };
@@ -516,77 +448,6 @@ impl Shared {
             _ => before + state.leads.of(request.op, request.bytes()),
         };
         (sent, had)
-    }
-}
-
-impl State {
-    fn take(&mut self, now: Nanos, event: Event) {
-        let mut done = std::mem::take(&mut self.done);
-        self.core.take(now, event, &mut done);
-        done.drain(..).for_each(|done| self.settle(done));
-        self.done = done;
-    }
-
-    /// A request is complete: it is answered by the reply thread, or by its reader where the data are still on their way; or it was already.
-    fn settle(&mut self, done: Done) {
-        let slot =
-            self.slots[done.tag as usize].as_mut().expect("a tag is free only when its request is answered");
-        slot.done = Some(done);
-        match slot.early {
-            Early::Not if slot.answer.is_some() => self.ready.push_back(done.tag),
-            Early::Not => {}
-            Early::Begun => self.early -= 1,
-            Early::Ended(at) => {
-                self.early -= 1;
-                let slot = self.leave(done.tag);
-                self.count(&slot, at);
-            }
-        }
-    }
-
-    /// The next request that the model knows to be complete at an instant, and when its answer is to begin.
-    fn foreseen(&self) -> Option<(u32, Nanos)> {
-        let (tag, due) = self.core.foreseen(self.early)?;
-        let slot = self.slots[tag as usize].as_ref()?;
-        let is_left = slot.early == Early::Not && slot.answer.is_some();
-        is_left.then(|| (tag, due - self.leads.of(slot.request.op, slot.request.bytes())))
-    }
-
-    /// What the reply thread needs to answer a foreseen request.
-    fn begin_early(&mut self, tag: u32) -> (u64, Request, Answer) {
-        self.early += 1;
-        let slot = self.slots[tag as usize].as_mut().expect("it is foreseen");
-        slot.early = Early::Begun;
-        (slot.unique, slot.request, slot.answer.take().expect("it is foreseen when that is there"))
-    }
-
-    /// It has been answered.
-    fn end_early(&mut self, tag: u32, at: Nanos) {
-        let slot = self.slots[tag as usize].as_mut().expect("nobody else lets it leave");
-        slot.early = Early::Ended(at);
-        if slot.done.is_some() {
-            let slot = self.leave(tag);
-            self.count(&slot, at);
-        }
-    }
-
-    /// Counts a request that was answered at an instant and that the model is done with.
-    fn count(&mut self, slot: &Slot, at: Nanos) {
-        let Some(done) = slot.done else { return };
-        let Request { op, sectors, .. } = slot.request;
-        self.account.count(op, sectors, (done.service, done.due - slot.arrived), at - done.due);
-    }
-
-    /// A request leaves.
-    fn leave(&mut self, tag: u32) -> Slot {
-        self.free.push(tag);
-        self.slots[tag as usize].take().expect("a tag is free only when its request is answered")
-    }
-
-    /// When there is something to do next.
-    fn next(&self) -> i64 {
-        let begin = self.foreseen().map(|(_, begin)| begin);
-        [self.core.next(), begin].into_iter().flatten().min().map_or(NEVER, Nanos::get)
     }
 }
 
