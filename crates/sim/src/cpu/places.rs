@@ -149,19 +149,30 @@ impl Ranking {
         best.1
     }
 
-    /// Whether one of the CPUs whose figure is above a bound fits; which are asked, and in what order, is not said.
+    /// Whether a CPU's figure is above a bound.
     #[inline]
-    pub fn any_above(&self, bound: i64, mut fits: impl FnMut(usize) -> bool) -> bool {
-        self.nodes[1] > bound && self.any_below(1, bound, &mut fits)
+    pub fn has_above(&self, bound: i64) -> bool {
+        self.nodes[1] > bound
     }
 
-    fn any_below(&self, node: usize, bound: i64, fits: &mut impl FnMut(usize) -> bool) -> bool {
-        if self.nodes[node] <= bound {
-            return false;
+    /// Shows CPUs whose figures are above a bound, which whoever is shown one may raise: the greater ones early, in no order that is told.
+    #[inline]
+    pub fn visit_above(&self, mut bound: i64, mut show: impl FnMut(usize, &mut i64)) {
+        if self.has_above(bound) {
+            self.visit(1, &mut bound, &mut show);
         }
-        match node.checked_sub(self.nodes.len() / 2) {
-            Some(cpu) => fits(cpu),
-            None => self.any_below(2 * node, bound, fits) || self.any_below(2 * node + 1, bound, fits),
+    }
+
+    fn visit(&self, node: usize, bound: &mut i64, show: &mut impl FnMut(usize, &mut i64)) {
+        if let Some(cpu) = node.checked_sub(self.nodes.len() / 2) {
+            return show(cpu, bound);
+        }
+        let below = 2 * node;
+        let first = below + usize::from(self.nodes[below + 1] > self.nodes[below]);
+        for child in [first, first ^ 1] {
+            if self.nodes[child] > *bound {
+                self.visit(child, bound, show);
+            }
         }
     }
 
@@ -218,8 +229,20 @@ mod tests {
                     .max_by_key(|cpu| (list[*cpu], std::cmp::Reverse(*cpu)));
                 prop_assert_eq!(ranking.best(bound, |cpu| fits[cpu]), best);
                 prop_assert_eq!(ranking.get(cpu), figure);
-                let any = (0..list.len()).any(|cpu| fits[cpu] && list[cpu] > bound);
-                prop_assert_eq!(ranking.any_above(bound, |cpu| fits[cpu]), any);
+                let any = list.iter().any(|figure| *figure > bound);
+                prop_assert_eq!(ranking.has_above(bound), any);
+                // All of them where nobody raises the bound; the greatest that fits where it is raised to each that does.
+                let (mut shown, mut most) = (Vec::new(), None);
+                ranking.visit_above(bound, |cpu, _| shown.push(cpu));
+                shown.sort_unstable();
+                let above: Vec<usize> = (0..list.len()).filter(|cpu| list[*cpu] > bound).collect();
+                prop_assert_eq!(shown, above);
+                ranking.visit_above(bound, |cpu, bound| {
+                    if fits[cpu] {
+                        (most, *bound) = (Some(list[cpu]), list[cpu]);
+                    }
+                });
+                prop_assert_eq!(most, best.map(|cpu| list[cpu]));
             }
         }
 

@@ -286,10 +286,10 @@ impl Deadline {
         let own = self.queues.first_deadline(cpu);
         let mut best = (own, 0);
         if self.waiting > 1 {
-            self.queues.any_earlier(own, |other| {
-                let movable = self.movable(hardware, other, Some(cpu)).filter(|_| other != cpu);
-                best = movable.map_or(best, |movable| movable.min(best));
-                false
+            self.queues.earlier(own, |other| {
+                let movable = self.movable(hardware, other, Some(cpu)).filter(|_| other != cpu)?;
+                best = movable.min(best);
+                (best.0 < own).then_some(best.0)
             });
         }
         (best.0 < own).then_some(best.1)
@@ -526,7 +526,7 @@ impl CpuPolicy for Deadline {
     }
 
     fn may_be_pulled(&self, _hardware: &Hardware) -> bool {
-        self.waiting > 1 && self.queues.any_earlier(Nanos::MAX, |_| true)
+        self.waiting > 1 && self.queues.may_wait()
     }
 
     fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {

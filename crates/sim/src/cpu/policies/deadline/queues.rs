@@ -131,8 +131,19 @@ impl Queues {
         self.latest.best(deadline.get(), fits)
     }
 
-    /// Whether one of the CPUs fits where an entity with an earlier deadline than this one may wait.
-    pub(super) fn any_earlier(&self, deadline: Nanos, fits: impl FnMut(usize) -> bool) -> bool {
-        self.earliest.any_above(-deadline.get(), fits)
+    /// Whether an entity may wait anywhere.
+    pub(super) fn may_wait(&self) -> bool {
+        self.earliest.has_above(NOTHING)
+    }
+
+    /// Shows CPUs where an entity with an earlier deadline than this one may wait, or with that of the last entity found: nothing later
+    /// than what is found is looked for.
+    #[inline]
+    pub(super) fn earlier(&self, deadline: Nanos, mut find: impl FnMut(usize) -> Option<Nanos>) {
+        self.earliest.visit_above(-deadline.get(), |cpu, bound| {
+            if let Some(found) = find(cpu) {
+                *bound = -found.get() - 1;
+            }
+        });
     }
 }
