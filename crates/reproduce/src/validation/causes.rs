@@ -326,11 +326,11 @@ const CAUSES: &[Cause] = &[
     },
     Cause {
         why: JOINED,
-        beside: every(11_000, 5),
+        beside: every(9_000, 10),
         scenarios: &["drawn work beside 2"],
-        kernel: "lab:",
+        kernel: "lab:6.12",
         activity: "",
-        figures: &["response"],
+        figures: &["response", "missed"],
     },
     Cause {
         why: JOINED,
