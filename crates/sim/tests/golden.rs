@@ -58,7 +58,7 @@ kind  = "spinners"
 count = "2 per-cpu"
 "#,
         2,
-        0x201ba5e839bde785,
+        0xfe2bb1aba94ec05d,
     ),
     (
         "groups, nice values and slices on two CPUs",

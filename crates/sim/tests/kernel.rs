@@ -45,6 +45,40 @@ fn fifo_threads_that_take_all_of_two_cpus_end_beside_fair_ones() {
     }
 }
 
+/// A CPU that picks a reservation pushes no realtime thread, and one that idles or leaves a fair thread pulls none. In the lab 6.1, 6.12 and 7.2 leave
+/// the hog 47.8, 49.9 and 49.9 % beside an idle CPU; on the host it was pulled once `migration/0` had run on the other one.
+#[test]
+fn a_fifo_hog_stays_behind_a_reservation_beside_an_idle_cpu() {
+    let text = "[[task]]\nname = \"hog\"\nwork = \"forever\"\npolicy = \"fifo:10\"\n[[task]]\nname = \"r\"\nperiod = \"10ms\"\nstart = \"2ms\"\n\
+                work = \"5ms\"\nreservation = { runtime = \"6ms\", period = \"10ms\" }\n";
+    let hog = share(&simulate(text, 5, 2), "hog");
+    assert!((hog - 0.499).abs() < 0.005, "{hog}");
+    let above =
+        "[[task]]\nname = \"above\"\nperiod = \"2s\"\nstart = \"1s\"\nwork = \"5us\"\npolicy = \"fifo:99\"\n";
+    let hog = share(&simulate(&format!("{text}{above}"), 5, 2), "hog");
+    // Half a second of the five is before that.
+    assert!((hog - 0.95).abs() < 0.005, "pulled when `above` had left the other CPU: {hog}");
+}
+
+/// A realtime thread that is about to take the CPU where it woke is not pulled to one that another thread was woken on: the loop has 76.7 % on
+/// the host and 73.9 in the lab (6.12), and had 90.6 % here, since the two realtime threads shared a CPU.
+#[test]
+fn realtime_threads_stay_where_they_take_the_cpu() {
+    let task = |name, period, low, high, policy| {
+        format!(
+            "[[task]]\nname = \"{name}\"\nperiod = \"{period}ms\"\nwork = {{ kind = \"uniform\", low = \"{low}us\", high = \"{high}us\" }}\n{policy}\n"
+        )
+    };
+    let tasks = [
+        task("a", 2, 270, 810, "policy = \"fifo:33\""),
+        task("b", 2, 280, 840, "nice = -5"),
+        task("c", 20, 2005, 6015, "policy = \"rr:35\""),
+    ];
+    let text = tasks.concat() + "[[load]]\nname = \"spin\"\nkind = \"spinners\"\ncount = 1";
+    let spin = share(&simulate(&text, 10, 2), "spin");
+    assert!((0.72..0.82).contains(&spin), "{spin}");
+}
+
 fn reserved(runtime: i64, period: i64, more: &str, cpus: u32, phase: i64) -> (f64, Nanos) {
     let text = format!(
         "[[task]]\nname = \"r\"\nwork = \"forever\"\nreservation = {{ runtime = \"{runtime}ms\", period = \"{period}ms\"{more} }}\n[[load]]\nname = \"spin\"\nkind = \"spinners\"\ncount = \"2 per-cpu\""
@@ -141,20 +175,25 @@ fn a_periodic_thread_beside_hogs_is_as_late_as_measured() {
     }
 }
 
-/// Measured in runs of 10 s: 7.5 to 8.1 %. Two fair servers of 50 ms in 1 s each, and the thread is not always where one is due.
+/// Measured in runs of 10 s: 7.5 to 8.3 %. Two fair servers of 50 ms in 1 s each, and the thread is not always where one is due: by which CPU it
+/// was on when the hogs came and where the ticks are it has 7.5 or 9 % here.
 #[test]
 fn a_fair_thread_between_two_fifo_hogs_is_served_on_both_cpus() {
     let text = "[[task]]\nname = \"hog\"\nwork = \"forever\"\npolicy = \"fifo:50\"\ninstances = 2\n\
                 [[load]]\nname = \"spin\"\nkind = \"spinners\"\ncount = 1";
-    for phase in [0, 700, 1300, 2100, 2900, 3700] {
+    let phases = [0, 700, 1300, 2100, 2900, 3700];
+    let mut mean = 0.0;
+    for phase in phases {
         let mut world = world();
         world.platform.tick_phase = Some(Nanos::from_micros(phase));
         let record =
             world.run(&workload(text), &options(20, 2), &mut Unobserved).expect("it can be simulated");
         let spin = share(&record, "spin");
-        assert!((0.07..=0.085).contains(&spin), "{phase}: {spin}");
+        assert!((0.07..0.095).contains(&spin), "{phase}: {spin}");
+        mean += spin / phases.len() as f64;
         assert!((share(&record, "hog") + spin - 2.0).abs() < 1e-3, "{phase}");
     }
+    assert!((0.07..=0.085).contains(&mean), "{mean}");
 }
 
 /// A reservation takes a fifth of a CPU between its ticks, and a fair thread runs there alone whenever a tick looks. Kernel 6.12 of the

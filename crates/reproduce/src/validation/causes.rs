@@ -99,7 +99,19 @@ const SERVINGS: &str = "each time that a fair server acts takes 1 % in 5 s from 
 const ORDER: &str = "equal threads are woken at one instant, and the first to run is that whose timer was armed first, here the first by name: with another one \
                      first they have each other's shares, as measured";
 
+const STOPPER: &str = "a realtime thread behind a reservation stays there beside an idle CPU until a thread above it leaves that one \
+                       (`need_pull_rt_task`): the kernel's own `migration/0` did so after 2.3 s in a trace of the host, as a FIFO thread of 5 us a \
+                       second does here";
+
 const CAUSES: &[Cause] = &[
+    Cause {
+        why: STOPPER,
+        beside: stolen(1_000_000, 5),
+        scenarios: &["FIFO below DEADLINE of 5 ms on 2 CPUs"],
+        kernel: "",
+        activity: "hog",
+        figures: &["share"],
+    },
     Cause {
         why: TAKEN,
         beside: stolen(110_000, 2_500),

@@ -78,6 +78,7 @@ const FILES: &[(u32, &str)] = &[
     (2, include_str!("scenarios/a-spinner-per-cpu-and-periodic-on-2-cpus.toml")),
     (2, include_str!("scenarios/3-reservations-on-2-cpus.toml")),
     (2, include_str!("scenarios/3-fifo-tasks-on-2-cpus.toml")),
+    (2, include_str!("scenarios/fifo-below-deadline-of-5-ms-on-2-cpus.toml")),
     (2, include_str!("scenarios/4-periodic-tasks-on-2-cpus.toml")),
     (2, include_str!("scenarios/fifo-and-2-reservations-beside-2-on-2-cpus.toml")),
     (2, include_str!("scenarios/nice-10-0-0-10-on-2-cpus.toml")),

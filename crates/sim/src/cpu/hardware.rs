@@ -311,6 +311,8 @@ pub(crate) struct Sets {
     pub(crate) running: Vec<Places>,
     /// Those that run another thread, or one by other means, since somebody last took them out.
     pub(crate) changed: Places,
+    /// Which other one each last chose out of several that are alike (`distribute_cpu_mask_prev`).
+    pub(crate) chosen: Vec<usize>,
 }
 
 impl Sets {
@@ -318,7 +320,13 @@ impl Sets {
         let none = Places::none(cpus);
         let mut idle = none.clone();
         (0..cpus).for_each(|cpu| idle.set(cpu, true));
-        Sets { due: none.clone(), changed: idle.clone(), idle, running: vec![none; ranks] }
+        Sets {
+            due: none.clone(),
+            changed: idle.clone(),
+            idle,
+            running: vec![none; ranks],
+            chosen: vec![0; cpus],
+        }
     }
 }
 

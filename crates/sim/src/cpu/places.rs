@@ -48,6 +48,11 @@ impl Places {
         None
     }
 
+    /// The first behind a place that fits, those up to it last.
+    pub fn next_behind(&self, place: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        self.find(|cpu| cpu > place && fits(cpu)).or_else(|| self.find(|cpu| cpu <= place && fits(cpu)))
+    }
+
     /// All, the lowest place first.
     #[inline]
     pub fn iter(&self) -> impl Iterator<Item = usize> + Clone + '_ {
@@ -149,6 +154,33 @@ impl Ranking {
         best.1
     }
 
+    /// The first CPU behind a place whose figure is as great as this one and that fits, those up to it last.
+    pub fn next_behind(&self, place: usize, figure: i64, fits: impl Fn(usize) -> bool) -> Option<usize> {
+        let count = self.nodes.len() / 2;
+        let within = |range| self.first(1, (0, count), range, figure, &fits);
+        within((place + 1, count)).or_else(|| within((0, place + 1)))
+    }
+
+    /// The first of a range that has a figure and fits, below a node that stands for these places.
+    fn first(
+        &self,
+        node: usize,
+        (first, count): (usize, usize),
+        range: (usize, usize),
+        figure: i64,
+        fits: &impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        if self.nodes[node] < figure || first + count <= range.0 || range.1 <= first {
+            return None;
+        }
+        if count == 1 {
+            return (self.nodes[node] == figure && fits(first)).then_some(first);
+        }
+        let half = count / 2;
+        let lower = self.first(2 * node, (first, half), range, figure, fits);
+        lower.or_else(|| self.first(2 * node + 1, (first + half, half), range, figure, fits))
+    }
+
     /// Whether a CPU's figure is above a bound.
     #[inline]
     pub fn has_above(&self, bound: i64) -> bool {
@@ -243,6 +275,9 @@ mod tests {
                     }
                 });
                 prop_assert_eq!(most, best.map(|cpu| list[cpu]));
+                let mut behind = (cpu + 1..list.len()).chain(0..=cpu);
+                let next = behind.find(|other| fits[*other] && list[*other] == bound);
+                prop_assert_eq!(ranking.next_behind(cpu, bound, |cpu| fits[cpu]), next);
             }
         }
 
@@ -254,6 +289,8 @@ mod tests {
             prop_assert!((0..200).all(|cpu| places.contains(cpu) == members.contains(&cpu)));
             let odd = |cpu: &usize| cpu % 2 == 1;
             prop_assert_eq!(places.find(|cpu| odd(&cpu)), members.iter().copied().find(odd));
+            let behind = members.iter().copied().filter(|cpu| *cpu > 90).chain(members.iter().copied().filter(|cpu| *cpu <= 90));
+            prop_assert_eq!(places.next_behind(90, |cpu| odd(&cpu)), behind.into_iter().find(odd));
             let popped: Vec<usize> = std::iter::from_fn(|| places.pop()).collect();
             prop_assert!(popped.len() == members.len() && places.is_empty());
         }

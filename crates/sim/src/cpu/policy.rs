@@ -133,7 +133,7 @@ pub trait CpuPolicy {
     /// A CPU was stopped for this ([`Hardware::stop_for`]): a thread goes from there to another one.
     fn push_stopped(&mut self, _hardware: &mut Hardware, _cpu: usize, _to: usize) {}
 
-    /// A CPU has just chosen: threads it left waiting may go elsewhere.
+    /// A CPU has just switched to a thread of this scheduler: those it left waiting may go elsewhere.
     fn push(&mut self, _hardware: &mut Hardware, _cpu: usize) {}
 
     /// The tick of a busy CPU, whatever runs there: the time to balance. Says whether it wants all CPUs accounted

@@ -34,10 +34,10 @@ impl<P: Programs> Machine<P> {
             // It slept and was woken, or was throttled and replenished, before it had left the CPU.
             self.hardware.threads[thread.index()].state = ThreadState::Running;
         }
-        if self.hardware.cpus.len() > 1 {
-            for policy in &mut self.policies {
-                policy.push(&mut self.hardware, cpu);
-            }
+        if let Some(entered) = next.filter(|_| next != prev && self.hardware.cpus.len() > 1) {
+            // The class of who is picked pushes others on, and no other one (`set_next_task`).
+            let Rank(rank) = self.hardware.thread(entered).rank;
+            self.policies[rank].push(&mut self.hardware, cpu);
         }
         if let Some(thread) = next {
             let is_done = !self.hardware.thread(thread).remaining.is_positive();

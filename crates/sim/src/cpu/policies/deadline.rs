@@ -6,9 +6,10 @@
 //! timer fires at the next period, or runs on as a fair thread if it is to be demoted.
 //!
 //! *Placement* (global EDF, as the kernel's push and pull): a woken thread stays on its CPU when it would run
-//! there at once; else it goes to a CPU without deadline threads, else to the one whose earliest deadline is the
-//! latest if its own is earlier. A CPU that has chosen pushes its first waiting thread on in the same way; one
-//! that is about to choose takes the earliest waiting thread that beats its own. Lowest number first among equals.
+//! there at once; else it goes to a CPU without entities of the class, of several the next in turn, else to the one whose earliest deadline is the
+//! latest if its own is earlier. A CPU that switches to a thread of the class pushes its first waiting thread on in the same way. One
+//! that a thread of the class has left pulls the earliest that waits elsewhere and beats its own first one, but none that is about to take the CPU
+//! where it is (`need_pull_dl_task`, `pull_dl_task`).
 //! A thread that its timer replenishes goes to another CPU without deadline threads if there is one: the kernel's
 //! timer enqueues it and then pushes it as one that waits. (Measured: a lone reservation on two CPUs changes sides
 //! at every replenishment.)
@@ -24,6 +25,7 @@ use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
 
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, ThreadId};
+use crate::cpu::places::Places;
 use crate::cpu::policy::{Arrival, CpuPolicy, Departure, Pick};
 use crate::cpu::recorder::Kept;
 use crate::engine::Slot;
@@ -57,6 +59,8 @@ pub struct Deadline {
     enforce: Vec<Slot>,
     /// Queued threads, running or not.
     waiting: usize,
+    /// CPUs whose running thread has left the class, or has another reservation, since they last chose.
+    lowered: Places,
 }
 
 impl Deadline {
@@ -73,6 +77,7 @@ impl Deadline {
             bandwidths: Bandwidths::new(cpus, hardware.platform.deadline_cap, hardware.platform.reclaiming),
             enforce: Vec::new(),
             waiting: 0,
+            lowered: Places::none(cpus),
         };
         if let Some(parameters) = hardware.platform.fair_server {
             let serves = hardware.rank_of(PolicySpec::default().word());
@@ -281,13 +286,28 @@ impl Deadline {
         })
     }
 
+    /// Whether the thread that a CPU runs leaves it, and is none of the class or sleeps or is throttled.
+    fn lowers(&self, hardware: &Hardware, cpu: usize) -> bool {
+        let leaves = |current| !self.entities[self.entity_of(current)].is_queued();
+        self.lowered.contains(cpu) || hardware.current_of(cpu, self.rank).is_some_and(leaves)
+    }
+
+    /// Whether a thread with this deadline is about to take the place of the one that a CPU runs, or alone on it.
+    fn is_taken_over(&self, hardware: &Hardware, cpu: usize, deadline: Nanos) -> bool {
+        let is_later = |current| deadline < self.entities[self.entity_of(current)].deadline;
+        !self.queues.has_second(cpu) || hardware.current_of(cpu, self.rank).is_some_and(is_later)
+    }
+
     /// The earliest thread that waits elsewhere, may run on a CPU and comes before its first one.
     fn pullable(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
         let own = self.queues.first_deadline(cpu);
         let mut best = (own, 0);
-        if self.waiting > 1 {
+        if self.waiting > 1 && self.lowers(hardware, cpu) {
             self.queues.earlier(own, |other| {
                 let movable = self.movable(hardware, other, Some(cpu)).filter(|_| other != cpu)?;
+                if self.is_taken_over(hardware, other, movable.0) {
+                    return None;
+                }
                 best = movable.min(best);
                 (best.0 < own).then_some(best.0)
             });
@@ -297,13 +317,16 @@ impl Deadline {
 
     /// Where a thread with this deadline would run at once: a CPU without deadline threads, its own first, else
     /// the CPU whose earliest deadline is the latest and later than its own.
-    fn later_cpu(&mut self, hardware: &Hardware, own: usize, deadline: Nanos) -> Option<usize> {
+    fn later_cpu(&mut self, hardware: &mut Hardware, own: usize, deadline: Nanos) -> Option<usize> {
         let rank = self.rank;
         let is_open = |cpu: usize| !is_outranked(hardware, rank, cpu);
         if self.queues.is_empty(own) && is_open(own) {
             return Some(own);
         }
-        self.queues.latest(deadline, |cpu| cpu != own && is_open(cpu))
+        let mut chosen = hardware.sets.chosen[own];
+        let latest = self.queues.latest(deadline, &mut chosen, |cpu| cpu != own && is_open(cpu));
+        hardware.sets.chosen[own] = chosen;
+        latest
     }
 
     fn move_to(&mut self, hardware: &mut Hardware, index: usize, to: usize) {
@@ -388,18 +411,19 @@ impl CpuPolicy for Deadline {
 
     fn select_cpu(&mut self, hardware: &mut Hardware, thread: ThreadId, _arrival: Arrival) -> usize {
         let t = hardware.thread(thread);
+        let cpu = t.cpu;
         if self.queues.len() == 1 || t.is_pinned() {
-            return t.cpu;
+            return cpu;
         }
         let deadline = self.entities[self.entity_of(thread)].deadline_after_wake(hardware.now());
-        let outranked = self.is_outranked(hardware, t.cpu);
-        let runs_here = self.queues.is_empty(t.cpu) || deadline < self.queues.first_deadline(t.cpu);
+        let outranked = self.is_outranked(hardware, cpu);
+        let runs_here = self.queues.is_empty(cpu) || deadline < self.queues.first_deadline(cpu);
         let current_moves =
-            hardware.current_of(t.cpu, self.rank).is_none_or(|current| !hardware.thread(current).is_pinned());
+            hardware.current_of(cpu, self.rank).is_none_or(|current| !hardware.thread(current).is_pinned());
         if runs_here && current_moves && !outranked {
-            return t.cpu;
+            return cpu;
         }
-        self.later_cpu(hardware, t.cpu, deadline).unwrap_or(t.cpu)
+        self.later_cpu(hardware, cpu, deadline).unwrap_or(cpu)
     }
 
     fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival) {
@@ -428,15 +452,18 @@ impl CpuPolicy for Deadline {
         self.insert(index);
     }
 
-    fn dequeue(&mut self, hardware: &mut Hardware, _cpu: usize, thread: ThreadId, departure: Departure) {
+    fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure) {
         let index = self.entity_of(thread);
         self.remove(index);
         if departure != Departure::Changes {
             self.stop_contending(hardware, index);
+        } else if hardware.current(cpu) == Some(thread) {
+            self.lowered.set(cpu, true);
         }
     }
 
     fn pick(&mut self, hardware: &mut Hardware, cpu: usize) -> Pick {
+        self.lowered.set(cpu, false);
         self.arm_enforcement(hardware, cpu);
         match self.queues.first(cpu) {
             None => Pick::Nothing,
@@ -523,10 +550,6 @@ impl CpuPolicy for Deadline {
                 }
             }
         }
-    }
-
-    fn may_be_pulled(&self, _hardware: &Hardware) -> bool {
-        self.waiting > 1 && self.queues.may_wait()
     }
 
     fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {

@@ -9,10 +9,12 @@
 //! threads is on that account, too (`update_curr_dl`). A period begins when a realtime thread is made or joins and none lasts:
 //! threads are made some time before the run begins, as on a running kernel.
 //!
-//! *Placement, a model*: a woken thread stays on its CPU unless a thread at least as important runs there and
-//! another CPU runs something less important; it then goes to the one with the least important thread, the lowest
-//! number among equals. A CPU that has chosen pushes a waiting unpinned thread on in the same way, and one that is
-//! about to choose takes the most important waiting thread that beats its own.
+//! *Placement*: a woken thread stays on its CPU unless a thread of the class that is at least as important runs there and another CPU has only less important
+//! ones; then it goes to one of those with the least important (`find_lowest_rq`). CPUs that are idle and those that run fair threads are alike there, and
+//! each CPU chooses among alike ones in turn. A CPU that picks a thread of the class pushes those that wait on in the same way, and
+//! so does one on which a thread joins behind a reservation; one that picks a reservation leaves them waiting. A CPU pulls
+//! the most important waiting one only when a more important one has left it, and none that is about to take the CPU where it is (`need_pull_rt_task`,
+//! `pull_rt_task`).
 
 use surety_model::platform::RealtimeLimit;
 use surety_model::workload::PolicySpec;
@@ -99,6 +101,8 @@ pub struct Realtime {
     ranking: Ranking,
     /// CPUs whose queue has changed since they were ranked.
     changed: Places,
+    /// CPUs whose running thread has left the class, or another priority, since they last chose.
+    lowered: Places,
 }
 
 impl Realtime {
@@ -116,6 +120,7 @@ impl Realtime {
             crowded: Places::none(cpus),
             ranking: Ranking::new(cpus, 0),
             changed: Places::none(cpus),
+            lowered: Places::none(cpus),
         }
     }
 
@@ -168,24 +173,43 @@ impl Realtime {
         }
     }
 
-    /// The least important CPU that may run `thread` of `priority`, with what it runs below it.
-    fn less_important(
+    /// One of the least important CPUs that may run `thread` of `priority` and have what is below it, chosen by CPU `from`.
+    fn lowest(
         &mut self,
         hardware: &mut Hardware,
+        from: usize,
         thread: ThreadId,
         priority: usize,
     ) -> Option<usize> {
-        let t = hardware.thread(thread);
-        let idle = hardware.sets.idle.find(|cpu| self.firsts[cpu].is_none() && t.may_run_on(cpu));
-        if idle.is_some() {
-            return idle;
-        }
         while let Some(cpu) = self.changed.pop().or_else(|| hardware.sets.changed.pop()) {
             let importance = self.importance(hardware, cpu);
             self.ranking.set(cpu, -i64::try_from(importance).expect("priorities end at 99"));
         }
         let above = -i64::try_from(priority).expect("priorities end at 99");
-        self.ranking.best(above, |cpu| hardware.thread(thread).may_run_on(cpu))
+        let (own, fits) = (hardware.thread(thread).cpu, |cpu: usize| hardware.thread(thread).may_run_on(cpu));
+        let least = self.ranking.get(self.ranking.best(above, fits)?);
+        if self.ranking.get(own) == least && fits(own) {
+            return Some(own);
+        }
+        let chosen = self.ranking.next_behind(hardware.sets.chosen[from], least, fits)?;
+        hardware.sets.chosen[from] = chosen;
+        Some(chosen)
+    }
+
+    /// Whether the thread that a CPU runs leaves it to less important ones.
+    fn lowers(&self, hardware: &Hardware, cpu: usize) -> bool {
+        let is_lower = |thread: ThreadId| {
+            let (t, is_queued) = (hardware.thread(thread), self.entities[thread.index()].place.is_some());
+            let above = self.highest(cpu).is_none_or(|highest| priority_of(t) > highest);
+            t.rank < self.rank || t.rank == self.rank && !is_queued && above
+        };
+        self.lowered.contains(cpu) || hardware.current(cpu).is_some_and(is_lower)
+    }
+
+    /// Whether the thread that a CPU runs comes after one of a priority, which is about to take its place.
+    fn is_taken_over(&self, hardware: &Hardware, cpu: usize, priority: usize) -> bool {
+        let current = hardware.current(cpu).map(|thread| hardware.thread(thread));
+        current.is_none_or(|t| t.rank > self.rank || t.rank == self.rank && priority_of(t) < priority)
     }
 
     /// The most important thread of a CPU that waits and may go to another one.
@@ -203,7 +227,7 @@ impl Realtime {
 
     /// The most important thread that waits elsewhere, may run on a CPU and comes before its own there, and where it waits.
     fn pullable(&self, hardware: &Hardware, cpu: usize) -> Option<((usize, ThreadId), usize)> {
-        if self.crowded.is_empty() || self.queues[cpu].throttled {
+        if self.crowded.is_empty() || self.queues[cpu].throttled || !self.lowers(hardware, cpu) {
             return None;
         }
         let own = self.highest(cpu).unwrap_or(0);
@@ -213,6 +237,7 @@ impl Realtime {
             if self.highest(other).is_some_and(|highest| highest > least)
                 && let Some(movable) = self.queues[other].movable(hardware, hardware.current(other), cpu)
                 && movable.0 > least
+                && !self.is_taken_over(hardware, other, movable.0)
             {
                 (least, best) = (movable.0, Some((movable, other)));
             }
@@ -220,7 +245,7 @@ impl Realtime {
         best
     }
 
-    /// How important what a CPU runs or is about to run is: 0 for idle, 1 for a less important scheduler's thread, the
+    /// How important what a CPU runs or is about to run is (`cpupri`): 0 for idle and less important schedulers' threads, the
     /// priority plus one of a realtime one, above all of them for a more important scheduler's.
     fn importance(&self, hardware: &Hardware, cpu: usize) -> usize {
         let waiting = self.highest(cpu).map_or(0, |p| p + 1);
@@ -230,7 +255,7 @@ impl Realtime {
             Some(_) if hardware.cpus[cpu].serves => PRIORITIES + 1,
             Some(t) if t.rank == self.rank => priority_of(t) + 1,
             Some(t) if t.rank < self.rank => PRIORITIES + 1,
-            Some(_) => 1,
+            Some(_) => 0,
         };
         waiting.max(running)
     }
@@ -254,22 +279,39 @@ impl CpuPolicy for Realtime {
         if self.queues.len() == 1 || t.is_pinned() {
             return cpu;
         }
-        let priority = priority_of(t) + 1;
-        if self.importance(hardware, cpu) < priority {
+        let priority = priority_of(t);
+        let is_behind = |current: ThreadId| {
+            let current = hardware.thread(current);
+            match current.rank.cmp(&self.rank) {
+                // Up to 6.11 `rt_task` is of reservations, too; these kernels have no fair server.
+                std::cmp::Ordering::Less => hardware.platform.fair_server.is_none(),
+                std::cmp::Ordering::Equal => current.is_pinned() || priority_of(current) >= priority,
+                std::cmp::Ordering::Greater => false,
+            }
+        };
+        if !hardware.current(cpu).is_some_and(is_behind) {
             return cpu;
         }
-        self.less_important(hardware, thread, priority).unwrap_or(cpu)
+        self.lowest(hardware, cpu, thread, priority + 1).unwrap_or(cpu)
     }
 
-    fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, _arrival: Arrival) {
+    fn enqueue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, arrival: Arrival) {
         self.insert(cpu, hardware.thread(thread).priority, thread);
         self.look_at(hardware, cpu);
         self.begin_period(hardware, Nanos::ZERO);
+        let runs_more = |current: ThreadId| hardware.thread(current).rank < self.rank;
+        let is_behind = hardware.current(cpu).is_some_and(runs_more) && !hardware.cpus[cpu].reschedule;
+        if arrival != Arrival::Changed && is_behind && !hardware.thread(thread).is_pinned() {
+            self.push(hardware, cpu);
+        }
     }
 
-    fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, _departure: Departure) {
+    fn dequeue(&mut self, hardware: &mut Hardware, cpu: usize, thread: ThreadId, departure: Departure) {
         self.remove(cpu, thread);
         self.look_at(hardware, cpu);
+        if departure == Departure::Changes && self.queues.len() > 1 && hardware.current(cpu) == Some(thread) {
+            self.lowered.set(cpu, true);
+        }
     }
 
     fn switch(
@@ -283,6 +325,9 @@ impl CpuPolicy for Realtime {
     }
 
     fn pick(&mut self, _hardware: &mut Hardware, cpu: usize) -> Pick {
+        if self.queues.len() > 1 {
+            self.lowered.set(cpu, false);
+        }
         match self.firsts[cpu] {
             Some((_, thread)) if !self.queues[cpu].throttled => Pick::Thread(thread),
             _ => Pick::Nothing,
@@ -365,10 +410,6 @@ impl CpuPolicy for Realtime {
         }
     }
 
-    fn may_be_pulled(&self, _hardware: &Hardware) -> bool {
-        !self.crowded.is_empty()
-    }
-
     fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
         self.pullable(hardware, cpu).map(|(_, from)| from)
     }
@@ -384,6 +425,11 @@ impl CpuPolicy for Realtime {
         }
     }
 
+    fn push_stopped(&mut self, _hardware: &mut Hardware, cpu: usize, _to: usize) {
+        // Who stopped the CPU leaves it, and comes before all of the class.
+        self.lowered.set(cpu, true);
+    }
+
     fn push(&mut self, hardware: &mut Hardware, cpu: usize) {
         for _ in 0..self.queues.len() {
             // The kernel pushes where it has picked a realtime thread (`set_next_task_rt`), which a throttled CPU does not: two of
@@ -392,8 +438,7 @@ impl CpuPolicy for Realtime {
                 return;
             }
             let Some((priority, thread)) = self.pushable(hardware, cpu) else { return };
-            let Some(target) = self.less_important(hardware, thread, priority + 1).filter(|t| *t != cpu)
-            else {
+            let Some(target) = self.lowest(hardware, cpu, thread, priority + 1).filter(|t| *t != cpu) else {
                 return;
             };
             self.remove(cpu, thread);

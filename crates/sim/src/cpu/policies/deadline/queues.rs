@@ -119,21 +119,22 @@ impl Queues {
         self.earliest.set(cpu, if waits == Nanos::MAX { NOTHING } else { -waits.get() });
     }
 
-    /// The CPU whose first deadline is the latest and later than this one, of those that fit; one without any comes first.
-    pub(super) fn latest(&mut self, deadline: Nanos, fits: impl Fn(usize) -> bool) -> Option<usize> {
-        let empty = self.empty.find(&fits);
-        if empty.is_some() {
-            return empty;
+    /// A CPU without any entity that fits, the next one behind that which was chosen last, which it becomes; else the CPU whose first
+    /// deadline is the latest and later than this one.
+    pub(super) fn latest(
+        &mut self,
+        deadline: Nanos,
+        chosen: &mut usize,
+        fits: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        if let Some(empty) = self.empty.next_behind(*chosen, &fits) {
+            *chosen = empty;
+            return Some(empty);
         }
         while let Some(cpu) = self.changed.pop() {
             self.latest.set(cpu, self.fronts[cpu].deadline.get());
         }
         self.latest.best(deadline.get(), fits)
-    }
-
-    /// Whether an entity may wait anywhere.
-    pub(super) fn may_wait(&self) -> bool {
-        self.earliest.has_above(NOTHING)
     }
 
     /// Shows CPUs where an entity with an earlier deadline than this one may wait, or with that of the last entity found: nothing later
