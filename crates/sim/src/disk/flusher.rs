@@ -12,12 +12,15 @@ use std::collections::VecDeque;
 use surety_block::{Op, Process, ProcessId};
 use surety_units::Nanos;
 
+use super::bandwidth::Bandwidth;
 use super::{FileId, PAGE, Storage};
 use crate::engine::Slot;
 
 /// Memory of the machine, where nothing else is said.
 const MEMORY: u64 = 1 << 30;
+/// Pages of a turn at least (`MIN_WRITEBACK_PAGES`), and the part of the limit that it is at most (`DIRTY_SCOPE`).
 const TURN: u64 = (4 << 20) / PAGE;
+const SCOPE: u64 = 8;
 const PERIOD: Nanos = Nanos::from_secs(5);
 const OLD: Nanos = Nanos::from_secs(30);
 /// After this, what was written back counts half as much for a disk's share (`VM_COMPLETIONS_PERIOD_LEN`).
@@ -36,6 +39,7 @@ pub(super) struct Flusher {
     writing: u64,
     background: u64,
     most: u64,
+    limit: u64,
     disks: Vec<WriteBack>,
     /// Since when what was written has not been halved.
     since: Nanos,
@@ -48,6 +52,7 @@ struct WriteBack {
     /// Pages of its files that are dirty or being written, and those written lately.
     soiled: u64,
     written: u64,
+    bandwidth: Bandwidth,
     /// The file whose turn it is, and how many pages are left of the turn.
     turn: usize,
     left: u64,
@@ -78,6 +83,7 @@ impl Default for WriteBack {
             process: None,
             soiled: 0,
             written: 0,
+            bandwidth: Bandwidth::default(),
             // The first is next.
             turn: usize::MAX,
             left: 0,
@@ -131,6 +137,10 @@ impl UnderWay {
         }
     }
 
+    fn is_empty(&self) -> bool {
+        self.groups.iter().all(|bios| *bios == 0)
+    }
+
     /// Whether all bios of groups up to this one are complete.
     fn are_complete(&self, group: u32) -> bool {
         self.first > group
@@ -147,6 +157,7 @@ impl Default for Flusher {
             writing: 0,
             background,
             most: (background + limit) / 2,
+            limit,
             disks: Vec::new(),
             since: Nanos::ZERO,
         }
@@ -193,8 +204,17 @@ impl Flusher {
         room.div_ceil(PAUSE) as usize
     }
 
+    /// Pages of a file that a turn has on a disk.
+    fn turn(&self, disk: usize) -> u64 {
+        let most = (self.disks[disk].bandwidth.smooth() / 2).min(self.limit / SCOPE);
+        (most + TURN) / TURN * TURN
+    }
+
     /// Pages of a disk begin to be written.
-    pub(super) fn begins(&mut self, pages: u64) {
+    pub(super) fn begins(&mut self, now: Nanos, disk: usize, pages: u64) {
+        if self.disks[disk].bios.is_empty() {
+            self.disks[disk].bandwidth.begins(now);
+        }
         self.dirty -= pages;
         self.writing += pages;
     }
@@ -220,6 +240,7 @@ impl Flusher {
         let disk = &mut self.disks[disk];
         disk.soiled -= pages;
         disk.written += pages;
+        disk.bandwidth.wrote(now, pages);
         disk.bios.complete(group);
     }
 
@@ -353,7 +374,8 @@ impl Storage {
         let files = self.files.len();
         let mut behind = (1..=files).map(|ahead| turn.wrapping_add(ahead) % files);
         let next = behind.find(|file| is_due(*file))?;
-        (self.flusher.disks[disk].turn, self.flusher.disks[disk].left) = (next, TURN);
+        let pages = self.flusher.turn(disk);
+        (self.flusher.disks[disk].turn, self.flusher.disks[disk].left) = (next, pages);
         Some(FileId(next))
     }
 
@@ -370,7 +392,7 @@ impl Storage {
             };
             is_some = true;
             self.flusher.disks[disk].left -= end - first;
-            self.flusher.begins(end - first);
+            self.flusher.begins(now, disk, end - first);
             self.submit_pages(now, process, (Op::Write, false), file, (first, end));
         }
         self.units[disk].queue.unplug(now, process);
@@ -403,7 +425,7 @@ impl Storage {
         let (first, end) = self.files[file.0].begin_writing(from, TURN.min(left))?;
         let disk = self.files[file.0].disk;
         let process = self.flusher(disk);
-        self.flusher.begins(end - first);
+        self.flusher.begins(now, disk, end - first);
         self.units[disk].queue.plug(now, process);
         self.submit_pages(now, process, (Op::Write, true), file, (first, end));
         self.units[disk].queue.unplug(now, process);
@@ -424,6 +446,21 @@ impl Storage {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Half a second of 100 MiB/s is more than an eighth of 205 MiB, 25.6 MiB: 28. Half a second of 20 MiB/s is 10 MiB: 12. Of 2 MiB/s it is 4.
+    #[test]
+    fn a_turn_is_as_long_as_its_disk_is_fast() {
+        let turn = |mib_per_second: u64| {
+            let mut flusher = Flusher::default();
+            flusher.add_disk();
+            for tenth in 1..=1000 {
+                let pages = mib_per_second * (1 << 20) / PAGE / 10;
+                flusher.disks[0].bandwidth.wrote(Nanos::from_millis(100 * tenth), pages);
+            }
+            (flusher.turn(0) * PAGE) >> 20
+        };
+        assert_eq!([100, 20, 2].map(turn), [28, 12, 4]);
+    }
 
     /// What comes after a sync is not waited for, whatever is complete first.
     #[test]

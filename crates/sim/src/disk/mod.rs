@@ -13,6 +13,7 @@
 //! What a disk does has no CPU of its own, but the completion's interrupt; the flushers that write dirty pages back take no
 //! CPU time.
 
+mod bandwidth;
 mod cache;
 mod flusher;
 mod guest;

@@ -129,7 +129,7 @@ impl Storage {
     /// Submits the dirty pages of a file from a page on.
     fn write_back(&mut self, now: Nanos, process: ProcessId, file: FileId, from: &mut u64) {
         while let Some((first, end)) = self.files[file.0].begin_writing(*from, BIO_PAGES) {
-            self.flusher.begins(end - first);
+            self.flusher.begins(now, self.files[file.0].disk, end - first);
             self.submit_pages(now, process, (Op::Write, true), file, (first, end));
             *from = end;
             if !self.doing[process.index()].unsent.is_empty() {
