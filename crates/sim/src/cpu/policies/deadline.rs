@@ -5,17 +5,11 @@
 //! sees to it that time is booked when the budget ends. A reservation without budget leaves the queue until its
 //! timer fires at the next period, or runs on as a fair thread if it is to be demoted.
 //!
-//! *Placement* (global EDF, as the kernel's push and pull): a woken thread stays on its CPU when it would run
-//! there at once; else it goes to a CPU without entities of the class, of several the next in turn, else to the one whose earliest deadline is the
-//! latest if its own is earlier. A CPU that switches to a thread of the class pushes its first waiting thread on in the same way. One
-//! that a thread of the class has left pulls the earliest that waits elsewhere and beats its own first one, but none that is about to take the CPU
-//! where it is (`need_pull_dl_task`, `pull_dl_task`).
-//! A thread that its timer replenishes goes to another CPU without deadline threads if there is one: the kernel's
-//! timer enqueues it and then pushes it as one that waits. (Measured: a lone reservation on two CPUs changes sides
-//! at every replenishment.)
+//! `placement` is on which CPU a thread runs.
 
 mod bandwidth;
 mod entity;
+mod placement;
 mod queues;
 mod server;
 
@@ -270,80 +264,6 @@ impl Deadline {
         }
     }
 
-    fn is_outranked(&self, hardware: &Hardware, cpu: usize) -> bool {
-        is_outranked(hardware, self.rank, cpu)
-    }
-
-    /// The earliest waiting thread of a CPU that may go to one of `targets`.
-    fn movable(&self, hardware: &Hardware, cpu: usize, target: Option<usize>) -> Option<(Nanos, usize)> {
-        let skipped = usize::from(!self.is_outranked(hardware, cpu));
-        let current = hardware.current(cpu);
-        self.queues.iter(cpu).skip(skipped).find_map(|(deadline, entity)| {
-            let thread = self.thread_at(entity)?;
-            let t = hardware.thread(thread);
-            let may = target.map_or(!t.is_pinned(), |target| t.may_run_on(target));
-            (may && Some(thread) != current).then_some((deadline, entity))
-        })
-    }
-
-    /// Whether the thread that a CPU runs leaves it, and is none of the class or sleeps or is throttled.
-    fn lowers(&self, hardware: &Hardware, cpu: usize) -> bool {
-        let leaves = |current| !self.entities[self.entity_of(current)].is_queued();
-        self.lowered.contains(cpu) || hardware.current_of(cpu, self.rank).is_some_and(leaves)
-    }
-
-    /// Whether a thread with this deadline is about to take the place of the one that a CPU runs, or alone on it.
-    fn is_taken_over(&self, hardware: &Hardware, cpu: usize, deadline: Nanos) -> bool {
-        let is_later = |current| deadline < self.entities[self.entity_of(current)].deadline;
-        !self.queues.has_second(cpu) || hardware.current_of(cpu, self.rank).is_some_and(is_later)
-    }
-
-    /// The earliest thread that waits elsewhere, may run on a CPU and comes before its first one.
-    fn pullable(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
-        let own = self.queues.first_deadline(cpu);
-        let mut best = (own, 0);
-        if self.waiting > 1 && self.lowers(hardware, cpu) {
-            self.queues.earlier(own, |other| {
-                let movable = self.movable(hardware, other, Some(cpu)).filter(|_| other != cpu)?;
-                if self.is_taken_over(hardware, other, movable.0) {
-                    return None;
-                }
-                best = movable.min(best);
-                (best.0 < own).then_some(best.0)
-            });
-        }
-        (best.0 < own).then_some(best.1)
-    }
-
-    /// Where a thread with this deadline would run at once: a CPU without deadline threads, its own first, else
-    /// the CPU whose earliest deadline is the latest and later than its own.
-    fn later_cpu(&mut self, hardware: &mut Hardware, own: usize, deadline: Nanos) -> Option<usize> {
-        let rank = self.rank;
-        let is_open = |cpu: usize| !is_outranked(hardware, rank, cpu);
-        if self.queues.is_empty(own) && is_open(own) {
-            return Some(own);
-        }
-        let mut chosen = hardware.sets.chosen[own];
-        let latest = self.queues.latest(deadline, &mut chosen, |cpu| cpu != own && is_open(cpu));
-        hardware.sets.chosen[own] = chosen;
-        latest
-    }
-
-    fn move_to(&mut self, hardware: &mut Hardware, index: usize, to: usize) {
-        let Some(thread) = self.thread_at(index) else { return };
-        let queued = self.entities[index].is_queued();
-        if queued {
-            self.remove(index);
-        }
-        self.follow(index, to);
-        if queued {
-            hardware.move_waiting(thread, to);
-            self.insert(index);
-        } else {
-            hardware.migrate(thread, to);
-        }
-    }
-
     /// Books an entity's bandwidth where its thread is.
     fn follow(&mut self, index: usize, to: usize) {
         let entity = &mut self.entities[index];
@@ -384,12 +304,6 @@ impl Deadline {
             self.arm_enforcement(hardware, cpu);
         }
     }
-}
-
-/// Whether a CPU runs something more important, so that not even its first entity gets through.
-#[inline]
-fn is_outranked(hardware: &Hardware, rank: Rank, cpu: usize) -> bool {
-    rank > Rank(0) && hardware.current(cpu).is_some_and(|t| hardware.thread(t).rank < rank)
 }
 
 fn number(index: usize, kind: u32) -> u32 {
