@@ -4,7 +4,8 @@
 //! are, whatever their number, and their periods grow with it: so the number of events in a second of a CPU is the same
 //! everywhere, and what differs is what one costs. Of `crowds` all threads want a CPU all the time, which fills the queues.
 //! Of `asleep` ten threads work and all others sleep to the end: what is more there is the number alone, and what `threads` has
-//! beyond it is waiting for memory, as the processor's caches hold the state of some thousand threads.
+//! beyond it is waiting for memory, as the processor's caches hold the state of some thousand threads. Of `cpus` each CPU more has eight
+//! threads more, of `alone` there are as many threads on every number of CPUs.
 //!
 //! Without a filter the ratios are printed last: each row's sizes in turn, the fastest of ten rounds.
 
@@ -204,6 +205,9 @@ fn ratios() {
     {
         let case = |cpus| Case { kind, threads: PER_CPU * cpus, cpus, always, asleep: 0 };
         row(&format!("cpus {name}"), CPUS.map(case).to_vec());
+        // As many threads everywhere: what is left is the number of CPUs alone.
+        let case = |cpus| Case { threads: PER_CPU * CPUS[CPUS.len() - 1], ..case(cpus) };
+        row(&format!("alone {name}"), CPUS.map(case).to_vec());
     }
 }
 

@@ -50,7 +50,30 @@ impl Places {
 
     /// The first behind a place that fits, those up to it last.
     pub fn next_behind(&self, place: usize, fits: impl Fn(usize) -> bool) -> Option<usize> {
-        self.find(|cpu| cpu > place && fits(cpu)).or_else(|| self.find(|cpu| cpu <= place && fits(cpu)))
+        Places::next_of(std::iter::once(self), place, fits)
+    }
+
+    /// The same of those that are in any of some sets.
+    #[inline]
+    pub fn next_of<'a>(
+        sets: impl Iterator<Item = &'a Places> + Clone,
+        place: usize,
+        fits: impl Fn(usize) -> bool,
+    ) -> Option<usize> {
+        let count = sets.clone().next().map_or(0, |set| set.words.len());
+        let (begin, above) = ((place + 1) / 64, !0 << ((place + 1) % 64));
+        // The word that is begun within is looked at again at the end, for what is before that.
+        (begin..count).chain(0..=begin.min(count.saturating_sub(1))).enumerate().find_map(|(turn, word)| {
+            let all = sets.clone().fold(0, |all, set| all | set.words[word]);
+            let wanted = if word != begin {
+                !0
+            } else if turn == 0 {
+                above
+            } else {
+                !above
+            };
+            members(word, all & wanted).find(|cpu| fits(*cpu))
+        })
     }
 
     /// All, the lowest place first.

@@ -181,6 +181,13 @@ impl Realtime {
         thread: ThreadId,
         priority: usize,
     ) -> Option<usize> {
+        let fits = |cpu: usize| hardware.thread(thread).may_run_on(cpu);
+        let lower = hardware.sets.running[self.rank.0 + 1..].iter().chain([&hardware.sets.idle]);
+        let is_least = |cpu: usize| self.firsts[cpu].is_none() && !hardware.cpus[cpu].serves && fits(cpu);
+        if let Some(chosen) = Places::next_of(lower, hardware.sets.chosen[from], is_least) {
+            hardware.sets.chosen[from] = chosen;
+            return Some(chosen);
+        }
         while let Some(cpu) = self.changed.pop().or_else(|| hardware.sets.changed.pop()) {
             let importance = self.importance(hardware, cpu);
             self.ranking.set(cpu, -i64::try_from(importance).expect("priorities end at 99"));
