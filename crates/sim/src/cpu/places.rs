@@ -204,16 +204,10 @@ impl Ranking {
         lower.or_else(|| self.first(2 * node + 1, (first + half, half), range, figure, fits))
     }
 
-    /// Whether a CPU's figure is above a bound.
-    #[inline]
-    pub fn has_above(&self, bound: i64) -> bool {
-        self.nodes[1] > bound
-    }
-
     /// Shows CPUs whose figures are above a bound, which whoever is shown one may raise: the greater ones early, in no order that is told.
     #[inline]
     pub fn visit_above(&self, mut bound: i64, mut show: impl FnMut(usize, &mut i64)) {
-        if self.has_above(bound) {
+        if self.nodes[1] > bound {
             self.visit(1, &mut bound, &mut show);
         }
     }
@@ -284,8 +278,6 @@ mod tests {
                     .max_by_key(|cpu| (list[*cpu], std::cmp::Reverse(*cpu)));
                 prop_assert_eq!(ranking.best(bound, |cpu| fits[cpu]), best);
                 prop_assert_eq!(ranking.get(cpu), figure);
-                let any = list.iter().any(|figure| *figure > bound);
-                prop_assert_eq!(ranking.has_above(bound), any);
                 // All of them where nobody raises the bound; the greatest that fits where it is raised to each that does.
                 let (mut shown, mut most) = (Vec::new(), None);
                 ranking.visit_above(bound, |cpu, _| shown.push(cpu));

@@ -23,7 +23,7 @@ impl Deadline {
         is_outranked(hardware, self.rank, cpu)
     }
 
-    /// The earliest waiting thread of a CPU that may go to one of `targets`.
+    /// The earliest waiting thread of a CPU that may go to `target`, or to any other CPU.
     pub(super) fn movable(
         &self,
         hardware: &Hardware,
@@ -40,13 +40,13 @@ impl Deadline {
         })
     }
 
-    /// Whether the thread that a CPU runs leaves it, and is none of the class or sleeps or is throttled.
+    /// Whether the thread of the class that a CPU runs leaves it: it sleeps, is throttled, or has left the class.
     pub(super) fn lowers(&self, hardware: &Hardware, cpu: usize) -> bool {
         let leaves = |current| !self.entities[self.entity_of(current)].is_queued();
         self.lowered.contains(cpu) || hardware.current_of(cpu, self.rank).is_some_and(leaves)
     }
 
-    /// Whether a thread with this deadline is about to take the place of the one that a CPU runs, or alone on it.
+    /// Whether a waiting thread with this deadline is about to take the place of the one that its CPU runs, or is the only one of the class there.
     pub(super) fn is_taken_over(&self, hardware: &Hardware, cpu: usize, deadline: Nanos) -> bool {
         let is_later = |current| deadline < self.entities[self.entity_of(current)].deadline;
         !self.queues.has_second(cpu) || hardware.current_of(cpu, self.rank).is_some_and(is_later)
