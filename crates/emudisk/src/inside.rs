@@ -62,7 +62,7 @@ pub(crate) enum Answer {
 }
 
 impl State {
-    /// Nothing is inside yet; an answer has so many bytes at most.
+    /// Without requests; an answer has `bytes_max` bytes at most.
     pub fn new(core: Core, bytes_max: u32) -> State {
         State {
             core,
@@ -92,8 +92,7 @@ impl State {
     }
 
     /// The model is given a request that came at an instant.
-    pub fn give(&mut self, tag: u32, arrived: Nanos) {
-        let Some(request) = self.slots[tag as usize].as_ref().map(|slot| slot.request) else { return };
+    pub fn give(&mut self, tag: u32, request: Request, arrived: Nanos) {
         self.take(arrived, Event::Arrived { tag, request });
         let is_prompt = !self.core.is_full();
         self.slots[tag as usize].iter_mut().for_each(|slot| slot.is_prompt = is_prompt);

@@ -326,7 +326,7 @@ impl Shared {
         let arrived = state.core.arrival(now - Nanos::new(self.way.load(Ordering::Relaxed)));
         let tag = state.enter(unique, request, arrived);
         if self.is_timed.load(Ordering::Relaxed) {
-            state.give(tag, arrived);
+            state.give(tag, request, arrived);
         } else {
             state.settle(Done { tag, due: now, service: Nanos::ZERO });
         }

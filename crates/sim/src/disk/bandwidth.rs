@@ -45,7 +45,7 @@ impl Bandwidth {
         }
     }
 
-    /// So many pages were written.
+    /// `pages` were written since the last call.
     pub(super) fn wrote(&mut self, now: Nanos, pages: u64) {
         self.written += pages;
         let elapsed = now - self.since;
