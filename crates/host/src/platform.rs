@@ -39,7 +39,7 @@ pub fn platform_of(facts: &MachineFacts) -> Platform {
             .map(|(runtime, period)| RealtimeLimit { runtime, period }),
         deadline_cap: cap,
         reclaiming: Reclaiming::of_release(release),
-        autogroup: scheduler.autogroup.unwrap_or(false),
+        autogroup: scheduler.divides_by_session(),
         ..known
     };
     // One domain that is not the first CPUs of the machine is told by its CPUs, too: a thread has to be put there.

@@ -169,6 +169,15 @@ const CAP_SYS_ADMIN: u32 = 21;
 const CAP_SYS_NICE: u32 = 23;
 const CAP_PERFMON: u32 = 38;
 
+impl SchedulerFacts {
+    /// Whether threads of this process share CPUs as one group: autogroup is on, and their session has a group of its own. The first one,
+    /// `/autogroup-0`, is the root (`kernel/sched/autogroup.c`): programs that no session was made for are in it.
+    pub fn divides_by_session(&self) -> bool {
+        let own = self.own_autogroup.as_deref();
+        self.autogroup == Some(true) && own.is_some_and(|own| !own.starts_with("/autogroup-0 "))
+    }
+}
+
 impl MachineFacts {
     /// Reads everything. Takes a few milliseconds. The tick, the slice and the limits are always those of the
     /// calling thread on the real machine; tests of decisions make their facts by hand.
@@ -399,6 +408,20 @@ mod tests {
         // SAFETY: takes an integer; 0 is the caller.
         assert_eq!(facts.scheduler.own_session, Some(Tid(unsafe { libc::getsid(0) })));
         assert_eq!(facts.privileges.user.to_string(), run("id", "-u"));
+    }
+
+    #[test]
+    fn the_first_session_is_no_group() {
+        let mut scheduler = MachineFacts::read(&ScriptedKernel::new(2)).scheduler;
+        for (autogroup, own, divides) in [
+            (None, None, false),
+            (Some(true), Some("/autogroup-0 nice 0"), false),
+            (Some(true), Some("/autogroup-275 nice 0"), true),
+            (Some(false), Some("/autogroup-275 nice 0"), false),
+        ] {
+            (scheduler.autogroup, scheduler.own_autogroup) = (autogroup, own.map(str::to_owned));
+            assert_eq!(scheduler.divides_by_session(), divides, "{autogroup:?} {own:?}");
+        }
     }
 
     #[test]

@@ -61,6 +61,20 @@ pub const KEYS: &[KeyRow] = &[
         },
     },
     KeyRow {
+        word: "autogroup",
+        value: "on|off",
+        example: "off",
+        about: "whether the threads are a session of their own (sched_autogroup_enabled)",
+        set: |platform, value| {
+            platform.autogroup = match value {
+                "on" => true,
+                "off" => false,
+                _ => return Err("`on` or `off`".to_owned()),
+            };
+            Ok(())
+        },
+    },
+    KeyRow {
         word: "fair-server",
         value: "RUNTIME/PERIOD|off",
         example: "50ms/1s",

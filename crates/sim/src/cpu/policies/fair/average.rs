@@ -14,8 +14,7 @@ const UNIT_SHIFT: u32 = 10;
 /// What a sum comes to in the end: 1024 units in each period, for ever (`LOAD_AVG_MAX`).
 const SUM_MAX: u64 = 47_742;
 
-/// One through the least that a sum is divided by, rounded up.
-const INVERSE: u64 = (1 << INVERSE_SHIFT) / (SUM_MAX - PERIOD) + 1;
+/// By how much the inverse of what a sum is divided by is scaled.
 const INVERSE_SHIFT: u32 = 32;
 
 /// Periods after which nothing is left of a sum.
@@ -57,6 +56,21 @@ fn decayed(sum: u64, periods: u64) -> u64 {
     u64::try_from(decayed).expect("no more than before")
 }
 
+/// An instant at which bounds of many averages are asked for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Instant {
+    units: u64,
+    /// One through what all sums are divided by then, rounded up.
+    inverse: u64,
+}
+
+impl Instant {
+    pub(super) fn new(now: Nanos) -> Instant {
+        let units = now.get_unsigned() >> UNIT_SHIFT;
+        Instant { units, inverse: (1 << INVERSE_SHIFT) / (SUM_MAX - PERIOD + units % PERIOD) + 1 }
+    }
+}
+
 /// The average of one level.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Average {
@@ -74,6 +88,12 @@ impl Average {
             self.advance(now);
             self.level = level;
         }
+    }
+
+    /// What it is an average of, at present.
+    #[inline]
+    pub(super) fn level(&self) -> u64 {
+        self.level
     }
 
     /// The mean, times a scale.
@@ -100,11 +120,13 @@ impl Average {
 
     /// No less than the mean, times a scale, and close to it soon after it was last known; it takes no division.
     #[inline]
-    pub(super) fn at_most(&self, now: Nanos, scale: u64) -> u64 {
-        let units = (now.get_unsigned() >> UNIT_SHIFT).saturating_sub(self.at);
+    pub(super) fn at_most(&self, at: Instant, scale: u64) -> u64 {
+        let units = at.units.saturating_sub(self.at);
         // As if nothing were forgotten meanwhile, and no more than what it could come to.
-        let sum = (self.sum + self.level * units.min(SUM_MAX)).min(self.sum.max(self.level * SUM_MAX));
-        let scaled = (sum * scale).checked_mul(INVERSE);
+        // It falls at the end of a period alone, by more than one adds where it is above its level.
+        let most = (self.sum + self.level * units.min(PERIOD)).max(self.level * SUM_MAX);
+        let sum = (self.sum + self.level * units.min(SUM_MAX)).min(most);
+        let scaled = (sum * scale).checked_mul(at.inverse);
         scaled.map_or(u64::MAX, |scaled| (scaled >> INVERSE_SHIFT) + 1)
     }
 
@@ -187,11 +209,11 @@ mod tests {
             state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
             let drawn = state >> 33;
             now += Nanos::new((drawn % 1_000_000) as i64 * if drawn % 16 == 0 { 300 } else { 1 });
-            let (mean, bound) = (average.get(now, 1024), average.at_most(now, 1024));
+            let (mean, bound) = (average.get(now, 1024), average.at_most(Instant::new(now), 1024));
             assert!(mean <= bound, "{mean} {bound}");
             assert!(!average.is_less(now, 1024, mean) && average.is_less(now, 1024, mean + 1), "{mean}");
             average.step(now, (average.level + 1 + (drawn >> 20) % 3) % 4);
-            let (mean, bound) = (average.get(now, 1024), average.at_most(now, 1024));
+            let (mean, bound) = (average.get(now, 1024), average.at_most(Instant::new(now), 1024));
             assert!(mean <= bound && bound <= mean + mean / 40 + 2, "{mean} {bound}");
         }
     }

@@ -16,10 +16,13 @@
 //! - Where nothing that waits may be taken, the running thread is stopped and taken: if it is the only one of a CPU to which more important
 //!   ones leave little, for an idle CPU with 17 % more; or after three failures (`need_active_balance`, `active_load_balance_cpu_stop`).
 //!
+//! Where the threads are a session of their own, loads are those of its entities ([`session`]).
+//!
 //! *Not modelled*: wakers on other CPUs (`wake_affine`).
 
 mod imbalance;
 mod newly_idle;
+mod session;
 mod taking;
 
 use std::cmp::Reverse;
@@ -27,13 +30,14 @@ use std::cmp::Reverse;
 use surety_model::workload::PolicySpec;
 use surety_units::Nanos;
 
-use super::average::Average;
+use super::average::{Average, Instant};
 use crate::cpu::hardware::{Hardware, Rank, Scheduling, Thread, ThreadId};
 use crate::cpu::places::Places;
 use crate::cpu::policy::Arrival;
 
 use imbalance::{Amount, CAPACITY, Kind, Looks, MARGIN, Seen, amount, is_reduced};
 use newly_idle::NewlyIdle;
+use session::Session;
 pub(super) use taking::Taken;
 
 /// The interval of a busy CPU in those of an idle one (`busy_factor`).
@@ -49,6 +53,8 @@ pub(super) struct Balance {
     /// Nothing on one CPU, as are `threads`.
     cpus: Vec<CpuState>,
     threads: Vec<ThreadState>,
+    /// Where all threads are of one that is scheduled as a group.
+    session: Option<Session>,
     /// CPUs that exactly one of them wants, and those that several do.
     by_one: Places,
     by_several: Places,
@@ -73,6 +79,8 @@ struct CpuState {
     idlers: usize,
     /// Sum of their weights.
     load: Average,
+    /// Whether any wants it; known where there is a session.
+    wanted: Average,
     /// How many want it.
     runnable: Average,
     /// Whether one runs.
@@ -123,6 +131,7 @@ impl Balance {
             wanting: Vec::new(),
             idlers: 0,
             load: Average::default(),
+            wanted: Average::default(),
             runnable: Average::default(),
             used: Average::default(),
             outranked: Average::default(),
@@ -137,6 +146,7 @@ impl Balance {
             rank,
             cpus: if cpus > 1 { (0..cpus).map(state).collect() } else { Vec::new() },
             threads: Vec::new(),
+            session: (hardware.platform.autogroup && hardware.groups.is_empty()).then(Session::default),
             by_one: Places::none(cpus),
             by_several: Places::none(cpus),
             outranked: Places::none(cpus),
@@ -218,7 +228,12 @@ impl Balance {
     fn count(&mut self, cpu: usize, load: i64, now: Nanos) {
         let state = &mut self.cpus[cpu];
         let wanting = state.wanting.len();
-        state.load.step(now, load.unsigned_abs());
+        let load = load.unsigned_abs();
+        if let Some(session) = &mut self.session {
+            session.step(now, state.load.level(), load);
+            state.wanted.step(now, u64::from(wanting > 0));
+        }
+        state.load.step(now, load);
         state.runnable.step(now, wanting as u64);
         self.by_one.set(cpu, wanting == 1);
         self.by_several.set(cpu, wanting > 1);
@@ -332,17 +347,24 @@ impl Balance {
     }
 
     fn seen(&self, hardware: &Hardware, cpu: usize) -> Seen {
-        self.seen_by(hardware, cpu, Average::get)
+        let now = hardware.now();
+        self.seen_by(hardware, cpu, self.load(&self.cpus[cpu], now, self.total(now)), Average::get)
     }
 
-    /// A CPU with its averages as `of` tells them at this instant.
+    /// A CPU of this load with its averages as `of` tells them at this instant.
     #[inline]
-    fn seen_by(&self, hardware: &Hardware, cpu: usize, of: impl Fn(&Average, Nanos, u64) -> u64) -> Seen {
+    fn seen_by(
+        &self,
+        hardware: &Hardware,
+        cpu: usize,
+        load: u64,
+        of: impl Fn(&Average, Nanos, u64) -> u64,
+    ) -> Seen {
         let (state, now) = (&self.cpus[cpu], hardware.now());
         let fair = state.wanting.len();
         let other = self.runs_other(hardware, cpu);
         Seen {
-            load: of(&state.load, now, 1),
+            load,
             runnable: of(&state.runnable, now, CAPACITY),
             used: of(&state.used, now, CAPACITY),
             fair,
@@ -356,19 +378,24 @@ impl Balance {
         let in_turn =
             |other: usize| Reverse(if other > cpu { other - cpu } else { other + self.cpus.len() - cpu });
         let (now, mut most) = (hardware.now(), None);
+        let (at, total) = (Instant::new(now), self.total(now));
         for other in self.givers(hardware, looks).filter(|other| *other != cpu) {
             // With greater averages nobody is less busy, and beside an overloaded one the load decides alone.
             let state = &self.cpus[other];
             if let Some((((Kind::Overloaded, density), _), _, _)) = most
-                && state.load.is_less(now, CAPACITY, density * state.capacity)
+                && self.is_load_less(state, (now, at), total, density)
             {
                 continue;
             }
-            let bound = self.seen_by(hardware, other, Average::at_most);
+            let bound =
+                self.seen_by(hardware, other, self.load_at_most(state, at, total), |average, _, scale| {
+                    average.at_most(at, scale)
+                });
             if most.is_some_and(|(most, _, _)| (bound.rank(looks), in_turn(other)) < most) {
                 continue;
             }
-            let seen = self.seen(hardware, other);
+            let seen = self.seen_by(hardware, other, self.load(state, now, total), Average::get);
+            debug_assert!(seen.load <= bound.load && seen.rank(looks) <= bound.rank(looks), "a bound holds");
             let key = (seen.rank(looks), in_turn(other));
             if most.is_none_or(|(most, _, _)| key > most) {
                 most = Some((key, seen, other));
@@ -404,7 +431,8 @@ impl Balance {
     /// Load to capacity of all CPUs, times 1024.
     fn mean(&self, hardware: &Hardware) -> u64 {
         let now = hardware.now();
-        let load: u64 = self.cpus.iter().map(|cpu| cpu.load.get(now, 1)).sum();
+        let total = self.total(now);
+        let load: u64 = self.cpus.iter().map(|cpu| self.load(cpu, now, total)).sum();
         let capacity: u64 = self.cpus.iter().map(|cpu| cpu.capacity).sum();
         load * CAPACITY / capacity
     }

@@ -1,0 +1,129 @@
+//! The load of a CPU as balancing sees it where all threads are of one session (autogroup): that of the entity which stands for the
+//! session there (`calc_group_shares`, `update_cfs_rq_h_load` in `kernel/sched/fair.c`).
+//!
+//! The entity of CPU `i` weighs `1024 m_i / (T - L_i + m_i)`, where `L_i` is the average load of the session's threads there, `T` the sum
+//! of all `L`, and `m_i` the greater of `L_i` and the weight of those that want the CPU at this instant. So a CPU counts as busier while
+//! a thread that mostly sleeps runs there than its average tells, and gives threads then that it keeps without a session.
+//!
+//! *A model*: the kernel renews the weight when a thread joins or leaves and on ticks, and `T` once a millisecond.
+
+use surety_units::Nanos;
+
+use super::imbalance::CAPACITY;
+use super::{Average, Balance, CpuState};
+use crate::cpu::policies::fair::average::Instant;
+
+/// The least that an entity weighs (`MIN_SHARES`).
+const WEIGHT_MIN: u64 = 2;
+
+/// The session of all threads.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Session {
+    /// The sum of what its threads load CPUs with.
+    load: Average,
+}
+
+impl Session {
+    /// The load of a CPU goes from one level to another.
+    pub(super) fn step(&mut self, now: Nanos, from: u64, to: u64) {
+        self.load.step(now, (self.load.level() + to).saturating_sub(from));
+    }
+
+    /// All of it.
+    fn total(&self, now: Nanos) -> u64 {
+        self.load.get(now, 1)
+    }
+}
+
+/// The weight of a session's entity on a CPU: of the load of its threads there on average, at this instant, and on all CPUs.
+fn weight(own: u64, level: u64, total: u64) -> u64 {
+    let here = own.max(level);
+    let weight = (CAPACITY * here).checked_div(total.saturating_sub(own) + here);
+    weight.unwrap_or(CAPACITY).clamp(WEIGHT_MIN, CAPACITY)
+}
+
+impl Balance {
+    /// The load of the session on all CPUs, which that of each is told by.
+    pub(super) fn total(&self, now: Nanos) -> u64 {
+        self.session.as_ref().map_or(0, |session| session.total(now))
+    }
+
+    /// The load of a CPU: that of its threads, or of their session.
+    pub(super) fn load(&self, state: &CpuState, now: Nanos, total: u64) -> u64 {
+        let own = state.load.get(now, 1);
+        if self.session.is_none() {
+            return own;
+        }
+        state.wanted.get(now, weight(own, state.load.level(), total))
+    }
+
+    /// Whether the load of a CPU is less than this part of its capacity, of 1024. Of a session it may be and not be said; it takes no
+    /// division.
+    #[inline]
+    pub(super) fn is_load_less(
+        &self,
+        state: &CpuState,
+        at: (Nanos, Instant),
+        total: u64,
+        density: u64,
+    ) -> bool {
+        let than = density * state.capacity;
+        if self.session.is_none() {
+            return state.load.is_less(at.0, CAPACITY, than);
+        }
+        let own = state.load.at_most(at.1, 1);
+        let here = own.max(state.load.level());
+        let whole = total.saturating_sub(own) + here;
+        let most = (CAPACITY * here).max(WEIGHT_MIN * whole);
+        let is_less = most * state.wanted.at_most(at.1, CAPACITY) < than * whole;
+        debug_assert!(!is_less || self.load(state, at.0, total) * CAPACITY < than, "a bound holds");
+        is_less
+    }
+
+    /// No less than the load of a CPU, and soon known.
+    pub(super) fn load_at_most(&self, state: &CpuState, at: Instant, total: u64) -> u64 {
+        let own = state.load.at_most(at, 1);
+        if self.session.is_none() {
+            return own;
+        }
+        // Divided, and rounded down.
+        state.wanted.at_most(at, weight(own, state.load.level(), total) + 1)
+    }
+
+    /// What a thread's own load on a CPU is of the CPU's (`task_h_load`).
+    pub(super) fn part_of_load(&self, state: &CpuState, now: Nanos, own: u64) -> u64 {
+        if self.session.is_none() {
+            return own;
+        }
+        own * self.load(state, now, self.total(now)) / (state.load.get(now, 1) + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Queues of Linux 6.18 (`/sys/kernel/debug/sched/debug`) while two spinners and two periodic threads of nice 0 and 5 ran on two CPUs:
+    /// weight of the threads there, their average load, that of the session, and the weight that the kernel gave its entity. By the
+    /// averages alone it would be 465 to 573 where another thread wants the CPU.
+    #[test]
+    fn weights_are_the_kernels() {
+        for (level, own, total, kernels) in [
+            (1024, 1604, 2922, 564),
+            (2383, 1327, 2866, 623),
+            (2048, 1589, 2956, 615),
+            (1024, 1618, 2869, 572),
+            (2048, 1546, 2922, 612),
+            (2048, 1518, 2851, 622),
+            (2383, 2334, 2858, 836),
+        ] {
+            // The kernel leaves changes of a CPU's load below a 64th out of its sum.
+            assert!(
+                weight(own, level, total).abs_diff(kernels) <= 6,
+                "{}, {kernels}",
+                weight(own, level, total)
+            );
+        }
+        assert_eq!((weight(0, 0, 0), weight(0, 0, 5000)), (CAPACITY, WEIGHT_MIN));
+    }
+}
