@@ -234,7 +234,7 @@ pub struct Platform {
     /// Where files of runs lie on modelled disks, each list of another workload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<FilePlaces>,
-    /// Whether sessions are scheduled as groups (autogroup).
+    /// Whether the threads are a session of their own that is scheduled as a group (autogroup).
     pub autogroup: bool,
     /// Its schedulers by their words, the most important first.
     #[serde(rename = "class_order")]

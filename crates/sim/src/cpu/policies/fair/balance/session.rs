@@ -28,24 +28,25 @@ impl Session {
     pub(super) fn step(&mut self, now: Nanos, from: u64, to: u64) {
         self.load.step(now, (self.load.level() + to).saturating_sub(from));
     }
-
-    /// All of it.
-    fn total(&self, now: Nanos) -> u64 {
-        self.load.get(now, 1)
-    }
 }
 
-/// The weight of a session's entity on a CPU: of the load of its threads there on average, at this instant, and on all CPUs.
-fn weight(own: u64, level: u64, total: u64) -> u64 {
+/// What the weight of a session's entity on a CPU is of: its load there, and that on all CPUs, by the load of its threads there on average,
+/// at this instant, and on all CPUs.
+fn parts(own: u64, level: u64, total: u64) -> (u64, u64) {
     let here = own.max(level);
-    let weight = (CAPACITY * here).checked_div(total.saturating_sub(own) + here);
-    weight.unwrap_or(CAPACITY).clamp(WEIGHT_MIN, CAPACITY)
+    (here, total.saturating_sub(own) + here)
+}
+
+/// That weight.
+fn weight(own: u64, level: u64, total: u64) -> u64 {
+    let (here, whole) = parts(own, level, total);
+    (CAPACITY * here).checked_div(whole).unwrap_or(CAPACITY).clamp(WEIGHT_MIN, CAPACITY)
 }
 
 impl Balance {
     /// The load of the session on all CPUs, which that of each is told by.
     pub(super) fn total(&self, now: Nanos) -> u64 {
-        self.session.as_ref().map_or(0, |session| session.total(now))
+        self.session.as_ref().map_or(0, |session| session.load.get(now, 1))
     }
 
     /// The load of a CPU: that of its threads, or of their session.
@@ -57,8 +58,8 @@ impl Balance {
         state.wanted.get(now, weight(own, state.load.level(), total))
     }
 
-    /// Whether the load of a CPU is less than this part of its capacity, of 1024. Of a session it may be and not be said; it takes no
-    /// division.
+    /// Whether the load of a CPU is less than this part of its capacity, of 1024, without a division. Of a session it may be less and this
+    /// does not say so.
     #[inline]
     pub(super) fn is_load_less(
         &self,
@@ -71,9 +72,7 @@ impl Balance {
         if self.session.is_none() {
             return state.load.is_less(at.0, CAPACITY, than);
         }
-        let own = state.load.at_most(at.1, 1);
-        let here = own.max(state.load.level());
-        let whole = total.saturating_sub(own) + here;
+        let (here, whole) = parts(state.load.at_most(at.1, 1), state.load.level(), total);
         let most = (CAPACITY * here).max(WEIGHT_MIN * whole);
         let is_less = most * state.wanted.at_most(at.1, CAPACITY) < than * whole;
         debug_assert!(!is_less || self.load(state, at.0, total) * CAPACITY < than, "a bound holds");
@@ -90,12 +89,12 @@ impl Balance {
         state.wanted.at_most(at, weight(own, state.load.level(), total) + 1)
     }
 
-    /// What a thread's own load on a CPU is of the CPU's (`task_h_load`).
-    pub(super) fn part_of_load(&self, state: &CpuState, now: Nanos, own: u64) -> u64 {
+    /// What a thread's own load on a CPU is of the CPU's, which is `load` (`task_h_load`).
+    pub(super) fn part_of_load(&self, state: &CpuState, now: Nanos, load: u64, own: u64) -> u64 {
         if self.session.is_none() {
             return own;
         }
-        own * self.load(state, now, self.total(now)) / (state.load.get(now, 1) + 1)
+        own * load / (state.load.get(now, 1) + 1)
     }
 }
 
