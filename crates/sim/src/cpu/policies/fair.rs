@@ -467,7 +467,7 @@ impl<R: Rule> CpuPolicy for Fair<R> {
 
     fn pulls_from(&self, hardware: &Hardware, cpu: usize) -> Option<usize> {
         let is_empty = self.queues.queues[cpu].count == 0;
-        let taken = is_empty.then(|| self.balance.for_newly_idle(hardware, cpu, |t| self.load_of(t)));
+        let taken = is_empty.then(|| self.balance.for_newly_idle(hardware, cpu, |t| Some(self.load_of(t))));
         taken.flatten().map(|taken| taken.from)
     }
 
@@ -476,7 +476,9 @@ impl<R: Rule> CpuPolicy for Fair<R> {
     }
 
     fn pull(&mut self, hardware: &mut Hardware, cpu: usize) {
-        let Some(taken) = self.balance.for_newly_idle(hardware, cpu, |t| self.load_of(t)) else { return };
+        let Some(taken) = self.balance.for_newly_idle(hardware, cpu, |t| Some(self.load_of(t))) else {
+            return;
+        };
         if !taken.stops {
             self.balance.took_newly_idle(cpu);
         }
@@ -510,8 +512,11 @@ impl<R: Rule> CpuPolicy for Fair<R> {
 
     fn balance(&mut self, hardware: &mut Hardware, cpu: usize) {
         for (cpu, looks) in self.balance.balancing(hardware, cpu) {
-            let (queues, of_thread): (&Queues, _) = (&self.queues, &self.of_thread);
-            let taken = self.balance.balance(hardware, (cpu, looks), |t| load_of((queues, of_thread), t));
+            let (rule, of_thread, is_choosy) = (&self.queues, &self.of_thread, self.balance.is_choosy(cpu));
+            let taken = self.balance.balance(hardware, (cpu, looks), |thread| {
+                let stays = is_choosy && rule.stays_at_first(of_thread[thread.index()]);
+                (!stays).then(|| load_of((rule, of_thread), thread))
+            });
             if let Some(taken) = taken {
                 self.take(hardware, taken, cpu);
             }

@@ -101,6 +101,8 @@ pub struct Realtime {
     ranking: Ranking,
     /// CPUs whose queue has changed since they were ranked.
     changed: Places,
+    /// A thread that is alone in its queue goes nowhere, though it waits (`update_rt_migration` up to 6.6).
+    lone_ones_stay: bool,
     /// CPUs whose running thread has left the class, or another priority, since they last chose.
     lowered: Places,
 }
@@ -120,6 +122,8 @@ impl Realtime {
             crowded: Places::none(cpus),
             ranking: Ranking::new(cpus, 0),
             changed: Places::none(cpus),
+            // Its fair scheduler tells such a kernel: EEVDF came with 6.6.
+            lone_ones_stay: hardware.platform.schedulers.iter().any(|word| word.starts_with("cfs")),
             lowered: Places::none(cpus),
         }
     }
@@ -166,7 +170,7 @@ impl Realtime {
             let runs = hardware.current_of(cpu, self.rank).is_some_and(is_queued);
             let waits = match self.firsts[cpu] {
                 None => false,
-                Some(_) => self.queues[cpu].threads.len() > usize::from(runs),
+                Some(_) => self.queues[cpu].threads.len() > usize::from(runs || self.lone_ones_stay),
             };
             self.crowded.set(cpu, waits);
             self.changed.set(cpu, true);

@@ -132,8 +132,20 @@ impl Average {
 
     /// As if the level had always been `level`.
     pub(super) fn always(&mut self, now: Nanos, level: u64) {
+        self.replace(now, |_, whole| level * whole);
+    }
+
+    /// What it is the sum of until now.
+    pub(super) fn sum(&self, now: Nanos) -> u64 {
+        let mut average = *self;
+        average.advance(now);
+        average.sum
+    }
+
+    /// As if it had come to another sum until now: told by the present one, and by that of a level of 1 that has always been.
+    pub(super) fn replace(&mut self, now: Nanos, sum: impl FnOnce(u64, u64) -> u64) {
         self.advance(now);
-        self.sum = level * (SUM_MAX - PERIOD + self.at % PERIOD);
+        self.sum = sum(self.sum, SUM_MAX - PERIOD + self.at % PERIOD);
     }
 
     /// What `times` of another level have added to this one until now goes to a third.

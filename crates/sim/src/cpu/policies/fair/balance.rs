@@ -12,6 +12,7 @@
 //! - What is taken, and from whom, is [`imbalance`]'s, from averages ([`Average`]). Of the threads there those go first that joined
 //!   or ran longest ago; one that ran in the last 0.5 ms, and so has a warm cache, only when that failed twice; and one with load to
 //!   spare when its load, halved each time that nothing fitted, is at most that wanted: so three equal threads on two CPUs take turns.
+//!   In 6.18 and 7.2 a busy CPU takes one that is not eligible only when balancing failed.
 //!
 //! - Where nothing that waits may be taken, the running thread is stopped and taken: if it is the only one of a CPU to which more important
 //!   ones leave little, for an idle CPU with 17 % more; or after three failures (`need_active_balance`, `active_load_balance_cpu_stop`).
@@ -191,6 +192,9 @@ impl Balance {
             from.load.hand_over(&mut to.load, &mut state.queued, own.unsigned_abs(), now);
             from.runnable.hand_over(&mut to.runnable, &mut state.queued, 1, now);
             from.used.hand_over(&mut to.used, &mut state.used, 1, now);
+            if self.session.is_some() {
+                session::moves(from, to, &state.queued, now);
+            }
         }
         self.stamps += 1;
         state.stamp = self.stamps;
@@ -410,7 +414,7 @@ impl Balance {
         hardware: &Hardware,
         cpu: usize,
         looks: Looks,
-        load_of: impl Fn(ThreadId) -> i64,
+        load_of: impl Fn(ThreadId) -> Option<i64>,
     ) -> Found {
         let Some((busiest, from)) = self.busiest(hardware, cpu, looks) else { return Found::Even };
         let local = self.seen(hardware, cpu);
@@ -469,7 +473,7 @@ impl Balance {
         &self,
         hardware: &Hardware,
         cpu: usize,
-        load_of: impl Fn(ThreadId) -> i64,
+        load_of: impl Fn(ThreadId) -> Option<i64>,
     ) -> Option<Taken> {
         match self.look(hardware, cpu, Looks::NewlyIdle, load_of) {
             Found::Uneven(taken) if taken.stops || !taken.threads.is_empty() => Some(taken),
@@ -537,12 +541,17 @@ impl Balance {
         own.into_iter().chain(idle.into_iter().flatten()).collect()
     }
 
+    /// Whether others want a CPU, and its last balancing did not fail.
+    pub(super) fn is_choosy(&self, cpu: usize) -> bool {
+        self.cpus[cpu].failures == 0 && !self.cpus[cpu].wanting.is_empty()
+    }
+
     /// What a CPU takes when it balances.
     pub(super) fn balance(
         &mut self,
         hardware: &Hardware,
         (cpu, looks): (usize, Looks),
-        load_of: impl Fn(ThreadId) -> i64,
+        load_of: impl Fn(ThreadId) -> Option<i64>,
     ) -> Option<Taken> {
         self.begin(hardware, cpu);
         match self.look(hardware, cpu, looks, load_of) {

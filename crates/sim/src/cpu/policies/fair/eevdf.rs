@@ -33,6 +33,8 @@ pub(super) trait Version {
     const TIMED: bool = false;
     /// Whether a CPU that seldom idles looks at others each time (`NI_RATE`).
     const NEWLY_IDLE_BY_RATE: bool = false;
+    /// Whether balancing leaves those alone at first that are not eligible (`task_is_ineligible_on_dst_cpu`).
+    const GIVES_ELIGIBLE_FIRST: bool = true;
 }
 
 /// 6.12.
@@ -41,6 +43,7 @@ pub(super) struct V6_12;
 
 impl Version for V6_12 {
     const PROTECTS_WHOLE_SLICE: bool = true;
+    const GIVES_ELIGIBLE_FIRST: bool = false;
 }
 
 /// 6.18.
@@ -224,6 +227,10 @@ impl<V: Version> Rule for Eevdf<V> {
 
     fn new(cpus: usize, base_slice: i64, tick: i64) -> Eevdf<V> {
         Eevdf { queues: Queues::new(cpus, base_slice, tick), version: PhantomData }
+    }
+
+    fn stays_at_first(&self, entity: usize) -> bool {
+        V::GIVES_ELIGIBLE_FIRST && !self.is_eligible(entity)
     }
 
     fn key(&self, entity: usize) -> i64 {

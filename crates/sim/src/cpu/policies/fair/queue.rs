@@ -251,6 +251,11 @@ pub(super) trait Rule: DerefMut<Target = Queues> {
     /// Whether time is booked before one that stayed although it sleeps wakes.
     const BOOKS_BEFORE_REQUEUE: bool = false;
 
+    /// Whether balancing gives a thread away only after it failed, where others want the CPU that takes.
+    fn stays_at_first(&self, _entity: usize) -> bool {
+        false
+    }
+
     /// What those that wait in a queue are ordered by.
     fn key(&self, entity: usize) -> i64;
 

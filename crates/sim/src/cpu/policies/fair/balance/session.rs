@@ -5,6 +5,11 @@
 //! of all `L`, and `m_i` the greater of `L_i` and the weight of those that want the CPU at this instant. So a CPU counts as busier while
 //! a thread that mostly sleeps runs there than its average tells, and gives threads then that it keeps without a session.
 //!
+//! What a thread has wanted goes with it to another CPU, and is thought to have been wanted of the entities (`update_tg_cfs_load`): that
+//! where it comes to gains it, up to all of the time, and that which it left has no more than its threads have on average. Neither has
+//! less than it ran, which with the share of a thread that ran elsewhere is more than all of the time: for some tens of
+//! milliseconds the CPU that took a thread is the busier one.
+//!
 //! *A model*: the kernel renews the weight when a thread joins or leaves and on ticks, and `T` once a millisecond.
 
 use surety_units::Nanos;
@@ -28,6 +33,25 @@ impl Session {
     pub(super) fn step(&mut self, now: Nanos, from: u64, to: u64) {
         self.load.step(now, (self.load.level() + to).saturating_sub(from));
     }
+}
+
+/// What an entity has wanted, where a thread has come that wanted its CPU for `part`, and threads there ran for `used`.
+fn gains(wanted: &mut Average, part: &Average, used: &Average, now: Nanos) {
+    let (part, used) = (part.sum(now), used.sum(now));
+    wanted.replace(now, |wanted, whole| (wanted + part).min(whole).max(used));
+}
+
+/// The same where one has gone, and those that are left load the CPU so.
+fn loses(wanted: &mut Average, load: &Average, used: &Average, now: Nanos) {
+    let each = load.sum(now).checked_div(load.level()).unwrap_or(0);
+    let used = used.sum(now);
+    wanted.replace(now, |wanted, _| wanted.min(each).max(used));
+}
+
+/// A thread's part of a CPU's averages, which wanted it for `part`, has gone to another one's.
+pub(super) fn moves(from: &mut CpuState, to: &mut CpuState, part: &Average, now: Nanos) {
+    gains(&mut to.wanted, part, &to.used, now);
+    loses(&mut from.wanted, &from.load, &from.used, now);
 }
 
 /// What the weight of a session's entity on a CPU is of: its load there, and that on all CPUs, by the load of its threads there on average,
@@ -102,6 +126,15 @@ impl Balance {
 mod tests {
     use super::*;
 
+    const NOW: Nanos = Nanos::from_millis(500);
+
+    /// An average of so many 1,024ths until then.
+    fn of(of_1024: u64) -> Average {
+        let mut average = Average::default();
+        average.replace(NOW, |_, whole| whole * of_1024 / 1024);
+        average
+    }
+
     /// Queues of Linux 6.18 (`/sys/kernel/debug/sched/debug`) while two spinners and two periodic threads of nice 0 and 5 ran on two CPUs:
     /// weight of the threads there, their average load, that of the session, and the weight that the kernel gave its entity. By the
     /// averages alone it would be 465 to 573 where another thread wants the CPU.
@@ -124,5 +157,37 @@ mod tests {
             );
         }
         assert_eq!((weight(0, 0, 0), weight(0, 0, 5000)), (CAPACITY, WEIGHT_MIN));
+    }
+
+    /// The same while four spinners went to and fro: weight of an entity whose CPU has just taken one, 1,024 times what threads ran there on
+    /// average, and the entity's load by the kernel, which is above its weight.
+    #[test]
+    fn an_entity_has_wanted_no_less_than_it_ran() {
+        for (weight, used, kernels) in
+            [(660, 1139, 733), (649, 1209, 765), (758, 1114, 824), (624, 1257, 764)]
+        {
+            let mut wanted = of(900);
+            gains(&mut wanted, &of(1000), &of(used), NOW);
+            assert!(wanted.get(NOW, weight).abs_diff(kernels) <= 2, "{}, {kernels}", wanted.get(NOW, weight));
+        }
+        let mut wanted = of(1024);
+        gains(&mut wanted, &of(700), &of(300), NOW);
+        assert_eq!(wanted.get(NOW, CAPACITY), 1024, "no more than all of the time");
+    }
+
+    /// Threads of weight 3072 that were there for half of the time.
+    #[test]
+    fn an_entity_that_lost_a_thread_has_wanted_what_the_others_did() {
+        let mut load = Average::default();
+        load.step(NOW, 3072);
+        load.replace(NOW, |_, whole| whole * 1536);
+        for (wanted, used, left) in [(1024, 100, 512), (400, 100, 400), (1024, 800, 800)] {
+            let mut average = of(wanted);
+            loses(&mut average, &load, &of(used), NOW);
+            assert!(average.get(NOW, CAPACITY).abs_diff(left) <= 1, "{} {left}", average.get(NOW, CAPACITY));
+        }
+        let mut average = of(1024);
+        loses(&mut average, &Average::default(), &of(100), NOW);
+        assert!(average.get(NOW, CAPACITY) <= 100, "nobody is left");
     }
 }

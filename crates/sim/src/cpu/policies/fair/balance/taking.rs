@@ -28,14 +28,14 @@ pub(in crate::cpu::policies::fair) struct Taken {
 }
 
 impl Balance {
-    /// The threads that a CPU takes from another (`detach_tasks`).
+    /// The threads that a CPU takes from another (`detach_tasks`), none of which `load_of` tells no load.
     pub(super) fn fitting(
         &self,
         hardware: &Hardware,
         (from, to): (usize, usize),
         looks: Looks,
         (busiest, amount): (&Seen, Amount),
-        load_of: impl Fn(ThreadId) -> i64,
+        load_of: impl Fn(ThreadId) -> Option<i64>,
     ) -> Vec<ThreadId> {
         if busiest.all < 2 {
             return Vec::new();
@@ -50,10 +50,11 @@ impl Balance {
             if hardware.current(from) == Some(thread) || !hardware.thread(thread).may_run_on(to) || is_warm {
                 continue;
             }
+            let Some(own) = load_of(thread) else { continue };
             left = match left {
                 Amount::Threads(threads) => Amount::Threads(threads - 1),
                 Amount::Load(load) => {
-                    let own = state.queued.get(now, load_of(thread).unsigned_abs());
+                    let own = state.queued.get(now, own.unsigned_abs());
                     let own = self.part_of_load(&self.cpus[from], now, busiest.load, own).max(1);
                     if own >> failures.min(63) > load {
                         continue;
