@@ -13,6 +13,7 @@ use surety_enforce::{
 use surety_kernel::command::{ChildSetup, Spawned, spawn};
 use surety_kernel::tracefs::Marker;
 use surety_kernel::{Kernel, SchedAttr, clock, partition};
+use surety_model::first_cpus::{FirstCpus, Turn};
 use surety_model::plan::Homes;
 use surety_model::record::ThreadInForce;
 use surety_model::workload::{Irq, Load, PolicySpec, Program, Task, TaskBody, ThreadMatch, Workload};
@@ -126,8 +127,9 @@ pub(crate) struct Stage<'a> {
     pub workload: &'a Workload,
     /// What work is drawn from.
     pub seed: u64,
-    /// The CPUs of the run.
+    /// The CPUs of the run, and on which of them its threads sleep until time 0.
     pub cpus: CpuSet,
+    pub first_cpus: FirstCpus,
     /// Every CPU of the root domain: what a deadline thread may use.
     pub all_cpus: CpuSet,
     /// Root domains of their own for reserved threads, by their activity; `all_cpus` for others.
@@ -237,8 +239,8 @@ impl Stage<'_> {
         let driver = driver_of(load)?;
         let count = load.count.on(self.cpus.len() as u32);
         for (instance, mut worker) in driver.prepare(load, count, &self.ground)?.into_iter().enumerate() {
-            let gate = Arc::clone(&self.gate);
-            let run = move |worker: &mut Box<dyn LoadWorker>| match gate.wait() {
+            let (gate, turn) = (Arc::clone(&self.gate), self.first_cpus.of_load(index, instance as u32));
+            let run = move |worker: &mut Box<dyn LoadWorker>| match gate.wait_on(turn) {
                 Some(window) => worker.run(&gate, &window),
                 None => LoadRun::default(),
             };
@@ -280,9 +282,12 @@ impl Stage<'_> {
                 TaskBody::Synthetic(_) | TaskBody::Phases(_) => {
                     // It is judged by the CPU it waits on, and stays there as long as no other deadline thread runs there: it
                     // begins where it belongs.
-                    let begins = if self.homes.contains_key(&task.name) { unpinned } else { self.cpus };
+                    let turn = self.first_cpus.of_task(index, instance);
+                    let first = turn.map_or(self.cpus, |turn| CpuSet::single(turn.cpu));
+                    let begins = if self.homes.contains_key(&task.name) { unpinned } else { first };
                     let _confined = is_deadline.then(|| Confined::to(self.kernel, begins));
-                    self.make_thread(task, instance)?
+                    // Under its reservation it cannot be moved.
+                    self.make_thread(task, instance, turn.filter(|_| !is_deadline))?
                 }
                 TaskBody::Command(program) => self.start_program(task, program, unpinned)?,
                 TaskBody::Match(which @ ThreadMatch::Process(_)) => {
@@ -316,13 +321,13 @@ impl Stage<'_> {
         }
     }
 
-    fn make_thread(&self, task: &Task, instance: u32) -> Result<(Tid, Body), WorldError> {
+    fn make_thread(&self, task: &Task, instance: u32, turn: Option<Turn>) -> Result<(Tid, Body), WorldError> {
         let Some(body) = TaskBodySpec::of(task, instance, self.seed, &self.shared) else {
             let why = "this version takes no work from a recorded file; give a distribution";
             return Err(self.unsupported(task, why));
         };
         let (gate, marker) = (Arc::clone(&self.gate), self.marker.clone());
-        let run = move || match gate.wait() {
+        let run = move || match gate.wait_on(turn) {
             Some(window) => body.run(&gate, &window, marker.as_ref()),
             None => body.not_run(),
         };

@@ -4,12 +4,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 
 use surety_enforce::ThreadState;
-use surety_kernel::{RealKernel, clock, thread};
+use surety_kernel::{Kernel as _, RealKernel, clock, thread};
+use surety_model::first_cpus::Turn;
 use surety_model::workload::Workload;
-use surety_units::{Nanos, Tid};
+use surety_units::{CpuSet, Nanos, Tid};
 
 /// Between the gate's opening and time 0: every thread reaches its first sleep.
 pub(crate) const RUN_UP: Nanos = surety_model::activation::RUN_UP;
+
+/// How long a thread has, at most, to go to the CPU where it sleeps until time 0.
+const TURN: Nanos = Nanos::from_micros(100);
 
 /// [`RUN_UP`], or longer than the longest period of a reservation whose deadline is before the period's end. Such a thread that
 /// wakes within a period of its last budget gets what is left of that one, or is throttled to the period's end
@@ -107,6 +111,24 @@ impl Gate {
         }
     }
 
+    /// Waits for the gate to open, and goes to the CPU where it is to sleep until time 0: threads one after another, so that each finds its
+    /// CPU idle and the earlier ones have their timers set first. Where that cannot be done it sleeps where it is.
+    pub fn wait_on(&self, turn: Option<Turn>) -> Option<Window> {
+        let window = self.wait()?;
+        if let Some(turn) = turn {
+            let (kernel, number) = (RealKernel::new(), turn.number as i64);
+            let step = TURN.min(RUN_UP / 4 / turn.of.max(1) as i64);
+            let allowed = kernel.affinity(Tid(0)).ok().filter(|allowed| allowed.contains(turn.cpu));
+            if let Some(allowed) = allowed
+                && self.sleep_until(window.begin - RUN_UP / 2 + step * number)
+                && kernel.set_affinity(Tid(0), &CpuSet::single(turn.cpu)).is_ok()
+            {
+                let _ = kernel.set_affinity(Tid(0), &allowed);
+            }
+        }
+        Some(window)
+    }
+
     /// Says what a thread of ours still has when it is done: a moment later nobody can ask for it.
     pub fn leave(&self) {
         let kernel = RealKernel::new();
@@ -160,6 +182,7 @@ mod tests {
     use surety_model::distribution::TimeDistribution;
     use surety_model::reservation::Reservation;
     use surety_model::workload::Task;
+    use surety_units::CpuId;
 
     /// 140 ms in 700 with the deadline at 200, released 100 ms after it was reserved: every job of 130 ms took 660 ms.
     #[test]
@@ -180,6 +203,39 @@ mod tests {
         let ms = Nanos::from_millis;
         for (earliest, phase, begin) in [(100, 1, 103), (103, 1, 103), (104, 1, 107), (100, 0, 100)] {
             assert_eq!(Window::aligned_begin(ms(earliest), ms(4), ms(phase)), ms(begin));
+        }
+    }
+
+    /// Where the calling thread runs, the 39th word of its state.
+    fn own_cpu() -> CpuId {
+        let state = std::fs::read_to_string("/proc/thread-self/stat").expect("one's own");
+        let (_, behind_name) = state.rsplit_once(')').expect("a name");
+        CpuId(behind_name.split_whitespace().nth(36).and_then(|word| word.parse().ok()).expect("a number"))
+    }
+
+    /// Each thread is on its CPU when it goes to sleep, and may use all that it could before. Others may have it moved in that
+    /// instant: once in three times it is there.
+    #[test]
+    fn threads_sleep_on_the_cpus_of_their_turns() {
+        let allowed = RealKernel::new().affinity(Tid(0)).expect("one's own");
+        let cpus: Vec<CpuId> = allowed.iter().collect();
+        let goes_there = |number: usize| {
+            let gate = Arc::new(Gate::default());
+            let turn = Turn { number, of: cpus.len(), cpu: cpus[number] };
+            let waiting = {
+                let gate = Arc::clone(&gate);
+                std::thread::spawn(move || {
+                    gate.wait_on(Some(turn));
+                    (own_cpu(), RealKernel::new().affinity(Tid(0)).expect("one's own"))
+                })
+            };
+            gate.open(Window::new(clock::monotonic() + RUN_UP / 2, Nanos::ZERO, Nanos::SECOND));
+            let (cpu, after) = waiting.join().expect("it ends");
+            assert_eq!(after, allowed);
+            cpu == turn.cpu
+        };
+        for (number, cpu) in cpus.iter().enumerate() {
+            assert!((0..3).any(|_| goes_there(number)), "CPU {cpu}");
         }
     }
 

@@ -15,6 +15,7 @@ use surety_kernel::{Kernel, clock};
 use surety_model::activation::tick_phase;
 use surety_model::budget;
 use surety_model::event::BlockStep;
+use surety_model::first_cpus::FirstCpus;
 use surety_model::plan::Homes;
 use surety_model::platform::Overheads;
 use surety_model::record::{Record, ThreadInForce};
@@ -305,6 +306,7 @@ impl HostWorld<'_> {
             workload,
             seed: options.seed,
             cpus,
+            first_cpus: FirstCpus::of(workload, &cpus),
             all_cpus,
             homes: &self.homes,
             gate: Arc::clone(&prepared.gate),
@@ -363,7 +365,8 @@ impl HostWorld<'_> {
         observer.observes((window.observe, window.end));
         let mut look = || {
             programs.look(self.kernel, enforcer);
-            if inspector.look(self.kernel) {
+            // Until then threads go to their first CPUs.
+            if clock::monotonic() >= window.begin && inspector.look(self.kernel) {
                 programs.inspect(self.kernel, inspector);
             }
             starts.look(disks, window)

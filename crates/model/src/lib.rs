@@ -14,6 +14,7 @@ pub mod distribution;
 pub mod environment;
 pub mod event;
 pub mod expectation;
+pub mod first_cpus;
 pub mod formats;
 pub mod interpacket;
 pub mod job;

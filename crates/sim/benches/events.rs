@@ -73,7 +73,13 @@ fn minute(scheduling: &[Scheduling]) -> Counts {
     };
     let mut machine = Machine::new(spec, Periodic { threads, state });
     for scheduling in scheduling {
-        let spec = ThreadSpec { name: "t".to_owned(), scheduling: *scheduling, group: None, allowed: None };
+        let spec = ThreadSpec {
+            name: "t".to_owned(),
+            scheduling: *scheduling,
+            group: None,
+            allowed: None,
+            slept_on: None,
+        };
         machine.spawn(&spec, Nanos::ZERO);
     }
     machine.run_until(Nanos::from_secs(60), &mut Unobserved);

@@ -127,7 +127,10 @@ fn computer(readers: usize, work: Nanos, hard: Nanos, events: bool) -> Computer 
         programs.steps.push(0);
         programs.went_on.push(Vec::new());
         let name = format!("reader{reader}");
-        machine.spawn(&ThreadSpec { name, scheduling: FAIR, group: None, allowed: None }, Nanos::ZERO);
+        machine.spawn(
+            &ThreadSpec { name, scheduling: FAIR, group: None, allowed: None, slept_on: None },
+            Nanos::ZERO,
+        );
     }
     Computer { machine, disk }
 }

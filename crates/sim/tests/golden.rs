@@ -58,7 +58,7 @@ kind  = "spinners"
 count = "2 per-cpu"
 "#,
         2,
-        0xfe2bb1aba94ec05d,
+        0xc1a3a4d92ab7e831,
     ),
     (
         "groups, nice values and slices on two CPUs",
@@ -92,7 +92,7 @@ name   = "back"
 weight = 50
 "#,
         2,
-        0x7878fbdde31cd52a,
+        0x9342b102b4dd0abe,
     ),
     (
         "phases with a lock that passes priority on",
@@ -159,7 +159,7 @@ kind  = "spinners"
 count = 2
 "#,
         1,
-        0xdc090534cb0f808f,
+        0xb05920423030ed6f,
     ),
 ];
 

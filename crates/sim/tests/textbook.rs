@@ -340,7 +340,7 @@ fn a_cpu_idle_for_a_while_takes_threads_on_ticks_only() {
     script.steps.push(vec![Step::Run(ms(600))]);
     script.asked.push(Vec::new());
     let allowed = Some([CpuId(0), CpuId(2)].into_iter().collect());
-    let spec = ThreadSpec { name: "t".to_owned(), scheduling: FAIR, group: None, allowed };
+    let spec = ThreadSpec { name: "t".to_owned(), scheduling: FAIR, group: None, allowed, slept_on: None };
     let displaced = bench.machine.spawn(&spec, ms(0));
     bench.spawn_as(FAIR, None, Some(1), ms(0), &[Step::Run(ms(511))]);
     bench.spawn_as(fifo(50), None, Some(0), ms(510), &[Step::Run(ms(30))]);

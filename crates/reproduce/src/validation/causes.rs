@@ -99,6 +99,11 @@ const SERVINGS: &str = "each time that a fair server acts takes 1 % in 5 s from 
 const ORDER: &str = "equal threads are woken at one instant, and the first to run is that whose timer was armed first, here the first by name: with another one \
                      first they have each other's shares, as measured";
 
+const TURNS: &str = "virtual CPUs take turns: the first one wakes both of its threads, runs one and pushes the other to the second CPU before that one has \
+                     woken its own, and these two share it; CPUs that run at once (host), as here, wake all of them first";
+const REST_OF_CPUS: &str = "all of the workload has 198.2 % of two CPUs, simulated 199.4: threads of the kernel and of the run itself take the rest from the \
+                            spinners";
+
 const STOPPER: &str = "a realtime thread behind a reservation stays there beside an idle CPU until a thread above it leaves that one \
                        (`need_pull_rt_task`): the kernel's own `migration/0` did so after 2.3 s in a trace of the host, as a FIFO thread of 5 us a \
                        second does here";
@@ -377,6 +382,30 @@ const CAUSES: &[Cause] = &[
         figures: &["share"],
     },
     Cause {
+        why: JOINED,
+        beside: every(13_000, 10),
+        scenarios: &["slices of 1 and 20 ms"],
+        kernel: "lab:6.12",
+        activity: "",
+        figures: &["missed"],
+    },
+    Cause {
+        why: REST_OF_CPUS,
+        beside: every(4_100, 50),
+        scenarios: &["FIFO and 2 reservations beside 2 on 2 CPUs"],
+        kernel: "lab:6.1-",
+        activity: "normal",
+        figures: &["share"],
+    },
+    Cause {
+        why: TICKS,
+        beside: every(9_000, 15),
+        scenarios: &["nice 0, 0, 5 on 2 CPUs"],
+        kernel: "lab:6.1-",
+        activity: "",
+        figures: &["share"],
+    },
+    Cause {
         why: TICKS,
         beside: every(4_100, 15),
         scenarios: &["nice 0, 0, 5 on 2 CPUs"],
@@ -409,18 +438,18 @@ const CAUSES: &[Cause] = &[
         figures: &["share"],
     },
     Cause {
-        why: ORDER,
+        why: TURNS,
         beside: None,
         scenarios: &["3 RR hogs and a fair one on 2 CPUs"],
-        kernel: "lab:7",
+        kernel: "lab:",
         activity: "a",
         figures: &["share"],
     },
     Cause {
-        why: ORDER,
+        why: TURNS,
         beside: None,
         scenarios: &["3 RR hogs and a fair one on 2 CPUs"],
-        kernel: "lab:7",
+        kernel: "lab:",
         activity: "b",
         figures: &["share"],
     },

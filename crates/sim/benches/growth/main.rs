@@ -127,12 +127,14 @@ fn machine(case: Case) -> Machine<Loaded> {
     let mut machine = Machine::new(spec, loaded);
     for (scheduling, (period, _)) in specs {
         let start = Nanos::new(i64::try_from(chance.below(period.get_unsigned())).expect("below a period"));
-        let spec = ThreadSpec { name: "t".to_owned(), scheduling, group: None, allowed: None };
+        let spec =
+            ThreadSpec { name: "t".to_owned(), scheduling, group: None, allowed: None, slept_on: None };
         machine.spawn(&spec, if always { Nanos::ZERO } else { start });
     }
     for place in 0..asleep {
         let scheduling = scheduling(kind, place, Nanos::SECOND, Nanos::MICROSECOND);
-        let spec = ThreadSpec { name: "t".to_owned(), scheduling, group: None, allowed: None };
+        let spec =
+            ThreadSpec { name: "t".to_owned(), scheduling, group: None, allowed: None, slept_on: None };
         machine.spawn(&spec, Nanos::MAX);
     }
     machine

@@ -127,6 +127,8 @@ pub struct Thread {
     pub state: ThreadState,
     /// It sleeps until a disk is done; no signal wakes it.
     pub(crate) is_blocked: bool,
+    /// It has not wanted a CPU yet.
+    pub(crate) is_new: bool,
     /// That of its scheduling, 1..=99; of others than realtime 0.
     pub(crate) priority: u8,
     /// Its sleep's end.

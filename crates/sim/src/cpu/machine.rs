@@ -38,6 +38,8 @@ pub struct ThreadSpec {
     pub group: Option<usize>,
     /// The places of the CPUs it may run on, at least one; `None`: all.
     pub allowed: Option<CpuSet>,
+    /// The place of the CPU on which it slept until it starts; `None`: it is made then.
+    pub slept_on: Option<usize>,
 }
 
 /// What a machine is made from.
@@ -200,7 +202,8 @@ impl<P: Programs> Machine<P> {
             priority: spec.scheduling.priority(),
             rank: self.hardware.rank_of(spec.scheduling.word()),
             group: spec.group,
-            cpu: self.first_cpu(spec),
+            cpu: spec.slept_on.unwrap_or_else(|| self.first_cpu(spec)),
+            is_new: spec.slept_on.is_none(),
             allowed: spec.allowed.map(Box::new),
             state: ThreadState::Sleeping,
             remaining: Nanos::ZERO,
@@ -434,7 +437,7 @@ impl<P: Programs> Machine<P> {
             return;
         }
         let rank = self.rank_of(thread);
-        let arrival = if t.run == Nanos::ZERO { Arrival::New } else { Arrival::Woken };
+        let arrival = if t.is_new { Arrival::New } else { Arrival::Woken };
         let target = self.policies[rank].select_cpu(&mut self.hardware, thread, arrival);
         if self.hardware.recorder.is_wanted() {
             let (here, target) = (self.hardware.here(waker), self.hardware.cpus[target].id);
@@ -447,6 +450,7 @@ impl<P: Programs> Machine<P> {
         let t = &mut self.hardware.threads[thread.index()];
         t.state = ThreadState::Ready;
         t.is_blocked = false;
+        t.is_new = false;
         t.ready_since = now;
         self.account_of(target, rank, thread);
         self.policies[rank].enqueue(&mut self.hardware, target, thread, arrival);

@@ -8,6 +8,7 @@ use std::collections::BTreeMap;
 
 use surety_block::IoGroup;
 use surety_model::activation::{draw_key, first_tick};
+use surety_model::first_cpus::FirstCpus;
 use surety_model::places::{FilePlace, FilePlaces};
 use surety_model::platform::Platform;
 use surety_model::workload::{
@@ -49,6 +50,17 @@ pub(super) enum Activity {
     /// Fetches for a stream.
     Fetcher(usize),
     Load(usize),
+}
+
+/// Where a thread is.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Place {
+    /// The place of its group.
+    pub(super) group: Option<usize>,
+    /// The CPUs it may use; `None`: all.
+    pub(super) allowed: Option<CpuSet>,
+    /// The CPU on which it sleeps until it starts; `None`: it is made then.
+    pub(super) slept_on: Option<CpuId>,
 }
 
 /// A machine ready to run a workload.
@@ -123,6 +135,7 @@ pub(super) fn stage(
         end: options.warm_up + options.duration,
         hz: u32::try_from(Nanos::SECOND.get() / world.platform.tick.get().max(1)).unwrap_or(u32::MAX),
         cpus: *cpus,
+        first_cpus: FirstCpus::of(workload, cpus),
         ids,
         platform: world.platform.clone(),
         files: FilePlaces::of(&world.platform.files, workload),
@@ -179,6 +192,7 @@ pub(super) struct Builder<'a> {
     /// Where the files are that a kernel's file system was seen to place, those that are not made yet.
     files: Vec<FilePlace>,
     pub(super) cpus: CpuSet,
+    first_cpus: FirstCpus,
     pub(super) ids: Vec<CpuId>,
     pub(super) disks: disks::Places<'a>,
 }
@@ -204,7 +218,9 @@ impl<'a> Builder<'a> {
             let phases = self.phases(workload, task, instance, &object)?;
             let thread = Thread::of_task(task, instance, phases, self.seed, self.end);
             let pinned = task.instances.pinned_to(instance, &self.cpus).map(CpuSet::single);
-            self.member(Activity::Task(index), &task.name, scheduling, group, pinned.or(confined), thread);
+            let slept_on = self.first_cpus.of_task(index, instance).map(|turn| turn.cpu);
+            let place = Place { group, allowed: pinned.or(confined), slept_on };
+            self.member(Activity::Task(index), &task.name, scheduling, place, thread);
         }
         Ok(())
     }
@@ -312,7 +328,8 @@ impl<'a> Builder<'a> {
         let unreserved = Scheduling::Policy(interrupts::POLICY);
         let scheduling = irq.reservation.map_or(unreserved, Scheduling::Deadline);
         let allowed = irq.reservation.is_none().then(|| CpuSet::single(cpu));
-        self.member(Activity::Irq(index), &name, scheduling, None, allowed, Thread::of_device(device));
+        let place = Place { allowed, ..Place::default() };
+        self.member(Activity::Irq(index), &name, scheduling, place, Thread::of_device(device));
         Ok(())
     }
 
@@ -330,14 +347,9 @@ impl<'a> Builder<'a> {
                 continue;
             }
             let pinned = load.count.pinned_to(instance, &self.cpus).map(CpuSet::single);
-            self.member(
-                Activity::Load(index),
-                &load.name,
-                scheduling,
-                group,
-                pinned.or(confined),
-                Thread::hog(),
-            );
+            let slept_on = self.first_cpus.of_load(index, instance).map(|turn| turn.cpu);
+            let place = Place { group, allowed: pinned.or(confined), slept_on };
+            self.member(Activity::Load(index), &load.name, scheduling, place, Thread::hog());
         }
         Ok(())
     }
@@ -347,12 +359,13 @@ impl<'a> Builder<'a> {
         activity: Activity,
         name: &str,
         scheduling: Scheduling,
-        group: Option<usize>,
-        allowed: Option<CpuSet>,
+        place: Place,
         thread: Thread,
     ) {
+        let Place { group, allowed, slept_on } = place;
         // CPU numbers are places: every CPU from 0 on is simulated.
-        let spec = ThreadSpec { name: name.to_owned(), scheduling, group, allowed };
+        let slept_on = slept_on.map(CpuId::index);
+        let spec = ThreadSpec { name: name.to_owned(), scheduling, group, allowed, slept_on };
         let id = self.stage.machine.spawn(&spec, thread.first_release());
         self.stage.machine.programs_mut().threads.push(thread);
         self.stage.members.push(Member { thread: id, activity, scheduling, allowed });

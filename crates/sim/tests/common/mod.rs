@@ -100,7 +100,8 @@ impl Bench {
         script.steps.push(steps.to_vec());
         script.asked.push(Vec::new());
         let allowed = pinned.map(|place| CpuSet::single(CpuId(place as u32)));
-        self.machine.spawn(&ThreadSpec { name: "t".to_owned(), scheduling, group, allowed }, start)
+        self.machine
+            .spawn(&ThreadSpec { name: "t".to_owned(), scheduling, group, allowed, slept_on: None }, start)
     }
 
     pub fn run(&mut self, end: Nanos) {

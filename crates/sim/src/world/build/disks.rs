@@ -22,7 +22,7 @@ use super::super::io::{
 use super::super::jobs::Thread;
 use super::super::{SimWorld, refuse, unsupported};
 use super::units::{Bound, MODEL};
-use super::{Activity, Builder, Stage};
+use super::{Activity, Builder, Place, Stage};
 use crate::cpu::device::{DeviceSpec, Source};
 use crate::cpu::hardware::Scheduling;
 use crate::disk::{self, FileId, PAGE, Woken};
@@ -465,7 +465,8 @@ impl<'a> Builder<'a> {
         self.stage.signals.push(signal);
         let confined = (self.cpus.len() < self.ids.len()).then_some(self.cpus);
         let group = group.and_then(|group| self.places.get(group).copied());
-        self.member(activity, name, scheduling, group, confined, Thread::of_actor(number));
+        let place = Place { group, allowed: confined, ..Place::default() };
+        self.member(activity, name, scheduling, place, Thread::of_actor(number));
         signal
     }
 }
