@@ -105,8 +105,8 @@ fn compared(
 ) -> Result<Vec<Row>, WorldError> {
     let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload, machine)?);
     for beside in shown_beside(&rows) {
-        let Some((workload, machine)) = beside.with(scenario.text, machine) else { continue };
-        note_counters(&mut rows, beside, &simulated(&workload, &machine)?);
+        let Some(workload) = beside.with(scenario.text) else { continue };
+        note_counters(&mut rows, beside, &simulated(&workload, machine)?);
     }
     Ok(rows)
 }

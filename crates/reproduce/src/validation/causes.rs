@@ -1,12 +1,11 @@
 //! Why the simulator is outside the tolerance where it is: what the kernel's code or the emulator does that is not simulated.
 //!
 //! Most often that is threads of the kernel's own (rcu_preempt, kworker), which run for microseconds every few ticks; on the host it is the
-//! hypervisor, too. With one such thread in the workload, or on another machine ([`Beside`]), the scenario is simulated again, and the page
+//! hypervisor, too. With one such thread in the workload ([`Beside`]), the scenario is simulated again, and the page
 //! shows what that gives. When and how long the kernel's run is not known: of periods of 3 to 33 ms and runs of 3 to 50 us those are named
 //! that leave the fewest figures outside. That shows what such threads can do to a figure, and foretells none.
 
 use surety_model::formats::toml;
-use surety_model::platform::{Platform, PlatformChanges};
 use surety_model::workload::Workload;
 
 /// A cause, and what it explains: scenarios, the beginning of a kernel's word, an activity, and the beginnings of figures' words; what is
@@ -28,36 +27,19 @@ pub enum Beside {
     Kernel { period_us: u32, work_us: u32 },
     /// The hypervisor takes a CPU: a thread above all that are not reserved.
     Stolen { period_us: u32, work_us: u32 },
-    /// The machine, with such a change ([`PlatformChanges`]).
-    Machine(&'static str),
-    /// A task without a period begins later than the others.
-    Begins { task: &'static str, at_us: u32 },
 }
 
 impl Beside {
-    /// A scenario with it, and the machine it is simulated on; `None` where it is nothing for them.
-    pub fn with(self, text: &str, machine: &Platform) -> Option<(Workload, Platform)> {
-        let thread = |period: u32, work: u32, policy: &str| {
-            format!(
-                "{text}\n[[task]]\nname = \"zz-kernel\"\nperiod = \"{period}us\"\nwork = \"{work}us\"\npolicy = \"{policy}\"\n"
-            )
+    /// A scenario with it: released last of all, so that the CPUs on which others begin are the same. `None` where the text is none.
+    pub fn with(self, text: &str) -> Option<Workload> {
+        let (period, work, policy) = match self {
+            Beside::Kernel { period_us, work_us } => (period_us, work_us, "fair"),
+            Beside::Stolen { period_us, work_us } => (period_us, work_us, "fifo:99"),
         };
-        let mut machine = machine.clone();
-        let text = match self {
-            Beside::Kernel { period_us, work_us } => thread(period_us, work_us, "fair"),
-            Beside::Stolen { period_us, work_us } => thread(period_us, work_us, "fifo:99"),
-            Beside::Machine(change) => {
-                machine = change.parse::<PlatformChanges>().ok()?.on(&machine).ok()?;
-                text.to_owned()
-            }
-            Beside::Begins { task, at_us } => {
-                let endless = format!("name = \"{task}\"\nwork = \"forever\"");
-                let begins =
-                    format!("name = \"{task}\"\nwork = \"999s\"\nperiod = \"1000s\"\nstart = \"{at_us}us\"");
-                text.contains(&endless).then(|| text.replace(&endless, &begins))?
-            }
-        };
-        Some((toml::read("scenario", &text).ok()?, machine))
+        let thread = format!(
+            "[[task]]\nname = \"zz-kernel\"\nperiod = \"{period}us\"\nstart = \"3ms\"\nwork = \"{work}us\"\npolicy = \"{policy}\"\n"
+        );
+        toml::read("scenario", &format!("{text}\n{thread}")).ok()
     }
 }
 
@@ -78,10 +60,6 @@ const JOINED: &str = "threads of the kernel (rcu_preempt, kworker, ksoftirqd) jo
                       rhythm that lasts here";
 const TAKEN: &str = "the hypervisor takes the CPU for milliseconds at a time, in the record 0.2 to 0.7 % of these runs: with so much taken at once the \
                      longest of 30 responses, and what hangs on a tick, are as measured";
-const COLD: &str = "a wake-up after 20 ms of another thread finds cold caches and takes 45 to 55 us (`latency p50` of the runs), not the 10 that were measured \
-                    of wake-ups in a row: 2 to 4 of 150 jobs have less than that left of their budget when they end";
-const LATER: &str = "`other` is reserved from where it begins, which is not at a release of `player` as here: beginning 2 ms later it leaves it what was \
-                     measured";
 const SERVED: &str = "the third longest of five waits for the fair server, whose budget ends on a tick: which one hangs on microseconds (62.3 ms \
                       here with ticks of 12 us instead of 9)";
 const ROUND: &str = "a round of all threads takes 0.75 s, and the run is no whole number of them: simulated 47.8 % in 5 s, 46.2 % in 5.2 s";
@@ -104,6 +82,13 @@ const TURNS: &str = "virtual CPUs take turns: the first one wakes both of its th
 const REST_OF_CPUS: &str = "all of the workload has 198.2 % of two CPUs, simulated 199.4: threads of the kernel and of the run itself take the rest from the \
                             spinners";
 
+const EXTRA: &str = "on this boot more may be reclaimed than by the kernel's rule: `extra_bw` of each CPU is counted up and down since the boot, and set to the \
+                     whole without the fair servers when `sched_rt_runtime_us` is written; here it is too high by their 5 %, while `total_bw` (sched/debug) has \
+                     them. On another boot of 6.18.44 the shares were 76.2 and 23.2 %, as here simulated";
+
+const BEHIND: &str = "more than one job in a hundred waits for a tick and 0.15 ms, behind threads that are not of the workload and that came as the spinner \
+                      had just been chosen; no thread of the kernel that was tried beside it (96 of 5 to 4000 us every 3 to 250 ms) does it here";
+
 const STOPPER: &str = "a realtime thread behind a reservation stays there beside an idle CPU until a thread above it leaves that one \
                        (`need_pull_rt_task`): the kernel's own `migration/0` did so after 2.3 s in a trace of the host, as a FIFO thread of 5 us a \
                        second does here";
@@ -111,59 +96,51 @@ const STOPPER: &str = "a realtime thread behind a reservation stays there beside
 const CAUSES: &[Cause] = &[
     Cause {
         why: STOPPER,
-        beside: stolen(1_000_000, 5),
+        beside: stolen(1_001_000, 5),
         scenarios: &["FIFO below DEADLINE of 5 ms on 2 CPUs"],
         kernel: "",
         activity: "hog",
         figures: &["share"],
     },
     Cause {
-        why: TAKEN,
-        beside: stolen(110_000, 2_500),
-        scenarios: &["priority inheritance", "priority inversion"],
+        why: EXTRA,
+        beside: None,
+        scenarios: &["DEADLINE 2/10, reclaiming", "two reclaimers", "a reclaimer beside one that sleeps"],
         kernel: "host",
         activity: "",
-        figures: &["response p99", "latency p99"],
+        figures: &[],
     },
     Cause {
-        why: TAKEN,
-        beside: stolen(100_000, 500),
-        scenarios: &["300 us of 1 ms beside 1"],
+        why: JOINED,
+        beside: every(9_000, 15),
+        scenarios: &["two RR hogs below FIFO of 15 ms"],
         kernel: "host",
-        activity: "",
-        figures: &["missed"],
+        activity: "above",
+        figures: &["response"],
     },
     Cause {
-        why: TAKEN,
-        beside: stolen(100_000, 1_500),
-        scenarios: &["3 reservations on 2 CPUs", "3 FIFO tasks on 2 CPUs"],
+        why: BEHIND,
+        beside: None,
+        scenarios: &["periodic beside 3 on 2 CPUs"],
+        kernel: "host",
+        activity: "audio",
+        figures: &["response"],
+    },
+    Cause {
+        why: SERVINGS,
+        beside: every(13_000, 50),
+        scenarios: &["3 RR hogs and a fair one on 2 CPUs"],
         kernel: "host",
         activity: "normal",
         figures: &["share"],
     },
     Cause {
-        why: TAKEN,
-        beside: stolen(50_000, 500),
-        scenarios: &["3 RR hogs and a fair one on 2 CPUs"],
-        kernel: "host",
-        activity: "c",
-        figures: &["share"],
-    },
-    Cause {
         why: JOINED,
-        beside: every(11_000, 50),
+        beside: every(5_000, 30),
         scenarios: &["4 periodic tasks on 2 CPUs"],
         kernel: "host",
         activity: "d",
         figures: &["response"],
-    },
-    Cause {
-        why: JOINED,
-        beside: every(3_000, 30),
-        scenarios: &["nice 0, 0, 5 on 2 CPUs"],
-        kernel: "host",
-        activity: "",
-        figures: &["share"],
     },
     Cause {
         why: SERVINGS,
@@ -172,22 +149,6 @@ const CAUSES: &[Cause] = &[
         kernel: "host",
         activity: "",
         figures: &["share"],
-    },
-    Cause {
-        why: COLD,
-        beside: Some(Beside::Machine("wakeup-cost=45us")),
-        scenarios: &["overruns that skip", "overruns"],
-        kernel: "host",
-        activity: "",
-        figures: &["missed"],
-    },
-    Cause {
-        why: LATER,
-        beside: Some(Beside::Begins { task: "other", at_us: 2_000 }),
-        scenarios: &["overruns after overruns"],
-        kernel: "host",
-        activity: "",
-        figures: &["latency", "response"],
     },
     Cause {
         why: ROUND,
@@ -391,7 +352,7 @@ const CAUSES: &[Cause] = &[
     },
     Cause {
         why: REST_OF_CPUS,
-        beside: every(4_100, 50),
+        beside: every(3_000, 30),
         scenarios: &["FIFO and 2 reservations beside 2 on 2 CPUs"],
         kernel: "lab:6.1-",
         activity: "normal",
@@ -399,7 +360,7 @@ const CAUSES: &[Cause] = &[
     },
     Cause {
         why: TICKS,
-        beside: every(9_000, 15),
+        beside: every(20_000, 15),
         scenarios: &["nice 0, 0, 5 on 2 CPUs"],
         kernel: "lab:6.1-",
         activity: "",
@@ -489,20 +450,10 @@ mod tests {
 
     #[test]
     fn every_scenario_can_be_simulated_beside_a_thread_of_the_kernel() {
-        let machine = Platform::linux_6_18(2);
         for scenario in scenarios() {
-            let (with, _) = every(9_000, 5).unwrap().with(scenario.text, &machine).unwrap();
-            assert_eq!(with.tasks.len(), scenario.workload.tasks.len() + 1, "{}", scenario.title);
-        }
-    }
-
-    #[test]
-    fn what_shows_a_cause_fits_its_scenarios() {
-        let (all, machine) = (scenarios(), Platform::linux_6_18(2));
-        for (cause, beside) in CAUSES.iter().filter_map(|cause| Some((cause, cause.beside?))) {
-            for scenario in all.iter().filter(|s| cause.scenarios.contains(&s.title.as_str())) {
-                let (workload, on) = beside.with(scenario.text, &machine).expect(&scenario.title);
-                assert!(workload != scenario.workload || on != machine, "{}", scenario.title);
+            for beside in [every(9_000, 5), stolen(9_000, 5)] {
+                let with = beside.unwrap().with(scenario.text).unwrap();
+                assert_eq!(with.tasks.len(), scenario.workload.tasks.len() + 1, "{}", scenario.title);
             }
         }
     }
