@@ -70,8 +70,8 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
                         ..options(args, session, cpus)
                     };
                     let simulated =
-                        |w: &Workload, on: &Platform| simulator.run_on(on, 0, w, &options, &scenario.title);
-                    rows.extend(compared((scenario, kernel, kept), &machine, simulated)?);
+                        |w: &Workload| simulator.run_on(&machine, 0, w, &options, &scenario.title);
+                    rows.extend(compared((scenario, kernel, kept), simulated)?);
                 }
                 (_, why) => unfit.push(NotCompared {
                     scenario: scenario.title.clone(),
@@ -100,13 +100,12 @@ pub fn validate(args: &ValidateArgs, session: &Session) -> Result<Code, Failure>
 /// The figures of a scenario on a kernel beside those of its simulation, and of those that show causes.
 fn compared(
     (scenario, kernel, kept): (&Scenario, &str, &Kept),
-    machine: &Platform,
-    simulated: impl Fn(&Workload, &Platform) -> Result<Record, WorldError>,
+    simulated: impl Fn(&Workload) -> Result<Record, WorldError>,
 ) -> Result<Vec<Row>, WorldError> {
-    let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload, machine)?);
+    let mut rows = judged(scenario, kernel, kept, &simulated(&scenario.workload)?);
     for beside in shown_beside(&rows) {
         let Some(workload) = beside.with(scenario.text) else { continue };
-        note_counters(&mut rows, beside, &simulated(&workload, machine)?);
+        note_counters(&mut rows, beside, &simulated(&workload)?);
     }
     Ok(rows)
 }

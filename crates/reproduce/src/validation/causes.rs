@@ -82,9 +82,10 @@ const TURNS: &str = "virtual CPUs take turns: the first one wakes both of its th
 const REST_OF_CPUS: &str = "all of the workload has 198.2 % of two CPUs, simulated 199.4: threads of the kernel and of the run itself take the rest from the \
                             spinners";
 
-const EXTRA: &str = "on this boot more may be reclaimed than by the kernel's rule: `extra_bw` of each CPU is counted up and down since the boot, and set to the \
-                     whole without the fair servers when `sched_rt_runtime_us` is written; here it is too high by their 5 %, while `total_bw` (sched/debug) has \
-                     them. On another boot of 6.18.44 the shares were 76.2 and 23.2 %, as here simulated";
+const EXTRA: &str = "on this boot more may be reclaimed than by the kernel's rule: the shares are those of an `extra_bw` (what reservations leave of a CPU) \
+                     without the fair servers' 5 %, which `total_bw` (sched/debug) has. The kernel counts it up and down since the boot, and sets it so \
+                     when `sched_rt_runtime_us` is written (`init_dl_rq_bw_ratio`); what did it here is not known. On another boot of 6.18.44 the shares \
+                     were 76.2 and 23.2 %, as here simulated";
 
 const BEHIND: &str = "more than one job in a hundred waits for a tick and 0.15 ms, behind threads that are not of the workload and that came as the spinner \
                       had just been chosen; no thread of the kernel that was tried beside it (96 of 5 to 4000 us every 3 to 250 ms) does it here";
@@ -451,8 +452,9 @@ mod tests {
     #[test]
     fn every_scenario_can_be_simulated_beside_a_thread_of_the_kernel() {
         for scenario in scenarios() {
-            for beside in [every(9_000, 5), stolen(9_000, 5)] {
-                let with = beside.unwrap().with(scenario.text).unwrap();
+            let (period_us, work_us) = (9_000, 5);
+            for beside in [Beside::Kernel { period_us, work_us }, Beside::Stolen { period_us, work_us }] {
+                let with = beside.with(scenario.text).expect(&scenario.title);
                 assert_eq!(with.tasks.len(), scenario.workload.tasks.len() + 1, "{}", scenario.title);
             }
         }

@@ -54,14 +54,14 @@ pub(super) fn moves(from: &mut CpuState, to: &mut CpuState, part: &Average, now:
     loses(&mut from.wanted, &from.load, &from.used, now);
 }
 
-/// What the weight of a session's entity on a CPU is of: its load there, and that on all CPUs, by the load of its threads there on average,
-/// at this instant, and on all CPUs.
+/// The load of a session on a CPU and on all CPUs, as its weight there counts them: by the average load of its threads there, the weight of
+/// those that want the CPU at this instant, and the average load on all CPUs.
 fn parts(own: u64, level: u64, total: u64) -> (u64, u64) {
     let here = own.max(level);
     (here, total.saturating_sub(own) + here)
 }
 
-/// That weight.
+/// What the entity of a session weighs on a CPU (`calc_group_shares`), by the same three.
 fn weight(own: u64, level: u64, total: u64) -> u64 {
     let (here, whole) = parts(own, level, total);
     (CAPACITY * here).checked_div(whole).unwrap_or(CAPACITY).clamp(WEIGHT_MIN, CAPACITY)
@@ -128,7 +128,7 @@ mod tests {
 
     const NOW: Nanos = Nanos::from_millis(500);
 
-    /// An average of so many 1,024ths until then.
+    /// An average whose mean is then this part of 1,024.
     fn of(of_1024: u64) -> Average {
         let mut average = Average::default();
         average.replace(NOW, |_, whole| whole * of_1024 / 1024);
