@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use surety_kernel::block::{BlockDevice, Content, room_in};
-use surety_kernel::files::{evict, nameless_in, pieces_of};
+use surety_kernel::extents::pieces_of;
+use surety_kernel::files::{evict, nameless_in};
 use surety_kernel::journal::{Journal, Journalled};
 use surety_kernel::mount::DetachedMount;
 use surety_kernel::{Kernel, KernelError, clock};

@@ -81,68 +81,6 @@ pub fn reopen_direct(file: &File, writable: bool) -> io::Result<File> {
     OpenOptions::new().read(true).write(writable).custom_flags(libc::O_DIRECT).open(path)
 }
 
-/// `struct fiemap` of `include/uapi/linux/fiemap.h` with room for the extents of a file that is not torn.
-#[repr(C)]
-struct ExtentMap {
-    start: u64,
-    length: u64,
-    flags: u32,
-    mapped: u32,
-    room: u32,
-    reserved: u32,
-    extents: [FileExtent; EXTENTS],
-}
-
-/// `struct fiemap_extent` of the same.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct FileExtent {
-    logical: u64,
-    physical: u64,
-    length: u64,
-    reserved64: [u64; 2],
-    flags: u32,
-    reserved: [u32; 3],
-}
-
-const EXTENTS: usize = 64;
-/// `FS_IOC_FIEMAP`, `FIEMAP_FLAG_SYNC`, `FIEMAP_EXTENT_LAST`.
-const GET_EXTENTS: libc::c_ulong = 0xc020_660b;
-const WRITTEN_FIRST: u32 = 1;
-const LAST: u32 = 1;
-
-/// Where a file lies on its device: of each piece the first byte in the file, and the sector of 512 bytes at which that is. `None` where it has holes
-/// or more pieces than a file that was written at once, and where its file system does not say.
-pub fn pieces_of(file: &File) -> Option<Vec<(u64, u64)>> {
-    let none =
-        FileExtent { logical: 0, physical: 0, length: 0, reserved64: [0; 2], flags: 0, reserved: [0; 3] };
-    let mut map = ExtentMap {
-        start: 0,
-        length: u64::MAX,
-        flags: WRITTEN_FIRST,
-        mapped: 0,
-        room: EXTENTS as u32,
-        reserved: 0,
-        extents: [none; EXTENTS],
-    };
-    const { assert!(size_of::<ExtentMap>() == 32 + EXTENTS * 56) };
-    // SAFETY: the kernel fills at most as many extents as the structure says there is room for.
-    let asked = unsafe { libc::ioctl(file.as_raw_fd(), GET_EXTENTS as _, &raw mut map) };
-    let extents = map.extents.get(..map.mapped as usize).filter(|_| asked == 0)?;
-    let mut pieces = Vec::new();
-    let (mut end, mut physical_end) = (0, 0);
-    for extent in extents {
-        if extent.logical != end {
-            return None;
-        }
-        if pieces.is_empty() || extent.physical != physical_end {
-            pieces.push((extent.logical, extent.physical / 512));
-        }
-        (end, physical_end) = (extent.logical + extent.length, extent.physical + extent.length);
-    }
-    (extents.last()?.flags & LAST != 0).then_some(pieces)
-}
-
 /// Opens a file for reading without waiting for the writer of a pipe.
 ///
 /// # Errors
@@ -247,20 +185,5 @@ mod tests {
         assert_eq!(direct.read_at(&mut buffer[start..start + 8192], 0).unwrap(), 8192);
         assert!(buffer[start..start + 8192].iter().all(|b| *b == 7));
         assert!(direct.read_at(&mut buffer[start..start + 100], 0).is_err());
-    }
-
-    #[test]
-    fn a_file_lies_in_pieces_and_one_with_holes_nowhere() {
-        let mut file = tempfile::tempfile().unwrap();
-        file.write_all(&[7; 1 << 20]).unwrap();
-        let Some(pieces) = pieces_of(&file) else {
-            eprintln!("SKIPPED: the file system of temporary files does not say where files lie");
-            return;
-        };
-        assert_eq!(pieces[0].0, 0);
-        assert!(pieces.is_sorted_by(|a, b| a.0 < b.0 && b.0 < 1 << 20), "{pieces:?}");
-        let holed = tempfile::tempfile().unwrap();
-        holed.write_all_at(&[7; 4096], 1 << 20).unwrap();
-        assert_eq!(pieces_of(&holed), None);
     }
 }

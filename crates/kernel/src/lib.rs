@@ -4,7 +4,7 @@
 //!   decide by; [`RealKernel`] is this machine, [`ScriptedKernel`] one in memory with faults at every call.
 //! - [`clock`], [`thread`], [`futex`], [`idle`], [`command`], [`perf`], [`tracefs`] and [`signals`] are what a measured
 //!   run uses directly, because a trait object between two clock readings would be measured too.
-//! - [`direct`] carries requests to a disk past the page cache.
+//! - [`direct`] carries requests to a disk past the page cache, [`ring`] transfers of files together with their memory.
 //! - [`net`], [`block`], [`mount`], [`process`], [`timers`] make what loads and disks of a run need, so that it goes with
 //!   the process; [`boot`] is what the first process of a virtual machine's guest does.
 //! - [`facts`] says what this machine is; [`deadline`] takes stock of its SCHED_DEADLINE bandwidth and mends leaks.
@@ -23,6 +23,7 @@ pub mod cpu_times;
 pub mod deadline;
 pub mod direct;
 pub mod error;
+pub mod extents;
 pub mod facts;
 pub mod files;
 pub mod fuse;
@@ -33,11 +34,13 @@ pub mod journal;
 pub mod kernel;
 pub mod mount;
 pub mod net;
+pub mod pages;
 pub mod partition;
 pub mod perf;
 mod pidfd;
 pub mod process;
 pub mod real;
+pub mod ring;
 pub mod root_domains;
 pub mod sched;
 pub mod scripted;
