@@ -27,6 +27,7 @@ pub mod percent;
 pub mod places;
 pub mod plan;
 pub mod platform;
+pub mod playout;
 pub mod promise;
 pub mod record;
 pub mod request_cost;

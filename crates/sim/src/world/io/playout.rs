@@ -7,24 +7,20 @@
 
 use std::collections::VecDeque;
 
+use surety_model::playout::{Credit, buffer_of, jitter_of};
 use surety_model::record::StreamThread;
 use surety_model::workload::Stream;
-use surety_units::{Nanos, Rate};
+use surety_units::Nanos;
 
 use super::player::{Log, Plan};
 use super::{Operation, Seat, Step, Storage, cost};
 use crate::disk::{FileId, PAGE};
-
-/// What a buffer holds beyond one access and one batch where none is given, and the jitter that the credit allows where none is: 430 ms
-/// of the stream, as in the reference (105 pages at 1 MB/s).
-const AHEAD: Nanos = Nanos::from_millis(430);
 
 /// A play-out buffer. Bytes are counted from the stream's beginning.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::world) struct Playout {
     size: u64,
     batch: u64,
-    rate: Rate,
     /// What is in the buffer, or was, ends here.
     fetched: u64,
     played: u64,
@@ -37,12 +33,9 @@ pub(in crate::world) struct Playout {
 impl Playout {
     /// The buffer of a stream with batches; `signals` are the events of the thread that plays and of that which fetches.
     pub(in crate::world) fn new(stream: &Stream, batch: u64, signals: (usize, usize)) -> Playout {
-        let ahead = i128::from(AHEAD.get()) * i128::from(stream.rate.0) / 1_000_000_000;
-        let computed = stream.access_bytes() + batch + u64::try_from(ahead).unwrap_or(u64::MAX >> 1);
         Playout {
-            size: stream.buffer.map_or(computed, |bytes| bytes.0).max(batch + stream.access_bytes()),
+            size: buffer_of(stream, batch),
             batch,
-            rate: stream.rate,
             fetched: 0,
             played: 0,
             player_waits: false,
@@ -68,16 +61,11 @@ pub(in crate::world) struct Fetcher {
     batches: u64,
     /// Of what is played from the buffer: when a batch is late.
     plan: Plan,
-    /// Credit in bytes x 1e9, as of an instant, and the most of it.
-    credit: u128,
-    credited: Nanos,
-    most: u128,
+    credit: Credit,
     is_fetching: bool,
     /// Where the batches under way begin: that which is read, and one that follows.
     under_way: VecDeque<u64>,
 }
-
-const SCALE: u128 = 1_000_000_000;
 
 impl Fetcher {
     /// The fetcher of a stream whose file has so many bytes.
@@ -88,8 +76,6 @@ impl Fetcher {
         batch: u64,
         (file, bytes): (FileId, u64),
     ) -> Fetcher {
-        let jitter = stream.jitter.unwrap_or(AHEAD).max(Nanos::ZERO).get_unsigned();
-        let most = u128::from(batch) * SCALE + u128::from(jitter) * u128::from(stream.rate.0);
         let batches = (bytes / batch).max(1);
         Fetcher {
             seat,
@@ -97,9 +83,7 @@ impl Fetcher {
             file,
             batches,
             plan: Plan::new(stream),
-            credit: most,
-            credited: Nanos::ZERO,
-            most,
+            credit: Credit::full(stream.rate, batch, jitter_of(stream), Nanos::ZERO),
             is_fetching: false,
             under_way: VecDeque::with_capacity(2),
         }
@@ -124,13 +108,13 @@ impl Fetcher {
                 return Step::Signal(playout.signals.0);
             }
         }
-        self.accrue(now, playout.rate);
-        let price = u128::from(playout.batch) * SCALE;
+        self.credit.accrue(now);
+        let price = playout.batch;
         if let Some(wait) = wait {
             let behind = self.under_way.back().map_or(0, |from| from + playout.batch).max(playout.fetched);
             let has_room = behind + playout.batch <= playout.played + playout.size;
-            if has_room && self.credit >= price && !storage.is_chained(self.seat.process) {
-                self.credit -= price;
+            if has_room && self.credit.is_enough(price) && !storage.is_chained(self.seat.process) {
+                self.credit.take(price);
                 let (read, late) = self.batch(behind, playout.batch);
                 self.under_way.push_back(behind);
                 storage.chain(self.seat.process, read, late);
@@ -141,26 +125,19 @@ impl Fetcher {
             playout.fetcher_waits = true;
             return Step::Wait(self.seat.signal);
         }
-        if let Some(missing) = price.checked_sub(self.credit).filter(|missing| *missing > 0) {
+        if !self.credit.is_enough(price) {
             if !playout.player_waits {
                 playout.fetcher_waits = true;
                 return Step::Wait(self.seat.signal);
             }
-            let wait = missing.div_ceil(u128::from(playout.rate.0.max(1)));
-            return Step::SleepUntil(now + Nanos::new(i64::try_from(wait).unwrap_or(i64::MAX / 4)));
+            return Step::SleepUntil(self.credit.enough_at(price));
         }
-        self.credit -= price;
+        self.credit.take(price);
         let (read, late) = self.batch(playout.fetched, playout.batch);
         self.under_way.push_back(playout.fetched);
         storage.begin(self.seat.process, read, late);
         self.is_fetching = true;
         Step::Run(cost(playout.batch, true))
-    }
-
-    fn accrue(&mut self, now: Nanos, rate: Rate) {
-        let elapsed = (now - self.credited).max(Nanos::ZERO).get_unsigned();
-        self.credit = (self.credit + u128::from(elapsed) * u128::from(rate.0)).min(self.most);
-        self.credited = now.max(self.credited);
     }
 
     /// The read of the batch from a byte of the stream on, and when it is late: when the access is that plays its first byte.
@@ -247,19 +224,11 @@ mod tests {
     /// A batch that was dropped while it came is none of those behind it.
     #[test]
     fn what_was_dropped_brings_nothing() {
-        let (batch, rate) = (100, Rate(1_000_000));
+        let batch = 100;
         let (played, fetched, waits) = (0, 100, false);
         let (player_waits, fetcher_waits) = (waits, waits);
-        let mut playout = Playout {
-            size: 1_000,
-            batch,
-            rate,
-            fetched,
-            played,
-            player_waits,
-            fetcher_waits,
-            signals: (0, 0),
-        };
+        let mut playout =
+            Playout { size: 1_000, batch, fetched, played, player_waits, fetcher_waits, signals: (0, 0) };
         playout.arrives(100);
         assert_eq!(playout.fetched, 200);
         playout.fetched = 500;
