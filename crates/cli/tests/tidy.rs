@@ -14,7 +14,7 @@ mod circles;
 const FLOORS: &[&[&str]] = &[
     &["units", "stats"],
     &["model", "kernel", "block"],
-    &["trace", "import", "enforce", "device"],
+    &["trace", "import", "enforce", "device", "stream"],
     &["analysis", "sim", "host", "lab", "fit", "compare"],
     &["plan", "reproduce", "report", "emudisk"],
     &["session"],

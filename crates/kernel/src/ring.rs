@@ -120,6 +120,7 @@ impl Ring {
         self.under_way.len() - self.free.len()
     }
 
+    /// Whether none is.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -1,0 +1,205 @@
+//! [`Reader`]: the program's end of a stream.
+
+use std::io::{self, Read};
+use std::sync::{Arc, Condvar, PoisonError};
+
+use surety_kernel::clock;
+use surety_units::{Nanos, Rate};
+
+use crate::desk::Served;
+use crate::level::Level;
+use crate::stats::{Batch, Stats};
+use crate::track::{Ready, Track};
+
+/// A stream that is read. Reading waits for bytes that are not there yet, and for credit where the program is faster than its contract;
+/// at the end of the file it gives nothing, and goes on when the file has grown.
+#[derive(Debug)]
+pub struct Reader {
+    served: Arc<Served>,
+    number: usize,
+    wake: Arc<Condvar>,
+    /// The batch that is read from.
+    current: Option<Ready>,
+    position: u64,
+    /// When the first byte since the opening or the last seek was taken, and bytes taken since.
+    begun: Option<Nanos>,
+    taken: u64,
+    /// Bytes that the program goes over as soon as they are there.
+    skipped: u64,
+}
+
+impl Reader {
+    pub(crate) fn new(served: Arc<Served>, number: usize, wake: Arc<Condvar>) -> Reader {
+        Reader { served, number, wake, current: None, position: 0, begun: None, taken: 0, skipped: 0 }
+    }
+
+    /// Bytes of the stream before the next one that is read; in a file that repeats, those of all rounds.
+    pub fn position(&self) -> u64 {
+        self.position
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> Stats {
+        self.served.shared.desk().track(self.number).stats
+    }
+
+    /// The batches so far, of a contract that notes them; they are handed out once.
+    pub fn take_batches(&mut self) -> Vec<Batch> {
+        std::mem::take(&mut self.served.shared.desk().track(self.number).notes)
+    }
+
+    /// What keeps it from a higher level, in words.
+    pub fn caveats(&self) -> Vec<String> {
+        let mut desk = self.served.shared.desk();
+        let track = desk.track(self.number);
+        [&self.served.caveats[..], &track.source.caveats, &track.caveats].concat()
+    }
+
+    /// How much of a guarantee it has now.
+    pub fn level(&self) -> Level {
+        if !self.caveats().is_empty() {
+            return Level::Observed;
+        }
+        let mut desk = self.served.shared.desk();
+        let track = desk.track(self.number);
+        match track.contract.bound {
+            Some(_) if track.stats.beyond_bound == 0 => Level::Admitted,
+            _ => Level::Scheduled,
+        }
+    }
+
+    /// Bytes of memory that batches are fetched into.
+    pub fn buffer(&self) -> u64 {
+        let held = u64::from(self.current.is_some());
+        let mut desk = self.served.shared.desk();
+        let track = desk.track(self.number);
+        track.buffer() + held * track.contract.batch
+    }
+
+    /// Goes on at a byte of the file; what was fetched ahead is thrown away.
+    pub fn seek(&mut self, to: u64) {
+        let current = self.current.take();
+        self.change(|track, now| {
+            current.into_iter().for_each(|current| track.give_back(current.pages, now));
+            track.seek(to, now);
+        });
+        (self.position, self.skipped) = (to, 0);
+    }
+
+    /// Goes over bytes without taking them, and waits for none: those that are not there yet are gone over when they are.
+    pub fn skip(&mut self, bytes: u64) {
+        self.skipped += bytes;
+        self.position += bytes;
+        self.go_over();
+    }
+
+    /// Fetches no more until [`Reader::go_on`].
+    pub fn pause(&mut self) {
+        self.change(|track, _| track.is_paused = true);
+    }
+
+    /// Fetches again.
+    pub fn go_on(&mut self) {
+        self.change(|track, _| track.is_paused = false);
+    }
+
+    /// Another rate from now on. Its buffer stays as large as it is.
+    pub fn change_rate(&mut self, rate: Rate) {
+        self.change(|track, now| track.change_rate(rate, now));
+    }
+
+    /// Changes the track; the station looks at it again, and the program begins anew to be owed bytes.
+    fn change(&mut self, how: impl FnOnce(&mut Track, Nanos)) {
+        let shared = &self.served.shared;
+        how(shared.desk().track(self.number), clock::monotonic());
+        shared.bell.strike();
+        (self.begun, self.taken) = (None, 0);
+    }
+
+    /// Goes over what is to be gone over and is there.
+    fn go_over(&mut self) {
+        while self.skipped > 0 {
+            if self.current.is_none() {
+                self.current = self.served.shared.desk().track(self.number).take();
+            }
+            let bytes = usize::try_from(self.skipped).unwrap_or(usize::MAX);
+            match self.consume(bytes) {
+                0 => return,
+                gone => self.skipped -= gone as u64,
+            }
+        }
+    }
+
+    /// Takes the next batch; false at the end of the file.
+    fn turn(&mut self) -> io::Result<bool> {
+        let needed = clock::monotonic();
+        let shared = &self.served.shared;
+        let mut desk = shared.desk();
+        loop {
+            if let Some(error) = desk.failure() {
+                return Err(io::Error::other(error.to_string()));
+            }
+            let track = desk.track(self.number);
+            if let Some(ready) = track.take() {
+                if let Some(begun) = self.begun {
+                    // A program that is faster than its contract waits for nobody but that.
+                    let owed = begun + Nanos::SECOND.mul_ratio(self.taken, track.contract.rate.0.max(1));
+                    track.stats.waited_until(needed.max(owed), &ready.batch, clock::monotonic());
+                }
+                self.current = Some(ready);
+                return Ok(true);
+            }
+            match track.end() {
+                Some(Ok(())) => return Ok(false),
+                Some(Err(failure)) => return Err(failure.into()),
+                None => {
+                    // The file may have grown: the station has not seen that.
+                    shared.bell.strike();
+                    desk = self.wake.wait(desk).unwrap_or_else(PoisonError::into_inner);
+                }
+            }
+        }
+    }
+
+    /// So many bytes of the current batch, or what is left of it, are done with.
+    fn consume(&mut self, bytes: usize) -> usize {
+        let Some(current) = &mut self.current else { return 0 };
+        let consumed = bytes.min(current.end - current.from);
+        current.from += consumed;
+        self.begun.get_or_insert_with(clock::monotonic);
+        self.taken += consumed as u64;
+        if current.from == current.end
+            && let Some(done) = self.current.take()
+        {
+            let shared = &self.served.shared;
+            shared.desk().track(self.number).give_back(done.pages, clock::monotonic());
+            shared.bell.strike();
+        }
+        consumed
+    }
+}
+
+impl Read for Reader {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        if into.is_empty() {
+            return Ok(0);
+        }
+        loop {
+            if self.current.is_none() && !self.turn()? {
+                return Ok(0);
+            }
+            self.go_over();
+            let Some(current) = &self.current else { continue };
+            let bytes = into.len().min(current.end - current.from);
+            into[..bytes].copy_from_slice(&current.pages[current.from..current.from + bytes]);
+            self.position += bytes as u64;
+            return Ok(self.consume(bytes));
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        self.served.shared.desk().detach(self.number);
+    }
+}

@@ -1,0 +1,170 @@
+//! [`Source`]: a file that a stream is of, opened past the page cache with its extents known.
+//!
+//! Sparse, unwritten, inline, compressed and encrypted files are served too, but not from the device's bytes as they lie there: the file system has
+//! to work on them, or need not ask the device. What of the guarantee that takes away is said.
+
+use std::fs::{File, Metadata};
+use std::io;
+use std::os::unix::fs::{FileExt, FileTypeExt};
+use std::path::Path;
+use std::sync::Arc;
+
+use surety_kernel::extents::{Extent, direct_alignment, extents_of};
+use surety_kernel::files::{open_at_once, reopen_direct};
+use surety_kernel::pages::{PAGE, Pages};
+
+use crate::error::StreamError;
+
+/// An open file.
+#[derive(Debug)]
+pub(crate) struct Source {
+    pub(crate) file: Arc<File>,
+    pub(crate) size: u64,
+    /// What offsets and lengths of transfers are multiples of; `None`: it goes through the page cache, and nothing has to be.
+    pub(crate) alignment: Option<u64>,
+    /// What keeps it from a guarantee.
+    pub(crate) caveats: Vec<String>,
+}
+
+impl Source {
+    /// Opens a file to read.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn open(path: &Path) -> Result<Source, StreamError> {
+        let failed = |error| StreamError::File { path: path.to_owned(), error };
+        // Opening a pipe or some device would wait, or do something.
+        check(path, &std::fs::metadata(path).map_err(failed)?)?;
+        let file = open_at_once(path).map_err(failed)?;
+        Source::of(path, &file)
+    }
+
+    /// Of a file that is open.
+    ///
+    /// # Errors
+    /// In words, which call it `path`.
+    pub(crate) fn of(path: &Path, file: &File) -> Result<Source, StreamError> {
+        let failed = |error| StreamError::File { path: path.to_owned(), error };
+        let metadata = file.metadata().map_err(failed)?;
+        check(path, &metadata)?;
+        let mut caveats = Vec::new();
+        map(file, metadata.len(), &mut caveats);
+        let alignment = direct_alignment(file);
+        let direct = alignment.and_then(|alignment| Some((alignment, reopen_direct(file, false).ok()?)));
+        let direct = direct.filter(|(alignment, file)| serves(file, *alignment));
+        let (file, alignment) = match direct {
+            Some((alignment, file)) => (file, Some(alignment.max(PAGE as u64))),
+            None => {
+                caveats
+                    .push("its file system has no direct access: it goes through the page cache".to_owned());
+                (file.try_clone().map_err(failed)?, None)
+            }
+        };
+        Ok(Source { file: Arc::new(file), size: metadata.len(), alignment, caveats })
+    }
+
+    /// A transfer of at most so many bytes, a multiple of the alignment, that has a byte of the file: where it begins and how long it is,
+    /// aligned, and what of it is the stream's. Those that follow one another begin aligned.
+    pub(crate) fn piece(&self, offset: u64, bytes: u64) -> Piece {
+        let alignment = self.alignment.unwrap_or(1);
+        let begin = offset / alignment * alignment;
+        let end = self.size.min(begin.saturating_add(bytes));
+        let length = (end.div_ceil(alignment) * alignment).saturating_sub(begin);
+        Piece { begin, length, skipped: offset - begin, bytes: end.saturating_sub(offset) }
+    }
+
+    /// Its size now: it may have grown, or got shorter.
+    pub(crate) fn look_again(&mut self) -> io::Result<u64> {
+        self.size = self.file.metadata()?.len();
+        Ok(self.size)
+    }
+}
+
+/// A part of a file that a transfer takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) begin: u64,
+    pub(crate) length: u64,
+    /// Bytes before those of the stream.
+    pub(crate) skipped: u64,
+    /// Bytes of the stream.
+    pub(crate) bytes: u64,
+}
+
+fn check(path: &Path, metadata: &Metadata) -> Result<(), StreamError> {
+    let refuse = |why: &str| Err(StreamError::NoStream { path: path.to_owned(), why: why.to_owned() });
+    let kind = metadata.file_type();
+    if kind.is_dir() {
+        return refuse("is a directory; name a file");
+    }
+    if kind.is_fifo() || kind.is_socket() || kind.is_char_device() {
+        return refuse("has no rate of its own to fetch at; name a file");
+    }
+    if kind.is_block_device() {
+        return refuse("is a whole device; name a file on it");
+    }
+    if metadata.len() == 0 {
+        return refuse("is empty");
+    }
+    Ok(())
+}
+
+/// Whether direct access really works: some file systems take the flag and refuse each read.
+fn serves(file: &File, alignment: u64) -> bool {
+    let pages = Pages::new(usize::try_from(alignment).unwrap_or(PAGE));
+    pages.is_ok_and(|mut pages| file.read_at(&mut pages, 0).is_ok())
+}
+
+/// Has its file system look up where it lies, so that no transfer waits for that, and says what is in the way of a guarantee.
+fn map(file: &File, size: u64, caveats: &mut Vec<String>) {
+    let extents = match extents_of(file) {
+        Ok(extents) => extents,
+        Err(error) => return caveats.push(format!("where it lies is not known: {error}")),
+    };
+    if let Some(oddity) = extents.iter().find_map(Extent::oddity) {
+        caveats.push(format!("it is {oddity}: a part of it is not read as it lies on the device"));
+    }
+    // The last extent is of whole blocks and may reach beyond the end.
+    let written = extents.iter().filter(|extent| !extent.is_unwritten());
+    let on_device: u64 = written.map(|extent| extent.end().min(size).saturating_sub(extent.logical)).sum();
+    if on_device < size {
+        let holes = size - on_device;
+        caveats
+            .push(format!("{holes} bytes of it are holes or were never written: they are not on the device"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn source(size: u64, alignment: Option<u64>) -> Source {
+        let file = Arc::new(tempfile::tempfile().unwrap());
+        Source { file, size, alignment, caveats: Vec::new() }
+    }
+
+    #[test]
+    fn transfers_are_aligned_and_end_with_the_file() {
+        let piece = |begin, length, skipped, bytes| Piece { begin, length, skipped, bytes };
+        let direct = source(10_000, Some(4096));
+        assert_eq!(direct.piece(0, 8192), piece(0, 8192, 0, 8192));
+        assert_eq!(direct.piece(8192, 8192), piece(8192, 4096, 0, 1808));
+        assert_eq!(direct.piece(5000, 4096), piece(4096, 4096, 904, 3192));
+        assert_eq!(direct.piece(5000, 8192), piece(4096, 8192, 904, 5000));
+        assert_eq!(direct.piece(12_000, 100).bytes, 0);
+        let cached = source(10_000, None);
+        assert_eq!(cached.piece(5000, 8192), piece(5000, 5000, 0, 5000));
+    }
+
+    #[test]
+    fn what_is_no_file_is_refused_in_words() {
+        let directory = tempfile::tempdir().unwrap();
+        let said = |path: &Path| Source::open(path).unwrap_err().to_string();
+        assert!(said(directory.path()).ends_with("is a directory; name a file"));
+        assert!(said(Path::new("/dev/null")).contains("name a file"));
+        assert!(said(&directory.path().join("none")).contains("cannot be opened"));
+        let empty = directory.path().join("empty");
+        File::create(&empty).unwrap();
+        assert!(said(&empty).ends_with("is empty"));
+    }
+}

@@ -1,0 +1,168 @@
+//! [`Station`]: the thread that serves the streams of one disk.
+//!
+//! It asks for a batch whenever fewer of its own than the limit are in the device and a stream wants one, the stream first
+//! whose buffer is empty first; then it sleeps until a batch is there, until there is credit for one, or until a program has
+//! made room.
+
+use std::path::Path;
+use std::sync::{Arc, mpsc};
+use std::thread;
+
+use surety_kernel::io_priority::{IoPriority, set_own_io_priority};
+use surety_kernel::ring::{Bell, Completed};
+use surety_kernel::sched::{SchedAttr, SchedPolicy};
+use surety_kernel::thread::{set_name, set_timer_slack};
+use surety_kernel::{Kernel as _, KernelError, RealKernel, clock};
+use surety_units::{Nanos, Tid};
+
+use crate::contract::Contract;
+use crate::desk::{Served, Shared};
+use crate::error::StreamError;
+use crate::mover::Mover;
+use crate::reader::Reader;
+use crate::source::Source;
+use crate::track::Track;
+
+/// How the thread of a station is made.
+#[derive(Clone, Copy, Debug)]
+pub struct StationSettings {
+    /// Batches in the device at a time, of all streams.
+    pub in_device: u32,
+    /// Its I/O priority; `None`: that of its scheduling class.
+    pub io_priority: Option<IoPriority>,
+    /// Its priority of SCHED_FIFO; `None`: it stays fair.
+    pub realtime: Option<u8>,
+    /// Transfers go one after another even where the kernel has io_uring.
+    pub is_blocking: bool,
+}
+
+impl Default for StationSettings {
+    /// Two batches in the device, I/O priority real-time 0, SCHED_FIFO 1.
+    fn default() -> StationSettings {
+        StationSettings {
+            in_device: 2,
+            io_priority: Some(IoPriority::Realtime(0)),
+            realtime: Some(1),
+            is_blocking: false,
+        }
+    }
+}
+
+/// The streams of one disk. It goes on until it and its last stream are dropped.
+#[derive(Clone, Debug)]
+pub struct Station(Arc<Served>);
+
+impl Station {
+    /// Starts the thread. What it may not have is a caveat of its streams, not an error.
+    ///
+    /// # Errors
+    /// EAGAIN, EMFILE: the system has no thread or descriptor left.
+    pub fn start(settings: StationSettings) -> Result<Station, StreamError> {
+        let bell = Bell::new()?;
+        let shared = Arc::new(Shared::new(bell.clone()));
+        let (sender, receiver) = mpsc::channel();
+        let of_thread = Arc::clone(&shared);
+        let builder = thread::Builder::new().name("surety/streams".to_owned()).stack_size(256 << 10);
+        let thread = builder.spawn(move || {
+            let (mover, caveats) = prepare(settings, bell);
+            // Who started it waits.
+            let _ = sender.send((surety_kernel::thread::own_tid(), caveats));
+            serve(&of_thread, mover, settings.in_device.max(1) as usize);
+        });
+        let failed = |error: &std::io::Error| {
+            KernelError::from_io(surety_kernel::Operation::Spawn, "a thread for streams", error)
+        };
+        let thread = thread.map_err(|error| failed(&error))?;
+        let (tid, caveats) = receiver.recv().unwrap_or_default();
+        Ok(Station(Arc::new(Served::new(shared, thread, tid, caveats))))
+    }
+
+    /// Its thread.
+    pub fn tid(&self) -> Tid {
+        self.0.tid
+    }
+
+    /// What it was not given, in words: a lower level of every stream.
+    pub fn caveats(&self) -> &[String] {
+        &self.0.caveats
+    }
+
+    /// Opens a file as a stream from its beginning; fetching begins at once.
+    ///
+    /// # Errors
+    /// In words: no file, nothing in it, a contract that cannot be, no memory.
+    pub fn open(&self, path: &Path, contract: &Contract) -> Result<Reader, StreamError> {
+        self.attach(Source::open(path)?, contract)
+    }
+
+    /// The same of a file that is open already; `path` names it in errors.
+    ///
+    /// # Errors
+    /// As [`Station::open`].
+    pub fn open_file(
+        &self,
+        file: &std::fs::File,
+        path: &Path,
+        contract: &Contract,
+    ) -> Result<Reader, StreamError> {
+        self.attach(Source::of(path, file)?, contract)
+    }
+
+    fn attach(&self, source: Source, contract: &Contract) -> Result<Reader, StreamError> {
+        let track = Track::new(contract, source, clock::monotonic())?;
+        let wake = Arc::clone(&track.wake);
+        let number = self.0.shared.desk().attach(track);
+        self.0.shared.bell.strike();
+        Ok(Reader::new(Arc::clone(&self.0), number, wake))
+    }
+}
+
+/// Gives the calling thread what the settings ask for; what it may not have is said.
+fn prepare(settings: StationSettings, bell: Bell) -> (Mover, Vec<String>) {
+    let mut caveats = Vec::new();
+    let _ = set_name("surety/streams");
+    let _ = set_timer_slack(Nanos::new(1));
+    if let Some(priority) = settings.realtime {
+        let wanted = SchedPolicy::Fifo { priority: priority.into() };
+        let attributes = SchedAttr { reset_on_fork: true, ..SchedAttr::from(wanted) };
+        if let Err(error) = RealKernel::default().set_scheduler_directly(Tid(0), &attributes) {
+            caveats.push(format!("the thread that fetches is not real-time: {error}"));
+        }
+    }
+    if let Some(priority) = settings.io_priority
+        && let Err(error) = set_own_io_priority(priority)
+    {
+        caveats.push(format!("its requests have no priority at the disk: {error}"));
+    }
+    if settings.is_blocking {
+        return (Mover::blocking(bell), caveats);
+    }
+    let (mover, missing) = Mover::new(settings.in_device.max(1), bell);
+    caveats.extend(missing.map(|error| format!("one batch at a time is fetched: {error}")));
+    (mover, caveats)
+}
+
+/// The thread's life.
+fn serve(shared: &Shared, mut mover: Mover, in_device: usize) {
+    loop {
+        let (transfer, within) = {
+            let mut desk = shared.desk();
+            if desk.is_closing() {
+                return;
+            }
+            desk.next(clock::monotonic(), in_device)
+        };
+        // Not while the desk is held: handing over may take its time.
+        if let Some(transfer) = transfer {
+            if let Err((transfer, error)) = mover.submit(transfer) {
+                shared.desk().complete(Completed { transfer, result: Err(error.errno) }, clock::monotonic());
+            }
+            continue;
+        }
+        match mover.wait(within) {
+            Ok(Some(done)) => shared.desk().complete(done, clock::monotonic()),
+            Ok(None) => {}
+            Err(error) => return shared.desk().give_up(error),
+        }
+    }
+}
