@@ -27,10 +27,12 @@ use crate::said::said;
 
 mod counter;
 mod file_system;
+mod limits;
 mod modelled;
 
 pub(crate) use counter::Counter;
 use file_system::make_file_system;
+use limits::{Limits, limit, tune};
 pub use modelled::{Emulated, Emulator, Modelled};
 use modelled::{THROTTLING, emulate, set_queue};
 
@@ -58,8 +60,10 @@ pub struct RunDisk<'a> {
     name: String,
     // In this order: what is on it, what its queue was given, how it schedules, itself, and what it stands on.
     mount: Option<DetachedMount>,
-    settings: [Option<Journalled<'a>>; 2],
+    settings: Vec<Journalled<'a>>,
+    tunables: BTreeMap<String, u64>,
     _scheduler: Option<Journalled<'a>>,
+    _limits: Limits<'a>,
     device: BlockDevice,
     backing: Option<Backing<'a>>,
     directories: Vec<String>,
@@ -201,14 +205,16 @@ impl<'a> RunDisk<'a> {
                 return Err(unsupported(name, why));
             }
         };
+        let limits = device.keeping_read_ahead(|| limit(disk, &device, workshop))?;
         let scheduler = match &disk.scheduler {
             Some(wanted) => Some(set_scheduler(name, &device, wanted, workshop)?),
             None => None,
         };
-        let settings = match &backing {
+        let mut settings = match &backing {
             Some(Backing::Model(made)) => set_queue(name, &**made, workshop)?,
-            _ => Default::default(),
+            _ => Vec::new(),
         };
+        settings.extend(tune(name, &disk.tunables, &device, workshop)?);
         let content = match &backing {
             Some(_) => Content::Nothing,
             None => device.content().map_err(|e| failed(name, "cannot be read", &e.to_string()))?,
@@ -228,7 +234,9 @@ impl<'a> RunDisk<'a> {
             name: name.clone(),
             mount: None,
             settings,
+            tunables: disk.tunables.clone(),
             _scheduler: scheduler,
+            _limits: limits,
             device,
             backing,
             directories: Vec::new(),
@@ -242,12 +250,13 @@ impl<'a> RunDisk<'a> {
     fn begin(&mut self, workshop: &Workshop<'a>) -> Result<(), WorldError> {
         let scheduler = workshop.kernel.read_text(&self.device.scheduler_file());
         if self.backing.is_some() && scheduler.is_ok_and(|text| in_force(&text) != NO_SCHEDULER) {
-            self.settings = Default::default();
+            self.settings.clear();
             // Another for a moment, which is taken back.
             drop(set_scheduler(&self.name, &self.device, NO_SCHEDULER, workshop)?);
             if let Some(Backing::Model(made)) = &self.backing {
                 self.settings = set_queue(&self.name, &**made, workshop)?;
             }
+            self.settings.extend(tune(&self.name, &self.tunables, &self.device, workshop)?);
         }
         self.emulated().into_iter().for_each(Emulated::begin);
         Ok(())
@@ -510,6 +519,8 @@ mod tests {
             model: None,
             on: None,
             io_priority: None,
+            depth: None,
+            request: None,
             read_ahead: None,
             group: None,
             tunables: Default::default(),

@@ -28,7 +28,7 @@ use crate::rights::rights_of;
 use crate::scratch::{command_of, not_started};
 use crate::shared::SharedObjects;
 use crate::spans::Speaker;
-use crate::streams::{self, StreamRun};
+use crate::streams::{self, Stations, StreamRun};
 use crate::tasks::{TaskBodySpec, TaskRun};
 use crate::threads::{spawn_thread, thread_in_force};
 use crate::window::{Gate, Window};
@@ -174,9 +174,11 @@ impl Stage<'_> {
         for (index, load) in self.workload.loads.iter().enumerate() {
             self.make_load(participants, index, load)?;
         }
+        let mut stations = Stations::default();
         for (index, stream) in self.workload.streams.iter().enumerate() {
             let speaker = Speaker::new(self.marker.clone());
-            let threads = streams::threads(stream, &self.ground, &self.gate, &speaker)?;
+            let to = (&self.gate, &speaker);
+            let threads = streams::threads(stream, &self.ground, &mut stations, to)?;
             let member = |(tid, handle)| Member {
                 activity: Activity::Stream(index),
                 tid,

@@ -5,6 +5,8 @@
 //! is due before its access could begin is dropped: a player shows the frame after it. Otherwise it counts as late when it
 //! completes after it was due, and is shown then.
 
+mod ahead;
+
 use std::fs::File;
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -25,16 +27,25 @@ use crate::spans::Speaker;
 use crate::threads::{give_io_priority, spawn_thread};
 use crate::window::{Gate, Window};
 
+pub(crate) use ahead::Stations;
+use ahead::{Ahead, Fetched};
+
 /// More accesses than this in one run are not kept.
 const ACCESSES_MAX: i128 = 10_000_000;
 /// More threads of one stream than this are refused.
 const COUNT_MAX: u32 = 1_000;
 
+/// Where the bytes of a stream come from, or go.
+enum Bytes {
+    /// Block after block, when each is due.
+    ByBlock { file: BlockFile, is_direct: bool, blocks: u64 },
+    /// Fetched ahead.
+    Ahead(Box<Ahead>),
+}
+
 /// One thread of a stream, before it runs.
 struct Player {
-    file: BlockFile,
-    is_direct: bool,
-    blocks: u64,
+    bytes: Bytes,
     block: u64,
     rate: Rate,
     direction: Direction,
@@ -50,6 +61,7 @@ pub(crate) struct StreamRun {
     accesses: Vec<StreamAccess>,
     metered: Metered,
     is_direct: bool,
+    fetched: Option<Fetched>,
     /// Why it could not go on.
     trouble: Option<Trouble>,
 }
@@ -75,18 +87,20 @@ impl StreamRun {
 pub(crate) fn threads(
     stream: &Stream,
     ground: &Ground<'_>,
-    gate: &Arc<Gate>,
-    speaker: &Speaker,
+    stations: &mut Stations,
+    (gate, speaker): (&Arc<Gate>, &Speaker),
 ) -> Result<Vec<Waiting>, WorldError> {
     check(stream)?;
     let mut players = Vec::new();
     for number in 0..stream.count {
-        let player = Player::prepare(stream, u64::from(number), ground)?;
+        let player = Player::prepare(stream, u64::from(number), (ground, stations))?;
         players.push(Player { speaker: speaker.clone(), ..player });
     }
     let mut threads: Vec<Waiting> = Vec::new();
     for mut player in players {
-        let (of_player, priority) = (Arc::clone(gate), stream.io_priority);
+        // Who fetches ahead has the priority, not who plays.
+        let priority = stream.io_priority.filter(|_| stream.batch.is_none());
+        let of_player = Arc::clone(gate);
         let made = spawn_thread(&stream.name, gate, move || match of_player.wait() {
             Some(window) => match give_io_priority(priority) {
                 Ok(()) => player.run(&of_player, &window),
@@ -119,9 +133,12 @@ fn refused_at(object: String, why: impl Into<String>) -> WorldError {
 /// What this world cannot do of a stream.
 fn check(stream: &Stream) -> Result<(), WorldError> {
     stream.check_sizes().map_err(|(key, why)| refused_at(format!("stream.{}.{key}", stream.name), why))?;
-    if stream.jitter.is_some() || stream.batch.is_some() {
-        let why =
-            "this version fetches one access at a time and jitters none; leave out `jitter` and `batch`";
+    if stream.batch.is_some() && stream.direction == Direction::Write {
+        let why = "this version writes one access at a time; leave out `batch`";
+        return Err(refused(stream, why));
+    }
+    if stream.jitter.is_some() && stream.batch.is_none() {
+        let why = "what is fetched one access at a time has no `jitter` to save; give it a `batch`";
         return Err(refused(stream, why));
     }
     if matches!((&stream.file, stream.direction), (StreamFile::Path(_), Direction::Write)) {
@@ -135,7 +152,11 @@ fn check(stream: &Stream) -> Result<(), WorldError> {
 }
 
 impl Player {
-    fn prepare(stream: &Stream, number: u64, ground: &Ground<'_>) -> Result<Player, WorldError> {
+    fn prepare(
+        stream: &Stream,
+        number: u64,
+        (ground, stations): (&Ground<'_>, &mut Stations),
+    ) -> Result<Player, WorldError> {
         let block = stream.access_bytes();
         let wants_direct = block.is_multiple_of(ALIGNMENT as u64);
         let (file, is_direct, blocks) = match &stream.file {
@@ -144,15 +165,22 @@ impl Player {
                 found(path, block, wants_direct).map_err(|why| refused(stream, format!("`{path}` {why}")))?
             }
         };
-        let deadline = stream.deadline();
+        let bytes = match stream.batch {
+            None => Bytes::ByBlock { file, is_direct, blocks },
+            Some(batch) => {
+                let path = match &stream.file {
+                    StreamFile::Path(path) => path.clone(),
+                    StreamFile::Make(_) => format!("the file made for stream.{}", stream.name),
+                };
+                Bytes::Ahead(Box::new(stations.open((stream, batch), file.file(), path.as_ref())?))
+            }
+        };
         Ok(Player {
-            file,
-            is_direct,
-            blocks,
+            bytes,
             block,
             rate: stream.rate,
             direction: stream.direction,
-            deadline,
+            deadline: stream.deadline(),
             name: stream.name.clone(),
             speaker: Speaker::default(),
         })
@@ -168,9 +196,14 @@ impl Player {
             };
             return StreamRun { trouble: Some(trouble), ..StreamRun::default() };
         }
-        let mut run = StreamRun { is_direct: self.is_direct, ..StreamRun::default() };
+        let mut run = StreamRun::default();
         run.accesses.reserve(usize::try_from(planned).unwrap_or(0));
         let mut meter = ShareMeter::new(*window);
+        if let Bytes::Ahead(ahead) = &mut self.bytes
+            && gate.sleep_until(window.begin)
+        {
+            ahead.go();
+        }
         for number in 0.. {
             let release = release_of(self.rate, self.block, number);
             let begin = window.begin + release;
@@ -189,6 +222,9 @@ impl Player {
             if start > begin + self.deadline {
                 self.missed(number, SpanFate::Dropped, begin, start);
                 run.accesses.push(StreamAccess { release, done: None });
+                if let Bytes::Ahead(ahead) = &mut self.bytes {
+                    ahead.drop_one();
+                }
                 continue;
             }
             if let Err(error) = self.access(number) {
@@ -207,6 +243,10 @@ impl Player {
             run.accesses.push(StreamAccess { release, done: Some(done) });
         }
         run.metered = meter.finish();
+        match &self.bytes {
+            Bytes::ByBlock { is_direct, .. } => run.is_direct = *is_direct,
+            Bytes::Ahead(ahead) => run.fetched = Some(ahead.fetched()),
+        }
         run
     }
 
@@ -228,17 +268,21 @@ impl Player {
     }
 
     fn access(&mut self, number: u64) -> std::io::Result<()> {
-        let block = number % self.blocks;
+        let (file, is_direct, blocks) = match &mut self.bytes {
+            Bytes::Ahead(ahead) => return ahead.read(),
+            Bytes::ByBlock { file, is_direct, blocks } => (file, *is_direct, *blocks),
+        };
+        let block = number % blocks;
         let moved = match self.direction {
-            Direction::Read => self.file.read(block)?,
-            Direction::Write => self.file.write(block)?,
+            Direction::Read => file.read(block)?,
+            Direction::Write => file.write(block)?,
         };
         // The file got shorter meanwhile.
         if moved < self.block {
             return Err(std::io::ErrorKind::UnexpectedEof.into());
         }
-        if !self.is_direct && block + 1 == self.blocks {
-            let _ = evict(self.file.file());
+        if !is_direct && block + 1 == blocks {
+            let _ = evict(file.file());
         }
         Ok(())
     }
@@ -288,13 +332,17 @@ pub(crate) fn environment<'r>(
     runs_of: impl Fn(usize) -> Vec<&'r StreamRun>,
 ) -> Vec<(String, String)> {
     let of = |(index, stream): (usize, &Stream)| {
-        let is_direct = runs_of(index).iter().all(|run| run.is_direct);
-        let way = if is_direct {
-            "past the page cache"
-        } else {
-            "through the page cache, dropped before each pass"
-        };
-        (format!("stream {}", stream.name), way.to_owned())
+        let runs = runs_of(index);
+        let fetched: Vec<&Fetched> = runs.iter().filter_map(|run| run.fetched.as_ref()).collect();
+        let way = ahead::described(&fetched).unwrap_or_else(|| {
+            let is_direct = runs.iter().all(|run| run.is_direct);
+            let way = match is_direct {
+                true => "past the page cache",
+                false => "through the page cache, dropped before each pass",
+            };
+            way.to_owned()
+        });
+        (format!("stream {}", stream.name), way)
     };
     workload.streams.iter().enumerate().map(of).collect()
 }

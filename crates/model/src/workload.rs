@@ -227,6 +227,10 @@ pub struct Disk {
     pub model: Option<String>,
     /// I/O scheduler.
     pub scheduler: Option<String>,
+    /// Requests that its driver takes at a time at most; `None`: as it is.
+    pub depth: Option<u32>,
+    /// The largest request that is made of it; `None`: as it is.
+    pub request: Option<Bytes>,
     /// The disk of the host on which it is a virtual machine's, with the size of `make`.
     pub on: Option<String>,
     /// There: I/O priority of the process of the host that makes its requests.

@@ -25,6 +25,8 @@ pub struct Contract {
     pub repeats: bool,
     /// The longest time from asking for a batch until it is there, where that was admitted.
     pub bound: Option<Nanos>,
+    /// Nothing is fetched before [`Reader::go_on`](crate::Reader::go_on).
+    pub is_paused: bool,
     /// Whether each batch is noted, for whoever looks at them afterwards.
     pub notes_batches: bool,
 }
@@ -40,6 +42,7 @@ impl Contract {
             buffer: None,
             repeats: false,
             bound: None,
+            is_paused: false,
             notes_batches: false,
         }
     }

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use surety_kernel::extents::{Extent, direct_alignment, extents_of};
-use surety_kernel::files::{open_at_once, reopen_direct};
+use surety_kernel::files::{open_at_once, reopen_direct_unnoted};
 use surety_kernel::pages::{PAGE, Pages};
 
 use crate::error::StreamError;
@@ -50,10 +50,16 @@ impl Source {
         let mut caveats = Vec::new();
         map(file, metadata.len(), &mut caveats);
         let alignment = direct_alignment(file);
-        let direct = alignment.and_then(|alignment| Some((alignment, reopen_direct(file, false).ok()?)));
-        let direct = direct.filter(|(alignment, file)| serves(file, *alignment));
+        let direct = alignment.and_then(|alignment| Some((alignment, reopen_direct_unnoted(file).ok()?)));
+        let direct = direct.filter(|(alignment, (file, _))| serves(file, *alignment));
         let (file, alignment) = match direct {
-            Some((alignment, file)) => (file, Some(alignment.max(PAGE as u64))),
+            Some((alignment, (file, is_unnoted))) => {
+                if !is_unnoted {
+                    let why = "it is another user's: a read may wait until the time of reading is noted in its file system";
+                    caveats.push(why.to_owned());
+                }
+                (file, Some(alignment.max(PAGE as u64)))
+            }
             None => {
                 caveats
                     .push("its file system has no direct access: it goes through the page cache".to_owned());

@@ -137,7 +137,7 @@ impl Track {
             notes: Vec::new(),
             wake: Arc::new(Condvar::new()),
             caveats: caveats.into_iter().collect(),
-            is_paused: false,
+            is_paused: contract.is_paused,
             is_read: false,
             batch,
             free,

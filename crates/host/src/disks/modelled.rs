@@ -93,8 +93,9 @@ pub(super) fn set_queue<'a>(
     name: &str,
     made: &dyn Emulated,
     workshop: &Workshop<'a>,
-) -> Result<[Option<Journalled<'a>>; 2], WorldError> {
-    Ok([throttle_no_writes(name, made, workshop)?, give_requests(name, made, workshop)?])
+) -> Result<Vec<Journalled<'a>>, WorldError> {
+    let set = [throttle_no_writes(name, made, workshop)?, give_requests(name, made, workshop)?];
+    Ok(set.into_iter().flatten().collect())
 }
 
 /// Gives the queue of a modelled disk as many requests as that of its driver has with an I/O scheduler, where it has fewer: the kernel gives

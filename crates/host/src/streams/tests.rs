@@ -96,7 +96,7 @@ fn what_cannot_be_done_is_refused_in_words() {
         (Stream { rate: Rate(0), ..stream() }, "`rate`"),
         (Stream { buffer: Some(Bytes(999)), ..stream() }, "`buffer`"),
         (Stream { jitter: Some(MS(1)), ..stream() }, "`jitter`"),
-        (Stream { batch: Some(Bytes(1)), ..stream() }, "`batch`"),
+        (Stream { batch: Some(Bytes(1)), direction: Direction::Write, ..stream() }, "`batch`"),
         (Stream { count: COUNT_MAX + 1, ..stream() }, "at most"),
         (
             Stream { file: StreamFile::Path("f".to_owned()), direction: Direction::Write, ..stream() },
@@ -116,7 +116,7 @@ fn what_cannot_be_done_is_refused_in_words() {
 fn a_player_that_comes_too_late_drops_and_ends() {
     let cancel = surety_model::world::Cancel::default();
     let ground = Ground { disks: None, mark: None, cancel: &cancel };
-    let mut player = Player::prepare(&stream(), 0, &ground).unwrap();
+    let mut player = Player::prepare(&stream(), 0, (&ground, &mut Stations::default())).unwrap();
     let release = |number| release_of(player.rate, player.block, number);
     assert_eq!((release(0), release(1), release(25)), (MS(0), MS(100), MS(2500)));
     let now = clock::monotonic();

@@ -42,9 +42,7 @@ impl Workload {
 
 /// What of a disk is for simulation alone.
 fn beyond(disk: &Disk) -> Option<(String, &'static str)> {
-    let why = if !disk.tunables.is_empty() {
-        "`tunables` are the simulator's; leave them out here"
-    } else if disk.on.is_some() {
+    let why = if disk.on.is_some() {
         "a virtual machine's disk is for simulation; leave out `on` here"
     } else if disk.read_ahead.is_some() {
         "read-ahead by the rules of a kernel is for simulation; leave out `read-ahead` here"

@@ -1,7 +1,9 @@
 //! Sections of files and disks: `[disk.NAME]`, `[[stream]]`, `[[startup]]`.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
+use surety_units::Bytes;
 use toml::de::DeValue;
 
 use super::keys::{COUNT_32, command_text, promises};
@@ -15,6 +17,8 @@ pub(super) fn disk(reading: &mut Reading, table: Table<'_>, name: &str) -> Disk 
         make: table.quantity(reading, "make", "1GiB"),
         model: table.text(reading, "model"),
         scheduler: table.text(reading, "scheduler"),
+        depth: table.integer(reading, "depth", DEPTH).and_then(|depth| u32::try_from(depth).ok()),
+        request: request(reading, &table),
         on: table.text(reading, "on"),
         io_priority: io_priority(reading, &table),
         read_ahead: table.text(reading, "read-ahead"),
@@ -23,6 +27,22 @@ pub(super) fn disk(reading: &mut Reading, table: Table<'_>, name: &str) -> Disk 
     };
     table.finish(reading);
     disk
+}
+
+/// Requests that a driver takes at a time.
+const DEPTH: Range<i64> = 1..65_537;
+
+/// The largest request: whole pages, which is what the kernel's limit is told in at least.
+fn request(reading: &mut Reading, table: &Table<'_>) -> Option<Bytes> {
+    let field = table.field(reading, "request")?;
+    let size: Bytes = field.quantity(reading, "128KiB")?;
+    if size.0 < 4096 || !size.0.is_multiple_of(4096) {
+        let message = format!("{size} is no number of whole pages");
+        let help = "a multiple of 4KiB".to_owned();
+        reading.wrong(field.span.clone(), message, "here", Some(help));
+        return None;
+    }
+    Some(size)
 }
 
 pub(super) fn io_priority(reading: &mut Reading, table: &Table<'_>) -> Option<IoPriority> {

@@ -293,6 +293,10 @@ fn disk(out: &mut Out<'_>, disk: &Disk) {
     out.optional_text("make", disk.make.map(|b| b.to_exact_string()).as_deref());
     out.optional_text("model", disk.model.as_deref());
     out.optional_text("scheduler", disk.scheduler.as_deref());
+    if let Some(depth) = disk.depth {
+        out.line("depth", &depth.to_string());
+    }
+    out.optional_text("request", disk.request.map(|b| b.to_exact_string()).as_deref());
     out.optional_text("on", disk.on.as_deref());
     io_priority(out, disk.io_priority);
     out.optional_text("read-ahead", disk.read_ahead.as_deref());

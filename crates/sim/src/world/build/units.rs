@@ -6,11 +6,14 @@ use std::rc::Rc;
 use surety_block::elevator::Making;
 use surety_block::elevators::{self, ELEVATORS};
 use surety_block::{ElevatorRow, Front, IoGroup, Rules, Settings, SettingsError, kernels, queue};
+use surety_device::model::SECTOR;
 use surety_device::profile::Profile;
 use surety_model::platform::{DiskDriver, Platform};
 use surety_model::source::nearest;
 use surety_model::workload::Disk;
 use surety_model::world::{RunOptions, WorldError};
+
+use surety_units::Bytes;
 
 use super::super::refuse;
 use crate::disk::{self, ReadAhead, Unit, VIRTUAL_DEPTH};
@@ -45,6 +48,8 @@ pub(super) struct Bound {
     rules: &'static Rules,
     read_ahead: ReadAhead,
     driver: DiskDriver,
+    /// Requests that the driver takes, and the largest, at most.
+    limits: (Option<u32>, Option<Bytes>),
 }
 
 fn profile_of(disk: &Disk, options: &RunOptions) -> Result<Profile, WorldError> {
@@ -142,6 +147,20 @@ impl Driver {
     }
 }
 
+impl Driver {
+    /// The same with the limits that a workload sets.
+    fn limited(self, (depth, request): (Option<u32>, Option<Bytes>)) -> Driver {
+        let depth = depth.unwrap_or(u32::MAX);
+        let sectors = request.map_or(u64::MAX, |bytes| bytes.0 / SECTOR);
+        Driver {
+            depth: self.depth.min(depth),
+            tags: self.tags.min(depth),
+            max_sectors: self.max_sectors.min(u32::try_from(sectors).unwrap_or(u32::MAX)),
+            ..self
+        }
+    }
+}
+
 impl Bound {
     /// Of a disk on a machine of this platform.
     pub(super) fn of(disk: &Disk, platform: &Platform, options: &RunOptions) -> Result<Bound, WorldError> {
@@ -172,7 +191,8 @@ impl Bound {
         }
         let read_ahead = read_ahead_of(disk, &object)?;
         let (rules, driver) = (rules_of(platform), platform.disk_driver);
-        Ok(Bound { profile, row, settings, rules, read_ahead, driver })
+        let limits = (disk.depth, disk.request);
+        Ok(Bound { profile, row, settings, rules, read_ahead, driver, limits })
     }
 
     /// The disk, with requests as the kernel gives its queue: as many as its driver has tags, and with an I/O scheduler twice as many
@@ -190,6 +210,7 @@ impl Bound {
                 Driver::looped(profile, tags.unwrap_or(device.depth()))
             }
         };
+        let driver = driver.limited(self.limits);
         let takes = driver.depth;
         let making = Making {
             hz,

@@ -1,0 +1,131 @@
+//! [`Ahead`]: a stream with a `batch` is fetched ahead into a play-out buffer, by one [`Station`] for each disk.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read};
+use std::path::Path;
+
+use surety_kernel::io_priority::IoPriority as Given;
+use surety_model::playout::{buffer_of, jitter_of};
+use surety_model::workload::{IoPriority, Stream};
+use surety_model::world::WorldError;
+use surety_stream::{Cause, Contract, Reader, Station, StationSettings, Stats, StreamError};
+use surety_units::Bytes;
+
+/// The stations of a run, by the disk and the I/O priority of their streams.
+#[derive(Debug, Default)]
+pub(crate) struct Stations(BTreeMap<(Option<String>, String), Station>);
+
+/// A stream's play-out buffer with who fills it.
+#[derive(Debug)]
+pub(super) struct Ahead {
+    reader: Reader,
+    block: Vec<u8>,
+    jitter: surety_units::Nanos,
+}
+
+impl Stations {
+    /// That of a stream's disk; it is started for the first.
+    fn of(&mut self, stream: &Stream) -> Result<&Station, StreamError> {
+        let key = (stream.disk.clone(), format!("{:?}", stream.io_priority));
+        let station = match self.0.remove(&key) {
+            Some(station) => station,
+            None => {
+                let io_priority = Some(match stream.io_priority {
+                    None => Given::Realtime(0),
+                    Some(IoPriority::Realtime(level)) => Given::Realtime(level),
+                    Some(IoPriority::BestEffort(level)) => Given::BestEffort(level),
+                    Some(IoPriority::Idle) => Given::Idle,
+                });
+                Station::start(StationSettings { io_priority, ..StationSettings::default() })?
+            }
+        };
+        Ok(self.0.entry(key).or_insert(station))
+    }
+
+    /// A stream of an open file, which fetches nothing before it is to go.
+    pub(super) fn open(
+        &mut self,
+        (stream, batch): (&Stream, Bytes),
+        file: &std::fs::File,
+        path: &Path,
+    ) -> Result<Ahead, WorldError> {
+        let contract = Contract {
+            jitter: jitter_of(stream),
+            buffer: Some(buffer_of(stream, batch.0)),
+            repeats: true,
+            is_paused: true,
+            notes_batches: true,
+            ..Contract::new(stream.rate).with_access(stream.access_bytes()).with_batch(batch.0)
+        };
+        let opened = self.of(stream).and_then(|station| station.open_file(file, path, &contract));
+        let reader = opened.map_err(|error| WorldError::MachineFor {
+            object: format!("stream.{}", stream.name),
+            what: format!("stream.{} cannot be fetched ahead: {error}", stream.name),
+            remedy: "leave `batch` out, or make its `buffer` or `jitter` smaller".to_owned(),
+        })?;
+        let block = vec![0; usize::try_from(stream.access_bytes()).unwrap_or(usize::MAX)];
+        Ok(Ahead { reader, block, jitter: contract.jitter })
+    }
+}
+
+/// What is said of a stream that was fetched ahead.
+#[derive(Clone, Debug)]
+pub(crate) struct Fetched {
+    level: String,
+    buffer: u64,
+    jitter: surety_units::Nanos,
+    stats: Stats,
+}
+
+impl Ahead {
+    /// Fetching begins.
+    pub(super) fn go(&mut self) {
+        self.reader.go_on();
+    }
+
+    /// One block is taken.
+    pub(super) fn read(&mut self) -> io::Result<()> {
+        self.reader.read_exact(&mut self.block)
+    }
+
+    /// One block is not needed any more.
+    pub(super) fn drop_one(&mut self) {
+        self.reader.skip(self.block.len() as u64);
+    }
+
+    /// What there is to say of it.
+    pub(super) fn fetched(&self) -> Fetched {
+        let caveats = self.reader.caveats();
+        let level = match caveats.is_empty() {
+            true => self.reader.level().to_string(),
+            false => format!("{}: {}", self.reader.level(), caveats.join("; ")),
+        };
+        Fetched { level, buffer: self.reader.buffer(), jitter: self.jitter, stats: self.reader.stats() }
+    }
+}
+
+/// In the environment of a record: how the threads of a stream were served.
+pub(super) fn described(fetched: &[&Fetched]) -> Option<String> {
+    let first = fetched.first()?;
+    let worst = fetched.iter().map(|each| each.stats.worst_batch).max()?;
+    let in_device = fetched.iter().map(|each| each.stats.worst_in_device).max()?;
+    let least = fetched.iter().filter_map(|each| each.stats.least_ahead).min();
+    let mut text = format!(
+        "fetched ahead, {}; {} each, jitter {}; longest batch {worst}, of that in the kernel and the disk {in_device}",
+        first.level,
+        Bytes(first.buffer),
+        first.jitter,
+    );
+    if let Some(least) = least {
+        text += &format!("; least ahead {}", Bytes(least));
+    }
+    let under_runs: u64 = fetched.iter().map(|each| each.stats.under_runs).sum();
+    if under_runs > 0 {
+        let causes = Cause::ALL.map(|cause| {
+            let waited = fetched.iter().map(|each| each.stats.waited_for(cause)).max().unwrap_or_default();
+            format!("{waited} for {}", cause.words())
+        });
+        text += &format!("; {under_runs} under-runs, at most {}", causes.join(", "));
+    }
+    Some(text)
+}
