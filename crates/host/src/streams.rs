@@ -303,6 +303,7 @@ pub(crate) fn environment<'r>(
 pub(crate) fn record(stream: &Stream, runs: &[&StreamRun], window: &Window) -> ActivityRecord {
     let part = |run: &&StreamRun| StreamThread {
         accesses: run.accesses.clone(),
+        batches: Vec::new(),
         run: run.metered.run,
         waited: run.metered.waited,
     };

@@ -17,7 +17,7 @@ use crate::disk::{FileId, PAGE};
 
 /// What a buffer holds beyond one access and one batch where none is given, and the jitter that the credit allows where none is: 430 ms
 /// of the stream, as in the reference (105 pages at 1 MB/s).
-const AHEAD: Nanos = Nanos::from_millis(430);
+const AHEAD: Nanos = Stream::AHEAD;
 
 /// A play-out buffer. Bytes are counted from the stream's beginning.
 #[derive(Clone, Copy, Debug)]
@@ -103,6 +103,11 @@ impl Fetcher {
             is_fetching: false,
             under_way: VecDeque::with_capacity(2),
         }
+    }
+
+    /// When each batch was asked for, and when it was there.
+    pub(in crate::world) fn batches(&self, storage: &Storage) -> Vec<(Nanos, Nanos)> {
+        storage.accesses(self.seat.process).to_vec()
     }
 
     pub(in crate::world) fn next(
