@@ -8,8 +8,9 @@
 //! ```text
 //! C  = sum over the requests of a batch of (fixed + bytes / rate)                     service of a batch
 //! U  = sum of C_j r_j / B_j < 1                                                       bandwidth
-//! e_j = a_j + r_j K later, max(a_j, r_j J_j) + r_j K at the start                     beyond a batch
-//! N_j(t) = floor((B_j + e_j + r_j t) / B_j)                                           batches of a stream in a span t
+//! c_j(t) = B_j + r_j (K + t), at the start B_j + r_j (J_j + K + t)                            credit
+//! p_j(t) = B_j - g + S_j mod g + a_j (1 + floor(r_j (K + t) / a_j)), g = gcd(a_j, B_j)  room, and what is played
+//! N_j(t) = floor(max(c_j(t), p_j(t)) / B_j)                                           batches of a stream in a span t
 //! x_i = least x = C_i (N_i(x) - 1)                                                    its own earlier ones
 //! F_i(q) = least t = H + q C_i + sum over j other than i of C_j N_j(x_i + t)          q batches in a row
 //! W_i = F_i(1)                                                                        latency of a batch
@@ -24,7 +25,7 @@
 //! **W.** While any stream has a batch in the block layer, mq-deadline gives the driver no best-effort request but aged ones
 //! (`dd_dispatch_request`: a class that has requests queued or in the device ends the search). Take such a span. At its beginning each stream
 //! has no batch under way, so it lacks credit for one or room for one, but for the `K` in which its thread comes to ask. Who lacks credit may ask in a span `t` for less than
-//! `B + r (K + t)`; who lacks room for less than `B + a + r (K + t)`, for no more than that is played. Only when all begin have they all their credit and an empty
+//! `B + r (K + t)`; who lacks room has at most the largest below `B`, of those that differ by `g`, and what is played. Only when all begin have they all their credit and an empty
 //! buffer: that first span is the start. The disk is never idle in the span and the order among streams is any (mq-deadline goes by
 //! sector, not by who is next to run empty), so a run of `q` batches of stream `i` that begins when all that was served before are `x` of its own is complete
 //! when `H + q C_i` and all of the others is served; what else was served before the run only shortens it.

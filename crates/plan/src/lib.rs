@@ -23,6 +23,7 @@ pub mod refusal;
 mod reserved_set;
 pub mod response;
 pub mod share;
+pub mod streams;
 pub mod synthesis;
 pub mod tested;
 

@@ -1,6 +1,6 @@
 //! [`Set`]: W, A and the buffer of each stream of a set, after the formulas of [the module](super).
 
-use surety_units::Nanos;
+use surety_units::{Nanos, common_divisor};
 
 use super::{Admitted, DiskTerms, PAGE, SHARE, Service, StreamDemand, Why};
 
@@ -16,8 +16,13 @@ struct Stream {
     /// Bytes per second.
     rate: u128,
     batch: u128,
-    /// e: what a stream may ask for at once beyond a batch, when all begin and later; bytes x 1e9.
-    beyond: [u128; 2],
+    /// Bytes of an access.
+    access: u128,
+    /// J and K, in nanoseconds.
+    jitter: u128,
+    cpu: u128,
+    /// The most room, in bytes, with which it does not ask.
+    room: u128,
     /// C, in nanoseconds.
     service: u128,
     /// Requests of a batch.
@@ -27,7 +32,14 @@ struct Stream {
 impl Stream {
     /// N: its batches in a span of nanoseconds.
     fn batches(&self, span: u128, phase: Phase) -> u128 {
-        1 + (self.beyond[phase as usize] + self.rate * span) / (self.batch * SECOND)
+        let credited = |span: u128| self.batch + self.rate * span / SECOND;
+        let span = span + self.cpu;
+        let played = self.access * (1 + self.rate * span / (self.access * SECOND));
+        let most = match phase {
+            Phase::Start => credited(span + self.jitter),
+            Phase::Later => credited(span),
+        };
+        most.max(self.room + played) / self.batch
     }
 }
 
@@ -66,12 +78,18 @@ impl<'a> Set<'a> {
             let one = u128::from(whole) * ns(disk.read.of(request));
             let last = if rest > 0 { ns(disk.read.of(rest)) } else { 0 };
             let rate = u128::from(demand.rate.0.max(1));
-            let (late, access) = (rate * ns(disk.cpu), u128::from(demand.access) * SECOND);
+            let access = demand.access.max(1);
+            // Batches, accesses and so the room are multiples of this, but for what the buffer has beyond.
+            let grain = common_divisor(batch, access);
+            let room = batch - grain + demand.buffer.map_or(0, |buffer| buffer % grain);
             Stream {
                 count: demand.count.into(),
                 rate,
                 batch: batch.into(),
-                beyond: [late + access.max(rate * ns(demand.jitter)), late + access],
+                access: access.into(),
+                jitter: ns(demand.jitter),
+                cpu: ns(disk.cpu),
+                room: room.into(),
                 service: one + last,
                 requests: u128::from(batch.div_ceil(request)),
             }
@@ -224,7 +242,10 @@ impl<'a> Set<'a> {
         // With a limit of its own the buffer only has to hold what is fetched.
         let least = stream.batch + access;
         let needed = bytes(if demand.deadline.is_some() { least } else { least.max(due) });
-        let buffer = demand.buffer.unwrap_or_else(|| needed.next_multiple_of(PAGE));
+        let grain = common_divisor(bytes(stream.batch), demand.access.max(1));
+        let buffer = demand
+            .buffer
+            .unwrap_or_else(|| needed.next_multiple_of(PAGE / common_divisor(PAGE, grain) * grain));
         if buffer < needed {
             return Err(Why::Buffer { needed, given: buffer });
         }
