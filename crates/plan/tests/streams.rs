@@ -128,3 +128,30 @@ fn no_batch_takes_longer_than_its_bound_in_all_runs() {
         assert!(ratio <= mix.loosest, "{}: at most {bound}, worst {worst}", mix.name);
     }
 }
+
+/// A stream is planned with its batch, its buffer and each step; one too many is refused with what is admitted beside the others.
+#[test]
+fn streams_are_planned_or_refused_with_the_nearest() {
+    let of = |count: u32| {
+        let text = format!(
+            "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nmake = '1GiB'\ntunables = {{ prio_aging_expire = 3600000 }}\n\
+             [[stream]]\nname = 's'\ndisk = 'd'\nfile = {{ make = '40MB' }}\ncount = {count}\nrate = '1MB/s'\npromise = ['late == 0']\n\
+             [[load]]\nname = 'r'\nkind = 'readers'\ndisk = 'd'\n"
+        );
+        toml::read("w.toml", &text).unwrap_or_else(|wrong| panic!("{wrong}"))
+    };
+    let plan = |workload: &Workload| {
+        let options = surety_plan::PlanOptions::new(Platform::linux_6_18(2));
+        surety_plan::plan(workload, &std::collections::BTreeMap::new(), &options)
+    };
+    let kept = plan(&of(3));
+    assert!(kept.refusals.is_empty(), "{:?}", kept.refusals);
+    let given = &kept.streams[0];
+    assert!(given.proof.theorem.contains("admitted") && given.proof.steps.len() == 6, "{given:?}");
+    let refused = plan(&of(12));
+    assert!(refused.streams.is_empty());
+    let nearest = &refused.refusals[0].nearest;
+    let count = nearest.iter().find_map(|words| words.strip_prefix("count = ")?.parse().ok());
+    let feasible = plan(&of(count.unwrap_or_else(|| panic!("{nearest:?}"))));
+    assert!(feasible.refusals.is_empty() && !feasible.streams.is_empty(), "{:?}", feasible.refusals);
+}
