@@ -123,20 +123,28 @@ fn on_disk(
         }
     }
     let Some(admission) = admission else { return };
-    for (stream, given) in
-        taken.iter().zip(&admission.streams).filter(|(stream, _)| names.contains(stream.name.as_str()))
-    {
-        planned.push(PlannedStream {
-            activity: stream.name.clone(),
-            promises: stream.promises.clone(),
-            reservation: DiskReservation {
-                rate: stream.rate,
-                batch: Bytes(given.batch),
-                buffer: Bytes(given.buffer),
-                priority: 0,
-            },
-            proof: proof(stream, disk, &disk_terms, (&admission, given)),
-        });
+    let all = taken.iter().zip(&admission.streams);
+    let given = all.filter(|(stream, _)| names.contains(stream.name.as_str()));
+    planned.extend(given.map(|(stream, given)| reserved(stream, disk, &disk_terms, (&admission, given))));
+}
+
+/// What a stream is given, with its proof.
+fn reserved(
+    stream: &Stream,
+    disk: &Disk,
+    terms: &DiskTerms,
+    given: (&Admission, &Admitted),
+) -> PlannedStream {
+    PlannedStream {
+        activity: stream.name.clone(),
+        promises: stream.promises.clone(),
+        reservation: DiskReservation {
+            rate: stream.rate,
+            batch: Bytes(given.1.batch),
+            buffer: Bytes(given.1.buffer),
+            priority: 0,
+        },
+        proof: proof(stream, disk, terms, given),
     }
 }
 
@@ -207,6 +215,7 @@ fn proof(
         assumptions: vec![
             format!("its thread has a CPU within {}", each(terms.cpu)),
             "the disk is as its model says, and nobody else uses it".to_owned(),
+            "streams that are refused do not run, or not before best effort".to_owned(),
             "it is fetched in batches at realtime I/O priority, one at a time".to_owned(),
         ],
         residual: None,

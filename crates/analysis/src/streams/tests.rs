@@ -1,3 +1,5 @@
+//! Bounds of streams: the worked example, laws of admission, and a game in which an adversary orders what the disk serves.
+
 use proptest::prelude::*;
 use surety_device::worst::{Cost, Held};
 use surety_model::workload::Direction;

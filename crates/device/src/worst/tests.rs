@@ -1,3 +1,5 @@
+//! The longest that devices take, held against requests drawn for each profile.
+
 use proptest::prelude::*;
 use surety_stats::random::Pcg;
 use surety_units::Nanos;
