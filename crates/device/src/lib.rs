@@ -34,5 +34,6 @@ pub mod hdd;
 pub mod model;
 pub mod profile;
 pub mod virtio;
+pub mod worst;
 
 pub use model::{Completion, Hit, Model, Op, Request, SECTOR, Service};

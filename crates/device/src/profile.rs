@@ -297,6 +297,12 @@ impl Profile {
         2 * self.driver_tags().min(128)
     }
 
+    /// Whether its driver is asked for room before a request leaves the I/O scheduler (`scsi_mq_get_budget`): hard disks are SCSI's or ATA's, and
+    /// so is flash that takes no more than ATA can name. Of others one request waits outside of it for a tag.
+    pub fn asks_first(&self) -> bool {
+        self.model == "hdd" || (self.model == "flash" && self.depth() <= 32)
+    }
+
     /// Tags of Linux's driver of such a disk.
     pub fn driver_tags(&self) -> u32 {
         let depth = u32::try_from(self.depth()).unwrap_or(u32::MAX);

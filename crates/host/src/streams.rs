@@ -243,7 +243,7 @@ impl Player {
             run.accesses.push(StreamAccess { release, done: Some(done) });
         }
         run.metered = meter.finish();
-        match &self.bytes {
+        match &mut self.bytes {
             Bytes::ByBlock { is_direct, .. } => run.is_direct = *is_direct,
             Bytes::Ahead(ahead) => run.fetched = Some(ahead.fetched()),
         }
@@ -351,6 +351,7 @@ pub(crate) fn environment<'r>(
 pub(crate) fn record(stream: &Stream, runs: &[&StreamRun], window: &Window) -> ActivityRecord {
     let part = |run: &&StreamRun| StreamThread {
         accesses: run.accesses.clone(),
+        batches: run.fetched.as_ref().map(|fetched| fetched.batches(window)).unwrap_or_default(),
         run: run.metered.run,
         waited: run.metered.waited,
     };

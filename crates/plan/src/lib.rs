@@ -23,6 +23,7 @@ pub mod refusal;
 mod reserved_set;
 pub mod response;
 pub mod share;
+pub mod streams;
 pub mod synthesis;
 pub mod tested;
 
@@ -39,7 +40,7 @@ use surety_model::modes::{ModeFit, modes_of};
 use surety_model::plan::{Front, Left, PLAN_SCHEMA, Plan, Refusal};
 use surety_model::platform::Platform;
 use surety_model::promise::{Bound, Comparison, Metric, Promise};
-use surety_model::workload::{Instances, Irq, Task, Workload};
+use surety_model::workload::{ActivityKind, Instances, Irq, Task, Workload};
 use surety_model::world::Cancel;
 use surety_units::{Bandwidth, Nanos, Probability};
 
@@ -322,11 +323,15 @@ fn planned(
         let why = plan_irq(irq, &mut set);
         refused.extend(why.into_iter().map(|(promise, why)| (irq.name.clone(), promise, why)));
     }
+    let (streams, why) = streams::plan_streams(workload, &options.platform);
+    plan.streams = streams;
+    refused.extend(why);
     let fronts = set.fronts();
     let threads = set.named_threads();
     let threads_wanted = set.threads_wanted();
     let (claims, left) = set.finish(&mut plan);
-    for activity in workload.activities().into_iter().filter(|activity| !activity.kind.is_planned()) {
+    let is_other = |kind: ActivityKind| !kind.is_planned() && kind != ActivityKind::Stream;
+    for activity in workload.activities().into_iter().filter(|activity| is_other(activity.kind)) {
         for promise in activity.promises {
             let because = format!("not planned by this version: promises about a {}", activity.kind);
             refused.push((activity.name.to_owned(), *promise, refusal::Refused::plainly(because)));

@@ -345,9 +345,36 @@ pub fn plan(plan: &Plan, style: &Style) -> String {
             out += &paragraph(style, "", Tone::Plain, &text);
         }
     }
+    if !plan.streams.is_empty() {
+        out += &streams(plan, style);
+    }
     refusals(plan, &mut out, style);
     if out.is_empty() {
         out += &paragraph(style, "", Tone::Plain, "Nothing was promised that needs a reservation.");
+    }
+    out
+}
+
+/// What streams get of their disks, and each step of why that is enough.
+fn streams(plan: &Plan, style: &Style) -> String {
+    let mut columns = vec![Column::words("stream")];
+    columns.extend(["rate", "batch", "buffer"].map(|title| Column::numbers(title, 0)));
+    columns.extend(["promise", "by"].map(Column::words));
+    let lines = plan.streams.iter().map(|planned| {
+        let r = &planned.reservation;
+        Line::Cells(vec![
+            Cell::plain(planned.activity.as_str()),
+            Cell::plain(r.rate.to_string()),
+            Cell::plain(r.batch.to_string()),
+            Cell::plain(r.buffer.to_string()),
+            Cell::plain(texts(&planned.promises).join("; ")),
+            Cell::plain(planned.proof.theorem.as_str()),
+        ])
+    });
+    let mut out = Sheet { columns, lines: lines.collect() }.text(style);
+    for planned in &plan.streams {
+        let text = format!("{}: {}", planned.activity, planned.proof.steps.join("; "));
+        out += &paragraph(style, "", Tone::Plain, &text);
     }
     out
 }

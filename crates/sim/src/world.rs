@@ -271,7 +271,14 @@ impl Measured<'_> {
                 _ => None,
             }
         });
-        stream_record(stream, &threads.collect::<Vec<_>>(), (observe, end))
+        let mut threads: Vec<_> = threads.collect();
+        let storage = &self.stage.machine.programs().io.storage;
+        let fetchers = self.actors(Activity::Fetcher(index)).filter_map(|(actor, _)| match actor {
+            Actor::Fetcher(fetcher) => Some(fetcher.batches(storage)),
+            _ => None,
+        });
+        threads.iter_mut().zip(fetchers).for_each(|(thread, batches)| thread.batches = batches);
+        stream_record(stream, &threads, (observe, end))
     }
 
     fn mover(&self, index: usize, load: &Load) -> ActivityRecord {

@@ -5,7 +5,7 @@ use surety_units::Nanos;
 /// One batch: instants of the monotonic clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Batch {
-    /// There was credit and room for it.
+    /// There was credit and room for it, and the stream's batch before it was there.
     pub wanted: Nanos,
     /// It was handed to the kernel.
     pub submitted: Nanos,

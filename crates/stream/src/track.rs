@@ -108,6 +108,8 @@ pub(crate) struct Track {
     /// Where in the file the next batch begins.
     next: u64,
     failure: Option<Failure>,
+    /// When the last batch came.
+    last_done: Nanos,
 }
 
 impl Track {
@@ -146,6 +148,7 @@ impl Track {
             queue: VecDeque::new(),
             next: 0,
             failure: None,
+            last_done: now,
         })
     }
 
@@ -209,7 +212,9 @@ impl Track {
         } else {
             let from = usize::try_from(piece.skipped).unwrap_or(0);
             let end = from + usize::try_from(piece.bytes).unwrap_or(0);
-            let batch = Batch { wanted, submitted, done: now, bytes: piece.bytes };
+            // A stream's batches come one after another: behind its own it was not waiting for the disk.
+            let wanted = wanted.max(std::mem::replace(&mut self.last_done, now));
+            let batch = Batch { wanted, submitted: submitted.max(wanted), done: now, bytes: piece.bytes };
             self.note(batch);
             self.queue[place] = Slot::Ready(Ready { pages, from, end, batch });
         }

@@ -217,6 +217,11 @@ impl Geometry {
         self.heads
     }
 
+    /// Whether logical sectors follow each other as the physical ones do, but for those that are skipped.
+    pub fn is_plain(&self) -> bool {
+        self.sparing == Sparing::None
+    }
+
     /// The zones with the first logical sector and the number of those of each.
     pub fn zones(&self) -> impl Iterator<Item = (&Zone, u64, u64)> {
         self.zones.iter().map(|laid| (&laid.zone, laid.first, laid.sectors))

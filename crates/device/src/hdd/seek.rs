@@ -47,6 +47,16 @@ impl SeekCurve {
         }
     }
 
+    /// Milliseconds of the longest movement over no more than a distance: a measured curve need not rise.
+    pub fn longest_within(&self, distance: u32) -> f64 {
+        let points = match self {
+            SeekCurve::Table(points) => points.as_slice(),
+            _ => &[],
+        };
+        let at_points = points.iter().filter(|(d, _)| *d <= distance).map(|(_, time)| *time);
+        at_points.chain([self.time(distance), self.time(distance.min(1))]).fold(0.0, f64::max)
+    }
+
     /// Refuses a curve that goes on to a seek over all cylinders which no disk takes.
     ///
     /// # Errors

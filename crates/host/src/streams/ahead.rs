@@ -9,7 +9,9 @@ use surety_model::playout::{buffer_of, jitter_of};
 use surety_model::workload::{IoPriority, Stream};
 use surety_model::world::WorldError;
 use surety_stream::{Cause, Contract, Reader, Station, StationSettings, Stats, StreamError};
-use surety_units::Bytes;
+use surety_units::{Bytes, Nanos};
+
+use crate::window::Window;
 
 /// The stations of a run, by the disk and the I/O priority of their streams.
 #[derive(Debug, Default)]
@@ -20,7 +22,7 @@ pub(crate) struct Stations(BTreeMap<(Option<String>, String), Station>);
 pub(super) struct Ahead {
     reader: Reader,
     block: Vec<u8>,
-    jitter: surety_units::Nanos,
+    jitter: Nanos,
 }
 
 impl Stations {
@@ -73,8 +75,18 @@ impl Stations {
 pub(crate) struct Fetched {
     level: String,
     buffer: u64,
-    jitter: surety_units::Nanos,
+    jitter: Nanos,
     stats: Stats,
+    /// When each batch was asked for, and when it was there.
+    batches: Vec<(Nanos, Nanos)>,
+}
+
+impl Fetched {
+    /// The batches, since the beginning of the run.
+    pub(super) fn batches(&self, window: &Window) -> Vec<(Nanos, Nanos)> {
+        let of = |(asked, done): &(Nanos, Nanos)| (window.since_begin(*asked), window.since_begin(*done));
+        self.batches.iter().map(of).collect()
+    }
 }
 
 impl Ahead {
@@ -94,13 +106,20 @@ impl Ahead {
     }
 
     /// What there is to say of it.
-    pub(super) fn fetched(&self) -> Fetched {
+    pub(super) fn fetched(&mut self) -> Fetched {
+        let batches = self.reader.take_batches().iter().map(|batch| (batch.wanted, batch.done)).collect();
         let caveats = self.reader.caveats();
         let level = match caveats.is_empty() {
             true => self.reader.level().to_string(),
             false => format!("{}: {}", self.reader.level(), caveats.join("; ")),
         };
-        Fetched { level, buffer: self.reader.buffer(), jitter: self.jitter, stats: self.reader.stats() }
+        Fetched {
+            level,
+            buffer: self.reader.buffer(),
+            jitter: self.jitter,
+            stats: self.reader.stats(),
+            batches,
+        }
     }
 }
 

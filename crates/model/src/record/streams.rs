@@ -13,6 +13,9 @@ const ACCESS_LATENCY: [&str; 2] = ["read latency", "write latency"];
 /// Series of the times between frames shown.
 const FRAME_DISTANCE: &str = "frame distance";
 
+/// Series of the time from asking for a batch until it was there.
+pub const BATCH_LATENCY: &str = "batch latency";
+
 /// One access that was begun or dropped. Instants are since the beginning of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamAccess {
@@ -26,6 +29,9 @@ pub struct StreamAccess {
 pub struct StreamThread {
     /// In the order of their releases.
     pub accesses: Vec<StreamAccess>,
+    /// When each batch was asked of the disk, and when all of it was there, in the order of asking; empty where it fetches none. Instants
+    /// as above.
+    pub batches: Vec<(Nanos, Nanos)>,
     /// Its CPU time while it was observed.
     pub run: Nanos,
     /// Time it wanted a CPU and had none, where that is known.
@@ -70,6 +76,12 @@ pub fn stream_record(
         }
     };
     add(ACCESS_LATENCY[usize::from(stream.direction == Direction::Write)], took);
+    let mut fetched = Observed::default();
+    let batches = threads.iter().flat_map(|thread| &thread.batches);
+    for (asked, done) in batches.filter(|(asked, done)| *asked >= observe && *done <= end) {
+        fetched.record(*done - *asked);
+    }
+    add(BATCH_LATENCY, fetched);
     add(FRAME_DISTANCE, frame_distances(threads, deadline, (observe, end)));
     record.figures = vec![
         Figure::new("rate", rate, "B/s"),
@@ -115,10 +127,18 @@ mod tests {
         let workload = read("s.toml", text).unwrap();
         let second = Nanos::from_secs;
         let at = |n| StreamAccess { release: second(n), done: Some((second(n), second(n + 4))) };
-        let thread = StreamThread { accesses: (0..8).map(at).collect(), run: Nanos::ZERO, waited: None };
+        let thread = StreamThread {
+            accesses: (0..8).map(at).collect(),
+            batches: vec![(second(4), second(6)), (second(6), second(7))],
+            run: Nanos::ZERO,
+            waited: None,
+        };
         let record = stream_record(&workload.streams[0], &[thread], (second(5), second(8)));
         let figure = |name: &str| record.figures.iter().find(|f| f.name == name).unwrap().value;
         // At 6, 7 and 8 s: those released at 2, 3 and 4 s, before the window.
         assert_eq!((figure("rate"), record.completed), (4000.0, 0));
+        // The batch that was asked for in the window.
+        let fetched = record.series[BATCH_LATENCY].observed().map(|o| (o.moments.count(), o.moments.max()));
+        assert_eq!(fetched, Some((1, Some(1e9))));
     }
 }

@@ -108,6 +108,9 @@ struct Doing {
     chained: Option<(Operation, Option<Nanos>)>,
     /// Accesses that were complete when the next one followed them, and it was not yet told of.
     passed: u64,
+    /// When its direct access was asked for; and of each, where that is kept, when it was and when all of it was there.
+    asked: Nanos,
+    kept: Option<Vec<(Nanos, Nanos)>>,
 }
 
 /// All disks of a machine, with files and the processes that use them.
@@ -287,6 +290,16 @@ impl Storage {
         self.doing[process.index()].chained = Some((operation, deadline));
     }
 
+    /// From here on it is kept of each direct access of a process when it was asked for and when it was complete.
+    pub fn keep_accesses(&mut self, process: ProcessId) {
+        self.doing[process.index()].kept = Some(Vec::new());
+    }
+
+    /// When each was asked for, and when it was complete, in order.
+    pub fn accesses(&self, process: ProcessId) -> &[(Nanos, Nanos)] {
+        self.doing[process.index()].kept.as_deref().unwrap_or_default()
+    }
+
     /// Whether an access follows the one that a process is at.
     pub fn is_chained(&self, process: ProcessId) -> bool {
         self.doing[process.index()].chained.is_some()
@@ -432,6 +445,10 @@ impl Storage {
                 let doing = &mut self.doing[process.index()];
                 doing.direct -= 1;
                 if doing.direct == 0 {
+                    let asked = doing.asked;
+                    if let Some(kept) = &mut doing.kept {
+                        kept.push((asked, now));
+                    }
                     self.follow(now, process);
                     self.wake(disk, process, Wait::Bios);
                 }

@@ -147,6 +147,7 @@ impl Storage {
         write: bool,
         (first, end): (u64, u64),
     ) {
+        self.doing[process.index()].asked = now;
         let op = if write { Op::Write } else { Op::Read };
         let of = |_, _| For::Direct(process);
         let bios = self.submit_of_file(now, process, (op, true), file, (first, end), of);

@@ -337,9 +337,14 @@ impl<'a> Builder<'a> {
                 Actor::Viewer(Viewer::new(seat, playout, (stream, named)))
             });
             let name = format!("{}/fetch", stream.name);
+            let mut process = None;
             let fetcher = self.actor(Activity::Fetcher(index), &name, (fair, realtime), |seat| {
+                process = Some(seat.process);
                 Actor::Fetcher(Fetcher::new(seat, playout, stream, batch.0, (file, size.0)))
             });
+            if let Some(process) = process {
+                self.stage.machine.programs_mut().io.storage.keep_accesses(process);
+            }
             let playout = Playout::new(stream, batch.0, (viewer, fetcher));
             self.stage.machine.programs_mut().io.playouts.push(playout);
         }

@@ -127,8 +127,7 @@ impl Driver {
             depth,
             tags: profile.driver_tags(),
             scheduled: profile.requests_scheduled(),
-            // Hard disks are SCSI's or ATA's, and so is flash that takes no more than ATA can name.
-            asks_first: profile.model == "hdd" || (profile.model == "flash" && depth <= 32),
+            asks_first: profile.asks_first(),
             max_sectors: profile.request_sectors_max().unwrap_or(u32::MAX),
             rotational: profile.is_rotational(),
         }

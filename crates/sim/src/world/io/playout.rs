@@ -89,6 +89,11 @@ impl Fetcher {
         }
     }
 
+    /// When each batch was asked for, and when it was there.
+    pub(in crate::world) fn batches(&self, storage: &Storage) -> Vec<(Nanos, Nanos)> {
+        storage.accesses(self.seat.process).to_vec()
+    }
+
     pub(in crate::world) fn next(
         &mut self,
         now: Nanos,

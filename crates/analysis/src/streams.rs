@@ -1,0 +1,300 @@
+//! [`admit`]: streams with a rate that a disk keeps beside best effort, and the bound on every batch of them.
+//!
+//! A stream is played from a buffer of `S` bytes at a rate `r`, `a` bytes at a time, and fetched in batches of `B` bytes, one at a time in the
+//! block layer. A batch is asked for when the buffer has room and the stream credit for it, which accrues at `r` up to `B + r J` and is charged at most `K`
+//! before the batch is there (the CPU's part). This is the prefetcher of ABISS (de Nijs et al., Linux Symposium 2005). Nothing here is
+//! published of its admission ("framework only"); the formulas are proved below.
+//!
+//! ```text
+//! C  = sum over the requests of a batch of (fixed + bytes / rate)                     service of a batch
+//! U  = sum of C_j r_j / B_j < 1                                                       bandwidth
+//! c_j(t) = B_j + r_j (K + t), at the start B_j + r_j (J_j + K + t)                            credit
+//! p_j(t) = B_j - g + S_j mod g + a_j (1 + floor(r_j (K + t) / a_j)), g = gcd(a_j, B_j)  room, and what is played
+//! N_j(t) = floor(max(c_j(t), p_j(t)) / B_j)                                           batches of a stream in a span t
+//! x_i = least x = C_i (N_i(x) - 1)                                                    its own earlier ones
+//! F_i(q) = least t = H + q C_i + sum over j other than i of C_j N_j(x_i + t)          q batches in a row
+//! W_i = F_i(1)                                                                        latency of a batch
+//! A_i = max over q of r_i (F_i(q) + K) - (q - 1) B_i                                  how far it falls behind
+//! A_i later <= B_i + r_i J_i                                                          it keeps up
+//! S_i >= max(A_i at the start + a_i + r_i K, B_i + a_i)                               buffer
+//! ```
+//!
+//! `H` is what may be served although a batch waits: the best-effort requests in the device when the first came, those that have aged
+//! (`prio_aging_expire` of mq-deadline lets them by, one each time it is asked), and what the device does on its own account (written data that it holds).
+//!
+//! **W.** While any stream has a batch in the block layer, mq-deadline gives the driver no best-effort request but aged ones
+//! (`dd_dispatch_request`: a class that has requests queued or in the device ends the search). Take such a span. At its beginning each stream
+//! has no batch under way, so it lacks credit for one or room for one, but for the `K` in which its thread comes to ask. Who lacks credit may ask in a span `t` for less than
+//! `B + r (K + t)`; who lacks room has at most the largest below `B`, of those that differ by `g`, and what is played. Only when all begin have they all their credit and an empty
+//! buffer: that first span is the start. The disk is never idle in the span and the order among streams is any (mq-deadline goes by
+//! sector, not by who is next to run empty), so a run of `q` batches of stream `i` that begins when all that was served before are `x` of its own is complete
+//! when `H + q C_i` and all of the others is served; what else was served before the run only shortens it.
+//! "One batch of each" for the others, as proposed with `W = L + sum C_j`, is no bound under that order: who lies ahead of the head and has credit is served
+//! again.
+//!
+//! **A.** Behind is `r t` less what was fetched. In a run of batches it grows by no more than `A`. A stream that has no batch under way and lacks room is
+//! ahead; one that lacks credit has been charged, since the last instant its credit was full, at its rate and `r J` more, and at that instant a batch was under way: it is
+//! behind by `B + r J` less than then. So where `A` is no more than that it is behind no further than in the first run, and if it were more, credit that is
+//! lost could not be caught up. It must not be behind by more than a deadline `D = S / r` is long, less the access that is due.
+//!
+//! Schedulers without classes: see [`Service::InOrder`]. Integers alone decide; products are of 128 bits; times are rounded up.
+
+mod latency;
+mod nearest;
+mod sizes;
+
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+
+use surety_device::worst::{Cost, Held};
+use surety_model::workload::Direction;
+use surety_units::{Bytes, Nanos, Rate};
+
+pub use nearest::{Nearest, nearest};
+
+/// Batches are multiples of a page.
+pub const PAGE: u64 = 4096;
+/// Shares of the disk's time are counted in 2^-40, rounded up.
+pub const SHARE: u32 = 40;
+
+/// Alike streams that ask for a guarantee.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamDemand {
+    /// How many there are.
+    pub count: u32,
+    pub rate: Rate,
+    pub direction: Direction,
+    /// Bytes of one access.
+    pub access: u64,
+    /// Bytes of a batch; `None`: it is chosen, the smallest that will do.
+    pub batch: Option<u64>,
+    /// What its credit allows beyond one batch, as a time at its rate.
+    pub jitter: Nanos,
+    /// Bytes of its buffer; `None`: as many as are needed.
+    pub buffer: Option<u64>,
+    /// From the release of an access until it is late; `None`: what the buffer lasts for.
+    pub deadline: Option<Nanos>,
+}
+
+/// In which order the block layer serves what streams ask for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Service {
+    /// Streams before best effort, which may have so many requests that have aged and go first.
+    ByClass { aged: u64 },
+    /// All in the order of coming, so many requests at a time (`nr_requests`), on a device that takes one at a time. A batch then waits for a whole queue.
+    InOrder,
+}
+
+/// What a disk takes at most, with what else is asked of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskTerms {
+    /// Of a read of the streams.
+    pub read: Cost,
+    /// Of a best-effort request, whichever takes longer.
+    pub beside: Cost,
+    /// Bytes of the longest best-effort request; 0: there is none.
+    pub beside_bytes: u64,
+    /// What the device holds of what was written.
+    pub held: Held,
+    /// Best-effort requests that may be in the device, or have left the scheduler for it, and how many of those may write.
+    pub inside: u64,
+    pub inside_writes: u64,
+    /// Bytes of the longest request: a batch is divided into such.
+    pub request_bytes: u64,
+    /// Requests of the queue, and how many of them best effort may have at once.
+    pub requests: u64,
+    pub beside_requests: u64,
+    pub service: Service,
+    /// From when a stream may have a batch until its thread has asked for it, at most: the CPU's part, of a copy to the program as well.
+    pub cpu: Nanos,
+}
+
+/// What else is to hold.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Floors {
+    /// Best effort is to have so much, in requests of the longest kind.
+    pub best_effort: Rate,
+    /// All buffers have at most so many bytes.
+    pub memory: Option<u64>,
+}
+
+/// How sure a stream's rate is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// What it got is counted.
+    Observed,
+    /// Its requests go first; nothing bounds how long they take.
+    Scheduled,
+    /// A bound on every batch follows from a model of the disk.
+    Admitted,
+    /// Admitted, and runs were within the bound.
+    Verified,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Level::Observed => "observed",
+            Level::Scheduled => "scheduled",
+            Level::Admitted => "admitted",
+            Level::Verified => "verified",
+        })
+    }
+}
+
+/// What a stream is given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Admitted {
+    /// Bytes of a batch.
+    pub batch: u64,
+    /// Bytes of its buffer: as asked for, or as many as are needed.
+    pub buffer: u64,
+    /// As many as are needed.
+    pub needed: u64,
+    /// C: service of one batch at most.
+    pub service: Nanos,
+    /// W: from asking for a batch until it is there, at most, once all have no batch under way for the first time.
+    pub latency: Nanos,
+    /// The same before that.
+    pub at_start: Nanos,
+    /// A at the start, as a time at its rate: how far it falls behind at most.
+    pub behind: Nanos,
+    /// The share of the disk's time of all `count` of them, in 2^-40.
+    pub share: u64,
+}
+
+/// What all streams are given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    /// In the order of the demands.
+    pub streams: Vec<Admitted>,
+    /// H with no request of a stream: what is served although a batch waits, but for what the device does between requests.
+    pub blocking: Nanos,
+    /// U, in 2^-40.
+    pub share: u64,
+    /// What is left to best effort in the long run, in requests of the longest kind.
+    pub best_effort: Rate,
+    /// Bytes of all buffers.
+    pub memory: u64,
+}
+
+/// Why streams are not admitted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// A stream that writes.
+    Writes,
+    /// They would have this share of the disk's time, in 2^-40.
+    Bandwidth(u64),
+    /// Best effort would have this.
+    Floor(Rate),
+    /// A stream could fall behind by more than its credit makes up for: both in bytes.
+    Credit { behind: u64, credit: u64 },
+    /// Its buffer has to have so many bytes.
+    Buffer { needed: u64, given: u64 },
+    /// An access may take so long from its release, and may not.
+    Late { takes: Nanos, limit: Nanos },
+    /// The queue has so many requests, and needs more.
+    Requests { needed: u64, has: u64 },
+    /// All buffers have so many bytes.
+    Memory(u64),
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = |share: u64| share as f64 * 100.0 / (1u64 << SHARE) as f64;
+        match self {
+            Why::Writes => {
+                f.write_str("it writes, and when what is written is on the medium is the device's decision")
+            }
+            Why::Bandwidth(share) => {
+                write!(f, "streams would take {:.1} % of the disk's time", percent(*share))
+            }
+            Why::Floor(rate) => write!(f, "best effort would have {rate}"),
+            Why::Credit { behind, credit } => write!(
+                f,
+                "it may fall {} behind while a batch is fetched, and its credit makes up for {}",
+                Bytes(*behind),
+                Bytes(*credit)
+            ),
+            Why::Buffer { needed, given } => {
+                write!(f, "its buffer needs {} and has {}", Bytes(*needed), Bytes(*given))
+            }
+            Why::Late { takes, limit } => {
+                write!(f, "an access may take {takes} from its release, and is late after {limit}")
+            }
+            Why::Requests { needed, has } => write!(
+                f,
+                "the queue has {has} requests, of which best effort and streams may want {needed} at once: a batch might wait for one"
+            ),
+            Why::Memory(bytes) => write!(f, "buffers would take {} of memory", Bytes(*bytes)),
+        }
+    }
+}
+
+/// Which demand is not admitted, by its place, and why.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub stream: usize,
+    pub why: Why,
+}
+
+/// Admits all streams, or says which is not and why. Batches that are not given are alike, and the smallest with which everything holds.
+///
+/// # Errors
+/// The first reason found, with the batch that comes nearest.
+pub fn admit(demands: &[StreamDemand], disk: &DiskTerms, floors: &Floors) -> Result<Admission, Refused> {
+    if let Some(stream) = demands.iter().position(|demand| demand.direction == Direction::Write) {
+        return Err(Refused { stream, why: Why::Writes });
+    }
+    let mut refused: Option<Refused> = None;
+    for chosen in sizes::candidates(demands) {
+        let batches: Vec<u64> = demands.iter().map(|demand| demand.batch.unwrap_or(chosen)).collect();
+        match with_batches(demands, &batches, disk, floors) {
+            Ok(admission) => return Ok(admission),
+            // A batch too small for the bandwidth says less than one that is refused for another reason.
+            Err(why)
+                if refused.as_ref().is_none_or(|r| matches!(r.why, Why::Bandwidth(_) | Why::Floor(_))) =>
+            {
+                refused = Some(why);
+            }
+            Err(_) => {}
+        }
+    }
+    Err(refused.unwrap_or(Refused { stream: 0, why: Why::Bandwidth(0) }))
+}
+
+/// Admits all streams with these batches.
+fn with_batches(
+    demands: &[StreamDemand],
+    batches: &[u64],
+    disk: &DiskTerms,
+    floors: &Floors,
+) -> Result<Admission, Refused> {
+    let set = latency::Set::new(demands, batches, disk);
+    let largest = (0..demands.len()).max_by_key(|place| set.share(*place)).unwrap_or(0);
+    let share = set.shares();
+    if share >= 1 << SHARE {
+        return Err(Refused { stream: largest, why: Why::Bandwidth(share) });
+    }
+    let best_effort = sizes::left(disk, share);
+    if best_effort < floors.best_effort {
+        return Err(Refused { stream: largest, why: Why::Floor(best_effort) });
+    }
+    let needed = set.requests() + disk.beside_requests;
+    if needed > disk.requests {
+        return Err(Refused { stream: largest, why: Why::Requests { needed, has: disk.requests } });
+    }
+    let mut streams = Vec::with_capacity(demands.len());
+    for place in 0..demands.len() {
+        streams.push(set.admit(place).map_err(|why| Refused { stream: place, why })?);
+    }
+    let memory = demands.iter().zip(&streams).fold(0u64, |sum, (demand, stream)| {
+        sum.saturating_add(stream.buffer.saturating_mul(demand.count.into()))
+    });
+    if floors.memory.is_some_and(|most| memory > most) {
+        return Err(Refused { stream: largest, why: Why::Memory(memory) });
+    }
+    Ok(Admission { streams, blocking: set.blocking(), share, best_effort, memory })
+}

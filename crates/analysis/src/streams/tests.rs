@@ -1,0 +1,336 @@
+//! Bounds of streams: the worked example, laws of admission, and a game in which an adversary orders what the disk serves.
+
+use proptest::prelude::*;
+use surety_device::worst::{Cost, Held};
+use surety_model::workload::Direction;
+use surety_stats::random::Pcg;
+use surety_units::{Nanos, Rate};
+
+use super::*;
+
+fn ms(n: i64) -> Nanos {
+    Nanos::from_millis(n)
+}
+
+fn demand(count: u32, rate: u64, batch: Option<u64>, jitter: Nanos) -> StreamDemand {
+    let (direction, access) = (Direction::Read, 64 << 10);
+    let (rate, buffer, deadline) = (Rate(rate), None, None);
+    StreamDemand { count, rate, direction, access, batch, jitter, buffer, deadline }
+}
+
+/// A disk of 11 MB/s with 11.13 ms for a request, one at a time, and best effort in requests of 128 KiB.
+fn disk() -> DiskTerms {
+    let cost = Cost { fixed: Nanos::from_micros(11_130), rate: Rate(11_000_000) };
+    DiskTerms {
+        read: cost,
+        beside: cost,
+        beside_bytes: 128 << 10,
+        held: Held::default(),
+        inside: 1,
+        inside_writes: 0,
+        request_bytes: 128 << 10,
+        requests: 64,
+        beside_requests: 8,
+        service: Service::ByClass { aged: 0 },
+        cpu: Nanos::ZERO,
+    }
+}
+
+fn micros(time: Nanos) -> i64 {
+    time.get() / 1000
+}
+
+/// The worked example: 11.1 ms for a request with a rate of 11 MB/s, four streams with batches of 80 KiB beside requests of 128 KiB: 11.9 + 11.1 of best effort,
+/// and 7.4 + 11.1 for each stream, 97 ms. That holds while no stream may ask twice in so long, which an access of 4 KiB and 700 kB/s do not allow. At 1 MB/s a batch
+/// lasts for 82 ms, and each of the other three may be served once more: 153 ms; and a credit of one batch is not enough then.
+#[test]
+fn the_worked_example() {
+    let of = |rate, jitter| {
+        let demands = [StreamDemand { access: 4096, ..demand(4, rate, Some(80 << 10), jitter) }];
+        let disk = disk();
+        let set = latency::Set::new(&demands, &[80 << 10], &disk);
+        (
+            set.shares() as f64 / (1u64 << SHARE) as f64,
+            set.admit(0).map(|given| (micros(given.latency), micros(given.at_start))),
+        )
+    };
+    let batch = 11_130 + 81_920 / 11;
+    let best_effort = 11_130 + 131_072 / 11;
+    assert_eq!((batch, best_effort), (18_577, 23_045));
+    let near = |found: i64, batches: i64| (found - best_effort - batches * batch).abs() <= 8;
+    let (share, once) = of(700_000, Nanos::ZERO);
+    assert!((share - 4.0 * 0.018577 * 700_000.0 / 81_920.0).abs() < 1e-4, "{share}");
+    assert!(
+        once.as_ref().is_ok_and(|(later, start)| near(*later, 4) && near(*start, 4) && later / 1000 == 97),
+        "{once:?}"
+    );
+    let (_, lost) = of(1_000_000, Nanos::ZERO);
+    assert!(matches!(lost, Err(Why::Credit { credit: 81_920, .. })), "{lost:?}");
+    let (_, twice) = of(1_000_000, ms(200));
+    assert!(twice.as_ref().is_ok_and(|(later, start)| near(*later, 7) && start > later), "{twice:?}");
+}
+
+/// More streams than the disk has time for are refused, and with a floor for best effort fewer are admitted.
+#[test]
+fn what_is_too_much_is_refused_with_what_is_not() {
+    let (disk, floors) = (disk(), Floors::default());
+    let demands = [demand(12, 1_000_000, None, ms(2_000))];
+    let refused = admit(&demands, &disk, &floors).expect_err("11 MB/s are not 12");
+    assert!(matches!(refused.why, Why::Bandwidth(_)), "{refused:?}");
+    let found = nearest(&demands, 0, &disk, &floors);
+    let count = found.count.expect("a few of them are feasible");
+    let floored = Floors { best_effort: Rate(2_000_000), memory: None };
+    let fewer = nearest(&demands, 0, &disk, &floored).count.expect("fewer");
+    assert!(fewer < count && count < 12, "{fewer} {count}");
+    let batches = |floors| {
+        admit(&[demand(2, 1_000_000, None, ms(500))], &disk, floors).map_or(0, |a| a.streams[0].batch)
+    };
+    let (small, large) = (batches(&floors), batches(&floored));
+    assert!(small > 0 && small < large, "the floor needs larger batches: {small:?} {large:?}");
+}
+
+/// A buffer that is too small is refused with the one that is needed, which is then admitted.
+#[test]
+fn a_buffer_is_refused_with_the_one_that_is_needed() {
+    let small = StreamDemand { buffer: Some(200_000), ..demand(4, 1_000_000, Some(128 << 10), ms(200)) };
+    let refused =
+        admit(std::slice::from_ref(&small), &disk(), &Floors::default()).expect_err("it is too small");
+    let Why::Buffer { needed, given: 200_000 } = refused.why else { panic!("{refused:?}") };
+    let found = nearest(std::slice::from_ref(&small), 0, &disk(), &Floors::default());
+    assert!(
+        found.buffer.is_some_and(|buffer| (needed - 65_536..=needed + 65_536).contains(&buffer)),
+        "{found:?} {needed}"
+    );
+}
+
+/// Sixty-four small streams: each of 64 kB/s in batches of 64 KiB takes 1.7 % of the disk. The disk would be full with twelve of 1 MB/s.
+#[test]
+fn many_small_streams_are_admitted() {
+    let disk = DiskTerms { requests: 128, ..disk() };
+    let small = demand(64, 32_000, None, ms(10_000));
+    let admission = admit(&[small], &disk, &Floors::default()).expect("there is time for all");
+    assert!(admission.streams[0].latency > disk.read.of(64 << 10) * 63, "{admission:?}");
+}
+
+/// In the order of coming a batch waits for a whole queue.
+#[test]
+fn without_classes_a_batch_waits_for_a_whole_queue() {
+    let disk = DiskTerms { service: Service::InOrder, ..disk() };
+    let one = demand(1, 100_000, Some(256 << 10), ms(1_000));
+    let admission = admit(&[one], &disk, &Floors::default()).expect("it is slow enough");
+    assert!(admission.streams[0].latency > disk.beside.of(128 << 10) * 64);
+}
+
+fn demands() -> impl Strategy<Value = Vec<StreamDemand>> {
+    let one = (1u32..4, 20_000u64..2_000_000, proptest::option::of(1u64..64), 0i64..800, 1u64..40);
+    let one = one.prop_map(|(count, rate, batch, jitter, access)| StreamDemand {
+        access: access * 4096,
+        ..demand(count, rate, batch.map(|pages| pages * 4096), ms(jitter))
+    });
+    proptest::collection::vec(one, 1..4)
+}
+
+fn disks() -> impl Strategy<Value = DiskTerms> {
+    let cost = |(fixed, rate)| Cost { fixed: Nanos::from_micros(fixed), rate: Rate(rate) };
+    let costs = ((100i64..20_000, 5_000_000u64..200_000_000), (100i64..20_000, 5_000_000u64..200_000_000));
+    (costs, 0u64..3, 0u64..6, 0u64..3).prop_map(move |((read, beside), inside, most, aged)| DiskTerms {
+        read: cost(read),
+        beside: cost(beside),
+        held: Held { most, per_request: 2, per_write: 1, flushes: false, each: ms(9) },
+        inside,
+        inside_writes: u64::from(most > 0) * inside,
+        requests: 4096,
+        service: Service::ByClass { aged },
+        ..disk()
+    })
+}
+
+/// A stream of the game below, in nanoseconds and bytes scaled by 1e9.
+struct Player {
+    demand: StreamDemand,
+    given: Admitted,
+    credit: u128,
+    fetched: u64,
+    /// When the batch in the block layer was asked for.
+    asked: Option<i64>,
+}
+
+const SCALE: u128 = 1_000_000_000;
+
+impl Player {
+    fn rate(&self) -> u128 {
+        u128::from(self.demand.rate.0)
+    }
+
+    fn accrue(&mut self, span: i64) {
+        let most = u128::from(self.given.batch) * SCALE
+            + u128::from(self.demand.jitter.get_unsigned()) * self.rate();
+        self.credit = (self.credit + u128::from(span.unsigned_abs()) * self.rate()).min(most);
+    }
+
+    /// When it has credit and room for a batch, seen from an instant, if it has none under way.
+    fn asks_at(&self, now: i64) -> i64 {
+        let price = u128::from(self.given.batch) * SCALE;
+        let of_credit = now + price.saturating_sub(self.credit).div_ceil(self.rate()) as i64;
+        let to_play =
+            (self.fetched + self.given.batch).saturating_sub(self.given.buffer).div_ceil(self.demand.access);
+        // Access k is played when it is released.
+        let of_room = u128::from(to_play.saturating_sub(1) * self.demand.access) * SCALE;
+        of_credit.max(of_room.div_ceil(self.rate()) as i64)
+    }
+
+    /// It goes on from one instant to another, and asks as soon as it may.
+    fn go_on(&mut self, from: i64, to: i64) {
+        let at = self.asks_at(from);
+        if self.asked.is_some() || at > to {
+            return self.accrue(to - from);
+        }
+        self.accrue(at - from);
+        self.credit -= u128::from(self.given.batch) * SCALE;
+        self.asked = Some(at);
+        self.accrue(to - at);
+    }
+}
+
+/// One disk that serves streams before best effort, in any order among them, each as long as chance says and no longer than it may; holds whether batches and accesses
+/// were in time. The streams fetch as the prefetcher does.
+fn play(
+    demands: &[StreamDemand],
+    disk: &DiskTerms,
+    admission: &Admission,
+    seed: u64,
+) -> Result<(), TestCaseError> {
+    let mut chance = Pcg::for_job(seed, 1, 2);
+    let mut players: Vec<Player> = Vec::new();
+    for (demand, given) in demands.iter().zip(&admission.streams) {
+        let most = u128::from(given.batch) * SCALE
+            + u128::from(demand.jitter.get_unsigned()) * u128::from(demand.rate.0);
+        let one = |_| Player { demand: demand.clone(), given: *given, credit: most, fetched: 0, asked: None };
+        players.extend((0..demand.count).map(one));
+    }
+    let Service::ByClass { aged } = disk.service else { return Ok(()) };
+    // Best effort that has aged and writes that are held come again when no stream waits.
+    let (mut now, mut aged_left, mut held_left) = (
+        0i64,
+        aged,
+        disk.held.time(1 << 20, if disk.inside_writes > 0 { disk.inside_writes + aged } else { 0 }),
+    );
+    let mut served: Option<usize> = None;
+    let writes = if disk.inside_writes > 0 { disk.inside_writes + aged } else { 0 };
+    let mut is_start = true;
+    for _ in 0..400 {
+        players.iter_mut().for_each(|player| player.go_on(now, now));
+        let idle = players.iter().filter(|player| player.asked.is_none());
+        let next_ask = idle.map(|player| player.asks_at(now) - now).min().unwrap_or(1).max(1);
+        let waiting: Vec<usize> =
+            (0..players.len()).filter(|place| players[*place].asked.is_some()).collect();
+        let part = |whole: Nanos, chance: &mut Pcg| {
+            // Mostly as long as it may take.
+            if chance.below(4) > 0 { whole.get() } else { chance.below(whole.get_unsigned().max(1)) as i64 }
+        };
+        let mut done = None;
+        let took = if waiting.is_empty() {
+            (aged_left, held_left) = (aged, disk.held.time(1 << 20, writes));
+            served = None;
+            is_start = false;
+            let best_effort = disk.beside.of(disk.beside_bytes) * disk.inside as i64;
+            if chance.below(3) > 0 { part(best_effort, &mut chance).max(1) } else { next_ask }
+        } else if aged_left > 0 && chance.below(2) == 0 {
+            aged_left -= 1;
+            part(disk.beside.of(disk.beside_bytes), &mut chance)
+        } else {
+            // Often the one that was served last: it lies ahead of the others on the disk.
+            let again = served.filter(|place| waiting.contains(place) && chance.below(4) > 0);
+            let place = again.unwrap_or_else(|| waiting[chance.below(waiting.len() as u64) as usize]);
+            let requests = players[place].given.batch.div_ceil(disk.request_bytes) as i64;
+            let own = held_left.min(disk.held.each * (2 * requests)).min(Nanos::new(held_left.get()));
+            let own = Nanos::new(
+                chance.below(own.get_unsigned() / disk.held.each.get_unsigned().max(1) + 1) as i64
+                    * disk.held.each.get(),
+            );
+            held_left -= own;
+            (served, done) = (Some(place), Some(place));
+            part(players[place].given.service, &mut chance) + own.get()
+        };
+        players.iter_mut().for_each(|player| player.go_on(now, now + took));
+        now += took;
+        if let Some(place) = done {
+            let player = &mut players[place];
+            let asked = player.asked.take().unwrap_or(now);
+            prop_assert!(
+                now - asked <= if is_start { player.given.at_start } else { player.given.latency }.get(),
+                "a batch took {} ns, of {:?}",
+                now - asked,
+                player.given
+            );
+            player.fetched += player.given.batch;
+            let behind = u128::from(now.unsigned_abs()) * u128::from(player.demand.rate.0) / SCALE;
+            let before = u128::from(player.fetched - player.given.batch);
+            let lag = behind.saturating_sub(before) * SCALE / u128::from(player.demand.rate.0);
+            prop_assert!(
+                lag <= u128::from(player.given.behind.get_unsigned()),
+                "{lag} ns behind, of {:?}",
+                player.given
+            );
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(120))]
+
+    /// However the disk orders what streams ask for, and whatever best effort does: no batch takes longer than its bound, and no stream is further behind.
+    #[test]
+    fn nothing_takes_longer_than_its_bound(demands in demands(), disk in disks(), seed in 0u64..1 << 32) {
+        if let Ok(admission) = admit(&demands, &disk, &Floors::default()) {
+            play(&demands, &disk, &admission, seed)?;
+        }
+    }
+
+    /// Whoever comes, nobody's bound gets lower and nobody's buffer smaller.
+    #[test]
+    fn more_streams_never_lower_a_bound(demands in demands(), disk in disks(), more in demands()) {
+        let batches = |of: &[StreamDemand]| of.iter().map(|one| one.batch.unwrap_or(128 << 10)).collect::<Vec<_>>();
+        let all: Vec<StreamDemand> = demands.iter().chain(&more).cloned().collect();
+        let (few, many) = (latency::Set::new(&demands, &batches(&demands), &disk), latency::Set::new(&all, &batches(&all), &disk));
+        for place in 0..demands.len() {
+            if let (Ok(alone), Ok(beside)) = (few.admit(place), many.admit(place)) {
+                prop_assert!(alone.latency <= beside.latency && alone.needed <= beside.needed);
+            } else {
+                prop_assert!(many.admit(place).is_err() || few.admit(place).is_ok());
+            }
+        }
+    }
+
+    /// What is admitted takes less than the disk has, in exact numbers, leaves best effort its floor, and has the memory.
+    #[test]
+    fn admission_never_overcommits(demands in demands(), disk in disks(), floor in 0u64..4_000_000, memory in 1u64..1 << 24) {
+        let floors = Floors { best_effort: Rate(floor), memory: Some(memory) };
+        if let Ok(admission) = admit(&demands, &disk, &floors) {
+            let time: f64 = demands.iter().zip(&admission.streams).map(|(demand, given)| {
+                given.service.as_secs_f64() * f64::from(demand.count) * demand.rate.0 as f64 / given.batch as f64
+            }).sum();
+            prop_assert!(time < 1.0 && admission.share < 1 << SHARE);
+            prop_assert!((admission.share as f64 / (1u64 << SHARE) as f64 - time).abs() < 1e-6);
+            prop_assert!(admission.best_effort >= floors.best_effort && admission.memory <= memory);
+        }
+    }
+
+    /// Everything that a refusal names is admitted.
+    #[test]
+    fn the_nearest_is_admitted(demands in demands(), disk in disks(), floor in 0u64..2_000_000) {
+        let floors = Floors { best_effort: Rate(floor), memory: None };
+        let Err(refused) = admit(&demands, &disk, &floors) else { return Ok(()) };
+        let found = nearest(&demands, refused.stream, &disk, &floors);
+        let with = |change: &dyn Fn(&mut StreamDemand)| {
+            let mut changed = demands.clone();
+            change(&mut changed[refused.stream]);
+            admit(&changed, &disk, &floors).is_ok()
+        };
+        prop_assert!(found.rate.is_none_or(|rate| with(&|one| one.rate = rate)));
+        prop_assert!(found.count.is_none_or(|count| with(&|one| one.count = count)));
+        prop_assert!(found.batch.is_none_or(|batch| with(&|one| one.batch = Some(batch))));
+        prop_assert!(found.buffer.is_none_or(|buffer| with(&|one| one.buffer = Some(buffer))));
+    }
+}

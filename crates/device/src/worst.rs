@@ -1,0 +1,146 @@
+//! [`Worst`]: the longest that a device takes for requests of a range of sectors, for guarantees.
+//!
+//! Each is a bound over every state that the model can be in: what it served before, where it holds what was written, and, where chance is
+//! bounded, what chance does. A model whose times have no bound says so in words, and so a guarantee on it is refused.
+//!
+//! What [`Worst`] says of `n` requests that are inside at once, `w` of which may write:
+//!
+//! ```text
+//! all are complete within   sum of cost(request) + held.time(n, w)
+//! cost(request)             fixed + bytes / rate
+//! ```
+//!
+//! whatever the order in which the device serves them, for it is never idle while one waits. A device that holds written data
+//! ([`Held`]) writes them on its own account, between requests and before them.
+
+mod flash;
+mod hdd;
+
+use std::ops::Range;
+
+use surety_units::{Nanos, Rate};
+
+use crate::fixed::{self, transfer};
+use crate::model::SECTOR;
+use crate::profile::{Device, Profile};
+use crate::virtio;
+
+/// What is asked of a device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// Sectors of which all requests are.
+    pub range: Range<u64>,
+    /// Sectors of the longest request.
+    pub longest: u32,
+    /// What is written; `None`: nothing is.
+    pub writes: Option<Writes>,
+}
+
+/// What is written to a device.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Writes {
+    /// Sectors of the shortest request.
+    pub shortest: u32,
+    /// Whether one may be of sectors that the device still holds from an earlier one, or is read from there.
+    pub overlap: bool,
+    /// Whether what the device holds is asked onto the medium ([`crate::Op::Flush`]).
+    pub flushes: bool,
+}
+
+/// A bound on the time of one request: `fixed + bytes / rate`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cost {
+    /// All that does not grow with its length: controller, movement, rotation, retries.
+    pub fixed: Nanos,
+    /// Of the data, with the changes of tracks; 0: they take no time.
+    pub rate: Rate,
+}
+
+impl Cost {
+    /// Of so many bytes.
+    pub fn of(&self, bytes: u64) -> Nanos {
+        self.fixed + transfer(bytes, self.rate)
+    }
+
+    /// A cost in nanoseconds, the second for each sector, rounded up.
+    fn new(fixed: f64, sector: f64) -> Cost {
+        let rate = if sector > 0.0 { Rate((SECTOR as f64 * 1e9 / sector) as u64) } else { Rate(0) };
+        // A nanosecond for the instant at which it comes and one for that at which it is complete, which are whole ones.
+        Cost { fixed: Nanos::from_f64_rounded(libm::ceil(fixed)) + Nanos::new(2), rate }
+    }
+}
+
+/// What a device holds of what was written and puts on the medium on its own account.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Held {
+    /// Writes that it holds at most.
+    pub most: u64,
+    /// Of those, what may go before each request: one that is under way when it comes, and one that the device puts in between.
+    pub per_request: u64,
+    /// And before a write for which there is no room, or of sectors that it holds.
+    pub per_write: u64,
+    /// Whether all of it may have to go before one request: a flush.
+    pub flushes: bool,
+    /// The longest that one of them takes.
+    pub each: Nanos,
+}
+
+impl Held {
+    /// How long the device's own work takes at most until `requests` are complete that are inside at once or follow one another, of which
+    /// `writes` may write.
+    pub fn time(&self, requests: u64, writes: u64) -> Nanos {
+        let all = self.most.saturating_add(if self.most > 0 { writes } else { 0 });
+        let between = self.per_request.saturating_mul(requests) + self.per_write.saturating_mul(writes);
+        let count = if self.flushes { all } else { all.min(between) };
+        Nanos::new(self.each.get().saturating_mul(i64::try_from(count).unwrap_or(i64::MAX)))
+    }
+}
+
+/// The longest that a device takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Worst {
+    pub read: Cost,
+    pub write: Cost,
+    pub held: Held,
+    /// Requests it takes at a time.
+    pub depth: u32,
+}
+
+impl Profile {
+    /// The longest that the device takes for what is asked of it, once its arm is in that range; no request that is bounded reads what another
+    /// writes unless [`Writes::overlap`] says so.
+    ///
+    /// # Errors
+    /// Why there is no bound, in words.
+    pub fn worst(&self, asked: &Asked) -> Result<Worst, String> {
+        if asked.range.is_empty() || asked.range.end > self.sectors() {
+            return Err(format!("{} has no sectors {:?}", self.name, asked.range));
+        }
+        let worst = match &self.device {
+            Device::Fixed(parameters) => Ok(of_fixed(parameters)),
+            Device::Hdd(parameters) => Ok(hdd::worst(parameters, asked)),
+            Device::Flash(parameters) => flash::worst(parameters, asked),
+            Device::Virtio(parameters, behind) => {
+                behind.worst(asked).map(|of| behind_a_queue(parameters, of))
+            }
+        }?;
+        Ok(Worst { depth: u32::try_from(self.depth()).unwrap_or(u32::MAX), ..worst })
+    }
+}
+
+/// Requests beside each other take no longer than one after another.
+fn of_fixed(parameters: &fixed::Parameters) -> Worst {
+    let cost = |fixed| Cost { fixed, rate: parameters.rate };
+    let write = cost(parameters.write.max(parameters.flush));
+    Worst { read: cost(parameters.read), write, held: Held::default(), depth: 1 }
+}
+
+/// Before each request and before each completion the thread may have slept.
+fn behind_a_queue(parameters: &virtio::Parameters, behind: Worst) -> Worst {
+    let own = parameters.submit + parameters.complete + parameters.wake * 2;
+    let with = |cost: Cost| Cost { fixed: cost.fixed + own, ..cost };
+    Worst { read: with(behind.read), write: with(behind.write), ..behind }
+}
+
+#[cfg(test)]
+mod tests;

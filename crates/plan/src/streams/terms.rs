@@ -1,0 +1,205 @@
+//! [`terms`]: what a disk of a workload takes at most, with what else the workload asks of it.
+//!
+//! Best effort is counted by its threads: each has so many requests in the queue at once. What is written through the page cache is written by
+//! the kernel's flusher, which takes all requests that it may have; `async_depth` of mq-deadline limits it.
+
+use std::collections::BTreeMap;
+
+use surety_analysis::streams::{DiskTerms, PAGE, Service, StreamDemand};
+use surety_block::kernels::KERNELS;
+use surety_device::SECTOR;
+use surety_device::profile::Profile;
+use surety_device::worst::{Asked, Writes};
+use surety_model::platform::{DiskDriver, Platform};
+use surety_model::playout::AHEAD;
+use surety_model::workload::{Direction, Disk, FileUse, IoPriority, Load, Stream, Workload};
+use surety_units::Nanos;
+
+/// From when a stream may have a batch until its thread has asked for it, at most: stated, not measured, for threads of the fair class on a machine
+/// with a CPU to spare.
+pub const CPU: Nanos = Nanos::from_millis(1);
+/// A reader through the page cache has two windows of read-ahead under way, each in two pieces at most where it meets what is there.
+const WINDOWS: u64 = 4;
+/// From here on nothing that waits is taken to have aged.
+const NEVER: u64 = 3_600_000;
+
+/// Best effort on a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Beside {
+    /// Requests at once.
+    requests: u64,
+    /// Of those, what may write.
+    writes: u64,
+    /// Bytes of the shortest write.
+    shortest: Option<u64>,
+    overlap: bool,
+    flushes: bool,
+}
+
+impl Beside {
+    fn writing(&mut self, requests: u64, shortest: u64) {
+        self.requests += requests;
+        self.writes += requests;
+        self.shortest = Some(self.shortest.map_or(shortest, |other| other.min(shortest)));
+    }
+}
+
+/// What a stream asks for.
+pub fn demand(stream: &Stream) -> StreamDemand {
+    let promised = stream.promises.iter().filter_map(surety_model::promise::Promise::response_limit).min();
+    StreamDemand {
+        count: stream.count,
+        rate: stream.rate,
+        direction: stream.direction,
+        access: stream.access_bytes(),
+        batch: stream.batch.map(|bytes| bytes.0),
+        jitter: stream.jitter.unwrap_or(AHEAD),
+        buffer: stream.buffer.map(|bytes| bytes.0),
+        deadline: promised,
+    }
+}
+
+/// What a disk takes at most beside the best effort of a workload; `guaranteed` says which of its streams are served before that.
+///
+/// # Errors
+/// Why there is no bound, in words.
+pub fn terms(
+    workload: &Workload,
+    disk: &Disk,
+    platform: &Platform,
+    guaranteed: impl Fn(&Stream) -> bool,
+) -> Result<DiskTerms, String> {
+    let model = disk
+        .model
+        .as_deref()
+        .ok_or("it names no model of its device, so nothing bounds what that takes: give it `model`")?;
+    let profile = Profile::of_model(model, &BTreeMap::new())?;
+    let longest = u64::from(profile.request_sectors_max().unwrap_or(u32::MAX));
+    let longest = longest.min(disk.request.map_or(u64::MAX, |bytes| bytes.0 / SECTOR));
+    let limit = |of: Option<u32>| longest.min(u64::from(of.unwrap_or(u32::MAX))) * SECTOR;
+    let largest = limit(KERNELS.iter().map(|rules| rules.max_sectors).max());
+    let smallest = limit(KERNELS.iter().map(|rules| rules.max_sectors).min());
+    let scheduler = disk.scheduler.as_deref().unwrap_or("mq-deadline");
+    let requests = match scheduler {
+        "mq-deadline" => u64::from(profile.requests_scheduled()),
+        "none" => u64::from(profile.driver_tags().min(disk.depth.unwrap_or(u32::MAX))),
+        other => {
+            return Err(format!(
+                "how long `{other}` lets a request wait is not bounded here; use `scheduler = \"mq-deadline\"`"
+            ));
+        }
+    };
+    let beside = beside(workload, disk, (requests, largest, platform.cpus), guaranteed)?;
+    let (depth, inside) = in_device(&profile, (platform.disk_driver, disk.depth));
+    if scheduler == "none" && depth > 1 {
+        return Err("without a scheduler best effort overtakes in the device without a bound; use `scheduler = \"mq-deadline\"`".to_owned());
+    }
+    let writes = beside.shortest.map(|shortest| Writes {
+        shortest: u32::try_from(shortest / SECTOR).unwrap_or(u32::MAX),
+        overlap: beside.overlap,
+        flushes: beside.flushes,
+    });
+    let end = disk.make.map_or(u64::MAX, |bytes| bytes.0 / SECTOR).min(profile.sectors());
+    let longest = u32::try_from(largest / SECTOR).unwrap_or(u32::MAX);
+    let worst = profile.worst(&Asked { range: 0..end, longest, writes })?;
+    let is_written = beside.writes > 0 && worst.write.of(largest) > worst.read.of(largest);
+    let aging = disk.tunables.get("prio_aging_expire").copied().unwrap_or(10_000);
+    let inside = inside.min(beside.requests);
+    Ok(DiskTerms {
+        read: worst.read,
+        beside: if is_written { worst.write } else { worst.read },
+        beside_bytes: if beside.requests > 0 { largest } else { 0 },
+        held: worst.held,
+        inside,
+        inside_writes: inside.min(beside.writes),
+        request_bytes: smallest,
+        requests,
+        beside_requests: beside.requests,
+        service: match scheduler {
+            "none" => Service::InOrder,
+            _ => Service::ByClass { aged: if aging >= NEVER { 0 } else { beside.requests } },
+        },
+        cpu: CPU,
+    })
+}
+
+/// Requests that a device takes at a time, and those that may have left the scheduler for it: one more may wait for the driver, unless
+/// that is asked first.
+fn in_device(profile: &Profile, (driver, limit): (DiskDriver, Option<u32>)) -> (u64, u64) {
+    let depth = profile.depth() as u64;
+    let limited = |tags: u64| tags.min(limit.map_or(u64::MAX, u64::from));
+    match driver {
+        DiskDriver::OfDisk => (limited(depth), limited(depth) + u64::from(!profile.asks_first())),
+        DiskDriver::Loop { tags } => (depth, limited(tags.map_or(depth, u64::from).max(depth)) + 1),
+    }
+}
+
+fn beside(
+    workload: &Workload,
+    disk: &Disk,
+    (requests, largest, cpus): (u64, u64, u32),
+    guaranteed: impl Fn(&Stream) -> bool,
+) -> Result<Beside, String> {
+    let is_here = |name: &Option<String>| name.as_deref() == Some(disk.name.as_str());
+    if let Some(startup) = workload.startups.iter().find(|startup| is_here(&startup.disk)) {
+        return Err(format!("`{}` starts from its disk, and what that asks for is not known", startup.name));
+    }
+    if let Some(on) = workload.disks.iter().find(|other| is_here(&other.on)) {
+        return Err(format!(
+            "`{}` is a virtual machine's on its disk, and what that asks for is not known",
+            on.name
+        ));
+    }
+    let flusher = disk.tunables.get("async_depth").copied().filter(|depth| *depth > 0).unwrap_or(requests);
+    let mut found = Beside::default();
+    let mut is_flushed = false;
+    for load in workload.loads.iter().filter(|load| is_here(&load.disk)) {
+        is_flushed |= of_load(&mut found, load, largest, cpus)?;
+    }
+    for stream in workload.streams.iter().filter(|stream| is_here(&stream.disk) && !guaranteed(stream)) {
+        if matches!(stream.io_priority, Some(IoPriority::Realtime(_))) {
+            return Err(format!("stream {} has realtime I/O priority and no `batch`", stream.name));
+        }
+        let each = stream.access_bytes().div_ceil(largest) + 1;
+        match stream.direction {
+            Direction::Read => found.requests += each.max(WINDOWS) * u64::from(stream.count),
+            Direction::Write => found.writing(each * u64::from(stream.count), PAGE),
+        }
+    }
+    if is_flushed {
+        found.writing(flusher, PAGE);
+        found.overlap = true;
+    }
+    Ok(found)
+}
+
+/// Adds what a load asks for; whether it leaves pages to the flusher.
+fn of_load(found: &mut Beside, load: &Load, largest: u64, cpus: u32) -> Result<bool, String> {
+    if matches!(load.io_priority, Some(IoPriority::Realtime(_))) {
+        return Err(format!("load {} has realtime I/O priority itself", load.name));
+    }
+    let (block, count) = (load.block().0, u64::from(load.count.on(cpus)));
+    let direct = block.div_ceil(largest) + u64::from(!block.is_multiple_of(PAGE));
+    let shortest = if block.is_multiple_of(largest) { largest } else { block % largest };
+    let reads = if load.direct { direct } else { WINDOWS.max(direct) };
+    match load.kind.row().file_use {
+        Some(FileUse::Reads) => found.requests += reads * count,
+        Some(FileUse::Writes | FileUse::Copies) => {
+            found.flushes = true;
+            found.overlap |= load.random;
+            if load.kind.row().file_use == Some(FileUse::Copies) {
+                found.requests += reads * count;
+            }
+            if !load.direct {
+                return Ok(true);
+            }
+            found.writing(direct * count, shortest.max(SECTOR));
+        }
+        Some(FileUse::Syncs) => {
+            found.flushes = true;
+            return Ok(true);
+        }
+        None => return Err(format!("what load {} asks of the disk is not known", load.name)),
+    }
+    Ok(false)
+}
