@@ -178,33 +178,7 @@ impl<'a> RunDisk<'a> {
         workshop: &Workshop<'a>,
     ) -> Result<RunDisk<'a>, WorldError> {
         let name = &disk.name;
-        let (device, backing) = match (bound, &disk.model, disk.make) {
-            (Some(_), Some(model), _) => {
-                let why = format!(
-                    "it cannot be bound and be as fast as `{model}`: leave out one of --disk and `model`"
-                );
-                return Err(unsupported(name, why));
-            }
-            (None, Some(model), size) => {
-                let made = emulate(disk, model, size, workshop)?;
-                let device = made.device().again();
-                (
-                    device.map_err(|e| failed(name, "cannot be used", &e.to_string()))?,
-                    Some(Backing::Model(made)),
-                )
-            }
-            (Some(path), None, _) => (bind(name, path)?, None),
-            (None, None, Some(size)) => {
-                let (device, file) = make(name, size)?;
-                (device, Some(Backing::File(file, size)))
-            }
-            (None, None, None) => {
-                let why = format!(
-                    "it is neither made nor bound; give it `make = \"1GiB\"`, or --disk {name}=/dev/loop3"
-                );
-                return Err(unsupported(name, why));
-            }
-        };
+        let (device, backing) = RunDisk::device(disk, bound, workshop)?;
         let limits = device.keeping_read_ahead(|| limit(disk, &device, workshop))?;
         let scheduler = match &disk.scheduler {
             Some(wanted) => Some(set_scheduler(name, &device, wanted, workshop)?),
@@ -244,6 +218,42 @@ impl<'a> RunDisk<'a> {
         };
         disk.mount()?;
         Ok(disk)
+    }
+
+    /// Its device, and what that stands on where it was made for the run.
+    fn device(
+        disk: &Disk,
+        bound: Option<&PathBuf>,
+        workshop: &Workshop<'a>,
+    ) -> Result<(BlockDevice, Option<Backing<'a>>), WorldError> {
+        let name = &disk.name;
+        Ok(match (bound, &disk.model, disk.make) {
+            (Some(_), Some(model), _) => {
+                let why = format!(
+                    "it cannot be bound and be as fast as `{model}`: leave out one of --disk and `model`"
+                );
+                return Err(unsupported(name, why));
+            }
+            (None, Some(model), size) => {
+                let made = emulate(disk, model, size, workshop)?;
+                let device = made.device().again();
+                (
+                    device.map_err(|e| failed(name, "cannot be used", &e.to_string()))?,
+                    Some(Backing::Model(made)),
+                )
+            }
+            (Some(path), None, _) => (bind(name, path)?, None),
+            (None, None, Some(size)) => {
+                let (device, file) = make(name, size)?;
+                (device, Some(Backing::File(file, size)))
+            }
+            (None, None, None) => {
+                let why = format!(
+                    "it is neither made nor bound; give it `make = \"1GiB\"`, or --disk {name}=/dev/loop3"
+                );
+                return Err(unsupported(name, why));
+            }
+        })
     }
 
     /// The I/O scheduler begins anew, and the model, on a disk that was made: on one that was bound the scheduler's tunables may be its owner's.
@@ -588,5 +598,53 @@ mod tests {
         drop(made);
         assert!(!sysfs.exists());
         assert_eq!(journal.open_entries().len(), 0);
+    }
+
+    /// The limits and tunables of a disk that is its owner's are in force for the run, and as before afterwards.
+    #[test]
+    fn a_disk_is_limited_for_the_run_and_given_back() {
+        let kernel = RealKernel::new();
+        let base = tempfile::tempdir().unwrap();
+        let journal = Journal::open(&kernel, &RuntimeDir::at(&base.path().join("run")).unwrap()).unwrap();
+        let cancel = Cancel::default();
+        let workshop = workshop(&kernel, Some(&journal), &cancel);
+        let file = tempfile::tempfile().unwrap();
+        file.set_len(64 << 20).unwrap();
+        let device = match BlockDevice::on_file(&file) {
+            Ok(device) => device,
+            Err(error) => return eprintln!("SKIPPED: {error}"),
+        };
+        let state = || {
+            let scheduler = kernel.read_text(&device.scheduler_file()).unwrap();
+            let rest = ["nr_requests", "max_sectors_kb", "read_ahead_kb"].map(|name| device.queue(name));
+            (in_force(&scheduler), rest)
+        };
+        let before = state();
+        let mut limited = disk(Some("mq-deadline"));
+        let wanted = &mut limited.disks[0];
+        (wanted.make, wanted.depth, wanted.request) = (None, Some(4), Some(Bytes(128 << 10)));
+        wanted.tunables = BTreeMap::from([("async_depth".to_owned(), 16)]);
+        let bindings = Bindings::from([("d".to_owned(), device.path().to_owned())]);
+        let mut made = match Disks::prepare(&limited, &bindings, &workshop) {
+            Ok(made) => made,
+            Err(refused) => return eprintln!("SKIPPED: {refused}"),
+        };
+        for _ in 0..2 {
+            assert_eq!(in_force(&kernel.read_text(&device.scheduler_file()).unwrap()), "mq-deadline");
+            assert_eq!(device.queue("max_sectors_kb").as_deref(), Some("128"));
+            assert_eq!(device.queue("iosched/async_depth").as_deref(), Some("16"));
+            made.begin(&workshop).unwrap();
+        }
+        drop(made);
+        assert_eq!(state(), before);
+        assert_eq!(journal.open_entries().len(), 0);
+
+        limited.disks[0].tunables = BTreeMap::from([("no_such".to_owned(), 1)]);
+        let refused = Disks::prepare(&limited, &bindings, &workshop).unwrap_err();
+        assert!(refused.to_string().contains("no tunable `no_such`"), "{refused}");
+        limited.disks[0].depth = Some(3);
+        let refused = Disks::prepare(&limited, &bindings, &workshop).unwrap_err();
+        assert!(refused.to_string().contains("fewer than 4 requests"), "{refused}");
+        assert_eq!(state(), before);
     }
 }

@@ -213,6 +213,10 @@ fn proof(
         inputs,
         steps,
         assumptions: vec![
+            format!(
+                "no more than {} best-effort requests have left the I/O scheduler at a time: a driver that takes more, as a loop device does, is limited by `depth`",
+                terms.inside
+            ),
             format!("its thread has a CPU within {}", each(terms.cpu)),
             "the disk is as its model says, and nobody else uses it".to_owned(),
             "streams that are refused do not run, or not before best effort".to_owned(),

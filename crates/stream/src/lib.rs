@@ -19,8 +19,9 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Walk a byte through it: [`source`] opens the file and maps its extents; [`track`] says when a batch of it is wanted; [`station`] takes the
-//! batch that is due first from the [`desk`] to [`mover`], and brings what comes back to its track; the program's [`Reader`] takes it from there.
+//! Walk a byte through it: `source` opens the file and has its extents mapped; `track` says when a batch of it is wanted; `station` takes the
+//! batch that is due first from the `desk` to the `mover`, and brings what comes back to its track; the program's [`Reader`] takes it from
+//! there.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]

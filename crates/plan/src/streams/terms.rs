@@ -124,13 +124,17 @@ pub fn terms(
 }
 
 /// Requests that a device takes at a time, and those that may have left the scheduler for it: one more may wait for the driver, unless
-/// that is asked first.
+/// that is asked first. A limit that is set is one of the driver, whatever the device takes.
 fn in_device(profile: &Profile, (driver, limit): (DiskDriver, Option<u32>)) -> (u64, u64) {
     let depth = profile.depth() as u64;
-    let limited = |tags: u64| tags.min(limit.map_or(u64::MAX, u64::from));
-    match driver {
-        DiskDriver::OfDisk => (limited(depth), limited(depth) + u64::from(!profile.asks_first())),
-        DiskDriver::Loop { tags } => (depth, limited(tags.map_or(depth, u64::from).max(depth)) + 1),
+    let taken = match driver {
+        DiskDriver::OfDisk => depth,
+        DiskDriver::Loop { tags } => tags.map_or(depth, u64::from).max(depth),
+    };
+    match (limit, driver) {
+        (Some(limit), _) => (depth, u64::from(limit) + 1),
+        (None, DiskDriver::OfDisk) => (depth, taken + u64::from(!profile.asks_first())),
+        (None, DiskDriver::Loop { .. }) => (depth, taken + 1),
     }
 }
 

@@ -25,17 +25,19 @@ pub(super) struct Setting {
     plays_out: bool,
     /// The I/O priority of the streams, where they have one.
     priority: &'static str,
+    /// What the disk may take at a time.
+    limits: &'static str,
     is_of_2004: bool,
 }
 
 /// One of 2004.
 const fn of_2004(name: &'static str, word: &'static str, tunables: &'static str) -> Setting {
-    Setting { name, word, tunables, plays_out: false, priority: "", is_of_2004: true }
+    Setting { name, word, tunables, plays_out: false, priority: "", limits: "", is_of_2004: true }
 }
 
 /// One that the kernel has.
 const fn of_today(name: &'static str, word: &'static str, priority: &'static str) -> Setting {
-    Setting { name, word, tunables: "", plays_out: false, priority, is_of_2004: false }
+    Setting { name, word, tunables: "", plays_out: false, priority, limits: "", is_of_2004: false }
 }
 
 /// Those of 2004, by their names in the tables.
@@ -48,6 +50,14 @@ const OF_2004: [Setting; 7] = [
     of_2004("cfq", "cfq-v2", ""),
     of_2004("noop", "noop", ""),
 ];
+
+/// Streams that are fetched ahead from a disk that is prepared for them, on a kernel of today.
+pub(super) const FETCHED: Setting = Setting {
+    tunables: "async_depth = 16",
+    plays_out: true,
+    limits: "depth = 4\nrequest = '128KiB'\n",
+    ..of_today("mq-deadline stream", "mq-deadline", "")
+};
 
 /// Those of blk-mq; the streams of a real-time I/O priority where a scheduler knows it.
 pub(super) const OF_TODAY: [Setting; 6] = [
@@ -76,7 +86,8 @@ impl Setting {
     pub(super) fn workload(&self, streams: u32, pages: f64, jitter: &str) -> String {
         let Setting { word, tunables, .. } = self;
         let mut text = format!(
-            "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nscheduler = '{word}'\ntunables = {{ {tunables} }}\n"
+            "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nscheduler = '{word}'\ntunables = {{ {tunables} }}\n{}",
+            self.limits
         );
         text += if self.is_of_2004 { "read-ahead = '2.6.10'\n" } else { "make = '2GiB'\n" };
         let _ = writeln!(

@@ -8,7 +8,7 @@ use surety_model::workload::Workload;
 use surety_model::world::WorldError;
 use surety_units::Nanos;
 
-use super::abiss::{self, BATCH, OF_TODAY, Setting, TODAY};
+use super::abiss::{self, BATCH, FETCHED, OF_TODAY, Setting, TODAY};
 use crate::{
     Bench, Builds, COMMON, Cell, Column, Experiment, Origin, Planned, Request, Sheet, SheetRow, one_cpu,
 };
@@ -56,7 +56,7 @@ struct Case {
 
 fn cases() -> Vec<Case> {
     let of_2004 = SCHEDULERS.iter().filter_map(|name| abiss::setting(name));
-    let settings: Vec<&Setting> = of_2004.chain(&OF_TODAY).collect();
+    let settings: Vec<&Setting> = of_2004.chain(&OF_TODAY).chain([&FETCHED]).collect();
     let of = |(beside, loads): (&'static str, _)| {
         settings.iter().map(move |setting| Case { beside, loads, setting })
     };
@@ -129,7 +129,8 @@ fn seen(record: &Record) -> Option<[f64; FIGURES.len()]> {
     ])
 }
 
-const NOTES: [&str; 4] = [
+const NOTES: [&str; 5] = [
+    "mq-deadline stream: fetched ahead as in abiss-rt, by a thread on a kernel, from a disk that takes 4 requests of 128 KiB at most and has 16 places for writes",
     "median, p99, longest: from a request of the program until its 64 KiB are there; late: after its deadline of one access (65.5 ms), or left out, \
      because its time was over before the one before it was complete",
     "abiss-rt: a play-out buffer of 564 kB, filled in batches of 20 pages; the others read past the page cache. Beside them: a copy of 175 MB in \
@@ -146,7 +147,7 @@ mod tests {
     #[test]
     fn every_workload_reads() {
         let cases = cases();
-        assert_eq!(cases.len(), BESIDE.len() * (SCHEDULERS.len() + OF_TODAY.len()));
+        assert_eq!(cases.len(), BESIDE.len() * (SCHEDULERS.len() + OF_TODAY.len() + 1));
         for case in cases {
             assert_eq!(workload(case.setting, case.loads).loads.len(), case.loads.len());
         }
