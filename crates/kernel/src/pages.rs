@@ -7,7 +7,7 @@ use std::slice;
 use std::sync::Arc;
 
 use rustix::io::Errno;
-use rustix::mm::{MapFlags, ProtFlags, mlock, mmap_anonymous, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mlock, mmap_anonymous, munmap};
 
 use crate::error::{KernelError, Operation};
 
@@ -76,6 +76,9 @@ impl Pages {
         let start = start.map_err(|errno| failed(length, errno))?;
         let start = NonNull::new(start.cast()).expect("the kernel maps nothing at address 0 unless asked to");
         let mapping = Arc::new(Mapping { start, length });
+        // A child with a copy would have each page copied that a device writes to. Where that is unknown it only takes longer.
+        // SAFETY: the range is the mapping just made.
+        let _ = unsafe { madvise(start.as_ptr().cast(), length, Advice::LinuxDontFork) };
         // SAFETY: the range is the mapping just made.
         let locked = is_locked.then(|| unsafe { mlock(start.as_ptr().cast(), length) });
         let parts = (0..count).map(|number| {

@@ -148,10 +148,11 @@ impl Desk {
     }
 
     /// A stream ends. What is under way for it comes back to nobody.
-    pub(crate) fn detach(&mut self, number: usize) {
-        self.tracks[number] = None;
+    pub(crate) fn detach(&mut self, number: usize) -> Option<Track> {
+        let track = self.tracks[number].take();
         for (_, stream) in self.under_way.iter_mut().filter(|(_, stream)| *stream == number) {
             *stream = usize::MAX;
         }
+        track
     }
 }

@@ -32,6 +32,11 @@ impl Mover {
         Mover::Blocking { bell, done: VecDeque::new() }
     }
 
+    /// Whether each is over when it is begun.
+    pub(crate) fn is_blocking(&self) -> bool {
+        matches!(self, Mover::Blocking { .. })
+    }
+
     /// Begins a transfer.
     ///
     /// # Errors

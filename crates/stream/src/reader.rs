@@ -12,7 +12,8 @@ use crate::stats::{Batch, Stats};
 use crate::track::{Ready, Track};
 
 /// A stream that is read. Reading waits for bytes that are not there yet, and for credit where the program is faster than its contract;
-/// at the end of the file it gives nothing, and goes on when the file has grown.
+/// at the end of the file it gives nothing, and goes on when the file has grown. While it is paused and nothing is on its way it would block for ever,
+/// which is an error (`WouldBlock`).
 #[derive(Debug)]
 pub struct Reader {
     served: Arc<Served>,
@@ -70,10 +71,7 @@ impl Reader {
 
     /// Bytes of memory that batches are fetched into.
     pub fn buffer(&self) -> u64 {
-        let held = u64::from(self.current.is_some());
-        let mut desk = self.served.shared.desk();
-        let track = desk.track(self.number);
-        track.buffer() + held * track.contract.batch
+        self.served.shared.desk().track(self.number).memory
     }
 
     /// Goes on at a byte of the file; what was fetched ahead is thrown away.
@@ -91,6 +89,10 @@ impl Reader {
         self.skipped += bytes;
         self.position += bytes;
         self.go_over();
+        if self.skipped > 0 {
+            self.skipped -= self.served.shared.desk().track(self.number).pass_over(self.skipped);
+            self.served.shared.bell.strike();
+        }
     }
 
     /// Fetches no more until [`Reader::go_on`].
@@ -100,12 +102,12 @@ impl Reader {
 
     /// Fetches again.
     pub fn go_on(&mut self) {
-        self.change(|track, _| track.is_paused = false);
+        self.change(|track, now| track.go_on(now));
     }
 
-    /// Another rate from now on. Its buffer stays as large as it is.
+    /// Another rate from now on, 1 B/s at least. Its buffer stays as large as it is.
     pub fn change_rate(&mut self, rate: Rate) {
-        self.change(|track, now| track.change_rate(rate, now));
+        self.change(|track, now| track.change_rate(Rate(rate.0.max(1)), now));
     }
 
     /// Changes the track; the station looks at it again, and the program begins anew to be owed bytes.
@@ -143,15 +145,18 @@ impl Reader {
             if let Some(ready) = track.take() {
                 if let Some(begun) = self.begun {
                     // A program that is faster than its contract waits for nobody but that.
-                    let owed = begun + Nanos::SECOND.mul_ratio(self.taken, track.contract.rate.0.max(1));
+                    let access = track.contract.access;
+                    let taken = self.taken / access * access;
+                    let owed = begun + Nanos::SECOND.mul_ratio(taken, track.contract.rate.0.max(1));
                     track.stats.waited_until(needed.max(owed), &ready.batch, clock::monotonic());
                 }
                 self.current = Some(ready);
                 return Ok(true);
             }
-            match track.end() {
+            match track.end(clock::monotonic()) {
                 Some(Ok(())) => return Ok(false),
                 Some(Err(failure)) => return Err(failure.into()),
+                None if track.is_at_rest() => return Err(io::ErrorKind::WouldBlock.into()),
                 None => {
                     // The file may have grown: the station has not seen that.
                     shared.bell.strike();
@@ -200,6 +205,8 @@ impl Read for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        self.served.shared.desk().detach(self.number);
+        let track = self.served.shared.desk().detach(self.number);
+        // Its memory goes when the desk is free again.
+        drop(track);
     }
 }

@@ -67,7 +67,8 @@ impl Station {
             let (mover, caveats) = prepare(settings, bell);
             // Who started it waits.
             let _ = sender.send((surety_kernel::thread::own_tid(), caveats));
-            serve(&of_thread, mover, settings.in_device.max(1) as usize);
+            let in_device = if mover.is_blocking() { 1 } else { settings.in_device.max(1) };
+            serve(&of_thread, mover, in_device as usize);
         });
         let failed = |error: &std::io::Error| {
             KernelError::from_io(surety_kernel::Operation::Spawn, "a thread for streams", error)
@@ -122,6 +123,9 @@ fn prepare(settings: StationSettings, bell: Bell) -> (Mover, Vec<String>) {
     let mut caveats = Vec::new();
     let _ = set_name("surety/streams");
     let _ = set_timer_slack(Nanos::new(1));
+    if settings.realtime.is_none() {
+        caveats.push("the thread that fetches is not real-time: it was not to be".to_owned());
+    }
     if let Some(priority) = settings.realtime {
         let wanted = SchedPolicy::Fifo { priority: priority.into() };
         let attributes = SchedAttr { reset_on_fork: true, ..SchedAttr::from(wanted) };
@@ -134,7 +138,12 @@ fn prepare(settings: StationSettings, bell: Bell) -> (Mover, Vec<String>) {
     {
         caveats.push(format!("its requests have no priority at the disk: {error}"));
     }
+    if matches!(settings.io_priority, Some(priority) if !matches!(priority, IoPriority::Realtime(_))) {
+        caveats
+            .push("its requests do not go first at the disk: their I/O priority is not real-time".to_owned());
+    }
     if settings.is_blocking {
+        caveats.push("one batch at a time is fetched: without io_uring, as it was to be".to_owned());
         return (Mover::blocking(bell), caveats);
     }
     let (mover, missing) = Mover::new(settings.in_device.max(1), bell);

@@ -108,8 +108,10 @@ pub(crate) struct Track {
     /// Where in the file the next batch begins.
     next: u64,
     failure: Option<Failure>,
-    /// When the last batch came.
+    /// When the batch came that the program has taken last.
     last_done: Nanos,
+    /// Bytes of its memory.
+    pub(crate) memory: u64,
 }
 
 impl Track {
@@ -149,6 +151,7 @@ impl Track {
             next: 0,
             failure: None,
             last_done: now,
+            memory: batch * count as u64,
         })
     }
 
@@ -185,8 +188,7 @@ impl Track {
         if self.next >= self.source.size && self.contract.repeats {
             self.next = 0;
         }
-        let price = self.piece().map_or(self.batch, |piece| piece.bytes);
-        self.credit_since = self.credit.enough_at(price);
+        self.credit_since = self.credit.enough_at(self.price());
         self.queue.push_back(Slot::UnderWay { tag, piece, wanted, submitted: now });
         let length = usize::try_from(piece.length).unwrap_or(usize::MAX);
         let file = Arc::clone(&self.source.file);
@@ -212,9 +214,13 @@ impl Track {
         } else {
             let from = usize::try_from(piece.skipped).unwrap_or(0);
             let end = from + usize::try_from(piece.bytes).unwrap_or(0);
-            // A stream's batches come one after another: behind its own it was not waiting for the disk.
-            let wanted = wanted.max(std::mem::replace(&mut self.last_done, now));
-            let batch = Batch { wanted, submitted: submitted.max(wanted), done: now, bytes: piece.bytes };
+            // A stream's batches come one after another: behind the one before it, it was not waiting for the disk.
+            let before = match place.checked_sub(1).map(|before| &self.queue[before]) {
+                None => self.last_done,
+                Some(Slot::Ready(before)) => before.batch.done,
+                Some(Slot::UnderWay { .. }) => wanted,
+            };
+            let batch = Batch { wanted: wanted.max(before), submitted, done: now, bytes: piece.bytes };
             self.note(batch);
             self.queue[place] = Slot::Ready(Ready { pages, from, end, batch });
         }
@@ -252,12 +258,12 @@ impl Track {
             return None;
         }
         let Some(Slot::Ready(ready)) = self.queue.pop_front() else { return None };
-        self.is_read = true;
+        (self.is_read, self.last_done) = (true, ready.batch.done);
         Some(ready)
     }
 
     /// Whether nothing comes any more: why, where that is not the file's end.
-    pub(crate) fn end(&mut self) -> Option<Result<(), Failure>> {
+    pub(crate) fn end(&mut self, now: Nanos) -> Option<Result<(), Failure>> {
         if !self.queue.is_empty() {
             return None;
         }
@@ -269,7 +275,11 @@ impl Track {
         }
         // It may have grown since.
         let _ = self.source.look_again();
-        self.piece().is_none().then_some(Ok(()))
+        if self.piece().is_none() {
+            return Some(Ok(()));
+        }
+        self.begin_to_want(now);
+        None
     }
 
     /// Pages that the program has done with.
@@ -289,20 +299,49 @@ impl Track {
         }
         (self.next, self.is_read, self.failure) = (to, false, None);
         let _ = self.source.look_again();
-        self.credit_since = now;
+        self.begin_to_want(now);
+    }
+
+    /// Goes on fetching.
+    pub(crate) fn go_on(&mut self, now: Nanos) {
+        self.is_paused = false;
+        self.begin_to_want(now);
+    }
+
+    /// The next batch is wanted from now on, or when there is credit for it.
+    fn begin_to_want(&mut self, now: Nanos) {
+        self.credit.accrue(now);
+        self.credit_since = self.credit.enough_at(self.price()).max(now);
+    }
+
+    /// Bytes of credit that the next batch takes.
+    fn price(&self) -> u64 {
+        self.piece().map_or(self.batch, |piece| piece.bytes)
+    }
+
+    /// Of bytes that the program goes over, those that nobody has asked for are fetched by nobody: how many.
+    pub(crate) fn pass_over(&mut self, bytes: u64) -> u64 {
+        let asked: u64 = self.queue.iter().map(Slot::bytes).sum();
+        let size = self.source.size.max(1);
+        let most = if self.contract.repeats { u64::MAX } else { size.saturating_sub(self.next) };
+        let passed = bytes.saturating_sub(asked).min(most);
+        self.next += passed;
+        if self.contract.repeats {
+            self.next %= size;
+        }
+        passed
     }
 
     /// Another rate from now on; its memory stays as it is.
     pub(crate) fn change_rate(&mut self, rate: Rate, now: Nanos) {
         self.contract.rate = rate;
         self.credit.change(rate, self.batch, self.contract.jitter, now);
-        self.credit_since = now;
+        self.begin_to_want(now);
     }
 
-    /// Bytes of its memory that a batch can be fetched into.
-    pub(crate) fn buffer(&self) -> u64 {
-        let held = self.free.len() + self.queue.len();
-        self.batch * held as u64
+    /// Whether a program that waits would wait for ever: it is paused and nothing is on its way.
+    pub(crate) fn is_at_rest(&self) -> bool {
+        self.is_paused && self.queue.is_empty()
     }
 }
 

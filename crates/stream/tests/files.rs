@@ -274,3 +274,45 @@ fn contracts_that_cannot_be_are_refused() {
     assert!(said(&fast().with_batch(0)).contains("batch"));
     assert!(said(&fast().with_jitter(Nanos::from_secs(100))).contains("buffer is at most"));
 }
+
+#[test]
+fn a_paused_stream_fetches_nothing_and_says_that_it_would_block() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(directory.path(), 200_000);
+    for station in stations() {
+        let contract = Contract { is_paused: true, ..fast().with_batch(4096) };
+        let mut stream = station.open(&path, &contract).unwrap();
+        let mut got = vec![0; 4096];
+        assert_eq!(stream.read(&mut got).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+        std::thread::sleep(std::time::Duration::from_millis(50));
+        assert_eq!(stream.stats().batches, 0);
+        let begin = std::time::Instant::now();
+        stream.go_on();
+        stream.read_exact(&mut got).unwrap();
+        assert!(got == bytes(0, 4096));
+        // No batch was wanted while it was paused.
+        let worst = u128::from(stream.stats().worst_batch.get_unsigned());
+        assert!(worst <= begin.elapsed().as_nanos());
+    }
+}
+
+#[test]
+fn what_is_gone_over_before_it_was_asked_for_is_not_fetched() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(directory.path(), 1_000_003);
+    for station in stations() {
+        let contract =
+            Contract { repeats: true, ..fast().with_access(4096).with_batch(4096).with_buffer(8192) };
+        let mut stream = station.open(&path, &contract).unwrap();
+        let mut at = 0_u64;
+        let mut got = vec![0; 10_000];
+        for over in [900_000, 5, 2_500_000, 4096] {
+            stream.skip(over);
+            at += over;
+            stream.read_exact(&mut got).unwrap();
+            assert!(got.iter().zip(at..).all(|(got, at)| *got == byte(at % 1_000_003)), "at {at}");
+            at += got.len() as u64;
+        }
+        assert!(stream.stats().bytes < 200_000, "{:?}", stream.stats());
+    }
+}

@@ -302,6 +302,12 @@ fn undo_file(kernel: &dyn Kernel, path: &Path, old: &str, set: &str) -> Result<U
     let now = kernel.read_text(path)?;
     let now = chosen(&now);
     if now == chosen(old) {
+        // The number of a queue's requests is as before where its I/O scheduler was taken off, the tags of its driver are not: they
+        // follow a number that is written and differs (`blk_mq_update_nr_requests`).
+        if path.ends_with("queue/nr_requests") && chosen(old) != chosen(set) {
+            kernel.write_text(path, chosen(set))?;
+            kernel.write_text(path, chosen(old))?;
+        }
         return Ok(Undone::AsBefore);
     }
     if now != chosen(set) {
@@ -327,6 +333,23 @@ mod tests {
     use super::*;
     use crate::ScriptedKernel;
     use crate::journal::RuntimeDir;
+
+    /// Taking an I/O scheduler off changes the number back and leaves the tags as they are.
+    #[test]
+    fn the_requests_of_a_queue_are_written_again_even_where_their_number_is_as_before() {
+        let kernel = ScriptedKernel::new(1);
+        let (requests, other) =
+            ("/sys/block/loop0/queue/nr_requests", "/sys/block/loop0/queue/max_sectors_kb");
+        for (path, writes) in [(requests, 2), (other, 0)] {
+            let path = Path::new(path);
+            kernel.add_file(path, "128");
+            let before = kernel.calls().len();
+            assert_eq!(undo_file(&kernel, path, "128", "4").unwrap(), Undone::AsBefore);
+            let calls = kernel.calls();
+            let written = calls[before..].iter().filter(|call| call.operation == Operation::Write).count();
+            assert_eq!((written, kernel.read_text(path).unwrap().as_str()), (writes, "128"));
+        }
+    }
 
     #[test]
     fn a_file_of_choices_is_read_by_its_brackets() {
