@@ -53,6 +53,7 @@ use surety_model::workload::Direction;
 use surety_units::{Bytes, Nanos, Rate};
 
 pub use nearest::{Nearest, nearest};
+pub use surety_model::playout::Level;
 
 /// Batches are multiples of a page.
 pub const PAGE: u64 = 4096;
@@ -118,30 +119,6 @@ pub struct Floors {
     pub best_effort: Rate,
     /// All buffers have at most so many bytes.
     pub memory: Option<u64>,
-}
-
-/// How sure a stream's rate is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// What it got is counted.
-    Observed,
-    /// Its requests go first; nothing bounds how long they take.
-    Scheduled,
-    /// A bound on every batch follows from a model of the disk.
-    Admitted,
-    /// Admitted, and runs were within the bound.
-    Verified,
-}
-
-impl fmt::Display for Level {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Level::Observed => "observed",
-            Level::Scheduled => "scheduled",
-            Level::Admitted => "admitted",
-            Level::Verified => "verified",
-        })
-    }
 }
 
 /// What a stream is given.

@@ -1,8 +1,10 @@
-//! The play-out buffer of a stream: how large it is, and the [`Credit`] that holds its fetching to the rate.
+//! The play-out buffer of a stream: how large it is, the [`Credit`] that holds its fetching to the rate, and how much of a guarantee it has.
 //!
 //! Credit accrues at the stream's rate up to one batch and what the jitter allows; fetching takes it. So a stream never takes more
 //! from its disk than its contract, however fast it is consumed, and may catch up by as much as it was held up. This is the prefetcher of ABISS
 //! (de Nijs et al., Linux Symposium 2005).
+
+use std::fmt;
 
 use surety_units::{Nanos, Rate};
 
@@ -25,6 +27,30 @@ pub fn buffer_of(stream: &Stream, batch: u64) -> u64 {
 /// The jitter of a stream.
 pub fn jitter_of(stream: &Stream) -> Nanos {
     stream.jitter.unwrap_or(AHEAD).max(Nanos::ZERO)
+}
+
+/// How much of a guarantee a stream has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Level {
+    /// Fetched ahead and counted; the disk treats it as anybody's.
+    Observed,
+    /// Past the page cache, from locked memory, its requests before best effort; nothing bounds how long they take.
+    Scheduled,
+    /// The same, and a bound on every batch follows from a model of the disk. A batch that took longer ends this.
+    Admitted,
+    /// Admitted, and runs were within the bound.
+    Verified,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Level::Observed => "observed",
+            Level::Scheduled => "scheduled",
+            Level::Admitted => "admitted",
+            Level::Verified => "verified",
+        })
+    }
 }
 
 /// What a stream may fetch now.

@@ -29,7 +29,6 @@
 mod contract;
 mod desk;
 mod error;
-mod level;
 mod mover;
 mod order;
 mod reader;
@@ -40,7 +39,7 @@ mod track;
 
 pub use contract::Contract;
 pub use error::StreamError;
-pub use level::Level;
 pub use reader::Reader;
 pub use station::{Station, StationSettings};
 pub use stats::{Batch, Cause, Stats};
+pub use surety_model::playout::Level;

@@ -4,10 +4,10 @@ use std::io::{self, Read};
 use std::sync::{Arc, Condvar, PoisonError};
 
 use surety_kernel::clock;
+use surety_model::playout::Level;
 use surety_units::{Nanos, Rate};
 
 use crate::desk::Served;
-use crate::level::Level;
 use crate::stats::{Batch, Stats};
 use crate::track::{Ready, Track};
 
