@@ -3,7 +3,6 @@
 //! The requests go by the kernel's own asynchronous I/O (`io_setup(2)` and its like), which every kernel since 2.6 has and which
 //! needs no thread for each request. What is read is thrown away: all reads go into one buffer.
 
-use std::alloc::{Layout, alloc, dealloc};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::AsRawFd;
@@ -15,6 +14,7 @@ use surety_units::Nanos;
 use crate::block::{BlockDevice, sysfs_of};
 use crate::clock::to_timespec;
 use crate::error::{KernelError, Operation, check};
+use crate::pages::Pages;
 
 /// A block device, a partition, or a regular file, for reading or for writing past the page cache.
 #[derive(Debug)]
@@ -161,44 +161,18 @@ struct Event {
 
 const READ: u16 = 0;
 const WRITE: u16 = 1;
-/// What every direct access may be aligned to.
-const ALIGNMENT: usize = 4096;
-
-/// Memory at an address that direct access takes.
-#[derive(Debug)]
-struct Buffer {
-    start: *mut u8,
-    layout: Layout,
-}
-
-impl Buffer {
-    /// Filled with bytes that do not compress.
-    fn new(length: usize) -> Buffer {
-        let layout =
-            Layout::from_size_align(length.max(ALIGNMENT), ALIGNMENT).expect("some MiB, aligned to a page");
-        // SAFETY: the layout is not empty.
-        let start = unsafe { alloc(layout) };
-        if start.is_null() {
-            std::alloc::handle_alloc_error(layout);
-        }
-        // One step of xorshift for each word (Marsaglia 2003).
-        let mut word = 0x9e37_79b9_7f4a_7c15_u64;
-        for at in (0..layout.size()).step_by(8) {
-            word ^= word << 13;
-            word ^= word >> 7;
-            word ^= word << 17;
-            // SAFETY: `at` is below the size, which is a multiple of 8 as the length is one of sectors; the start is aligned to more.
-            unsafe { start.add(at).cast::<u64>().write(word) };
-        }
-        Buffer { start, layout }
+/// Filled with bytes that do not compress.
+fn filled(bytes: usize) -> Result<Pages, KernelError> {
+    let mut pages = Pages::new(bytes)?;
+    // One step of xorshift for each word (Marsaglia 2003).
+    let mut word = 0x9e37_79b9_7f4a_7c15_u64;
+    for into in pages.chunks_exact_mut(8) {
+        word ^= word << 13;
+        word ^= word >> 7;
+        word ^= word << 17;
+        into.copy_from_slice(&word.to_ne_bytes());
     }
-}
-
-impl Drop for Buffer {
-    fn drop(&mut self) {
-        // SAFETY: allocated with this layout, and nothing uses it any more: the queue that did is gone.
-        unsafe { dealloc(self.start, self.layout) };
-    }
+    Ok(pages)
 }
 
 /// What is done to a part of a medium.
@@ -216,8 +190,8 @@ pub type Done = (u32, Result<usize, i32>);
 pub struct DirectQueue {
     context: libc::c_ulong,
     // Dropped after the context is destroyed, when the kernel does not write to them any more.
-    read: Buffer,
-    write: Buffer,
+    read: Pages,
+    write: Pages,
     inside: usize,
     /// Completed, not handed out: tag and result.
     done: Vec<(u32, i64)>,
@@ -227,21 +201,15 @@ impl DirectQueue {
     /// For so many requests at a time, of at most so many bytes.
     ///
     /// # Errors
-    /// EAGAIN when the machine's limit is reached (`fs.aio-max-nr`), ENOSYS on a kernel without it.
+    /// EAGAIN when the machine's limit is reached (`fs.aio-max-nr`), ENOSYS on a kernel without it; ENOMEM.
     pub fn new(depth: u32, bytes_max: usize) -> Result<DirectQueue, KernelError> {
+        let (read, write) = (filled(bytes_max)?, filled(bytes_max)?);
         let mut context: libc::c_ulong = 0;
         // SAFETY: the place for the context is valid and holds zero, as the call wants.
         let made = unsafe { libc::syscall(libc::SYS_io_setup, depth, &raw mut context) };
         check(made)
             .map_err(|errno| KernelError::new(Operation::Open, "a queue of asynchronous I/O", errno))?;
-        let bytes = bytes_max.next_multiple_of(ALIGNMENT);
-        Ok(DirectQueue {
-            context,
-            read: Buffer::new(bytes),
-            write: Buffer::new(bytes),
-            inside: 0,
-            done: Vec::new(),
-        })
+        Ok(DirectQueue { context, read, write, inside: 0, done: Vec::new() })
     }
 
     /// Issues a request. `tag` names it in its completion.
@@ -256,11 +224,11 @@ impl DirectQueue {
         (offset, length): (u64, usize),
     ) -> Result<(), KernelError> {
         let (operation, opcode, buffer) = match access {
-            Access::Read => (Operation::Read, READ, &self.read),
-            Access::Write => (Operation::Write, WRITE, &self.write),
+            Access::Read => (Operation::Read, READ, &mut self.read),
+            Access::Write => (Operation::Write, WRITE, &mut self.write),
         };
         let failed = |errno| KernelError::new(operation, object(&medium.path), errno);
-        if length > buffer.layout.size() {
+        if length > buffer.len() {
             return Err(failed(libc::EINVAL));
         }
         let mut control = Control {
@@ -270,7 +238,7 @@ impl DirectQueue {
             opcode,
             priority: 0,
             descriptor: medium.file.as_raw_fd() as u32,
-            buffer: buffer.start as u64,
+            buffer: buffer.address() as u64,
             length: length as u64,
             offset: offset as i64,
             reserved: 0,
