@@ -102,8 +102,6 @@ pub struct Worst {
     pub read: Cost,
     pub write: Cost,
     pub held: Held,
-    /// Requests it takes at a time.
-    pub depth: u32,
 }
 
 impl Profile {
@@ -116,15 +114,14 @@ impl Profile {
         if asked.range.is_empty() || asked.range.end > self.sectors() {
             return Err(format!("{} has no sectors {:?}", self.name, asked.range));
         }
-        let worst = match &self.device {
+        match &self.device {
             Device::Fixed(parameters) => Ok(of_fixed(parameters)),
             Device::Hdd(parameters) => Ok(hdd::worst(parameters, asked)),
             Device::Flash(parameters) => flash::worst(parameters, asked),
             Device::Virtio(parameters, behind) => {
                 behind.worst(asked).map(|of| behind_a_queue(parameters, of))
             }
-        }?;
-        Ok(Worst { depth: u32::try_from(self.depth()).unwrap_or(u32::MAX), ..worst })
+        }
     }
 }
 
@@ -132,7 +129,7 @@ impl Profile {
 fn of_fixed(parameters: &fixed::Parameters) -> Worst {
     let cost = |fixed| Cost { fixed, rate: parameters.rate };
     let write = cost(parameters.write.max(parameters.flush));
-    Worst { read: cost(parameters.read), write, held: Held::default(), depth: 1 }
+    Worst { read: cost(parameters.read), write, held: Held::default() }
 }
 
 /// Before each request and before each completion the thread may have slept.

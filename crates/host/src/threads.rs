@@ -14,14 +14,19 @@ use surety_units::{Nanos, Tid};
 
 use crate::window::Gate;
 
-/// Gives the calling thread the I/O priority of its activity, where it has one: what failed and what to do about it.
-pub(crate) fn give_io_priority(wanted: Option<IoPriority>) -> Result<(), (String, String)> {
-    let Some(wanted) = wanted else { return Ok(()) };
-    let given = match wanted {
+/// An I/O priority in the words of the kernel.
+pub(crate) fn given_of(wanted: IoPriority) -> Given {
+    match wanted {
         IoPriority::Realtime(level) => Given::Realtime(level),
         IoPriority::BestEffort(level) => Given::BestEffort(level),
         IoPriority::Idle => Given::Idle,
-    };
+    }
+}
+
+/// Gives the calling thread the I/O priority of its activity, where it has one: what failed and what to do about it.
+pub(crate) fn give_io_priority(wanted: Option<IoPriority>) -> Result<(), (String, String)> {
+    let Some(wanted) = wanted else { return Ok(()) };
+    let given = given_of(wanted);
     let failed = |error: KernelError| {
         let remedy = "run as root, or leave `io-priority` out".to_owned();
         (format!("it could not be given the I/O priority {wanted}: {error}"), remedy)

@@ -31,8 +31,8 @@ pub(crate) struct Shared {
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
     tracks: Vec<Option<Track>>,
-    /// By tag.
-    under_way: Vec<(u64, usize)>,
+    /// Batches by their tags, and whose they are; `None`: of a stream that was closed meanwhile.
+    under_way: Vec<(u64, Option<usize>)>,
     last_tag: u64,
     is_closing: bool,
     /// The thread ended: why.
@@ -113,7 +113,7 @@ impl Desk {
         let transfer = track.and_then(|track| track.ask(tag, (first.since, now)));
         if transfer.is_some() {
             self.last_tag = tag;
-            self.under_way.push((tag, first.stream));
+            self.under_way.push((tag, Some(first.stream)));
         }
         (transfer, None)
     }
@@ -124,9 +124,7 @@ impl Desk {
         let Some(place) = self.under_way.iter().position(|(tag, _)| *tag == transfer.tag) else { return };
         let (tag, stream) = self.under_way.swap_remove(place);
         // Whose stream was closed meanwhile frees the memory here.
-        if stream != usize::MAX
-            && let Some(track) = &mut self.tracks[stream]
-        {
+        if let Some(track) = stream.and_then(|stream| self.tracks[stream].as_mut()) {
             track.complete(tag, transfer.pages, result, now);
         }
     }
@@ -150,8 +148,8 @@ impl Desk {
     /// A stream ends. What is under way for it comes back to nobody.
     pub(crate) fn detach(&mut self, number: usize) -> Option<Track> {
         let track = self.tracks[number].take();
-        for (_, stream) in self.under_way.iter_mut().filter(|(_, stream)| *stream == number) {
-            *stream = usize::MAX;
+        for (_, stream) in self.under_way.iter_mut().filter(|(_, stream)| *stream == Some(number)) {
+            *stream = None;
         }
         track
     }

@@ -123,14 +123,14 @@ fn prepare(settings: StationSettings, bell: Bell) -> (Mover, Vec<String>) {
     let mut caveats = Vec::new();
     let _ = set_name("surety/streams");
     let _ = set_timer_slack(Nanos::new(1));
-    if settings.realtime.is_none() {
-        caveats.push("the thread that fetches is not real-time: it was not to be".to_owned());
-    }
-    if let Some(priority) = settings.realtime {
-        let wanted = SchedPolicy::Fifo { priority: priority.into() };
-        let attributes = SchedAttr { reset_on_fork: true, ..SchedAttr::from(wanted) };
-        if let Err(error) = RealKernel::default().set_scheduler_directly(Tid(0), &attributes) {
-            caveats.push(format!("the thread that fetches is not real-time: {error}"));
+    match settings.realtime {
+        None => caveats.push("the thread that fetches is not real-time: it was not to be".to_owned()),
+        Some(priority) => {
+            let wanted = SchedPolicy::Fifo { priority: priority.into() };
+            let attributes = SchedAttr { reset_on_fork: true, ..SchedAttr::from(wanted) };
+            if let Err(error) = RealKernel::default().set_scheduler_directly(Tid(0), &attributes) {
+                caveats.push(format!("the thread that fetches is not real-time: {error}"));
+            }
         }
     }
     if let Some(priority) = settings.io_priority

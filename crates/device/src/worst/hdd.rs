@@ -39,7 +39,7 @@ pub(super) fn worst(parameters: &Parameters, asked: &Asked) -> Worst {
         }
         _ => Held::default(),
     };
-    Worst { read, write, held, depth: 1 }
+    Worst { read, write, held }
 }
 
 /// Writes that have to go to the medium before there is room for one more, of `most` that are held.

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 use std::io::{self, Read};
 use std::path::Path;
 
-use surety_kernel::io_priority::IoPriority as Given;
 use surety_model::playout::{buffer_of, jitter_of};
-use surety_model::workload::{IoPriority, Stream};
+use surety_model::workload::Stream;
 use surety_model::world::WorldError;
 use surety_stream::{Cause, Contract, Reader, Station, StationSettings, Stats, StreamError};
 use surety_units::{Bytes, Nanos};
 
+use crate::threads::given_of;
 use crate::window::Window;
 
 /// The stations of a run, by the disk and the I/O priority of their streams.
@@ -32,13 +32,9 @@ impl Stations {
         let station = match self.0.remove(&key) {
             Some(station) => station,
             None => {
-                let io_priority = Some(match stream.io_priority {
-                    None => Given::Realtime(0),
-                    Some(IoPriority::Realtime(level)) => Given::Realtime(level),
-                    Some(IoPriority::BestEffort(level)) => Given::BestEffort(level),
-                    Some(IoPriority::Idle) => Given::Idle,
-                });
-                Station::start(StationSettings { io_priority, ..StationSettings::default() })?
+                let default = StationSettings::default();
+                let io_priority = stream.io_priority.map(given_of).or(default.io_priority);
+                Station::start(StationSettings { io_priority, ..default })?
             }
         };
         Ok(self.0.entry(key).or_insert(station))

@@ -11,7 +11,7 @@ use surety_device::SECTOR;
 use surety_device::profile::Profile;
 use surety_device::worst::{Asked, Writes};
 use surety_model::platform::{DiskDriver, Platform};
-use surety_model::playout::AHEAD;
+use surety_model::playout::jitter_of;
 use surety_model::workload::{Direction, Disk, FileUse, IoPriority, Load, Stream, Workload};
 use surety_units::Nanos;
 
@@ -53,7 +53,7 @@ pub fn demand(stream: &Stream) -> StreamDemand {
         direction: stream.direction,
         access: stream.access_bytes(),
         batch: stream.batch.map(|bytes| bytes.0),
-        jitter: stream.jitter.unwrap_or(AHEAD),
+        jitter: jitter_of(stream),
         buffer: stream.buffer.map(|bytes| bytes.0),
         deadline: promised,
     }
