@@ -16,7 +16,7 @@ use surety_kernel::thread::{set_name, set_timer_slack};
 use surety_kernel::{Kernel as _, KernelError, RealKernel, clock};
 use surety_units::{Nanos, Tid};
 
-use crate::account::Account;
+use crate::account::{Account, check};
 use crate::contract::Contract;
 use crate::desk::{Served, Shared, Way};
 use crate::error::StreamError;
@@ -52,6 +52,11 @@ impl Default for StationSettings {
         }
     }
 }
+
+const NOT_WHOLE: StreamError = StreamError::Contract {
+    key: "repeats",
+    why: "needs a file to write over whose length is a multiple of a page",
+};
 
 /// The streams of one disk. It goes on until it and its last stream are dropped.
 #[derive(Clone, Debug)]
@@ -121,6 +126,11 @@ impl Station {
     /// # Errors
     /// In words: no such directory, no file, a contract that cannot be, no memory.
     pub fn create(&self, path: &Path, contract: &Contract) -> Result<Writer, StreamError> {
+        // Before what is in the file is gone.
+        check(contract)?;
+        if contract.repeats {
+            return Err(NOT_WHOLE);
+        }
         self.attach_writer(Target::create(path, contract)?, contract)
     }
 
@@ -147,10 +157,7 @@ impl Station {
 
     fn attach_writer(&self, mut target: Target, contract: &Contract) -> Result<Writer, StreamError> {
         if contract.repeats && !target.is_whole() {
-            return Err(StreamError::Contract {
-                key: "repeats",
-                why: "needs a file to write over whose length is a multiple of a page",
-            });
+            return Err(NOT_WHOLE);
         }
         let (mut account, free) = Account::open(contract, target.alignment, clock::monotonic())?;
         account.caveats.append(&mut target.caveats);
