@@ -9,6 +9,7 @@ use surety_units::{Nanos, Rate};
 
 use crate::contract::Contract;
 use crate::error::StreamError;
+use crate::mode::Mode;
 use crate::stats::{Batch, Stats};
 
 /// Batches of a buffer at least: one that the program has, and one that is moved meanwhile.
@@ -75,6 +76,7 @@ pub(crate) struct Account {
     pub(crate) batch: u64,
     /// Bytes of its memory.
     pub(crate) memory: u64,
+    mode: Mode,
 }
 
 impl Account {
@@ -110,6 +112,7 @@ impl Account {
             credit_since: now,
             batch,
             memory: batch * count,
+            mode: Mode::Steady,
         };
         Ok((account, pages))
     }
@@ -144,7 +147,21 @@ impl Account {
     /// Another rate from now on; its memory stays as it is.
     pub(crate) fn change_rate(&mut self, rate: Rate, now: Nanos) {
         self.contract.rate = rate;
-        self.credit.change(rate, self.batch, self.contract.jitter, now);
+        self.credit.change(rate, self.burst(), self.contract.jitter, now);
+    }
+
+    /// What is asked for at once from now on.
+    pub(crate) fn change_mode(&mut self, mode: Mode, now: Nanos) {
+        self.mode = mode;
+        self.credit.resize(self.burst(), self.contract.jitter, now);
+    }
+
+    /// Bytes that are asked for at once.
+    fn burst(&self) -> u64 {
+        match self.mode {
+            Mode::Steady => self.batch,
+            Mode::Longest => self.memory,
+        }
     }
 
     /// What is in the way of a higher level, and the level.
@@ -152,7 +169,9 @@ impl Account {
         let all = [of_station, &self.caveats, &self.unbounded].concat();
         let level = match self.contract.bound {
             _ if all.len() > self.unbounded.len() => Level::Observed,
-            Some(_) if all.is_empty() && self.stats.beyond_bound == 0 => Level::Admitted,
+            Some(_) if all.is_empty() && self.stats.beyond_bound == 0 && self.mode == Mode::Steady => {
+                Level::Admitted
+            }
             _ => Level::Scheduled,
         };
         (level, all)

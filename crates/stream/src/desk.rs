@@ -8,6 +8,7 @@ use surety_kernel::ring::{Bell, Completed, Transfer};
 use surety_units::{Nanos, Tid};
 
 use crate::account::{Account, Want};
+use crate::mode::{Mode, Pace, Rest};
 use crate::order::Candidate;
 use crate::sink::Sink;
 use crate::track::Track;
@@ -51,6 +52,7 @@ pub(crate) struct Desk {
     ways: Vec<Option<Way>>,
     under_way: Vec<UnderWay>,
     last_tag: u64,
+    pace: Pace,
     is_closing: bool,
     /// The thread ended: why.
     failure: Option<KernelError>,
@@ -76,6 +78,11 @@ impl Way {
             Way::In(track) => track.lasts(),
             Way::Out(sink) => sink.lasts(),
         }
+    }
+
+    /// Whether it wants a batch, or will when it has credit, and has no more ahead than its jitter lasts.
+    fn is_low(&mut self, now: Nanos) -> bool {
+        self.wants(now) != Want::Nothing && self.lasts() <= self.account().contract.jitter.max(Nanos::ZERO)
     }
 
     fn ask(&mut self, tag: u64, times: (Nanos, Nanos)) -> Option<Transfer> {
@@ -114,7 +121,8 @@ impl Drop for Served {
 
 impl Desk {
     /// A stream comes: its number.
-    pub(crate) fn attach(&mut self, way: Way) -> usize {
+    pub(crate) fn attach(&mut self, mut way: Way, now: Nanos) -> usize {
+        way.account().change_mode(self.pace.mode(), now);
         match self.ways.iter().position(Option::is_none) {
             Some(free) => {
                 self.ways[free] = Some(way);
@@ -132,17 +140,47 @@ impl Desk {
         self.is_closing
     }
 
+    /// When streams are served, from now on.
+    pub(crate) fn change_mode(&mut self, mode: Mode, now: Nanos) {
+        self.pace.change(mode);
+        self.ways.iter_mut().flatten().for_each(|way| way.account().change_mode(mode, now));
+    }
+
+    /// When streams are served.
+    pub(crate) fn mode(&self) -> Mode {
+        self.pace.mode()
+    }
+
+    /// What the disk had for itself.
+    pub(crate) fn rest(&self) -> Rest {
+        self.pace.rest()
+    }
+
     /// A transfer to ask for now, or how long to wait at most before there may be one (`None`: until something happens).
     pub(crate) fn next(&mut self, now: Nanos, in_device: usize) -> (Option<Transfer>, Option<Nanos>) {
+        let next = self.wanted(now, in_device);
+        match next.0 {
+            Some(_) => self.pace.works(now),
+            None if self.under_way.is_empty() => self.pace.rests(now),
+            None => {}
+        }
+        next
+    }
+
+    fn wanted(&mut self, now: Nanos, in_device: usize) -> (Option<Transfer>, Option<Nanos>) {
         if let Some(sync) = self.sync(now) {
             return (Some(sync), None);
         }
         if self.under_way.iter().filter(|transfer| !transfer.is_sync).count() >= in_device {
             return (None, None);
         }
+        let ways = &mut self.ways;
+        if !self.pace.goes(|| ways.iter_mut().flatten().any(|way| way.is_low(now))) {
+            return (None, None);
+        }
         let mut soonest: Option<Nanos> = None;
         let mut first: Option<Candidate> = None;
-        for (stream, way) in self.ways.iter_mut().enumerate() {
+        for (stream, way) in ways.iter_mut().enumerate() {
             let Some(way) = way else { continue };
             match way.wants(now) {
                 Want::Since(since) => {
@@ -156,6 +194,7 @@ impl Desk {
             }
         }
         let Some(first) = first else {
+            self.pace.nothing_wanted();
             return (None, soonest.map(|at| (at - now).max(Nanos::ZERO)));
         };
         let tag = self.last_tag + 1;

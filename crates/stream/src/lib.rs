@@ -44,6 +44,7 @@ mod account;
 mod contract;
 mod desk;
 mod error;
+mod mode;
 mod mover;
 mod order;
 mod reader;
@@ -57,6 +58,7 @@ mod writer;
 
 pub use contract::Contract;
 pub use error::StreamError;
+pub use mode::{Mode, Rest};
 pub use reader::Reader;
 pub use station::{Station, StationSettings};
 pub use stats::{Batch, Cause, Stats};

@@ -20,6 +20,7 @@ use crate::account::{Account, check};
 use crate::contract::Contract;
 use crate::desk::{Served, Shared, Way};
 use crate::error::StreamError;
+use crate::mode::{Mode, Rest};
 use crate::mover::Mover;
 use crate::reader::Reader;
 use crate::sink::Sink;
@@ -100,6 +101,22 @@ impl Station {
         &self.0.caveats
     }
 
+    /// When its streams are served, from now on.
+    pub fn set_mode(&self, mode: Mode) {
+        self.0.shared.desk().change_mode(mode, clock::monotonic());
+        self.0.shared.bell.strike();
+    }
+
+    /// When its streams are served.
+    pub fn mode(&self) -> Mode {
+        self.0.shared.desk().mode()
+    }
+
+    /// The times so far in which nothing of it was at the disk.
+    pub fn rest(&self) -> Rest {
+        self.0.shared.desk().rest()
+    }
+
     /// Opens a file as a stream from its beginning; fetching begins at once.
     ///
     /// # Errors
@@ -150,7 +167,7 @@ impl Station {
     fn attach(&self, source: Source, contract: &Contract) -> Result<Reader, StreamError> {
         let track = Track::new(contract, source, clock::monotonic())?;
         let wake = Arc::clone(&track.account.wake);
-        let number = self.0.shared.desk().attach(Way::In(track));
+        let number = self.0.shared.desk().attach(Way::In(track), clock::monotonic());
         self.0.shared.bell.strike();
         Ok(Reader::new(Arc::clone(&self.0), number, wake))
     }
@@ -164,7 +181,7 @@ impl Station {
         account.unbounded.append(&mut target.unbounded);
         let sink = Sink::new(account, free, Arc::clone(&target.file))?;
         let (wake, batch) = (Arc::clone(&sink.account.wake), sink.account.batch);
-        let number = self.0.shared.desk().attach(Way::Out(sink));
+        let number = self.0.shared.desk().attach(Way::Out(sink), clock::monotonic());
         Ok(Writer::new((Arc::clone(&self.0), number, wake), target, batch, contract))
     }
 }
