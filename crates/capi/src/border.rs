@@ -286,3 +286,18 @@ pub extern "C" fn surety_strerror() -> *const c_char {
 pub extern "C" fn surety_version() -> *const c_char {
     concat!(env!("CARGO_PKG_VERSION"), "\0").as_ptr().cast()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_panic_leaves_the_border() {
+        assert_eq!(told(-1, || panic!("a defect")), -1);
+        // SAFETY: the text of this thread stays until another call of it fails.
+        let words = unsafe { CStr::from_ptr(surety_strerror()) }.to_str().unwrap();
+        assert_eq!(words, "internal error, please report it: a defect");
+        assert_eq!(std::io::Error::last_os_error().raw_os_error(), Some(libc::EIO));
+        assert_eq!(told(-1, || Ok(7)), 7);
+    }
+}

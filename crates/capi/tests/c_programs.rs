@@ -161,7 +161,7 @@ fn a_program_in_cpp11_with_the_archive() {
     let (level, reasons) = printed.split_once('\n').unwrap();
     assert_eq!(level == "observed", !reasons.is_empty(), "{printed}");
 
-    // Nobody's thread is not real-time, and that is said; the bytes are the same, which the program compares.
+    // Nobody has no real-time priority at a disk, and that is said; the bytes are the same, which the program compares.
     let mut as_nobody = Command::new(&program);
     if is_root() {
         as_nobody = Command::new("setpriv");
@@ -170,7 +170,7 @@ fn a_program_in_cpp11_with_the_archive() {
     let Some(output) = done(as_nobody.arg("level").arg(place.file("film"))) else { return };
     assert!(output.status.success(), "{}", words(&output));
     let printed = words(&output);
-    assert!(printed.starts_with("observed\n") && printed.contains("not real-time"), "{printed}");
+    assert!(printed.starts_with("observed\n") && printed.contains("no priority at the disk"), "{printed}");
 }
 
 /// Names that begin like this library's, by what splits words.
