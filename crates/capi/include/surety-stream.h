@@ -141,8 +141,8 @@ struct surety_stats {
     uint64_t size;               /* sizeof(struct surety_stats) */
     uint64_t batches;            /* batches that were fetched, or written, */
     uint64_t bytes;              /* and bytes of the file in them */
-    uint64_t worst_batch_ns;     /* the longest time from wanting a batch until it was complete, */
-    uint64_t worst_in_device_ns; /* and of that in the kernel and the device */
+    uint64_t worst_batch_ns;     /* the longest time from wanting a batch, and having the one before it, until it was complete */
+    uint64_t worst_in_device_ns; /* the longest time of a batch in the kernel and the device, behind the one before it too */
     uint64_t beyond_bound;       /* batches that took longer than bound_ns of the contract */
     uint64_t least_ahead;        /* bytes ready to be read, or room to write to, when a batch was complete, the fewest; SURETY_NONE: none was yet */
     uint64_t under_runs;         /* reads or writes that a program no faster than its contract had to wait in, */

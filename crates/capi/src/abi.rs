@@ -120,9 +120,9 @@ pub struct Stats {
     pub batches: u64,
     /// Of the file.
     pub bytes: u64,
-    /// The longest from wanting a batch until it was complete.
+    /// The longest from wanting a batch, and having the one before it, until it was complete.
     pub worst_batch_ns: u64,
-    /// Of that, the longest in the kernel and the device.
+    /// The longest in the kernel and the device; a batch may be there behind the one before it, so this can be the longer one.
     pub worst_in_device_ns: u64,
     /// Batches that took longer than `bound_ns`.
     pub beyond_bound: u64,
