@@ -1,8 +1,8 @@
 //! [`Connection`]: a file system of ours, by the protocol of `/dev/fuse` (`include/uapi/linux/fuse.h`, 7.31 and later).
 //!
-//! The mount has no place in the file system ([`DetachedMount`]) and the connection ends with the descriptor of `/dev/fuse`: whatever
-//! waits for an answer then fails, so nothing is left however the process ends. What is asked and how it is answered stands in
-//! [`wire`]; who serves decides what there is. [`control::Control`] ends a connection from another process.
+//! The mount has no place in the file system ([`DetachedMount`]) until it is given one, and the connection ends with the descriptor of
+//! `/dev/fuse`: whatever waits for an answer then fails, so nothing is left of a mount without a place however the process ends. What is asked
+//! stands in [`wire`] and how it is answered in [`answers`]; who serves decides what there is. [`control::Control`] ends a connection from another process.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read, Write};
@@ -16,15 +16,19 @@ use rustix::process::{Resource, getrlimit};
 use crate::error::{KernelError, Operation};
 use crate::mount::DetachedMount;
 
+pub mod answers;
 pub mod control;
 pub mod wire;
 
+use answers::out_header;
 use wire::{Incoming, OUT_HEADER};
 
 /// The device that file systems in user space are served through.
 pub const DEVICE: &str = "/dev/fuse";
 /// The descriptor of `/dev/fuse` is one of the last this many that a process may have by default.
 const HIGH: u64 = 64;
+/// What mounts of ours are among those of FUSE: `fuse.surety`.
+pub const SUBTYPE: &str = "surety";
 const DESCRIPTORS: u64 = 1024;
 
 /// The serving end of a file system in user space. Threads may share it.
@@ -66,15 +70,38 @@ impl Connection {
     /// # Errors
     /// EPERM without CAP_SYS_ADMIN, ENODEV without FUSE.
     pub fn mount(&self, bytes_max: u32) -> Result<DetachedMount, KernelError> {
-        let options = [
+        DetachedMount::with(c"fuse", &self.options(bytes_max))
+            .map_err(|errno| KernelError::new(Operation::Mount, DEVICE, errno))
+    }
+
+    /// The same of a file system that is only read, named `source` among the mounts, in which nobody has rights that the modes of its files do not
+    /// give; without `is_shared` only this user looks into it, root neither.
+    ///
+    /// # Errors
+    /// As [`Connection::mount`].
+    pub fn mount_to_read(
+        &self,
+        bytes_max: u32,
+        source: &str,
+        is_shared: bool,
+    ) -> Result<DetachedMount, KernelError> {
+        let mut options = self.options(bytes_max);
+        options.push(("source", source.to_owned()));
+        options.push(("subtype", SUBTYPE.to_owned()));
+        let flags: &[&str] =
+            if is_shared { &["default_permissions", "allow_other"] } else { &["default_permissions"] };
+        DetachedMount::to_read(c"fuse", &options, flags)
+            .map_err(|errno| KernelError::new(Operation::Mount, DEVICE, errno))
+    }
+
+    fn options(&self, bytes_max: u32) -> Vec<(&'static str, String)> {
+        vec![
             ("fd", self.device.as_raw_fd().to_string()),
             ("rootmode", "40000".to_owned()),
             ("user_id", rustix::process::geteuid().as_raw().to_string()),
             ("group_id", rustix::process::getegid().as_raw().to_string()),
             ("max_read", bytes_max.to_string()),
-        ];
-        DetachedMount::with(c"fuse", &options)
-            .map_err(|errno| KernelError::new(Operation::Mount, DEVICE, errno))
+        ]
     }
 
     /// Waits for what the kernel asks next. The buffer holds [`wire::buffer_bytes`] at least.
@@ -102,7 +129,7 @@ impl Connection {
     /// # Errors
     /// As `write`: EINVAL for an answer of the wrong length.
     pub fn answer(&self, unique: u64, bytes: &[u8]) -> Result<(), KernelError> {
-        self.send(&wire::out_header(unique, 0, bytes.len()), bytes)
+        self.send(&out_header(unique, 0, bytes.len()), bytes)
     }
 
     /// Answers a request with an error number.
@@ -110,7 +137,7 @@ impl Connection {
     /// # Errors
     /// As [`Connection::answer`].
     pub fn refuse(&self, unique: u64, errno: i32) -> Result<(), KernelError> {
-        self.send(&wire::out_header(unique, -errno, 0), &[])
+        self.send(&out_header(unique, -errno, 0), &[])
     }
 
     fn send(&self, header: &[u8; OUT_HEADER], bytes: &[u8]) -> Result<(), KernelError> {

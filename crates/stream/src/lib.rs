@@ -39,7 +39,7 @@ mod track;
 
 pub use contract::Contract;
 pub use error::StreamError;
-pub use reader::Reader;
+pub use reader::{Caller, Reader};
 pub use station::{Station, StationSettings};
 pub use stats::{Batch, Cause, Stats};
 pub use surety_model::playout::Level;
