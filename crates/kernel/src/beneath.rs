@@ -4,6 +4,7 @@
 //! out of it, whatever is changed in it meanwhile. File systems that are mounted below are a part of it, but for one that is served by
 //! this process itself: waiting for an answer of our own we would wait for ever.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -15,6 +16,7 @@ use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Statx,
 use rustix::fs::{fstatfs, makedev, openat2, readlinkat, statx};
 use rustix::io::Errno;
 
+use crate::files::open_at_once;
 use crate::fuse::answers::{Attributes, Name, Size};
 
 /// No mount: device numbers of FUSE have minors above 0.
@@ -42,6 +44,14 @@ pub struct Found {
     pub attributes: Attributes,
 }
 
+/// A path below the directory, and which file was found there; `None`: whichever is.
+#[derive(Clone, Copy, Debug)]
+pub struct At<'p> {
+    /// The empty one is the directory itself.
+    pub path: &'p Path,
+    pub identity: Option<Identity>,
+}
+
 impl Beneath {
     /// Opens a directory.
     ///
@@ -58,44 +68,47 @@ impl Beneath {
         self.ours.store(connection, Ordering::Relaxed);
     }
 
-    /// What is at a path below it; the empty one is the directory itself. A symbolic link is itself.
+    /// What is there. A symbolic link is itself.
     ///
     /// # Errors
-    /// As `open`: ENOENT; ELOOP for a link on the way, and for a mount of this process.
-    pub fn look(&self, path: &Path) -> io::Result<Found> {
-        look_at(self.place(path)?)
+    /// As `open`: ENOENT; ELOOP for a link on the way, and for a mount of this process; ESTALE where another file is there.
+    pub fn look(&self, at: At<'_>) -> io::Result<Found> {
+        Ok(self.find(at)?.1)
     }
 
-    /// Opens a regular file at a path to read, or `None` where another file is there than this one.
+    /// What has a name in a directory.
     ///
     /// # Errors
-    /// As `open`; EINVAL for what is no regular file.
-    pub fn open_file(&self, path: &Path, identity: Identity) -> io::Result<Option<File>> {
-        let place = self.place(path)?;
-        let found = look_at(&place)?;
-        if found.identity != identity {
-            return Ok(None);
+    /// As [`Beneath::look`]; EINVAL for what is no name of one file.
+    pub fn look_in(&self, directory: At<'_>, name: &[u8]) -> io::Result<Found> {
+        if !is_name(name) {
+            return Err(Errno::INVAL.into());
         }
+        let (directory, _) = self.find(directory)?;
+        look_at(self.place(&directory, Path::new(OsStr::from_bytes(name)))?)
+    }
+
+    /// Opens a regular file to read.
+    ///
+    /// # Errors
+    /// As [`Beneath::look`]; EINVAL for what is no regular file.
+    pub fn open_file(&self, at: At<'_>) -> io::Result<File> {
+        let (place, found) = self.find(at)?;
         if FileType::from_raw_mode(found.attributes.mode) != FileType::RegularFile {
             return Err(Errno::INVAL.into());
         }
         // The same file: nobody can put another one behind a descriptor.
-        crate::files::open_at_once(Path::new(&format!("/proc/self/fd/{}", place.as_raw_fd()))).map(Some)
+        open_at_once(Path::new(&format!("/proc/self/fd/{}", place.as_raw_fd())))
     }
 
-    /// The names in a directory at a path, `.` and `..` too.
+    /// The names in a directory, `.` and `..` too.
     ///
     /// # Errors
-    /// As `open` and `getdents`.
-    pub fn list(&self, path: &Path) -> io::Result<Vec<Name>> {
-        let place = self.place(path)?;
-        let opened = openat2(
-            &place,
-            c".",
-            OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC,
-            Mode::empty(),
-            ResolveFlags::empty(),
-        )?;
+    /// As [`Beneath::look`], and as `getdents`.
+    pub fn list(&self, at: At<'_>) -> io::Result<Vec<Name>> {
+        let (place, _) = self.find(at)?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let opened = openat2(&place, c".", flags, Mode::empty(), ResolveFlags::empty())?;
         let mut names = Vec::new();
         for entry in Dir::new(opened)? {
             let entry = entry?;
@@ -108,21 +121,21 @@ impl Beneath {
         Ok(names)
     }
 
-    /// Where a symbolic link at a path leads.
+    /// Where a symbolic link leads.
     ///
     /// # Errors
-    /// EINVAL for what is none.
-    pub fn link(&self, path: &Path) -> io::Result<Vec<u8>> {
-        let place = self.place(path)?;
+    /// As [`Beneath::look`]; EINVAL for what is none.
+    pub fn link(&self, at: At<'_>) -> io::Result<Vec<u8>> {
+        let (place, _) = self.find(at)?;
         Ok(readlinkat(&place, c"", Vec::new())?.into_bytes())
     }
 
-    /// How large the file system is in which a path is.
+    /// How large the file system is.
     ///
     /// # Errors
-    /// As `statfs`.
-    pub fn size(&self, path: &Path) -> io::Result<Size> {
-        let of = fstatfs(self.place(path)?)?;
+    /// As [`Beneath::look`], and as `statfs`.
+    pub fn size(&self, at: At<'_>) -> io::Result<Size> {
+        let of = fstatfs(self.find(at)?.0)?;
         let number = |number: i64| u32::try_from(number).unwrap_or(0);
         Ok(Size {
             blocks: of.f_blocks,
@@ -136,12 +149,21 @@ impl Beneath {
         })
     }
 
-    fn place(&self, path: &Path) -> io::Result<OwnedFd> {
+    fn find(&self, at: At<'_>) -> io::Result<(OwnedFd, Found)> {
+        let path = if at.path.as_os_str().is_empty() { Path::new(".") } else { at.path };
+        let place = self.place(&self.root, path)?;
+        let found = look_at(&place)?;
+        match at.identity.is_none_or(|identity| identity == found.identity) {
+            true => Ok((place, found)),
+            false => Err(Errno::STALE.into()),
+        }
+    }
+
+    fn place(&self, from: &OwnedFd, path: &Path) -> io::Result<OwnedFd> {
         let within = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_MAGICLINKS;
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
         let open = |resolve| {
             let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-            openat2(&self.root, path, flags, Mode::empty(), resolve)
+            openat2(from, path, flags, Mode::empty(), resolve)
         };
         match open(within | ResolveFlags::NO_XDEV) {
             Err(Errno::XDEV) => {}
@@ -198,13 +220,8 @@ fn in_32_bits(major: u32, minor: u32) -> u32 {
 }
 
 /// Whether a name is one of a single file in a directory.
-pub fn is_name(name: &[u8]) -> bool {
+fn is_name(name: &[u8]) -> bool {
     !name.is_empty() && name != b"." && name != b".." && !name.iter().any(|byte| matches!(byte, b'/' | 0))
-}
-
-/// A name as a path of one part.
-pub fn path_of(name: &[u8]) -> &Path {
-    Path::new(std::ffi::OsStr::from_bytes(name))
 }
 
 #[cfg(test)]
@@ -222,32 +239,39 @@ mod tests {
         symlink("..", inside.join("up")).unwrap();
         symlink("sub/file", inside.join("link")).unwrap();
         let beneath = Beneath::open(&inside).unwrap();
-        let errno = |path: &str| beneath.look(Path::new(path)).unwrap_err().raw_os_error();
+        fn at(path: &str) -> At<'_> {
+            At { path: Path::new(path), identity: None }
+        }
+        let errno = |path: &str| beneath.look(at(path)).unwrap_err().raw_os_error();
         assert_eq!(errno("../secret"), Some(libc::EXDEV));
         assert_eq!(errno("/etc/passwd"), Some(libc::EXDEV));
         assert_eq!(errno("up/secret"), Some(libc::ELOOP));
         assert_eq!(errno("none"), Some(libc::ENOENT));
-        let found = beneath.look(Path::new("sub/file")).unwrap();
+        let found = beneath.look(at("sub/file")).unwrap();
         let real = std::fs::metadata(inside.join("sub/file")).unwrap();
         assert_eq!(
             (found.attributes.bytes, found.attributes.mode, found.attributes.modified),
             (3, real.mode(), (real.mtime(), real.mtime_nsec() as u32))
         );
         assert_eq!(found.identity, Identity { device: real.dev(), inode: real.ino() });
-        assert_eq!(beneath.link(Path::new("link")).unwrap(), b"sub/file");
-        assert_eq!(beneath.look(Path::new("link")).unwrap().attributes.mode & 0o170_000, 0o120_000);
-        let mut names: Vec<_> = beneath.list(Path::new("")).unwrap().into_iter().map(|n| n.name).collect();
+        assert_eq!(beneath.look_in(at("sub"), b"file").unwrap(), found);
+        assert!(
+            ["..", "../secret", ""].iter().all(|name| beneath.look_in(at("sub"), name.as_bytes()).is_err())
+        );
+        assert_eq!(beneath.link(at("link")).unwrap(), b"sub/file");
+        assert_eq!(beneath.look(at("link")).unwrap().attributes.mode & 0o170_000, 0o120_000);
+        let mut names: Vec<_> = beneath.list(at("")).unwrap().into_iter().map(|n| n.name).collect();
         names.sort();
         assert_eq!(names, [&b"."[..], b"..", b"link", b"sub", b"up"]);
-        assert!(beneath.size(Path::new("sub")).unwrap().block_bytes > 0);
+        assert!(beneath.size(at("sub")).unwrap().block_bytes > 0);
 
-        assert!(beneath.open_file(Path::new("sub/file"), found.identity).unwrap().is_some());
+        let file = At { identity: Some(found.identity), ..at("sub/file") };
+        assert!(beneath.open_file(file).is_ok());
         std::fs::write(inside.join("other"), "other").unwrap();
         std::fs::rename(inside.join("other"), inside.join("sub/file")).unwrap();
-        assert!(beneath.open_file(Path::new("sub/file"), found.identity).unwrap().is_none(), "another file");
-        let sub = beneath.look(Path::new("sub")).unwrap().identity;
-        assert!(beneath.open_file(Path::new("sub"), sub).is_err());
-        assert!(Beneath::open(&inside.join("other")).is_err());
+        assert_eq!(beneath.open_file(file).unwrap_err().raw_os_error(), Some(libc::ESTALE), "another file");
+        assert_eq!(beneath.open_file(at("sub")).unwrap_err().raw_os_error(), Some(libc::EINVAL));
+        assert!(Beneath::open(&inside.join("sub/file")).is_err());
     }
 
     #[test]

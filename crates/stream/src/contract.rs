@@ -3,6 +3,8 @@
 use surety_model::playout::AHEAD;
 use surety_units::{Nanos, Rate};
 
+use crate::error::StreamError;
+
 /// Bytes of a batch where none are given: 20 pages, as in the reference's measurements.
 const BATCH: u64 = 80 << 10;
 /// Bytes of one access where none are given.
@@ -65,6 +67,24 @@ impl Contract {
     /// The same with a play-out buffer of so many bytes.
     pub fn with_buffer(self, buffer: u64) -> Contract {
         Contract { buffer: Some(buffer), ..self }
+    }
+
+    /// Whether it can be.
+    ///
+    /// # Errors
+    /// Which part of it cannot, and what that must be.
+    pub fn check(&self) -> Result<(), StreamError> {
+        let refuse = |key, why| Err(StreamError::Contract { key, why });
+        if self.rate.0 == 0 {
+            return refuse("rate", "is above nothing");
+        }
+        if self.access == 0 || self.access > 1 << 30 {
+            return refuse("access", "is between 1 B and 1 GiB");
+        }
+        if self.batch == 0 || self.batch > 1 << 30 {
+            return refuse("batch", "is between 1 B and 1 GiB");
+        }
+        Ok(())
     }
 
     /// Bytes of its buffer as asked for, before they are rounded up to batches.

@@ -120,7 +120,7 @@ impl Track {
     /// # Errors
     /// A contract that cannot be; ENOMEM.
     pub(crate) fn new(contract: &Contract, source: Source, now: Nanos) -> Result<Track, StreamError> {
-        check(contract)?;
+        contract.check()?;
         let alignment = source.alignment.unwrap_or(surety_kernel::pages::PAGE as u64);
         let batch = contract.batch.max(1).next_multiple_of(alignment);
         let count = contract.wanted().div_ceil(batch).max(BATCHES_MIN);
@@ -347,17 +347,3 @@ impl Track {
 
 /// `EIO`.
 const EIO: i32 = 5;
-
-fn check(contract: &Contract) -> Result<(), StreamError> {
-    let refuse = |key, why| Err(StreamError::Contract { key, why });
-    if contract.rate.0 == 0 {
-        return refuse("rate", "is above nothing");
-    }
-    if contract.access == 0 || contract.access > 1 << 30 {
-        return refuse("access", "is between 1 B and 1 GiB");
-    }
-    if contract.batch == 0 || contract.batch > 1 << 30 {
-        return refuse("batch", "is between 1 B and 1 GiB");
-    }
-    Ok(())
-}

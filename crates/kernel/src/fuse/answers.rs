@@ -231,7 +231,7 @@ mod tests {
             let (mut found, mut from) = (Vec::new(), 0);
             loop {
                 let part = names(&list, from, bytes);
-                assert!(part.len() <= bytes && part.len() % 8 == 0);
+                assert!(part.len() <= bytes && part.len().is_multiple_of(8));
                 let mut at = 0;
                 while at < part.len() {
                     let length = u32_at(&part, at + 16).unwrap() as usize;
