@@ -6,11 +6,11 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, IoSlice, Read, Write};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, StatxFlags, statx};
-use rustix::io::fcntl_dupfd_cloexec;
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, getrlimit};
 
 use crate::error::{KernelError, Operation};
@@ -18,6 +18,7 @@ use crate::mount::DetachedMount;
 
 pub mod answers;
 pub mod control;
+mod helper;
 pub mod wire;
 
 use answers::out_header;
@@ -58,10 +59,31 @@ impl Connection {
     pub fn open() -> Result<Connection, KernelError> {
         let failed = |error: &io::Error| KernelError::from_io(Operation::OpenFuse, DEVICE, error);
         let device = OpenOptions::new().read(true).write(true).open(DEVICE).map_err(|e| failed(&e))?;
+        Connection::of(device.into()).map_err(|errno| failed(&errno.into()))
+    }
+
+    /// Mounts a file system that is only read, as [`Connection::mount_to_read`] does, at a place, for users who may not mount: by `fusermount3`.
+    /// It is unmounted by [`unmount`].
+    ///
+    /// # Errors
+    /// In words: what the helper says, or that there is none.
+    pub fn mounted_by_helper(
+        bytes_max: u32,
+        source: &str,
+        is_shared: bool,
+        place: &Path,
+    ) -> Result<Connection, String> {
+        let others = if is_shared { ",allow_other" } else { "" };
+        let options = format!(
+            "ro,nosuid,nodev,default_permissions,max_read={bytes_max},fsname={source},subtype={SUBTYPE}{others}"
+        );
+        Connection::of(helper::mount(place, &options)?).map_err(|errno| errno.to_string())
+    }
+
+    fn of(device: OwnedFd) -> Result<Connection, Errno> {
         let limit = getrlimit(Resource::Nofile).current.unwrap_or(DESCRIPTORS).min(DESCRIPTORS);
         let number = i32::try_from(limit.saturating_sub(HIGH)).unwrap_or(0);
-        let high = fcntl_dupfd_cloexec(&device, number).map_err(|e| failed(&e.into()))?;
-        Ok(Connection { device: high.into() })
+        Ok(Connection { device: fcntl_dupfd_cloexec(&device, number)?.into() })
     }
 
     /// Mounts the file system; its root is a directory, and one request carries at most `bytes_max` bytes. The kernel asks first for
@@ -166,6 +188,27 @@ pub fn connection_of(mount: &DetachedMount) -> Result<u32, KernelError> {
     let told = statx(mount.as_fd(), c"", AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC, StatxFlags::empty());
     let told = told.map_err(|e| KernelError::new(Operation::Read, "the FUSE mount", e.raw_os_error()))?;
     Ok(told.stx_dev_minor)
+}
+
+/// The same of what is mounted at a place. Asks nobody who serves it.
+///
+/// # Errors
+/// As `statx`.
+pub fn connection_at(place: &Path) -> Result<u32, KernelError> {
+    let told = statx(CWD, place, AtFlags::STATX_DONT_SYNC, StatxFlags::empty());
+    let failed = |e: Errno| KernelError::new(Operation::Read, place.display().to_string(), e.raw_os_error());
+    Ok(told.map_err(failed)?.stx_dev_minor)
+}
+
+/// Takes what is mounted last at a place away, with the helper for users who may not; `is_lazy`: from the place alone, while what is open in it goes on.
+///
+/// # Errors
+/// EBUSY while something in it is open; as [`crate::mount::unmount`].
+pub fn unmount(place: &Path, is_lazy: bool) -> Result<(), KernelError> {
+    match crate::mount::unmount(place, is_lazy) {
+        Err(error) if error.errno == libc::EPERM => helper::unmount(place, is_lazy),
+        unmounted => unmounted,
+    }
 }
 
 /// Whether `/dev/fuse` is there and may be opened.

@@ -39,6 +39,9 @@ pub enum MountError {
         "the kernel and this program do not agree on the protocol of /dev/fuse; Linux 5.6 or later is needed"
     )]
     Protocol,
+    /// The helper of users who may not mount.
+    #[error("mounting as an ordinary user failed: {why}")]
+    Helper { why: String },
     /// A contract that cannot be, no thread.
     #[error(transparent)]
     Stream(#[from] StreamError),

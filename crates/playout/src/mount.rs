@@ -10,9 +10,9 @@ use std::time::Duration;
 
 use surety_kernel::beneath::Beneath;
 use surety_kernel::fuse::control::Control;
-use surety_kernel::fuse::{Connection, SUBTYPE, connection_of};
+use surety_kernel::fuse::{Connection, SUBTYPE, connection_at, connection_of, unmount};
 use surety_kernel::journal::{Journal, Journalled};
-use surety_kernel::mount::{MOUNTS, source_at, unmount};
+use surety_kernel::mount::{DetachedMount, MOUNTS, source_at};
 use surety_kernel::{Kernel, KernelError};
 use surety_stream::{Contract, Station, StationSettings};
 
@@ -94,24 +94,39 @@ impl<'a> Mount<'a> {
         let tree = Tree::new(Beneath::open(&directory).map_err(failed)?);
         let contract = Contract { is_paused: false, repeats: false, notes_batches: false, ..plan.contract };
         contract.check()?;
-        let connection = Connection::open()?;
+        let source = source(kernel)?;
+        let bytes_max = bytes_max(&contract);
+        let may_mount = kernel.effective_user() == 0;
+        let (connection, detached, mut entry) = if may_mount {
+            let connection = Connection::open()?;
+            let mount = connection.mount_to_read(bytes_max, &source, plan.is_shared)?;
+            (connection, Some(mount), None)
+        } else {
+            let make = || Connection::mounted_by_helper(bytes_max, &source, plan.is_shared, &place);
+            let (id, made) = journal.attach_by(&place, &source, make)?;
+            let connection = made.map_err(|why| MountError::Helper { why })?;
+            (connection, None, Some(Journalled::of(journal, kernel, id)))
+        };
+        let number = match &detached {
+            Some(mount) => connection_of(mount)?,
+            None => connection_at(&place)?,
+        };
+        tree.refuse_mount(number);
         let station = Station::start(plan.station)?;
         let shared = Arc::new(Shared::new(connection, station, contract, tree));
-        let source = source(kernel)?;
-        let mount = shared.connection.mount_to_read(bytes_max(&contract), &source, plan.is_shared)?;
-        let number = connection_of(&mount)?;
-        shared.tree.refuse_mount(number);
         // From here on what is made is dropped with it.
         let threads = serve(&shared)?;
         let control = Control::of(number).ok();
-        let mut made = Mount { shared, threads, control, entry: None, place, source, kernel };
+        let mut made = Mount { shared, threads, control, entry: entry.take(), place, source, kernel };
         // The first question is answered before anybody else asks.
-        let is_spoken = std::fs::metadata(mount.root()).is_ok();
-        if !is_spoken {
+        let root = detached.as_ref().map_or_else(|| made.place.clone(), DetachedMount::root);
+        if std::fs::metadata(root).is_err() {
             return Err(MountError::Protocol);
         }
-        let id = journal.attach(mount, &made.place, &made.source)?;
-        made.entry = Some(Journalled::of(journal, kernel, id));
+        if let Some(mount) = detached {
+            let id = journal.attach(mount, &made.place, &made.source)?;
+            made.entry = Some(Journalled::of(journal, kernel, id));
+        }
         Ok(made)
     }
 

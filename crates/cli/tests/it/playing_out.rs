@@ -172,8 +172,9 @@ fn what_cannot_be_mounted_is_refused_in_words() {
     refused(&[&films, &place, "--rate", "0B/s"], 2, "above nothing");
     refused(&["/none", &place, "--rate", "1MB/s"], 2, "name a directory");
     refused(&[&films, &format!("{films}/.."), "--rate", "1MB/s"], 2, "inside one another");
-    let arguments = ["stream", "mount", &films, &place, "--rate", "1MB/s"];
+    // An ordinary user has a helper, which mounts nothing over what is not the user's.
+    let arguments = ["stream", "mount", &films, "/usr", "--rate", "1MB/s"];
     let Some(output) = surety_as_nobody(directory.path(), &arguments) else { return };
     assert_eq!(output.status.code(), Some(3), "{}", errors(&output));
-    assert!(errors(&output).contains("/dev/fuse") || errors(&output).contains("root"), "{}", errors(&output));
+    assert!(errors(&output).contains("mounting as an ordinary user failed"), "{}", errors(&output));
 }

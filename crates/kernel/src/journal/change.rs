@@ -67,6 +67,21 @@ impl Journal {
         self.change(entry, || mount.attach(path))
     }
 
+    /// The same for a mount that gets its place as it is made, by the helper of users who may not mount.
+    pub fn attach_by<T>(
+        &self,
+        path: &Path,
+        source: &str,
+        make: impl FnOnce() -> Result<T, String>,
+    ) -> Result<(EntryId, Result<T, String>), JournalError> {
+        let id = self.record(Entry::Mount { path: path.to_owned(), source: source.to_owned() })?;
+        let made = make();
+        if made.is_err() {
+            self.done(id)?;
+        }
+        Ok((id, made))
+    }
+
     /// Sees to it that somebody would take the change back, where that is wanted.
     fn watch(&self) -> Result<(), JournalError> {
         self.watchdog.watch(self.directory.path(), &self.name).map_err(JournalError::Unwatched)
@@ -200,7 +215,12 @@ fn undo_mount(kernel: &dyn Kernel, path: &Path, source: &str) -> Result<Undone, 
     if source_at(&mounts, path, &kind).as_deref() != Some(source) {
         return Ok(Undone::AsBefore);
     }
-    kernel.unmount(path).map(|()| Undone::Restored)
+    match kernel.unmount(path) {
+        // Of a user who may not, and has a helper for it.
+        Err(error) if error.errno == libc::EPERM => crate::fuse::unmount(path, true)?,
+        unmounted => unmounted?,
+    }
+    Ok(Undone::Restored)
 }
 
 /// Whether the number still is the thread the entry is about.
