@@ -82,6 +82,12 @@ impl Queue {
         self.is_closed
     }
 
+    /// Nobody serves it any more: what waited and what was being served is handed out.
+    pub(crate) fn abandon(&mut self) -> Vec<Request> {
+        let serving = self.serving.take().map(|one| one.request);
+        self.close().into_iter().chain(serving).collect()
+    }
+
     /// The file is closed: what waited is handed out.
     pub(crate) fn close(&mut self) -> Vec<Request> {
         self.is_closed = true;
@@ -150,8 +156,9 @@ mod tests {
         assert_eq!(queue.next((0, 100)).map(|request| request.unique), Some(2));
         assert!(!queue.is_given_up(), "that was another one");
         queue.push(read(7, 0));
-        assert_eq!(queue.close(), [read(7, 0)]);
+        assert_eq!(queue.abandon(), [read(7, 0), read(2, 20)]);
         assert!(queue.is_given_up() && queue.is_closed());
+        assert_eq!(queue.close(), []);
     }
 
     proptest! {

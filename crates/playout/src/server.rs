@@ -1,6 +1,7 @@
 //! The threads that take what the kernel asks: one receiver, which waits for nothing but the kernel, and clerks, who may wait for a disk.
 
 use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
@@ -170,7 +171,16 @@ fn read(shared: &Arc<Shared>, handle: u64, request: Request) {
 fn start_worker(shared: &Arc<Shared>, file: &Arc<OpenFile>) -> Result<(), KernelError> {
     let file = Arc::clone(file);
     // Counted, not waited for by its handle: there may be any number of them in turn.
-    start(shared, "play-out", move |shared| work(&file, shared)).map(drop)
+    let body = move |shared: &Arc<Shared>| {
+        if catch_unwind(AssertUnwindSafe(|| work(&file, shared))).is_err() {
+            // It has said so. Who reads that file is not left waiting.
+            for request in file.abandon() {
+                shared.note(shared.connection.refuse(request.unique, BROKEN));
+            }
+            shared.end_worker(None);
+        }
+    };
+    start(shared, "play-out", body).map(drop)
 }
 
 /// A clerk's life.

@@ -288,6 +288,11 @@ impl OpenFile {
         }
     }
 
+    /// Its thread is no more: all its reads come back, and there will be no others.
+    pub(crate) fn abandon(&self) -> Vec<Request> {
+        lock(&self.state).queue.abandon()
+    }
+
     /// It is closed: its thread ends. The reads that waited come back.
     pub(crate) fn close(&self) -> Vec<Request> {
         let mut state = lock(&self.state);
