@@ -16,7 +16,7 @@ const FLOORS: &[&[&str]] = &[
     &["model", "kernel", "block"],
     &["trace", "import", "enforce", "device", "stream"],
     &["analysis", "sim", "host", "lab", "fit", "compare"],
-    &["plan", "reproduce", "report", "emudisk"],
+    &["plan", "reproduce", "report", "emudisk", "playout"],
     &["session"],
     &["cli", "capi"],
 ];

@@ -16,7 +16,7 @@ use surety_kernel::thread::{set_name, set_timer_slack};
 use surety_kernel::{Kernel as _, KernelError, RealKernel, clock};
 use surety_units::{Nanos, Tid};
 
-use crate::account::{Account, check};
+use crate::account::Account;
 use crate::contract::Contract;
 use crate::desk::{Served, Shared, Way};
 use crate::error::StreamError;
@@ -144,7 +144,7 @@ impl Station {
     /// In words: no such directory, no file, a contract that cannot be, no memory.
     pub fn create(&self, path: &Path, contract: &Contract) -> Result<Writer, StreamError> {
         // Before what is in the file is gone.
-        check(contract)?;
+        contract.check()?;
         if contract.repeats {
             return Err(NOT_WHOLE);
         }
