@@ -197,7 +197,9 @@ impl<'a> RunDisk<'a> {
         };
         match content {
             Content::Nothing => {
-                device.keeping_read_ahead(|| make_file_system(name, device.path(), workshop))?;
+                device.keeping_read_ahead(|| {
+                    make_file_system((name, disk.journal != Some(false)), device.path(), workshop)
+                })?;
             }
             Content::Ext => {}
             Content::Other => {
@@ -535,6 +537,7 @@ mod tests {
             depth: None,
             request: None,
             wbt: None,
+            journal: None,
             read_ahead: None,
             group: None,
             tunables: Default::default(),
@@ -640,7 +643,7 @@ mod tests {
             assert_eq!(in_force(&kernel.read_text(&device.scheduler_file()).unwrap()), "mq-deadline");
             assert_eq!(device.queue("max_sectors_kb").as_deref(), Some("128"));
             assert_eq!(device.queue("iosched/async_depth").as_deref(), Some("16"));
-            assert!(!throttles || device.queue(THROTTLING).as_deref() == Some("10000000"));
+            assert!(!throttles || device.queue(THROTTLING).as_deref() == Some("1000"));
             made.begin(&workshop).unwrap();
         }
         drop(made);

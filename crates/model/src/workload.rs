@@ -233,6 +233,8 @@ pub struct Disk {
     pub request: Option<Bytes>,
     /// Writes of the page cache that its queue has at a time follow latencies of reads against this target (`blk-wbt`); 0: no such limit; `None`: as it is.
     pub wbt: Option<Nanos>,
+    /// Whether the file system that is made for the run has a journal.
+    pub journal: Option<bool>,
     /// The disk of the host on which it is a virtual machine's, with the size of `make`.
     pub on: Option<String>,
     /// There: I/O priority of the process of the host that makes its requests.

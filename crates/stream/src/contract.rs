@@ -103,6 +103,9 @@ impl Contract {
         if self.flush.is_some_and(|flush| flush <= Nanos::ZERO) {
             return refuse("flush", "is above nothing");
         }
+        if self.flush.is_some_and(|flush| flush <= Nanos::ZERO) {
+            return refuse("flush", "is above nothing");
+        }
         Ok(())
     }
 

@@ -32,6 +32,15 @@ enum Slot {
     Done(Part, Nanos),
 }
 
+impl Slot {
+    /// Whether it is at the device, for some of the same bytes.
+    fn is_at(&self, other: &Part) -> bool {
+        let overlaps =
+            |part: &Part| part.offset < other.offset + other.bytes && other.offset < part.offset + part.bytes;
+        matches!(self, Slot::UnderWay { part, .. } if overlaps(part))
+    }
+}
+
 /// Where a batch goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
@@ -98,7 +107,9 @@ impl Sink {
     }
 
     pub(crate) fn wants(&mut self, now: Nanos) -> Want {
-        match self.first().filter(|_| self.failure.is_none()) {
+        // In a file that repeats a batch waits for the one of an earlier round at its place.
+        let is_free = |part: &Part| !self.queue.iter().any(|slot| slot.is_at(part));
+        match self.first().filter(|(_, part, _)| self.failure.is_none() && is_free(part)) {
             Some((_, part, since)) => self.account.may_ask(part.bytes, since, now),
             None => Want::Nothing,
         }

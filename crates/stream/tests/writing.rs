@@ -143,6 +143,16 @@ fn a_file_that_repeats_is_written_round_after_round() {
             got[..last] == bytes(163_840, last) && got[last..] == bytes(81_920 + last as u64, 81_920 - last)
         );
     }
+    // Rounds so short that batches of several of them are there at a time.
+    for round in 0..100 {
+        std::fs::write(&path, vec![0; 8192]).unwrap();
+        let file = File::options().read(true).write(true).open(&path).unwrap();
+        let contract = Contract { repeats: true, ..fast().with_batch(4096) };
+        let mut stream = stations()[0].write_over(&file, &path, &contract).unwrap();
+        stream.write_all(&bytes(round, 65_536)).unwrap();
+        stream.finish().unwrap();
+        assert!(std::fs::read(&path).unwrap() == bytes(round + 57_344, 8192), "{round}");
+    }
     std::fs::write(&path, vec![0; 81_921]).unwrap();
     let file = File::options().read(true).write(true).open(&path).unwrap();
     let contract = Contract { repeats: true, ..fast() };

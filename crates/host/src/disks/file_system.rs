@@ -16,12 +16,17 @@ const MAKE: &str = "mkfs.ext4";
 const MAKE_MAX: Nanos = Nanos::from_secs(120);
 
 /// Runs `mkfs.ext4`, with everything written now that the kernel would else write in the background later.
-pub(super) fn make_file_system(name: &str, device: &Path, workshop: &Workshop<'_>) -> Result<(), WorldError> {
+pub(super) fn make_file_system(
+    (name, has_journal): (&str, bool),
+    device: &Path,
+    workshop: &Workshop<'_>,
+) -> Result<(), WorldError> {
     let in_words = |why: &str| failed(name, "has no file system and gets none", why);
     let mut errors = tempfile::tempfile().map_err(|e| in_words(&e.to_string()))?;
     let mut command = Command::new(MAKE);
     command
         .args(["-q", "-F", "-m", "0", "-E", "lazy_itable_init=0,lazy_journal_init=0,nodiscard"])
+        .args(["-O", if has_journal { "has_journal" } else { "^has_journal" }])
         .arg(device);
     command.stdin(Stream::Null).stdout(Stream::Null);
     command.stderr(errors.try_clone().map_err(|e| in_words(&e.to_string()))?);

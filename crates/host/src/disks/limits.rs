@@ -70,8 +70,7 @@ pub(super) fn limit<'a>(
     Ok(limits)
 }
 
-/// Limits what the page cache writes at a time. The kernel takes the requests of the queue for the depth of the device when this begins (`wbt_init`), and never lets
-/// more of such writes by than that: so it is begun while there is no I/O scheduler, when these are as many as `depth`.
+/// Sets the target of the throttling of what the page cache writes. The kernel begins it when a device is made, with the requests of its driver, so `depth` does not limit it.
 fn throttle<'a>(
     disk: &Disk,
     device: &BlockDevice,

@@ -109,7 +109,8 @@ model     = "hdd-2004"
 scheduler = "bfq"
 depth     = 4
 request   = "128KiB"
-wbt       = "10s"
+wbt       = "1ms"
+journal   = false
 
 [link.l]
 rate      = "100Mbit/s"

@@ -298,6 +298,9 @@ fn disk(out: &mut Out<'_>, disk: &Disk) {
     }
     out.optional_text("request", disk.request.map(|b| b.to_exact_string()).as_deref());
     out.optional_time("wbt", disk.wbt);
+    if let Some(journal) = disk.journal {
+        out.line("journal", &journal.to_string());
+    }
     out.optional_text("on", disk.on.as_deref());
     io_priority(out, disk.io_priority);
     out.optional_text("read-ahead", disk.read_ahead.as_deref());
