@@ -61,7 +61,7 @@ pub fn nearest(demands: &[StreamDemand], place: usize, disk: &DiskTerms, floors:
 /// The highest rate with any batch and buffer.
 fn slower(
     asked: &StreamDemand,
-    with: &dyn Fn(&dyn Fn(&mut StreamDemand)) -> Option<Admitted>,
+    with: &impl Fn(&dyn Fn(&mut StreamDemand)) -> Option<Admitted>,
 ) -> Option<Slower> {
     let rate = |step: u64| Rate((u128::from(asked.rate.0) * u128::from(step) / u128::from(STEPS)) as u64);
     let at = |step: u64| {
