@@ -35,10 +35,11 @@ use surety_model::budget;
 use surety_model::platform::{Enforcement, Platform};
 use surety_model::record::loads::{Counts, file_figures, load_account};
 use surety_model::record::{
-    Account, ActivityRecord, Basis, InForce, Record, RequestAccount, Share, ThreadInForce, stream_record,
+    Account, ActivityRecord, Basis, InForce, Record, RequestAccount, Share, ThreadInForce, over_with_batches,
+    stream_record,
 };
 use surety_model::startup::Attempt;
-use surety_model::workload::{Load, Stream, Treatment, Workload};
+use surety_model::workload::{Direction, Load, Stream, Treatment, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError, chosen_cpus};
 use surety_units::{CpuSet, Nanos};
 
@@ -277,7 +278,13 @@ impl Measured<'_> {
             Actor::Fetcher(fetcher) => Some(fetcher.batches(storage)),
             _ => None,
         });
-        threads.iter_mut().zip(fetchers).for_each(|(thread, batches)| thread.batches = batches);
+        for (thread, batches) in threads.iter_mut().zip(fetchers) {
+            if let (Direction::Write, Some(bytes)) = (stream.direction, stream.batch) {
+                let done: Vec<_> = batches.iter().map(|(_, done)| (bytes.0, *done)).collect();
+                over_with_batches(&mut thread.accesses, stream.access_bytes(), &done);
+            }
+            thread.batches = batches;
+        }
         stream_record(stream, &threads, (observe, end))
     }
 
