@@ -11,8 +11,9 @@
 //! c_j(t) = B_j + r_j (K + t), at the start B_j + r_j (J_j + K + t)                            credit
 //! p_j(t) = B_j - g + S_j mod g + a_j (1 + floor(r_j (K + t) / a_j)), g = gcd(a_j, B_j)  room, and what is played
 //! N_j(t) = floor(max(c_j(t), p_j(t)) / B_j)                                           batches of a stream in a span t
-//! x_i = least x = C_i (N_i(x) - 1)                                                    its own earlier ones
-//! F_i(q) = least t = H + q C_i + sum over j other than i of C_j N_j(x_i + t)          q batches in a row
+//! x_m = m C_i, and what the device does on its own account at that                      m earlier ones of its own
+//! o_m = least t with N_i(t) > m, less x_m                                             so much else was over by then
+//! F_i(q) = max over m of (least t = H + q C_i + sum over j other than i of C_j N_j(x_m + t)) - o_m   q batches in a row
 //! W_i = F_i(1)                                                                        latency of a batch
 //! A_i = max over q of r_i (F_i(q) + K) - (q - 1) B_i                                  how far it falls behind
 //! A_i later <= B_i + r_i J_i                                                          it keeps up
@@ -28,8 +29,9 @@
 //! has no batch under way, so it lacks credit for one or room for one, but for the `K` in which its thread comes to ask. Who lacks credit may ask in a span `t` for less than
 //! `B + r (K + t)`; who lacks room has at most the largest below `B`, of those that differ by `g`, and what is played. Only when all begin have they all their credit and an empty
 //! buffer: that first span is the start. The disk is never idle in the span and the order among streams is any (mq-deadline goes by
-//! sector, not by who is next to run empty), so a run of `q` batches of stream `i` that begins when all that was served before are `x` of its own is complete
-//! when `H + q C_i` and all of the others is served; what else was served before the run only shortens it.
+//! sector, not by who is next to run empty), so a run of `q` batches of stream `i`, behind `m` of its own, is complete
+//! when `x_m`, `H + q C_i` and all of the others is served. The run cannot begin before `i` may have `m` and one more, and what the disk did until then besides
+//! those `m` is over. `m` is as large as the longest span of all allows.
 //! "One batch of each" for the others, as proposed with `W = L + sum C_j`, is no bound under that order: who lies ahead of the head and has credit is served
 //! again.
 //!
@@ -45,7 +47,7 @@
 //! ```text
 //! L_j = max over q of r_j (F_j(q) + K) - q B_j, 0 at least        how far it is behind when a batch is there
 //! N_j(t) = floor(min(max(c_j(t), p_j(t)) + L_j, at the start) / B_j)
-//! F_i(q) = least t = q H + (q - 1) K + q C_i + sum over j other than i of C_j N_j(x_i + t)
+//! F_i(q) = as above, with q H + (q - 1) K for H
 //! ```
 //!
 //! A span then begins while streams are behind, by `L` at most, and may have as much more credit and room. If each was behind by no more until an instant, what follows
@@ -306,6 +308,7 @@ fn with_batches(
     if let Some((needed, has)) = [queued, written].into_iter().find(|(needed, has)| needed > has) {
         return Err(Refused { stream: largest, why: Why::Requests { needed, has } });
     }
+    let set = set.with_lags();
     let mut streams = Vec::with_capacity(demands.len());
     for place in 0..demands.len() {
         streams.push(set.admit(place).map_err(|why| Refused { stream: place, why })?);

@@ -94,7 +94,14 @@ impl Held {
     /// How long the device's own work takes at most until `requests` are complete that are inside at once or follow one another, of which
     /// `writes` may write.
     pub fn time(&self, requests: u64, writes: u64) -> Nanos {
-        let all = self.most.saturating_add(if self.most > 0 { writes } else { 0 });
+        self.time_but(requests, writes, 0)
+    }
+
+    /// The same where so many of the writes are known to be complete last: what the device does for them it does later, unless they are on the medium
+    /// by then.
+    pub fn time_but(&self, requests: u64, writes: u64, last: u64) -> Nanos {
+        let before = writes.saturating_sub(last);
+        let all = self.most.saturating_add(if self.most > 0 { before } else { 0 });
         let between = self.per_request.saturating_mul(requests) + self.per_write.saturating_mul(writes);
         let count = if self.flushes { all } else { all.min(between) };
         // What is held and what comes are no more bytes than there is room for and than come.

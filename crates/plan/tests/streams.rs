@@ -73,11 +73,16 @@ const FOUR: &str =
 const FOUR_DEEP: &str =
     "count = 4\nrate = '1MB/s'\nread = '64KiB'\nbatch = '512KiB'\njitter = '400ms'\nbuffer = '1984KiB'\n";
 
-const MIXES: [Mix; 5] = [
+const TWO_THAT_WRITE: &str =
+    "count = 2\nrate = '1MB/s'\nwrite = '64KiB'\nbatch = '128KiB'\njitter = '400ms'\nbuffer = '1984KiB'\n";
+
+const MIXES: [Mix; 7] = [
     Mix { name: "readers", streams: FOUR, disk: "", loads: readers, runs: 12 },
     Mix { name: "writers", streams: ONE, disk: "", loads: writers, runs: 12 },
     Mix { name: "a copy", streams: ONE, disk: "", loads: copy, runs: 8 },
     Mix { name: "all of them", streams: FOUR, disk: "", loads: all, runs: 8 },
+    Mix { name: "readers, writing", streams: TWO_THAT_WRITE, disk: "", loads: readers, runs: 8 },
+    Mix { name: "all of them, writing", streams: TWO_THAT_WRITE, disk: "", loads: all, runs: 8 },
     Mix { name: "readers, depth 4", streams: FOUR_DEEP, disk: "depth = 4\n", loads: deep_readers, runs: 8 },
 ];
 

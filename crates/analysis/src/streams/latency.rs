@@ -8,9 +8,13 @@ use super::{Admitted, DiskTerms, PAGE, SHARE, Service, StreamDemand, Why};
 
 const SECOND: u128 = 1_000_000_000;
 /// Longer spans are no guarantee that anybody waits for.
-const LONGEST: u128 = 3_600 * SECOND;
+const LONGEST: u128 = 20 * SECOND;
 /// Runs of batches that are looked at; a set with longer ones is as good as one that takes all of the disk.
 const RUNS: u128 = 100_000;
+/// Steps towards a span: where it takes more, the disk has next to no time left.
+const STEPS: usize = 200;
+/// Batches of a stream before a run of others, of which each is looked at.
+const EARLIER: u128 = 32;
 /// How often the lags of all are looked at again.
 const LAGS: usize = 8;
 /// The same where best effort may get in between the batches of one.
@@ -44,6 +48,17 @@ impl Stream {
     /// Bytes beyond which it has no credit for more, however far it is behind.
     fn full_credit(&self) -> u128 {
         self.batch + (self.rate * self.jitter).div_ceil(SECOND)
+    }
+
+    /// When the last of so many batches may be asked for at the earliest, in a span of no more nanoseconds than `longest`.
+    fn earliest(&self, count: u128, longest: u128, phase: Phase) -> u128 {
+        let (mut before, mut at) = (None, longest);
+        while before.map_or(0, |before| before + 1) < at {
+            let from = before.map_or(0, |before| before + 1);
+            let middle = from + (at - from) / 2;
+            if self.batches(middle, phase) >= count { at = middle } else { before = Some(middle) }
+        }
+        at
     }
 
     /// N: its batches in a span of nanoseconds, at whose beginning it is behind by no more than L.
@@ -87,11 +102,15 @@ impl<'a> Set<'a> {
     pub(super) fn new(demands: &'a [StreamDemand], batches: &[u64], disk: &'a DiskTerms) -> Set<'a> {
         let streams =
             demands.iter().zip(batches).map(|(demand, batch)| Self::stream(demand, (*batch).max(1), disk));
-        let mut set = Set { demands, disk, streams: streams.collect() };
-        if disk.gaps && matches!(disk.service, Service::ByClass { .. }) {
-            set.find_lags();
+        Set { demands, disk, streams: streams.collect() }
+    }
+
+    /// The set with L of each, where best effort gets in between batches: what is asked of latencies needs it.
+    pub(super) fn with_lags(mut self) -> Set<'a> {
+        if self.disk.gaps && matches!(self.disk.service, Service::ByClass { .. }) {
+            self.find_lags();
         }
-        set
+        self
     }
 
     /// L of each: no less than what follows from those of all.
@@ -172,11 +191,11 @@ impl<'a> Set<'a> {
     }
 
     /// H: `times` the best effort that goes first, and what the device does on its own account between that and requests of streams, of which
-    /// some write.
+    /// some write, `last` of them as the last of all.
     ///
     /// A best-effort request that may write is a read or, with what it adds to the device's own work, a write; or it is either, and all of them
     /// add to that. Both are bounds.
-    fn blocked(&self, times: u64, (requests, writes): (u128, u128)) -> u128 {
+    fn blocked(&self, (times, last): (u64, u64), (requests, writes): (u128, u128)) -> u128 {
         let ((count, of_which), disk) = (self.first(), self.disk);
         let longest = match disk.service {
             Service::ByClass { .. } => disk.beside_bytes,
@@ -187,7 +206,7 @@ impl<'a> Set<'a> {
         // Each time the device may hold as much as it can.
         let again = if of_which > 0 { times } else { 1 };
         let held = Held { most: disk.held.most * again, bytes: disk.held.bytes * again, ..disk.held };
-        let own = |written: u64| ns(held.time(requests, writes.saturating_add(written)));
+        let own = |written: u64| ns(held.time_but(requests, writes.saturating_add(written), last));
         let added = if held.flushes { 1 } else { held.per_write.max(1) };
         let added = if held.most > 0 { u128::from(added) * (ns(held.each.of(held.longest)) + 2) } else { 0 };
         let all = |each: u128, own: u128| {
@@ -199,7 +218,7 @@ impl<'a> Set<'a> {
     }
 
     pub(super) fn blocking(&self) -> Nanos {
-        nanos(self.blocked(1, (0, 0)))
+        nanos(self.blocked((1, 0), (0, 0)))
     }
 
     /// The least span in which best effort that goes first, `runs` batches of a stream of one place and all that the others may ask for are
@@ -214,10 +233,14 @@ impl<'a> Set<'a> {
         let own = place.map(|place| &self.streams[place]);
         let base = own.map_or(0, |stream| runs * stream.service);
         let of_own = own.map_or((0, 0), |stream| (runs * stream.requests, runs * stream.writes));
+        let last = u64::from(of_own.1 > 0);
         let times = if self.disk.gaps { bytes(runs.max(1)) } else { 1 };
         let asking = ns(self.disk.cpu) * u128::from(times - 1);
         let mut span = least;
-        while span < LONGEST {
+        for _ in 0..STEPS {
+            if span >= LONGEST {
+                return None;
+            }
             let (mut time, (mut requests, mut writes)) = (base + asking, of_own);
             for (other, stream) in self.streams.iter().enumerate() {
                 let count = stream.count - u128::from(Some(other) == place);
@@ -226,7 +249,7 @@ impl<'a> Set<'a> {
                 requests += batches * stream.requests;
                 writes += batches * stream.writes;
             }
-            time += self.blocked(times, (requests, writes));
+            time += self.blocked((times, last), (requests, writes));
             if time <= span {
                 return Some(span);
             }
@@ -235,48 +258,61 @@ impl<'a> Set<'a> {
         None
     }
 
-    /// x: the longest that a stream is served before a run of its batches begins.
-    fn earlier(&self, stream: &Stream, phase: Phase) -> Option<u128> {
-        let mut span = 0;
-        while span < LONGEST {
-            let time = stream.service * (stream.batches(span, phase) - 1);
-            if time <= span {
-                return Some(span);
-            }
-            span = time;
-        }
-        None
-    }
-
-    /// F(q) of a stream, where F(q - 1) is known.
-    fn finished(&self, place: usize, (runs, least): (u128, u128), phase: Phase) -> Option<u128> {
-        let stream = &self.streams[place];
+    /// The longest that the disk serves streams without a pause.
+    fn busy(&self, phase: Phase) -> Option<u128> {
         match self.disk.service {
-            Service::ByClass { .. } => {
-                self.served(Some(place), (runs, least), self.earlier(stream, phase)?, phase)
-            }
-            Service::InOrder => {
-                Some(runs * (stream.service + self.blocked(1, (stream.requests, stream.writes))))
-            }
+            Service::ByClass { .. } => self.served(None, (0, 0), 0, phase),
+            Service::InOrder => Some(0),
         }
+    }
+
+    /// F(q) of a stream, in spans that last for no longer than `busy`; `known` is that of fewer batches, for each m.
+    fn finished(
+        &self,
+        place: usize,
+        runs: u128,
+        (phase, busy): (Phase, u128),
+        known: &mut Vec<u128>,
+    ) -> Option<u128> {
+        let stream = &self.streams[place];
+        let before = |m: u128| {
+            let own = self.disk.held.time(bytes(m * stream.requests), bytes(m * stream.writes));
+            m * stream.service + ns(own)
+        };
+        if self.disk.service == Service::InOrder {
+            let one = stream.service + self.blocked((1, 0), (stream.requests, stream.writes));
+            return Some(runs * one);
+        }
+        let last = stream.batches(busy, phase) - 1;
+        if last > EARLIER {
+            return self.served(Some(place), (runs, 0), before(last), phase);
+        }
+        known.resize(last as usize + 1, 0);
+        let (mut most, mut finished) = (0, 0);
+        for (m, known) in (0..).zip(known) {
+            finished = self.served(Some(place), (runs, finished.max(*known)), before(m), phase)?;
+            *known = finished;
+            // So much of it was over when the run began.
+            let over = stream.earliest(m + 1, busy, phase).saturating_sub(before(m));
+            most = most.max(finished.saturating_sub(over));
+        }
+        Some(most)
     }
 
     /// How many batches a run of a stream may have.
-    fn runs(&self, place: usize, phase: Phase) -> Option<u128> {
+    fn runs(&self, place: usize, (phase, busy): (Phase, u128)) -> Option<u128> {
         let stream = &self.streams[place];
         match self.disk.service {
             // What best effort has between its batches leaves no time for them: it never catches up.
             Service::ByClass { .. } if self.disk.gaps => {
-                let more = (self.blocked(1, (0, 0)) + ns(self.disk.cpu)) * stream.rate;
+                let more = (self.blocked((1, 0), (0, 0)) + ns(self.disk.cpu)) * stream.rate;
                 let more = (more << SHARE).div_ceil(stream.batch * SECOND);
                 (u128::from(self.shares()) + more < 1 << SHARE).then_some(RUNS_WITH_GAPS)
             }
             // No more of its batches than there may be while the disk serves streams without a pause.
-            Service::ByClass { .. } => {
-                Some(stream.batches(self.served(None, (0, 0), 0, phase)?, phase)).filter(|runs| *runs <= RUNS)
-            }
+            Service::ByClass { .. } => Some(stream.batches(busy, phase)).filter(|runs| *runs <= RUNS),
             Service::InOrder => {
-                let one = self.finished(place, (1, 0), phase)?;
+                let one = self.finished(place, 1, (phase, busy), &mut Vec::new())?;
                 (one * stream.rate <= stream.batch * SECOND).then_some(1)
             }
         }
@@ -285,10 +321,11 @@ impl<'a> Set<'a> {
     /// A and L, in bytes, rounded up; `None`: it has no end.
     fn behind(&self, place: usize, phase: Phase) -> Option<(u128, u128)> {
         let stream = &self.streams[place];
-        let (runs, gaps) = (self.runs(place, phase)?, self.disk.gaps);
-        let (mut most, mut lag, mut finished) = (0, 0, 0);
+        let during = (phase, self.busy(phase)?);
+        let (runs, gaps) = (self.runs(place, during)?, self.disk.gaps);
+        let (mut most, mut lag, mut known) = (0, 0, Vec::new());
         for run in 1..=runs {
-            finished = self.finished(place, (run, finished), phase)?;
+            let finished = self.finished(place, run, during, &mut known)?;
             let late = ((finished + ns(self.disk.cpu)) * stream.rate).div_ceil(SECOND);
             most = most.max(late.saturating_sub((run - 1) * stream.batch));
             lag = lag.max(late.saturating_sub(run * stream.batch));
@@ -303,7 +340,10 @@ impl<'a> Set<'a> {
     pub(super) fn admit(&self, place: usize) -> Result<Admitted, Why> {
         let (demand, stream) = (&self.demands[place], &self.streams[place]);
         let endless = || Why::Bandwidth(self.shares());
-        let latency = |phase| self.finished(place, (1, 0), phase).ok_or_else(endless);
+        let latency = |phase| {
+            let during = (phase, self.busy(phase).ok_or_else(endless)?);
+            self.finished(place, 1, during, &mut Vec::new()).ok_or_else(endless)
+        };
         let (at_start, later) = (latency(Phase::Start)?, latency(Phase::Later)?);
         let (falls, _) = self.behind(place, Phase::Later).ok_or_else(endless)?;
         let (behind, _) = self.behind(place, Phase::Start).ok_or_else(endless)?;
