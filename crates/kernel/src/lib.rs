@@ -10,7 +10,7 @@
 //! - [`facts`] says what this machine is; [`deadline`] takes stock of its SCHED_DEADLINE bandwidth and mends leaks.
 //! - [`journal`] makes every change survive a `kill -9`: the old value is on disk before the new one is set.
 //!
-//! **Invariant:** unsafe code is allowed here only, and each block says why it is sound. Nothing here decides
+//! **Invariant:** unsafe code is allowed here, and where C calls in (`capi`), and each block says why it is sound. Nothing here decides
 //! what is promised, planned or measured.
 
 #![deny(clippy::undocumented_unsafe_blocks)]

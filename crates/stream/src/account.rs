@@ -178,7 +178,8 @@ impl Account {
     }
 }
 
-fn check(contract: &Contract) -> Result<(), StreamError> {
+/// Whether a contract can be, as far as that is known without its file.
+pub(crate) fn check(contract: &Contract) -> Result<(), StreamError> {
     let refuse = |key, why| Err(StreamError::Contract { key, why });
     if contract.rate.0 == 0 {
         return refuse("rate", "is above nothing");

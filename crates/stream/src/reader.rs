@@ -39,6 +39,15 @@ impl Reader {
         self.position
     }
 
+    /// Bytes of the file now.
+    ///
+    /// # Errors
+    /// As `fstat`.
+    pub fn size(&self) -> io::Result<u64> {
+        let file = Arc::clone(&self.served.shared.desk().track(self.number).source.file);
+        Ok(file.metadata()?.len())
+    }
+
     /// What happened so far.
     pub fn stats(&self) -> Stats {
         self.served.shared.desk().account(self.number).stats
