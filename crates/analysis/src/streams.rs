@@ -7,12 +7,13 @@
 //!
 //! ```text
 //! C  = sum over the requests of a batch of (fixed + bytes / rate)                     service of a batch
-//! U  = sum of C_j r_j / B_j < 1                                                       bandwidth
+//! U  = sum of (C_j + D_j) r_j / B_j < 1                                               bandwidth
 //! c_j(t) = B_j + r_j (K + t), at the start B_j + r_j (J_j + K + t)                            credit
 //! p_j(t) = B_j - g + S_j mod g + a_j (1 + floor(r_j (K + t) / a_j)), g = gcd(a_j, B_j)  room, and what is played
 //! N_j(t) = floor(max(c_j(t), p_j(t)) / B_j)                                           batches of a stream in a span t
-//! x_i = least x = C_i (N_i(x) - 1)                                                    its own earlier ones
-//! F_i(q) = least t = H + q C_i + sum over j other than i of C_j N_j(x_i + t)          q batches in a row
+//! x_m = m C_i, and what the device does on its own account at that                      m earlier ones of its own
+//! o_m = least t with N_i(t) > m, less x_m                                             so much else was over by then
+//! F_i(q) = max over m of (least t = H + q C_i + sum over j other than i of C_j N_j(x_m + t)) - o_m   q batches in a row
 //! W_i = F_i(1)                                                                        latency of a batch
 //! A_i = max over q of r_i (F_i(q) + K) - (q - 1) B_i                                  how far it falls behind
 //! A_i later <= B_i + r_i J_i                                                          it keeps up
@@ -20,15 +21,17 @@
 //! ```
 //!
 //! `H` is what may be served although a batch waits: the best-effort requests in the device when the first came, those that have aged
-//! (`prio_aging_expire` of mq-deadline lets them by, one each time it is asked), and what the device does on its own account (written data that it holds).
+//! (`prio_aging_expire` of mq-deadline lets them by, one each time it is asked), and what the device does on its own account (written data that it holds; `D` of a
+//! batch that is written, later).
 //!
 //! **W.** While any stream has a batch in the block layer, mq-deadline gives the driver no best-effort request but aged ones
 //! (`dd_dispatch_request`: a class that has requests queued or in the device ends the search). Take such a span. At its beginning each stream
 //! has no batch under way, so it lacks credit for one or room for one, but for the `K` in which its thread comes to ask. Who lacks credit may ask in a span `t` for less than
 //! `B + r (K + t)`; who lacks room has at most the largest below `B`, of those that differ by `g`, and what is played. Only when all begin have they all their credit and an empty
 //! buffer: that first span is the start. The disk is never idle in the span and the order among streams is any (mq-deadline goes by
-//! sector, not by who is next to run empty), so a run of `q` batches of stream `i` that begins when all that was served before are `x` of its own is complete
-//! when `H + q C_i` and all of the others is served; what else was served before the run only shortens it.
+//! sector, not by who is next to run empty), so a run of `q` batches of stream `i`, behind `m` of its own, is complete
+//! when `x_m`, `H + q C_i` and all of the others is served. The run cannot begin before `i` may have `m` and one more, and what the disk did until then besides
+//! those `m` is over. `m` is as large as the longest span of all allows.
 //! "One batch of each" for the others, as proposed with `W = L + sum C_j`, is no bound under that order: who lies ahead of the head and has credit is served
 //! again.
 //!
@@ -36,6 +39,29 @@
 //! ahead; one that lacks credit has been charged, since the last instant its credit was full, at its rate and `r J` more, and at that instant a batch was under way: it is
 //! behind by `B + r J` less than then. So where `A` is no more than that it is behind no further than in the first run, and if it were more, credit that is
 //! lost could not be caught up. It must not be behind by more than a deadline `D = S / r` is long, less the access that is due.
+//!
+//! **Gaps.** All this holds where a stream that wants its next batch has asked for it before the driver takes another request, as the prefetcher in the kernel does.
+//! A thread asks up to `K` after the one before is there, and where no other stream has one in the block layer then, best effort gets in again
+//! ([`DiskTerms::gaps`]):
+//!
+//! ```text
+//! L_j = max over q of r_j (F_j(q) + K) - q B_j, 0 at least        how far it is behind when a batch is there
+//! N_j(t) = floor(min(max(c_j(t), p_j(t)) + L_j, at the start) / B_j)
+//! F_i(q) = as above, with q H + (q - 1) K for H
+//! ```
+//!
+//! A span then begins while streams are behind, by `L` at most, and may have as much more credit and room. If each was behind by no more until an instant, what follows
+//! is behind by no more either, so the least `L` that follow from themselves hold from the first instant on at which none has a batch under way or wants one; until then
+//! all is as at the start, for nobody ever has more credit than that. In a run only its own stream's next batches are asked for late, so there are `q` times best effort. `q` ends where the stream has caught up.
+//!
+//! **Writes.** A stream that writes wants a batch when its program has made one, and lacks data instead of room: `p` with `S mod g = 0`, at the start as well. It is there when the device
+//! has it; when it is on the medium a flush decides. What waits in the buffer when a run begins is less than `B + a`, and one that lacks credit is behind by an access less little than
+//! above:
+//!
+//! ```text
+//! A_i later + a_i <= B_i + r_i J_i
+//! S_i >= A_i at the start + B_i + 2 a_i + r_i K        all that waits, and the access that comes: it never waits for room
+//! ```
 //!
 //! Schedulers without classes: see [`Service::InOrder`]. Integers alone decide; products are of 128 bits; times are rounded up.
 
@@ -52,7 +78,7 @@ use surety_device::worst::{Cost, Held};
 use surety_model::workload::Direction;
 use surety_units::{Bytes, Nanos, Rate};
 
-pub use nearest::{Nearest, nearest};
+pub use nearest::{Nearest, Slower, nearest};
 pub use surety_model::playout::Level;
 
 /// Batches are multiples of a page.
@@ -91,10 +117,10 @@ pub enum Service {
 /// What a disk takes at most, with what else is asked of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskTerms {
-    /// Of a read of the streams.
+    /// Of a read.
     pub read: Cost,
-    /// Of a best-effort request, whichever takes longer.
-    pub beside: Cost,
+    /// Of a write; `None`: nothing is written, or it has no bound.
+    pub write: Option<Cost>,
     /// Bytes of the longest best-effort request; 0: there is none.
     pub beside_bytes: u64,
     /// What the device holds of what was written.
@@ -107,9 +133,25 @@ pub struct DiskTerms {
     /// Requests of the queue, and how many of them best effort may have at once.
     pub requests: u64,
     pub beside_requests: u64,
+    /// Requests of the queue that may write (`async_depth`), and how many of them best effort may have at once.
+    pub write_requests: u64,
+    pub beside_writes: u64,
     pub service: Service,
+    /// Whether the driver may have taken best effort again before a thread asks for its next batch, where that is asked for only when the one before is
+    /// there; else it is asked for before the driver takes another request.
+    pub gaps: bool,
     /// From when a stream may have a batch until its thread has asked for it, at most: the CPU's part, of a copy to the program as well.
     pub cpu: Nanos,
+}
+
+impl DiskTerms {
+    /// What a best-effort request of the longest kind takes of the disk, with what the device puts on the medium later for one that writes.
+    pub fn beside(&self) -> Nanos {
+        let written = self.write.filter(|_| self.inside_writes > 0);
+        let later = if self.held.most > 0 { self.held.each.of(self.held.longest) } else { Nanos::ZERO };
+        let write = written.map_or(Nanos::ZERO, |write| write.of(self.beside_bytes) + later);
+        self.read.of(self.beside_bytes).max(write)
+    }
 }
 
 /// What else is to hold.
@@ -160,7 +202,7 @@ pub struct Admission {
 /// Why streams are not admitted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// A stream that writes.
+    /// A stream that writes, where that has no bound.
     Writes,
     /// They would have this share of the disk's time, in 2^-40.
     Bandwidth(u64),
@@ -183,7 +225,7 @@ impl fmt::Display for Why {
         let percent = |share: u64| share as f64 * 100.0 / (1u64 << SHARE) as f64;
         match self {
             Why::Writes => {
-                f.write_str("it writes, and when what is written is on the medium is the device's decision")
+                f.write_str("it writes, and how long the device takes for what is written is not known here")
             }
             Why::Bandwidth(share) => {
                 write!(f, "streams would take {:.1} % of the disk's time", percent(*share))
@@ -222,7 +264,8 @@ pub struct Refused {
 /// # Errors
 /// The first reason found, with the batch that comes nearest.
 pub fn admit(demands: &[StreamDemand], disk: &DiskTerms, floors: &Floors) -> Result<Admission, Refused> {
-    if let Some(stream) = demands.iter().position(|demand| demand.direction == Direction::Write) {
+    let is_unbounded = |demand: &StreamDemand| demand.direction == Direction::Write && disk.write.is_none();
+    if let Some(stream) = demands.iter().position(is_unbounded) {
         return Err(Refused { stream, why: Why::Writes });
     }
     let mut refused: Option<Refused> = None;
@@ -259,10 +302,13 @@ fn with_batches(
     if best_effort < floors.best_effort {
         return Err(Refused { stream: largest, why: Why::Floor(best_effort) });
     }
-    let needed = set.requests() + disk.beside_requests;
-    if needed > disk.requests {
-        return Err(Refused { stream: largest, why: Why::Requests { needed, has: disk.requests } });
+    let (requests, writes) = set.requests();
+    let queued = (requests + disk.beside_requests, disk.requests);
+    let written = (if writes > 0 { writes + disk.beside_writes } else { 0 }, disk.write_requests);
+    if let Some((needed, has)) = [queued, written].into_iter().find(|(needed, has)| needed > has) {
+        return Err(Refused { stream: largest, why: Why::Requests { needed, has } });
     }
+    let set = set.with_lags();
     let mut streams = Vec::with_capacity(demands.len());
     for place in 0..demands.len() {
         streams.push(set.admit(place).map_err(|why| Refused { stream: place, why })?);

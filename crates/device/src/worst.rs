@@ -45,10 +45,12 @@ pub struct Writes {
     pub overlap: bool,
     /// Whether what the device holds is asked onto the medium ([`crate::Op::Flush`]).
     pub flushes: bool,
+    /// Whether one may have to be on the medium before it is complete ([`crate::model::Request::through`]).
+    pub through: bool,
 }
 
 /// A bound on the time of one request: `fixed + bytes / rate`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Cost {
     /// All that does not grow with its length: controller, movement, rotation, retries.
     pub fixed: Nanos,
@@ -81,18 +83,34 @@ pub struct Held {
     pub per_write: u64,
     /// Whether all of it may have to go before one request: a flush.
     pub flushes: bool,
-    /// The longest that one of them takes.
-    pub each: Nanos,
+    /// Of one of them.
+    pub each: Cost,
+    /// Bytes of the longest one, and of all that it holds.
+    pub longest: u64,
+    pub bytes: u64,
 }
 
 impl Held {
     /// How long the device's own work takes at most until `requests` are complete that are inside at once or follow one another, of which
     /// `writes` may write.
     pub fn time(&self, requests: u64, writes: u64) -> Nanos {
-        let all = self.most.saturating_add(if self.most > 0 { writes } else { 0 });
+        self.time_but(requests, writes, 0)
+    }
+
+    /// The same where so many of the writes are known to be complete last: what the device does for them it does later, unless they are on the medium
+    /// by then.
+    pub fn time_but(&self, requests: u64, writes: u64, last: u64) -> Nanos {
+        let before = writes.saturating_sub(last);
+        let all = self.most.saturating_add(if self.most > 0 { before } else { 0 });
         let between = self.per_request.saturating_mul(requests) + self.per_write.saturating_mul(writes);
         let count = if self.flushes { all } else { all.min(between) };
-        Nanos::new(self.each.get().saturating_mul(i64::try_from(count).unwrap_or(i64::MAX)))
+        // What is held and what comes are no more bytes than there is room for and than come.
+        let bytes = self.bytes.saturating_add(writes.saturating_mul(self.longest));
+        let bytes = bytes.min(count.saturating_mul(self.longest));
+        // A nanosecond for each, whose data alone would be rounded up, too.
+        let fixed = self.each.fixed.get().saturating_add(1);
+        let fixed = fixed.saturating_mul(i64::try_from(count).unwrap_or(i64::MAX));
+        Nanos::new(fixed.saturating_add(transfer(bytes, self.each.rate).get()))
     }
 }
 

@@ -150,15 +150,25 @@ fn reserved(
 
 /// What best effort is to keep: a tenth of what its longest requests have alone at worst.
 fn floor(disk: &DiskTerms) -> Rate {
-    let time = u128::from(disk.beside.of(disk.beside_bytes).get_unsigned().max(1));
+    let time = u128::from(disk.beside().get_unsigned().max(1));
     Rate((u128::from(disk.beside_bytes) * 100_000_000 / time) as u64)
 }
 
 fn in_words(found: &Nearest) -> Vec<String> {
+    let size = |key: &str, bytes: u64| format!("{key} = \"{bytes}B\"");
+    let slower = found.rate.map(|slower| {
+        let with = [
+            slower.batch.map(|bytes| size("batch", bytes)),
+            slower.buffer.map(|bytes| size("buffer", bytes)),
+        ];
+        let with = with.into_iter().flatten().map(|word| format!(", {word}")).collect::<String>();
+        format!("rate = \"{}B/s\"{with}", slower.rate.0)
+    });
     let each = [
-        found.buffer.map(|buffer| format!("buffer = \"{}B\"", buffer)),
-        found.batch.map(|batch| format!("batch = \"{}B\"", batch)),
-        found.rate.map(|rate| format!("rate = \"{}B/s\"", rate.0)),
+        found.buffer.map(|buffer| size("buffer", buffer)),
+        found.batch.map(|batch| size("batch", batch)),
+        found.both.map(|(batch, buffer)| format!("{}, {}", size("batch", batch), size("buffer", buffer))),
+        slower,
         found.count.map(|count| format!("count = {count}")),
     ];
     each.into_iter().flatten().collect()

@@ -1,10 +1,10 @@
-//! Every batch of admitted streams is within its bound: 100 runs of the simulator on `hdd-2004` under mq-deadline, beside readers, writers
-//! and a copy that chance draws, and beside readers the bound is no more than 2.5 times the worst of them.
+//! Every batch of admitted streams is within its bound in runs of the simulator on `hdd-2004` under mq-deadline, beside readers, writers
+//! and copies that chance draws, and no bound is more than 2.5 times the worst batch of these runs.
 //!
-//! Beside those that write and flush it is looser: it has the drive put all of its write buffer on the medium before a batch, each
-//! write with a seek and a revolution of its own, which these runs do not come near.
+//! A few runs of each kind are always made; a hundred of each with
+//! `cargo test -p surety-plan --test streams -- --ignored --nocapture`, which prints both.
 
-use surety_analysis::streams::{Admission, Floors, admit};
+use surety_analysis::streams::{Admission, Floors, admit, nearest};
 use surety_model::formats::toml;
 use surety_model::platform::Platform;
 use surety_model::record::{BATCH_LATENCY, Record};
@@ -19,11 +19,15 @@ use surety_units::{CpuSet, Nanos};
 struct Mix {
     name: &'static str,
     streams: &'static str,
+    /// Further keys of the disk.
+    disk: &'static str,
     loads: fn(&mut Pcg) -> String,
+    /// Runs that are always made.
     runs: u64,
-    /// The bound is no more than so many times the worst batch.
-    loosest: f64,
 }
+
+/// The bound is no more than so many times the worst batch.
+const LOOSEST: f64 = 2.5;
 
 fn readers(chance: &mut Pcg) -> String {
     let (count, random) = (1 + chance.below(4), chance.below(2) == 0);
@@ -49,35 +53,45 @@ fn copy(chance: &mut Pcg) -> String {
     )
 }
 
-const MIXES: [Mix; 3] = [
-    Mix {
-        name: "readers",
-        streams: "count = 4\nrate = '1MB/s'\nread = '64KiB'\nbatch = '128KiB'\njitter = '200ms'\nbuffer = '1984KiB'\n",
-        loads: readers,
-        runs: 100,
-        loosest: 2.5,
-    },
-    Mix {
-        name: "writers",
-        streams: "count = 1\nrate = '1200kB/s'\nread = '64KiB'\nbatch = '128KiB'\njitter = '400ms'\nbuffer = '1984KiB'\n",
-        loads: writers,
-        runs: 30,
-        loosest: 6.0,
-    },
-    Mix {
-        name: "copy",
-        streams: "count = 1\nrate = '1200kB/s'\nread = '64KiB'\nbatch = '128KiB'\njitter = '400ms'\nbuffer = '1984KiB'\n",
-        loads: copy,
-        runs: 30,
-        loosest: 6.0,
-    },
+/// Readers, writers that flush and a copy at once.
+fn all(chance: &mut Pcg) -> String {
+    [readers(chance), writers(chance), copy(chance)].concat()
+}
+
+/// Readers past the page cache that fill what the driver takes.
+fn deep_readers(chance: &mut Pcg) -> String {
+    let count = 5 + chance.below(4);
+    format!(
+        "[[load]]\nname = 'r'\nkind = 'readers'\ndisk = 'd'\ncount = {count}\nrandom = true\ndirect = true\nblock = '128KiB'\nsize = '100MB'\n"
+    )
+}
+
+const ONE: &str =
+    "count = 1\nrate = '1200kB/s'\nread = '64KiB'\nbatch = '128KiB'\njitter = '400ms'\nbuffer = '1984KiB'\n";
+const FOUR: &str =
+    "count = 4\nrate = '1MB/s'\nread = '64KiB'\nbatch = '128KiB'\njitter = '400ms'\nbuffer = '1984KiB'\n";
+const FOUR_DEEP: &str =
+    "count = 4\nrate = '1MB/s'\nread = '64KiB'\nbatch = '512KiB'\njitter = '400ms'\nbuffer = '1984KiB'\n";
+
+const TWO_THAT_WRITE: &str =
+    "count = 2\nrate = '1MB/s'\nwrite = '64KiB'\nbatch = '128KiB'\njitter = '400ms'\nbuffer = '1984KiB'\n";
+
+const MIXES: [Mix; 7] = [
+    Mix { name: "readers", streams: FOUR, disk: "", loads: readers, runs: 12 },
+    Mix { name: "writers", streams: ONE, disk: "", loads: writers, runs: 12 },
+    Mix { name: "a copy", streams: ONE, disk: "", loads: copy, runs: 8 },
+    Mix { name: "all of them", streams: FOUR, disk: "", loads: all, runs: 8 },
+    Mix { name: "readers, writing", streams: TWO_THAT_WRITE, disk: "", loads: readers, runs: 8 },
+    Mix { name: "all of them, writing", streams: TWO_THAT_WRITE, disk: "", loads: all, runs: 8 },
+    Mix { name: "readers, depth 4", streams: FOUR_DEEP, disk: "depth = 4\n", loads: deep_readers, runs: 8 },
 ];
 
 fn workload(mix: &Mix, seed: u64) -> Workload {
     let mut chance = Pcg::for_job(seed, 11, 0);
     let text = format!(
-        "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nmake = '1GiB'\nscheduler = 'mq-deadline'\ntunables = {{ prio_aging_expire = 3600000 }}\n\
+        "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nmake = '1GiB'\nscheduler = 'mq-deadline'\n{}tunables = {{ prio_aging_expire = 3600000 }}\n\
          [[stream]]\nname = 's'\ndisk = 'd'\nfile = {{ make = '40MB' }}\n{}promise = ['late == 0']\n{}",
+        mix.disk,
         mix.streams,
         (mix.loads)(&mut chance)
     );
@@ -107,26 +121,62 @@ fn run(workload: &Workload, seed: u64, warm_up: Nanos) -> (Nanos, Record) {
     (Nanos::new(most as i64), record)
 }
 
-#[test]
-fn no_batch_takes_longer_than_its_bound_in_all_runs() {
-    for mix in &MIXES {
-        // Of all runs the loosest bound is held against the worst batch.
-        let (mut bound, mut worst) = (Nanos::ZERO, Nanos::ZERO);
-        for seed in 0..mix.runs {
-            let workload = workload(mix, seed);
-            let given = admission(&workload).streams[0];
-            let (took, record) = run(&workload, seed, Nanos::ZERO);
-            assert!(took <= given.at_start, "{} {seed}: {took}, at most {}", mix.name, given.at_start);
-            let stream = record.activity("s").expect("its record");
-            assert_eq!((stream.missed, stream.skipped), (0, 0), "{} {seed}", mix.name);
-            let (later, _) = run(&workload, seed, Nanos::from_secs(2));
-            assert!(later <= given.latency, "{} {seed}: {later}, at most {}", mix.name, given.latency);
-            (bound, worst) = (bound.max(given.latency), worst.max(later));
-        }
-        let ratio = bound.as_secs_f64() / worst.as_secs_f64();
-        println!("{}: at most {bound}, worst {worst}, {ratio:.2} times", mix.name);
-        assert!(ratio <= mix.loosest, "{}: at most {bound}, worst {worst}", mix.name);
+/// So many runs of a mix: no batch is above its bound, nothing is late; of all runs the loosest bound is held against the worst batch.
+fn hold(mix: &Mix, runs: u64) {
+    let (mut bound, mut worst) = (Nanos::ZERO, Nanos::ZERO);
+    for seed in 0..runs {
+        let workload = workload(mix, seed);
+        let given = admission(&workload).streams[0];
+        let (took, record) = run(&workload, seed, Nanos::ZERO);
+        assert!(took <= given.at_start, "{} {seed}: {took}, at most {}", mix.name, given.at_start);
+        let stream = record.activity("s").expect("its record");
+        assert_eq!((stream.missed, stream.skipped), (0, 0), "{} {seed}", mix.name);
+        let (later, _) = run(&workload, seed, Nanos::from_secs(2));
+        assert!(later <= given.latency, "{} {seed}: {later}, at most {}", mix.name, given.latency);
+        (bound, worst) = (bound.max(given.latency), worst.max(later));
     }
+    let ratio = bound.as_secs_f64() / worst.as_secs_f64();
+    println!("beside {}, {runs} runs: at most {bound}, worst {worst}, {ratio:.2} times", mix.name);
+    assert!(ratio <= LOOSEST, "{}: at most {bound}, worst {worst}", mix.name);
+}
+
+#[test]
+fn no_batch_takes_longer_than_its_bound() {
+    MIXES.iter().for_each(|mix| hold(mix, mix.runs));
+}
+
+#[test]
+#[ignore = "takes long; prints what docs/streams.md says"]
+fn no_batch_takes_longer_than_its_bound_in_a_hundred_runs() {
+    MIXES.iter().for_each(|mix| hold(mix, 100));
+}
+
+/// Small streams, as many as the queue of the disk has requests for with best effort: all are admitted, and all are kept. One more is refused with that.
+#[test]
+fn as_many_small_streams_as_there_are_requests_are_kept() {
+    let readers = "[[load]]\nname = 'r'\nkind = 'readers'\ndisk = 'd'\ncount = 2\ndirect = true\nrandom = true\nblock = '128KiB'\nsize = '50MB'\n";
+    let of = |count: u32, loads: &str| {
+        let text = format!(
+            "format = 1\n[disk.d]\nmodel = 'hdd-2004'\nmake = '1GiB'\ntunables = {{ prio_aging_expire = 3600000 }}\n\
+             [[stream]]\nname = 's'\ndisk = 'd'\nfile = {{ make = '4MB' }}\ncount = {count}\nrate = '32kB/s'\nread = '16KiB'\n\
+             batch = '128KiB'\njitter = '4s'\nbuffer = '144KiB'\npromise = ['late == 0']\n{loads}"
+        );
+        toml::read("w.toml", &text).unwrap_or_else(|wrong| panic!("{wrong}"))
+    };
+    for (count, loads) in [(64, ""), (62, readers)] {
+        let workload = of(count, loads);
+        let given = admission(&workload).streams[0];
+        let (took, record) = run(&workload, 1, Nanos::ZERO);
+        let stream = record.activity("s").expect("its record");
+        assert_eq!((stream.missed, stream.skipped), (0, 0), "{count}");
+        assert!(took <= given.at_start && stream.completed > u64::from(count) * 8, "{took}: {given:?}");
+        println!("{count} streams: at most {}, worst {took}", given.at_start);
+    }
+    let more = of(65, "");
+    let disk = terms(&more, &more.disks[0], &Platform::linux_6_18(2), |_| true).expect("it has terms");
+    let demands: Vec<_> = more.streams.iter().map(demand).collect();
+    admit(&demands, &disk, &Floors::default()).expect_err("there are 64 requests");
+    assert_eq!(nearest(&demands, 0, &disk, &Floors::default()).count, Some(64));
 }
 
 /// A stream is planned with its batch, its buffer and each step; one too many is refused with what is admitted beside the others.

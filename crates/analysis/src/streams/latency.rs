@@ -1,14 +1,24 @@
 //! [`Set`]: W, A and the buffer of each stream of a set, after the formulas of [the module](super).
 
+use surety_device::worst::{Cost, Held};
+use surety_model::workload::Direction;
 use surety_units::{Nanos, common_divisor};
 
 use super::{Admitted, DiskTerms, PAGE, SHARE, Service, StreamDemand, Why};
 
 const SECOND: u128 = 1_000_000_000;
 /// Longer spans are no guarantee that anybody waits for.
-const LONGEST: u128 = 3_600 * SECOND;
+const LONGEST: u128 = 20 * SECOND;
 /// Runs of batches that are looked at; a set with longer ones is as good as one that takes all of the disk.
 const RUNS: u128 = 100_000;
+/// Steps towards a span: where it takes more, the disk has next to no time left.
+const STEPS: usize = 200;
+/// Batches of a stream before a run of others, of which each is looked at.
+const EARLIER: u128 = 32;
+/// How often the lags of all are looked at again.
+const LAGS: usize = 8;
+/// The same where best effort may get in between the batches of one.
+const RUNS_WITH_GAPS: u128 = 64;
 
 /// A stream with its batch, in the numbers of the formulas.
 struct Stream {
@@ -23,23 +33,42 @@ struct Stream {
     cpu: u128,
     /// The most room, in bytes, with which it does not ask.
     room: u128,
+    /// L: how far it is behind at most when one of its batches is there, in bytes.
+    lag: u128,
     /// C, in nanoseconds.
     service: u128,
-    /// Requests of a batch.
+    /// What the device does later for a batch that is written, at most, in nanoseconds.
+    later: u128,
+    /// Requests of a batch, and how many of them write.
     requests: u128,
+    writes: u128,
 }
 
 impl Stream {
-    /// N: its batches in a span of nanoseconds.
+    /// Bytes beyond which it has no credit for more, however far it is behind.
+    fn full_credit(&self) -> u128 {
+        self.batch + (self.rate * self.jitter).div_ceil(SECOND)
+    }
+
+    /// When the last of so many batches may be asked for at the earliest, in a span of no more nanoseconds than `longest`.
+    fn earliest(&self, count: u128, longest: u128, phase: Phase) -> u128 {
+        let (mut before, mut at) = (None, longest);
+        while before.map_or(0, |before| before + 1) < at {
+            let from = before.map_or(0, |before| before + 1);
+            let middle = from + (at - from) / 2;
+            if self.batches(middle, phase) >= count { at = middle } else { before = Some(middle) }
+        }
+        at
+    }
+
+    /// N: its batches in a span of nanoseconds, at whose beginning it is behind by no more than L.
     fn batches(&self, span: u128, phase: Phase) -> u128 {
         let credited = |span: u128| self.batch + self.rate * span / SECOND;
         let span = span + self.cpu;
         let played = self.access * (1 + self.rate * span / (self.access * SECOND));
-        let most = match phase {
-            Phase::Start => credited(span + self.jitter),
-            Phase::Later => credited(span),
-        };
-        most.max(self.room + played) / self.batch
+        let most = |credit: u128| credit.max(self.room + played);
+        let (full, later) = (most(credited(span + self.jitter)), most(credited(span)) + self.lag);
+        (if phase == Phase::Start { full } else { later.min(full) }) / self.batch
     }
 }
 
@@ -71,36 +100,66 @@ fn bytes(of: u128) -> u64 {
 
 impl<'a> Set<'a> {
     pub(super) fn new(demands: &'a [StreamDemand], batches: &[u64], disk: &'a DiskTerms) -> Set<'a> {
-        let stream = |(demand, batch): (&StreamDemand, &u64)| {
-            let batch = (*batch).max(1);
-            let request = disk.request_bytes.max(1);
-            let (whole, rest) = (batch / request, batch % request);
-            let one = u128::from(whole) * ns(disk.read.of(request));
-            let last = if rest > 0 { ns(disk.read.of(rest)) } else { 0 };
-            let rate = u128::from(demand.rate.0.max(1));
-            let access = demand.access.max(1);
-            // Batches, accesses and so the room are multiples of this, but for what the buffer has beyond.
-            let grain = common_divisor(batch, access);
-            let room = batch - grain + demand.buffer.map_or(0, |buffer| buffer % grain);
-            Stream {
-                count: demand.count.into(),
-                rate,
-                batch: batch.into(),
-                access: access.into(),
-                jitter: ns(demand.jitter),
-                cpu: ns(disk.cpu),
-                room: room.into(),
-                service: one + last,
-                requests: u128::from(batch.div_ceil(request)),
+        let streams =
+            demands.iter().zip(batches).map(|(demand, batch)| Self::stream(demand, (*batch).max(1), disk));
+        Set { demands, disk, streams: streams.collect() }
+    }
+
+    /// The set with L of each, where best effort gets in between batches: what is asked of latencies needs it.
+    pub(super) fn with_lags(mut self) -> Set<'a> {
+        if self.disk.gaps && matches!(self.disk.service, Service::ByClass { .. }) {
+            self.find_lags();
+        }
+        self
+    }
+
+    /// L of each: no less than what follows from those of all.
+    fn find_lags(&mut self) {
+        for _ in 0..LAGS {
+            let lag = |place| self.behind(place, Phase::Later).map_or(u128::MAX, |(_, lag)| lag);
+            let lags: Vec<u128> = (0..self.streams.len()).map(lag).collect();
+            let is_same = |(stream, lag): (&Stream, &u128)| *lag <= stream.lag;
+            if self.streams.iter().zip(&lags).all(is_same) {
+                return;
             }
-        };
-        Set { demands, disk, streams: demands.iter().zip(batches).map(stream).collect() }
+            for (stream, lag) in self.streams.iter_mut().zip(lags) {
+                stream.lag = stream.lag.max(lag.min(stream.full_credit()));
+            }
+        }
+        self.streams.iter_mut().for_each(|stream| stream.lag = stream.full_credit());
+    }
+
+    fn stream(demand: &StreamDemand, batch: u64, disk: &DiskTerms) -> Stream {
+        let request = disk.request_bytes.max(1);
+        let (whole, rest) = (u128::from(batch / request), batch % request);
+        let writes = demand.direction == Direction::Write;
+        let sum = |cost: Cost| whole * ns(cost.of(request)) + if rest > 0 { ns(cost.of(rest)) } else { 0 };
+        let access = demand.access.max(1);
+        // Batches, accesses and so the room are multiples of this, but for what the buffer has beyond.
+        let grain = common_divisor(batch, access);
+        let beyond = demand.buffer.filter(|_| !writes).map_or(0, |buffer| buffer % grain);
+        let requests = u128::from(batch.div_ceil(request));
+        Stream {
+            count: demand.count.into(),
+            rate: u128::from(demand.rate.0.max(1)),
+            batch: batch.into(),
+            access: access.into(),
+            jitter: ns(demand.jitter),
+            cpu: ns(disk.cpu),
+            lag: 0,
+            room: (batch - grain + beyond).into(),
+            service: sum(if writes { disk.write.unwrap_or_default() } else { disk.read }),
+            later: if writes && disk.held.most > 0 { sum(disk.held.each) } else { 0 },
+            requests,
+            writes: if writes { requests } else { 0 },
+        }
     }
 
     /// The share of the disk's time of the streams of a place, in 2^-40, rounded up.
     pub(super) fn share(&self, place: usize) -> u64 {
         let stream = &self.streams[place];
-        let (time, period) = (stream.service * stream.rate * stream.count, stream.batch * SECOND);
+        let each = stream.service + stream.later;
+        let (time, period) = (each * stream.rate * stream.count, stream.batch * SECOND);
         // Below 2^88 as long as a batch takes less than a day at 2^40 B/s.
         bytes(time.saturating_mul(1 << SHARE).div_ceil(period))
     }
@@ -109,55 +168,88 @@ impl<'a> Set<'a> {
         (0..self.streams.len()).fold(0, |sum, place| sum.saturating_add(self.share(place)))
     }
 
-    /// Requests that all of them may have in the queue at once.
-    pub(super) fn requests(&self) -> u64 {
-        bytes(self.streams.iter().map(|stream| stream.requests * stream.count).sum())
+    /// Requests that all of them may have in the queue at once, and how many of those write.
+    pub(super) fn requests(&self) -> (u64, u64) {
+        let sum = |of: fn(&Stream) -> u128| bytes(self.streams.iter().map(|one| of(one) * one.count).sum());
+        (sum(|stream| stream.requests), sum(|stream| stream.writes))
     }
 
-    /// Best effort that goes first: requests, and nanoseconds.
-    fn first(&self) -> (u64, u128) {
+    /// Best-effort requests that go first, and how many of them may write; where all go in the order of coming, any of the queue.
+    fn first(&self) -> (u64, u64) {
         let disk = self.disk;
-        let requests = match disk.service {
-            Service::ByClass { aged } => disk.inside + aged,
-            Service::InOrder => disk.requests,
+        match disk.service {
+            Service::ByClass { aged } => {
+                let may_write = disk.inside_writes > 0;
+                (disk.inside + aged, disk.inside_writes + if may_write { aged } else { 0 })
+            }
+            Service::InOrder => {
+                let is_written =
+                    disk.inside_writes > 0 || self.streams.iter().any(|stream| stream.writes > 0);
+                (disk.requests, if is_written { disk.requests } else { 0 })
+            }
+        }
+    }
+
+    /// H: `times` the best effort that goes first, and what the device does on its own account between that and requests of streams, of which
+    /// some write, `last` of them as the last of all.
+    ///
+    /// A best-effort request that may write is a read or, with what it adds to the device's own work, a write; or it is either, and all of them
+    /// add to that. Both are bounds.
+    fn blocked(&self, (times, last): (u64, u64), (requests, writes): (u128, u128)) -> u128 {
+        let ((count, of_which), disk) = (self.first(), self.disk);
+        let longest = match disk.service {
+            Service::ByClass { .. } => disk.beside_bytes,
+            Service::InOrder => disk.beside_bytes.max(disk.request_bytes),
         };
-        (requests, u128::from(requests) * ns(disk.beside.of(disk.beside_bytes)))
+        let (read, write) = (ns(disk.read.of(longest)), ns(disk.write.unwrap_or_default().of(longest)));
+        let (requests, writes) = (bytes(requests).saturating_add(count * times), bytes(writes));
+        // Each time the device may hold as much as it can.
+        let again = if of_which > 0 { times } else { 1 };
+        let held = Held { most: disk.held.most * again, bytes: disk.held.bytes * again, ..disk.held };
+        let own = |written: u64| ns(held.time_but(requests, writes.saturating_add(written), last));
+        let added = if held.flushes { 1 } else { held.per_write.max(1) };
+        let added = if held.most > 0 { u128::from(added) * (ns(held.each.of(held.longest)) + 2) } else { 0 };
+        let all = |each: u128, own: u128| {
+            let once = u128::from(count - of_which) * read + u128::from(of_which) * each;
+            u128::from(times) * once + own
+        };
+        let either = all(read.max(write), own(of_which * times));
+        either.min(all(read.max(write + added), own(0)))
     }
 
     pub(super) fn blocking(&self) -> Nanos {
-        let (requests, time) = self.first();
-        nanos(time + self.held(u128::from(requests)))
-    }
-
-    /// What the device does on its own account while it serves so many requests.
-    fn held(&self, requests: u128) -> u128 {
-        let writes = match self.disk.service {
-            Service::ByClass { aged } => {
-                self.disk.inside_writes + if self.disk.inside_writes > 0 { aged } else { 0 }
-            }
-            Service::InOrder if self.disk.inside_writes > 0 => self.disk.requests,
-            Service::InOrder => 0,
-        };
-        ns(self.disk.held.time(bytes(requests), writes))
+        nanos(self.blocked((1, 0), (0, 0)))
     }
 
     /// The least span in which best effort that goes first, `runs` batches of a stream of one place and all that the others may ask for are
-    /// served, where `before` nanoseconds of it were over; `None`: there is none, or it is no guarantee.
-    fn served(&self, place: Option<usize>, runs: u128, before: u128, phase: Phase) -> Option<u128> {
-        let (best_effort, first) = self.first();
+    /// served, where `before` nanoseconds of it were over, and which is known to be no less than `least`; `None`: there is none, or it is no guarantee.
+    fn served(
+        &self,
+        place: Option<usize>,
+        (runs, least): (u128, u128),
+        before: u128,
+        phase: Phase,
+    ) -> Option<u128> {
         let own = place.map(|place| &self.streams[place]);
-        let base = first + own.map_or(0, |stream| runs * stream.service);
-        let of_own = own.map_or(0, |stream| runs * stream.requests);
-        let mut span = base;
-        while span < LONGEST {
-            let (mut time, mut requests) = (base, u128::from(best_effort) + of_own);
+        let base = own.map_or(0, |stream| runs * stream.service);
+        let of_own = own.map_or((0, 0), |stream| (runs * stream.requests, runs * stream.writes));
+        let last = u64::from(of_own.1 > 0);
+        let times = if self.disk.gaps { bytes(runs.max(1)) } else { 1 };
+        let asking = ns(self.disk.cpu) * u128::from(times - 1);
+        let mut span = least;
+        for _ in 0..STEPS {
+            if span >= LONGEST {
+                return None;
+            }
+            let (mut time, (mut requests, mut writes)) = (base + asking, of_own);
             for (other, stream) in self.streams.iter().enumerate() {
                 let count = stream.count - u128::from(Some(other) == place);
                 let batches = count * stream.batches(before + span, phase);
                 time += batches * stream.service;
                 requests += batches * stream.requests;
+                writes += batches * stream.writes;
             }
-            time += self.held(requests);
+            time += self.blocked((times, last), (requests, writes));
             if time <= span {
                 return Some(span);
             }
@@ -166,82 +258,113 @@ impl<'a> Set<'a> {
         None
     }
 
-    /// x: the longest that a stream is served before a run of its batches begins.
-    fn earlier(&self, stream: &Stream, phase: Phase) -> Option<u128> {
-        let mut span = 0;
-        while span < LONGEST {
-            let time = stream.service * (stream.batches(span, phase) - 1);
-            if time <= span {
-                return Some(span);
-            }
-            span = time;
-        }
-        None
-    }
-
-    /// F(q) of a stream.
-    fn finished(&self, place: usize, runs: u128, phase: Phase) -> Option<u128> {
+    /// The longest that the disk serves streams without a pause.
+    fn busy(&self, phase: Phase) -> Option<u128> {
         match self.disk.service {
-            Service::ByClass { .. } => {
-                let before = self.earlier(&self.streams[place], phase)?;
-                self.served(Some(place), runs, before, phase)
-            }
-            Service::InOrder => {
-                let (requests, first) = self.first();
-                let one = first + self.streams[place].service;
-                Some(runs * (one + self.held(u128::from(requests) + self.streams[place].requests)))
-            }
+            Service::ByClass { .. } => self.served(None, (0, 0), 0, phase),
+            Service::InOrder => Some(0),
         }
     }
 
-    /// A, in bytes, rounded up; `None`: it has no end.
-    fn behind(&self, place: usize, phase: Phase) -> Option<u128> {
+    /// F(q) of a stream, in spans that last for no longer than `busy`; `known` is that of fewer batches, for each m.
+    fn finished(
+        &self,
+        place: usize,
+        runs: u128,
+        (phase, busy): (Phase, u128),
+        known: &mut Vec<u128>,
+    ) -> Option<u128> {
         let stream = &self.streams[place];
-        let runs = match self.disk.service {
-            // No more of its batches than there may be while the disk serves streams without a pause.
-            Service::ByClass { .. } => stream.batches(self.served(None, 0, 0, phase)?, phase),
-            Service::InOrder => {
-                let one = self.finished(place, 1, phase)?;
-                if one * stream.rate > stream.batch * SECOND {
-                    return None;
-                }
-                1
-            }
+        let before = |m: u128| {
+            let own = self.disk.held.time(bytes(m * stream.requests), bytes(m * stream.writes));
+            m * stream.service + ns(own)
         };
-        if runs > RUNS {
-            return None;
+        if self.disk.service == Service::InOrder {
+            let one = stream.service + self.blocked((1, 0), (stream.requests, stream.writes));
+            return Some(runs * one);
         }
-        let mut most = 0;
-        for run in 1..=runs {
-            let late = (self.finished(place, run, phase)? + ns(self.disk.cpu)) * stream.rate;
-            most = most.max(late.div_ceil(SECOND).saturating_sub((run - 1) * stream.batch));
+        let last = stream.batches(busy, phase) - 1;
+        if last > EARLIER {
+            return self.served(Some(place), (runs, 0), before(last), phase);
+        }
+        known.resize(last as usize + 1, 0);
+        let (mut most, mut finished) = (0, 0);
+        for (m, known) in (0..).zip(known) {
+            finished = self.served(Some(place), (runs, finished.max(*known)), before(m), phase)?;
+            *known = finished;
+            // So much of it was over when the run began.
+            let over = stream.earliest(m + 1, busy, phase).saturating_sub(before(m));
+            most = most.max(finished.saturating_sub(over));
         }
         Some(most)
+    }
+
+    /// How many batches a run of a stream may have.
+    fn runs(&self, place: usize, (phase, busy): (Phase, u128)) -> Option<u128> {
+        let stream = &self.streams[place];
+        match self.disk.service {
+            // What best effort has between its batches leaves no time for them: it never catches up.
+            Service::ByClass { .. } if self.disk.gaps => {
+                let more = (self.blocked((1, 0), (0, 0)) + ns(self.disk.cpu)) * stream.rate;
+                let more = (more << SHARE).div_ceil(stream.batch * SECOND);
+                (u128::from(self.shares()) + more < 1 << SHARE).then_some(RUNS_WITH_GAPS)
+            }
+            // No more of its batches than there may be while the disk serves streams without a pause.
+            Service::ByClass { .. } => Some(stream.batches(busy, phase)).filter(|runs| *runs <= RUNS),
+            Service::InOrder => {
+                let one = self.finished(place, 1, (phase, busy), &mut Vec::new())?;
+                (one * stream.rate <= stream.batch * SECOND).then_some(1)
+            }
+        }
+    }
+
+    /// A and L, in bytes, rounded up; `None`: it has no end.
+    fn behind(&self, place: usize, phase: Phase) -> Option<(u128, u128)> {
+        let stream = &self.streams[place];
+        let during = (phase, self.busy(phase)?);
+        let (runs, gaps) = (self.runs(place, during)?, self.disk.gaps);
+        let (mut most, mut lag, mut known) = (0, 0, Vec::new());
+        for run in 1..=runs {
+            let finished = self.finished(place, run, during, &mut known)?;
+            let late = ((finished + ns(self.disk.cpu)) * stream.rate).div_ceil(SECOND);
+            most = most.max(late.saturating_sub((run - 1) * stream.batch));
+            lag = lag.max(late.saturating_sub(run * stream.batch));
+            if gaps && late <= run * stream.batch {
+                return Some((most, lag));
+            }
+        }
+        (!gaps || self.disk.service == Service::InOrder).then_some((most, lag))
     }
 
     /// What a stream is given; or why not.
     pub(super) fn admit(&self, place: usize) -> Result<Admitted, Why> {
         let (demand, stream) = (&self.demands[place], &self.streams[place]);
         let endless = || Why::Bandwidth(self.shares());
-        let latency = |phase| self.finished(place, 1, phase).ok_or_else(endless);
+        let latency = |phase| {
+            let during = (phase, self.busy(phase).ok_or_else(endless)?);
+            self.finished(place, 1, during, &mut Vec::new()).ok_or_else(endless)
+        };
         let (at_start, later) = (latency(Phase::Start)?, latency(Phase::Later)?);
-        let falls = self.behind(place, Phase::Later).ok_or_else(endless)?;
-        let behind = self.behind(place, Phase::Start).ok_or_else(endless)?.max(falls);
+        let (falls, _) = self.behind(place, Phase::Later).ok_or_else(endless)?;
+        let (behind, _) = self.behind(place, Phase::Start).ok_or_else(endless)?;
+        let behind = behind.max(falls);
         let credit = stream.batch + stream.rate * ns(demand.jitter) / SECOND;
         let cpu = ns(self.disk.cpu);
+        let (access, is_written) = (u128::from(demand.access), stream.writes > 0);
+        let falls = falls + if is_written { access } else { 0 };
         let lost = falls.max(stream.batch + (stream.rate * cpu).div_ceil(SECOND));
         if lost > credit {
             return Err(Why::Credit { behind: bytes(lost), credit: bytes(credit) });
         }
-        let access = u128::from(demand.access);
-        let due = behind + access + (stream.rate * cpu).div_ceil(SECOND);
+        let own = if is_written { stream.batch + 2 * access } else { access };
+        let due = behind + own + (stream.rate * cpu).div_ceil(SECOND);
         let takes = (due * SECOND).div_ceil(stream.rate);
         if let Some(limit) = demand.deadline.filter(|limit| ns(*limit) < takes) {
             return Err(Why::Late { takes: nanos(takes), limit });
         }
-        // With a limit of its own the buffer only has to hold what is fetched.
+        // With a limit of its own the buffer only has to hold what is fetched; what is written never waits for room.
         let least = stream.batch + access;
-        let needed = bytes(if demand.deadline.is_some() { least } else { least.max(due) });
+        let needed = bytes(if demand.deadline.is_some() && !is_written { least } else { least.max(due) });
         let grain = common_divisor(bytes(stream.batch), demand.access.max(1));
         let buffer = demand
             .buffer

@@ -18,14 +18,12 @@ pub(super) fn candidates(demands: &[StreamDemand]) -> Box<dyn Iterator<Item = u6
     Box::new(fine.chain(coarse))
 }
 
-/// What a disk has left for best effort in the long run, when streams take a share: in its longest requests, each as slow as it may be, with
-/// what the device puts on the medium later for those that write.
+/// What a disk has left for best effort in the long run, when streams take a share: in its longest requests, each as slow as it may be.
 pub(super) fn left(disk: &DiskTerms, share: u64) -> Rate {
     if disk.beside_bytes == 0 {
         return Rate(0);
     }
-    let own = if disk.inside_writes > 0 { disk.held.each.get_unsigned() } else { 0 };
-    let each = u128::from((disk.beside.of(disk.beside_bytes).get_unsigned() + own).max(1));
+    let each = u128::from(disk.beside().get_unsigned().max(1));
     let time = u128::from((1u64 << SHARE).saturating_sub(share));
     let rate = u128::from(disk.beside_bytes) * 1_000_000_000 * time / (each << SHARE);
     Rate(u64::try_from(rate).unwrap_or(u64::MAX))

@@ -8,10 +8,18 @@
 //! An access over `n` sectors changes tracks at most `n / sectors_per_track + 1` times. A change takes its skew, where the switch of heads or
 //! the step of the arm fits in it, else whole revolutions more; where sectors are skipped or spared that is not computed, and each change
 //! counts as one that just missed.
+//!
+//! A write that the buffer takes is complete when it is there: `overhead + sectors * interface`. What the buffer holds goes to the medium on
+//! the drive's own account, a write at a time.
+//!
+//! **A drive that takes one command at a time and answers none while its arm is busy holds one write at most.** A write is served when the arm is
+//! free, and no other command is inside then, so that the drive begins at that instant to put it on the medium, and the arm is busy until it
+//! is there: a write that is served finds the buffer empty. So before a command there is one write of its own at most, also before a flush.
 
 use super::{Asked, Cost, Held, Worst};
 use crate::hdd::geometry::{Geometry, Zone};
 use crate::hdd::{Parameters, ReadAhead, WriteBack};
+use crate::model::SECTOR;
 
 pub(super) fn worst(parameters: &Parameters, asked: &Asked) -> Worst {
     let arm = Arm::over(parameters, asked);
@@ -27,19 +35,32 @@ pub(super) fn worst(parameters: &Parameters, asked: &Asked) -> Worst {
     let command = most(overheads.read_hit).max(most(overheads.read_miss));
     let read = command + medium(0.0) + overheads.read_completion * 1e6;
     let settle = parameters.write_settle.max(0.0) * 1e6;
-    let write = most(overheads.write) + medium(settle) + overheads.write_completion * 1e6;
-    let (read, write) = (Cost::new(read, sector), Cost::new(write, sector));
-    let each = Cost::new(medium(settle), sector).of(u64::from(asked.longest) * crate::SECTOR);
-    let held = match (parameters.write_back, asked.writes) {
-        (Some(limit), Some(writes)) => {
-            let most = (limit.sectors / u64::from(writes.shortest.max(1))).max(1);
-            let per_write =
-                if writes.overlap { most } else { for_room(limit, most, asked.longest, writes.shortest) };
-            Held { most, per_request: 2, per_write, flushes: writes.flushes, each }
-        }
-        _ => Held::default(),
+    let each = Cost::new(medium(settle), sector);
+    let write = most(overheads.write) + overheads.write_completion * 1e6;
+    let write = if is_reported(parameters, asked) {
+        Cost::new(write, wire)
+    } else {
+        Cost::new(write + medium(settle), sector)
     };
-    Worst { read, write, held }
+    Worst { read: Cost::new(read, sector), write, held: held(parameters, asked, each) }
+}
+
+/// Whether every write is complete when the buffer has it: one for which there is no room lets others by until there is.
+fn is_reported(parameters: &Parameters, asked: &Asked) -> bool {
+    let fits = |limit: WriteBack| u64::from(asked.longest) <= limit.sectors;
+    parameters.write_back.is_some_and(fits) && asked.writes.is_some_and(|writes| !writes.through)
+}
+
+/// What the drive holds, each write on the medium by itself.
+fn held(parameters: &Parameters, asked: &Asked, each: Cost) -> Held {
+    let (Some(limit), Some(writes)) = (parameters.write_back, asked.writes) else { return Held::default() };
+    let (longest, bytes) = (u64::from(asked.longest) * SECTOR, limit.sectors * SECTOR);
+    if parameters.depth == 1 && !parameters.answers_while_busy {
+        return Held { most: 1, per_request: 1, per_write: 0, flushes: false, each, longest, bytes };
+    }
+    let most = (limit.sectors / u64::from(writes.shortest.max(1))).max(1);
+    let per_write = if writes.overlap { most } else { for_room(limit, most, asked.longest, writes.shortest) };
+    Held { most, per_request: 2, per_write, flushes: writes.flushes, each, longest, bytes }
 }
 
 /// Writes that have to go to the medium before there is room for one more, of `most` that are held.

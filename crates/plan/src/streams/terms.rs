@@ -89,25 +89,20 @@ pub fn terms(
             ));
         }
     };
-    let beside = beside(workload, disk, (requests, largest, platform.cpus), guaranteed)?;
+    let beside = beside(workload, disk, (requests, largest, platform.cpus), &guaranteed)?;
     let (depth, inside) = in_device(&profile, (platform.disk_driver, disk.depth));
     if scheduler == "none" && depth > 1 {
         return Err("without a scheduler best effort overtakes in the device without a bound; use `scheduler = \"mq-deadline\"`".to_owned());
     }
-    let writes = beside.shortest.map(|shortest| Writes {
-        shortest: u32::try_from(shortest / SECTOR).unwrap_or(u32::MAX),
-        overlap: beside.overlap,
-        flushes: beside.flushes,
-    });
+    let written = written(&beside, workload, disk, smallest, guaranteed);
     let end = disk.make.map_or(u64::MAX, |bytes| bytes.0 / SECTOR).min(profile.sectors());
     let longest = u32::try_from(largest / SECTOR).unwrap_or(u32::MAX);
-    let worst = profile.worst(&Asked { range: 0..end, longest, writes })?;
-    let is_written = beside.writes > 0 && worst.write.of(largest) > worst.read.of(largest);
+    let worst = profile.worst(&Asked { range: 0..end, longest, writes: written })?;
     let aging = disk.tunables.get("prio_aging_expire").copied().unwrap_or(10_000);
     let inside = inside.min(beside.requests);
     Ok(DiskTerms {
         read: worst.read,
-        beside: if is_written { worst.write } else { worst.read },
+        write: written.map(|_| worst.write),
         beside_bytes: if beside.requests > 0 { largest } else { 0 },
         held: worst.held,
         inside,
@@ -115,12 +110,44 @@ pub fn terms(
         request_bytes: smallest,
         requests,
         beside_requests: beside.requests,
+        write_requests: writers_share(disk, requests),
+        beside_writes: beside.writes,
+        // With a limit on the driver's requests it is Linux's, before which a thread asks.
+        gaps: disk.depth.is_some() || matches!(platform.disk_driver, DiskDriver::Loop { .. }),
         service: match scheduler {
             "none" => Service::InOrder,
             _ => Service::ByClass { aged: if aging >= NEVER { 0 } else { beside.requests } },
         },
         cpu: CPU,
     })
+}
+
+/// What is written to a disk by best effort and by streams with a guarantee, which do not say where and begin their file again.
+fn written(
+    beside: &Beside,
+    workload: &Workload,
+    disk: &Disk,
+    request: u64,
+    guaranteed: impl Fn(&Stream) -> bool,
+) -> Option<Writes> {
+    let is_here = |stream: &&Stream| stream.disk.as_deref() == Some(disk.name.as_str()) && guaranteed(stream);
+    let writers = workload.streams.iter().filter(is_here).filter(|one| one.direction == Direction::Write);
+    let rest = |batch: u64| if batch.is_multiple_of(request) { request } else { batch % request };
+    let of_streams = writers.map(|stream| stream.batch.map_or(PAGE, |batch| rest(batch.0))).min();
+    let shortest = [of_streams, beside.shortest].into_iter().flatten().min()?;
+    Some(Writes {
+        shortest: u32::try_from(shortest.max(SECTOR) / SECTOR).unwrap_or(u32::MAX),
+        overlap: beside.overlap || of_streams.is_some(),
+        // At its end what a stream wrote is flushed, too.
+        flushes: beside.flushes || of_streams.is_some(),
+        // Disks of workloads have no way to say so of one write: the kernel flushes instead.
+        through: false,
+    })
+}
+
+/// Requests of a queue that writes may have.
+fn writers_share(disk: &Disk, requests: u64) -> u64 {
+    disk.tunables.get("async_depth").copied().filter(|depth| *depth > 0).unwrap_or(requests)
 }
 
 /// Requests that a device takes at a time, and those that may have left the scheduler for it: one more may wait for the driver, unless
@@ -154,7 +181,7 @@ fn beside(
             on.name
         ));
     }
-    let flusher = disk.tunables.get("async_depth").copied().filter(|depth| *depth > 0).unwrap_or(requests);
+    let flusher = writers_share(disk, requests);
     let mut found = Beside::default();
     let mut is_flushed = false;
     for load in workload.loads.iter().filter(|load| is_here(&load.disk)) {
