@@ -42,6 +42,7 @@
 mod latency;
 mod nearest;
 mod sizes;
+mod terms;
 
 #[cfg(test)]
 mod tests;
@@ -54,6 +55,7 @@ use surety_units::{Bytes, Nanos, Rate};
 
 pub use nearest::{Nearest, nearest};
 pub use surety_model::playout::Level;
+pub use terms::{CPU, demand, terms};
 
 /// Batches are multiples of a page.
 pub const PAGE: u64 = 4096;

@@ -7,7 +7,7 @@ use std::path::Path;
 use surety_model::playout::{buffer_of, jitter_of};
 use surety_model::workload::Stream;
 use surety_model::world::WorldError;
-use surety_stream::{Cause, Contract, Reader, Station, StationSettings, Stats, StreamError};
+use surety_stream::{Cause, Contract, Level, Reader, Station, StationSettings, Stats, StreamError};
 use surety_units::{Bytes, Nanos};
 
 use crate::threads::given_of;
@@ -53,6 +53,7 @@ impl Stations {
             repeats: true,
             is_paused: true,
             notes_batches: true,
+            bound: stream.bound,
             ..Contract::new(stream.rate).with_access(stream.access_bytes()).with_batch(batch.0)
         };
         let opened = self.of(stream).and_then(|station| station.open_file(file, path, &contract));
@@ -69,7 +70,9 @@ impl Stations {
 /// What is said of a stream that was fetched ahead.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetched {
-    level: String,
+    level: Level,
+    /// What keeps it from a higher one, in words.
+    caveats: Vec<String>,
     buffer: u64,
     jitter: Nanos,
     stats: Stats,
@@ -78,6 +81,11 @@ pub(crate) struct Fetched {
 }
 
 impl Fetched {
+    /// Why a plan's bound says nothing of this run, where what it relies on was not there.
+    pub(super) fn is_not_as_planned(&self) -> Option<String> {
+        (!self.caveats.is_empty()).then(|| format!("it was {}: {}", self.level, self.caveats.join("; ")))
+    }
+
     /// The batches, since the beginning of the run.
     pub(super) fn batches(&self, window: &Window) -> Vec<(Nanos, Nanos)> {
         let of = |(asked, done): &(Nanos, Nanos)| (window.since_begin(*asked), window.since_begin(*done));
@@ -104,13 +112,9 @@ impl Ahead {
     /// What there is to say of it.
     pub(super) fn fetched(&mut self) -> Fetched {
         let batches = self.reader.take_batches().iter().map(|batch| (batch.wanted, batch.done)).collect();
-        let caveats = self.reader.caveats();
-        let level = match caveats.is_empty() {
-            true => self.reader.level().to_string(),
-            false => format!("{}: {}", self.reader.level(), caveats.join("; ")),
-        };
         Fetched {
-            level,
+            level: self.reader.level(),
+            caveats: self.reader.caveats(),
             buffer: self.reader.buffer(),
             jitter: self.jitter,
             stats: self.reader.stats(),
@@ -120,14 +124,18 @@ impl Ahead {
 }
 
 /// In the environment of a record: how the threads of a stream were served.
-pub(super) fn described(fetched: &[&Fetched]) -> Option<String> {
+///
+/// `level`: how much of a guarantee a plan gave it, where all was as planned.
+pub(super) fn described(fetched: &[&Fetched], level: Option<String>) -> Option<String> {
     let first = fetched.first()?;
+    let with_caveats =
+        || first.is_not_as_planned().map(|_| format!("{}: {}", first.level, first.caveats.join("; ")));
+    let level = with_caveats().or(level).unwrap_or_else(|| first.level.to_string());
     let worst = fetched.iter().map(|each| each.stats.worst_batch).max()?;
     let in_device = fetched.iter().map(|each| each.stats.worst_in_device).max()?;
     let least = fetched.iter().filter_map(|each| each.stats.least_ahead).min();
     let mut text = format!(
-        "fetched ahead, {}; {} each, jitter {}; longest batch {worst}, of that in the kernel and the disk {in_device}",
-        first.level,
+        "fetched ahead, {level}; {} each, jitter {}; longest batch {worst}, of that in the kernel and the disk {in_device}",
         Bytes(first.buffer),
         first.jitter,
     );
