@@ -260,13 +260,13 @@ impl Span<'_> {
         if self.counts_servers {
             beside.push("the fair servers among them".to_owned());
         }
-        beside.push(format!("realtime threads, other streams' among them, {others}"));
+        beside.push(format!("realtime threads, those of streams included, {others}"));
         if hard.is_positive() {
             beside.push(format!("hard interrupt handlers {hard}"));
         }
         let step = format!(
             "CPU: its two threads (SCHED_FIFO) have run within {span} before a batch and {span} behind it: {} of that their own, stated; \
-             on {} meanwhile {}",
+             on {} meanwhile run {}",
             Nanos::new(CPU.get() / 2),
             cpus_in_words(self.cpus),
             beside.join(", ")

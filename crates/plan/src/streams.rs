@@ -270,9 +270,10 @@ impl Question<'_> {
             admit(&demands, terms, floors).ok().map(|admission| (admission, *jitter))
         };
         let longest = |of: &Admission| of.streams.iter().map(|given| given.at_start).max();
-        // Memory is of whole batches.
+        // Memory is of whole batches, and of buffers that are still to be chosen.
         let memory = |of: &Admission| -> u64 {
-            let each = all.iter().zip(&of.streams).map(|(stream, given)| {
+            let chosen = all.iter().zip(&of.streams).filter(|(stream, _)| stream.buffer.is_none());
+            let each = chosen.map(|(stream, given)| {
                 let whole = given.buffer.div_ceil(given.batch.max(1)).saturating_mul(given.batch);
                 whole.saturating_mul(stream.count.into())
             });

@@ -9,7 +9,7 @@ use crate::common::{alone, errors, is_root, root, surety, text};
 /// Two streams beside a reader, small enough for runs of a second on the host.
 const WORKLOAD: &str = "format = 1\n[disk.d]\nmodel = \"hdd-2004\"\nmake = \"64MiB\"\n\
 [[stream]]\nname = \"movie\"\ncount = 2\ndisk = \"d\"\nfile = { make = \"4MB\" }\nrate = \"500kB/s\"\n\
-read = \"32KiB\"\npromise = \"late == 0\"\n[[load]]\nname = \"reader\"\nkind = \"readers\"\ndisk = \"d\"\nsize = \"8MiB\"\n";
+read = \"32KiB\"\npromise = \"late == 0\"\n[[load]]\nname = \"reader\"\nkind = \"readers\"\ncount = 2\ndisk = \"d\"\nsize = \"8MiB\"\n";
 
 fn json(output: &std::process::Output) -> Value {
     serde_json::from_str(&text(output))
@@ -78,7 +78,7 @@ fn a_stream_is_guaranteed_on_an_emulated_disk() {
     let (file, plan) = (directory.path().join("w.toml"), directory.path().join("plan.json"));
     std::fs::write(&file, WORKLOAD).unwrap();
     let saved = plan.to_str().unwrap();
-    let times = ["--for", "800ms", "--warm-up", "100ms", "--save-plan", saved, "--json"];
+    let times = ["--for", "400ms", "--warm-up", "100ms", "--save-plan", saved, "--json"];
     let output = surety(&[&["guarantee", file.to_str().unwrap()][..], &times].concat());
     let document = json(&output);
     let labels: Vec<&str> =

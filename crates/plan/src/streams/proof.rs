@@ -11,6 +11,20 @@ fn rounded_up(time: Nanos) -> Nanos {
     crate::GRAIN * time.div_ceil(crate::GRAIN)
 }
 
+fn streams(count: u32) -> String {
+    if count == 1 { "1 stream".to_owned() } else { format!("{count} streams") }
+}
+
+/// When an access is late, which a buffer that the plan chooses changes.
+fn due(stream: &Stream, given: &Admitted) -> String {
+    let with = Stream { buffer: Some(Bytes(given.buffer)), ..stream.clone() };
+    let within = format!("an access is late {} after its release", with.deadline());
+    match stream.deadline() {
+        before if before == with.deadline() => within,
+        before => format!("{within}, when this buffer is empty; as the workload declares it, {before} after"),
+    }
+}
+
 /// Rounded down to three or four digits.
 fn at_least(rate: Rate) -> String {
     match rate.0 {
@@ -70,21 +84,22 @@ pub(super) fn proof(stream: &Stream, disk: &Disk, granted: &Granted<'_>) -> Proo
         format!(
             "so it falls behind by {} at most, and its buffer needs {}",
             each(given.behind),
-            Bytes(given.needed)
+            Bytes(given.needed.next_multiple_of(1024))
         ),
+        due(stream, given),
         format!("best effort keeps {} in the long run, at worst", at_least(admission.best_effort)),
     ]);
     Proof {
         theorem: format!("level {}: latency of batches before best effort", Level::Admitted),
         source: "surety_analysis::streams; surety_analysis::serving; block/mq-deadline.c".to_owned(),
-        conclusion: format!("{} {}/s: no access is late", stream.count, Bytes(stream.rate.0)),
+        conclusion: format!("{} of {}: no access is late", streams(stream.count), stream.rate),
         probability: None,
         confidence: None,
         inputs,
         steps,
         assumptions: vec![
             format!(
-                "no more than {} best-effort requests have left the I/O scheduler at a time: a driver that takes more, as a loop device does, is limited by `depth`",
+                "at most {} of best effort's requests have left the I/O scheduler at a time: a driver that takes more, as a loop device does, is limited by `depth`",
                 terms.inside
             ),
             "the thread that reads it and the one that fetches are SCHED_FIFO, and go to a CPU that runs nothing above them as soon as there is one".to_owned(),
