@@ -6,6 +6,7 @@
 //! completes after it was due, and is shown then.
 
 mod ahead;
+mod recorder;
 
 use std::fs::File;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use crate::window::{Gate, Window};
 
 pub(crate) use ahead::Stations;
 use ahead::{Ahead, Fetched};
+use recorder::Recorder;
 
 /// More accesses than this in one run are not kept.
 const ACCESSES_MAX: i128 = 10_000_000;
@@ -41,6 +43,8 @@ enum Bytes {
     ByBlock { file: BlockFile, is_direct: bool, blocks: u64 },
     /// Fetched ahead.
     Ahead(Box<Ahead>),
+    /// Written from a buffer.
+    Recorder(Box<Recorder>),
 }
 
 /// One thread of a stream, before it runs.
@@ -133,10 +137,6 @@ fn refused_at(object: String, why: impl Into<String>) -> WorldError {
 /// What this world cannot do of a stream.
 fn check(stream: &Stream) -> Result<(), WorldError> {
     stream.check_sizes().map_err(|(key, why)| refused_at(format!("stream.{}.{key}", stream.name), why))?;
-    if stream.batch.is_some() && stream.direction == Direction::Write {
-        let why = "this version writes one access at a time; leave out `batch`";
-        return Err(refused(stream, why));
-    }
     if stream.jitter.is_some() && stream.batch.is_none() {
         let why = "what is fetched one access at a time has no `jitter` to save; give it a `batch`";
         return Err(refused(stream, why));
@@ -172,7 +172,11 @@ impl Player {
                     StreamFile::Path(path) => path.clone(),
                     StreamFile::Make(_) => format!("the file made for stream.{}", stream.name),
                 };
-                Bytes::Ahead(Box::new(stations.open((stream, batch), file.file(), path.as_ref())?))
+                let (of, file, path) = ((stream, batch), file.file(), path.as_ref());
+                match stream.direction {
+                    Direction::Read => Bytes::Ahead(Box::new(stations.open(of, file, path)?)),
+                    Direction::Write => Bytes::Recorder(Box::new(Recorder::open(stations, of, file, path)?)),
+                }
             }
         };
         Ok(Player {
@@ -246,6 +250,11 @@ impl Player {
         match &mut self.bytes {
             Bytes::ByBlock { is_direct, .. } => run.is_direct = *is_direct,
             Bytes::Ahead(ahead) => run.fetched = Some(ahead.fetched()),
+            Bytes::Recorder(recorder) => {
+                let fetched = recorder.fetched();
+                recorder::settle(&mut run.accesses, self.block, &fetched, window);
+                run.fetched = Some(fetched);
+            }
         }
         run
     }
@@ -270,6 +279,7 @@ impl Player {
     fn access(&mut self, number: u64) -> std::io::Result<()> {
         let (file, is_direct, blocks) = match &mut self.bytes {
             Bytes::Ahead(ahead) => return ahead.read(),
+            Bytes::Recorder(recorder) => return recorder.write(),
             Bytes::ByBlock { file, is_direct, blocks } => (file, *is_direct, *blocks),
         };
         let block = number % blocks;

@@ -147,6 +147,24 @@ pub fn punch_hole(file: &File, offset: u64, length: u64) -> io::Result<()> {
     Ok(rustix::fs::fallocate(file, FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE, offset, length)?)
 }
 
+/// Gives a file room on its device from a byte on, which reads as zeros until it is written; the file becomes as long as that.
+///
+/// # Errors
+/// EOPNOTSUPP where the file system cannot, ENOSPC, EFBIG.
+pub fn allocate(file: &File, offset: u64, length: u64) -> io::Result<()> {
+    Ok(rustix::fs::fallocate(file, FallocateFlags::empty(), offset, length)?)
+}
+
+/// Opens a file for reading and writing, made where there is none, without waiting for the other end of a pipe; what was in it is gone if it is to begin
+/// `anew`.
+///
+/// # Errors
+/// As `open`.
+pub fn open_to_write(path: &Path, anew: bool) -> io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.read(true).write(true).create(anew).truncate(anew).custom_flags(libc::O_NONBLOCK).open(path)
+}
+
 /// A file in `directory` that has no name (`O_TMPFILE`): it is gone with its last descriptor unless
 /// [`give_name`] is called. Readable and writable, with the permissions of an ordinary new file.
 ///

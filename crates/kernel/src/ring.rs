@@ -10,13 +10,12 @@ use std::mem;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::Arc;
 
-use io_uring::types::{Fd, SubmitArgs, Timespec};
+use io_uring::types::{Fd, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use surety_units::Nanos;
 
 use crate::clock::{self, timespec};
-use crate::direct::Access;
 use crate::error::{KernelError, Operation};
 use crate::pages::Pages;
 
@@ -60,13 +59,24 @@ impl Bell {
     }
 }
 
+/// What a transfer does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// From the file into the memory.
+    Read,
+    /// From the memory into the file.
+    Write,
+    /// Nothing of its own: it is complete when all that was complete before it is on the medium (`fdatasync`). Its place, length and memory do not count.
+    Sync,
+}
+
 /// A transfer that is asked for: where in which file, and the memory it takes along.
 #[derive(Debug)]
 pub struct Transfer {
     /// Names it in its completion.
     pub tag: u64,
     pub file: Arc<File>,
-    pub access: Access,
+    pub action: Action,
     pub offset: u64,
     /// Bytes of the memory's beginning.
     pub length: usize,
@@ -139,9 +149,10 @@ impl Ring {
         let Some(number) = self.free.pop() else { return Err((transfer, failed(libc::EAGAIN))) };
         let length = u32::try_from(transfer.length).unwrap_or(u32::MAX);
         let (fd, address) = (Fd(transfer.file.as_raw_fd()), transfer.pages.address());
-        let entry = match transfer.access {
-            Access::Read => opcode::Read::new(fd, address, length).offset(transfer.offset).build(),
-            Access::Write => opcode::Write::new(fd, address, length).offset(transfer.offset).build(),
+        let entry = match transfer.action {
+            Action::Read => opcode::Read::new(fd, address, length).offset(transfer.offset).build(),
+            Action::Write => opcode::Write::new(fd, address, length).offset(transfer.offset).build(),
+            Action::Sync => opcode::Fsync::new(fd).flags(FsyncFlags::DATASYNC).build(),
         };
         self.under_way[number] = Some(transfer);
         // SAFETY: the file and the memory are in `under_way` until the kernel says that the transfer is complete: nobody has a
@@ -265,7 +276,7 @@ mod tests {
 
     fn read(file: &Arc<File>, tag: u64, offset: u64, length: usize) -> Transfer {
         let pages = Pages::new(length).unwrap();
-        Transfer { tag, file: Arc::clone(file), access: Access::Read, offset, length, pages }
+        Transfer { tag, file: Arc::clone(file), action: Action::Read, offset, length, pages }
     }
 
     fn numbered() -> Arc<File> {
@@ -302,7 +313,7 @@ mod tests {
         let Some((mut ring, _bell)) = ring(2) else { return };
         let file = numbered();
         let mut transfer = read(&file, 1, 4096, 4096);
-        transfer.access = Access::Write;
+        transfer.action = Action::Write;
         transfer.pages.fill(200);
         ring.submit(transfer).unwrap();
         assert_eq!(ring.wait(Some(Nanos::from_secs(5))).unwrap().unwrap().result, Ok(4096));
@@ -316,6 +327,10 @@ mod tests {
         ring.submit(read(&directory, 4, 0, 4096)).unwrap();
         let done = ring.wait(Some(Nanos::from_secs(5))).unwrap().unwrap();
         assert_eq!(done.result, Err(libc::EISDIR));
+        let mut sync = read(&file, 6, 0, 4096);
+        sync.action = Action::Sync;
+        ring.submit(sync).unwrap();
+        assert_eq!(ring.wait(Some(Nanos::from_secs(30))).unwrap().unwrap().result, Ok(0));
         let mut long = read(&file, 5, 0, 4096);
         long.length = 4097;
         assert_eq!(ring.submit(long).unwrap_err().1.errno, libc::EINVAL);

@@ -61,6 +61,8 @@ pub struct Credit {
     amount: u128,
     at: Nanos,
     most: u128,
+    /// What was taken and is not owed any more: it is made up for before anything accrues. 0 where there is an amount.
+    debt: u128,
 }
 
 impl Credit {
@@ -68,13 +70,16 @@ impl Credit {
     pub fn full(rate: Rate, batch: u64, jitter: Nanos, now: Nanos) -> Credit {
         let jitter = jitter.max(Nanos::ZERO).get_unsigned();
         let most = u128::from(batch) * SCALE + u128::from(jitter) * u128::from(rate.0);
-        Credit { rate, amount: most, at: now, most }
+        Credit { rate, amount: most, at: now, most, debt: 0 }
     }
 
     /// It accrues until an instant, which is not before the last.
     pub fn accrue(&mut self, now: Nanos) {
         let elapsed = (now - self.at).max(Nanos::ZERO).get_unsigned();
-        self.amount = (self.amount + u128::from(elapsed) * u128::from(self.rate.0)).min(self.most);
+        let gained = u128::from(elapsed) * u128::from(self.rate.0);
+        let paid = gained.min(self.debt);
+        self.debt -= paid;
+        self.amount = (self.amount + gained - paid).min(self.most);
         self.at = now.max(self.at);
     }
 
@@ -94,7 +99,7 @@ impl Credit {
 
     /// The first instant at which it is enough; the last at which it was looked at where it is.
     pub fn enough_at(&self, bytes: u64) -> Nanos {
-        let missing = (u128::from(bytes) * SCALE).saturating_sub(self.amount);
+        let missing = (u128::from(bytes) * SCALE + self.debt).saturating_sub(self.amount);
         let wait = missing.div_ceil(u128::from(self.rate.0.max(1)));
         self.at + Nanos::new(i64::try_from(wait).unwrap_or(i64::MAX / 4))
     }
@@ -103,7 +108,18 @@ impl Credit {
     pub fn change(&mut self, rate: Rate, batch: u64, jitter: Nanos, now: Nanos) {
         self.accrue(now);
         let full = Credit::full(rate, batch, jitter, self.at);
-        *self = Credit { amount: self.amount.min(full.most), ..full };
+        *self = Credit { amount: self.amount.min(full.most), debt: self.debt, ..full };
+    }
+
+    /// Another batch or jitter from an instant on, as if it had been so from the beginning: what there is more or less of is given, or owed.
+    pub fn resize(&mut self, batch: u64, jitter: Nanos, now: Nanos) {
+        self.accrue(now);
+        let most = Credit::full(self.rate, batch, jitter, now).most;
+        let (more, less) = (most.saturating_sub(self.most), self.most.saturating_sub(most));
+        let (paid, taken) = (more.min(self.debt), less.min(self.amount));
+        self.amount = self.amount + (more - paid) - taken;
+        self.debt = self.debt - paid + (less - taken);
+        self.most = most;
     }
 }
 
@@ -130,6 +146,35 @@ mod tests {
     }
 
     proptest! {
+        /// However often it is resized, no more was taken since the beginning than the rate gives and what it is now full with, and what is taken beyond is owed.
+        #[test]
+        fn resizing_gives_nothing_away(
+            rate in 1_u64..1_000_000_000,
+            steps in prop::collection::vec((0_i64..500_000_000, 1_u64..1_000_000, any::<bool>()), 1..60),
+        ) {
+            let mut credit = Credit::full(Rate(rate), 1_000, Nanos::ZERO, Nanos::ZERO);
+            let (mut now, mut batch, mut taken) = (Nanos::ZERO, 1_000, 0_u128);
+            for (wait, size, resizes) in steps {
+                now += Nanos::new(wait);
+                if resizes {
+                    batch = size;
+                    credit.resize(batch, Nanos::ZERO, now);
+                }
+                credit.accrue(now);
+                if credit.is_enough(batch / 3) {
+                    credit.take(batch / 3);
+                    taken += u128::from(batch / 3);
+                }
+                let given = u128::from(rate) * u128::from(now.get_unsigned()) + u128::from(batch) * SCALE;
+                prop_assert!(taken * SCALE + credit.amount <= given + credit.debt);
+                prop_assert!(credit.debt == 0 || credit.amount == 0);
+                let at = credit.enough_at(batch);
+                credit.accrue(at);
+                prop_assert!(credit.is_enough(batch));
+                now = at;
+            }
+        }
+
         /// In no interval is more taken than a batch, the jitter's bytes, and the rate times the interval.
         #[test]
         fn no_interval_takes_more_than_the_contract(

@@ -36,10 +36,10 @@ use surety_model::platform::{Enforcement, Platform};
 use surety_model::record::loads::{Counts, file_figures, load_account};
 use surety_model::record::{
     Account, ActivityRecord, Basis, InForce, Record, RequestAccount, Share, StreamThread, ThreadInForce,
-    level_of, stream_record,
+    level_of, over_with_batches, stream_record,
 };
 use surety_model::startup::Attempt;
-use surety_model::workload::{Load, Stream, Treatment, Workload};
+use surety_model::workload::{Direction, Load, Stream, Treatment, Workload};
 use surety_model::world::{Observer, RunOptions, World, WorldError, chosen_cpus};
 use surety_units::{CpuSet, Nanos};
 
@@ -267,7 +267,7 @@ impl Measured<'_> {
     /// How much of a guarantee each stream had that a plan guarantees.
     fn levels(&self, workload: &Workload) -> Vec<(String, String)> {
         let of = |(index, stream): (usize, &Stream)| {
-            let (_, words) = level_of(stream, &self.stream_threads(index))?;
+            let (_, words) = level_of(stream, &self.stream_threads(index, stream))?;
             Some((format!("stream {}", stream.name), format!("fetched ahead, {words}")))
         };
         workload.streams.iter().enumerate().filter_map(of).collect()
@@ -275,10 +275,10 @@ impl Measured<'_> {
 
     fn stream(&self, index: usize, stream: &Stream) -> ActivityRecord {
         let (observe, end) = (self.options.warm_up, self.options.warm_up + self.options.duration);
-        stream_record(stream, &self.stream_threads(index), (observe, end))
+        stream_record(stream, &self.stream_threads(index, stream), (observe, end))
     }
 
-    fn stream_threads(&self, index: usize) -> Vec<StreamThread> {
+    fn stream_threads(&self, index: usize, stream: &Stream) -> Vec<StreamThread> {
         let end = self.options.warm_up + self.options.duration;
         let threads = self.actors(Activity::Stream(index)).filter_map(|(actor, member)| {
             let got = (self.runs[member.thread.index()], self.stage.machine.waits(member.thread).0);
@@ -294,7 +294,13 @@ impl Measured<'_> {
             Actor::Fetcher(fetcher) => Some(fetcher.batches(storage)),
             _ => None,
         });
-        threads.iter_mut().zip(fetchers).for_each(|(thread, batches)| thread.batches = batches);
+        for (thread, batches) in threads.iter_mut().zip(fetchers) {
+            if let (Direction::Write, Some(bytes)) = (stream.direction, stream.batch) {
+                let done: Vec<_> = batches.iter().map(|(_, done)| (bytes.0, *done)).collect();
+                over_with_batches(&mut thread.accesses, stream.access_bytes(), &done);
+            }
+            thread.batches = batches;
+        }
         threads
     }
 

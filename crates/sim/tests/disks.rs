@@ -248,6 +248,27 @@ fn a_buffered_stream_is_in_time_beside_a_copy() {
     assert!(film.completed >= 300, "{}", film.completed);
 }
 
+/// A stream that writes through a buffer: as many bytes go to the disk as were given, in whole batches; an access is over when its last byte is
+/// there, and with a buffer none is late beside copies that make one late that writes as it goes.
+#[test]
+fn a_stream_that_writes_batches_is_in_time_beside_a_copy() {
+    let writer = STREAM.replace("\nread = ", "\nwrite = ");
+    assert_ne!(writer, STREAM);
+    let copy = "[[load]]\nname = \"copy\"\nkind = \"file-copy\"\ncount = 4\ndisk = \"d\"\n";
+    let plain = run(&format!("{writer}{copy}"), 20);
+    let buffered = run(&format!("{writer}batch = \"320KiB\"\nbuffer = \"1MB\"\n{copy}"), 20);
+    let [plain, film] = [&plain, &buffered].map(|record| record.activity("film").unwrap());
+    assert_eq!((film.missed, film.skipped), (0, 0));
+    assert!(plain.missed > 0);
+    let alone = run(&format!("{writer}batch = \"320KiB\"\nbuffer = \"1MB\"\n"), 20);
+    let alone = alone.activity("film").unwrap();
+    assert!(alone.completed > 0 && alone.missed == 0);
+    // The first of a batch waits until that is full.
+    let response = alone.response.as_ref().unwrap().observed().unwrap();
+    assert!(response.moments.max().unwrap() > 30e6, "{response:?}");
+    assert_eq!(alone.series["batch latency"].observed().unwrap().moments.count(), 20_000_000 / (320 << 10));
+}
+
 /// The reader's thread needs its CPU: a FIFO hog above it on the only CPU stops it, whatever the disk has read.
 #[test]
 fn a_reader_without_a_cpu_reads_nothing() {

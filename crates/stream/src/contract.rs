@@ -8,21 +8,25 @@ const BATCH: u64 = 80 << 10;
 /// Bytes of one access where none are given.
 const ACCESS: u64 = 64 << 10;
 
-/// What a stream asks for. Bytes that are fetched ahead of the program are `buffer`, at most.
+/// What a stream asks for. Bytes that are fetched ahead of the program, or not written yet, are `buffer`, at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Contract {
     /// Bytes per second.
     pub rate: Rate,
-    /// Bytes that the program takes at once.
+    /// Bytes that the program takes or gives at once.
     pub access: u64,
     /// How much the program, or the disk, may be late without a loss of what it is owed.
     pub jitter: Nanos,
-    /// Bytes fetched at once; rounded up to whole pages.
+    /// Bytes moved at once; rounded up to whole pages.
     pub batch: u64,
     /// Bytes of the play-out buffer; `None`: an access, a batch, and what the rate gives in the jitter.
     pub buffer: Option<u64>,
     /// The file begins again at its end.
     pub repeats: bool,
+    /// Bytes that will be written, to have room for them from the beginning; `None`: not known. Of no meaning to who reads.
+    pub length: Option<u64>,
+    /// What is written is brought to the medium (`fdatasync`) each time so much of the stream was; `None`: when the program asks for it.
+    pub flush: Option<Nanos>,
     /// The longest time from asking for a batch until it is there, where that was admitted.
     pub bound: Option<Nanos>,
     /// Nothing is fetched before [`Reader::go_on`](crate::Reader::go_on).
@@ -41,6 +45,8 @@ impl Contract {
             batch: BATCH,
             buffer: None,
             repeats: false,
+            length: None,
+            flush: None,
             bound: None,
             is_paused: false,
             notes_batches: false,
@@ -65,6 +71,16 @@ impl Contract {
     /// The same with a play-out buffer of so many bytes.
     pub fn with_buffer(self, buffer: u64) -> Contract {
         Contract { buffer: Some(buffer), ..self }
+    }
+
+    /// The same with room for so many bytes from the beginning.
+    pub fn with_length(self, length: u64) -> Contract {
+        Contract { length: Some(length), ..self }
+    }
+
+    /// The same brought to the medium each time so much of the stream was written.
+    pub fn with_flush(self, flush: Nanos) -> Contract {
+        Contract { flush: Some(flush), ..self }
     }
 
     /// Bytes of its buffer as asked for, before they are rounded up to batches.

@@ -1,4 +1,4 @@
-//! [`Desk`]: what the thread that serves a disk and the programs that read from it have in common.
+//! [`Desk`]: what the thread that serves a disk and the programs that use it have in common.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
@@ -7,8 +7,11 @@ use surety_kernel::KernelError;
 use surety_kernel::ring::{Bell, Completed, Transfer};
 use surety_units::{Nanos, Tid};
 
+use crate::account::{Account, Want};
+use crate::mode::{Mode, Pace, Rest};
 use crate::order::Candidate;
-use crate::track::{Track, Want};
+use crate::sink::Sink;
+use crate::track::Track;
 
 /// The thread, and what it shares with the programs.
 #[derive(Debug)]
@@ -27,16 +30,67 @@ pub(crate) struct Shared {
     pub(crate) bell: Bell,
 }
 
+/// A stream, either way.
+#[derive(Debug)]
+pub(crate) enum Way {
+    In(Track),
+    Out(Sink),
+}
+
+/// What a transfer under way is.
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    tag: u64,
+    /// `None`: of a stream that was closed meanwhile.
+    stream: Option<usize>,
+    is_sync: bool,
+}
+
 /// All streams, and whose batches are under way.
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
-    tracks: Vec<Option<Track>>,
-    /// Batches by their tags, and whose they are; `None`: of a stream that was closed meanwhile.
-    under_way: Vec<(u64, Option<usize>)>,
+    ways: Vec<Option<Way>>,
+    under_way: Vec<UnderWay>,
     last_tag: u64,
+    pace: Pace,
     is_closing: bool,
     /// The thread ended: why.
     failure: Option<KernelError>,
+}
+
+impl Way {
+    fn account(&mut self) -> &mut Account {
+        match self {
+            Way::In(track) => &mut track.account,
+            Way::Out(sink) => &mut sink.account,
+        }
+    }
+
+    fn wants(&mut self, now: Nanos) -> Want {
+        match self {
+            Way::In(track) => track.wants(now),
+            Way::Out(sink) => sink.wants(now),
+        }
+    }
+
+    fn lasts(&self) -> Nanos {
+        match self {
+            Way::In(track) => track.lasts(),
+            Way::Out(sink) => sink.lasts(),
+        }
+    }
+
+    /// Whether it wants a batch, or will when it has credit, and has no more ahead than its jitter lasts.
+    fn is_low(&mut self, now: Nanos) -> bool {
+        self.wants(now) != Want::Nothing && self.lasts() <= self.account().contract.jitter.max(Nanos::ZERO)
+    }
+
+    fn ask(&mut self, tag: u64, times: (Nanos, Nanos)) -> Option<Transfer> {
+        match self {
+            Way::In(track) => track.ask(tag, times),
+            Way::Out(sink) => sink.ask(tag, times),
+        }
+    }
 }
 
 impl Shared {
@@ -67,15 +121,16 @@ impl Drop for Served {
 
 impl Desk {
     /// A stream comes: its number.
-    pub(crate) fn attach(&mut self, track: Track) -> usize {
-        match self.tracks.iter().position(Option::is_none) {
+    pub(crate) fn attach(&mut self, mut way: Way, now: Nanos) -> usize {
+        way.account().change_mode(self.pace.mode(), now);
+        match self.ways.iter().position(Option::is_none) {
             Some(free) => {
-                self.tracks[free] = Some(track);
+                self.ways[free] = Some(way);
                 free
             }
             None => {
-                self.tracks.push(Some(track));
-                self.tracks.len() - 1
+                self.ways.push(Some(way));
+                self.ways.len() - 1
             }
         }
     }
@@ -85,18 +140,51 @@ impl Desk {
         self.is_closing
     }
 
-    /// A batch to ask for now, or how long to wait at most before there may be one (`None`: until something happens).
+    /// When streams are served, from now on.
+    pub(crate) fn change_mode(&mut self, mode: Mode, now: Nanos) {
+        self.pace.change(mode);
+        self.ways.iter_mut().flatten().for_each(|way| way.account().change_mode(mode, now));
+    }
+
+    /// When streams are served.
+    pub(crate) fn mode(&self) -> Mode {
+        self.pace.mode()
+    }
+
+    /// What the disk had for itself.
+    pub(crate) fn rest(&self) -> Rest {
+        self.pace.rest()
+    }
+
+    /// A transfer to ask for now, or how long to wait at most before there may be one (`None`: until something happens).
     pub(crate) fn next(&mut self, now: Nanos, in_device: usize) -> (Option<Transfer>, Option<Nanos>) {
-        if self.under_way.len() >= in_device {
+        let next = self.wanted(now, in_device);
+        match next.0 {
+            Some(_) => self.pace.works(now),
+            None if self.under_way.is_empty() => self.pace.rests(now),
+            None => {}
+        }
+        next
+    }
+
+    fn wanted(&mut self, now: Nanos, in_device: usize) -> (Option<Transfer>, Option<Nanos>) {
+        if let Some(sync) = self.sync(now) {
+            return (Some(sync), None);
+        }
+        if self.under_way.iter().filter(|transfer| !transfer.is_sync).count() >= in_device {
+            return (None, None);
+        }
+        let ways = &mut self.ways;
+        if !self.pace.goes(|| ways.iter_mut().flatten().any(|way| way.is_low(now))) {
             return (None, None);
         }
         let mut soonest: Option<Nanos> = None;
         let mut first: Option<Candidate> = None;
-        for (stream, track) in self.tracks.iter_mut().enumerate() {
-            let Some(track) = track else { continue };
-            match track.wants(now) {
+        for (stream, way) in ways.iter_mut().enumerate() {
+            let Some(way) = way else { continue };
+            match way.wants(now) {
                 Want::Since(since) => {
-                    let candidate = Candidate { stream, lasts: track.lasts(), since };
+                    let candidate = Candidate { stream, lasts: way.lasts(), since };
                     if first.is_none_or(|first| candidate.is_before(&first)) {
                         first = Some(candidate);
                     }
@@ -106,38 +194,72 @@ impl Desk {
             }
         }
         let Some(first) = first else {
+            self.pace.nothing_wanted();
             return (None, soonest.map(|at| (at - now).max(Nanos::ZERO)));
         };
         let tag = self.last_tag + 1;
-        let track = self.tracks[first.stream].as_mut();
-        let transfer = track.and_then(|track| track.ask(tag, (first.since, now)));
+        let way = self.ways[first.stream].as_mut();
+        let transfer = way.and_then(|way| way.ask(tag, (first.since, now)));
         if transfer.is_some() {
             self.last_tag = tag;
-            self.under_way.push((tag, Some(first.stream)));
+            self.under_way.push(UnderWay { tag, stream: Some(first.stream), is_sync: false });
         }
         (transfer, None)
+    }
+
+    /// A sync that a stream wants, one at a time.
+    fn sync(&mut self, now: Nanos) -> Option<Transfer> {
+        if self.under_way.iter().any(|transfer| transfer.is_sync) {
+            return None;
+        }
+        let tag = self.last_tag + 1;
+        let (stream, sync) = self.ways.iter_mut().enumerate().find_map(|(stream, way)| match way {
+            Some(Way::Out(sink)) => sink.sync(tag, now).map(|sync| (stream, sync)),
+            _ => None,
+        })?;
+        self.last_tag = tag;
+        self.under_way.push(UnderWay { tag, stream: Some(stream), is_sync: true });
+        Some(sync)
     }
 
     /// A transfer came back.
     pub(crate) fn complete(&mut self, done: Completed, now: Nanos) {
         let Completed { transfer, result } = done;
-        let Some(place) = self.under_way.iter().position(|(tag, _)| *tag == transfer.tag) else { return };
-        let (tag, stream) = self.under_way.swap_remove(place);
+        let Some(place) = self.under_way.iter().position(|other| other.tag == transfer.tag) else { return };
+        let UnderWay { tag, stream, .. } = self.under_way.swap_remove(place);
         // Whose stream was closed meanwhile frees the memory here.
-        if let Some(track) = stream.and_then(|stream| self.tracks[stream].as_mut()) {
-            track.complete(tag, transfer.pages, result, now);
+        match stream.and_then(|stream| self.ways[stream].as_mut()) {
+            Some(Way::In(track)) => track.complete(tag, transfer.pages, result, now),
+            Some(Way::Out(sink)) => sink.complete(tag, transfer.pages, result, now),
+            None => {}
         }
     }
 
     /// The ring failed: no stream goes on.
     pub(crate) fn give_up(&mut self, error: KernelError) {
         self.failure = Some(error);
-        self.tracks.iter().flatten().for_each(|track| track.wake.notify_all());
+        self.ways.iter_mut().flatten().for_each(|way| way.account().wake.notify_all());
     }
 
-    /// A stream.
+    /// A stream that is read.
     pub(crate) fn track(&mut self, number: usize) -> &mut Track {
-        self.tracks[number].as_mut().expect("a reader's track is there until it is dropped")
+        match self.ways[number].as_mut() {
+            Some(Way::In(track)) => track,
+            _ => unreachable!("a reader's track is there until it is dropped"),
+        }
+    }
+
+    /// A stream that is written.
+    pub(crate) fn sink(&mut self, number: usize) -> &mut Sink {
+        match self.ways[number].as_mut() {
+            Some(Way::Out(sink)) => sink,
+            _ => unreachable!("a writer's sink is there until it is dropped"),
+        }
+    }
+
+    /// What a stream either way has.
+    pub(crate) fn account(&mut self, number: usize) -> &mut Account {
+        self.ways[number].as_mut().expect("a stream is there until it is dropped").account()
     }
 
     /// Why nothing is served any more.
@@ -146,11 +268,11 @@ impl Desk {
     }
 
     /// A stream ends. What is under way for it comes back to nobody.
-    pub(crate) fn detach(&mut self, number: usize) -> Option<Track> {
-        let track = self.tracks[number].take();
-        for (_, stream) in self.under_way.iter_mut().filter(|(_, stream)| *stream == Some(number)) {
-            *stream = None;
+    pub(crate) fn detach(&mut self, number: usize) -> Option<Way> {
+        let way = self.ways[number].take();
+        for transfer in self.under_way.iter_mut().filter(|transfer| transfer.stream == Some(number)) {
+            transfer.stream = None;
         }
-        track
+        way
     }
 }

@@ -3,7 +3,7 @@
 //! This is the Active Block I/O Scheduling System (ABISS, 2004) in user space, on an unmodified kernel. A [`Station`] serves the streams
 //! of one disk with one thread: it fetches batches of their files ahead into locked memory, past the page cache, at real-time I/O
 //! priority, the stream first whose buffer is empty first, and never has more than some batches in the device. A stream's [credit](surety_model::playout::Credit)
-//! holds it to its rate, however fast the program reads.
+//! holds it to its rate, however fast the program reads. What a program writes goes the other way: from locked memory, in batches, to room allocated in advance.
 //!
 //! ```no_run
 //! use std::io::Read;
@@ -19,27 +19,48 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
+//! Writing:
+//!
+//! ```no_run
+//! # use std::io::Write;
+//! # use surety_stream::{Contract, Station, StationSettings};
+//! # use surety_units::{Nanos, Rate};
+//! # let (station, frame) = (Station::start(StationSettings::default())?, [0; 100]);
+//! let contract = Contract::new(Rate(4_000_000)).with_length(1 << 30).with_flush(Nanos::from_secs(1));
+//! let mut recording = station.create("camera.raw".as_ref(), &contract)?;
+//! recording.write_all(&frame)?;
+//! recording.finish()?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
 //! Walk a byte through it: `source` opens the file and has its extents mapped; `track` says when a batch of it is wanted; `station` takes the
 //! batch that is due first from the `desk` to the `mover`, and brings what comes back to its track; the program's [`Reader`] takes it from
-//! there.
+//! there. On the way out the program's [`Writer`] fills a batch, `sink` says when it is wanted, and the `target` is the file.
 
 #![forbid(unsafe_code)]
 #![deny(missing_docs)]
 
+mod account;
 mod contract;
 mod desk;
 mod error;
+mod mode;
 mod mover;
 mod order;
 mod reader;
+mod sink;
 mod source;
 mod station;
 mod stats;
+mod target;
 mod track;
+mod writer;
 
 pub use contract::Contract;
 pub use error::StreamError;
+pub use mode::{Mode, Rest};
 pub use reader::Reader;
 pub use station::{Station, StationSettings};
 pub use stats::{Batch, Cause, Stats};
 pub use surety_model::playout::Level;
+pub use writer::Writer;

@@ -4,8 +4,7 @@ use std::collections::VecDeque;
 use std::os::unix::fs::FileExt;
 
 use surety_kernel::KernelError;
-use surety_kernel::direct::Access;
-use surety_kernel::ring::{Bell, Completed, Ring, Transfer};
+use surety_kernel::ring::{Action, Bell, Completed, Ring, Transfer};
 use surety_units::Nanos;
 
 /// Transfers under way, and how.
@@ -46,9 +45,10 @@ impl Mover {
             Mover::Ring(ring) => ring.submit(transfer),
             Mover::Blocking { done, .. } => {
                 let (file, offset, length) = (&transfer.file, transfer.offset, transfer.length);
-                let moved = match transfer.access {
-                    Access::Read => file.read_at(&mut transfer.pages[..length], offset),
-                    Access::Write => file.write_at(&transfer.pages[..length], offset),
+                let moved = match transfer.action {
+                    Action::Read => file.read_at(&mut transfer.pages[..length], offset),
+                    Action::Write => file.write_at(&transfer.pages[..length], offset),
+                    Action::Sync => file.sync_data().map(|()| 0),
                 };
                 let result = moved.map_err(|error| error.raw_os_error().unwrap_or(0));
                 done.push_back(Completed { transfer, result });

@@ -41,37 +41,27 @@ impl Reader {
 
     /// What happened so far.
     pub fn stats(&self) -> Stats {
-        self.served.shared.desk().track(self.number).stats
+        self.served.shared.desk().account(self.number).stats
     }
 
     /// The batches so far, of a contract that notes them; they are handed out once.
     pub fn take_batches(&mut self) -> Vec<Batch> {
-        std::mem::take(&mut self.served.shared.desk().track(self.number).notes)
+        std::mem::take(&mut self.served.shared.desk().account(self.number).notes)
     }
 
     /// What keeps it from a higher level, in words.
     pub fn caveats(&self) -> Vec<String> {
-        let mut desk = self.served.shared.desk();
-        let track = desk.track(self.number);
-        [&self.served.caveats[..], &track.source.caveats, &track.caveats].concat()
+        self.served.shared.desk().account(self.number).level(&self.served.caveats).1
     }
 
     /// How much of a guarantee it has now.
     pub fn level(&self) -> Level {
-        if !self.caveats().is_empty() {
-            return Level::Observed;
-        }
-        let mut desk = self.served.shared.desk();
-        let track = desk.track(self.number);
-        match track.contract.bound {
-            Some(_) if track.stats.beyond_bound == 0 => Level::Admitted,
-            _ => Level::Scheduled,
-        }
+        self.served.shared.desk().account(self.number).level(&self.served.caveats).0
     }
 
     /// Bytes of memory that batches are fetched into.
     pub fn buffer(&self) -> u64 {
-        self.served.shared.desk().track(self.number).memory
+        self.served.shared.desk().account(self.number).memory
     }
 
     /// Goes on at a byte of the file; what was fetched ahead is thrown away.
@@ -145,10 +135,10 @@ impl Reader {
             if let Some(ready) = track.take() {
                 if let Some(begun) = self.begun {
                     // A program that is faster than its contract waits for nobody but that.
-                    let access = track.contract.access;
+                    let access = track.account.contract.access;
                     let taken = self.taken / access * access;
-                    let owed = begun + Nanos::SECOND.mul_ratio(taken, track.contract.rate.0.max(1));
-                    track.stats.waited_until(needed.max(owed), &ready.batch, clock::monotonic());
+                    let owed = begun + Nanos::SECOND.mul_ratio(taken, track.account.contract.rate.0.max(1));
+                    track.account.stats.waited_until(needed.max(owed), &ready.batch, clock::monotonic());
                 }
                 self.current = Some(ready);
                 return Ok(true);
@@ -205,8 +195,8 @@ impl Read for Reader {
 
 impl Drop for Reader {
     fn drop(&mut self) {
-        let track = self.served.shared.desk().detach(self.number);
+        let stream = self.served.shared.desk().detach(self.number);
         // Its memory goes when the desk is free again.
-        drop(track);
+        drop(stream);
     }
 }

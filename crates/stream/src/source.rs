@@ -47,6 +47,9 @@ impl Source {
         let failed = |error| StreamError::File { path: path.to_owned(), error };
         let metadata = file.metadata().map_err(failed)?;
         check(path, &metadata)?;
+        if metadata.len() == 0 {
+            return Err(StreamError::NoStream { path: path.to_owned(), why: "is empty".to_owned() });
+        }
         let mut caveats = Vec::new();
         map(file, metadata.len(), &mut caveats);
         let alignment = direct_alignment(file);
@@ -97,20 +100,21 @@ pub(crate) struct Piece {
     pub(crate) bytes: u64,
 }
 
-fn check(path: &Path, metadata: &Metadata) -> Result<(), StreamError> {
+/// Refuses what is no file.
+///
+/// # Errors
+/// In words.
+pub(crate) fn check(path: &Path, metadata: &Metadata) -> Result<(), StreamError> {
     let refuse = |why: &str| Err(StreamError::NoStream { path: path.to_owned(), why: why.to_owned() });
     let kind = metadata.file_type();
     if kind.is_dir() {
         return refuse("is a directory; name a file");
     }
     if kind.is_fifo() || kind.is_socket() || kind.is_char_device() {
-        return refuse("has no rate of its own to fetch at; name a file");
+        return refuse("has no rate of its own to be served at; name a file");
     }
     if kind.is_block_device() {
         return refuse("is a whole device; name a file on it");
-    }
-    if metadata.len() == 0 {
-        return refuse("is empty");
     }
     Ok(())
 }

@@ -15,13 +15,18 @@ use surety_kernel::thread::{set_name, set_timer_slack};
 use surety_kernel::{Kernel as _, KernelError, RealKernel, clock};
 use surety_units::{Nanos, Tid};
 
+use crate::account::Account;
 use crate::contract::Contract;
-use crate::desk::{Served, Shared};
+use crate::desk::{Served, Shared, Way};
 use crate::error::StreamError;
+use crate::mode::{Mode, Rest};
 use crate::mover::Mover;
 use crate::reader::Reader;
+use crate::sink::Sink;
 use crate::source::Source;
+use crate::target::Target;
 use crate::track::Track;
+use crate::writer::Writer;
 
 /// How the thread of a station is made.
 #[derive(Clone, Copy, Debug)]
@@ -88,6 +93,22 @@ impl Station {
         &self.0.caveats
     }
 
+    /// When its streams are served, from now on.
+    pub fn set_mode(&self, mode: Mode) {
+        self.0.shared.desk().change_mode(mode, clock::monotonic());
+        self.0.shared.bell.strike();
+    }
+
+    /// When its streams are served.
+    pub fn mode(&self) -> Mode {
+        self.0.shared.desk().mode()
+    }
+
+    /// The times so far in which nothing of it was at the disk.
+    pub fn rest(&self) -> Rest {
+        self.0.shared.desk().rest()
+    }
+
     /// Opens a file as a stream from its beginning; fetching begins at once.
     ///
     /// # Errors
@@ -109,12 +130,49 @@ impl Station {
         self.attach(Source::of(path, file)?, contract)
     }
 
+    /// Makes a file to write as a stream, or empties the one that is there. Room for the contract's `length` is allocated now.
+    ///
+    /// # Errors
+    /// In words: no such directory, no file, a contract that cannot be, no memory.
+    pub fn create(&self, path: &Path, contract: &Contract) -> Result<Writer, StreamError> {
+        self.attach_writer(Target::create(path, contract)?, contract)
+    }
+
+    /// Writes over a file that is there, from its beginning. Its room is there already, so writing within its length changes nothing but data.
+    ///
+    /// # Errors
+    /// As [`Station::create`]; no file, or an end that is no multiple of what direct access needs where it is to repeat.
+    pub fn write_over(
+        &self,
+        file: &std::fs::File,
+        path: &Path,
+        contract: &Contract,
+    ) -> Result<Writer, StreamError> {
+        self.attach_writer(Target::over(path, file)?, contract)
+    }
+
     fn attach(&self, source: Source, contract: &Contract) -> Result<Reader, StreamError> {
         let track = Track::new(contract, source, clock::monotonic())?;
-        let wake = Arc::clone(&track.wake);
-        let number = self.0.shared.desk().attach(track);
+        let wake = Arc::clone(&track.account.wake);
+        let number = self.0.shared.desk().attach(Way::In(track), clock::monotonic());
         self.0.shared.bell.strike();
         Ok(Reader::new(Arc::clone(&self.0), number, wake))
+    }
+
+    fn attach_writer(&self, mut target: Target, contract: &Contract) -> Result<Writer, StreamError> {
+        if contract.repeats && !target.is_whole() {
+            return Err(StreamError::Contract {
+                key: "repeats",
+                why: "needs a file to write over whose length is a multiple of a page",
+            });
+        }
+        let (mut account, free) = Account::open(contract, target.alignment, clock::monotonic())?;
+        account.caveats.append(&mut target.caveats);
+        account.unbounded.append(&mut target.unbounded);
+        let sink = Sink::new(account, free, Arc::clone(&target.file))?;
+        let (wake, batch) = (Arc::clone(&sink.account.wake), sink.account.batch);
+        let number = self.0.shared.desk().attach(Way::Out(sink), clock::monotonic());
+        Ok(Writer::new((Arc::clone(&self.0), number, wake), target, batch, contract))
     }
 }
 
@@ -146,7 +204,8 @@ fn prepare(settings: StationSettings, bell: Bell) -> (Mover, Vec<String>) {
         caveats.push("one batch at a time is fetched: without io_uring, as it was to be".to_owned());
         return (Mover::blocking(bell), caveats);
     }
-    let (mover, missing) = Mover::new(settings.in_device.max(1), bell);
+    // One more, for a sync.
+    let (mover, missing) = Mover::new(settings.in_device.max(1) + 1, bell);
     caveats.extend(missing.map(|error| format!("one batch at a time is fetched: {error}")));
     (mover, caveats)
 }

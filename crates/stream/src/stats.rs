@@ -55,9 +55,9 @@ impl Cause {
 /// What happened to a stream since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Batches that are there, and bytes of the stream in them.
+    /// Batches that are there: in memory where the stream is read, at the device where it is written.
     pub batches: u64,
-    /// Bytes of the file that were fetched for the program.
+    /// Bytes of the stream in them.
     pub bytes: u64,
     /// The longest from wanting a batch until it was there, and the longest in the kernel and the device.
     pub worst_batch: Nanos,
@@ -65,12 +65,16 @@ pub struct Stats {
     pub worst_in_device: Nanos,
     /// Batches that took longer than was admitted.
     pub beyond_bound: u64,
-    /// Bytes ahead of the program when a batch came, the fewest; `None`: none came while it read.
+    /// Bytes ahead of the program when a batch was there, the fewest: ready to be read, or room to write to; `None`: none came meanwhile.
     pub least_ahead: Option<u64>,
-    /// Reads that a program no faster than its contract had to wait for.
+    /// Reads, or writes, that a program no faster than its contract had to wait for.
     pub under_runs: u64,
     /// How long they waited, by [`Cause::ALL`].
     pub waited: [Nanos; 3],
+    /// Times that what was written was brought to the medium.
+    pub syncs: u64,
+    /// The longest of them.
+    pub worst_sync: Nanos,
 }
 
 impl Stats {
@@ -86,6 +90,12 @@ impl Stats {
         self.worst_batch = self.worst_batch.max(batch.latency());
         self.worst_in_device = self.worst_in_device.max(batch.in_device());
         self.beyond_bound += u64::from(bound.is_some_and(|bound| batch.latency() > bound));
+    }
+
+    /// What was written is on the medium after so long.
+    pub(crate) fn synced(&mut self, took: Nanos) {
+        self.syncs += 1;
+        self.worst_sync = self.worst_sync.max(took);
     }
 
     /// A program that needed a batch from an instant on went on at another.

@@ -1,29 +1,20 @@
-//! [`Track`]: one stream as the thread that serves its disk sees it. It is told the time, and does nothing by itself.
+//! [`Track`]: one stream that is read, as the thread that serves its disk sees it. It is told the time, and does nothing by itself.
 //!
 //! Its memory is some batches of pages. Each is free, under way, ready, or with the program; the stream's order is that of `queue`.
 //! A batch is wanted when there is a free one, credit for it, and something left of the file.
 
 use std::collections::VecDeque;
-use std::io;
-use std::sync::{Arc, Condvar};
+use std::sync::Arc;
 
-use surety_kernel::direct::Access;
 use surety_kernel::pages::Pages;
-use surety_kernel::ring::Transfer;
-use surety_model::playout::Credit;
+use surety_kernel::ring::{Action, Transfer};
 use surety_units::{Nanos, Rate};
 
+use crate::account::{Account, Failure, Want};
 use crate::contract::Contract;
 use crate::error::StreamError;
 use crate::source::{Piece, Source};
-use crate::stats::{Batch, Stats};
-
-/// Batches of a buffer at least: one that the program reads, and one that is fetched meanwhile.
-const BATCHES_MIN: u64 = 2;
-/// Bytes of a buffer at most.
-const BUFFER_MAX: u64 = 1 << 34;
-/// Batches that are noted at most.
-const NOTES_MAX: usize = 1 << 20;
+use crate::stats::Batch;
 
 /// A batch in the order of the stream.
 #[derive(Debug)]
@@ -51,67 +42,23 @@ impl Slot {
     }
 }
 
-/// Whether a stream wants a batch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Want {
-    /// Since an instant.
-    Since(Nanos),
-    /// From an instant on.
-    From(Nanos),
-    /// Not before something else happens.
-    Nothing,
-}
-
-/// Why a stream cannot go on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Failure {
-    /// The kernel's error number.
-    Errno(i32),
-    /// The file ends here now, and was longer when it was opened.
-    Shrunk(u64),
-}
-
-impl From<Failure> for io::Error {
-    fn from(failure: Failure) -> io::Error {
-        match failure {
-            Failure::Errno(errno) => io::Error::from_raw_os_error(errno),
-            Failure::Shrunk(size) => io::Error::new(
-                io::ErrorKind::UnexpectedEof,
-                format!("the file was made shorter while it was read: it ends at {size} bytes"),
-            ),
-        }
-    }
-}
-
 /// One stream.
 #[derive(Debug)]
 pub(crate) struct Track {
-    pub(crate) contract: Contract,
+    pub(crate) account: Account,
     pub(crate) source: Source,
-    pub(crate) stats: Stats,
-    pub(crate) notes: Vec<Batch>,
-    /// Its program waits here.
-    pub(crate) wake: Arc<Condvar>,
-    /// What keeps it from a guarantee, beside what is wrong with the source.
-    pub(crate) caveats: Vec<String>,
     pub(crate) is_paused: bool,
     /// The program took something since it was opened or moved to another place.
-    pub(crate) is_read: bool,
-    credit: Credit,
-    /// Bytes of a batch.
-    batch: u64,
+    is_read: bool,
     free: Vec<Pages>,
-    /// Since when there is a free one, and credit for the next batch.
+    /// Since when there is a free one.
     room_since: Nanos,
-    credit_since: Nanos,
     queue: VecDeque<Slot>,
     /// Where in the file the next batch begins.
     next: u64,
     failure: Option<Failure>,
     /// When the batch came that the program has taken last.
     last_done: Nanos,
-    /// Bytes of its memory.
-    pub(crate) memory: u64,
 }
 
 impl Track {
@@ -119,45 +66,26 @@ impl Track {
     ///
     /// # Errors
     /// A contract that cannot be; ENOMEM.
-    pub(crate) fn new(contract: &Contract, source: Source, now: Nanos) -> Result<Track, StreamError> {
-        check(contract)?;
-        let alignment = source.alignment.unwrap_or(surety_kernel::pages::PAGE as u64);
-        let batch = contract.batch.max(1).next_multiple_of(alignment);
-        let count = contract.wanted().div_ceil(batch).max(BATCHES_MIN);
-        if count.saturating_mul(batch) > BUFFER_MAX {
-            return Err(StreamError::Contract {
-                key: "buffer",
-                why: "is at most 16 GiB; lower its rate or jitter",
-            });
-        }
-        let [count, bytes] = [count, batch].map(|number| usize::try_from(number).unwrap_or(usize::MAX));
-        let (free, refused) = Pages::parts(count, bytes, true)?;
-        let caveats = refused.map(|error| format!("its buffer is not locked in memory: {error}"));
+    pub(crate) fn new(contract: &Contract, mut source: Source, now: Nanos) -> Result<Track, StreamError> {
+        let (mut account, free) = Account::open(contract, source.alignment, now)?;
+        account.caveats.splice(0..0, source.caveats.drain(..));
         Ok(Track {
-            credit: Credit::full(contract.rate, batch, contract.jitter, now),
-            contract: *contract,
+            account,
             source,
-            stats: Stats::default(),
-            notes: Vec::new(),
-            wake: Arc::new(Condvar::new()),
-            caveats: caveats.into_iter().collect(),
             is_paused: contract.is_paused,
             is_read: false,
-            batch,
             free,
             room_since: now,
-            credit_since: now,
             queue: VecDeque::new(),
             next: 0,
             failure: None,
             last_done: now,
-            memory: batch * count as u64,
         })
     }
 
     /// What the next batch takes of the file; `None`: there is nothing left of it.
     fn piece(&self) -> Option<Piece> {
-        Some(self.source.piece(self.next, self.batch)).filter(|piece| piece.bytes > 0)
+        Some(self.source.piece(self.next, self.account.batch)).filter(|piece| piece.bytes > 0)
     }
 
     pub(crate) fn wants(&mut self, now: Nanos) -> Want {
@@ -167,32 +95,27 @@ impl Track {
         if self.free.is_empty() {
             return Want::Nothing;
         }
-        self.credit.accrue(now);
-        match self.credit.is_enough(piece.bytes) {
-            true => Want::Since(self.credit_since.max(self.room_since).min(now)),
-            false => Want::From(self.credit.enough_at(piece.bytes)),
-        }
+        self.account.may_ask(piece.bytes, self.room_since, now)
     }
 
     /// How long what is there and on its way lasts.
     pub(crate) fn lasts(&self) -> Nanos {
-        let bytes = self.queue.iter().map(Slot::bytes).sum();
-        Nanos::SECOND.mul_ratio(bytes, self.contract.rate.0.max(1))
+        self.account.lasts(self.queue.iter().map(Slot::bytes).sum())
     }
 
     /// The next batch, which was wanted since an instant, goes to the device.
     pub(crate) fn ask(&mut self, tag: u64, (wanted, now): (Nanos, Nanos)) -> Option<Transfer> {
         let (piece, pages) = (self.piece()?, self.free.pop()?);
-        self.credit.take(piece.bytes);
+        self.account.credit.take(piece.bytes);
         self.next += piece.bytes;
-        if self.next >= self.source.size && self.contract.repeats {
+        if self.next >= self.source.size && self.account.contract.repeats {
             self.next = 0;
         }
-        self.credit_since = self.credit.enough_at(self.price());
+        self.account.credit_since = self.account.credit.enough_at(self.price());
         self.queue.push_back(Slot::UnderWay { tag, piece, wanted, submitted: now });
         let length = usize::try_from(piece.length).unwrap_or(usize::MAX);
         let file = Arc::clone(&self.source.file);
-        Some(Transfer { tag, file, access: Access::Read, offset: piece.begin, length, pages })
+        Some(Transfer { tag, file, action: Action::Read, offset: piece.begin, length, pages })
     }
 
     /// A transfer is complete, or was not begun.
@@ -224,7 +147,7 @@ impl Track {
             self.note(batch);
             self.queue[place] = Slot::Ready(Ready { pages, from, end, batch });
         }
-        self.wake.notify_all();
+        self.account.wake.notify_all();
     }
 
     /// Why a transfer did not bring what it was for.
@@ -241,14 +164,11 @@ impl Track {
     }
 
     fn note(&mut self, batch: Batch) {
-        self.stats.came(&batch, self.contract.bound);
+        self.account.note(batch);
         if self.is_read {
             let ready = self.queue.iter().take_while(|slot| matches!(slot, Slot::Ready(_)));
             let ahead = ready.map(Slot::bytes).sum();
-            self.stats.least_ahead = Some(self.stats.least_ahead.map_or(ahead, |least| least.min(ahead)));
-        }
-        if self.contract.notes_batches && self.notes.len() < NOTES_MAX {
-            self.notes.push(batch);
+            self.account.ahead(ahead);
         }
     }
 
@@ -310,23 +230,23 @@ impl Track {
 
     /// The next batch is wanted from now on, or when there is credit for it.
     fn begin_to_want(&mut self, now: Nanos) {
-        self.credit.accrue(now);
-        self.credit_since = self.credit.enough_at(self.price()).max(now);
+        self.account.credit.accrue(now);
+        self.account.credit_since = self.account.credit.enough_at(self.price()).max(now);
     }
 
     /// Bytes of credit that the next batch takes.
     fn price(&self) -> u64 {
-        self.piece().map_or(self.batch, |piece| piece.bytes)
+        self.piece().map_or(self.account.batch, |piece| piece.bytes)
     }
 
     /// Of bytes that the program goes over, those that nobody has asked for are fetched by nobody: how many.
     pub(crate) fn pass_over(&mut self, bytes: u64) -> u64 {
         let asked: u64 = self.queue.iter().map(Slot::bytes).sum();
         let size = self.source.size.max(1);
-        let most = if self.contract.repeats { u64::MAX } else { size.saturating_sub(self.next) };
+        let most = if self.account.contract.repeats { u64::MAX } else { size.saturating_sub(self.next) };
         let passed = bytes.saturating_sub(asked).min(most);
         self.next += passed;
-        if self.contract.repeats {
+        if self.account.contract.repeats {
             self.next %= size;
         }
         passed
@@ -334,8 +254,7 @@ impl Track {
 
     /// Another rate from now on; its memory stays as it is.
     pub(crate) fn change_rate(&mut self, rate: Rate, now: Nanos) {
-        self.contract.rate = rate;
-        self.credit.change(rate, self.batch, self.contract.jitter, now);
+        self.account.change_rate(rate, now);
         self.begin_to_want(now);
     }
 
@@ -347,17 +266,3 @@ impl Track {
 
 /// `EIO`.
 const EIO: i32 = 5;
-
-fn check(contract: &Contract) -> Result<(), StreamError> {
-    let refuse = |key, why| Err(StreamError::Contract { key, why });
-    if contract.rate.0 == 0 {
-        return refuse("rate", "is above nothing");
-    }
-    if contract.access == 0 || contract.access > 1 << 30 {
-        return refuse("access", "is between 1 B and 1 GiB");
-    }
-    if contract.batch == 0 || contract.batch > 1 << 30 {
-        return refuse("batch", "is between 1 B and 1 GiB");
-    }
-    Ok(())
-}

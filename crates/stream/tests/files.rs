@@ -8,7 +8,7 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use surety_stream::{Contract, Level, Station, StationSettings};
+use surety_stream::{Contract, Level, Mode, Station, StationSettings};
 use surety_units::{Nanos, Rate};
 
 /// Fast enough that no test waits for credit, unless it wants to.
@@ -315,4 +315,39 @@ fn what_is_gone_over_before_it_was_asked_for_is_not_fetched() {
         }
         assert!(stream.stats().bytes < 200_000, "{:?}", stream.stats());
     }
+}
+
+/// A program that plays at its rate: in the mode of longest batches the disk rests as long as the buffer lasts, and the mode can be changed while it plays.
+#[test]
+fn longest_batches_leave_the_disk_alone_for_as_long_as_the_buffer_lasts() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = file(directory.path(), 1_000_000);
+    let station = Station::start(StationSettings::default()).unwrap();
+    let contract = Contract { repeats: true, ..Contract::new(Rate(8_000_000)) };
+    let contract = contract.with_access(8192).with_batch(16_384).with_jitter(Nanos::from_millis(10));
+    let mut stream = station.open(&path, &contract.with_buffer(1 << 20)).unwrap();
+    let mut play = |accesses: u64, at: &mut u64| {
+        let before = station.rest();
+        let begin = std::time::Instant::now();
+        let mut got = vec![0; 8192];
+        for number in 0..accesses {
+            let due = std::time::Duration::from_nanos(number * 1_024_000);
+            std::thread::sleep(due.saturating_sub(begin.elapsed()));
+            stream.read_exact(&mut got).unwrap();
+            assert!(got.iter().zip(*at..).all(|(got, at)| *got == byte(at % 1_000_000)));
+            *at += 8192;
+        }
+        station.rest().count - before.count
+    };
+    let mut at = 0;
+    station.set_mode(Mode::Longest);
+    let longest = play(384, &mut at);
+    station.set_mode(Mode::Steady);
+    let steady = play(384, &mut at);
+    station.set_mode(Mode::Longest);
+    let again = play(384, &mut at);
+    // 3 MiB are three buffers, and 192 batches.
+    assert!(longest <= 20 && again <= 20 && steady >= 60, "{longest} {steady} {again}");
+    assert_eq!(station.mode(), Mode::Longest);
+    assert!(station.rest().longest > Nanos::from_millis(20));
 }

@@ -1,4 +1,4 @@
-//! [`Ahead`]: a stream with a `batch` is fetched ahead into a play-out buffer, by one [`Station`] for each disk.
+//! [`Ahead`]: a stream with a `batch` is fetched ahead into a play-out buffer, by one [`Station`] for each disk; and what is said of it.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::path::Path;
 use surety_model::playout::{buffer_of, jitter_of};
 use surety_model::workload::Stream;
 use surety_model::world::WorldError;
-use surety_stream::{Cause, Contract, Level, Reader, Station, StationSettings, Stats, StreamError};
+use surety_stream::{Batch, Cause, Contract, Level, Reader, Station, StationSettings, Stats, StreamError};
 use surety_units::{Bytes, Nanos};
 
 use crate::threads::given_of;
@@ -27,7 +27,7 @@ pub(super) struct Ahead {
 
 impl Stations {
     /// That of a stream's disk; it is started for the first.
-    fn of(&mut self, stream: &Stream) -> Result<&Station, StreamError> {
+    pub(super) fn of(&mut self, stream: &Stream) -> Result<&Station, StreamError> {
         let key = (stream.disk.clone(), format!("{:?}", stream.io_priority));
         let station = match self.0.remove(&key) {
             Some(station) => station,
@@ -47,27 +47,36 @@ impl Stations {
         file: &std::fs::File,
         path: &Path,
     ) -> Result<Ahead, WorldError> {
-        let contract = Contract {
-            jitter: jitter_of(stream),
-            buffer: Some(buffer_of(stream, batch.0)),
-            repeats: true,
-            is_paused: true,
-            notes_batches: true,
-            bound: stream.bound,
-            ..Contract::new(stream.rate).with_access(stream.access_bytes()).with_batch(batch.0)
-        };
+        let contract = Contract { is_paused: true, ..contract_of(stream, batch) };
         let opened = self.of(stream).and_then(|station| station.open_file(file, path, &contract));
-        let reader = opened.map_err(|error| WorldError::MachineFor {
-            object: format!("stream.{}", stream.name),
-            what: format!("stream.{} cannot be fetched ahead: {error}", stream.name),
-            remedy: "leave `batch` out, or make its `buffer` or `jitter` smaller".to_owned(),
-        })?;
+        let reader = opened.map_err(|error| refused(stream, "fetched ahead", &error))?;
         let block = vec![0; usize::try_from(stream.access_bytes()).unwrap_or(usize::MAX)];
         Ok(Ahead { reader, block, jitter: contract.jitter })
     }
 }
 
-/// What is said of a stream that was fetched ahead.
+/// What a stream asks for.
+pub(super) fn contract_of(stream: &Stream, batch: Bytes) -> Contract {
+    Contract {
+        jitter: jitter_of(stream),
+        buffer: Some(buffer_of(stream, batch.0)),
+        repeats: true,
+        notes_batches: true,
+        bound: stream.bound,
+        ..Contract::new(stream.rate).with_access(stream.access_bytes()).with_batch(batch.0)
+    }
+}
+
+/// Why a stream has no buffer of its own.
+pub(super) fn refused(stream: &Stream, how: &str, error: &StreamError) -> WorldError {
+    WorldError::MachineFor {
+        object: format!("stream.{}", stream.name),
+        what: format!("stream.{} cannot be {how}: {error}", stream.name),
+        remedy: "leave `batch` out, or make its `buffer` or `jitter` smaller".to_owned(),
+    }
+}
+
+/// What is said of a stream that went through a buffer.
 #[derive(Clone, Debug)]
 pub(crate) struct Fetched {
     level: Level,
@@ -76,8 +85,18 @@ pub(crate) struct Fetched {
     buffer: u64,
     jitter: Nanos,
     stats: Stats,
-    /// When each batch was asked for, and when it was there.
-    batches: Vec<(Nanos, Nanos)>,
+    /// In the order in which they were there.
+    batches: Vec<Batch>,
+    writes: bool,
+}
+
+/// What a stream says of itself when it is over.
+pub(super) struct Said {
+    pub(super) level: Level,
+    pub(super) caveats: Vec<String>,
+    pub(super) buffer: u64,
+    pub(super) stats: Stats,
+    pub(super) batches: Vec<Batch>,
 }
 
 impl Fetched {
@@ -86,10 +105,22 @@ impl Fetched {
         (!self.caveats.is_empty()).then(|| format!("it was {}: {}", self.level, self.caveats.join("; ")))
     }
 
-    /// The batches, since the beginning of the run.
+    pub(super) fn of(said: Said, jitter: Nanos, writes: bool) -> Fetched {
+        let Said { level, caveats, buffer, stats, batches } = said;
+        Fetched { level, caveats, buffer, jitter, stats, batches, writes }
+    }
+
+    /// When each batch was asked for and when it was there, since the beginning of the run.
     pub(super) fn batches(&self, window: &Window) -> Vec<(Nanos, Nanos)> {
-        let of = |(asked, done): &(Nanos, Nanos)| (window.since_begin(*asked), window.since_begin(*done));
+        let of = |batch: &Batch| (window.since_begin(batch.wanted), window.since_begin(batch.done));
         self.batches.iter().map(of).collect()
+    }
+
+    /// The bytes of each batch and when it was there, in the order of the stream.
+    pub(super) fn in_order(&self, window: &Window) -> Vec<(u64, Nanos)> {
+        let mut batches = self.batches.clone();
+        batches.sort_by_key(|batch| batch.submitted);
+        batches.iter().map(|batch| (batch.bytes, window.since_begin(batch.done))).collect()
     }
 }
 
@@ -111,15 +142,10 @@ impl Ahead {
 
     /// What there is to say of it.
     pub(super) fn fetched(&mut self) -> Fetched {
-        let batches = self.reader.take_batches().iter().map(|batch| (batch.wanted, batch.done)).collect();
-        Fetched {
-            level: self.reader.level(),
-            caveats: self.reader.caveats(),
-            buffer: self.reader.buffer(),
-            jitter: self.jitter,
-            stats: self.reader.stats(),
-            batches,
-        }
+        let reader = &mut self.reader;
+        let (batches, stats, buffer) = (reader.take_batches(), reader.stats(), reader.buffer());
+        let said = Said { level: reader.level(), caveats: reader.caveats(), buffer, stats, batches };
+        Fetched::of(said, self.jitter, false)
     }
 }
 
@@ -134,13 +160,15 @@ pub(super) fn described(fetched: &[&Fetched], level: Option<String>) -> Option<S
     let worst = fetched.iter().map(|each| each.stats.worst_batch).max()?;
     let in_device = fetched.iter().map(|each| each.stats.worst_in_device).max()?;
     let least = fetched.iter().filter_map(|each| each.stats.least_ahead).min();
+    let way = if first.writes { "written from a buffer" } else { "fetched ahead" };
     let mut text = format!(
-        "fetched ahead, {level}; {} each, jitter {}; longest batch {worst}, of that in the kernel and the disk {in_device}",
+        "{way}, {level}; {} each, jitter {}; longest batch {worst}, of that in the kernel and the disk {in_device}",
         Bytes(first.buffer),
         first.jitter,
     );
     if let Some(least) = least {
-        text += &format!("; least ahead {}", Bytes(least));
+        let what = if first.writes { "least room" } else { "least ahead" };
+        text += &format!("; {what} {}", Bytes(least));
     }
     let under_runs: u64 = fetched.iter().map(|each| each.stats.under_runs).sum();
     if under_runs > 0 {

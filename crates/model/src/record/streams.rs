@@ -121,6 +121,22 @@ pub fn stream_record(
     record
 }
 
+/// Of a stream that writes from a buffer: an access that was given to it is over when all batches are up to its last byte. `batches` are the bytes of each and when it
+/// was at the device, in the order of the stream.
+pub fn over_with_batches(accesses: &mut [StreamAccess], bytes: u64, batches: &[(u64, Nanos)]) {
+    let (mut given, mut written, mut done) = (0, 0, Nanos::ZERO);
+    let mut batches = batches.iter();
+    for access in accesses {
+        let Some((_, over)) = access.done.as_mut().filter(|(_, over)| *over < Nanos::MAX) else { continue };
+        given += bytes;
+        while written < given {
+            let Some((more, at)) = batches.next() else { break };
+            (written, done) = (written + more, done.max(*at));
+        }
+        *over = if written < given { Nanos::MAX } else { done.max(*over) };
+    }
+}
+
 /// The accesses of all threads by their release.
 fn in_order(threads: &[StreamThread]) -> impl Iterator<Item = &StreamAccess> {
     let mut all: Vec<&StreamAccess> = threads.iter().flat_map(|thread| &thread.accesses).collect();

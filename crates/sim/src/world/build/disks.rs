@@ -10,7 +10,7 @@ use surety_model::formats::io_trace::IoTrace;
 use surety_model::places::{FilePiece, FilePlace};
 use surety_model::startup::{Attempt, REPLAY_PRIORITY, SPIN_FAIR, SPIN_REALTIME};
 use surety_model::workload::{
-    ActivityKind, Direction, Disk, FileUse, IoPriority, Load, LoadKind, PolicySpec, STREAM_PRIORITY, Startup,
+    ActivityKind, Disk, FileUse, IoPriority, Load, LoadKind, PolicySpec, STREAM_PRIORITY, Startup,
     StartupBody, Stream, StreamFile, Workload,
 };
 use surety_model::world::{Observer, RunOptions, Unobserved, WorldError};
@@ -85,9 +85,6 @@ pub(in crate::world) fn is_on_disk(kind: LoadKind) -> bool {
 fn stream_objection(stream: &Stream) -> Result<(), (&'static str, &'static str)> {
     stream.check_sizes()?;
     if let Some(batch) = stream.batch {
-        if stream.direction == Direction::Write {
-            return Err(("batch", "only streams that read are fetched in batches; leave out `batch`"));
-        }
         if batch.0 == 0 || !batch.0.is_multiple_of(PAGE) {
             return Err(("batch", "its `batch` is a multiple of 4KiB"));
         }

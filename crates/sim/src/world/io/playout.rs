@@ -1,4 +1,5 @@
-//! A stream with a play-out buffer: one thread fetches batches of the file ahead, at real-time I/O priority, the other plays.
+//! A stream with a buffer: one thread fetches batches of the file ahead, at real-time I/O priority, the other plays. Of a stream that writes, the one fills the buffer, and the other
+//! writes what is full to the file.
 //!
 //! The fetcher has credit that accrues at the stream's rate, up to one batch and what the jitter allows; it fetches a batch when it
 //! has credit for it and the buffer has room. It is a part of the kernel: where one batch is complete and there is credit and room for
@@ -9,20 +10,22 @@ use std::collections::VecDeque;
 
 use surety_model::playout::{Credit, buffer_of, jitter_of};
 use surety_model::record::StreamThread;
-use surety_model::workload::Stream;
+use surety_model::workload::{Direction, Stream};
 use surety_units::Nanos;
 
 use super::player::{Log, Plan};
 use super::{Operation, Seat, Step, Storage, cost};
 use crate::disk::{FileId, PAGE};
 
-/// A play-out buffer. Bytes are counted from the stream's beginning.
+/// A buffer between a program and its file. Bytes are counted from the stream's beginning.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::world) struct Playout {
     size: u64,
     batch: u64,
-    /// What is in the buffer, or was, ends here.
+    writes: bool,
+    /// What was moved between the buffer and the file ends here.
     fetched: u64,
+    /// What the program took from it, or gave to it, ends here.
     played: u64,
     /// Whether the thread that plays waits for data, and that which fetches for room.
     player_waits: bool,
@@ -36,12 +39,23 @@ impl Playout {
         Playout {
             size: buffer_of(stream, batch),
             batch,
+            writes: stream.direction == Direction::Write,
             fetched: 0,
             played: 0,
             player_waits: false,
             fetcher_waits: false,
             signals,
         }
+    }
+
+    /// Up to here batches may be moved: as far as there is room for what is read, or as far as the program has given.
+    fn limit(&self) -> u64 {
+        if self.writes { self.played } else { self.played + self.size }
+    }
+
+    /// Whether the program can take or give the bytes up to here.
+    fn is_ready(&self, end: u64) -> bool {
+        if self.writes { end <= self.fetched + self.size } else { end <= self.fetched }
     }
 
     /// A batch is there. Where all of it was dropped meanwhile it brings nothing.
@@ -120,16 +134,18 @@ impl Fetcher {
         let price = playout.batch;
         if let Some(wait) = wait {
             let behind = self.under_way.back().map_or(0, |from| from + playout.batch).max(playout.fetched);
-            let has_room = behind + playout.batch <= playout.played + playout.size;
-            if has_room && self.credit.is_enough(price) && !storage.is_chained(self.seat.process) {
+            if behind + playout.batch <= playout.limit()
+                && self.credit.is_enough(price)
+                && !storage.is_chained(self.seat.process)
+            {
                 self.credit.take(price);
-                let (read, late) = self.batch(behind, playout.batch);
+                let (operation, late) = self.batch(behind, playout);
                 self.under_way.push_back(behind);
-                storage.chain(self.seat.process, read, late);
+                storage.chain(self.seat.process, operation, late);
             }
             return wait;
         }
-        if playout.fetched + playout.batch > playout.played + playout.size {
+        if playout.fetched + playout.batch > playout.limit() {
             playout.fetcher_waits = true;
             return Step::Wait(self.seat.signal);
         }
@@ -142,20 +158,21 @@ impl Fetcher {
             return Step::SleepUntil(self.credit.enough_at(price));
         }
         self.credit.take(price);
-        let (read, late) = self.batch(playout.fetched, playout.batch);
+        let (operation, late) = self.batch(playout.fetched, playout);
         self.under_way.push_back(playout.fetched);
-        storage.begin(self.seat.process, read, late);
+        storage.begin(self.seat.process, operation, late);
         self.is_fetching = true;
         Step::Run(cost(playout.batch, true))
     }
 
-    /// The read of the batch from a byte of the stream on, and when it is late: when the access is that plays its first byte.
-    fn batch(&mut self, from: u64, bytes: u64) -> (Operation, Option<Nanos>) {
+    /// The access of the batch from a byte of the stream on, and when it is late: when the program's access to its first byte is.
+    fn batch(&mut self, from: u64, playout: &Playout) -> (Operation, Option<Nanos>) {
+        let bytes = playout.batch;
         let first = from / bytes % self.batches * bytes;
         let (first, end) = (first / PAGE, (first + bytes).div_ceil(PAGE));
         self.plan.number = from / self.plan.access;
         let late = self.plan.release() + self.plan.deadline;
-        (Operation::direct(self.file, false, first, end), Some(late))
+        (Operation::direct(self.file, playout.writes, first, end), Some(late))
     }
 }
 
@@ -191,12 +208,12 @@ impl Viewer {
             }
             if now > release + self.plan.deadline {
                 self.log.add(&self.plan, None, now, storage);
-                return self.go_on(playout);
+                return self.go_on(playout, false);
             }
             self.begun = Some(now);
             return self.next(now, storage, playouts);
         };
-        if playout.fetched < (self.plan.number + 1) * self.plan.access {
+        if !playout.is_ready(playout.played + self.plan.access) {
             playout.player_waits = true;
             // It waits for this one, which does not come before it has fetched.
             if std::mem::take(&mut playout.fetcher_waits) {
@@ -209,15 +226,20 @@ impl Viewer {
         }
         (self.begun, self.is_copied) = (None, false);
         self.log.add(&self.plan, Some(start), now, storage);
-        self.go_on(playout)
+        self.go_on(playout, true)
     }
 
-    /// The access is over: its bytes leave the buffer.
-    fn go_on(&mut self, playout: &mut Playout) -> Step {
+    /// The access is over: its bytes leave the buffer, or are in it.
+    fn go_on(&mut self, playout: &mut Playout, is_done: bool) -> Step {
         self.plan.number += 1;
-        playout.played = self.plan.number * self.plan.access;
-        // Dropped before it was fetched: nobody fetches it any more.
-        playout.fetched = playout.fetched.max(playout.played / playout.batch * playout.batch);
+        if playout.writes {
+            // What was dropped was given to nobody.
+            playout.played += u64::from(is_done) * self.plan.access;
+        } else {
+            playout.played = self.plan.number * self.plan.access;
+            // Dropped before it was fetched: nobody fetches it any more.
+            playout.fetched = playout.fetched.max(playout.played / playout.batch * playout.batch);
+        }
         if std::mem::take(&mut playout.fetcher_waits) {
             return Step::Signal(playout.signals.1);
         }
@@ -240,8 +262,16 @@ mod tests {
         let batch = 100;
         let (played, fetched, waits) = (0, 100, false);
         let (player_waits, fetcher_waits) = (waits, waits);
-        let mut playout =
-            Playout { size: 1_000, batch, fetched, played, player_waits, fetcher_waits, signals: (0, 0) };
+        let mut playout = Playout {
+            size: 1_000,
+            batch,
+            writes: false,
+            fetched,
+            played,
+            player_waits,
+            fetcher_waits,
+            signals: (0, 0),
+        };
         playout.arrives(100);
         assert_eq!(playout.fetched, 200);
         playout.fetched = 500;

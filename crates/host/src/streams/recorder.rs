@@ -1,0 +1,56 @@
+//! [`Recorder`]: a stream with a `batch` that writes gives its blocks to a buffer, from which one [`Station`](surety_stream::Station) for each disk writes them.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+use surety_model::record::{StreamAccess, over_with_batches};
+use surety_model::workload::Stream;
+use surety_model::world::WorldError;
+use surety_stream::Writer;
+use surety_units::{Bytes, Nanos};
+
+use super::ahead::{Fetched, Said, Stations, contract_of, refused};
+use crate::window::Window;
+
+/// A stream's buffer with who empties it.
+#[derive(Debug)]
+pub(super) struct Recorder {
+    writer: Writer,
+    block: Vec<u8>,
+    jitter: Nanos,
+}
+
+impl Recorder {
+    /// Over a file that is there.
+    pub(super) fn open(
+        stations: &mut Stations,
+        (stream, batch): (&Stream, Bytes),
+        file: &File,
+        path: &Path,
+    ) -> Result<Recorder, WorldError> {
+        let contract = contract_of(stream, batch);
+        let opened = stations.of(stream).and_then(|station| station.write_over(file, path, &contract));
+        let writer = opened.map_err(|error| refused(stream, "written from a buffer", &error))?;
+        let block = vec![0xa5; usize::try_from(stream.access_bytes()).unwrap_or(usize::MAX)];
+        Ok(Recorder { writer, block, jitter: contract.jitter })
+    }
+
+    /// One block is given to the buffer.
+    pub(super) fn write(&mut self) -> io::Result<()> {
+        self.writer.write_all(&self.block)
+    }
+
+    /// What there is to say of it.
+    pub(super) fn fetched(&mut self) -> Fetched {
+        let writer = &mut self.writer;
+        let (batches, stats, buffer) = (writer.take_batches(), writer.stats(), writer.buffer());
+        let said = Said { level: writer.level(), caveats: writer.caveats(), buffer, stats, batches };
+        Fetched::of(said, self.jitter, true)
+    }
+}
+
+/// A block is over when the batch with its last byte is at the device, not when the buffer has it.
+pub(super) fn settle(accesses: &mut [StreamAccess], block: u64, fetched: &Fetched, window: &Window) {
+    over_with_batches(accesses, block, &fetched.in_order(window));
+}

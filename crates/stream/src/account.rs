@@ -1,0 +1,196 @@
+//! [`Account`]: what reading and writing streams have in common: the contract, the credit that holds a stream to it, its memory and what happened.
+
+use std::io;
+use std::sync::{Arc, Condvar};
+
+use surety_kernel::pages::{PAGE, Pages};
+use surety_model::playout::{Credit, Level};
+use surety_units::{Nanos, Rate};
+
+use crate::contract::Contract;
+use crate::error::StreamError;
+use crate::mode::Mode;
+use crate::stats::{Batch, Stats};
+
+/// Batches of a buffer at least: one that the program has, and one that is moved meanwhile.
+const BATCHES_MIN: u64 = 2;
+/// Bytes of a buffer at most.
+const BUFFER_MAX: u64 = 1 << 34;
+/// Batches that are noted at most.
+const NOTES_MAX: usize = 1 << 20;
+
+/// Whether a stream wants a batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Want {
+    /// Since an instant.
+    Since(Nanos),
+    /// From an instant on.
+    From(Nanos),
+    /// Not before something else happens.
+    Nothing,
+}
+
+/// Why a stream cannot go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Failure {
+    /// The kernel's error number.
+    Errno(i32),
+    /// The file ends here now, and was longer when it was opened.
+    Shrunk(u64),
+    /// A write moved less than it was given.
+    Short,
+}
+
+impl From<Failure> for io::Error {
+    fn from(failure: Failure) -> io::Error {
+        match failure {
+            Failure::Errno(errno) => io::Error::from_raw_os_error(errno),
+            Failure::Shrunk(size) => io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                format!("the file was made shorter while it was read: it ends at {size} bytes"),
+            ),
+            Failure::Short => io::Error::new(
+                io::ErrorKind::WriteZero,
+                "the file took a part of a batch only: its file system is full, or its device failed",
+            ),
+        }
+    }
+}
+
+/// The account of one stream.
+#[derive(Debug)]
+pub(crate) struct Account {
+    pub(crate) contract: Contract,
+    pub(crate) stats: Stats,
+    pub(crate) notes: Vec<Batch>,
+    /// Its program waits here.
+    pub(crate) wake: Arc<Condvar>,
+    /// What keeps it from any guarantee.
+    pub(crate) caveats: Vec<String>,
+    /// What keeps it from a bound: waits that no model of the disk knows.
+    pub(crate) unbounded: Vec<String>,
+    pub(crate) credit: Credit,
+    /// Since when there is credit for the next batch.
+    pub(crate) credit_since: Nanos,
+    /// Bytes of a batch.
+    pub(crate) batch: u64,
+    /// Bytes of its memory.
+    pub(crate) memory: u64,
+    mode: Mode,
+}
+
+impl Account {
+    /// A new one, with its memory: batches of pages, locked where they may be.
+    ///
+    /// # Errors
+    /// A contract that cannot be; ENOMEM.
+    pub(crate) fn open(
+        contract: &Contract,
+        alignment: Option<u64>,
+        now: Nanos,
+    ) -> Result<(Account, Vec<Pages>), StreamError> {
+        check(contract)?;
+        let batch = contract.batch.max(1).next_multiple_of(alignment.unwrap_or(PAGE as u64));
+        let count = contract.wanted().div_ceil(batch).max(BATCHES_MIN);
+        if count.saturating_mul(batch) > BUFFER_MAX {
+            return Err(StreamError::Contract {
+                key: "buffer",
+                why: "is at most 16 GiB; lower its rate or jitter",
+            });
+        }
+        let [parts, bytes] = [count, batch].map(|number| usize::try_from(number).unwrap_or(usize::MAX));
+        let (pages, refused) = Pages::parts(parts, bytes, true)?;
+        let caveats = refused.map(|error| format!("its buffer is not locked in memory: {error}"));
+        let account = Account {
+            credit: Credit::full(contract.rate, batch, contract.jitter, now),
+            contract: *contract,
+            stats: Stats::default(),
+            notes: Vec::new(),
+            wake: Arc::new(Condvar::new()),
+            caveats: caveats.into_iter().collect(),
+            unbounded: Vec::new(),
+            credit_since: now,
+            batch,
+            memory: batch * count,
+            mode: Mode::Steady,
+        };
+        Ok((account, pages))
+    }
+
+    /// When a batch for which there is room since an instant may be asked for.
+    pub(crate) fn may_ask(&mut self, bytes: u64, room_since: Nanos, now: Nanos) -> Want {
+        self.credit.accrue(now);
+        match self.credit.is_enough(bytes) {
+            true => Want::Since(self.credit_since.max(room_since).min(now)),
+            false => Want::From(self.credit.enough_at(bytes)),
+        }
+    }
+
+    /// How long some bytes last at its rate.
+    pub(crate) fn lasts(&self, bytes: u64) -> Nanos {
+        Nanos::SECOND.mul_ratio(bytes, self.contract.rate.0.max(1))
+    }
+
+    /// A batch is complete.
+    pub(crate) fn note(&mut self, batch: Batch) {
+        self.stats.came(&batch, self.contract.bound);
+        if self.contract.notes_batches && self.notes.len() < NOTES_MAX {
+            self.notes.push(batch);
+        }
+    }
+
+    /// Bytes ahead now: the fewest are kept.
+    pub(crate) fn ahead(&mut self, bytes: u64) {
+        self.stats.least_ahead = Some(self.stats.least_ahead.map_or(bytes, |least| least.min(bytes)));
+    }
+
+    /// Another rate from now on; its memory stays as it is.
+    pub(crate) fn change_rate(&mut self, rate: Rate, now: Nanos) {
+        self.contract.rate = rate;
+        self.credit.change(rate, self.burst(), self.contract.jitter, now);
+    }
+
+    /// What is asked for at once from now on.
+    pub(crate) fn change_mode(&mut self, mode: Mode, now: Nanos) {
+        self.mode = mode;
+        self.credit.resize(self.burst(), self.contract.jitter, now);
+    }
+
+    /// Bytes that are asked for at once.
+    fn burst(&self) -> u64 {
+        match self.mode {
+            Mode::Steady => self.batch,
+            Mode::Longest => self.memory,
+        }
+    }
+
+    /// What is in the way of a higher level, and the level.
+    pub(crate) fn level(&self, of_station: &[String]) -> (Level, Vec<String>) {
+        let all = [of_station, &self.caveats, &self.unbounded].concat();
+        let level = match self.contract.bound {
+            _ if all.len() > self.unbounded.len() => Level::Observed,
+            Some(_) if all.is_empty() && self.stats.beyond_bound == 0 && self.mode == Mode::Steady => {
+                Level::Admitted
+            }
+            _ => Level::Scheduled,
+        };
+        (level, all)
+    }
+}
+
+fn check(contract: &Contract) -> Result<(), StreamError> {
+    let refuse = |key, why| Err(StreamError::Contract { key, why });
+    if contract.rate.0 == 0 {
+        return refuse("rate", "is above nothing");
+    }
+    if contract.access == 0 || contract.access > 1 << 30 {
+        return refuse("access", "is between 1 B and 1 GiB");
+    }
+    if contract.batch == 0 || contract.batch > 1 << 30 {
+        return refuse("batch", "is between 1 B and 1 GiB");
+    }
+    if contract.flush.is_some_and(|flush| flush <= Nanos::ZERO) {
+        return refuse("flush", "is above nothing");
+    }
+    Ok(())
+}

@@ -1,0 +1,174 @@
+//! [`Target`]: a file that a stream writes, opened past the page cache, with room allocated in advance.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
+use std::sync::Arc;
+
+use surety_kernel::extents::{Extent, direct_alignment, extents_of};
+use surety_kernel::files::{allocate, open_to_write, reopen_direct};
+use surety_kernel::pages::PAGE;
+use surety_units::Nanos;
+
+use crate::contract::Contract;
+use crate::error::StreamError;
+use crate::source::check;
+
+/// Room that is allocated at a time where the length is not given: for so long at the rate, and between so many bytes.
+const STEP: Nanos = Nanos::from_secs(30);
+const STEP_MIN: u64 = 4 << 20;
+const STEP_MAX: u64 = 256 << 20;
+
+/// An open file, and what of it exists.
+#[derive(Debug)]
+pub(crate) struct Target {
+    /// What batches are written to.
+    pub(crate) file: Arc<File>,
+    /// Through the page cache, for what is no multiple of the alignment.
+    cached: File,
+    pub(crate) alignment: Option<u64>,
+    /// Bytes of it that have room; writes within them change nothing but data.
+    allocated: u64,
+    /// Bytes allocated at a time beyond that; 0: the file system does it as they are written.
+    step: u64,
+    /// Its length before, which is kept where less is written.
+    length: u64,
+    pub(crate) caveats: Vec<String>,
+    pub(crate) unbounded: Vec<String>,
+}
+
+impl Target {
+    /// A new file, or one whose bytes are gone; with room for the contract's `length`, or for the first seconds.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn create(path: &Path, contract: &Contract) -> Result<Target, StreamError> {
+        let failed = |error| StreamError::File { path: path.to_owned(), error };
+        if let Ok(metadata) = std::fs::metadata(path) {
+            check(path, &metadata)?;
+        }
+        let file = open_to_write(path, true).map_err(failed)?;
+        check(path, &file.metadata().map_err(failed)?)?;
+        let mut target = Target::of_open(path, &file)?;
+        let a_while = u64::try_from(
+            i128::from(contract.rate.0) * i128::from(STEP.get()) / i128::from(Nanos::SECOND.get()),
+        );
+        target.step = a_while.unwrap_or(u64::MAX).clamp(STEP_MIN, STEP_MAX);
+        target.grow(contract.length.unwrap_or(target.step));
+        let why = "its room is allocated and was never written: completing a batch changes metadata of its file system, which may wait for its journal";
+        target.unbounded.push(why.to_owned());
+        Ok(target)
+    }
+
+    /// A file that is there, to be written over from its beginning; nothing of it but its data changes.
+    ///
+    /// # Errors
+    /// In words.
+    pub(crate) fn over(path: &Path, file: &File) -> Result<Target, StreamError> {
+        let failed = |error| StreamError::File { path: path.to_owned(), error };
+        let metadata = file.metadata().map_err(failed)?;
+        check(path, &metadata)?;
+        let mut target = Target::of_open(path, file)?;
+        (target.length, target.allocated) = (metadata.len(), metadata.len());
+        match extents_of(file) {
+            Err(error) => target.caveats.push(format!("where it lies is not known: {error}")),
+            Ok(extents) => {
+                if let Some(oddity) = extents.iter().find_map(Extent::oddity) {
+                    let why = format!("it is {oddity}: a part of it is not written as it lies on the device");
+                    target.caveats.push(why);
+                }
+                let written = extents.iter().filter(|extent| !extent.is_unwritten());
+                let on_device: u64 = written.map(|e| e.end().min(target.length) - e.logical).sum();
+                if on_device < target.length {
+                    let holes = target.length - on_device;
+                    target.unbounded.push(format!(
+                        "{holes} bytes of it were never written: completing a batch changes metadata of its file system, which may wait for its journal"
+                    ));
+                }
+            }
+        }
+        Ok(target)
+    }
+
+    fn of_open(path: &Path, file: &File) -> Result<Target, StreamError> {
+        let failed = |error| StreamError::File { path: path.to_owned(), error };
+        let alignment = direct_alignment(file);
+        let direct = alignment.and_then(|alignment| Some((alignment, reopen_direct(file, true).ok()?)));
+        let mut caveats = Vec::new();
+        let (direct, alignment) = match direct {
+            Some((alignment, direct)) => (direct, Some(alignment.max(PAGE as u64))),
+            None => {
+                let why = "its file system has no direct access: it goes through the page cache";
+                caveats.push(why.to_owned());
+                (reopened(file).map_err(failed)?, None)
+            }
+        };
+        Ok(Target {
+            file: Arc::new(direct),
+            cached: reopened(file).map_err(failed)?,
+            alignment,
+            allocated: 0,
+            step: 0,
+            length: 0,
+            caveats,
+            unbounded: Vec::new(),
+        })
+    }
+
+    /// Makes sure of room for some bytes of the file; the step beyond is allocated now where they have none.
+    pub(crate) fn grow(&mut self, to: u64) {
+        if to <= self.allocated || self.step == 0 {
+            return;
+        }
+        let more = (to - self.allocated).next_multiple_of(PAGE as u64);
+        let more = if self.allocated == 0 { more } else { more.max(self.step) };
+        match allocate(&self.cached, self.allocated, more) {
+            Ok(()) => self.allocated += more,
+            Err(error) => {
+                self.step = 0;
+                self.caveats.push(format!("its room is not allocated in advance: {error}"));
+            }
+        }
+    }
+
+    /// Bytes from here on are beyond what there was room for at the beginning.
+    pub(crate) fn room(&self) -> u64 {
+        self.allocated
+    }
+
+    /// Writes some bytes that no batch is for.
+    pub(crate) fn write_rest(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
+        self.cached.write_all_at(bytes, offset)
+    }
+
+    /// Waits until all that was written is on the medium, what is needed to find it as well.
+    pub(crate) fn sync(&self) -> io::Result<()> {
+        self.cached.sync_data()
+    }
+
+    /// Gives the file its length: what was written, or what it had.
+    pub(crate) fn close(&self, written: u64) -> io::Result<()> {
+        let length = written.max(self.length);
+        match self.cached.metadata()?.len() {
+            now if now == length => Ok(()),
+            _ => self.cached.set_len(length),
+        }
+    }
+
+    /// Whether it ends at a multiple of what batches must be multiples of.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.length > 0 && self.length.is_multiple_of(self.alignment.unwrap_or(1))
+    }
+
+    /// Its length when it was opened.
+    pub(crate) fn length(&self) -> u64 {
+        self.length
+    }
+}
+
+/// The same file with an open of its own, for reading and writing.
+fn reopened(file: &File) -> io::Result<File> {
+    use std::os::fd::AsRawFd;
+    File::options().read(true).write(true).open(format!("/proc/self/fd/{}", file.as_raw_fd()))
+}
